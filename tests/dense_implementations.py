@@ -1,0 +1,123 @@
+"""The two implementations of the dense accumulator that the behaviour tests are run on.
+
+TensorFlow's own class is the reference implementation; both offer the same public class, and
+their raw ops are wrapped here under one set of names so that a test can go below the class.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+tf.get_logger().setLevel("ERROR")
+
+
+class TensorFlowDense:
+    """TensorFlow's own ConditionalAccumulator."""
+
+    name = "tensorflow"
+    ours = False
+    op_type = "ResourceConditionalAccumulator"
+    apply_op_type = "ResourceAccumulatorApplyGradient"
+    take_op_type = "ResourceAccumulatorTakeGradient"
+    set_step_op_type = "ResourceAccumulatorSetGlobalStep"
+    dtypes = (tf.float16, tf.float32, tf.float64)
+
+    @property
+    def dense(self) -> type:
+        return tf1.ConditionalAccumulator
+
+    @property
+    def base(self) -> type:
+        return tf1.ConditionalAccumulatorBase
+
+    def raw_apply(self, handle: Any, local_step: Any, gradient: Any) -> Any:
+        return tf.raw_ops.ResourceAccumulatorApplyGradient(
+            handle=handle, local_step=local_step, gradient=gradient
+        )
+
+    def raw_take(self, handle: Any, num_required: Any, dtype: Any) -> Any:
+        return tf.raw_ops.ResourceAccumulatorTakeGradient(
+            handle=handle, num_required=num_required, dtype=dtype
+        )
+
+    def raw_num_accumulated(self, handle: Any) -> Any:
+        return tf.raw_ops.ResourceAccumulatorNumAccumulated(handle=handle)
+
+    def raw_set_global_step(self, handle: Any, new_global_step: Any) -> Any:
+        return tf.raw_ops.ResourceAccumulatorSetGlobalStep(
+            handle=handle, new_global_step=new_global_step
+        )
+
+
+class CondaccDense:
+    """tf_condacc's ConditionalAccumulator."""
+
+    name = "tf_condacc"
+    ours = True
+    op_type = "Condacc>DenseAccumulator"
+    apply_op_type = "Condacc>DenseApply"
+    take_op_type = "Condacc>DenseTake"
+    set_step_op_type = "Condacc>AccumulatorSetGlobalStep"
+    dtypes = (
+        tf.float16,
+        tf.bfloat16,
+        tf.float32,
+        tf.float64,
+        tf.complex64,
+        tf.complex128,
+        tf.int32,
+        tf.int64,
+    )
+
+    def __init__(self) -> None:
+        self.module = importlib.import_module("tf_condacc")
+        self.ops = importlib.import_module("tf_condacc._ops").ops
+
+    @property
+    def dense(self) -> type:
+        return self.module.ConditionalAccumulator
+
+    @property
+    def base(self) -> type:
+        return self.module.ConditionalAccumulatorBase
+
+    def raw_apply(self, handle: Any, local_step: Any, gradient: Any) -> Any:
+        return self.ops.condacc_dense_apply(
+            handle=handle, local_step=local_step, gradient=gradient
+        )
+
+    def raw_take(self, handle: Any, num_required: Any, dtype: Any) -> Any:
+        return self.ops.condacc_dense_take(
+            handle=handle, num_required=num_required, dtype=dtype
+        )
+
+    def raw_try_take(self, handle: Any, num_required: Any, dtype: Any) -> Any:
+        return self.ops.condacc_dense_try_take(
+            handle=handle, num_required=num_required, dtype=dtype
+        )
+
+    def raw_num_accumulated(self, handle: Any) -> Any:
+        return self.ops.condacc_accumulator_num_accumulated(handle=handle)
+
+    def raw_num_dropped(self, handle: Any) -> Any:
+        return self.ops.condacc_accumulator_num_dropped(handle=handle)
+
+    def raw_global_step(self, handle: Any) -> Any:
+        return self.ops.condacc_accumulator_global_step(handle=handle)
+
+    def raw_set_global_step(self, handle: Any, new_global_step: Any) -> Any:
+        return self.ops.condacc_accumulator_set_global_step(
+            handle=handle, new_global_step=new_global_step
+        )
+
+
+IMPLEMENTATIONS = {cls.name: cls for cls in (TensorFlowDense, CondaccDense)}
+
+
+def load_implementation(name: str) -> Any:
+    """Returns the implementation called `name`, importing what it needs."""
+    return IMPLEMENTATIONS[name]()

@@ -1,0 +1,227 @@
+"""Threads, waiting and drivers that the dense behaviour tests share."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+
+PATIENCE_SECS = 30.0
+_unique = itertools.count()
+
+
+def unique_name(prefix: str = "acc") -> str:
+    """Returns a name that no other test in this process uses."""
+    return f"{prefix}_{next(_unique)}"
+
+
+def wait_until(condition: Callable[[], bool], what: str, timeout: float = PATIENCE_SECS) -> None:
+    """Polls `condition` until it holds; fails the test after `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {timeout} s for: {what}"
+        time.sleep(0.001)
+
+
+class Background:
+    """A call that runs in a daemon thread of its own."""
+
+    def __init__(self, call: Callable[..., Any], *args: Any) -> None:
+        self._call = (call, args)
+        self._value: Any = None
+        self._error: BaseException | None = None
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        call, args = self._call
+        try:
+            self._value = call(*args)
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._done.set()
+
+    @property
+    def done(self) -> bool:
+        return self._done.is_set()
+
+    def result(self, timeout: float = PATIENCE_SECS) -> Any:
+        """Returns what the call returned or raises what it raised."""
+        assert self._done.wait(timeout), f"a background call did not end within {timeout} s"
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+    def error(self, timeout: float = PATIENCE_SECS) -> BaseException | None:
+        """Returns what the call raised, None if it returned."""
+        assert self._done.wait(timeout), f"a background call did not end within {timeout} s"
+        return self._error
+
+    def wait_until_blocked(self) -> None:
+        """Waits until the thread has been asleep, using no CPU time, for many polls in a row."""
+        stat = Path(f"/proc/self/task/{self._thread.native_id}/stat")
+        quiet, last = 0, ""
+        deadline = time.monotonic() + PATIENCE_SECS
+        while quiet < 30:
+            assert time.monotonic() < deadline, "the background call never came to rest"
+            assert not self.done, f"the background call ended: {self._error or self._value}"
+            fields = stat.read_text().rpartition(")")[2].split()
+            state, cpu_time = fields[0], " ".join(fields[11:13])
+            quiet = quiet + 1 if state == "S" and cpu_time == last else 0
+            last = cpu_time
+            time.sleep(0.002)
+
+
+class GraphDriver:
+    """A dense accumulator in a v1 graph with its own session, fed through placeholders.
+
+    Nothing in the graph has a static shape, so every check is left to the kernels. The session
+    has one inter-op thread: a step that has finished shows that whatever was runnable in the
+    steps begun before it has run, which `start_take` uses to know that a take is queued.
+    """
+
+    def __init__(self, impl: Any, dtype: Any = tf.float32, shape: Any = None, **kwargs: Any):
+        self.impl, self.dtype = impl, tf.as_dtype(dtype)
+        self._announced = threading.Event()
+        self.graph = tf.Graph()
+        device = kwargs.pop("device", None)
+        with self.graph.as_default(), tf1.device(device):
+            self.accumulator = impl.dense(dtype, shape, **kwargs)
+            self.gradient = tf1.placeholder(dtype, None)
+            self.number = tf1.placeholder(tf.int64, None)
+            self.required = tf1.placeholder(tf.int32, None)
+            self._build(self.accumulator)
+        self.session = tf1.Session(
+            graph=self.graph,
+            config=tf1.ConfigProto(
+                inter_op_parallelism_threads=1,
+                use_per_session_threads=True,
+                allow_soft_placement=device is not None,
+            ),
+        )
+
+    def _build(self, acc: Any) -> None:
+        self.apply_op = acc.apply_grad(self.gradient, self.number)
+        self.take_op = acc.take_grad(self.required)
+        self.count_op = acc.num_accumulated()
+        self.set_step_op = acc.set_global_step(self.number)
+        self._barrier = tf.no_op()
+        announce = tf1.py_func(self._announced.set, [], [], stateful=True)
+        with tf.control_dependencies([announce]):
+            self._announced_take = acc.take_grad(self.required)
+        if self.impl.ours:
+            self.try_apply_op = acc.try_apply_grad(self.gradient, self.number)
+            self.try_take_op = acc.try_take_grad(self.required)
+            self.dropped_op = acc.num_dropped()
+            self.step_op = acc.global_step()
+
+    def _gradient_feed(self, value: Any, step: Any) -> dict:
+        return {
+            self.gradient: np.asarray(value, self.dtype.as_numpy_dtype),
+            self.number: step,
+        }
+
+    def apply(self, value: Any, step: Any = 0) -> None:
+        self.session.run(self.apply_op, self._gradient_feed(value, step))
+
+    def take(self, num_required: Any = 1, options: Any = None) -> np.ndarray:
+        return self.session.run(self.take_op, {self.required: num_required}, options=options)
+
+    def start_take(self, num_required: Any = 1, options: Any = None) -> Background:
+        """Starts a take in the background and returns once it is queued in the accumulator."""
+        self._announced.clear()
+        feed = {self.required: num_required}
+        run = Background(
+            lambda: self.session.run(self._announced_take, feed, options=options)
+        )
+        assert self._announced.wait(PATIENCE_SECS), "the take's step did not begin"
+        self.session.run(self._barrier)
+        return run
+
+    def count(self) -> int:
+        return int(self.session.run(self.count_op))
+
+    def set_step(self, step: Any) -> None:
+        self.session.run(self.set_step_op, {self.number: step})
+
+    def try_apply(self, value: Any, step: Any = 0) -> bool:
+        return bool(self.session.run(self.try_apply_op, self._gradient_feed(value, step)))
+
+    def try_take(self, num_required: Any = 1) -> tuple[bool, np.ndarray]:
+        taken, value = self.session.run(self.try_take_op, {self.required: num_required})
+        return bool(taken), value
+
+    def dropped(self) -> int:
+        return int(self.session.run(self.dropped_op))
+
+    def step(self) -> int:
+        return int(self.session.run(self.step_op))
+
+    def close(self) -> None:
+        self.session.close()
+
+
+class EagerDriver:
+    """The same interface on an eager accumulator.
+
+    TensorFlow's own eager accumulators share one state unless they have a shared_name, so
+    each driver has a name of its own.
+    """
+
+    def __init__(self, impl: Any, dtype: Any = tf.float32, shape: Any = None, **kwargs: Any):
+        self.impl, self.dtype = impl, tf.as_dtype(dtype)
+        self._device = kwargs.pop("device", None)
+        if not impl.ours:
+            kwargs.setdefault("shared_name", unique_name("eager"))
+        with tf.device(self._device):
+            self.accumulator = impl.dense(dtype, shape, **kwargs)
+
+    def _tensor(self, value: Any) -> tf.Tensor:
+        with tf.device(self._device):
+            return tf.constant(np.asarray(value, self.dtype.as_numpy_dtype))
+
+    def apply(self, value: Any, step: Any = 0) -> None:
+        self.accumulator.apply_grad(self._tensor(value), step)
+
+    def take(self, num_required: Any = 1) -> np.ndarray:
+        return self.accumulator.take_grad(num_required).numpy()
+
+    def start_take(self, num_required: Any = 1) -> Background:
+        run = Background(self.take, num_required)
+        run.wait_until_blocked()
+        return run
+
+    def count(self) -> int:
+        return int(self.accumulator.num_accumulated())
+
+    def set_step(self, step: Any) -> None:
+        self.accumulator.set_global_step(step)
+
+    def try_apply(self, value: Any, step: Any = 0) -> bool:
+        return bool(self.accumulator.try_apply_grad(self._tensor(value), step))
+
+    def try_take(self, num_required: Any = 1) -> tuple[bool, np.ndarray]:
+        taken, value = self.accumulator.try_take_grad(num_required)
+        return bool(taken), value.numpy()
+
+    def dropped(self) -> int:
+        return int(self.accumulator.num_dropped())
+
+    def step(self) -> int:
+        return int(self.accumulator.global_step())
+
+    def close(self) -> None:
+        del self.accumulator
+
+
+DRIVERS = {"graph": GraphDriver, "eager": EagerDriver}
