@@ -1,0 +1,58 @@
+# Thin calls of configure.sh, Bazel and the environment's Python.
+#   make build | demo | test | bench | wheel | lint | tsan | asan | clean
+# CONDACC_PYTHON, CONDACC_CUDA, CUDA_HOME and CXX are explained in configure.sh.
+
+PYTHON := $(or $(CONDACC_PYTHON),.venv/bin/python)
+BAZEL := .tools/bazelisk
+CLANG_FORMAT := $(dir $(PYTHON))clang-format
+CXX_SOURCES = $(shell find cc tests/cc -name '*.h' -o -name '*.cc')
+PRODUCTS := _condacc_ops.so _build_info.json
+
+.PHONY: configure build demo test cc-test tsan asan bench wheel lint format clean
+
+configure:
+	@./configure.sh
+
+# A product is replaced by a rename, never written over: a running process may have it mapped.
+build: configure
+	@$(BAZEL) build //:plugin
+	@for file in $(PRODUCTS); do \
+	  cmp -s bazel-bin/$$file tf_condacc/$$file || { \
+	    install -m 755 bazel-bin/$$file tf_condacc/$$file.new && \
+	    mv -f tf_condacc/$$file.new tf_condacc/$$file; }; \
+	done
+
+demo: build
+	$(PYTHON) -m tf_condacc.demo
+
+test: build cc-test
+	$(PYTHON) -m pytest tests
+
+cc-test: configure
+	$(if $(shell grep -s 'CONDACC_GTEST_DIR=/' .condacc.bazelrc),\
+	  $(BAZEL) test //tests/cc/...,\
+	  @echo 'C++ tests left out: GoogleTest is missing (Debian: apt-get install libgtest-dev)')
+
+tsan asan: configure
+	$(BAZEL) test --config=$@ //tests/cc/...
+
+bench: build
+	$(PYTHON) benchmarks/run.py
+
+wheel: build
+	rm -rf build
+	$(PYTHON) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+
+lint: configure
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+	$(CLANG_FORMAT) --dry-run -Werror $(CXX_SOURCES)
+
+format: configure
+	$(PYTHON) -m ruff check --fix .
+	$(PYTHON) -m ruff format .
+	$(CLANG_FORMAT) -i $(CXX_SOURCES)
+
+clean:
+	rm -rf build dist *.egg-info $(addprefix tf_condacc/,$(PRODUCTS))
+	if [ -x $(BAZEL) ]; then $(BAZEL) clean; fi

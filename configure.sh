@@ -1,0 +1,254 @@
+#!/usr/bin/env bash
+# Sets up what the build needs and writes .condacc.bazelrc. Asks nothing, uninstalls nothing; does
+# nothing when nothing has changed since the last time. Writes git-ignored files only: .venv,
+# .tools, .bazeliskrc and .condacc.bazelrc.
+#
+# usage: ./configure.sh [--force]
+#
+# Environment:
+#   CONDACC_PYTHON   a Python that has TensorFlow; without it .venv is made and filled
+#   CONDACC_CUDA=0   build without CUDA even where there is a toolkit
+#   CUDA_HOME        the CUDA toolkit to use
+#   CXX              the C++ compiler (g++)
+#   USE_BAZEL_VERSION, BAZELISK_BASE_URL   are left to bazelisk
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+readonly ROOT="$PWD" RC=".condacc.bazelrc" TOOLS="$PWD/.tools"
+readonly BAZELISK_VERSION=1.28.1 NPM_BAZEL_VERSION=2.1.0
+readonly CUDA_ARCHS=sm_80,sm_90,compute_90
+readonly PYTHON="${CONDACC_PYTHON:-$ROOT/.venv/bin/python}"
+
+say() { echo "configure.sh: $*" >&2; }
+die() { say "error: $*"; exit 1; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# --- Is there anything to do? -------------------------------------------------------------------
+
+# One line that changes when the configuration has to be made anew.
+configuration_key() {
+  local files=(configure.sh .bazelversion requirements.txt requirements-dev.txt
+               tf_condacc/_version.py)
+  echo "# key: $(sha256sum "${files[@]}" | sha256sum | cut -c1-16) python=$PYTHON" \
+       "cuda=${CONDACC_CUDA:-1},${CUDA_HOME:-} cxx=${CXX:-g++} bazel=${USE_BAZEL_VERSION:-}"
+}
+
+# The files that the last configuration found, as '# found: PATH' lines, are still there.
+findings_exist() {
+  local path
+  while read -r path; do
+    [[ -e $path ]] || return 1
+  done < <(sed -n 's/^# found: //p' "$RC")
+}
+
+up_to_date() {
+  [[ -f $RC && $(head -1 "$RC") == "$(configuration_key)" ]] && findings_exist
+}
+
+# --- Python and TensorFlow ----------------------------------------------------------------------
+
+make_venv() {
+  local stamp=.venv/requirements.sha256 sums
+  have python3 || die "python3 not found; install it (Debian: apt-get install python3 python3-venv)"
+  python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
+    die "python3 is $(python3 -V 2>&1); Python 3.10 or newer is needed"
+  python3 -c 'import ensurepip, venv' 2>/dev/null ||
+    die "python3 has no venv module; install it (Debian: apt-get install python3-venv)"
+  sums=$(sha256sum requirements.txt requirements-dev.txt)
+  [[ -x $PYTHON && -f $stamp && $(cat "$stamp") == "$sums" ]] && return
+  say "installing the Python packages of requirements-dev.txt into .venv"
+  [[ -x $PYTHON ]] || python3 -m venv .venv
+  "$PYTHON" -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt ||
+    die "pip could not install requirements-dev.txt; its message is above"
+  echo "$sums" >"$stamp"
+}
+
+# Sets TF_DIR, TF_VERSION and TF_RECORD (the installed distribution's own directory).
+# Python's -I looks past what pip's build isolation puts in front of the installed packages.
+find_tensorflow() {
+  local found
+  [[ -x $PYTHON ]] || die "CONDACC_PYTHON=$PYTHON is not a Python interpreter"
+  found=$("$PYTHON" -I - <<'PY'
+import importlib.metadata as metadata
+import importlib.util
+
+spec = importlib.util.find_spec("tensorflow")
+for name in ("tensorflow", "tensorflow-cpu"):
+    try:
+        dist = metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        continue
+    if spec and spec.submodule_search_locations:
+        record = dist.locate_file(f"{name.replace('-', '_')}-{dist.version}.dist-info")
+        print(spec.submodule_search_locations[0], dist.version, record, sep="\n")
+        break
+PY
+  )
+  [[ -n $found ]] || die "no TensorFlow in $PYTHON; install it: $PYTHON -m pip install tensorflow==2.21.*"
+  { read -r TF_DIR; read -r TF_VERSION; read -r TF_RECORD; } <<<"$found"
+  [[ -f $TF_DIR/libtensorflow_framework.so.2 && -d $TF_DIR/include ]] ||
+    die "TensorFlow at $TF_DIR has no headers or no libtensorflow_framework.so.2"
+}
+
+# --- Compilers ----------------------------------------------------------------------------------
+
+# Sets COMPILER (a path), COMPILER_NAME ("g++ 12.2.0") and COMPILER_KIND (gcc or clang).
+find_compiler() {
+  local wanted="${CXX:-g++}" version
+  have "$wanted" || die "C++ compiler $wanted not found; install it (Debian: apt-get install g++)"
+  COMPILER=$(command -v "$wanted")
+  echo 'int main() { if constexpr (true) return 0; }' |
+    "$COMPILER" -std=c++17 -Werror -x c++ -fsyntax-only - 2>/dev/null ||
+    die "$COMPILER does not compile C++17; install g++ 9 or newer, or set CXX"
+  version=$("$COMPILER" -dumpfullversion 2>/dev/null || "$COMPILER" -dumpversion)
+  COMPILER_NAME="$(basename "$COMPILER") $version"
+  COMPILER_KIND=gcc
+  if "$COMPILER" --version | grep -q clang; then COMPILER_KIND=clang; fi
+}
+
+# Prints the first candidate that is a complete CUDA toolkit.
+cuda_candidates() {
+  if [[ -n ${CUDA_HOME:-} ]]; then echo "$CUDA_HOME"; fi
+  echo /usr/local/cuda
+  if have nvcc; then dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")"; fi
+  "$PYTHON" -I -c 'import sysconfig; print(sysconfig.get_path("purelib") + "/nvidia/cu13")'
+}
+
+# Sets CUDA_DIR, CUDART and CUDA_VERSION; all empty for a CPU-only build.
+find_cuda() {
+  local dir lib
+  CUDA_DIR="" CUDART="" CUDA_VERSION=""
+  if [[ ${CONDACC_CUDA:-1} == 0 ]]; then say "CUDA is switched off: CPU-only build"; return; fi
+  while read -r dir; do
+    [[ -x $dir/bin/nvcc && -f $dir/include/cuda_runtime.h ]] || continue
+    for lib in lib64 lib targets/x86_64-linux/lib lib/x86_64-linux-gnu; do
+      [[ -f $dir/$lib/libcudart_static.a ]] || continue
+      CUDA_DIR=$dir CUDART=$dir/$lib/libcudart_static.a
+      CUDA_VERSION=$("$dir/bin/nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
+      return
+    done
+  done < <(cuda_candidates)
+  say "no CUDA toolkit (nvcc) found: CPU-only build"
+}
+
+# --- GoogleTest ---------------------------------------------------------------------------------
+
+has_gtest() {
+  [[ -f $1/include/gtest/gtest.h ]] || return 1
+  GTEST_LIB_DIR=$(dirname "$(find -L "$1/lib" "$1/lib64" -maxdepth 2 -name libgtest_main.a \
+                               -print -quit 2>/dev/null)")
+  [[ -f $GTEST_LIB_DIR/libgtest.a ]] && GTEST_DIR=$1
+}
+
+# Sets GTEST_DIR and GTEST_LIB_DIR; empty where there is none. Needs no root: the Debian package is
+# unpacked, not installed.
+find_gtest() {
+  local dir
+  for dir in /usr /usr/local "$TOOLS/gtest/usr"; do has_gtest "$dir" && return; done
+  if have apt-get && have dpkg; then
+    mkdir -p "$TOOLS/gtest"
+    if (cd "$TOOLS/gtest" && { apt-get download libgtest-dev ||
+          { [[ $(id -u) == 0 ]] && apt-get update && apt-get download libgtest-dev; }; } &&
+        dpkg -x libgtest-dev_*.deb .) >"$TOOLS/gtest/log" 2>&1; then
+      has_gtest "$TOOLS/gtest/usr" && return
+    fi
+  fi
+  GTEST_DIR="" GTEST_LIB_DIR=""
+  say "no GoogleTest: the C++ tests are left out (Debian: apt-get install libgtest-dev)"
+}
+
+# --- Bazel --------------------------------------------------------------------------------------
+
+npm_install() {
+  have npm || die "$2 not found and no npm to fetch it; install npm (Debian: apt-get install npm)"
+  mkdir -p "$TOOLS"
+  npm install --silent --no-fund --no-audit --prefix "$TOOLS" "$1" >&2 || die "npm could not install $1"
+}
+
+# Leaves .tools/bazelisk.
+find_bazelisk() {
+  local path
+  path=$(command -v bazelisk || true)
+  if [[ -z $path ]]; then
+    path=$TOOLS/node_modules/.bin/bazelisk
+    [[ -x $path ]] || npm_install "@bazel/bazelisk@$BAZELISK_VERSION" bazelisk
+  fi
+  mkdir -p "$TOOLS"
+  ln -sfn "$path" "$TOOLS/bazelisk"
+}
+
+# Can bazelisk get the Bazel that .bazelversion names? (It keeps what it has once downloaded.)
+bazelisk_can_download() {
+  local version base
+  version=$(cat .bazelversion)
+  base=${BAZELISK_BASE_URL:-https://releases.bazel.build/$version/release}
+  compgen -G "${BAZELISK_HOME:-$HOME/.cache/bazelisk}/downloads/*/bazel-$version-*/bin" >/dev/null ||
+    "$PYTHON" -I -c "import urllib.request as r, sys
+r.urlopen(r.Request(sys.argv[1], method='HEAD'), timeout=5)" \
+      "$base/bazel-$version-linux-x86_64" 2>/dev/null
+}
+
+# Names in .bazeliskrc a Bazel at hand where bazelisk cannot download one.
+choose_bazel() {
+  local npm_bazel="$TOOLS/node_modules/@bazel/bazel-linux_x64/bazel-$NPM_BAZEL_VERSION-linux-x86_64"
+  local mark="# Written by configure.sh" choice
+  [[ -z ${USE_BAZEL_VERSION:-} ]] || return 0
+  if [[ -f .bazeliskrc ]] && ! grep -qxF "$mark" .bazeliskrc; then return 0; fi
+  rm -f .bazeliskrc
+  if bazelisk_can_download; then return 0; fi
+  if [[ -x /usr/bin/bazel-4 ]]; then
+    choice=/usr/bin/bazel-4
+  elif [[ $(uname -sm) == "Linux x86_64" ]]; then
+    [[ -x $npm_bazel ]] || npm_install "@bazel/bazel-linux_x64@$NPM_BAZEL_VERSION" bazel
+    choice=$npm_bazel
+  else
+    die "bazelisk cannot download Bazel; install it (Debian: apt-get install bazel-bootstrap)"
+  fi
+  printf '%s\nUSE_BAZEL_VERSION=%s\n' "$mark" "$choice" >.bazeliskrc
+}
+
+# --- The result ---------------------------------------------------------------------------------
+
+write_rc() {
+  local name path
+  configuration_key
+  for path in "$TF_RECORD" "$COMPILER" "$TOOLS/bazelisk" $CUDART $GTEST_DIR; do
+    echo "# found: $path"
+  done
+  # Bazel before 5 fetches these from the network, though nothing of them is used here.
+  for name in rules_cc rules_java rules_proto remote_coverage_tools; do
+    echo "build --override_repository=$name=$ROOT/third_party/stubs/$name"
+  done
+  if [[ $COMPILER_KIND == clang ]]; then echo "build --copt=-Wthread-safety"; fi
+  cat <<RC
+build --repo_env=PATH=/usr/local/bin:/usr/bin:/bin
+build --repo_env=CC=$COMPILER
+build --repo_env=CONDACC_VERSION=$(sed -n 's/^__version__ = "\(.*\)"/\1/p' tf_condacc/_version.py)
+build --repo_env=CONDACC_TF_DIR=$TF_DIR
+build --repo_env=CONDACC_TF_VERSION=$TF_VERSION
+build "--repo_env=CONDACC_COMPILER=$COMPILER_NAME"
+build --repo_env=CONDACC_CXX=$COMPILER
+build --repo_env=CONDACC_CUDA_DIR=$CUDA_DIR
+build --repo_env=CONDACC_CUDART=$CUDART
+build --repo_env=CONDACC_CUDA_VERSION=$CUDA_VERSION
+build --repo_env=CONDACC_CUDA_ARCHS=${CUDA_DIR:+$CUDA_ARCHS}
+build --repo_env=CONDACC_GTEST_DIR=$GTEST_DIR
+build --repo_env=CONDACC_GTEST_LIB_DIR=$GTEST_LIB_DIR
+RC
+}
+
+main() {
+  if [[ ${1:-} != --force ]] && up_to_date; then return; fi
+  find_compiler
+  if [[ -z ${CONDACC_PYTHON:-} ]]; then make_venv; fi
+  find_tensorflow
+  find_cuda
+  find_gtest
+  find_bazelisk
+  choose_bazel
+  write_rc >"$RC.new"
+  mv "$RC.new" "$RC"
+  say "TensorFlow $TF_VERSION, $COMPILER_NAME, CUDA ${CUDA_VERSION:-none}"
+}
+
+main "$@"

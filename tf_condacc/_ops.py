@@ -1,0 +1,42 @@
+"""Loads the native ops, after a check that they fit the TensorFlow at hand."""
+
+from pathlib import Path
+from types import ModuleType
+
+import tensorflow as tf
+
+from tf_condacc._build_info import build_info
+
+_LIBRARY = Path(__file__).with_name("_condacc_ops.so")
+
+
+def _load() -> ModuleType:
+    """Loads the library.
+
+    TensorFlow's C++ interface changes with each release: a library built against another one fails
+    to load with an undefined symbol that tells the user nothing, or loads and crashes. So the
+    version is compared first.
+
+    Returns:
+      The module of generated op functions.
+
+    Raises:
+      ImportError: the library is missing, or was built against another TensorFlow.
+    """
+    if not _LIBRARY.exists():
+        raise ImportError(
+            f"tf_condacc has no {_LIBRARY.name} in {_LIBRARY.parent}: it is not built. "
+            "Build it with `make build` in the source tree, or with `pip install .`."
+        )
+    built_against = build_info()["tensorflow"]
+    if built_against != tf.__version__:
+        raise ImportError(
+            f"tf_condacc was built against TensorFlow {built_against}, but TensorFlow "
+            f"{tf.__version__} is installed. Rebuild it with `make build` in the source tree, or "
+            "with `pip install --force-reinstall --no-deps .`; or install "
+            f"tensorflow=={built_against}."
+        )
+    return tf.load_op_library(str(_LIBRARY))
+
+
+ops = _load()
