@@ -1,0 +1,241 @@
+// Definitions of Accumulator's methods; included by accumulator.h only.
+#ifndef CONDACC_CORE_ACCUMULATOR_IMPL_H_
+#define CONDACC_CORE_ACCUMULATOR_IMPL_H_
+
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "cc/core/accumulator.h"
+
+namespace condacc {
+
+template <class Sum>
+Status Accumulator<Sum>::Apply(int64_t local_step, Gradient gradient, Workspace& workspace,
+                               bool* accepted) {
+  Completions failed;
+  {
+    MutexLock lock(&mu_);
+    Status status;
+    *accepted = Accept(local_step, workspace, &gradient, &status);
+    if (!*accepted) return status;
+    // What can fail comes first, then the state changes.
+    RoundPtr next = IsReady(round_->count + 1) ? NewRound() : nullptr;
+    const RoundPtr round = round_;
+    const bool is_first = round->sum.empty();
+    const bool borrowed = !gradient.owned;
+    round->sum.Append(std::move(gradient));
+    const int64_t ordinal = ++round->count;
+    if (is_first) round->num_added = ordinal;
+    if (next != nullptr) ServeFront(std::move(next), workspace, &failed);
+    Settle(round, ordinal, borrowed, workspace);
+  }
+  Complete(failed);
+  return Status();
+}
+
+template <class Sum>
+bool Accumulator<Sum>::Accept(int64_t local_step, Workspace& workspace, Gradient* gradient,
+                              Status* status) {
+  while (true) {
+    if (!gate_.Admit(local_step)) return false;
+    *status = round_->sum.Check(*gradient);
+    if (status->ok() && round_->sum.CanAppend(*gradient)) return true;
+    if (status->ok()) {
+      const bool is_first = round_->sum.empty();
+      MutexUnlock unlock(&mu_);
+      *status = Sum::Prepare(options_.sum, is_first, workspace, gradient);
+    }
+    if (!status->ok()) {
+      *status = Error(status->code(), status->message());
+      return false;
+    }
+  }
+}
+
+template <class Sum>
+void Accumulator<Sum>::Request(const TakePtr& take, std::shared_ptr<void> keep_alive,
+                               Workspace& workspace) {
+  Completions failed;
+  {
+    MutexLock lock(&mu_);
+    if (!Decide(take, workspace, &failed)) {
+      WatchForStall(take, std::move(keep_alive));
+      takes_.Push(take);
+      const RoundPtr round = round_;
+      if (!round->has_worker && IsWorthFolding(*round)) FoldOnce(round, workspace);
+    }
+  }
+  Complete(failed);
+}
+
+template <class Sum>
+bool Accumulator<Sum>::RequestIfReady(const TakePtr& take, Workspace& workspace) {
+  Completions failed;
+  bool decided;
+  {
+    MutexLock lock(&mu_);
+    decided = Decide(take, workspace, &failed);
+  }
+  Complete(failed);
+  return decided;
+}
+
+template <class Sum>
+bool Accumulator<Sum>::Decide(const TakePtr& take, Workspace& workspace, Completions* failed) {
+  if (take->num_required < 1) {
+    failed->push_back({take, Error(StatusCode::kInvalidArgument,
+                                   "Argument num_required must be positive, but was " +
+                                       std::to_string(take->num_required))});
+  } else if (take->cancelled) {
+    failed->push_back({take, Error(StatusCode::kCancelled, kCancelled)});
+  } else if (takes_.empty() && round_->count >= take->num_required) {
+    RoundPtr next = NewRound();
+    takes_.Push(take);
+    ServeFront(std::move(next), workspace, failed);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+template <class Sum>
+void Accumulator<Sum>::Cancel(const TakePtr& take, Workspace& workspace) {
+  Completions ended;
+  {
+    MutexLock lock(&mu_);
+    take->cancelled = true;
+    if (!take->waiting) return;
+    ended.push_back({take, Error(StatusCode::kCancelled, kCancelled)});
+    takes_.Remove(take);
+    StallMonitor::Global().Unwatch(take->stall_watch);
+    try {
+      if (IsReady(round_->count)) ServeFront(NewRound(), workspace, &ended);
+    } catch (const std::bad_alloc&) {
+      // The next take is served by the next apply instead; this one must end in any case.
+    }
+  }
+  Complete(ended);
+}
+
+template <class Sum>
+typename Accumulator<Sum>::RoundPtr Accumulator<Sum>::NewRound() {
+  // A round is not used again while an apply still watches it.
+  if (spare_round_ == nullptr || spare_round_.use_count() > 1) {
+    return std::make_shared<Round>(options_.sum);
+  }
+  spare_round_->count = 0;
+  spare_round_->num_added = 0;
+  spare_round_->has_worker = false;
+  spare_round_->is_taken = false;
+  return std::move(spare_round_);
+}
+
+template <class Sum>
+void Accumulator<Sum>::ServeFront(RoundPtr next, Workspace& workspace, Completions* failed) {
+  while (IsReady(round_->count)) {
+    if (!gate_.CanAdvance()) {
+      failed->push_back({takes_.front(), Error(StatusCode::kOutOfRange,
+                                               "The global step is 2**63 - 1 and cannot move on")});
+      StallMonitor::Global().Unwatch(takes_.PopFront()->stall_watch);
+      continue;
+    }
+    const RoundPtr round = std::exchange(round_, std::move(next));
+    round->take = takes_.PopFront();
+    round->is_taken = true;
+    last_num_required_ = round->take->num_required;
+    StallMonitor::Global().Unwatch(round->take->stall_watch);
+    gate_.Advance();
+    if (!round->has_worker) Finish(round, workspace);  // else the worker does
+    return;
+  }
+}
+
+// Lets the call that brought the round's gradient number `ordinal` do its share of the adding.
+// A borrowed gradient must be added before its call returns.
+template <class Sum>
+void Accumulator<Sum>::Settle(const RoundPtr& round, int64_t ordinal, bool borrowed,
+                              Workspace& workspace) {
+  while (round->num_added < ordinal) {
+    // The sum of a taken round belongs to its worker, who will be done soon.
+    const bool must = borrowed || (!round->is_taken && round->sum.IsOverfull());
+    const bool may_fold = !round->is_taken && !round->has_worker;
+    if (may_fold && (must || IsWorthFolding(*round))) {
+      FoldOnce(round, workspace);
+    } else if (must) {
+      added_.Wait(&mu_);
+    } else {
+      return;
+    }
+  }
+}
+
+template <class Sum>
+bool Accumulator<Sum>::IsWorthFolding(const Round& round) const {
+  if (takes_.empty()) return round.sum.WantsFold(round.count == last_num_required_);
+  // The last gradient of a waiting take should find nothing left to do but itself.
+  const int64_t num_required = takes_.front()->num_required;
+  const bool is_one_short = round.count == num_required - 1;
+  if (is_one_short && round.sum.IsBig() && round.sum.num_pending() > 0 && round.sum.CanFold()) {
+    return true;
+  }
+  return round.sum.WantsFold(round.count == num_required);
+}
+
+template <class Sum>
+void Accumulator<Sum>::FoldOnce(const RoundPtr& round, Workspace& workspace) {
+  round->has_worker = true;
+  const int64_t through = round->count;
+  round->sum.BeginFold();
+  {
+    MutexUnlock unlock(&mu_);
+    round->sum.RunFold(workspace);
+  }
+  round->sum.EndFold();
+  round->num_added = through;
+  round->has_worker = false;
+  added_.NotifyAll();
+  if (round->is_taken) Finish(round, workspace);
+}
+
+// Of a taken round without a worker. It keeps this one for good.
+template <class Sum>
+void Accumulator<Sum>::Finish(const RoundPtr& round, Workspace& workspace) {
+  round->has_worker = true;
+  MutexUnlock unlock(&mu_);
+  Value value = round->sum.Finish(round->count, workspace);
+  TakePtr take;
+  {
+    MutexLock lock(&mu_);
+    round->num_added = round->count;
+    take = std::move(round->take);
+    spare_round_ = round;
+  }
+  added_.NotifyAll();
+  take->done(Status(), &value);
+  take->done = nullptr;
+}
+
+template <class Sum>
+void Accumulator<Sum>::WatchForStall(const TakePtr& take, std::shared_ptr<void> keep_alive) {
+  if (options_.stall_timeout.count() <= 0 || options_.on_stall == nullptr) return;
+  take->stall_watch = StallMonitor::Global().Watch(
+      options_.stall_timeout,
+      [this, take, keep_alive = std::move(keep_alive)] { ReportStall(take); });
+}
+
+template <class Sum>
+void Accumulator<Sum>::ReportStall(const TakePtr& take) {
+  StallReport report;
+  {
+    MutexLock lock(&mu_);
+    if (!take->waiting) return;
+    report = {round_->count, take->num_required, gate_.global_step(), gate_.num_dropped()};
+  }
+  options_.on_stall(report);
+}
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_ACCUMULATOR_IMPL_H_

@@ -1,0 +1,241 @@
+#include "cc/core/dense_math.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+
+#include "cc/core/float16.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define CONDACC_AVX2 __attribute__((target("avx2,f16c")))
+#endif
+
+namespace condacc {
+namespace {
+
+constexpr size_t kParallelBlock = 1 << 16;  // elements that one thread takes at a time
+constexpr size_t kMinParallel = 1 << 18;    // elements below which threads do not pay
+constexpr size_t kChunk = 1024;             // elements whose running sums stay in the L1 cache
+constexpr int kMaxInputs = 8;               // inputs read in one pass; more streams cost more
+
+// One pass over up to kMaxInputs inputs, whose number is known to the compiler. Aliasing of `out`
+// with an operand is harmless, since each element is read before it is written.
+template <typename T, int kInputs, bool kDivide>
+CONDACC_ALWAYS_INLINE void AddPass(T* out, const T* first, const T* const* inputs, size_t begin,
+                                   size_t end, T divisor) {
+  const T* in[kInputs + 1];
+  for (int k = 0; k < kInputs; ++k) in[k] = inputs[k];
+#pragma GCC ivdep
+  for (size_t i = begin; i < end; ++i) {
+    T sum = first[i];
+    for (int k = 0; k < kInputs; ++k) sum += in[k][i];
+    out[i] = kDivide ? sum / divisor : sum;
+  }
+}
+
+template <typename T, bool kDivide>
+CONDACC_ALWAYS_INLINE void AddUpTo8(T* out, const T* first, const T* const* inputs, int num_inputs,
+                                    size_t begin, size_t end, T divisor) {
+  switch (num_inputs) {
+    case 0: return AddPass<T, 0, kDivide>(out, first, inputs, begin, end, divisor);
+    case 1: return AddPass<T, 1, kDivide>(out, first, inputs, begin, end, divisor);
+    case 2: return AddPass<T, 2, kDivide>(out, first, inputs, begin, end, divisor);
+    case 3: return AddPass<T, 3, kDivide>(out, first, inputs, begin, end, divisor);
+    case 4: return AddPass<T, 4, kDivide>(out, first, inputs, begin, end, divisor);
+    case 5: return AddPass<T, 5, kDivide>(out, first, inputs, begin, end, divisor);
+    case 6: return AddPass<T, 6, kDivide>(out, first, inputs, begin, end, divisor);
+    case 7: return AddPass<T, 7, kDivide>(out, first, inputs, begin, end, divisor);
+    default: return AddPass<T, 8, kDivide>(out, first, inputs, begin, end, divisor);
+  }
+}
+
+// Sums a range of a type that is added in itself.
+template <typename T>
+CONDACC_ALWAYS_INLINE void SumRange(const DenseSumArgs& args, size_t begin, size_t end) {
+  const T* const* inputs = reinterpret_cast<const T* const*>(args.inputs);
+  const int num_inputs = static_cast<int>(args.num_inputs);
+  const T divisor = static_cast<T>(args.divisor);
+  T* const out = static_cast<T*>(args.out);
+  for (size_t b = begin; b < end;) {
+    // More inputs than one pass takes: stay within a chunk, whose sums wait in the cache. They
+    // may not wait in `out`, which may be an input that is still to be read.
+    T sums[kChunk];
+    const size_t e = num_inputs <= kMaxInputs ? end : std::min(end, b + kChunk);
+    const T* first = static_cast<const T*>(args.first);
+    int done = 0;
+    for (; num_inputs - done > kMaxInputs; done += kMaxInputs) {
+      const T* shifted[kMaxInputs];
+      for (int k = 0; k < kMaxInputs; ++k) shifted[k] = inputs[done + k] + b;
+      AddPass<T, kMaxInputs, false>(sums, done == 0 ? first + b : sums, shifted, 0, e - b, 1);
+    }
+    const T* const* rest = inputs + done;
+    const T* shifted[kMaxInputs];
+    for (int k = 0; k < num_inputs - done; ++k) shifted[k] = rest[k] + b;
+    const T* start = done == 0 ? first + b : sums;
+    if (args.divisor > 1) {
+      AddUpTo8<T, true>(out + b, start, shifted, num_inputs - done, 0, e - b, divisor);
+    } else {
+      AddUpTo8<T, false>(out + b, start, shifted, num_inputs - done, 0, e - b, divisor);
+    }
+    b = e;
+  }
+}
+
+// Conversions of a run of elements; `Narrow` is Float16 or BFloat16.
+template <typename Narrow>
+struct PortableConvert {
+  static CONDACC_ALWAYS_INLINE void Load(const Narrow* from, float* to, size_t n) {
+    for (size_t i = 0; i < n; ++i) to[i] = Narrow::ToFloat(from[i]);
+  }
+  static CONDACC_ALWAYS_INLINE void Add(const Narrow* from, float* to, size_t n) {
+    for (size_t i = 0; i < n; ++i) to[i] += Narrow::ToFloat(from[i]);
+  }
+  static CONDACC_ALWAYS_INLINE void Store(const float* from, Narrow* to, size_t n) {
+    for (size_t i = 0; i < n; ++i) to[i] = Narrow::FromFloat(from[i]);
+  }
+};
+
+// Sums a range of a type that is added in float32, chunk by chunk.
+template <typename Narrow, typename Convert>
+CONDACC_ALWAYS_INLINE void SumRangeInFloat32(const DenseSumArgs& args, size_t begin, size_t end) {
+  float sums[kChunk];
+  const float divisor = static_cast<float>(args.divisor);
+  for (size_t b = begin; b < end; b += kChunk) {
+    const size_t n = std::min(kChunk, end - b);
+    if (args.first_is_float32) {
+      std::memcpy(sums, static_cast<const float*>(args.first) + b, n * sizeof(float));
+    } else {
+      Convert::Load(static_cast<const Narrow*>(args.first) + b, sums, n);
+    }
+    for (size_t k = 0; k < args.num_inputs; ++k) {
+      Convert::Add(static_cast<const Narrow*>(args.inputs[k]) + b, sums, n);
+    }
+    if (args.divisor > 1) {
+      for (size_t i = 0; i < n; ++i) sums[i] /= divisor;
+    }
+    if (args.out_is_float32) {
+      std::memcpy(static_cast<float*>(args.out) + b, sums, n * sizeof(float));
+    } else {
+      Convert::Store(sums, static_cast<Narrow*>(args.out) + b, n);
+    }
+  }
+}
+
+using RangeFunction = void (*)(const DenseSumArgs&, size_t begin, size_t end);
+
+template <typename T>
+void Plain(const DenseSumArgs& args, size_t begin, size_t end) {
+  SumRange<T>(args, begin, end);
+}
+
+template <typename Narrow>
+void PlainInFloat32(const DenseSumArgs& args, size_t begin, size_t end) {
+  SumRangeInFloat32<Narrow, PortableConvert<Narrow>>(args, begin, end);
+}
+
+#if defined(CONDACC_AVX2)
+
+template <typename T>
+CONDACC_AVX2 void Avx2(const DenseSumArgs& args, size_t begin, size_t end) {
+  SumRange<T>(args, begin, end);
+}
+
+// The processor's own float16 conversions, eight at a time.
+struct F16cConvert {
+  static constexpr size_t kLanes = 8;
+
+  static CONDACC_AVX2 __m256 LoadEight(const Float16* from) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  }
+  static CONDACC_AVX2 void Load(const Float16* from, float* to, size_t n) {
+    size_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) _mm256_storeu_ps(to + i, LoadEight(from + i));
+    PortableConvert<Float16>::Load(from + i, to + i, n - i);
+  }
+  static CONDACC_AVX2 void Add(const Float16* from, float* to, size_t n) {
+    size_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
+      _mm256_storeu_ps(to + i, _mm256_add_ps(_mm256_loadu_ps(to + i), LoadEight(from + i)));
+    }
+    PortableConvert<Float16>::Add(from + i, to + i, n - i);
+  }
+  static CONDACC_AVX2 void Store(const float* from, Float16* to, size_t n) {
+    size_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
+                       _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+    }
+    PortableConvert<Float16>::Store(from + i, to + i, n - i);
+  }
+};
+
+CONDACC_AVX2 void Avx2Float16(const DenseSumArgs& args, size_t begin, size_t end) {
+  SumRangeInFloat32<Float16, F16cConvert>(args, begin, end);
+}
+
+CONDACC_AVX2 void Avx2BFloat16(const DenseSumArgs& args, size_t begin, size_t end) {
+  SumRangeInFloat32<BFloat16, PortableConvert<BFloat16>>(args, begin, end);
+}
+
+bool HasAvx2() {
+  static const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+  return has;
+}
+
+#define CONDACC_CHOOSE(plain, avx2) (HasAvx2() ? (avx2) : (plain))
+#else
+#define CONDACC_CHOOSE(plain, avx2) (plain)
+#endif
+
+// Complex numbers add, and divide by a real number, as pairs of their parts. Integers add as
+// unsigned ones, for which an overflow is defined to wrap.
+RangeFunction FunctionFor(ElementType type) {
+  switch (type) {
+    case ElementType::kFloat16:
+      return CONDACC_CHOOSE(PlainInFloat32<Float16>, Avx2Float16);
+    case ElementType::kBFloat16:
+      return CONDACC_CHOOSE(PlainInFloat32<BFloat16>, Avx2BFloat16);
+    case ElementType::kFloat32:
+    case ElementType::kComplex64:
+      return CONDACC_CHOOSE(Plain<float>, Avx2<float>);
+    case ElementType::kFloat64:
+    case ElementType::kComplex128:
+      return CONDACC_CHOOSE(Plain<double>, Avx2<double>);
+    case ElementType::kInt32:
+      return CONDACC_CHOOSE(Plain<uint32_t>, Avx2<uint32_t>);
+    case ElementType::kInt64:
+      return CONDACC_CHOOSE(Plain<uint64_t>, Avx2<uint64_t>);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void SumDense(const DenseSumArgs& args, const ParallelFor& parallel_for) {
+  const bool complex = args.type == ElementType::kComplex64 || args.type == ElementType::kComplex128;
+  const size_t total = args.num_elements * (complex ? 2 : 1);
+  const RangeFunction sum = FunctionFor(args.type);
+  if (total < kMinParallel) {
+    sum(args, 0, total);
+  } else {
+    parallel_for(total, kParallelBlock,
+                 [&args, sum](size_t begin, size_t end) { sum(args, begin, end); });
+  }
+}
+
+void CopyDense(void* to, const void* from, size_t num_bytes, const ParallelFor& parallel_for) {
+  const auto copy = [to, from](size_t begin, size_t end) {
+    std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin,
+                end - begin);
+  };
+  if (num_bytes < kMinParallel * sizeof(float)) {
+    copy(0, num_bytes);
+  } else {
+    parallel_for(num_bytes, kParallelBlock * sizeof(float), copy);
+  }
+}
+
+}  // namespace condacc

@@ -1,0 +1,69 @@
+// The takes that wait for gradients, first come first served.
+#ifndef CONDACC_CORE_PENDING_TAKES_H_
+#define CONDACC_CORE_PENDING_TAKES_H_
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <utility>
+
+#include "cc/core/stall_monitor.h"
+#include "cc/core/status.h"
+
+namespace condacc {
+
+// One request for the accumulated gradients. `done` is called exactly once, never under a lock:
+// with OK and the value, or with an error and null.
+template <class Value>
+struct PendingTake {
+  using Done = std::function<void(const Status&, Value*)>;
+
+  PendingTake(int64_t num_required, Done done)
+      : num_required(num_required), done(std::move(done)) {}
+
+  const int64_t num_required;
+  Done done;
+
+  // Guarded by the accumulator that the take waits on.
+  bool cancelled = false;
+  bool waiting = false;
+  typename std::list<std::shared_ptr<PendingTake>>::iterator position;
+  StallMonitor::Ticket stall_watch = StallMonitor::kNoTicket;
+};
+
+// FIFO of takes; any of them can leave early. Not thread-safe.
+template <class Value>
+class PendingTakes {
+ public:
+  using TakePtr = std::shared_ptr<PendingTake<Value>>;
+
+  bool empty() const { return takes_.empty(); }
+  const TakePtr& front() const { return takes_.front(); }
+
+  void Push(const TakePtr& take) {
+    take->position = takes_.insert(takes_.end(), take);
+    take->waiting = true;
+  }
+
+  TakePtr PopFront() {
+    TakePtr take = takes_.front();
+    Remove(take);
+    return take;
+  }
+
+  // False if the take does not wait here (not yet, or no longer).
+  bool Remove(const TakePtr& take) {
+    if (!take->waiting) return false;
+    take->waiting = false;
+    takes_.erase(take->position);
+    return true;
+  }
+
+ private:
+  std::list<TakePtr> takes_;
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_PENDING_TAKES_H_
