@@ -18,7 +18,7 @@ build: configure
 	@$(BAZEL) build //:plugin
 	@for file in $(PRODUCTS); do \
 	  cmp -s bazel-bin/$$file tf_condacc/$$file || { \
-	    install -m 755 bazel-bin/$$file tf_condacc/$$file.new && \
+	    install -m 644 bazel-bin/$$file tf_condacc/$$file.new && \
 	    mv -f tf_condacc/$$file.new tf_condacc/$$file; }; \
 	done
 
@@ -40,7 +40,6 @@ bench: build
 	$(PYTHON) benchmarks/run.py
 
 wheel: build
-	rm -rf build
 	$(PYTHON) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
 lint: configure

@@ -17,7 +17,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 readonly ROOT="$PWD" RC=".condacc.bazelrc" TOOLS="$PWD/.tools"
 readonly BAZELISK_VERSION=1.28.1 NPM_BAZEL_VERSION=2.1.0
 readonly CUDA_ARCHS=sm_80,sm_90,compute_90
-readonly PYTHON="${CONDACC_PYTHON:-$ROOT/.venv/bin/python}"
+PYTHON="${CONDACC_PYTHON:-$ROOT/.venv/bin/python}"
+readonly PYTHON=$(command -v "$PYTHON" || echo "$PYTHON")
 
 say() { echo "configure.sh: $*" >&2; }
 die() { say "error: $*"; exit 1; }
@@ -58,7 +59,7 @@ make_venv() {
   [[ -x $PYTHON && -f $stamp && $(cat "$stamp") == "$sums" ]] && return
   say "installing the Python packages of requirements-dev.txt into .venv"
   [[ -x $PYTHON ]] || python3 -m venv .venv
-  "$PYTHON" -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt ||
+  "$PYTHON" -m pip install -qq --disable-pip-version-check -r requirements-dev.txt ||
     die "pip could not install requirements-dev.txt; its message is above"
   echo "$sums" >"$stamp"
 }
@@ -84,7 +85,9 @@ for name in ("tensorflow", "tensorflow-cpu"):
         break
 PY
   )
-  [[ -n $found ]] || die "no TensorFlow in $PYTHON; install it: $PYTHON -m pip install tensorflow==2.21.*"
+  [[ -n $found ]] || die "no TensorFlow in $PYTHON; install it with
+  $PYTHON -m pip install tensorflow==2.21.* numpy
+  or name a Python that has it in CONDACC_PYTHON"
   { read -r TF_DIR; read -r TF_VERSION; read -r TF_RECORD; } <<<"$found"
   [[ -f $TF_DIR/libtensorflow_framework.so.2 && -d $TF_DIR/include ]] ||
     die "TensorFlow at $TF_DIR has no headers or no libtensorflow_framework.so.2"

@@ -11,8 +11,6 @@ _ENVIRON = [
 _BUILD = """
 package(default_visibility = ["//visibility:public"])
 
-exports_files(["libcudart_static.a"])
-
 filegroup(
     name = "cudart_static",
     srcs = ["libcudart_static.a"],
@@ -21,6 +19,12 @@ filegroup(
 cc_import(
     name = "cudart",
     static_library = "libcudart_static.a",
+)
+
+cc_library(
+    name = "headers",
+    hdrs = glob(["include/**"]),
+    includes = ["include"],
 )
 """
 
@@ -36,6 +40,7 @@ def _cuda_configure_impl(ctx):
     values = [ctx.os.environ.get(name, "") for name in _ENVIRON]
     cuda_dir, archs, version, cudart, host_compiler = values
     if cuda_dir:
+        ctx.symlink(cuda_dir + "/include", "include")
         ctx.symlink(cudart, "libcudart_static.a")
     ctx.file("defs.bzl", _DEFS.format(
         enabled = bool(cuda_dir),
