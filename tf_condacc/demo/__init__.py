@@ -1,0 +1,12 @@
+"""A digit classifier, trained by several workers through conditional accumulators.
+
+Run it with ``python -m tf_condacc.demo``; ``--help`` lists the options.
+
+The modules are meant to be read, and copied from, in this order:
+
+* ``graph``: the TensorFlow 1 graph. Workers push gradients into one accumulator per variable,
+  the chief takes the means and applies them.
+* ``training``: the threads that run that graph, each with a session of its own.
+* ``model`` and ``data``: what is trained, and on what.
+* ``report`` and ``__main__``: the table, the picture and the command line.
+"""
