@@ -1,0 +1,258 @@
+"""The dense accumulator in sessions, functions, conditionals, loops and monitored sessions."""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from dense_support import unique_name
+
+tf1 = tf.compat.v1
+
+
+@contextlib.contextmanager
+def control_flow(version: int):
+    was_enabled = tf1.control_flow_v2_enabled()
+    (tf1.enable_control_flow_v2 if version == 2 else tf1.disable_control_flow_v2)()
+    try:
+        yield
+    finally:
+        (tf1.enable_control_flow_v2 if was_enabled else tf1.disable_control_flow_v2)()
+
+
+@pytest.fixture(params=[1, 2], ids=["control_flow_v1", "control_flow_v2"])
+def any_control_flow(request):
+    with control_flow(request.param):
+        yield request.param
+
+
+def op_types(graph) -> set[str]:
+    return {op.type for op in graph.get_operations()}
+
+
+def test_whole_round_in_one_step_with_control_dependencies(impl):
+    with tf.Graph().as_default(), tf1.Session() as session:
+        acc = impl.dense(tf.float32, [2])
+        with tf.control_dependencies([acc.apply_grad([1.0, 2.0]), acc.apply_grad([3.0, 4.0])]):
+            taken = acc.take_grad(2)
+        with tf.control_dependencies([taken]):
+            count = acc.num_accumulated()
+        value, left = session.run([taken, count])
+        np.testing.assert_array_equal(value, [2.0, 3.0])
+        assert left == 0
+
+
+def test_take_and_apply_race_within_one_step(impl):
+    with tf.Graph().as_default(), tf1.Session() as session:
+        acc = impl.dense(tf.float32, [])
+        step = tf1.placeholder(tf.int64, [])
+        fetches = [acc.take_grad(3), *(acc.apply_grad(float(v), step) for v in (1, 2, 6))]
+        for number in range(50):
+            assert session.run(fetches, {step: number})[0] == 3.0
+
+
+def test_function_over_an_outer_accumulator(impl):
+    acc = impl.dense(tf.float32, [2], shared_name=unique_name())
+
+    @tf.function
+    def apply(value, step):
+        acc.apply_grad(value, step)
+        return acc.num_accumulated(name="count")
+
+    @tf.function
+    def take():
+        return acc.take_grad(2)
+
+    for step in range(3):
+        assert apply(tf.constant([1.0, 2.0]), tf.constant(step, tf.int64)) == 1
+        assert apply(tf.constant([3.0, 4.0]), tf.constant(step, tf.int64)) == 2
+        np.testing.assert_array_equal(take(), [2.0, 3.0])
+
+
+def test_original_needs_a_name_to_count_an_eager_accumulator_in_a_function(original):
+    acc = original.dense(tf.float32, [], shared_name=unique_name())
+    with pytest.raises(ValueError, match="'_NumAccumulated' is not a valid root scope name"):
+        tf.function(lambda: acc.num_accumulated())()
+
+
+def test_every_op_needs_no_name_in_a_function(ours):
+    acc = ours.dense(tf.float32, [])
+
+    @tf.function
+    def everything():
+        accepted = acc.try_apply_grad(3.0)
+        acc.apply_grad(3.0, -1)
+        count = acc.num_accumulated()
+        taken, value = acc.try_take_grad(1)
+        acc.set_global_step(acc.global_step() + 1)
+        return accepted, count, taken, value, acc.num_dropped(), acc.global_step()
+
+    assert [t.numpy() for t in everything()] == [True, 1, True, 3.0, 1, 2]
+
+
+def test_function_over_an_outer_accumulator_keeps_the_static_shape(impl):
+    acc = impl.dense(tf.float32, [None, 3], shared_name=unique_name())
+    concrete = tf.function(lambda: acc.take_grad(1)).get_concrete_function()
+    assert concrete.output_shapes.as_list() == [None, 3]
+
+
+def test_uses_in_one_function_keep_their_order(impl):
+    acc = impl.dense(tf.float32, [], shared_name=unique_name())
+
+    @tf.function
+    def round_of_two(step):
+        acc.apply_grad(2.0, step)
+        acc.apply_grad(4.0, step)
+        before = acc.num_accumulated(name="before")
+        value = acc.take_grad(2)
+        return before, value, acc.num_accumulated(name="after")
+
+    for step in range(5):
+        assert [t.numpy() for t in round_of_two(tf.constant(step))] == [2, 3.0, 0]
+
+
+def test_accumulator_made_inside_a_function_keeps_its_state(impl):
+    name = unique_name()
+
+    @tf.function
+    def apply():
+        acc = impl.dense(tf.float32, [], shared_name=name)
+        acc.apply_grad(2.0, 5)
+        return acc.num_accumulated()
+
+    assert [int(apply()) for _ in range(3)] == [1, 2, 3]
+
+
+def test_private_accumulator_made_inside_a_function_keeps_its_state(impl):
+    @tf.function
+    def apply():
+        acc = impl.dense(tf.float32, [], name=f"inside_{impl.name}")
+        acc.apply_grad(2.0, 5)
+        return acc.num_accumulated()
+
+    assert [int(apply()) for _ in range(3)] == [1, 2, 3]
+
+
+def test_gradient_tape_and_accumulator_train_together(impl):
+    variable = tf.Variable([1.0, 2.0])
+    acc = impl.dense(tf.float32, [2], shared_name=unique_name())
+
+    @tf.function
+    def step(number, scale):
+        with tf.GradientTape() as tape:
+            loss = scale * tf.reduce_sum(variable * variable)
+        acc.apply_grad(tape.gradient(loss, variable), number)
+
+    step(tf.constant(0), tf.constant(1.0))
+    step(tf.constant(0), tf.constant(3.0))
+    np.testing.assert_array_equal(acc.take_grad(2), [4.0, 8.0])
+
+
+def test_apply_inside_cond(impl, any_control_flow):
+    with tf.Graph().as_default() as graph, tf1.Session() as session:
+        acc = impl.dense(tf.float32, [])
+        chosen = tf1.placeholder(tf.bool, [])
+
+        def branch(value):
+            with tf.control_dependencies([acc.apply_grad(value)]):
+                return tf.constant(value)
+
+        result = tf1.cond(chosen, lambda: branch(1.0), lambda: branch(5.0))
+        assert ("Switch" in op_types(graph)) == (any_control_flow == 1)
+        assert session.run(result, {chosen: True}) == 1.0
+        assert session.run(acc.num_accumulated()) == 1, "the other branch must not run"
+        assert session.run(result, {chosen: False}) == 5.0
+        assert session.run(acc.take_grad(2)) == 3.0
+
+
+def test_take_inside_cond(impl, any_control_flow):
+    with tf.Graph().as_default(), tf1.Session() as session:
+        acc = impl.dense(tf.float32, [])
+        chosen = tf1.placeholder(tf.bool, [])
+        result = tf1.cond(chosen, lambda: acc.take_grad(1), lambda: tf.constant(-1.0))
+        assert session.run(result, {chosen: False}) == -1.0
+        session.run(acc.apply_grad(7.0))
+        assert session.run(result, {chosen: False}) == -1.0
+        assert session.run(acc.num_accumulated()) == 1
+        assert session.run(result, {chosen: True}) == 7.0
+
+
+def test_apply_inside_while_loop(impl, any_control_flow):
+    with tf.Graph().as_default(), tf1.Session() as session:
+        acc = impl.dense(tf.float32, [], reduction_type="SUM")
+
+        def body(i):
+            with tf.control_dependencies([acc.apply_grad(tf.cast(i, tf.float32))]):
+                return i + 1
+
+        loop = tf1.while_loop(lambda i: i < 100, body, [tf.constant(0)])
+        session.run(loop)
+        assert session.run(acc.num_accumulated()) == 100
+        assert session.run(acc.take_grad(100)) == 4950.0
+
+
+def test_take_inside_while_loop(impl, any_control_flow):
+    with tf.Graph().as_default(), tf1.Session() as session:
+        acc = impl.dense(tf.float32, [])
+
+        def body(i, total):
+            with tf.control_dependencies([acc.apply_grad(tf.cast(i, tf.float32), i)]):
+                taken = acc.take_grad(1)
+            taken.set_shape([])
+            return i + 1, total + taken
+
+        loop = tf1.while_loop(
+            lambda i, _: i < 50, body, [tf.constant(0), tf.constant(0.0)], parallel_iterations=1
+        )
+        assert list(session.run(loop)) == [50, 1225.0]
+
+
+def test_cond_and_while_inside_a_function(impl):
+    acc = impl.dense(tf.float32, [], shared_name=unique_name())
+
+    @tf.function
+    def apply_the_even_ones(limit):
+        for i in tf.range(limit):
+            if i % 2 == 0:
+                acc.apply_grad(tf.cast(i, tf.float32))
+        return acc.take_grad(1)
+
+    assert apply_the_even_ones(tf.constant(9)) == 4.0
+
+
+def test_monitored_training_session(impl, tmp_path):
+    with tf.Graph().as_default():
+        global_step = tf1.train.get_or_create_global_step()
+        weights = tf1.get_variable("w", initializer=[4.0, 8.0])
+        acc = impl.dense(tf.float32, [2])
+        (gradient,) = tf1.gradients(tf.reduce_sum(tf.square(weights)) / 2.0, [weights])
+        with tf.control_dependencies([acc.apply_grad(gradient, global_step)]):
+            mean = acc.take_grad(1)
+        train = tf1.train.GradientDescentOptimizer(0.5).apply_gradients(
+            [(mean, weights)], global_step
+        )
+        hooks = [tf1.train.StopAtStepHook(last_step=3)]
+        with tf1.train.MonitoredTrainingSession(
+            checkpoint_dir=str(tmp_path), hooks=hooks, log_step_count_steps=None
+        ) as session:
+            while not session.should_stop():
+                session.run(train)
+    last = tf.train.latest_checkpoint(str(tmp_path))
+    np.testing.assert_array_equal(tf.train.load_variable(last, "w"), [0.5, 1.0])
+    assert tf.train.load_variable(last, "global_step") == 3
+
+
+@pytest.mark.parametrize("eager", [False, True])
+def test_ops_follow_an_explicit_cpu_device(impl, eager):
+    with tf.init_scope() if eager else tf.Graph().as_default():
+        with tf1.device("/CPU:0"):
+            acc = impl.dense(tf.float32, [], shared_name=unique_name())
+            apply = acc.apply_grad(2.0)
+            if eager:
+                assert acc.take_grad(1).device.endswith("CPU:0")
+            else:
+                with tf1.Session() as session:
+                    session.run(apply)
+                    assert session.run(acc.take_grad(1)) == 2.0
