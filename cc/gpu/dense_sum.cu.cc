@@ -48,7 +48,7 @@ struct alignas(sizeof(T) * kWidth) Pack {
 
 template <typename T>
 struct Inputs {
-  const T* of[kMaxDenseSumInputs];
+  const T* of[kMaxGpuDenseSumInputs];
 };
 
 // `size` counts packs. The loads of all inputs are issued before the first addition.
@@ -60,9 +60,9 @@ __global__ void DenseSumKernel(const First* first, Inputs<T> inputs, int num_inp
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < size;
        i += stride) {
     const Pack<First, kWidth> start = reinterpret_cast<const Pack<First, kWidth>*>(first)[i];
-    Pack<T, kWidth> loaded[kMaxDenseSumInputs];
+    Pack<T, kWidth> loaded[kMaxGpuDenseSumInputs];
 #pragma unroll
-    for (int k = 0; k < kMaxDenseSumInputs; ++k) {
+    for (int k = 0; k < kMaxGpuDenseSumInputs; ++k) {
       if (k < num_inputs) loaded[k] = reinterpret_cast<const Pack<T, kWidth>*>(inputs.of[k])[i];
     }
     Pack<Out, kWidth> result;
@@ -70,7 +70,7 @@ __global__ void DenseSumKernel(const First* first, Inputs<T> inputs, int num_inp
     for (int j = 0; j < kWidth; ++j) {
       Sum sum = static_cast<Sum>(start.values[j]);
 #pragma unroll
-      for (int k = 0; k < kMaxDenseSumInputs; ++k) {
+      for (int k = 0; k < kMaxGpuDenseSumInputs; ++k) {
         if (k < num_inputs) sum += static_cast<Sum>(loaded[k].values[j]);
       }
       result.values[j] = Convert<Out>(sum / divisor);
@@ -97,7 +97,7 @@ cudaError_t NumBlocks(int64_t num_threads, int* num_blocks) {
 }
 
 template <typename T, typename First, typename Out, int kWidth>
-cudaError_t Launch(const DenseSumArgs& args, const Inputs<T>& inputs, int64_t begin,
+cudaError_t Launch(const GpuDenseSumArgs& args, const Inputs<T>& inputs, int64_t begin,
                    int64_t num_packs, cudaStream_t stream) {
   if (num_packs == 0) return cudaSuccess;
   int num_blocks = 0;
@@ -114,7 +114,7 @@ cudaError_t Launch(const DenseSumArgs& args, const Inputs<T>& inputs, int64_t be
 
 // Whole vectors where every buffer allows them, then what remains one by one.
 template <typename T, typename First, typename Out>
-cudaError_t LaunchTyped(const DenseSumArgs& args, cudaStream_t stream) {
+cudaError_t LaunchTyped(const GpuDenseSumArgs& args, cudaStream_t stream) {
   constexpr int kWidth = kVectorBytes / std::max({sizeof(T), sizeof(First), sizeof(Out)});
   Inputs<T> inputs = {};
   bool aligned = IsAligned<First, kWidth>(args.first) && IsAligned<Out, kWidth>(args.out);
@@ -130,7 +130,7 @@ cudaError_t LaunchTyped(const DenseSumArgs& args, cudaStream_t stream) {
 }
 
 template <typename T>
-cudaError_t LaunchNarrow(const DenseSumArgs& args, cudaStream_t stream) {
+cudaError_t LaunchNarrow(const GpuDenseSumArgs& args, cudaStream_t stream) {
   if (args.first_is_float) {
     return args.out_is_float ? LaunchTyped<T, float, float>(args, stream)
                              : LaunchTyped<T, float, T>(args, stream);
@@ -139,9 +139,9 @@ cudaError_t LaunchNarrow(const DenseSumArgs& args, cudaStream_t stream) {
                            : LaunchTyped<T, T, T>(args, stream);
 }
 
-bool IsValid(const DenseSumArgs& args) {
+bool IsValid(const GpuDenseSumArgs& args) {
   if (args.size < 0 || args.count < 1) return false;
-  if (args.num_inputs < 0 || args.num_inputs > kMaxDenseSumInputs) return false;
+  if (args.num_inputs < 0 || args.num_inputs > kMaxGpuDenseSumInputs) return false;
   if (args.size == 0) return true;
   if (args.first == nullptr || args.out == nullptr) return false;
   return std::all_of(args.inputs, args.inputs + args.num_inputs,
@@ -150,7 +150,7 @@ bool IsValid(const DenseSumArgs& args) {
 
 }  // namespace
 
-int LaunchDenseSum(const DenseSumArgs& args, void* stream) {
+int LaunchGpuDenseSum(const GpuDenseSumArgs& args, void* stream) {
   if (!IsValid(args)) return cudaErrorInvalidValue;
   const auto cuda_stream = static_cast<cudaStream_t>(stream);
   switch (args.element) {

@@ -94,7 +94,7 @@ void CheckSum(const Case& test, unsigned seed) {
   const std::vector<First> first = RandomValues<First>(test.size, &random);
   std::vector<std::vector<T>> inputs;
   std::vector<DeviceBuffer<T>> device_inputs;
-  DenseSumArgs args;
+  GpuDenseSumArgs args;
   args.num_inputs = test.num_inputs;
   for (int k = 0; k < test.num_inputs; ++k) {
     inputs.push_back(RandomValues<T>(test.size, &random));
@@ -111,7 +111,7 @@ void CheckSum(const Case& test, unsigned seed) {
   args.out = device_out.data();
   args.out_is_float = std::is_same_v<Out, float>;
 
-  ASSERT_EQ(LaunchDenseSum(args, nullptr), cudaSuccess);
+  ASSERT_EQ(LaunchGpuDenseSum(args, nullptr), cudaSuccess);
   ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
 
   const std::vector<Out> got = device_out.Read();
@@ -136,7 +136,7 @@ class DenseSumGpuTest : public testing::Test {
 
   template <typename T, typename First = T, typename Out = T>
   void CheckAllCases() {
-    for (const int num_inputs : {0, 1, 3, kMaxDenseSumInputs}) {
+    for (const int num_inputs : {0, 1, 3, kMaxGpuDenseSumInputs}) {
       for (const size_t size : {size_t{1}, size_t{7}, size_t{4096}, size_t{1000003}}) {
         CheckSum<T, First, Out>({size, num_inputs}, seed_);
         CheckSum<T, First, Out>({size, num_inputs, 3}, seed_);
@@ -169,35 +169,35 @@ TEST_F(DenseSumGpuTest, Bfloat16IsAddedInFloatAndRoundedOnce) {
 TEST_F(DenseSumGpuTest, SumReplacesItsFirstAddendInPlace) {
   const DeviceBuffer<float> sum(std::vector<float>(1001, 1.0f));
   const DeviceBuffer<float> input(std::vector<float>(1001, 2.0f));
-  DenseSumArgs args;
+  GpuDenseSumArgs args;
   args.size = 1001;
   args.first = args.out = sum.data();
   args.inputs[0] = input.data();
   args.num_inputs = 1;
-  ASSERT_EQ(LaunchDenseSum(args, nullptr), cudaSuccess);
+  ASSERT_EQ(LaunchGpuDenseSum(args, nullptr), cudaSuccess);
   EXPECT_EQ(sum.Read(), std::vector<float>(1001, 3.0f));
 }
 
 TEST(DenseSumArgumentsTest, ArgumentsOutOfRangeAreRefused) {
   float value = 0;
-  DenseSumArgs good;
+  GpuDenseSumArgs good;
   good.first = good.out = &value;
   good.size = 0;
-  EXPECT_EQ(LaunchDenseSum(good, nullptr), cudaSuccess);
+  EXPECT_EQ(LaunchGpuDenseSum(good, nullptr), cudaSuccess);
 
-  DenseSumArgs bad = good;
+  GpuDenseSumArgs bad = good;
   bad.size = -1;
-  EXPECT_EQ(LaunchDenseSum(bad, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(LaunchGpuDenseSum(bad, nullptr), cudaErrorInvalidValue);
   bad = good;
   bad.count = 0;
-  EXPECT_EQ(LaunchDenseSum(bad, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(LaunchGpuDenseSum(bad, nullptr), cudaErrorInvalidValue);
   bad = good;
-  bad.num_inputs = kMaxDenseSumInputs + 1;
-  EXPECT_EQ(LaunchDenseSum(bad, nullptr), cudaErrorInvalidValue);
+  bad.num_inputs = kMaxGpuDenseSumInputs + 1;
+  EXPECT_EQ(LaunchGpuDenseSum(bad, nullptr), cudaErrorInvalidValue);
   bad = good;
   bad.size = 1;
   bad.num_inputs = 1;
-  EXPECT_EQ(LaunchDenseSum(bad, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(LaunchGpuDenseSum(bad, nullptr), cudaErrorInvalidValue);
 }
 
 }  // namespace
