@@ -213,30 +213,32 @@ choose_bazel() {
 # --- The result ---------------------------------------------------------------------------------
 
 write_rc() {
-  local name path
+  local name path bazel
   configuration_key
-  for path in "$TF_RECORD" "$COMPILER" "$TOOLS/bazelisk" $CUDART $GTEST_DIR; do
-    echo "# found: $path"
+  bazel=$(sed -n 's/^USE_BAZEL_VERSION=\//\//p' .bazeliskrc 2>/dev/null || true)
+  for path in "$TF_RECORD" "$COMPILER" "$CUDART" "$GTEST_DIR" "$TOOLS/bazelisk" "$bazel"; do
+    if [[ -n $path ]]; then echo "# found: $path"; fi
   done
   # Bazel before 5 fetches these from the network, though nothing of them is used here.
   for name in rules_cc rules_java rules_proto remote_coverage_tools; do
-    echo "build --override_repository=$name=$ROOT/third_party/stubs/$name"
+    echo "build \"--override_repository=$name=$ROOT/third_party/stubs/$name\""
   done
   if [[ $COMPILER_KIND == clang ]]; then echo "build --copt=-Wthread-safety"; fi
-  cat <<RC
-build --repo_env=PATH=/usr/local/bin:/usr/bin:/bin
-build --repo_env=CC=$COMPILER
-build --repo_env=CONDACC_VERSION=$(sed -n 's/^__version__ = "\(.*\)"/\1/p' tf_condacc/_version.py)
-build --repo_env=CONDACC_TF_DIR=$TF_DIR
-build --repo_env=CONDACC_TF_VERSION=$TF_VERSION
-build "--repo_env=CONDACC_COMPILER=$COMPILER_NAME"
-build --repo_env=CONDACC_CXX=$COMPILER
-build --repo_env=CONDACC_CUDA_DIR=$CUDA_DIR
-build --repo_env=CONDACC_CUDART=$CUDART
-build --repo_env=CONDACC_CUDA_VERSION=$CUDA_VERSION
-build --repo_env=CONDACC_CUDA_ARCHS=${CUDA_DIR:+$CUDA_ARCHS}
-build --repo_env=CONDACC_GTEST_DIR=$GTEST_DIR
-build --repo_env=CONDACC_GTEST_LIB_DIR=$GTEST_LIB_DIR
+  # Quoted, because paths may hold blanks.
+  sed 's/^/build "--repo_env=/; s/$/"/' <<RC
+PATH=/usr/local/bin:/usr/bin:/bin
+CC=$COMPILER
+CONDACC_VERSION=$(sed -n 's/^__version__ = "\(.*\)"/\1/p' tf_condacc/_version.py)
+CONDACC_TF_DIR=$TF_DIR
+CONDACC_TF_VERSION=$TF_VERSION
+CONDACC_COMPILER=$COMPILER_NAME
+CONDACC_CXX=$COMPILER
+CONDACC_CUDA_DIR=$CUDA_DIR
+CONDACC_CUDART=$CUDART
+CONDACC_CUDA_VERSION=$CUDA_VERSION
+CONDACC_CUDA_ARCHS=${CUDA_DIR:+$CUDA_ARCHS}
+CONDACC_GTEST_DIR=$GTEST_DIR
+CONDACC_GTEST_LIB_DIR=$GTEST_LIB_DIR
 RC
 }
 
