@@ -103,7 +103,7 @@ class Accumulator {
     int64_t count = 0;      // gradients accepted
     int64_t num_added = 0;  // of these, how many have been added
     bool has_worker = false;
-    TakePtr take;           // whose the round is, from when it is taken until it is finished
+    TakePtr take;  // whose the round is, from when it is taken until it is finished
     bool is_taken = false;
   };
   using RoundPtr = std::shared_ptr<Round>;
@@ -118,8 +118,7 @@ class Accumulator {
   using Completions = std::vector<Completion>;
 
   // Serves the take or fails it, if that can be decided now.
-  bool Decide(const TakePtr& take, Workspace& workspace, Completions* failed)
-      CONDACC_REQUIRES(mu_);
+  bool Decide(const TakePtr& take, Workspace& workspace, Completions* failed) CONDACC_REQUIRES(mu_);
   bool IsReady(int64_t count) const CONDACC_REQUIRES(mu_) {
     return !takes_.empty() && count >= takes_.front()->num_required;
   }
@@ -132,6 +131,7 @@ class Accumulator {
   void Settle(const RoundPtr& round, int64_t ordinal, bool borrowed, Workspace& workspace)
       CONDACC_REQUIRES(mu_);
   bool IsWorthFolding(const Round& round) const CONDACC_REQUIRES(mu_);
+  bool IsOneShort(const Round& round, int64_t num_required) const CONDACC_REQUIRES(mu_);
   void FoldOnce(const RoundPtr& round, Workspace& workspace) CONDACC_REQUIRES(mu_);
   void Finish(const RoundPtr& round, Workspace& workspace) CONDACC_REQUIRES(mu_);
   void WatchForStall(const TakePtr& take, std::shared_ptr<void> keep_alive) CONDACC_REQUIRES(mu_);

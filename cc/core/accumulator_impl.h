@@ -60,11 +60,15 @@ void Accumulator<Sum>::Request(const TakePtr& take, std::shared_ptr<void> keep_a
   Completions failed;
   {
     MutexLock lock(&mu_);
+    // What can be added before the take waits need not be added while it waits. It is not pushed
+    // yet, since once it is, it may end at any time and the workspace with it.
+    const RoundPtr round = round_;
+    if (takes_.empty() && !round->has_worker && IsOneShort(*round, take->num_required)) {
+      FoldOnce(round, workspace);
+    }
     if (!Decide(take, workspace, &failed)) {
       WatchForStall(take, std::move(keep_alive));
       takes_.Push(take);
-      const RoundPtr round = round_;
-      if (!round->has_worker && IsWorthFolding(*round)) FoldOnce(round, workspace);
     }
   }
   Complete(failed);
@@ -174,13 +178,15 @@ void Accumulator<Sum>::Settle(const RoundPtr& round, int64_t ordinal, bool borro
 template <class Sum>
 bool Accumulator<Sum>::IsWorthFolding(const Round& round) const {
   if (takes_.empty()) return round.sum.WantsFold(round.count == last_num_required_);
-  // The last gradient of a waiting take should find nothing left to do but itself.
   const int64_t num_required = takes_.front()->num_required;
-  const bool is_one_short = round.count == num_required - 1;
-  if (is_one_short && round.sum.IsBig() && round.sum.num_pending() > 0 && round.sum.CanFold()) {
-    return true;
-  }
-  return round.sum.WantsFold(round.count == num_required);
+  return IsOneShort(round, num_required) || round.sum.WantsFold(round.count == num_required);
+}
+
+// The last gradient of a waiting take should find nothing left to do but itself.
+template <class Sum>
+bool Accumulator<Sum>::IsOneShort(const Round& round, int64_t num_required) const {
+  return round.count == num_required - 1 && round.sum.IsBig() && round.sum.num_pending() > 0 &&
+         round.sum.CanFold();
 }
 
 template <class Sum>

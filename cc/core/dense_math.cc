@@ -40,15 +40,24 @@ template <typename T, bool kDivide>
 CONDACC_ALWAYS_INLINE void AddUpTo8(T* out, const T* first, const T* const* inputs, int num_inputs,
                                     size_t begin, size_t end, T divisor) {
   switch (num_inputs) {
-    case 0: return AddPass<T, 0, kDivide>(out, first, inputs, begin, end, divisor);
-    case 1: return AddPass<T, 1, kDivide>(out, first, inputs, begin, end, divisor);
-    case 2: return AddPass<T, 2, kDivide>(out, first, inputs, begin, end, divisor);
-    case 3: return AddPass<T, 3, kDivide>(out, first, inputs, begin, end, divisor);
-    case 4: return AddPass<T, 4, kDivide>(out, first, inputs, begin, end, divisor);
-    case 5: return AddPass<T, 5, kDivide>(out, first, inputs, begin, end, divisor);
-    case 6: return AddPass<T, 6, kDivide>(out, first, inputs, begin, end, divisor);
-    case 7: return AddPass<T, 7, kDivide>(out, first, inputs, begin, end, divisor);
-    default: return AddPass<T, 8, kDivide>(out, first, inputs, begin, end, divisor);
+    case 0:
+      return AddPass<T, 0, kDivide>(out, first, inputs, begin, end, divisor);
+    case 1:
+      return AddPass<T, 1, kDivide>(out, first, inputs, begin, end, divisor);
+    case 2:
+      return AddPass<T, 2, kDivide>(out, first, inputs, begin, end, divisor);
+    case 3:
+      return AddPass<T, 3, kDivide>(out, first, inputs, begin, end, divisor);
+    case 4:
+      return AddPass<T, 4, kDivide>(out, first, inputs, begin, end, divisor);
+    case 5:
+      return AddPass<T, 5, kDivide>(out, first, inputs, begin, end, divisor);
+    case 6:
+      return AddPass<T, 6, kDivide>(out, first, inputs, begin, end, divisor);
+    case 7:
+      return AddPass<T, 7, kDivide>(out, first, inputs, begin, end, divisor);
+    default:
+      return AddPass<T, 8, kDivide>(out, first, inputs, begin, end, divisor);
   }
 }
 
@@ -215,7 +224,8 @@ RangeFunction FunctionFor(ElementType type) {
 }  // namespace
 
 void SumDense(const DenseSumArgs& args, const ParallelFor& parallel_for) {
-  const bool complex = args.type == ElementType::kComplex64 || args.type == ElementType::kComplex128;
+  const bool complex =
+      args.type == ElementType::kComplex64 || args.type == ElementType::kComplex128;
   const size_t total = args.num_elements * (complex ? 2 : 1);
   const RangeFunction sum = FunctionFor(args.type);
   if (total < kMinParallel) {

@@ -74,8 +74,8 @@ class DenseSum {
   // False if the gradient has to be prepared first.
   bool CanAppend(const Gradient& gradient) const {
     if (!first_) return gradient.owned;
-    const bool will_fold = !gradient.owned || pending_.size() + 1 >= kMaxPending ||
-                           options_.budget->IsExceeded();
+    const bool will_fold =
+        !gradient.owned || pending_.size() + 1 >= kMaxPending || options_.budget->IsExceeded();
     return !will_fold || CanFold() || gradient.wide;
   }
 

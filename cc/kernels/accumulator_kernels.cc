@@ -1,0 +1,77 @@
+// Kernels of the ops that serve every kind of accumulator.
+#define EIGEN_USE_THREADS
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "cc/kernels/accumulator_resource.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/platform/logging.h"
+
+namespace condacc {
+namespace {
+
+using tensorflow::DEVICE_CPU;
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+
+class AccumulatorOp : public tensorflow::OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* ctx) final {
+    AccumulatorPtr accumulator;
+    OP_REQUIRES_OK(ctx, LookupAccumulator(ctx, &accumulator));
+    ComputeWith(ctx, *accumulator);
+  }
+  bool IsExpensive() final { return false; }
+
+ private:
+  virtual void ComputeWith(OpKernelContext* ctx, AccumulatorResource& accumulator) = 0;
+};
+
+// Outputs one of the accumulator's counters, cut to what `T` can hold.
+template <typename T, int64_t (AccumulatorResource::*counter)() const>
+class CounterOp : public AccumulatorOp {
+ public:
+  using AccumulatorOp::AccumulatorOp;
+
+ private:
+  void ComputeWith(OpKernelContext* ctx, AccumulatorResource& accumulator) override {
+    Tensor* output = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({}), &output));
+    const int64_t count = (accumulator.*counter)();
+    output->scalar<T>()() = static_cast<T>(std::min<int64_t>(count, std::numeric_limits<T>::max()));
+  }
+};
+
+class SetGlobalStepOp : public AccumulatorOp {
+ public:
+  using AccumulatorOp::AccumulatorOp;
+
+ private:
+  void ComputeWith(OpKernelContext* ctx, AccumulatorResource& accumulator) override {
+    int64_t step = 0;
+    OP_REQUIRES_OK(ctx, ReadScalar(ctx, 1, "new_global_step", accumulator, &step));
+    const int64_t previous = accumulator.SetGlobalStep(step);
+    LOG_IF(WARNING, previous > step)
+        << "Attempt to set current_global_step_ to smaller value: current_global_step_ = "
+        << previous << " >= " << step << " = new_global_step. (accumulator '"
+        << accumulator.spec().name << "')";
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorNumAccumulated").Device(DEVICE_CPU),
+                        CounterOp<int32_t, &AccumulatorResource::num_accumulated>);
+REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorNumDropped").Device(DEVICE_CPU),
+                        CounterOp<int64_t, &AccumulatorResource::num_dropped>);
+REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorGlobalStep").Device(DEVICE_CPU),
+                        CounterOp<int64_t, &AccumulatorResource::global_step>);
+REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorSetGlobalStep").Device(DEVICE_CPU),
+                        SetGlobalStepOp);
+
+}  // namespace
+}  // namespace condacc

@@ -1,0 +1,46 @@
+#define EIGEN_USE_THREADS
+#include "cc/kernels/accumulator_resource.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/resource_handle.h"
+#include "tensorflow/core/framework/resource_mgr.h"
+#include "tensorflow/core/framework/tensor.h"
+
+namespace condacc {
+
+using tensorflow::OpKernelContext;
+using tensorflow::ResourceHandle;
+
+std::string AccumulatorSpec::ToString() const {
+  return absl::StrCat(kind, " accumulator '", name, "' of dtype ",
+                      tensorflow::DataTypeString(dtype), ", shape ", shape.DebugString(),
+                      " and reduction_type ", reduction_type);
+}
+
+absl::Status AccumulatorSpec::CheckSame(const AccumulatorSpec& other) const {
+  if (kind == other.kind && dtype == other.dtype && shape.IsIdenticalTo(other.shape) &&
+      reduction_type == other.reduction_type) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("Shared name is in use by another accumulator: ", "expected ", ToString(),
+                   ", got ", other.ToString()));
+}
+
+absl::Status AccumulatorResource::Invalid(absl::string_view message) const {
+  return absl::InvalidArgumentError(absl::StrCat(message, " (accumulator '", spec_.name, "')"));
+}
+
+absl::Status LookupAccumulator(OpKernelContext* ctx, AccumulatorPtr* accumulator) {
+  const tensorflow::Tensor& input = ctx->input(0);
+  if (input.dtype() != tensorflow::DT_RESOURCE || input.NumElements() != 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Argument handle must be one resource handle of an accumulator, but had dtype ",
+        tensorflow::DataTypeString(input.dtype()), " and shape ", input.shape().DebugString()));
+  }
+  return tensorflow::LookupResource(ctx, input.flat<ResourceHandle>()(0), accumulator);
+}
+
+}  // namespace condacc

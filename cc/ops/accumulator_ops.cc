@@ -1,0 +1,50 @@
+// Ops that serve every kind of accumulator.
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace condacc {
+namespace {
+
+using tensorflow::shape_inference::InferenceContext;
+using tensorflow::shape_inference::ScalarShape;
+using tensorflow::shape_inference::ShapeHandle;
+
+REGISTER_OP("Condacc>AccumulatorNumAccumulated")
+    .Input("handle: resource")
+    .Output("num_accumulated: int32")
+    .SetIsStateful()
+    .SetShapeFn(ScalarShape)
+    .Doc("Outputs how many gradients an accumulator holds, at most 2**31 - 1.");
+
+REGISTER_OP("Condacc>AccumulatorNumDropped")
+    .Input("handle: resource")
+    .Output("num_dropped: int64")
+    .SetIsStateful()
+    .SetShapeFn(ScalarShape)
+    .Doc("Outputs how many stale gradients an accumulator has dropped since it was made.");
+
+REGISTER_OP("Condacc>AccumulatorGlobalStep")
+    .Input("handle: resource")
+    .Output("global_step: int64")
+    .SetIsStateful()
+    .SetShapeFn(ScalarShape)
+    .Doc("Outputs the step before which gradients are stale.");
+
+REGISTER_OP("Condacc>AccumulatorSetGlobalStep")
+    .Input("handle: resource")
+    .Input("new_global_step: int64")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      ShapeHandle scalar;
+      return c->WithRank(c->input(1), 0, &scalar);
+    })
+    .Doc(R"(
+Sets the step before which gradients are stale. A step lower than the current one is set too,
+with a warning in the log. Neither gradients nor waiting takes are touched.
+
+InvalidArgument if `new_global_step` is not a scalar.
+)");
+
+}  // namespace
+}  // namespace condacc

@@ -1,0 +1,137 @@
+// Ops of the dense accumulator.
+#include <vector>
+
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/partial_tensor_shape.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace condacc {
+namespace {
+
+using tensorflow::DataType;
+using tensorflow::PartialTensorShape;
+using tensorflow::shape_inference::InferenceContext;
+using tensorflow::shape_inference::ShapeHandle;
+
+constexpr char kDtype[] =
+    "dtype: {half, bfloat16, float, double, complex64, complex128, int32, int64}";
+
+absl::Status HandleShape(InferenceContext* c) {
+  PartialTensorShape partial;
+  DataType dtype;
+  ShapeHandle shape;
+  TF_RETURN_IF_ERROR(c->GetAttr("shape", &partial));
+  TF_RETURN_IF_ERROR(c->GetAttr("dtype", &dtype));
+  TF_RETURN_IF_ERROR(c->MakeShapeFromPartialTensorShape(partial, &shape));
+  c->set_output(0, c->Scalar());
+  c->set_output_handle_shapes_and_types(0, {{shape, dtype}});
+  return absl::OkStatus();
+}
+
+// The shape of the gradients of the accumulator that input 0 is a handle of.
+ShapeHandle GradientShape(InferenceContext* c) {
+  const auto* shapes_and_types = c->input_handle_shapes_and_types(0);
+  return shapes_and_types == nullptr || shapes_and_types->empty() ? c->UnknownShape()
+                                                                  : (*shapes_and_types)[0].shape;
+}
+
+absl::Status ScalarArgument(InferenceContext* c) {
+  ShapeHandle scalar;
+  return c->WithRank(c->input(1), 0, &scalar);
+}
+
+REGISTER_OP("Condacc>DenseAccumulator")
+    .Output("handle: resource")
+    .Attr(kDtype)
+    .Attr("shape: shape")
+    .Attr("reduction_type: {'MEAN', 'SUM'} = 'MEAN'")
+    .Attr("anonymous: bool = false")
+    .Attr("container: string = ''")
+    .Attr("shared_name: string = ''")
+    .SetIsStateful()
+    .SetShapeFn(HandleShape)
+    .Doc(R"(
+Makes a conditional accumulator of dense gradients, or finds the one of its shared_name.
+
+dtype: Of the gradients. Integers require reduction_type SUM. half and bfloat16 are added in
+  float32 and rounded once, when taken.
+shape: Of the gradients, as far as it is known.
+reduction_type: Whether a take outputs the mean or the sum.
+anonymous: Every execution makes another accumulator, which lives as long as its handle.
+container: Where an accumulator that is not anonymous is kept; the default container if empty.
+shared_name: By what it is found there by other ops. If empty it belongs to this op alone.
+
+InvalidArgument if the shared_name is in use by an accumulator of another kind, dtype, shape or
+reduction_type.
+)");
+
+REGISTER_OP("Condacc>DenseApply")
+    .Input("handle: resource")
+    .Input("local_step: int64")
+    .Input("gradient: dtype")
+    .Output("accepted: bool")
+    .Attr(kDtype)
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      TF_RETURN_IF_ERROR(ScalarArgument(c));
+      c->set_output(0, c->Scalar());
+      return absl::OkStatus();
+    })
+    .Doc(R"(
+Adds a gradient to an accumulator, unless it is stale.
+
+local_step: The step at which the gradient was computed; stale if lower than the accumulator's.
+gradient: Of the accumulator's shape.
+accepted: False if the gradient was stale and therefore dropped, whatever its shape.
+
+InvalidArgument if `local_step` is not a scalar, the dtype is not the accumulator's, or a fresh
+gradient has another shape; ResourceExhausted if memory is short. Nothing has changed then.
+)");
+
+REGISTER_OP("Condacc>DenseTake")
+    .Input("handle: resource")
+    .Input("num_required: int32")
+    .Output("average: dtype")
+    .Attr(kDtype)
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      TF_RETURN_IF_ERROR(ScalarArgument(c));
+      c->set_output(0, GradientShape(c));
+      return absl::OkStatus();
+    })
+    .Doc(R"(
+Waits until enough gradients are accumulated, and takes them all. Holds no thread meanwhile. Takes
+are served in the order in which they came. The accumulator's step moves on by one.
+
+num_required: How many gradients are enough; at least 1.
+average: Their mean, or sum, as the accumulator's reduction_type says.
+
+InvalidArgument if `num_required` is not a positive scalar or the dtype is not the accumulator's;
+Cancelled if the step was cancelled; OutOfRange at global step 2**63 - 1. Nothing is taken then.
+)");
+
+REGISTER_OP("Condacc>DenseTryTake")
+    .Input("handle: resource")
+    .Input("num_required: int32")
+    .Output("taken: bool")
+    .Output("average: dtype")
+    .Attr(kDtype)
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      TF_RETURN_IF_ERROR(ScalarArgument(c));
+      c->set_output(0, c->Scalar());
+      c->set_output(1, GradientShape(c));
+      return absl::OkStatus();
+    })
+    .Doc(R"(
+Takes the accumulated gradients if there are enough and no other take waits; never waits itself.
+
+num_required: How many gradients are enough; at least 1.
+taken: Whether there were enough.
+average: What was taken, or else zeros: of the accumulator's shape, with 0 where that is unknown.
+
+Errors as of Condacc>DenseTake.
+)");
+
+}  // namespace
+}  // namespace condacc
