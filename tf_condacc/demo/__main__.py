@@ -24,7 +24,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return _run(options)
     except ModuleNotFoundError as error:
-        package = {"sklearn": "scikit-learn"}.get(error.name or "", error.name)
+        module = (error.name or "").partition(".")[0]
+        package = {"sklearn": "scikit-learn"}.get(module, module)
         if package not in _PACKAGES:
             raise
         print(f"The demo needs {package}: pip install {' '.join(_PACKAGES)}", file=sys.stderr)

@@ -1,0 +1,142 @@
+"""The cycle of one dense accumulator: N gradients are applied one after another, then taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+
+from condacc_bench import implementations
+from condacc_bench.rounds import net, seconds_for
+
+v1 = tf.compat.v1
+
+PRODUCERS = ("staged", "mul", "shared")
+_MAX_STAGED_BYTES = 2 << 30
+_ELEMENTS_PER_MEASUREMENT = 4_000_000
+_MAX_REPETITIONS = 50
+
+
+class DenseCycle:
+    """``count`` applies of ``size`` elements each, and a take.
+
+    How a gradient comes to the accumulator depends on the producer:
+
+    * ``staged``: made beforehand and held in a staging buffer, which the timed step empties, so
+      that the accumulator's op is its only owner, as of a gradient that came from a worker.
+    * ``mul``: computed right before, in the timed step. Owned as well.
+    * ``shared``: the value of a variable, which the op must not keep or overwrite.
+    """
+
+    def __init__(
+        self,
+        implementation: implementations.Implementation,
+        count: int,
+        size: int,
+        dtype: tf.DType = tf.float32,
+        producer: str = "staged",
+    ):
+        self._count, self._size, self._dtype = count, size, dtype
+        self._producer = producer
+        self._per_step = _largest_divisor(count, _MAX_STAGED_BYTES // (size * dtype.size))
+        self._repetitions = max(
+            1, min(_MAX_REPETITIONS, _ELEMENTS_PER_MEASUREMENT // (size * count))
+        )
+        self._stage = implementations.unique_name("stage")
+        with tf.Graph().as_default() as graph:
+            self._build(implementation)
+            self._session = implementations.new_session(graph)
+            self._session.run(v1.global_variables_initializer())
+        self._make_callables()
+        self._check_result()
+
+    def _build(self, implementation: implementations.Implementation) -> None:
+        accumulator = implementation.dense(
+            self._dtype, shape=[self._size], name=implementations.unique_name("accumulator")
+        )
+        self._staged_value = v1.placeholder(tf.float32, [])
+        value = tf.fill([self._size], tf.cast(self._staged_value, self._dtype))
+        self._fill_op = tf.raw_ops.Stage(values=[value], shared_name=self._stage)
+        self._variable = v1.get_variable(
+            implementations.unique_name("variable"),
+            initializer=tf.ones([self._size], self._dtype),
+            use_resource=True,
+        )
+        self._apply_op = self._chain(
+            lambda gradient: accumulator.apply_grad(
+                gradient, local_step=implementations.NEVER_STALE
+            )
+        )
+        self._produce_op = self._chain(lambda gradient: gradient.op)
+        self._taken = accumulator.take_grad(self._count)
+        self._nothing_op = tf.no_op()
+
+    def _chain(self, consume: Callable[[tf.Tensor], tf.Operation]) -> tf.Operation:
+        """Gradients are produced and consumed strictly one after another."""
+        last: tf.Operation | None = None
+        for i in range(self._per_step):
+            with tf.control_dependencies([last] if last is not None else []):
+                gradient = self._produce(i)
+            with tf.control_dependencies([gradient]):
+                last = consume(gradient)
+        return last
+
+    def _produce(self, i: int) -> tf.Tensor:
+        if self._producer == "staged":
+            [gradient] = tf.raw_ops.Unstage(dtypes=[self._dtype], shared_name=self._stage)
+            gradient.set_shape([self._size])
+            return gradient
+        if self._producer == "mul":
+            return self._variable.read_value() * tf.constant(_value(i), self._dtype)
+        return tf.identity(self._variable.read_value())
+
+    def _make_callables(self) -> None:
+        call = self._session.make_callable
+        self._run_apply = call(self._apply_op)
+        self._run_produce = call(self._produce_op)
+        self._run_take = call(self._taken.op)
+        self._run_nothing = call(self._nothing_op)
+        self._run_fill = call(self._fill_op, feed_list=[self._staged_value])
+
+    def _fill(self) -> None:
+        if self._producer == "staged":
+            for i in range(self._per_step):
+                self._run_fill(_value(i))
+
+    def _check_result(self) -> None:
+        """One cycle whose mean is looked at; it also warms everything up."""
+        for _ in range(self._count // self._per_step):
+            self._fill()
+            self._run_apply()
+        mean = self._session.run(self._taken).astype(np.float64)
+        one_each = self._producer == "shared"
+        expected = 1.0 if one_each else np.mean([_value(i) for i in range(self._per_step)])
+        if mean.shape != (self._size,) or not np.allclose(mean, expected, rtol=2**-8, atol=0):
+            raise AssertionError(f"expected {self._size} times {expected}, got {mean}")
+
+    def measure(self) -> dict[str, float]:
+        cycles = np.array([self._cycle() for _ in range(self._repetitions)])
+        apply, produce, take, nothing = np.median(cycles, axis=0)
+        return {"cycle": net(apply + take, produce + nothing)}
+
+    def _cycle(self) -> tuple[float, float, float, float]:
+        apply = produce = 0.0
+        for _ in range(self._count // self._per_step):
+            self._fill()
+            produce += seconds_for(self._run_produce)
+            self._fill()
+            apply += seconds_for(self._run_apply)
+        return apply, produce, seconds_for(self._run_take), seconds_for(self._run_nothing)
+
+    def close(self) -> None:
+        self._session.close()
+
+
+def _value(i: int) -> float:
+    return 1 + i / 64
+
+
+def _largest_divisor(number: int, limit: int) -> int:
+    """The largest divisor of ``number`` that is at most ``limit``, at least 1."""
+    return max(d for d in range(1, number + 1) if number % d == 0 and d <= max(limit, 1))

@@ -1,0 +1,213 @@
+"""Which cases are run, in which sizes, and what comes out of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import tensorflow as tf
+
+from condacc_bench import goals, rounds
+from condacc_bench.contention import Contention
+from condacc_bench.dense_cycle import DenseCycle
+from condacc_bench.goals import KI, MI
+from condacc_bench.implementations import Implementation
+from condacc_bench.limit import Limit
+from condacc_bench.many_variables import PRODUCERS as MANY_VARIABLES_PRODUCERS
+from condacc_bench.many_variables import ManyVariables
+from condacc_bench.results import Result, compare, in_words
+
+_LIMIT = "limit"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The sizes of a run."""
+
+    cycles: Sequence[tuple[int, int, str]]  # elements, N, producer
+    small_variables: tuple[int, int]  # how many, elements of each
+    contention: Sequence[tuple[int, int, str]]  # threads, elements, producer
+    other_dtypes: Sequence[tuple[int, int]]  # elements, N
+    budget: rounds.Budget
+
+
+def default_scale(seconds: float) -> Scale:
+    """What most goals are about, in a few minutes."""
+    return Scale(
+        cycles=[
+            *product([64 * KI, MI, 16 * MI], [1, 4, 8, 32], ["staged"]),
+            *product([MI, 16 * MI], [1, 8], ["shared"]),
+            (16 * MI, 8, "mul"),
+            (64 * MI, 8, "staged"),
+        ],
+        small_variables=(200, 4 * KI),
+        contention=[(4, MI, "shared"), (4, 16 * MI, "mul")],
+        other_dtypes=[(16 * MI, 8)],
+        budget=rounds.Budget(min_rounds=5, max_rounds=25, seconds=seconds),
+    )
+
+
+def full_scale(seconds: float) -> Scale:
+    """Everything."""
+    sizes, counts = [KI, 64 * KI, MI, 16 * MI, 64 * MI], [1, 4, 8, 32]
+    return Scale(
+        cycles=[*product(sizes, counts, ["staged", "shared", "mul"])],
+        small_variables=(200, 4 * KI),
+        contention=[*product([4, 16], [4 * KI, MI, 16 * MI], ["shared", "mul"])],
+        other_dtypes=[*product([MI, 16 * MI], [8])],
+        budget=rounds.Budget(min_rounds=7, max_rounds=25, seconds=seconds),
+    )
+
+
+def smoke_scale() -> Scale:
+    """Every kind of case once and tiny: shows that they work, not how fast they are."""
+    return Scale(
+        cycles=[(64, 2, "staged"), (64, 3, "mul"), (64, 2, "shared")],
+        small_variables=(3, 16),
+        contention=[(2, 64, "shared"), (2, 64, "mul")],
+        other_dtypes=[(64, 2)],
+        budget=rounds.Budget(min_rounds=2, max_rounds=2, seconds=0),
+    )
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a scenario needs to know of a run."""
+
+    ours: Implementation
+    reference: Implementation
+    scale: Scale
+    with_limit: bool
+
+    @property
+    def both(self) -> list[Implementation]:
+        return [self.reference, self.ours]
+
+    def measure(
+        self,
+        new_case: Callable[[Implementation], rounds.Case],
+        others: Mapping[str, Callable[[], rounds.Case]],
+    ) -> rounds.Samples:
+        """Samples of both implementations, and of what else is to run in the same rounds."""
+        cases: dict[str, rounds.Case] = {}
+        try:
+            for implementation in self.both:
+                cases[implementation.name] = new_case(implementation)
+            for name, new_other in others.items():
+                cases[name] = new_other()
+            return rounds.run_rounds(cases, self.scale.budget)
+        finally:
+            rounds.close(cases)
+
+    def compare(self, samples: rounds.Samples, metric: str, **fields: object) -> Result:
+        return compare(samples, self.ours.name, self.reference.name, metric, **fields)
+
+
+def cycles(run: Run) -> Iterator[Result]:
+    """D1: the cycle of a float32 accumulator."""
+    for size, count, producer in run.scale.cycles:
+        limit = {_LIMIT: lambda n=count, s=size: Limit(n, s)} if _has_limit(run, count) else {}
+        samples = run.measure(
+            lambda who, n=count, s=size, p=producer: DenseCycle(who, n, s, producer=p), limit
+        )
+        fields = {
+            "scenario": "D1",
+            "case": f"{in_words(size)} {producer} N={count}",
+            "parameters": {"size": size, "count": count, "producer": producer},
+        }
+        yield run.compare(samples, "cycle", goal=goals.cycle(size, count, producer), **fields)
+        if limit:
+            goal = goals.cycle_against_limit(size, producer)
+            yield compare(
+                samples, run.ours.name, _LIMIT, "cycle", goal=goal, against="limit", **fields
+            )
+
+
+def _has_limit(run: Run, count: int) -> bool:
+    return run.with_limit and count > 1
+
+
+def small_variables(run: Run) -> Iterator[Result]:
+    """D2: many small accumulators."""
+    count, size = run.scale.small_variables
+    for producer in MANY_VARIABLES_PRODUCERS:
+        samples = run.measure(lambda who, p=producer: ManyVariables(who, count, size, p), {})
+        for metric in ("apply", "take"):
+            yield run.compare(
+                samples,
+                metric,
+                scenario="D2",
+                case=f"{count} of {in_words(size)} {producer}",
+                parameters={"variables": count, "size": size, "producer": producer},
+                goal=goals.per_op(size),
+            )
+
+
+def contention(run: Run) -> Iterator[Result]:
+    """D3: threads on one accumulator."""
+    for num_threads, size, producer in run.scale.contention:
+        samples = run.measure(
+            lambda who, t=num_threads, s=size, p=producer: Contention(who, t, s, p), {}
+        )
+        wanted = {
+            "applies/s": goals.applies_per_second(size, producer),
+            "last apply to take": goals.last_apply_to_take(size),
+        }
+        for metric, goal in wanted.items():
+            yield run.compare(
+                samples,
+                metric,
+                scenario="D3",
+                case=f"{num_threads} threads {in_words(size)} {producer}",
+                parameters={"threads": num_threads, "size": size, "producer": producer},
+                goal=goal,
+            )
+
+
+def other_dtypes(run: Run) -> Iterator[Result]:
+    """D4: the cycle in float16 and float64; bfloat16, which TensorFlow has not, against float16."""
+    for size, count in run.scale.other_dtypes:
+        for dtype in (tf.float16, tf.float64):
+            samples = run.measure(
+                lambda who, n=count, s=size, d=dtype: DenseCycle(who, n, s, d), {}
+            )
+            yield run.compare(
+                samples,
+                "cycle",
+                goal=goals.other_dtype(size, count),
+                **_dtype_fields(dtype, size, count),
+            )
+        if run.ours.name == "condacc":
+            yield _bfloat16(run, size, count)
+
+
+def _bfloat16(run: Run, size: int, count: int) -> Result:
+    cases: dict[str, rounds.Case] = {}
+    try:
+        for dtype in (tf.float16, tf.bfloat16):
+            cases[dtype.name] = DenseCycle(run.ours, count, size, dtype)
+        samples = rounds.run_rounds(cases, run.scale.budget)
+    finally:
+        rounds.close(cases)
+    fields = _dtype_fields(tf.bfloat16, size, count)
+    goal = goals.bfloat16_against_float16(size, count)
+    return compare(
+        samples, "bfloat16", "float16", "cycle", goal=goal, against="our float16", **fields
+    )
+
+
+def _dtype_fields(dtype: tf.DType, size: int, count: int) -> dict[str, object]:
+    return {
+        "scenario": "D4",
+        "case": f"{dtype.name} {in_words(size)} staged N={count}",
+        "parameters": {"dtype": dtype.name, "size": size, "count": count, "producer": "staged"},
+    }
+
+
+SCENARIOS: dict[str, Callable[[Run], Iterator[Result]]] = {
+    "D1": cycles,
+    "D2": small_variables,
+    "D3": contention,
+    "D4": other_dtypes,
+}

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Times this project's accumulators and TensorFlow's own side by side.
+
+Prints a table of ratios with the goal beside each, and writes ``latest.json`` and ``latest.png``
+to the output folder. ``condacc_bench/__init__.py`` tells how it is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+_HERE = Path(__file__).resolve().parent
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the scenarios asked for and returns the exit status."""
+    options = _parse(arguments)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is imported
+    sys.path.insert(0, str(_HERE.parent))  # where the package is when it is not installed
+    try:
+        return _run(options)
+    except KeyboardInterrupt:
+        print("Interrupted: nothing is written.", file=sys.stderr)
+        return 130
+
+
+def _run(options: argparse.Namespace) -> int:
+    from condacc_bench import implementations, limit, scenarios, table
+
+    if options.limit and not limit.compiler():
+        print("--limit needs a C++ compiler: install g++", file=sys.stderr)
+        return 1
+    run = scenarios.Run(
+        ours=implementations.tensorflow_again() if options.noise else implementations.condacc(),
+        reference=implementations.tensorflow(),
+        scale=_scale(options),
+        with_limit=options.limit,
+    )
+    about = table.machine()
+    subject = "{tensorflow} on {cores} cores of {cpu}, load {load}".format(**about)
+    print(f"TensorFlow {subject}\n\n{table.header()}", flush=True)
+    results = []
+    for name in options.scenario:
+        for result in scenarios.SCENARIOS[name](run):
+            results.append(result)
+            print(table.line(result), flush=True)
+    print(f"\n{table.summary(results)}")
+    options.output.mkdir(parents=True, exist_ok=True)
+    table.save(results, options.output / "latest.json")
+    _draw(results, f"TensorFlow {subject}", options.output / "latest.png")
+    print(f"Written to {options.output}: latest.json, latest.png")
+    return 0
+
+
+def _scale(options: argparse.Namespace):
+    from condacc_bench import scenarios
+
+    if options.smoke:
+        return scenarios.smoke_scale()
+    if options.full:
+        return scenarios.full_scale(options.seconds)
+    return scenarios.default_scale(options.seconds)
+
+
+def _draw(results, subtitle: str, path: Path) -> None:
+    try:
+        from condacc_bench import chart
+    except ModuleNotFoundError as error:
+        print(f"No picture: it needs {error.name}: pip install {error.name}", file=sys.stderr)
+        return
+    chart.draw(results, subtitle, path)
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    names = ["D1", "D2", "D3", "D4"]
+    add("--scenario", nargs="+", choices=names, default=names, metavar="D", help=" ".join(names))
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--full", action="store_true", help="all sizes; needs 12 GB and an hour")
+    size.add_argument("--smoke", action="store_true", help="tiny sizes: shows that it works")
+    add("--seconds", type=float, default=4.0, help="for each case, when 5 rounds are done (4)")
+    add("--limit", action="store_true", help="D1: compare with the limit of the machine as well")
+    add("--noise", action="store_true", help="compare TensorFlow's own with itself")
+    add("--output", type=Path, default=_HERE / "results", help="folder (benchmarks/results)")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
