@@ -98,7 +98,7 @@ PY
 # Sets COMPILER (a path), COMPILER_NAME ("g++ 12.2.0") and COMPILER_KIND (gcc or clang).
 find_compiler() {
   local wanted="${CXX:-g++}" version
-  have "$wanted" || die "C++ compiler $wanted not found; install it (Debian: apt-get install g++)"
+  have "$wanted" || die "C++ compiler $wanted not found; install it (Debian: apt-get install g++) or set CXX"
   COMPILER=$(command -v "$wanted")
   echo 'int main() { if constexpr (true) return 0; }' |
     "$COMPILER" -std=c++17 -Werror -x c++ -fsyntax-only - 2>/dev/null ||
@@ -109,7 +109,7 @@ find_compiler() {
   if "$COMPILER" --version | grep -q clang; then COMPILER_KIND=clang; fi
 }
 
-# Prints the first candidate that is a complete CUDA toolkit.
+# Prints where a CUDA toolkit may be, the most wanted first.
 cuda_candidates() {
   if [[ -n ${CUDA_HOME:-} ]]; then echo "$CUDA_HOME"; fi
   echo /usr/local/cuda
@@ -119,10 +119,11 @@ cuda_candidates() {
 
 # Sets CUDA_DIR, CUDART and CUDA_VERSION; all empty for a CPU-only build.
 find_cuda() {
-  local dir lib
+  local dir lib candidates
   CUDA_DIR="" CUDART="" CUDA_VERSION=""
   if [[ ${CONDACC_CUDA:-1} == 0 ]]; then say "CUDA is switched off: CPU-only build"; return; fi
-  while read -r dir; do
+  mapfile -t candidates < <(cuda_candidates)
+  for dir in "${candidates[@]}"; do
     [[ -x $dir/bin/nvcc && -f $dir/include/cuda_runtime.h ]] || continue
     for lib in lib64 lib targets/x86_64-linux/lib lib/x86_64-linux-gnu; do
       [[ -f $dir/$lib/libcudart_static.a ]] || continue
@@ -130,7 +131,7 @@ find_cuda() {
       CUDA_VERSION=$("$dir/bin/nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
       return
     done
-  done < <(cuda_candidates)
+  done
   say "no CUDA toolkit (nvcc) found: CPU-only build"
 }
 

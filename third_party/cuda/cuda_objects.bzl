@@ -24,7 +24,7 @@ def _cuda_objects_impl(ctx):
                 "-O3",
                 "-fmad=false",
                 "-ccbin=" + CUDA_HOST_COMPILER,
-                "-Xcompiler=-fPIC,-Wall",
+                "-Xcompiler=-fPIC",
                 "-I.",
             ] + _gencode(CUDA_ARCHS) + ["-c", source.path, "-o", obj.path],
             # Names the version, so that another toolkit at the same place compiles anew.
