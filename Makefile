@@ -10,6 +10,8 @@ PRODUCTS := _condacc_ops.so _build_info.json
 
 .PHONY: configure build demo test cc-test tsan asan bench wheel lint format clean
 
+.NOTPARALLEL:
+
 configure:
 	@./configure.sh
 

@@ -85,9 +85,8 @@ for name in ("tensorflow", "tensorflow-cpu"):
         break
 PY
   )
-  [[ -n $found ]] || die "no TensorFlow in $PYTHON; install it with
-  $PYTHON -m pip install tensorflow==2.21.* numpy
-  or name a Python that has it in CONDACC_PYTHON"
+  [[ -n $found ]] || die "no TensorFlow in $PYTHON; install it ($PYTHON -m pip install" \
+         "tensorflow==2.21.*) or name another Python in CONDACC_PYTHON"
   { read -r TF_DIR; read -r TF_VERSION; read -r TF_RECORD; } <<<"$found"
   [[ -f $TF_DIR/libtensorflow_framework.so.2 && -d $TF_DIR/include ]] ||
     die "TensorFlow at $TF_DIR has no headers or no libtensorflow_framework.so.2"

@@ -4,6 +4,7 @@ The library is built against the TensorFlow of the Python that runs this, also w
 the build; CONDACC_PYTHON names another one.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
 PRODUCTS = ("_condacc_ops.so", "_build_info.json")
+TENSORFLOW = "2.21"  # The release that pyproject.toml asks for.
 
 
 def _run(*command: str) -> None:
@@ -34,6 +36,12 @@ class BuildWithPlugin(build_py):
         super().run()
         _run("./configure.sh")
         _run(".tools/bazelisk", "build", "//:plugin")
+        info = json.loads((ROOT / "bazel-bin" / "_build_info.json").read_text())
+        if not info["tensorflow"].startswith(f"{TENSORFLOW}."):
+            raise SystemExit(
+                f"tf_condacc: a package can be made for TensorFlow {TENSORFLOW} only, but "
+                f"TensorFlow {info['tensorflow']} is installed: pip install tensorflow=={TENSORFLOW}.*"
+            )
         package = (ROOT if self.editable_mode else Path(self.build_lib)) / "tf_condacc"
         for name in PRODUCTS:
             # A file of its own, then a rename: a running process may have the old one mapped.
