@@ -39,8 +39,8 @@ class BuildWithPlugin(build_py):
         info = json.loads((ROOT / "bazel-bin" / "_build_info.json").read_text())
         if not info["tensorflow"].startswith(f"{TENSORFLOW}."):
             raise SystemExit(
-                f"tf_condacc: a package can be made for TensorFlow {TENSORFLOW} only, but "
-                f"TensorFlow {info['tensorflow']} is installed: pip install tensorflow=={TENSORFLOW}.*"
+                f"tf_condacc: a package can be made for TensorFlow {TENSORFLOW} only, not for the "
+                f"{info['tensorflow']} installed: pip install tensorflow=={TENSORFLOW}.*"
             )
         package = (ROOT if self.editable_mode else Path(self.build_lib)) / "tf_condacc"
         for name in PRODUCTS:
