@@ -5,7 +5,7 @@
 PYTHON := $(or $(CONDACC_PYTHON),.venv/bin/python)
 BAZEL := .tools/bazelisk
 CLANG_FORMAT := $(dir $(PYTHON))clang-format
-CXX_SOURCES = $(shell find cc tests/cc -name '*.h' -o -name '*.cc')
+CXX_SOURCES = $(shell find cc tests/cc benchmarks -name '*.h' -o -name '*.cc')
 PRODUCTS := _condacc_ops.so _build_info.json
 
 .PHONY: configure build demo test cc-test tsan asan bench wheel lint format clean

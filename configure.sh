@@ -24,8 +24,6 @@ say() { echo "configure.sh: $*" >&2; }
 die() { say "error: $*"; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# --- Is there anything to do? -------------------------------------------------------------------
-
 # One line that changes when the configuration has to be made anew.
 configuration_key() {
   local files=(configure.sh .bazelversion requirements.txt requirements-dev.txt
@@ -45,8 +43,6 @@ findings_exist() {
 up_to_date() {
   [[ -f $RC && $(head -1 "$RC") == "$(configuration_key)" ]] && findings_exist
 }
-
-# --- Python and TensorFlow ----------------------------------------------------------------------
 
 make_venv() {
   local stamp=.venv/requirements.sha256 sums
@@ -92,8 +88,6 @@ PY
     die "TensorFlow at $TF_DIR has no headers or no libtensorflow_framework.so.2"
 }
 
-# --- Compilers ----------------------------------------------------------------------------------
-
 # Sets COMPILER (a path), COMPILER_NAME ("g++ 12.2.0") and COMPILER_KIND (gcc or clang).
 find_compiler() {
   local wanted="${CXX:-g++}" version
@@ -134,8 +128,6 @@ find_cuda() {
   say "no CUDA toolkit (nvcc) found: CPU-only build"
 }
 
-# --- GoogleTest ---------------------------------------------------------------------------------
-
 has_gtest() {
   [[ -f $1/include/gtest/gtest.h ]] || return 1
   GTEST_LIB_DIR=$(dirname "$(find -L "$1/lib" "$1/lib64" -maxdepth 2 -name libgtest_main.a \
@@ -159,8 +151,6 @@ find_gtest() {
   GTEST_DIR="" GTEST_LIB_DIR=""
   say "no GoogleTest: the C++ tests are left out (Debian: apt-get install libgtest-dev)"
 }
-
-# --- Bazel --------------------------------------------------------------------------------------
 
 npm_install() {
   have npm || die "$2 not found and no npm to fetch it; install npm (Debian: apt-get install npm)"
@@ -209,8 +199,6 @@ choose_bazel() {
   fi
   printf '%s\nUSE_BAZEL_VERSION=%s\n' "$mark" "$choice" >.bazeliskrc
 }
-
-# --- The result ---------------------------------------------------------------------------------
 
 write_rc() {
   local name path bazel
