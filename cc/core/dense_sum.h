@@ -59,7 +59,10 @@ class DenseSum {
     Shape shape;
   };
 
-  explicit DenseSum(const Options& options) : options_(options) { Reserve(kMaxPending + 1); }
+  explicit DenseSum(const Options& options) : options_(options) {
+    pending_.Reserve(kMaxPending + 1);
+    folding_.Reserve(kMaxPending + 1);
+  }
   ~DenseSum() { Clear(); }
   DenseSum(const DenseSum&) = delete;
   DenseSum& operator=(const DenseSum&) = delete;
@@ -75,7 +78,7 @@ class DenseSum {
   bool CanAppend(const Gradient& gradient) const {
     if (!first_) return gradient.owned;
     const bool will_fold =
-        !gradient.owned || pending_.size() + 1 >= kMaxPending || options_.budget->IsExceeded();
+        !gradient.owned || num_pending() + 1 >= kMaxPending || options_.budget->IsExceeded();
     return !will_fold || CanFold() || gradient.wide;
   }
 
@@ -100,7 +103,8 @@ class DenseSum {
 
   // Throws std::bad_alloc only, and then nothing has changed.
   void Append(Gradient gradient) {
-    if (pending_.size() == pending_.capacity()) Reserve(2 * pending_.size());
+    // A fold may be running, whose batch is not touched.
+    if (num_pending() == pending_.blocks.capacity()) pending_.Reserve(2 * num_pending());
     if (!wide_) wide_ = std::move(gradient.wide);
     if (!first_) {
       shape_ = std::move(gradient.shape);
@@ -108,45 +112,45 @@ class DenseSum {
       first_ = std::move(gradient.block);
       return;
     }
-    pending_.push_back(std::move(gradient.block));
+    pending_.blocks.push_back(std::move(gradient.block));
     Hold(num_elements_ * SizeOf(options_.type));
   }
 
-  size_t num_pending() const { return pending_.size(); }
+  size_t num_pending() const { return pending_.blocks.size(); }
   bool CanFold() const { return !SumsInFloat32(options_.type) || wide_; }
 
   // True if more should not be held back. One more may be where a take is about to come.
   bool WantsFold(bool take_is_near) const {
-    if (pending_.empty() || !CanFold()) return false;
-    if (take_is_near) return pending_.size() > kMaxPending;
-    return pending_.size() >= kMaxPending || options_.budget->IsExceeded();
+    if (num_pending() == 0 || !CanFold()) return false;
+    if (take_is_near) return num_pending() > kMaxPending;
+    return num_pending() >= kMaxPending || options_.budget->IsExceeded();
   }
   // True if so much is pending that whoever brings more should wait for the fold that runs.
   bool IsOverfull() const {
-    return CanFold() && (pending_.size() >= 2 * kMaxPending ||
-                         (pending_.size() > 1 && options_.budget->IsExceeded()));
+    return CanFold() && (num_pending() >= 2 * kMaxPending ||
+                         (num_pending() > 1 && options_.budget->IsExceeded()));
   }
   // True if folding early makes a take noticeably faster.
   bool IsBig() const { return num_elements_ >= kBig; }
 
   // A fold in three parts; only the second may run without the lock, and no two at a time.
   void BeginFold() noexcept {
-    pending_.swap(folding_);
-    fold_ = Operands(folding_);
+    std::swap(pending_, folding_);
+    fold_ = Operands(&folding_);
     fold_.out = wide_ ? wide_.data() : first_.data();
     fold_.out_is_float32 = static_cast<bool>(wide_);
   }
   void RunFold(Workspace& workspace) const { workspace.Sum(fold_); }
   void EndFold() noexcept {
-    Hold(-(num_elements_ * SizeOf(options_.type) * folding_.size()));
-    folding_.clear();
+    Hold(-(num_elements_ * SizeOf(options_.type) * folding_.blocks.size()));
+    folding_.blocks.clear();
     folded_ = true;
   }
 
   // What the round comes to, after `count` gradients, and an empty sum. Cannot fail: it needs no
   // memory. Not while a fold runs.
   Value Finish(int64_t count, Workspace& workspace) {
-    DenseSumArgs args = Operands(pending_);
+    DenseSumArgs args = Operands(&pending_);
     args.out = first_.data();
     args.divisor = options_.mean ? count : 1;
     if (args.num_inputs > 0 || args.divisor > 1 || args.first_is_float32) workspace.Sum(args);
@@ -159,28 +163,33 @@ class DenseSum {
   static constexpr size_t kMaxPending = 7;
   static constexpr size_t kBig = 1 << 16;
 
-  DenseSumArgs Operands(const std::vector<Block>& inputs) noexcept {
-    operands_.clear();
-    for (const Block& block : inputs) operands_.push_back(block.data());
+  // Blocks to be added together, and room for their addresses.
+  struct Batch {
+    std::vector<Block> blocks;
+    std::vector<const void*> operands;
+
+    void Reserve(size_t capacity) {
+      operands.reserve(capacity);
+      blocks.reserve(capacity);
+    }
+  };
+
+  DenseSumArgs Operands(Batch* batch) const noexcept {
+    batch->operands.clear();
+    for (const Block& block : batch->blocks) batch->operands.push_back(block.data());
     DenseSumArgs args;
     args.type = options_.type;
     args.num_elements = num_elements_;
     args.first_is_float32 = folded_ && wide_;
     args.first = args.first_is_float32 ? wide_.data() : first_.data();
-    args.inputs = operands_.data();
-    args.num_inputs = operands_.size();
+    args.inputs = batch->operands.data();
+    args.num_inputs = batch->operands.size();
     return args;
-  }
-
-  void Reserve(size_t capacity) {
-    folding_.reserve(capacity);
-    operands_.reserve(capacity);
-    pending_.reserve(capacity);
   }
 
   void Clear() noexcept {
     Hold(-held_bytes_);
-    pending_.clear();
+    pending_.blocks.clear();
     first_ = Block();
     wide_ = Block();
     folded_ = false;
@@ -197,11 +206,9 @@ class DenseSum {
   Block first_;  // the first gradient; after a fold the sum, unless that is wide
   Block wide_;   // float32: the sum of float16 and bfloat16 once there was a fold
   bool folded_ = false;
-  std::vector<Block> pending_;
+  Batch pending_;
   size_t held_bytes_ = 0;
-  // The fold that runs; all three vectors have the capacity of `pending_`.
-  std::vector<Block> folding_;
-  std::vector<const void*> operands_;
+  Batch folding_;  // what the fold that runs adds
   DenseSumArgs fold_;
 };
 

@@ -1,0 +1,98 @@
+// Memory for gradients that keeps count of itself, and a workspace that can be told to fail.
+#ifndef CONDACC_TESTS_TEST_BLOCK_H_
+#define CONDACC_TESTS_TEST_BLOCK_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "cc/core/dense_math.h"
+#include "cc/core/dense_sum.h"
+#include "cc/core/element_type.h"
+#include "cc/core/shape.h"
+#include "cc/core/status.h"
+
+namespace condacc {
+
+// Owns its memory, or refers to that of a test. Not from `operator new`, so that tests may make
+// that fail on its own.
+class TestBlock {
+ public:
+  TestBlock() = default;
+
+  static TestBlock Owning(size_t num_bytes) {
+    return TestBlock(std::malloc(std::max<size_t>(num_bytes, 1)), true);
+  }
+  static TestBlock Borrowing(void* data) { return TestBlock(data, false); }
+
+  void* data() const { return data_.get(); }
+  explicit operator bool() const { return data_ != nullptr; }
+
+  // Blocks of both kinds that are not empty, in the whole process.
+  static int64_t num_live() { return Live(); }
+
+ private:
+  struct Release {
+    Release() : owns(false) {}
+    explicit Release(bool owns) : owns(owns) {}
+    bool owns;
+    void operator()(void* data) const {
+      if (owns) std::free(data);
+      --Live();
+    }
+  };
+
+  TestBlock(void* data, bool owns) : data_(data, Release(owns)) { ++Live(); }
+
+  static std::atomic<int64_t>& Live() {
+    static std::atomic<int64_t> live{0};
+    return live;
+  }
+
+  std::unique_ptr<void, Release> data_;
+};
+
+inline void SerialFor(size_t total, size_t block, const std::function<void(size_t, size_t)>& body) {
+  for (size_t begin = 0; begin < total; begin += block) {
+    body(begin, std::min(total, begin + block));
+  }
+}
+
+class TestWorkspace : public DenseWorkspace<TestBlock> {
+ public:
+  Status Allocate(ElementType type, const Shape& shape, TestBlock* block) override {
+    if (num_allocations_++ == refused_allocation_) {
+      return Status(StatusCode::kResourceExhausted, "The test refuses memory");
+    }
+    *block = TestBlock::Owning(static_cast<size_t>(shape.num_elements()) * SizeOf(type));
+    return Status();
+  }
+  void Copy(void* to, const void* from, size_t num_bytes) override {
+    std::memcpy(to, from, num_bytes);
+  }
+  void Sum(const DenseSumArgs& args) override {
+    ++num_sums_;
+    SumDense(args, SerialFor);
+  }
+
+  // The allocation number `ordinal` from now on, counted from 0, is to fail.
+  void RefuseAllocation(int ordinal) { refused_allocation_ = num_allocations_ + ordinal; }
+
+  int num_allocations() const { return num_allocations_; }
+  int num_sums() const { return num_sums_; }
+
+ private:
+  int num_allocations_ = 0;
+  int refused_allocation_ = -1;
+  int num_sums_ = 0;
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_TESTS_TEST_BLOCK_H_
