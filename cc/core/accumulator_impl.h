@@ -27,7 +27,7 @@ Status Accumulator<Sum>::Apply(int64_t local_step, Gradient gradient, Workspace&
     const bool borrowed = !gradient.owned;
     round->sum.Append(std::move(gradient));
     const int64_t ordinal = ++round->count;
-    if (is_first) round->num_added = ordinal;
+    if (is_first && !borrowed) round->num_added = ordinal;
     if (next != nullptr) ServeFront(std::move(next), workspace, &failed);
     Settle(round, ordinal, borrowed, workspace);
   }
@@ -192,14 +192,13 @@ bool Accumulator<Sum>::IsOneShort(const Round& round, int64_t num_required) cons
 template <class Sum>
 void Accumulator<Sum>::FoldOnce(const RoundPtr& round, Workspace& workspace) {
   round->has_worker = true;
-  const int64_t through = round->count;
-  round->sum.BeginFold();
+  const int64_t num_folded = round->sum.BeginFold();
   {
     MutexUnlock unlock(&mu_);
     round->sum.RunFold(workspace);
   }
   round->sum.EndFold();
-  round->num_added = through;
+  round->num_added += num_folded;
   round->has_worker = false;
   added_.NotifyAll();
   if (round->is_taken) Finish(round, workspace);

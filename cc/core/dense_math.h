@@ -31,9 +31,6 @@ struct DenseSumArgs {
 // Computes the sum on the calling thread and those that `parallel_for` lends.
 void SumDense(const DenseSumArgs& args, const ParallelFor& parallel_for);
 
-// Copies memory, like memcpy but with several threads: what is limited by page faults gains.
-void CopyDense(void* to, const void* from, size_t num_bytes, const ParallelFor& parallel_for);
-
 }  // namespace condacc
 
 #endif  // CONDACC_CORE_DENSE_MATH_H_

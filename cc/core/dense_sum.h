@@ -30,7 +30,6 @@ class DenseWorkspace {
  public:
   virtual ~DenseWorkspace() = default;
   virtual Status Allocate(ElementType type, const Shape& shape, Block* block) = 0;
-  virtual void Copy(void* to, const void* from, size_t num_bytes) = 0;
   virtual void Sum(const DenseSumArgs& args) = 0;
 };
 
@@ -39,15 +38,18 @@ struct DenseGradient {
   Block block;
   Shape shape;
   bool owned = false;  // nobody else reads or writes the block: it may be kept and written to
-  Block wide;          // memory for a float32 sum, brought along when the sum asked for it
+  // Memory that the gradient brings along when the sum asked for it.
+  Block place;  // for the sum, if the gradient is the first and not owned
+  Block wide;   // for a float32 sum
 };
 
 // Keeps the gradients of one round in order of arrival, and adds them several at a time.
 //
-// The first gradient must be owned and becomes the place where the sum grows and in which it is
-// handed out, so that taking it needs no memory. (float16 and bfloat16 grow in a float32 block of
-// their own.) Later ones are pending until a fold adds them. Not thread-safe, except that a fold
-// runs without its caller's lock while further gradients are appended.
+// The sum has a place from the first gradient on, which is that gradient's own memory if it is
+// owned, and in which it is handed out in the end, so that taking it needs no memory. (float16 and
+// bfloat16 grow in a float32 block of their own.) Gradients are pending until a fold adds them. Not
+// thread-safe, except that a fold runs without its caller's lock while further gradients are
+// appended.
 template <class Block>
 class DenseSum {
  public:
@@ -68,7 +70,7 @@ class DenseSum {
   DenseSum& operator=(const DenseSum&) = delete;
 
   Status Check(const Gradient& gradient) const {
-    const Shape& expected = first_ ? shape_ : options_.shape;
+    const Shape& expected = place_ ? shape_ : options_.shape;
     if (expected.IsCompatibleWith(gradient.shape)) return Status();
     return Status(StatusCode::kInvalidArgument, "Shape mismatch: expected " + expected.ToString() +
                                                     ", got " + gradient.shape.ToString());
@@ -76,48 +78,41 @@ class DenseSum {
 
   // False if the gradient has to be prepared first.
   bool CanAppend(const Gradient& gradient) const {
-    if (!first_) return gradient.owned;
+    if (!place_) return gradient.owned || gradient.place;
     const bool will_fold =
         !gradient.owned || num_pending() + 1 >= kMaxPending || options_.budget->IsExceeded();
-    return !will_fold || CanFold() || gradient.wide;
+    return !will_fold || HasRoomToAdd() || gradient.wide;
   }
 
   // Gives the gradient what CanAppend() missed. Needs no lock; on an error nothing has changed.
   // Memory for wide sums is asked for one gradient early, in case the budget runs out meanwhile.
   static Status Prepare(const Options& options, bool is_first, Workspace& workspace,
                         Gradient* gradient) {
-    if (!is_first) {
-      return workspace.Allocate(ElementType::kFloat32, gradient->shape, &gradient->wide);
-    }
-    Block copy;
-    const Status status = workspace.Allocate(options.type, gradient->shape, &copy);
-    if (!status.ok()) return status;
-    const size_t num_elements = static_cast<size_t>(gradient->shape.num_elements());
-    workspace.Copy(copy.data(), gradient->block.data(), num_elements * SizeOf(options.type));
-    gradient->block = std::move(copy);
-    gradient->owned = true;
-    return Status();
+    return is_first ? workspace.Allocate(options.type, gradient->shape, &gradient->place)
+                    : workspace.Allocate(ElementType::kFloat32, gradient->shape, &gradient->wide);
   }
 
-  bool empty() const { return !first_; }
+  bool empty() const { return !place_; }
 
   // Throws std::bad_alloc only, and then nothing has changed.
   void Append(Gradient gradient) {
     // A fold may be running, whose batch is not touched.
     if (num_pending() == pending_.blocks.capacity()) pending_.Reserve(2 * num_pending());
     if (!wide_) wide_ = std::move(gradient.wide);
-    if (!first_) {
+    if (!place_) {
       shape_ = std::move(gradient.shape);
       num_elements_ = static_cast<size_t>(shape_.num_elements());
-      first_ = std::move(gradient.block);
-      return;
+      has_sum_ = gradient.owned;
+      place_ = std::move(gradient.owned ? gradient.block : gradient.place);
+      if (has_sum_) return;
     }
     pending_.blocks.push_back(std::move(gradient.block));
     Hold(num_elements_ * SizeOf(options_.type));
   }
 
   size_t num_pending() const { return pending_.blocks.size(); }
-  bool CanFold() const { return !SumsInFloat32(options_.type) || wide_; }
+  // Without a float32 block only the first float16 gradient can be put in its place.
+  bool CanFold() const { return HasRoomToAdd() || !has_sum_; }
 
   // True if more should not be held back. One more may be where a take is about to come.
   bool WantsFold(bool take_is_near) const {
@@ -133,28 +128,36 @@ class DenseSum {
   // True if folding early makes a take noticeably faster.
   bool IsBig() const { return num_elements_ >= kBig; }
 
-  // A fold in three parts; only the second may run without the lock, and no two at a time.
-  void BeginFold() noexcept {
-    std::swap(pending_, folding_);
+  // A fold in three parts; only the second may run without the lock, and no two at a time. Returns
+  // how many gradients it adds: the longest pending.
+  int64_t BeginFold() noexcept {
+    if (HasRoomToAdd()) {
+      std::swap(pending_, folding_);
+    } else {
+      folding_.blocks.push_back(std::move(pending_.blocks.front()));
+      pending_.blocks.erase(pending_.blocks.begin());
+    }
     fold_ = Operands(&folding_);
-    fold_.out = wide_ ? wide_.data() : first_.data();
+    fold_.out = wide_ ? wide_.data() : place_.data();
     fold_.out_is_float32 = static_cast<bool>(wide_);
+    return static_cast<int64_t>(folding_.blocks.size());
   }
   void RunFold(Workspace& workspace) const { workspace.Sum(fold_); }
   void EndFold() noexcept {
     Hold(-(num_elements_ * SizeOf(options_.type) * folding_.blocks.size()));
     folding_.blocks.clear();
-    folded_ = true;
+    has_sum_ = true;
+    sum_is_wide_ = fold_.out_is_float32;
   }
 
   // What the round comes to, after `count` gradients, and an empty sum. Cannot fail: it needs no
   // memory. Not while a fold runs.
   Value Finish(int64_t count, Workspace& workspace) {
     DenseSumArgs args = Operands(&pending_);
-    args.out = first_.data();
+    args.out = place_.data();
     args.divisor = options_.mean ? count : 1;
-    if (args.num_inputs > 0 || args.divisor > 1 || args.first_is_float32) workspace.Sum(args);
-    Value value{std::move(first_), std::move(shape_)};
+    if (args.out != args.first || args.num_inputs > 0 || args.divisor > 1) workspace.Sum(args);
+    Value value{std::move(place_), std::move(shape_)};
     Clear();
     return value;
   }
@@ -180,19 +183,28 @@ class DenseSum {
     DenseSumArgs args;
     args.type = options_.type;
     args.num_elements = num_elements_;
-    args.first_is_float32 = folded_ && wide_;
-    args.first = args.first_is_float32 ? wide_.data() : first_.data();
     args.inputs = batch->operands.data();
     args.num_inputs = batch->operands.size();
+    if (!has_sum_) {
+      args.first = *args.inputs++;
+      --args.num_inputs;
+    } else {
+      args.first = sum_is_wide_ ? wide_.data() : place_.data();
+      args.first_is_float32 = sum_is_wide_;
+    }
     return args;
   }
+
+  // Whether there is memory in which gradients can be added.
+  bool HasRoomToAdd() const { return !SumsInFloat32(options_.type) || wide_; }
 
   void Clear() noexcept {
     Hold(-held_bytes_);
     pending_.blocks.clear();
-    first_ = Block();
+    place_ = Block();
     wide_ = Block();
-    folded_ = false;
+    has_sum_ = false;
+    sum_is_wide_ = false;
   }
 
   void Hold(size_t bytes) noexcept {  // modulo 2^64: a negative number of bytes lets go
@@ -203,9 +215,10 @@ class DenseSum {
   const Options& options_;
   Shape shape_;
   size_t num_elements_ = 0;
-  Block first_;  // the first gradient; after a fold the sum, unless that is wide
-  Block wide_;   // float32: the sum of float16 and bfloat16 once there was a fold
-  bool folded_ = false;
+  Block place_;               // of the sum; empty before the first gradient
+  Block wide_;                // float32, where float16 and bfloat16 are added
+  bool has_sum_ = false;      // some gradients are in place_ or wide_
+  bool sum_is_wide_ = false;  // in wide_
   Batch pending_;
   size_t held_bytes_ = 0;
   Batch folding_;  // what the fold that runs adds

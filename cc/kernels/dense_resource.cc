@@ -116,10 +116,6 @@ Status CpuDenseWorkspace::Allocate(ElementType type, const Shape& shape, TensorB
   return Status();
 }
 
-void CpuDenseWorkspace::Copy(void* to, const void* from, size_t num_bytes) {
-  CopyDense(to, from, num_bytes, Threads());
-}
-
 void CpuDenseWorkspace::Sum(const DenseSumArgs& args) { SumDense(args, Threads()); }
 
 CpuDenseWorkspace::CpuDenseWorkspace(OpKernelContext* ctx)

@@ -47,7 +47,6 @@ class CpuDenseWorkspace : public DenseWorkspace<TensorBlock> {
   explicit CpuDenseWorkspace(tensorflow::OpKernelContext* ctx);
 
   Status Allocate(ElementType type, const Shape& shape, TensorBlock* block) override;
-  void Copy(void* to, const void* from, size_t num_bytes) override;
   void Sum(const DenseSumArgs& args) override;
 
  private:
