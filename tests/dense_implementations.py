@@ -86,14 +86,10 @@ class CondaccDense:
         return self.module.ConditionalAccumulatorBase
 
     def raw_apply(self, handle: Any, local_step: Any, gradient: Any) -> Any:
-        return self.ops.condacc_dense_apply(
-            handle=handle, local_step=local_step, gradient=gradient
-        )
+        return self.ops.condacc_dense_apply(handle=handle, local_step=local_step, gradient=gradient)
 
     def raw_take(self, handle: Any, num_required: Any, dtype: Any) -> Any:
-        return self.ops.condacc_dense_take(
-            handle=handle, num_required=num_required, dtype=dtype
-        )
+        return self.ops.condacc_dense_take(handle=handle, num_required=num_required, dtype=dtype)
 
     def raw_try_take(self, handle: Any, num_required: Any, dtype: Any) -> Any:
         return self.ops.condacc_dense_try_take(

@@ -49,7 +49,7 @@ def assert_same_bits(got: np.ndarray, expected: np.ndarray) -> None:
         raise AssertionError("equal values of different bits: the signs of zeros or NaNs differ")
 
 
-def random_gradients(rng: np.random.Generator, dtype: tf.DType, count: int, size: int) -> np.ndarray:
+def random_gradients(rng: Any, dtype: tf.DType, count: int, size: int) -> np.ndarray:
     """Numbers of very different magnitudes, so that every reordering changes the sum."""
     kind = dtype.as_numpy_dtype
     if dtype.is_integer:

@@ -15,6 +15,7 @@ import tensorflow as tf
 tf1 = tf.compat.v1
 
 PATIENCE_SECS = 30.0
+PATIENT = tf1.RunOptions(timeout_in_ms=100_000)
 _unique = itertools.count()
 
 
@@ -95,6 +96,7 @@ class GraphDriver:
         self._announced = threading.Event()
         self.graph = tf.Graph()
         device = kwargs.pop("device", None)
+        operation_timeout = kwargs.pop("operation_timeout_in_ms", 0)
         with self.graph.as_default(), tf1.device(device):
             self.accumulator = impl.dense(dtype, shape, **kwargs)
             self.gradient = tf1.placeholder(dtype, None)
@@ -107,6 +109,7 @@ class GraphDriver:
                 inter_op_parallelism_threads=1,
                 use_per_session_threads=True,
                 allow_soft_placement=device is not None,
+                operation_timeout_in_ms=operation_timeout,
             ),
         )
 
@@ -125,6 +128,10 @@ class GraphDriver:
             self.dropped_op = acc.num_dropped()
             self.step_op = acc.global_step()
 
+    def run(self, fetches: Any, feed: Any = None, options: Any = None) -> Any:
+        """Runs a step that has plenty of time, whatever the session's operation timeout."""
+        return self.session.run(fetches, feed, options=options or PATIENT)
+
     def _gradient_feed(self, value: Any, step: Any) -> dict:
         return {
             self.gradient: np.asarray(value, self.dtype.as_numpy_dtype),
@@ -132,40 +139,38 @@ class GraphDriver:
         }
 
     def apply(self, value: Any, step: Any = 0) -> None:
-        self.session.run(self.apply_op, self._gradient_feed(value, step))
+        self.run(self.apply_op, self._gradient_feed(value, step))
 
     def take(self, num_required: Any = 1, options: Any = None) -> np.ndarray:
-        return self.session.run(self.take_op, {self.required: num_required}, options=options)
+        return self.run(self.take_op, {self.required: num_required}, options=options)
 
     def start_take(self, num_required: Any = 1, options: Any = None) -> Background:
         """Starts a take in the background and returns once it is queued in the accumulator."""
         self._announced.clear()
         feed = {self.required: num_required}
-        run = Background(
-            lambda: self.session.run(self._announced_take, feed, options=options)
-        )
+        run = Background(lambda: self.run(self._announced_take, feed, options=options))
         assert self._announced.wait(PATIENCE_SECS), "the take's step did not begin"
-        self.session.run(self._barrier)
+        self.run(self._barrier)
         return run
 
     def count(self) -> int:
-        return int(self.session.run(self.count_op))
+        return int(self.run(self.count_op))
 
     def set_step(self, step: Any) -> None:
-        self.session.run(self.set_step_op, {self.number: step})
+        self.run(self.set_step_op, {self.number: step})
 
     def try_apply(self, value: Any, step: Any = 0) -> bool:
-        return bool(self.session.run(self.try_apply_op, self._gradient_feed(value, step)))
+        return bool(self.run(self.try_apply_op, self._gradient_feed(value, step)))
 
     def try_take(self, num_required: Any = 1) -> tuple[bool, np.ndarray]:
-        taken, value = self.session.run(self.try_take_op, {self.required: num_required})
+        taken, value = self.run(self.try_take_op, {self.required: num_required})
         return bool(taken), value
 
     def dropped(self) -> int:
-        return int(self.session.run(self.dropped_op))
+        return int(self.run(self.dropped_op))
 
     def step(self) -> int:
-        return int(self.session.run(self.step_op))
+        return int(self.run(self.step_op))
 
     def close(self) -> None:
         self.session.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -172,7 +174,7 @@ def test_gradient_of_an_embedding_lookup_can_be_applied(impl):
 @pytest.mark.parametrize("shape", [[2, 2], [3], [], [3, 2, 1]])
 def test_gradient_of_an_incompatible_static_shape_is_a_value_error(impl, shape, eager):
     graph = tf.Graph()
-    with tf.init_scope() if eager else graph.as_default():
+    with contextlib.nullcontext() if eager else graph.as_default():
         acc = impl.dense(tf.float32, [3, 2], shared_name=unique_name())
         with pytest.raises(ValueError, match=r"Shapes .* are incompatible"):
             acc.apply_grad(tf.ones(shape))

@@ -138,9 +138,9 @@ def test_unsupported_numeric_dtype_is_refused_at_construction(ours, dtype):
 @pytest.mark.parametrize("dtype", [tf.int32, tf.int64, "int32", np.int64])
 @pytest.mark.parametrize("reduction", [None, "MEAN", b"MEAN"])
 def test_mean_of_integers_is_refused_at_construction(ours, dtype, reduction):
-    with pytest.raises(ValueError, match="(?s)MEAN.*int|int.*MEAN"):
+    with pytest.raises(ValueError, match="mean.*int(32|64)"):
         ours.dense(dtype, [1], reduction_type=reduction)
-    with pytest.raises(ValueError, match="(?s)MEAN.*int|int.*MEAN"):
+    with pytest.raises(ValueError, match="mean.*int(32|64)"):
         ours.dense(dtype, [1])
 
 
@@ -154,8 +154,10 @@ def test_every_form_of_shape_is_accepted(impl, shape):
     concrete = [] if expected.rank is None else [5 if d is None else d for d in expected]
     with tf.control_dependencies([accumulator.apply_grad(tf.ones(concrete))]):
         taken = accumulator.take_grad(1)
-    assert taken.shape.as_list() == expected.as_list() if expected.rank is not None else (
-        taken.shape.rank is None
+    assert (
+        taken.shape.as_list() == expected.as_list()
+        if expected.rank is not None
+        else (taken.shape.rank is None)
     )
     np.testing.assert_array_equal(run(taken), np.ones(concrete))
 
@@ -166,14 +168,20 @@ def test_negative_dimension_is_a_value_error(impl, shape):
         impl.dense(tf.float32, shape)
 
 
-@pytest.mark.parametrize(
-    ("shape", "message"),
-    [([2**32, 2**32], "too large"), ([1] * 255, "too many dimensions")],
-)
-def test_impossible_shape_is_an_error_when_run(impl, shape, message):
-    accumulator = impl.dense(tf.float32, shape)
+IMPOSSIBLE_SHAPES = [([2**32, 2**32], "too large"), ([1] * 255, "too many dimensions")]
+
+
+@pytest.mark.parametrize(("shape", "message"), IMPOSSIBLE_SHAPES, ids=["large", "deep"])
+def test_original_tells_an_impossible_shape_when_run(original, shape, message):
+    accumulator = original.dense(tf.float32, shape)
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         run(accumulator.num_accumulated())
+
+
+@pytest.mark.parametrize(("shape", "message"), IMPOSSIBLE_SHAPES, ids=["large", "deep"])
+def test_impossible_shape_is_a_value_error_at_construction(ours, shape, message):
+    with pytest.raises(ValueError, match=message):
+        ours.dense(tf.float32, shape)
 
 
 @pytest.mark.parametrize(

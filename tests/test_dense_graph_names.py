@@ -63,9 +63,7 @@ def test_handle_is_a_scalar_for_the_static_shapes_too(ours, graph):
 
 
 def test_attributes_hold_the_constructor_arguments(impl, graph):
-    op = impl.dense(
-        tf.float64, [None, 3], shared_name="s", reduction_type="SUM"
-    ).accumulator_ref.op
+    op = impl.dense(tf.float64, [None, 3], shared_name="s", reduction_type="SUM").accumulator_ref.op
     assert op.get_attr("dtype") == tf.float64
     assert tf.TensorShape(op.get_attr("shape")).as_list() == [None, 3]
     assert op.get_attr("shared_name") == b"s"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 import numpy as np
@@ -137,7 +138,7 @@ CLASHES = {
 def test_clash_over_a_shared_name_is_refused_naming_both(ours, clash, eager):
     base = dict(dtype=tf.float32, shape=[2], reduction_type="MEAN", shared_name=f"clash_{clash}")
     changes, had, wanted = CLASHES[clash]
-    with tf.init_scope() if eager else tf.Graph().as_default():
+    with contextlib.nullcontext() if eager else tf.Graph().as_default():
         first = ours.dense(**base)
         apply = first.apply_grad([1.0, 2.0])
         if eager:

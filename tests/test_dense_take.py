@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -138,7 +140,7 @@ def test_num_required_beyond_int32_never_takes(impl):
 @pytest.mark.parametrize("required", [1.0, np.int64(1), "one", None], ids=repr)
 def test_num_required_that_is_no_int32_is_refused(impl, required, eager):
     graph = tf.Graph()
-    with tf.init_scope() if eager else graph.as_default():
+    with contextlib.nullcontext() if eager else graph.as_default():
         acc = impl.dense(tf.float32, [], shared_name=f"no_int32_{impl.name}")
         given = tf.constant(required) if isinstance(required, np.int64) else required
         with pytest.raises((TypeError, ValueError, InvalidArgument)):
