@@ -37,7 +37,8 @@ class ConditionalAccumulatorBase:
         self._shape = tf.TensorShape(shape)
         self._accumulator_ref = accumulator_ref
         if tf.executing_eagerly():
-            self._name = tf.get_current_name_scope()
+            scope = tf.get_current_name_scope()
+            self._name = f"{scope}/" if scope else ""
         else:
             self._name = accumulator_ref.op.name.split("/")[-1]
 
@@ -65,9 +66,9 @@ class ConditionalAccumulatorBase:
         Returns:
             An int32 scalar tensor.
         """
-        if name is None:
-            name = f"{self._name}_NumAccumulated"
-        return ops.condacc_accumulator_num_accumulated(self._accumulator_ref, name=name)
+        return ops.condacc_accumulator_num_accumulated(
+            self._accumulator_ref, name=self._name_of(name, "NumAccumulated")
+        )
 
     def num_dropped(self, name=None):
         """Counts the stale gradients that were dropped since the accumulator was made.
@@ -80,9 +81,9 @@ class ConditionalAccumulatorBase:
         Returns:
             An int64 scalar tensor.
         """
-        if name is None:
-            name = f"{self._name}_NumDropped"
-        return ops.condacc_accumulator_num_dropped(self._accumulator_ref, name=name)
+        return ops.condacc_accumulator_num_dropped(
+            self._accumulator_ref, name=self._name_of(name, "NumDropped")
+        )
 
     def global_step(self, name=None):
         """Reads the accumulator's own step: gradients of a lower local step are stale.
@@ -95,9 +96,9 @@ class ConditionalAccumulatorBase:
         Returns:
             An int64 scalar tensor.
         """
-        if name is None:
-            name = f"{self._name}_GlobalStep"
-        return ops.condacc_accumulator_global_step(self._accumulator_ref, name=name)
+        return ops.condacc_accumulator_global_step(
+            self._accumulator_ref, name=self._name_of(name, "GlobalStep")
+        )
 
     def set_global_step(self, new_global_step, name=None):
         """Sets the accumulator's own step.
@@ -119,6 +120,12 @@ class ConditionalAccumulatorBase:
         return ops.condacc_accumulator_set_global_step(
             self._accumulator_ref, _as_int64(new_global_step), name=name
         )
+
+    def _name_of(self, name, what):
+        """The given name of an operation, or one after the accumulator if that has a name."""
+        if name is None and self._name and not self._name.endswith("/"):
+            return f"{self._name}_{what}"
+        return name
 
 
 class ConditionalAccumulator(ConditionalAccumulatorBase):
