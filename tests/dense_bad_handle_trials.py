@@ -75,11 +75,11 @@ def several_handles_or_none(impl: Any) -> None:
     acc = EagerDriver(impl, tf.float32, [2])
     acc.apply([4.0, 8.0])
     pair = tf.stack([acc.accumulator.accumulator_ref] * 2)
-    for handle, shape in ((pair, "2"), (pair[:0], "0")):
+    for handle, shown in ((pair, r"\[2\]"), (pair[:0], r"\[0\]|Empty")):
         for name, use in every_op(impl, handle).items():
-            with refused(BadArgument, rf"(?s)handle.*\[{shape}\]"):
+            with refused(BadArgument, "handle", shown):
                 use()
-                raise AssertionError(f"{name} accepted a handle of shape [{shape}]")
+                raise AssertionError(f"{name} accepted it")
     unharmed(acc)
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-tf1 = tf.compat.v1
 InvalidArgument = tf.errors.InvalidArgumentError
 
 
@@ -136,7 +135,7 @@ def test_refused_gradient_does_not_count_as_dropped(ours, driver):
     assert acc.dropped() == 0
 
 
-@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (1, 0, 5)])
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (1, 0, 5), (1, 0, 2**31)])
 def test_gradient_without_elements_counts(impl, driver, shape):
     acc = driver(impl)
     acc.apply(np.ones(shape))
@@ -167,41 +166,9 @@ def test_high_rank_gradients_add_up(impl, driver):
     np.testing.assert_array_equal(acc.take(2), np.full(shape, 3.0))
 
 
-def test_fed_array_may_change_after_the_apply(impl, graph_driver):
-    acc = graph_driver(impl, reduction_type="SUM")
-    fed = np.ones([100000], np.float32)
-    for _ in range(3):
-        acc.apply(fed)
-        fed += 1.0
-    np.testing.assert_array_equal(acc.take(3), np.full([100000], 6.0))
-
-
-def test_variables_may_change_after_the_apply(impl):
-    for use_resource in (True, False):
-        with tf.Graph().as_default(), tf1.Session() as session:
-            variable = tf1.get_variable(
-                "v", initializer=tf.ones([50000]), use_resource=use_resource
-            )
-            acc = impl.dense(tf.float32, [50000], reduction_type="SUM")
-            apply, change = acc.apply_grad(variable), variable.assign_add(tf.ones([50000]))
-            session.run(variable.initializer)
-            for _ in range(4):
-                session.run(apply)
-                session.run(change)
-            taken = session.run(acc.take_grad(4))
-            np.testing.assert_array_equal(taken, np.full([50000], 10.0))
-
-
-def test_gradient_with_a_second_consumer_is_not_touched(impl):
-    with tf.Graph().as_default(), tf1.Session() as session:
-        source = tf1.placeholder(tf.float32, [1000])
-        gradient = source * 2.0
-        first = impl.dense(tf.float32, [1000], reduction_type="SUM")
-        second = impl.dense(tf.float32, [1000], reduction_type="SUM")
-        step = [first.apply_grad(gradient), second.apply_grad(gradient), gradient + 1.0]
-        taken = [first.take_grad(3), second.take_grad(3)]
-        for value in (1.0, 2.0, 3.0):
-            seen = session.run(step, {source: np.full([1000], value)})[2]
-            np.testing.assert_array_equal(seen, np.full([1000], 2.0 * value + 1.0))
-        for value in session.run(taken):
-            np.testing.assert_array_equal(value, np.full([1000], 12.0))
+def test_gradients_of_the_highest_rank_that_tensorflow_has_add_up(impl):
+    acc = impl.dense(tf.float32, shared_name=f"rank_{impl.name}")
+    for value in (1.0, 3.0):
+        acc.apply_grad(tf.fill([1] * 253, value))
+    taken = acc.take_grad(2)
+    assert (taken.shape.rank, float(tf.squeeze(taken))) == (253, 2.0)

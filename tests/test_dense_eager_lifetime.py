@@ -110,6 +110,27 @@ def test_memory_does_not_grow_with_the_number_of_objects_made(ours):
     assert resident_bytes() - before < 100 * MEGABYTE, "800 MB were accumulated in all"
 
 
+@pytest.mark.parametrize("owned", [False, True])
+def test_memory_does_not_grow_with_the_number_of_gradients_accumulated(ours, owned):
+    acc = ours.dense(tf.float32, reduction_type="SUM")
+    kept = tf.ones([MEGABYTE])
+    one = tf.Variable(1.0)
+
+    @tf.function
+    def apply_owned():
+        acc.apply_grad(tf.fill([MEGABYTE], 1.0) * one)
+
+    def apply(times):
+        for _ in range(times):
+            apply_owned() if owned else acc.apply_grad(kept)
+
+    apply(50)
+    before = resident_bytes()
+    apply(200)
+    assert resident_bytes() - before < 200 * MEGABYTE, "800 MB were accumulated"
+    np.testing.assert_array_equal(acc.take_grad(250), np.full([MEGABYTE], 250.0))
+
+
 def test_shared_name_joins_eager_objects(impl):
     name = unique_name("joined")
     first = impl.dense(tf.float32, [], shared_name=name)
