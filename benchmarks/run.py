@@ -82,9 +82,13 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     names = ["D1", "D2", "D3", "D4"]
     add("--scenario", nargs="+", choices=names, default=names, metavar="D", help=" ".join(names))
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--full", action="store_true", help="all sizes; needs 12 GB and an hour")
+    size.add_argument(
+        "--full", action="store_true", help="all sizes; needs 8 GB and a quarter of an hour"
+    )
     size.add_argument("--smoke", action="store_true", help="tiny sizes: shows that it works")
-    add("--seconds", type=float, default=4.0, help="for each case, when 5 rounds are done (4)")
+    add(
+        "--seconds", type=float, default=5.0, help="for each case, if 5 rounds are done by then (5)"
+    )
     add("--limit", action="store_true", help="D1: compare with the limit of the machine as well")
     add("--noise", action="store_true", help="compare TensorFlow's own with itself")
     add("--output", type=Path, default=_HERE / "results", help="folder (benchmarks/results)")

@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,21 +46,40 @@ def _run_benchmark(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("scenario", ["D1", "D2", "D3", "D4"])
-def test_a_smoke_run_reports_every_case_of_a_scenario(scenario: str, tmp_path: Path):
-    run = _run_benchmark("--smoke", "--scenario", scenario, "--output", str(tmp_path))
+@dataclass(frozen=True)
+class SmokeRun:
+    """What a run of all scenarios, at a tiny size, has left."""
 
+    output: str
+    folder: Path
+
+    def lines(self, scenario: str) -> list[dict[str, Any]]:
+        record = json.loads((self.folder / "latest.json").read_text())
+        return [line for line in record["results"] if line["scenario"] == scenario]
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory: pytest.TempPathFactory) -> SmokeRun:
+    folder = tmp_path_factory.mktemp("results")
+    run = _run_benchmark("--smoke", "--output", str(folder))
     assert run.returncode == 0, run.stderr
-    lines = json.loads((tmp_path / "latest.json").read_text())["results"]
+    return SmokeRun(run.stdout, folder)
+
+
+@pytest.mark.parametrize("scenario", ["D1", "D2", "D3", "D4"])
+def test_a_run_reports_every_case_of_a_scenario(scenario: str, smoke: SmokeRun):
+    lines = smoke.lines(scenario)
     expected = [(c, m) for c in _RATIO_CASES[scenario] for m in _METRICS[scenario]]
     assert [(line["case"], line["metric"]) for line in lines] == expected
     for line in lines:
-        assert line["scenario"] == scenario
         assert line["rounds"] == 2
         assert line["ours"] > 0 and line["reference"] > 0
         assert np.isfinite(line["ratio"]) and line["ratio"] > 0
-        assert line["case"] in run.stdout
-    assert (tmp_path / "latest.png").read_bytes().startswith(b"\x89PNG")
+        assert line["case"] in smoke.output
+
+
+def test_a_run_draws_a_picture(smoke: SmokeRun):
+    assert (smoke.folder / "latest.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_limit_is_compared_with_where_it_is_asked_for(tmp_path: Path):

@@ -19,6 +19,7 @@ import tensorflow as tf
 
 import tf_condacc
 from tf_condacc.demo import data, training
+from tf_condacc.demo.__main__ import main
 
 _TIMEOUT_SECONDS = 180
 _CTRL_C = b"\x03"
@@ -127,12 +128,9 @@ def test_an_error_in_a_worker_ends_the_training(monkeypatch: pytest.MonkeyPatch)
         training.train(tf_condacc.ConditionalAccumulator, training.Settings())
 
 
-@pytest.mark.parametrize(
-    ("module", "package"), [("sklearn", "scikit-learn"), ("matplotlib", "matplotlib")]
-)
-def test_a_missing_package_is_named_in_one_line(module: str, package: str):
+def test_a_missing_package_is_named_in_one_line():
     program = (
-        f"import sys; sys.modules[{module!r}] = None\n"
+        "import sys; sys.modules['sklearn'] = None\n"
         "from tf_condacc.demo.__main__ import main\n"
         "sys.exit(main([]))"
     )
@@ -142,7 +140,7 @@ def test_a_missing_package_is_named_in_one_line(module: str, package: str):
 
     assert demo.returncode == 1
     assert "Traceback" not in demo.stderr
-    assert demo.stderr.splitlines()[-1].startswith(f"The demo needs {package}: pip install")
+    assert demo.stderr.splitlines()[-1].startswith("The demo needs scikit-learn: pip install")
 
 
 @pytest.mark.parametrize(
@@ -153,7 +151,9 @@ def test_a_missing_package_is_named_in_one_line(module: str, package: str):
         (["--output", "no/such/folder/demo.png"], "there is no folder no/such/folder"),
     ],
 )
-def test_a_wrong_option_is_refused_before_any_work(arguments: list[str], message: str):
-    demo = _run_demo(*arguments)
-    assert demo.returncode == 2
-    assert message in demo.stderr
+def test_a_wrong_option_is_refused_before_any_work(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+):
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    assert message in capsys.readouterr().err

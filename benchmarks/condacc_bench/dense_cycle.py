@@ -118,7 +118,7 @@ class DenseCycle:
     def measure(self) -> dict[str, float]:
         cycles = np.array([self._cycle() for _ in range(self._repetitions)])
         apply, produce, take, nothing = np.median(cycles, axis=0)
-        return {"cycle": net(apply + take, produce + nothing)}
+        return {"cycle": float(net(apply + take, produce + nothing))}
 
     def _cycle(self) -> tuple[float, float, float, float]:
         apply = produce = 0.0

@@ -8,30 +8,38 @@
 
 namespace {
 
-constexpr size_t kSpan = 4096;         // elements summed while they stay in the first cache
+constexpr int kMostAtOnce = 8;              // more open streams than this do not pay
+constexpr size_t kSpan = 4096;              // elements summed while they stay in the first cache
 constexpr size_t kShare = size_t{1} << 16;  // elements a thread takes at a time
 
-// Adds four sources to out in one loop, so that out is loaded and stored once for all of them.
-void AddFour(float* __restrict__ out, const float* const* sources, size_t begin, size_t end) {
-  const float* a = sources[0];
-  const float* b = sources[1];
-  const float* c = sources[2];
-  const float* d = sources[3];
-  for (size_t i = begin; i < end; ++i) out[i] += (a[i] + b[i]) + (c[i] + d[i]);
+// out = (out + sum of K sources) * scale
+template <int K>
+void AddScaled(float* out, const float* const* sources, float scale, size_t begin, size_t end) {
+  const float* source[K];
+  std::copy(sources, sources + K, source);
+#pragma GCC ivdep
+  for (size_t i = begin; i < end; ++i) {
+    float sum = source[0][i];
+    for (int k = 1; k < K; ++k) sum += source[k][i];
+    out[i] = (out[i] + sum) * scale;
+  }
 }
 
-void AddOne(float* __restrict__ out, const float* source, size_t begin, size_t end) {
-  for (size_t i = begin; i < end; ++i) out[i] += source[i];
-}
+using AddFunction = void (*)(float*, const float* const*, float, size_t, size_t);
+constexpr AddFunction kAdd[] = {nullptr,      AddScaled<1>, AddScaled<2>,
+                                AddScaled<3>, AddScaled<4>, AddScaled<5>,
+                                AddScaled<6>, AddScaled<7>, AddScaled<8>};
 
 void SumRange(float* out, const float* const* others, int num_others, float scale, size_t begin,
               size_t end) {
   for (size_t at = begin; at < end; at += kSpan) {
     const size_t stop = std::min(end, at + kSpan);
-    int k = 0;
-    for (; k + 4 <= num_others; k += 4) AddFour(out, others + k, at, stop);
-    for (; k < num_others; ++k) AddOne(out, others[k], at, stop);
-    for (size_t i = at; i < stop; ++i) out[i] *= scale;
+    for (int done = 0; done < num_others;) {
+      const int k = std::min(kMostAtOnce, num_others - done);
+      const bool last = done + k == num_others;
+      kAdd[k](out, others + done, last ? scale : 1.0f, at, stop);
+      done += k;
+    }
   }
 }
 

@@ -30,8 +30,8 @@ class Budget:
     """How many rounds to run: at least and at most so many, and no new one after ``seconds``."""
 
     min_rounds: int = 5
-    max_rounds: int = 25
-    seconds: float = 4.0
+    max_rounds: int = 41
+    seconds: float = 5.0
 
 
 def run_rounds(cases: Mapping[str, Case], budget: Budget) -> Samples:

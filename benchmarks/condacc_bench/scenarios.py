@@ -44,7 +44,7 @@ def default_scale(seconds: float) -> Scale:
         small_variables=(200, 4 * KI),
         contention=[(4, MI, "shared"), (4, 16 * MI, "mul")],
         other_dtypes=[(16 * MI, 8)],
-        budget=rounds.Budget(min_rounds=5, max_rounds=25, seconds=seconds),
+        budget=rounds.Budget(min_rounds=5, max_rounds=41, seconds=seconds),
     )
 
 
@@ -56,7 +56,7 @@ def full_scale(seconds: float) -> Scale:
         small_variables=(200, 4 * KI),
         contention=[*product([4, 16], [4 * KI, MI, 16 * MI], ["shared", "mul"])],
         other_dtypes=[*product([MI, 16 * MI], [8])],
-        budget=rounds.Budget(min_rounds=7, max_rounds=25, seconds=seconds),
+        budget=rounds.Budget(min_rounds=7, max_rounds=41, seconds=seconds),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,8 +18,6 @@ _INTERRUPTED = 130  # what a shell reports for a program that Ctrl-C has ended
 def main(arguments: list[str] | None = None) -> int:
     """Runs the demo and returns its exit status."""
     options = _parse(arguments)
-    # TensorFlow reports each step that is cancelled at the end, and more, on the terminal.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         return _run(options)
     except ModuleNotFoundError as error:
@@ -80,6 +77,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         prog="python -m tf_condacc.demo",
         description="Trains a digit classifier with several workers in one process, which push "
         "their gradients into conditional accumulators.",
+        epilog="Set TF_CPP_MIN_LOG_LEVEL=3 to keep TensorFlow's own messages off the terminal.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument
