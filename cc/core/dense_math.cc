@@ -278,6 +278,7 @@ RangeFunction FunctionFor(ElementType type) {
 
 void SumDense(const DenseSumArgs& args, const ParallelFor& parallel_for) {
   const size_t total = args.num_elements * NumParts(args.type);
+  if (total == 0) return;  // there may be no memory either
   const bool is_copy =
       args.num_inputs == 0 && args.divisor <= 1 && args.first_is_float32 == args.out_is_float32;
   const RangeFunction sum = is_copy ? CopyRange : FunctionFor(args.type);

@@ -43,9 +43,10 @@ struct Float16 {
   static CONDACC_ALWAYS_INLINE float ToFloat(Float16 value) {
     const uint32_t sign = (value.bits & 0x8000u) << 16;
     const uint32_t magnitude = (value.bits & 0x7fffu) << 13;
-    // Moves the exponent's bias by a multiplication, which also makes subnormals right.
-    const float scaled = FloatOf(magnitude) * FloatOf(0x77800000);  // 2^112
-    const uint32_t finite = BitsOf(scaled);
+    // Neither way through a subnormal float32, which some threads flush to zero.
+    const uint32_t normal = magnitude + 0x38000000;  // moves the exponent's bias
+    const uint32_t subnormal = BitsOf(FloatOf(magnitude + 0x38800000) - FloatOf(0x38800000));
+    const uint32_t finite = magnitude >= 0x00800000 ? normal : subnormal;
     const uint32_t special = magnitude | 0x7f800000;  // infinity or NaN
     return FloatOf(sign | (magnitude >= 0x0f800000 ? special : finite));
   }

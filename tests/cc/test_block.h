@@ -7,16 +7,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
-#include <functional>
 #include <memory>
-#include <utility>
 
 #include "cc/core/dense_math.h"
 #include "cc/core/dense_sum.h"
 #include "cc/core/element_type.h"
 #include "cc/core/shape.h"
 #include "cc/core/status.h"
+#include "tests/cc/parallel_for_support.h"
 
 namespace condacc {
 
@@ -58,12 +56,6 @@ class TestBlock {
   std::unique_ptr<void, Release> data_;
 };
 
-inline void SerialFor(size_t total, size_t block, const std::function<void(size_t, size_t)>& body) {
-  for (size_t begin = 0; begin < total; begin += block) {
-    body(begin, std::min(total, begin + block));
-  }
-}
-
 class TestWorkspace : public DenseWorkspace<TestBlock> {
  public:
   Status Allocate(ElementType type, const Shape& shape, TestBlock* block) override {
@@ -72,9 +64,6 @@ class TestWorkspace : public DenseWorkspace<TestBlock> {
     }
     *block = TestBlock::Owning(static_cast<size_t>(shape.num_elements()) * SizeOf(type));
     return Status();
-  }
-  void Copy(void* to, const void* from, size_t num_bytes) override {
-    std::memcpy(to, from, num_bytes);
   }
   void Sum(const DenseSumArgs& args) override {
     ++num_sums_;
