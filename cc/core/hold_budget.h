@@ -18,7 +18,8 @@ class HoldBudget {
 
   // Modulo 2^64: a negative number of bytes is given back.
   void Add(size_t bytes) { held_.fetch_add(bytes, std::memory_order_relaxed); }
-  bool IsExceeded() const { return held_.load(std::memory_order_relaxed) > max_bytes_; }
+  size_t num_held() const { return held_.load(std::memory_order_relaxed); }
+  bool IsExceeded() const { return num_held() > max_bytes_; }
 
  private:
   const size_t max_bytes_;
