@@ -137,7 +137,8 @@ def test_a_rate_is_better_when_it_is_higher():
 
 def test_net_time_is_never_below_what_can_be_told_from_zero():
     assert rounds.net(3.0, 1.0) == 2.0
-    assert rounds.net(1.0, 3.0) == rounds.RESOLUTION_SECONDS
+    assert rounds.net(1.0, 3.0) == rounds.RESOLUTION_OF_GROSS
+    assert rounds.net(1e-6, 3.0) == rounds.RESOLUTION_SECONDS
 
 
 @pytest.mark.parametrize(

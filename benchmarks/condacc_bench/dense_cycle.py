@@ -25,7 +25,8 @@ class DenseCycle:
 
     * ``staged``: made beforehand and held in a staging buffer, which the timed step empties, so
       that the accumulator's op is its only owner, as of a gradient that came from a worker.
-    * ``mul``: computed right before, in the timed step. Owned as well.
+    * ``mul``: computed right before, in the timed step. Owned as well; an accumulator that keeps
+      it makes the next one be computed into other memory, and that counts here.
     * ``shared``: the value of a variable, which the op must not keep or overwrite.
     """
 

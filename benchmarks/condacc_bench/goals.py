@@ -33,8 +33,12 @@ _THROUGHPUT = {(MI, "shared"): Goal(1.5, 1.8), (16 * MI, "mul"): Goal(1.3, 1.45)
 
 
 def cycle(size: int, count: int, producer: str) -> Goal | None:
-    """Of a float32 cycle. Below 64K elements it is overhead, which D2 is about."""
-    if size < 64 * KI:
+    """Of a float32 cycle.
+
+    Below 64K elements it is overhead, which D2 is about. Where a gradient is computed in the timed
+    step (``mul``), its goal needs sums that outweigh the computation: many, and larger than caches.
+    """
+    if size < 64 * KI or (producer == "mul" and (count == 1 or size < 16 * MI)):
         return None
     if producer == "shared":
         return Goal(1.4) if count == 1 else Goal(1.0)

@@ -9,8 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-# No duration below this is told from zero: it is about what a call into a session varies by.
+# No net duration below these is told from zero: about what a call into a session varies by, and
+# by how much two runs of the same thing differ.
 RESOLUTION_SECONDS = 5e-7
+RESOLUTION_OF_GROSS = 0.05
 
 Samples = dict[str, dict[str, list[float]]]  # of each case and metric, one value a round
 
@@ -71,5 +73,5 @@ def seconds_for(action: Callable[[], object]) -> float:
 
 
 def net(gross: float, base: float) -> float:
-    """``gross`` without ``base``, at least the resolution."""
-    return max(gross - base, RESOLUTION_SECONDS)
+    """``gross`` without ``base``, at least what can be told from zero."""
+    return max(gross - base, RESOLUTION_SECONDS, RESOLUTION_OF_GROSS * gross)
