@@ -10,7 +10,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from condacc_bench.results import Result
+    from condacc_bench.scenarios import Scale
 
 _HERE = Path(__file__).resolve().parent
 
@@ -55,7 +61,7 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _scale(options: argparse.Namespace):
+def _scale(options: argparse.Namespace) -> Scale:
     from condacc_bench import scenarios
 
     if options.smoke:
@@ -65,7 +71,7 @@ def _scale(options: argparse.Namespace):
     return scenarios.default_scale(options.seconds)
 
 
-def _draw(results, subtitle: str, path: Path) -> None:
+def _draw(results: Sequence[Result], subtitle: str, path: Path) -> None:
     try:
         from condacc_bench import chart
     except ModuleNotFoundError as error:
