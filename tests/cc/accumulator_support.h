@@ -55,7 +55,9 @@ template <typename T>
 Gradient Owned(const std::vector<T>& values) {
   Gradient gradient;
   gradient.block = TestBlock::Owning(values.size() * sizeof(T));
-  std::memcpy(gradient.block.data(), values.data(), values.size() * sizeof(T));
+  if (!values.empty()) {
+    std::memcpy(gradient.block.data(), values.data(), values.size() * sizeof(T));
+  }
   gradient.shape = Shape::Of({static_cast<int64_t>(values.size())});
   gradient.owned = true;
   return gradient;
