@@ -67,8 +67,13 @@ void Accumulator<Sum>::Request(const TakePtr& take, std::shared_ptr<void> keep_a
       FoldOnce(round, workspace);
     }
     if (!Decide(take, workspace, &failed)) {
-      WatchForStall(take, std::move(keep_alive));
       takes_.Push(take);
+      try {
+        WatchForStall(take, std::move(keep_alive));
+      } catch (...) {
+        takes_.Remove(take);
+        throw;
+      }
     }
   }
   Complete(failed);
@@ -185,7 +190,7 @@ bool Accumulator<Sum>::IsWorthFolding(const Round& round) const {
 // The last gradient of a waiting take should find nothing left to do but itself.
 template <class Sum>
 bool Accumulator<Sum>::IsOneShort(const Round& round, int64_t num_required) const {
-  return round.count == num_required - 1 && round.sum.IsBig() && round.sum.num_pending() > 0 &&
+  return round.count + 1 == num_required && round.sum.IsBig() && round.sum.num_pending() > 0 &&
          round.sum.CanFold();
 }
 
