@@ -1,8 +1,9 @@
 // What happens when calls meet while one of them is in the middle of adding.
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <future>
-#include <memory>
+#include <utility>
 #include <vector>
 
 #include "cc/core/accumulator.h"
@@ -27,9 +28,9 @@ class MidFold : public testing::Test {
     ASSERT_EQ(accumulator_.num_accumulated(), kFoldAt + 1);
   }
 
-  bool Apply(Gradient gradient, TestWorkspace& workspace) {
+  bool Apply(Gradient gradient, TestWorkspace& workspace, int64_t local_step = 0) {
     bool accepted = false;
-    EXPECT_TRUE(accumulator_.Apply(0, std::move(gradient), workspace, &accepted).ok());
+    EXPECT_TRUE(accumulator_.Apply(local_step, std::move(gradient), workspace, &accepted).ok());
     return accepted;
   }
   bool ApplyOwned() { return Apply(Owned(Ones()), plain_); }
@@ -45,10 +46,21 @@ class MidFold : public testing::Test {
     return call.wait_for(std::chrono::milliseconds(20)) == std::future_status::timeout;
   }
 
+  void ExpectTaken(int count) {
+    RecordedTake take(count);
+    ASSERT_TRUE(accumulator_.RequestIfReady(take.ptr(), plain_));
+    ASSERT_TRUE(take.is_served());
+    EXPECT_EQ(take.values<float>(), std::vector<float>(kSize, static_cast<float>(count)));
+    EXPECT_EQ(accumulator_.num_accumulated(), 0);
+  }
+
+  static constexpr size_t kBudget = 1 << 20;
+
+  HoldBudget budget_{kBudget};
   Gate gate_;
   TestWorkspace plain_;
   GatedWorkspace gated_{&gate_};
-  DenseAccumulator accumulator_{OptionsOf<float>(/*mean=*/false)};
+  DenseAccumulator accumulator_{OptionsOf<float>(/*mean=*/false, &budget_)};
   std::future<bool> folder_;
 };
 
@@ -64,14 +76,124 @@ TEST_F(MidFold, TheWorkerFinishesATakeThatComesDuringItsFold) {
   EXPECT_EQ(take.values<float>(), std::vector<float>(kSize, kFoldAt + 1));
 }
 
+// More than the fold itself adds, so that its operands must not move.
 TEST_F(MidFold, ManyOwnedGradientsAreAppendedMeanwhile) {
   constexpr int kMore = 12;
   for (int i = 0; i < kMore; ++i) EXPECT_TRUE(ApplyOwned());
   gate_.Open();
   EXPECT_TRUE(folder_.get());
+  ExpectTaken(kFoldAt + 1 + kMore);
+}
+
+TEST_F(MidFold, WhoBringsTooManyWaitsForTheFold) {
+  for (int i = 1; i < 2 * kFoldAt; ++i) EXPECT_TRUE(ApplyOwned());
+  auto waiting = ApplyOnThread(Owned(Ones()));
+  auto waiting_too = ApplyOnThread(Owned(Ones()));
+  AwaitAccumulated(accumulator_, 3 * kFoldAt + 2);
+  EXPECT_TRUE(IsWaiting(waiting));
+  EXPECT_TRUE(IsWaiting(waiting_too));
+  gate_.Open();
+  EXPECT_TRUE(folder_.get());
+  EXPECT_TRUE(waiting.get());
+  EXPECT_TRUE(waiting_too.get());
+  EXPECT_EQ(budget_.num_held(), 0u);
+  ExpectTaken(3 * kFoldAt + 2);
+}
+
+TEST_F(MidFold, WhoExceedsTheBudgetWaitsForTheFold) {
+  budget_.Add(kBudget);
+  EXPECT_TRUE(ApplyOwned()) << "one may be pending";
+  auto waiting = ApplyOnThread(Owned(Ones()));
+  AwaitAccumulated(accumulator_, kFoldAt + 3);
+  EXPECT_TRUE(IsWaiting(waiting));
+  gate_.Open();
+  EXPECT_TRUE(folder_.get());
+  EXPECT_TRUE(waiting.get());
+  EXPECT_EQ(budget_.num_held(), kBudget);
+  ExpectTaken(kFoldAt + 3);
+}
+
+TEST_F(MidFold, ABorrowedGradientWaitsUntilItIsAdded) {
+  std::vector<float> values = Ones();
+  auto borrowed = ApplyOnThread(Borrowed(&values));
+  AwaitAccumulated(accumulator_, kFoldAt + 2);
+  EXPECT_TRUE(IsWaiting(borrowed));
+  gate_.Open();
+  EXPECT_TRUE(borrowed.get());
+  values.assign(kSize, -1e9f);
+  EXPECT_TRUE(folder_.get());
+  ExpectTaken(kFoldAt + 2);
+}
+
+TEST_F(MidFold, TheWorkerAddsABorrowedGradientOfATakenRound) {
+  std::vector<float> values = Ones();
+  auto borrowed = ApplyOnThread(Borrowed(&values));
+  AwaitAccumulated(accumulator_, kFoldAt + 2);
   RecordedTake take(1);
-  ASSERT_TRUE(accumulator_.RequestIfReady(take.ptr(), plain_));
-  EXPECT_EQ(take.values<float>(), std::vector<float>(kSize, kFoldAt + 1 + kMore));
+  accumulator_.Request(take.ptr(), nullptr, plain_);
+  EXPECT_TRUE(IsWaiting(borrowed));
+  gate_.LetOneThrough();  // the fold
+  gate_.AwaitArrivals(2);
+  EXPECT_TRUE(IsWaiting(borrowed));
+  EXPECT_FALSE(take.is_done());
+  gate_.LetOneThrough();  // the end of the round
+  EXPECT_TRUE(borrowed.get());
+  values.assign(kSize, -1e9f);
+  EXPECT_TRUE(folder_.get());
+  ASSERT_TRUE(take.is_served());
+  EXPECT_EQ(take.values<float>(), std::vector<float>(kSize, kFoldAt + 2));
+}
+
+TEST_F(MidFold, TheNextRoundDoesNotWaitForTheOneThatIsTaken) {
+  RecordedTake slow(1), fast(2);
+  accumulator_.Request(slow.ptr(), nullptr, plain_);
+  accumulator_.Request(fast.ptr(), nullptr, plain_);
+  EXPECT_TRUE(Apply(Owned(Ones()), plain_, 1));
+  std::vector<float> values = Ones();
+  EXPECT_TRUE(Apply(Borrowed(&values), plain_, 1));
+  EXPECT_FALSE(slow.is_done());
+  ASSERT_TRUE(fast.is_served());
+  EXPECT_EQ(fast.values<float>(), std::vector<float>(kSize, 2.0f));
+  EXPECT_EQ(accumulator_.global_step(), 2);
+  gate_.Open();
+  EXPECT_TRUE(folder_.get());
+  ASSERT_TRUE(slow.is_served());
+  EXPECT_EQ(slow.values<float>(), std::vector<float>(kSize, kFoldAt + 1));
+}
+
+TEST_F(MidFold, ATakeWhoseRoundIsBeingAddedCannotBeCancelledAnyMore) {
+  RecordedTake take(1);
+  accumulator_.Request(take.ptr(), nullptr, plain_);
+  accumulator_.Cancel(take.ptr(), plain_);
+  EXPECT_FALSE(take.is_done());
+  gate_.Open();
+  EXPECT_TRUE(folder_.get());
+  EXPECT_EQ(take.num_completions(), 1);
+  EXPECT_TRUE(take.is_served());
+}
+
+TEST_F(MidFold, ACancelledTakeLeavesTheGradientsToTheNext) {
+  RecordedTake cancelled(100), next(1);
+  accumulator_.Request(cancelled.ptr(), nullptr, plain_);
+  accumulator_.Request(next.ptr(), nullptr, plain_);
+  accumulator_.Cancel(cancelled.ptr(), plain_);
+  EXPECT_EQ(cancelled.status().code(), StatusCode::kCancelled);
+  EXPECT_EQ(accumulator_.num_accumulated(), 0) << "the round is the next take's";
+  EXPECT_FALSE(next.is_done());
+  gate_.Open();
+  EXPECT_TRUE(folder_.get());
+  ASSERT_TRUE(next.is_served());
+  EXPECT_EQ(next.values<float>(), std::vector<float>(kSize, kFoldAt + 1));
+}
+
+TEST_F(MidFold, TheStepMayBeSetMeanwhile) {
+  EXPECT_EQ(accumulator_.SetGlobalStep(1), 0);
+  EXPECT_FALSE(ApplyOwned());
+  EXPECT_EQ(accumulator_.num_dropped(), 1);
+  EXPECT_TRUE(Apply(Owned(Ones()), plain_, 1));
+  gate_.Open();
+  EXPECT_TRUE(folder_.get());
+  ExpectTaken(kFoldAt + 2);
 }
 
 }  // namespace
