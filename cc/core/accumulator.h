@@ -62,7 +62,8 @@ class Accumulator {
       CONDACC_EXCLUDES(mu_);
 
   // Completes `take` now or later. `keep_alive` is held while it waits. Completions:
-  // InvalidArgument if num_required < 1, OutOfRange if the global step cannot move on, Cancelled.
+  // InvalidArgument if num_required < 1, OutOfRange if the global step cannot move on, Cancelled,
+  // ResourceExhausted if the value needs memory that is not to be had.
   // May throw std::bad_alloc, and then the take was not requested; so may RequestIfReady().
   void Request(const TakePtr& take, std::shared_ptr<void> keep_alive, Workspace& workspace)
       CONDACC_EXCLUDES(mu_);
@@ -105,6 +106,7 @@ class Accumulator {
     bool has_worker = false;
     TakePtr take;  // whose the round is, from when it is taken until it is finished
     bool is_taken = false;
+    bool is_closing = false;  // the worker makes what a take will get: nothing may be added now
   };
   using RoundPtr = std::shared_ptr<Round>;
 
@@ -126,13 +128,16 @@ class Accumulator {
   // Admits and prepares the gradient; false: not accepted, for the reason that `status` tells.
   bool Accept(int64_t local_step, Workspace& workspace, Gradient* gradient, Status* status)
       CONDACC_REQUIRES(mu_);
-  // Gives the round to the front take if it is ready; `next` is the round that follows.
-  void ServeFront(RoundPtr next, Workspace& workspace, Completions* failed) CONDACC_REQUIRES(mu_);
-  void Settle(const RoundPtr& round, int64_t ordinal, bool borrowed, Workspace& workspace)
-      CONDACC_REQUIRES(mu_);
+  // Gives the round to the front take if it is ready; a take that cannot be served fails.
+  void ServeFront(Workspace& workspace, Completions* failed) CONDACC_REQUIRES(mu_);
+  Status PrepareToServe(RoundPtr* next, Workspace& workspace) CONDACC_REQUIRES(mu_);
+  void Settle(const RoundPtr& round, int64_t ordinal, bool borrowed, Workspace& workspace,
+              Completions* failed) CONDACC_REQUIRES(mu_);
   bool IsWorthFolding(const Round& round) const CONDACC_REQUIRES(mu_);
   bool IsOneShort(const Round& round, int64_t num_required) const CONDACC_REQUIRES(mu_);
-  void FoldOnce(const RoundPtr& round, Workspace& workspace) CONDACC_REQUIRES(mu_);
+  // False if there was not enough memory.
+  bool FoldOnce(const RoundPtr& round, Workspace& workspace, Completions* failed)
+      CONDACC_REQUIRES(mu_);
   void Finish(const RoundPtr& round, Workspace& workspace) CONDACC_REQUIRES(mu_);
   void WatchForStall(const TakePtr& take, std::shared_ptr<void> keep_alive) CONDACC_REQUIRES(mu_);
   void ReportStall(const TakePtr& take) CONDACC_EXCLUDES(mu_);

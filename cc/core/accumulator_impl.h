@@ -20,16 +20,14 @@ Status Accumulator<Sum>::Apply(int64_t local_step, Gradient gradient, Workspace&
     Status status;
     *accepted = Accept(local_step, workspace, &gradient, &status);
     if (!*accepted) return status;
-    // What can fail comes first, then the state changes.
-    RoundPtr next = IsReady(round_->count + 1) ? NewRound() : nullptr;
     const RoundPtr round = round_;
     const bool is_first = round->sum.empty();
     const bool borrowed = !gradient.owned;
     round->sum.Append(std::move(gradient));
     const int64_t ordinal = ++round->count;
     if (is_first && !borrowed) round->num_added = ordinal;
-    if (next != nullptr) ServeFront(std::move(next), workspace, &failed);
-    Settle(round, ordinal, borrowed, workspace);
+    ServeFront(workspace, &failed);
+    Settle(round, ordinal, borrowed, workspace, &failed);
   }
   Complete(failed);
   return Status();
@@ -39,6 +37,7 @@ template <class Sum>
 bool Accumulator<Sum>::Accept(int64_t local_step, Workspace& workspace, Gradient* gradient,
                               Status* status) {
   while (true) {
+    while (round_->is_closing) added_.Wait(&mu_);
     if (!gate_.Admit(local_step)) return false;
     *status = round_->sum.Check(*gradient);
     if (status->ok() && round_->sum.CanAppend(*gradient)) return true;
@@ -64,7 +63,7 @@ void Accumulator<Sum>::Request(const TakePtr& take, std::shared_ptr<void> keep_a
     // yet, since once it is, it may end at any time and the workspace with it.
     const RoundPtr round = round_;
     if (takes_.empty() && !round->has_worker && IsOneShort(*round, take->num_required)) {
-      FoldOnce(round, workspace);
+      FoldOnce(round, workspace, &failed);
     }
     if (!Decide(take, workspace, &failed)) {
       takes_.Push(take);
@@ -100,9 +99,8 @@ bool Accumulator<Sum>::Decide(const TakePtr& take, Workspace& workspace, Complet
   } else if (take->cancelled) {
     failed->push_back({take, Error(StatusCode::kCancelled, kCancelled)});
   } else if (takes_.empty() && round_->count >= take->num_required) {
-    RoundPtr next = NewRound();
     takes_.Push(take);
-    ServeFront(std::move(next), workspace, failed);
+    ServeFront(workspace, failed);
   } else {
     return false;
   }
@@ -119,11 +117,7 @@ void Accumulator<Sum>::Cancel(const TakePtr& take, Workspace& workspace) {
     ended.push_back({take, Error(StatusCode::kCancelled, kCancelled)});
     takes_.Remove(take);
     StallMonitor::Global().Unwatch(take->stall_watch);
-    try {
-      if (IsReady(round_->count)) ServeFront(NewRound(), workspace, &ended);
-    } catch (const std::bad_alloc&) {
-      // The next take is served by the next apply instead; this one must end in any case.
-    }
+    ServeFront(workspace, &ended);
   }
   Complete(ended);
 }
@@ -138,15 +132,20 @@ typename Accumulator<Sum>::RoundPtr Accumulator<Sum>::NewRound() {
   spare_round_->num_added = 0;
   spare_round_->has_worker = false;
   spare_round_->is_taken = false;
+  spare_round_->is_closing = false;
   return std::move(spare_round_);
 }
 
 template <class Sum>
-void Accumulator<Sum>::ServeFront(RoundPtr next, Workspace& workspace, Completions* failed) {
+void Accumulator<Sum>::ServeFront(Workspace& workspace, Completions* failed) {
   while (IsReady(round_->count)) {
-    if (!gate_.CanAdvance()) {
-      failed->push_back({takes_.front(), Error(StatusCode::kOutOfRange,
-                                               "The global step is 2**63 - 1 and cannot move on")});
+    // Who works on a sum that must be closed first will come here afterwards.
+    if (Sum::kFinishNeedsMemory && round_->has_worker) return;
+    RoundPtr next;
+    const Status status = PrepareToServe(&next, workspace);
+    if (!IsReady(round_->count)) return;  // the take was cancelled meanwhile
+    if (!status.ok()) {
+      failed->push_back({takes_.front(), status});
       StallMonitor::Global().Unwatch(takes_.PopFront()->stall_watch);
       continue;
     }
@@ -161,17 +160,46 @@ void Accumulator<Sum>::ServeFront(RoundPtr next, Workspace& workspace, Completio
   }
 }
 
+// Makes all that can fail of serving a take.
+template <class Sum>
+Status Accumulator<Sum>::PrepareToServe(RoundPtr* next, Workspace& workspace) {
+  if (!gate_.CanAdvance()) {
+    return Error(StatusCode::kOutOfRange, "The global step is 2**63 - 1 and cannot move on");
+  }
+  try {
+    *next = NewRound();
+  } catch (const std::bad_alloc&) {
+    return Error(StatusCode::kResourceExhausted, "Out of memory for another round");
+  }
+  if constexpr (Sum::kFinishNeedsMemory) {
+    const RoundPtr round = round_;
+    round->has_worker = true;
+    round->is_closing = true;
+    Status status;
+    {
+      MutexUnlock unlock(&mu_);
+      status = round->sum.PrepareFinish(round->count, workspace);
+    }
+    round->has_worker = false;
+    round->is_closing = false;
+    added_.NotifyAll();
+    if (!status.ok()) return Error(status.code(), status.message());
+    if (!IsReady(round->count)) round->sum.AbandonFinish();
+  }
+  return Status();
+}
+
 // Lets the call that brought the round's gradient number `ordinal` do its share of the adding.
 // A borrowed gradient must be added before its call returns.
 template <class Sum>
 void Accumulator<Sum>::Settle(const RoundPtr& round, int64_t ordinal, bool borrowed,
-                              Workspace& workspace) {
+                              Workspace& workspace, Completions* failed) {
   while (round->num_added < ordinal) {
     // The sum of a taken round belongs to its worker, who will be done soon.
     const bool must = borrowed || (!round->is_taken && round->sum.IsOverfull());
     const bool may_fold = !round->is_taken && !round->has_worker;
     if (may_fold && (must || IsWorthFolding(*round))) {
-      FoldOnce(round, workspace);
+      if (!FoldOnce(round, workspace, failed)) return;
     } else if (must) {
       added_.Wait(&mu_);
     } else {
@@ -195,18 +223,24 @@ bool Accumulator<Sum>::IsOneShort(const Round& round, int64_t num_required) cons
 }
 
 template <class Sum>
-void Accumulator<Sum>::FoldOnce(const RoundPtr& round, Workspace& workspace) {
+bool Accumulator<Sum>::FoldOnce(const RoundPtr& round, Workspace& workspace, Completions* failed) {
   round->has_worker = true;
   const int64_t num_folded = round->sum.BeginFold();
+  bool succeeded;
   {
     MutexUnlock unlock(&mu_);
-    round->sum.RunFold(workspace);
+    succeeded = round->sum.RunFold(workspace);
   }
-  round->sum.EndFold();
-  round->num_added += num_folded;
+  round->sum.EndFold(succeeded);
+  if (succeeded) round->num_added += num_folded;
   round->has_worker = false;
   added_.NotifyAll();
-  if (round->is_taken) Finish(round, workspace);
+  if (round->is_taken) {
+    Finish(round, workspace);
+  } else if (Sum::kFinishNeedsMemory) {
+    ServeFront(workspace, failed);
+  }
+  return succeeded;
 }
 
 // Of a taken round without a worker. It keeps this one for good.

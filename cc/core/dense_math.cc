@@ -19,6 +19,7 @@ namespace {
 constexpr size_t kParallelBlock = 1 << 16;  // elements that one thread takes at a time
 constexpr size_t kMinParallel = 1 << 18;    // elements below which threads do not pay
 constexpr size_t kChunk = 1024;             // elements whose running sums stay in the L1 cache
+constexpr size_t kLanes = 16;               // float16 or bfloat16 elements added at a time
 constexpr int kMaxInputs = 8;               // inputs read in one pass; more streams cost more
 
 // One pass over up to kMaxInputs inputs, whose number is known to the compiler. Aliasing of `out`
@@ -149,38 +150,84 @@ CONDACC_AVX2 void Avx2(const DenseSumArgs& args, size_t begin, size_t end) {
   SumRange<T>(args, begin, end);
 }
 
-// Eight float16 or bfloat16 at a time, to and from float32.
+// Sixteen elements at a time, as two vectors of float32: which element is in which lane is up to
+// the type, and the same for all of its functions.
+struct TwoVectors {
+  __m256 a;
+  __m256 b;
+};
+
+// Lanes in order.
 struct Avx2Float16 {
   using Narrow = Float16;
-  static CONDACC_AVX2 __m256 Load(const Float16* from) {
+  static CONDACC_AVX2 TwoVectors Load(const Float16* from) {
+    return {Load8(from), Load8(from + 8)};
+  }
+  static CONDACC_AVX2 void Store(TwoVectors values, Float16* to) {
+    Store8(values.a, to);
+    Store8(values.b, to + 8);
+  }
+  static CONDACC_AVX2 TwoVectors LoadFloat32(const float* from) {
+    return {_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8)};
+  }
+  static CONDACC_AVX2 void StoreFloat32(TwoVectors values, float* to) {
+    _mm256_storeu_ps(to, values.a);
+    _mm256_storeu_ps(to + 8, values.b);
+  }
+
+ private:
+  static CONDACC_AVX2 __m256 Load8(const Float16* from) {
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
   }
-  static CONDACC_AVX2 void Store(__m256 value, Float16* to) {
+  static CONDACC_AVX2 void Store8(__m256 value, Float16* to) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
                      _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT));
   }
 };
 
+// Even elements in `a`, odd ones in `b`: a shift or a mask makes a bfloat16 a float32 in place.
 struct Avx2BFloat16 {
   using Narrow = BFloat16;
-  static CONDACC_AVX2 __m256 Load(const BFloat16* from) {
-    const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+  static CONDACC_AVX2 TwoVectors Load(const BFloat16* from) {
+    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    return {_mm256_castsi256_ps(_mm256_slli_epi32(bits, 16)),
+            _mm256_castsi256_ps(_mm256_and_si256(bits, _mm256_set1_epi32(kHighHalf)))};
   }
-  // As BFloat16::FromFloat.
-  static CONDACC_AVX2 void Store(__m256 value, BFloat16* to) {
+  static CONDACC_AVX2 void Store(TwoVectors values, BFloat16* to) {
+    const __m256i even = _mm256_srli_epi32(Round(values.a), 16);
+    const __m256i odd = _mm256_and_si256(Round(values.b), _mm256_set1_epi32(kHighHalf));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_or_si256(even, odd));
+  }
+  static CONDACC_AVX2 TwoVectors LoadFloat32(const float* from) {
+    const __m256 low = _mm256_loadu_ps(from);
+    const __m256 high = _mm256_loadu_ps(from + 8);
+    return {InOrder(_mm256_shuffle_ps(low, high, 0b10001000)),
+            InOrder(_mm256_shuffle_ps(low, high, 0b11011101))};
+  }
+  static CONDACC_AVX2 void StoreFloat32(TwoVectors values, float* to) {
+    const __m256 low = _mm256_unpacklo_ps(values.a, values.b);
+    const __m256 high = _mm256_unpackhi_ps(values.a, values.b);
+    _mm256_storeu_ps(to, _mm256_permute2f128_ps(low, high, 0x20));
+    _mm256_storeu_ps(to + 8, _mm256_permute2f128_ps(low, high, 0x31));
+  }
+
+ private:
+  static constexpr int kHighHalf = static_cast<int>(0xffff0000u);
+
+  // As BFloat16::FromFloat, but the result stays in the high half.
+  static CONDACC_AVX2 __m256i Round(__m256 value) {
     const __m256i bits = _mm256_castps_si256(value);
-    const __m256i high = _mm256_srli_epi32(bits, 16);
-    const __m256i odd = _mm256_and_si256(high, _mm256_set1_epi32(1));
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
     const __m256i half = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
-    const __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(bits, half), 16);
-    const __m256i sign = _mm256_and_si256(high, _mm256_set1_epi32(0x8000));
-    const __m256i quiet_nan = _mm256_or_si256(sign, _mm256_set1_epi32(0x7fc0));
+    const __m256i sign = _mm256_and_si256(bits, _mm256_set1_epi32(static_cast<int>(0x80000000u)));
+    const __m256i quiet_nan = _mm256_or_si256(sign, _mm256_set1_epi32(0x7fc00000));
     const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(value, value, _CMP_UNORD_Q));
-    const __m256i result = _mm256_blendv_epi8(rounded, quiet_nan, is_nan);
-    const __m256i packed = _mm256_packus_epi32(result, result);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
-                     _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0b1000)));
+    return _mm256_blendv_epi8(_mm256_add_epi32(bits, half), quiet_nan, is_nan);
+  }
+
+  // Puts right what a shuffle within the two halves of a vector leaves.
+  static CONDACC_AVX2 __m256 InOrder(__m256 shuffled) {
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(shuffled), 0b11011000));
   }
 };
 
@@ -192,13 +239,17 @@ CONDACC_AVX2 void AddPassAvx2(const DenseSumArgs& args, size_t begin, size_t end
   const Narrow* in[kInputs + 1];
   for (int k = 0; k < kInputs; ++k) in[k] = static_cast<const Narrow*>(args.inputs[k]);
   const __m256 divisor = _mm256_set1_ps(static_cast<float>(args.divisor));
-  for (size_t i = begin; i < end; i += 8) {
-    __m256 sum = args.first_is_float32 ? _mm256_loadu_ps(static_cast<const float*>(args.first) + i)
-                                       : Lanes::Load(static_cast<const Narrow*>(args.first) + i);
-    for (int k = 0; k < kInputs; ++k) sum = _mm256_add_ps(sum, Lanes::Load(in[k] + i));
-    if (args.divisor > 1) sum = _mm256_div_ps(sum, divisor);
+  for (size_t i = begin; i < end; i += kLanes) {
+    TwoVectors sum = args.first_is_float32
+                         ? Lanes::LoadFloat32(static_cast<const float*>(args.first) + i)
+                         : Lanes::Load(static_cast<const Narrow*>(args.first) + i);
+    for (int k = 0; k < kInputs; ++k) {
+      const TwoVectors input = Lanes::Load(in[k] + i);
+      sum = {_mm256_add_ps(sum.a, input.a), _mm256_add_ps(sum.b, input.b)};
+    }
+    if (args.divisor > 1) sum = {_mm256_div_ps(sum.a, divisor), _mm256_div_ps(sum.b, divisor)};
     if (args.out_is_float32) {
-      _mm256_storeu_ps(static_cast<float*>(args.out) + i, sum);
+      Lanes::StoreFloat32(sum, static_cast<float*>(args.out) + i);
     } else {
       Lanes::Store(sum, static_cast<Narrow*>(args.out) + i);
     }
@@ -207,7 +258,8 @@ CONDACC_AVX2 void AddPassAvx2(const DenseSumArgs& args, size_t begin, size_t end
 
 template <typename Lanes>
 void SumRangeAvx2(const DenseSumArgs& args, size_t begin, size_t end) {
-  const size_t whole = args.num_inputs <= kMaxInputs ? begin + (end - begin) / 8 * 8 : begin;
+  const size_t whole =
+      args.num_inputs <= kMaxInputs ? begin + (end - begin) / kLanes * kLanes : begin;
   if (begin < whole) {
     switch (args.num_inputs) {
       case 0:
@@ -274,20 +326,27 @@ RangeFunction FunctionFor(ElementType type) {
   return nullptr;
 }
 
+RangeFunction FunctionFor(const DenseSumArgs& args) {
+  const bool is_copy =
+      args.num_inputs == 0 && args.divisor <= 1 && args.first_is_float32 == args.out_is_float32;
+  return is_copy ? CopyRange : FunctionFor(args.type);
+}
+
 }  // namespace
+
+void SumDense(const DenseSumArgs& args) {
+  FunctionFor(args)(args, 0, args.num_elements * NumParts(args.type));
+}
 
 void SumDense(const DenseSumArgs& args, const ParallelFor& parallel_for) {
   const size_t total = args.num_elements * NumParts(args.type);
-  if (total == 0) return;  // there may be no memory either
-  const bool is_copy =
-      args.num_inputs == 0 && args.divisor <= 1 && args.first_is_float32 == args.out_is_float32;
-  const RangeFunction sum = is_copy ? CopyRange : FunctionFor(args.type);
   if (total < kMinParallel) {
-    sum(args, 0, total);
-  } else {
-    parallel_for(total, kParallelBlock,
-                 [&args, sum](size_t begin, size_t end) { sum(args, begin, end); });
+    SumDense(args);
+    return;
   }
+  const RangeFunction sum = FunctionFor(args);
+  parallel_for(total, kParallelBlock,
+               [&args, sum](size_t begin, size_t end) { sum(args, begin, end); });
 }
 
 }  // namespace condacc

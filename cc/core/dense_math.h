@@ -28,6 +28,9 @@ struct DenseSumArgs {
   int64_t divisor = 1;  // integers: 1
 };
 
+// Computes the sum on the calling thread.
+void SumDense(const DenseSumArgs& args);
+
 // Computes the sum on the calling thread and those that `parallel_for` lends.
 void SumDense(const DenseSumArgs& args, const ParallelFor& parallel_for);
 

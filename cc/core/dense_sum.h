@@ -20,6 +20,7 @@ struct DenseOptions {
   ElementType type = ElementType::kFloat32;
   Shape shape = Shape::UnknownRank();
   bool mean = true;
+  size_t small_bytes = 32 << 10;  // gradients up to this size are not held back
   HoldBudget* budget = &HoldBudget::Global();
 };
 
@@ -60,6 +61,8 @@ class DenseSum {
     Block block;
     Shape shape;
   };
+
+  static constexpr bool kFinishNeedsMemory = false;
 
   explicit DenseSum(const Options& options) : options_(options) {
     pending_.Reserve(kMaxPending + 1);
@@ -118,7 +121,7 @@ class DenseSum {
   bool WantsFold(bool take_is_near) const {
     if (num_pending() == 0 || !CanFold()) return false;
     if (take_is_near) return num_pending() > kMaxPending;
-    return num_pending() >= kMaxPending || options_.budget->IsExceeded();
+    return num_pending() >= kMaxPending || IsSmall() || options_.budget->IsExceeded();
   }
   // True if so much is pending that whoever brings more should wait for the fold that runs.
   bool IsOverfull() const {
@@ -142,10 +145,14 @@ class DenseSum {
     fold_.out_is_float32 = static_cast<bool>(wide_);
     return static_cast<int64_t>(folding_.blocks.size());
   }
-  void RunFold(Workspace& workspace) const { workspace.Sum(fold_); }
-  void EndFold() noexcept {
-    Hold(-(num_elements_ * SizeOf(options_.type) * folding_.blocks.size()));
+  bool RunFold(Workspace& workspace) noexcept {
+    workspace.Sum(fold_);
+    num_folded_ = folding_.blocks.size();
     folding_.blocks.clear();
+    return true;
+  }
+  void EndFold(bool /*succeeded*/) noexcept {
+    Hold(-(num_elements_ * SizeOf(options_.type) * num_folded_));
     has_sum_ = true;
     sum_is_wide_ = fold_.out_is_float32;
   }
@@ -164,7 +171,7 @@ class DenseSum {
 
  private:
   static constexpr size_t kMaxPending = 7;
-  static constexpr size_t kBig = 1 << 16;
+  static constexpr size_t kBig = 1 << 16;  // elements
 
   // Blocks to be added together, and room for their addresses.
   struct Batch {
@@ -195,6 +202,10 @@ class DenseSum {
     return args;
   }
 
+  // Small gradients are still in the cache when they come, and what is added early a take need not
+  // add.
+  bool IsSmall() const { return num_elements_ * SizeOf(options_.type) <= options_.small_bytes; }
+
   // Whether there is memory in which gradients can be added.
   bool HasRoomToAdd() const { return !SumsInFloat32(options_.type) || wide_; }
 
@@ -223,6 +234,7 @@ class DenseSum {
   size_t held_bytes_ = 0;
   Batch folding_;  // what the fold that runs adds
   DenseSumArgs fold_;
+  size_t num_folded_ = 0;
 };
 
 }  // namespace condacc

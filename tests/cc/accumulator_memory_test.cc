@@ -128,6 +128,22 @@ TEST_F(MemoryTest, GradientsAreFoldedWhenSevenArePending) {
   EXPECT_EQ(take.values<float>(), std::vector<float>(kSize, 1 + 3 * kFoldAt));
 }
 
+TEST_F(MemoryTest, SmallGradientsAreAddedWhenTheyCome) {
+  DenseAccumulator::Options options = OptionsOf<float>(/*mean=*/false, &budget_);
+  options.sum.small_bytes = kBytes;
+  DenseAccumulator accumulator(options);
+  bool accepted;
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(workspace_.num_sums(), std::max(0, i - 1));
+    ASSERT_TRUE(
+        accumulator.Apply(0, Owned(std::vector<float>(kSize, 1)), workspace_, &accepted).ok());
+  }
+  EXPECT_EQ(budget_.num_held(), 0u);
+  ASSERT_TRUE(
+      accumulator.Apply(0, Owned(std::vector<float>(kSize + 1, 1)), workspace_, &accepted).code() ==
+      StatusCode::kInvalidArgument);
+}
+
 TEST_F(MemoryTest, ARoundAsLongAsTheOneBeforeIsNotFoldedRightBeforeItsTake) {
   constexpr int kLength = kFoldAt + 1;
   for (int expected_folds : {1, 0}) {

@@ -48,6 +48,7 @@ DenseAccumulator::Options OptionsOf(bool mean, HoldBudget* budget = &HoldBudget:
   options.sum.type = kTypeOf<T>;
   options.sum.mean = mean;
   options.sum.budget = budget;
+  options.sum.small_bytes = 0;  // tests hold back gradients of a few elements
   return options;
 }
 

@@ -1,0 +1,114 @@
+#include "cc/core/sparse_gradient.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+namespace condacc {
+namespace {
+
+Status Invalid(const std::string& message) { return Status(StatusCode::kInvalidArgument, message); }
+
+// "Shape mismatch: expected WHAT to be A, got B" over the dims of `got` from `first` on.
+Status CheckDims(const Shape& expected, const Shape& got, int first, const std::string& what) {
+  for (int i = first; i < expected.rank(); ++i) {
+    if (expected.dim(i) == Shape::kUnknownDim || expected.dim(i) == got.dim(i)) continue;
+    return Invalid("Shape mismatch: expected " + what + " " + std::to_string(i) + " to be " +
+                   std::to_string(expected.dim(i)) + ", got " + std::to_string(got.dim(i)));
+  }
+  return Status();
+}
+
+Status RankMismatch(const std::string& what, int expected, int got) {
+  return Invalid("Shape mismatch: expected " + what + " " + std::to_string(expected) + ", got " +
+                 std::to_string(got));
+}
+
+// Of the tensor that the gradient says it is a gradient of.
+Status CheckDense(const SparseShapes& shapes, const Shape& expected) {
+  const Shape& dense = shapes.dense;
+  if (expected.rank() > dense.rank()) {
+    return RankMismatch("shape rank at least", expected.rank(), dense.rank());
+  }
+  for (int i = 0; i < dense.rank(); ++i) {
+    if (dense.dim(i) < 0) {
+      return Invalid("Shape mismatch: expected shape dim " + std::to_string(i) +
+                     " not to be negative, got " + std::to_string(dense.dim(i)));
+    }
+  }
+  const Status dims = CheckDims(expected, dense, 0, "shape dim");
+  if (!dims.ok()) return dims;
+  if (dense.rank() != shapes.values.rank()) {
+    return RankMismatch("values rank", dense.rank(), shapes.values.rank());
+  }
+  return CheckDims(dense, shapes.values, 1, "values dim");
+}
+
+}  // namespace
+
+Status CheckSparseShapes(const SparseShapes& shapes, const Shape& expected,
+                         const Shape* accumulated) {
+  const Shape& values = shapes.values;
+  if (shapes.indices.rank() != 1) {
+    return Invalid("Input indices should be vector but received shape: " +
+                   shapes.indices.ToString());
+  }
+  if (values.rank() < 1) return Invalid("Values cannot be 0-dimensional.");
+  if (shapes.indices.dim(0) != values.dim(0)) {
+    return Invalid("Expected " + std::to_string(shapes.indices.dim(0)) +
+                   " non-empty input values, got " + std::to_string(values.dim(0)));
+  }
+  if (shapes.has_dense) {
+    const Status dense = CheckDense(shapes, expected);
+    if (!dense.ok()) return dense;
+  }
+  if (accumulated != nullptr) {
+    if (accumulated->rank() != values.rank()) {
+      return RankMismatch("values rank", accumulated->rank(), values.rank());
+    }
+    return CheckDims(*accumulated, values, 1, "values dim");
+  }
+  if (expected.rank() < 1) return Status();  // rank 0 stands for an unknown shape
+  if (values.rank() < expected.rank()) {
+    return RankMismatch("values rank at least", expected.rank(), values.rank());
+  }
+  if (values.rank() > expected.rank()) {
+    return RankMismatch("values rank", expected.rank(), values.rank());
+  }
+  return CheckDims(expected, values, 1, "values dim");
+}
+
+int64_t NumDenseRows(const SparseShapes& shapes, const Shape& expected) {
+  if (expected.rank() >= 1 && expected.dim(0) != Shape::kUnknownDim) return expected.dim(0);
+  return shapes.has_dense && shapes.dense.rank() >= 1 ? shapes.dense.dim(0) : -1;
+}
+
+Status SurveyRows(const int64_t* rows, size_t size, int64_t num_dense_rows, RowSurvey* survey) {
+  survey->list.rows = rows;
+  survey->list.size = size;
+  if (size == 0) return Status();
+  int64_t min = rows[0];
+  int64_t max = rows[0];
+  bool is_ascending = true;
+  for (size_t i = 1; i < size; ++i) {
+    is_ascending &= rows[i] > rows[i - 1];
+    min = std::min(min, rows[i]);
+    max = std::max(max, rows[i]);
+  }
+  survey->list.min = min;
+  survey->list.max = max;
+  survey->is_ascending = is_ascending;
+  const bool has_bound = num_dense_rows >= 0;
+  if (min >= 0 && (!has_bound || max < num_dense_rows)) return Status();
+  const int64_t* const wrong = std::find_if(rows, rows + size, [&](int64_t row) {
+    return row < 0 || (has_bound && row >= num_dense_rows);
+  });
+  const std::string slice = "index of slice " + std::to_string(wrong - rows);
+  if (*wrong < 0) {
+    return Invalid("Shape mismatch: " + slice + " is negative; index is " + std::to_string(*wrong));
+  }
+  return Invalid("Shape mismatch: " + slice + " exceeded limits of shape; index is " +
+                 std::to_string(*wrong) + " exceeded " + std::to_string(num_dense_rows - 1));
+}
+
+}  // namespace condacc

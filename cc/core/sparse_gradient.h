@@ -1,0 +1,44 @@
+// A sparse gradient: some rows of a tensor, by their numbers.
+#ifndef CONDACC_CORE_SPARSE_GRADIENT_H_
+#define CONDACC_CORE_SPARSE_GRADIENT_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cc/core/element_type.h"
+#include "cc/core/row_groups.h"
+#include "cc/core/shape.h"
+#include "cc/core/status.h"
+
+namespace condacc {
+
+// The shapes of a gradient's parts.
+struct SparseShapes {
+  Shape indices;
+  Shape values;
+  bool has_dense = false;  // the shape of the tensor that the rows are of was given
+  Shape dense;
+};
+
+// Checks the parts against each other and against what the accumulator was constructed with
+// (`expected`) and has accumulated (`accumulated`: the shape of its values; null if there is none).
+// Does not look at the row numbers. Errors are InvalidArgument.
+Status CheckSparseShapes(const SparseShapes& shapes, const Shape& expected,
+                         const Shape* accumulated);
+
+// How many rows the tensor has whose gradient this is; -1 if neither side says.
+int64_t NumDenseRows(const SparseShapes& shapes, const Shape& expected);
+
+// What a pass over the row numbers finds.
+struct RowSurvey {
+  RowList list;
+  bool is_ascending = true;  // and without repeats
+};
+
+// Looks at all row numbers once. InvalidArgument if one is negative or not below `num_dense_rows`
+// (unless that is -1).
+Status SurveyRows(const int64_t* rows, size_t size, int64_t num_dense_rows, RowSurvey* survey);
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_SPARSE_GRADIENT_H_

@@ -1,0 +1,80 @@
+// Merges the rows of sparse gradients with each other and with those merged before.
+#ifndef CONDACC_CORE_SPARSE_MERGE_H_
+#define CONDACC_CORE_SPARSE_MERGE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "cc/core/element_type.h"
+#include "cc/core/parallel_for.h"
+#include "cc/core/row_groups.h"
+
+namespace condacc {
+
+// What the values of a row look like: `width` elements in a piece.
+struct RowLayout {
+  ElementType type = ElementType::kFloat32;
+  size_t width = 0;
+
+  size_t num_bytes() const { return width * SizeOf(type); }
+  // Sums of float16 and bfloat16 are kept in float32.
+  ElementType sum_type() const { return SumsInFloat32(type) ? ElementType::kFloat32 : type; }
+  size_t num_sum_bytes() const { return width * SizeOf(sum_type()); }
+};
+
+// Row numbers in ascending order, for each its sum so far and the number of gradients it was in.
+struct MergedRows {
+  std::vector<int64_t> rows;
+  std::vector<void*> sums;  // of the layout's sum type
+  std::vector<int64_t> counts;
+
+  size_t size() const { return rows.size(); }
+};
+
+// A gradient that is to be merged: `values` holds a row for each entry of `list`.
+struct RowSource {
+  RowList list;
+  const void* values = nullptr;
+};
+
+// The union of merged rows and of new gradients, in order of arrival. Additions happen in that
+// order for each row; repeats of a row within a gradient count once. Everything that needs memory
+// throws std::bad_alloc and leaves `merged` as it was.
+class SparseMerge {
+ public:
+  SparseMerge(const RowLayout& layout, const MergedRows& merged,
+              const std::vector<RowSource>& sources, const ParallelFor& parallel_for);
+
+  size_t num_rows() const { return union_starts_.back(); }
+  size_t num_new_rows() const { return new_starts_.back(); }
+
+  // Adds the sources to the sums in place; rows that are new get theirs in `new_sums`, of
+  // num_new_rows() rows. Replaces `merged`, which must be the one this merge was made of.
+  void Into(MergedRows* merged, void* new_sums, const ParallelFor& parallel_for) const;
+
+  // Writes all rows and their sums, each divided by the number of gradients it was in or, if that
+  // is not 0, by `divisor`.
+  void Out(int64_t* rows, void* values, int64_t divisor, const ParallelFor& parallel_for) const;
+
+ private:
+  struct UnionRow;
+
+  template <typename Visit>
+  void Walk(size_t bucket, Visit visit) const;
+  void Add(const UnionRow& row, void* out, bool out_is_sum, int64_t divisor) const;
+
+  const RowLayout layout_;
+  const MergedRows& merged_;
+  const std::vector<RowSource>& sources_;
+  const RowGroups groups_;
+  const std::unique_ptr<const void*[]> operands_;  // one for each entry
+  std::vector<size_t> merged_starts_;              // where each bucket begins among the merged rows
+  std::vector<size_t> union_starts_;               // among all rows
+  std::vector<size_t> new_starts_;                 // among those that are not merged yet
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_SPARSE_MERGE_H_

@@ -1,0 +1,218 @@
+// The sum of sparse gradients between two takes.
+#ifndef CONDACC_CORE_SPARSE_SUM_H_
+#define CONDACC_CORE_SPARSE_SUM_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "cc/core/element_type.h"
+#include "cc/core/hold_budget.h"
+#include "cc/core/parallel_for.h"
+#include "cc/core/shape.h"
+#include "cc/core/sparse_gradient.h"
+#include "cc/core/sparse_merge.h"
+#include "cc/core/status.h"
+
+namespace condacc {
+
+// What the sum of a row is divided by: the number of gradients it was in, nothing, or the number of
+// all gradients.
+enum class SparseReduction { kMean, kSum, kGlobalMean };
+
+struct SparseOptions {
+  ElementType type = ElementType::kFloat32;
+  Shape shape = Shape::UnknownRank();
+  SparseReduction reduction = SparseReduction::kMean;
+  HoldBudget* budget = &HoldBudget::Global();
+};
+
+// What a call into the accumulator may work with; `Block` as for DenseWorkspace.
+template <class Block>
+class SparseWorkspace {
+ public:
+  virtual ~SparseWorkspace() = default;
+  virtual Status Allocate(ElementType type, const Shape& shape, Block* block) = 0;
+  virtual const ParallelFor& parallel_for() const = 0;
+};
+
+template <class Block>
+struct SparseGradient {
+  SparseShapes shapes;
+  Block indices;  // int64, or int32 until the gradient is prepared
+  Block values;
+  bool indices_are_int32 = false;
+  bool owns_indices = false;  // nobody else writes the block: it may be kept
+  bool owns_values = false;
+  // By Prepare():
+  bool owned = false;  // all of it may be kept
+  RowSurvey survey;
+};
+
+// Keeps the gradients of one round in order of arrival, and merges many at a time: rows may come in
+// any order and repeat, and go out ascending and unique. When what is pending has grown to some
+// part of what was merged before, it is merged into that, so that memory stays near that of the
+// result and the cost of a gradient does not grow with their number. Not thread-safe, except that a
+// fold and PrepareFinish() run without their caller's lock; gradients may be appended during a
+// fold.
+template <class Block>
+class SparseSum {
+ public:
+  using Options = SparseOptions;
+  using Gradient = SparseGradient<Block>;
+  using Workspace = SparseWorkspace<Block>;
+  struct Value {
+    Block indices;
+    Block values;
+    Shape shape;  // of the values
+  };
+  static constexpr bool kFinishNeedsMemory = true;
+
+  explicit SparseSum(const Options& options) : options_(options) {}
+  ~SparseSum() { Hold(-held_bytes_); }
+  SparseSum(const SparseSum&) = delete;
+  SparseSum& operator=(const SparseSum&) = delete;
+
+  Status Check(const Gradient& gradient) const {
+    return CheckSparseShapes(gradient.shapes, options_.shape, is_empty_ ? nullptr : &shape_);
+  }
+
+  bool CanAppend(const Gradient& gradient) const { return gradient.owned; }
+
+  // Makes the gradient one that may be kept and whose rows are known to be good. Needs no lock.
+  static Status Prepare(const Options& options, bool /*is_first*/, Workspace& workspace,
+                        Gradient* gradient);
+
+  bool empty() const { return is_empty_; }
+
+  // Throws std::bad_alloc only, and then nothing has changed.
+  void Append(Gradient gradient) {
+    const size_t bytes = BytesOf(gradient);
+    pending_.push_back(std::move(gradient));
+    if (is_empty_) SetShape(pending_.back().shapes.values);
+    is_empty_ = false;
+    pending_bytes_ += bytes;
+    Hold(bytes);
+  }
+
+  size_t num_pending() const { return pending_.size(); }
+  bool CanFold() const { return true; }
+  bool WantsFold(bool take_is_near) const {
+    if (take_is_near || num_pending() < kMinFold) return false;
+    return pending_bytes_ >= FoldBytes() || num_pending() >= kMaxPending ||
+           (options_.budget->IsExceeded() && pending_bytes_ >= merged_bytes_ / 16);
+  }
+  bool IsOverfull() const {
+    return num_pending() >= 2 * kMinFold &&
+           (pending_bytes_ >= 2 * FoldBytes() || num_pending() >= 2 * kMaxPending);
+  }
+  bool IsBig() const { return false; }
+
+  // A fold in three parts; only the second may run without the lock, and no two at a time. Returns
+  // how many gradients it adds. If it fails for want of memory they are pending as before.
+  int64_t BeginFold() noexcept {
+    folding_.swap(pending_);
+    folding_bytes_ = std::exchange(pending_bytes_, 0);
+    return static_cast<int64_t>(folding_.size());
+  }
+  bool RunFold(Workspace& workspace);
+  void EndFold(bool succeeded) noexcept {
+    if (succeeded) {
+      Hold(-folding_bytes_);
+      merged_bytes_ = merged_.size() * layout_.num_sum_bytes();
+    } else {
+      pending_.splice(pending_.begin(), folding_);
+      pending_bytes_ += folding_bytes_;
+    }
+    folding_bytes_ = 0;
+  }
+
+  // Makes what Finish() will return and changes nothing else. ResourceExhausted if memory is short.
+  Status PrepareFinish(int64_t count, Workspace& workspace);
+  void AbandonFinish() { value_ = Value(); }
+
+  // What the round comes to, and an empty sum. After PrepareFinish(), with nothing in between.
+  Value Finish(int64_t count, Workspace& /*workspace*/) {
+    if (IsForwarded(count)) {
+      value_.indices = std::move(pending_.front().indices);
+      value_.values = std::move(pending_.front().values);
+    }
+    Value value{std::move(value_.indices), std::move(value_.values), std::move(shape_)};
+    Clear();
+    return value;
+  }
+
+ private:
+  static constexpr size_t kMinFold = 8;        // gradients
+  static constexpr size_t kMaxPending = 1024;  // gradients
+  static constexpr size_t kFoldBytes = 8 << 20;
+  static constexpr size_t kBookkeepingBytes = 256;  // of a gradient that may have no rows at all
+
+  size_t FoldBytes() const {
+    const size_t part = merged_bytes_ / 20 * 9;
+    return part > kFoldBytes ? part : kFoldBytes;
+  }
+
+  // A single gradient whose rows are in order is its own result.
+  bool IsForwarded(int64_t count) const {
+    return count == 1 && merged_.size() == 0 && pending_.size() == 1 &&
+           pending_.front().survey.is_ascending;
+  }
+
+  static size_t BytesOf(const Gradient& gradient) {
+    const size_t elements = static_cast<size_t>(gradient.shapes.values.num_elements());
+    return kBookkeepingBytes + gradient.survey.list.size * sizeof(int64_t) + elements * 4;
+  }
+
+  void SetShape(const Shape& values) {
+    shape_ = values;
+    layout_.type = options_.type;
+    layout_.width = 1;
+    for (int i = 1; i < values.rank(); ++i) layout_.width *= static_cast<size_t>(values.dim(i));
+  }
+
+  static std::vector<RowSource> SourcesOf(const std::list<Gradient>& gradients) {
+    std::vector<RowSource> sources;
+    sources.reserve(gradients.size());
+    for (const Gradient& g : gradients) sources.push_back({g.survey.list, g.values.data()});
+    return sources;
+  }
+
+  void Clear() noexcept {
+    Hold(-held_bytes_);
+    pending_.clear();
+    pending_bytes_ = 0;
+    merged_ = MergedRows();
+    merged_bytes_ = 0;
+    chunks_.clear();
+    is_empty_ = true;
+  }
+
+  void Hold(size_t bytes) noexcept {  // modulo 2^64: a negative number of bytes lets go
+    held_bytes_ += bytes;
+    options_.budget->Add(bytes);
+  }
+
+  const Options& options_;
+  bool is_empty_ = true;
+  Shape shape_;  // of the first gradient's values
+  RowLayout layout_;
+  std::list<Gradient> pending_;
+  size_t pending_bytes_ = 0;
+  size_t held_bytes_ = 0;
+  std::list<Gradient> folding_;
+  size_t folding_bytes_ = 0;
+  MergedRows merged_;
+  std::vector<Block> chunks_;  // where the merged sums lie
+  size_t merged_bytes_ = 0;
+  Value value_;
+};
+
+}  // namespace condacc
+
+#include "cc/core/sparse_sum_impl.h"  // IWYU pragma: export
+
+#endif  // CONDACC_CORE_SPARSE_SUM_H_
