@@ -83,6 +83,20 @@ class Background:
             time.sleep(0.002)
 
 
+class Announcement:
+    """An op that tells, when it runs, that the step in which it is has begun."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self.op = tf1.py_func(self._event.set, [], [], stateful=True)
+
+    def clear(self) -> None:
+        self._event.clear()
+
+    def wait(self) -> None:
+        assert self._event.wait(PATIENCE_SECS), "the step did not begin"
+
+
 class GraphDriver:
     """A dense accumulator in a v1 graph with its own session, fed through placeholders.
 
@@ -93,7 +107,6 @@ class GraphDriver:
 
     def __init__(self, impl: Any, dtype: Any = tf.float32, shape: Any = None, **kwargs: Any):
         self.impl, self.dtype = impl, tf.as_dtype(dtype)
-        self._announced = threading.Event()
         self.graph = tf.Graph()
         device = kwargs.pop("device", None)
         operation_timeout = kwargs.pop("operation_timeout_in_ms", 0)
@@ -119,8 +132,8 @@ class GraphDriver:
         self.count_op = acc.num_accumulated()
         self.set_step_op = acc.set_global_step(self.number)
         self._barrier = tf.no_op()
-        announce = tf1.py_func(self._announced.set, [], [], stateful=True)
-        with tf.control_dependencies([announce]):
+        self._announcement = Announcement()
+        with tf.control_dependencies([self._announcement.op]):
             self._announced_take = acc.take_grad(self.required)
         if self.impl.ours:
             self.try_apply_op = acc.try_apply_grad(self.gradient, self.number)
@@ -146,10 +159,10 @@ class GraphDriver:
 
     def start_take(self, num_required: Any = 1, options: Any = None) -> Background:
         """Starts a take in the background and returns once it is queued in the accumulator."""
-        self._announced.clear()
+        self._announcement.clear()
         feed = {self.required: num_required}
         run = Background(lambda: self.run(self._announced_take, feed, options=options))
-        assert self._announced.wait(PATIENCE_SECS), "the take's step did not begin"
+        self._announcement.wait()
         self.run(self._barrier)
         return run
 

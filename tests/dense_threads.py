@@ -46,6 +46,7 @@ def build(impl: Any, size: int) -> Callable[..., Any]:
             ops["try_apply"] = acc.try_apply_grad(tf.fill([size], value), number)
             ops["try_take"] = acc.try_take_grad(required)
             ops["dropped"] = acc.num_dropped()
+            ops["step"] = acc.global_step()
     session = many_threaded_session(graph)
 
     def run(op, v=0.0, n=0, r=1, options=None):

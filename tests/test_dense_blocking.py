@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -171,13 +173,28 @@ def test_cancellation_manager_cancels_a_take_in_a_function(impl):
     assert acc.take_grad(1).numpy() == 4.0
 
 
-def test_take_that_is_cancelled_before_it_begins_takes_nothing(impl):
+def test_take_in_a_step_that_is_cancelled_already_takes_nothing(impl):
+    """Also where there are enough gradients: nobody would get what it takes."""
     acc = impl.dense(tf.float32, [], shared_name=unique_name())
-    manager, take = cancellable_take(impl, acc, 1)
-    manager.start_cancel()
-    with pytest.raises(tf.errors.CancelledError):
-        take()
     acc.apply_grad(4.0)
+    entered, cancelled = threading.Event(), threading.Event()
+
+    def hold_up():
+        entered.set()
+        assert cancelled.wait(30)
+
+    @tf.function
+    def take():
+        with tf.control_dependencies(tf.nest.flatten(tf.numpy_function(hold_up, [], []))):
+            return acc.take_grad(1)
+
+    manager = cancellation.CancellationManager()
+    waiting = Background(manager.get_cancelable_function(take.get_concrete_function()))
+    assert entered.wait(30)
+    manager.start_cancel()
+    cancelled.set()
+    assert isinstance(waiting.error(), tf.errors.CancelledError)
+    assert int(acc.num_accumulated()) == 1
     assert acc.take_grad(1).numpy() == 4.0
 
 

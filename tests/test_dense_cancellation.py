@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from dense_support import Background, unique_name
+from dense_support import Announcement, Background, unique_name
 from tensorflow.python.eager import cancellation
 
 tf1 = tf.compat.v1
@@ -86,46 +86,53 @@ def test_operation_timeout_every_time(ours, graph_driver, behind):
     assert_unharmed(acc, front)
 
 
+class ServerTakes:
+    """A shared accumulator on a server, with a session of its own, and maybe a take in front."""
+
+    def __init__(self, impl, server, behind):
+        with tf.Graph().as_default() as self.graph:
+            acc = impl.dense(tf.float32, [], shared_name=unique_name("server"))
+            self.announcement = Announcement()
+            with tf.control_dependencies([self.announcement.op]):
+                self.take = acc.take_grad(1)
+            self.apply, self.take_two = acc.apply_grad(2.0, 100), acc.take_grad(2)
+            ready = acc.take_grad(1)
+        self.session = tf1.Session(server.target, graph=self.graph)
+        self.session.run(self.apply)
+        self.session.run([ready])
+        self.front = Background(self.session.run, self.take_two) if behind else None
+        if self.front:
+            self.front.wait_until_blocked()
+
+    def assert_unharmed(self):
+        self.session.run(self.apply)
+        self.session.run(self.apply)
+        assert (self.front.result() if self.front else self.session.run(self.take_two)) == 2.0
+
+
 @pytest.mark.parametrize("behind", [False, True], ids=["alone", "behind_another"])
 def test_operation_timeout_on_a_server_many_times(ours, server, behind):
-    with tf.Graph().as_default() as graph:
-        acc = ours.dense(tf.float32, [], shared_name=unique_name("operation_timeout"))
-        apply, take, take_two = acc.apply_grad(2.0, 100), acc.take_grad(1), acc.take_grad(2)
-        count = acc.num_accumulated()
-    # Not shorter: a server's step that times out before it has begun hangs in TensorFlow.
-    config = tf1.ConfigProto(operation_timeout_in_ms=30)
-    with tf1.Session(server.target, graph=graph) as patient:
-        patient.run(count)
-        front = Background(patient.run, take_two) if behind else None
-        if front:
-            front.wait_until_blocked()
-        with tf1.Session(server.target, graph=graph, config=config) as hasty:
-            for _ in range(50):
-                with pytest.raises(tf.errors.DeadlineExceededError):
-                    hasty.run(take)
-        patient.run(apply)
-        patient.run(apply)
-        assert (front.result() if front else patient.run(take_two)) == 2.0
+    takes = ServerTakes(ours, server, behind)
+    # Long: a server's step that times out before it has begun hangs in TensorFlow itself.
+    config = tf1.ConfigProto(operation_timeout_in_ms=300)
+    with tf1.Session(server.target, graph=takes.graph, config=config) as hasty:
+        for _ in range(10):
+            with pytest.raises(tf.errors.DeadlineExceededError):
+                hasty.run(takes.take)
+    takes.assert_unharmed()
 
 
 @pytest.mark.parametrize("behind", [False, True], ids=["alone", "behind_another"])
 def test_closing_the_session_many_times(ours, server, behind):
-    with tf.Graph().as_default() as graph:
-        acc = ours.dense(tf.float32, [], shared_name=unique_name("close"))
-        apply, take, take_two = acc.apply_grad(2.0, 100), acc.take_grad(1), acc.take_grad(2)
-    with tf1.Session(server.target, graph=graph) as patient:
-        front = Background(patient.run, take_two) if behind else None
-        if front:
-            front.wait_until_blocked()
-        for _ in range(50):
-            session = tf1.Session(server.target, graph=graph)
-            waiting = Background(session.run, take)
-            waiting.wait_until_blocked()
-            session.close()
-            assert isinstance(waiting.error(), tf.errors.CancelledError)
-        patient.run(apply)
-        patient.run(apply)
-        assert (front.result() if front else patient.run(take_two)) == 2.0
+    takes = ServerTakes(ours, server, behind)
+    for _ in range(100):
+        session = tf1.Session(server.target, graph=takes.graph)
+        takes.announcement.clear()
+        waiting = Background(session.run, takes.take)
+        takes.announcement.wait()
+        session.close()
+        assert isinstance(waiting.error(), tf.errors.CancelledError), waiting.error()
+    takes.assert_unharmed()
 
 
 def test_takes_in_the_middle_of_a_long_queue_are_cancelled_and_the_others_keep_their_order(

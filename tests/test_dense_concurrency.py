@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 
 import pytest
 import tensorflow as tf
 from dense_support import Background, unique_name
-from dense_threads import FAR_AHEAD, build, drain, in_threads, whole
+from dense_threads import (
+    FAR_AHEAD,
+    build,
+    drain,
+    in_threads,
+    many_threaded_session,
+    whole,
+)
 
 tf1 = tf.compat.v1
 
@@ -51,28 +59,44 @@ def test_appliers_against_takers_lose_and_double_nothing(impl, seed, size):
     assert taken + drain(run) == accepted
 
 
-def test_takes_that_time_out_lose_nothing(impl, seed):
-    run = build(impl, 100)
-    options = tf1.RunOptions(timeout_in_ms=1)
-    done = threading.Event()
+def test_takes_that_time_out_neither_tear_nor_double_what_there_is(impl, seed):
+    """A step that times out just when its take succeeds discards the value: whole, and rarely.
+
+    The applier numbers its gradients. The numbers of one take are consecutive, so what a take
+    returns tells which they were, and what is missing in the end.
+    """
+    with tf.Graph().as_default() as graph:
+        number = tf1.placeholder(tf.float64, [])
+        acc = impl.dense(tf.float64, [2], reduction_type="SUM")
+        apply = acc.apply_grad(tf.stack([number, 1.0]), FAR_AHEAD)
+        take, take_rest, count = acc.take_grad(2), acc.take_grad(1), acc.num_accumulated()
+        step = acc.global_step() if impl.ours else None
+    session = many_threaded_session(graph)
+    hasty, done, taken = tf1.RunOptions(timeout_in_ms=1), threading.Event(), []
 
     def take_impatiently():
-        total = timeouts = 0.0
         while not done.is_set():
-            try:
-                total += whole(run("take", r=2, options=options))
-            except tf.errors.DeadlineExceededError:
-                timeouts += 1
-        return total
+            with contextlib.suppress(tf.errors.DeadlineExceededError):
+                taken.append(session.run(take, options=hasty))
 
-    def apply():
-        for number in range(1, 501):
-            run("apply", float(number), FAR_AHEAD)
+    def apply_all():
+        for value in range(500):
+            session.run(apply, {number: value})
         done.set()
-        return 500 * 501 / 2
 
-    taken, accepted = in_threads(take_impatiently, apply)
-    assert taken + drain(run) == accepted
+    in_threads(take_impatiently, apply_all)
+    if session.run(count):
+        taken.append(session.run(take_rest))
+    end = gaps = 0
+    for total, size in taken:
+        first = (total - size * (size - 1) / 2) / size
+        assert first == int(first) and first >= end, "torn or doubled"
+        gaps += first > end
+        end = first + size
+    gaps += end < 500
+    if impl.ours:
+        discarded = session.run(step) - len(taken)
+        assert gaps <= discarded and (gaps == 0) == (discarded == 0)
 
 
 def test_setting_the_step_at_the_same_time_loses_nothing(impl, seed):

@@ -7,7 +7,7 @@ import socket
 import numpy as np
 import pytest
 import tensorflow as tf
-from dense_support import Background, unique_name
+from dense_support import Announcement, Background, unique_name
 
 tf1 = tf.compat.v1
 
@@ -37,7 +37,11 @@ def graph_of(impl, **kwargs):
     with tf.Graph().as_default() as graph:
         value, step = tf1.placeholder(tf.float32, []), tf1.placeholder(tf.int64, [])
         acc = impl.dense(tf.float32, [], **kwargs)
+        announcement = Announcement()
+        with tf.control_dependencies([announcement.op]):
+            announced_take = acc.take_grad(2, name="announced_take")
         ops = {
+            "announced_take": announced_take,
             "apply": acc.apply_grad(value, step),
             "take": acc.take_grad(1),
             "take2": acc.take_grad(2),
@@ -48,6 +52,7 @@ def graph_of(impl, **kwargs):
     def run(session, op, v=0.0, s=0):
         return session.run(ops[op], {value: v, step: s})
 
+    run.announcement = announcement
     return graph, run
 
 
@@ -93,8 +98,8 @@ def test_closing_a_session_cancels_its_take_and_leaves_the_accumulator(impl, ser
     graph, run = graph_of(impl, shared_name=unique_name("close"))
     first = tf1.Session(server.target, graph=graph)
     run(first, "apply", 2.0)
-    waiting = Background(run, first, "take2")
-    waiting.wait_until_blocked()
+    waiting = Background(run, first, "announced_take")
+    run.announcement.wait()
     first.close()
     assert isinstance(waiting.error(), tf.errors.CancelledError)
     with tf1.Session(server.target, graph=graph) as second:
@@ -104,11 +109,12 @@ def test_closing_a_session_cancels_its_take_and_leaves_the_accumulator(impl, ser
 
 def test_run_timeout_ends_a_take_on_a_server(impl, server):
     graph, _ = graph_of(impl, shared_name=unique_name("timeout"))
-    take = graph.get_operation_by_name(impl.take_op_type).outputs[0]
+    take = graph.get_tensor_by_name("announced_take:0")
     with tf1.Session(server.target, graph=graph) as session:
-        for _ in range(5):
+        for _ in range(3):
+            # Long: a server's step that times out before it has begun hangs in TensorFlow itself.
             with pytest.raises(tf.errors.DeadlineExceededError):
-                session.run(take, options=tf1.RunOptions(timeout_in_ms=20))
+                session.run(take, options=tf1.RunOptions(timeout_in_ms=300))
 
 
 def test_containers_are_separate_on_a_server(impl, server):
