@@ -155,7 +155,7 @@ find_gtest() {
 npm_install() {
   have npm || die "$2 not found and no npm to fetch it; install npm (Debian: apt-get install npm)"
   mkdir -p "$TOOLS"
-  npm install --silent --no-fund --no-audit --prefix "$TOOLS" "$1" >&2 || die "npm could not install $1"
+  npm install --loglevel=error --no-fund --no-audit --prefix "$TOOLS" "$1" >&2 || die "npm could not install $1"
 }
 
 # Leaves .tools/bazelisk.
