@@ -15,9 +15,10 @@ from dense_numerics import (
     total_through,
 )
 
-SIZES = [0, 1, 7, 1000, 70001]
+SIZES = [0, 1, 7, 1000, 70001, 600011]
 COUNTS = {0: (1, 3), 1: range(1, 41), 7: range(1, 41), 1000: range(1, 41)}
 COUNTS[70001] = (1, 2, 3, 4, 8, 9, 17, 40)
+COUNTS[600011] = (1, 3, 12)
 
 
 @pytest.mark.parametrize("size", SIZES)
