@@ -1,14 +1,19 @@
 """TF1's conditional accumulators, native on today's TensorFlow."""
 
+from tf_condacc import sparse
 from tf_condacc._build_info import build_info
 from tf_condacc._version import __version__
-from tf_condacc.accumulators import ConditionalAccumulator, ConditionalAccumulatorBase
+from tf_condacc.base import ConditionalAccumulatorBase
+from tf_condacc.dense import ConditionalAccumulator
 from tf_condacc.placement import replica_device_setter
+from tf_condacc.sparse import SparseConditionalAccumulator
 
 __all__ = [
     "ConditionalAccumulator",
     "ConditionalAccumulatorBase",
+    "SparseConditionalAccumulator",
     "__version__",
     "build_info",
     "replica_device_setter",
+    "sparse",
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import tensorflow as tf
 from tensorflow.python.training import device_setter
 
-PS_OPS = ("Condacc>DenseAccumulator",)
+PS_OPS = ("Condacc>DenseAccumulator", "Condacc>SparseAccumulator")
 
 
 def replica_device_setter(

@@ -8,6 +8,12 @@
 
 #include "cc/core/float16.h"
 
+#if defined(__clang__)
+#define CONDACC_NO_ALIASING _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define CONDACC_NO_ALIASING _Pragma("GCC ivdep")
+#endif
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #define CONDACC_AVX2 __attribute__((target("avx2,f16c")))
@@ -29,7 +35,7 @@ CONDACC_ALWAYS_INLINE void AddPass(T* out, const T* first, const T* const* input
                                    size_t end, T divisor) {
   const T* in[kInputs + 1];
   for (int k = 0; k < kInputs; ++k) in[k] = inputs[k];
-#pragma GCC ivdep
+  CONDACC_NO_ALIASING
   for (size_t i = begin; i < end; ++i) {
     T sum = first[i];
     for (int k = 0; k < kInputs; ++k) sum += in[k][i];
@@ -295,7 +301,8 @@ void SumRangeAvx2(const DenseSumArgs& args, size_t begin, size_t end) {
 }
 
 bool HasAvx2() {
-  static const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+  // Every processor with AVX2 has F16C, which not every compiler knows by name.
+  static const bool has = __builtin_cpu_supports("avx2");
   return has;
 }
 

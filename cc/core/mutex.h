@@ -48,7 +48,7 @@ class CONDACC_SCOPED_CAPABILITY MutexLock {
 class CONDACC_SCOPED_CAPABILITY MutexUnlock {
  public:
   explicit MutexUnlock(Mutex* mutex) CONDACC_RELEASE(mutex) : mutex_(*mutex) { mutex_.Unlock(); }
-  ~MutexUnlock() CONDACC_ACQUIRE() { mutex_.Lock(); }
+  ~MutexUnlock() CONDACC_RELEASE() { mutex_.Lock(); }
   MutexUnlock(const MutexUnlock&) = delete;
   MutexUnlock& operator=(const MutexUnlock&) = delete;
 

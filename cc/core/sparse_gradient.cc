@@ -27,6 +27,10 @@ Status RankMismatch(const std::string& what, int expected, int got) {
 // Of the tensor that the gradient says it is a gradient of.
 Status CheckDense(const SparseShapes& shapes, const Shape& expected) {
   const Shape& dense = shapes.dense;
+  if (shapes.dense_form.rank() != 1) {
+    return Invalid("Shape mismatch: expected shape to be a vector, got one of shape " +
+                   shapes.dense_form.ToString());
+  }
   if (expected.rank() > dense.rank()) {
     return RankMismatch("shape rank at least", expected.rank(), dense.rank());
   }

@@ -18,6 +18,7 @@ struct SparseShapes {
   Shape values;
   bool has_dense = false;  // the shape of the tensor that the rows are of was given
   Shape dense;
+  Shape dense_form = Shape::Of({0});  // the shape of what gave that shape: should be a vector
 };
 
 // Checks the parts against each other and against what the accumulator was constructed with

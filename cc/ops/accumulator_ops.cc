@@ -1,14 +1,12 @@
 // Ops that serve every kind of accumulator.
+#include "cc/ops/shape_functions.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
-#include "tensorflow/core/framework/shape_inference.h"
 
 namespace condacc {
 namespace {
 
-using tensorflow::shape_inference::InferenceContext;
 using tensorflow::shape_inference::ScalarShape;
-using tensorflow::shape_inference::ShapeHandle;
 
 REGISTER_OP("Condacc>AccumulatorNumAccumulated")
     .Input("handle: resource")
@@ -35,10 +33,7 @@ REGISTER_OP("Condacc>AccumulatorSetGlobalStep")
     .Input("handle: resource")
     .Input("new_global_step: int64")
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      ShapeHandle scalar;
-      return c->WithRank(c->input(1), 0, &scalar);
-    })
+    .SetShapeFn(ScalarArgument)
     .Doc(R"(
 Sets the step before which gradients are stale. A step lower than the current one is set too,
 with a warning in the log. Neither gradients nor waiting takes are touched.

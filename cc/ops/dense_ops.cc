@@ -1,44 +1,12 @@
 // Ops of the dense accumulator.
-#include <vector>
-
+#include "cc/ops/shape_functions.h"
 #include "tensorflow/core/framework/op.h"
-#include "tensorflow/core/framework/partial_tensor_shape.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
 namespace condacc {
 namespace {
 
-using tensorflow::DataType;
-using tensorflow::PartialTensorShape;
 using tensorflow::shape_inference::InferenceContext;
-using tensorflow::shape_inference::ShapeHandle;
-
-constexpr char kDtype[] =
-    "dtype: {half, bfloat16, float, double, complex64, complex128, int32, int64}";
-
-absl::Status HandleShape(InferenceContext* c) {
-  PartialTensorShape partial;
-  DataType dtype;
-  ShapeHandle shape;
-  TF_RETURN_IF_ERROR(c->GetAttr("shape", &partial));
-  TF_RETURN_IF_ERROR(c->GetAttr("dtype", &dtype));
-  TF_RETURN_IF_ERROR(c->MakeShapeFromPartialTensorShape(partial, &shape));
-  c->set_output(0, c->Scalar());
-  c->set_output_handle_shapes_and_types(0, {{shape, dtype}});
-  return absl::OkStatus();
-}
-
-// The shape of the gradients of the accumulator that input 0 is a handle of.
-ShapeHandle GradientShape(InferenceContext* c) {
-  const auto* shapes_and_types = c->input_handle_shapes_and_types(0);
-  return shapes_and_types == nullptr || shapes_and_types->empty() ? c->UnknownShape()
-                                                                  : (*shapes_and_types)[0].shape;
-}
-
-absl::Status ScalarArgument(InferenceContext* c) {
-  ShapeHandle scalar;
-  return c->WithRank(c->input(1), 0, &scalar);
-}
 
 REGISTER_OP("Condacc>DenseAccumulator")
     .Output("handle: resource")
@@ -72,11 +40,7 @@ REGISTER_OP("Condacc>DenseApply")
     .Output("accepted: bool")
     .Attr(kDtype)
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      TF_RETURN_IF_ERROR(ScalarArgument(c));
-      c->set_output(0, c->Scalar());
-      return absl::OkStatus();
-    })
+    .SetShapeFn(ApplyShape)
     .Doc(R"(
 Adds a gradient to an accumulator, unless it is stale.
 

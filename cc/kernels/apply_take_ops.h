@@ -1,0 +1,183 @@
+// The ops that put gradients into an accumulator of the core and take them out again.
+#ifndef CONDACC_KERNELS_APPLY_TAKE_OPS_H_
+#define CONDACC_KERNELS_APPLY_TAKE_OPS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "cc/core/status.h"
+#include "cc/kernels/core_resource.h"
+#include "cc/kernels/status_conversion.h"
+#include "tensorflow/core/framework/cancellation.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/tensor.h"
+
+namespace condacc {
+
+inline absl::Status OutOfMemory(const AccumulatorResource& accumulator) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("Out of memory (accumulator '", accumulator.spec().name, "')"));
+}
+
+// Inputs: handle, local_step, and the gradient, which Traits::ReadGradient(ctx, resource, gradient)
+// reads. Output: whether it was accepted.
+template <class Traits>
+class ApplyOp : public tensorflow::OpKernel {
+ public:
+  explicit ApplyOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("dtype", &dtype_));
+  }
+
+  void Compute(tensorflow::OpKernelContext* ctx) override {
+    typename CoreResource<Traits>::Ptr resource;
+    OP_REQUIRES_OK(ctx, CoreResource<Traits>::Lookup(ctx, dtype_, &resource));
+    int64_t local_step = 0;
+    OP_REQUIRES_OK(ctx, ReadScalar(ctx, 1, "local_step", *resource, &local_step));
+    typename Traits::Core::Gradient gradient;
+    OP_REQUIRES_OK(ctx, Traits::ReadGradient(ctx, *resource, &gradient));
+    bool accepted = false;
+    absl::Status status;
+    try {
+      typename Traits::Workspace workspace(ctx);
+      status =
+          ToAbsl(resource->core().Apply(local_step, std::move(gradient), workspace, &accepted));
+    } catch (const std::bad_alloc&) {
+      status = OutOfMemory(*resource);
+    }
+    OP_REQUIRES_OK(ctx, status);
+    if (!ctx->output_required(0)) return;
+    tensorflow::Tensor* output = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, tensorflow::TensorShape({}), &output));
+    output->scalar<bool>()() = accepted;
+  }
+
+ private:
+  tensorflow::DataType dtype_;
+};
+
+// Where a take puts what it gets. Lives as long as the take; its context is that of an op that
+// has not called `done` yet, for as long as the take is not completed.
+template <class Traits>
+class TakeOutput {
+ public:
+  using Resource = CoreResource<Traits>;
+  using Value = typename Traits::Core::Value;
+
+  TakeOutput(tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done,
+             typename Resource::Ptr resource, bool tells_taken)
+      : ctx_(ctx),
+        done_(std::move(done)),
+        resource_(std::move(resource)),
+        tells_taken_(tells_taken),
+        cancellation_(ctx->cancellation_manager()),
+        workspace_(ctx) {}
+
+  Resource& resource() { return *resource_; }
+  typename Traits::Workspace& workspace() { return workspace_; }
+
+  // Arranges for `cancel` to be called if the step is cancelled; false if it was already.
+  bool OnCancel(std::function<void()> cancel) {
+    if (cancellation_ == nullptr) return true;
+    token_ = cancellation_->get_cancellation_token();
+    is_registered_ = cancellation_->RegisterCallback(token_, std::move(cancel));
+    return is_registered_;
+  }
+
+  void Complete(const Status& status, Value* value) {
+    // Not the variant that waits for callbacks: this may run inside one. A callback that comes
+    // too late finds that the take does not wait any more.
+    if (is_registered_) cancellation_->TryDeregisterCallback(token_);
+    if (value != nullptr) {
+      SetTaken(true);
+      Traits::SetOutputs(ctx_, first_output(), *resource_, std::move(*value));
+    } else {
+      ctx_->SetStatus(ToAbsl(status));
+    }
+    done_();
+  }
+
+  // There were too few gradients: outputs false, and empty values or zeros.
+  void CompleteEmpty() {
+    SetTaken(false);
+    ctx_->SetStatus(Traits::SetEmptyOutputs(ctx_, first_output(), *resource_));
+    done_();
+  }
+
+ private:
+  int first_output() const { return tells_taken_ ? 1 : 0; }
+
+  void SetTaken(bool taken) {
+    if (!tells_taken_) return;
+    tensorflow::Tensor flag(tensorflow::DT_BOOL, tensorflow::TensorShape({}));
+    flag.scalar<bool>()() = taken;
+    ctx_->set_output(0, flag);
+  }
+
+  tensorflow::OpKernelContext* const ctx_;
+  const tensorflow::AsyncOpKernel::DoneCallback done_;
+  const typename Resource::Ptr resource_;
+  const bool tells_taken_;
+  tensorflow::CancellationManager* const cancellation_;
+  typename Traits::Workspace workspace_;
+  tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
+  bool is_registered_ = false;
+};
+
+// Takes the accumulated gradients. `kMayWait` takes wait for enough of them, without a thread;
+// the others say whether there were enough.
+template <class Traits, bool kMayWait>
+class TakeOp : public tensorflow::AsyncOpKernel {
+ public:
+  explicit TakeOp(tensorflow::OpKernelConstruction* ctx) : AsyncOpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("dtype", &dtype_));
+  }
+
+  void ComputeAsync(tensorflow::OpKernelContext* ctx, DoneCallback done) override {
+    typename CoreResource<Traits>::Ptr resource;
+    OP_REQUIRES_OK_ASYNC(ctx, CoreResource<Traits>::Lookup(ctx, dtype_, &resource), done);
+    int32_t num_required = 0;
+    OP_REQUIRES_OK_ASYNC(ctx, ReadScalar(ctx, 1, "num_required", *resource, &num_required), done);
+    std::shared_ptr<TakeOutput<Traits>> output;
+    try {
+      output = std::make_shared<TakeOutput<Traits>>(ctx, done, std::move(resource), !kMayWait);
+      Take(num_required, output);
+    } catch (const std::bad_alloc&) {
+      ctx->SetStatus(output == nullptr
+                         ? absl::ResourceExhaustedError("Out of memory (a take of an accumulator)")
+                         : OutOfMemory(output->resource()));
+      done();
+    }
+  }
+
+ private:
+  using Core = typename Traits::Core;
+
+  static void Take(int32_t num_required, const std::shared_ptr<TakeOutput<Traits>>& output) {
+    Core& core = output->resource().core();
+    const auto take = std::make_shared<typename Core::Take>(
+        num_required, [output](const Status& status, typename Core::Value* value) {
+          output->Complete(status, value);
+        });
+    if (core.RequestIfReady(take, output->workspace())) return;
+    if (!kMayWait) {
+      output->CompleteEmpty();
+      return;
+    }
+    const auto cancel = [output, take] {
+      output->resource().core().Cancel(take, output->workspace());
+    };
+    if (!output->OnCancel(cancel)) cancel();
+    core.Request(take, output, output->workspace());
+  }
+
+  tensorflow::DataType dtype_;
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_KERNELS_APPLY_TAKE_OPS_H_

@@ -1,0 +1,32 @@
+#define EIGEN_USE_THREADS
+#include "cc/kernels/core_resource.h"
+
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <string>
+
+#include "tensorflow/core/platform/logging.h"
+
+namespace condacc {
+
+std::chrono::milliseconds StallTimeout() {
+  constexpr double kDefaultSeconds = 60;
+  const char* text = std::getenv("TF_CONDACC_STALL_WARNING_SECS");
+  char* end = nullptr;
+  double seconds = text == nullptr ? kDefaultSeconds : std::strtod(text, &end);
+  if (text != nullptr && (end == text || !(seconds < 1e9))) seconds = kDefaultSeconds;
+  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3));
+}
+
+std::function<void(const StallReport&)> StallLogger(const std::string& name) {
+  return [name](const StallReport& report) {
+    LOG(WARNING) << "A take of accumulator '" << name << "' waits for long: it has "
+                 << report.num_accumulated << " of " << report.num_required
+                 << " gradients at global step " << report.global_step << ", and "
+                 << report.num_dropped << " stale gradients were dropped so far.";
+  };
+}
+
+}  // namespace condacc

@@ -1,0 +1,85 @@
+// An accumulator of the core as a TensorFlow resource.
+#ifndef CONDACC_KERNELS_CORE_RESOURCE_H_
+#define CONDACC_KERNELS_CORE_RESOURCE_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cc/core/accumulator.h"
+#include "cc/kernels/accumulator_handle_op.h"
+#include "cc/kernels/accumulator_resource.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/types.h"
+
+namespace condacc {
+
+// How long a take may wait before the log tells: from the environment variable
+// TF_CONDACC_STALL_WARNING_SECS, 60 seconds by default, zero for never.
+std::chrono::milliseconds StallTimeout();
+
+// What is to be called then.
+std::function<void(const StallReport&)> StallLogger(const std::string& name);
+
+// `Traits` tells the kind of an accumulator: `Core`, its state machine; `Workspace`, what its calls
+// work with, constructed from an OpKernelContext; `kKind`, its name; and SumOptions(spec).
+template <class Traits>
+class CoreResource : public AccumulatorResource {
+ public:
+  using Core = typename Traits::Core;
+  using Workspace = typename Traits::Workspace;
+  using Ptr = tensorflow::core::RefCountPtr<CoreResource>;
+
+  explicit CoreResource(const AccumulatorSpec& spec)
+      : AccumulatorResource(spec),
+        core_({spec.name, Traits::SumOptions(spec), StallTimeout(), StallLogger(spec.name)}) {}
+
+  Core& core() { return core_; }
+  int64_t num_accumulated() const override { return core_.num_accumulated(); }
+  int64_t num_dropped() const override { return core_.num_dropped(); }
+  int64_t global_step() const override { return core_.global_step(); }
+  int64_t SetGlobalStep(int64_t step) override { return core_.SetGlobalStep(step); }
+
+  // Finds the accumulator of input 0 and checks that it has the kind and dtype the op works with.
+  static absl::Status Lookup(tensorflow::OpKernelContext* ctx, tensorflow::DataType dtype,
+                             Ptr* resource) {
+    AccumulatorPtr found;
+    TF_RETURN_IF_ERROR(LookupAccumulator(ctx, &found));
+    const AccumulatorSpec& spec = found->spec();
+    if (spec.kind != Traits::kKind) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("Expected a ", Traits::kKind, " accumulator, got ", spec.ToString()));
+    }
+    if (spec.dtype != dtype) {
+      return found->Invalid(absl::StrCat("Dtype mismatch: expected ",
+                                         tensorflow::DataTypeString(spec.dtype), ", got ",
+                                         tensorflow::DataTypeString(dtype)));
+    }
+    resource->reset(static_cast<CoreResource*>(found.release()));
+    return absl::OkStatus();
+  }
+
+ private:
+  Core core_;
+};
+
+// The op that makes such an accumulator.
+template <class Traits>
+class CoreHandleOp : public AccumulatorHandleOp {
+ public:
+  explicit CoreHandleOp(tensorflow::OpKernelConstruction* ctx) : AccumulatorHandleOp(ctx) {
+    spec_.kind = Traits::kKind;
+  }
+
+ private:
+  AccumulatorResource* NewResource(const AccumulatorSpec& spec) const override {
+    return new CoreResource<Traits>(spec);
+  }
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_KERNELS_CORE_RESOURCE_H_

@@ -1,0 +1,109 @@
+#define EIGEN_USE_THREADS
+#include "cc/kernels/core_types.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "tensorflow/core/common_runtime/dma_helper.h"
+#include "tensorflow/core/framework/device_base.h"
+#include "tensorflow/core/lib/core/threadpool.h"
+
+namespace condacc {
+
+using tensorflow::DataType;
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+
+namespace {
+
+struct TypePair {
+  DataType dtype;
+  ElementType type;
+};
+
+constexpr TypePair kTypes[] = {
+    {tensorflow::DT_HALF, ElementType::kFloat16},
+    {tensorflow::DT_BFLOAT16, ElementType::kBFloat16},
+    {tensorflow::DT_FLOAT, ElementType::kFloat32},
+    {tensorflow::DT_DOUBLE, ElementType::kFloat64},
+    {tensorflow::DT_COMPLEX64, ElementType::kComplex64},
+    {tensorflow::DT_COMPLEX128, ElementType::kComplex128},
+    {tensorflow::DT_INT32, ElementType::kInt32},
+    {tensorflow::DT_INT64, ElementType::kInt64},
+};
+
+template <typename TfShape>
+Shape ConvertShape(const TfShape& tf_shape) {
+  Shape shape;
+  for (int i = 0; i < tf_shape.dims(); ++i) shape.AddDim(tf_shape.dim_size(i));
+  return shape;
+}
+
+size_t RootBytes(const Tensor& tensor) {
+  const tensorflow::TensorBuffer* buffer = tensorflow::DMAHelper::buffer(&tensor);
+  return buffer == nullptr ? 0
+                           : const_cast<tensorflow::TensorBuffer*>(buffer)->root_buffer()->size();
+}
+
+}  // namespace
+
+ElementType ElementTypeOf(DataType dtype) {
+  for (const TypePair& pair : kTypes) {
+    if (pair.dtype == dtype) return pair.type;
+  }
+  return ElementType::kFloat32;  // not reached: the ops' definitions admit no others
+}
+
+DataType DataTypeOf(ElementType type) {
+  for (const TypePair& pair : kTypes) {
+    if (pair.type == type) return pair.dtype;
+  }
+  return tensorflow::DT_INVALID;
+}
+
+Shape ShapeOf(const TensorShape& shape) { return ConvertShape(shape); }
+
+Shape ShapeOf(const tensorflow::PartialTensorShape& shape) {
+  return shape.unknown_rank() ? Shape::UnknownRank() : ConvertShape(shape);
+}
+
+bool OwnsInput(OpKernelContext* ctx, int index) {
+  constexpr size_t kSmallBytes = 4096;
+  const Tensor& input = ctx->input(index);
+  const std::unique_ptr<Tensor> forwarded = ctx->forward_input(
+      index, OpKernelContext::Params::kNoReservation, input.dtype(), input.shape(),
+      ctx->input_memory_type(index), tensorflow::AllocatorAttributes());
+  return forwarded != nullptr && input.IsAligned() &&
+         RootBytes(input) <= 2 * input.TotalBytes() + kSmallBytes;
+}
+
+Status AllocateBlock(OpKernelContext* ctx, ElementType type, const Shape& shape,
+                     TensorBlock* block) {
+  TensorShape tf_shape;
+  for (int i = 0; i < shape.rank(); ++i) tf_shape.AddDim(shape.dim(i));
+  Tensor tensor;
+  const absl::Status status = ctx->allocate_temp(DataTypeOf(type), tf_shape, &tensor);
+  if (!status.ok()) {
+    return Status(StatusCode::kResourceExhausted, std::string(status.message()));
+  }
+  *block = TensorBlock(std::move(tensor));
+  return Status();
+}
+
+ParallelFor DeviceThreads(OpKernelContext* ctx) {
+  tensorflow::thread::ThreadPool* const pool =
+      ctx->device()->tensorflow_cpu_worker_threads()->workers;
+  return [pool](size_t total, size_t block, const std::function<void(size_t, size_t)>& body) {
+    const auto params =
+        tensorflow::thread::ThreadPool::SchedulingParams::Fixed(static_cast<int64_t>(block));
+    pool->ParallelFor(static_cast<int64_t>(total), params, [&body](int64_t begin, int64_t end) {
+      body(static_cast<size_t>(begin), static_cast<size_t>(end));
+    });
+  };
+}
+
+}  // namespace condacc

@@ -1,0 +1,60 @@
+// TensorFlow's dtypes, shapes, tensors and threads as the core sees them.
+#ifndef CONDACC_KERNELS_CORE_TYPES_H_
+#define CONDACC_KERNELS_CORE_TYPES_H_
+
+#include <utility>
+
+#include "cc/core/element_type.h"
+#include "cc/core/parallel_for.h"
+#include "cc/core/shape.h"
+#include "cc/core/status.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/partial_tensor_shape.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/tensor_shape.h"
+#include "tensorflow/core/framework/types.h"
+
+namespace condacc {
+
+ElementType ElementTypeOf(tensorflow::DataType dtype);
+tensorflow::DataType DataTypeOf(ElementType type);
+
+Shape ShapeOf(const tensorflow::TensorShape& shape);
+Shape ShapeOf(const tensorflow::PartialTensorShape& shape);
+
+// A tensor as the core sees it. One of no elements has no memory, but is a block all the same.
+class TensorBlock {
+ public:
+  TensorBlock() = default;
+  explicit TensorBlock(tensorflow::Tensor tensor) : tensor_(std::move(tensor)), is_set_(true) {}
+  TensorBlock(TensorBlock&& other) noexcept
+      : tensor_(std::move(other.tensor_)), is_set_(std::exchange(other.is_set_, false)) {}
+  TensorBlock& operator=(TensorBlock&& other) noexcept {
+    tensor_ = std::move(other.tensor_);
+    is_set_ = std::exchange(other.is_set_, false);
+    return *this;
+  }
+
+  void* data() const { return tensor_.data(); }
+  explicit operator bool() const { return is_set_; }
+  const tensorflow::Tensor& tensor() const { return tensor_; }
+
+ private:
+  tensorflow::Tensor tensor_;
+  bool is_set_ = false;
+};
+
+// True if this op alone refers to the input's memory, and that is not much more than the input
+// itself (a slice would keep the whole of its parent): it may be kept and written to.
+bool OwnsInput(tensorflow::OpKernelContext* ctx, int index);
+
+// Memory from the op's allocator; ResourceExhausted if there is none.
+Status AllocateBlock(tensorflow::OpKernelContext* ctx, ElementType type, const Shape& shape,
+                     TensorBlock* block);
+
+// The threads of the op's device. They outlive the op.
+ParallelFor DeviceThreads(tensorflow::OpKernelContext* ctx);
+
+}  // namespace condacc
+
+#endif  // CONDACC_KERNELS_CORE_TYPES_H_

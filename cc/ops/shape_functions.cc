@@ -1,0 +1,42 @@
+#include "cc/ops/shape_functions.h"
+
+#include "tensorflow/core/framework/partial_tensor_shape.h"
+#include "tensorflow/core/framework/types.h"
+
+namespace condacc {
+
+using tensorflow::DataType;
+using tensorflow::PartialTensorShape;
+using tensorflow::shape_inference::InferenceContext;
+using tensorflow::shape_inference::ShapeHandle;
+
+absl::Status HandleShape(InferenceContext* c) {
+  PartialTensorShape partial;
+  DataType dtype;
+  ShapeHandle shape;
+  TF_RETURN_IF_ERROR(c->GetAttr("shape", &partial));
+  TF_RETURN_IF_ERROR(c->GetAttr("dtype", &dtype));
+  TF_RETURN_IF_ERROR(c->MakeShapeFromPartialTensorShape(partial, &shape));
+  c->set_output(0, c->Scalar());
+  c->set_output_handle_shapes_and_types(0, {{shape, dtype}});
+  return absl::OkStatus();
+}
+
+ShapeHandle GradientShape(InferenceContext* c) {
+  const auto* shapes_and_types = c->input_handle_shapes_and_types(0);
+  return shapes_and_types == nullptr || shapes_and_types->empty() ? c->UnknownShape()
+                                                                  : (*shapes_and_types)[0].shape;
+}
+
+absl::Status ScalarArgument(InferenceContext* c) {
+  ShapeHandle scalar;
+  return c->WithRank(c->input(1), 0, &scalar);
+}
+
+absl::Status ApplyShape(InferenceContext* c) {
+  TF_RETURN_IF_ERROR(ScalarArgument(c));
+  c->set_output(0, c->Scalar());
+  return absl::OkStatus();
+}
+
+}  // namespace condacc
