@@ -80,6 +80,9 @@ class TakeOutput {
   Resource& resource() { return *resource_; }
   typename Traits::Workspace& workspace() { return workspace_; }
 
+  // A cancelled step must not take what nobody will get.
+  bool is_cancelled() const { return cancellation_ != nullptr && cancellation_->IsCancelled(); }
+
   // Arranges for `cancel` to be called if the step is cancelled; false if it was already.
   bool OnCancel(std::function<void()> cancel) {
     if (cancellation_ == nullptr) return true;
@@ -163,6 +166,7 @@ class TakeOp : public tensorflow::AsyncOpKernel {
         num_required, [output](const Status& status, typename Core::Value* value) {
           output->Complete(status, value);
         });
+    if (output->is_cancelled()) core.Cancel(take, output->workspace());
     if (core.RequestIfReady(take, output->workspace())) return;
     if (!kMayWait) {
       output->CompleteEmpty();
