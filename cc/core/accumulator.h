@@ -8,7 +8,6 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "cc/core/mutex.h"
 #include "cc/core/pending_takes.h"
@@ -112,12 +111,8 @@ class Accumulator {
 
   static constexpr char kCancelled[] = "TakeGrad operation was cancelled";
 
-  // A take that ends without a value.
-  struct Completion {
-    TakePtr take;
-    Status status;
-  };
-  using Completions = std::vector<Completion>;
+  // Takes that end without a value; they are told when the lock has been given back.
+  using Completions = typename PendingTakes<Value>::TakeList;
 
   // Serves the take or fails it, if that can be decided now.
   bool Decide(const TakePtr& take, Workspace& workspace, Completions* failed) CONDACC_REQUIRES(mu_);
@@ -141,13 +136,18 @@ class Accumulator {
   void Finish(const RoundPtr& round, Workspace& workspace) CONDACC_REQUIRES(mu_);
   void WatchForStall(const TakePtr& take, std::shared_ptr<void> keep_alive) CONDACC_REQUIRES(mu_);
   void ReportStall(const TakePtr& take) CONDACC_EXCLUDES(mu_);
-  Status Error(StatusCode code, const std::string& message) const {
-    return Status(code, message + " (accumulator '" + options_.name + "')");
+  // Ends a take that waits: it cannot fail, whatever memory there is.
+  void Fail(const TakePtr& take, Status status, Completions* failed) CONDACC_REQUIRES(mu_) {
+    StallMonitor::Global().Unwatch(take->stall_watch);
+    take->failure = std::move(status);
+    takes_.MoveTo(failed, take);
   }
+  // The message goes short of its context where memory does.
+  Status Error(StatusCode code, const char* message) const noexcept;
   static void Complete(const Completions& completions) {
-    for (const Completion& c : completions) {
-      c.take->done(c.status, nullptr);
-      c.take->done = nullptr;
+    for (const TakePtr& take : completions) {
+      take->done(take->failure, nullptr);
+      take->done = nullptr;
     }
   }
 

@@ -47,7 +47,7 @@ bool Accumulator<Sum>::Accept(int64_t local_step, Workspace& workspace, Gradient
       *status = Sum::Prepare(options_.sum, is_first, workspace, gradient);
     }
     if (!status->ok()) {
-      *status = Error(status->code(), status->message());
+      *status = Error(status->code(), status->message().c_str());
       return false;
     }
   }
@@ -93,11 +93,13 @@ bool Accumulator<Sum>::RequestIfReady(const TakePtr& take, Workspace& workspace)
 template <class Sum>
 bool Accumulator<Sum>::Decide(const TakePtr& take, Workspace& workspace, Completions* failed) {
   if (take->num_required < 1) {
-    failed->push_back({take, Error(StatusCode::kInvalidArgument,
-                                   "Argument num_required must be positive, but was " +
-                                       std::to_string(take->num_required))});
+    const std::string got = std::to_string(take->num_required);
+    const std::string message = "Argument num_required must be positive, but was " + got;
+    failed->push_back(take);
+    take->failure = Error(StatusCode::kInvalidArgument, message.c_str());
   } else if (take->cancelled) {
-    failed->push_back({take, Error(StatusCode::kCancelled, kCancelled)});
+    failed->push_back(take);
+    take->failure = Error(StatusCode::kCancelled, kCancelled);
   } else if (takes_.empty() && round_->count >= take->num_required) {
     takes_.Push(take);
     ServeFront(workspace, failed);
@@ -114,9 +116,7 @@ void Accumulator<Sum>::Cancel(const TakePtr& take, Workspace& workspace) {
     MutexLock lock(&mu_);
     take->cancelled = true;
     if (!take->waiting) return;
-    ended.push_back({take, Error(StatusCode::kCancelled, kCancelled)});
-    takes_.Remove(take);
-    StallMonitor::Global().Unwatch(take->stall_watch);
+    Fail(take, Error(StatusCode::kCancelled, kCancelled), &ended);
     ServeFront(workspace, &ended);
   }
   Complete(ended);
@@ -142,11 +142,11 @@ void Accumulator<Sum>::ServeFront(Workspace& workspace, Completions* failed) {
     // Who works on a sum that must be closed first will come here afterwards.
     if (Sum::kFinishNeedsMemory && round_->has_worker) return;
     RoundPtr next;
-    const Status status = PrepareToServe(&next, workspace);
+    Status status = PrepareToServe(&next, workspace);
     if (!IsReady(round_->count)) return;  // the take was cancelled meanwhile
     if (!status.ok()) {
-      failed->push_back({takes_.front(), status});
-      StallMonitor::Global().Unwatch(takes_.PopFront()->stall_watch);
+      const TakePtr take = takes_.front();
+      Fail(take, std::move(status), failed);
       continue;
     }
     const RoundPtr round = std::exchange(round_, std::move(next));
@@ -183,7 +183,7 @@ Status Accumulator<Sum>::PrepareToServe(RoundPtr* next, Workspace& workspace) {
     round->has_worker = false;
     round->is_closing = false;
     added_.NotifyAll();
-    if (!status.ok()) return Error(status.code(), status.message());
+    if (!status.ok()) return Error(status.code(), status.message().c_str());
     if (!IsReady(round->count)) round->sum.AbandonFinish();
   }
   return Status();
@@ -259,6 +259,15 @@ void Accumulator<Sum>::Finish(const RoundPtr& round, Workspace& workspace) {
   added_.NotifyAll();
   take->done(Status(), &value);
   take->done = nullptr;
+}
+
+template <class Sum>
+Status Accumulator<Sum>::Error(StatusCode code, const char* message) const noexcept {
+  try {
+    return Status(code, message + (" (accumulator '" + options_.name + "')"));
+  } catch (const std::bad_alloc&) {
+    return Status(code, "Out of memory");  // short enough for any string to hold it in place
+  }
 }
 
 template <class Sum>

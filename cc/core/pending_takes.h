@@ -28,6 +28,7 @@ struct PendingTake {
   // Guarded by the accumulator that the take waits on.
   bool cancelled = false;
   bool waiting = false;
+  Status failure;  // why it ends without a value
   typename std::list<std::shared_ptr<PendingTake>>::iterator position;
   StallMonitor::Ticket stall_watch = StallMonitor::kNoTicket;
 };
@@ -37,6 +38,8 @@ template <class Value>
 class PendingTakes {
  public:
   using TakePtr = std::shared_ptr<PendingTake<Value>>;
+
+  using TakeList = std::list<TakePtr>;
 
   bool empty() const { return takes_.empty(); }
   const TakePtr& front() const { return takes_.front(); }
@@ -52,6 +55,12 @@ class PendingTakes {
     return take;
   }
 
+  // Moves a take that waits here to the end of `list`. Cannot fail: it needs no memory.
+  void MoveTo(TakeList* list, const TakePtr& take) noexcept {
+    take->waiting = false;
+    list->splice(list->end(), takes_, take->position);
+  }
+
   // False if the take does not wait here (not yet, or no longer).
   bool Remove(const TakePtr& take) {
     if (!take->waiting) return false;
@@ -61,7 +70,7 @@ class PendingTakes {
   }
 
  private:
-  std::list<TakePtr> takes_;
+  TakeList takes_;
 };
 
 }  // namespace condacc

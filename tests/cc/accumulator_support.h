@@ -77,11 +77,13 @@ Gradient Borrowed(std::vector<T>* values) {
 class RecordedTake {
  public:
   explicit RecordedTake(int64_t num_required) {
+    outcome_->message.reserve(200);  // so that a completion needs no memory
     take_ = std::make_shared<DenseAccumulator::Take>(
         num_required, [outcome = outcome_](const Status& status, DenseAccumulator::Value* value) {
           std::lock_guard<std::mutex> lock(outcome->mutex);
           ++outcome->num_completions;
-          outcome->status = status;
+          outcome->code = status.code();
+          outcome->message = status.message();
           if (value != nullptr) outcome->value = std::move(*value);
           outcome->changed.notify_all();
         });
@@ -100,7 +102,7 @@ class RecordedTake {
   bool is_done() const { return num_completions() > 0; }
   Status status() const {
     std::lock_guard<std::mutex> lock(outcome_->mutex);
-    return outcome_->status;
+    return Status(outcome_->code, outcome_->message);
   }
   bool is_served() const { return is_done() && status().ok(); }
   // Of a served take.
@@ -118,7 +120,8 @@ class RecordedTake {
     std::mutex mutex;
     std::condition_variable changed;
     int num_completions = 0;
-    Status status;
+    StatusCode code = StatusCode::kOk;
+    std::string message;
     DenseAccumulator::Value value;
   };
   std::shared_ptr<Outcome> outcome_ = std::make_shared<Outcome>();
