@@ -71,8 +71,9 @@ class Accumulator {
   // and has done nothing.
   bool RequestIfReady(const TakePtr& take, Workspace& workspace) CONDACC_EXCLUDES(mu_);
 
-  // Completes the take with Cancelled if it waits, or as soon as it is requested. Does nothing to
-  // one that is served already. `workspace` serves a take that waited behind it.
+  // Completes the take with Cancelled if it waits, or as soon as it is requested, or when the
+  // result that is being made for it is ready. Does nothing to one that is served already.
+  // `workspace` serves a take that waited behind it.
   void Cancel(const TakePtr& take, Workspace& workspace) CONDACC_EXCLUDES(mu_);
 
   // Returns the previous step. Neither gradients nor takes are touched.
@@ -125,7 +126,9 @@ class Accumulator {
       CONDACC_REQUIRES(mu_);
   // Gives the round to the front take if it is ready; a take that cannot be served fails.
   void ServeFront(Workspace& workspace, Completions* failed) CONDACC_REQUIRES(mu_);
-  Status PrepareToServe(RoundPtr* next, Workspace& workspace) CONDACC_REQUIRES(mu_);
+  Status PrepareToServe(const Take& take, RoundPtr* next, Workspace& workspace)
+      CONDACC_REQUIRES(mu_);
+  Status CheckStep() const CONDACC_REQUIRES(mu_);
   void Settle(const RoundPtr& round, int64_t ordinal, bool borrowed, Workspace& workspace,
               Completions* failed) CONDACC_REQUIRES(mu_);
   bool IsWorthFolding(const Round& round) const CONDACC_REQUIRES(mu_);

@@ -116,6 +116,9 @@ void Accumulator<Sum>::Cancel(const TakePtr& take, Workspace& workspace) {
     MutexLock lock(&mu_);
     take->cancelled = true;
     if (!take->waiting) return;
+    // While its result is made, perhaps with a workspace that goes with the take, it cannot end.
+    // Whoever makes it will see that it was cancelled.
+    if (round_->is_closing && take == takes_.front()) return;
     Fail(take, Error(StatusCode::kCancelled, kCancelled), &ended);
     ServeFront(workspace, &ended);
   }
@@ -141,11 +144,10 @@ void Accumulator<Sum>::ServeFront(Workspace& workspace, Completions* failed) {
   while (IsReady(round_->count)) {
     // Who works on a sum that must be closed first will come here afterwards.
     if (Sum::kFinishNeedsMemory && round_->has_worker) return;
+    const TakePtr take = takes_.front();
     RoundPtr next;
-    Status status = PrepareToServe(&next, workspace);
-    if (!IsReady(round_->count)) return;  // the take was cancelled meanwhile
+    Status status = PrepareToServe(*take, &next, workspace);
     if (!status.ok()) {
-      const TakePtr take = takes_.front();
       Fail(take, std::move(status), failed);
       continue;
     }
@@ -160,12 +162,11 @@ void Accumulator<Sum>::ServeFront(Workspace& workspace, Completions* failed) {
   }
 }
 
-// Makes all that can fail of serving a take.
+// Makes all that can fail of serving the front take, which stays the front take.
 template <class Sum>
-Status Accumulator<Sum>::PrepareToServe(RoundPtr* next, Workspace& workspace) {
-  if (!gate_.CanAdvance()) {
-    return Error(StatusCode::kOutOfRange, "The global step is 2**63 - 1 and cannot move on");
-  }
+Status Accumulator<Sum>::PrepareToServe(const Take& take, RoundPtr* next, Workspace& workspace) {
+  Status status = CheckStep();
+  if (!status.ok()) return status;
   try {
     *next = NewRound();
   } catch (const std::bad_alloc&) {
@@ -175,7 +176,6 @@ Status Accumulator<Sum>::PrepareToServe(RoundPtr* next, Workspace& workspace) {
     const RoundPtr round = round_;
     round->has_worker = true;
     round->is_closing = true;
-    Status status;
     {
       MutexUnlock unlock(&mu_);
       status = round->sum.PrepareFinish(round->count, workspace);
@@ -184,9 +184,16 @@ Status Accumulator<Sum>::PrepareToServe(RoundPtr* next, Workspace& workspace) {
     round->is_closing = false;
     added_.NotifyAll();
     if (!status.ok()) return Error(status.code(), status.message().c_str());
-    if (!IsReady(round->count)) round->sum.AbandonFinish();
+    status = take.cancelled ? Error(StatusCode::kCancelled, kCancelled) : CheckStep();
+    if (!status.ok()) round->sum.AbandonFinish();
   }
-  return Status();
+  return status;
+}
+
+template <class Sum>
+Status Accumulator<Sum>::CheckStep() const {
+  if (gate_.CanAdvance()) return Status();
+  return Error(StatusCode::kOutOfRange, "The global step is 2**63 - 1 and cannot move on");
 }
 
 // Lets the call that brought the round's gradient number `ordinal` do its share of the adding.
