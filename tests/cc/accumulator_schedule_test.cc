@@ -99,6 +99,13 @@ class Schedule {
     calls_[random_() % calls_.size()].gate.LetOneThrough();
   }
 
+  // Half of the accumulators add gradients as they come.
+  DenseAccumulator::Options RandomOptions() {
+    auto options = OptionsOf<int64_t>(/*mean=*/false, &budget_);
+    if (random_() % 2 == 0) options.sum.small_bytes = size_ * sizeof(int64_t);
+    return options;
+  }
+
   static int NumGradients(int64_t sum) { return __builtin_popcountll(static_cast<uint64_t>(sum)); }
 
   void Check() {
@@ -130,7 +137,7 @@ class Schedule {
   std::mt19937 random_;
   const size_t size_;
   HoldBudget budget_{size_ * sizeof(int64_t) * (3 + random_() % 20)};
-  DenseAccumulator accumulator_{OptionsOf<int64_t>(/*mean=*/false, &budget_)};
+  DenseAccumulator accumulator_{RandomOptions()};
   int num_gradients_ = 0;
   std::deque<RecordedTake> takes_;
   std::deque<Call> calls_;

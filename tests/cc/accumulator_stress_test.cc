@@ -23,8 +23,8 @@ constexpr int kNumTakers = 3;
 // Element 0 of each gradient is 1 and all others are its value, in integers.
 class Crowd {
  public:
-  Crowd(uint32_t seed, size_t size, int applies_each)
-      : seed_(seed), size_(size), applies_each_(applies_each) {}
+  Crowd(uint32_t seed, size_t size, int applies_each, size_t small_bytes)
+      : seed_(seed), size_(size), applies_each_(applies_each), small_bytes_(small_bytes) {}
 
   void Run() {
     std::vector<std::thread> appliers, takers;
@@ -41,6 +41,12 @@ class Crowd {
   }
 
  private:
+  DenseAccumulator::Options Options() {
+    auto options = OptionsOf<int64_t>(/*mean=*/false, &budget_);
+    options.sum.small_bytes = small_bytes_;
+    return options;
+  }
+
   void RunApplier(int index) {
     std::mt19937 random(seed_ + static_cast<uint32_t>(index));
     TestWorkspace workspace;
@@ -125,8 +131,9 @@ class Crowd {
   const uint32_t seed_;
   const size_t size_;
   const int applies_each_;
+  const size_t small_bytes_;
   HoldBudget budget_{12 * size_ * sizeof(int64_t)};
-  DenseAccumulator accumulator_{OptionsOf<int64_t>(/*mean=*/false, &budget_)};
+  DenseAccumulator accumulator_{Options()};
   TestWorkspace workspace_;
   std::atomic<int64_t> num_accepted_{0}, num_stale_{0}, num_taken_{0}, total_{0};
   std::mutex mutex_;
@@ -134,16 +141,17 @@ class Crowd {
   std::shared_ptr<RecordedTake> takes_of_[kNumTakers];
 };
 
-void RunCrowd(size_t size, int applies_each) {
+void RunCrowd(size_t size, int applies_each, size_t small_bytes) {
   const uint32_t seed = std::random_device()();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   const int64_t num_live = TestBlock::num_live();
-  Crowd(seed, size, applies_each).Run();
+  Crowd(seed, size, applies_each, small_bytes).Run();
   EXPECT_EQ(TestBlock::num_live(), num_live);
 }
 
-TEST(StressTest, EverySmallGradientIsCountedExactlyOnce) { RunCrowd(5, 5000); }
-TEST(StressTest, EveryBigGradientIsCountedExactlyOnce) { RunCrowd(kBigSize, 60); }
+TEST(StressTest, EverySmallGradientIsCountedExactlyOnce) { RunCrowd(5, 5000, 0); }
+TEST(StressTest, EveryBigGradientIsCountedExactlyOnce) { RunCrowd(kBigSize, 60, 0); }
+TEST(StressTest, EveryGradientThatIsAddedAtOnceIsCountedExactlyOnce) { RunCrowd(5, 5000, 1000); }
 
 // One applier's gradients are added in its order, whoever adds them.
 template <typename T>
