@@ -18,40 +18,89 @@ import pytest  # noqa: E402
 
 DEFAULT_TIMEOUT_SECS = 120
 SEED_VARIABLE = "TF_CONDACC_TEST_SEED"
+LIBRARIES = ("tensorflow", "tf_condacc")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "kinds(*kinds): the kinds of accumulator, dense or sparse, that a test is run on"
+    )
+    config.addinivalue_line(
+        "markers", "needs_resource: cannot be run on a handle that is a reference to a string"
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Runs a test on every kind of accumulator that it is marked with, else on the dense one."""
+    marker = metafunc.definition.get_closest_marker("kinds")
+    kinds = marker.args if marker else ("dense",)
+    if "impl" in metafunc.fixturenames:
+        pairs = [(kind, library) for kind in kinds for library in LIBRARIES]
+        names = [library if kind == "dense" else f"{library}-{kind}" for kind, library in pairs]
+        metafunc.parametrize("impl", names, indirect=True, scope="session")
+    single = [name for name in ("ours", "original") if name in metafunc.fixturenames]
+    if single and kinds != ("dense",):
+        values = [[kind] * len(single) for kind in kinds]
+        metafunc.parametrize(single, values, ids=kinds, indirect=True, scope="session")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Gives every test a time limit; a take that hangs holds its thread in native code."""
+    """Gives every test a time limit; a take that hangs holds its thread in native code.
+
+    TensorFlow's own sparse accumulator has a reference as its handle, and so exists in graphs and
+    control flow of version 1 only: there are no such tests of other modes on it.
+    """
+
+    def can_be_run(item: pytest.Item) -> bool:
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        has_reference = parameters.get("impl") == "tensorflow-sparse" or (
+            parameters.get("original") == "sparse"
+        )
+        return not (has_reference and item.get_closest_marker("needs_resource"))
+
+    items[:] = filter(can_be_run, items)
     for item in items:
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(DEFAULT_TIMEOUT_SECS, method="thread"))
 
 
-@pytest.fixture(scope="session", params=["tensorflow", "tf_condacc"])
+def _load(library: str, kind: str = "dense") -> Any:
+    from sparse_implementations import load_implementation
+
+    return load_implementation(library if kind == "dense" else f"{library}-{kind}")
+
+
+@pytest.fixture(scope="session")
 def impl(request: pytest.FixtureRequest) -> Any:
     """TensorFlow's own accumulator (the reference), then ours."""
-    from dense_implementations import load_implementation
-
-    return load_implementation(request.param)
+    return _load(request.param)
 
 
 @pytest.fixture(scope="session")
-def original() -> Any:
+def original(request: pytest.FixtureRequest) -> Any:
     """TensorFlow's own accumulator, where only it behaves in some way."""
-    from dense_implementations import load_implementation
-
-    return load_implementation("tensorflow")
+    return _load("tensorflow", getattr(request, "param", "dense"))
 
 
 @pytest.fixture(scope="session")
-def ours() -> Any:
+def ours(request: pytest.FixtureRequest) -> Any:
     """Our accumulator, for what the original does not have or does not survive."""
-    from dense_implementations import load_implementation
-
-    return load_implementation("tf_condacc")
+    return _load("tf_condacc", getattr(request, "param", "dense"))
 
 
-@pytest.fixture(params=["graph", "eager"])
+def _drivers(classes: dict[str, Any], mode: str) -> Iterator[Callable[..., Any]]:
+    made: list[Any] = []
+
+    def make(*args: Any, **kwargs: Any) -> Any:
+        made.append(classes[mode](*args, **kwargs))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture(params=["graph", pytest.param("eager", marks=pytest.mark.needs_resource)])
 def mode(request: pytest.FixtureRequest) -> str:
     """Whether a test drives the accumulator through a v1 session or eagerly."""
     return request.param
@@ -62,31 +111,31 @@ def driver(mode: str) -> Iterator[Callable[..., Any]]:
     """Makes drivers: `driver(impl, dtype, shape, **constructor_arguments)`."""
     from dense_support import DRIVERS
 
-    made: list[Any] = []
-
-    def make(*args: Any, **kwargs: Any) -> Any:
-        made.append(DRIVERS[mode](*args, **kwargs))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
+    yield from _drivers(DRIVERS, mode)
 
 
 @pytest.fixture
 def graph_driver() -> Iterator[Callable[..., Any]]:
     """Makes drivers of v1 sessions, for what only sessions have."""
-    from dense_support import GraphDriver
+    from dense_support import DRIVERS
 
-    made: list[Any] = []
+    yield from _drivers(DRIVERS, "graph")
 
-    def make(*args: Any, **kwargs: Any) -> Any:
-        made.append(GraphDriver(*args, **kwargs))
-        return made[-1]
 
-    yield make
-    for one in made:
-        one.close()
+@pytest.fixture
+def rows_driver(mode: str) -> Iterator[Callable[..., Any]]:
+    """Makes drivers whose gradients are `Rows` and whose takes return them."""
+    from sparse_support import ROWS_DRIVERS
+
+    yield from _drivers(ROWS_DRIVERS, mode)
+
+
+@pytest.fixture
+def rows_graph_driver() -> Iterator[Callable[..., Any]]:
+    """The same, of v1 sessions only."""
+    from sparse_support import ROWS_DRIVERS
+
+    yield from _drivers(ROWS_DRIVERS, "graph")
 
 
 @pytest.fixture(params=["cpu", "gpu"])

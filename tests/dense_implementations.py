@@ -19,7 +19,10 @@ class TensorFlowDense:
     """TensorFlow's own ConditionalAccumulator."""
 
     name = "tensorflow"
+    kind = "dense"
     ours = False
+    default_name = "conditional_accumulator"
+    reductions = '"MEAN", "SUM"'
     op_type = "ResourceConditionalAccumulator"
     apply_op_type = "ResourceAccumulatorApplyGradient"
     take_op_type = "ResourceAccumulatorTakeGradient"
@@ -29,6 +32,10 @@ class TensorFlowDense:
     @property
     def dense(self) -> type:
         return tf1.ConditionalAccumulator
+
+    @property
+    def public(self) -> type:
+        return self.dense
 
     @property
     def base(self) -> type:
@@ -57,7 +64,10 @@ class CondaccDense:
     """tf_condacc's ConditionalAccumulator."""
 
     name = "tf_condacc"
+    kind = "dense"
     ours = True
+    default_name = "conditional_accumulator"
+    reductions = '"MEAN", "SUM"'
     op_type = "Condacc>DenseAccumulator"
     apply_op_type = "Condacc>DenseApply"
     take_op_type = "Condacc>DenseTake"
@@ -80,6 +90,14 @@ class CondaccDense:
     @property
     def dense(self) -> type:
         return self.module.ConditionalAccumulator
+
+    @property
+    def public(self) -> type:
+        return self.dense
+
+    @property
+    def raw_make(self) -> Any:
+        return self.ops.condacc_dense_accumulator
 
     @property
     def base(self) -> type:
@@ -109,11 +127,3 @@ class CondaccDense:
         return self.ops.condacc_accumulator_set_global_step(
             handle=handle, new_global_step=new_global_step
         )
-
-
-IMPLEMENTATIONS = {cls.name: cls for cls in (TensorFlowDense, CondaccDense)}
-
-
-def load_implementation(name: str) -> Any:
-    """Returns the implementation called `name`, importing what it needs."""
-    return IMPLEMENTATIONS[name]()

@@ -1,4 +1,4 @@
-"""Threads, waiting and drivers that the dense behaviour tests share."""
+"""Threads, waiting and drivers that the behaviour tests share."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 tf1 = tf.compat.v1
@@ -17,6 +18,9 @@ tf1 = tf.compat.v1
 PATIENCE_SECS = 30.0
 PATIENT = tf1.RunOptions(timeout_in_ms=100_000)
 _unique = itertools.count()
+
+# For tests of what does not depend on the kind of the accumulator.
+every_kind = pytest.mark.kinds("dense", "sparse")
 
 
 def unique_name(prefix: str = "acc") -> str:
@@ -98,12 +102,14 @@ class Announcement:
 
 
 class GraphDriver:
-    """A dense accumulator in a v1 graph with its own session, fed through placeholders.
+    """An accumulator in a v1 graph with its own session, fed through placeholders.
 
     Nothing in the graph has a static shape, so every check is left to the kernels. The session
     has one inter-op thread: a step that has finished shows that whatever was runnable in the
     steps begun before it has run, which `start_take` uses to know that a take is queued.
     """
+
+    form = "dense"  # the attribute of the implementation that the accumulator is made with
 
     def __init__(self, impl: Any, dtype: Any = tf.float32, shape: Any = None, **kwargs: Any):
         self.impl, self.dtype = impl, tf.as_dtype(dtype)
@@ -111,7 +117,7 @@ class GraphDriver:
         device = kwargs.pop("device", None)
         operation_timeout = kwargs.pop("operation_timeout_in_ms", 0)
         with self.graph.as_default(), tf1.device(device):
-            self.accumulator = impl.dense(dtype, shape, **kwargs)
+            self.accumulator = getattr(impl, self.form)(dtype, shape, **kwargs)
             self.gradient = tf1.placeholder(dtype, None)
             self.number = tf1.placeholder(tf.int64, None)
             self.required = tf1.placeholder(tf.int32, None)
@@ -127,7 +133,7 @@ class GraphDriver:
         )
 
     def _build(self, acc: Any) -> None:
-        self.apply_op = acc.apply_grad(self.gradient, self.number)
+        self._build_applies(acc)
         self.take_op = acc.take_grad(self.required)
         self.count_op = acc.num_accumulated()
         self.set_step_op = acc.set_global_step(self.number)
@@ -136,10 +142,14 @@ class GraphDriver:
         with tf.control_dependencies([self._announcement.op]):
             self._announced_take = acc.take_grad(self.required)
         if self.impl.ours:
-            self.try_apply_op = acc.try_apply_grad(self.gradient, self.number)
             self.try_take_op = acc.try_take_grad(self.required)
             self.dropped_op = acc.num_dropped()
             self.step_op = acc.global_step()
+
+    def _build_applies(self, acc: Any) -> None:
+        self.apply_op = acc.apply_grad(self.gradient, self.number)
+        if self.impl.ours:
+            self.try_apply_op = acc.try_apply_grad(self.gradient, self.number)
 
     def run(self, fetches: Any, feed: Any = None, options: Any = None) -> Any:
         """Runs a step that has plenty of time, whatever the session's operation timeout."""
@@ -196,13 +206,15 @@ class EagerDriver:
     each driver has a name of its own.
     """
 
+    form = "dense"
+
     def __init__(self, impl: Any, dtype: Any = tf.float32, shape: Any = None, **kwargs: Any):
         self.impl, self.dtype = impl, tf.as_dtype(dtype)
         self._device = kwargs.pop("device", None)
         if not impl.ours:
             kwargs.setdefault("shared_name", unique_name("eager"))
         with tf.device(self._device):
-            self.accumulator = impl.dense(dtype, shape, **kwargs)
+            self.accumulator = getattr(impl, self.form)(dtype, shape, **kwargs)
 
     def _tensor(self, value: Any) -> tf.Tensor:
         with tf.device(self._device):

@@ -33,7 +33,7 @@ class Outcome:
 
 def run_trials(trials: dict[str, Callable[[Any], None]]) -> None:
     """The main function of a file of trials: `python FILE IMPLEMENTATION TRIAL...`."""
-    from dense_implementations import load_implementation
+    from sparse_implementations import load_implementation
 
     impl = load_implementation(sys.argv[1])
     for name in sys.argv[2:]:

@@ -1,0 +1,146 @@
+"""The two implementations of the sparse accumulator, each in two forms.
+
+`sparse` is the public class. `dense` is the same class behind the interface of a dense
+accumulator, where a gradient consists of all its rows: whatever does not depend on the kind of the
+accumulator is tested through it by the tests that are there for the dense one.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, ClassVar
+
+import tensorflow as tf
+from dense_implementations import CondaccDense, TensorFlowDense
+
+tf1 = tf.compat.v1
+
+
+def all_rows(gradient: Any) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the numbers and the values of all rows of a tensor; a scalar is one row."""
+    if gradient.shape.rank == 0:
+        gradient = tf.reshape(gradient, [1])
+    return tf.range(tf.shape(gradient, out_type=tf.int64)[0]), gradient
+
+
+class AllRows:
+    """A sparse accumulator that is used like a dense one."""
+
+    sparse: ClassVar[type]
+
+    def __init__(self, dtype: Any, shape: Any = None, *args: Any, **kwargs: Any):
+        self._accumulator = self.sparse(dtype, shape, *args, **kwargs)
+        self._shape = tf.TensorShape(shape)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_accumulator":
+            raise AttributeError(name)
+        return getattr(self._accumulator, name)
+
+    def _gradient(self, grad: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        grad = tf.convert_to_tensor(grad, dtype=self.dtype)
+        grad.shape.assert_is_compatible_with(self._shape)
+        return all_rows(grad)
+
+    def _value(self, taken: Any) -> tf.Tensor:
+        if self._shape.rank == 0:
+            return tf.reshape(taken.values[:1], [])
+        return taken.values
+
+    def apply_grad(self, grad: Any, local_step: Any = 0, name: str | None = None) -> Any:
+        indices, values = self._gradient(grad)
+        return self._accumulator.apply_grad(indices, values, None, local_step, name)
+
+    def take_grad(self, num_required: Any, name: str | None = None) -> tf.Tensor:
+        return self._value(self._accumulator.take_grad(num_required, name))
+
+    def try_apply_grad(self, grad: Any, local_step: Any = 0, name: str | None = None) -> tf.Tensor:
+        indices, values = self._gradient(grad)
+        return self._accumulator.try_apply_grad(indices, values, None, local_step, name)
+
+    def try_take_grad(self, num_required: Any, name: str | None = None) -> tuple:
+        taken, value = self._accumulator.try_take_grad(num_required, name)
+        if self._shape.rank == 0:  # There may be no row to make a scalar of.
+            return taken, tf.reduce_sum(value.values)
+        return taken, value.values
+
+
+class Sparse:
+    """What both implementations have in common."""
+
+    kind = "sparse"
+    default_name = "sparse_conditional_accumulator"
+    reductions = '"MEAN", "SUM"'
+
+    @property
+    def public(self) -> type:
+        return self.sparse
+
+    @functools.cached_property
+    def dense(self) -> type:
+        return type("AllRows", (AllRows,), {"sparse": self.sparse})
+
+    def raw_apply(self, handle: Any, local_step: Any, gradient: Any) -> Any:
+        rows, values = all_rows(gradient)
+        return self.raw_apply_rows(handle, local_step, rows, values, tf.zeros([0], tf.int64))
+
+
+class TensorFlowSparse(Sparse, TensorFlowDense):
+    """TensorFlow's own SparseConditionalAccumulator."""
+
+    name = "tensorflow-sparse"
+    op_type = "SparseConditionalAccumulator"
+    apply_op_type = "SparseAccumulatorApplyGradient"
+    take_op_type = "SparseAccumulatorTakeGradient"
+    set_step_op_type = "AccumulatorSetGlobalStep"
+
+    @property
+    def sparse(self) -> type:
+        return tf1.SparseConditionalAccumulator
+
+
+class CondaccSparse(Sparse, CondaccDense):
+    """tf_condacc's SparseConditionalAccumulator."""
+
+    name = "tf_condacc-sparse"
+    op_type = "Condacc>SparseAccumulator"
+    apply_op_type = "Condacc>SparseApply"
+    take_op_type = "Condacc>SparseTake"
+    set_step_op_type = "Condacc>AccumulatorSetGlobalStep"
+    reductions = '"MEAN", "SUM", "GLOBAL_MEAN"'
+
+    @property
+    def sparse(self) -> type:
+        return self.module.SparseConditionalAccumulator
+
+    @property
+    def raw_make(self) -> Any:
+        return self.ops.condacc_sparse_accumulator
+
+    def raw_apply_rows(
+        self, handle: Any, local_step: Any, indices: Any, values: Any, shape: Any
+    ) -> Any:
+        return self.ops.condacc_sparse_apply(
+            handle=handle, local_step=local_step, indices=indices, values=values, shape=shape
+        )
+
+    def raw_take(self, handle: Any, num_required: Any, dtype: Any) -> Any:
+        return self.ops.condacc_sparse_take(
+            handle=handle, num_required=num_required, dtype=dtype
+        ).values
+
+    def raw_try_take(self, handle: Any, num_required: Any, dtype: Any) -> Any:
+        taken, _, values, _ = self.ops.condacc_sparse_try_take(
+            handle=handle, num_required=num_required, dtype=dtype
+        )
+        return taken, values
+
+
+IMPLEMENTATIONS = {
+    cls.name: cls for cls in (TensorFlowDense, CondaccDense, TensorFlowSparse, CondaccSparse)
+}
+
+
+def load_implementation(name: str) -> Any:
+    """Returns the implementation called `name`, importing what it needs."""
+    return IMPLEMENTATIONS[name]()
