@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <new>
+#include <utility>
 #include <vector>
 
 namespace condacc {
@@ -32,27 +34,48 @@ void VisitEntries(const std::vector<RowList>& lists, size_t begin, size_t end, V
   }
 }
 
-// Sorts entries by row, stably. Rows lie in [first_row, first_row + span).
+// Sorts the entries of a bucket by row, stably: digit by digit from the lowest on.
 class BucketSorter {
  public:
-  void Sort(RowEntry* begin, RowEntry* end, int64_t first_row, uint64_t span) {
+  // Rows lie in [first_row, first_row + 2^num_bits).
+  void Sort(RowEntry* begin, RowEntry* end, int64_t first_row, int num_bits) {
     const size_t size = static_cast<size_t>(end - begin);
     const auto by_row = [](const RowEntry& a, const RowEntry& b) { return a.row < b.row; };
     if (size < 2 || std::is_sorted(begin, end, by_row)) return;
-    if (span > 8 * size + 1024) {
+    const int num_passes = (num_bits + kDigitBits - 1) / kDigitBits;
+    if (size < kMinRadix || num_passes > kMaxPasses) {
       std::stable_sort(begin, end, by_row);
       return;
     }
-    places_.assign(static_cast<size_t>(span) + 1, 0);
-    for (const RowEntry* e = begin; e < end; ++e) ++places_[e->row - first_row + 1];
-    for (size_t i = 1; i < places_.size(); ++i) places_[i] += places_[i - 1];
-    unsorted_.assign(begin, end);
-    for (const RowEntry& e : unsorted_) begin[places_[e.row - first_row]++] = e;
+    if (size > capacity_) {
+      other_.reset(new RowEntry[size]);
+      capacity_ = size;
+    }
+    RowEntry* from = begin;
+    RowEntry* to = other_.get();
+    for (int pass = 0; pass < num_passes; ++pass) {
+      const int shift = pass * kDigitBits;
+      const auto digit = [first_row, shift](const RowEntry& e) {
+        return (static_cast<uint64_t>(e.row - first_row) >> shift) & (kNumDigits - 1);
+      };
+      uint32_t places[kNumDigits] = {};
+      for (size_t i = 0; i < size; ++i) ++places[digit(from[i])];
+      uint32_t place = 0;
+      for (uint32_t& p : places) place += std::exchange(p, place);
+      for (size_t i = 0; i < size; ++i) to[places[digit(from[i])]++] = from[i];
+      std::swap(from, to);
+    }
+    if (from != begin) std::copy(from, from + size, begin);
   }
 
  private:
-  std::vector<uint32_t> places_;
-  std::vector<RowEntry> unsorted_;
+  static constexpr int kDigitBits = 8;
+  static constexpr size_t kNumDigits = size_t{1} << kDigitBits;
+  static constexpr size_t kMinRadix = 64;  // entries
+  static constexpr int kMaxPasses = 4;
+
+  std::unique_ptr<RowEntry[]> other_;
+  size_t capacity_ = 0;
 };
 
 }  // namespace
@@ -135,11 +158,11 @@ void RowGroups::Deal(const std::vector<RowList>& lists, const ParallelFor& paral
 }
 
 void RowGroups::Sort(const ParallelFor& parallel_for) {
-  const uint64_t span = uint64_t{1} << shift_;
   ParallelForThrowing(parallel_for, num_buckets(), kSortBlock, [&](size_t first, size_t last) {
     BucketSorter sorter;
     for (size_t b = first; b < last; ++b) {
-      sorter.Sort(entries_.get() + starts_[b], entries_.get() + starts_[b + 1], first_row(b), span);
+      sorter.Sort(entries_.get() + starts_[b], entries_.get() + starts_[b + 1], first_row(b),
+                  shift_);
     }
   });
 }

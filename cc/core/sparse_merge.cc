@@ -11,7 +11,15 @@
 namespace condacc {
 namespace {
 
-constexpr size_t kWalkBlock = 8;  // buckets that one thread walks at a time
+constexpr size_t kWalkBlock = 8;         // buckets that one thread walks at a time
+constexpr size_t kPrefetchAhead = 8;     // entries
+constexpr size_t kPrefetchBytes = 1024;  // of a row; the processor itself goes on from there
+
+void Prefetch(const char* begin, size_t num_bytes) {
+  constexpr size_t kLine = 64;
+  const size_t wanted = std::min(num_bytes, kPrefetchBytes);
+  for (size_t i = 0; i < wanted; i += kLine) __builtin_prefetch(begin + i);
+}
 
 std::vector<RowList> ListsOf(const std::vector<RowSource>& sources) {
   std::vector<RowList> lists;
@@ -51,6 +59,9 @@ void SparseMerge::Add(const UnionRow& row, void* out, bool out_is_sum, int64_t d
     operands[num_operands++] =
         static_cast<const char*>(sources_[e->gradient].values) + e->position * layout_.num_bytes();
   }
+  // Rows of several gradients lie far apart: those to come are fetched meanwhile.
+  const RowEntry* const ahead = row.end + kPrefetchAhead;
+  if (ahead < last_entry_) Prefetch(ValuesOf(*ahead), layout_.num_bytes());
   const bool is_new = row.merged == nullptr;
   const bool narrow = SumsInFloat32(layout_.type);
   DenseSumArgs args;
@@ -72,6 +83,7 @@ SparseMerge::SparseMerge(const RowLayout& layout, const MergedRows& merged,
       merged_(merged),
       sources_(sources),
       groups_(ListsOf(sources), parallel_for),
+      last_entry_(groups_.begin(0) + groups_.num_entries()),
       operands_(new const void*[groups_.num_entries()]) {
   const size_t num_buckets = groups_.num_buckets();
   merged_starts_.assign(num_buckets + 1, merged.size());

@@ -63,12 +63,17 @@ class SparseMerge {
 
   template <typename Visit>
   void Walk(size_t bucket, Visit visit) const;
+  const char* ValuesOf(const RowEntry& entry) const {
+    return static_cast<const char*>(sources_[entry.gradient].values) +
+           entry.position * layout_.num_bytes();
+  }
   void Add(const UnionRow& row, void* out, bool out_is_sum, int64_t divisor) const;
 
   const RowLayout layout_;
   const MergedRows& merged_;
   const std::vector<RowSource>& sources_;
   const RowGroups groups_;
+  const RowEntry* const last_entry_;               // the one after it
   const std::unique_ptr<const void*[]> operands_;  // one for each entry
   std::vector<size_t> merged_starts_;              // where each bucket begins among the merged rows
   std::vector<size_t> union_starts_;               // among all rows

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
+#include <memory>
 #include <new>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "cc/core/hold_budget.h"
 #include "cc/core/parallel_for.h"
 #include "cc/core/shape.h"
+#include "cc/core/spare_blocks.h"
 #include "cc/core/sparse_gradient.h"
 #include "cc/core/sparse_merge.h"
 #include "cc/core/status.h"
@@ -23,11 +25,15 @@ namespace condacc {
 // all gradients.
 enum class SparseReduction { kMean, kSum, kGlobalMean };
 
+template <class Block>
 struct SparseOptions {
   ElementType type = ElementType::kFloat32;
   Shape shape = Shape::UnknownRank();
   SparseReduction reduction = SparseReduction::kMean;
   HoldBudget* budget = &HoldBudget::Global();
+  // Where copies of values are made that were not owned.
+  std::shared_ptr<SpareBlocks<Block>> spares =
+      std::make_shared<SpareBlocks<Block>>(size_t{64} << 20, &HoldBudget::Global());
 };
 
 // What a call into the accumulator may work with; `Block` as for DenseWorkspace.
@@ -48,7 +54,8 @@ struct SparseGradient {
   bool owns_indices = false;  // nobody else writes the block: it may be kept
   bool owns_values = false;
   // By Prepare():
-  bool owned = false;  // all of it may be kept
+  bool owned = false;      // all of it may be kept
+  bool is_a_copy = false;  // the values: their memory may be used again
   RowSurvey survey;
 };
 
@@ -61,7 +68,7 @@ struct SparseGradient {
 template <class Block>
 class SparseSum {
  public:
-  using Options = SparseOptions;
+  using Options = SparseOptions<Block>;
   using Gradient = SparseGradient<Block>;
   using Workspace = SparseWorkspace<Block>;
   struct Value {
@@ -146,9 +153,9 @@ class SparseSum {
   }
 
  private:
-  static constexpr size_t kMinFold = 8;        // gradients
+  static constexpr size_t kMinFold = 4;        // gradients
   static constexpr size_t kMaxPending = 1024;  // gradients
-  static constexpr size_t kFoldBytes = 8 << 20;
+  static constexpr size_t kFoldBytes = 128 << 20;
   static constexpr size_t kBookkeepingBytes = 256;  // of a gradient that may have no rows at all
 
   size_t FoldBytes() const {
@@ -181,9 +188,19 @@ class SparseSum {
     return sources;
   }
 
-  void Clear() noexcept {
+  // Ends gradients whose values have been added.
+  void Release(std::list<Gradient>* gradients) {
+    for (Gradient& g : *gradients) {
+      if (!g.is_a_copy || !g.values) continue;
+      const size_t bytes = BytesOf(g);
+      options_.spares->Give(std::move(g.values), g.shapes.values, bytes);
+    }
+    gradients->clear();
+  }
+
+  void Clear() {
     Hold(-held_bytes_);
-    pending_.clear();
+    Release(&pending_);
     pending_bytes_ = 0;
     merged_ = MergedRows();
     merged_bytes_ = 0;

@@ -41,9 +41,11 @@ Status SparseSum<Block>::Prepare(const Options& options, bool /*is_first*/, Work
                                  NumDenseRows(gradient->shapes, options.shape), &gradient->survey);
   if (!rows.ok()) return rows;
   if (!gradient->owns_values) {
-    Block copy;
-    const Status status = workspace.Allocate(options.type, gradient->shapes.values, &copy);
-    if (!status.ok()) return status;
+    Block copy = options.spares->Take(gradient->shapes.values);
+    if (!copy) {
+      const Status status = workspace.Allocate(options.type, gradient->shapes.values, &copy);
+      if (!status.ok()) return status;
+    }
     DenseSumArgs args;
     args.type = options.type;
     args.num_elements = static_cast<size_t>(gradient->shapes.values.num_elements());
@@ -52,6 +54,7 @@ Status SparseSum<Block>::Prepare(const Options& options, bool /*is_first*/, Work
     SumDense(args, workspace.parallel_for());
     gradient->values = std::move(copy);
     gradient->owns_values = true;
+    gradient->is_a_copy = true;
   }
   gradient->owned = true;
   return Status();
@@ -72,7 +75,7 @@ bool SparseSum<Block>::RunFold(Workspace& workspace) {
   } catch (const std::bad_alloc&) {
     return false;
   }
-  folding_.clear();
+  Release(&folding_);
   return true;
 }
 

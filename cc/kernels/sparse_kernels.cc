@@ -48,8 +48,8 @@ struct SparseTraits {
   using Workspace = CpuSparseWorkspace;
   static constexpr char kKind[] = "sparse";
 
-  static SparseOptions SumOptions(const AccumulatorSpec& spec) {
-    SparseOptions options;
+  static SparseOptions<TensorBlock> SumOptions(const AccumulatorSpec& spec) {
+    SparseOptions<TensorBlock> options;
     options.type = ElementTypeOf(spec.dtype);
     options.shape = ShapeOf(spec.shape);
     options.reduction = ReductionOf(spec.reduction_type);
