@@ -6,7 +6,8 @@ The modules are meant to be read, and copied from, in this order:
 
 * ``graph``: the TensorFlow 1 graph. Workers push gradients into one accumulator per variable,
   the chief takes the means and applies them.
-* ``training``: the threads that run that graph, each with a session of its own.
+* ``training``: what the workers are fed, and what is kept of the training. How workers and chief
+  take turns, and their threads, are in ``tf_condacc.examples.common``: ``rounds``, ``training``.
 * ``model`` and ``data``: what is trained, and on what.
-* ``report`` and ``__main__``: the table, the picture and the command line.
+* ``report``, ``picture`` and ``__main__``: the table, the picture and the command line.
 """

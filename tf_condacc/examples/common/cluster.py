@@ -1,0 +1,75 @@
+"""An in-process server, and the threads that run sessions on it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+
+import tensorflow as tf
+
+v1 = tf.compat.v1
+
+_REDRAW_SECONDS = 0.1
+
+
+class Cluster:
+    """An in-process server, and threads that run sessions on it.
+
+    Leaving the context ends all threads. Closing a session cancels what runs in it, so that a
+    thread also ends that waits for a gradient or for a token that will never come.
+    """
+
+    def __init__(self, graph: tf.Graph):
+        # The models are too small to gain from a GPU or from more than one thread per operation.
+        config = v1.ConfigProto(device_count={"GPU": 0}, intra_op_parallelism_threads=1)
+        self._server = v1.train.Server.create_local_server(config=config)
+        self._graph = graph
+        self._coordinator = v1.train.Coordinator()
+        self._sessions: list[v1.Session] = []
+        self._threads: list[threading.Thread] = []
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._coordinator.request_stop()
+        for session in self._sessions:
+            session.close()
+        for thread in self._threads:
+            thread.join()
+
+    def new_session(self) -> v1.Session:
+        """A session on the server, closed by the cluster."""
+        session = v1.Session(self._server.target, graph=self._graph)
+        self._sessions.append(session)
+        return session
+
+    def start(self, run: Callable[[], None]) -> None:
+        """Starts a thread. If it raises, all the others end too."""
+
+        def guarded_run() -> None:
+            with self._coordinator.stop_on_exception(), self._unless_stopping():
+                run()
+
+        thread = threading.Thread(target=guarded_run)
+        self._threads.append(thread)
+        thread.start()
+
+    @contextlib.contextmanager
+    def _unless_stopping(self) -> Iterator[None]:
+        """Hides the errors of a step whose session we have closed ourselves."""
+        try:
+            yield
+        except (tf.errors.OpError, RuntimeError):
+            if not self._coordinator.should_stop():
+                raise
+
+    def wait(self, on_progress: Callable[[], None]) -> None:
+        """Returns when all threads have ended; raises what one of them has raised."""
+        for thread in self._threads:
+            while thread.is_alive() and not self._coordinator.should_stop():
+                thread.join(_REDRAW_SECONDS)
+                on_progress()
+        if self._coordinator.should_stop():
+            self._coordinator.join([])

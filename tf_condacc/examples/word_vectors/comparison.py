@@ -1,0 +1,91 @@
+"""The same gradients through an accumulator and through numpy, to see whether the mean is right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+
+from tf_condacc.examples.common.backends import AccumulatorClass
+
+v1 = tf.compat.v1
+
+# Sums of float32 in another order differ by less, measured by the largest number in the row's sums.
+_ROUNDING = 1e-5
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What an accumulator made of some gradients.
+
+    Attributes:
+      rows: different rows that it gave out.
+      repeated: rows that it gave out more than once.
+      wrong: rows whose mean is wrong, also when what it gave out for a row is added up, as
+        optimizers do.
+    """
+
+    rows: int
+    repeated: int
+    wrong: int
+
+    def __add__(self, other: Comparison) -> Comparison:
+        return Comparison(
+            self.rows + other.rows, self.repeated + other.repeated, self.wrong + other.wrong
+        )
+
+
+def compare(
+    accumulator_class: AccumulatorClass, gradients: Sequence[v1.IndexedSlicesValue]
+) -> Comparison:
+    """Pushes gradients of one variable into an accumulator and looks at their mean."""
+    shape = tuple(gradients[0].dense_shape)
+    indices, values = _taken(accumulator_class, gradients)
+    counts = np.bincount(indices, minlength=shape[0])
+    taken = _dense(shape, indices, values)
+    expected, magnitude = _mean(gradients, shape)
+    difference = np.abs(taken - expected).max(axis=1)
+    wrong = difference > _ROUNDING * np.maximum(magnitude, np.finfo(np.float32).tiny)
+    return Comparison(
+        rows=int(np.count_nonzero(counts)),
+        repeated=int(np.count_nonzero(counts > 1)),
+        wrong=int(np.count_nonzero(wrong)),
+    )
+
+
+def _taken(
+    accumulator_class: AccumulatorClass, gradients: Sequence[v1.IndexedSlicesValue]
+) -> tuple[np.ndarray, np.ndarray]:
+    with tf.Graph().as_default(), v1.Session() as session:
+        width = gradients[0].values.shape[1]
+        indices = v1.placeholder(tf.int64, [None])
+        values = v1.placeholder(tf.float32, [None, width])
+        accumulator = accumulator_class(tf.float32, shape=gradients[0].dense_shape)
+        push = accumulator.apply_grad(indices, values)
+        take = accumulator.take_grad(len(gradients))
+        for gradient in gradients:
+            session.run(push, {indices: gradient.indices, values: gradient.values})
+        taken = session.run(take)
+        return taken.indices, taken.values
+
+
+def _mean(
+    gradients: Sequence[v1.IndexedSlicesValue], shape: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The mean of each row over the gradients it is in, and its largest sum of magnitudes."""
+    total, magnitude = np.zeros(shape), np.zeros(shape)
+    count = np.zeros(shape[0])
+    for gradient in gradients:
+        total += _dense(shape, gradient.indices, gradient.values)
+        magnitude += _dense(shape, gradient.indices, np.abs(gradient.values))
+        count[np.unique(gradient.indices)] += 1
+    count = np.maximum(count, 1)
+    return total / count[:, np.newaxis], magnitude.max(axis=1)
+
+
+def _dense(shape: tuple[int, ...], indices: np.ndarray, values: np.ndarray) -> np.ndarray:
+    dense = np.zeros(shape)
+    np.add.at(dense, indices, values)
+    return dense

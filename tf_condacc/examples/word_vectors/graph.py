@@ -1,0 +1,145 @@
+"""The graph: workers push sparse gradients into accumulators, the chief applies their means.
+
+``tf_condacc.examples.common.rounds`` tells how they take turns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from tf_condacc.examples.common.backends import AccumulatorClass, Backend
+from tf_condacc.examples.common.rounds import Chief, Rounds
+from tf_condacc.examples.common.training import TrainingGraph
+from tf_condacc.examples.word_vectors import model
+
+v1 = tf.compat.v1
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Where batches are fed."""
+
+    words: tf.Tensor
+    candidates: tf.Tensor
+
+
+@dataclass(frozen=True)
+class Probe:
+    """The gradients of a batch, by themselves: nothing waits, and nothing is pushed."""
+
+    inputs: Inputs
+    gradients: list[tf.IndexedSlices]
+
+
+@dataclass(frozen=True)
+class WordVectorsGraph:
+    """The whole graph: a training, the inputs of each worker, and what is looked at afterwards."""
+
+    training: TrainingGraph
+    worker_inputs: list[Inputs]
+    probe: Probe
+    word_vectors: tf.Tensor
+
+
+class Accumulators:
+    """One accumulator per embedding."""
+
+    def __init__(self, accumulator_class: AccumulatorClass, variables: list[tf.Variable]):
+        self.variables = variables
+        # The shared name lets every session on the server find the same accumulator.
+        self.every = [
+            accumulator_class(v.dtype, shape=v.shape, shared_name=f"{v.op.name}/gradient")
+            for v in variables
+        ]
+
+    def push(self, loss: tf.Tensor, local_step: tf.Tensor) -> list[tf.Operation]:
+        """A worker's side: the gradients of ``loss``, dropped if ``local_step`` is behind."""
+        gradients = tf.gradients(loss, self.variables)
+        return [
+            accumulator.apply_indexed_slices_grad(gradient, local_step=local_step)
+            for accumulator, gradient in zip(self.every, gradients, strict=True)
+        ]
+
+    def take(self, num_required: int) -> list[tuple[tf.IndexedSlices, tf.Variable]]:
+        """The chief's side: (mean gradient, variable) pairs."""
+        means = [accumulator.take_indexed_slices_grad(num_required) for accumulator in self.every]
+        return list(zip(means, self.variables, strict=True))
+
+
+def build(
+    backend: Backend,
+    num_workers: int,
+    num_required: int,
+    num_words: int,
+    width: int,
+    learning_rate: float,
+    seed: int,
+) -> WordVectorsGraph:
+    """Builds the graph of a training with ``num_workers`` workers.
+
+    Args:
+      backend: whose accumulators.
+      num_workers: how many workers push gradients.
+      num_required: how many gradients the chief waits for in each step.
+      num_words: size of the vocabulary.
+      width: of a word's vector.
+      learning_rate: of the chief's optimizer.
+      seed: of the initial vectors.
+    """
+    graph = tf.Graph()
+    with graph.as_default():
+        rounds = Rounds(backend.dense, num_workers)
+        embeddings = model.embeddings(num_words, width, seed)
+        accumulators = Accumulators(backend.sparse, embeddings.every)
+        workers = [_worker(i, rounds, embeddings, accumulators) for i in range(num_workers)]
+        training = TrainingGraph(
+            graph=graph,
+            pushes=[push for _, push in workers],
+            chief=_chief(rounds, accumulators, num_required, learning_rate),
+            initialize=v1.global_variables_initializer(),
+        )
+        return WordVectorsGraph(
+            training=training,
+            worker_inputs=[inputs for inputs, _ in workers],
+            probe=_probe(embeddings),
+            word_vectors=embeddings.of_words.read_value(),
+        )
+
+
+def _worker(
+    number: int, rounds: Rounds, embeddings: model.Embeddings, accumulators: Accumulators
+) -> tuple[Inputs, tf.Operation]:
+    with v1.name_scope("worker"):
+        inputs = _inputs()
+        local_step = rounds.local_step(number)
+        with tf.control_dependencies([local_step]):
+            loss = model.loss(embeddings, inputs.words, inputs.candidates)
+        pushes = accumulators.push(loss, local_step)
+        return inputs, tf.group(*pushes, rounds.push_statistics(loss, local_step))
+
+
+def _chief(
+    rounds: Rounds, accumulators: Accumulators, num_required: int, learning_rate: float
+) -> Chief:
+    with v1.name_scope("chief"):
+        means = accumulators.take(num_required)
+        optimizer = v1.train.AdagradOptimizer(learning_rate, initial_accumulator_value=1e-6)
+        apply_means = optimizer.apply_gradients(means, global_step=rounds.global_step)
+        rows = tf.stack([tf.size(tf.unique(mean.indices).y) for mean, _ in means])
+        return rounds.chief(accumulators.every, apply_means, num_required, figures={"rows": rows})
+
+
+def _probe(embeddings: model.Embeddings) -> Probe:
+    with v1.name_scope("probe"):
+        inputs = _inputs()
+        loss = model.loss(embeddings, inputs.words, inputs.candidates)
+        return Probe(inputs, tf.gradients(loss, embeddings.every))
+
+
+def _inputs() -> Inputs:
+    return Inputs(
+        words=v1.placeholder(tf.int64, [None], name="words"),
+        candidates=v1.placeholder(tf.int64, [None, None], name="candidates"),
+    )
