@@ -137,6 +137,7 @@ size_t NumParts(ElementType type) {
 // A sum of one gradient. Large ones gain from several threads all the same: what is slow about them
 // is the first touch of fresh memory.
 void CopyRange(const DenseSumArgs& args, size_t begin, size_t end) {
+  if (begin == end) return;  // then there may be no memory either
   const size_t size = args.out_is_float32 ? sizeof(float) : SizeOf(args.type) / NumParts(args.type);
   std::memmove(static_cast<char*>(args.out) + begin * size,
                static_cast<const char*>(args.first) + begin * size, (end - begin) * size);
