@@ -22,6 +22,7 @@ class TensorFlowDense:
     kind = "dense"
     ours = False
     default_name = "conditional_accumulator"
+    has_resource = True  # not a reference to a string as its handle
     reductions = '"MEAN", "SUM"'
     op_type = "ResourceConditionalAccumulator"
     apply_op_type = "ResourceAccumulatorApplyGradient"
@@ -36,6 +37,9 @@ class TensorFlowDense:
     @property
     def public(self) -> type:
         return self.dense
+
+    def static_shape(self, shape: Any) -> tf.TensorShape:
+        return tf.TensorShape(shape)
 
     @property
     def base(self) -> type:
@@ -67,6 +71,7 @@ class CondaccDense:
     kind = "dense"
     ours = True
     default_name = "conditional_accumulator"
+    has_resource = True  # not a reference to a string as its handle
     reductions = '"MEAN", "SUM"'
     op_type = "Condacc>DenseAccumulator"
     apply_op_type = "Condacc>DenseApply"
@@ -98,6 +103,9 @@ class CondaccDense:
     @property
     def raw_make(self) -> Any:
         return self.ops.condacc_dense_accumulator
+
+    def static_shape(self, shape: Any) -> tf.TensorShape:
+        return tf.TensorShape(shape)
 
     @property
     def base(self) -> type:

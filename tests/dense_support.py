@@ -21,6 +21,8 @@ _unique = itertools.count()
 
 # For tests of what does not depend on the kind of the accumulator.
 every_kind = pytest.mark.kinds("dense", "sparse")
+# For tests in modes in which the original sparse accumulator does not work.
+needs_resource = pytest.mark.needs_resource
 
 
 def unique_name(prefix: str = "acc") -> str:

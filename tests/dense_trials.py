@@ -91,6 +91,22 @@ def outcomes(
     return found
 
 
+class Results:
+    """Outcomes of an implementation's trials; each module of trials is run once."""
+
+    def __init__(self, impl: Any) -> None:
+        self._impl_name = impl.name
+        self._found: dict[Any, dict[str, Outcome]] = {}
+
+    def check(self, module: Any, trial: str) -> None:
+        """Fails unless the trial passed."""
+        if module not in self._found:
+            script = Path(module.__file__).name
+            self._found[module] = outcomes(script, self._impl_name, list(module.TRIALS))
+        outcome = self._found[module][trial]
+        assert outcome.passed, outcome.detail
+
+
 @contextlib.contextmanager
 def refused(kinds: Any, *patterns: str) -> Iterator[None]:
     """Expects an error of one of `kinds` in whose text every pattern is found."""

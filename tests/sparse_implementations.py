@@ -40,7 +40,7 @@ class AllRows:
     def _gradient(self, grad: Any) -> tuple[tf.Tensor, tf.Tensor]:
         grad = tf.convert_to_tensor(grad, dtype=self.dtype)
         grad.shape.assert_is_compatible_with(self._shape)
-        return all_rows(grad)
+        return all_rows(tf.reshape(grad, [1]) if self._shape.rank == 0 else grad)
 
     def _value(self, taken: Any) -> tf.Tensor:
         if self._shape.rank == 0:
@@ -80,6 +80,13 @@ class Sparse:
     def dense(self) -> type:
         return type("AllRows", (AllRows,), {"sparse": self.sparse})
 
+    def static_shape(self, shape: Any) -> tf.TensorShape:
+        """The static shape of what is taken from `dense(dtype, shape)`."""
+        shape = tf.TensorShape(shape)
+        if not shape.rank:
+            return shape
+        return tf.TensorShape([None]).concatenate(shape[1:]) if self.ours else tf.TensorShape(None)
+
     def raw_apply(self, handle: Any, local_step: Any, gradient: Any) -> Any:
         rows, values = all_rows(gradient)
         return self.raw_apply_rows(handle, local_step, rows, values, tf.zeros([0], tf.int64))
@@ -89,6 +96,7 @@ class TensorFlowSparse(Sparse, TensorFlowDense):
     """TensorFlow's own SparseConditionalAccumulator."""
 
     name = "tensorflow-sparse"
+    has_resource = False
     op_type = "SparseConditionalAccumulator"
     apply_op_type = "SparseAccumulatorApplyGradient"
     take_op_type = "SparseAccumulatorTakeGradient"

@@ -5,16 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
+from dense_support import every_kind, needs_resource
 
 InvalidArgument = tf.errors.InvalidArgumentError
 
 
+@every_kind
 def test_step_starts_at_zero_and_the_default_local_step_is_zero(impl, driver):
     acc = driver(impl)
     acc.apply([1.0])
     assert acc.count() == 1
 
 
+@every_kind
 def test_stale_gradient_is_dropped_silently(impl, driver):
     acc = driver(impl)
     acc.set_step(5)
@@ -24,6 +27,7 @@ def test_stale_gradient_is_dropped_silently(impl, driver):
     assert acc.count() == 0
 
 
+@every_kind
 def test_gradient_of_the_current_step_is_accepted(impl, driver):
     acc = driver(impl)
     acc.set_step(5)
@@ -33,6 +37,7 @@ def test_gradient_of_the_current_step_is_accepted(impl, driver):
 
 
 @pytest.mark.parametrize("step", [6, 1000, 2**62, 2**63 - 1])
+@every_kind
 def test_gradient_from_the_future_is_accepted(impl, driver, step):
     acc = driver(impl)
     acc.set_step(5)
@@ -41,12 +46,14 @@ def test_gradient_from_the_future_is_accepted(impl, driver, step):
 
 
 @pytest.mark.parametrize("step", [-1, -(2**63)])
+@every_kind
 def test_negative_local_step_is_stale_from_the_start(impl, driver, step):
     acc = driver(impl)
     acc.apply([1.0], step)
     assert acc.count() == 0
 
 
+@every_kind
 def test_only_accepted_gradients_count_and_add_up(impl, driver):
     acc = driver(impl, reduction_type="SUM")
     acc.set_step(2)
@@ -56,6 +63,7 @@ def test_only_accepted_gradients_count_and_add_up(impl, driver):
     np.testing.assert_array_equal(acc.take(2), [12.0])
 
 
+@every_kind
 def test_stale_gradient_is_never_validated(impl, driver):
     acc = driver(impl)
     acc.set_step(1)
@@ -65,6 +73,7 @@ def test_stale_gradient_is_never_validated(impl, driver):
     np.testing.assert_array_equal(acc.take(1), [1.0, 2.0])
 
 
+@every_kind
 def test_stale_gradient_of_another_shape_than_the_constructors_is_dropped(impl, graph_driver):
     acc = graph_driver(impl, shape=[2])
     acc.set_step(1)
@@ -136,6 +145,7 @@ def test_refused_gradient_does_not_count_as_dropped(ours, driver):
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (1, 0, 5), (1, 0, 2**31)])
+@every_kind
 def test_gradient_without_elements_counts(impl, driver, shape):
     acc = driver(impl)
     acc.apply(np.ones(shape))
@@ -151,6 +161,7 @@ def test_gradient_without_elements_pins_the_shape_too(impl, driver):
         acc.apply(np.ones([0, 2]))
 
 
+@every_kind
 def test_scalar_gradients_add_up(impl, driver):
     acc = driver(impl, shape=[])
     for value in (1.0, 2.0, 6.0):
@@ -158,6 +169,7 @@ def test_scalar_gradients_add_up(impl, driver):
     assert acc.take(3) == 3.0
 
 
+@every_kind
 def test_high_rank_gradients_add_up(impl, driver):
     acc = driver(impl)
     shape = (1,) * 20 + (2, 3)
@@ -166,6 +178,8 @@ def test_high_rank_gradients_add_up(impl, driver):
     np.testing.assert_array_equal(acc.take(2), np.full(shape, 3.0))
 
 
+@every_kind
+@needs_resource
 def test_gradients_of_the_highest_rank_that_tensorflow_has_add_up(impl):
     acc = impl.dense(tf.float32, shared_name=f"rank_{impl.name}")
     for value in (1.0, 3.0):

@@ -7,12 +7,12 @@ import contextlib
 import numpy as np
 import pytest
 import tensorflow as tf
-from dense_support import unique_name
+from dense_support import every_kind, needs_resource, unique_name
 
 tf1 = tf.compat.v1
 
 
-@pytest.fixture(params=["graph", "eager"])
+@pytest.fixture(params=["graph", pytest.param("eager", marks=needs_resource)])
 def apply_and_count(request, impl):
     """Applies with the arguments as given, at step `gs`; returns the count afterwards."""
 
@@ -36,27 +36,32 @@ def apply_and_count(request, impl):
     [1, 1.9, True, np.int32(1), np.int64(1), np.float32(1.5), np.uint8(1), np.array(1)],
     ids=repr,
 )
+@every_kind
 def test_local_step_is_cast_to_int64(apply_and_count, step):
     assert apply_and_count([1.0], step, gs=1) == 1
     assert apply_and_count([1.0], step, gs=2) == 0
 
 
+@every_kind
 def test_largest_unsigned_local_step_becomes_minus_one(apply_and_count):
     assert apply_and_count([1.0], np.uint64(2**64 - 1), gs=0) == 0
     assert apply_and_count([1.0], np.uint64(2**64 - 1), gs=-1) == 1
 
 
+@every_kind
 def test_local_step_none_is_a_value_error(apply_and_count):
     with pytest.raises(ValueError, match="None"):
         apply_and_count([1.0], None)
 
 
+@every_kind
 def test_local_step_string_cannot_be_cast(apply_and_count):
     with pytest.raises((tf.errors.UnimplementedError, TypeError, ValueError), match="[Cc]ast"):
         apply_and_count([1.0], "one")
 
 
 @pytest.mark.parametrize("dtype", [tf.int32, tf.int64, tf.float64])
+@every_kind
 def test_local_step_may_be_a_tensor_or_variable(impl, dtype):
     with tf.Graph().as_default(), tf1.Session() as session:
         acc = impl.dense(tf.float32, [])
@@ -68,6 +73,7 @@ def test_local_step_may_be_a_tensor_or_variable(impl, dtype):
 
 
 @pytest.mark.parametrize("step", [[1], [[1]], [1, 2], []], ids=repr)
+@every_kind
 def test_local_step_that_is_statically_no_scalar_is_a_value_error(impl, step):
     with tf.Graph().as_default():
         acc = impl.dense(tf.float32, [])
@@ -94,6 +100,8 @@ def test_lists_and_arrays_are_cast_to_the_accumulators_dtype(impl, gradient):
     np.testing.assert_array_equal(taken, [1.0, 2.0])
 
 
+@every_kind
+@needs_resource
 def test_array_may_change_after_an_eager_apply(impl):
     acc = impl.dense(tf.float32, shared_name=unique_name(), reduction_type="SUM")
     array = np.ones([4096], np.float32)
@@ -103,6 +111,8 @@ def test_array_may_change_after_an_eager_apply(impl):
     np.testing.assert_array_equal(acc.take_grad(3), np.full([4096], 111.0))
 
 
+@every_kind
+@needs_resource
 def test_eager_tensor_and_variable_survive_their_apply(impl):
     acc = impl.dense(tf.float32, shared_name=unique_name(), reduction_type="SUM")
     tensor, variable = tf.ones([4096]), tf.Variable(tf.fill([4096], 10.0))
@@ -170,7 +180,7 @@ def test_gradient_of_an_embedding_lookup_can_be_applied(impl):
         np.testing.assert_array_equal(session.run(acc.take_grad(1)), expected)
 
 
-@pytest.mark.parametrize("eager", [False, True])
+@pytest.mark.parametrize("eager", [False, pytest.param(True, marks=needs_resource)])
 @pytest.mark.parametrize("shape", [[2, 2], [3], [], [3, 2, 1]])
 def test_gradient_of_an_incompatible_static_shape_is_a_value_error(impl, shape, eager):
     graph = tf.Graph()

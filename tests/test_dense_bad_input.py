@@ -1,4 +1,4 @@
-"""Bad input to our dense accumulator: a clear error, unchanged state, and a process that lives.
+"""Bad input to our accumulators: a clear error, unchanged state, and a process that lives.
 
 TensorFlow's own dies of most of these; ours runs each group of trials in one process, and a
 trial during which that process dies fails alone.
@@ -11,25 +11,13 @@ import dense_bad_handle_trials
 import dense_bad_scalars_trials
 import dense_memory_trials
 import pytest
-from dense_trials import outcomes
+from dense_support import every_kind
+from dense_trials import Results, outcomes
 
 
 @pytest.fixture(scope="module")
 def results(ours):
-    """Outcomes by module of trials, each run once."""
-    found = {}
-
-    def of(module):
-        if module not in found:
-            found[module] = outcomes(module.__name__ + ".py", ours.name, list(module.TRIALS))
-        return found[module]
-
-    return of
-
-
-def check(results, module, trial):
-    outcome = results(module)[trial]
-    assert outcome.passed, outcome.detail
+    return Results(ours)
 
 
 def test_original_dies_of_bad_input_and_is_seen_to(original):
@@ -43,23 +31,26 @@ def test_original_dies_of_bad_input_and_is_seen_to(original):
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("trial", [*dense_bad_scalars_trials.TRIALS, "exit"])
+@every_kind
 def test_input_that_is_no_scalar_is_refused(results, trial):
-    check(results, dense_bad_scalars_trials, trial)
+    results.check(dense_bad_scalars_trials, trial)
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("trial", [*dense_bad_dtype_trials.TRIALS, "exit"])
+@every_kind
 def test_gradient_or_take_of_another_kind_is_refused(results, trial):
-    check(results, dense_bad_dtype_trials, trial)
+    results.check(dense_bad_dtype_trials, trial)
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("trial", [*dense_bad_handle_trials.TRIALS, "exit"])
+@every_kind
 def test_wrong_or_vanished_handle_is_refused(results, trial):
-    check(results, dense_bad_handle_trials, trial)
+    results.check(dense_bad_handle_trials, trial)
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("trial", [*dense_memory_trials.TRIALS, "exit"])
 def test_refused_allocation_leaves_the_accumulator_as_it_was(results, trial):
-    check(results, dense_memory_trials, trial)
+    results.check(dense_memory_trials, trial)

@@ -7,10 +7,11 @@ import threading
 import numpy as np
 import pytest
 import tensorflow as tf
-from dense_support import Background, unique_name
+from dense_support import Background, every_kind, needs_resource, unique_name
 from tensorflow.python.eager import cancellation
 
 tf1 = tf.compat.v1
+pytestmark = every_kind
 
 
 def timeout(milliseconds: int):
@@ -159,6 +160,7 @@ def cancellable_take(impl, acc, num_required):
     return manager, manager.get_cancelable_function(concrete)
 
 
+@needs_resource
 def test_cancellation_manager_cancels_a_take_in_a_function(impl):
     acc = impl.dense(tf.float32, [], shared_name=unique_name())
     acc.apply_grad(4.0)
@@ -173,6 +175,7 @@ def test_cancellation_manager_cancels_a_take_in_a_function(impl):
     assert acc.take_grad(1).numpy() == 4.0
 
 
+@needs_resource
 def test_take_in_a_step_that_is_cancelled_already_takes_nothing(impl):
     """Also where there are enough gradients: nobody would get what it takes."""
     acc = impl.dense(tf.float32, [], shared_name=unique_name())
@@ -198,6 +201,7 @@ def test_take_in_a_step_that_is_cancelled_already_takes_nothing(impl):
     assert acc.take_grad(1).numpy() == 4.0
 
 
+@needs_resource
 def test_eager_take_holds_up_only_its_own_thread(impl):
     acc = impl.dense(tf.float32, [], shared_name=unique_name())
     waiting = Background(lambda: acc.take_grad(2).numpy())
@@ -209,6 +213,7 @@ def test_eager_take_holds_up_only_its_own_thread(impl):
     assert waiting.result() == 2.0
 
 
+@needs_resource
 def test_take_in_a_function_is_completed_by_an_eager_apply(impl):
     acc = impl.dense(tf.float32, [], shared_name=unique_name())
     waiting = Background(lambda: tf.function(lambda: acc.take_grad(1))().numpy())

@@ -9,10 +9,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from dense_support import Announcement, Background, unique_name
+from dense_support import Announcement, Background, every_kind, unique_name
 from tensorflow.python.eager import cancellation
 
 tf1 = tf.compat.v1
+pytestmark = every_kind
 TIMES = 1000
 
 

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 import tensorflow as tf
-from dense_support import Background, unique_name
+from dense_support import Background, every_kind, unique_name
 from dense_threads import (
     FAR_AHEAD,
     build,
@@ -19,6 +19,7 @@ from dense_threads import (
 )
 
 tf1 = tf.compat.v1
+pytestmark = every_kind
 
 
 @pytest.mark.parametrize("size", [1, 5000])

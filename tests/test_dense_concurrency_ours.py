@@ -7,9 +7,11 @@ import threading
 
 import numpy as np
 import tensorflow as tf
-from dense_support import Background
+from dense_support import Background, every_kind
 from dense_threads import FAR_AHEAD, build, drain, in_threads, whole
 from tensorflow.python.eager import cancellation
+
+pytestmark = every_kind
 
 
 def test_the_step_decides_exactly_once_who_is_stale(ours, seed):

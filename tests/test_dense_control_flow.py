@@ -6,9 +6,10 @@ import contextlib
 
 import pytest
 import tensorflow as tf
-from dense_support import unique_name
+from dense_support import every_kind, needs_resource, unique_name
 
 tf1 = tf.compat.v1
+pytestmark = every_kind
 
 
 @contextlib.contextmanager
@@ -21,7 +22,9 @@ def control_flow(version: int):
         (tf1.enable_control_flow_v2 if was_enabled else tf1.disable_control_flow_v2)()
 
 
-@pytest.fixture(params=[1, 2], ids=["control_flow_v1", "control_flow_v2"])
+@pytest.fixture(
+    params=[1, pytest.param(2, marks=needs_resource)], ids=["control_flow_v1", "control_flow_v2"]
+)
 def any_control_flow(request):
     with control_flow(request.param):
         yield request.param
@@ -90,6 +93,7 @@ def test_take_inside_while_loop(impl, any_control_flow):
         assert list(session.run(loop)) == [50, 1225.0]
 
 
+@needs_resource
 def test_cond_and_while_inside_a_function(impl):
     acc = impl.dense(tf.float32, [], shared_name=unique_name())
 

@@ -7,9 +7,10 @@ import socket
 import numpy as np
 import pytest
 import tensorflow as tf
-from dense_support import Announcement, Background, unique_name
+from dense_support import Announcement, Background, every_kind, unique_name
 
 tf1 = tf.compat.v1
+pytestmark = every_kind
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from dense_support import Background, unique_name
+from dense_support import Background, every_kind, needs_resource, unique_name
 
 MEGABYTE = 2**20
 
@@ -25,6 +25,7 @@ def test_original_shares_one_eager_state_between_equal_objects(original):
     assert int(second.num_accumulated()) == 1
 
 
+@every_kind
 def test_each_object_has_its_own_state(ours):
     accumulators = [ours.dense(tf.float32, [], name="same") for _ in range(10)]
     for count, acc in enumerate(accumulators):
@@ -35,6 +36,7 @@ def test_each_object_has_its_own_state(ours):
     assert [int(acc.global_step()) for acc in accumulators] == [0, 0, 0, 1] + [0] * 6
 
 
+@every_kind
 def test_deleting_one_object_leaves_the_others_working(ours):
     first, second = ours.dense(tf.float32, []), ours.dense(tf.float32, [])
     second.apply_grad(5.0)
@@ -43,6 +45,7 @@ def test_deleting_one_object_leaves_the_others_working(ours):
     assert second.take_grad(1).numpy() == 5.0
 
 
+@every_kind
 def test_new_object_after_a_deleted_one_starts_empty(ours):
     for _ in range(20):
         acc = ours.dense(tf.float32, [3])
@@ -52,6 +55,7 @@ def test_new_object_after_a_deleted_one_starts_empty(ours):
         del acc
 
 
+@every_kind
 def test_object_can_be_made_and_dropped_inside_a_function(ours):
     def mean(values):
         acc = ours.dense(tf.float32, [])
@@ -62,6 +66,7 @@ def test_object_can_be_made_and_dropped_inside_a_function(ours):
     assert [mean([1.0, 2.0, 6.0]), mean([4.0]), mean([1.0, 3.0])] == [3.0, 4.0, 2.0]
 
 
+@every_kind
 def test_object_is_collected_without_the_cycle_collector(ours):
     gc.collect()
     gc.disable()
@@ -75,6 +80,7 @@ def test_object_is_collected_without_the_cycle_collector(ours):
         gc.enable()
 
 
+@every_kind
 def test_resource_lives_as_long_as_its_handle(ours):
     acc = ours.dense(tf.float32, [])
     acc.apply_grad(1.0)
@@ -85,6 +91,7 @@ def test_resource_lives_as_long_as_its_handle(ours):
     assert ours.raw_take(handle, 1, tf.float32).numpy() == 1.0
 
 
+@every_kind
 def test_memory_is_given_back_with_the_object(ours):
     gradient = tf.ones([50 * MEGABYTE])
     acc = ours.dense(tf.float32)
@@ -94,6 +101,7 @@ def test_memory_is_given_back_with_the_object(ours):
     assert before - resident_bytes() > 150 * MEGABYTE, "200 MB were accumulated"
 
 
+@every_kind
 def test_memory_does_not_grow_with_the_number_of_objects_made(ours):
     gradient = tf.ones([MEGABYTE])
 
@@ -111,6 +119,7 @@ def test_memory_does_not_grow_with_the_number_of_objects_made(ours):
 
 
 @pytest.mark.parametrize("owned", [False, True])
+@every_kind
 def test_memory_does_not_grow_with_the_number_of_gradients_accumulated(ours, owned):
     acc = ours.dense(tf.float32, reduction_type="SUM")
     kept = tf.ones([MEGABYTE])
@@ -131,6 +140,8 @@ def test_memory_does_not_grow_with_the_number_of_gradients_accumulated(ours, own
     np.testing.assert_array_equal(acc.take_grad(250), np.full([MEGABYTE], 250.0))
 
 
+@every_kind
+@needs_resource
 def test_shared_name_joins_eager_objects(impl):
     name = unique_name("joined")
     first = impl.dense(tf.float32, [], shared_name=name)
@@ -141,6 +152,7 @@ def test_shared_name_joins_eager_objects(impl):
     assert int(second.num_accumulated()) == 0
 
 
+@every_kind
 def test_deleting_one_of_two_joined_objects_leaves_the_other_working(ours):
     name = unique_name("joined")
     first = ours.dense(tf.float32, [], shared_name=name)
@@ -151,6 +163,7 @@ def test_deleting_one_of_two_joined_objects_leaves_the_other_working(ours):
     assert second.take_grad(1).numpy() == 2.0
 
 
+@every_kind
 def test_shared_name_can_be_used_again_after_its_objects_are_gone(ours):
     name = unique_name("again")
     for _ in range(3):
@@ -172,6 +185,7 @@ def test_original_is_dead_on_arrival_after_a_deleted_equal_object(original):
         second.num_accumulated()
 
 
+@every_kind
 def test_object_may_go_while_another_thread_waits_in_it(ours):
     acc = ours.dense(tf.float32, [])
     handle = acc.accumulator_ref

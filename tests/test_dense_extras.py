@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from dense_support import Background
+from dense_support import Background, every_kind, unique_name
 
 tf1 = tf.compat.v1
+pytestmark = every_kind
 InvalidArgument = tf.errors.InvalidArgumentError
 
 
@@ -27,6 +28,7 @@ def test_try_apply_has_the_default_local_step_zero(ours):
     assert not acc.try_apply_grad(1.0).numpy()
 
 
+@pytest.mark.kinds("dense")
 def test_try_apply_refuses_what_apply_refuses(ours, graph_driver):
     acc = graph_driver(ours, shape=[2])
     with pytest.raises(InvalidArgument, match=r"Shape mismatch: expected \[2\], got \[3\]"):
@@ -130,7 +132,7 @@ def test_number_of_drops_counts_every_stale_gradient_and_nothing_else(ours, driv
     assert acc.try_apply([1.0], 3) is False
     assert acc.dropped() == 3
     with pytest.raises(InvalidArgument):
-        acc.apply([1.0, 2.0], 10)
+        acc.apply(np.ones([1, 2]), 10)
     assert acc.dropped() == 3
 
 
@@ -145,14 +147,16 @@ def test_number_of_drops_survives_takes_and_steps(ours, driver):
 
 
 def test_counters_are_shared_with_the_accumulator(ours):
-    first = ours.dense(tf.float32, [], shared_name="counters")
-    second = ours.dense(tf.float32, [], shared_name="counters")
+    name = unique_name("counters")
+    first = ours.dense(tf.float32, [], shared_name=name)
+    second = ours.dense(tf.float32, [], shared_name=name)
     first.apply_grad(1.0, -1)
     first.set_global_step(4)
     assert int(second.num_dropped()) == 1
     assert int(second.global_step()) == 4
 
 
+@pytest.mark.kinds("dense")
 def test_build_info_tells_what_the_library_was_built_for(ours):
     info = ours.module.build_info()
     assert info["tensorflow"] == tf.__version__

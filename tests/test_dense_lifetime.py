@@ -5,20 +5,23 @@ from __future__ import annotations
 import re
 
 import pytest
+from dense_support import every_kind, needs_resource
 from dense_trials import outcomes
+
+pytestmark = every_kind
 
 SCRIPT = "dense_lifetime_trials.py"
 CLEAN_ENDS = [
     "four_hundred_waiting_takes_then_close",
     "twenty_times_close_with_a_waiting_take",
     "session_is_dropped_after_a_cancelled_take",
-    "process_exits_with_waiting_takes",
 ]
+WAITING_EXIT = "process_exits_with_waiting_takes"
 
 
 @pytest.fixture(scope="module")
 def ends(impl):
-    return outcomes(SCRIPT, impl.name, CLEAN_ENDS)
+    return outcomes(SCRIPT, impl.name, CLEAN_ENDS + [WAITING_EXIT] * impl.has_resource)
 
 
 def run_one(impl, trial, **env):
@@ -34,7 +37,9 @@ def lines_with(log, text):
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("trial", [*CLEAN_ENDS, "exit"])
+@pytest.mark.parametrize(
+    "trial", [*CLEAN_ENDS, pytest.param(WAITING_EXIT, marks=needs_resource), "exit"]
+)
 def test_ending_with_waiting_takes_is_clean(ends, trial):
     assert ends[trial].passed, ends[trial].detail
 

@@ -7,9 +7,10 @@ import contextlib
 import numpy as np
 import pytest
 import tensorflow as tf
-from dense_support import unique_name
+from dense_support import every_kind, needs_resource, unique_name
 
 tf1 = tf.compat.v1
+pytestmark = every_kind
 
 
 def test_whole_round_in_one_step_with_control_dependencies(impl):
@@ -33,6 +34,7 @@ def test_take_and_apply_race_within_one_step(impl):
             assert session.run(fetches, {step: number})[0] == 3.0
 
 
+@needs_resource
 def test_function_over_an_outer_accumulator(impl):
     acc = impl.dense(tf.float32, [2], shared_name=unique_name())
 
@@ -51,6 +53,7 @@ def test_function_over_an_outer_accumulator(impl):
         np.testing.assert_array_equal(take(), [2.0, 3.0])
 
 
+@pytest.mark.kinds("dense")
 def test_original_needs_a_name_to_count_an_eager_accumulator_in_a_function(original):
     acc = original.dense(tf.float32, [], shared_name=unique_name())
     with pytest.raises(ValueError, match="'_NumAccumulated' is not a valid root scope name"):
@@ -72,12 +75,14 @@ def test_every_op_needs_no_name_in_a_function(ours):
     assert [t.numpy() for t in everything()] == [True, 1, True, 3.0, 1, 2]
 
 
+@needs_resource
 def test_function_over_an_outer_accumulator_keeps_the_static_shape(impl):
     acc = impl.dense(tf.float32, [None, 3], shared_name=unique_name())
     concrete = tf.function(lambda: acc.take_grad(1)).get_concrete_function()
     assert concrete.output_shapes.as_list() == [None, 3]
 
 
+@needs_resource
 def test_uses_in_one_function_keep_their_order(impl):
     acc = impl.dense(tf.float32, [], shared_name=unique_name())
 
@@ -93,6 +98,7 @@ def test_uses_in_one_function_keep_their_order(impl):
         assert [t.numpy() for t in round_of_two(tf.constant(step))] == [2, 3.0, 0]
 
 
+@needs_resource
 def test_accumulator_made_inside_a_function_keeps_its_state(impl):
     name = unique_name()
 
@@ -105,6 +111,7 @@ def test_accumulator_made_inside_a_function_keeps_its_state(impl):
     assert [int(apply()) for _ in range(3)] == [1, 2, 3]
 
 
+@needs_resource
 def test_private_accumulator_made_inside_a_function_keeps_its_state(impl):
     @tf.function
     def apply():
@@ -115,6 +122,7 @@ def test_private_accumulator_made_inside_a_function_keeps_its_state(impl):
     assert [int(apply()) for _ in range(3)] == [1, 2, 3]
 
 
+@needs_resource
 def test_gradient_tape_and_accumulator_train_together(impl):
     variable = tf.Variable([1.0, 2.0])
     acc = impl.dense(tf.float32, [2], shared_name=unique_name())
@@ -152,7 +160,7 @@ def test_monitored_training_session(impl, tmp_path):
     assert tf.train.load_variable(last, "global_step") == 3
 
 
-@pytest.mark.parametrize("eager", [False, True])
+@pytest.mark.parametrize("eager", [False, pytest.param(True, marks=needs_resource)])
 def test_ops_follow_an_explicit_cpu_device(impl, eager):
     with contextlib.nullcontext() if eager else tf.Graph().as_default():
         with tf1.device("/CPU:0"):

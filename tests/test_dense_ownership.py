@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import tensorflow as tf
-from dense_support import unique_name
+from dense_support import every_kind, needs_resource, unique_name
 
 tf1 = tf.compat.v1
+pytestmark = every_kind
 SIZE = 5000
 
 
@@ -65,6 +66,7 @@ def test_constant_gradient_stays_as_it_is_round_after_round(impl):
                 np.testing.assert_array_equal(session.run(gradient), np.arange(SIZE))
 
 
+@needs_resource
 def test_loop_variable_as_gradient_is_not_changed_afterwards(impl):
     acc = impl.dense(tf.float32, [SIZE], shared_name=unique_name(), reduction_type="SUM")
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from dense_support import unique_name
+from dense_support import every_kind, needs_resource, unique_name
 
 tf1 = tf.compat.v1
+pytestmark = every_kind
 
 
 def accepts(acc, step) -> bool:
@@ -82,6 +83,7 @@ def test_original_wraps_around_at_the_largest_step(original, driver):
 @pytest.mark.parametrize(
     "step", [1.7, 1, True, np.int32(1), np.float64(1.2), np.uint16(1)], ids=repr
 )
+@needs_resource
 def test_new_step_is_cast_to_int64(impl, step):
     acc = impl.dense(tf.float32, [], shared_name=unique_name())
     acc.set_global_step(step)
@@ -103,6 +105,7 @@ def test_new_step_may_be_a_variable(impl):
         assert session.run(acc.num_accumulated()) == 1
 
 
+@needs_resource
 def test_new_step_none_is_a_value_error(impl):
     acc = impl.dense(tf.float32, [], shared_name=unique_name())
     with pytest.raises(ValueError, match="None"):

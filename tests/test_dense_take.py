@@ -7,8 +7,10 @@ import contextlib
 import numpy as np
 import pytest
 import tensorflow as tf
+from dense_support import every_kind, needs_resource
 
 tf1 = tf.compat.v1
+pytestmark = every_kind
 InvalidArgument = tf.errors.InvalidArgumentError
 
 
@@ -71,6 +73,7 @@ def test_mean_and_sum_of_one_gradient_are_that_gradient(impl, driver):
         np.testing.assert_array_equal(acc.take(1), np.float32([0.1, np.float32(1) / 3]))
 
 
+@needs_resource
 def test_returned_value_is_not_touched_by_later_applies(impl):
     acc = impl.dense(tf.float32, shared_name=f"untouched_{impl.name}")
     held = []
@@ -82,6 +85,7 @@ def test_returned_value_is_not_touched_by_later_applies(impl):
         np.testing.assert_array_equal(value, np.full([10000], round_number + 1.0))
 
 
+@needs_resource
 def test_applied_tensor_is_not_the_returned_one(impl):
     acc = impl.dense(tf.float32, shared_name=f"not_aliased_{impl.name}")
     gradient = tf.ones([10000])
@@ -128,6 +132,7 @@ def test_num_required_refusal_names_the_accumulator(ours, graph_driver):
         acc.take(0)
 
 
+@needs_resource
 def test_num_required_beyond_int32_never_takes(impl):
     acc = impl.dense(tf.float32, [], shared_name=f"beyond_{impl.name}")
     acc.apply_grad(1.0)
@@ -136,7 +141,7 @@ def test_num_required_beyond_int32_never_takes(impl):
     assert int(acc.num_accumulated()) == 1
 
 
-@pytest.mark.parametrize("eager", [False, True])
+@pytest.mark.parametrize("eager", [False, pytest.param(True, marks=needs_resource)])
 @pytest.mark.parametrize("required", [1.0, np.int64(1), "one", None], ids=repr)
 def test_num_required_that_is_no_int32_is_refused(impl, required, eager):
     graph = tf.Graph()
