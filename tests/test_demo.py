@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-import pty
 import re
-import struct
 import subprocess
 import sys
-import termios
-import time
 from pathlib import Path
 
 import pytest
 import tensorflow as tf
+from terminal import press_ctrl_c
 
 import tf_condacc
 from tf_condacc.demo import data, training
 from tf_condacc.demo.__main__ import main
 
 _TIMEOUT_SECONDS = 180
-_CTRL_C = b"\x03"
 
 
 def _run_demo(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -85,36 +79,14 @@ def test_the_table_says_where_drops_are_not_counted(tmp_path: Path):
 
 @pytest.mark.parametrize("backend", ["condacc", "tf"])
 def test_ctrl_c_ends_it_cleanly(backend: str, tmp_path: Path):
-    command = [sys.executable, "-m", "tf_condacc.demo", "--backend", backend]
-    command += ["--steps", "1000000", "--output", str(tmp_path / "demo.png")]
-    child, terminal = pty.fork()
-    if child == 0:
-        os.execv(sys.executable, command)
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-    output = _read(terminal, until=b"step/s")
-    pressed = time.monotonic()
-    os.write(terminal, _CTRL_C)
-    output += _read(terminal)
-    _, status = os.waitpid(child, 0)
-    os.close(terminal)
+    command = ["-m", "tf_condacc.demo", "--backend", backend, "--steps", "1000000"]
+    ended = press_ctrl_c([*command, "--output", str(tmp_path / "demo.png")], when=r"loss=\d")
 
-    text = output.decode(errors="replace")
-    assert os.waitstatus_to_exitcode(status) == 130, text
-    assert "Traceback" not in text
-    assert text.rstrip().endswith("Interrupted: all workers have stopped.")
-    assert time.monotonic() - pressed < 30
+    assert ended.status == 130, ended.output
+    assert "Traceback" not in ended.output
+    assert ended.output.rstrip().endswith("Interrupted: all workers have stopped.")
+    assert ended.seconds < 30
     assert not (tmp_path / "demo.png").exists()
-
-
-def _read(terminal: int, until: bytes | None = None) -> bytes:
-    """Reads what a program writes to its terminal, to ``until`` or to the program's end."""
-    output = b""
-    while until is None or until not in output:
-        try:
-            output += os.read(terminal, 4096)
-        except OSError:  # how Linux reports that the other end is closed
-            break
-    return output
 
 
 def test_an_error_in_a_worker_ends_the_training(monkeypatch: pytest.MonkeyPatch):

@@ -92,8 +92,10 @@ class Rounds:
         with tf.control_dependencies(synchronize):
             start = self._hand_out_tokens(step)
 
+        # All is taken before any token goes out: what belongs to the next step must find nothing
+        # of this one still waiting.
         statistics = self._statistics.take_grad(num_required)
-        with tf.control_dependencies([apply_means]):
+        with tf.control_dependencies([apply_means, statistics]):
             new_step = self.global_step.read_value()
             update = {
                 "step": new_step,

@@ -18,11 +18,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> None:
     # Imported here, so that a missing one is reported in a line and --help does without them.
+    import tensorflow as tf
+
     from tf_condacc.examples.common import backends, report
     from tf_condacc.examples.word_vectors import picture, training
     from tf_condacc.examples.word_vectors import report as own_report
     from tf_condacc.examples.word_vectors.text import Text
 
+    tf.get_logger().setLevel("ERROR")  # its own Adagrad calls what it warns of
     settings = training.Settings(
         num_workers=options.workers,
         num_required=options.required,
@@ -57,9 +60,9 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     command_line.add_training_options(
         parser,
         defaults={
-            "steps": 1000,
-            "batch_size": 1024,
-            "learning_rate": 0.2,
+            "steps": 4000,
+            "batch_size": 256,
+            "learning_rate": 0.1,
             "output": "word_vectors.png",
         },
         help_texts={

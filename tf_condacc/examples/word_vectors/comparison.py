@@ -12,6 +12,22 @@ from tf_condacc.examples.common.backends import AccumulatorClass
 
 v1 = tf.compat.v1
 
+
+@dataclass(frozen=True)
+class Gradient:
+    """Rows of a variable's gradient, as they are.
+
+    Attributes:
+      indices: int64 ``[n]``.
+      values: float32 ``[n, width]``.
+      shape: of the variable.
+    """
+
+    indices: np.ndarray
+    values: np.ndarray
+    shape: tuple[int, int]
+
+
 # Sums of float32 in another order differ by less, measured by the largest number in the row's sums.
 _ROUNDING = 1e-5
 
@@ -37,11 +53,9 @@ class Comparison:
         )
 
 
-def compare(
-    accumulator_class: AccumulatorClass, gradients: Sequence[v1.IndexedSlicesValue]
-) -> Comparison:
+def compare(accumulator_class: AccumulatorClass, gradients: Sequence[Gradient]) -> Comparison:
     """Pushes gradients of one variable into an accumulator and looks at their mean."""
-    shape = tuple(gradients[0].dense_shape)
+    shape = gradients[0].shape
     indices, values = _taken(accumulator_class, gradients)
     counts = np.bincount(indices, minlength=shape[0])
     taken = _dense(shape, indices, values)
@@ -56,13 +70,13 @@ def compare(
 
 
 def _taken(
-    accumulator_class: AccumulatorClass, gradients: Sequence[v1.IndexedSlicesValue]
+    accumulator_class: AccumulatorClass, gradients: Sequence[Gradient]
 ) -> tuple[np.ndarray, np.ndarray]:
     with tf.Graph().as_default(), v1.Session() as session:
         width = gradients[0].values.shape[1]
         indices = v1.placeholder(tf.int64, [None])
         values = v1.placeholder(tf.float32, [None, width])
-        accumulator = accumulator_class(tf.float32, shape=gradients[0].dense_shape)
+        accumulator = accumulator_class(tf.float32, shape=gradients[0].shape)
         push = accumulator.apply_grad(indices, values)
         take = accumulator.take_grad(len(gradients))
         for gradient in gradients:
@@ -71,9 +85,7 @@ def _taken(
         return taken.indices, taken.values
 
 
-def _mean(
-    gradients: Sequence[v1.IndexedSlicesValue], shape: tuple[int, ...]
-) -> tuple[np.ndarray, np.ndarray]:
+def _mean(gradients: Sequence[Gradient], shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     """The mean of each row over the gradients it is in, and its largest sum of magnitudes."""
     total, magnitude = np.zeros(shape), np.zeros(shape)
     count = np.zeros(shape[0])

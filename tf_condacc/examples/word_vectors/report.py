@@ -71,9 +71,8 @@ def correctness(results: dict[str, Comparison], learned: Learned, trained_with: 
         text += (
             "\n  This training used such means: TensorFlow's class assumes that the rows of a"
             "\n  gradient ascend and do not repeat. Those of tf.gather, one for each of the "
-            f"{size:,}\n  words of a batch in its order, do neither: it gives out a row in "
-            "several parts, each\n  divided by its own count, and an optimizer adds them up to "
-            "more than the mean."
+            f"{size:,}\n  words of a batch in its order, do neither. It gives out a row in several "
+            "parts,\n  each divided by a count of its own, and an optimizer adds up the parts."
         )
     return text
 

@@ -11,7 +11,7 @@ from pydoc_data.topics import topics
 import numpy as np
 
 _WORD = re.compile(r"[a-z_][a-z_0-9]+")
-_MIN_COUNT = 4
+_MIN_COUNT = 5
 _WINDOW = 4
 _NEGATIVES = 5
 _NOISE_POWER = 0.75

@@ -13,6 +13,7 @@ import tensorflow as tf
 from tf_condacc.examples.common import training
 from tf_condacc.examples.common.backends import Backend
 from tf_condacc.examples.word_vectors import graph
+from tf_condacc.examples.word_vectors.comparison import Gradient
 from tf_condacc.examples.word_vectors.text import Batch, Text
 
 v1 = tf.compat.v1
@@ -26,9 +27,9 @@ class Settings:
 
     num_workers: int = 4
     num_required: int = 3
-    steps: int = 1000
-    batch_size: int = 1024
-    learning_rate: float = 0.2
+    steps: int = 4000
+    batch_size: int = 256
+    learning_rate: float = 0.1
     width: int = 48
     seed: int = 1
 
@@ -54,7 +55,7 @@ class Learned:
     """
 
     vectors: np.ndarray
-    probed: list[list[v1.IndexedSlicesValue]]
+    probed: list[list[Gradient]]
 
 
 def train(
@@ -110,12 +111,12 @@ def train(
 def _look_at(
     built: graph.WordVectorsGraph, text: Text, settings: Settings, session: v1.Session
 ) -> Learned:
-    batches = islice(text.batches(0, 1, settings.batch_size, settings.seed), NUM_PROBED)
-    probe = built.probe
-    gradients = [session.run(probe.gradients, _feed(probe.inputs, batch)) for batch in batches]
-    return Learned(
-        session.run(built.word_vectors), [list(each) for each in zip(*gradients, strict=True)]
-    )
+    probed: list[list[Gradient]] = [[] for _ in built.probe.gradients]
+    for batch in islice(text.batches(0, 1, settings.batch_size, settings.seed), NUM_PROBED):
+        slices = session.run(built.probe.gradients, _feed(built.probe.inputs, batch))
+        for gradients, each in zip(probed, slices, strict=True):
+            gradients.append(Gradient(each.indices, each.values, tuple(each.dense_shape)))
+    return Learned(session.run(built.word_vectors), probed)
 
 
 def _feeds(inputs: graph.Inputs, batches: Iterator[Batch]) -> Iterator[training.Feed]:

@@ -1,0 +1,60 @@
+"""Programs on a terminal, and a user who presses Ctrl-C."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import sys
+import termios
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_CTRL_C = b"\x03"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program has ended: all it wrote, its exit status, and how long Ctrl-C took."""
+
+    output: str
+    status: int
+    seconds: float
+
+
+def press_ctrl_c(arguments: Sequence[str], when: str) -> Ended:
+    """Runs Python on a terminal and presses Ctrl-C once the program has written what is asked for.
+
+    Args:
+      arguments: of Python.
+      when: regular expression to be found in the output.
+    """
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execv(sys.executable, [sys.executable, *arguments])
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+    output = _read(terminal, until=re.compile(when.encode()))
+    pressed = time.monotonic()
+    os.write(terminal, _CTRL_C)
+    output += _read(terminal)
+    _, status = os.waitpid(child, 0)
+    os.close(terminal)
+    return Ended(
+        output.decode(errors="replace"),
+        os.waitstatus_to_exitcode(status),
+        time.monotonic() - pressed,
+    )
+
+
+def _read(terminal: int, until: re.Pattern[bytes] | None = None) -> bytes:
+    """Reads what a program writes to its terminal, to ``until`` or to the program's end."""
+    output = b""
+    while until is None or not until.search(output):
+        try:
+            output += os.read(terminal, 4096)
+        except OSError:  # how Linux reports that the other end is closed
+            break
+    return output

@@ -1,0 +1,155 @@
+"""The examples: they learn, they say what is true, and they end cleanly."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from terminal import press_ctrl_c
+
+import tf_condacc
+from tf_condacc.examples.common import backends
+from tf_condacc.examples.word_vectors import training
+from tf_condacc.examples.word_vectors.__main__ import main
+from tf_condacc.examples.word_vectors.comparison import Comparison, Gradient, compare
+from tf_condacc.examples.word_vectors.text import Text
+
+_MODULE = "tf_condacc.examples.word_vectors"
+_TIMEOUT_SECONDS = 110
+_OURS = tf_condacc.SparseConditionalAccumulator
+_THEIRS = tf.compat.v1.SparseConditionalAccumulator
+
+
+def _cell(table: str, row: str) -> str:
+    """The value beside a row's name in the table."""
+    return re.search(rf"^  {re.escape(row)}  +(.*)$", table, re.MULTILINE).group(1)
+
+
+def _number(table: str, row: str) -> float:
+    return float(_cell(table, row).partition(" ")[0].replace(",", ""))
+
+
+@pytest.mark.parametrize("backend", ["condacc", "tf"])
+def test_it_learns_and_says_what_happened(backend: str, tmp_path: Path):
+    picture, record = tmp_path / "picture.png", tmp_path / "losses.json"
+    run = subprocess.run(
+        [sys.executable, "-m", _MODULE, "--backend", backend, "--steps", "1000"]
+        + ["--output", str(picture), "--losses", str(record)],
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_SECONDS,
+    )
+
+    assert run.returncode == 0, run.stderr
+    history = json.loads(record.read_text())
+    assert len(history["losses"]) == len(history["rows"]) == 1000
+    assert np.mean(history["losses"][-50:]) < 0.75 * np.mean(history["losses"][:10])
+    assert min(history["accepted"]) >= 3
+    assert _cell(run.stdout, "steps") == "1,000"
+    assert _number(run.stdout, "gradients applied") == sum(history["accepted"])
+    assert _number(run.stdout, "loss at the end") < 0.8 * _number(run.stdout, "loss at first")
+    assert set(_cell(run.stdout, "integer").split(", ")) & {"integers", "floating", "decimal"}
+    assert re.fullmatch(
+        r"[\d,]+ rows, 0 given out twice or more, 0 wrong means",
+        _cell(run.stdout, f"tf_condacc {tf_condacc.__version__}"),
+    )
+    theirs = re.fullmatch(
+        r"[\d,]+ rows, ([\d,]+) given out twice or more, ([\d,]+) wrong means",
+        _cell(run.stdout, f"TensorFlow {tf.__version__}"),
+    )
+    assert "0" not in theirs.groups()
+    assert ("This training used such means" in run.stdout) == (backend == "tf")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_pushed_gradient_is_applied_dropped_or_still_pending():
+    settings = training.Settings(num_workers=4, num_required=2, steps=100, batch_size=32)
+    history, _ = training.train(backends.condacc(), Text(), settings)
+
+    assert history.pushed == sum(history.accepted) + history.dropped_in_all + history.pending
+    assert history.dropped == sorted(history.dropped)
+
+
+def test_one_worker_learns_the_same_through_both_classes():
+    settings = training.Settings(num_workers=1, num_required=1, steps=50)
+    ours, _ = training.train(backends.condacc(), Text(), settings)
+    theirs, _ = training.train(backends.tensorflow(), Text(), settings)
+
+    # Of a single gradient TensorFlow's class gives out the rows as they are, for the optimizer to
+    # add up; so only rounding differs.
+    np.testing.assert_allclose(ours.losses, theirs.losses, rtol=1e-3)
+    assert ours.rows == theirs.rows
+
+
+def _gradient(indices: Sequence[int], values: Sequence[float]) -> Gradient:
+    return Gradient(np.array(indices), np.array(values, np.float32)[:, np.newaxis], shape=(6, 1))
+
+
+@pytest.mark.parametrize(
+    ("gradients", "theirs"),
+    [
+        # Ascending and unique: both are right.
+        ([([0, 2], [1, 2]), ([2, 5], [3, 4])], Comparison(rows=3, repeated=0, wrong=0)),
+        # One gradient: the parts of a row add up to it.
+        ([([3, 1, 3], [1, 2, 4])], Comparison(rows=2, repeated=1, wrong=0)),
+        # Row 3 meets itself, row 0 does not: its parts add up to the sum instead of the mean.
+        ([([3, 0], [1, 2]), ([0, 3], [3, 5])], Comparison(rows=2, repeated=1, wrong=1)),
+    ],
+)
+def test_the_comparison_counts_what_is_wrong(
+    gradients: list[tuple[list[int], list[float]]], theirs: Comparison
+):
+    pushed = [_gradient(*gradient) for gradient in gradients]
+
+    assert compare(_THEIRS, pushed) == theirs
+    assert compare(_OURS, pushed) == Comparison(rows=theirs.rows, repeated=0, wrong=0)
+
+
+def test_the_batches_of_a_shard_repeat_with_the_seed_and_stay_in_the_vocabulary():
+    text = Text()
+    first, again = (list(islice(text.batches(1, 4, 64, seed=3), 40)) for _ in range(2))
+
+    for batch, same in zip(first, again, strict=True):
+        np.testing.assert_array_equal(batch.words, same.words)
+        np.testing.assert_array_equal(batch.candidates, same.candidates)
+        assert batch.words.shape == (64,)
+        assert batch.candidates.shape[0] == 64 and batch.candidates.shape[1] > 1
+        assert batch.candidates.min() >= 0
+        assert max(batch.candidates.max(), batch.words.max()) < len(text.vocabulary)
+
+
+@pytest.mark.parametrize("backend", ["condacc", "tf"])
+def test_ctrl_c_ends_it_cleanly(backend: str, tmp_path: Path):
+    command = ["-m", _MODULE, "--backend", backend, "--steps", "1000000"]
+    command += ["--output", str(tmp_path / "picture.png")]
+    ended = press_ctrl_c(command, when=r"loss=\d")
+
+    assert ended.status == 130, ended.output
+    assert "Traceback" not in ended.output
+    assert ended.output.rstrip().endswith("Interrupted: all workers have stopped.")
+    assert ended.seconds < 30
+    assert not (tmp_path / "picture.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--workers", "2", "--required", "3"], "--required 3, but there are 2 workers"),
+        (["--width", "0"], "must be at least 1, got 0"),
+        (["--output", "no/such/folder/picture.png"], "there is no folder no/such/folder"),
+    ],
+)
+def test_a_wrong_option_is_refused_before_any_work(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+):
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    assert message in capsys.readouterr().err
