@@ -30,6 +30,7 @@ struct SparseOptions {
   ElementType type = ElementType::kFloat32;
   Shape shape = Shape::UnknownRank();
   SparseReduction reduction = SparseReduction::kMean;
+  size_t fold_bytes = size_t{128} << 20;  // what is pending is not folded before it is as much
   HoldBudget* budget = &HoldBudget::Global();
   // Where copies of values are made that were not owned.
   std::shared_ptr<SpareBlocks<Block>> spares =
@@ -144,23 +145,23 @@ class SparseSum {
   // What the round comes to, and an empty sum. After PrepareFinish(), with nothing in between.
   Value Finish(int64_t count, Workspace& /*workspace*/) {
     if (IsForwarded(count)) {
+      value_.shape = shape_;
       value_.indices = std::move(pending_.front().indices);
       value_.values = std::move(pending_.front().values);
     }
-    Value value{std::move(value_.indices), std::move(value_.values), std::move(shape_)};
+    Value value = std::exchange(value_, Value());
     Clear();
     return value;
   }
 
  private:
-  static constexpr size_t kMinFold = 4;        // gradients
-  static constexpr size_t kMaxPending = 1024;  // gradients
-  static constexpr size_t kFoldBytes = 128 << 20;
+  static constexpr size_t kMinFold = 4;             // gradients
+  static constexpr size_t kMaxPending = 1024;       // gradients
   static constexpr size_t kBookkeepingBytes = 256;  // of a gradient that may have no rows at all
 
   size_t FoldBytes() const {
     const size_t part = merged_bytes_ / 20 * 9;
-    return part > kFoldBytes ? part : kFoldBytes;
+    return part > options_.fold_bytes ? part : options_.fold_bytes;
   }
 
   // A single gradient whose rows are in order is its own result.

@@ -90,6 +90,7 @@ Status SparseSum<Block>::PrepareFinish(int64_t count, Workspace& workspace) {
     Status status = workspace.Allocate(ElementType::kInt64, shape, &value_.indices);
     for (int i = 1; i < shape_.rank(); ++i) shape.AddDim(shape_.dim(i));
     if (status.ok()) status = workspace.Allocate(options_.type, shape, &value_.values);
+    value_.shape = shape;
     if (!status.ok()) {
       AbandonFinish();
       return status;

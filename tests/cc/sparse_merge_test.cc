@@ -1,0 +1,144 @@
+#include "cc/core/sparse_merge.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <new>
+#include <random>
+#include <vector>
+
+#include "cc/core/float16.h"
+#include "cc/core/row_groups.h"
+#include "gtest/gtest.h"
+#include "tests/cc/parallel_for_support.h"
+#include "tests/cc/sparse_support.h"
+
+namespace condacc {
+namespace {
+
+std::vector<RowSource> SourcesOf(const std::vector<Rows>& gradients) {
+  std::vector<RowSource> sources;
+  for (const Rows& gradient : gradients) sources.push_back(SourceOf(gradient));
+  return sources;
+}
+
+// Merges the first gradients in steps, and the rest on the way out.
+Rows MergeInSteps(const std::vector<Rows>& gradients, const std::vector<size_t>& steps,
+                  size_t width, int64_t divisor, const ParallelFor& parallel_for) {
+  const RowLayout layout{ElementType::kFloat32, width};
+  MergedRows merged;
+  std::list<std::vector<float>> chunks;
+  size_t begin = 0;
+  for (size_t end : steps) {
+    const std::vector<Rows> step(gradients.begin() + begin, gradients.begin() + end);
+    const std::vector<RowSource> sources = SourcesOf(step);
+    const SparseMerge merge(layout, merged, sources, parallel_for);
+    chunks.emplace_back(merge.num_new_rows() * width + 1);
+    merge.Into(&merged, chunks.back().data(), parallel_for);
+    begin = end;
+  }
+  const std::vector<Rows> rest(gradients.begin() + begin, gradients.end());
+  const std::vector<RowSource> sources = SourcesOf(rest);
+  const SparseMerge merge(layout, merged, sources, parallel_for);
+  Rows result;
+  result.rows.resize(merge.num_rows());
+  result.values.resize(merge.num_rows() * width);
+  merge.Out(result.rows.data(), result.values.data(), divisor, parallel_for);
+  return result;
+}
+
+class SparseMergeTest : public testing::TestWithParam<bool> {
+ protected:
+  ParallelFor parallel_for() const { return GetParam() ? ParallelFor(ThreadedFor) : SerialFor; }
+};
+
+TEST_P(SparseMergeTest, EqualsAddingRowAfterRowToTheLastBit) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(seed);
+  std::mt19937 random(seed);
+  for (int round = 0; round < 60; ++round) {
+    const size_t width = random() % 5;
+    const int64_t ranges[] = {1, 50, 3000, int64_t{1} << 40, int64_t{1} << 62};
+    const int64_t range = ranges[random() % 5];
+    std::vector<Rows> gradients;
+    for (size_t g = 0; g < 1 + random() % 6; ++g) {
+      gradients.push_back(RandomRows(&random, random() % 4000, range, width));
+    }
+    std::vector<size_t> steps;
+    for (size_t end = random() % 3; end < gradients.size(); end += 1 + random() % 3) {
+      steps.push_back(end);
+    }
+    EXPECT_EQ(MergeInSteps(gradients, steps, width, 0, parallel_for()),
+              Merged(gradients, width, SparseReduction::kMean));
+    EXPECT_EQ(MergeInSteps(gradients, steps, width, 1, parallel_for()),
+              Merged(gradients, width, SparseReduction::kSum));
+  }
+}
+
+TEST_P(SparseMergeTest, ManyEntriesOfOneRowAmongFewOfOthers) {
+  std::mt19937 random(1);
+  Rows hot = RandomRows(&random, 100000, 1000000, 2);
+  for (size_t i = 0; i < hot.rows.size(); i += 2) hot.rows[i] = 77;
+  const std::vector<Rows> gradients = {hot, RandomRows(&random, 10, 100, 2), hot};
+  EXPECT_EQ(MergeInSteps(gradients, {1}, 2, 0, parallel_for()),
+            Merged(gradients, 2, SparseReduction::kMean));
+}
+
+TEST_P(SparseMergeTest, NothingMergedWithNothingIsNothing) {
+  EXPECT_EQ(MergeInSteps({}, {}, 3, 0, parallel_for()), Rows());
+  EXPECT_EQ(MergeInSteps({Rows(), Rows()}, {1}, 3, 0, parallel_for()), Rows());
+}
+
+TEST_P(SparseMergeTest, NarrowTypesAreAddedInFloat32AndRoundedOnce) {
+  // 4096 + 1 + 1 + ... stays 4096 if each sum is rounded to float16.
+  constexpr size_t kCount = 64;
+  std::vector<std::vector<int64_t>> rows(kCount, {3});
+  std::vector<Float16> values(kCount, Float16::FromFloat(1));
+  values[0] = Float16::FromFloat(4096);
+  std::vector<RowSource> sources;
+  for (size_t i = 0; i < kCount; ++i) sources.push_back({{rows[i].data(), 1, 3, 3}, &values[i]});
+  const std::vector<RowSource> first(sources.begin(), sources.begin() + 40);
+  const std::vector<RowSource> rest(sources.begin() + 40, sources.end());
+  const RowLayout layout{ElementType::kFloat16, 1};
+  MergedRows merged;
+  float sum = -1;
+  const SparseMerge fold(layout, merged, first, parallel_for());
+  ASSERT_EQ(fold.num_new_rows(), 1u);
+  fold.Into(&merged, &sum, parallel_for());
+  EXPECT_EQ(sum, 4096 + 39);
+  EXPECT_EQ(merged.counts, std::vector<int64_t>{40});
+  int64_t row = -1;
+  Float16 total{0};
+  SparseMerge(layout, merged, rest, parallel_for()).Out(&row, &total, 1, parallel_for());
+  EXPECT_EQ(row, 3);
+  EXPECT_EQ(Float16::ToFloat(total), 4160);  // 4159, rounded to even once
+}
+
+INSTANTIATE_TEST_SUITE_P(SerialAndThreaded, SparseMergeTest, testing::Bool());
+
+TEST(RowGroups, AreInOrderOfRowsAndThenOfArrival) {
+  const std::vector<int64_t> a = {5, 1, 5};
+  const std::vector<int64_t> b = {1, int64_t{1} << 60, 0};
+  const RowGroups groups({{a.data(), 3, 1, 5}, {b.data(), 3, 0, int64_t{1} << 60}}, SerialFor);
+  std::vector<std::vector<int64_t>> entries;
+  for (size_t bucket = 0; bucket < groups.num_buckets(); ++bucket) {
+    for (const RowEntry* e = groups.begin(bucket); e < groups.end(bucket); ++e) {
+      EXPECT_GE(e->row, groups.first_row(bucket));
+      entries.push_back({e->row, e->gradient, e->position});
+    }
+  }
+  const std::vector<std::vector<int64_t>> expected = {{0, 1, 2}, {1, 0, 1}, {1, 1, 0},
+                                                      {5, 0, 0}, {5, 0, 2}, {1LL << 60, 1, 1}};
+  EXPECT_EQ(entries, expected);
+}
+
+TEST(ParallelForThrowing, PassesOnThatMemoryIsShort) {
+  const auto body = [](size_t begin, size_t) {
+    if (begin == 2) throw std::bad_alloc();
+  };
+  EXPECT_THROW(ParallelForThrowing(ThreadedFor, 4, 1, body), std::bad_alloc);
+  EXPECT_NO_THROW(ParallelForThrowing(ThreadedFor, 2, 1, body));
+}
+
+}  // namespace
+}  // namespace condacc
