@@ -1,0 +1,277 @@
+"""What the sparse accumulator checks of a gradient when run, and in which words."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from sparse_support import Rows, assert_rows
+
+pytestmark = pytest.mark.kinds("sparse")
+
+InvalidArgument = tf.errors.InvalidArgumentError
+
+
+def ones(*shape):
+    return np.ones(shape, np.float32)
+
+
+# The constructor's shape, a gradient that is accumulated already, the refused one, the words.
+REFUSED = {
+    "indices_of_rank_2": (
+        None,
+        None,
+        Rows([[0, 1], [2, 3]], ones(2, 2)),
+        "Input indices should be vector but received shape: [2,2]",
+    ),
+    "scalar_index": (
+        None,
+        None,
+        Rows(3, ones(1, 2)),
+        "Input indices should be vector but received shape: []",
+    ),
+    "scalar_values": (None, None, Rows([1], 1.0), "Values cannot be 0-dimensional."),
+    "too_few_values": (
+        None,
+        None,
+        Rows([1, 2], ones(1, 2)),
+        "Expected 2 non-empty input values, got 1",
+    ),
+    "too_many_values": (
+        None,
+        None,
+        Rows([1], ones(3, 2)),
+        "Expected 1 non-empty input values, got 3",
+    ),
+    "no_values": (None, None, Rows([1], ones(0, 2)), "Expected 1 non-empty input values, got 0"),
+    "no_indices": (None, None, Rows([], ones(2, 2)), "Expected 0 non-empty input values, got 2"),
+    "grad_shape_of_lower_rank": (
+        [3, 2, 2],
+        None,
+        Rows([1], ones(1, 2, 2), [3, 2]),
+        "Shape mismatch: expected shape rank at least 3, got 2",
+    ),
+    "grad_shape_of_another_width": (
+        [3, 2],
+        None,
+        Rows([1], ones(1, 2), [3, 3]),
+        "Shape mismatch: expected shape dim 1 to be 2, got 3",
+    ),
+    "grad_shape_of_other_rows": (
+        [3, 2],
+        None,
+        Rows([1], ones(1, 2), [4, 2]),
+        "Shape mismatch: expected shape dim 0 to be 3, got 4",
+    ),
+    "row_beyond_the_constructors": (
+        [3, 2],
+        None,
+        Rows([3], ones(1, 2)),
+        "Shape mismatch: index of slice 0 exceeded limits of shape; index is 3 exceeded 2",
+    ),
+    "later_row_beyond_the_constructors": (
+        [3, None],
+        None,
+        Rows([0, 2, 7, 9], ones(4, 2)),
+        "Shape mismatch: index of slice 2 exceeded limits of shape; index is 7 exceeded 2",
+    ),
+    "other_rank_than_accumulated": (
+        None,
+        Rows([1], ones(1, 2, 2, 2)),
+        Rows([1], ones(1, 2, 2)),
+        "Shape mismatch: expected values rank 4, got 3",
+    ),
+    "other_width_than_accumulated": (
+        None,
+        Rows([1], ones(1, 2, 2, 2)),
+        Rows([1], ones(1, 2, 2, 3)),
+        "Shape mismatch: expected values dim 3 to be 2, got 3",
+    ),
+    "lower_rank_than_the_constructors": (
+        [3, 2, 2],
+        None,
+        Rows([1], ones(1, 2)),
+        "Shape mismatch: expected values rank at least 3, got 2",
+    ),
+    "another_width_than_the_constructors": (
+        [3, 2],
+        None,
+        Rows([1], ones(1, 3)),
+        "Shape mismatch: expected values dim 1 to be 2, got 3",
+    ),
+    "another_width_without_rows": (
+        [3, 2],
+        None,
+        Rows([], ones(0, 3)),
+        "Shape mismatch: expected values dim 1 to be 2, got 3",
+    ),
+}
+
+
+def assert_refused(acc, before, rows, message, apply="apply"):
+    if before is not None:
+        acc.apply(before)
+    with pytest.raises(InvalidArgument, match=re.escape(message)):
+        getattr(acc, apply)(rows)
+    assert acc.count() == int(before is not None)
+    if acc.impl.ours:
+        assert (acc.step(), acc.dropped()) == (0, 0)
+    if before is not None:
+        assert_rows(acc.take(1), before.indices, before.values)
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_gradient_that_does_not_fit_is_refused_and_nothing_changes(impl, rows_driver, case):
+    shape, before, rows, message = REFUSED[case]
+    assert_refused(rows_driver(impl, shape=shape), before, rows, message)
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_try_apply_refuses_what_apply_refuses(ours, rows_driver, case):
+    shape, before, rows, message = REFUSED[case]
+    assert_refused(rows_driver(ours, shape=shape), before, rows, message, "try_apply")
+
+
+def test_checks_come_in_the_order_of_the_original(impl, rows_driver):
+    """A gradient with every fault at once, of which one after another is mended."""
+    acc = rows_driver(impl, shape=[3, 2])
+    faulty = [
+        (Rows([[7, 8]], 1.0, [1]), "Input indices should be vector"),
+        (Rows([7, 8], 1.0, [1]), "Values cannot be 0-dimensional"),
+        (Rows([7, 8], ones(1), [1]), "non-empty input values, got 1"),
+        (Rows([7, 8], ones(2), [1]), "expected shape rank at least 2, got 1"),
+        (Rows([7, 8], ones(2, 3), [3, 3]), "expected shape dim 1 to be 2, got 3"),
+    ]
+    for rows, message in faulty:
+        with pytest.raises(InvalidArgument, match=message):
+            acc.apply(rows)
+    acc.apply(Rows([1, 2], ones(2, 2), [3, 2]))
+    assert acc.count() == 1
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_stale_gradient_is_dropped_whatever_is_wrong_with_it(impl, rows_driver, case):
+    shape, _, rows, _ = REFUSED[case]
+    acc = rows_driver(impl, shape=shape)
+    acc.set_step(1)
+    acc.apply(rows, 0)
+    assert acc.count() == 0
+    if impl.ours:
+        assert acc.try_apply(Rows([-1, 2**62], ones(2, 9), [-5]), 0) is False
+        assert acc.dropped() == 2
+
+
+def test_negative_row_of_a_stale_gradient_is_not_looked_at(impl, rows_driver):
+    acc = rows_driver(impl)
+    acc.set_step(1)
+    acc.apply(Rows([-1], ones(1, 2)), 0)
+    assert acc.count() == 0
+
+
+def test_failed_gradient_pins_nothing(impl, rows_driver):
+    acc = rows_driver(impl)
+    with pytest.raises(InvalidArgument):
+        acc.apply(Rows([1, 2], ones(1, 2)))
+    acc.apply(Rows([1], ones(1, 5)))
+    assert_rows(acc.take(1), [1], ones(1, 5))
+
+
+# What the original accepts and ours refuses. Also the words that only ours has.
+OURS_ONLY = {
+    "negative_row": (None, Rows([0, -1], ones(2, 2)), "index of slice 1 is negative; index is -1"),
+    "negative_row_of_known_rows": ([3, 2], Rows([-4], ones(1, 2)), "index is -4"),
+    "most_negative_row": (None, Rows([-(2**63)], ones(1)), f"index is {-(2**63)}"),
+    "row_beyond_grad_shape": (
+        None,
+        Rows([2, 3], ones(2, 2), [3, 2]),
+        "index of slice 1 exceeded limits of shape; index is 3 exceeded 2",
+    ),
+    "huge_row_beyond_grad_shape": (
+        [None, 2],
+        Rows([2**62], ones(1, 2), [3, 2]),
+        f"index is {2**62} exceeded 2",
+    ),
+    "row_of_no_rows": (None, Rows([0], ones(1, 2), [0, 2]), "index is 0 exceeded -1"),
+    "grad_shape_and_values_of_two_widths": (
+        None,
+        Rows([1], ones(1, 2), [3, 4]),
+        "expected values dim 1 to be 4, got 2",
+    ),
+    "grad_shape_of_higher_rank": (
+        [3, 2],
+        Rows([1], ones(1, 2), [3, 2, 5]),
+        "expected values rank 3, got 2",
+    ),
+    "grad_shape_of_lower_rank_than_values": (
+        None,
+        Rows([1], ones(1, 2), [3]),
+        "expected values rank 1, got 2",
+    ),
+    "negative_width_in_grad_shape": (
+        None,
+        Rows([1], ones(1, 2), [3, -2]),
+        "expected shape dim 1 not to be negative, got -2",
+    ),
+    "negative_rows_in_grad_shape": (
+        None,
+        Rows([1], ones(1, 2), [-1, 2]),
+        "expected shape dim 0 not to be negative, got -1",
+    ),
+    "overflowing_grad_shape": (
+        None,
+        Rows([1], ones(1, 2), [2**62, 2**62]),
+        f"expected values dim 1 to be {2**62}, got 2",
+    ),
+    "grad_shape_of_very_many_dims": (
+        None,
+        Rows([1], ones(1, 2), [1] * 5000),
+        "expected values rank 5000, got 2",
+    ),
+    "values_of_higher_rank": ([3, 2], Rows([1], ones(1, 2, 2)), "expected values rank 2, got 3"),
+}
+
+
+@pytest.mark.parametrize("case", OURS_ONLY)
+def test_gradient_that_makes_no_sense_is_refused_and_nothing_changes(ours, rows_driver, case):
+    shape, rows, message = OURS_ONLY[case]
+    assert_refused(rows_driver(ours, shape=shape), None, rows, message)
+    fitting = ones(1, *np.shape(rows.values)[1:]) if shape is None else ones(1, *shape[1:])
+    assert_refused(rows_driver(ours, shape=shape), Rows([2], fitting), rows, message)
+
+
+@pytest.mark.parametrize("form", [[[3, 2]], 3, [[3], [2]]], ids=repr)
+def test_grad_shape_that_is_no_vector_is_refused(ours, rows_driver, form):
+    message = "expected shape to be a vector, got one of shape"
+    assert_refused(rows_driver(ours), None, Rows([1], ones(1, 2), form), message)
+
+
+def test_original_accepts_negative_rows(original, rows_driver):
+    acc = rows_driver(original, shape=[3, 2])
+    acc.apply(Rows([-1], ones(1, 2)))
+    assert_rows(acc.take(1), [-1], ones(1, 2))
+
+
+def test_refusal_names_the_accumulator(ours, rows_graph_driver):
+    acc = rows_graph_driver(ours, shape=[3, 2], name="embedding_grads")
+    for case in (REFUSED["scalar_values"][2], OURS_ONLY["negative_row"][1]):
+        with pytest.raises(InvalidArgument, match="embedding_grads"):
+            acc.apply(case)
+
+
+def test_grad_shape_bounds_the_rows_of_its_own_gradient_only(ours, rows_driver):
+    acc = rows_driver(ours, reduction_type="SUM")
+    acc.apply(Rows([2], ones(1, 2), [3, 2]))
+    acc.apply(Rows([9], ones(1, 2), [10, 2]))
+    acc.apply(Rows([99], ones(1, 2)))
+    assert_rows(acc.take(3), [2, 9, 99], ones(3, 2), [-1, 2])
+
+
+def test_highest_rows_that_the_shapes_allow_are_accepted(impl, rows_driver):
+    acc = rows_driver(impl, shape=[3, 2])
+    acc.apply(Rows([2], ones(1, 2), [3, 2]))
+    assert_rows(acc.take(1), [2], ones(1, 2), [3, 2])
+    largest = rows_driver(impl)
+    largest.apply(Rows([2**63 - 2], ones(1), [2**63 - 1]))
+    assert_rows(largest.take(1), [2**63 - 2], ones(1), [-1])
