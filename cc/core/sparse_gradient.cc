@@ -112,7 +112,7 @@ Status SurveyRows(const int64_t* rows, size_t size, int64_t num_dense_rows, RowS
     return Invalid("Shape mismatch: " + slice + " is negative; index is " + std::to_string(*wrong));
   }
   return Invalid("Shape mismatch: " + slice + " exceeded limits of shape; index is " +
-                 std::to_string(*wrong) + " exceeded " + std::to_string(num_dense_rows - 1));
+                 std::to_string(*wrong) + " exceeded " + std::to_string(num_dense_rows));
 }
 
 }  // namespace condacc

@@ -100,7 +100,7 @@ TEST(SurveyRows, NamesTheRowThatIsOutOfRange) {
   RowSurvey survey;
   const std::vector<int64_t> rows = {2, 3, -1};
   EXPECT_EQ(SurveyRows(rows.data(), 3, 3, &survey).message(),
-            "Shape mismatch: index of slice 1 exceeded limits of shape; index is 3 exceeded 2");
+            "Shape mismatch: index of slice 1 exceeded limits of shape; index is 3 exceeded 3");
   EXPECT_EQ(SurveyRows(rows.data(), 3, -1, &survey).message(),
             "Shape mismatch: index of slice 2 is negative; index is -1");
 }
