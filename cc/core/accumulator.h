@@ -60,7 +60,8 @@ class Accumulator {
   Status Apply(int64_t local_step, Gradient gradient, Workspace& workspace, bool* accepted)
       CONDACC_EXCLUDES(mu_);
 
-  // Completes `take` now or later. `keep_alive` is held while it waits. Completions:
+  // Completes `take` now or later. `keep_alive` is held until it is completed or a stall has been
+  // reported, whichever is first. Completions must not throw. They are:
   // InvalidArgument if num_required < 1, OutOfRange if the global step cannot move on, Cancelled,
   // ResourceExhausted if the value needs memory that is not to be had.
   // May throw std::bad_alloc, and then the take was not requested; so may RequestIfReady().
@@ -166,6 +167,7 @@ class Accumulator {
 
 }  // namespace condacc
 
-#include "cc/core/accumulator_impl.h"  // IWYU pragma: export
+#include "cc/core/accumulator_impl.h"    // IWYU pragma: export
+#include "cc/core/accumulator_rounds.h"  // IWYU pragma: export
 
 #endif  // CONDACC_CORE_ACCUMULATOR_H_
