@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from condacc_bench.results import Result
-    from condacc_bench.scenarios import Scale
+    from condacc_bench.scales import Scale
 
 _HERE = Path(__file__).resolve().parent
 
@@ -34,13 +34,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from condacc_bench import implementations, limit, scenarios, table
+    from condacc_bench import implementations, limit, runs, scenarios, table
 
     if options.limit and not limit.compiler():
         print("--limit needs a C++ compiler: install g++", file=sys.stderr)
         return 1
-    run = scenarios.Run(
-        ours=implementations.tensorflow_again() if options.noise else implementations.condacc(),
+    run = runs.Run(
+        ours=implementations.tensorflow("tf again") if options.noise else implementations.condacc(),
         reference=implementations.tensorflow(),
         scale=_scale(options),
         with_limit=options.limit,
@@ -56,28 +56,34 @@ def _run(options: argparse.Namespace) -> int:
     print(f"\n{table.summary(results)}")
     options.output.mkdir(parents=True, exist_ok=True)
     table.save(results, options.output / "latest.json")
-    _draw(results, f"TensorFlow {subject}", options.output / "latest.png")
-    print(f"Written to {options.output}: latest.json, latest.png")
+    pictures = _draw(results, f"TensorFlow {subject}", options.output)
+    print(f"Written to {options.output}: {', '.join(['latest.json', *pictures])}")
     return 0
 
 
 def _scale(options: argparse.Namespace) -> Scale:
-    from condacc_bench import scenarios
+    from condacc_bench import scales
 
     if options.smoke:
-        return scenarios.smoke_scale()
+        return scales.smoke_scale()
     if options.full:
-        return scenarios.full_scale(options.seconds)
-    return scenarios.default_scale(options.seconds)
+        return scales.full_scale(options.seconds)
+    return scales.default_scale(options.seconds)
 
 
-def _draw(results: Sequence[Result], subtitle: str, path: Path) -> None:
+def _draw(results: Sequence[Result], subtitle: str, folder: Path) -> list[str]:
+    """Draws what there is to draw and returns the names of the files."""
     try:
-        from condacc_bench import chart
+        from condacc_bench import chart, growth_chart
     except ModuleNotFoundError as error:
         print(f"No picture: it needs {error.name}: pip install {error.name}", file=sys.stderr)
-        return
-    chart.draw(results, subtitle, path)
+        return []
+    chart.draw(results, subtitle, folder / "latest.png")
+    with_curves = [result for result in results if result.curves]
+    if not with_curves:
+        return ["latest.png"]
+    growth_chart.draw(with_curves[0], subtitle, folder / "latest.growth.png")
+    return ["latest.png", "latest.growth.png"]
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -85,12 +91,10 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    names = ["D1", "D2", "D3", "D4"]
-    add("--scenario", nargs="+", choices=names, default=names, metavar="D", help=" ".join(names))
+    names = ["D1", "D2", "D3", "D4", "S1", "SZ", "S2", "M"]
+    add("--scenario", nargs="+", choices=names, default=names, metavar="S", help=" ".join(names))
     size = parser.add_mutually_exclusive_group()
-    size.add_argument(
-        "--full", action="store_true", help="all sizes; needs 8 GB and a quarter of an hour"
-    )
+    size.add_argument("--full", action="store_true", help="all sizes; needs 8 GB and an hour")
     size.add_argument("--smoke", action="store_true", help="tiny sizes: shows that it works")
     add(
         "--seconds", type=float, default=5.0, help="for each case, if 5 rounds are done by then (5)"

@@ -28,13 +28,21 @@ _RATIO_CASES = {
     "D2": ["3 of 16 shared", "3 of 16 mul"],
     "D3": ["2 threads 64 shared", "2 threads 64 mul"],
     "D4": ["float16 64 staged N=2", "float64 64 staged N=2", "bfloat16 64 staged N=2"],
+    "S1": ["10x4 N=1", "10x4 N=3"],
+    "SZ": ["10x4 raw N=3", "10x4 deduped N=3"],
+    "S2": ["10x4 to N=4"],
+    "M": ["dense 4K N=2", "10x4 N=3"],
 }
 _METRICS = {
     "D1": ["cycle"],
     "D2": ["apply", "take"],
     "D3": ["applies/s", "last apply to take"],
     "D4": ["cycle"],
+    "S1": ["cycle"],
+    "SZ": ["cycle"],
+    "S2": ["growth", "growth of halves", "take", "all"],
 }
+_ROUNDS = {"M": 1}  # of what varies little
 
 
 def _run_benchmark(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -66,20 +74,32 @@ def smoke(tmp_path_factory: pytest.TempPathFactory) -> SmokeRun:
     return SmokeRun(run.stdout, folder)
 
 
-@pytest.mark.parametrize("scenario", ["D1", "D2", "D3", "D4"])
+@pytest.mark.parametrize("scenario", list(_RATIO_CASES))
 def test_a_run_reports_every_case_of_a_scenario(scenario: str, smoke: SmokeRun):
     lines = smoke.lines(scenario)
-    expected = [(c, m) for c in _RATIO_CASES[scenario] for m in _METRICS[scenario]]
+    if scenario == "M":
+        metrics = {"dense 4K N=2": ["peak, gradients"], "10x4 N=3": ["peak, unions"]}
+    else:
+        metrics = dict.fromkeys(_RATIO_CASES[scenario], _METRICS[scenario])
+    expected = [(case, metric) for case in _RATIO_CASES[scenario] for metric in metrics[case]]
     assert [(line["case"], line["metric"]) for line in lines] == expected
     for line in lines:
-        assert line["rounds"] == 2
+        assert line["rounds"] == _ROUNDS.get(scenario, 2)
         assert line["ours"] > 0 and line["reference"] > 0
         assert np.isfinite(line["ratio"]) and line["ratio"] > 0
         assert line["case"] in smoke.output
 
 
-def test_a_run_draws_a_picture(smoke: SmokeRun):
-    assert (smoke.folder / "latest.png").read_bytes().startswith(b"\x89PNG")
+@pytest.mark.parametrize("name", ["latest.png", "latest.growth.png"])
+def test_a_run_draws_pictures(name: str, smoke: SmokeRun):
+    assert (smoke.folder / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_cost_of_each_apply_is_kept_for_both_sides(smoke: SmokeRun):
+    [curves] = [line["curves"] for line in smoke.lines("S2") if line["curves"]]
+
+    assert list(curves) == ["tf", "condacc"]
+    assert all(len(seconds) == 4 + 1 and min(seconds) > 0 for seconds in curves.values())
 
 
 def test_the_limit_is_compared_with_where_it_is_asked_for(tmp_path: Path):
@@ -104,7 +124,7 @@ def test_a_case_refuses_an_accumulator_that_computes_something_else():
     def sum_instead_of_mean(*args, **kwargs):
         return tf.compat.v1.ConditionalAccumulator(*args, reduction_type="SUM", **kwargs)
 
-    wrong = implementations.Implementation("wrong", sum_instead_of_mean)
+    wrong = implementations.Implementation("wrong", sum_instead_of_mean, None, False)
     with pytest.raises(AssertionError, match="expected 8 times 1.0078125, got"):
         dense_cycle.DenseCycle(wrong, count=2, size=8)
 
@@ -148,3 +168,11 @@ def test_a_ratio_is_judged_by_its_goal(ratio: float, verdict: str):
     goal = goals.cycle(size=goals.MI, count=8, producer="staged")
     assert goal == goals.Goal(1.5, 2.5)
     assert goal.verdict(ratio) == verdict
+
+
+@pytest.mark.parametrize(("value", "verdict"), [(0.9, "aim"), (1.9, "reached"), (2.1, "missed")])
+def test_a_limit_judges_our_own_figure(value: float, verdict: str):
+    result = results.Result("S2", "", "growth", {}, 30.0, value, 30 / value, 1, goals.GROWTH)
+
+    assert result.verdict == verdict
+    assert result.goal_as_ratio == goals.Goal(30 / 2, 30 / 1.3)

@@ -37,10 +37,12 @@ class DenseCycle:
         size: int,
         dtype: tf.DType = tf.float32,
         producer: str = "staged",
+        max_step_bytes: int = _MAX_STAGED_BYTES,
+        check: bool = True,
     ):
         self._count, self._size, self._dtype = count, size, dtype
         self._producer = producer
-        self._per_step = _largest_divisor(count, _MAX_STAGED_BYTES // (size * dtype.size))
+        self._per_step = largest_divisor(count, max_step_bytes // (size * dtype.size))
         self._repetitions = max(
             1, min(_MAX_REPETITIONS, _ELEMENTS_PER_MEASUREMENT // (size * count))
         )
@@ -50,7 +52,8 @@ class DenseCycle:
             self._session = implementations.new_session(graph)
             self._session.run(v1.global_variables_initializer())
         self._make_callables()
-        self._check_result()
+        if check:
+            self.check_result()
 
     def _build(self, implementation: implementations.Implementation) -> None:
         accumulator = implementation.dense(
@@ -105,16 +108,24 @@ class DenseCycle:
             for i in range(self._per_step):
                 self._run_fill(_value(i))
 
-    def _check_result(self) -> None:
+    def check_result(self) -> None:
         """One cycle whose mean is looked at; it also warms everything up."""
-        for _ in range(self._count // self._per_step):
-            self._fill()
-            self._run_apply()
+        self.apply_all()
         mean = self._session.run(self._taken).astype(np.float64)
         one_each = self._producer == "shared"
         expected = 1.0 if one_each else np.mean([_value(i) for i in range(self._per_step)])
         if mean.shape != (self._size,) or not np.allclose(mean, expected, rtol=2**-8, atol=0):
             raise AssertionError(f"expected {self._size} times {expected}, got {mean}")
+
+    def apply_all(self) -> None:
+        """Applies all gradients; for who does not time it."""
+        for _ in range(self._count // self._per_step):
+            self._fill()
+            self._run_apply()
+
+    def take(self) -> None:
+        """Takes their mean."""
+        self._run_take()
 
     def measure(self) -> dict[str, float]:
         cycles = np.array([self._cycle() for _ in range(self._repetitions)])
@@ -138,6 +149,6 @@ def _value(i: int) -> float:
     return 1 + i / 64
 
 
-def _largest_divisor(number: int, limit: int) -> int:
+def largest_divisor(number: int, limit: int) -> int:
     """The largest divisor of ``number`` that is at most ``limit``, at least 1."""
     return max(d for d in range(1, number + 1) if number % d == 0 and d <= max(limit, 1))

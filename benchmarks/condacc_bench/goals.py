@@ -24,6 +24,23 @@ class Goal:
         return f"{self.at_least:g}x" + (f" / {self.aim:g}x" if self.aim is not None else "")
 
 
+@dataclass(frozen=True)
+class Limit:
+    """What our own figure, whatever TensorFlow's is, may be at most; and what to aim for."""
+
+    at_most: float
+    aim: float
+
+    def verdict(self, value: float) -> str:
+        """``aim``, ``reached`` or ``missed``."""
+        if value <= self.aim:
+            return "aim"
+        return "reached" if value <= self.at_most else "missed"
+
+    def __str__(self) -> str:
+        return f"<={self.at_most:.3g} / {self.aim:.3g}"
+
+
 _LIMIT = Goal(0.8)
 _BFLOAT16 = Goal(1.0)
 
@@ -75,3 +92,44 @@ def bfloat16_against_float16(size: int, count: int) -> Goal | None:
 def cycle_against_limit(size: int, producer: str) -> Goal | None:
     """Of what the machine can do at all: one pass over all gradients that are summed."""
     return _LIMIT if size >= 16 * MI and producer != "shared" else None
+
+
+_UNIFORM = {1: Goal(3, 10), 8: Goal(4, 8), 32: Goal(7, 12), 128: Goal(20, 40)}
+_UNIFORM_LARGE = {1: Goal(3, 10), 8: Goal(2.5, 4), 32: Goal(4, 6), 128: Goal(7, 10)}
+_LARGE_ROWS = 100_000
+
+
+def sparse_cycle(rows: int, columns: int, count: int) -> Goal | None:
+    """Of a sparse cycle whose rows are sorted, unique and drawn evenly."""
+    if columns != 64:
+        return None
+    return (_UNIFORM if rows < _LARGE_ROWS else _UNIFORM_LARGE).get(count)
+
+
+def power_law_cycle(columns: int, count: int, raw: bool) -> Goal | None:
+    """Of a sparse cycle whose rows are drawn by a power law.
+
+    If they are ``raw``, TensorFlow's own has to have them made unique and sorted first.
+    """
+    if columns != 64:
+        return None
+    if raw:
+        return Goal(5, 8) if count >= 8 else None
+    return Goal(3, 5) if count == 8 else None
+
+
+# How many times as long as the second apply the last one of many may take.
+GROWTH = Limit(at_most=2, aim=1.3)
+
+
+def dense_peak(size: int, reference: float) -> Limit | None:
+    """Of memory, in gradients, where TensorFlow's own takes ``reference``.
+
+    Other memory than that of gradients must not count much.
+    """
+    return Limit(at_most=reference + 2, aim=reference) if size >= 16 * MI else None
+
+
+def sparse_peak(rows: int, gradient: float) -> Limit | None:
+    """Of memory, in unions of the rows of all gradients, where one takes ``gradient``."""
+    return Limit(at_most=2.5 + gradient, aim=2) if rows >= _LARGE_ROWS else None

@@ -20,27 +20,36 @@ _unique = itertools.count()
 
 @dataclass(frozen=True)
 class Implementation:
-    """A class of accumulators and a short name for it."""
+    """The classes of accumulators and a short name for them.
+
+    Attributes:
+      name: short.
+      dense: class of the accumulators of whole gradients.
+      sparse: class of the accumulators of rows.
+      takes_any_rows: whether ``sparse`` is right where rows do not ascend, or repeat.
+    """
 
     name: str
     dense: Callable[..., Any]
+    sparse: Callable[..., Any]
+    takes_any_rows: bool
 
 
-def tensorflow() -> Implementation:
-    """TensorFlow's own."""
-    return Implementation("tf", v1.ConditionalAccumulator)
-
-
-def tensorflow_again() -> Implementation:
-    """TensorFlow's own under another name: against itself it shows the noise of the machine."""
-    return Implementation("tf again", v1.ConditionalAccumulator)
+def tensorflow(name: str = "tf") -> Implementation:
+    """TensorFlow's own; under another name, and against itself, it shows the machine's noise."""
+    return Implementation(name, v1.ConditionalAccumulator, v1.SparseConditionalAccumulator, False)
 
 
 def condacc() -> Implementation:
     """This project's."""
     import tf_condacc
 
-    return Implementation("condacc", tf_condacc.ConditionalAccumulator)
+    return Implementation(
+        "condacc",
+        tf_condacc.ConditionalAccumulator,
+        tf_condacc.SparseConditionalAccumulator,
+        True,
+    )
 
 
 def new_session(graph: tf.Graph) -> v1.Session:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from condacc_bench.goals import KI, MI, Goal
+from condacc_bench.goals import KI, MI, Goal, Limit
 from condacc_bench.rounds import Samples, times_better
 
 
@@ -19,12 +19,14 @@ class Result:
       case: what was measured, in words.
       metric: such as "cycle".
       parameters: what the case was made from.
-      reference: median of the side compared with, in seconds or per second.
+      reference: median of the side compared with, in seconds, per second or as the metric says.
       ours: median of ours.
       ratio: how many times better ours is.
       rounds: how many ratios it is the median of.
       goal: what it is measured by, if anything.
       against: what is compared with.
+      curves: for a picture of their own, of each side the seconds of one apply after another, and
+        of the take at the end.
     """
 
     scenario: str
@@ -35,12 +37,22 @@ class Result:
     ours: float
     ratio: float
     rounds: int
-    goal: Goal | None = None
+    goal: Goal | Limit | None = None
     against: str = field(default="TensorFlow")
+    curves: Mapping[str, Sequence[float]] | None = None
 
     @property
     def verdict(self) -> str:
-        return self.goal.verdict(self.ratio) if self.goal else ""
+        if self.goal is None:
+            return ""
+        return self.goal.verdict(self.ours if isinstance(self.goal, Limit) else self.ratio)
+
+    @property
+    def goal_as_ratio(self) -> Goal | None:
+        """The goal on the scale of ratios, also where it is a limit."""
+        if isinstance(self.goal, Limit):
+            return Goal(self.reference / self.goal.at_most, self.reference / self.goal.aim)
+        return self.goal
 
     def as_json(self) -> dict[str, object]:
         return asdict(self) | {"verdict": self.verdict}
@@ -70,3 +82,8 @@ def in_words(size: int) -> str:
     if size >= MI:
         return f"{size // MI}M"
     return f"{size // KI}K" if size >= KI else str(size)
+
+
+def in_thousands(rows: int) -> str:
+    """A number of rows, such as 100K."""
+    return f"{rows // 1000}K" if rows >= 1000 else str(rows)

@@ -1,107 +1,21 @@
-"""Which cases are run, in which sizes, and what comes out of each."""
+"""What is run, and what comes out of it: the dense scenarios, and the list of all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import product
+from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
-from condacc_bench import goals, rounds
+from condacc_bench import goals, rounds, sparse_scenarios
 from condacc_bench.contention import Contention
 from condacc_bench.dense_cycle import DenseCycle
-from condacc_bench.goals import KI, MI
-from condacc_bench.implementations import Implementation
 from condacc_bench.limit import Limit
 from condacc_bench.many_variables import PRODUCERS as MANY_VARIABLES_PRODUCERS
 from condacc_bench.many_variables import ManyVariables
 from condacc_bench.results import Result, compare, in_words
+from condacc_bench.runs import Run
 
 _LIMIT = "limit"
-
-
-@dataclass(frozen=True)
-class Scale:
-    """The sizes of a run."""
-
-    cycles: Sequence[tuple[int, int, str]]  # elements, N, producer
-    small_variables: tuple[int, int]  # how many, elements of each
-    contention: Sequence[tuple[int, int, str]]  # threads, elements, producer
-    other_dtypes: Sequence[tuple[int, int]]  # elements, N
-    budget: rounds.Budget
-
-
-def default_scale(seconds: float) -> Scale:
-    """What most goals are about, in a few minutes."""
-    return Scale(
-        cycles=[
-            *product([64 * KI, MI, 16 * MI], [1, 4, 8, 32], ["staged"]),
-            *product([MI, 16 * MI], [1, 8], ["shared"]),
-            (16 * MI, 8, "mul"),
-            (64 * MI, 8, "staged"),
-        ],
-        small_variables=(200, 4 * KI),
-        contention=[(4, MI, "shared"), (4, 16 * MI, "mul")],
-        other_dtypes=[(16 * MI, 8)],
-        budget=rounds.Budget(min_rounds=5, max_rounds=41, seconds=seconds),
-    )
-
-
-def full_scale(seconds: float) -> Scale:
-    """Everything."""
-    sizes, counts = [KI, 64 * KI, MI, 16 * MI, 64 * MI], [1, 4, 8, 32]
-    return Scale(
-        cycles=[*product(sizes, counts, ["staged", "shared", "mul"])],
-        small_variables=(200, 4 * KI),
-        contention=[*product([4, 16], [4 * KI, MI, 16 * MI], ["shared", "mul"])],
-        other_dtypes=[*product([MI, 16 * MI], [8])],
-        budget=rounds.Budget(min_rounds=7, max_rounds=41, seconds=seconds),
-    )
-
-
-def smoke_scale() -> Scale:
-    """Every kind of case once and tiny: shows that they work, not how fast they are."""
-    return Scale(
-        cycles=[(64, 2, "staged"), (64, 3, "mul"), (64, 2, "shared")],
-        small_variables=(3, 16),
-        contention=[(2, 64, "shared"), (2, 64, "mul")],
-        other_dtypes=[(64, 2)],
-        budget=rounds.Budget(min_rounds=2, max_rounds=2, seconds=0),
-    )
-
-
-@dataclass(frozen=True)
-class Run:
-    """What a scenario needs to know of a run."""
-
-    ours: Implementation
-    reference: Implementation
-    scale: Scale
-    with_limit: bool
-
-    @property
-    def both(self) -> list[Implementation]:
-        return [self.reference, self.ours]
-
-    def measure(
-        self,
-        new_case: Callable[[Implementation], rounds.Case],
-        others: Mapping[str, Callable[[], rounds.Case]],
-    ) -> rounds.Samples:
-        """Samples of both implementations, and of what else is to run in the same rounds."""
-        cases: dict[str, rounds.Case] = {}
-        try:
-            for implementation in self.both:
-                cases[implementation.name] = new_case(implementation)
-            for name, new_other in others.items():
-                cases[name] = new_other()
-            return rounds.run_rounds(cases, self.scale.budget)
-        finally:
-            rounds.close(cases)
-
-    def compare(self, samples: rounds.Samples, metric: str, **fields: object) -> Result:
-        return compare(samples, self.ours.name, self.reference.name, metric, **fields)
 
 
 def cycles(run: Run) -> Iterator[Result]:
@@ -210,4 +124,8 @@ SCENARIOS: dict[str, Callable[[Run], Iterator[Result]]] = {
     "D2": small_variables,
     "D3": contention,
     "D4": other_dtypes,
+    "S1": sparse_scenarios.uniform,
+    "SZ": sparse_scenarios.power_law,
+    "S2": sparse_scenarios.growth,
+    "M": sparse_scenarios.memory,
 }

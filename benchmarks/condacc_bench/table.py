@@ -11,6 +11,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from condacc_bench.goals import Limit
 from condacc_bench.results import Result
 
 _MARKS = {"aim": "aim reached", "reached": "reached", "missed": "MISSED", "": ""}
@@ -50,7 +51,7 @@ def summary(results: Sequence[Result]) -> str:
         f"{len(aims)} of them as far as the aim."
     ]
     lines += [
-        f"  missed: {r.scenario} {r.case}, {r.metric}: {r.ratio:.2f}x of {r.goal.at_least:g}x"
+        f"  missed: {r.scenario} {r.case}, {r.metric}: {_judged(r)}, the goal is {r.goal}"
         for r in missed
     ]
     return "\n".join(lines)
@@ -82,7 +83,13 @@ def _cpu_model() -> str:
     return platform.machine()
 
 
+def _judged(result: Result) -> str:
+    return f"{result.ours:.2f}" if isinstance(result.goal, Limit) else f"{result.ratio:.2f}x"
+
+
 def _quantity(metric: str, value: float) -> str:
+    if metric.startswith(("growth", "peak")):
+        return f"{value:.2f}"
     if metric.endswith("/s"):
         return f"{value:,.0f}/s"
     if value < 1e-3:

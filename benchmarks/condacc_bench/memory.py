@@ -1,0 +1,100 @@
+"""Peak memory of an accumulator, in a process of its own.
+
+Run as a program, ``python -m condacc_bench.memory IMPLEMENTATION KIND SIZE N NUM_ROWS COLUMNS``
+prints how many bytes a cycle takes at most, beyond what was there before.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+_FOLDER = Path(__file__).resolve().parent.parent
+_DECIMALS = 2
+
+
+class PeakMemory:
+    """Bytes that a cycle takes at most, as a multiple of something: metric ``peak, UNITS``.
+
+    What the gradients themselves take is part of it: they are made one at a time.
+
+    Args:
+      name: of the implementation.
+      kind: "dense" or "sparse".
+      size: elements of a dense gradient, or rows of a sparse one.
+      count: gradients in a cycle.
+      shape: of the variable, if they are sparse.
+      units: of what it is a multiple.
+      unit_bytes: how many bytes that is.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        size: int,
+        count: int,
+        shape: tuple[int, int],
+        units: str,
+        unit_bytes: int,
+    ):
+        self._arguments = [name, kind, *map(str, (size, count, *shape))]
+        self._units, self._unit_bytes = units, unit_bytes
+
+    def measure(self) -> dict[str, float]:
+        folders = [str(_FOLDER), str(_FOLDER.parent), os.environ.get("PYTHONPATH", "")]
+        child = subprocess.run(
+            [sys.executable, "-m", "condacc_bench.memory", *self._arguments],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, folders))},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        return {f"peak, {self._units}": round(int(child.stdout) / self._unit_bytes, _DECIMALS)}
+
+    def close(self) -> None:
+        """There is nothing to free: the process has ended."""
+
+
+def _main(name: str, kind: str, *numbers: str) -> None:
+    from condacc_bench import implementations, sparse_data
+    from condacc_bench.dense_cycle import DenseCycle
+    from condacc_bench.sparse_cycle import SparseCycle
+
+    size, count, num_rows, columns = map(int, numbers)
+    if name == "condacc":
+        implementation = implementations.condacc()
+    else:
+        implementation = implementations.tensorflow()
+    # Not checked yet: that would leave memory behind which the measured cycle could use.
+    options = {"max_step_bytes": 0, "check": False}
+    if kind == "dense":
+        case = DenseCycle(implementation, count, size, producer="mul", **options)
+        apply_all = case.apply_all
+    else:
+        gradients = sparse_data.uniform(num_rows, size, count)
+        case = SparseCycle(implementation, gradients, (num_rows, columns), **options)
+        apply_all = case.apply_each
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is from now on
+    before = _status_bytes("VmRSS")
+    apply_all()
+    case.take()
+    peak = _status_bytes("VmHWM") - before
+    case.check_result()
+    print(peak)
+
+
+def _status_bytes(name: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        key, _, value = line.partition(":")
+        if key == name:
+            return int(value.split()[0]) * 1024
+    raise KeyError(name)
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

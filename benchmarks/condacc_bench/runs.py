@@ -1,0 +1,45 @@
+"""A run: what is compared, in which sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from condacc_bench import rounds
+from condacc_bench.implementations import Implementation
+from condacc_bench.results import Result, compare
+from condacc_bench.scales import Scale
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a scenario needs to know of a run."""
+
+    ours: Implementation
+    reference: Implementation
+    scale: Scale
+    with_limit: bool
+
+    @property
+    def both(self) -> list[Implementation]:
+        return [self.reference, self.ours]
+
+    def measure(
+        self,
+        new_case: Callable[[Implementation], rounds.Case],
+        others: Mapping[str, Callable[[], rounds.Case]],
+        budget: rounds.Budget | None = None,
+    ) -> rounds.Samples:
+        """Samples of both implementations, and of what else is to run in the same rounds."""
+        cases: dict[str, rounds.Case] = {}
+        try:
+            for implementation in self.both:
+                cases[implementation.name] = new_case(implementation)
+            for name, new_other in others.items():
+                cases[name] = new_other()
+            return rounds.run_rounds(cases, budget or self.scale.budget)
+        finally:
+            rounds.close(cases)
+
+    def compare(self, samples: rounds.Samples, metric: str, **fields: object) -> Result:
+        return compare(samples, self.ours.name, self.reference.name, metric, **fields)

@@ -1,0 +1,110 @@
+"""In which sizes the cases are run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from condacc_bench.goals import KI, MI
+from condacc_bench.rounds import Budget
+
+_ROWS = [1_000, 10_000, 100_000]
+
+
+@dataclass(frozen=True)
+class MemoryScale:
+    """Of accumulators in processes of their own."""
+
+    size: int  # elements of a dense gradient
+    dense: Sequence[int]  # N
+    sparse: Sequence[tuple[int, int]]  # rows of a gradient, N
+
+
+@dataclass(frozen=True)
+class SparseScale:
+    """The sizes of what is sparse."""
+
+    uniform: Sequence[tuple[int, int]]  # rows of a gradient, N
+    power_law: Sequence[tuple[int, int]]  # the same
+    growth: tuple[int, int]  # the same
+    memory: MemoryScale
+    budget: Budget
+    num_rows: int = MI
+    columns: int = 64
+    more_columns: Sequence[int] = ()  # for the uniform ones
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The sizes of a run."""
+
+    cycles: Sequence[tuple[int, int, str]]  # elements, N, producer
+    small_variables: tuple[int, int]  # how many, elements of each
+    contention: Sequence[tuple[int, int, str]]  # threads, elements, producer
+    other_dtypes: Sequence[tuple[int, int]]  # elements, N
+    budget: Budget
+    sparse: SparseScale
+
+
+def default_scale(seconds: float) -> Scale:
+    """What most goals are about, in a few minutes."""
+    return Scale(
+        cycles=[
+            *product([64 * KI, MI, 16 * MI], [1, 4, 8, 32], ["staged"]),
+            *product([MI, 16 * MI], [1, 8], ["shared"]),
+            (16 * MI, 8, "mul"),
+            (64 * MI, 8, "staged"),
+        ],
+        small_variables=(200, 4 * KI),
+        contention=[(4, MI, "shared"), (4, 16 * MI, "mul")],
+        other_dtypes=[(16 * MI, 8)],
+        budget=Budget(min_rounds=5, max_rounds=41, seconds=seconds),
+        sparse=SparseScale(
+            uniform=[*product(_ROWS, [1, 8, 32, 128])],
+            power_law=[*product(_ROWS[1:], [8])],
+            growth=(10_000, 128),
+            memory=MemoryScale(64 * MI, dense=[4], sparse=[(100_000, 8), (100_000, 32)]),
+            budget=Budget(min_rounds=3, max_rounds=41, seconds=0.6 * seconds),
+        ),
+    )
+
+
+def full_scale(seconds: float) -> Scale:
+    """Everything."""
+    sizes, counts = [KI, 64 * KI, MI, 16 * MI, 64 * MI], [1, 4, 8, 32]
+    return Scale(
+        cycles=[*product(sizes, counts, ["staged", "shared", "mul"])],
+        small_variables=(200, 4 * KI),
+        contention=[*product([4, 16], [4 * KI, MI, 16 * MI], ["shared", "mul"])],
+        other_dtypes=[*product([MI, 16 * MI], [8])],
+        budget=Budget(min_rounds=7, max_rounds=41, seconds=seconds),
+        sparse=SparseScale(
+            uniform=[*product(_ROWS, [1, 8, 32, 128])],
+            power_law=[*product(_ROWS[1:], [1, 8, 32])],
+            growth=(10_000, 128),
+            memory=MemoryScale(64 * MI, dense=[1, 4, 16], sparse=[*product(_ROWS[2:], [1, 8, 32])]),
+            budget=Budget(min_rounds=7, max_rounds=41, seconds=seconds),
+            more_columns=(16, 256),
+        ),
+    )
+
+
+def smoke_scale() -> Scale:
+    """Every kind of case once and tiny: shows that they work, not how fast they are."""
+    return Scale(
+        cycles=[(64, 2, "staged"), (64, 3, "mul"), (64, 2, "shared")],
+        small_variables=(3, 16),
+        contention=[(2, 64, "shared"), (2, 64, "mul")],
+        other_dtypes=[(64, 2)],
+        budget=Budget(min_rounds=2, max_rounds=2, seconds=0),
+        sparse=SparseScale(
+            uniform=[(10, 1), (10, 3)],
+            power_law=[(10, 3)],
+            growth=(10, 4),
+            memory=MemoryScale(4 * KI, dense=[2], sparse=[(10, 3)]),
+            budget=Budget(min_rounds=2, max_rounds=2, seconds=0),
+            num_rows=50,
+            columns=4,
+        ),
+    )

@@ -1,0 +1,187 @@
+"""The cycle of one sparse accumulator: N gradients are applied one after another, then taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+
+from condacc_bench import implementations, sparse_data
+from condacc_bench.dense_cycle import largest_divisor
+from condacc_bench.rounds import net, seconds_for
+
+v1 = tf.compat.v1
+
+_MAX_STAGED_BYTES = 1 << 30
+_MAX_FUSED_ELEMENTS = 16_000_000
+_MAX_FUSED_CYCLES = 32
+
+
+class SparseCycle:
+    """Applies of the given rows, and a take.
+
+    Gradients are made beforehand and held in a staging buffer, which the timed step empties, so
+    that the accumulator's op is their only owner. Short cycles are timed several to a step, so
+    that they stand out from what the step itself costs.
+
+    Args:
+      implementation: whose accumulator.
+      gradients: rows of each, ``[N, rows of a gradient]``.
+      shape: of the variable whose rows they are.
+      raw: whether the rows are in any order and repeat. Where the implementation cannot take such,
+        they are made sorted and unique in the timed step, at its cost.
+      max_step_bytes: how much is staged and then applied in one step; at least one gradient is.
+      check: whether to look at a mean first.
+    """
+
+    def __init__(
+        self,
+        implementation: implementations.Implementation,
+        gradients: np.ndarray,
+        shape: tuple[int, int],
+        raw: bool = False,
+        max_step_bytes: int = _MAX_STAGED_BYTES,
+        check: bool = True,
+    ):
+        self._gradients, self._shape = gradients, shape
+        self._count, self._rows = gradients.shape
+        elements = self._rows * shape[1]
+        self._per_step = largest_divisor(self._count, max_step_bytes // (4 * elements))
+        self._fused = min(_MAX_FUSED_CYCLES, _MAX_FUSED_ELEMENTS // (elements * self._count))
+        if self._per_step < self._count:
+            self._fused = 0
+        self._deduplicated = raw and not implementation.takes_any_rows
+        with tf.Graph().as_default() as graph:
+            self._build(implementation)
+            self._session = implementations.new_session(graph)
+            self._session.run(v1.global_variables_initializer(), {self._all_indices: gradients})
+        self._make_callables()
+        if check:
+            self.check_result()
+
+    def _build(self, implementation: implementations.Implementation) -> None:
+        self._stage = implementations.unique_name("stage")
+        accumulator = implementation.sparse(
+            tf.float32, shape=self._shape, name=implementations.unique_name("accumulator")
+        )
+        self._all_indices = v1.placeholder(tf.int64, self._gradients.shape)
+        indices = v1.get_variable(
+            implementations.unique_name("indices"),
+            initializer=self._all_indices,
+            use_resource=True,
+        )
+        self._number = v1.placeholder(tf.int32, [])
+        self._staged_value = v1.placeholder(tf.float32, [])
+        values = tf.fill([self._rows, self._shape[1]], self._staged_value)
+        self._fill_op = tf.raw_ops.Stage(
+            values=[tf.gather(indices, self._number), values], shared_name=self._stage
+        )
+
+        self._taken = accumulator.take_grad(self._count)
+        self._nothing_op = tf.no_op()
+
+        def apply(indices: tf.Tensor, values: tf.Tensor) -> tf.Operation:
+            if self._deduplicated:
+                indices, values = sparse_data.deduplicate(indices, values)
+            return accumulator.apply_grad(
+                indices, values, self._shape, local_step=implementations.NEVER_STALE
+            )
+
+        def produce(indices: tf.Tensor, values: tf.Tensor) -> tf.Operation:
+            return values.op
+
+        self._apply_op = self._chain([], self._per_step, apply)
+        self._produce_op = self._chain([], max(1, self._fused) * self._per_step, produce)
+        cycles: list[tf.Operation] = []
+        for _ in range(self._fused):
+            applies = self._chain(cycles, self._count, apply)
+            with tf.control_dependencies([applies]):
+                cycles = [accumulator.take_grad(self._count)[0].op]
+        self._cycles_op = tf.group(*cycles)
+
+    def _chain(
+        self,
+        after: list[tf.Operation],
+        number: int,
+        consume: Callable[[tf.Tensor, tf.Tensor], tf.Operation],
+    ) -> tf.Operation:
+        """Gradients are produced and consumed strictly one after another."""
+        for _ in range(number):
+            with tf.control_dependencies(after):
+                indices, values = tf.raw_ops.Unstage(
+                    dtypes=[tf.int64, tf.float32], shared_name=self._stage
+                )
+                indices.set_shape([self._rows])
+                values.set_shape([self._rows, self._shape[1]])
+            with tf.control_dependencies([indices, values]):
+                after = [consume(indices, values)]
+        return after[0]
+
+    def _make_callables(self) -> None:
+        call = self._session.make_callable
+        self._run_apply = call(self._apply_op)
+        self._run_produce = call(self._produce_op)
+        self._run_cycles = call(self._cycles_op)
+        self._run_take = call(self._taken[0].op)
+        self._run_nothing = call(self._nothing_op)
+        self._run_fill = call(self._fill_op, feed_list=[self._number, self._staged_value])
+
+    def _fill(self, first: int = 0) -> None:
+        for number in range(first, first + self._per_step):
+            self._run_fill(number, _value(number))
+
+    def apply_each(self) -> list[float]:
+        """Applies all gradients and returns how long each step took, its making left out."""
+        seconds = []
+        for first in range(0, self._count, self._per_step):
+            self._fill(first)
+            seconds.append(seconds_for(self._run_apply))
+        return seconds
+
+    def take(self) -> float:
+        """Takes their mean and returns how long that took."""
+        return seconds_for(self._run_take)
+
+    def check_result(self) -> None:
+        """One cycle whose mean is looked at; it also warms everything up."""
+        self.apply_each()
+        indices, values, _ = self._session.run(self._taken)
+        rows, means = sparse_data.mean(
+            self._gradients, [_value(i) for i in range(self._count)], self._shape[0]
+        )
+        if not np.array_equal(indices, rows):
+            raise AssertionError(f"expected rows {rows}, got {indices}")
+        if values.shape != (len(rows), self._shape[1]) or not np.allclose(
+            values, means[:, np.newaxis], rtol=1e-4, atol=0
+        ):
+            raise AssertionError(f"expected means {means}, got {values}")
+
+    def measure(self) -> dict[str, float]:
+        return {"cycle": self._fused_cycle() if self._fused else self._long_cycle()}
+
+    def _fused_cycle(self) -> float:
+        """Seconds of one cycle, if several are made in one step."""
+        for _ in range(self._fused):
+            self._fill()
+        produce = seconds_for(self._run_produce)
+        for _ in range(self._fused):
+            self._fill()
+        return net(seconds_for(self._run_cycles), produce) / self._fused
+
+    def _long_cycle(self) -> float:
+        """Seconds of a cycle of one step or several, and one in which it is taken."""
+        apply = produce = 0.0
+        for first in range(0, self._count, self._per_step):
+            self._fill(first)
+            produce += seconds_for(self._run_produce)
+            self._fill(first)
+            apply += seconds_for(self._run_apply)
+        return net(apply + self.take(), produce + seconds_for(self._run_nothing))
+
+    def close(self) -> None:
+        self._session.close()
+
+
+def _value(i: int) -> float:
+    return 1 + i / 64

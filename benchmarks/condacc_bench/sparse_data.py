@@ -1,0 +1,56 @@
+"""Rows of sparse gradients, and what their mean must be. Numbers of rows are int64."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+_EXPONENT = 1.05
+
+
+def uniform(num_rows: int, rows: int, count: int) -> np.ndarray:
+    """``count`` gradients of ``rows`` rows: ascending, unique and drawn evenly."""
+    rng = np.random.default_rng(1)
+    drawn = [rng.choice(num_rows, rows, replace=False, shuffle=False) for _ in range(count)]
+    return np.sort(np.array(drawn, np.int64))
+
+
+def power_law(num_rows: int, rows: int, count: int) -> np.ndarray:
+    """In any order and repeated, as the words of a text: the k-th most frequent one k^-1.05."""
+    rng = np.random.default_rng(2)
+    shares = np.cumsum(np.arange(1, num_rows + 1, dtype=np.float64) ** -_EXPONENT)
+    row_of_rank = rng.permutation(num_rows)
+    return row_of_rank[np.searchsorted(shares, rng.random((count, rows)) * shares[-1])]
+
+
+def sorted_and_unique(gradients: np.ndarray) -> np.ndarray:
+    """The same gradients without repeats; all as short as the shortest."""
+    unique = [np.unique(gradient) for gradient in gradients]
+    length = min(map(len, unique))
+    return np.array([gradient[:length] for gradient in unique])
+
+
+def deduplicate(indices: tf.Tensor, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Sorts rows and sums repeated ones, in the graph: what TensorFlow's own class needs."""
+    unique, position = tf.unique(indices)
+    order = tf.argsort(unique)
+    segments = tf.gather(tf.math.invert_permutation(order), position)
+    return tf.gather(unique, order), tf.math.unsorted_segment_sum(values, segments, tf.size(unique))
+
+
+def mean(
+    gradients: np.ndarray, values: Sequence[float], num_rows: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The rows that are in any gradient, ascending, and the mean of each.
+
+    Gradient ``i`` is ``values[i]`` everywhere.
+    """
+    total, count = np.zeros(num_rows), np.zeros(num_rows)
+    for gradient, value in zip(gradients, values, strict=True):
+        repeats = np.bincount(gradient, minlength=num_rows)
+        total += value * repeats
+        count += repeats > 0
+    rows = np.flatnonzero(count)
+    return rows, total[rows] / count[rows]

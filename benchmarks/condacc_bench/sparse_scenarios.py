@@ -1,0 +1,132 @@
+"""The scenarios of sparse accumulators, and of memory."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+
+import numpy as np
+
+from condacc_bench import goals, rounds, sparse_data
+from condacc_bench.memory import PeakMemory
+from condacc_bench.results import Result, in_thousands, in_words
+from condacc_bench.runs import Run
+from condacc_bench.sparse_cycle import SparseCycle
+from condacc_bench.sparse_growth import SparseGrowth
+
+_ONCE = rounds.Budget(min_rounds=1, max_rounds=1, seconds=0)
+_ITEM_BYTES, _INDEX_BYTES = 4, 8
+
+
+def uniform(run: Run) -> Iterator[Result]:
+    """S1: the cycle of a sparse accumulator; rows sorted, unique and drawn evenly."""
+    scale = run.scale.sparse
+    for columns in (scale.columns, *scale.more_columns):
+        for rows, count in scale.uniform:
+            gradients = sparse_data.uniform(scale.num_rows, rows, count)
+            samples = _cycles(run, gradients, columns, raw=False)
+            yield run.compare(
+                samples,
+                "cycle",
+                scenario="S1",
+                case=f"{in_thousands(rows)}x{columns} N={count}",
+                parameters={"rows": rows, "columns": columns, "count": count},
+                goal=goals.sparse_cycle(rows, columns, count),
+            )
+
+
+def power_law(run: Run) -> Iterator[Result]:
+    """SZ: rows drawn by a power law, as they come and deduplicated."""
+    scale = run.scale.sparse
+    columns = scale.columns
+    for rows, count in scale.power_law:
+        drawn = sparse_data.power_law(scale.num_rows, rows, count)
+        for raw in (True, False):
+            gradients = drawn if raw else sparse_data.sorted_and_unique(drawn)
+            samples = _cycles(run, gradients, columns, raw)
+            yield run.compare(
+                samples,
+                "cycle",
+                scenario="SZ",
+                case=f"{in_thousands(rows)}x{columns} {'raw' if raw else 'deduped'} N={count}",
+                parameters={"rows": rows, "columns": columns, "count": count, "raw": raw},
+                goal=goals.power_law_cycle(columns, count, raw),
+            )
+
+
+def _cycles(run: Run, gradients: np.ndarray, columns: int, raw: bool) -> rounds.Samples:
+    shape = (run.scale.sparse.num_rows, columns)
+    return run.measure(
+        lambda who: SparseCycle(who, gradients, shape, raw), {}, run.scale.sparse.budget
+    )
+
+
+def growth(run: Run) -> Iterator[Result]:
+    """S2: the cost of one apply after another."""
+    scale = run.scale.sparse
+    rows, count = scale.growth
+    columns = scale.columns
+    gradients = sparse_data.uniform(scale.num_rows, rows, count)
+    shape = (scale.num_rows, columns)
+    samples = run.measure(lambda who: SparseGrowth(who, gradients, shape), {}, scale.budget)
+    timed = [*(f"apply {k}" for k in range(1, count + 1)), "take"]
+    curves = {
+        who.name: [statistics.median(samples[who.name][metric]) for metric in timed]
+        for who in run.both
+    }
+    for metric in ("growth", "growth of halves", "take", "all"):
+        yield run.compare(
+            samples,
+            metric,
+            scenario="S2",
+            case=f"{in_thousands(rows)}x{columns} to N={count}",
+            parameters={"rows": rows, "columns": columns, "count": count},
+            goal=goals.GROWTH if metric == "growth" else None,
+            curves=curves if metric == "all" else None,
+        )
+
+
+def memory(run: Run) -> Iterator[Result]:
+    """M: peak memory, in gradients if they are dense, in unions of all rows if sparse."""
+    scale = run.scale.sparse.memory
+    for count in scale.dense:
+        yield _dense_peak(run, scale.size, count)
+    for rows, count in scale.sparse:
+        yield _sparse_peak(run, rows, count)
+
+
+def _dense_peak(run: Run, size: int, count: int) -> Result:
+    unit = size * _ITEM_BYTES
+    samples = run.measure(
+        lambda who: PeakMemory(who.name, "dense", size, count, (0, 0), "gradients", unit), {}, _ONCE
+    )
+    [reference] = samples[run.reference.name]["peak, gradients"]
+    return run.compare(
+        samples,
+        "peak, gradients",
+        scenario="M",
+        case=f"dense {in_words(size)} N={count}",
+        parameters={"size": size, "count": count},
+        goal=goals.dense_peak(size, reference),
+    )
+
+
+def _sparse_peak(run: Run, rows: int, count: int) -> Result:
+    scale = run.scale.sparse
+    columns = scale.columns
+    shape = (scale.num_rows, columns)
+    row_bytes = columns * _ITEM_BYTES + _INDEX_BYTES
+    union = len(np.unique(sparse_data.uniform(scale.num_rows, rows, count)))
+    samples = run.measure(
+        lambda who: PeakMemory(who.name, "sparse", rows, count, shape, "unions", union * row_bytes),
+        {},
+        _ONCE,
+    )
+    return run.compare(
+        samples,
+        "peak, unions",
+        scenario="M",
+        case=f"{in_thousands(rows)}x{columns} N={count}",
+        parameters={"rows": rows, "columns": columns, "count": count, "union": union},
+        goal=goals.sparse_peak(rows, rows / union),
+    )
