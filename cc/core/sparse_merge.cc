@@ -12,13 +12,14 @@ namespace condacc {
 namespace {
 
 constexpr size_t kWalkBlock = 8;         // buckets that one thread walks at a time
-constexpr size_t kPrefetchAhead = 8;     // entries
+constexpr int kPrefetchAhead = 8;        // rows or entries
 constexpr size_t kPrefetchBytes = 1024;  // of a row; the processor itself goes on from there
 
-void Prefetch(const char* begin, size_t num_bytes) {
+void Prefetch(const void* begin, size_t num_bytes) {
   constexpr size_t kLine = 64;
   const size_t wanted = std::min(num_bytes, kPrefetchBytes);
-  for (size_t i = 0; i < wanted; i += kLine) __builtin_prefetch(begin + i);
+  for (size_t i = 0; i < wanted; i += kLine)
+    __builtin_prefetch(static_cast<const char*>(begin) + i);
 }
 
 std::vector<RowList> ListsOf(const std::vector<RowSource>& sources) {
@@ -36,38 +37,72 @@ void SizesToStarts(std::vector<size_t>* sizes) {
 
 }  // namespace
 
-// A row of the union: merged before (or not: null), and the new entries of it.
+// A row of the union: its sum if it was merged before (or null), and the new
+// entries of it.
 struct SparseMerge::UnionRow {
   int64_t row;
-  const size_t* merged;
+  void* sum;
+  int64_t count;  // of the gradients in the sum
   const RowEntry* begin;
   const RowEntry* end;
 
+  // How many gradients the row was in, new ones included.
   int64_t num_gradients() const {
-    int64_t count = begin == end ? 0 : 1;
-    for (const RowEntry* e = begin; e + 1 < end; ++e) count += e[0].gradient != e[1].gradient;
-    return count;
+    int64_t total = count + (begin == end ? 0 : 1);
+    for (const RowEntry* e = begin; e + 1 < end; ++e) total += e[0].gradient != e[1].gradient;
+    return total;
   }
 };
 
-// Adds up the new entries of a row and what was merged of it before. `out_is_sum`: `out` is of the
-// type that sums have. Allocates nothing, so that it can be done in place.
+// Goes through the rows of a bucket in ascending order.
+class SparseMerge::Cursor {
+ public:
+  Cursor(const SparseMerge& merge, size_t bucket)
+      : merged_(merge.merged_),
+        m_(merge.merged_starts_[bucket]),
+        merged_end_(merge.merged_starts_[bucket + 1]),
+        entry_(merge.groups_.begin(bucket)),
+        end_(merge.groups_.end(bucket)) {}
+
+  bool Next(UnionRow* row) {
+    if (entry_ == end_ && m_ == merged_end_) return false;
+    const bool is_merged = m_ < merged_end_ && (entry_ == end_ || merged_.rows[m_] <= entry_->row);
+    row->row = is_merged ? merged_.rows[m_] : entry_->row;
+    row->sum = is_merged ? merged_.sums[m_] : nullptr;
+    row->count = is_merged ? merged_.counts[m_] : 0;
+    row->begin = entry_;
+    while (entry_ < end_ && entry_->row == row->row) ++entry_;
+    row->end = entry_;
+    m_ += is_merged ? 1 : 0;
+    return true;
+  }
+
+ private:
+  const MergedRows& merged_;
+  size_t m_;
+  const size_t merged_end_;
+  const RowEntry* entry_;
+  const RowEntry* const end_;
+};
+
+// Adds up the new entries of a row and what was merged of it before.
+// `out_is_sum`: `out` is of the type that sums have. Allocates nothing, so that
+// it can be done in place.
 void SparseMerge::Add(const UnionRow& row, void* out, bool out_is_sum, int64_t divisor) const {
   const void** const operands = operands_.get() + (row.begin - groups_.begin(0));
   size_t num_operands = 0;
   for (const RowEntry* e = row.begin; e < row.end; ++e) {
-    operands[num_operands++] =
-        static_cast<const char*>(sources_[e->gradient].values) + e->position * layout_.num_bytes();
+    operands[num_operands++] = ValuesOf(*e);
   }
   // Rows of several gradients lie far apart: those to come are fetched meanwhile.
   const RowEntry* const ahead = row.end + kPrefetchAhead;
   if (ahead < last_entry_) Prefetch(ValuesOf(*ahead), layout_.num_bytes());
-  const bool is_new = row.merged == nullptr;
+  const bool is_new = row.sum == nullptr;
   const bool narrow = SumsInFloat32(layout_.type);
   DenseSumArgs args;
   args.type = layout_.type;
   args.num_elements = layout_.width;
-  args.first = is_new ? operands[0] : merged_.sums[*row.merged];
+  args.first = is_new ? operands[0] : row.sum;
   args.first_is_float32 = narrow && !is_new;
   args.inputs = operands + (is_new ? 1 : 0);
   args.num_inputs = num_operands - (is_new ? 1 : 0);
@@ -97,30 +132,35 @@ SparseMerge::SparseMerge(const RowLayout& layout, const MergedRows& merged,
   new_starts_.assign(num_buckets + 1, 0);
   ParallelForThrowing(parallel_for, num_buckets, kWalkBlock, [this](size_t first, size_t last) {
     for (size_t b = first; b < last; ++b) {
-      Walk(b, [this, b](const UnionRow& row) {
+      Cursor cursor(*this, b);
+      for (UnionRow row; cursor.Next(&row);) {
         ++union_starts_[b];
-        new_starts_[b] += row.merged == nullptr ? 1 : 0;
-      });
+        new_starts_[b] += row.sum == nullptr ? 1 : 0;
+      }
     }
   });
   SizesToStarts(&union_starts_);
   SizesToStarts(&new_starts_);
 }
 
-// Calls visit(UnionRow) for each row of a bucket, in ascending order.
-template <typename Visit>
+// Calls visit(UnionRow) for each row of a bucket, in ascending order. Meanwhile the sums of merged
+// rows to come are fetched, `kAll` of them or only those that have new entries.
+template <bool kAll, typename Visit>
 void SparseMerge::Walk(size_t bucket, Visit visit) const {
-  const RowEntry* entry = groups_.begin(bucket);
-  const RowEntry* const end = groups_.end(bucket);
-  size_t m = merged_starts_[bucket];
-  const size_t merged_end = merged_starts_[bucket + 1];
-  while (entry < end || m < merged_end) {
-    const bool is_merged = m < merged_end && (entry == end || merged_.rows[m] <= entry->row);
-    const int64_t row = is_merged ? merged_.rows[m] : entry->row;
-    const RowEntry* const begin = entry;
-    while (entry < end && entry->row == row) ++entry;
-    visit(UnionRow{row, is_merged ? &m : nullptr, begin, entry});
-    m += is_merged ? 1 : 0;
+  const bool has_merged = merged_starts_[bucket] < merged_starts_[bucket + 1];
+  Cursor scout(*this, bucket);
+  Cursor cursor(*this, bucket);
+  UnionRow row;
+  const auto fetch_next = [&] {
+    if (scout.Next(&row) && row.sum != nullptr && (kAll || row.begin < row.end)) {
+      Prefetch(row.sum, layout_.num_sum_bytes());
+    }
+  };
+  for (int i = 0; has_merged && i < kPrefetchAhead; ++i) fetch_next();
+  while (true) {
+    if (has_merged) fetch_next();
+    if (!cursor.Next(&row)) return;
+    visit(row);
   }
 }
 
@@ -134,14 +174,14 @@ void SparseMerge::Into(MergedRows* merged, void* new_sums, const ParallelFor& pa
         for (size_t b = first; b < last; ++b) {
           size_t place = union_starts_[b];
           char* next_new = static_cast<char*>(new_sums) + new_starts_[b] * layout_.num_sum_bytes();
-          Walk(b, [&](const UnionRow& row) {
-            const bool is_new = row.merged == nullptr;
-            void* const sum = is_new ? next_new : merged_.sums[*row.merged];
+          Walk</*kAll=*/false>(b, [&](const UnionRow& row) {
+            const bool is_new = row.sum == nullptr;
+            void* const sum = is_new ? next_new : row.sum;
             next_new += is_new ? layout_.num_sum_bytes() : 0;
             if (row.begin < row.end) Add(row, sum, /*out_is_sum=*/true, /*divisor=*/1);
             result.rows[place] = row.row;
             result.sums[place] = sum;
-            result.counts[place] = (is_new ? 0 : merged_.counts[*row.merged]) + row.num_gradients();
+            result.counts[place] = row.num_gradients();
             ++place;
           });
         }
@@ -151,19 +191,18 @@ void SparseMerge::Into(MergedRows* merged, void* new_sums, const ParallelFor& pa
 
 void SparseMerge::Out(int64_t* rows, void* values, int64_t divisor,
                       const ParallelFor& parallel_for) const {
-  ParallelForThrowing(
-      parallel_for, groups_.num_buckets(), kWalkBlock, [&](size_t first, size_t last) {
-        for (size_t b = first; b < last; ++b) {
-          size_t place = union_starts_[b];
-          Walk(b, [&](const UnionRow& row) {
-            const int64_t merged_count = row.merged == nullptr ? 0 : merged_.counts[*row.merged];
-            rows[place] = row.row;
-            Add(row, static_cast<char*>(values) + place * layout_.num_bytes(),
-                /*out_is_sum=*/false, divisor > 0 ? divisor : merged_count + row.num_gradients());
-            ++place;
-          });
-        }
-      });
+  ParallelForThrowing(parallel_for, groups_.num_buckets(), kWalkBlock,
+                      [&](size_t first, size_t last) {
+                        for (size_t b = first; b < last; ++b) {
+                          size_t place = union_starts_[b];
+                          Walk</*kAll=*/true>(b, [&](const UnionRow& row) {
+                            rows[place] = row.row;
+                            Add(row, static_cast<char*>(values) + place * layout_.num_bytes(),
+                                /*out_is_sum=*/false, divisor > 0 ? divisor : row.num_gradients());
+                            ++place;
+                          });
+                        }
+                      });
 }
 
 }  // namespace condacc

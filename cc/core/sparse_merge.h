@@ -60,8 +60,9 @@ class SparseMerge {
 
  private:
   struct UnionRow;
+  class Cursor;
 
-  template <typename Visit>
+  template <bool kAll, typename Visit>
   void Walk(size_t bucket, Visit visit) const;
   const char* ValuesOf(const RowEntry& entry) const {
     return static_cast<const char*>(sources_[entry.gradient].values) +
