@@ -94,15 +94,15 @@ def outcomes(
 class Results:
     """Outcomes of an implementation's trials; each module of trials is run once."""
 
-    def __init__(self, impl: Any) -> None:
-        self._impl_name = impl.name
+    def __init__(self, impl: Any, env: dict[str, str] | None = None) -> None:
+        self._impl_name, self._env = impl.name, env
         self._found: dict[Any, dict[str, Outcome]] = {}
 
     def check(self, module: Any, trial: str) -> None:
         """Fails unless the trial passed."""
         if module not in self._found:
             script = Path(module.__file__).name
-            self._found[module] = outcomes(script, self._impl_name, list(module.TRIALS))
+            self._found[module] = outcomes(script, self._impl_name, list(module.TRIALS), self._env)
         outcome = self._found[module][trial]
         assert outcome.passed, outcome.detail
 

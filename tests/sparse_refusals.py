@@ -1,0 +1,156 @@
+"""Sparse gradients that have to be refused, and in which words."""
+
+from __future__ import annotations
+
+import numpy as np
+from sparse_support import Rows
+
+
+def ones(*shape):
+    return np.ones(shape, np.float32)
+
+
+# The constructor's shape, a gradient that is accumulated already, the refused one, the words.
+REFUSED = {
+    "indices_of_rank_2": (
+        None,
+        None,
+        Rows([[0, 1], [2, 3]], ones(2, 2)),
+        "Input indices should be vector but received shape: [2,2]",
+    ),
+    "scalar_index": (
+        None,
+        None,
+        Rows(3, ones(1, 2)),
+        "Input indices should be vector but received shape: []",
+    ),
+    "scalar_values": (None, None, Rows([1], 1.0), "Values cannot be 0-dimensional."),
+    "too_few_values": (
+        None,
+        None,
+        Rows([1, 2], ones(1, 2)),
+        "Expected 2 non-empty input values, got 1",
+    ),
+    "too_many_values": (
+        None,
+        None,
+        Rows([1], ones(3, 2)),
+        "Expected 1 non-empty input values, got 3",
+    ),
+    "no_values": (None, None, Rows([1], ones(0, 2)), "Expected 1 non-empty input values, got 0"),
+    "no_indices": (None, None, Rows([], ones(2, 2)), "Expected 0 non-empty input values, got 2"),
+    "grad_shape_of_lower_rank": (
+        [3, 2, 2],
+        None,
+        Rows([1], ones(1, 2, 2), [3, 2]),
+        "Shape mismatch: expected shape rank at least 3, got 2",
+    ),
+    "grad_shape_of_another_width": (
+        [3, 2],
+        None,
+        Rows([1], ones(1, 2), [3, 3]),
+        "Shape mismatch: expected shape dim 1 to be 2, got 3",
+    ),
+    "grad_shape_of_other_rows": (
+        [3, 2],
+        None,
+        Rows([1], ones(1, 2), [4, 2]),
+        "Shape mismatch: expected shape dim 0 to be 3, got 4",
+    ),
+    "row_beyond_the_constructors": (
+        [3, 2],
+        None,
+        Rows([3], ones(1, 2)),
+        "Shape mismatch: index of slice 0 exceeded limits of shape; index is 3 exceeded 3",
+    ),
+    "later_row_beyond_the_constructors": (
+        [3, None],
+        None,
+        Rows([0, 2, 7, 9], ones(4, 2)),
+        "Shape mismatch: index of slice 2 exceeded limits of shape; index is 7 exceeded 3",
+    ),
+    "other_rank_than_accumulated": (
+        None,
+        Rows([1], ones(1, 2, 2, 2)),
+        Rows([1], ones(1, 2, 2)),
+        "Shape mismatch: expected values rank 4, got 3",
+    ),
+    "other_width_than_accumulated": (
+        None,
+        Rows([1], ones(1, 2, 2, 2)),
+        Rows([1], ones(1, 2, 2, 3)),
+        "Shape mismatch: expected values dim 3 to be 2, got 3",
+    ),
+    "lower_rank_than_the_constructors": (
+        [3, 2, 2],
+        None,
+        Rows([1], ones(1, 2)),
+        "Shape mismatch: expected values rank at least 3, got 2",
+    ),
+    "another_width_than_the_constructors": (
+        [3, 2],
+        None,
+        Rows([1], ones(1, 3)),
+        "Shape mismatch: expected values dim 1 to be 2, got 3",
+    ),
+    "another_width_without_rows": (
+        [3, 2],
+        None,
+        Rows([], ones(0, 3)),
+        "Shape mismatch: expected values dim 1 to be 2, got 3",
+    ),
+}
+
+# What the original accepts and ours refuses. Also the words that only ours has.
+OURS_ONLY = {
+    "negative_row": (None, Rows([0, -1], ones(2, 2)), "index of slice 1 is negative; index is -1"),
+    "negative_row_of_known_rows": ([3, 2], Rows([-4], ones(1, 2)), "index is -4"),
+    "most_negative_row": (None, Rows([-(2**63)], ones(1)), f"index is {-(2**63)}"),
+    "row_beyond_grad_shape": (
+        None,
+        Rows([2, 3], ones(2, 2), [3, 2]),
+        "index of slice 1 exceeded limits of shape; index is 3 exceeded 3",
+    ),
+    "huge_row_beyond_grad_shape": (
+        [None, 2],
+        Rows([2**62], ones(1, 2), [3, 2]),
+        f"index is {2**62} exceeded 3",
+    ),
+    "row_of_no_rows": (None, Rows([0], ones(1, 2), [0, 2]), "index is 0 exceeded 0"),
+    "grad_shape_and_values_of_two_widths": (
+        None,
+        Rows([1], ones(1, 2), [3, 4]),
+        "expected values dim 1 to be 4, got 2",
+    ),
+    "grad_shape_of_higher_rank": (
+        [3, 2],
+        Rows([1], ones(1, 2), [3, 2, 5]),
+        "expected values rank 3, got 2",
+    ),
+    "grad_shape_of_lower_rank_than_values": (
+        None,
+        Rows([1], ones(1, 2), [3]),
+        "expected values rank 1, got 2",
+    ),
+    "negative_width_in_grad_shape": (
+        None,
+        Rows([1], ones(1, 2), [3, -2]),
+        "expected shape dim 1 not to be negative, got -2",
+    ),
+    "negative_rows_in_grad_shape": (
+        None,
+        Rows([1], ones(1, 2), [-1, 2]),
+        "expected shape dim 0 not to be negative, got -1",
+    ),
+    "overflowing_grad_shape": (
+        None,
+        Rows([1], ones(1, 2), [2**62, 2**62]),
+        f"expected values dim 1 to be {2**62}, got 2",
+    ),
+    "grad_shape_of_very_many_dims": (
+        None,
+        Rows([1], ones(1, 2), [1] * 5000),
+        "expected values rank 5000, got 2",
+    ),
+    "values_of_higher_rank": ([3, 2], Rows([1], ones(1, 2, 2)), "expected values rank 2, got 3"),
+}

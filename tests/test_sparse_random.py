@@ -1,0 +1,137 @@
+"""Random programs of sparse gradients against the merge by brute force."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from sparse_reference import REDUCTIONS, random_rows, reference
+from sparse_support import Rows, assert_rows
+
+pytestmark = pytest.mark.kinds("sparse")
+
+PROGRAMS = 5
+OPERATIONS = 120
+WIDTHS = [(), (1,), (5,), (2, 3), (0,), (1, 1, 2, 2)]
+
+
+@dataclasses.dataclass
+class Model:
+    """What a sparse accumulator must do: it remembers its gradients and merges them on a take."""
+
+    dtype: tf.DType
+    reduction: str
+    step: int = 0
+    dropped: int = 0
+    gradients: list[Rows] = dataclasses.field(default_factory=list)
+
+    def apply(self, rows: Rows, local_step: int) -> bool:
+        if local_step < self.step:
+            self.dropped += 1
+            return False
+        self.gradients.append(rows)
+        return True
+
+    def take(self) -> Rows:
+        merged = reference(self.gradients, self.dtype, self.reduction)
+        self.gradients, self.step = [], self.step + 1
+        return merged
+
+
+class Program:
+    """One random program, run on a driver and on the model side by side."""
+
+    def __init__(self, rng: random.Random, acc, model: Model):
+        self.rng, self.acc, self.model, self.ours = rng, acc, model, acc.impl.ours
+        self.np_rng = np.random.default_rng(rng.randrange(2**32))
+        self.moves = [self.apply] * 6 + [self.take, self.set_step, self.misfit]
+        if self.ours:
+            self.moves += [self.try_apply] * 3 + [self.try_take] * 2
+        self.next_round()
+
+    def next_round(self) -> None:
+        self.width = self.rng.choice(WIDTHS)
+        self.num_rows = self.rng.choice([1, 3, 20, 400, 2**40])
+
+    def gradient(self) -> Rows:
+        # TensorFlow's own gives wrong results unless rows ascend; and so is the reference for it.
+        order = self.rng.choice(["any", "ascending"] if self.ours else ["ascending"])
+        size = self.rng.choice([0, 1, 2, 5, 17, 100])
+        num_rows = self.num_rows
+        if order == "ascending":
+            num_rows = min(num_rows, 500)
+        rows = random_rows(self.np_rng, self.model.dtype, size, num_rows, self.width, order)
+        shape = self.rng.choice([None, None, [self.num_rows, *self.width]])
+        return rows._replace(shape=shape)
+
+    def local_step(self) -> int:
+        return self.model.step + self.rng.choice([-2, -1, 0, 0, 0, 0, 0, 1, 10])
+
+    def apply(self) -> None:
+        rows, step = self.gradient(), self.local_step()
+        self.acc.apply(rows, step)
+        self.model.apply(rows, step)
+
+    def try_apply(self) -> None:
+        rows, step = self.gradient(), self.local_step()
+        assert self.acc.try_apply(rows, step) == self.model.apply(rows, step)
+
+    def misfit(self) -> None:
+        if not self.model.gradients:
+            return
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Shape mismatch"):
+            self.acc.apply(Rows([0], np.ones([1, *self.width, 2])), self.model.step)
+
+    def check_taken(self, got) -> None:
+        expected = self.model.take()
+        assert_rows(got, expected.indices, expected.values, [-1, *self.width])
+        self.next_round()
+
+    def take(self) -> None:
+        if self.model.gradients:
+            self.check_taken(self.acc.take(self.rng.randint(1, len(self.model.gradients))))
+
+    def try_take(self) -> None:
+        required = self.rng.randint(1, 6)
+        taken, value = self.acc.try_take(required)
+        assert taken == (len(self.model.gradients) >= required)
+        if taken:
+            self.check_taken(value)
+
+    def set_step(self) -> None:
+        self.model.step += self.rng.choice([-2, -1, 0, 1, 5])
+        self.acc.set_step(self.model.step)
+
+    def run(self) -> None:
+        for _ in range(OPERATIONS):
+            self.rng.choice(self.moves)()
+            assert self.acc.count() == len(self.model.gradients)
+            if self.ours:
+                assert self.acc.dropped() == self.model.dropped
+                assert self.acc.step() == self.model.step
+        self.take()
+
+
+def run_programs(driver, impl, seed, dtype, reduction):
+    for number in range(PROGRAMS):
+        acc = driver(impl, dtype, reduction_type=reduction)
+        Program(random.Random(seed + number), acc, Model(dtype, reduction)).run()
+
+
+@pytest.mark.parametrize("reduction", ["MEAN", "SUM"])
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float64], ids=lambda d: d.name)
+def test_random_programs_do_what_the_brute_force_does(impl, rows_driver, seed, reduction, dtype):
+    run_programs(rows_driver, impl, seed, dtype, reduction)
+
+
+FURTHER = [(tf.float32, "GLOBAL_MEAN"), (tf.int32, "SUM"), (tf.int64, "SUM")]
+FURTHER += [(d, r) for d in (tf.float16, tf.bfloat16, tf.complex64) for r in REDUCTIONS]
+FURTHER += [(tf.complex128, "MEAN"), (tf.float64, "GLOBAL_MEAN")]
+
+
+@pytest.mark.parametrize(("dtype", "reduction"), FURTHER, ids=[f"{d.name}-{r}" for d, r in FURTHER])
+def test_random_programs_with_what_only_ours_has(ours, rows_driver, seed, dtype, reduction):
+    run_programs(rows_driver, ours, seed, dtype, reduction)
