@@ -8,6 +8,7 @@ import random
 import numpy as np
 import pytest
 import tensorflow as tf
+from random_programs import RandomProgram
 
 PROGRAMS = 6
 OPERATIONS = 150
@@ -41,37 +42,20 @@ class Model:
         return result
 
 
-class Program:
-    """One random program, run on a driver and on the model side by side."""
+class Program(RandomProgram):
+    """A program of dense gradients, whose mean is exact as long as there are not too many."""
 
-    def __init__(self, rng: random.Random, acc, model: Model, ours: bool):
-        self.rng, self.acc, self.model = rng, acc, model
-        self.np_rng = np.random.default_rng(rng.randrange(2**32))
+    max_count = 6
+
+    def __init__(self, rng: random.Random, acc, model: Model):
+        super().__init__(rng, acc, model)
         self.shapes = [(), (3,), (2, 5), (0, 2), (1, 1, 7)]
         self.shape = rng.choice(self.shapes)
-        self.moves = [self.apply] * 5 + [self.take, self.take, self.set_step, self.odd_shape]
-        if ours:
-            self.moves += [self.try_apply, self.try_apply, self.try_take, self.try_take]
+        self.moves.append(self.odd_shape)
 
     def gradient(self, shape=None) -> np.ndarray:
         # Multiples of 720 below 2^22: exact in float32, also when divided by 1 to 6.
         return 720.0 * self.np_rng.integers(-500, 500, self.shape if shape is None else shape)
-
-    def local_step(self) -> int:
-        return self.model.step + self.rng.choice([-3, -1, -1, 0, 0, 0, 0, 1, 10])
-
-    def next_round(self) -> None:
-        if self.rng.random() < 0.3:
-            self.shape = self.rng.choice(self.shapes)
-
-    def apply(self) -> None:
-        value, step = self.gradient(), self.local_step()
-        self.acc.apply(value, step)
-        self.model.apply(value, step)
-
-    def try_apply(self) -> None:
-        value, step = self.gradient(), self.local_step()
-        assert self.acc.try_apply(value, step) == self.model.apply(value, step)
 
     def odd_shape(self) -> None:
         value, step = self.gradient((4, 4)), self.local_step()
@@ -82,36 +66,10 @@ class Program:
             with pytest.raises(tf.errors.InvalidArgumentError, match="Shape mismatch"):
                 self.acc.apply(value, step)
 
-    def take(self) -> None:
-        if self.model.count == 0:
-            return
-        np.testing.assert_array_equal(
-            self.acc.take(self.rng.randint(1, self.model.count)), self.model.take()
-        )
-        self.next_round()
-
-    def try_take(self) -> None:
-        required = self.rng.randint(1, 4)
-        taken, value = self.acc.try_take(required)
-        assert taken == (self.model.count >= required)
-        if taken:
-            np.testing.assert_array_equal(value, self.model.take())
-            self.next_round()
-
-    def set_step(self) -> None:
-        step = self.model.step + self.rng.choice([-2, -1, 0, 1, 5])
-        self.acc.set_step(step)
-        self.model.step = step
-
-    def run(self) -> None:
-        for _ in range(OPERATIONS):
-            if self.model.count == 6:
-                self.take()
-            self.rng.choice(self.moves)()
-            assert self.acc.count() == self.model.count
-            if self.acc.impl.ours:
-                assert self.acc.dropped() == self.model.dropped
-                assert self.acc.step() == self.model.step
+    def check_taken(self, value: np.ndarray) -> None:
+        np.testing.assert_array_equal(value, self.model.take())
+        if self.rng.random() < 0.3:
+            self.shape = self.rng.choice(self.shapes)
 
 
 @pytest.mark.parametrize("reduction", ["MEAN", "SUM"])
@@ -120,7 +78,7 @@ def test_random_programs_do_what_the_model_does(impl, driver, seed, reduction, d
     for number in range(PROGRAMS):
         rng = random.Random(seed + number)
         acc = driver(impl, dtype, reduction_type=reduction)
-        Program(rng, acc, Model(reduction), impl.ours).run()
+        Program(rng, acc, Model(reduction)).run(OPERATIONS)
 
 
 @pytest.mark.parametrize("dtype", [tf.int32, tf.int64, tf.complex64, tf.complex128])
@@ -128,4 +86,4 @@ def test_random_programs_on_our_further_dtypes(ours, driver, seed, dtype):
     for number in range(PROGRAMS):
         rng = random.Random(seed + number)
         acc = driver(ours, dtype, reduction_type="SUM")
-        Program(rng, acc, Model("SUM"), True).run()
+        Program(rng, acc, Model("SUM")).run(OPERATIONS)

@@ -8,6 +8,7 @@ import random
 import numpy as np
 import pytest
 import tensorflow as tf
+from random_programs import RandomProgram
 from sparse_reference import REDUCTIONS, random_rows, reference
 from sparse_support import Rows, assert_rows
 
@@ -28,6 +29,10 @@ class Model:
     dropped: int = 0
     gradients: list[Rows] = dataclasses.field(default_factory=list)
 
+    @property
+    def count(self) -> int:
+        return len(self.gradients)
+
     def apply(self, rows: Rows, local_step: int) -> bool:
         if local_step < self.step:
             self.dropped += 1
@@ -41,15 +46,12 @@ class Model:
         return merged
 
 
-class Program:
-    """One random program, run on a driver and on the model side by side."""
+class Program(RandomProgram):
+    """A program of sparse gradients of any order, number and width of rows."""
 
     def __init__(self, rng: random.Random, acc, model: Model):
-        self.rng, self.acc, self.model, self.ours = rng, acc, model, acc.impl.ours
-        self.np_rng = np.random.default_rng(rng.randrange(2**32))
-        self.moves = [self.apply] * 6 + [self.take, self.set_step, self.misfit]
-        if self.ours:
-            self.moves += [self.try_apply] * 3 + [self.try_take] * 2
+        super().__init__(rng, acc, model)
+        self.moves.append(self.misfit)
         self.next_round()
 
     def next_round(self) -> None:
@@ -57,7 +59,7 @@ class Program:
         self.num_rows = self.rng.choice([1, 3, 20, 400, 2**40])
 
     def gradient(self) -> Rows:
-        # TensorFlow's own gives wrong results unless rows ascend; and so is the reference for it.
+        # TensorFlow's own gives right results for ascending rows only.
         order = self.rng.choice(["any", "ascending"] if self.ours else ["ascending"])
         size = self.rng.choice([0, 1, 2, 5, 17, 100])
         num_rows = self.num_rows
@@ -67,58 +69,21 @@ class Program:
         shape = self.rng.choice([None, None, [self.num_rows, *self.width]])
         return rows._replace(shape=shape)
 
-    def local_step(self) -> int:
-        return self.model.step + self.rng.choice([-2, -1, 0, 0, 0, 0, 0, 1, 10])
-
-    def apply(self) -> None:
-        rows, step = self.gradient(), self.local_step()
-        self.acc.apply(rows, step)
-        self.model.apply(rows, step)
-
-    def try_apply(self) -> None:
-        rows, step = self.gradient(), self.local_step()
-        assert self.acc.try_apply(rows, step) == self.model.apply(rows, step)
-
     def misfit(self) -> None:
-        if not self.model.gradients:
-            return
-        with pytest.raises(tf.errors.InvalidArgumentError, match="Shape mismatch"):
-            self.acc.apply(Rows([0], np.ones([1, *self.width, 2])), self.model.step)
+        if self.model.count:
+            with pytest.raises(tf.errors.InvalidArgumentError, match="Shape mismatch"):
+                self.acc.apply(Rows([0], np.ones([1, *self.width, 2])), self.model.step)
 
-    def check_taken(self, got) -> None:
+    def check_taken(self, value: Rows) -> None:
         expected = self.model.take()
-        assert_rows(got, expected.indices, expected.values, [-1, *self.width])
+        assert_rows(value, expected.indices, expected.values, [-1, *self.width])
         self.next_round()
-
-    def take(self) -> None:
-        if self.model.gradients:
-            self.check_taken(self.acc.take(self.rng.randint(1, len(self.model.gradients))))
-
-    def try_take(self) -> None:
-        required = self.rng.randint(1, 6)
-        taken, value = self.acc.try_take(required)
-        assert taken == (len(self.model.gradients) >= required)
-        if taken:
-            self.check_taken(value)
-
-    def set_step(self) -> None:
-        self.model.step += self.rng.choice([-2, -1, 0, 1, 5])
-        self.acc.set_step(self.model.step)
-
-    def run(self) -> None:
-        for _ in range(OPERATIONS):
-            self.rng.choice(self.moves)()
-            assert self.acc.count() == len(self.model.gradients)
-            if self.ours:
-                assert self.acc.dropped() == self.model.dropped
-                assert self.acc.step() == self.model.step
-        self.take()
 
 
 def run_programs(driver, impl, seed, dtype, reduction):
     for number in range(PROGRAMS):
         acc = driver(impl, dtype, reduction_type=reduction)
-        Program(random.Random(seed + number), acc, Model(dtype, reduction)).run()
+        Program(random.Random(seed + number), acc, Model(dtype, reduction)).run(OPERATIONS)
 
 
 @pytest.mark.parametrize("reduction", ["MEAN", "SUM"])
