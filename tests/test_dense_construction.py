@@ -1,4 +1,4 @@
-"""Construction of the dense accumulator: arguments, their forms and their errors."""
+"""Construction of accumulators: arguments, their forms and their errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dense accumulator inside conditionals and loops, with control flow v1 and v2."""
+"""Accumulators inside conditionals and loops, with control flow v1 and v2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the dense accumulator puts into a graph: names, types, static shapes, placement."""
+"""What accumulators put into a graph: names, types, static shapes, placement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dense accumulator in sessions, functions, eager mode and monitored sessions."""
+"""Accumulators in sessions, functions, eager mode and monitored sessions."""
 
 from __future__ import annotations
 
