@@ -10,6 +10,13 @@ from tf_condacc._build_info import build_info
 _LIBRARY = Path(__file__).with_name("_condacc_ops.so")
 
 
+_NOT_DIFFERENTIABLE = tuple(
+    f"Condacc>{kind}{verb}"
+    for kind in ("Dense", "Sparse")
+    for verb in ("Accumulator", "Apply", "Take", "TryTake")
+)
+
+
 def _load() -> ModuleType:
     """Loads the library.
 
@@ -36,7 +43,11 @@ def _load() -> ModuleType:
             "with `pip install --force-reinstall --no-deps .`; or install "
             f"tensorflow=={built_against}."
         )
-    return tf.load_op_library(str(_LIBRARY))
+    library = tf.load_op_library(str(_LIBRARY))
+    # As with the originals: gradients end at an accumulator, rather than fail.
+    for op in _NOT_DIFFERENTIABLE:
+        tf.no_gradient(op)
+    return library
 
 
 ops = _load()

@@ -33,6 +33,7 @@ class ConditionalAccumulatorBase:
     """
 
     _KIND: str  # as it stands in the names of the operations: "Dense"
+    _NUM_OUTPUTS: int  # of the operation that takes
 
     def __init__(self, dtype, shape, accumulator_ref):
         self._dtype = dtype
@@ -135,12 +136,15 @@ class ConditionalAccumulatorBase:
             take = getattr(ops, f"condacc_{self._KIND.lower()}_take")
             outputs = take(self._accumulator_ref, num_required, dtype=self._dtype, name=name)
             return list(outputs) if isinstance(outputs, tuple) else [outputs]
-        taken, *outputs = self._try_take(num_required, name)
-        if taken:
-            return outputs
+        # Asked without waiting first: a thread costs more. But not where the answer is clear, since
+        # it may be zeros of any size.
+        if not isinstance(num_required, int) or num_required <= int(self.num_accumulated()):
+            taken, *outputs = self._try_take(num_required, name)
+            if taken:
+                return outputs
         return _eager.execute_interruptibly(
             f"Condacc>{self._KIND}Take",
-            len(outputs),
+            self._NUM_OUTPUTS,
             [self._accumulator_ref, tf.convert_to_tensor(num_required, tf.int32)],
             ("dtype", tf.as_dtype(self._dtype).as_datatype_enum),
         )

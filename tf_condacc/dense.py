@@ -46,6 +46,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
     """
 
     _KIND = "Dense"
+    _NUM_OUTPUTS = 1
 
     def __init__(
         self,

@@ -36,7 +36,7 @@ def replica_device_setter(
         ps_strategy: Chooses the task for an operation; round robin by default.
 
     Returns:
-        A function to be passed to ``tf.device``.
+        A function to be passed to ``tf.compat.v1.device``.
 
     Raises:
         TypeError: `cluster` is not a dictionary or cluster, or `ps_strategy` not callable.

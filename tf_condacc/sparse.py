@@ -70,6 +70,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     """
 
     _KIND = "Sparse"
+    _NUM_OUTPUTS = 3
 
     def __init__(
         self,

@@ -21,11 +21,10 @@ Status Accumulator<Sum>::Apply(int64_t local_step, Gradient gradient, Workspace&
     *accepted = Accept(local_step, workspace, &gradient, &status);
     if (!*accepted) return status;
     const RoundPtr round = round_;
-    const bool is_first = round->sum.empty();
     const bool borrowed = !gradient.owned;
     round->sum.Append(std::move(gradient));
     const int64_t ordinal = ++round->count;
-    if (is_first && !borrowed) round->num_added = ordinal;
+    if (round->sum.num_pending() == 0) round->num_added = ordinal;
     ServeFront(workspace, &failed);
     Settle(round, ordinal, borrowed, workspace, &failed);
   }

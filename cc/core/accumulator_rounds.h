@@ -63,7 +63,11 @@ Status Accumulator<Sum>::PrepareToServe(const Take& take, RoundPtr* next, Worksp
     round->is_closing = true;
     {
       MutexUnlock unlock(&mu_);
-      status = round->sum.PrepareFinish(round->count, workspace);
+      try {
+        status = round->sum.PrepareFinish(round->count, workspace);
+      } catch (const std::bad_alloc&) {
+        status = Status(StatusCode::kResourceExhausted, "Out of memory");
+      }
     }
     round->has_worker = false;
     round->is_closing = false;

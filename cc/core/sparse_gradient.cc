@@ -19,6 +19,19 @@ Status CheckDims(const Shape& expected, const Shape& got, int first, const std::
   return Status();
 }
 
+// Rows of dimensions so large that not even the shape of many of them could be told, zeros among
+// the dimensions or not.
+bool IsTooWide(const Shape& values) {
+  constexpr int64_t kMaxWidth = int64_t{1} << 40;
+  int64_t width = 1;
+  for (int i = 1; i < values.rank(); ++i) {
+    const int64_t dim = std::max<int64_t>(values.dim(i), 1);
+    if (dim > kMaxWidth / width) return true;
+    width *= dim;
+  }
+  return false;
+}
+
 Status RankMismatch(const std::string& what, int expected, int got) {
   return Invalid("Shape mismatch: expected " + what + " " + std::to_string(expected) + ", got " +
                  std::to_string(got));
@@ -61,6 +74,10 @@ Status CheckSparseShapes(const SparseShapes& shapes, const Shape& expected,
   if (shapes.indices.dim(0) != values.dim(0)) {
     return Invalid("Expected " + std::to_string(shapes.indices.dim(0)) +
                    " non-empty input values, got " + std::to_string(values.dim(0)));
+  }
+  if (IsTooWide(values)) {
+    return Invalid("Shape mismatch: expected rows of at most 2**40 elements, got values of shape " +
+                   values.ToString());
   }
   if (shapes.has_dense) {
     const Status dense = CheckDense(shapes, expected);

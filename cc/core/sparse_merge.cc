@@ -95,8 +95,9 @@ void SparseMerge::Add(const UnionRow& row, void* out, bool out_is_sum, int64_t d
     operands[num_operands++] = ValuesOf(*e);
   }
   // Rows of several gradients lie far apart: those to come are fetched meanwhile.
-  const RowEntry* const ahead = row.end + kPrefetchAhead;
-  if (ahead < last_entry_) Prefetch(ValuesOf(*ahead), layout_.num_bytes());
+  if (last_entry_ - row.end > kPrefetchAhead) {
+    Prefetch(ValuesOf(row.end[kPrefetchAhead]), layout_.num_bytes());
+  }
   const bool is_new = row.sum == nullptr;
   const bool narrow = SumsInFloat32(layout_.type);
   DenseSumArgs args;

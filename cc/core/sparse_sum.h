@@ -99,8 +99,8 @@ class SparseSum {
   // Throws std::bad_alloc only, and then nothing has changed.
   void Append(Gradient gradient) {
     const size_t bytes = BytesOf(gradient);
+    if (is_empty_) SetShape(gradient.shapes.values);
     pending_.push_back(std::move(gradient));
-    if (is_empty_) SetShape(pending_.back().shapes.values);
     is_empty_ = false;
     pending_bytes_ += bytes;
     Hold(bytes);
@@ -110,12 +110,12 @@ class SparseSum {
   bool CanFold() const { return true; }
   bool WantsFold(bool take_is_near) const {
     if (take_is_near || num_pending() < kMinFold) return false;
-    return pending_bytes_ >= FoldBytes() || num_pending() >= kMaxPending ||
+    return pending_bytes_ >= FoldBytes() || num_pending() >= MaxPending() ||
            (options_.budget->IsExceeded() && pending_bytes_ >= merged_bytes_ / 16);
   }
   bool IsOverfull() const {
     return num_pending() >= 2 * kMinFold &&
-           (pending_bytes_ >= 2 * FoldBytes() || num_pending() >= 2 * kMaxPending);
+           (pending_bytes_ >= 2 * FoldBytes() || num_pending() >= 2 * MaxPending());
   }
   bool IsBig() const { return false; }
 
@@ -164,15 +164,19 @@ class SparseSum {
     return part > options_.fold_bytes ? part : options_.fold_bytes;
   }
 
+  // Many tiny gradients: not so few that walking the merged rows for them would weigh.
+  size_t MaxPending() const { return kMaxPending + merged_.size() / 16; }
+
   // A single gradient whose rows are in order is its own result.
   bool IsForwarded(int64_t count) const {
     return count == 1 && merged_.size() == 0 && pending_.size() == 1 &&
            pending_.front().survey.is_ascending;
   }
 
-  static size_t BytesOf(const Gradient& gradient) {
+  size_t BytesOf(const Gradient& gradient) const {
     const size_t elements = static_cast<size_t>(gradient.shapes.values.num_elements());
-    return kBookkeepingBytes + gradient.survey.list.size * sizeof(int64_t) + elements * 4;
+    return kBookkeepingBytes + gradient.survey.list.size * sizeof(int64_t) +
+           elements * SizeOf(options_.type);
   }
 
   void SetShape(const Shape& values) {

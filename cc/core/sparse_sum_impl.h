@@ -103,7 +103,7 @@ Status SparseSum<Block>::PrepareFinish(int64_t count, Workspace& workspace) {
               workspace.parallel_for());
   } catch (const std::bad_alloc&) {
     AbandonFinish();
-    return Status(StatusCode::kResourceExhausted, "Out of memory for the take's output");
+    return Status(StatusCode::kResourceExhausted, "Out of memory");
   }
   return Status();
 }

@@ -19,7 +19,7 @@ namespace condacc {
 // What an accumulator was constructed with. Two uses of one shared name must agree in all of it
 // but the name.
 struct AccumulatorSpec {
-  std::string kind;  // "dense"
+  std::string kind;  // "dense" or "sparse"
   std::string name;  // for messages
   tensorflow::DataType dtype = tensorflow::DT_INVALID;
   tensorflow::PartialTensorShape shape;

@@ -24,7 +24,7 @@ inline absl::Status OutOfMemory(const AccumulatorResource& accumulator) {
       absl::StrCat("Out of memory (accumulator '", accumulator.spec().name, "')"));
 }
 
-// Inputs: handle, local_step, and the gradient, which Traits::ReadGradient(ctx, resource, gradient)
+// Inputs: handle, local_step, and the gradient, which Traits::ReadGradient(ctx, gradient)
 // reads. Output: whether it was accepted.
 template <class Traits>
 class ApplyOp : public tensorflow::OpKernel {
@@ -38,12 +38,12 @@ class ApplyOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(ctx, CoreResource<Traits>::Lookup(ctx, dtype_, &resource));
     int64_t local_step = 0;
     OP_REQUIRES_OK(ctx, ReadScalar(ctx, 1, "local_step", *resource, &local_step));
-    typename Traits::Core::Gradient gradient;
-    OP_REQUIRES_OK(ctx, Traits::ReadGradient(ctx, *resource, &gradient));
     bool accepted = false;
     absl::Status status;
     try {
       typename Traits::Workspace workspace(ctx);
+      typename Traits::Core::Gradient gradient;
+      Traits::ReadGradient(ctx, &gradient);
       status =
           ToAbsl(resource->core().Apply(local_step, std::move(gradient), workspace, &accepted));
     } catch (const std::bad_alloc&) {
@@ -95,30 +95,32 @@ class TakeOutput {
     // Not the variant that waits for callbacks: this may run inside one. A callback that comes
     // too late finds that the take does not wait any more.
     if (is_registered_) cancellation_->TryDeregisterCallback(token_);
-    if (value != nullptr) {
-      SetTaken(true);
-      Traits::SetOutputs(ctx_, first_output(), *resource_, std::move(*value));
-    } else {
-      ctx_->SetStatus(ToAbsl(status));
-    }
+    ctx_->SetStatus(value == nullptr ? ToAbsl(status) : SetOutputs(value));
     done_();
   }
 
   // There were too few gradients: outputs false, and empty values or zeros.
   void CompleteEmpty() {
-    SetTaken(false);
-    ctx_->SetStatus(Traits::SetEmptyOutputs(ctx_, first_output(), *resource_));
+    absl::Status status = SetTaken(false);
+    if (status.ok()) status = Traits::SetEmptyOutputs(ctx_, first_output(), *resource_);
+    ctx_->SetStatus(status);
     done_();
   }
 
  private:
   int first_output() const { return tells_taken_ ? 1 : 0; }
 
-  void SetTaken(bool taken) {
-    if (!tells_taken_) return;
-    tensorflow::Tensor flag(tensorflow::DT_BOOL, tensorflow::TensorShape({}));
-    flag.scalar<bool>()() = taken;
-    ctx_->set_output(0, flag);
+  absl::Status SetOutputs(Value* value) {
+    TF_RETURN_IF_ERROR(SetTaken(true));
+    return Traits::SetOutputs(ctx_, first_output(), *resource_, std::move(*value));
+  }
+
+  absl::Status SetTaken(bool taken) {
+    if (!tells_taken_) return absl::OkStatus();
+    tensorflow::Tensor* flag = nullptr;
+    TF_RETURN_IF_ERROR(ctx_->allocate_output(0, tensorflow::TensorShape({}), &flag));
+    flag->scalar<bool>()() = taken;
+    return absl::OkStatus();
   }
 
   tensorflow::OpKernelContext* const ctx_;

@@ -17,7 +17,7 @@ std::chrono::milliseconds StallTimeout() {
   char* end = nullptr;
   double seconds = text == nullptr ? kDefaultSeconds : std::strtod(text, &end);
   if (text != nullptr && (end == text || !(seconds < 1e9))) seconds = kDefaultSeconds;
-  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3));
+  return std::chrono::milliseconds(seconds > 0 ? static_cast<int64_t>(seconds * 1e3) : 0);
 }
 
 std::function<void(const StallReport&)> StallLogger(const std::string& name) {

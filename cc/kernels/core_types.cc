@@ -84,9 +84,12 @@ bool OwnsInput(OpKernelContext* ctx, int index) {
 Status AllocateBlock(OpKernelContext* ctx, ElementType type, const Shape& shape,
                      TensorBlock* block) {
   TensorShape tf_shape;
-  for (int i = 0; i < shape.rank(); ++i) tf_shape.AddDim(shape.dim(i));
+  absl::Status status;
+  for (int i = 0; i < shape.rank() && status.ok(); ++i) {
+    status = tf_shape.AddDimWithStatus(shape.dim(i));
+  }
   Tensor tensor;
-  const absl::Status status = ctx->allocate_temp(DataTypeOf(type), tf_shape, &tensor);
+  if (status.ok()) status = ctx->allocate_temp(DataTypeOf(type), tf_shape, &tensor);
   if (!status.ok()) {
     return Status(StatusCode::kResourceExhausted, std::string(status.message()));
   }

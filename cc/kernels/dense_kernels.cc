@@ -49,19 +49,18 @@ struct DenseTraits {
     return options;
   }
 
-  static absl::Status ReadGradient(OpKernelContext* ctx, const AccumulatorResource&,
-                                   Core::Gradient* gradient) {
+  static void ReadGradient(OpKernelContext* ctx, Core::Gradient* gradient) {
     constexpr int kGradient = 2;
     const Tensor& input = ctx->input(kGradient);
     gradient->shape = ShapeOf(input.shape());
     gradient->owned = OwnsInput(ctx, kGradient);
     gradient->block = TensorBlock(input);
-    return absl::OkStatus();
   }
 
-  static void SetOutputs(OpKernelContext* ctx, int first, const AccumulatorResource&,
-                         Core::Value value) {
+  static absl::Status SetOutputs(OpKernelContext* ctx, int first, const AccumulatorResource&,
+                                 Core::Value value) {
     ctx->set_output(first, value.block.tensor());
+    return absl::OkStatus();
   }
 
   // Zeros of the accumulator's shape, with 0 for what is unknown of it.

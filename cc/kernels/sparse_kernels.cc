@@ -16,7 +16,6 @@ namespace {
 
 using tensorflow::DEVICE_CPU;
 using tensorflow::DT_INT32;
-using tensorflow::DT_INT64;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
@@ -56,31 +55,32 @@ struct SparseTraits {
     return options;
   }
 
-  static absl::Status ReadGradient(OpKernelContext* ctx, const AccumulatorResource&,
-                                   Core::Gradient* gradient) {
+  static void ReadGradient(OpKernelContext* ctx, Core::Gradient* gradient) {
     constexpr int kIndices = 2;
     constexpr int kValues = 3;
     constexpr int kShape = 4;
+    constexpr int64_t kMoreThanAnyRank = 255;
     gradient->shapes.indices = ShapeOf(ctx->input(kIndices).shape());
     gradient->shapes.values = ShapeOf(ctx->input(kValues).shape());
     const Tensor& shape = ctx->input(kShape);
     gradient->shapes.has_dense = shape.NumElements() > 0;
     gradient->shapes.dense_form = ShapeOf(shape.shape());
     const auto dims = shape.flat<int64_t>();
-    for (int64_t i = 0; i < shape.NumElements(); ++i) gradient->shapes.dense.AddDim(dims(i));
+    for (int64_t i = 0; i < std::min(shape.NumElements(), kMoreThanAnyRank); ++i) {
+      gradient->shapes.dense.AddDim(dims(i));
+    }
     gradient->indices_are_int32 = ctx->input_dtype(kIndices) == DT_INT32;
     gradient->owns_indices = OwnsInput(ctx, kIndices);
     gradient->owns_values = OwnsInput(ctx, kValues);
     gradient->indices = TensorBlock(ctx->input(kIndices));
     gradient->values = TensorBlock(ctx->input(kValues));
-    return absl::OkStatus();
   }
 
-  static void SetOutputs(OpKernelContext* ctx, int first, const AccumulatorResource& resource,
-                         Core::Value value) {
+  static absl::Status SetOutputs(OpKernelContext* ctx, int first,
+                                 const AccumulatorResource& resource, Core::Value value) {
     ctx->set_output(first, value.indices.tensor());
     ctx->set_output(first + 1, value.values.tensor());
-    ctx->set_output(first + 2, DenseShape(resource, value.values.tensor().shape()));
+    return SetDenseShape(ctx, first + 2, resource, value.values.tensor().shape());
   }
 
   // No rows, as wide as is known.
@@ -94,20 +94,22 @@ struct SparseTraits {
     Tensor* output = nullptr;
     TF_RETURN_IF_ERROR(ctx->allocate_output(first, TensorShape({0}), &output));
     TF_RETURN_IF_ERROR(ctx->allocate_output(first + 1, values_shape, &output));
-    ctx->set_output(first + 2, DenseShape(resource, values_shape));
-    return absl::OkStatus();
+    return SetDenseShape(ctx, first + 2, resource, values_shape);
   }
 
  private:
   // That of the tensor whose rows the values are: -1 for their number if the constructor's shape
   // does not tell it.
-  static Tensor DenseShape(const AccumulatorResource& resource, const TensorShape& values) {
+  static absl::Status SetDenseShape(OpKernelContext* ctx, int index,
+                                    const AccumulatorResource& resource,
+                                    const TensorShape& values) {
     const auto& known = resource.spec().shape;
-    Tensor shape(DT_INT64, TensorShape({values.dims()}));
-    auto dims = shape.vec<int64_t>();
+    Tensor* shape = nullptr;
+    TF_RETURN_IF_ERROR(ctx->allocate_output(index, TensorShape({values.dims()}), &shape));
+    auto dims = shape->vec<int64_t>();
     dims(0) = known.dims() >= 1 ? known.dim_size(0) : -1;
     for (int i = 1; i < values.dims(); ++i) dims(i) = values.dim_size(i);
-    return shape;
+    return absl::OkStatus();
   }
 };
 
