@@ -68,6 +68,15 @@ TEST(CheckSparseShapes, NamesWhatDoesNotFit) {
             "Shape mismatch: expected values rank 2, got 1");
 }
 
+TEST(CheckSparseShapes, RefusesRowsTooWideToBeCounted) {
+  const int64_t wide = int64_t{1} << 40;
+  EXPECT_EQ(Check(Parts({0}, {0, wide}), kUnknown), "");
+  EXPECT_EQ(Check(Parts({1}, {1, 2 * wide, 0}), kUnknown),
+            "Shape mismatch: expected rows of at most 2**40 elements, got values of shape "
+            "[1,2199023255552,0]");
+  EXPECT_NE(Check(Parts({0}, {0, wide, 0, 2}), kUnknown), "");
+}
+
 TEST(CheckSparseShapes, WantsTheDenseShapeAsAVector) {
   SparseShapes shapes = Parts({1}, {1, 2}, {3, 2});
   shapes.dense_form = Shape::Of({1, 2});
