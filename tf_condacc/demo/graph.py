@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tf_condacc.demo import model
 from tf_condacc.demo.data import IMAGE_SHAPE
+from tf_condacc.examples.common.accumulators import Accumulators
 from tf_condacc.examples.common.backends import AccumulatorClass
 from tf_condacc.examples.common.rounds import Chief, Rounds
 from tf_condacc.examples.common.training import TrainingGraph
@@ -34,31 +35,6 @@ class DigitsGraph:
     worker_inputs: list[Inputs]
     test_inputs: Inputs
     test_accuracy: tf.Tensor
-
-
-class Accumulators:
-    """One accumulator per variable."""
-
-    def __init__(self, accumulator_class: AccumulatorClass, variables: list[tf.Variable]):
-        self.variables = variables
-        # The shared name lets every session on the server find the same accumulator.
-        self.every = [
-            accumulator_class(v.dtype, shape=v.shape, shared_name=f"{v.op.name}/gradient")
-            for v in variables
-        ]
-
-    def push(self, loss: tf.Tensor, local_step: tf.Tensor) -> list[tf.Operation]:
-        """A worker's side: the gradients of ``loss``, dropped if ``local_step`` is behind."""
-        gradients = tf.gradients(loss, self.variables)
-        return [
-            accumulator.apply_grad(gradient, local_step=local_step)
-            for accumulator, gradient in zip(self.every, gradients, strict=True)
-        ]
-
-    def take(self, num_required: int) -> list[tuple[tf.Tensor, tf.Variable]]:
-        """The chief's side: (mean gradient, variable) pairs."""
-        means = [accumulator.take_grad(num_required) for accumulator in self.every]
-        return list(zip(means, self.variables, strict=True))
 
 
 def build(

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from tf_condacc.examples.common.backends import AccumulatorClass, Backend
+from tf_condacc.examples.common.accumulators import Accumulators
+from tf_condacc.examples.common.backends import Backend
 from tf_condacc.examples.common.rounds import Chief, Rounds
 from tf_condacc.examples.common.training import TrainingGraph
 from tf_condacc.examples.word_vectors import model
@@ -41,31 +42,6 @@ class WordVectorsGraph:
     worker_inputs: list[Inputs]
     probe: Probe
     word_vectors: tf.Tensor
-
-
-class Accumulators:
-    """One accumulator per embedding."""
-
-    def __init__(self, accumulator_class: AccumulatorClass, variables: list[tf.Variable]):
-        self.variables = variables
-        # The shared name lets every session on the server find the same accumulator.
-        self.every = [
-            accumulator_class(v.dtype, shape=v.shape, shared_name=f"{v.op.name}/gradient")
-            for v in variables
-        ]
-
-    def push(self, loss: tf.Tensor, local_step: tf.Tensor) -> list[tf.Operation]:
-        """A worker's side: the gradients of ``loss``, dropped if ``local_step`` is behind."""
-        gradients = tf.gradients(loss, self.variables)
-        return [
-            accumulator.apply_indexed_slices_grad(gradient, local_step=local_step)
-            for accumulator, gradient in zip(self.every, gradients, strict=True)
-        ]
-
-    def take(self, num_required: int) -> list[tuple[tf.IndexedSlices, tf.Variable]]:
-        """The chief's side: (mean gradient, variable) pairs."""
-        means = [accumulator.take_indexed_slices_grad(num_required) for accumulator in self.every]
-        return list(zip(means, self.variables, strict=True))
 
 
 def build(
