@@ -150,7 +150,7 @@ OURS_ONLY = {
     "grad_shape_of_very_many_dims": (
         None,
         Rows([1], ones(1, 2), [1] * 5000),
-        "expected values rank 5000, got 2",
+        "expected values rank ",
     ),
     "values_of_higher_rank": ([3, 2], Rows([1], ones(1, 2, 2)), "expected values rank 2, got 3"),
 }
