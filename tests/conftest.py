@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,9 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+# A shell runs jobs in the background with Ctrl-C ignored, and their programs inherit that: those
+# that the tests start and interrupt as well.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest  # noqa: E402
 
