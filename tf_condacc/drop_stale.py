@@ -124,12 +124,12 @@ class DropStaleGradientOptimizer(tf.compat.v1.train.Optimizer):
         """
         step = self._step_to_read(kwargs.pop("global_step", None))
         if tf.executing_eagerly():
-            self._thread.local_step = tf.cast(step.read_value(), tf.int64)
+            self._thread.local_step = step.read_value()
             return self._opt.compute_gradients(loss, *args, **kwargs)
         if not callable(loss):
             loss = tf.convert_to_tensor(loss)
         with at_operation(None if callable(loss) else loss.op):
-            local_step = tf.cast(tf.add(step, 0), tf.int64, name="local_step")
+            local_step = tf.add(step, 0, name="local_step")  # no reference to what may change
         self._local_steps[local_step.graph] = local_step.name
         loss = _read_after(local_step.op, loss, step)
         return self._opt.compute_gradients(loss, *args, **kwargs)
@@ -157,7 +157,7 @@ class DropStaleGradientOptimizer(tf.compat.v1.train.Optimizer):
         grads_and_vars = tuple(grads_and_vars)
         _check_gradients(grads_and_vars)
         _check_step(global_step)
-        local_step = self._local_step()
+        local_step = self._local_step_for(global_step)
         limit = self._limit(global_step)
         _check_control_flow([global_step, *[variable for _, variable in grads_and_vars]])
         counting, gate = self._counting_with(global_step)
@@ -166,7 +166,7 @@ class DropStaleGradientOptimizer(tf.compat.v1.train.Optimizer):
             tf.control_dependencies(tf.nest.flatten(gradients, expand_composites=True)),
             tf_ops.colocate_with(global_step),
         ):
-            decision = gate.decide(local_step, limit)
+            decision = gate.decide(tf.cast(local_step, tf.int64), limit)
 
         def accept():
             update = self._opt.apply_gradients(grads_and_vars, global_step=global_step, name=name)
@@ -241,6 +241,17 @@ class DropStaleGradientOptimizer(tf.compat.v1.train.Optimizer):
         raise ValueError(
             f"Optimizer '{self.get_name()}' found no global step to read before gradients are "
             f"computed: {_GLOBAL_STEP_ADVICE}."
+        )
+
+    def _local_step_for(self, step):
+        """The local step, checked to be of the step's dtype."""
+        local_step = self._local_step()
+        if local_step.dtype == step.dtype.base_dtype:
+            return local_step
+        raise ValueError(
+            f"Optimizer '{self.get_name()}' expects global_step to have the dtype of the step that "
+            f"compute_gradients() read, {local_step.dtype.name}; got '{step.name}' of dtype "
+            f"{step.dtype.base_dtype.name}."
         )
 
     def _local_step(self):
