@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -78,50 +79,59 @@ def new_session() -> tf1.Session:
     return tf1.Session(config=tf1.ConfigProto(inter_op_parallelism_threads=4))
 
 
+def one_vector(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
+    """A model's loss, with an interlude in the middle of its computation, and its variables."""
+    weights = tf1.get_variable("w", initializer=tf.constant(START))
+    return half_square(interlude(tf.convert_to_tensor(weights))), [weights]
+
+
 class Training:
     """A model in the default graph, trained in a session by steps that are as late as wished.
 
     Attributes:
-        step, weights: Variables, the latter beginning as `START`.
-        optimizer: Of the class under test.
-        train: Its training operation's result.
+        step: A variable.
+        variables: The model's; `weights` is the first of them.
+        train: The training operation's result.
     """
 
     def __init__(
         self,
-        staleness: Any = 0,
-        inner: Any = None,
+        optimizer: Any = None,
+        model: Callable[[Interlude], tuple[tf.Tensor, list[Any]]] = one_vector,
         step_dtype: tf.DType = tf.int64,
-        loss: Callable[[tf.Tensor], tf.Tensor] = half_square,
     ) -> None:
+        self.optimizer = drop_stale(0) if optimizer is None else optimizer
         self.step = global_step(step_dtype)
-        self.weights = tf1.get_variable("w", initializer=tf.constant(START))
         self._interlude = Interlude()
-        self.loss = loss(self._interlude(tf.convert_to_tensor(self.weights)))
-        self.optimizer = drop_stale(staleness, inner)
-        self.train = self.optimizer.minimize(self.loss, self.step)
+        self.loss, self.variables = model(self._interlude)
+        self.weights = self.variables[0]
+        self.train = self.optimizer.minimize(self.loss, self.step, self.variables)
         self._advance_by = tf1.placeholder(step_dtype, [])
         self._advance = tf1.assign_add(self.step, self._advance_by)
-        self.num_dropped = self.optimizer.num_dropped()
-        self.num_accepted = self.optimizer.num_accepted()
-        self.session = new_session()
-        self.session.run(tf1.global_variables_initializer())
+
+    @functools.cached_property
+    def session(self) -> tf1.Session:
+        """Made, with the variables initialized, when it is first used."""
+        session = new_session()
+        session.run(tf1.global_variables_initializer())
+        return session
 
     def advance(self, steps: int) -> None:
         """Moves the step on, as other workers do."""
         self.session.run(self._advance, {self._advance_by: steps})
 
-    def run(self, late_by: int = 0, feed: Any = None) -> float:
-        """Trains once; meanwhile the step moves on. Returns how many updates were dropped so far."""
+    def run(self, late_by: int = 0, feed: Any = None) -> Any:
+        """Trains once while the step moves on; returns how many updates have been dropped."""
         self._interlude.action = lambda: self.advance(late_by)
-        return float(self.session.run(self.train, feed))
+        return self.session.run(self.train, feed)
 
     def value(self, fetched: Any) -> Any:
         return self.session.run(fetched)
 
     def counts(self) -> tuple[int, int]:
         """How many updates were accepted, and how many dropped."""
-        accepted, dropped = self.session.run([self.num_accepted, self.num_dropped])
+        counts = [self.optimizer.num_accepted(), self.optimizer.num_dropped()]
+        accepted, dropped = self.value(counts)
         return int(accepted), int(dropped)
 
     def expect(self, step: int, weights: Any, accepted: int, dropped: int) -> None:
@@ -153,3 +163,44 @@ def stale_counter(name: str = "stale_counter:0") -> Any:
     """The variable in which the original counts, found by its name."""
     (found,) = [v for v in tf1.global_variables() if v.name == name]
     return found
+
+
+class Inner(NamedTuple):
+    """An optimizer to wrap.
+
+    Attributes:
+        make: Makes it.
+        slots: The names of its slots, and of the variables that hold them, after the weights'.
+        others: The names of its variables that belong to no weights, by version of control flow.
+    """
+
+    make: Callable[[], Any]
+    slots: dict[str, str]
+    others: dict[int, list[str]] = {1: [], 2: []}
+
+
+_BETAS = ["beta1_power", "beta2_power"]
+# The names are those of variables in programs that used the original.
+INNER = {
+    "gradient_descent": Inner(lambda: tf1.train.GradientDescentOptimizer(0.5), {}),
+    "momentum": Inner(lambda: tf1.train.MomentumOptimizer(0.5, 0.75), {"momentum": "Momentum"}),
+    "adagrad": Inner(lambda: tf1.train.AdagradOptimizer(0.5), {"accumulator": "Adagrad"}),
+    "adam": Inner(
+        lambda: tf1.train.AdamOptimizer(0.5),
+        {"m": "Adam", "v": "Adam_1"},
+        {1: [f"cond/{name}" for name in _BETAS], 2: _BETAS},
+    ),
+    "ftrl": Inner(lambda: tf1.train.FtrlOptimizer(0.5), {"accum": "Ftrl", "linear": "Ftrl_1"}),
+    "rms_prop": Inner(
+        lambda: tf1.train.RMSPropOptimizer(0.5, momentum=0.5, centered=True),
+        {"rms": "RMSProp", "mg": "RMSProp_1", "momentum": "RMSProp_2"},
+    ),
+    "adadelta": Inner(
+        lambda: tf1.train.AdadeltaOptimizer(0.5),
+        {"accum": "Adadelta", "accum_update": "Adadelta_1"},
+    ),
+    "proximal_adagrad": Inner(
+        lambda: tf1.train.ProximalAdagradOptimizer(0.5, l1_regularization_strength=0.125),
+        {"accumulator": "ProximalAdagrad"},
+    ),
+}

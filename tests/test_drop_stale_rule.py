@@ -14,26 +14,26 @@ QUARTERED = np.divide(START, 4.0)
 
 
 def test_update_in_time_is_applied(world):
-    training = Training(staleness=0)
+    training = Training()
     assert training.run() == 0.0
     training.expect(step=1, weights=HALVED, accepted=1, dropped=0)
 
 
 def test_stale_update_changes_nothing_and_is_counted(world):
-    training = Training(staleness=0)
+    training = Training()
     assert training.run(late_by=1) == 1.0
     training.expect(step=1, weights=START, accepted=0, dropped=1)
 
 
 def test_update_after_a_dropped_one_is_applied(world):
-    training = Training(staleness=0)
+    training = Training()
     assert [training.run(late_by=late) for late in (1, 0, 5, 0)] == [1.0, 1.0, 2.0, 2.0]
     training.expect(step=8, weights=QUARTERED, accepted=2, dropped=2)
 
 
 @pytest.mark.parametrize("limit", [0, 1, 3, 10**12])
 def test_update_is_dropped_iff_it_is_later_than_the_limit(world, limit):
-    training = Training(staleness=limit)
+    training = Training(drop_stale(limit))
     training.run(late_by=limit)
     training.expect(step=limit + 1, weights=HALVED, accepted=1, dropped=0)
     training.run(late_by=limit + 1)
@@ -42,20 +42,20 @@ def test_update_is_dropped_iff_it_is_later_than_the_limit(world, limit):
 
 @pytest.mark.parametrize("limit", [-1, -(2**63)])
 def test_negative_limit_drops_everything(world, limit):
-    training = Training(staleness=limit)
+    training = Training(drop_stale(limit))
     assert [training.run(), training.run(late_by=3)] == [1.0, 2.0]
     training.expect(step=3, weights=START, accepted=0, dropped=2)
 
 
 def test_staleness_beyond_the_limit_is_counted_from_the_step_that_was_read_first(world):
-    training = Training(staleness=2)
+    training = Training(drop_stale(2))
     training.advance(1000)
     assert [training.run(late_by=2), training.run(late_by=3)] == [0.0, 1.0]
     training.expect(step=1006, weights=HALVED, accepted=1, dropped=1)
 
 
 def test_step_that_went_back_is_in_time(world):
-    training = Training(staleness=0)
+    training = Training()
     training.advance(10)
     training.run(late_by=-7)
     training.expect(step=4, weights=HALVED, accepted=1, dropped=0)
@@ -67,7 +67,7 @@ def test_step_that_went_back_is_in_time(world):
 
 @pytest.mark.parametrize("dtype", [tf.int64, tf.int32])
 def test_step_may_be_of_either_integer_dtype(world, dtype):
-    training = Training(staleness=1, step_dtype=dtype)
+    training = Training(drop_stale(1), step_dtype=dtype)
     assert [training.run(late_by=late) for late in (0, 1, 2)] == [0.0, 0.0, 1.0]
     assert training.value(training.step).dtype == dtype.as_numpy_dtype
     training.expect(step=5, weights=QUARTERED, accepted=2, dropped=1)
@@ -76,7 +76,7 @@ def test_step_may_be_of_either_integer_dtype(world, dtype):
 @pytest.mark.parametrize("dtype", [tf.int64, tf.int32])
 def test_limit_may_be_a_tensor_that_is_fed(world, dtype):
     limit = tf1.placeholder(dtype, [])
-    training = Training(staleness=limit, step_dtype=dtype)
+    training = Training(drop_stale(limit), step_dtype=dtype)
     for fed, late_by, dropped in ((1, 1, 0), (0, 1, 1), (-1, 0, 2), (3, 3, 2)):
         assert training.run(late_by, feed={limit: fed}) == dropped
     training.expect(step=7, weights=QUARTERED, accepted=2, dropped=2)
@@ -84,7 +84,7 @@ def test_limit_may_be_a_tensor_that_is_fed(world, dtype):
 
 def test_limit_may_be_a_variable_that_changes(world):
     limit = tf1.get_variable("limit", initializer=tf.constant(0, tf.int64), trainable=False)
-    training = Training(staleness=limit)
+    training = Training(drop_stale(limit))
     assert training.run(late_by=2) == 1.0
     training.session.run(limit.assign(2))
     assert training.run(late_by=2) == 1.0
@@ -95,7 +95,7 @@ def test_limit_may_be_a_variable_that_changes(world):
 
 def test_limit_that_is_no_scalar_when_run_is_refused_and_changes_nothing(graph_of_v1):
     limit = tf1.placeholder(tf.int64, None)
-    training = Training(staleness=limit)
+    training = Training(drop_stale(limit))
     for fed in ([0], [0, 0], []):
         with pytest.raises(tf.errors.InvalidArgumentError, match="limit.*scalar"):
             training.run(feed={limit: fed})
