@@ -92,6 +92,7 @@ class Training:
         step: A variable.
         variables: The model's; `weights` is the first of them.
         train: The training operation's result.
+        interlude: In the middle of the computation of the loss.
     """
 
     def __init__(
@@ -102,8 +103,8 @@ class Training:
     ) -> None:
         self.optimizer = drop_stale(0) if optimizer is None else optimizer
         self.step = global_step(step_dtype)
-        self._interlude = Interlude()
-        self.loss, self.variables = model(self._interlude)
+        self.interlude = Interlude()
+        self.loss, self.variables = model(self.interlude)
         self.weights = self.variables[0]
         self.train = self.optimizer.minimize(self.loss, self.step, self.variables)
         self._advance_by = tf1.placeholder(step_dtype, [])
@@ -122,7 +123,7 @@ class Training:
 
     def run(self, late_by: int = 0, feed: Any = None) -> Any:
         """Trains once while the step moves on; returns how many updates have been dropped."""
-        self._interlude.action = lambda: self.advance(late_by)
+        self.interlude.action = lambda: self.advance(late_by)
         return self.session.run(self.train, feed)
 
     def value(self, fetched: Any) -> Any:
