@@ -16,6 +16,7 @@ from tensorflow.python.training import optimizer as tf_optimizer
 
 from tf_condacc._ordering import ancestors, at_operation, run_before_reads
 from tf_condacc._staleness_gate import StalenessGate, new_counter
+from tf_condacc._wrapped_optimizer import SavedLikeWrapped
 
 _COUNTER_NAME = "stale_counter"
 _GLOBAL_STEP_ADVICE = (
@@ -38,7 +39,7 @@ class _Counting:
         self.gates: dict[int, StalenessGate] = {}
 
 
-class DropStaleGradientOptimizer(tf.compat.v1.train.Optimizer):
+class DropStaleGradientOptimizer(SavedLikeWrapped):
     """Wraps an optimizer, and drops gradients that are too many steps behind when they are ready.
 
     Mirrors ``tf.contrib.opt.DropStaleGradientOptimizer``: the global step is read when a worker
@@ -70,7 +71,6 @@ class DropStaleGradientOptimizer(tf.compat.v1.train.Optimizer):
         self._local_steps: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self._thread = threading.local()
         self._lock = threading.Lock()
-        self._track_trackable(opt, "optimizer")
 
     def minimize(
         self,
@@ -230,6 +230,19 @@ class DropStaleGradientOptimizer(tf.compat.v1.train.Optimizer):
         """
         return self._sum_over_gates(StalenessGate.num_accepted, name)
 
+    def _trackable_children(self, *args, **kwargs):
+        """What a checkpoint holds, beside the slots."""
+        children = super()._trackable_children(*args, **kwargs)
+        counting = self._countings.get(_outermost_graph())
+        if counting is not None:
+            children[_COUNTER_NAME] = counting.stale_counter
+        return children
+
+    def _lookup_dependency(self, name, *args, **kwargs):
+        if name == _COUNTER_NAME and _outermost_graph() in self._countings:
+            return self._countings[_outermost_graph()].stale_counter
+        return super()._lookup_dependency(name, *args, **kwargs)
+
     def _step_to_read(self, given):
         step = given
         if step is None:
@@ -293,6 +306,9 @@ class DropStaleGradientOptimizer(tf.compat.v1.train.Optimizer):
         with self._lock, tf.init_scope():
             if key not in self._countings:
                 self._countings[key] = _make_counting(step)
+                self._handle_deferred_dependencies(
+                    _COUNTER_NAME, self._countings[key].stale_counter
+                )
             counting = self._countings[key]
             if id(step) not in counting.gates:
                 gate = StalenessGate(step, counting.name)
