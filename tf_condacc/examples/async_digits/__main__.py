@@ -57,7 +57,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     command_line.add_training_options(
         parser,
         defaults={
-            "steps": 400,
+            "steps": 300,
             "batch_size": 32,
             "learning_rate": 0.03,
             "output": "async_digits.png",

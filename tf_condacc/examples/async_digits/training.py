@@ -34,7 +34,7 @@ class Settings:
 
     num_workers: int = 4
     staleness: int = 3
-    steps: int = 400
+    steps: int = 300
     batch_size: int = 32
     learning_rate: float = 0.03
     momentum: float = 0.9
