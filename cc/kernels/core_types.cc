@@ -104,7 +104,7 @@ Status AllocateBlock(OpKernelContext* ctx, ElementType type, const Shape& shape,
 
 Status AllocateInnerBlock(OpKernelContext* ctx, ElementType type, const Shape& shape,
                           TensorBlock* block) {
-  constexpr size_t kMinMappedBytes = size_t{4} << 20;
+  constexpr size_t kMinMappedBytes = size_t{8} << 20;
   TensorShape tf_shape;
   if (!ConvertShape(shape, &tf_shape).ok() ||
       static_cast<size_t>(tf_shape.num_elements()) < kMinMappedBytes / SizeOf(type)) {
