@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterable, Iterator
 
 import tensorflow as tf
+from tensorflow.python.framework import ops as tf_ops
 
 
 @contextlib.contextmanager
@@ -54,13 +55,33 @@ def run_before_reads(first: tf.Operation, target: tf.Operation, besides: Iterabl
         if op.name not in excluded and _reads_state(op, first) and _runs_only_with(first, op)
     ]
     for op in held:
-        op._add_control_input(first)
+        _hold_back(op, first)
     return len(held)
+
+
+def settled(tensor: tf.Tensor, name: str | None = None) -> tf.Tensor:
+    """The same value, from an operation that runs when it has been computed. Not in eager mode.
+
+    A control dependency on the tensor itself is not enough where a function or a branch computes
+    it: TensorFlow waits for the function's side effects then, not for its results. Identities do
+    not help, as TensorFlow removes them; merges it leaves alone.
+    """
+    with tf_ops.colocate_with(tensor.op, ignore_existing=True):
+        return tf.raw_ops.Merge(inputs=[tensor], name=name).output
 
 
 def ancestors(op: tf.Operation) -> set[str]:
     """The names of an operation and of all that it needs."""
     return {found.name for found in _walk(op)}
+
+
+def _hold_back(op: tf.Operation, first: tf.Operation) -> None:
+    if op.type not in ("While", "StatelessWhile"):
+        op._add_control_input(first)
+        return
+    # Differentiating a loop appends inputs to it, which must not come after control inputs.
+    with at_operation(op), tf.control_dependencies([first]):
+        op._update_input(0, tf.identity(op.inputs[0]))
 
 
 def _walk(op: tf.Operation) -> Iterator[tf.Operation]:

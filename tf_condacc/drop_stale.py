@@ -14,7 +14,7 @@ import tensorflow as tf
 from tensorflow.python.framework import ops as tf_ops
 from tensorflow.python.training import optimizer as tf_optimizer
 
-from tf_condacc._ordering import ancestors, at_operation, run_before_reads
+from tf_condacc._ordering import ancestors, at_operation, run_before_reads, settled
 from tf_condacc._staleness_gate import StalenessGate, new_counter
 from tf_condacc._wrapped_optimizer import SavedLikeWrapped
 
@@ -121,15 +121,17 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
 
         Raises:
             ValueError: There is no global step.
+            TypeError: Reference variables meet control flow of version 2.
         """
         step = self._step_to_read(kwargs.pop("global_step", None))
         if tf.executing_eagerly():
             self._thread.local_step = step.read_value()
             return self._opt.compute_gradients(loss, *args, **kwargs)
+        _check_control_flow([step])
         if not callable(loss):
             loss = tf.convert_to_tensor(loss)
         with at_operation(None if callable(loss) else loss.op):
-            local_step = tf.add(step, 0, name="local_step")  # no reference to what may change
+            local_step = settled(_value_or_zero(step), name="local_step")
         self._local_steps[local_step.graph] = local_step.name
         loss = _read_after(local_step.op, loss, step)
         return self._opt.compute_gradients(loss, *args, **kwargs)
@@ -161,9 +163,9 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
         limit = self._limit(global_step)
         _check_control_flow([global_step, *[variable for _, variable in grads_and_vars]])
         counting, gate = self._counting_with(global_step)
-        gradients = [gradient for gradient, _ in grads_and_vars if gradient is not None]
         with (
-            tf.control_dependencies(tf.nest.flatten(gradients, expand_composites=True)),
+            tf.control_dependencies(_settled_gradients(grads_and_vars)),
+            tf.control_dependencies([global_step.read_value()]),  # fails if it is not initialized
             tf_ops.colocate_with(global_step),
         ):
             decision = gate.decide(tf.cast(local_step, tf.int64), limit)
@@ -180,8 +182,8 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
             if tf.executing_eagerly():
                 gate.end(decision.reservation, applied=False)
             raise
-        with tf.control_dependencies([num_dropped]), tf_ops.colocate_with(global_step):
-            ended = gate.end(decision.reservation, applied=True)
+        with tf_ops.colocate_with(global_step):
+            ended = gate.end(decision.reservation, applied=tf.equal(num_dropped, 0.0))
         with tf.control_dependencies([] if ended is None else [ended]):
             count = tf.compat.v1.assign_add(
                 counting.stale_counter, num_dropped, use_locking=True, name="AssignAdd"
@@ -328,6 +330,20 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
             return tf.add_n([count(gate) for gate in counting.gates.values()], name="total")
 
 
+def _value_or_zero(step):
+    """The step as a tensor; 0 if it is not initialized.
+
+    So nobody is kept from the variables of the loss where no step is needed, as for predictions
+    with restored weights.
+    """
+    return tf.cond(
+        tf.compat.v1.is_variable_initialized(step),
+        lambda: tf.add(step.read_value(), 0),  # no reference to what may change
+        lambda: tf.zeros((), step.dtype.base_dtype),
+        name="step_or_zero",
+    )
+
+
 def _read_after(first, loss, step):
     """The loss, a tensor or a function, with variables read for it after operation `first`."""
     if callable(loss):
@@ -351,6 +367,14 @@ def _users_of(step, graph):
     if graph.building_function:
         return set().union(*[ancestors(op) for op in users])
     return {op.name for op in users}
+
+
+def _settled_gradients(grads_and_vars):
+    """What to wait for so that all gradients are there."""
+    if tf.executing_eagerly():
+        return []
+    gradients = [gradient for gradient, _ in grads_and_vars if gradient is not None]
+    return [settled(part) for part in tf.nest.flatten(gradients, expand_composites=True)]
 
 
 def _check_gradients(grads_and_vars):
