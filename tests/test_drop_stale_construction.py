@@ -14,6 +14,7 @@ from drop_stale_support import (
     global_step,
     half_square,
     one_vector,
+    world_of,
 )
 
 import tf_condacc
@@ -209,6 +210,21 @@ def test_all_gradients_none_is_told_before_a_missing_step(graph_of_v1):
     global_step()
     with pytest.raises(ValueError, match="No gradients provided for any variable"):
         drop_stale().minimize(tf.constant(1.0), global_step(), [weights])
+
+
+def test_reference_variables_in_control_flow_of_version_2_are_a_type_error():
+    message = r"version 2 cannot update reference variables.*'{}'.*disable_control_flow_v2\(\)"
+    with world_of(resource=False, control_flow=2), tf.Graph().as_default():
+        global_step()
+        weights = tf1.get_variable("w", initializer=tf.constant(START))
+        with pytest.raises(TypeError, match=message.format("global_step:0")):
+            drop_stale().minimize(half_square(weights), global_step())
+        assert variable_names() == {"global_step", "w"}
+    with world_of(resource=True, control_flow=2), tf.Graph().as_default():
+        weights = tf1.get_variable("w", initializer=tf.constant(START), use_resource=False)
+        with pytest.raises(TypeError, match=message.format("w:0")):
+            drop_stale().minimize(half_square(weights), global_step())
+        assert variable_names() == {"global_step", "w"}
 
 
 @pytest.mark.parametrize("count", ["num_dropped", "num_accepted"])

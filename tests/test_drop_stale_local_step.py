@@ -1,0 +1,233 @@
+"""The local step is read before the forward pass, wherever that is and whatever it waits for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from dense_support import PATIENCE_SECS, Background
+from drop_stale_support import (
+    START,
+    Interlude,
+    Training,
+    drop_stale,
+    global_step,
+    half_square,
+    new_session,
+)
+
+tf1 = tf.compat.v1
+Model = Callable[[Interlude], tuple[tf.Tensor, list[Any]]]
+
+
+def vector() -> Any:
+    return tf1.get_variable("w", initializer=tf.constant(START))
+
+
+def in_cond(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
+    weights = vector()
+    loss = tf1.cond(
+        tf1.placeholder_with_default(True, []),
+        lambda: half_square(interlude(tf.identity(weights))),
+        lambda: tf.reduce_sum(weights),
+    )
+    return loss, [weights]
+
+
+def in_cond_of_a_value_that_was_read_outside(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
+    weights = vector()
+    value = tf.identity(weights)
+    loss = tf1.cond(
+        tf.reduce_sum(value) > -1e9,
+        lambda: half_square(interlude(value)),
+        lambda: tf.reduce_sum(value),
+    )
+    return loss, [weights]
+
+
+def in_while_loop(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
+    """As dynamic RNNs: the variable is read outside, its value used in every iteration."""
+    weights = vector()
+    value = tf.convert_to_tensor(weights)
+    _, total = tf1.while_loop(
+        lambda i, _: i < 1,
+        lambda i, total: (i + 1, total + interlude(value)),
+        [tf.constant(0), tf.zeros([3])],
+    )
+    return half_square(total), [weights]
+
+
+def read_in_while_loop(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
+    weights = vector()
+    _, total = tf1.while_loop(
+        lambda i, _: i < 1,
+        lambda i, total: (i + 1, total + interlude(tf.identity(weights))),
+        [tf.constant(0), tf.zeros([3])],
+    )
+    return half_square(total), [weights]
+
+
+def in_cond_in_while_loop(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
+    weights = vector()
+
+    def body(i, total):
+        more = tf1.cond(i < 5, lambda: interlude(tf.identity(weights)), lambda: tf.zeros([3]))
+        return i + 1, total + more
+
+    loop = tf1.while_loop(lambda i, _: i < 1, body, [tf.constant(0), tf.zeros([3])])
+    return half_square(loop[1]), [weights]
+
+
+def in_function(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
+    weights = vector()
+    compute = tf.function(lambda value: half_square(interlude(value)))
+    return compute(tf.identity(weights)), [weights]
+
+
+def embedded(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
+    weights = vector()
+    return half_square(interlude(tf.gather(weights, [0, 1, 2]))), [weights]
+
+
+def read_twice(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
+    """The variable's second read waits for the first."""
+    weights = vector()
+    with tf.control_dependencies([interlude(tf.identity(weights))]):
+        return half_square(tf.identity(weights)), [weights]
+
+
+MODELS = [
+    in_cond,
+    in_cond_of_a_value_that_was_read_outside,
+    in_while_loop,
+    read_in_while_loop,
+    in_cond_in_while_loop,
+    in_function,
+    embedded,
+    read_twice,
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_step_that_moves_on_during_the_forward_pass_makes_the_update_stale(world, model):
+    training = Training(model=model)
+    halved, quartered = np.divide(START, 2.0), np.divide(START, 4.0)
+    assert training.run() == 0.0
+    training.expect(step=1, weights=halved, accepted=1, dropped=0)
+    assert training.run(late_by=1) == 1.0
+    training.expect(step=2, weights=halved, accepted=1, dropped=1)
+    assert training.run() == 1.0
+    training.expect(step=3, weights=quartered, accepted=2, dropped=1)
+
+
+def test_function_that_reads_the_variable_itself(graph_of_v1):
+    weights, step, interlude = vector(), global_step(), Interlude()
+    compute = tf.function(lambda: half_square(interlude(weights.read_value())))
+    train = drop_stale().minimize(compute(), step, [weights])
+    advance = tf1.assign_add(step, 1)
+    with new_session() as session:
+        session.run(tf1.global_variables_initializer())
+        assert session.run(train) == 0.0
+        interlude.action = lambda: session.run(advance)
+        assert session.run(train) == 1.0
+        np.testing.assert_array_equal(session.run(weights), np.divide(START, 2.0))
+
+
+class SlowForwardPass:
+    """A forward pass that stands still until it is told to go on.
+
+    Attributes:
+        interlude: What it goes through.
+    """
+
+    def __init__(self) -> None:
+        self.interlude = Interlude()
+        self.interlude.action = self._stand_still
+        self._begun, self._go_on = threading.Event(), threading.Event()
+
+    def _stand_still(self) -> None:
+        self._begun.set()
+        assert self._go_on.wait(PATIENCE_SECS), "nobody told the forward pass to go on"
+
+    def run(self, session: tf1.Session, train: Any, meanwhile: Callable[[], Any]) -> Any:
+        """Trains once; meanwhile something else happens."""
+        self._begun.clear()
+        self._go_on.clear()
+        step = Background(session.run, train)
+        assert self._begun.wait(PATIENCE_SECS), "the forward pass did not begin"
+        meanwhile()
+        self._go_on.set()
+        return step.result()
+
+
+def batch_norm(value: tf.Tensor) -> tf.Tensor:
+    """A normalized batch; what updates the moving averages is in the collection UPDATE_OPS."""
+    channels = value.shape[-1]
+    normalized, mean, variance = tf1.nn.fused_batch_norm(
+        value, tf.ones([channels]), tf.zeros([channels]), is_training=True
+    )[:3]
+    for name, new in (("moving_mean", mean), ("moving_variance", variance)):
+        average = tf1.get_variable(name, shape=[channels], trainable=False)
+        update = tf1.assign_sub(average, (average - new) * 0.5)
+        tf1.add_to_collection(tf1.GraphKeys.UPDATE_OPS, update)
+    return normalized
+
+
+def test_under_update_ops_of_a_slow_batch_norm(world):
+    step, slow = global_step(), SlowForwardPass()
+    weights = tf1.get_variable("w", initializer=tf.ones([2, 3]))
+    batch = tf.reshape(tf.range(8.0), [4, 2])
+    hidden = slow.interlude(tf.matmul(batch, tf.convert_to_tensor(weights)))
+    normalized = batch_norm(tf.reshape(hidden, [4, 1, 1, 3]))
+    loss = half_square(normalized - 1.0)
+    updates = tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)
+    assert len(updates) == 2
+    optimizer = drop_stale()
+    with tf.control_dependencies(updates):
+        train = optimizer.minimize(loss, step, [weights])
+    counts = [optimizer.num_accepted(), optimizer.num_dropped()]
+    advance = tf1.assign_add(step, 1)
+    (average,) = [v for v in tf1.global_variables() if v.op.name == "moving_mean"]
+    with new_session() as session:
+        session.run(tf1.global_variables_initializer())
+        session.run(average.assign([0.0, 0.0, 0.0]))
+        assert slow.run(session, train, lambda: session.run(advance)) == 1.0
+        np.testing.assert_array_equal(session.run(weights), np.ones([2, 3]))
+        np.testing.assert_array_equal(session.run(average), [3.5, 3.5, 3.5], "is not dropped")
+        assert slow.run(session, train, lambda: None) == 1.0
+        assert session.run(step) == 2
+        assert session.run(counts) == [1, 1]
+
+
+def test_under_control_dependencies_on_the_whole_forward_pass(world):
+    step, slow, weights = global_step(), SlowForwardPass(), vector()
+    loss = half_square(slow.interlude(tf.identity(weights)))
+    optimizer = drop_stale()
+    with tf.control_dependencies([loss]):
+        pairs = optimizer.compute_gradients(tf.identity(loss))
+    train = optimizer.apply_gradients(pairs, step)
+    advance = tf1.assign_add(step, 1)
+    with new_session() as session:
+        session.run(tf1.global_variables_initializer())
+        assert slow.run(session, train, lambda: session.run(advance)) == 1.0
+        assert slow.run(session, train, lambda: None) == 1.0
+        np.testing.assert_array_equal(session.run(weights), np.divide(START, 2.0))
+
+
+def test_under_a_forward_pass_that_reads_the_step_itself(world):
+    """As learning rates and noise that fall from step to step: it must not wait for itself."""
+    step, interlude, weights = global_step(), Interlude(), vector()
+    scale = tf.cast(step >= 0, tf.float32)
+    with tf.control_dependencies([tf.identity(step)]):
+        loss = half_square(interlude(tf.identity(weights) * scale))
+    train = drop_stale().minimize(loss, step)
+    advance = tf1.assign_add(step, 1)
+    with new_session() as session:
+        session.run(tf1.global_variables_initializer())
+        assert session.run(train) == 0.0
+        interlude.action = lambda: session.run(advance)
+        assert session.run(train) == 1.0
