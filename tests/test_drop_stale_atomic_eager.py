@@ -28,7 +28,7 @@ class RecordingDescent(tf1.train.GradientDescentOptimizer):
     def apply_gradients(self, grads_and_vars, global_step=None, name=None):
         self.applied.append(int(global_step.read_value()))
         if self._fail is not None:
-            raise self._fail
+            raise self._fail("refused")
         return super().apply_gradients(grads_and_vars, global_step=global_step, name=name)
 
 
@@ -119,14 +119,14 @@ def test_function_that_is_traced_by_several_threads_at_once_is_right():
     check([optimizer], step, weights, 120, limit=120)
 
 
-@pytest.mark.parametrize("error", [ValueError("refused"), KeyboardInterrupt()])
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_failed_updates_whose_errors_are_kept_are_not_in_the_way(error):
     step = tf.Variable(0, dtype=tf.int64)
     weights = tf.Variable(0.0)
     failing = dropping(0)(RecordingDescent(fail=error))
     kept = []
     for _ in range(ROUNDS):
-        with pytest.raises(type(error)) as raised:
+        with pytest.raises(error) as raised:
             failing.minimize(lambda: weights * 1.0, step, [weights])
         kept.append(raised)
     assert (int(failing.num_accepted()), int(failing.num_dropped()), int(step)) == (0, 0, 0)
