@@ -44,8 +44,8 @@ void SizesToStarts(std::vector<size_t>* sizes) {
 
 }  // namespace
 
-// A row of the union: its sum if it was merged before (or null), and the new
-// entries of it.
+// A row of the union: its sum if it was merged before (which may be null if rows have no width),
+// and the new entries of it.
 struct SparseMerge::UnionRow {
   int64_t row;
   void* sum;
@@ -53,6 +53,8 @@ struct SparseMerge::UnionRow {
   RowEntry* begin;
   RowEntry* end;
   const RowEntry* bucket_end;  // beyond it another thread may be at work
+
+  bool is_new() const { return count == 0; }
 
   // How many gradients the row was in, new ones included.
   int64_t num_gradients() const {
@@ -112,7 +114,7 @@ void SparseMerge::Add(const UnionRow& row, void* out, bool out_is_sum, int64_t d
   if (row.bucket_end - row.end > kPrefetchAhead) {
     Prefetch(ValuesOf(row.end[kPrefetchAhead]), layout_.num_bytes());
   }
-  const bool is_new = row.sum == nullptr;
+  const bool is_new = row.is_new();
   const bool narrow = SumsInFloat32(layout_.type);
   DenseSumArgs args;
   args.type = layout_.type;
@@ -149,7 +151,7 @@ SparseMerge::SparseMerge(const RowLayout& layout, const MergedRows& merged,
       Cursor cursor(*this, b);
       for (UnionRow row; cursor.Next(&row);) {
         ++union_starts_[b];
-        new_starts_[b] += row.sum == nullptr ? 1 : 0;
+        new_starts_[b] += row.is_new() ? 1 : 0;
       }
     }
   });
@@ -170,7 +172,7 @@ void SparseMerge::Walk(size_t bucket, Visit visit) const {
   Cursor cursor(*this, bucket);
   UnionRow row;
   const auto fetch_next = [&] {
-    if (scout.Next(&row) && row.sum != nullptr && (kAll || row.begin < row.end)) {
+    if (scout.Next(&row) && !row.is_new() && (kAll || row.begin < row.end)) {
       Prefetch(row.sum, layout_.num_sum_bytes());
     }
   };
@@ -193,7 +195,7 @@ void SparseMerge::Into(MergedRows* merged, void* new_sums, const ParallelFor& pa
           size_t place = union_starts_[b];
           char* next_new = static_cast<char*>(new_sums) + new_starts_[b] * layout_.num_sum_bytes();
           Walk</*kAll=*/false>(b, [&](const UnionRow& row) {
-            const bool is_new = row.sum == nullptr;
+            const bool is_new = row.is_new();
             void* const sum = is_new ? next_new : row.sum;
             next_new += is_new ? layout_.num_sum_bytes() : 0;
             result.rows[place] = row.row;

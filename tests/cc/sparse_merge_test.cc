@@ -55,6 +55,24 @@ class SparseMergeTest : public testing::TestWithParam<bool> {
   ParallelFor parallel_for() const { return GetParam() ? ParallelFor(ThreadedFor) : SerialFor; }
 };
 
+// Sums without elements may lie nowhere.
+TEST_P(SparseMergeTest, RowsWithoutWidthAreMergedAndWrittenWithoutMemory) {
+  const RowLayout layout{ElementType::kFloat32, 0};
+  MergedRows merged;
+  const Rows gradient{{5, 1}, {}};
+  const std::vector<RowSource> sources = {SourceOf(gradient)};
+  std::vector<RowEntry> entries = EntriesFor(sources);
+  SparseMerge fold(layout, merged, sources, entries.data(), parallel_for());
+  EXPECT_EQ(fold.num_new_rows(), 2u);
+  fold.Into(&merged, /*new_sums=*/nullptr, parallel_for());
+  const std::vector<RowSource> none;
+  SparseMerge merge(layout, merged, none, /*entries=*/nullptr, parallel_for());
+  EXPECT_EQ(merge.num_new_rows(), 0u);
+  std::vector<int64_t> rows(merge.num_rows());
+  merge.Out(rows.data(), /*values=*/nullptr, /*divisor=*/0, parallel_for());
+  EXPECT_EQ(rows, (std::vector<int64_t>{1, 5}));
+}
+
 TEST_P(SparseMergeTest, EqualsAddingRowAfterRowToTheLastBit) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(seed);
