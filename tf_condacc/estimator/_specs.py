@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
+import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -13,6 +15,12 @@ import tensorflow as tf
 from tf_condacc.estimator import _metrics
 
 v1 = tf.compat.v1
+
+
+def argument_names(function: Callable[..., Any]) -> set[str]:
+    """Names of the arguments that a caller may still give."""
+    names = set(inspect.signature(function).parameters)
+    return names - set(function.keywords) if isinstance(function, functools.partial) else names
 
 
 def replace(spec: Any, **fields: Any) -> Any:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -82,7 +81,7 @@ def replicate_model_fn(
         call = functools.partial(model_fn, mode=mode, **_optional(model_fn, params, config))
         placements = [_devices.placing(device, variable_device) for device in devices]
         if len(placements) == 1:
-            with v1.device(placements[0]):
+            with _graph_state.replication(1, loss_reduction), v1.device(placements[0]):
                 return call(features=features, labels=labels)
         _check_mode(mode)
         parts = _split(features, labels, len(devices), variable_device)
@@ -153,8 +152,6 @@ def _with_optimizer(model_fn, optimizer_fn):
 
 def _optional(function: Callable[..., Any], params: Any, config: Any) -> Mapping[str, Any]:
     """Copies of those of the two that the function has arguments for."""
-    names = set(inspect.signature(function).parameters)
-    if isinstance(function, functools.partial):
-        names -= set(function.keywords)
+    names = _specs.argument_names(function)
     given = {"params": params, "config": config}
     return {name: copy.deepcopy(value) for name, value in given.items() if name in names}
