@@ -15,6 +15,7 @@ tf1 = tf.compat.v1
 ModeKeys = estimator.ModeKeys
 SUM = tf1.losses.Reduction.SUM
 MAX_TOWERS = 8
+X = np.arange(12, dtype=np.float32).reshape(4, 3)
 
 
 def cpus(number: int) -> list[str]:
@@ -45,6 +46,25 @@ class Recording(tf1.train.GradientDescentOptimizer):
         grads_and_vars = list(grads_and_vars)
         self.given += grads_and_vars
         return super().apply_gradients(grads_and_vars, global_step=global_step, name=name)
+
+
+def two_zeros(name: str = "w") -> tf.Variable:
+    return tf1.get_variable(name, initializer=[0.0, 0.0], use_resource=True)
+
+
+def weighted_sum(name: str = "w") -> tf.Tensor:
+    """A loss whose gradient is always [1, 2]."""
+    return tf.reduce_sum(two_zeros(name) * [1.0, 2.0])
+
+
+def linear_model_fn(features, labels, mode):
+    """Its gradient is the mean of the features of the tower."""
+    w = tf1.get_variable("w", [3], initializer=tf1.zeros_initializer())
+    predictions = tf.reduce_sum(features * w, axis=1)
+    loss = tf.reduce_mean(predictions)
+    step = tf1.train.get_or_create_global_step()
+    train = estimator.TowerOptimizer(Recording).minimize(loss, global_step=step)
+    return estimator.EstimatorSpec(mode, predictions=predictions, loss=loss, train_op=train)
 
 
 def replicate(
