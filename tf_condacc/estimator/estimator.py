@@ -113,7 +113,9 @@ class Estimator:
             hooks.append(v1.train.StopAtStepHook(steps, max_steps))
         with tf.Graph().as_default():
             spec = self._build(input_fn, ModeKeys.TRAIN)
-            v1.summary.scalar("loss", spec.loss)
+            # Not summary.scalar, whose tag would be "loss_1" where an operation is called "loss".
+            summary = tf.raw_ops.ScalarSummary(tags="loss", values=spec.loss)
+            v1.add_to_collection(v1.GraphKeys.SUMMARIES, summary)
             _sessions.train(spec, self._config, self.model_dir, hooks, saving_listeners)
         return self
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,7 +38,7 @@ def compare(settings: Settings, train: Examples) -> tuple[list[Difference], floa
     Returns:
       The differences, and how far the weights have moved from where they started.
     """
-    batches = runs.batches_of(train, settings, settings.compared_steps)
+    batches = list(itertools.islice(runs.batches_of(train, settings), settings.compared_steps))
     whole = runs.train_and_watch(1, settings, batches)
     others = []
     for number in settings.towers:

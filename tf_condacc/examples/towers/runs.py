@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,10 +72,9 @@ def title(num_towers: int) -> str:
     return "1 tower" if num_towers == 1 else f"{num_towers} towers"
 
 
-def batches_of(examples: Examples, settings: Settings, steps: int) -> list[Examples]:
-    """The batches of a training: the same ones whatever trains."""
-    batches = data.batches(examples, settings.batch_size, settings.seed)
-    return list(itertools.islice(batches, steps))
+def batches_of(examples: Examples, settings: Settings) -> Iterator[Examples]:
+    """The batches of a training, without end: the same ones whatever trains."""
+    return data.batches(examples, settings.batch_size, settings.seed)
 
 
 def train_and_test(
@@ -88,11 +88,15 @@ def train_and_test(
     run = Run(title(num_towers))
     with tempfile.TemporaryDirectory() as folder:
         estimator = new_estimator(num_towers, settings, folder, batch_norm=True)
-        batches = batches_of(train, settings, settings.steps)
         watch = _Watch(run, num_towers, on_step)
-        estimator.train(lambda: _dataset(batches), hooks=[watch], steps=len(batches))
-        run.accuracy = float(estimator.evaluate(lambda: _dataset([test]), steps=1)["accuracy"])
-        predictions = estimator.predict(lambda: _dataset([test]), predict_keys=["class"])
+        estimator.train(
+            lambda: _dataset(lambda: batches_of(train, settings)),
+            hooks=[watch],
+            steps=settings.steps,
+        )
+        tests = functools.partial(_dataset, lambda: [test])
+        run.accuracy = float(estimator.evaluate(tests, steps=1)["accuracy"])
+        predictions = estimator.predict(tests, predict_keys=["class"])
         classes = [each["class"] for each in itertools.islice(predictions, len(test))]
         predictions.close()
         run.predicted = float(np.mean(np.array(classes) == test.labels))
@@ -105,7 +109,7 @@ def train_and_watch(num_towers: int, settings: Settings, batches: Sequence[Examp
     with tempfile.TemporaryDirectory() as folder:
         estimator = new_estimator(num_towers, settings, folder, batch_norm=False)
         watch = _Watch(run, num_towers, keep_weights=True)
-        estimator.train(lambda: _dataset(batches), hooks=[watch], steps=len(batches))
+        estimator.train(lambda: _dataset(lambda: batches), hooks=[watch], steps=len(batches))
     return run
 
 
@@ -126,10 +130,15 @@ def new_estimator(num_towers: int, settings: Settings, folder: str, batch_norm: 
     )
 
 
-def _dataset(batches: Sequence[Examples]) -> tf.data.Dataset:
-    images = np.stack([batch.images for batch in batches])
-    labels = np.stack([batch.labels for batch in batches])
-    return tf.data.Dataset.from_tensor_slices(({"image": images}, labels))
+def _dataset(batches: Callable[[], Iterable[Examples]]) -> tf.data.Dataset:
+    pairs = (
+        {"image": tf.TensorSpec([None, *data.IMAGE_SHAPE], tf.float32)},
+        tf.TensorSpec([None], tf.int64),
+    )
+    return tf.data.Dataset.from_generator(
+        lambda: (({"image": batch.images}, batch.labels) for batch in batches()),
+        output_signature=pairs,
+    )
 
 
 class _Watch(v1.train.SessionRunHook):
