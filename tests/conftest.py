@@ -142,6 +142,26 @@ def rows_graph_driver() -> Iterator[Callable[..., Any]]:
     yield from _drivers(ROWS_DRIVERS, "graph")
 
 
+@pytest.fixture(params=["ref", "resource", "resource_v2"])
+def world(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A graph with each kind of variables and control flow; the process is as before afterwards."""
+    import tensorflow as tf
+    from drop_stale_support import WORLDS, world_of
+
+    with world_of(*WORLDS[request.param]) as world, tf.Graph().as_default():
+        yield world
+
+
+@pytest.fixture
+def graph_of_v1() -> Iterator[Any]:
+    """A graph as `world` makes it, where the kind of variables does not matter."""
+    import tensorflow as tf
+    from drop_stale_support import WORLDS, world_of
+
+    with world_of(*WORLDS["resource"]), tf.Graph().as_default() as graph:
+        yield graph
+
+
 @pytest.fixture(params=["cpu", "gpu"])
 def device(request: pytest.FixtureRequest) -> str:
     """A device on which our kernels can be run."""

@@ -5,6 +5,7 @@ from tf_condacc._build_info import build_info
 from tf_condacc._version import __version__
 from tf_condacc.base import ConditionalAccumulatorBase
 from tf_condacc.dense import ConditionalAccumulator
+from tf_condacc.drop_stale import DropStaleGradientOptimizer
 from tf_condacc.estimator import TowerOptimizer, replicate_model_fn
 from tf_condacc.placement import replica_device_setter
 from tf_condacc.sparse import SparseConditionalAccumulator
@@ -12,6 +13,7 @@ from tf_condacc.sparse import SparseConditionalAccumulator
 __all__ = [
     "ConditionalAccumulator",
     "ConditionalAccumulatorBase",
+    "DropStaleGradientOptimizer",
     "SparseConditionalAccumulator",
     "TowerOptimizer",
     "__version__",

@@ -4,14 +4,11 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "tensorflow/core/framework/resource_handle.h"
-#include "tensorflow/core/framework/resource_mgr.h"
-#include "tensorflow/core/framework/tensor.h"
+#include "cc/kernels/inputs.h"
 
 namespace condacc {
 
 using tensorflow::OpKernelContext;
-using tensorflow::ResourceHandle;
 
 std::string AccumulatorSpec::ToString() const {
   return absl::StrCat(kind, " accumulator '", name, "' of dtype ",
@@ -34,13 +31,7 @@ absl::Status AccumulatorResource::Invalid(absl::string_view message) const {
 }
 
 absl::Status LookupAccumulator(OpKernelContext* ctx, AccumulatorPtr* accumulator) {
-  const tensorflow::Tensor& input = ctx->input(0);
-  if (input.dtype() != tensorflow::DT_RESOURCE || input.NumElements() != 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "Argument handle must be one resource handle of an accumulator, but had dtype ",
-        tensorflow::DataTypeString(input.dtype()), " and shape ", input.shape().DebugString()));
-  }
-  return tensorflow::LookupResource(ctx, input.flat<ResourceHandle>()(0), accumulator);
+  return LookupInput(ctx, 0, "handle", "an accumulator", accumulator);
 }
 
 }  // namespace condacc

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "cc/kernels/inputs.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/partial_tensor_shape.h"
 #include "tensorflow/core/framework/resource_base.h"
@@ -60,13 +61,8 @@ absl::Status LookupAccumulator(tensorflow::OpKernelContext* ctx, AccumulatorPtr*
 template <typename T>
 absl::Status ReadScalar(tensorflow::OpKernelContext* ctx, int index, absl::string_view argument,
                         const AccumulatorResource& accumulator, T* value) {
-  const tensorflow::Tensor& input = ctx->input(index);
-  if (input.dims() == 0) {
-    *value = input.scalar<T>()();
-    return absl::OkStatus();
-  }
-  return accumulator.Invalid(absl::StrCat(
-      "Argument ", argument, " must be scalar, but had bad shape ", input.shape().DebugString()));
+  const absl::Status status = ReadScalar(ctx, index, argument, value);
+  return status.ok() ? status : accumulator.Invalid(status.message());
 }
 
 }  // namespace condacc

@@ -75,9 +75,7 @@ class CoreHandleOp : public AccumulatorHandleOp {
   }
 
  private:
-  AccumulatorResource* NewResource(const AccumulatorSpec& spec) const override {
-    return new CoreResource<Traits>(spec);
-  }
+  AccumulatorResource* NewResource() const override { return new CoreResource<Traits>(spec_); }
 };
 
 }  // namespace condacc

@@ -40,6 +40,19 @@ struct SparseTowerTraits : SparseTraits {
   }
 };
 
+// Every execution makes a sum, which lives as long as its handle: at most until its step ends.
+template <class Traits>
+class TowerSumOp : public CoreHandleOp<Traits> {
+ public:
+  explicit TowerSumOp(tensorflow::OpKernelConstruction* ctx) : CoreHandleOp<Traits>(ctx) {
+    bool anonymous = false;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("anonymous", &anonymous));
+    OP_REQUIRES(ctx, anonymous,
+                absl::InvalidArgumentError("Expected a sum of towers to be anonymous: it belongs "
+                                           "to one step"));
+  }
+};
+
 // Inputs: handle, and the gradient.
 template <class Traits>
 class TowerAddOp : public tensorflow::OpKernel {
@@ -61,10 +74,10 @@ class TowerAddOp : public tensorflow::OpKernel {
   tensorflow::DataType dtype_;
 };
 
-using DenseSumOp = CoreHandleOp<DenseTowerTraits>;
+using DenseSumOp = TowerSumOp<DenseTowerTraits>;
 using DenseAddOp = TowerAddOp<DenseTowerTraits>;
 using DenseTakeOp = TakeOp<DenseTowerTraits, IfTooFew::kFail>;
-using SparseSumOp = CoreHandleOp<SparseTowerTraits>;
+using SparseSumOp = TowerSumOp<SparseTowerTraits>;
 using SparseAddOp = TowerAddOp<SparseTowerTraits>;
 using SparseTakeOp = TakeOp<SparseTowerTraits, IfTooFew::kFail>;
 

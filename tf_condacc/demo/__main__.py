@@ -33,7 +33,7 @@ def _run(options: argparse.Namespace) -> None:
     backend = backends.named(options.backend)
     with report.ProgressBar(settings.steps) as bar:
         history = training.train(
-            backend.dense, settings, lambda now: bar.show(now, demo_report.progress(now))
+            backend.dense, settings, lambda now: bar.show(now, report.accuracy(now.accuracies))
         )
     print(demo_report.table(history, settings, backend.title))
     if options.losses:
@@ -48,6 +48,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         "Trains a digit classifier with several workers in one process, which push their "
         "gradients into conditional accumulators.",
     )
+    command_line.add_accumulator_options(parser)
     command_line.add_training_options(
         parser,
         defaults={"steps": 600, "batch_size": 32, "learning_rate": 1e-3, "output": "demo.png"},

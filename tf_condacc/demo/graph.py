@@ -10,21 +10,13 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from tf_condacc.demo import model
-from tf_condacc.demo.data import IMAGE_SHAPE
+from tf_condacc.demo.inputs import Inputs, placeholders
 from tf_condacc.examples.common.accumulators import Accumulators
 from tf_condacc.examples.common.backends import AccumulatorClass
 from tf_condacc.examples.common.rounds import Chief, Rounds
 from tf_condacc.examples.common.training import TrainingGraph
 
 v1 = tf.compat.v1
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """Where examples are fed."""
-
-    images: tf.Tensor
-    labels: tf.Tensor
 
 
 @dataclass(frozen=True)
@@ -56,7 +48,7 @@ def build(
     graph = tf.Graph()
     with graph.as_default():
         rounds = Rounds(accumulator_class, num_workers)
-        test_inputs = _inputs()
+        test_inputs = placeholders()
         test_scores = model.logits(test_inputs.images, seed)
         accumulators = Accumulators(accumulator_class, v1.trainable_variables())
         workers = [_worker(i, rounds, accumulators, seed) for i in range(num_workers)]
@@ -78,7 +70,7 @@ def _worker(
     number: int, rounds: Rounds, accumulators: Accumulators, seed: int
 ) -> tuple[Inputs, tf.Operation]:
     with v1.name_scope("worker"):
-        inputs = _inputs()
+        inputs = placeholders()
         local_step = rounds.local_step(number)
         with tf.control_dependencies([local_step]):
             loss = model.loss(model.logits(inputs.images, seed), inputs.labels)
@@ -95,10 +87,3 @@ def _chief(
             accumulators.take(num_required), global_step=rounds.global_step
         )
         return rounds.chief(accumulators.every, apply_means, num_required, figures={})
-
-
-def _inputs() -> Inputs:
-    return Inputs(
-        images=v1.placeholder(tf.float32, [None, *IMAGE_SHAPE], name="images"),
-        labels=v1.placeholder(tf.int64, [None], name="labels"),
-    )

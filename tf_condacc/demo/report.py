@@ -6,11 +6,6 @@ from tf_condacc.demo.training import History, Settings
 from tf_condacc.examples.common import report
 
 
-def progress(history: History) -> dict[str, str]:
-    """What the progress bar shows besides loss and drops."""
-    return {"accuracy": f"{history.accuracies[-1][1]:.3f}"} if history.accuracies else {}
-
-
 def table(history: History, settings: Settings, accumulator: str) -> str:
     """The result as lines of text."""
     return report.table(

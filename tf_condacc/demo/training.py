@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_condacc.demo import data, graph
+from tf_condacc.demo.inputs import Inputs
 from tf_condacc.examples.common import training
 from tf_condacc.examples.common.backends import AccumulatorClass
 
@@ -69,7 +70,7 @@ def train(
         settings.seed,
     )
     history = History()
-    test_feed = _feed(digits.test_inputs, test)
+    test_feed = digits.test_inputs.feed(test)
 
     def evaluate(session: v1.Session, update: dict[str, Any]) -> None:
         step = int(update["step"])
@@ -91,12 +92,8 @@ def train(
 
 
 def _feeds(
-    inputs: graph.Inputs, shard: data.Examples, worker: int, settings: Settings
+    inputs: Inputs, shard: data.Examples, worker: int, settings: Settings
 ) -> Iterator[training.Feed]:
     batch_size = min((worker + 1) * settings.batch_size, len(shard))
     for batch in data.batches(shard, batch_size, settings.seed + worker):
-        yield _feed(inputs, batch)
-
-
-def _feed(inputs: graph.Inputs, examples: data.Examples) -> training.Feed:
-    return {inputs.images: examples.images, inputs.labels: examples.labels}
+        yield inputs.feed(batch)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from tf_condacc._wrapped_optimizer import SavedLikeWrapped
 from tf_condacc.estimator import _calls, _deprecation, _graph_state
 from tf_condacc.estimator._graph_state import GradientAndVariable, OptimizerCall
 from tf_condacc.estimator._reduction import sum_gradients
@@ -16,7 +17,7 @@ from tf_condacc.estimator._reduction import sum_gradients
 v1 = tf.compat.v1
 
 
-class TowerOptimizer(v1.train.Optimizer):
+class TowerOptimizer(SavedLikeWrapped):
     """Gathers gradients from all towers and applies their sum in the last one.
 
     Mirrors ``tf.contrib.estimator.TowerOptimizer``. Within a `model_fn` that `replicate_model_fn`
@@ -104,16 +105,9 @@ class TowerOptimizer(v1.train.Optimizer):
         """Returns the variables that encode the state of the wrapped optimizer."""
         return self._get_optimizer().variables(*args, **kwargs)
 
-    # What ``tf.train.Checkpoint`` asks of an optimizer.
-
-    def _trackable_children(self, *args, **kwargs):
-        return self._get_optimizer()._trackable_children(*args, **kwargs)
-
-    def _lookup_dependency(self, *args, **kwargs):
-        return self._get_optimizer()._lookup_dependency(*args, **kwargs)
-
-    def _create_or_restore_slot_variable(self, *args, **kwargs):
-        return self._get_optimizer()._create_or_restore_slot_variable(*args, **kwargs)
+    @property
+    def _opt(self):
+        return self._get_optimizer()
 
     def _get_optimizer(self):
         _graph_state.of_graph().has_been_used = True

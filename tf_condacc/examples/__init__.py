@@ -1,6 +1,8 @@
-"""Complete programs that train through conditional accumulators; meant to be read and copied from.
+"""Complete programs that train in the TensorFlow 1 style; meant to be read and copied from.
 
 * ``python -m tf_condacc.examples.word_vectors``: embeddings, through sparse accumulators.
+* ``python -m tf_condacc.examples.async_digits``: digits, by workers that do not wait for each other
+  and drop gradients that are stale.
 
 ``tf_condacc.demo`` is one of them, through dense accumulators. What they share is in ``common``.
 """

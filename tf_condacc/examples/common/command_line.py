@@ -44,6 +44,18 @@ def new_parser(prog: str, description: str) -> argparse.ArgumentParser:
     )
 
 
+def add_accumulator_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of a training through accumulators."""
+    add = parser.add_argument
+    add("--backend", choices=["condacc", "tf"], default="condacc", help="whose accumulators")
+    add(
+        "--required",
+        type=positive,
+        default=argparse.SUPPRESS,
+        help="gradients that the chief waits for in each step (default: all but one)",
+    )
+
+
 def add_training_options(
     parser: argparse.ArgumentParser, defaults: Mapping[str, object], help_texts: Mapping[str, str]
 ) -> None:
@@ -52,33 +64,33 @@ def add_training_options(
     Args:
       parser: to which they are added.
       defaults: of ``steps``, ``batch_size``, ``learning_rate`` and ``output``.
-      help_texts: of ``batch_size``, ``learning_rate`` and ``seed``.
+      help_texts: of ``batch_size``, ``learning_rate`` and ``seed``; of ``steps`` and ``losses``
+        where there is more to say of them.
     """
+    help_texts = {
+        "steps": "training steps",
+        "losses": "also write the loss of every step there, as JSON",
+        **help_texts,
+    }
     add = parser.add_argument
-    add("--backend", choices=["condacc", "tf"], default="condacc", help="whose accumulators")
     add("--workers", type=positive, default=4, help="number of workers")
-    add(
-        "--required",
-        type=positive,
-        default=argparse.SUPPRESS,
-        help="gradients that the chief waits for in each step (default: all but one)",
-    )
-    add("--steps", type=positive, default=defaults["steps"], help="training steps")
+    add("--steps", type=positive, default=defaults["steps"], help=help_texts["steps"])
     batch_size, rate = defaults["batch_size"], defaults["learning_rate"]
     add("--batch-size", type=positive, default=batch_size, help=help_texts["batch_size"])
     add("--learning-rate", type=float, default=rate, help=help_texts["learning_rate"])
     add("--seed", type=int, default=1, help=help_texts["seed"])
     picture = Path(str(defaults["output"]))
     add("--output", type=Path, default=picture, help="where to write the picture")
-    add("--losses", type=Path, help="also write the loss of every step there, as JSON")
+    add("--losses", type=Path, help=help_texts["losses"])
 
 
 def parse(parser: argparse.ArgumentParser, arguments: list[str] | None) -> argparse.Namespace:
     """Parses the command line and refuses options that do not fit each other."""
     options = parser.parse_args(arguments)
-    options.required = getattr(options, "required", max(1, options.workers - 1))
-    if options.required > options.workers:
-        parser.error(f"--required {options.required}, but there are {options.workers} workers")
+    if "backend" in options:
+        options.required = getattr(options, "required", max(1, options.workers - 1))
+        if options.required > options.workers:
+            parser.error(f"--required {options.required}, but there are {options.workers} workers")
     for path in (options.output, options.losses):
         if path and not path.parent.is_dir():
             parser.error(f"{path}: there is no folder {path.parent}")
@@ -87,7 +99,16 @@ def parse(parser: argparse.ArgumentParser, arguments: list[str] | None) -> argpa
 
 def positive(text: str) -> int:
     """Type of an option that is a number from 1 on."""
+    return _at_least(1, text)
+
+
+def not_negative(text: str) -> int:
+    """Type of an option that is a number from 0 on."""
+    return _at_least(0, text)
+
+
+def _at_least(minimum: int, text: str) -> int:
     number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
+    if number < minimum:
+        raise argparse.ArgumentTypeError(f"must be at least {minimum}, got {number}")
     return number

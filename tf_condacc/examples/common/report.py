@@ -5,17 +5,29 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from tqdm import tqdm
 
 from tf_condacc.examples.common.training import History
 
 
+class Progress(Protocol):
+    """What a progress bar shows: an entry for each step made."""
+
+    @property
+    def losses(self) -> Sequence[float]: ...
+
+    @property
+    def dropped(self) -> Sequence[int]:
+        """Gradients dropped up to the step; empty where they are not counted."""
+
+
 class ProgressBar:
     """A bar on the terminal, with step, loss and drops, and what else there is to tell."""
 
-    def __init__(self, steps: int):
-        self._bar = tqdm(total=steps, unit="step", dynamic_ncols=True, disable=None)
+    def __init__(self, steps: int, title: str | None = None):
+        self._bar = tqdm(total=steps, desc=title, unit="step", dynamic_ncols=True, disable=None)
 
     def __enter__(self) -> ProgressBar:
         return self
@@ -23,7 +35,7 @@ class ProgressBar:
     def __exit__(self, *exc_info: object) -> None:
         self._bar.close()
 
-    def show(self, history: History, more: Mapping[str, str]) -> None:
+    def show(self, history: Progress, more: Mapping[str, str]) -> None:
         """Moves the bar to where the training is."""
         if not history.losses:
             return
@@ -31,6 +43,11 @@ class ProgressBar:
         fields["dropped"] = str(history.dropped[-1]) if history.dropped else "?"
         self._bar.set_postfix(fields, refresh=False)
         self._bar.update(len(history.losses) - self._bar.n)
+
+
+def accuracy(accuracies: Sequence[tuple[int, float]]) -> dict[str, str]:
+    """The last of the accuracies so far, for a progress bar to show."""
+    return {"accuracy": f"{accuracies[-1][1]:.3f}"} if accuracies else {}
 
 
 def gradients(history: History) -> list[tuple[str, str]]:
@@ -59,5 +76,9 @@ def save(history: History, settings: object, accumulator: str, path: Path) -> No
 
     The losses are written so that reading them back gives the same numbers to the last bit.
     """
-    record = {"accumulator": accumulator, "settings": vars(settings), **vars(history)}
+    write({"accumulator": accumulator, "settings": vars(settings), **vars(history)}, path)
+
+
+def write(record: Mapping[str, object], path: Path) -> None:
+    """Writes JSON."""
     path.write_text(json.dumps(record, indent=1) + "\n")

@@ -57,6 +57,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         "workers in one process, which push the gradients of embeddings into sparse conditional "
         "accumulators.",
     )
+    command_line.add_accumulator_options(parser)
     command_line.add_training_options(
         parser,
         defaults={

@@ -1,0 +1,100 @@
+// The op that makes a resource and hands out its handle.
+#ifndef CONDACC_KERNELS_HANDLE_OP_H_
+#define CONDACC_KERNELS_HANDLE_OP_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "cc/core/mutex.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/resource_handle.h"
+#include "tensorflow/core/framework/resource_mgr.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/lib/core/refcount.h"
+
+namespace condacc {
+
+// Three lifetimes, by the attributes:
+// - `anonymous`: each execution makes another resource, which lives as long as its handle;
+// - a shared_name: found or made in the resource manager, and left there;
+// - neither: the kernel's own, kept from step to step and removed with the kernel.
+template <class Resource>
+class HandleOp : public tensorflow::OpKernel {
+ public:
+  explicit HandleOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    std::string shared_name;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("anonymous", &anonymous_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("shared_name", &shared_name));
+    resource_name_ = shared_name.empty() ? name() : shared_name;
+  }
+
+  ~HandleOp() override {
+    if (!has_handle_ || !container_.resource_is_private_to_kernel()) return;
+    // It may be gone already, with its container or by DestroyResourceOp.
+    container_.resource_manager()
+        ->template Delete<Resource>(container_.container(), container_.name())
+        .IgnoreError();
+  }
+
+  void Compute(tensorflow::OpKernelContext* ctx) override {
+    if (anonymous_) {
+      ctx->set_output(0, AnonymousHandle(ctx));
+      return;
+    }
+    MutexLock lock(&mu_);
+    if (!has_handle_) OP_REQUIRES_OK(ctx, MakeHandle(ctx));
+    ctx->set_output(0, handle_);
+  }
+  bool IsExpensive() override { return false; }
+
+ protected:
+  using Contents = std::vector<tensorflow::DtypeAndPartialTensorShape>;
+
+  // For messages.
+  const std::string& resource_name() const { return resource_name_; }
+
+ private:
+  virtual Resource* NewResource() const = 0;
+  // Whether a resource that was found under the shared name is what this op would have made.
+  virtual absl::Status CheckSame(const Resource& /*found*/) const { return absl::OkStatus(); }
+  virtual Contents contents() const { return {}; }
+
+  tensorflow::Tensor AnonymousHandle(tensorflow::OpKernelContext* ctx) const {
+    tensorflow::Tensor handle(tensorflow::DT_RESOURCE, tensorflow::TensorShape({}));
+    handle.scalar<tensorflow::ResourceHandle>()() =
+        tensorflow::ResourceHandle::MakeRefCountingHandle<Resource>(
+            NewResource(), ctx->device()->name(), contents());
+    return handle;
+  }
+
+  absl::Status MakeHandle(tensorflow::OpKernelContext* ctx) CONDACC_REQUIRES(mu_) {
+    TF_RETURN_IF_ERROR(container_.Init(ctx->resource_manager(), def()));
+    Resource* resource = nullptr;
+    TF_RETURN_IF_ERROR(container_.resource_manager()->template LookupOrCreate<Resource>(
+        container_.container(), container_.name(), &resource, [this](Resource** made) {
+          *made = NewResource();
+          return absl::OkStatus();
+        }));
+    const tensorflow::core::RefCountPtr<Resource> reference(resource);
+    TF_RETURN_IF_ERROR(CheckSame(*resource));
+    tensorflow::Tensor handle(tensorflow::DT_RESOURCE, tensorflow::TensorShape({}));
+    handle.scalar<tensorflow::ResourceHandle>()() = tensorflow::MakeResourceHandle<Resource>(
+        ctx, container_.container(), container_.name(), contents());
+    handle_ = std::move(handle);
+    has_handle_ = true;
+    return absl::OkStatus();
+  }
+
+  bool anonymous_ = false;
+  std::string resource_name_;
+  Mutex mu_;
+  bool has_handle_ CONDACC_GUARDED_BY(mu_) = false;
+  tensorflow::ContainerInfo container_ CONDACC_GUARDED_BY(mu_);
+  tensorflow::Tensor handle_ CONDACC_GUARDED_BY(mu_);
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_KERNELS_HANDLE_OP_H_

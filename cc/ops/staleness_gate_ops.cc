@@ -1,0 +1,125 @@
+// Ops of the staleness gate.
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace condacc {
+namespace {
+
+using tensorflow::shape_inference::InferenceContext;
+using tensorflow::shape_inference::ScalarShape;
+using tensorflow::shape_inference::ShapeHandle;
+
+absl::Status DecideShape(InferenceContext* c) {
+  ShapeHandle scalar;
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(2), 0, &scalar));
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(3), 0, &scalar));
+  for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->Scalar());
+  return absl::OkStatus();
+}
+
+REGISTER_OP("Condacc>StalenessGate")
+    .Output("gate: resource")
+    .Attr("anonymous: bool = false")
+    .Attr("container: string = ''")
+    .Attr("shared_name: string = ''")
+    .SetIsStateful()
+    .SetShapeFn(ScalarShape)
+    .Doc(R"(
+Makes the gate that decides which updates of a step variable are too late, or finds the one of its
+shared_name. All who update one variable must use one gate.
+
+anonymous: Every execution makes another gate, which lives as long as its handle.
+container: Where a gate that is not anonymous is kept; the default container if empty.
+shared_name: By what it is found there by other ops. If empty it belongs to this op alone.
+)");
+
+constexpr char kDecideDoc[] = R"(
+Accepts an update if its staleness, which is by how much the step variable will have moved on from
+the update's local step when all updates accepted before have been applied, is at most a limit. The
+variable is read inside the decision, and an accepted update reserves its step: of updates computed
+at one step, limit 0 accepts one.
+
+step: The step variable, a scalar that each update increments by one.
+local_step: The variable's value when the computation of the update began.
+limit: The highest staleness that is accepted; if negative, nothing is.
+accepted: Whether the update may be applied.
+staleness: What was compared with the limit.
+reservation: To be ended by Condacc>StalenessGateEnd when the update has been applied. If this handle
+  is gone before, the update counts as failed. It must not leave its device.
+counter: The gate counts updates for each counter separately.
+
+InvalidArgument if `local_step`, `limit` or the variable is not a scalar or the variable's dtype is
+not T; FailedPrecondition if the variable is not initialized. Nothing is decided or counted then.
+)";
+
+REGISTER_OP("Condacc>StalenessGateDecide")
+    .Input("gate: resource")
+    .Input("step: resource")
+    .Input("local_step: int64")
+    .Input("limit: int64")
+    .Output("accepted: bool")
+    .Output("staleness: int64")
+    .Output("reservation: resource")
+    .Attr("T: {int32, int64}")
+    .Attr("counter: string")
+    .SetIsStateful()
+    .SetShapeFn(DecideShape)
+    .Doc(kDecideDoc);
+
+REGISTER_OP("Condacc>StalenessGateDecideRef")
+    .Input("gate: resource")
+    .Input("step: Ref(T)")
+    .Input("local_step: int64")
+    .Input("limit: int64")
+    .Output("accepted: bool")
+    .Output("staleness: int64")
+    .Output("reservation: resource")
+    .Attr("T: {int32, int64}")
+    .Attr("counter: string")
+    .SetIsStateful()
+    .SetShapeFn(DecideShape)
+    .Doc(kDecideDoc);
+
+REGISTER_OP("Condacc>StalenessGateEnd")
+    .Input("reservation: resource")
+    .Input("applied: bool")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::NoOutputs)
+    .Doc(R"(
+Ends a reservation. Does nothing if its update was dropped or it has ended before.
+
+applied: Whether the update has been applied and the step incremented; if not it counts as failed.
+
+InvalidArgument if `applied` is not a scalar.
+)");
+
+REGISTER_OP("Condacc>StalenessGateNumAccepted")
+    .Input("gate: resource")
+    .Output("num_accepted: int64")
+    .Attr("counter: string")
+    .SetIsStateful()
+    .SetShapeFn(ScalarShape)
+    .Doc("Outputs how many updates a counter has seen accepted and applied.");
+
+REGISTER_OP("Condacc>StalenessGateNumDropped")
+    .Input("gate: resource")
+    .Output("num_dropped: int64")
+    .Attr("counter: string")
+    .SetIsStateful()
+    .SetShapeFn(ScalarShape)
+    .Doc("Outputs how many updates a counter has seen dropped.");
+
+REGISTER_OP("Condacc>StalenessGateRecentStaleness")
+    .Input("gate: resource")
+    .Output("staleness: int64")
+    .Attr("counter: string")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->Vector(c->UnknownDim()));
+      return absl::OkStatus();
+    })
+    .Doc("Outputs the staleness of a counter's last decisions, 1024 at most, in no certain order.");
+
+}  // namespace
+}  // namespace condacc

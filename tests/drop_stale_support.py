@@ -1,0 +1,210 @@
+"""Graphs whose gradients become stale exactly when a test wants them to."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+import tf_condacc
+
+tf1 = tf.compat.v1
+
+START = [4.0, 8.0, 16.0]
+
+
+class World(NamedTuple):
+    """What v1 programs choose for the whole process."""
+
+    resource: bool  # the default kind of variables
+    control_flow: int  # the version
+
+
+WORLDS = {
+    "ref": World(resource=False, control_flow=1),
+    "resource": World(resource=True, control_flow=1),
+    "resource_v2": World(resource=True, control_flow=2),
+}
+
+
+@contextlib.contextmanager
+def world_of(resource: bool, control_flow: int) -> Iterator[World]:
+    """Sets the switches of the process, and puts them back."""
+    were = tf1.resource_variables_enabled(), tf1.control_flow_v2_enabled()
+    _set_switches(resource, control_flow == 2)
+    try:
+        yield World(resource, control_flow)
+    finally:
+        _set_switches(*were)
+
+
+def _set_switches(resource: bool, control_flow_v2: bool) -> None:
+    (tf1.enable_resource_variables if resource else tf1.disable_resource_variables)()
+    (tf1.enable_control_flow_v2 if control_flow_v2 else tf1.disable_control_flow_v2)()
+
+
+class Interlude:
+    """Something that happens in the middle of forward passes.
+
+    What is passed through it is computed before; what comes out is there only afterwards.
+    """
+
+    def __init__(self) -> None:
+        self.action: Callable[[], Any] = lambda: None
+
+    def __call__(self, value: tf.Tensor) -> tf.Tensor:
+        happened = tf1.py_func(self._act, [value], [], stateful=True)
+        with tf.control_dependencies([happened]):
+            return tf.identity(value)
+
+    def _act(self, _: np.ndarray) -> None:
+        self.action()
+
+
+def half_square(value: tf.Tensor) -> tf.Tensor:
+    """A loss whose gradient is `value` itself."""
+    return tf.reduce_sum(tf.square(value)) / 2.0
+
+
+def drop_stale(staleness: Any = 0, inner: Any = None, **kwargs: Any) -> Any:
+    """The optimizer under test around one that halves weights whose loss is `half_square`."""
+    if inner is None:
+        inner = tf1.train.GradientDescentOptimizer(0.5)
+    return tf_condacc.DropStaleGradientOptimizer(inner, staleness, **kwargs)
+
+
+def new_session() -> tf1.Session:
+    """A session that can run steps from within a step."""
+    return tf1.Session(config=tf1.ConfigProto(inter_op_parallelism_threads=4))
+
+
+def one_vector(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
+    """A model's loss, with an interlude in the middle of its computation, and its variables."""
+    weights = tf1.get_variable("w", initializer=tf.constant(START))
+    return half_square(interlude(tf.convert_to_tensor(weights))), [weights]
+
+
+class Training:
+    """A model in the default graph, trained in a session by steps that are as late as wished.
+
+    Attributes:
+        step: A variable.
+        variables: The model's; `weights` is the first of them.
+        train: The training operation's result.
+        interlude: In the middle of the computation of the loss.
+    """
+
+    def __init__(
+        self,
+        optimizer: Any = None,
+        model: Callable[[Interlude], tuple[tf.Tensor, list[Any]]] = one_vector,
+        step_dtype: tf.DType = tf.int64,
+    ) -> None:
+        self.optimizer = drop_stale(0) if optimizer is None else optimizer
+        self.step = global_step(step_dtype)
+        self.interlude = Interlude()
+        self.loss, self.variables = model(self.interlude)
+        self.weights = self.variables[0]
+        self.train = self.optimizer.minimize(self.loss, self.step, self.variables)
+        self._advance_by = tf1.placeholder(step_dtype, [])
+        self._advance = tf1.assign_add(self.step, self._advance_by)
+
+    @functools.cached_property
+    def session(self) -> tf1.Session:
+        """Made, with the variables initialized, when it is first used."""
+        session = new_session()
+        session.run(tf1.global_variables_initializer())
+        return session
+
+    def advance(self, steps: int) -> None:
+        """Moves the step on, as other workers do."""
+        self.session.run(self._advance, {self._advance_by: steps})
+
+    def run(self, late_by: int = 0, feed: Any = None) -> Any:
+        """Trains once while the step moves on; returns how many updates have been dropped."""
+        self.interlude.action = lambda: self.advance(late_by)
+        return self.session.run(self.train, feed)
+
+    def value(self, fetched: Any) -> Any:
+        return self.session.run(fetched)
+
+    def counts(self) -> tuple[int, int]:
+        """How many updates were accepted, and how many dropped."""
+        counts = [self.optimizer.num_accepted(), self.optimizer.num_dropped()]
+        accepted, dropped = self.value(counts)
+        return int(accepted), int(dropped)
+
+    def expect(self, step: int, weights: Any, accepted: int, dropped: int) -> None:
+        """Asserts where the training is."""
+        assert self.value(self.step) == step
+        np.testing.assert_array_equal(self.value(self.weights), weights)
+        assert self.counts() == (accepted, dropped)
+        assert self.value(stale_counter()) == dropped
+
+    def close(self) -> None:
+        self.session.close()
+
+
+def global_step(dtype: tf.DType = tf.int64) -> Any:
+    """The default graph's global step, made by hand if its dtype is not the usual one."""
+    if dtype == tf.int64:
+        return tf1.train.get_or_create_global_step()
+    return tf1.get_variable(
+        "global_step",
+        shape=(),
+        dtype=dtype,
+        initializer=tf1.zeros_initializer(),
+        trainable=False,
+        collections=[tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.GLOBAL_STEP],
+    )
+
+
+def stale_counter(name: str = "stale_counter:0") -> Any:
+    """The variable in which the original counts, found by its name."""
+    (found,) = [v for v in tf1.global_variables() if v.name == name]
+    return found
+
+
+class Inner(NamedTuple):
+    """An optimizer to wrap.
+
+    Attributes:
+        make: Makes it.
+        slots: The names of its slots, and of the variables that hold them, after the weights'.
+        others: The names of its variables that belong to no weights, by version of control flow.
+    """
+
+    make: Callable[[], Any]
+    slots: dict[str, str]
+    others: dict[int, list[str]] = {1: [], 2: []}
+
+
+_BETAS = ["beta1_power", "beta2_power"]
+# The names are those of variables in programs that used the original.
+INNER = {
+    "gradient_descent": Inner(lambda: tf1.train.GradientDescentOptimizer(0.5), {}),
+    "momentum": Inner(lambda: tf1.train.MomentumOptimizer(0.5, 0.75), {"momentum": "Momentum"}),
+    "adagrad": Inner(lambda: tf1.train.AdagradOptimizer(0.5), {"accumulator": "Adagrad"}),
+    "adam": Inner(
+        lambda: tf1.train.AdamOptimizer(0.5),
+        {"m": "Adam", "v": "Adam_1"},
+        {1: [f"cond/{name}" for name in _BETAS], 2: _BETAS},
+    ),
+    "ftrl": Inner(lambda: tf1.train.FtrlOptimizer(0.5), {"accum": "Ftrl", "linear": "Ftrl_1"}),
+    "rms_prop": Inner(
+        lambda: tf1.train.RMSPropOptimizer(0.5, momentum=0.5, centered=True),
+        {"rms": "RMSProp", "mg": "RMSProp_1", "momentum": "RMSProp_2"},
+    ),
+    "adadelta": Inner(
+        lambda: tf1.train.AdadeltaOptimizer(0.5),
+        {"accum": "Adadelta", "accum_update": "Adadelta_1"},
+    ),
+    "proximal_adagrad": Inner(
+        lambda: tf1.train.ProximalAdagradOptimizer(0.5, l1_regularization_strength=0.125),
+        {"accumulator": "ProximalAdagrad"},
+    ),
+}

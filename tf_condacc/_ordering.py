@@ -1,0 +1,103 @@
+"""Lets one operation of a graph run before others that were built earlier."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+
+import tensorflow as tf
+
+
+@contextlib.contextmanager
+def at_operation(op: tf.Operation | None) -> Iterator[None]:
+    """Builds operations where `op` is: in its graph and control flow, without control dependencies.
+
+    Args:
+        op: None stands for where operations are built now.
+    """
+    graph = op.graph if op is not None else tf.compat.v1.get_default_graph()
+    owner = op if op is not None else graph
+    context = owner._get_control_flow_context()
+    with graph.as_default(), tf.control_dependencies(None):
+        if context is None:
+            yield
+            return
+        context.Enter()
+        try:
+            yield
+        finally:
+            context.Exit()
+
+
+def run_before_reads(first: tf.Operation, target: tf.Operation, besides: Iterable[str] = ()) -> int:
+    """Makes `first` run before any variable is read for `target`.
+
+    Operations of other graphs, such as bodies of functions, are held back with the operation that
+    calls them. What `first` needs itself is not held back, and neither is what runs even where
+    `first` does not: outside of the branch or loop that `first` is in. Sessions that have run the
+    operations already do not notice; TensorFlow logs a warning then.
+
+    Args:
+        first: The operation that is to run before.
+        target: What is computed from variables. In the same graph, built before or after `first`.
+        besides: Names of operations that are not to be held back.
+
+    Returns:
+        How many operations are held back now.
+    """
+    if first.graph is not target.graph:
+        return 0
+    excluded = ancestors(first) | set(besides)
+    held = [
+        op
+        for op in _walk(target)
+        if op.name not in excluded and _reads_state(op, first) and _runs_only_with(first, op)
+    ]
+    for op in held:
+        op._add_control_input(first)
+    return len(held)
+
+
+def ancestors(op: tf.Operation) -> set[str]:
+    """The names of an operation and of all that it needs."""
+    return {found.name for found in _walk(op)}
+
+
+def _walk(op: tf.Operation) -> Iterator[tf.Operation]:
+    """The operation and all that it needs, in no certain order."""
+    seen = {op.name}
+    waiting = [op]
+    while waiting:
+        current = waiting.pop()
+        yield current
+        for needed in [tensor.op for tensor in current.inputs] + list(current.control_inputs):
+            if needed.name not in seen:
+                seen.add(needed.name)
+                waiting.append(needed)
+
+
+def _reads_state(op: tf.Operation, first: tf.Operation) -> bool:
+    """Whether an operation may read a variable, or is the way into a loop that may."""
+    if op.type in ("Enter", "RefEnter"):
+        return True
+    return any(tensor.dtype._is_ref_dtype or tensor.dtype == tf.resource for tensor in op.inputs)
+
+
+def _contexts(op: tf.Operation) -> list:
+    """The branches and loops of version 1 that an operation is in, innermost first."""
+    found = []
+    context = op._get_control_flow_context()
+    while context is not None:
+        found.append(context)
+        context = context.outer_context
+    return found
+
+
+def _runs_only_with(first: tf.Operation, op: tf.Operation) -> bool:
+    """Whether `op` runs at most where `first` does, and as often."""
+    # The way into a loop runs outside of it, once.
+    contexts = _contexts(op.inputs[0].op if op.type in ("Enter", "RefEnter") else op)
+    of_first = _contexts(first)
+    if any(context not in contexts for context in of_first):
+        return False
+    return not any(context.IsWhileContext() for context in contexts if context not in of_first)

@@ -1,0 +1,105 @@
+"""The gate in front of a step variable: which updates come too late."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+from tensorflow.python.framework import ops as tf_ops
+
+from tf_condacc._ops import ops
+
+_HANDLE = "_condacc_staleness_gate"
+_lock = threading.Lock()
+_numbers = itertools.count()
+
+
+class Decision(NamedTuple):
+    """What a gate says of one update."""
+
+    accepted: Any  # bool
+    staleness: Any  # int64
+    reservation: Any  # resource
+
+
+def new_counter():
+    """A name for a counter that nobody in this process has."""
+    return f"counter_{next(_numbers)}"
+
+
+class StalenessGate:
+    """The gate of a step variable, as one optimizer sees it.
+
+    Args:
+        step: The step variable. All optimizers that increment it share its gate, also those of
+            other graphs and sessions that share the variable.
+        counter: Name under which the gate counts this optimizer's updates.
+    """
+
+    def __init__(self, step, counter):
+        self._step = step
+        self._handle = _handle_of(step)
+        self._counter = counter
+
+    def decide(self, local_step, limit) -> Decision:
+        """Accepts an update or drops it.
+
+        Args:
+            local_step: int64 scalar, the step at which the update's computation began.
+            limit: int64 scalar, the highest staleness that is accepted.
+        """
+        is_reference = self._step.dtype._is_ref_dtype
+        if is_reference:
+            decide, step = ops.condacc_staleness_gate_decide_ref, self._step._ref()
+        else:
+            decide, step = ops.condacc_staleness_gate_decide, self._step.handle
+        types = {} if is_reference else {"T": self._step.dtype}
+        return Decision(
+            *decide(self._handle, step, local_step, limit, counter=self._counter, **types)
+        )
+
+    @staticmethod
+    def end(reservation, applied):
+        """Ends the reservation of an accepted update; returns the operation."""
+        return ops.condacc_staleness_gate_end(reservation, applied)
+
+    def num_accepted(self, name=None):
+        """How many updates were accepted and applied: int64 scalar."""
+        return ops.condacc_staleness_gate_num_accepted(
+            self._handle, counter=self._counter, name=name
+        )
+
+    def num_dropped(self, name=None):
+        """How many updates were dropped: int64 scalar."""
+        return ops.condacc_staleness_gate_num_dropped(
+            self._handle, counter=self._counter, name=name
+        )
+
+    def recent_staleness(self, name=None):
+        """The staleness of the last updates, 1024 at most: int64 vector."""
+        return ops.condacc_staleness_gate_recent_staleness(
+            self._handle, counter=self._counter, name=name
+        )
+
+
+def _handle_of(step):
+    """The handle of the variable's gate; made at the first call, and kept with the variable."""
+    with _lock:
+        if not hasattr(step, _HANDLE):
+            with tf.init_scope(), tf_ops.colocate_with(step):
+                setattr(step, _HANDLE, _make_gate(step))
+        return getattr(step, _HANDLE)
+
+
+def _make_gate(step):
+    if tf.executing_eagerly():
+        return ops.condacc_staleness_gate(anonymous=True)
+    maker = step.op if step.dtype._is_ref_dtype else step.handle.op
+    owner = maker.get_attr("shared_name").decode() or maker.name
+    return ops.condacc_staleness_gate(
+        container=maker.get_attr("container").decode(),
+        shared_name=f"{owner}/staleness_gate",
+        name="staleness_gate",
+    )
