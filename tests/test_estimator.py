@@ -100,12 +100,15 @@ def test_training_goes_on_from_the_last_checkpoint(tmp_path: Path):
 
 def test_checkpoints_and_summaries_are_written(tmp_path: Path):
     model = new_estimator(
-        tmp_path, save_summary_steps=2, save_checkpoints_steps=2, keep_checkpoint_max=2
+        tmp_path,
+        save_summary_steps=2,
+        save_checkpoints_steps=2,
+        keep_checkpoint_max=2,
+        log_step_count_steps=3,
     )
     model.train(lambda: input_fn(5), steps=7)
     values = model.evaluate(lambda: input_fn())
     model.evaluate(lambda: input_fn(), name="other")
-
     state = tf.train.get_checkpoint_state(str(tmp_path))
     names = [Path(path).name for path in state.all_model_checkpoint_paths]
     assert names == ["model.ckpt-6", "model.ckpt-7"]
@@ -119,6 +122,7 @@ def test_checkpoints_and_summaries_are_written(tmp_path: Path):
                     found.setdefault(value.tag, []).append((event.step, value.simple_value))
         return found
 
+    assert "global_step/sec" in summaries(tmp_path)
     losses = summaries(tmp_path)["loss"]
     assert [step for step, _ in losses] == [1, 3, 5, 7]
     for folder in ("eval", "eval_other"):

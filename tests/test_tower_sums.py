@@ -187,6 +187,10 @@ class TestTheOps:
         with pytest.raises(tf.errors.InvalidArgumentError, match="num_required"):
             ops.condacc_tower_dense_take(self._sum(), [1, 2], dtype=tf.float32)
 
+    def test_a_sum_that_would_outlive_its_step_is_refused(self):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="sum of towers to be anonymous"):
+            self._sum(anonymous=False)
+
     def test_no_gradient_goes_through(self):
         with tf.GradientTape() as tape:
             value = tf.constant([1.0, 2.0])

@@ -18,7 +18,7 @@ _MODULE = "tf_condacc.examples.towers"
 
 def test_it_learns_and_towers_learn_what_one_device_learns(tmp_path: Path):
     picture = tmp_path / "picture.png"
-    command = [sys.executable, "-m", _MODULE, "--steps", "100", "--compared-steps", "15"]
+    command = [sys.executable, "-m", _MODULE, "--steps", "60", "--compared-steps", "8"]
     run = subprocess.run(
         [*command, "--output", str(picture)], capture_output=True, text=True, timeout=110
     )
@@ -32,7 +32,7 @@ def test_it_learns_and_towers_learn_what_one_device_learns(tmp_path: Path):
     )
     assert [line[0] for line in trained] == ["1", "2", "4"]
     for _, loss, accuracy, predicted, milliseconds in trained:
-        assert float(loss) < 0.3
+        assert float(loss) < 0.5
         assert float(accuracy) > 0.9 and accuracy == predicted
         assert float(milliseconds) > 0
     same = re.findall(
@@ -65,8 +65,8 @@ def test_ctrl_c_ends_it_cleanly(tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--towers", "3"], "--batch-size has 64 digits: no equal parts for 3 towers"),
-        (["--towers", "1", "7", "--batch-size", "70"], "the test has 360 digits: no equal parts"),
+        (["--towers", "3"], "--batch-size has 64 digits: 3 towers cannot share them"),
+        (["--towers", "1", "7", "--batch-size", "70"], "the test has 360 digits: 7 towers cannot"),
         (["--towers", "0"], "must be at least 1, got 0"),
         (["--steps", "1"], "--steps must be at least 2, got 1"),
         (["--output", "no/such/folder/picture.png"], "there is no folder no/such/folder"),

@@ -41,6 +41,7 @@ def train(spec: Any, config: RunConfig, model_dir: str, hooks: Sequence[Any], sa
         v1.train.LoggingTensorHook(
             {"loss": spec.loss, "step": v1.train.get_global_step()}, every_n_iter=log_steps
         ),
+        _SpeedHook(log_steps, output_dir=model_dir),
     ]
     scaffold = scaffold_of(spec, config)
     chief_hooks = list(spec.training_chief_hooks or ())
@@ -65,10 +66,20 @@ def train(spec: Any, config: RunConfig, model_dir: str, hooks: Sequence[Any], sa
         save_checkpoint_steps=save_steps,
         save_summaries_steps=config.save_summary_steps,
         config=session_config(config),
-        log_step_count_steps=log_steps,
+        log_step_count_steps=None,
     ) as session:
         while not session.should_stop():
             session.run([spec.train_op, spec.loss])
+
+
+class _SpeedHook(v1.train.StepCounterHook):
+    """Logs the steps in a second. Does not warn if the step stands still, which it seems to do
+    whenever it is read before the training increments it.
+    """
+
+    def after_run(self, run_context, run_values):
+        super().after_run(run_context, run_values)
+        self._last_global_step = None
 
 
 def restored(

@@ -8,12 +8,10 @@ from __future__ import annotations
 import copy
 import os
 import tempfile
-from collections.abc import Mapping
 
-import numpy as np
 import tensorflow as tf
 
-from tf_condacc.estimator import _inputs, _saved_models, _sessions
+from tf_condacc.estimator import _inputs, _predictions, _saved_models, _sessions
 from tf_condacc.estimator.model_fn import ModeKeys
 from tf_condacc.estimator.run_config import RunConfig
 
@@ -168,7 +166,7 @@ class Estimator:
         """
         with tf.Graph().as_default():
             spec = self._build(input_fn, ModeKeys.PREDICT)
-            predictions = _chosen(spec.predictions, predict_keys)
+            predictions = _predictions.chosen(spec.predictions, predict_keys)
             checkpoint = checkpoint_path or self.latest_checkpoint()
             hooks = [*(hooks or ()), *(spec.prediction_hooks or ())]
             session = _sessions.restored(spec, self._config, checkpoint, hooks)
@@ -176,7 +174,7 @@ class Estimator:
         with session:
             while not session.should_stop():
                 batch = session.run(predictions)
-                yield from _examples(batch) if yield_single_examples else [batch]
+                yield from _predictions.examples(batch) if yield_single_examples else [batch]
 
     def export_saved_model(
         self,
@@ -240,29 +238,3 @@ class Estimator:
         if checkpoint is None:
             return 0
         return int(tf.train.load_variable(checkpoint, v1.GraphKeys.GLOBAL_STEP))
-
-
-def _chosen(predictions, keys):
-    if not keys:
-        return predictions
-    chosen = (
-        {key: value for key, value in predictions.items() if key in keys}
-        if isinstance(predictions, Mapping)
-        else {}
-    )
-    if not chosen:
-        raise ValueError(
-            f"Expected to run at least one output from {predictions}, provided {keys}."
-        )
-    return chosen
-
-
-def _examples(batch):
-    """The parts of a batch of predictions, one for each example."""
-    if not isinstance(batch, Mapping):
-        return list(batch)
-    lengths = {key: len(np.atleast_1d(value)) for key, value in batch.items()}
-    if len(set(lengths.values())) > 1:
-        raise ValueError(f"Batch length of predictions should be same. Got {lengths}.")
-    length = next(iter(lengths.values()), 0)
-    return [{key: value[i] for key, value in batch.items()} for i in range(length)]
