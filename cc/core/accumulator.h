@@ -72,8 +72,8 @@ class Accumulator {
   // and has done nothing.
   bool RequestIfReady(const TakePtr& take, Workspace& workspace) CONDACC_EXCLUDES(mu_);
 
-  // Completes the take with Cancelled if it waits, or as soon as it is requested, or when the
-  // result that is being made for it is ready. Does nothing to one that is served already.
+  // Completes the take with Cancelled if it waits, or as soon as it is requested, or when what is
+  // being prepared for it is ready. Does nothing to one that is served already.
   // `workspace` serves a take that waited behind it.
   void Cancel(const TakePtr& take, Workspace& workspace) CONDACC_EXCLUDES(mu_);
 
@@ -107,7 +107,7 @@ class Accumulator {
     bool has_worker = false;
     TakePtr take;  // whose the round is, from when it is taken until it is finished
     bool is_taken = false;
-    bool is_closing = false;  // the worker makes what a take will get: nothing may be added now
+    bool is_closing = false;  // the worker prepares what a take will get: nothing may be added now
   };
   using RoundPtr = std::shared_ptr<Round>;
 

@@ -115,8 +115,8 @@ void Accumulator<Sum>::Cancel(const TakePtr& take, Workspace& workspace) {
     MutexLock lock(&mu_);
     take->cancelled = true;
     if (!take->waiting) return;
-    // While its result is made, perhaps with a workspace that goes with the take, it cannot end.
-    // Whoever makes it will see that it was cancelled.
+    // While it is prepared, perhaps with a workspace that goes with the take, it cannot end.
+    // Whoever prepares it will see that it was cancelled.
     if (round_->is_closing && take == takes_.front()) return;
     Fail(take, Error(StatusCode::kCancelled, kCancelled), &ended);
     ServeFront(workspace, &ended);

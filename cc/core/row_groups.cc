@@ -98,34 +98,39 @@ void ParallelForThrowing(const ParallelFor& parallel_for, size_t total, size_t b
   if (failed.load()) throw std::bad_alloc();
 }
 
-RowGroups::RowGroups(const std::vector<RowList>& lists, const ParallelFor& parallel_for) {
-  for (const RowList& list : lists) num_entries_ += list.size;
-  entries_.reset(new RowEntry[num_entries_]);
-  ChooseBuckets(lists);
-  Deal(lists, parallel_for);
+RowGroups::RowGroups(const std::vector<RowList>& lists, const RowList& others, RowEntry* entries,
+                     const ParallelFor& parallel_for)
+    : entries_(entries) {
+  size_t num_entries = 0;
+  for (const RowList& list : lists) num_entries += list.size;
+  ChooseBuckets(lists, others, num_entries);
+  Deal(lists, num_entries, parallel_for);
   Sort(parallel_for);
 }
 
-void RowGroups::ChooseBuckets(const std::vector<RowList>& lists) {
+void RowGroups::ChooseBuckets(const std::vector<RowList>& lists, const RowList& others,
+                              size_t num_entries) {
   min_ = std::numeric_limits<int64_t>::max();
   int64_t max = 0;
-  for (const RowList& list : lists) {
-    if (list.size == 0) continue;
+  const auto cover = [&](const RowList& list) {
+    if (list.size == 0) return;
     min_ = std::min(min_, list.min);
     max = std::max(max, list.max);
-  }
-  if (num_entries_ == 0) min_ = max;
+  };
+  for (const RowList& list : lists) cover(list);
+  cover(others);
+  const size_t num_rows = num_entries + others.size;
+  if (num_rows == 0) min_ = max;
   const uint64_t range = static_cast<uint64_t>(max - min_);
-  const uint64_t wanted =
-      std::min(kMaxBuckets, std::max<size_t>(1, num_entries_ / kEntriesPerBucket));
+  const uint64_t wanted = std::min(kMaxBuckets, std::max<size_t>(1, num_rows / kEntriesPerBucket));
   while ((range >> shift_) >= wanted) ++shift_;
   starts_.assign(static_cast<size_t>(range >> shift_) + 2, 0);
 }
 
 // Counts how many entries of each block of entries go to each bucket; from that follows where each
 // block may write, and then all blocks write at once.
-void RowGroups::Deal(const std::vector<RowList>& lists, const ParallelFor& parallel_for) {
-  const size_t total = num_entries_;
+void RowGroups::Deal(const std::vector<RowList>& lists, size_t total,
+                     const ParallelFor& parallel_for) {
   const size_t num_blocks = (total + kDealBlock - 1) / kDealBlock;
   std::vector<std::vector<size_t>> places(num_blocks);
   const auto count = [&](size_t first, size_t last) {
@@ -161,8 +166,7 @@ void RowGroups::Sort(const ParallelFor& parallel_for) {
   ParallelForThrowing(parallel_for, num_buckets(), kSortBlock, [&](size_t first, size_t last) {
     BucketSorter sorter;
     for (size_t b = first; b < last; ++b) {
-      sorter.Sort(entries_.get() + starts_[b], entries_.get() + starts_[b + 1], first_row(b),
-                  shift_);
+      sorter.Sort(begin(b), end(b), first_row(b), shift_);
     }
   });
 }

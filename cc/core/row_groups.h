@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <vector>
 
 #include "cc/core/parallel_for.h"
@@ -32,22 +31,27 @@ struct RowEntry {
 class RowGroups {
  public:
   // Sorts: entries are dealt out to buckets in one stable pass and then sorted within each, in the
-  // cache. Lists of 2^32 rows or more and more than 2^32 lists are not supported. Throws
-  // std::bad_alloc.
-  RowGroups(const std::vector<RowList>& lists, const ParallelFor& parallel_for);
+  // cache. Lists of 2^32 rows or more and more than 2^32 lists are not supported. `others`: how
+  // many more rows, and of what range, will be walked along with these; they count for how many
+  // buckets there are, and are not looked at. `entries`: where they are put, as many as the lists
+  // have rows together. Throws std::bad_alloc.
+  RowGroups(const std::vector<RowList>& lists, const RowList& others, RowEntry* entries,
+            const ParallelFor& parallel_for);
 
-  size_t num_entries() const { return num_entries_; }
   size_t num_buckets() const { return starts_.size() - 1; }
-  const RowEntry* begin(size_t bucket) const { return entries_.get() + starts_[bucket]; }
-  const RowEntry* end(size_t bucket) const { return entries_.get() + starts_[bucket + 1]; }
+  size_t num_entries() const { return starts_.back(); }
+  // How many belong to lower buckets.
+  size_t num_entries_before(size_t bucket) const { return starts_[bucket]; }
+  RowEntry* begin(size_t bucket) const { return entries_ + starts_[bucket]; }
+  RowEntry* end(size_t bucket) const { return entries_ + starts_[bucket + 1]; }
   // The lowest row number that belongs to a bucket (or to one after it).
   int64_t first_row(size_t bucket) const {
     return min_ + static_cast<int64_t>(static_cast<uint64_t>(bucket) << shift_);
   }
 
  private:
-  void ChooseBuckets(const std::vector<RowList>& lists);
-  void Deal(const std::vector<RowList>& lists, const ParallelFor& parallel_for);
+  void ChooseBuckets(const std::vector<RowList>& lists, const RowList& others, size_t num_entries);
+  void Deal(const std::vector<RowList>& lists, size_t num_entries, const ParallelFor& parallel_for);
   void Sort(const ParallelFor& parallel_for);
   size_t BucketOf(int64_t row) const {
     return static_cast<size_t>(static_cast<uint64_t>(row - min_) >> shift_);
@@ -55,9 +59,8 @@ class RowGroups {
 
   int64_t min_ = 0;
   int shift_ = 0;
-  size_t num_entries_ = 0;
-  std::unique_ptr<RowEntry[]> entries_;  // not a vector: the threads touch its memory first
-  std::vector<size_t> starts_;           // of the buckets, and the end of the last
+  RowEntry* const entries_;
+  std::vector<size_t> starts_;  // of the buckets, and the end of the last
 };
 
 // Like parallel_for, but an std::bad_alloc in any body is thrown here, when all have returned.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace {
 
 constexpr size_t kWalkBlock = 8;         // buckets that one thread walks at a time
 constexpr int kPrefetchAhead = 8;        // rows or entries
+constexpr size_t kOutSlices = 10;        // what is not discarded in time is a tenth
 constexpr size_t kPrefetchBytes = 1024;  // of a row; the processor itself goes on from there
 
 void Prefetch(const void* begin, size_t num_bytes) {
@@ -29,6 +31,11 @@ std::vector<RowList> ListsOf(const std::vector<RowSource>& sources) {
   return lists;
 }
 
+RowList RangeOf(const MergedRows& merged) {
+  if (merged.size() == 0) return RowList();
+  return {nullptr, merged.size(), merged.rows.front(), merged.rows.back()};
+}
+
 // Sizes, with a place after the last, become the places where each begins.
 void SizesToStarts(std::vector<size_t>* sizes) {
   size_t start = 0;
@@ -43,8 +50,9 @@ struct SparseMerge::UnionRow {
   int64_t row;
   void* sum;
   int64_t count;  // of the gradients in the sum
-  const RowEntry* begin;
-  const RowEntry* end;
+  RowEntry* begin;
+  RowEntry* end;
+  const RowEntry* bucket_end;  // beyond it another thread may be at work
 
   // How many gradients the row was in, new ones included.
   int64_t num_gradients() const {
@@ -73,6 +81,7 @@ class SparseMerge::Cursor {
     row->begin = entry_;
     while (entry_ < end_ && entry_->row == row->row) ++entry_;
     row->end = entry_;
+    row->bucket_end = end_;
     m_ += is_merged ? 1 : 0;
     return true;
   }
@@ -81,21 +90,26 @@ class SparseMerge::Cursor {
   const MergedRows& merged_;
   size_t m_;
   const size_t merged_end_;
-  const RowEntry* entry_;
-  const RowEntry* const end_;
+  RowEntry* entry_;
+  RowEntry* const end_;
 };
 
-// Adds up the new entries of a row and what was merged of it before.
+// Adds up the new entries of a row and what was merged of it before, and overwrites these entries.
 // `out_is_sum`: `out` is of the type that sums have. Allocates nothing, so that
 // it can be done in place.
 void SparseMerge::Add(const UnionRow& row, void* out, bool out_is_sum, int64_t divisor) const {
-  const void** const operands = operands_.get() + (row.begin - groups_.begin(0));
+  // Where the entries lie, since each is read before a pointer comes into its place.
+  static_assert(sizeof(const void*) <= sizeof(RowEntry) &&
+                alignof(const void*) <= alignof(RowEntry));
+  char* const place = reinterpret_cast<char*>(row.begin);
   size_t num_operands = 0;
   for (const RowEntry* e = row.begin; e < row.end; ++e) {
-    operands[num_operands++] = ValuesOf(*e);
+    const void* const values = ValuesOf(*e);
+    new (place + num_operands++ * sizeof(values)) const void*(values);
   }
+  const void* const* const operands = std::launder(reinterpret_cast<const void* const*>(place));
   // Rows of several gradients lie far apart: those to come are fetched meanwhile.
-  if (last_entry_ - row.end > kPrefetchAhead) {
+  if (row.bucket_end - row.end > kPrefetchAhead) {
     Prefetch(ValuesOf(row.end[kPrefetchAhead]), layout_.num_bytes());
   }
   const bool is_new = row.sum == nullptr;
@@ -114,13 +128,12 @@ void SparseMerge::Add(const UnionRow& row, void* out, bool out_is_sum, int64_t d
 }
 
 SparseMerge::SparseMerge(const RowLayout& layout, const MergedRows& merged,
-                         const std::vector<RowSource>& sources, const ParallelFor& parallel_for)
+                         const std::vector<RowSource>& sources, RowEntry* entries,
+                         const ParallelFor& parallel_for)
     : layout_(layout),
       merged_(merged),
       sources_(sources),
-      groups_(ListsOf(sources), parallel_for),
-      last_entry_(groups_.begin(0) + groups_.num_entries()),
-      operands_(new const void*[groups_.num_entries()]) {
+      groups_(ListsOf(sources), RangeOf(merged), entries, parallel_for) {
   const size_t num_buckets = groups_.num_buckets();
   merged_starts_.assign(num_buckets + 1, merged.size());
   merged_starts_[0] = 0;
@@ -149,6 +162,10 @@ SparseMerge::SparseMerge(const RowLayout& layout, const MergedRows& merged,
 template <bool kAll, typename Visit>
 void SparseMerge::Walk(size_t bucket, Visit visit) const {
   const bool has_merged = merged_starts_[bucket] < merged_starts_[bucket + 1];
+  const RowEntry* const first = groups_.begin(bucket);
+  for (const RowEntry* e = first; e < groups_.end(bucket) && e < first + kPrefetchAhead; ++e) {
+    Prefetch(ValuesOf(*e), layout_.num_bytes());
+  }
   Cursor scout(*this, bucket);
   Cursor cursor(*this, bucket);
   UnionRow row;
@@ -165,7 +182,7 @@ void SparseMerge::Walk(size_t bucket, Visit visit) const {
   }
 }
 
-void SparseMerge::Into(MergedRows* merged, void* new_sums, const ParallelFor& parallel_for) const {
+void SparseMerge::Into(MergedRows* merged, void* new_sums, const ParallelFor& parallel_for) {
   MergedRows result;
   result.rows.resize(num_rows());
   result.sums.resize(num_rows());
@@ -179,10 +196,10 @@ void SparseMerge::Into(MergedRows* merged, void* new_sums, const ParallelFor& pa
             const bool is_new = row.sum == nullptr;
             void* const sum = is_new ? next_new : row.sum;
             next_new += is_new ? layout_.num_sum_bytes() : 0;
-            if (row.begin < row.end) Add(row, sum, /*out_is_sum=*/true, /*divisor=*/1);
             result.rows[place] = row.row;
             result.sums[place] = sum;
             result.counts[place] = row.num_gradients();
+            if (row.begin < row.end) Add(row, sum, /*out_is_sum=*/true, /*divisor=*/1);
             ++place;
           });
         }
@@ -190,20 +207,58 @@ void SparseMerge::Into(MergedRows* merged, void* new_sums, const ParallelFor& pa
   *merged = std::move(result);
 }
 
-void SparseMerge::Out(int64_t* rows, void* values, int64_t divisor,
-                      const ParallelFor& parallel_for) const {
-  ParallelForThrowing(parallel_for, groups_.num_buckets(), kWalkBlock,
-                      [&](size_t first, size_t last) {
-                        for (size_t b = first; b < last; ++b) {
-                          size_t place = union_starts_[b];
-                          Walk</*kAll=*/true>(b, [&](const UnionRow& row) {
-                            rows[place] = row.row;
-                            Add(row, static_cast<char*>(values) + place * layout_.num_bytes(),
-                                /*out_is_sum=*/false, divisor > 0 ? divisor : row.num_gradients());
-                            ++place;
-                          });
-                        }
-                      });
+// What Out() was called with.
+struct SparseMerge::Output {
+  int64_t* rows;
+  char* values;
+  int64_t divisor;
+};
+
+void SparseMerge::WriteBucket(size_t bucket, const Output& output) const {
+  size_t place = union_starts_[bucket];
+  Walk</*kAll=*/true>(bucket, [&](const UnionRow& row) {
+    output.rows[place] = row.row;
+    Add(row, output.values + place * layout_.num_bytes(), /*out_is_sum=*/false,
+        output.divisor > 0 ? output.divisor : row.num_gradients());
+    ++place;
+  });
+}
+
+void SparseMerge::Out(int64_t* rows, void* values, int64_t divisor, const ParallelFor& parallel_for,
+                      const WrittenBelow& written_below) {
+  const struct {
+    const SparseMerge* merge;
+    Output output;
+  } pass = {this, {rows, static_cast<char*>(values), divisor}};
+  const size_t num_buckets = groups_.num_buckets();
+  const size_t slice_rows = written_below == nullptr ? num_rows() : num_rows() / kOutSlices;
+  for (size_t begin = 0, end = 0; begin < num_buckets; begin = end) {
+    while (end < num_buckets &&
+           (end == begin || union_starts_[end + 1] <= union_starts_[begin] + slice_rows))
+      ++end;
+    // Captures so little that std::function does not allocate.
+    const auto write = [&pass, begin](size_t first, size_t last) {
+      for (size_t b = first; b < last; ++b) pass.merge->WriteBucket(begin + b, pass.output);
+    };
+    if (end - begin <= kWalkBlock) {
+      write(0, end - begin);
+    } else {
+      parallel_for(end - begin, kWalkBlock, write);
+    }
+    if (end < num_buckets) written_below(groups_.first_row(end), groups_.num_entries_before(end));
+  }
+}
+
+std::vector<RowMark> SparseMerge::MarkNewRows(size_t max_marks) const {
+  std::vector<RowMark> marks;
+  marks.reserve(max_marks);
+  const size_t step = num_new_rows() / max_marks + 1;
+  for (size_t b = 0, next = step; b < groups_.num_buckets(); ++b) {
+    if (new_starts_[b] < next) continue;
+    marks.push_back({groups_.first_row(b), new_starts_[b]});
+    next = new_starts_[b] + step;
+  }
+  return marks;
 }
 
 }  // namespace condacc

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <functional>
 #include <vector>
 
 #include "cc/core/element_type.h"
@@ -39,28 +39,47 @@ struct RowSource {
   const void* values = nullptr;
 };
 
+// A place among rows in ascending order: `position` of them are lower than `row`.
+struct RowMark {
+  int64_t row;
+  size_t position;
+};
+
 // The union of merged rows and of new gradients, in order of arrival. Additions happen in that
 // order for each row; repeats of a row within a gradient count once. Everything that needs memory
-// throws std::bad_alloc and leaves `merged` as it was.
+// throws std::bad_alloc and leaves `merged` as it was. Serves one call of Into() or Out().
 class SparseMerge {
  public:
+  // `entries`: memory to work in, an entry for each row of the sources.
   SparseMerge(const RowLayout& layout, const MergedRows& merged,
-              const std::vector<RowSource>& sources, const ParallelFor& parallel_for);
+              const std::vector<RowSource>& sources, RowEntry* entries,
+              const ParallelFor& parallel_for);
 
   size_t num_rows() const { return union_starts_.back(); }
   size_t num_new_rows() const { return new_starts_.back(); }
+  size_t num_entries() const { return groups_.num_entries(); }
+
+  // Places among the new rows, ascending, evenly spread, and at most `max_marks` of them.
+  std::vector<RowMark> MarkNewRows(size_t max_marks) const;
 
   // Adds the sources to the sums in place; rows that are new get theirs in `new_sums`, of
   // num_new_rows() rows. Replaces `merged`, which must be the one this merge was made of.
-  void Into(MergedRows* merged, void* new_sums, const ParallelFor& parallel_for) const;
+  void Into(MergedRows* merged, void* new_sums, const ParallelFor& parallel_for);
+
+  // Is told a row while the union is written: the sums of lower ones will not be read again, nor
+  // will the first `num_entries` of the entries.
+  using WrittenBelow = std::function<void(int64_t row, size_t num_entries)>;
 
   // Writes all rows and their sums, each divided by the number of gradients it was in or, if that
-  // is not 0, by `divisor`.
-  void Out(int64_t* rows, void* values, int64_t divisor, const ParallelFor& parallel_for) const;
+  // is not 0, by `divisor`. With `written_below` it goes slice by slice, and calls it in between on
+  // this thread. Allocates nothing and cannot fail.
+  void Out(int64_t* rows, void* values, int64_t divisor, const ParallelFor& parallel_for,
+           const WrittenBelow& written_below = nullptr);
 
  private:
   struct UnionRow;
   class Cursor;
+  struct Output;
 
   template <bool kAll, typename Visit>
   void Walk(size_t bucket, Visit visit) const;
@@ -69,16 +88,15 @@ class SparseMerge {
            entry.position * layout_.num_bytes();
   }
   void Add(const UnionRow& row, void* out, bool out_is_sum, int64_t divisor) const;
+  void WriteBucket(size_t bucket, const Output& output) const;
 
   const RowLayout layout_;
   const MergedRows& merged_;
   const std::vector<RowSource>& sources_;
   const RowGroups groups_;
-  const RowEntry* const last_entry_;               // the one after it
-  const std::unique_ptr<const void*[]> operands_;  // one for each entry
-  std::vector<size_t> merged_starts_;              // where each bucket begins among the merged rows
-  std::vector<size_t> union_starts_;               // among all rows
-  std::vector<size_t> new_starts_;                 // among those that are not merged yet
+  std::vector<size_t> merged_starts_;  // where each bucket begins among the merged rows
+  std::vector<size_t> union_starts_;   // among all rows
+  std::vector<size_t> new_starts_;     // among those that are not merged yet
 };
 
 }  // namespace condacc

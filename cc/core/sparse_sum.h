@@ -7,6 +7,7 @@
 #include <list>
 #include <memory>
 #include <new>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "cc/core/sparse_gradient.h"
 #include "cc/core/sparse_merge.h"
 #include "cc/core/status.h"
+#include "cc/core/sum_chunk.h"
 
 namespace condacc {
 
@@ -30,19 +32,23 @@ struct SparseOptions {
   ElementType type = ElementType::kFloat32;
   Shape shape = Shape::UnknownRank();
   SparseReduction reduction = SparseReduction::kMean;
-  size_t fold_bytes = size_t{128} << 20;  // what is pending is not folded before it is as much
+  size_t fold_bytes = size_t{240} << 20;  // what is pending is not folded before it is as much
   HoldBudget* budget = &HoldBudget::Global();
   // Where copies of values are made that were not owned.
   std::shared_ptr<SpareBlocks<Block>> spares =
       std::make_shared<SpareBlocks<Block>>(size_t{64} << 20, &HoldBudget::Global());
 };
 
-// What a call into the accumulator may work with; `Block` as for DenseWorkspace.
+// What a call into the accumulator may work with; `Block` as for DenseWorkspace, and in addition
+// Discard(num_bytes) tells it that its first bytes, so many, will not be read again.
 template <class Block>
 class SparseWorkspace {
  public:
   virtual ~SparseWorkspace() = default;
   virtual Status Allocate(ElementType type, const Shape& shape, Block* block) = 0;
+  // For what nobody else will see: sums that are merged before the take, and what merging works
+  // with. It is they that are discarded.
+  virtual Status AllocateInner(ElementType type, const Shape& shape, Block* block) = 0;
   virtual const ParallelFor& parallel_for() const = 0;
 };
 
@@ -64,8 +70,8 @@ struct SparseGradient {
 // any order and repeat, and go out ascending and unique. When what is pending has grown to some
 // part of what was merged before, it is merged into that, so that memory stays near that of the
 // result and the cost of a gradient does not grow with their number. Not thread-safe, except that a
-// fold and PrepareFinish() run without their caller's lock; gradients may be appended during a
-// fold.
+// fold, PrepareFinish() and Finish() run without their caller's lock; gradients may be appended
+// during a fold.
 template <class Block>
 class SparseSum {
  public:
@@ -138,26 +144,33 @@ class SparseSum {
     folding_bytes_ = 0;
   }
 
-  // Makes what Finish() will return and changes nothing else. ResourceExhausted if memory is short.
+  // Gets all memory that Finish() needs and changes nothing else. ResourceExhausted, or
+  // std::bad_alloc, if memory is short; nothing has been prepared then.
   Status PrepareFinish(int64_t count, Workspace& workspace);
-  void AbandonFinish() { value_ = Value(); }
+  void AbandonFinish() { output_.reset(); }
 
   // What the round comes to, and an empty sum. After PrepareFinish(), with nothing in between.
-  Value Finish(int64_t count, Workspace& /*workspace*/) {
-    if (IsForwarded(count)) {
-      value_.shape = shape_;
-      value_.indices = std::move(pending_.front().indices);
-      value_.values = std::move(pending_.front().values);
-    }
-    Value value = std::exchange(value_, Value());
-    Clear();
-    return value;
-  }
+  // Cannot fail: what was merged is given up while the result is written.
+  Value Finish(int64_t count, Workspace& workspace);
 
  private:
   static constexpr size_t kMinFold = 4;             // gradients
   static constexpr size_t kMaxPending = 1024;       // gradients
   static constexpr size_t kBookkeepingBytes = 256;  // of a gradient that may have no rows at all
+
+  static constexpr size_t kMinDiscarded = size_t{8} << 20;  // bytes, of all that might be
+
+  // Gradients that are merged, and the memory for it.
+  struct Merging {
+    std::vector<RowSource> sources;
+    Block entries;
+    std::optional<SparseMerge> merge;
+  };
+  // A result that is to be written.
+  struct Output {
+    Merging merging;  // nothing if a gradient is handed out
+    Value value;
+  };
 
   size_t FoldBytes() const {
     const size_t part = merged_bytes_ / 20 * 9;
@@ -186,12 +199,9 @@ class SparseSum {
     for (int i = 1; i < values.rank(); ++i) layout_.width *= static_cast<size_t>(values.dim(i));
   }
 
-  static std::vector<RowSource> SourcesOf(const std::list<Gradient>& gradients) {
-    std::vector<RowSource> sources;
-    sources.reserve(gradients.size());
-    for (const Gradient& g : gradients) sources.push_back({g.survey.list, g.values.data()});
-    return sources;
-  }
+  Status StartMerging(const std::list<Gradient>& gradients, Workspace& workspace,
+                      Merging* merging) const;
+  void Write(int64_t count, const Value& value, Workspace& workspace);
 
   // Ends gradients whose values have been added.
   void Release(std::list<Gradient>* gradients) {
@@ -228,9 +238,9 @@ class SparseSum {
   std::list<Gradient> folding_;
   size_t folding_bytes_ = 0;
   MergedRows merged_;
-  std::vector<Block> chunks_;  // where the merged sums lie
+  std::vector<SumChunk<Block>> chunks_;  // where the merged sums lie
   size_t merged_bytes_ = 0;
-  Value value_;
+  std::unique_ptr<Output> output_;  // from PrepareFinish() on
 };
 
 }  // namespace condacc

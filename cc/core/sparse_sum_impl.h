@@ -60,18 +60,39 @@ Status SparseSum<Block>::Prepare(const Options& options, bool /*is_first*/, Work
   return Status();
 }
 
+// Beside its status it may throw std::bad_alloc.
+template <class Block>
+Status SparseSum<Block>::StartMerging(const std::list<Gradient>& gradients, Workspace& workspace,
+                                      Merging* merging) const {
+  size_t num_entries = 0;
+  merging->sources.reserve(gradients.size());
+  for (const Gradient& g : gradients) {
+    merging->sources.push_back({g.survey.list, g.values.data()});
+    num_entries += g.survey.list.size;
+  }
+  static_assert(sizeof(RowEntry) == 2 * sizeof(int64_t));
+  const Shape shape = Shape::Of({static_cast<int64_t>(num_entries), 2});
+  const Status status = workspace.AllocateInner(ElementType::kInt64, shape, &merging->entries);
+  if (!status.ok()) return status;
+  merging->merge.emplace(layout_, merged_, merging->sources,
+                         static_cast<RowEntry*>(merging->entries.data()), workspace.parallel_for());
+  return Status();
+}
+
 template <class Block>
 bool SparseSum<Block>::RunFold(Workspace& workspace) {
   try {
-    const std::vector<RowSource> sources = SourcesOf(folding_);
-    const SparseMerge merge(layout_, merged_, sources, workspace.parallel_for());
+    Merging merging;
+    if (!StartMerging(folding_, workspace, &merging).ok()) return false;
+    SparseMerge& merge = *merging.merge;
     chunks_.reserve(chunks_.size() + 1);
+    std::vector<RowMark> marks = merge.MarkNewRows(SumChunk<Block>::kMaxMarks);
     const Shape shape = Shape::Of(
         {static_cast<int64_t>(merge.num_new_rows()), static_cast<int64_t>(layout_.width)});
-    Block chunk;
-    if (!workspace.Allocate(layout_.sum_type(), shape, &chunk).ok()) return false;
-    merge.Into(&merged_, chunk.data(), workspace.parallel_for());
-    chunks_.push_back(std::move(chunk));
+    Block sums;
+    if (!workspace.AllocateInner(layout_.sum_type(), shape, &sums).ok()) return false;
+    merge.Into(&merged_, sums.data(), workspace.parallel_for());
+    chunks_.emplace_back(std::move(sums), std::move(marks), layout_.num_sum_bytes());
   } catch (const std::bad_alloc&) {
     return false;
   }
@@ -81,31 +102,52 @@ bool SparseSum<Block>::RunFold(Workspace& workspace) {
 
 template <class Block>
 Status SparseSum<Block>::PrepareFinish(int64_t count, Workspace& workspace) {
-  if (IsForwarded(count)) return Status();
-  try {
-    const std::vector<RowSource> sources = SourcesOf(pending_);
-    const SparseMerge merge(layout_, merged_, sources, workspace.parallel_for());
-    const int64_t num_rows = static_cast<int64_t>(merge.num_rows());
-    Shape shape = Shape::Of({num_rows});
-    Status status = workspace.Allocate(ElementType::kInt64, shape, &value_.indices);
+  auto output = std::make_unique<Output>();
+  Shape shape = shape_;
+  if (!IsForwarded(count)) {
+    Status status = StartMerging(pending_, workspace, &output->merging);
+    if (!status.ok()) return status;
+    shape = Shape::Of({static_cast<int64_t>(output->merging.merge->num_rows())});
+    status = workspace.Allocate(ElementType::kInt64, shape, &output->value.indices);
     for (int i = 1; i < shape_.rank(); ++i) shape.AddDim(shape_.dim(i));
-    if (status.ok()) status = workspace.Allocate(options_.type, shape, &value_.values);
-    value_.shape = shape;
-    if (!status.ok()) {
-      AbandonFinish();
-      return status;
-    }
-    const SparseReduction reduction = options_.reduction;
-    const int64_t divisor = reduction == SparseReduction::kMean  ? 0
-                            : reduction == SparseReduction::kSum ? 1
-                                                                 : count;
-    merge.Out(static_cast<int64_t*>(value_.indices.data()), value_.values.data(), divisor,
-              workspace.parallel_for());
-  } catch (const std::bad_alloc&) {
-    AbandonFinish();
-    return Status(StatusCode::kResourceExhausted, "Out of memory");
+    if (status.ok()) status = workspace.Allocate(options_.type, shape, &output->value.values);
+    if (!status.ok()) return status;
   }
+  output->value.shape = std::move(shape);
+  output_ = std::move(output);
   return Status();
+}
+
+template <class Block>
+typename SparseSum<Block>::Value SparseSum<Block>::Finish(int64_t count, Workspace& workspace) {
+  Value value = std::move(output_->value);
+  if (output_->merging.merge) {
+    Write(count, value, workspace);
+  } else {
+    value.indices = std::move(pending_.front().indices);
+    value.values = std::move(pending_.front().values);
+  }
+  output_.reset();
+  Clear();
+  return value;
+}
+
+template <class Block>
+void SparseSum<Block>::Write(int64_t count, const Value& value, Workspace& workspace) {
+  Merging& merging = output_->merging;
+  int64_t divisor = 0;
+  if (options_.reduction != SparseReduction::kMean) {
+    divisor = options_.reduction == SparseReduction::kSum ? 1 : count;
+  }
+  SparseMerge::WrittenBelow discard;
+  if (merging.merge->num_entries() * sizeof(RowEntry) + merged_bytes_ >= kMinDiscarded) {
+    discard = [this](int64_t row, size_t num_entries) {
+      output_->merging.entries.Discard(num_entries * sizeof(RowEntry));
+      for (SumChunk<Block>& chunk : chunks_) chunk.DiscardBelow(row);
+    };
+  }
+  merging.merge->Out(static_cast<int64_t*>(value.indices.data()), value.values.data(), divisor,
+                     workspace.parallel_for(), discard);
 }
 
 }  // namespace condacc

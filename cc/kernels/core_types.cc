@@ -43,6 +43,14 @@ Shape ConvertShape(const TfShape& tf_shape) {
   return shape;
 }
 
+absl::Status ConvertShape(const Shape& shape, TensorShape* tf_shape) {
+  absl::Status status;
+  for (int i = 0; i < shape.rank() && status.ok(); ++i) {
+    status = tf_shape->AddDimWithStatus(shape.dim(i));
+  }
+  return status;
+}
+
 size_t RootBytes(const Tensor& tensor) {
   const tensorflow::TensorBuffer* buffer = tensorflow::DMAHelper::buffer(&tensor);
   return buffer == nullptr ? 0
@@ -84,16 +92,29 @@ bool OwnsInput(OpKernelContext* ctx, int index) {
 Status AllocateBlock(OpKernelContext* ctx, ElementType type, const Shape& shape,
                      TensorBlock* block) {
   TensorShape tf_shape;
-  absl::Status status;
-  for (int i = 0; i < shape.rank() && status.ok(); ++i) {
-    status = tf_shape.AddDimWithStatus(shape.dim(i));
-  }
+  absl::Status status = ConvertShape(shape, &tf_shape);
   Tensor tensor;
   if (status.ok()) status = ctx->allocate_temp(DataTypeOf(type), tf_shape, &tensor);
   if (!status.ok()) {
     return Status(StatusCode::kResourceExhausted, std::string(status.message()));
   }
   *block = TensorBlock(std::move(tensor));
+  return Status();
+}
+
+Status AllocateInnerBlock(OpKernelContext* ctx, ElementType type, const Shape& shape,
+                          TensorBlock* block) {
+  constexpr size_t kMinMappedBytes = size_t{8} << 20;
+  TensorShape tf_shape;
+  if (!ConvertShape(shape, &tf_shape).ok() ||
+      static_cast<size_t>(tf_shape.num_elements()) < kMinMappedBytes / SizeOf(type)) {
+    return AllocateBlock(ctx, type, shape, block);
+  }
+  Tensor tensor;
+  if (!MapTensor(DataTypeOf(type), tf_shape, &tensor)) {
+    return Status(StatusCode::kResourceExhausted, "Out of memory");
+  }
+  *block = TensorBlock(std::move(tensor), /*is_mapped=*/true);
   return Status();
 }
 

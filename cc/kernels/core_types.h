@@ -2,12 +2,14 @@
 #ifndef CONDACC_KERNELS_CORE_TYPES_H_
 #define CONDACC_KERNELS_CORE_TYPES_H_
 
+#include <cstddef>
 #include <utility>
 
 #include "cc/core/element_type.h"
 #include "cc/core/parallel_for.h"
 #include "cc/core/shape.h"
 #include "cc/core/status.h"
+#include "cc/kernels/mapped_tensor.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/partial_tensor_shape.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -26,12 +28,17 @@ Shape ShapeOf(const tensorflow::PartialTensorShape& shape);
 class TensorBlock {
  public:
   TensorBlock() = default;
-  explicit TensorBlock(tensorflow::Tensor tensor) : tensor_(std::move(tensor)), is_set_(true) {}
+  // `is_mapped`: by MapTensor().
+  explicit TensorBlock(tensorflow::Tensor tensor, bool is_mapped = false)
+      : tensor_(std::move(tensor)), is_set_(true), is_mapped_(is_mapped) {}
   TensorBlock(TensorBlock&& other) noexcept
-      : tensor_(std::move(other.tensor_)), is_set_(std::exchange(other.is_set_, false)) {}
+      : tensor_(std::move(other.tensor_)),
+        is_set_(std::exchange(other.is_set_, false)),
+        is_mapped_(other.is_mapped_) {}
   TensorBlock& operator=(TensorBlock&& other) noexcept {
     tensor_ = std::move(other.tensor_);
     is_set_ = std::exchange(other.is_set_, false);
+    is_mapped_ = other.is_mapped_;
     return *this;
   }
 
@@ -39,9 +46,15 @@ class TensorBlock {
   explicit operator bool() const { return is_set_; }
   const tensorflow::Tensor& tensor() const { return tensor_; }
 
+  // The first bytes, so many, will not be read again. Other memory than mapped has no use for that.
+  void Discard(size_t num_bytes) const {
+    if (is_mapped_) DiscardMapped(tensor_, num_bytes);
+  }
+
  private:
   tensorflow::Tensor tensor_;
   bool is_set_ = false;
+  bool is_mapped_ = false;
 };
 
 // True if this op alone refers to the input's memory, and that is not much more than the input
@@ -51,6 +64,11 @@ bool OwnsInput(tensorflow::OpKernelContext* ctx, int index);
 // Memory from the op's allocator; ResourceExhausted if there is none.
 Status AllocateBlock(tensorflow::OpKernelContext* ctx, ElementType type, const Shape& shape,
                      TensorBlock* block);
+
+// The same for what an accumulator keeps to itself. Large blocks are mapped, so that they can be
+// discarded.
+Status AllocateInnerBlock(tensorflow::OpKernelContext* ctx, ElementType type, const Shape& shape,
+                          TensorBlock* block);
 
 // The threads of the op's device. They outlive the op.
 ParallelFor DeviceThreads(tensorflow::OpKernelContext* ctx);

@@ -15,8 +15,8 @@
 
 namespace condacc {
 
-// Works with the memory and the threads of the op that `ctx` belongs to. Only Allocate() needs the
-// op to be running.
+// Works with the memory and the threads of the op that `ctx` belongs to. Only what allocates needs
+// the op to be running.
 class CpuSparseWorkspace : public SparseWorkspace<TensorBlock> {
  public:
   explicit CpuSparseWorkspace(tensorflow::OpKernelContext* ctx)
@@ -24,6 +24,9 @@ class CpuSparseWorkspace : public SparseWorkspace<TensorBlock> {
 
   Status Allocate(ElementType type, const Shape& shape, TensorBlock* block) override {
     return AllocateBlock(ctx_, type, shape, block);
+  }
+  Status AllocateInner(ElementType type, const Shape& shape, TensorBlock* block) override {
+    return AllocateInnerBlock(ctx_, type, shape, block);
   }
   const ParallelFor& parallel_for() const override { return threads_; }
 

@@ -81,8 +81,8 @@ TEST_F(SparseAccumulatorTest, WhatIsNotOwnedIsCopiedIntoMemoryThatIsUsedAgain) {
     std::fill(rows.rows.begin(), rows.rows.end(), 9);
     EXPECT_EQ(Take(1).values, (std::vector<float>{2, 2, 2, 4, 4, 4}));
   }
-  // Indices and both outputs each time, and the copied values once.
-  EXPECT_EQ(workspace_.memory().num_allocations(), 3 * 3 + 1);
+  // Indices, entries and both outputs each time, and the copied values once.
+  EXPECT_EQ(workspace_.memory().num_allocations(), 3 * 4 + 1);
 }
 
 TEST_F(SparseAccumulatorTest, GivesBackAllThatItHeld) {
@@ -104,9 +104,10 @@ TEST_F(SparseAccumulatorTest, GivesBackAllThatItHeld) {
 
 TEST_F(SparseAccumulatorTest, ARefusedAllocationChangesNothing) {
   const std::vector<Rows> gradients = Gradients(12);
-  for (int refused = 0; refused < 4; ++refused) {
+  for (int refused = 0; refused < 5; ++refused) {
     for (const Rows& gradient : gradients) {
-      // Refused when copied: not accepted. Refused when folded: accepted all the same.
+      // Refused when copied: not accepted. Refused when folded, be it the entries or the sums:
+      // accepted all the same.
       workspace_.memory().RefuseAllocation(refused);
       const int64_t before = accumulator_.num_accumulated();
       bool accepted = false;
@@ -119,8 +120,8 @@ TEST_F(SparseAccumulatorTest, ARefusedAllocationChangesNothing) {
         Apply(gradient);
       }
     }
-    for (int output = 0; output < 2; ++output) {
-      workspace_.memory().RefuseAllocation(output);
+    for (int memory = 0; memory < 3; ++memory) {  // the entries and both outputs
+      workspace_.memory().RefuseAllocation(memory);
       SparseTake take(1);
       accumulator_.Request(take.ptr(), nullptr, workspace_);
       EXPECT_EQ(take.num_completions(), 1);

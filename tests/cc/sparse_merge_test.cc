@@ -1,5 +1,6 @@
 #include "cc/core/sparse_merge.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -32,14 +33,16 @@ Rows MergeInSteps(const std::vector<Rows>& gradients, const std::vector<size_t>&
   for (size_t end : steps) {
     const std::vector<Rows> step(gradients.begin() + begin, gradients.begin() + end);
     const std::vector<RowSource> sources = SourcesOf(step);
-    const SparseMerge merge(layout, merged, sources, parallel_for);
+    std::vector<RowEntry> entries = EntriesFor(sources);
+    SparseMerge merge(layout, merged, sources, entries.data(), parallel_for);
     chunks.emplace_back(merge.num_new_rows() * width + 1);
     merge.Into(&merged, chunks.back().data(), parallel_for);
     begin = end;
   }
   const std::vector<Rows> rest(gradients.begin() + begin, gradients.end());
   const std::vector<RowSource> sources = SourcesOf(rest);
-  const SparseMerge merge(layout, merged, sources, parallel_for);
+  std::vector<RowEntry> entries = EntriesFor(sources);
+  SparseMerge merge(layout, merged, sources, entries.data(), parallel_for);
   Rows result;
   result.rows.resize(merge.num_rows());
   result.values.resize(merge.num_rows() * width);
@@ -102,16 +105,55 @@ TEST_P(SparseMergeTest, NarrowTypesAreAddedInFloat32AndRoundedOnce) {
   const RowLayout layout{ElementType::kFloat16, 1};
   MergedRows merged;
   float sum = -1;
-  const SparseMerge fold(layout, merged, first, parallel_for());
+  std::vector<RowEntry> entries(kCount);
+  SparseMerge fold(layout, merged, first, entries.data(), parallel_for());
   ASSERT_EQ(fold.num_new_rows(), 1u);
   fold.Into(&merged, &sum, parallel_for());
   EXPECT_EQ(sum, 4096 + 39);
   EXPECT_EQ(merged.counts, std::vector<int64_t>{40});
   int64_t row = -1;
   Float16 total{0};
-  SparseMerge(layout, merged, rest, parallel_for()).Out(&row, &total, 1, parallel_for());
+  SparseMerge(layout, merged, rest, entries.data(), parallel_for())
+      .Out(&row, &total, 1, parallel_for());
   EXPECT_EQ(row, 3);
   EXPECT_EQ(Float16::ToFloat(total), 4160);  // 4159, rounded to even once
+}
+
+// What a slice was told to have been read is overwritten: nothing of it may be needed again.
+TEST_P(SparseMergeTest, WhatIsWrittenIsNotReadAgain) {
+  std::mt19937 random(3);
+  const std::vector<Rows> gradients = {RandomRows(&random, 20000, 1 << 17, 2),
+                                       RandomRows(&random, 9000, 1 << 17, 2)};
+  const RowLayout layout{ElementType::kFloat32, 2};
+  MergedRows merged;
+  const std::vector<RowSource> first = {SourceOf(gradients[0])};
+  std::vector<RowEntry> entries = EntriesFor(first);
+  SparseMerge fold(layout, merged, first, entries.data(), parallel_for());
+  std::vector<float> sums(fold.num_new_rows() * 2);
+  const std::vector<RowMark> marks = fold.MarkNewRows(16);
+  fold.Into(&merged, sums.data(), parallel_for());
+  ASSERT_GE(marks.size(), 8u);
+  ASSERT_LE(marks.size(), 16u);
+  for (const RowMark& mark : marks) {
+    const auto place = std::lower_bound(merged.rows.begin(), merged.rows.end(), mark.row);
+    EXPECT_EQ(mark.position, static_cast<size_t>(place - merged.rows.begin()));
+  }
+  const std::vector<RowSource> second = {SourceOf(gradients[1])};
+  entries = EntriesFor(second);
+  SparseMerge merge(layout, merged, second, entries.data(), parallel_for());
+  Rows result;
+  result.rows.resize(merge.num_rows());
+  result.values.resize(merge.num_rows() * 2);
+  size_t num_slices = 0;
+  const auto spoil = [&](int64_t row, size_t num_entries) {
+    ++num_slices;
+    const auto end = std::lower_bound(merged.rows.begin(), merged.rows.end(), row);
+    std::fill(sums.begin(), sums.begin() + 2 * (end - merged.rows.begin()), -99.0f);
+    std::fill_n(entries.begin(), num_entries, RowEntry{-1, ~0u, ~0u});
+  };
+  merge.Out(result.rows.data(), result.values.data(), 0, parallel_for(), spoil);
+  EXPECT_GE(num_slices, 4u);
+  EXPECT_EQ(result, Merged(gradients, 2, SparseReduction::kMean));
 }
 
 INSTANTIATE_TEST_SUITE_P(SerialAndThreaded, SparseMergeTest, testing::Bool());
@@ -119,7 +161,9 @@ INSTANTIATE_TEST_SUITE_P(SerialAndThreaded, SparseMergeTest, testing::Bool());
 TEST(RowGroups, AreInOrderOfRowsAndThenOfArrival) {
   const std::vector<int64_t> a = {5, 1, 5};
   const std::vector<int64_t> b = {1, int64_t{1} << 60, 0};
-  const RowGroups groups({{a.data(), 3, 1, 5}, {b.data(), 3, 0, int64_t{1} << 60}}, SerialFor);
+  RowEntry memory[6];
+  const RowGroups groups({{a.data(), 3, 1, 5}, {b.data(), 3, 0, int64_t{1} << 60}}, RowList(),
+                         memory, SerialFor);
   std::vector<std::vector<int64_t>> entries;
   for (size_t bucket = 0; bucket < groups.num_buckets(); ++bucket) {
     for (const RowEntry* e = groups.begin(bucket); e < groups.end(bucket); ++e) {

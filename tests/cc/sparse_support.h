@@ -82,9 +82,22 @@ inline RowSource SourceOf(const Rows& gradient) {
   return source;
 }
 
+// Memory for a merge of the sources to work in.
+inline std::vector<RowEntry> EntriesFor(const std::vector<RowSource>& sources) {
+  size_t num_entries = 0;
+  for (const RowSource& source : sources) num_entries += source.list.size;
+  return std::vector<RowEntry>(num_entries);
+}
+
 class TestSparseWorkspace : public SparseWorkspace<TestBlock> {
  public:
+  explicit TestSparseWorkspace(ParallelFor parallel_for = SerialFor)
+      : parallel_for_(std::move(parallel_for)) {}
+
   Status Allocate(ElementType type, const Shape& shape, TestBlock* block) override {
+    return memory_.Allocate(type, shape, block);
+  }
+  Status AllocateInner(ElementType type, const Shape& shape, TestBlock* block) override {
     return memory_.Allocate(type, shape, block);
   }
   const ParallelFor& parallel_for() const override { return parallel_for_; }
@@ -92,7 +105,7 @@ class TestSparseWorkspace : public SparseWorkspace<TestBlock> {
 
  private:
   TestWorkspace memory_;
-  const ParallelFor parallel_for_ = SerialFor;
+  const ParallelFor parallel_for_;
 };
 
 using SparseAccumulator = Accumulator<SparseSum<TestBlock>>;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 
 #include "cc/core/dense_math.h"
@@ -14,6 +15,7 @@
 #include "cc/core/element_type.h"
 #include "cc/core/shape.h"
 #include "cc/core/status.h"
+#include "gtest/gtest.h"
 #include "tests/cc/parallel_for_support.h"
 
 namespace condacc {
@@ -25,12 +27,23 @@ class TestBlock {
   TestBlock() = default;
 
   static TestBlock Owning(size_t num_bytes) {
-    return TestBlock(std::malloc(std::max<size_t>(num_bytes, 1)), true);
+    return TestBlock(std::malloc(std::max<size_t>(num_bytes, 1)), true, num_bytes);
   }
-  static TestBlock Borrowing(void* data) { return TestBlock(data, false); }
+  static TestBlock Borrowing(void* data) { return TestBlock(data, false, 0); }
 
   void* data() const { return data_.get(); }
   explicit operator bool() const { return data_ != nullptr; }
+
+  // Who reads the first bytes, so many, all the same gets nonsense.
+  void Discard(size_t num_bytes) {
+    ASSERT_LE(num_bytes, num_bytes_);
+    ASSERT_GE(num_bytes, num_discarded_);
+    std::memset(data(), 0xcb, num_bytes);
+    Discarded() += static_cast<int64_t>(num_bytes - num_discarded_);
+    num_discarded_ = num_bytes;
+  }
+  // Bytes, in the whole process.
+  static int64_t num_discarded() { return Discarded(); }
 
   // Blocks of both kinds that are not empty, in the whole process.
   static int64_t num_live() { return Live(); }
@@ -46,7 +59,15 @@ class TestBlock {
     }
   };
 
-  TestBlock(void* data, bool owns) : data_(data, Release(owns)) { ++Live(); }
+  TestBlock(void* data, bool owns, size_t num_bytes)
+      : data_(data, Release(owns)), num_bytes_(num_bytes) {
+    ++Live();
+  }
+
+  static std::atomic<int64_t>& Discarded() {
+    static std::atomic<int64_t> discarded{0};
+    return discarded;
+  }
 
   static std::atomic<int64_t>& Live() {
     static std::atomic<int64_t> live{0};
@@ -54,6 +75,8 @@ class TestBlock {
   }
 
   std::unique_ptr<void, Release> data_;
+  size_t num_bytes_ = 0;
+  size_t num_discarded_ = 0;
 };
 
 class TestWorkspace : public DenseWorkspace<TestBlock> {
