@@ -52,10 +52,10 @@ def _draw_differences(ax: Axes, differences: Sequence[Difference]) -> None:
             style = {"color": "black", "linewidth": 1.3, "linestyle": (0, (1, 1 + number))}
         ax.plot(np.arange(len(values)), values, label=difference.title, **style)
     ax.set_yscale("log")
-    ax.set_ylim(_NO_DIFFERENCE, 1e-2)
+    ax.set_ylim(_NO_DIFFERENCE, 1e-3)
     ax.minorticks_off()
     if differences:
-        _legend(ax)
+        _legend(ax, top=0.81)  # below the tolerance
         pictures.style(ax, len(differences[0].largest) - 1)
     ax.set_xlabel("step", color=GREY)
     pictures.title(
@@ -63,8 +63,9 @@ def _draw_differences(ax: Axes, differences: Sequence[Difference]) -> None:
     )
 
 
-def _legend(ax: Axes) -> None:
-    ax.legend(loc="upper right", labelcolor=GREY, facecolor="white", edgecolor="none", framealpha=1)
+def _legend(ax: Axes, top: float = 1.0) -> None:
+    look = {"labelcolor": GREY, "facecolor": "white", "edgecolor": "none", "framealpha": 1}
+    ax.legend(loc="upper right", bbox_to_anchor=(1, top), **look)
 
 
 def _draw_times(ax: Axes, every: Sequence[Run]) -> None:
