@@ -1,11 +1,12 @@
 """TF1's conditional accumulators, native on today's TensorFlow."""
 
-from tf_condacc import sparse
+from tf_condacc import estimator, sparse
 from tf_condacc._build_info import build_info
 from tf_condacc._version import __version__
 from tf_condacc.base import ConditionalAccumulatorBase
 from tf_condacc.dense import ConditionalAccumulator
 from tf_condacc.drop_stale import DropStaleGradientOptimizer
+from tf_condacc.estimator import TowerOptimizer, replicate_model_fn
 from tf_condacc.placement import replica_device_setter
 from tf_condacc.sparse import SparseConditionalAccumulator
 
@@ -14,8 +15,11 @@ __all__ = [
     "ConditionalAccumulatorBase",
     "DropStaleGradientOptimizer",
     "SparseConditionalAccumulator",
+    "TowerOptimizer",
     "__version__",
     "build_info",
+    "estimator",
     "replica_device_setter",
+    "replicate_model_fn",
     "sparse",
 ]

@@ -14,6 +14,8 @@ _NOT_DIFFERENTIABLE = tuple(
     f"Condacc>{kind}{verb}"
     for kind in ("Dense", "Sparse")
     for verb in ("Accumulator", "Apply", "Take", "TryTake")
+) + tuple(
+    f"Condacc>Tower{kind}{verb}" for kind in ("Dense", "Sparse") for verb in ("Sum", "Add", "Take")
 )
 
 

@@ -24,8 +24,21 @@ inline absl::Status OutOfMemory(const AccumulatorResource& accumulator) {
       absl::StrCat("Out of memory (accumulator '", accumulator.spec().name, "')"));
 }
 
-// Inputs: handle, local_step, and the gradient, which Traits::ReadGradient(ctx, gradient)
-// reads. Output: whether it was accepted.
+// Applies the gradient that Traits::ReadGradient(ctx, first_input, gradient) reads.
+template <class Traits>
+absl::Status ApplyGradient(tensorflow::OpKernelContext* ctx, CoreResource<Traits>& resource,
+                           int64_t local_step, int first_input, bool* accepted) {
+  try {
+    typename Traits::Workspace workspace(ctx);
+    typename Traits::Core::Gradient gradient;
+    Traits::ReadGradient(ctx, first_input, &gradient);
+    return ToAbsl(resource.core().Apply(local_step, std::move(gradient), workspace, accepted));
+  } catch (const std::bad_alloc&) {
+    return OutOfMemory(resource);
+  }
+}
+
+// Inputs: handle, local_step, and the gradient. Output: whether it was accepted.
 template <class Traits>
 class ApplyOp : public tensorflow::OpKernel {
  public:
@@ -34,22 +47,13 @@ class ApplyOp : public tensorflow::OpKernel {
   }
 
   void Compute(tensorflow::OpKernelContext* ctx) override {
+    constexpr int kGradient = 2;
     typename CoreResource<Traits>::Ptr resource;
     OP_REQUIRES_OK(ctx, CoreResource<Traits>::Lookup(ctx, dtype_, &resource));
     int64_t local_step = 0;
     OP_REQUIRES_OK(ctx, ReadScalar(ctx, 1, "local_step", *resource, &local_step));
     bool accepted = false;
-    absl::Status status;
-    try {
-      typename Traits::Workspace workspace(ctx);
-      typename Traits::Core::Gradient gradient;
-      Traits::ReadGradient(ctx, &gradient);
-      status =
-          ToAbsl(resource->core().Apply(local_step, std::move(gradient), workspace, &accepted));
-    } catch (const std::bad_alloc&) {
-      status = OutOfMemory(*resource);
-    }
-    OP_REQUIRES_OK(ctx, status);
+    OP_REQUIRES_OK(ctx, ApplyGradient(ctx, *resource, local_step, kGradient, &accepted));
     if (!ctx->output_required(0)) return;
     tensorflow::Tensor* output = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, tensorflow::TensorShape({}), &output));
@@ -99,6 +103,14 @@ class TakeOutput {
     done_();
   }
 
+  // There were too few gradients: an error.
+  void CompleteTooFew(int num_required) {
+    ctx_->SetStatus(resource_->Invalid(absl::StrCat("Expected ", num_required,
+                                                    " gradients to have been added, got ",
+                                                    resource_->num_accumulated())));
+    done_();
+  }
+
   // There were too few gradients: outputs false, and empty values or zeros.
   void CompleteEmpty() {
     absl::Status status = SetTaken(false);
@@ -133,9 +145,12 @@ class TakeOutput {
   bool is_registered_ = false;
 };
 
-// Takes the accumulated gradients. `kMayWait` takes wait for enough of them, without a thread;
-// the others say whether there were enough.
-template <class Traits, bool kMayWait>
+// What a take does if there are too few gradients: it waits, without a thread; it outputs that
+// there were too few; it fails.
+enum class IfTooFew { kWait, kTell, kFail };
+
+// Takes the accumulated gradients.
+template <class Traits, IfTooFew kIfTooFew>
 class TakeOp : public tensorflow::AsyncOpKernel {
  public:
   explicit TakeOp(tensorflow::OpKernelConstruction* ctx) : AsyncOpKernel(ctx) {
@@ -149,7 +164,8 @@ class TakeOp : public tensorflow::AsyncOpKernel {
     OP_REQUIRES_OK_ASYNC(ctx, ReadScalar(ctx, 1, "num_required", *resource, &num_required), done);
     std::shared_ptr<TakeOutput<Traits>> output;
     try {
-      output = std::make_shared<TakeOutput<Traits>>(ctx, done, std::move(resource), !kMayWait);
+      output = std::make_shared<TakeOutput<Traits>>(ctx, done, std::move(resource),
+                                                    kIfTooFew == IfTooFew::kTell);
       Take(num_required, output);
     } catch (const std::bad_alloc&) {
       ctx->SetStatus(output == nullptr
@@ -170,10 +186,8 @@ class TakeOp : public tensorflow::AsyncOpKernel {
         });
     if (output->is_cancelled()) core.Cancel(take, output->workspace());
     if (core.RequestIfReady(take, output->workspace())) return;
-    if (!kMayWait) {
-      output->CompleteEmpty();
-      return;
-    }
+    if (kIfTooFew == IfTooFew::kTell) return output->CompleteEmpty();
+    if (kIfTooFew == IfTooFew::kFail) return output->CompleteTooFew(num_required);
     const auto cancel = [output, take] {
       output->resource().core().Cancel(take, output->workspace());
     };

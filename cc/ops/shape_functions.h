@@ -23,6 +23,10 @@ absl::Status ScalarArgument(tensorflow::shape_inference::InferenceContext* c);
 // ScalarArgument, and output 0 is one too: whether a gradient was accepted.
 absl::Status ApplyShape(tensorflow::shape_inference::InferenceContext* c);
 
+// Outputs of a sparse take, from `first` on: indices, values and shape. The values' rows are those
+// of the accumulator's shape, if that is known and not a scalar's.
+absl::Status RowsShape(tensorflow::shape_inference::InferenceContext* c, int first);
+
 }  // namespace condacc
 
 #endif  // CONDACC_OPS_SHAPE_FUNCTIONS_H_

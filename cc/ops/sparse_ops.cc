@@ -7,25 +7,6 @@ namespace condacc {
 namespace {
 
 using tensorflow::shape_inference::InferenceContext;
-using tensorflow::shape_inference::ShapeHandle;
-
-// Outputs from `first` on: indices, values and shape. The values' rows are those of the
-// accumulator's shape, if that is known and not a scalar's.
-absl::Status RowsShape(InferenceContext* c, int first) {
-  TF_RETURN_IF_ERROR(ScalarArgument(c));
-  const ShapeHandle gradient = GradientShape(c);
-  ShapeHandle values = c->UnknownShape();
-  ShapeHandle shape = c->Vector(InferenceContext::kUnknownDim);
-  if (c->RankKnown(gradient) && c->Rank(gradient) >= 1) {
-    TF_RETURN_IF_ERROR(
-        c->ReplaceDim(gradient, 0, c->MakeDim(InferenceContext::kUnknownDim), &values));
-    shape = c->Vector(c->Rank(gradient));
-  }
-  c->set_output(first, c->Vector(InferenceContext::kUnknownDim));
-  c->set_output(first + 1, values);
-  c->set_output(first + 2, shape);
-  return absl::OkStatus();
-}
 
 REGISTER_OP("Condacc>SparseAccumulator")
     .Output("handle: resource")

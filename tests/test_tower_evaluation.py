@@ -1,0 +1,229 @@
+"""Evaluation and prediction with towers."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tower_support import ModeKeys, initialized_session, replicate
+
+from tf_condacc import estimator
+
+tf1 = tf.compat.v1
+export = estimator.export
+SCORES = np.array([0.1, 0.9, 0.4, 0.7, 0.6, 0.2, 0.8, 0.3], np.float32)
+LABELS = np.array([0, 1, 1, 1, 0, 0, 1, 0], np.int64)
+
+
+def metrics_of(scores, labels):
+    is_right = tf.cast(tf.equal(tf.cast(scores > 0.5, tf.int64), labels), tf.float32)
+    return {
+        "accuracy": tf1.metrics.accuracy(labels, tf.cast(scores > 0.5, tf.int64)),
+        "auc": tf1.metrics.auc(labels, scores),
+        "mean": tf1.metrics.mean(scores),
+        "rmse": tf1.metrics.root_mean_squared_error(tf.cast(labels, tf.float32), scores),
+        "right": tf1.metrics.mean_tensor(is_right[:1]),
+        "confusion": tf1.metrics.mean_iou(labels, tf.cast(scores > 0.5, tf.int64), 2),
+    }
+
+
+def metric_model_fn(features, labels, mode):
+    loss = tf.reduce_mean((features - tf.cast(labels, tf.float32)) ** 2)
+    metrics = metrics_of(features, labels)
+    return estimator.EstimatorSpec(mode, loss=loss, predictions=features, eval_metric_ops=metrics)
+
+
+def evaluate(model_fn, num_towers: int, batches: int = 1, before=None) -> dict[str, np.ndarray]:
+    """The metrics and the loss of the last batch, of the scores in so many batches."""
+    with tf.Graph().as_default():
+        if before is not None:
+            before()
+        scores = tf1.placeholder(tf.float32, [len(SCORES) // batches])
+        labels = tf1.placeholder(tf.int64, [len(SCORES) // batches])
+        spec = replicate(
+            model_fn, num_towers, scores, labels, ModeKeys.EVAL, tf1.losses.Reduction.MEAN
+        )
+        values = {name: value for name, (value, _) in spec.eval_metric_ops.items()}
+        updates = [update for _, update in spec.eval_metric_ops.values()]
+        with initialized_session() as session:
+            parts = np.split(SCORES, batches), np.split(LABELS, batches)
+            for part, truth in zip(*parts, strict=True):
+                loss, _ = session.run([spec.loss, updates], {scores: part, labels: truth})
+            return {"loss": loss, **session.run(values)}
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+@pytest.mark.parametrize("num_towers", [2, 4])
+def test_metrics_and_loss_are_those_of_the_whole_batch(num_towers: int, batches: int):
+    expected = evaluate(metric_model_fn, 1, batches)
+    got = evaluate(metric_model_fn, num_towers, batches)
+    # Whether the first of a tower's examples is right is another question in each.
+    for each in (expected, got):
+        del each["right"]
+    assert expected.keys() == got.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(got[name], value, rtol=1e-6, err_msg=name)
+
+
+def test_metric_variables_of_others_do_not_matter():
+    def others():
+        for k in range(3):
+            tf1.metrics.mean(tf.constant(float(k)), name="outside")
+
+    def evaluate_with_others(num_towers):
+        return evaluate(metric_model_fn, num_towers, before=others)
+
+    expected = evaluate(metric_model_fn, 1)
+    for num_towers in (2, 4):
+        got = evaluate_with_others(num_towers)
+        np.testing.assert_allclose(got["mean"], expected["mean"], rtol=1e-6)
+        np.testing.assert_allclose(got["accuracy"], expected["accuracy"])
+
+
+def test_the_spec_is_the_first_towers_with_one_update_for_all():
+    specs = []
+
+    def model_fn(features, labels, mode):
+        specs.append(metric_model_fn(features, labels, mode))
+        return specs[-1]
+
+    with tf.Graph().as_default():
+        spec = replicate(model_fn, 2, tf.constant(SCORES), tf.constant(LABELS), mode=ModeKeys.EVAL)
+        assert spec.predictions is specs[0].predictions
+        for name, (value, _) in spec.eval_metric_ops.items():
+            assert value is specs[0].eval_metric_ops[name][0]
+        assert len({update for _, update in spec.eval_metric_ops.values()}) == 1
+        (update,) = {update for _, update in spec.eval_metric_ops.values()}
+        assert update.name == "group_deps" and update.type == "NoOp"
+        with initialized_session() as session:
+            session.run(update)
+            variables = tf1.get_collection(tf1.GraphKeys.METRIC_VARIABLES)
+            left = [v for v in variables if v.op.name.startswith("tower_1/")]
+            assert len(left) * 2 == len(variables)
+            for value in session.run(left):
+                assert not np.any(value)
+
+
+TEXT = "Different `EstimatorSpec.eval_metric_ops` across `model_fn()` calls."
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ([2, 3], "Expected 4 local variables, but got 5 instead. Tower 1 made 3, tower 0 made 2."),
+        ([1, 3], "Expected 2 local variables, but got 4 instead. Tower 1 made 3, tower 0 made 1."),
+    ],
+)
+def test_towers_with_different_numbers_of_metric_variables_are_refused(counts, expected: str):
+    numbers = iter(counts)
+
+    def model_fn(features, labels, mode):
+        for k in range(next(numbers)):
+            tf1.Variable(float(k), collections=[tf1.GraphKeys.METRIC_VARIABLES])
+        return estimator.EstimatorSpec(mode, loss=tf.constant(0.0))
+
+    with tf.Graph().as_default(), pytest.raises(ValueError, match=re.escape(f"{TEXT} {expected}")):
+        replicate(model_fn, 2, features=None, mode=ModeKeys.EVAL)
+
+
+@pytest.mark.parametrize("difference", ["name", "shape"])
+def test_towers_with_different_metrics_are_refused(difference: str):
+    number = iter(range(2))
+
+    def model_fn(features, labels, mode):
+        k = next(number)
+        name = f"metric_{k}" if difference == "name" else "metric"
+        metric = tf1.metrics.mean_tensor(tf.zeros([1 + k * (difference == "shape")]))
+        return estimator.EstimatorSpec(mode, loss=tf.constant(0.0), eval_metric_ops={name: metric})
+
+    with tf.Graph().as_default(), pytest.raises(ValueError, match=re.escape(TEXT) + ".*ower 1"):
+        replicate(model_fn, 2, features=None, mode=ModeKeys.EVAL)
+
+
+def predict(make, num_towers: int = 2):
+    """The spec of what `make` makes of the features, given the numbers 0 to 3."""
+
+    def model_fn(features, labels, mode):
+        predictions, outputs = make(features)
+        return estimator.EstimatorSpec(mode, predictions=predictions, export_outputs=outputs)
+
+    return replicate(model_fn, num_towers, tf.range(4.0), mode=ModeKeys.PREDICT)
+
+
+def test_predictions_are_concatenated_under_their_names():
+    with tf.Graph().as_default():
+        spec = predict(lambda x: ({"y": 2 * x, "a name": -x}, None))
+        assert spec.predictions["y"].op.name == "y"
+        assert spec.predictions["y"].op.device == "/device:CPU:0"
+        with initialized_session() as session:
+            values = session.run(spec.predictions)
+    assert values["y"].tolist() == [0, 2, 4, 6]
+    assert values["a name"].tolist() == [0, -1, -2, -3]
+
+
+@pytest.mark.parametrize("kind", ["tensor", "sparse", "ragged"])
+def test_predictions_may_be_one_tensor_of_any_kind(kind: str):
+    make = {
+        "tensor": lambda x: x,
+        "sparse": lambda x: tf.sparse.from_dense(x[:, tf.newaxis] + 1),
+        "ragged": lambda x: tf.RaggedTensor.from_tensor(x[:, tf.newaxis]),
+    }[kind]
+    with tf.Graph().as_default():
+        with initialized_session() as session:
+            if kind == "tensor":
+                spec = predict(lambda x: (make(x), None))
+                assert session.run(spec.predictions).tolist() == [0, 1, 2, 3]
+            else:
+                spec = predict(lambda x: ({"y": make(x)}, None))
+                assert session.run(spec.predictions["y"].values).shape == (4,)
+
+
+def test_a_scalar_prediction_is_refused():
+    with tf.Graph().as_default(), pytest.raises(ValueError, match="scalar .* 'y'"):
+        predict(lambda x: ({"y": tf.reduce_sum(x)}, None))
+
+
+def test_export_outputs_of_all_kinds_are_concatenated_classes_too():
+    def make(x):
+        column = x[:, tf.newaxis]
+        return {"x": x}, {
+            "classify": export.ClassificationOutput(column, tf.strings.as_string(column)),
+            "scores": export.ClassificationOutput(scores=column),
+            "classes": export.ClassificationOutput(classes=tf.strings.as_string(column)),
+            "regress": export.RegressionOutput(x),
+            "serving_default": export.PredictOutput({"p": x, "q": column}),
+        }
+
+    with tf.Graph().as_default():
+        outputs = predict(make).export_outputs
+        wanted = [
+            outputs["classify"].scores,
+            outputs["classify"].classes,
+            outputs["scores"].scores,
+            outputs["classes"].classes,
+            outputs["regress"].value,
+            outputs["serving_default"].outputs,
+        ]
+        assert outputs["scores"].classes is None and outputs["classes"].scores is None
+        with initialized_session() as session:
+            *columns, value, both = session.run(wanted)
+    for column in columns:
+        assert column.shape == (4, 1)
+        assert [int(float(each)) for each in column[:, 0]] == [0, 1, 2, 3]
+    assert value.tolist() == both["p"].tolist() == [0, 1, 2, 3]
+    assert both["q"].shape == (4, 1)
+
+
+@pytest.mark.parametrize("what", ["predictions", "export_outputs"])
+def test_towers_that_differ_in_what_they_predict_are_refused(what: str):
+    number = iter(range(2))
+
+    def make(x):
+        values = {f"y{next(number)}": x}
+        outputs = {key: export.PredictOutput(x) for key in values}
+        return ({"y": x}, outputs) if what == "export_outputs" else (values, None)
+
+    with tf.Graph().as_default(), pytest.raises(ValueError, match=f"same {what} of every.*tower 1"):
+        predict(make)

@@ -1,0 +1,68 @@
+"""Dealing a batch out to the towers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+v1 = tf.compat.v1
+
+
+def split(structure: Any, num_towers: int, device: str) -> list[Any]:
+    """Splits every tensor of a structure along its first dimension, in equal parts.
+
+    Args:
+      structure: a tensor, SparseTensor or RaggedTensor, or nested dictionaries, tuples and lists of
+        them. None stays None.
+      num_towers: number of parts.
+      device: where to do it.
+
+    Returns:
+      As many structures of the same kind.
+
+    Raises:
+      ValueError: A tensor cannot be split so. If its size is known only when it is run, it is then
+        an InvalidArgumentError.
+    """
+    with v1.device(device), v1.name_scope("split_inputs"):
+        parts = [_split_one(leaf, num_towers) for leaf in tf.nest.flatten(structure)]
+    return [
+        tf.nest.pack_sequence_as(structure, [part[number] for part in parts])
+        for number in range(num_towers)
+    ]
+
+
+def _split_one(value: Any, num_towers: int) -> list[Any]:
+    if value is None:
+        return [None] * num_towers
+    if isinstance(value, tf.SparseTensor):
+        with tf.control_dependencies(_checks(value, value.dense_shape[0], num_towers)):
+            value = tf.sparse.map_values(tf.identity, value)
+            return tf.sparse.split(sp_input=value, num_split=num_towers, axis=0)
+    if isinstance(value, tf.RaggedTensor):
+        num_rows = value.nrows()
+        with tf.control_dependencies(_checks(value, num_rows, num_towers)):
+            size = tf.identity(num_rows) // num_towers
+            return [value[k * size : (k + 1) * size] for k in range(num_towers)]
+    value = tf.convert_to_tensor(value)
+    if value.shape.rank == 0:
+        raise ValueError(
+            f"Expected a batch to split among {num_towers} towers, got scalar {value}."
+        )
+    with tf.control_dependencies(_checks(value, tf.shape(value)[0], num_towers)):
+        return tf.split(value, num_towers, axis=0)
+
+
+def _checks(value: Any, size: tf.Tensor, num_towers: int) -> list[tf.Operation]:
+    """Checks now that the size can be divided, or else makes an operation that does."""
+    known = value.shape[0] if value.shape.rank else None
+    if known is None:
+        known = tf.get_static_value(size)
+    text = f"needs to be divisible by the number of GPUs, which is {num_towers}."
+    if known is None:
+        is_divisible = tf.equal(size % num_towers, 0)
+        return [tf.debugging.Assert(is_divisible, [f"Batch size {text} It is", size])]
+    if known % num_towers != 0:
+        raise ValueError(f"Batch size {known} {text}")
+    return []

@@ -1,0 +1,84 @@
+"""Comparing the optimizer calls of the towers with each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tf_condacc.estimator._graph_state import OptimizerCall, Tower
+
+_MISMATCH = "Each invocation of model_fn was supposed to make the same optimizer calls."
+
+
+def matching(towers: Sequence[Tower]) -> list[OptimizerCall]:
+    """The latest call of the last tower and those of the others that belong to it.
+
+    They belong together by their place among the calls of their tower, and must be of the same kind
+    of optimizer and have variables in common.
+
+    Raises:
+      ValueError: A tower has no such call. It names the tower and the call.
+    """
+    place = len(towers[-1].calls) - 1
+    first = towers[0]
+    for tower in towers[1:]:
+        _check_alike(first, tower, place)
+    return [tower.calls[place] for tower in towers]
+
+
+def check_finished(towers: Sequence[Tower]) -> None:
+    """Checks that no tower has made more calls than another.
+
+    Raises:
+      ValueError: One has. It names the tower and the call.
+    """
+    for tower in towers[1:]:
+        shorter, longer = sorted([towers[0], tower], key=lambda each: len(each.calls))
+        if len(shorter.calls) < len(longer.calls):
+            _raise_missing(shorter, longer, len(shorter.calls))
+
+
+def _check_alike(first: Tower, tower: Tower, place: int) -> None:
+    for one, other in ((first, tower), (tower, first)):
+        if place >= len(one.calls):
+            _raise_missing(one, other, place)
+    ours, theirs = first.calls[place], tower.calls[place]
+    if _kind(ours) != _kind(theirs):
+        reason = f"{_kind(theirs)} there and {_kind(ours)}"
+    elif _names(ours).isdisjoint(_names(theirs)):
+        reason = f"about {_in_words(theirs)} there and about {_in_words(ours)}"
+    elif _is_misplaced(first, tower, place):
+        reason = f"of another {_kind(theirs)} there than"
+    else:
+        return
+    raise ValueError(
+        f"{_MISMATCH} Call {place} of tower {tower.number} is {reason} in tower {first.number}."
+    )
+
+
+def _raise_missing(shorter: Tower, longer: Tower, place: int) -> None:
+    raise ValueError(
+        f"{_MISMATCH} Tower {longer.number} has a call {place}, about "
+        f"{_in_words(longer.calls[place])}, and tower {shorter.number} has none: it made "
+        f"{len(shorter.calls)}."
+    )
+
+
+def _is_misplaced(first: Tower, tower: Tower, place: int) -> bool:
+    """Whether the optimizer is one that the first tower uses, but for another call."""
+    optimizer = tower.calls[place].optimizer
+    uses = [call.optimizer is optimizer for call in first.calls]
+    return any(uses) and not uses[place]
+
+
+def _kind(call: OptimizerCall) -> str:
+    return type(call.optimizer).__name__
+
+
+def _names(call: OptimizerCall) -> set[str]:
+    return {variable.name for _, variable in call.gradients_and_variables}
+
+
+def _in_words(call: OptimizerCall) -> str:
+    names = sorted(_names(call))
+    shown = ", ".join(names[:3]) or "no variables"
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"

@@ -1,0 +1,125 @@
+"""What is known of the towers while their graph is built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import tensorflow as tf
+
+v1 = tf.compat.v1
+
+COLLECTION = "replicate_model_fn_graph_states"
+
+GradientAndVariable = tuple[Any, Any]
+
+
+@dataclass(frozen=True)
+class OptimizerCall:
+    """One call of `apply_gradients` in a tower."""
+
+    optimizer: v1.train.Optimizer
+    gradients_and_variables: Sequence[GradientAndVariable]
+
+
+@dataclass
+class Tower:
+    """One copy of the model.
+
+    Attributes:
+      number: from 0 on.
+      variable_scope: in which it is built.
+      name_scope: likewise; without the slash at the end.
+      calls: of its optimizers, in order.
+    """
+
+    number: int
+    variable_scope: v1.VariableScope
+    name_scope: str
+    calls: list[OptimizerCall] = field(default_factory=list)
+
+
+@dataclass
+class GraphState:
+    """The towers of a graph. One that nobody replicates has a single tower.
+
+    Attributes:
+      number_of_towers: how many there are going to be.
+      loss_reduction: how their losses are to be reduced.
+      has_been_used: whether any tower has used a TowerOptimizer.
+      towers: those that have been begun.
+    """
+
+    number_of_towers: int = 1
+    loss_reduction: str | None = None
+    has_been_used: bool = False
+    towers: list[Tower] = field(default_factory=list)
+
+    @property
+    def is_last_tower(self) -> bool:
+        """Whether the tower that is being built is the last one."""
+        return len(self.towers) == self.number_of_towers
+
+    @contextmanager
+    def tower(self) -> Iterator[Tower]:
+        """Begins the next tower, in whose scopes the body is built.
+
+        The first one stands in the scopes that there are, so that its names are those of a model
+        without towers; it makes the variables, which the others share.
+        """
+        number = len(self.towers)
+        with v1.variable_scope(
+            v1.get_variable_scope(), reuse=number > 0, auxiliary_name_scope=False
+        ) as variable_scope:
+            if number == 0:
+                self.towers.append(Tower(0, variable_scope, _current_name_scope()))
+                yield self.towers[-1]
+                return
+            with v1.name_scope(f"tower_{number}"):
+                self.towers.append(Tower(number, variable_scope, _current_name_scope()))
+                yield self.towers[-1]
+
+    def scale_loss(self, loss: Any) -> Any:
+        """The tower's part in the loss of all towers."""
+        if self.number_of_towers == 1 or self.loss_reduction == v1.losses.Reduction.SUM:
+            return loss
+        if callable(loss):
+            return lambda: self.scale_loss(loss())
+        return tf.realdiv(loss, float(self.number_of_towers), name="averaged_loss")
+
+
+def of_graph() -> GraphState:
+    """The state of the current graph, made if there is none."""
+    states = v1.get_default_graph().get_collection_ref(COLLECTION)
+    if not states:
+        states.append(GraphState())
+    return states[0]
+
+
+@contextmanager
+def replication(number_of_towers: int, loss_reduction: str | None) -> Iterator[GraphState]:
+    """Gives the current graph towers for as long as the body runs, however that ends."""
+    graph = v1.get_default_graph()
+    graph.clear_collection(COLLECTION)
+    state = GraphState(number_of_towers, loss_reduction)
+    graph.add_to_collection(COLLECTION, state)
+    try:
+        yield state
+    finally:
+        graph.clear_collection(COLLECTION)
+
+
+@contextmanager
+def scopes_of(tower: Tower) -> Iterator[None]:
+    """Enters the scopes of a tower again."""
+    with (
+        v1.variable_scope(tower.variable_scope, auxiliary_name_scope=False),
+        v1.name_scope(f"{tower.name_scope}/" if tower.name_scope else ""),
+    ):
+        yield
+
+
+def _current_name_scope() -> str:
+    return v1.get_default_graph().get_name_scope()

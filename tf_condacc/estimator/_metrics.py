@@ -1,0 +1,83 @@
+"""Merging the evaluation metrics of the towers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import tensorflow as tf
+
+v1 = tf.compat.v1
+
+_MISMATCH = "Different `EstimatorSpec.eval_metric_ops` across `model_fn()` calls."
+
+
+@contextmanager
+def recorded() -> Iterator[list[tf.Variable]]:
+    """Collects the metric variables that the body makes, whatever others the graph has."""
+    before = {id(variable) for variable in _metric_variables()}
+    made: list[tf.Variable] = []
+    yield made
+    made.extend(v for v in _metric_variables() if id(v) not in before)
+
+
+def merge(
+    specs: Sequence[Any], variables: Sequence[Sequence[tf.Variable]], device: str
+) -> dict[str, tuple[Any, tf.Operation]]:
+    """Metrics of the first tower that count what all towers have seen.
+
+    Args:
+      specs: of the towers, with their `eval_metric_ops`.
+      variables: of each tower, the metric variables that it made.
+      device: where to add them.
+
+    Returns:
+      The first tower's values, all with one update: every tower's own updates, after which the
+      other towers' variables are added to the first one's and set to zero.
+
+    Raises:
+      ValueError: The towers do not have the same metrics.
+    """
+    _check_alike(specs, variables)
+    updates = [update for spec in specs for _, update in (spec.eval_metric_ops or {}).values()]
+    with v1.device(device), tf.control_dependencies(updates):
+        update = tf.group(*[op for alike in zip(*variables, strict=True) for op in _gather(alike)])
+    return {key: (value, update) for key, (value, _) in (specs[0].eval_metric_ops or {}).items()}
+
+
+def _gather(variables: Sequence[tf.Variable]) -> list[tf.Operation]:
+    """Operations that move what the others have counted to the first one."""
+    first, *others = variables
+    counts = [variable.read_value() for variable in others]
+    with tf.control_dependencies(counts):
+        zeros = [v1.assign(variable, tf.zeros_like(variable)) for variable in others]
+        return [v1.assign_add(first, tf.add_n(counts)), *zeros]
+
+
+def _check_alike(specs: Sequence[Any], variables: Sequence[Sequence[tf.Variable]]) -> None:
+    first, num_first = set(specs[0].eval_metric_ops or {}), len(variables[0])
+    total = sum(map(len, variables))
+    for number, (spec, made) in enumerate(zip(specs, variables, strict=True)):
+        if len(made) != num_first:
+            expected = total - total % len(specs) if total % len(specs) else num_first * len(specs)
+            raise ValueError(
+                f"{_MISMATCH} Expected {expected} local variables, but got {total} instead. Tower "
+                f"{number} made {len(made)}, tower 0 made {num_first}."
+            )
+        keys = set(spec.eval_metric_ops or {})
+        if keys != first:
+            raise ValueError(
+                f"{_MISMATCH} Tower {number} has {sorted(keys)}, tower 0 has {sorted(first)}."
+            )
+        for ours, theirs in zip(variables[0], made, strict=True):
+            if ours.dtype != theirs.dtype or not ours.shape.is_compatible_with(theirs.shape):
+                raise ValueError(
+                    f"{_MISMATCH} {theirs.name} of tower {number} has dtype "
+                    f"{theirs.dtype.name} and shape {theirs.shape}, {ours.name} of tower 0 has "
+                    f"{ours.dtype.name} and {ours.shape}."
+                )
+
+
+def _metric_variables() -> list[tf.Variable]:
+    return v1.get_collection(v1.GraphKeys.METRIC_VARIABLES)

@@ -1,0 +1,34 @@
+"""What `Estimator.predict` yields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+
+def chosen(predictions, keys):
+    """Those of the predictions that are wanted; all if `keys` is empty."""
+    if not keys:
+        return predictions
+    chosen = (
+        {key: value for key, value in predictions.items() if key in keys}
+        if isinstance(predictions, Mapping)
+        else {}
+    )
+    if not chosen:
+        raise ValueError(
+            f"Expected to run at least one output from {predictions}, provided {keys}."
+        )
+    return chosen
+
+
+def examples(batch):
+    """The parts of a batch of predictions, one for each example."""
+    if not isinstance(batch, Mapping):
+        return list(batch)
+    lengths = {key: len(np.atleast_1d(value)) for key, value in batch.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"Batch length of predictions should be same. Got {lengths}.")
+    length = next(iter(lengths.values()), 0)
+    return [{key: value[i] for key, value in batch.items()} for i in range(length)]

@@ -1,0 +1,129 @@
+"""The sessions in which an Estimator's graphs are run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tf_condacc.estimator.run_config import RunConfig
+
+v1 = tf.compat.v1
+
+
+def scaffold_of(spec: Any, config: RunConfig) -> v1.train.Scaffold:
+    """The spec's scaffold; its saver is one that keeps as many checkpoints as configured."""
+    scaffold = spec.scaffold or v1.train.Scaffold()
+    if scaffold.saver is None and not v1.get_collection(v1.GraphKeys.SAVERS):
+        saver = v1.train.Saver(
+            sharded=True,
+            max_to_keep=config.keep_checkpoint_max,
+            keep_checkpoint_every_n_hours=config.keep_checkpoint_every_n_hours,
+            defer_build=True,
+            save_relative_paths=True,
+        )
+        v1.add_to_collection(v1.GraphKeys.SAVERS, saver)
+    return scaffold
+
+
+def session_config(config: RunConfig) -> v1.ConfigProto:
+    """The configured one, or one with soft placement."""
+    return config.session_config or v1.ConfigProto(allow_soft_placement=True)
+
+
+def train(spec: Any, config: RunConfig, model_dir: str, hooks: Sequence[Any], savers: Any) -> None:
+    """Trains until a hook stops it or the input ends."""
+    log_steps = config.log_step_count_steps
+    own_hooks = [
+        v1.train.NanTensorHook(spec.loss),
+        v1.train.LoggingTensorHook(
+            {"loss": spec.loss, "step": v1.train.get_global_step()}, every_n_iter=log_steps
+        ),
+        _SpeedHook(log_steps, output_dir=model_dir),
+    ]
+    scaffold = scaffold_of(spec, config)
+    chief_hooks = list(spec.training_chief_hooks or ())
+    save_secs, save_steps = config.save_checkpoints_secs, config.save_checkpoints_steps
+    if savers and (save_secs or save_steps):
+        chief_hooks.append(
+            v1.train.CheckpointSaverHook(
+                model_dir,
+                save_secs=None if save_steps else save_secs,
+                save_steps=save_steps,
+                scaffold=scaffold,
+                listeners=savers,
+            )
+        )
+        save_secs = save_steps = None
+    with v1.train.MonitoredTrainingSession(
+        checkpoint_dir=model_dir,
+        scaffold=scaffold,
+        hooks=[*hooks, *own_hooks, *(spec.training_hooks or ())],
+        chief_only_hooks=chief_hooks,
+        save_checkpoint_secs=None if save_steps else save_secs,
+        save_checkpoint_steps=save_steps,
+        save_summaries_steps=config.save_summary_steps,
+        config=session_config(config),
+        log_step_count_steps=None,
+    ) as session:
+        while not session.should_stop():
+            session.run([spec.train_op, spec.loss])
+
+
+class _SpeedHook(v1.train.StepCounterHook):
+    """Logs the steps in a second. Does not warn if the step stands still, which it seems to do
+    whenever it is read before the training increments it.
+    """
+
+    def after_run(self, run_context, run_values):
+        super().after_run(run_context, run_values)
+        self._last_global_step = None
+
+
+def restored(
+    spec: Any, config: RunConfig, checkpoint: str | None, hooks: Sequence[Any]
+) -> v1.train.MonitoredSession:
+    """A session with the variables of a checkpoint, or with fresh ones if there is none."""
+    creator = v1.train.ChiefSessionCreator(
+        scaffold=scaffold_of(spec, config),
+        config=session_config(config),
+        checkpoint_filename_with_path=checkpoint,
+    )
+    return v1.train.MonitoredSession(session_creator=creator, hooks=list(hooks))
+
+
+def evaluate(
+    spec: Any, config: RunConfig, checkpoint: str | None, steps: int | None, hooks: Sequence[Any]
+) -> dict[str, Any]:
+    """Runs the metrics' updates for some steps, or until the input ends; returns their values."""
+    metrics = dict(spec.eval_metric_ops or {})
+    if "loss" in metrics:
+        raise ValueError(
+            "Metric with name 'loss' is not allowed, because Estimator already defines a default "
+            "metric with the same name."
+        )
+    metrics["loss"] = v1.metrics.mean(spec.loss)
+    update = tf.group(*[update for _, update in metrics.values()])
+    values = {name: value for name, (value, _) in metrics.items()}
+    last = v1.train.FinalOpsHook({**values, "global_step": v1.train.get_global_step()})
+    hooks = [*hooks, *(spec.evaluation_hooks or ()), last]
+    with restored(spec, config, checkpoint, hooks) as session:
+        done = 0
+        while not session.should_stop() and (steps is None or done < steps):
+            session.run(update)
+            done += 1
+    return last.final_ops_values
+
+
+def write_summary(folder: str, values: Mapping[str, Any]) -> None:
+    """Writes the numbers among the values as summaries of their global step."""
+    summary = v1.Summary()
+    for name, value in sorted(values.items()):
+        if name != "global_step" and np.ndim(value) == 0 and np.issubdtype(type(value), np.number):
+            summary.value.add(tag=name, simple_value=float(value))
+    with tf.Graph().as_default():
+        writer = v1.summary.FileWriter(folder)
+        writer.add_summary(summary, int(values["global_step"]))
+        writer.close()

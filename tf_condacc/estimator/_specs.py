@@ -1,0 +1,117 @@
+"""Joining the specs of the towers into one."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tf_condacc.estimator import _metrics
+
+v1 = tf.compat.v1
+
+
+def argument_names(function: Callable[..., Any]) -> set[str]:
+    """Names of the arguments that a caller may still give."""
+    names = set(inspect.signature(function).parameters)
+    return names - set(function.keywords) if isinstance(function, functools.partial) else names
+
+
+def replace(spec: Any, **fields: Any) -> Any:
+    """A spec of the same type with other values of some fields."""
+    if hasattr(spec, "_replace"):
+        return spec._replace(**fields)
+    if dataclasses.is_dataclass(spec):
+        return dataclasses.replace(spec, **fields)
+    changed = copy.copy(spec)
+    for name, value in fields.items():
+        setattr(changed, name, value)
+    return changed
+
+
+def joined_for_training(specs: Sequence[Any], device: str) -> Any:
+    """The last tower's spec, whose optimizer calls act for all, with the loss of all."""
+    return replace(specs[-1], loss=_total_loss(specs, device))
+
+
+def joined_for_evaluation(
+    specs: Sequence[Any], metric_variables: Sequence[Sequence[tf.Variable]], device: str
+) -> Any:
+    """The first tower's spec, with the loss of all towers and metrics of the whole batch."""
+    metrics = _metrics.merge(specs, metric_variables, device)
+    return replace(specs[0], loss=_total_loss(specs, device), eval_metric_ops=metrics)
+
+
+def joined_for_prediction(specs: Sequence[Any], device: str) -> Any:
+    """The first tower's spec, with what all predict one after another."""
+    with v1.device(device):
+        predictions = _concatenated_all([spec.predictions for spec in specs], "predictions")
+        outputs = [spec.export_outputs for spec in specs]
+        if outputs[0]:
+            _check_keys(outputs, "export_outputs")
+            outputs[0] = {
+                key: _joined_output([each[key] for each in outputs], key) for key in outputs[0]
+            }
+    return replace(specs[0], predictions=predictions, export_outputs=outputs[0])
+
+
+def _total_loss(specs: Sequence[Any], device: str) -> Any:
+    losses = [spec.loss for spec in specs]
+    if any(loss is None for loss in losses):
+        return None
+    with v1.device(device):
+        return tf.add_n(losses, name="loss")
+
+
+def _joined_output(outputs: Sequence[Any], key: str) -> Any:
+    """Export outputs of any type that has the attributes of one of the three kinds."""
+    make = type(outputs[0])
+    if hasattr(outputs[0], "outputs"):
+        return make(_concatenated_all([output.outputs for output in outputs], key))
+    if hasattr(outputs[0], "value"):
+        return make(_concatenated([output.value for output in outputs], key))
+    if hasattr(outputs[0], "scores") and hasattr(outputs[0], "classes"):
+        parts = {
+            name: [getattr(output, name) for output in outputs] for name in ("scores", "classes")
+        }
+        return make(
+            **{
+                name: None if values[0] is None else _concatenated(values, f"{key}_{name}")
+                for name, values in parts.items()
+            }
+        )
+    raise ValueError(
+        f"Expected export output {key!r} to be a ClassificationOutput, RegressionOutput or "
+        f"PredictOutput, got {outputs[0]}."
+    )
+
+
+def _concatenated_all(values: Sequence[Any], name: str) -> Any:
+    if not isinstance(values[0], Mapping):
+        return _concatenated(values, name)
+    _check_keys(values, name)
+    return {key: _concatenated([value[key] for value in values], key) for key in values[0]}
+
+
+def _concatenated(tensors: Sequence[Any], name: str) -> Any:
+    name = re.sub(r"[^A-Za-z0-9_.\\/>-]", "_", str(name))
+    if tensors[0].shape.rank == 0:
+        raise ValueError(f"Expected predictions of a batch, got scalar {tensors[0]} as {name!r}.")
+    if isinstance(tensors[0], tf.SparseTensor):
+        return tf.sparse.concat(0, list(tensors), expand_nonconcat_dims=True, name=name)
+    return tf.concat(tensors, axis=0, name=name)
+
+
+def _check_keys(mappings: Sequence[Mapping[str, Any]], what: str) -> None:
+    for number, each in enumerate(mappings):
+        if not isinstance(each, Mapping) or each.keys() != mappings[0].keys():
+            raise ValueError(
+                f"Expected the same {what} of every tower, but tower 0 has "
+                f"{sorted(mappings[0])} and tower {number} has {sorted(each or {})}."
+            )

@@ -1,0 +1,204 @@
+"""What a `model_fn` is told and what it returns.
+
+Mirrors ``tf.estimator.ModeKeys`` and ``tf.estimator.EstimatorSpec``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from tf_condacc.estimator.export import ExportOutput
+
+v1 = tf.compat.v1
+
+
+class ModeKeys:
+    """Names of the three modes. Mirrors ``tf.estimator.ModeKeys``."""
+
+    TRAIN = "train"
+    EVAL = "eval"
+    PREDICT = "infer"
+
+
+class _Fields(NamedTuple):
+    mode: Any
+    predictions: Any
+    loss: Any
+    train_op: Any
+    eval_metric_ops: Any
+    export_outputs: Any
+    training_chief_hooks: Any
+    training_hooks: Any
+    scaffold: Any
+    evaluation_hooks: Any
+    prediction_hooks: Any
+
+
+class EstimatorSpec(_Fields):
+    """The operations and objects that a `model_fn` hands to an Estimator.
+
+    Mirrors ``tf.estimator.EstimatorSpec``: the same fields in the same order.
+
+    Args:
+        mode: One of `ModeKeys`.
+        predictions: A tensor, or a dictionary of tensors; required to predict.
+        loss: A tensor of one element; required to train and to evaluate.
+        train_op: An operation or tensor; required to train.
+        eval_metric_ops: A dictionary of pairs ``(metric_value, update_op)``, as the functions of
+            ``tf.compat.v1.metrics`` return them.
+        export_outputs: A dictionary of `export.ExportOutput` by the names of their signatures. If
+            there is one, or one by the name of the default signature, it is the default.
+        training_chief_hooks: Hooks that the chief runs in training.
+        training_hooks: Hooks that all workers run in training.
+        scaffold: A ``tf.compat.v1.train.Scaffold`` for initialization and saving.
+        evaluation_hooks: Hooks to run in evaluation.
+        prediction_hooks: Hooks to run in prediction.
+
+    Raises:
+        ValueError: What the mode requires is missing, the loss is no scalar, or a tensor is of
+            another graph.
+        TypeError: A field is of the wrong type.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        mode,
+        predictions=None,
+        loss=None,
+        train_op=None,
+        eval_metric_ops=None,
+        export_outputs=None,
+        training_chief_hooks=None,
+        training_hooks=None,
+        scaffold=None,
+        evaluation_hooks=None,
+        prediction_hooks=None,
+    ):
+        hooks = [training_chief_hooks, training_hooks, evaluation_hooks, prediction_hooks]
+        chief_hooks, training_hooks, evaluation_hooks, prediction_hooks = map(_checked_hooks, hooks)
+        if scaffold is not None and not isinstance(scaffold, v1.train.Scaffold):
+            raise TypeError(f"scaffold must be tf.train.Scaffold. Given: {scaffold}")
+        spec = super().__new__(
+            cls,
+            mode,
+            _checked_predictions(predictions, mode),
+            _checked_loss(loss, mode),
+            _checked_train_op(train_op, mode),
+            _checked_metrics(eval_metric_ops),
+            _checked_export_outputs(export_outputs, mode),
+            chief_hooks,
+            training_hooks,
+            scaffold or v1.train.Scaffold(),
+            evaluation_hooks,
+            prediction_hooks,
+        )
+        _check_graph(spec)
+        return spec
+
+    def _replace(self, **fields):
+        """A spec with other values of some fields, checked as any other; its mode stays."""
+        mode = fields.get("mode", self.mode)
+        if mode != self.mode:
+            raise ValueError(
+                f"mode of EstimatorSpec cannot be changed: expected {self.mode!r}, got {mode!r}."
+            )
+        return type(self)(**{**self._asdict(), **fields})
+
+
+def _checked_predictions(predictions, mode):
+    if predictions is None and mode == ModeKeys.PREDICT:
+        raise ValueError("Missing predictions.")
+    if predictions is None:
+        return {}
+    for name, value in _items(predictions):
+        if not _is_tensor(value):
+            raise TypeError(f"predictions must be tensors, given for {name!r}: {value}")
+    return predictions
+
+
+def _checked_loss(loss, mode):
+    if loss is None:
+        if mode in (ModeKeys.TRAIN, ModeKeys.EVAL):
+            raise ValueError("Missing loss.")
+        return None
+    loss = tf.convert_to_tensor(loss)
+    if loss.shape.num_elements() not in (None, 1):
+        raise ValueError(f"Loss must be scalar, given: {loss}")
+    return loss if loss.shape.rank == 0 else tf.reshape(loss, [])
+
+
+def _checked_train_op(train_op, mode):
+    if train_op is None and mode == ModeKeys.TRAIN:
+        raise ValueError("Missing train_op.")
+    if train_op is not None and not (_is_tensor(train_op) or isinstance(train_op, tf.Operation)):
+        raise TypeError(f"train_op must be Operation or Tensor, given: {train_op}")
+    return train_op
+
+
+def _checked_metrics(metrics):
+    if metrics is None:
+        return {}
+    if not isinstance(metrics, Mapping):
+        raise TypeError(f"eval_metric_ops must be a dict, given: {metrics}")
+    for key, pair in metrics.items():
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise TypeError(
+                "Values of eval_metric_ops must be (metric_value, update_op) tuples, given: "
+                f"{pair} for key: {key}"
+            )
+    return metrics
+
+
+def _checked_export_outputs(outputs, mode):
+    if outputs is None or mode != ModeKeys.PREDICT:
+        return outputs
+    if not isinstance(outputs, Mapping):
+        raise TypeError(f"export_outputs must be dict, given: {outputs}")
+    for key, output in outputs.items():
+        if not (isinstance(output, ExportOutput) or hasattr(output, "as_signature_def")):
+            raise TypeError(
+                "Values in export_outputs must be ExportOutput objects. Given: "
+                f"{output} for key: {key}"
+            )
+    default = v1.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+    if default in outputs or not outputs:
+        return outputs
+    if len(outputs) > 1:
+        raise ValueError(
+            "Multiple export_outputs were provided, but none of them is specified as the default. "
+            f"Do this by naming one of them {default!r}."
+        )
+    return {**outputs, default: next(iter(outputs.values()))}
+
+
+def _checked_hooks(hooks):
+    hooks = tuple(hooks or ())
+    for hook in hooks:
+        if not isinstance(hook, v1.train.SessionRunHook):
+            raise TypeError(f"All hooks must be SessionRunHook instances, given: {hook}")
+    return hooks
+
+
+def _check_graph(spec):
+    graph = v1.get_default_graph()
+    metrics = [(name, part) for name, pair in spec.eval_metric_ops.items() for part in pair]
+    named = [("loss", spec.loss), ("train_op", spec.train_op), *metrics, *_items(spec.predictions)]
+    for name, value in named:
+        if not tf.executing_eagerly() and getattr(value, "graph", graph) is not graph:
+            raise ValueError(f"{name} must be from the default graph, given: {value}")
+
+
+def _items(predictions):
+    """Names and values, also of a single tensor."""
+    if isinstance(predictions, Mapping):
+        return list(predictions.items())
+    return [("predictions", predictions)]
+
+
+def _is_tensor(value):
+    return tf.is_tensor(value) or isinstance(value, tf.Variable)

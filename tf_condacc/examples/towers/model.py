@@ -1,0 +1,111 @@
+"""A convolutional network for 8x8 digits as a legacy `model_fn`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from tf_condacc.demo.data import NUM_CLASSES
+from tf_condacc.estimator import EstimatorSpec, ModeKeys, TowerOptimizer, export
+
+v1 = tf.compat.v1
+
+MOMENTUM = 0.9
+_DECAY = 0.9  # of the moving statistics
+
+# Returns the weights of a name and shape.
+Weights = Callable[[str, list[int]], Any]
+
+
+def model_fn(features: Any, labels: Any, mode: str, params: dict[str, Any]) -> EstimatorSpec:
+    """The model, as an Estimator calls it.
+
+    Args:
+      features: "image", float32 ``[n, 8, 8, 1]``.
+      labels: int64 ``[n]``.
+      mode: one of `ModeKeys`.
+      params: "learning_rate"; "batch_norm", whether to normalize; "seed" of the initial weights.
+    """
+    normalize = _batch_norm(mode == ModeKeys.TRAIN) if params["batch_norm"] else _no_norm
+    scores = logits(features["image"], _variables(params["seed"]), normalize)
+    predictions = {"class": tf.argmax(scores, axis=1), "probabilities": tf.nn.softmax(scores)}
+    if mode == ModeKeys.PREDICT:
+        outputs = {"digits": export.PredictOutput(predictions)}
+        return EstimatorSpec(mode, predictions=predictions, export_outputs=outputs)
+    loss = mean_loss(scores, labels)
+    if mode == ModeKeys.EVAL:
+        metrics = {"accuracy": v1.metrics.accuracy(labels, predictions["class"])}
+        return EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics)
+    optimizer = TowerOptimizer(v1.train.MomentumOptimizer(params["learning_rate"], MOMENTUM))
+    with tf.control_dependencies(v1.get_collection(v1.GraphKeys.UPDATE_OPS)):
+        train_op = optimizer.minimize(loss, global_step=v1.train.get_global_step())
+    return EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def logits(images: tf.Tensor, weights: Weights, normalize: Callable[[str, Any], Any]) -> tf.Tensor:
+    """Class scores, float32 ``[n, 10]``.
+
+    Args:
+      images: float32 ``[n, 8, 8, 1]``.
+      weights: gives the weights of each layer.
+      normalize: called with a layer's name and what it has computed, before it is rectified.
+    """
+    hidden = images
+    for name, channels in (("conv1", 16), ("conv2", 32)):
+        kernel = weights(f"{name}_kernel", [3, 3, hidden.shape[-1], channels])
+        hidden = tf.nn.conv2d(hidden, kernel, strides=1, padding="SAME")
+        hidden = hidden + weights(f"{name}_bias", [channels])
+        hidden = tf.nn.relu(normalize(name, hidden))
+        hidden = tf.nn.max_pool2d(hidden, ksize=2, strides=2, padding="VALID")
+    hidden = tf.reshape(hidden, [-1, 2 * 2 * 32])
+    scores = tf.matmul(hidden, weights("scores_kernel", [2 * 2 * 32, NUM_CLASSES]))
+    return scores + weights("scores_bias", [NUM_CLASSES])
+
+
+def mean_loss(scores: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """Mean cross entropy, a float32 scalar."""
+    return tf.reduce_mean(
+        tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=scores),
+        name="mean_loss",
+    )
+
+
+def _variables(seed: int) -> Weights:
+    """Variables of the graph: made by the first tower, shared by the others."""
+
+    def weights(name: str, shape: list[int]) -> tf.Variable:
+        is_bias = len(shape) == 1
+        start = v1.zeros_initializer() if is_bias else v1.glorot_uniform_initializer(seed=seed)
+        return v1.get_variable(name, shape, initializer=start)
+
+    return weights
+
+
+def _no_norm(name: str, inputs: tf.Tensor) -> tf.Tensor:
+    return inputs
+
+
+def _batch_norm(training: bool) -> Callable[[str, tf.Tensor], tf.Tensor]:
+    """Batch normalization, with the statistics of the tower's own part of the batch."""
+
+    def normalize(name: str, inputs: tf.Tensor) -> tf.Tensor:
+        with v1.variable_scope(f"{name}_norm"):
+            shape, ones, zeros = [inputs.shape[-1]], v1.ones_initializer(), v1.zeros_initializer()
+            gamma = v1.get_variable("gamma", shape, initializer=ones)
+            beta = v1.get_variable("beta", shape, initializer=zeros)
+            mean = v1.get_variable("moving_mean", shape, initializer=zeros, trainable=False)
+            variance = v1.get_variable("moving_variance", shape, initializer=ones, trainable=False)
+            if not training:
+                outputs, _, _ = v1.nn.fused_batch_norm(
+                    inputs, gamma, beta, mean, variance, is_training=False
+                )
+                return outputs
+            outputs, batch_mean, batch_variance = v1.nn.fused_batch_norm(inputs, gamma, beta)
+            for moving, current in ((mean, batch_mean), (variance, batch_variance)):
+                update = v1.assign_sub(moving, (1 - _DECAY) * (moving - current))
+                v1.add_to_collection(v1.GraphKeys.UPDATE_OPS, update)
+            return outputs
+
+    return normalize
