@@ -42,7 +42,7 @@ at one step, limit 0 accepts one.
 
 step: The step variable, a scalar that each update increments by one.
 local_step: The variable's value when the computation of the update began.
-limit: The highest staleness that is accepted; if negative, nothing is.
+limit: The highest staleness that is accepted; if negative, only updates ahead of the step are.
 accepted: Whether the update may be applied.
 staleness: What was compared with the limit.
 reservation: To be ended by Condacc>StalenessGateEnd when the update has been applied. If this handle
