@@ -112,7 +112,37 @@ MODELS = [
 ]
 
 
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def needed_for(op: tf.Operation) -> dict[str, tf.Operation]:
+    """By its name each operation of the same graph that runs before `op`."""
+    found, waiting = {}, [op]
+    while waiting:
+        current = waiting.pop()
+        for needed in [tensor.op for tensor in current.inputs] + list(current.control_inputs):
+            if needed.name not in found:
+                found[needed.name] = needed
+                waiting.append(needed)
+    return found
+
+
+def assert_read_after_local_step(loss: tf.Tensor, variable: Any) -> None:
+    """Asserts that it is by no chance that all that reads the variable for the loss comes late."""
+    holder = variable.handle if hasattr(variable, "handle") else variable._ref()
+    reads = [op for op in needed_for(loss.op).values() if any(t is holder for t in op.inputs)]
+    assert reads
+    for read in reads:
+        assert "local_step" in needed_for(read), f"{read.name} may run before"
+
+
+every_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+
+
+@every_model
+def test_forward_pass_waits_for_the_local_step(world, model):
+    training = Training(model=model)
+    assert_read_after_local_step(training.loss, training.weights)
+
+
+@every_model
 def test_step_that_moves_on_during_the_forward_pass_makes_the_update_stale(world, model):
     training = Training(model=model)
     halved, quartered = np.divide(START, 2.0), np.divide(START, 4.0)
@@ -127,7 +157,9 @@ def test_step_that_moves_on_during_the_forward_pass_makes_the_update_stale(world
 def test_function_that_reads_the_variable_itself(graph_of_v1):
     weights, step, interlude = vector(), global_step(), Interlude()
     compute = tf.function(lambda: half_square(interlude(weights.read_value())))
-    train = drop_stale().minimize(compute(), step, [weights])
+    loss = compute()
+    train = drop_stale().minimize(loss, step, [weights])
+    assert_read_after_local_step(loss, weights)
     advance = tf1.assign_add(step, 1)
     with new_session() as session:
         session.run(tf1.global_variables_initializer())
@@ -189,6 +221,7 @@ def test_under_update_ops_of_a_slow_batch_norm(world):
     optimizer = drop_stale()
     with tf.control_dependencies(updates):
         train = optimizer.minimize(loss, step, [weights])
+    assert_read_after_local_step(loss, weights)
     counts = [optimizer.num_accepted(), optimizer.num_dropped()]
     advance = tf1.assign_add(step, 1)
     (average,) = [v for v in tf1.global_variables() if v.op.name == "moving_mean"]
@@ -209,6 +242,7 @@ def test_under_control_dependencies_on_the_whole_forward_pass(world):
     optimizer = drop_stale()
     with tf.control_dependencies([loss]):
         pairs = optimizer.compute_gradients(tf.identity(loss))
+    assert_read_after_local_step(loss, weights)
     train = optimizer.apply_gradients(pairs, step)
     advance = tf1.assign_add(step, 1)
     with new_session() as session:
@@ -225,6 +259,7 @@ def test_under_a_forward_pass_that_reads_the_step_itself(world):
     with tf.control_dependencies([tf.identity(step)]):
         loss = half_square(interlude(tf.identity(weights) * scale))
     train = drop_stale().minimize(loss, step)
+    assert_read_after_local_step(loss, weights)
     advance = tf1.assign_add(step, 1)
     with new_session() as session:
         session.run(tf1.global_variables_initializer())

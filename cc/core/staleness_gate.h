@@ -14,9 +14,11 @@
 namespace condacc {
 
 // An update computed at some local step is late by its staleness: by how much the step variable
-// will have moved on when it is applied. An update that is accepted reserves the step it will take,
-// so that those decided on before it has been applied count it already: the decision is atomic
-// although no lock is held while updates are applied. Thread-safe.
+// will have moved on when all updates accepted before it have been applied. An update that is
+// accepted reserves the step it will take, so that those decided on before it has been applied
+// count it already: the decision is atomic although no lock is held while updates are applied.
+// They count in the order of the decisions: with a limit above 0, an update that takes long to be
+// applied may be overtaken. Thread-safe.
 class StalenessGate {
  public:
   struct Decision {
