@@ -169,6 +169,27 @@ def stale_counter(name: str = "stale_counter:0") -> Any:
     return found
 
 
+def needed_for(op: tf.Operation) -> dict[str, tf.Operation]:
+    """By their names `op` and the operations of its graph that run before it."""
+    found, waiting = {op.name: op}, [op]
+    while waiting:
+        current = waiting.pop()
+        for needed in [tensor.op for tensor in current.inputs] + list(current.control_inputs):
+            if needed.name not in found:
+                found[needed.name] = needed
+                waiting.append(needed)
+    return found
+
+
+def assert_read_after_local_step(loss: tf.Tensor, variable: Any) -> None:
+    """Asserts that it is by no chance that all that reads the variable for the loss comes late."""
+    holder = variable.handle if hasattr(variable, "handle") else variable._ref()
+    reads = [op for op in needed_for(loss.op).values() if any(t is holder for t in op.inputs)]
+    assert reads
+    for read in reads:
+        assert "local_step" in needed_for(read), f"{read.name} may run before"
+
+
 class Inner(NamedTuple):
     """An optimizer to wrap.
 

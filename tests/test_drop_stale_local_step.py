@@ -1,19 +1,18 @@
-"""The local step is read before the forward pass, wherever that is and whatever it waits for."""
+"""The local step is read before the forward pass, wherever in a graph that is."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from dense_support import PATIENCE_SECS, Background
 from drop_stale_support import (
     START,
     Interlude,
     Training,
+    assert_read_after_local_step,
     drop_stale,
     global_step,
     half_square,
@@ -112,27 +111,6 @@ MODELS = [
 ]
 
 
-def needed_for(op: tf.Operation) -> dict[str, tf.Operation]:
-    """By its name each operation of the same graph that runs before `op`."""
-    found, waiting = {}, [op]
-    while waiting:
-        current = waiting.pop()
-        for needed in [tensor.op for tensor in current.inputs] + list(current.control_inputs):
-            if needed.name not in found:
-                found[needed.name] = needed
-                waiting.append(needed)
-    return found
-
-
-def assert_read_after_local_step(loss: tf.Tensor, variable: Any) -> None:
-    """Asserts that it is by no chance that all that reads the variable for the loss comes late."""
-    holder = variable.handle if hasattr(variable, "handle") else variable._ref()
-    reads = [op for op in needed_for(loss.op).values() if any(t is holder for t in op.inputs)]
-    assert reads
-    for read in reads:
-        assert "local_step" in needed_for(read), f"{read.name} may run before"
-
-
 every_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 
 
@@ -166,89 +144,6 @@ def test_function_that_reads_the_variable_itself(graph_of_v1):
         assert session.run(train) == 0.0
         interlude.action = lambda: session.run(advance)
         assert session.run(train) == 1.0
-        np.testing.assert_array_equal(session.run(weights), np.divide(START, 2.0))
-
-
-class SlowForwardPass:
-    """A forward pass that stands still until it is told to go on.
-
-    Attributes:
-        interlude: What it goes through.
-    """
-
-    def __init__(self) -> None:
-        self.interlude = Interlude()
-        self.interlude.action = self._stand_still
-        self._begun, self._go_on = threading.Event(), threading.Event()
-
-    def _stand_still(self) -> None:
-        self._begun.set()
-        assert self._go_on.wait(PATIENCE_SECS), "nobody told the forward pass to go on"
-
-    def run(self, session: tf1.Session, train: Any, meanwhile: Callable[[], Any]) -> Any:
-        """Trains once; meanwhile something else happens."""
-        self._begun.clear()
-        self._go_on.clear()
-        step = Background(session.run, train)
-        assert self._begun.wait(PATIENCE_SECS), "the forward pass did not begin"
-        meanwhile()
-        self._go_on.set()
-        return step.result()
-
-
-def batch_norm(value: tf.Tensor) -> tf.Tensor:
-    """A normalized batch; what updates the moving averages is in the collection UPDATE_OPS."""
-    channels = value.shape[-1]
-    normalized, mean, variance = tf1.nn.fused_batch_norm(
-        value, tf.ones([channels]), tf.zeros([channels]), is_training=True
-    )[:3]
-    for name, new in (("moving_mean", mean), ("moving_variance", variance)):
-        average = tf1.get_variable(name, shape=[channels], trainable=False)
-        update = tf1.assign_sub(average, (average - new) * 0.5)
-        tf1.add_to_collection(tf1.GraphKeys.UPDATE_OPS, update)
-    return normalized
-
-
-def test_under_update_ops_of_a_slow_batch_norm(world):
-    step, slow = global_step(), SlowForwardPass()
-    weights = tf1.get_variable("w", initializer=tf.ones([2, 3]))
-    batch = tf.reshape(tf.range(8.0), [4, 2])
-    hidden = slow.interlude(tf.matmul(batch, tf.convert_to_tensor(weights)))
-    normalized = batch_norm(tf.reshape(hidden, [4, 1, 1, 3]))
-    loss = half_square(normalized - 1.0)
-    updates = tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)
-    assert len(updates) == 2
-    optimizer = drop_stale()
-    with tf.control_dependencies(updates):
-        train = optimizer.minimize(loss, step, [weights])
-    assert_read_after_local_step(loss, weights)
-    counts = [optimizer.num_accepted(), optimizer.num_dropped()]
-    advance = tf1.assign_add(step, 1)
-    (average,) = [v for v in tf1.global_variables() if v.op.name == "moving_mean"]
-    with new_session() as session:
-        session.run(tf1.global_variables_initializer())
-        session.run(average.assign([0.0, 0.0, 0.0]))
-        assert slow.run(session, train, lambda: session.run(advance)) == 1.0
-        np.testing.assert_array_equal(session.run(weights), np.ones([2, 3]))
-        np.testing.assert_array_equal(session.run(average), [3.5, 3.5, 3.5], "is not dropped")
-        assert slow.run(session, train, lambda: None) == 1.0
-        assert session.run(step) == 2
-        assert session.run(counts) == [1, 1]
-
-
-def test_under_control_dependencies_on_the_whole_forward_pass(world):
-    step, slow, weights = global_step(), SlowForwardPass(), vector()
-    loss = half_square(slow.interlude(tf.identity(weights)))
-    optimizer = drop_stale()
-    with tf.control_dependencies([loss]):
-        pairs = optimizer.compute_gradients(tf.identity(loss))
-    assert_read_after_local_step(loss, weights)
-    train = optimizer.apply_gradients(pairs, step)
-    advance = tf1.assign_add(step, 1)
-    with new_session() as session:
-        session.run(tf1.global_variables_initializer())
-        assert slow.run(session, train, lambda: session.run(advance)) == 1.0
-        assert slow.run(session, train, lambda: None) == 1.0
         np.testing.assert_array_equal(session.run(weights), np.divide(START, 2.0))
 
 
