@@ -34,20 +34,23 @@ def test_variables_can_be_fetched_together_with_the_training(world):
     training.expect(step=1, weights=np.divide(START, 2.0), accepted=1, dropped=0)
 
 
-@pytest.mark.parametrize("fetched", ["variable", "loss"])
-def test_variables_of_the_loss_can_be_read_before_the_step_is_initialized(world, fetched):
+def test_variables_can_be_read_before_the_step_is_initialized_but_not_the_loss(world):
+    """Not the loss, since its variables are read after the step."""
     training = Training()
     with new_session() as session:
         session.run(training.weights.initializer)
-        value = session.run(training.weights if fetched == "variable" else training.loss)
-    expected = START if fetched == "variable" else np.sum(np.square(START)) / 2.0
-    np.testing.assert_array_equal(value, expected)
+        np.testing.assert_array_equal(session.run(training.weights), START)
+        with pytest.raises(tf.errors.FailedPreconditionError, match="global_step"):
+            session.run(training.loss)
+        session.run(training.step.initializer)
+        assert session.run(training.loss) == np.sum(np.square(START)) / 2.0
 
 
 def test_variables_initialized_from_those_of_the_loss(world):
     """In the order in which programs with pretrained weights initialize theirs."""
     weights = tf1.get_variable("w", initializer=tf.constant(START))
-    copy = tf1.get_variable("copy", initializer=tf.identity(weights) * 2.0, trainable=False)
+    initial = weights.read_value() * 2.0
+    copy = tf1.get_variable("copy", initializer=initial, trainable=False)
     step = global_step()
     drop_stale().minimize(half_square(tf.convert_to_tensor(weights)), step, [weights])
     with tf1.Session() as session:
@@ -105,6 +108,21 @@ def test_optimizer_built_after_the_graph_has_run(world):
         session.run(tf1.global_variables_initializer())
         assert session.run(train) == 0.0
         np.testing.assert_array_equal(session.run(weights), np.divide(START, 2.0))
+
+
+def test_frozen_graph_for_predictions_needs_standard_operations_only(world):
+    training = Training()
+    with new_session() as session:
+        session.run(tf1.global_variables_initializer())
+        session.run(training.train)
+        frozen = tf1.graph_util.convert_variables_to_constants(
+            session, session.graph.as_graph_def(), [training.loss.op.name]
+        )
+    assert not [node.op for node in frozen.node if "Condacc" in node.op or "Var" in node.op]
+    with tf.Graph().as_default():
+        (loss,) = tf.import_graph_def(frozen, return_elements=[training.loss.name])
+        with new_session() as session:
+            assert session.run(loss) == np.sum(np.square(START)) / 8.0
 
 
 def test_graph_can_be_exported_and_imported(world):

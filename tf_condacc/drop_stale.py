@@ -131,7 +131,9 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
         if not callable(loss):
             loss = tf.convert_to_tensor(loss)
         with at_operation(None if callable(loss) else loss.op):
-            local_step = settled(_value_or_zero(step), name="local_step")
+            # A sum, not a reference to what may change; standard operations, so that a graph for
+            # predictions can be frozen out of this one.
+            local_step = settled(tf.add(step.read_value(), 0), name="local_step")
         self._local_steps[local_step.graph] = local_step.name
         loss = _read_after(local_step.op, loss, step)
         return self._opt.compute_gradients(loss, *args, **kwargs)
@@ -165,7 +167,6 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
         counting, gate = self._counting_with(global_step)
         with (
             tf.control_dependencies(_settled_gradients(grads_and_vars)),
-            tf.control_dependencies([global_step.read_value()]),  # fails if it is not initialized
             tf_ops.colocate_with(global_step),
         ):
             decision = gate.decide(tf.cast(local_step, tf.int64), limit)
@@ -328,20 +329,6 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
             )
         with tf.name_scope(name or count.__name__):
             return tf.add_n([count(gate) for gate in counting.gates.values()], name="total")
-
-
-def _value_or_zero(step):
-    """The step as a tensor; 0 if it is not initialized.
-
-    So nobody is kept from the variables of the loss where no step is needed, as for predictions
-    with restored weights.
-    """
-    return tf.cond(
-        tf.compat.v1.is_variable_initialized(step),
-        lambda: tf.add(step.read_value(), 0),  # no reference to what may change
-        lambda: tf.zeros((), step.dtype.base_dtype),
-        name="step_or_zero",
-    )
 
 
 def _read_after(first, loss, step):

@@ -158,7 +158,7 @@ class SparseSum {
   static constexpr size_t kMaxPending = 1024;       // gradients
   static constexpr size_t kBookkeepingBytes = 256;  // of a gradient that may have no rows at all
 
-  static constexpr size_t kMinDiscarded = size_t{8} << 20;  // bytes, of all that might be
+  static constexpr size_t kMinDiscarded = size_t{4} << 20;  // bytes, of all that might be
 
   // Gradients that are merged, and the memory for it.
   struct Merging {

@@ -50,7 +50,8 @@ reservation: To be ended by Condacc>StalenessGateEnd when the update has been ap
 counter: The gate counts updates for each counter separately.
 
 InvalidArgument if `local_step`, `limit` or the variable is not a scalar or the variable's dtype is
-not T; FailedPrecondition if the variable is not initialized. Nothing is decided or counted then.
+not T; FailedPrecondition, or NotFound if it was never assigned, if the variable is not initialized.
+Nothing is decided or counted then.
 )";
 
 REGISTER_OP("Condacc>StalenessGateDecide")
