@@ -59,6 +59,39 @@ def run_before_reads(first: tf.Operation, target: tf.Operation, besides: Iterabl
     return len(held)
 
 
+def read_after(first, loss, step):
+    """The loss, a tensor or a function, with variables read for it after operation `first`."""
+    if callable(loss):
+        return lambda: read_after(first, tf.convert_to_tensor(loss()), step)
+    run_before_reads(first, loss.op, besides=_users_of(step, loss.graph))
+    with tf.control_dependencies([first]):
+        return tf.identity(loss)
+
+
+def _users_of(step, graph):
+    """The names of operations that work on the step variable itself.
+
+    In a function's body such operations are put into the order in which they were built, which is
+    before the local step is read; so what they need cannot be held back for that either.
+    """
+    with graph.as_default():
+        variable = step._ref() if step.dtype._is_ref_dtype else step.handle
+        if graph.building_function:
+            variable = graph.capture(variable)
+    users = variable.consumers()
+    if graph.building_function:
+        return set().union(*[ancestors(op) for op in users])
+    return {op.name for op in users}
+
+
+def settled_gradients(grads_and_vars):
+    """What to wait for so that all gradients are there."""
+    if tf.executing_eagerly():
+        return []
+    gradients = [gradient for gradient, _ in grads_and_vars if gradient is not None]
+    return [settled(part) for part in tf.nest.flatten(gradients, expand_composites=True)]
+
+
 def settled(tensor: tf.Tensor, name: str | None = None) -> tf.Tensor:
     """The same value, from an operation that runs when it has been computed. Not in eager mode.
 

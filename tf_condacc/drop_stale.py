@@ -5,7 +5,6 @@ Mirrors ``tf.contrib.opt.DropStaleGradientOptimizer``.
 
 from __future__ import annotations
 
-import itertools
 import threading
 import weakref
 from typing import Any
@@ -14,29 +13,22 @@ import tensorflow as tf
 from tensorflow.python.framework import ops as tf_ops
 from tensorflow.python.training import optimizer as tf_optimizer
 
-from tf_condacc._ordering import ancestors, at_operation, run_before_reads, settled
-from tf_condacc._staleness_gate import StalenessGate, new_counter
-from tf_condacc._wrapped_optimizer import SavedLikeWrapped
-
-_COUNTER_NAME = "stale_counter"
-_GLOBAL_STEP_ADVICE = (
-    "make one with tf.compat.v1.train.get_or_create_global_step() and pass it as global_step"
+from tf_condacc._ordering import at_operation, read_after, settled, settled_gradients
+from tf_condacc._stale_counting import (
+    COUNTER_NAME,
+    Counting,
+    make_counting,
+    outermost_graph,
+    summarize,
 )
-
-
-class _Counting:
-    """What counts an optimizer's updates in one graph, or eagerly.
-
-    Attributes:
-        stale_counter: A float32 variable.
-        name: Of the counters in the gates.
-        gates: By the identity of their step variables, which they keep.
-    """
-
-    def __init__(self, stale_counter, name):
-        self.stale_counter = stale_counter
-        self.name = name
-        self.gates: dict[int, StalenessGate] = {}
+from tf_condacc._staleness_gate import StalenessGate
+from tf_condacc._update_checks import (
+    GLOBAL_STEP_ADVICE,
+    check_control_flow,
+    check_gradients,
+    check_step,
+)
+from tf_condacc._wrapped_optimizer import SavedLikeWrapped
 
 
 class DropStaleGradientOptimizer(SavedLikeWrapped):
@@ -66,7 +58,7 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
         super().__init__(use_locking, name)
         self._opt = opt
         self._staleness = staleness
-        self._countings: dict[Any, _Counting] = {}
+        self._countings: dict[Any, Counting] = {}
         # Of each graph the name of the local step: the tensor would keep the graph alive.
         self._local_steps: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self._thread = threading.local()
@@ -127,7 +119,7 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
         if tf.executing_eagerly():
             self._thread.local_step = step.read_value()
             return self._opt.compute_gradients(loss, *args, **kwargs)
-        _check_control_flow([step])
+        check_control_flow([step])
         if not callable(loss):
             loss = tf.convert_to_tensor(loss)
         with at_operation(None if callable(loss) else loss.op):
@@ -135,7 +127,7 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
             # predictions can be frozen out of this one.
             local_step = settled(tf.add(step.read_value(), 0), name="local_step")
         self._local_steps[local_step.graph] = local_step.name
-        loss = _read_after(local_step.op, loss, step)
+        loss = read_after(local_step.op, loss, step)
         return self._opt.compute_gradients(loss, *args, **kwargs)
 
     def apply_gradients(self, grads_and_vars, global_step=None, name=None):
@@ -159,14 +151,14 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
                 dtype, or reference variables meet control flow of version 2.
         """
         grads_and_vars = tuple(grads_and_vars)
-        _check_gradients(grads_and_vars)
-        _check_step(global_step)
+        check_gradients(grads_and_vars)
+        check_step(global_step)
         local_step = self._local_step_for(global_step)
         limit = self._limit(global_step)
-        _check_control_flow([global_step, *[variable for _, variable in grads_and_vars]])
+        check_control_flow([global_step, *[variable for _, variable in grads_and_vars]])
         counting, gate = self._counting_with(global_step)
         with (
-            tf.control_dependencies(_settled_gradients(grads_and_vars)),
+            tf.control_dependencies(settled_gradients(grads_and_vars)),
             tf_ops.colocate_with(global_step),
         ):
             decision = gate.decide(tf.cast(local_step, tf.int64), limit)
@@ -204,7 +196,7 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
 
         The original returns an empty list.
         """
-        counting = self._countings.get(_outermost_graph())
+        counting = self._countings.get(outermost_graph())
         counters = [] if counting is None else [counting.stale_counter]
         return [*self._opt.variables(), *counters]
 
@@ -236,14 +228,14 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
     def _trackable_children(self, *args, **kwargs):
         """What a checkpoint holds, beside the slots."""
         children = super()._trackable_children(*args, **kwargs)
-        counting = self._countings.get(_outermost_graph())
+        counting = self._countings.get(outermost_graph())
         if counting is not None:
-            children[_COUNTER_NAME] = counting.stale_counter
+            children[COUNTER_NAME] = counting.stale_counter
         return children
 
     def _lookup_dependency(self, name, *args, **kwargs):
-        if name == _COUNTER_NAME and _outermost_graph() in self._countings:
-            return self._countings[_outermost_graph()].stale_counter
+        if name == COUNTER_NAME and outermost_graph() in self._countings:
+            return self._countings[outermost_graph()].stale_counter
         return super()._lookup_dependency(name, *args, **kwargs)
 
     def _step_to_read(self, given):
@@ -256,7 +248,7 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
             return step
         raise ValueError(
             f"Optimizer '{self.get_name()}' found no global step to read before gradients are "
-            f"computed: {_GLOBAL_STEP_ADVICE}."
+            f"computed: {GLOBAL_STEP_ADVICE}."
         )
 
     def _local_step_for(self, step):
@@ -305,23 +297,21 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
 
     def _counting_with(self, step):
         """What counts in this graph or eagerly, and the step's gate; both made if need be."""
-        key = _outermost_graph()
+        key = outermost_graph()
         with self._lock, tf.init_scope():
             if key not in self._countings:
-                self._countings[key] = _make_counting(step)
-                self._handle_deferred_dependencies(
-                    _COUNTER_NAME, self._countings[key].stale_counter
-                )
+                self._countings[key] = make_counting(step)
+                self._handle_deferred_dependencies(COUNTER_NAME, self._countings[key].stale_counter)
             counting = self._countings[key]
             if id(step) not in counting.gates:
                 gate = StalenessGate(step, counting.name)
                 counting.gates[id(step)] = gate
                 if not tf.executing_eagerly():
-                    _summarize(counting.stale_counter, step, gate)
+                    summarize(counting.stale_counter, step, gate)
         return counting, counting.gates[id(step)]
 
     def _sum_over_gates(self, count, name):
-        counting = self._countings.get(_outermost_graph())
+        counting = self._countings.get(outermost_graph())
         if counting is None:
             raise ValueError(
                 f"Optimizer '{self.get_name()}' has counted nothing yet: call apply_gradients() "
@@ -329,113 +319,3 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
             )
         with tf.name_scope(name or count.__name__):
             return tf.add_n([count(gate) for gate in counting.gates.values()], name="total")
-
-
-def _read_after(first, loss, step):
-    """The loss, a tensor or a function, with variables read for it after operation `first`."""
-    if callable(loss):
-        return lambda: _read_after(first, tf.convert_to_tensor(loss()), step)
-    run_before_reads(first, loss.op, besides=_users_of(step, loss.graph))
-    with tf.control_dependencies([first]):
-        return tf.identity(loss)
-
-
-def _users_of(step, graph):
-    """The names of operations that work on the step variable itself.
-
-    In a function's body such operations are put into the order in which they were built, which is
-    before the local step is read; so what they need cannot be held back for that either.
-    """
-    with graph.as_default():
-        variable = step._ref() if step.dtype._is_ref_dtype else step.handle
-        if graph.building_function:
-            variable = graph.capture(variable)
-    users = variable.consumers()
-    if graph.building_function:
-        return set().union(*[ancestors(op) for op in users])
-    return {op.name for op in users}
-
-
-def _settled_gradients(grads_and_vars):
-    """What to wait for so that all gradients are there."""
-    if tf.executing_eagerly():
-        return []
-    gradients = [gradient for gradient, _ in grads_and_vars if gradient is not None]
-    return [settled(part) for part in tf.nest.flatten(gradients, expand_composites=True)]
-
-
-def _check_gradients(grads_and_vars):
-    if not grads_and_vars:
-        raise ValueError("No variables provided.")
-    if all(gradient is None for gradient, _ in grads_and_vars):
-        names = [str(variable) for _, variable in grads_and_vars]
-        raise ValueError(f"No gradients provided for any variable: {names}.")
-
-
-def _check_step(step):
-    if step is None:
-        raise ValueError(
-            "Gradients are dropped by the global step, but global_step is None: "
-            f"{_GLOBAL_STEP_ADVICE}."
-        )
-    if not isinstance(step, tf.Variable):
-        raise ValueError(
-            f"Expected global_step to be a variable, got {step!r}: {_GLOBAL_STEP_ADVICE}."
-        )
-    if step.dtype.base_dtype not in (tf.int64, tf.int32) or not step.shape.is_compatible_with(()):
-        raise ValueError(
-            "Expected global_step to be a scalar of dtype int64 or int32, got "
-            f"'{step.name}' of dtype {step.dtype.base_dtype.name} and shape {step.shape}: "
-            f"{_GLOBAL_STEP_ADVICE}."
-        )
-
-
-def _check_control_flow(variables):
-    references = [variable.name for variable in variables if variable.dtype._is_ref_dtype]
-    if references and tf.compat.v1.control_flow_v2_enabled():
-        raise TypeError(
-            f"Control flow of version 2 cannot update reference variables, got {references}: call "
-            "tf.compat.v1.enable_resource_variables() or tf.compat.v1.disable_control_flow_v2()."
-        )
-
-
-def _outermost_graph():
-    """The graph that is not a function's body, or None eagerly."""
-    with tf.init_scope():
-        return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
-
-
-def _make_counting(step):
-    if tf.executing_eagerly():
-        counter = tf.Variable(0.0, trainable=False, name=_COUNTER_NAME)
-        return _Counting(counter, new_counter())
-    with tf_ops.colocate_with(step):
-        counter = tf.compat.v1.get_variable(
-            _free_name(),
-            shape=(),
-            dtype=tf.float32,
-            initializer=tf.compat.v1.zeros_initializer(),
-            trainable=False,
-        )
-    return _Counting(counter, counter.op.name)
-
-
-def _free_name():
-    """The original's name of the counter variable, with a number where an instance has it already.
-
-    Where variables are reused the original's instances share the counter, and so do ours.
-    """
-    scope = tf.compat.v1.get_variable_scope()
-    if scope.reuse:
-        return _COUNTER_NAME
-    taken = {variable.op.name for variable in tf.compat.v1.global_variables()}
-    prefix = f"{scope.name}/" if scope.name else ""
-    candidates = (_COUNTER_NAME if i == 0 else f"{_COUNTER_NAME}_{i}" for i in itertools.count())
-    return next(name for name in candidates if prefix + name not in taken)
-
-
-def _summarize(stale_counter, step, gate):
-    """Adds summaries that read what is there when they are run, and decide nothing themselves."""
-    ratio = stale_counter / tf.cast(step + 1, tf.float32)
-    tf.compat.v1.summary.scalar("Gradient staleness percentage", ratio)
-    tf.compat.v1.summary.histogram("Gradient_staleness", gate.recent_staleness())
