@@ -29,7 +29,7 @@ demo: build
 	TF_CPP_MIN_LOG_LEVEL=3 $(PYTHON) -m tf_condacc.demo
 
 test: build cc-test
-	$(PYTHON) -m pytest tests
+	$(PYTHON) -m pytest -n 2 --dist loadfile tests
 
 cc-test: configure
 	$(if $(shell grep -s 'CONDACC_GTEST_DIR=/' .condacc.bazelrc),\
