@@ -63,6 +63,9 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
         self._local_steps: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self._thread = threading.local()
         self._lock = threading.Lock()
+        # The wrapped optimizer keeps what belongs to one call on itself, and makes its slots when
+        # it finds none: not for two threads at once.
+        self._wrapped_in_use = threading.RLock()
 
     def minimize(
         self,
@@ -164,7 +167,8 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
             decision = gate.decide(tf.cast(local_step, tf.int64), limit)
 
         def accept():
-            update = self._opt.apply_gradients(grads_and_vars, global_step=global_step, name=name)
+            with self._wrapped_in_use:
+                update = self._opt.apply_gradients(grads_and_vars, global_step, name)
             with tf.control_dependencies([] if tf.executing_eagerly() else [update]):
                 return tf.constant(0.0)
 
