@@ -63,7 +63,8 @@ class Accumulator {
   // Completes `take` now or later. `keep_alive` is held until it is completed or a stall has been
   // reported, whichever is first. Completions must not throw. They are:
   // InvalidArgument if num_required < 1, OutOfRange if the global step cannot move on, Cancelled,
-  // ResourceExhausted if the value needs memory that is not to be had.
+  // ResourceExhausted if the value needs memory that is not to be had; and what a workspace or the
+  // sum calls a failure, with which the round's gradients are lost.
   // May throw std::bad_alloc, and then the take was not requested; so may RequestIfReady().
   void Request(const TakePtr& take, std::shared_ptr<void> keep_alive, Workspace& workspace)
       CONDACC_EXCLUDES(mu_);

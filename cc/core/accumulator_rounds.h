@@ -153,7 +153,12 @@ void Accumulator<Sum>::Finish(const RoundPtr& round, Workspace& workspace) {
     spare_round_ = round;
   }
   added_.NotifyAll();
-  take->done(Status(), &value);
+  const Status& failure = value.failure;
+  if (failure.ok()) {
+    take->done(Status(), &value);
+  } else {
+    take->done(Error(failure.code(), failure.message().c_str()), nullptr);
+  }
   take->done = nullptr;
 }
 

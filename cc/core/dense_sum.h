@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,8 @@ class DenseWorkspace {
   virtual ~DenseWorkspace() = default;
   virtual Status Allocate(ElementType type, const Shape& shape, Block* block) = 0;
   virtual void Sum(const DenseSumArgs& args) = 0;
+  // Why a Sum() went wrong, if one did. It has spoiled the sum that it was of.
+  virtual Status failure() const { return Status(); }
 };
 
 template <class Block>
@@ -60,6 +63,7 @@ class DenseSum {
   struct Value {
     Block block;
     Shape shape;
+    Status failure;  // why it is not what the gradients come to
   };
 
   static constexpr bool kFinishNeedsMemory = false;
@@ -147,6 +151,7 @@ class DenseSum {
   }
   bool RunFold(Workspace& workspace) noexcept {
     workspace.Sum(fold_);
+    NoteFailure(workspace);
     num_folded_ = folding_.blocks.size();
     folding_.blocks.clear();
     return true;
@@ -164,7 +169,8 @@ class DenseSum {
     args.out = place_.data();
     args.divisor = options_.mean ? count : 1;
     if (args.out != args.first || args.num_inputs > 0 || args.divisor > 1) workspace.Sum(args);
-    Value value{std::move(place_), std::move(shape_)};
+    NoteFailure(workspace);
+    Value value{std::move(place_), std::move(shape_), std::move(failure_)};
     Clear();
     return value;
   }
@@ -206,6 +212,15 @@ class DenseSum {
   // add.
   bool IsSmall() const { return num_elements_ * SizeOf(options_.type) <= options_.small_bytes; }
 
+  void NoteFailure(const Workspace& workspace) noexcept {
+    if (!failure_.ok()) return;
+    try {
+      failure_ = workspace.failure();
+    } catch (const std::bad_alloc&) {
+      failure_ = Status(StatusCode::kInternal, "Out of memory");
+    }
+  }
+
   // Whether there is memory in which gradients can be added.
   bool HasRoomToAdd() const { return !SumsInFloat32(options_.type) || wide_; }
 
@@ -216,6 +231,7 @@ class DenseSum {
     wide_ = Block();
     has_sum_ = false;
     sum_is_wide_ = false;
+    failure_ = Status();
   }
 
   void Hold(size_t bytes) noexcept {  // modulo 2^64: a negative number of bytes lets go
@@ -230,6 +246,7 @@ class DenseSum {
   Block wide_;                // float32, where float16 and bfloat16 are added
   bool has_sum_ = false;      // some gradients are in place_ or wide_
   bool sum_is_wide_ = false;  // in wide_
+  Status failure_;
   Batch pending_;
   size_t held_bytes_ = 0;
   Batch folding_;  // what the fold that runs adds

@@ -23,4 +23,9 @@ HoldBudget& HoldBudget::Global() {
   return *budget;
 }
 
+HoldBudget& HoldBudget::Gpus() {
+  static HoldBudget* const budget = new HoldBudget(BytesFromEnvironment());
+  return *budget;
+}
+
 }  // namespace condacc

@@ -15,6 +15,8 @@ class HoldBudget {
 
   // The process's own: 512 MiB, or what the environment variable TF_CONDACC_HOLD_BYTES says.
   static HoldBudget& Global();
+  // The same for what lies in the memory of GPUs, all of them together.
+  static HoldBudget& Gpus();
 
   // Modulo 2^64: a negative number of bytes is given back.
   void Add(size_t bytes) { held_.fetch_add(bytes, std::memory_order_relaxed); }

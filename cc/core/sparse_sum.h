@@ -81,7 +81,8 @@ class SparseSum {
   struct Value {
     Block indices;
     Block values;
-    Shape shape;  // of the values
+    Shape shape;     // of the values
+    Status failure;  // why it is not what the gradients come to
   };
   static constexpr bool kFinishNeedsMemory = true;
 

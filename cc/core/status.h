@@ -7,7 +7,14 @@
 
 namespace condacc {
 
-enum class StatusCode { kOk, kInvalidArgument, kCancelled, kOutOfRange, kResourceExhausted };
+enum class StatusCode {
+  kOk,
+  kInvalidArgument,
+  kCancelled,
+  kOutOfRange,
+  kResourceExhausted,
+  kInternal
+};
 
 class [[nodiscard]] Status {
  public:

@@ -64,14 +64,44 @@ class SetGlobalStepOp : public AccumulatorOp {
   }
 };
 
+using NumAccumulatedOp = CounterOp<int32_t, &AccumulatorResource::num_accumulated>;
+using NumDroppedOp = CounterOp<int64_t, &AccumulatorResource::num_dropped>;
+using GlobalStepOp = CounterOp<int64_t, &AccumulatorResource::global_step>;
+
 REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorNumAccumulated").Device(DEVICE_CPU),
-                        CounterOp<int32_t, &AccumulatorResource::num_accumulated>);
-REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorNumDropped").Device(DEVICE_CPU),
-                        CounterOp<int64_t, &AccumulatorResource::num_dropped>);
-REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorGlobalStep").Device(DEVICE_CPU),
-                        CounterOp<int64_t, &AccumulatorResource::global_step>);
+                        NumAccumulatedOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorNumDropped").Device(DEVICE_CPU), NumDroppedOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorGlobalStep").Device(DEVICE_CPU), GlobalStepOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorSetGlobalStep").Device(DEVICE_CPU),
                         SetGlobalStepOp);
+
+#if defined(CONDACC_CUDA)
+
+using tensorflow::DEVICE_GPU;
+
+// Nothing of these is in device memory.
+REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorNumAccumulated")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("num_accumulated"),
+                        NumAccumulatedOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorNumDropped")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("num_dropped"),
+                        NumDroppedOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorGlobalStep")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("global_step"),
+                        GlobalStepOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorSetGlobalStep")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("new_global_step"),
+                        SetGlobalStepOp);
+
+#endif
 
 }  // namespace
 }  // namespace condacc

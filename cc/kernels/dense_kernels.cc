@@ -4,21 +4,54 @@
 #include "cc/kernels/core_resource.h"
 #include "cc/kernels/dense_traits.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#if defined(CONDACC_CUDA)
+#include "cc/kernels/gpu_dense_workspace.h"
+#endif
 
 namespace condacc {
 namespace {
 
 using tensorflow::DEVICE_CPU;
 
-using DenseAccumulatorOp = CoreHandleOp<DenseTraits>;
-using DenseApplyOp = ApplyOp<DenseTraits>;
-using DenseTakeOp = TakeOp<DenseTraits, IfTooFew::kWait>;
-using DenseTryTakeOp = TakeOp<DenseTraits, IfTooFew::kTell>;
+template <class Traits>
+struct DenseOps {
+  using Accumulator = CoreHandleOp<Traits>;
+  using Apply = ApplyOp<Traits>;
+  using Take = TakeOp<Traits, IfTooFew::kWait>;
+  using TryTake = TakeOp<Traits, IfTooFew::kTell>;
+};
 
-REGISTER_KERNEL_BUILDER(Name("Condacc>DenseAccumulator").Device(DEVICE_CPU), DenseAccumulatorOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApply").Device(DEVICE_CPU), DenseApplyOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTake").Device(DEVICE_CPU), DenseTakeOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTryTake").Device(DEVICE_CPU), DenseTryTakeOp);
+using CpuOps = DenseOps<DenseTraits>;
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseAccumulator").Device(DEVICE_CPU), CpuOps::Accumulator);
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApply").Device(DEVICE_CPU), CpuOps::Apply);
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTake").Device(DEVICE_CPU), CpuOps::Take);
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTryTake").Device(DEVICE_CPU), CpuOps::TryTake);
+
+#if defined(CONDACC_CUDA)
+
+using tensorflow::DEVICE_GPU;
+
+// All but the gradients themselves is in host memory.
+using GpuOps = DenseOps<DenseTraitsOn<GpuDenseWorkspace>>;
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseAccumulator").Device(DEVICE_GPU).HostMemory("handle"),
+                        GpuOps::Accumulator);
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApply")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("local_step")
+                            .HostMemory("accepted"),
+                        GpuOps::Apply);
+REGISTER_KERNEL_BUILDER(
+    Name("Condacc>DenseTake").Device(DEVICE_GPU).HostMemory("handle").HostMemory("num_required"),
+    GpuOps::Take);
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTryTake")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("num_required")
+                            .HostMemory("taken"),
+                        GpuOps::TryTake);
+
+#endif
 
 }  // namespace
 }  // namespace condacc

@@ -3,14 +3,17 @@
 #define CONDACC_KERNELS_DENSE_TRAITS_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <utility>
 
 #include "cc/core/accumulator.h"
 #include "cc/core/dense_sum.h"
+#include "cc/core/hold_budget.h"
 #include "cc/kernels/accumulator_resource.h"
 #include "cc/kernels/core_types.h"
+#include "cc/kernels/status_conversion.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace condacc {
@@ -27,14 +30,25 @@ class CpuDenseWorkspace : public DenseWorkspace<TensorBlock> {
   }
   void Sum(const DenseSumArgs& args) override { SumDense(args, threads_); }
 
+  Status Clear(void* to, size_t num_bytes) {
+    if (num_bytes > 0) std::memset(to, 0, num_bytes);
+    return Status();
+  }
+  // Of gradients that are held back.
+  static HoldBudget& Budget() { return HoldBudget::Global(); }
+  // Small gradients are cheap to add as soon as they come.
+  static constexpr bool kHasCache = true;
+
  private:
   tensorflow::OpKernelContext* const ctx_;
   const ParallelFor threads_;
 };
 
-struct DenseTraits {
+// `DeviceWorkspace` works where the gradients lie; see CpuDenseWorkspace.
+template <class DeviceWorkspace>
+struct DenseTraitsOn {
   using Core = Accumulator<DenseSum<TensorBlock>>;
-  using Workspace = CpuDenseWorkspace;
+  using Workspace = DeviceWorkspace;
   static constexpr char kKind[] = "dense";
 
   static DenseOptions SumOptions(const AccumulatorSpec& spec) {
@@ -42,11 +56,14 @@ struct DenseTraits {
     options.type = ElementTypeOf(spec.dtype);
     options.shape = ShapeOf(spec.shape);
     options.mean = spec.reduction_type == "MEAN";
+    options.budget = &Workspace::Budget();
+    if (!Workspace::kHasCache) options.small_bytes = 0;
     return options;
   }
 
   // Of the input `first`.
-  static void ReadGradient(tensorflow::OpKernelContext* ctx, int first, Core::Gradient* gradient) {
+  static void ReadGradient(tensorflow::OpKernelContext* ctx, int first,
+                           typename Core::Gradient* gradient) {
     const tensorflow::Tensor& input = ctx->input(first);
     gradient->shape = ShapeOf(input.shape());
     gradient->owned = OwnsInput(ctx, first);
@@ -54,7 +71,7 @@ struct DenseTraits {
   }
 
   static absl::Status SetOutputs(tensorflow::OpKernelContext* ctx, int first,
-                                 const AccumulatorResource&, Core::Value value) {
+                                 const AccumulatorResource&, typename Core::Value value) {
     ctx->set_output(first, value.block.tensor());
     return absl::OkStatus();
   }
@@ -67,10 +84,11 @@ struct DenseTraits {
     for (int i = 0; i < known.dims(); ++i) shape.AddDim(std::max<int64_t>(known.dim_size(i), 0));
     tensorflow::Tensor* zeros = nullptr;
     TF_RETURN_IF_ERROR(ctx->allocate_output(first, shape, &zeros));
-    if (zeros->TotalBytes() > 0) std::memset(zeros->data(), 0, zeros->TotalBytes());
-    return absl::OkStatus();
+    return ToAbsl(Workspace(ctx).Clear(zeros->data(), zeros->TotalBytes()));
   }
 };
+
+using DenseTraits = DenseTraitsOn<CpuDenseWorkspace>;
 
 }  // namespace condacc
 

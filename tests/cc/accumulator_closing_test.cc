@@ -30,7 +30,10 @@ class PreparedSum {
     int64_t number = 0;
     bool owned = true;
   };
-  using Value = int64_t;
+  struct Value {
+    int64_t sum;
+    Status failure;
+  };
   using Workspace = Workshop;
   static constexpr bool kFinishNeedsMemory = true;
 
@@ -67,7 +70,7 @@ class PreparedSum {
     EXPECT_EQ(result_, sum_) << "something was added in between";
     is_prepared_ = false;
     is_empty_ = true;
-    return std::exchange(sum_, 0);
+    return {std::exchange(sum_, 0), Status()};
   }
 
  private:
@@ -98,10 +101,10 @@ class ClosingTest : public testing::Test {
   static PreparedAccumulator::TakePtr NewTake(int64_t num_required, Outcome* outcome,
                                               const Workshop* workshop = nullptr) {
     return std::make_shared<PreparedAccumulator::Take>(
-        num_required, [outcome, workshop](const Status& status, int64_t* value) {
+        num_required, [outcome, workshop](const Status& status, PreparedSum::Value* value) {
           ++outcome->num_completions;
           outcome->code = status.code();
-          if (value != nullptr) outcome->value = *value;
+          if (value != nullptr) outcome->value = value->sum;
           outcome->workshop_was_in_use = workshop != nullptr && workshop->is_in_use;
         });
   }

@@ -7,59 +7,40 @@
 #include <cstdint>
 #include <cstring>
 #include <random>
+#include <string>
 #include <type_traits>
 #include <vector>
 
+#include "cc/core/dense_math.h"
+#include "cc/core/element_type.h"
+#include "cc/core/status.h"
+#include "cc/gpu/dense_pass.h"
 #include "gtest/gtest.h"
+#include "tests/cc/gpu_support.h"
 
 namespace condacc {
 namespace {
 
 template <typename T>
-constexpr GpuElement kElement = GpuElement::kFloat;
+constexpr ElementType kElement = ElementType::kFloat32;
 template <>
-constexpr GpuElement kElement<double> = GpuElement::kDouble;
+constexpr ElementType kElement<double> = ElementType::kFloat64;
 template <>
-constexpr GpuElement kElement<__half> = GpuElement::kHalf;
+constexpr ElementType kElement<__half> = ElementType::kFloat16;
 template <>
-constexpr GpuElement kElement<__nv_bfloat16> = GpuElement::kBfloat16;
+constexpr ElementType kElement<__nv_bfloat16> = ElementType::kBFloat16;
+template <>
+constexpr ElementType kElement<int32_t> = ElementType::kInt32;
+template <>
+constexpr ElementType kElement<int64_t> = ElementType::kInt64;
 
+// The type in which a test adds what it expects.
 template <typename T>
-using SumType = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
-// Device memory that holds `values` from `offset` elements after an aligned address.
-template <typename T>
-class DeviceBuffer {
- public:
-  explicit DeviceBuffer(const std::vector<T>& values, size_t offset = 0)
-      : size_(values.size()), offset_(offset) {
-    EXPECT_EQ(cudaMalloc(&start_, (size_ + offset_) * sizeof(T)), cudaSuccess);
-    EXPECT_EQ(cudaMemcpy(data(), values.data(), size_ * sizeof(T), cudaMemcpyHostToDevice),
-              cudaSuccess);
-  }
-  DeviceBuffer(DeviceBuffer&& other) : size_(other.size_), offset_(other.offset_) {
-    std::swap(start_, other.start_);
-  }
-  ~DeviceBuffer() { cudaFree(start_); }
-
-  T* data() const { return static_cast<T*>(start_) + offset_; }
-
-  std::vector<T> Read() const {
-    std::vector<T> values(size_);
-    EXPECT_EQ(cudaMemcpy(values.data(), data(), size_ * sizeof(T), cudaMemcpyDeviceToHost),
-              cudaSuccess);
-    return values;
-  }
-
- private:
-  size_t size_;
-  size_t offset_;
-  void* start_ = nullptr;
-};
+using SumOf = std::conditional_t<sizeof(T) == 2, float, T>;
 
 template <typename T>
 std::vector<T> RandomValues(size_t size, std::mt19937* random) {
-  std::normal_distribution<float> normal;
+  std::normal_distribution<float> normal(0, std::is_integral_v<T> ? 1e6f : 1.0f);
   std::vector<T> values(size);
   for (T& value : values) value = static_cast<T>(normal(*random));
   return values;
@@ -70,9 +51,9 @@ std::vector<Out> ExpectedSum(const std::vector<First>& first,
                              const std::vector<std::vector<T>>& inputs, int64_t count) {
   std::vector<Out> expected(first.size());
   for (size_t i = 0; i < first.size(); ++i) {
-    auto sum = static_cast<SumType<T>>(first[i]);
-    for (const std::vector<T>& input : inputs) sum += static_cast<SumType<T>>(input[i]);
-    expected[i] = static_cast<Out>(sum / static_cast<SumType<T>>(count));
+    auto sum = static_cast<SumOf<T>>(first[i]);
+    for (const std::vector<T>& input : inputs) sum += static_cast<SumOf<T>>(input[i]);
+    expected[i] = static_cast<Out>(sum / static_cast<SumOf<T>>(count));
   }
   return expected;
 }
@@ -94,24 +75,26 @@ void CheckSum(const Case& test, unsigned seed) {
   const std::vector<First> first = RandomValues<First>(test.size, &random);
   std::vector<std::vector<T>> inputs;
   std::vector<DeviceBuffer<T>> device_inputs;
-  GpuDenseSumArgs args;
-  args.num_inputs = test.num_inputs;
+  DenseSumArgs args;
+  std::vector<const void*> addresses;
   for (int k = 0; k < test.num_inputs; ++k) {
     inputs.push_back(RandomValues<T>(test.size, &random));
     device_inputs.emplace_back(inputs.back(), test.offset);
-    args.inputs[k] = device_inputs.back().data();
+    addresses.push_back(device_inputs.back().data());
   }
+  args.inputs = addresses.data();
+  args.num_inputs = addresses.size();
   const DeviceBuffer<First> device_first(first, test.offset);
   const DeviceBuffer<Out> device_out(std::vector<Out>(test.size), test.offset);
-  args.element = kElement<T>;
-  args.size = static_cast<int64_t>(test.size);
+  args.type = kElement<T>;
+  args.num_elements = test.size;
   args.first = device_first.data();
-  args.first_is_float = std::is_same_v<First, float>;
-  args.count = test.count;
+  args.first_is_float32 = sizeof(T) == 2 && std::is_same_v<First, float>;
+  args.divisor = test.count;
   args.out = device_out.data();
-  args.out_is_float = std::is_same_v<Out, float>;
+  args.out_is_float32 = sizeof(T) == 2 && std::is_same_v<Out, float>;
 
-  ASSERT_EQ(LaunchGpuDenseSum(args, nullptr), cudaSuccess);
+  ASSERT_STREQ(QueueDenseSum(args, nullptr).message().c_str(), "");
   ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
 
   const std::vector<Out> got = device_out.Read();
@@ -123,34 +106,30 @@ void CheckSum(const Case& test, unsigned seed) {
   }
 }
 
-class DenseSumGpuTest : public testing::Test {
+class DenseSumGpuTest : public GpuTest {
  protected:
-  void SetUp() override {
-    int num_devices = 0;
-    const cudaError_t error = cudaGetDeviceCount(&num_devices);
-    if (error != cudaSuccess || num_devices == 0) {
-      GTEST_SKIP() << "no GPU: " << cudaGetErrorString(error);
-    }
-    RecordProperty("seed", static_cast<int>(seed_));
-  }
-
   template <typename T, typename First = T, typename Out = T>
   void CheckAllCases() {
-    for (const int num_inputs : {0, 1, 3, kMaxGpuDenseSumInputs}) {
+    const int64_t mean_of = std::is_integral_v<T> ? 1 : 3;
+    for (const int num_inputs : {0, 1, 3, 8, 9}) {
       for (const size_t size : {size_t{1}, size_t{7}, size_t{4096}, size_t{1000003}}) {
-        CheckSum<T, First, Out>({size, num_inputs}, seed_);
-        CheckSum<T, First, Out>({size, num_inputs, 3}, seed_);
+        CheckSum<T, First, Out>({size, num_inputs}, seed());
+        CheckSum<T, First, Out>({size, num_inputs, mean_of}, seed());
       }
-      CheckSum<T, First, Out>({4099, num_inputs, 7, 1}, seed_);
+      CheckSum<T, First, Out>({4099, num_inputs, mean_of, 1}, seed());
     }
+    CheckSum<T, First, Out>({65, static_cast<int>(kMaxDenseInputs)}, seed());
   }
-
-  const unsigned seed_ = std::random_device()();
 };
 
 TEST_F(DenseSumGpuTest, FloatSumHasTheBitsOfAddingInOrder) { CheckAllCases<float>(); }
 
 TEST_F(DenseSumGpuTest, DoubleSumHasTheBitsOfAddingInOrder) { CheckAllCases<double>(); }
+
+TEST_F(DenseSumGpuTest, IntegersAreSummed) {
+  CheckAllCases<int32_t>();
+  CheckAllCases<int64_t>();
+}
 
 TEST_F(DenseSumGpuTest, HalfIsAddedInFloatAndRoundedOnce) {
   CheckAllCases<__half>();
@@ -166,38 +145,72 @@ TEST_F(DenseSumGpuTest, Bfloat16IsAddedInFloatAndRoundedOnce) {
   CheckAllCases<__nv_bfloat16, float, float>();
 }
 
+TEST_F(DenseSumGpuTest, ComplexNumbersAreDividedByPart) {
+  const DeviceBuffer<float> sum(std::vector<float>{2, 4, 6, 8});
+  DenseSumArgs args;
+  args.type = ElementType::kComplex64;
+  args.num_elements = 2;
+  args.first = args.out = sum.data();
+  args.divisor = 2;
+  ASSERT_TRUE(QueueDenseSum(args, nullptr).ok());
+  EXPECT_EQ(sum.Read(), (std::vector<float>{1, 2, 3, 4}));
+}
+
 TEST_F(DenseSumGpuTest, SumReplacesItsFirstAddendInPlace) {
   const DeviceBuffer<float> sum(std::vector<float>(1001, 1.0f));
   const DeviceBuffer<float> input(std::vector<float>(1001, 2.0f));
-  GpuDenseSumArgs args;
-  args.size = 1001;
+  const void* const address = input.data();
+  DenseSumArgs args;
+  args.num_elements = 1001;
   args.first = args.out = sum.data();
-  args.inputs[0] = input.data();
+  args.inputs = &address;
   args.num_inputs = 1;
-  ASSERT_EQ(LaunchGpuDenseSum(args, nullptr), cudaSuccess);
+  ASSERT_TRUE(QueueDenseSum(args, nullptr).ok());
   EXPECT_EQ(sum.Read(), std::vector<float>(1001, 3.0f));
+}
+
+// Nothing of these reaches a device.
+TEST(DenseSumArgumentsTest, NoElementsNeedNoDevice) {
+  EXPECT_TRUE(QueueDenseSum(DenseSumArgs(), nullptr).ok());
 }
 
 TEST(DenseSumArgumentsTest, ArgumentsOutOfRangeAreRefused) {
   float value = 0;
-  GpuDenseSumArgs good;
+  DenseSumArgs good;
   good.first = good.out = &value;
-  good.size = 0;
-  EXPECT_EQ(LaunchGpuDenseSum(good, nullptr), cudaSuccess);
+  good.num_elements = 1;
 
-  GpuDenseSumArgs bad = good;
-  bad.size = -1;
-  EXPECT_EQ(LaunchGpuDenseSum(bad, nullptr), cudaErrorInvalidValue);
+  DenseSumArgs bad = good;
+  bad.divisor = 0;
+  EXPECT_EQ(QueueDenseSum(bad, nullptr).code(), StatusCode::kInternal);
   bad = good;
-  bad.count = 0;
-  EXPECT_EQ(LaunchGpuDenseSum(bad, nullptr), cudaErrorInvalidValue);
+  bad.first = nullptr;
+  EXPECT_EQ(QueueDenseSum(bad, nullptr).code(), StatusCode::kInternal);
   bad = good;
-  bad.num_inputs = kMaxGpuDenseSumInputs + 1;
-  EXPECT_EQ(LaunchGpuDenseSum(bad, nullptr), cudaErrorInvalidValue);
-  bad = good;
-  bad.size = 1;
+  const void* const missing = nullptr;
+  bad.inputs = &missing;
   bad.num_inputs = 1;
-  EXPECT_EQ(LaunchGpuDenseSum(bad, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(QueueDenseSum(bad, nullptr).code(), StatusCode::kInternal);
+  bad = good;
+  const std::vector<const void*> many(kMaxDenseInputs + 1, &value);
+  bad.inputs = many.data();
+  bad.num_inputs = many.size();
+  EXPECT_EQ(QueueDenseSum(bad, nullptr).code(), StatusCode::kResourceExhausted);
+}
+
+TEST(DenseSumArgumentsTest, WithoutADeviceTheErrorSaysWhy) {
+  if (HasGpu()) GTEST_SKIP() << "this machine has a GPU";
+  float value = 0;
+  DenseSumArgs args;
+  args.first = args.out = &value;
+  args.num_elements = 1;
+  const void* const input = &value;
+  args.inputs = &input;
+  args.num_inputs = 1;
+  const Status status = QueueDenseSum(args, nullptr);
+  EXPECT_EQ(status.code(), StatusCode::kInternal);
+  EXPECT_NE(status.message().find("The GPU refused a dense sum: cudaError"), std::string::npos)
+      << status.message();
 }
 
 }  // namespace

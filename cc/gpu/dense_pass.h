@@ -1,0 +1,101 @@
+// One pass of a dense sum over memory.
+#ifndef CONDACC_GPU_DENSE_PASS_H_
+#define CONDACC_GPU_DENSE_PASS_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "cc/core/dense_math.h"
+#include "cc/gpu/elements.h"
+#include "cc/gpu/host_device.h"
+
+namespace condacc {
+
+// The most inputs that one pass reads. They are parameters of the kernel, of which there may be
+// 4 KiB.
+inline constexpr size_t kMaxDenseInputs = 256;
+
+// How many inputs' loads are issued before the first of them is added.
+inline constexpr int kInputsAtOnce = 8;
+
+// A sum of elements of type T; running sums of narrow types are float.
+template <typename T, typename First, typename Out>
+struct DensePass {
+  using Sum = SumType<T>;
+
+  // The most elements that a thread can take at once.
+  static constexpr int kWidth =
+      static_cast<int>(kVectorBytes / std::max({sizeof(T), sizeof(First), sizeof(Out)}));
+
+  const First* first;
+  const T* inputs[kMaxDenseInputs];
+  int num_inputs;
+  Sum divisor;
+  Out* out;
+
+  static DensePass Of(const DenseSumArgs& args) {
+    DensePass pass;
+    pass.first = static_cast<const First*>(args.first);
+    for (size_t k = 0; k < args.num_inputs; ++k) {
+      pass.inputs[k] = static_cast<const T*>(args.inputs[k]);
+    }
+    pass.num_inputs = static_cast<int>(args.num_inputs);
+    pass.divisor = static_cast<Sum>(args.divisor);
+    pass.out = static_cast<Out*>(args.out);
+    return pass;
+  }
+
+  // Whether all operands can be read and written kWidth elements at a time.
+  bool IsAligned() const {
+    return condacc::IsAligned(first, kWidth) && condacc::IsAligned(out, kWidth) &&
+           std::all_of(inputs, inputs + num_inputs,
+                       [](const T* input) { return condacc::IsAligned(input, kWidth); });
+  }
+
+  // The same pass without the first elements.
+  DensePass From(int64_t begin) const {
+    DensePass rest = *this;
+    rest.first += begin;
+    for (int k = 0; k < num_inputs; ++k) rest.inputs[k] += begin;
+    rest.out += begin;
+    return rest;
+  }
+
+  // Sums the pack number `index`. All of it is read before it is written.
+  template <int kPack>
+  CONDACC_HOST_DEVICE void Run(int64_t index) const {
+    const Pack<First, kPack> start = LoadPack<First, kPack>(first, index);
+    Sum sums[kPack];
+    for (int j = 0; j < kPack; ++j) sums[j] = static_cast<Sum>(start.values[j]);
+    for (int done = 0; done < num_inputs; done += kInputsAtOnce) {
+      AddSome<kPack>(index, done, sums);
+    }
+    Pack<Out, kPack> result;
+    for (int j = 0; j < kPack; ++j) result.values[j] = Rounded<Out>(Divided(sums[j], divisor));
+    StorePack(result, out, index);
+  }
+
+ private:
+  template <int kPack>
+  CONDACC_HOST_DEVICE void AddSome(int64_t index, int done, Sum* sums) const {
+    Pack<T, kPack> loaded[kInputsAtOnce] = {};
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+    for (int k = 0; k < kInputsAtOnce; ++k) {
+      if (done + k < num_inputs) loaded[k] = LoadPack<T, kPack>(inputs[done + k], index);
+    }
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+    for (int k = 0; k < kInputsAtOnce; ++k) {
+      if (done + k >= num_inputs) continue;
+      for (int j = 0; j < kPack; ++j) sums[j] += static_cast<Sum>(loaded[k].values[j]);
+    }
+  }
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_GPU_DENSE_PASS_H_

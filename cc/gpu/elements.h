@@ -1,0 +1,58 @@
+// How elements are loaded, added and divided, by kernels and by their tests on the CPU.
+#ifndef CONDACC_GPU_ELEMENTS_H_
+#define CONDACC_GPU_ELEMENTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "cc/gpu/host_device.h"
+
+namespace condacc {
+
+// What one thread loads or stores at once.
+inline constexpr size_t kVectorBytes = 16;
+
+// Elements that are loaded and stored together.
+template <typename T, int kWidth>
+struct alignas(sizeof(T) * kWidth) Pack {
+  T values[kWidth];
+};
+
+template <typename T, int kWidth>
+CONDACC_HOST_DEVICE Pack<T, kWidth> LoadPack(const T* from, int64_t index) {
+  return reinterpret_cast<const Pack<T, kWidth>*>(from)[index];
+}
+
+template <typename T, int kWidth>
+CONDACC_HOST_DEVICE void StorePack(const Pack<T, kWidth>& pack, T* to, int64_t index) {
+  reinterpret_cast<Pack<T, kWidth>*>(to)[index] = pack;
+}
+
+// Whether packs of so many elements can be loaded from there.
+template <typename T>
+bool IsAligned(const T* pointer, int width) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % (sizeof(T) * static_cast<size_t>(width)) == 0;
+}
+
+// The type in which elements of type T are added: itself, but float for what is narrower.
+// Integers are unsigned here, so that an overflow wraps.
+template <typename T>
+using SumType = std::conditional_t<sizeof(T) == 2, float, T>;
+
+// Rounds to nearest even, as the conversions of CUDA's narrow types do.
+template <typename Out, typename Sum>
+CONDACC_HOST_DEVICE Out Rounded(Sum sum) {
+  return static_cast<Out>(sum);
+}
+
+// Integers have no mean: their divisor is 1.
+template <typename Sum>
+CONDACC_HOST_DEVICE Sum Divided(Sum sum, Sum divisor) {
+  if constexpr (std::is_floating_point_v<Sum>) return sum / divisor;
+  return sum;
+}
+
+}  // namespace condacc
+
+#endif  // CONDACC_GPU_ELEMENTS_H_

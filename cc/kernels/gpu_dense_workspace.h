@@ -1,0 +1,57 @@
+// What dense accumulators on a GPU work with.
+#ifndef CONDACC_KERNELS_GPU_DENSE_WORKSPACE_H_
+#define CONDACC_KERNELS_GPU_DENSE_WORKSPACE_H_
+
+#include <cstddef>
+#include <utility>
+
+#include "cc/core/dense_sum.h"
+#include "cc/core/hold_budget.h"
+#include "cc/core/mutex.h"
+#include "cc/gpu/dense_sum.h"
+#include "cc/gpu/device_memory.h"
+#include "cc/kernels/core_types.h"
+#include "cc/kernels/gpu_stream.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace condacc {
+
+// Works with the memory and the stream of the op that `ctx` belongs to. Only Allocate() needs the
+// op to be running. Sums are queued, never waited for.
+class GpuDenseWorkspace : public DenseWorkspace<TensorBlock> {
+ public:
+  explicit GpuDenseWorkspace(tensorflow::OpKernelContext* ctx) : ctx_(ctx), stream_(ctx) {}
+
+  Status Allocate(ElementType type, const Shape& shape, TensorBlock* block) override {
+    return AllocateBlock(ctx_, type, shape, block);
+  }
+  void Sum(const DenseSumArgs& args) override {
+    const auto active = stream_.Activate();
+    Status status = QueueDenseSum(args, stream_.handle());
+    if (status.ok()) return;
+    MutexLock lock(&mu_);
+    failure_ = std::move(status);
+  }
+  Status failure() const override {
+    MutexLock lock(&mu_);
+    return failure_;
+  }
+
+  Status Clear(void* to, size_t num_bytes) {
+    const auto active = stream_.Activate();
+    return QueueZeros(to, num_bytes, stream_.handle());
+  }
+  static HoldBudget& Budget() { return HoldBudget::Gpus(); }
+  // To queue a sum costs the same for each size that is small.
+  static constexpr bool kHasCache = false;
+
+ private:
+  tensorflow::OpKernelContext* const ctx_;
+  const GpuStream stream_;
+  mutable Mutex mu_;
+  Status failure_ CONDACC_GUARDED_BY(mu_);
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_KERNELS_GPU_DENSE_WORKSPACE_H_
