@@ -15,7 +15,8 @@ class HoldBudget {
 
   // The process's own: 512 MiB, or what the environment variable TF_CONDACC_HOLD_BYTES says.
   static HoldBudget& Global();
-  // The same for what lies in the memory of GPUs, all of them together.
+  // The same for what lies in the memory of GPUs, all of them together: 2 GiB, or what
+  // TF_CONDACC_GPU_HOLD_BYTES says.
   static HoldBudget& Gpus();
 
   // Modulo 2^64: a negative number of bytes is given back.

@@ -10,6 +10,7 @@
 #include "cc/core/element_type.h"
 #include "cc/core/parallel_for.h"
 #include "cc/core/row_groups.h"
+#include "cc/core/shape.h"
 
 namespace condacc {
 
@@ -17,6 +18,13 @@ namespace condacc {
 struct RowLayout {
   ElementType type = ElementType::kFloat32;
   size_t width = 0;
+
+  // Of values of that shape, of which each entry of the first dimension is a row.
+  static RowLayout Of(ElementType type, const Shape& values) {
+    RowLayout layout{type, 1};
+    for (int i = 1; i < values.rank(); ++i) layout.width *= static_cast<size_t>(values.dim(i));
+    return layout;
+  }
 
   size_t num_bytes() const { return width * SizeOf(type); }
   // Sums of float16 and bfloat16 are kept in float32.

@@ -2,6 +2,7 @@
 #ifndef CONDACC_CORE_STALENESS_GATE_H_
 #define CONDACC_CORE_STALENESS_GATE_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -52,12 +53,32 @@ class StalenessGate {
       ++tally.counts.num_dropped;
     }
     tally.Record(decision->staleness);
+    ++num_changes_;
     return true;
+  }
+
+  // Like Decide(), but without the lock while the variable is read, for where that takes long. It
+  // is read again if another update has been decided on or has ended meanwhile, so that the
+  // decision is the one that Decide() would have come to at the time of the reading.
+  template <class ReadStep>
+  bool DecideAfterReading(const std::string& counter, int64_t local_step, int64_t limit,
+                          ReadStep read_step, Decision* decision) {
+    while (true) {
+      const int64_t num_changes = num_changes_.load();
+      int64_t step = 0;
+      if (!read_step(&step)) return false;
+      const auto read_if_unchanged = [&](int64_t* value) {
+        *value = step;
+        return num_changes_.load() == num_changes;
+      };
+      if (Decide(counter, local_step, limit, read_if_unchanged, decision)) return true;
+    }
   }
 
   // An accepted update was applied, or failed. Does not throw.
   void End(const std::string& counter, bool applied) {
     MutexLock lock(&mu_);
+    ++num_changes_;
     reservations_.End(applied);
     const auto found = tallies_.find(counter);
     if (applied && found != tallies_.end()) ++found->second.counts.num_accepted;
@@ -92,6 +113,7 @@ class StalenessGate {
   };
 
   mutable Mutex mu_;
+  std::atomic<int64_t> num_changes_{0};  // decisions and ends; changed under the lock
   StepReservations reservations_ CONDACC_GUARDED_BY(mu_);
   std::map<std::string, Tally> tallies_ CONDACC_GUARDED_BY(mu_);
 };

@@ -1,4 +1,4 @@
-// Device memory that is filled.
+// Device memory that is filled and copied.
 #ifndef CONDACC_GPU_DEVICE_MEMORY_H_
 #define CONDACC_GPU_DEVICE_MEMORY_H_
 
@@ -8,8 +8,12 @@
 
 namespace condacc {
 
-// Queues it on `stream`, a cudaStream_t. Internal if the device refuses.
+// Queued on `stream`, a cudaStream_t. Internal if the device refuses.
+Status QueueCopy(const void* from, size_t num_bytes, void* to, void* stream);
 Status QueueZeros(void* to, size_t num_bytes, void* stream);
+
+// Reads memory of the device or of the host as it is when the stream comes to it; waits for that.
+Status ReadToHost(const void* from, size_t num_bytes, void* to, void* stream);
 
 }  // namespace condacc
 

@@ -4,21 +4,59 @@
 #include "cc/kernels/core_resource.h"
 #include "cc/kernels/sparse_traits.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#if defined(CONDACC_CUDA)
+#include "cc/kernels/gpu_sparse_workspace.h"
+#endif
 
 namespace condacc {
 namespace {
 
 using tensorflow::DEVICE_CPU;
 
-using SparseAccumulatorOp = CoreHandleOp<SparseTraits>;
-using SparseApplyOp = ApplyOp<SparseTraits>;
-using SparseTakeOp = TakeOp<SparseTraits, IfTooFew::kWait>;
-using SparseTryTakeOp = TakeOp<SparseTraits, IfTooFew::kTell>;
+template <class Traits>
+struct SparseOps {
+  using Accumulator = CoreHandleOp<Traits>;
+  using Apply = ApplyOp<Traits>;
+  using Take = TakeOp<Traits, IfTooFew::kWait>;
+  using TryTake = TakeOp<Traits, IfTooFew::kTell>;
+};
 
-REGISTER_KERNEL_BUILDER(Name("Condacc>SparseAccumulator").Device(DEVICE_CPU), SparseAccumulatorOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApply").Device(DEVICE_CPU), SparseApplyOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTake").Device(DEVICE_CPU), SparseTakeOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTryTake").Device(DEVICE_CPU), SparseTryTakeOp);
+using CpuOps = SparseOps<SparseTraits>;
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseAccumulator").Device(DEVICE_CPU), CpuOps::Accumulator);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApply").Device(DEVICE_CPU), CpuOps::Apply);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTake").Device(DEVICE_CPU), CpuOps::Take);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTryTake").Device(DEVICE_CPU), CpuOps::TryTake);
+
+#if defined(CONDACC_CUDA)
+
+using tensorflow::DEVICE_GPU;
+
+// All but the indices and the values is in host memory.
+using GpuOps = SparseOps<SparseTraitsOn<GpuSparseWorkspace>>;
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseAccumulator").Device(DEVICE_GPU).HostMemory("handle"),
+                        GpuOps::Accumulator);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApply")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("local_step")
+                            .HostMemory("shape")
+                            .HostMemory("accepted"),
+                        GpuOps::Apply);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTake")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("num_required")
+                            .HostMemory("shape"),
+                        GpuOps::Take);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTryTake")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("num_required")
+                            .HostMemory("taken")
+                            .HostMemory("shape"),
+                        GpuOps::TryTake);
+
+#endif
 
 }  // namespace
 }  // namespace condacc

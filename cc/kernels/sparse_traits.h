@@ -3,11 +3,14 @@
 #define CONDACC_KERNELS_SPARSE_TRAITS_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
 
 #include "cc/core/accumulator.h"
+#include "cc/core/hold_budget.h"
+#include "cc/core/host_merger.h"
 #include "cc/core/sparse_sum.h"
 #include "cc/kernels/accumulator_resource.h"
 #include "cc/kernels/core_types.h"
@@ -30,6 +33,12 @@ class CpuSparseWorkspace : public SparseWorkspace<TensorBlock> {
   }
   const ParallelFor& parallel_for() const override { return threads_; }
 
+  using Merger = HostMerger<TensorBlock>;
+  // Of gradients that are held back.
+  static HoldBudget& Budget() { return HoldBudget::Global(); }
+  // Whether a fold waits for the device.
+  static constexpr bool kFoldWaits = false;
+
  private:
   tensorflow::OpKernelContext* const ctx_;
   const ParallelFor threads_;
@@ -41,9 +50,11 @@ inline SparseReduction ReductionOf(const std::string& reduction_type) {
   return SparseReduction::kMean;
 }
 
-struct SparseTraits {
-  using Core = Accumulator<SparseSum<TensorBlock>>;
-  using Workspace = CpuSparseWorkspace;
+// `DeviceWorkspace` works where the gradients lie; see CpuSparseWorkspace.
+template <class DeviceWorkspace>
+struct SparseTraitsOn {
+  using Workspace = DeviceWorkspace;
+  using Core = Accumulator<SparseSum<TensorBlock, typename Workspace::Merger>>;
   static constexpr char kKind[] = "sparse";
 
   static SparseOptions<TensorBlock> SumOptions(const AccumulatorSpec& spec) {
@@ -51,11 +62,14 @@ struct SparseTraits {
     options.type = ElementTypeOf(spec.dtype);
     options.shape = ShapeOf(spec.shape);
     options.reduction = ReductionOf(spec.reduction_type);
+    options.budget = &Workspace::Budget();
+    if (Workspace::kFoldWaits) options.fold_bytes = size_t{1} << 30;  // so there are few
     return options;
   }
 
   // Of three inputs from `first` on: indices, values and shape.
-  static void ReadGradient(tensorflow::OpKernelContext* ctx, int first, Core::Gradient* gradient) {
+  static void ReadGradient(tensorflow::OpKernelContext* ctx, int first,
+                           typename Core::Gradient* gradient) {
     constexpr int64_t kMoreThanAnyRank = 255;
     const int values = first + 1;
     gradient->shapes.indices = ShapeOf(ctx->input(first).shape());
@@ -75,7 +89,7 @@ struct SparseTraits {
   }
 
   static absl::Status SetOutputs(tensorflow::OpKernelContext* ctx, int first,
-                                 const AccumulatorResource& resource, Core::Value value) {
+                                 const AccumulatorResource& resource, typename Core::Value value) {
     ctx->set_output(first, value.indices.tensor());
     ctx->set_output(first + 1, value.values.tensor());
     return SetDenseShape(ctx, first + 2, resource, value.values.tensor().shape());
@@ -111,6 +125,8 @@ struct SparseTraits {
     return absl::OkStatus();
   }
 };
+
+using SparseTraits = SparseTraitsOn<CpuSparseWorkspace>;
 
 }  // namespace condacc
 

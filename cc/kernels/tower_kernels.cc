@@ -9,6 +9,10 @@
 #include "cc/kernels/dense_traits.h"
 #include "cc/kernels/sparse_traits.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#if defined(CONDACC_CUDA)
+#include "cc/kernels/gpu_dense_workspace.h"
+#include "cc/kernels/gpu_sparse_workspace.h"
+#endif
 
 namespace condacc {
 namespace {
@@ -18,22 +22,24 @@ using tensorflow::OpKernelContext;
 
 // A sum of towers is an accumulator of a kind of its own. Its gradients are added as they come and
 // not held back: a step has many such sums at once, and none may grow with the number of towers.
-struct DenseTowerTraits : DenseTraits {
+template <class Workspace>
+struct DenseTowerTraits : DenseTraitsOn<Workspace> {
   static constexpr char kKind[] = "dense tower";
 
   static DenseOptions SumOptions(const AccumulatorSpec& spec) {
-    DenseOptions options = DenseTraits::SumOptions(spec);
+    DenseOptions options = DenseTraitsOn<Workspace>::SumOptions(spec);
     options.small_bytes = std::numeric_limits<size_t>::max();
     return options;
   }
 };
 
-struct SparseTowerTraits : SparseTraits {
+template <class Workspace>
+struct SparseTowerTraits : SparseTraitsOn<Workspace> {
   static constexpr char kKind[] = "sparse tower";
 
   static SparseOptions<TensorBlock> SumOptions(const AccumulatorSpec& spec) {
-    SparseOptions<TensorBlock> options = SparseTraits::SumOptions(spec);
-    options.fold_bytes = 0;
+    SparseOptions<TensorBlock> options = SparseTraitsOn<Workspace>::SumOptions(spec);
+    if (!Workspace::kFoldWaits) options.fold_bytes = 0;
     // The mean of the towers, as of dense gradients: not that of those which have the row.
     if (spec.reduction_type == "MEAN") options.reduction = SparseReduction::kGlobalMean;
     return options;
@@ -74,19 +80,51 @@ class TowerAddOp : public tensorflow::OpKernel {
   tensorflow::DataType dtype_;
 };
 
-using DenseSumOp = TowerSumOp<DenseTowerTraits>;
-using DenseAddOp = TowerAddOp<DenseTowerTraits>;
-using DenseTakeOp = TakeOp<DenseTowerTraits, IfTooFew::kFail>;
-using SparseSumOp = TowerSumOp<SparseTowerTraits>;
-using SparseAddOp = TowerAddOp<SparseTowerTraits>;
-using SparseTakeOp = TakeOp<SparseTowerTraits, IfTooFew::kFail>;
+template <class Traits>
+struct TowerOps {
+  using Sum = TowerSumOp<Traits>;
+  using Add = TowerAddOp<Traits>;
+  using Take = TakeOp<Traits, IfTooFew::kFail>;
+};
 
-REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseSum").Device(DEVICE_CPU), DenseSumOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseAdd").Device(DEVICE_CPU), DenseAddOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseTake").Device(DEVICE_CPU), DenseTakeOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>TowerSparseSum").Device(DEVICE_CPU), SparseSumOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>TowerSparseAdd").Device(DEVICE_CPU), SparseAddOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>TowerSparseTake").Device(DEVICE_CPU), SparseTakeOp);
+using DenseOps = TowerOps<DenseTowerTraits<CpuDenseWorkspace>>;
+using SparseOps = TowerOps<SparseTowerTraits<CpuSparseWorkspace>>;
+REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseSum").Device(DEVICE_CPU), DenseOps::Sum);
+REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseAdd").Device(DEVICE_CPU), DenseOps::Add);
+REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseTake").Device(DEVICE_CPU), DenseOps::Take);
+REGISTER_KERNEL_BUILDER(Name("Condacc>TowerSparseSum").Device(DEVICE_CPU), SparseOps::Sum);
+REGISTER_KERNEL_BUILDER(Name("Condacc>TowerSparseAdd").Device(DEVICE_CPU), SparseOps::Add);
+REGISTER_KERNEL_BUILDER(Name("Condacc>TowerSparseTake").Device(DEVICE_CPU), SparseOps::Take);
+
+#if defined(CONDACC_CUDA)
+
+using tensorflow::DEVICE_GPU;
+
+// All but the gradients themselves is in host memory.
+using GpuDenseOps = TowerOps<DenseTowerTraits<GpuDenseWorkspace>>;
+using GpuSparseOps = TowerOps<SparseTowerTraits<GpuSparseWorkspace>>;
+REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseSum").Device(DEVICE_GPU).HostMemory("handle"),
+                        GpuDenseOps::Sum);
+REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseAdd").Device(DEVICE_GPU).HostMemory("handle"),
+                        GpuDenseOps::Add);
+REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseTake")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("num_required"),
+                        GpuDenseOps::Take);
+REGISTER_KERNEL_BUILDER(Name("Condacc>TowerSparseSum").Device(DEVICE_GPU).HostMemory("handle"),
+                        GpuSparseOps::Sum);
+REGISTER_KERNEL_BUILDER(
+    Name("Condacc>TowerSparseAdd").Device(DEVICE_GPU).HostMemory("handle").HostMemory("shape"),
+    GpuSparseOps::Add);
+REGISTER_KERNEL_BUILDER(Name("Condacc>TowerSparseTake")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("num_required")
+                            .HostMemory("shape"),
+                        GpuSparseOps::Take);
+
+#endif
 
 }  // namespace
 }  // namespace condacc

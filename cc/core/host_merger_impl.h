@@ -1,6 +1,6 @@
-// Definitions of SparseSum's longer methods; included by sparse_sum.h only.
-#ifndef CONDACC_CORE_SPARSE_SUM_IMPL_H_
-#define CONDACC_CORE_SPARSE_SUM_IMPL_H_
+// Definitions of HostMerger's longer methods; included by host_merger.h only.
+#ifndef CONDACC_CORE_HOST_MERGER_IMPL_H_
+#define CONDACC_CORE_HOST_MERGER_IMPL_H_
 
 #include <algorithm>
 #include <cstring>
@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "cc/core/dense_math.h"
-#include "cc/core/sparse_sum.h"
+#include "cc/core/host_merger.h"
 
 namespace condacc {
 
 template <class Block>
-Status SparseSum<Block>::Prepare(const Options& options, bool /*is_first*/, Workspace& workspace,
-                                 Gradient* gradient) {
+Status HostMerger<Block>::Prepare(const Options& options, Workspace& workspace,
+                                  Gradient* gradient) {
   const size_t num_rows = static_cast<size_t>(gradient->shapes.indices.dim(0));
   if (num_rows > std::numeric_limits<uint32_t>::max()) {
     return Status(StatusCode::kInvalidArgument,
@@ -62,8 +62,8 @@ Status SparseSum<Block>::Prepare(const Options& options, bool /*is_first*/, Work
 
 // Beside its status it may throw std::bad_alloc.
 template <class Block>
-Status SparseSum<Block>::StartMerging(const std::list<Gradient>& gradients, Workspace& workspace,
-                                      Merging* merging) const {
+Status HostMerger<Block>::StartMerging(const std::list<Gradient>& gradients, Workspace& workspace,
+                                       Merging* merging) const {
   size_t num_entries = 0;
   merging->sources.reserve(gradients.size());
   for (const Gradient& g : gradients) {
@@ -80,10 +80,10 @@ Status SparseSum<Block>::StartMerging(const std::list<Gradient>& gradients, Work
 }
 
 template <class Block>
-bool SparseSum<Block>::RunFold(Workspace& workspace) {
+bool HostMerger<Block>::Fold(const std::list<Gradient>& gradients, Workspace& workspace) {
   try {
     Merging merging;
-    if (!StartMerging(folding_, workspace, &merging).ok()) return false;
+    if (!StartMerging(gradients, workspace, &merging).ok()) return false;
     SparseMerge& merge = *merging.merge;
     chunks_.reserve(chunks_.size() + 1);
     std::vector<RowMark> marks = merge.MarkNewRows(SumChunk<Block>::kMaxMarks);
@@ -96,16 +96,16 @@ bool SparseSum<Block>::RunFold(Workspace& workspace) {
   } catch (const std::bad_alloc&) {
     return false;
   }
-  Release(&folding_);
   return true;
 }
 
 template <class Block>
-Status SparseSum<Block>::PrepareFinish(int64_t count, Workspace& workspace) {
+Status HostMerger<Block>::PrepareFinish(const std::list<Gradient>& pending, int64_t count,
+                                        Workspace& workspace) {
   auto output = std::make_unique<Output>();
   Shape shape = shape_;
-  if (!IsForwarded(count)) {
-    Status status = StartMerging(pending_, workspace, &output->merging);
+  if (!IsForwarded(pending, count)) {
+    Status status = StartMerging(pending, workspace, &output->merging);
     if (!status.ok()) return status;
     shape = Shape::Of({static_cast<int64_t>(output->merging.merge->num_rows())});
     status = workspace.Allocate(ElementType::kInt64, shape, &output->value.indices);
@@ -119,37 +119,33 @@ Status SparseSum<Block>::PrepareFinish(int64_t count, Workspace& workspace) {
 }
 
 template <class Block>
-typename SparseSum<Block>::Value SparseSum<Block>::Finish(int64_t count, Workspace& workspace) {
+SparseValue<Block> HostMerger<Block>::Finish(std::list<Gradient>* pending, int64_t count,
+                                             Workspace& workspace) {
   Value value = std::move(output_->value);
   if (output_->merging.merge) {
     Write(count, value, workspace);
   } else {
-    value.indices = std::move(pending_.front().indices);
-    value.values = std::move(pending_.front().values);
+    value.indices = std::move(pending->front().indices);
+    value.values = std::move(pending->front().values);
   }
   output_.reset();
-  Clear();
   return value;
 }
 
 template <class Block>
-void SparseSum<Block>::Write(int64_t count, const Value& value, Workspace& workspace) {
+void HostMerger<Block>::Write(int64_t count, const Value& value, Workspace& workspace) {
   Merging& merging = output_->merging;
-  int64_t divisor = 0;
-  if (options_.reduction != SparseReduction::kMean) {
-    divisor = options_.reduction == SparseReduction::kSum ? 1 : count;
-  }
   SparseMerge::WrittenBelow discard;
-  if (merging.merge->num_entries() * sizeof(RowEntry) + merged_bytes_ >= kMinDiscarded) {
+  if (merging.merge->num_entries() * sizeof(RowEntry) + num_bytes() >= kMinDiscarded) {
     discard = [this](int64_t row, size_t num_entries) {
       output_->merging.entries.Discard(num_entries * sizeof(RowEntry));
       for (SumChunk<Block>& chunk : chunks_) chunk.DiscardBelow(row);
     };
   }
-  merging.merge->Out(static_cast<int64_t*>(value.indices.data()), value.values.data(), divisor,
-                     workspace.parallel_for(), discard);
+  merging.merge->Out(static_cast<int64_t*>(value.indices.data()), value.values.data(),
+                     DivisorOf(options_.reduction, count), workspace.parallel_for(), discard);
 }
 
 }  // namespace condacc
 
-#endif  // CONDACC_CORE_SPARSE_SUM_IMPL_H_
+#endif  // CONDACC_CORE_HOST_MERGER_IMPL_H_

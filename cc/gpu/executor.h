@@ -1,0 +1,30 @@
+// Runs steps on a stream. For .cu.cc files.
+#ifndef CONDACC_GPU_EXECUTOR_H_
+#define CONDACC_GPU_EXECUTOR_H_
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "cc/core/status.h"
+#include "cc/gpu/cuda_status.h"
+#include "cc/gpu/grid.h"
+#include "cc/gpu/narrow_elements.h"
+
+namespace condacc {
+
+struct StreamExecutor {
+  using Float16 = __half;
+  using BFloat16 = __nv_bfloat16;
+
+  cudaStream_t stream;
+
+  template <typename Step>
+  Status ForEach(int64_t num_items, const Step& step) {
+    return CudaStatus(QueueForEach(num_items, step, stream), "to merge rows");
+  }
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_GPU_EXECUTOR_H_

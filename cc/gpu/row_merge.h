@@ -1,0 +1,227 @@
+// The steps by which rows are merged, each of which does one item of work. Kernels run them, and so
+// do tests on the CPU.
+#ifndef CONDACC_GPU_ROW_MERGE_H_
+#define CONDACC_GPU_ROW_MERGE_H_
+
+#include <cstdint>
+
+#include "cc/core/device_merge.h"
+#include "cc/gpu/elements.h"
+#include "cc/gpu/host_device.h"
+
+namespace condacc {
+
+inline constexpr uint64_t kNoBadEntry = ~uint64_t{0};
+
+// What the host waits for.
+struct MergeCounts {
+  uint64_t first_bad_entry;
+  int64_t num_rows;
+};
+
+// Puts some sources into the device's table of them. They are parameters of the kernel, so that
+// nothing has to be copied from the host's memory.
+struct StoreSources {
+  static constexpr int kMax = 64;
+  DeviceSource sources[kMax];
+  DeviceSource* to;
+
+  CONDACC_HOST_DEVICE void operator()(int64_t i) const { to[i] = sources[i]; }
+};
+
+// The entries of all sources, numbered as they came.
+struct EntryTable {
+  const DeviceSource* sources;
+  int num_sources;
+
+  // The last source that begins at or before the entry.
+  CONDACC_HOST_DEVICE int SourceOf(int64_t entry) const {
+    int low = 0;
+    int high = num_sources;
+    while (high - low > 1) {
+      const int middle = (low + high) / 2;
+      if (sources[middle].first_entry <= entry) {
+        low = middle;
+      } else {
+        high = middle;
+      }
+    }
+    return low;
+  }
+};
+
+CONDACC_HOST_DEVICE inline void LowerTo(uint64_t* least, uint64_t value) {
+#if defined(__CUDA_ARCH__)
+  atomicMin(reinterpret_cast<unsigned long long*>(least), static_cast<unsigned long long>(value));
+#else
+  if (value < *least) *least = value;
+#endif
+}
+
+// Makes what is sorted: entries with their rows as keys.
+template <typename Key>
+struct FillEntries {
+  EntryTable table;
+  Key* keys;
+  uint32_t* entries;
+  MergeCounts* counts;
+
+  CONDACC_HOST_DEVICE void operator()(int64_t entry) const {
+    const DeviceSource& source = table.sources[table.SourceOf(entry)];
+    const int64_t row = source.rows[entry - source.first_entry];
+    keys[entry] = static_cast<Key>(row);
+    entries[entry] = static_cast<uint32_t>(entry);
+    const bool is_bad = row < 0 || (source.num_dense_rows >= 0 && row >= source.num_dense_rows);
+    if (is_bad) LowerTo(&counts->first_bad_entry, static_cast<uint64_t>(entry));
+  }
+};
+
+// Whether a row begins there among the sorted keys.
+template <typename Key>
+struct IsRowStart {
+  const Key* keys;
+
+  CONDACC_HOST_DEVICE bool operator()(uint32_t place) const {
+    return place == 0 || keys[place] != keys[place - 1];
+  }
+};
+
+// Counts the gradients that a row was in. Those of one gradient are neighbours, and count once.
+struct GradientCounter {
+  int64_t count = 0;
+  int last_source = -1;
+
+  CONDACC_HOST_DEVICE void Add(int source) {
+    if (source != last_source) ++count;
+    last_source = source;
+  }
+};
+
+// Sorted entries, and where among them each row begins.
+struct RowSegments {
+  EntryTable table;
+  const uint32_t* entries;
+  const uint32_t* starts;
+  int64_t num_rows;
+  int64_t num_entries;
+  int64_t num_merged;
+  const int64_t* merged_counts;
+
+  CONDACC_HOST_DEVICE int64_t begin(int64_t row) const { return starts[row]; }
+  CONDACC_HOST_DEVICE int64_t end(int64_t row) const {
+    return row + 1 < num_rows ? starts[row + 1] : num_entries;
+  }
+
+  // A row's first entry begins its count: merged rows come before all others.
+  CONDACC_HOST_DEVICE GradientCounter Counter(int64_t row) const {
+    const int64_t entry = entries[begin(row)];
+    return {entry < num_merged ? merged_counts[entry] : 1, table.SourceOf(entry)};
+  }
+  CONDACC_HOST_DEVICE int64_t CountOf(int64_t row) const {
+    GradientCounter counter = Counter(row);
+    for (int64_t i = begin(row) + 1; i < end(row); ++i) counter.Add(table.SourceOf(entries[i]));
+    return counter.count;
+  }
+};
+
+// Writes a row's number and, if it is asked for, its count.
+template <typename Key>
+struct WriteRow {
+  RowSegments segments;
+  const Key* keys;
+  int64_t* rows;
+  int64_t* counts;
+
+  CONDACC_HOST_DEVICE void operator()(int64_t row) const {
+    rows[row] = static_cast<int64_t>(keys[segments.begin(row)]);
+    if (counts != nullptr) counts[row] = segments.CountOf(row);
+  }
+};
+
+// Adds up one pack of one row; consecutive items are consecutive packs of the output.
+template <typename T, typename Out, int kPack>
+struct SumRowPack {
+  using Sum = SumType<T>;
+  static constexpr int kRowsAtOnce = 4;  // whose loads are issued before the first is added
+
+  RowSegments segments;
+  int64_t packs_per_row;
+  int64_t divisor;  // 0: the row's count
+  Out* out;
+
+  CONDACC_HOST_DEVICE void operator()(int64_t item) const {
+    const int64_t row = Quotient(item, packs_per_row);
+    const int64_t column = item - row * packs_per_row;
+    const int64_t end = segments.end(row);
+    int64_t i = segments.begin(row);
+    Sum sums[kPack];
+    GradientCounter counter = segments.Counter(row);
+    Start(segments.entries[i++], column, sums);
+    for (; i < end; i += kRowsAtOnce) AddSome(i, end, column, sums, &counter);
+    const int64_t by = divisor == 0 ? counter.count : divisor;
+    Pack<Out, kPack> result;
+    for (int j = 0; j < kPack; ++j) {
+      result.values[j] = Rounded<Out>(Divided(sums[j], static_cast<Sum>(by)));
+    }
+    StorePack(result, out, item);
+  }
+
+ private:
+  // 64-bit divisions are many times slower on a GPU.
+  CONDACC_HOST_DEVICE static int64_t Quotient(int64_t item, int64_t by) {
+    if (((item | by) >> 32) == 0) return static_cast<uint32_t>(item) / static_cast<uint32_t>(by);
+    return item / by;
+  }
+
+  template <typename Element>
+  CONDACC_HOST_DEVICE Pack<Element, kPack> Load(int number, int64_t entry, int64_t column) const {
+    const DeviceSource& source = segments.table.sources[number];
+    return LoadPack<Element, kPack>(static_cast<const Element*>(source.values),
+                                    (entry - source.first_entry) * packs_per_row + column);
+  }
+
+  CONDACC_HOST_DEVICE void Start(int64_t entry, int64_t column, Sum* sums) const {
+    const int number = segments.table.SourceOf(entry);
+    if (entry < segments.num_merged) {
+      const Pack<Sum, kPack> merged = Load<Sum>(number, entry, column);
+      for (int j = 0; j < kPack; ++j) sums[j] = merged.values[j];
+    } else {
+      const Pack<T, kPack> first = Load<T>(number, entry, column);
+      for (int j = 0; j < kPack; ++j) sums[j] = static_cast<Sum>(first.values[j]);
+    }
+  }
+
+  CONDACC_HOST_DEVICE void AddSome(int64_t begin, int64_t end, int64_t column, Sum* sums,
+                                   GradientCounter* counter) const {
+    Pack<T, kPack> loaded[kRowsAtOnce] = {};
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+    for (int k = 0; k < kRowsAtOnce; ++k) {
+      if (begin + k >= end) continue;
+      const int64_t entry = segments.entries[begin + k];
+      const int number = segments.table.SourceOf(entry);
+      loaded[k] = Load<T>(number, entry, column);
+      counter->Add(number);
+    }
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+    for (int k = 0; k < kRowsAtOnce; ++k) {
+      if (begin + k >= end) continue;
+      for (int j = 0; j < kPack; ++j) sums[j] += static_cast<Sum>(loaded[k].values[j]);
+    }
+  }
+};
+
+// Widens row numbers.
+struct WidenRow {
+  const int32_t* from;
+  int64_t* to;
+
+  CONDACC_HOST_DEVICE void operator()(int64_t i) const { to[i] = from[i]; }
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_GPU_ROW_MERGE_H_

@@ -1,0 +1,153 @@
+// The order and the types in which the steps of a merge are run, wherever that is.
+#ifndef CONDACC_GPU_ROW_MERGE_STEPS_H_
+#define CONDACC_GPU_ROW_MERGE_STEPS_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "cc/core/device_merge.h"
+#include "cc/core/element_type.h"
+#include "cc/core/status.h"
+#include "cc/gpu/elements.h"
+#include "cc/gpu/row_merge.h"
+
+namespace condacc {
+
+// Where things lie in a merge's memory.
+template <typename Key>
+struct MergeMemory {
+  DeviceSource* sources;
+  MergeCounts* counts;
+  Key* unsorted_keys;
+  Key* keys;
+  uint32_t* unsorted_entries;
+  uint32_t* entries;
+  uint32_t* starts;
+  void* scratch;     // of the sort
+  size_t num_bytes;  // all together
+
+  MergeMemory(const DeviceMergeArgs& args, size_t scratch_bytes) : num_bytes(0) {
+    const auto num_entries = static_cast<size_t>(args.num_entries);
+    char* const memory = static_cast<char*>(args.memory);
+    sources = Next<DeviceSource>(memory, args.sources.size());
+    counts = Next<MergeCounts>(memory, 1);
+    unsorted_keys = Next<Key>(memory, num_entries);
+    keys = Next<Key>(memory, num_entries);
+    unsorted_entries = Next<uint32_t>(memory, num_entries);
+    entries = Next<uint32_t>(memory, num_entries);
+    starts = Next<uint32_t>(memory, num_entries);
+    scratch = Next<char>(memory, scratch_bytes);
+  }
+
+ private:
+  template <typename T>
+  T* Next(char* memory, size_t size) {
+    constexpr size_t kAlignment = 256;
+    const size_t begin = num_bytes;
+    num_bytes += (size * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
+    return memory == nullptr ? nullptr : reinterpret_cast<T*>(memory + begin);
+  }
+};
+
+// Calls run(Key()) with the type in which the rows fit.
+template <typename Run>
+Status WithKey(const DeviceMergeArgs& args, Run run) {
+  return args.num_row_bits <= 32 ? run(uint32_t()) : run(uint64_t());
+}
+
+// An `Executor` has ForEach(num_items, step), which runs or queues step(i) for each of them, and
+// the types Float16 and BFloat16.
+template <typename Key, class Executor>
+Status FillMerge(const DeviceMergeArgs& args, const MergeMemory<Key>& memory, Executor& executor) {
+  const int num_sources = static_cast<int>(args.sources.size());
+  for (int begin = 0; begin < num_sources; begin += StoreSources::kMax) {
+    StoreSources store;
+    const int size = std::min(num_sources - begin, StoreSources::kMax);
+    std::copy_n(args.sources.begin() + begin, size, store.sources);
+    store.to = memory.sources + begin;
+    const Status status = executor.ForEach(size, store);
+    if (!status.ok()) return status;
+  }
+  const FillEntries<Key> fill{
+      {memory.sources, num_sources}, memory.unsorted_keys, memory.unsorted_entries, memory.counts};
+  return executor.ForEach(args.num_entries, fill);
+}
+
+template <typename T, typename Out, class Executor>
+Status SumRows(const DeviceMergeArgs& args, const RowSegments& segments,
+               const DeviceMergeOutput& output, Executor& executor) {
+  constexpr int kPack =
+      static_cast<int>(kVectorBytes / std::max({sizeof(T), sizeof(SumType<T>), sizeof(Out)}));
+  const bool is_complex =
+      args.layout.type == ElementType::kComplex64 || args.layout.type == ElementType::kComplex128;
+  const auto width = static_cast<int64_t>(args.layout.width) * (is_complex ? 2 : 1);
+  Out* const out = static_cast<Out*>(output.values);
+  bool has_packs = width % kPack == 0 && IsAligned(out, kPack);
+  for (size_t i = 0; i < args.sources.size(); ++i) {
+    const void* const values = args.sources[i].values;
+    const bool is_merged = i == 0 && args.num_merged > 0;
+    has_packs = has_packs && (is_merged ? IsAligned(static_cast<const SumType<T>*>(values), kPack)
+                                        : IsAligned(static_cast<const T*>(values), kPack));
+  }
+  if (has_packs) {
+    const int64_t packs = width / kPack;
+    const SumRowPack<T, Out, kPack> sum{segments, packs, output.divisor, out};
+    return executor.ForEach(output.num_rows * packs, sum);
+  }
+  const SumRowPack<T, Out, 1> sum{segments, width, output.divisor, out};
+  return executor.ForEach(output.num_rows * width, sum);
+}
+
+template <typename T, class Executor>
+Status SumRowsOf(const DeviceMergeArgs& args, const RowSegments& segments,
+                 const DeviceMergeOutput& output, Executor& executor) {
+  if constexpr (sizeof(T) == 2) {
+    if (output.values_are_sums) return SumRows<T, float>(args, segments, output, executor);
+  }
+  return SumRows<T, T>(args, segments, output, executor);
+}
+
+// Integers add as unsigned ones, complex numbers as pairs of their parts.
+template <class Executor>
+Status SumAllRows(const DeviceMergeArgs& args, const RowSegments& segments,
+                  const DeviceMergeOutput& output, Executor& executor) {
+  switch (args.layout.type) {
+    case ElementType::kFloat16:
+      return SumRowsOf<typename Executor::Float16>(args, segments, output, executor);
+    case ElementType::kBFloat16:
+      return SumRowsOf<typename Executor::BFloat16>(args, segments, output, executor);
+    case ElementType::kFloat32:
+    case ElementType::kComplex64:
+      return SumRowsOf<float>(args, segments, output, executor);
+    case ElementType::kFloat64:
+    case ElementType::kComplex128:
+      return SumRowsOf<double>(args, segments, output, executor);
+    case ElementType::kInt32:
+      return SumRowsOf<uint32_t>(args, segments, output, executor);
+    case ElementType::kInt64:
+      return SumRowsOf<uint64_t>(args, segments, output, executor);
+  }
+  return Status(StatusCode::kInternal, "Bad element type");
+}
+
+// Of a merge whose entries are sorted.
+template <class Executor>
+Status WriteMerge(const DeviceMergeArgs& args, const DeviceMergeOutput& output,
+                  Executor& executor) {
+  return WithKey(args, [&](auto key) {
+    using Key = decltype(key);
+    const MergeMemory<Key> memory(args, 0);
+    const EntryTable table{memory.sources, static_cast<int>(args.sources.size())};
+    const RowSegments segments{
+        table,           memory.entries,    memory.starts, output.num_rows, args.num_entries,
+        args.num_merged, args.merged_counts};
+    const WriteRow<Key> write{segments, memory.keys, output.rows, output.counts};
+    const Status status = executor.ForEach(output.num_rows, write);
+    return status.ok() ? SumAllRows(args, segments, output, executor) : status;
+  });
+}
+
+}  // namespace condacc
+
+#endif  // CONDACC_GPU_ROW_MERGE_STEPS_H_

@@ -1,0 +1,117 @@
+#include "cc/gpu/sparse_merge.h"
+
+#include <cuda_runtime.h>
+#include <thrust/iterator/counting_iterator.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_select.cuh>
+
+#include "cc/gpu/cuda_status.h"
+#include "cc/gpu/executor.h"
+#include "cc/gpu/row_merge.h"
+#include "cc/gpu/row_merge_steps.h"
+
+namespace condacc {
+namespace {
+
+// Sorts the entries by their keys, stably. Without scratch memory, only tells how much it takes.
+template <typename Key>
+cudaError_t SortEntries(const DeviceMergeArgs& args, const MergeMemory<Key>& memory, void* scratch,
+                        size_t* scratch_bytes, cudaStream_t stream) {
+  const int num_bits = std::min<int>(args.num_row_bits, 8 * sizeof(Key));
+  return cub::DeviceRadixSort::SortPairs(scratch, *scratch_bytes, memory.unsorted_keys, memory.keys,
+                                         memory.unsorted_entries, memory.entries, args.num_entries,
+                                         0, num_bits, stream);
+}
+
+// Finds where rows begin, and how many there are. Likewise.
+template <typename Key>
+cudaError_t FindStarts(const DeviceMergeArgs& args, const MergeMemory<Key>& memory, void* scratch,
+                       size_t* scratch_bytes, cudaStream_t stream) {
+  int64_t* const num_rows = memory.counts == nullptr ? nullptr : &memory.counts->num_rows;
+  return cub::DeviceSelect::If(scratch, *scratch_bytes, thrust::counting_iterator<uint32_t>(0),
+                               memory.starts, num_rows, args.num_entries,
+                               IsRowStart<Key>{memory.keys}, stream);
+}
+
+template <typename Key>
+cudaError_t SizeOfScratch(const DeviceMergeArgs& args, size_t* num_bytes) {
+  DeviceMergeArgs nowhere = args;
+  nowhere.memory = nullptr;
+  const MergeMemory<Key> memory(nowhere, 0);
+  size_t of_sort = 0;
+  size_t of_starts = 0;
+  cudaError_t error = SortEntries(args, memory, nullptr, &of_sort, nullptr);
+  if (error == cudaSuccess) error = FindStarts(args, memory, nullptr, &of_starts, nullptr);
+  *num_bytes = std::max(of_sort, of_starts);
+  return error;
+}
+
+// Waits for what the host has to know.
+cudaError_t ReadCounts(const DeviceMergeArgs& args, const MergeCounts* from, cudaStream_t stream,
+                       DeviceMergeReport* report) {
+  MergeCounts counts;
+  cudaError_t error =
+      cudaMemcpyAsync(&counts, from, sizeof(counts), cudaMemcpyDeviceToHost, stream);
+  if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
+  if (error != cudaSuccess) return error;
+  report->num_rows = counts.num_rows;
+  if (counts.first_bad_entry == kNoBadEntry) return cudaSuccess;
+  report->bad_entry = static_cast<int64_t>(counts.first_bad_entry);
+  const EntryTable table{args.sources.data(), static_cast<int>(args.sources.size())};
+  const DeviceSource& source = args.sources[static_cast<size_t>(table.SourceOf(report->bad_entry))];
+  error = cudaMemcpyAsync(&report->bad_row, source.rows + (report->bad_entry - source.first_entry),
+                          sizeof(int64_t), cudaMemcpyDeviceToHost, stream);
+  return error == cudaSuccess ? cudaStreamSynchronize(stream) : error;
+}
+
+template <typename Key>
+Status Sort(const DeviceMergeArgs& args, cudaStream_t stream, DeviceMergeReport* report) {
+  constexpr char kWhat[] = "to sort rows";
+  size_t scratch_bytes = 0;
+  cudaError_t error = SizeOfScratch<Key>(args, &scratch_bytes);
+  if (error != cudaSuccess) return CudaStatus(error, kWhat);
+  const MergeMemory<Key> memory(args, scratch_bytes);
+  error = cudaMemsetAsync(memory.counts, 0xff, sizeof(MergeCounts), stream);
+  if (error != cudaSuccess) return CudaStatus(error, kWhat);
+  StreamExecutor executor{stream};
+  const Status filled = FillMerge(args, memory, executor);
+  if (!filled.ok()) return filled;
+  error = SortEntries(args, memory, memory.scratch, &scratch_bytes, stream);
+  if (error == cudaSuccess)
+    error = FindStarts(args, memory, memory.scratch, &scratch_bytes, stream);
+  if (error == cudaSuccess) error = ReadCounts(args, memory.counts, stream, report);
+  return CudaStatus(error, kWhat);
+}
+
+}  // namespace
+
+Status QueueWiden(const int32_t* from, size_t size, int64_t* to, void* stream) {
+  StreamExecutor executor{static_cast<cudaStream_t>(stream)};
+  return executor.ForEach(static_cast<int64_t>(size), WidenRow{from, to});
+}
+
+Status SizeOfMergeMemory(const DeviceMergeArgs& args, size_t* num_bytes) {
+  return WithKey(args, [&](auto key) {
+    size_t scratch_bytes = 0;
+    const cudaError_t error = SizeOfScratch<decltype(key)>(args, &scratch_bytes);
+    *num_bytes = MergeMemory<decltype(key)>(args, scratch_bytes).num_bytes;
+    return CudaStatus(error, "to sort rows");
+  });
+}
+
+Status SortRows(const DeviceMergeArgs& args, void* stream, DeviceMergeReport* report) {
+  return WithKey(args, [&](auto key) {
+    return Sort<decltype(key)>(args, static_cast<cudaStream_t>(stream), report);
+  });
+}
+
+Status QueueWrite(const DeviceMergeArgs& args, const DeviceMergeOutput& output, void* stream) {
+  StreamExecutor executor{static_cast<cudaStream_t>(stream)};
+  return WriteMerge(args, output, executor);
+}
+
+}  // namespace condacc

@@ -1,0 +1,22 @@
+// Merges of sparse gradients in device memory.
+#ifndef CONDACC_GPU_SPARSE_MERGE_H_
+#define CONDACC_GPU_SPARSE_MERGE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cc/core/device_merge.h"
+#include "cc/core/status.h"
+
+namespace condacc {
+
+// What DeviceSparseWorkspace asks of a device, on `stream`, a cudaStream_t. Internal if the device
+// refuses; what fails later is told by the stream, and by SortRows(), which waits for it.
+Status QueueWiden(const int32_t* from, size_t size, int64_t* to, void* stream);
+Status SizeOfMergeMemory(const DeviceMergeArgs& args, size_t* num_bytes);
+Status SortRows(const DeviceMergeArgs& args, void* stream, DeviceMergeReport* report);
+Status QueueWrite(const DeviceMergeArgs& args, const DeviceMergeOutput& output, void* stream);
+
+}  // namespace condacc
+
+#endif  // CONDACC_GPU_SPARSE_MERGE_H_

@@ -1,0 +1,60 @@
+// What sparse accumulators on a GPU work with.
+#ifndef CONDACC_KERNELS_GPU_SPARSE_WORKSPACE_H_
+#define CONDACC_KERNELS_GPU_SPARSE_WORKSPACE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cc/core/device_merge.h"
+#include "cc/core/device_merger.h"
+#include "cc/core/hold_budget.h"
+#include "cc/gpu/device_memory.h"
+#include "cc/gpu/sparse_merge.h"
+#include "cc/kernels/core_types.h"
+#include "cc/kernels/gpu_stream.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace condacc {
+
+// Works with the memory and the stream of the op that `ctx` belongs to. Only Allocate() needs the
+// op to be running; only Sort() waits for the stream.
+class GpuSparseWorkspace : public DeviceSparseWorkspace<TensorBlock> {
+ public:
+  explicit GpuSparseWorkspace(tensorflow::OpKernelContext* ctx) : ctx_(ctx), stream_(ctx) {}
+
+  Status Allocate(ElementType type, const Shape& shape, TensorBlock* block) override {
+    return AllocateBlock(ctx_, type, shape, block);
+  }
+  Status Copy(const void* from, size_t num_bytes, void* to) override {
+    const auto active = stream_.Activate();
+    return QueueCopy(from, num_bytes, to, stream_.handle());
+  }
+  Status Widen(const int32_t* from, size_t size, int64_t* to) override {
+    const auto active = stream_.Activate();
+    return QueueWiden(from, size, to, stream_.handle());
+  }
+  Status SizeOfMemory(const DeviceMergeArgs& args, size_t* num_bytes) override {
+    const auto active = stream_.Activate();
+    return SizeOfMergeMemory(args, num_bytes);
+  }
+  Status Sort(const DeviceMergeArgs& args, DeviceMergeReport* report) override {
+    const auto active = stream_.Activate();
+    return SortRows(args, stream_.handle(), report);
+  }
+  Status Write(const DeviceMergeArgs& args, const DeviceMergeOutput& output) override {
+    const auto active = stream_.Activate();
+    return QueueWrite(args, output, stream_.handle());
+  }
+
+  using Merger = DeviceMerger<TensorBlock>;
+  static HoldBudget& Budget() { return HoldBudget::Gpus(); }
+  static constexpr bool kFoldWaits = true;
+
+ private:
+  tensorflow::OpKernelContext* const ctx_;
+  const GpuStream stream_;
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_KERNELS_GPU_SPARSE_WORKSPACE_H_

@@ -1,0 +1,101 @@
+// The staleness gate and its reservations as TensorFlow's resources.
+#ifndef CONDACC_KERNELS_STALENESS_GATE_RESOURCE_H_
+#define CONDACC_KERNELS_STALENESS_GATE_RESOURCE_H_
+
+#include <atomic>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "cc/core/staleness_gate.h"
+#include "cc/kernels/handle_op.h"
+#include "cc/kernels/inputs.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/resource_base.h"
+#include "tensorflow/core/lib/core/refcount.h"
+
+namespace condacc {
+
+class GateResource : public tensorflow::ResourceBase {
+ public:
+  explicit GateResource(std::string name) : name_(std::move(name)) {}
+
+  StalenessGate& gate() { return gate_; }
+  std::string DebugString() const override {
+    return absl::StrCat("staleness gate '", name_, "' with ", gate_.num_open(),
+                        " updates under way");
+  }
+  // "... (staleness gate 'NAME')" with the same code.
+  absl::Status Named(const absl::Status& status) const {
+    if (status.ok()) return status;
+    return absl::Status(status.code(),
+                        absl::StrCat(status.message(), " (staleness gate '", name_, "')"));
+  }
+
+ private:
+  const std::string name_;
+  StalenessGate gate_;
+};
+
+// The leave to apply one update. It ends with its handle, and so at the latest with the step that
+// was given it, however that ends: not having been applied, unless that was told before.
+class ReservationResource : public tensorflow::ResourceBase {
+ public:
+  ReservationResource(GateResource* gate, std::string counter)
+      : gate_(tsl::core::GetNewRef(gate)), counter_(std::move(counter)) {}
+  ~ReservationResource() override { End(/*applied=*/false); }
+
+  // The update was accepted.
+  void Open() { is_open_ = true; }
+  // Does nothing for an update that was dropped, or the second time.
+  void End(bool applied) {
+    if (is_open_.exchange(false)) gate_->gate().End(counter_, applied);
+  }
+  std::string DebugString() const override { return "reservation of a step"; }
+
+ private:
+  const tensorflow::core::RefCountPtr<GateResource> gate_;
+  const std::string counter_;
+  std::atomic<bool> is_open_{false};
+};
+
+class GateOp : public HandleOp<GateResource> {
+ public:
+  using HandleOp::HandleOp;
+
+ private:
+  GateResource* NewResource() const override { return new GateResource(resource_name()); }
+};
+
+// An op whose first input is a gate, and that has a counter of it.
+class GateUserOp : public tensorflow::OpKernel {
+ public:
+  explicit GateUserOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("counter", &counter_));
+  }
+
+  void Compute(tensorflow::OpKernelContext* ctx) final {
+    tensorflow::core::RefCountPtr<GateResource> resource;
+    OP_REQUIRES_OK(ctx, LookupInput(ctx, 0, "gate", "a staleness gate", &resource));
+    try {
+      OP_REQUIRES_OK(ctx, resource->Named(Run(ctx, resource.get())));
+    } catch (const std::bad_alloc&) {
+      ctx->SetStatus(resource->Named(absl::ResourceExhaustedError("Out of memory")));
+    }
+  }
+  bool IsExpensive() final { return false; }
+
+ protected:
+  const std::string& counter() const { return counter_; }
+
+ private:
+  virtual absl::Status Run(tensorflow::OpKernelContext* ctx, GateResource* resource) = 0;
+
+  std::string counter_;
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_KERNELS_STALENESS_GATE_RESOURCE_H_
