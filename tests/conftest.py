@@ -25,7 +25,18 @@ SEED_VARIABLE = "TF_CONDACC_TEST_SEED"
 LIBRARIES = ("tensorflow", "tf_condacc")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--device",
+        choices=["cpu", "gpu"],
+        help="run all tests on this kind of device; without it, where TensorFlow places the ops, "
+        "and those with the fixture `device` on both",
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--device") == "cpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
     config.addinivalue_line(
         "markers", "kinds(*kinds): the kinds of accumulator, dense or sparse, that a test is run on"
     )
@@ -48,7 +59,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(single, values, ids=kinds, indirect=True, scope="session")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def _sees_gpu() -> bool:
+    import tensorflow as tf
+
+    return bool(tf.config.list_physical_devices("GPU"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Gives every test a time limit; a take that hangs holds its thread in native code.
 
     TensorFlow's own sparse accumulator has a reference as its handle, and so exists in graphs and
@@ -63,6 +80,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return not (has_reference and item.get_closest_marker("needs_resource"))
 
     items[:] = filter(can_be_run, items)
+    # TensorFlow places ops on a GPU of its own accord wherever they have kernels for one.
+    if config.getoption("--device") == "gpu" and not _sees_gpu():
+        for item in items:
+            item.add_marker(pytest.mark.skip(reason="TensorFlow sees no GPU on this machine"))
     for item in items:
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(DEFAULT_TIMEOUT_SECS, method="thread"))
@@ -165,12 +186,14 @@ def graph_of_v1() -> Iterator[Any]:
 @pytest.fixture(params=["cpu", "gpu"])
 def device(request: pytest.FixtureRequest) -> str:
     """A device on which our kernels can be run."""
-    import tensorflow as tf
     from tensorflow.python.framework import kernels
 
+    wanted = request.config.getoption("--device") or request.param
+    if wanted != request.param:
+        pytest.skip(f"--device {wanted}")
     if request.param == "cpu":
         return "/CPU:0"
-    if not tf.config.list_physical_devices("GPU"):
+    if not _sees_gpu():
         pytest.skip("TensorFlow sees no GPU on this machine")
     request.getfixturevalue("ours")
     registered = kernels.get_registered_kernels_for_op("Condacc>DenseApply").kernel

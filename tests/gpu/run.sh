@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# All checks that need a GPU, in one run, on a machine that has nvcc, g++ and a GPU. Neither Bazel
+# nor TensorFlow is needed for the launchers' part.
+#
+# usage: tests/gpu/run.sh [OUTPUT_DIRECTORY]
+#
+# 1. builds the launchers, their tests and the library for the benchmark
+# 2. the launchers' tests
+# 3. compute-sanitizer on the small ones of them, where it is installed
+# 4. the benchmark beside PyTorch and CuPy, where Python has PyTorch
+# 5. where Python has a TensorFlow that sees the GPU: the plugin's tests on it
+#
+# Environment:
+#   CUDA_HOME   the CUDA toolkit (/usr/local/cuda, else that of nvcc on PATH)
+#   CXX         the C++ compiler (g++)
+#   GTEST_DIR   a folder with include/gtest (/usr, else what configure.sh unpacked in .tools)
+#   PYTHON      for the benchmark (python3)
+#   CONDACC_PYTHON  a Python with TensorFlow, for the plugin (PYTHON)
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+OUT=$(mkdir -p "${1:-build/gpu}" && cd "${1:-build/gpu}" && pwd)
+CXX=${CXX:-g++}
+PYTHON=${PYTHON:-python3}
+CUDA=""
+FAILED=()
+
+say() { echo; echo "=== $*"; }
+check() { local what=$1; shift; say "$what"; "$@" || FAILED+=("$what"); }
+
+# Sets CUDA, as configure.sh does.
+find_cuda() {
+  local dir
+  for dir in ${CUDA_HOME:-} /usr/local/cuda "$(dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")")"; do
+    if [[ -x $dir/bin/nvcc && -f $dir/include/cuda_runtime.h ]]; then CUDA=$dir; return; fi
+  done
+  echo "no CUDA toolkit (nvcc): install it or set CUDA_HOME" >&2
+  return 1
+}
+
+find_gtest() {
+  local dir
+  for dir in ${GTEST_DIR:-} /usr /usr/local "$PWD/.tools/gtest/usr"; do
+    if [[ -f $dir/include/gtest/gtest.h ]]; then echo "$dir"; return; fi
+  done
+  echo "no GoogleTest: install it (Debian: libgtest-dev) or set GTEST_DIR" >&2
+  return 1
+}
+
+build() {
+  local source object test gtest gtest_lib cudart
+  local archs=(-gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90
+               -gencode=arch=compute_90,code=compute_90)
+  local options=(-std=c++17 -O2 -fPIC -Wall -I. -I"$CUDA/include" -ffp-contract=off)
+  gtest=$(find_gtest)
+  gtest_lib=$(find -L "$gtest/lib" -maxdepth 2 -name libgtest_main.a -print -quit)
+  cudart=$(find -L "$CUDA" /usr/lib/x86_64-linux-gnu -maxdepth 4 -name libcudart_static.a -print -quit)
+  OBJECTS=()
+  for source in cc/gpu/*.cu.cc; do
+    object=$OUT/$(basename "$source" .cu.cc).cu.o
+    "$CUDA/bin/nvcc" -x=cu -std=c++17 -O3 -fmad=false -Xcompiler=-fPIC -I. "${archs[@]}" \
+      -ccbin="$CXX" -c "$source" -o "$object"
+    OBJECTS+=("$object")
+  done
+  for source in cc/core/*.cc; do
+    object=$OUT/$(basename "$source" .cc).o
+    "$CXX" "${options[@]}" -O3 -c "$source" -o "$object"
+    OBJECTS+=("$object")
+  done
+  local libraries=("$cudart" -ldl -lpthread -lrt)
+  for test in tests/cc/*_gpu_test.cc; do
+    "$CXX" "${options[@]}" -I"$gtest/include" "$test" "${OBJECTS[@]}" "$gtest_lib" \
+      "$(dirname "$gtest_lib")/libgtest.a" "${libraries[@]}" -o "$OUT/$(basename "$test" .cc)"
+  done
+  "$CXX" "${options[@]}" -shared tests/cc/gpu_launchers.cc "${OBJECTS[@]}" "${libraries[@]}" \
+    -o "$OUT/libgpu_launchers.so"
+}
+
+run_tests() {
+  local test failed=0
+  for test in tests/cc/*_gpu_test.cc; do
+    "$OUT/$(basename "$test" .cc)" || failed=1
+  done
+  return $failed
+}
+
+sanitize() {
+  local tool=compute-sanitizer
+  command -v $tool >/dev/null || tool=$CUDA/bin/compute-sanitizer
+  if [[ ! -x $(command -v "$tool") ]]; then echo "left out: no compute-sanitizer"; return; fi
+  local failed=0 check
+  for check in memcheck racecheck initcheck; do
+    "$tool" --tool $check --error-exitcode 1 "$OUT/sparse_merge_gpu_test" \
+      --gtest_filter='*Folds*:*ABadRow*' || failed=1
+    "$tool" --tool $check --error-exitcode 1 "$OUT/dense_sum_gpu_test" \
+      --gtest_filter='*InPlace*:*Complex*' || failed=1
+  done
+  return $failed
+}
+
+benchmark() {
+  if ! "$PYTHON" -c 'import torch' 2>/dev/null; then echo "left out: no PyTorch"; return; fi
+  "$PYTHON" tests/gpu/bench.py "$OUT/libgpu_launchers.so" --json "$OUT/bench.json"
+}
+
+plugin() {
+  export CONDACC_PYTHON=${CONDACC_PYTHON:-$(command -v "$PYTHON")}
+  local sees='import tensorflow as tf; raise SystemExit(not tf.config.list_physical_devices("GPU"))'
+  if ! "$CONDACC_PYTHON" -c "$sees" 2>/dev/null; then
+    echo "left out: $CONDACC_PYTHON has no TensorFlow that sees a GPU"
+    return
+  fi
+  make build && "$CONDACC_PYTHON" -m pytest --device gpu tests
+}
+
+nvidia-smi || { echo "this machine has no GPU" >&2; exit 1; }
+say "build"
+find_cuda
+build
+check "tests of the launchers" run_tests
+check "compute-sanitizer" sanitize
+check "benchmark" benchmark
+check "tests of the plugin" plugin
+say "done"
+if ((${#FAILED[@]})); then printf 'failed: %s\n' "${FAILED[@]}" >&2; exit 1; fi
