@@ -13,12 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from terminal import press_ctrl_c
 
 import tf_condacc
 from tf_condacc.examples.common import backends
 from tf_condacc.examples.word_vectors import training
-from tf_condacc.examples.word_vectors.__main__ import main
 from tf_condacc.examples.word_vectors.comparison import Comparison, Gradient, compare
 from tf_condacc.examples.word_vectors.text import Text
 
@@ -138,32 +136,3 @@ def test_the_batches_of_a_shard_repeat_with_the_seed_and_stay_in_the_vocabulary(
         assert batch.candidates.shape[0] == 64 and batch.candidates.shape[1] > 1
         assert batch.candidates.min() >= 0
         assert max(batch.candidates.max(), batch.words.max()) < len(text.vocabulary)
-
-
-@pytest.mark.parametrize("backend", ["condacc", "tf"])
-def test_ctrl_c_ends_it_cleanly(backend: str, tmp_path: Path):
-    command = ["-m", _MODULE, "--backend", backend, "--steps", "1000000"]
-    command += ["--output", str(tmp_path / "picture.png")]
-    ended = press_ctrl_c(command, when=r"loss=\d")
-
-    assert ended.status == 130, ended.output
-    assert "Traceback" not in ended.output
-    assert ended.output.rstrip().endswith("Interrupted: all workers have stopped.")
-    assert ended.seconds < 30
-    assert not (tmp_path / "picture.png").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--workers", "2", "--required", "3"], "--required 3, but there are 2 workers"),
-        (["--width", "0"], "must be at least 1, got 0"),
-        (["--output", "no/such/folder/picture.png"], "there is no folder no/such/folder"),
-    ],
-)
-def test_a_wrong_option_is_refused_before_any_work(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-):
-    with pytest.raises(SystemExit, match="2"):
-        main(arguments)
-    assert message in capsys.readouterr().err
