@@ -163,6 +163,15 @@ def test_predictions_are_concatenated_under_their_names():
     assert values["a name"].tolist() == [0, -1, -2, -3]
 
 
+@pytest.mark.parametrize("name", ["_y", "/y", "y/", "-", "", ("y", 1), "\u00e9"])
+def test_a_prediction_may_have_any_name(name):
+    with tf.Graph().as_default():
+        spec = predict(lambda x: ({name: 2 * x, "y": x}, None))
+        with initialized_session() as session:
+            values = session.run([spec.predictions[name], spec.predictions["y"]])
+    assert [value.tolist() for value in values] == [[0, 2, 4, 6], [0, 1, 2, 3]]
+
+
 @pytest.mark.parametrize("kind", ["tensor", "sparse", "ragged"])
 def test_predictions_may_be_one_tensor_of_any_kind(kind: str):
     make = {
