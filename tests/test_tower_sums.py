@@ -72,10 +72,13 @@ def test_narrow_gradients_are_added_in_float32_and_rounded_once(dtype: tf.DType)
         dense = sum_of([lambda v, p=p: tf.constant([p], dtype) for p in parts], [1], dtype)
         with tf1.variable_scope("other"):
             sparse = sum_of([lambda v, p=p: rows([0], [p], [1], dtype) for p in parts], [1], dtype)
+        with tf1.variable_scope("another"):
+            repeated = [lambda v: tf.zeros([1], dtype), lambda v: rows([0] * 7, parts, [1], dtype)]
+            mixed = sum_of(repeated, [1], dtype)
         with initialized_session() as session:
-            values = session.run([dense, sparse.values])
+            values = session.run([dense, sparse.values, mixed])
 
-    assert [float(value[0]) for value in values] == [big + 6, big + 6]
+    assert [float(value[0]) for value in values] == [big + 6] * 3
 
 
 @pytest.mark.parametrize(
@@ -137,10 +140,11 @@ def test_gradients_of_another_shape_are_refused_when_built_and_when_run():
                 session.run(total, {unknown: np.ones([3, 2])})
 
 
+@pytest.mark.parametrize("other", ["sparse", "dense"])
 @pytest.mark.parametrize("row", [-1, 4])
-def test_rows_that_the_variable_does_not_have_are_refused(row: int):
+def test_rows_that_the_variable_does_not_have_are_refused(row: int, other: str):
     with tf.Graph().as_default():
-        total = sum_of([KINDS["sparse"], lambda v: rows([row], [[1.0, 1]], SHAPE)], SHAPE)
+        total = sum_of([KINDS[other], lambda v: rows([row], [[1.0, 1]], SHAPE)], SHAPE)
         with initialized_session() as session:
             with pytest.raises(tf.errors.InvalidArgumentError, match="index of slice 0|negative"):
                 session.run(total)

@@ -87,4 +87,6 @@ def _dense(gradient: Gradient, variable: Any) -> tf.Tensor:
         return gradient
     shape = gradient.dense_shape
     num_rows = tf.shape(variable)[0] if shape is None else shape[0]
-    return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, num_rows)
+    # TensorFlow's own sum leaves out rows below zero and adds float16 in float16.
+    once = _sum_sparse([gradient], variable)
+    return tf.math.unsorted_segment_sum(once.values, once.indices, num_rows)
