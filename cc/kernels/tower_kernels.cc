@@ -8,6 +8,7 @@
 #include <mutex>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
@@ -160,6 +161,7 @@ class TowerDenseSumAtOnceOp : public tensorflow::OpKernel {
  public:
   explicit TowerDenseSumAtOnceOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("shape", &shape_));
+    for (int i = 0; i < ctx->num_inputs(); ++i) all_inputs_.push_back(i);
   }
 
   void Compute(OpKernelContext* ctx) override {
@@ -177,7 +179,9 @@ class TowerDenseSumAtOnceOp : public tensorflow::OpKernel {
     args.first = first.data();
     args.inputs = rest.data();
     args.num_inputs = rest.size();
-    OP_REQUIRES_OK(ctx, SetOutput(ctx, &args.out));
+    tensorflow::Tensor* sum = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->forward_input_or_allocate_output(all_inputs_, 0, first.shape(), &sum));
+    args.out = sum->data();
     SumDense(args, DeviceThreads(ctx));
   }
   bool IsExpensive() override { return false; }
@@ -190,20 +194,8 @@ class TowerDenseSumAtOnceOp : public tensorflow::OpKernel {
                      gradient.shape().DebugString(), " (sum '", name(), "')"));
   }
 
-  static absl::Status SetOutput(OpKernelContext* ctx, void** out) {
-    for (int i = 0; i < ctx->num_inputs(); ++i) {
-      if (!OwnsInput(ctx, i)) continue;
-      ctx->set_output(0, ctx->input(i));
-      *out = ctx->input(i).data();
-      return absl::OkStatus();
-    }
-    tensorflow::Tensor* output = nullptr;
-    TF_RETURN_IF_ERROR(ctx->allocate_output(0, ctx->input(0).shape(), &output));
-    *out = output->data();
-    return absl::OkStatus();
-  }
-
   tensorflow::PartialTensorShape shape_;
+  std::vector<int> all_inputs_;
 };
 
 using DenseSumOp = TowerSumOp<DenseTowerTraits>;

@@ -22,7 +22,8 @@ def sum_gradients(gradients: Sequence[Gradient], variable: Any) -> Gradient:
     """Adds the gradients as they arrive, on the variable's device.
 
     The sum belongs to one execution: it is made by it, and is gone when it ends. It takes each
-    gradient's memory over where nobody else uses it. With
+    gradient's memory over where nobody else uses it. A few small gradients are added when all are
+    there, in the order of the towers. With
     ``tf.config.experimental.enable_op_determinism`` the towers' gradients are added in the order of
     the towers; else in order of arrival, so that float sums of three and more towers may differ in
     their last bits from run to run.
