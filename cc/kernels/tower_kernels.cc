@@ -1,13 +1,23 @@
 // Kernels of the ops that sum the gradients of one step's towers.
 #define EIGEN_USE_THREADS
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <utility>
+#include <vector>
 
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "cc/kernels/apply_take_ops.h"
 #include "cc/kernels/core_resource.h"
 #include "cc/kernels/dense_traits.h"
 #include "cc/kernels/sparse_traits.h"
+#include "cc/kernels/status_conversion.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace condacc {
@@ -16,14 +26,20 @@ namespace {
 using tensorflow::DEVICE_CPU;
 using tensorflow::OpKernelContext;
 
-// A sum of towers is an accumulator of a kind of its own. Its gradients are added as they come and
-// not held back: a step has many such sums at once, and none may grow with the number of towers.
+// A sum of towers is an accumulator of a kind of its own. A step has many such sums at once, and
+// none grows with the number of towers: large gradients are added as soon as there are two, those
+// that come meanwhile together in the next pass; a few smaller ones are held, to be added in one.
+// Borrowed ones are held like others. Their values are those that they have when they are added,
+// as with any op that has several inputs and so is executed when the last of them is there.
 struct DenseTowerTraits : DenseTraits {
   static constexpr char kKind[] = "dense tower";
 
   static DenseOptions SumOptions(const AccumulatorSpec& spec) {
     DenseOptions options = DenseTraits::SumOptions(spec);
-    options.small_bytes = std::numeric_limits<size_t>::max();
+    options.small_bytes = 0;
+    options.max_pending = 8;  // as many as one pass adds to the first
+    options.max_pending_bytes = 32 << 20;
+    options.holds_borrowed = true;
     return options;
   }
 };
@@ -53,7 +69,7 @@ class TowerSumOp : public CoreHandleOp<Traits> {
   }
 };
 
-// Inputs: handle, and the gradient.
+// Inputs: handle, and the gradient. Most calls only put the gradient to the others.
 template <class Traits>
 class TowerAddOp : public tensorflow::OpKernel {
  public:
@@ -69,21 +85,131 @@ class TowerAddOp : public tensorflow::OpKernel {
     bool accepted = false;
     OP_REQUIRES_OK(ctx, ApplyGradient(ctx, *sum, kNeverStale, kGradient, &accepted));
   }
+  bool IsExpensive() override { return false; }
 
  private:
   tensorflow::DataType dtype_;
 };
 
+// Inputs: handle, and how many gradients there are. Never waits for gradients, so it need not be
+// asynchronous: the ops behind it run on in its thread.
+template <class Traits>
+class TowerTakeOp : public tensorflow::OpKernel {
+ public:
+  explicit TowerTakeOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("dtype", &dtype_));
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    typename CoreResource<Traits>::Ptr sum;
+    OP_REQUIRES_OK(ctx, CoreResource<Traits>::Lookup(ctx, dtype_, &sum));
+    int32_t num_required = 0;
+    OP_REQUIRES_OK(ctx, ReadScalar(ctx, 1, "num_required", *sum, &num_required));
+    try {
+      OP_REQUIRES_OK(ctx, Take(ctx, *sum, num_required));
+    } catch (const std::bad_alloc&) {
+      ctx->SetStatus(OutOfMemory(*sum));
+    }
+  }
+
+ private:
+  using Core = typename Traits::Core;
+
+  static absl::Status Take(OpKernelContext* ctx, CoreResource<Traits>& sum, int num_required) {
+    Outcome outcome;
+    const auto take = std::make_shared<typename Core::Take>(
+        num_required, [&outcome](const Status& status, typename Core::Value* value) {
+          outcome.Set(status, value);
+        });
+    typename Traits::Workspace workspace(ctx);
+    if (!sum.core().RequestIfReady(take, workspace)) {
+      return sum.Invalid(absl::StrCat(
+          "Expected ", num_required, " gradients to have been added, got ", sum.num_accumulated()));
+    }
+    outcome.Await();
+    TF_RETURN_IF_ERROR(ToAbsl(outcome.status));
+    return Traits::SetOutputs(ctx, 0, sum, std::move(outcome.value));
+  }
+
+  // Of the take: there at once, unless an add that nothing orders before the take is still at work.
+  struct Outcome {
+    Status status;
+    typename Core::Value value;
+    bool is_set = false;
+    std::mutex mutex;
+    std::condition_variable changed;
+
+    void Set(const Status& new_status, typename Core::Value* new_value) {
+      const std::lock_guard<std::mutex> lock(mutex);
+      status = new_status;
+      if (new_value != nullptr) value = std::move(*new_value);
+      is_set = true;
+      changed.notify_all();
+    }
+    void Await() {
+      std::unique_lock<std::mutex> lock(mutex);
+      changed.wait(lock, [this] { return is_set; });
+    }
+  };
+
+  tensorflow::DataType dtype_;
+};
+
+// Inputs: the gradients, in the order in which they are added. The first whose memory may be
+// written to lends it to the sum.
+class TowerDenseSumAtOnceOp : public tensorflow::OpKernel {
+ public:
+  explicit TowerDenseSumAtOnceOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("shape", &shape_));
+    for (int i = 0; i < ctx->num_inputs(); ++i) all_inputs_.push_back(i);
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    const tensorflow::Tensor& first = ctx->input(0);
+    OP_REQUIRES(ctx, shape_.IsCompatibleWith(first.shape()), Mismatch(shape_, first));
+    absl::InlinedVector<const void*, 8> rest;
+    for (int i = 1; i < ctx->num_inputs(); ++i) {
+      const tensorflow::Tensor& input = ctx->input(i);
+      OP_REQUIRES(ctx, input.shape() == first.shape(), Mismatch(first.shape(), input));
+      rest.push_back(input.data());
+    }
+    DenseSumArgs args;
+    args.type = ElementTypeOf(first.dtype());
+    args.num_elements = static_cast<size_t>(first.NumElements());
+    args.first = first.data();
+    args.inputs = rest.data();
+    args.num_inputs = rest.size();
+    tensorflow::Tensor* sum = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->forward_input_or_allocate_output(all_inputs_, 0, first.shape(), &sum));
+    args.out = sum->data();
+    SumDense(args, DeviceThreads(ctx));
+  }
+  bool IsExpensive() override { return false; }
+
+ private:
+  template <class Shape>
+  absl::Status Mismatch(const Shape& expected, const tensorflow::Tensor& gradient) const {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Shape mismatch: expected ", expected.DebugString(), ", got ",
+                     gradient.shape().DebugString(), " (sum '", name(), "')"));
+  }
+
+  tensorflow::PartialTensorShape shape_;
+  std::vector<int> all_inputs_;
+};
+
 using DenseSumOp = TowerSumOp<DenseTowerTraits>;
 using DenseAddOp = TowerAddOp<DenseTowerTraits>;
-using DenseTakeOp = TakeOp<DenseTowerTraits, IfTooFew::kFail>;
+using DenseTakeOp = TowerTakeOp<DenseTowerTraits>;
 using SparseSumOp = TowerSumOp<SparseTowerTraits>;
 using SparseAddOp = TowerAddOp<SparseTowerTraits>;
-using SparseTakeOp = TakeOp<SparseTowerTraits, IfTooFew::kFail>;
+using SparseTakeOp = TowerTakeOp<SparseTowerTraits>;
 
 REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseSum").Device(DEVICE_CPU), DenseSumOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseAdd").Device(DEVICE_CPU), DenseAddOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseTake").Device(DEVICE_CPU), DenseTakeOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseSumAtOnce").Device(DEVICE_CPU),
+                        TowerDenseSumAtOnceOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>TowerSparseSum").Device(DEVICE_CPU), SparseSumOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>TowerSparseAdd").Device(DEVICE_CPU), SparseAddOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>TowerSparseTake").Device(DEVICE_CPU), SparseTakeOp);
