@@ -32,6 +32,7 @@ _RATIO_CASES = {
     "SZ": ["10x4 raw N=3", "10x4 deduped N=3"],
     "S2": ["10x4 to N=4"],
     "M": ["dense 4K N=2", "10x4 N=3"],
+    "T": ["64 staged N=2", "128K shared N=3"],
 }
 _METRICS = {
     "D1": ["cycle"],
@@ -41,6 +42,7 @@ _METRICS = {
     "S1": ["cycle"],
     "SZ": ["cycle"],
     "S2": ["growth", "growth of halves", "take", "all"],
+    "T": ["sum"],
 }
 _ROUNDS = {"M": 1}  # of what varies little
 

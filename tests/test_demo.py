@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
-from terminal import press_ctrl_c
 
 import tf_condacc
 from tf_condacc.demo import data, training
-from tf_condacc.demo.__main__ import main
 
 _TIMEOUT_SECONDS = 180
 
@@ -77,18 +75,6 @@ def test_the_table_says_where_drops_are_not_counted(tmp_path: Path):
     assert "TensorFlow's class does not count them" in _cell(demo.stdout, "gradients dropped")
 
 
-@pytest.mark.parametrize("backend", ["condacc", "tf"])
-def test_ctrl_c_ends_it_cleanly(backend: str, tmp_path: Path):
-    command = ["-m", "tf_condacc.demo", "--backend", backend, "--steps", "1000000"]
-    ended = press_ctrl_c([*command, "--output", str(tmp_path / "demo.png")], when=r"loss=\d")
-
-    assert ended.status == 130, ended.output
-    assert "Traceback" not in ended.output
-    assert ended.output.rstrip().endswith("Interrupted: all workers have stopped.")
-    assert ended.seconds < 30
-    assert not (tmp_path / "demo.png").exists()
-
-
 def test_an_error_in_a_worker_ends_the_training(monkeypatch: pytest.MonkeyPatch):
     def batches_that_fail(examples, batch_size, seed):
         for _ in range(5):
@@ -113,19 +99,3 @@ def test_a_missing_package_is_named_in_one_line():
     assert demo.returncode == 1
     assert "Traceback" not in demo.stderr
     assert demo.stderr.splitlines()[-1].startswith("The demo needs scikit-learn: pip install")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--workers", "2", "--required", "3"], "--required 3, but there are 2 workers"),
-        (["--steps", "0"], "must be at least 1, got 0"),
-        (["--output", "no/such/folder/demo.png"], "there is no folder no/such/folder"),
-    ],
-)
-def test_a_wrong_option_is_refused_before_any_work(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-):
-    with pytest.raises(SystemExit, match="2"):
-        main(arguments)
-    assert message in capsys.readouterr().err

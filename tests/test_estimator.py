@@ -7,45 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from tower_support import cpus
+from estimator_support import X, Y, input_fn, new_estimator
 
-from tf_condacc import estimator
-from tf_condacc.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig, export
+from tf_condacc.estimator import Estimator, EstimatorSpec, ModeKeys, export
 
 tf1 = tf.compat.v1
-X = np.arange(16, dtype=np.float32).reshape(8, 2) / 16
-Y = X @ [1.0, -2.0]
-
-
-def model_fn(features, labels, mode, params):
-    w = tf1.get_variable("w", [2], initializer=tf1.zeros_initializer())
-    y = tf.reduce_sum(features["x"] * w, axis=1)
-    if mode == ModeKeys.PREDICT:
-        predictions = {"y": y, "negative": -y}
-        outputs = {"linear": export.PredictOutput({"y": y})}
-        return EstimatorSpec(mode, predictions=predictions, export_outputs=outputs)
-    loss = tf.reduce_mean((y - labels) ** 2)
-    optimizer = estimator.TowerOptimizer(tf1.train.MomentumOptimizer(params["rate"], 0.9))
-    step = tf1.train.get_global_step()
-    metrics = {"mse": tf1.metrics.mean_squared_error(labels, y)}
-    return EstimatorSpec(
-        mode, loss=loss, train_op=optimizer.minimize(loss, step), eval_metric_ops=metrics
-    )
-
-
-def input_fn(repeats: int = 1, batch: int = 4):
-    data = tf.data.Dataset.from_tensor_slices(({"x": X}, Y.astype(np.float32)))
-    return data.repeat(repeats).batch(batch)
-
-
-def new_estimator(folder, num_towers: int = 2, **config) -> Estimator:
-    config.setdefault("session_config", tf1.ConfigProto(device_count={"CPU": num_towers}))
-    return Estimator(
-        estimator.replicate_model_fn(model_fn, devices=cpus(num_towers)),
-        model_dir=str(folder),
-        config=RunConfig(tf_random_seed=1, **config),
-        params={"rate": 0.1},
-    )
 
 
 def momentum_steps(steps: int, batch: int = 4) -> np.ndarray:
@@ -150,6 +116,40 @@ def test_hooks_run_and_listeners_are_told(tmp_path: Path):
     assert seen == ["run"] * 4
 
 
+def test_a_hook_of_the_callers_that_saves_takes_the_place_of_its_own(tmp_path: Path):
+    saved: list[int] = []
+
+    class Listener(tf1.train.CheckpointSaverListener):
+        def after_save(self, session, global_step_value):
+            saved.append(global_step_value)
+
+    hook = tf1.train.CheckpointSaverHook(
+        str(tmp_path), save_steps=2, checkpoint_basename="mine", listeners=[Listener()]
+    )
+    new_estimator(tmp_path, save_checkpoints_steps=1).train(lambda: input_fn(5), [hook], steps=4)
+    assert saved == [0, 2, 4]
+    assert {path.stem for path in tmp_path.glob("*.index")} == {"mine-0", "mine-2", "mine-4"}
+
+
+@pytest.mark.parametrize("nothing", [None, 0])
+def test_logs_summaries_and_checkpoints_can_be_left_out(nothing: int | None, tmp_path: Path):
+    model = new_estimator(
+        tmp_path,
+        log_step_count_steps=nothing,
+        save_summary_steps=nothing,
+        save_checkpoints_steps=nothing,
+        save_checkpoints_secs=nothing,
+    )
+    steps: list[int] = []
+
+    class Hook(tf1.train.SessionRunHook):
+        def after_run(self, run_context, run_values):
+            steps.append(len(steps))
+
+    model.train(lambda: input_fn(2), [Hook()])
+    assert len(steps) == 4 and list(tmp_path.iterdir()) == []
+
+
 def test_an_input_fn_may_return_tensors_and_have_arguments(tmp_path: Path):
     given = []
 
@@ -208,46 +208,3 @@ def test_examples_are_parsed_and_extra_files_copied(tmp_path: Path):
     example = tf.train.Example(features=tf.train.Features(feature={"x": feature}))
     serve = tf.saved_model.load(folder).signatures["classify"]
     assert serve(tf.constant([example.SerializeToString()]))["scores"].numpy().tolist() == [[3.5]]
-
-
-class TestErrors:
-    @pytest.mark.parametrize(
-        ("arguments", "match"),
-        [
-            ({"steps": 1, "max_steps": 2}, "Can not provide both steps and max_steps"),
-            ({"steps": 0}, "Must specify steps > 0, given: 0"),
-            ({"max_steps": -1}, "Must specify max_steps > 0, given: -1"),
-        ],
-    )
-    def test_wrong_numbers_of_steps(self, arguments, match, tmp_path):
-        with pytest.raises(ValueError, match=match):
-            new_estimator(tmp_path).train(lambda: input_fn(), **arguments)
-
-    def test_two_folders(self, tmp_path):
-        config = RunConfig(model_dir=str(tmp_path / "other"))
-        with pytest.raises(ValueError, match="`model_dir` are set both"):
-            Estimator(model_fn, model_dir=str(tmp_path), config=config)
-
-    def test_inputs_that_are_no_pair(self, tmp_path):
-        with pytest.raises(ValueError, match="len 2 tuple"):
-            new_estimator(tmp_path).train(lambda: (1, 2, 3))
-
-    def test_a_model_fn_that_returns_no_spec(self, tmp_path):
-        with pytest.raises(ValueError, match="should return an EstimatorSpec"):
-            Estimator(lambda features, mode: {}).train(lambda: {"x": tf.constant(X)})
-
-    def test_labels_for_a_model_fn_without(self, tmp_path):
-        with pytest.raises(ValueError, match="model_fn does not take labels"):
-            Estimator(lambda features, mode: {}).train(lambda: input_fn())
-
-    def test_a_metric_of_the_name_of_the_loss(self, tmp_path):
-        def loss_model_fn(features, labels, mode):
-            metric = tf1.metrics.mean(tf.zeros([1]))
-            return EstimatorSpec(mode, loss=tf.zeros([]), eval_metric_ops={"loss": metric})
-
-        with pytest.raises(ValueError, match="Metric with name 'loss' is not allowed"):
-            Estimator(loss_model_fn, model_dir=str(tmp_path)).evaluate(lambda: input_fn())
-
-    def test_predictions_that_are_not_there(self, tmp_path):
-        with pytest.raises(ValueError, match="Expected to run at least one output"):
-            next(new_estimator(tmp_path).predict(lambda: input_fn(), predict_keys=["z"]))

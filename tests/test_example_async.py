@@ -13,11 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from terminal import press_ctrl_c
 
 from tf_condacc.demo import data
 from tf_condacc.examples.async_digits import schedule, training
-from tf_condacc.examples.async_digits.__main__ import main
 
 _MODULE = "tf_condacc.examples.async_digits"
 _TIMEOUT_SECONDS = 110
@@ -107,30 +105,3 @@ def test_an_error_in_a_worker_ends_the_training(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(data, "batches", batches_that_fail)
     with pytest.raises(RuntimeError, match="the disk is gone"):
         training.train(training.Settings())
-
-
-def test_ctrl_c_ends_it_cleanly(tmp_path: Path):
-    command = ["-m", _MODULE, "--steps", "1000000", "--output", str(tmp_path / "picture.png")]
-    ended = press_ctrl_c(command, when=r"loss=\d")
-
-    assert ended.status == 130, ended.output
-    assert "Traceback" not in ended.output
-    assert ended.output.rstrip().endswith("Interrupted: all workers have stopped.")
-    assert ended.seconds < 30
-    assert not (tmp_path / "picture.png").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--staleness", "-1"], "must be at least 0, got -1"),
-        (["--workers", "0"], "must be at least 1, got 0"),
-        (["--output", "no/such/folder/picture.png"], "there is no folder no/such/folder"),
-    ],
-)
-def test_a_wrong_option_is_refused_before_any_work(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-):
-    with pytest.raises(SystemExit, match="2"):
-        main(arguments)
-    assert message in capsys.readouterr().err

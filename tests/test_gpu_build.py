@@ -17,7 +17,7 @@ tf1 = tf.compat.v1
 
 HAS_CUDA = tf_condacc.build_info()["cuda"] is not None
 HAS_GPU = bool(tf.config.list_physical_devices("GPU"))
-ON_THE_DEVICE = {"gradient", "average", "indices", "values", "sum"}
+ON_THE_DEVICE = {"gradient", "gradients", "average", "indices", "values", "sum"}
 
 needs_cuda = pytest.mark.skipif(not HAS_CUDA, reason="built without CUDA")
 needs_no_gpu = pytest.mark.skipif(HAS_GPU, reason="this machine has a GPU")

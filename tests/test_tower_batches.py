@@ -44,12 +44,28 @@ def test_tensors_are_split_along_the_batch():
 
 def test_arrays_and_lists_are_split_too():
     with tf.Graph().as_default():
-        given = parts({"array": X, "empty": np.zeros([0, 2])}, labels=np.arange(4))
+        features = {
+            "array": X,
+            "empty": np.zeros([0, 2]),
+            "list": X.tolist(),
+            "one": [np.arange(4)],
+        }
+        given = parts(features, labels=np.arange(4))
         values = run(given)
     for k, (features, labels) in enumerate(values):
         np.testing.assert_array_equal(features["array"], X[2 * k : 2 * k + 2])
+        np.testing.assert_array_equal(features["list"], X[2 * k : 2 * k + 2])
         assert features["empty"].shape == (0, 2)
-        assert labels.tolist() == [2 * k, 2 * k + 1]
+        assert labels.tolist() == features["one"][0].tolist() == [2 * k, 2 * k + 1]
+
+
+def test_a_list_of_numbers_or_strings_is_a_batch():
+    with tf.Graph().as_default():
+        values = run(parts(["a", "b", "c", "d"], labels=[0, 1, 1, 0]))
+        with pytest.raises(ValueError, match="Batch size 3 needs to be divisible"):
+            parts({"x": [1.0, 2.0, 3.0]})
+    assert [features.tolist() for features, _ in values] == [[b"a", b"b"], [b"c", b"d"]]
+    assert [labels.tolist() for _, labels in values] == [[0, 1], [1, 0]]
 
 
 def test_structures_keep_their_kinds():

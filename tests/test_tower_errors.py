@@ -52,6 +52,17 @@ def test_a_model_fn_without_labels_is_refused():
         replicate(model_fn, 2, tf.constant(X))
 
 
+def test_a_model_fn_that_returns_no_spec_is_refused_by_its_tower():
+    towers = iter([True, False])
+
+    def model_fn(features, labels, mode):
+        return linear_model_fn(features, labels, mode) if next(towers) else None
+
+    match = "model_fn of tower 1 should return an EstimatorSpec, got None"
+    with tf.Graph().as_default(), pytest.raises(ValueError, match=match):
+        replicate(model_fn, 2, tf.constant(X))
+
+
 def test_a_second_replication_finds_its_variables_there_already():
     with tf.Graph().as_default():
         replicate(linear_model_fn, 2, tf.constant(X))

@@ -1,4 +1,4 @@
-"""Evaluation and prediction with towers."""
+"""Evaluation with towers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from tower_support import ModeKeys, initialized_session, replicate
 from tf_condacc import estimator
 
 tf1 = tf.compat.v1
-export = estimator.export
 SCORES = np.array([0.1, 0.9, 0.4, 0.7, 0.6, 0.2, 0.8, 0.3], np.float32)
 LABELS = np.array([0, 1, 1, 1, 0, 0, 1, 0], np.int64)
 
@@ -65,6 +64,22 @@ def test_metrics_and_loss_are_those_of_the_whole_batch(num_towers: int, batches:
     assert expected.keys() == got.keys()
     for name, value in expected.items():
         np.testing.assert_allclose(got[name], value, rtol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("num_towers", [2, 4])
+def test_metrics_in_reference_variables_are_those_of_the_whole_batch(num_towers: int):
+    def model_fn(features, labels, mode):
+        with tf1.variable_scope("", use_resource=False):
+            large = {"large": tf1.metrics.mean_tensor(tf.fill([30000], tf.reduce_mean(features)))}
+            metrics = {**metrics_of(features, labels), **large}
+        assert not hasattr(tf1.local_variables()[-1], "handle")
+        loss = tf.reduce_mean(features)
+        return estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics)
+
+    whole, merged = evaluate(model_fn, 1, batches=2), evaluate(model_fn, num_towers, batches=2)
+    for name, expected in whole.items():
+        if name != "right":  # of each tower, what its first example says
+            np.testing.assert_allclose(merged[name], expected, rtol=1e-5, err_msg=name)
 
 
 def test_metric_variables_of_others_do_not_matter():
@@ -140,90 +155,3 @@ def test_towers_with_different_metrics_are_refused(difference: str):
 
     with tf.Graph().as_default(), pytest.raises(ValueError, match=re.escape(TEXT) + ".*ower 1"):
         replicate(model_fn, 2, features=None, mode=ModeKeys.EVAL)
-
-
-def predict(make, num_towers: int = 2):
-    """The spec of what `make` makes of the features, given the numbers 0 to 3."""
-
-    def model_fn(features, labels, mode):
-        predictions, outputs = make(features)
-        return estimator.EstimatorSpec(mode, predictions=predictions, export_outputs=outputs)
-
-    return replicate(model_fn, num_towers, tf.range(4.0), mode=ModeKeys.PREDICT)
-
-
-def test_predictions_are_concatenated_under_their_names():
-    with tf.Graph().as_default():
-        spec = predict(lambda x: ({"y": 2 * x, "a name": -x}, None))
-        assert spec.predictions["y"].op.name == "y"
-        assert spec.predictions["y"].op.device == "/device:CPU:0"
-        with initialized_session() as session:
-            values = session.run(spec.predictions)
-    assert values["y"].tolist() == [0, 2, 4, 6]
-    assert values["a name"].tolist() == [0, -1, -2, -3]
-
-
-@pytest.mark.parametrize("kind", ["tensor", "sparse", "ragged"])
-def test_predictions_may_be_one_tensor_of_any_kind(kind: str):
-    make = {
-        "tensor": lambda x: x,
-        "sparse": lambda x: tf.sparse.from_dense(x[:, tf.newaxis] + 1),
-        "ragged": lambda x: tf.RaggedTensor.from_tensor(x[:, tf.newaxis]),
-    }[kind]
-    with tf.Graph().as_default():
-        with initialized_session() as session:
-            if kind == "tensor":
-                spec = predict(lambda x: (make(x), None))
-                assert session.run(spec.predictions).tolist() == [0, 1, 2, 3]
-            else:
-                spec = predict(lambda x: ({"y": make(x)}, None))
-                assert session.run(spec.predictions["y"].values).shape == (4,)
-
-
-def test_a_scalar_prediction_is_refused():
-    with tf.Graph().as_default(), pytest.raises(ValueError, match="scalar .* 'y'"):
-        predict(lambda x: ({"y": tf.reduce_sum(x)}, None))
-
-
-def test_export_outputs_of_all_kinds_are_concatenated_classes_too():
-    def make(x):
-        column = x[:, tf.newaxis]
-        return {"x": x}, {
-            "classify": export.ClassificationOutput(column, tf.strings.as_string(column)),
-            "scores": export.ClassificationOutput(scores=column),
-            "classes": export.ClassificationOutput(classes=tf.strings.as_string(column)),
-            "regress": export.RegressionOutput(x),
-            "serving_default": export.PredictOutput({"p": x, "q": column}),
-        }
-
-    with tf.Graph().as_default():
-        outputs = predict(make).export_outputs
-        wanted = [
-            outputs["classify"].scores,
-            outputs["classify"].classes,
-            outputs["scores"].scores,
-            outputs["classes"].classes,
-            outputs["regress"].value,
-            outputs["serving_default"].outputs,
-        ]
-        assert outputs["scores"].classes is None and outputs["classes"].scores is None
-        with initialized_session() as session:
-            *columns, value, both = session.run(wanted)
-    for column in columns:
-        assert column.shape == (4, 1)
-        assert [int(float(each)) for each in column[:, 0]] == [0, 1, 2, 3]
-    assert value.tolist() == both["p"].tolist() == [0, 1, 2, 3]
-    assert both["q"].shape == (4, 1)
-
-
-@pytest.mark.parametrize("what", ["predictions", "export_outputs"])
-def test_towers_that_differ_in_what_they_predict_are_refused(what: str):
-    number = iter(range(2))
-
-    def make(x):
-        values = {f"y{next(number)}": x}
-        outputs = {key: export.PredictOutput(x) for key in values}
-        return ({"y": x}, outputs) if what == "export_outputs" else (values, None)
-
-    with tf.Graph().as_default(), pytest.raises(ValueError, match=f"same {what} of every.*tower 1"):
-        predict(make)

@@ -18,7 +18,7 @@ from tower_support import (
 )
 
 import tf_condacc
-from tf_condacc import estimator
+from tf_condacc import DropStaleGradientOptimizer, estimator
 
 tf1 = tf.compat.v1
 TowerOptimizer = estimator.TowerOptimizer
@@ -177,6 +177,29 @@ def test_slots_belong_to_the_optimizer_of_the_last_tower():
         assert inner[0].get_slot(variable, "momentum") is None
         assert inner[0].get_slot_names() == []
         assert inner[1].get_slot(variable, "momentum").name == "w/Momentum:0"
+
+
+@pytest.mark.parametrize("num_towers", [1, 2])
+@pytest.mark.parametrize("outer", ["tower", "drop stale"])
+def test_it_wraps_and_is_wrapped_by_an_optimizer_that_drops(outer: str, num_towers: int):
+    def model_fn(features, labels, mode):
+        loss = tf.reduce_mean(tf.reduce_sum(two_zeros() * features, axis=1))
+        step = tf1.train.get_or_create_global_step()
+        if outer == "tower":
+            optimizer = TowerOptimizer(DropStaleGradientOptimizer(Recording(), staleness=0))
+        else:
+            optimizer = DropStaleGradientOptimizer(TowerOptimizer(Recording()), staleness=0)
+        train = optimizer.minimize(loss, global_step=step)
+        return estimator.EstimatorSpec(mode, loss=loss, train_op=train)
+
+    with tf.Graph().as_default():
+        replicated = estimator.replicate_model_fn(model_fn, devices=cpus(num_towers))
+        spec = replicated(tf.constant([[1.0, 2.0], [3.0, 4.0]]), None, ModeKeys.TRAIN)
+        with initialized_session() as session:
+            assert session.run(spec.train_op) == 0.0
+            value = session.run(tf1.trainable_variables()[0])
+            assert session.run(tf1.train.get_global_step()) == 1
+    assert value.tolist() == [-2.0, -3.0]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import collections
-import copy
-import functools
 import inspect
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from tower_support import ModeKeys, X, cpus, initialized_session, linear_model_fn, replicate
+from tower_support import ModeKeys, X, initialized_session, linear_model_fn, replicate
 
 import tf_condacc
 from tf_condacc import estimator
@@ -196,57 +194,3 @@ def test_a_spec_keeps_its_own_type():
         with tf.Graph().as_default():
             spec = replicate(model_fn, 2, tf.constant(X))
             assert type(spec) is kind and spec.loss.op.name == "loss"
-
-
-def test_params_and_config_are_copied_once_and_given_where_named():
-    given = []
-
-    def model_fn(features, labels, mode, params, config):
-        given.append((params, config))
-        params["seen"] = params.get("seen", 0) + 1
-        return linear_model_fn(features, labels, mode)
-
-    params, config = {"rate": [1]}, {"dir": "x"}
-    original = copy.deepcopy(params)
-    with tf.Graph().as_default():
-        replicate(model_fn, 3, tf.ones([3, 3]), params=params, config=config)
-    assert params == original
-    assert [p["seen"] for p, _ in given] == [3, 3, 3]
-    assert given[0][0] is given[2][0] and given[0][1] is given[2][1] is not config
-
-    bound = functools.partial(model_fn, params={"mine": 1})
-    with tf.Graph().as_default():
-        replicate(bound, 2, tf.constant(X), params={"other": 2})
-    assert given[-1][0] == {"mine": 1, "seen": 2}
-
-
-def test_the_older_form_brings_the_optimizer():
-    def model_fn(features, labels, mode, params):
-        spec = linear_model_fn_without_optimizer(features)
-        return estimator.EstimatorSpec(mode, loss=spec, train_op=tf.no_op())
-
-    def linear_model_fn_without_optimizer(features):
-        w = tf1.get_variable("w", [3], initializer=tf1.zeros_initializer())
-        return tf.reduce_mean(tf.reduce_sum(features * w, axis=1))
-
-    def optimizer_fn(params):
-        return tf1.train.GradientDescentOptimizer(params["rate"])
-
-    forms = [
-        lambda devices: estimator.replicate_model_fn(model_fn, optimizer_fn, devices),
-        lambda devices: estimator.replicate_model_fn(
-            model_fn, optimizer_fn=optimizer_fn, devices=devices
-        ),
-    ]
-    for form in forms:
-        for num_towers in (1, 2):
-            with tf.Graph().as_default():
-                spec = form(cpus(num_towers))(
-                    tf.constant(X), None, ModeKeys.TRAIN, params={"rate": 0.5}
-                )
-                with initialized_session() as session:
-                    session.run(spec.train_op)
-                    (value,) = session.run(tf1.trainable_variables())
-                    assert session.run(tf1.train.get_global_step()) == 1
-            # It sums the towers' gradients, each the mean of its part.
-            np.testing.assert_allclose(value, -0.5 * num_towers * X.mean(axis=0), rtol=1e-6)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from tower_support import initialized_session, rows, sum_of, to_dense
+from tower_support import initialized_session, rows, sum_of, sums_one_by_one, to_dense
 
 from tf_condacc._ops import ops
 from tf_condacc.estimator._reduction import sum_gradients
@@ -28,6 +29,14 @@ VALUES = {
 }
 
 
+@pytest.fixture(params=[False, True], ids=["at once", "one by one"])
+def either_way(request: pytest.FixtureRequest) -> Iterator[None]:
+    """How small dense gradients are added."""
+    with sums_one_by_one(request.param):
+        yield
+
+
+@pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize("kinds", list(itertools.product(KINDS, repeat=3))[:-1], ids="-".join)
 def test_any_mix_of_kinds_in_any_order_is_summed(kinds: tuple[str, ...]):
     with tf.Graph().as_default():
@@ -63,6 +72,7 @@ def test_the_gradients_of_an_embedding_stay_sparse():
     assert value.values.tolist() == [[6, 6], [2, 2]]
 
 
+@pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16], ids=lambda dtype: dtype.name)
 def test_narrow_gradients_are_added_in_float32_and_rounded_once(dtype: tf.DType):
     # Each 1 is lost on the 2048 (256) when added in the narrow type itself.
@@ -72,12 +82,16 @@ def test_narrow_gradients_are_added_in_float32_and_rounded_once(dtype: tf.DType)
         dense = sum_of([lambda v, p=p: tf.constant([p], dtype) for p in parts], [1], dtype)
         with tf1.variable_scope("other"):
             sparse = sum_of([lambda v, p=p: rows([0], [p], [1], dtype) for p in parts], [1], dtype)
+        with tf1.variable_scope("another"):
+            repeated = [lambda v: tf.zeros([1], dtype), lambda v: rows([0] * 7, parts, [1], dtype)]
+            mixed = sum_of(repeated, [1], dtype)
         with initialized_session() as session:
-            values = session.run([dense, sparse.values])
+            values = session.run([dense, sparse.values, mixed])
 
-    assert [float(value[0]) for value in values] == [big + 6, big + 6]
+    assert [float(value[0]) for value in values] == [big + 6] * 3
 
 
+@pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize(
     "dtype", [tf.float64, tf.int32, tf.int64, tf.complex64, tf.complex128], ids=lambda d: d.name
 )
@@ -114,6 +128,7 @@ def test_a_sparse_gradient_of_unknown_dense_shape_is_summed():
     assert dense.tolist() == [[2, 2], [1, 1], [2, 2], [1, 1]]
 
 
+@pytest.mark.usefixtures("either_way")
 def test_the_static_shape_is_the_variables():
     with tf.Graph().as_default():
         dense = sum_of([KINDS["dense"]] * 2, SHAPE)
@@ -124,6 +139,7 @@ def test_the_static_shape_is_the_variables():
     assert sparse.values.shape.as_list() == [None, 2]
 
 
+@pytest.mark.usefixtures("either_way")
 def test_gradients_of_another_shape_are_refused_when_built_and_when_run():
     with tf.Graph().as_default():
         with pytest.raises(ValueError, match="[Ss]hape"):
@@ -137,13 +153,56 @@ def test_gradients_of_another_shape_are_refused_when_built_and_when_run():
                 session.run(total, {unknown: np.ones([3, 2])})
 
 
+@pytest.mark.parametrize("other", ["sparse", "dense"])
 @pytest.mark.parametrize("row", [-1, 4])
-def test_rows_that_the_variable_does_not_have_are_refused(row: int):
+def test_rows_that_the_variable_does_not_have_are_refused(row: int, other: str):
     with tf.Graph().as_default():
-        total = sum_of([KINDS["sparse"], lambda v: rows([row], [[1.0, 1]], SHAPE)], SHAPE)
+        total = sum_of([KINDS[other], lambda v: rows([row], [[1.0, 1]], SHAPE)], SHAPE)
         with initialized_session() as session:
             with pytest.raises(tf.errors.InvalidArgumentError, match="index of slice 0|negative"):
                 session.run(total)
+
+
+@pytest.mark.parametrize(
+    ("size", "num_towers", "at_once"),
+    [(2**16, 8, True), (2**16 + 1, 8, False), (2, 9, False), (None, 2, False)],
+)
+def test_a_few_small_gradients_are_added_at_once(size: int | None, num_towers: int, at_once: bool):
+    with tf.Graph().as_default() as graph:
+        start = tf1.placeholder_with_default(tf.zeros([size or 3]), [size])
+        variable = tf1.Variable(start, use_resource=True, validate_shape=False)
+        gradients = [tf.fill([size or 3], 1.0 + k) for k in range(num_towers)]
+        total = sum_gradients(gradients, variable)
+        types = [op.type for op in graph.get_operations()]
+        with initialized_session() as session:
+            value = session.run(total)
+
+    assert types.count("Condacc>TowerDenseSumAtOnce") == at_once
+    assert types.count("Condacc>TowerDenseAdd") == (0 if at_once else num_towers)
+    np.testing.assert_array_equal(value, np.full([size or 3], num_towers * (num_towers + 1) / 2))
+
+
+@pytest.mark.parametrize("either", [False, True], ids=["at once", "one by one"])
+@pytest.mark.parametrize("count", [2, 8, 12])
+def test_what_others_read_is_not_written_to(either: bool, count: int):
+    with sums_one_by_one(either), tf.Graph().as_default():
+        variables = [
+            tf1.get_variable(f"v{k}", initializer=[1.0 + k, 0.0], use_resource=True)
+            for k in range(count)
+        ]
+        shared = [tf.identity(v.read_value()) for v in variables]
+        mixed = [g if k % 2 else 2.0 * g for k, g in enumerate(shared)]
+        totals = [sum_gradients(gradients, variables[0]) for gradients in (shared, mixed)]
+        with tf.control_dependencies(totals):
+            after = [tf.identity(g) for g in shared]
+        with initialized_session() as session:
+            for _ in range(2):
+                values, results = session.run([after, totals])
+
+    first = np.arange(1.0, count + 1)
+    assert [value.tolist() for value in values] == [[number, 0.0] for number in first]
+    assert results[0][0] == first.sum()
+    assert results[1][0] == first.sum() + first[::2].sum()
 
 
 class TestTheOps:

@@ -7,10 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-from terminal import press_ctrl_c
-
-from tf_condacc.examples.towers.__main__ import main
 from tf_condacc.examples.towers.comparison import TOLERANCE, Difference
 
 _MODULE = "tf_condacc.examples.towers"
@@ -50,31 +46,3 @@ def test_it_learns_and_towers_learn_what_one_device_learns(tmp_path: Path):
 def test_what_is_more_than_rounding_is_called_so():
     assert Difference("x", [0.0, 1e-6]).is_tolerable
     assert not Difference("x", [0.0, 1e-3, 0.0]).is_tolerable
-
-
-def test_ctrl_c_ends_it_cleanly(tmp_path: Path):
-    command = ["-m", _MODULE, "--steps", "1000000", "--output", str(tmp_path / "picture.png")]
-    ended = press_ctrl_c(command, when=r"[1-9]\d*/\d+ \[")
-
-    assert ended.status == 130, ended.output
-    assert "Traceback" not in ended.output
-    assert ended.seconds < 30
-    assert not (tmp_path / "picture.png").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--towers", "3"], "--batch-size has 64 digits: 3 towers cannot share them"),
-        (["--towers", "1", "7", "--batch-size", "70"], "the test has 360 digits: 7 towers cannot"),
-        (["--towers", "0"], "must be at least 1, got 0"),
-        (["--steps", "1"], "--steps must be at least 2, got 1"),
-        (["--output", "no/such/folder/picture.png"], "there is no folder no/such/folder"),
-    ],
-)
-def test_a_wrong_option_is_refused_before_any_work(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-):
-    with pytest.raises(SystemExit, match="2"):
-        main(arguments)
-    assert message in capsys.readouterr().err

@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from tf_condacc import estimator
+from tf_condacc.estimator import _reduction
 
 tf1 = tf.compat.v1
 ModeKeys = estimator.ModeKeys
@@ -26,6 +28,15 @@ def new_session(graph: tf.Graph | None = None, **options: Any) -> tf1.Session:
     """A session with a virtual CPU for every tower there may be, and fresh variables."""
     config = tf1.ConfigProto(device_count={"CPU": MAX_TOWERS}, **options)
     return tf1.Session(graph=graph, config=config)
+
+
+@contextmanager
+def sums_one_by_one(one_by_one: bool = True) -> Iterator[None]:
+    """Dense gradients are added one by one, also those small enough to be added at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        if one_by_one:
+            patch.setattr(_reduction, "_MAX_BYTES_AT_ONCE", -1)
+        yield
 
 
 @contextmanager

@@ -168,7 +168,7 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
 
         def accept():
             with self._wrapped_in_use:
-                update = self._opt.apply_gradients(grads_and_vars, global_step, name)
+                update = self._opt.apply_gradients(grads_and_vars, global_step, name=name)
             with tf.control_dependencies([] if tf.executing_eagerly() else [update]):
                 return tf.constant(0.0)
 

@@ -30,6 +30,7 @@ _TITLES = {
     "SZ": "SZ  sparse, power-law rows",
     "S2": "S2  sparse, one apply after another",
     "M": "M  peak memory",
+    "T": "T  sum of N towers",
 }
 _TICKS = [0.125, 0.25, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000]
 

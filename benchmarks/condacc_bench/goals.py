@@ -94,6 +94,8 @@ def cycle_against_limit(size: int, producer: str) -> Goal | None:
     return _LIMIT if size >= 16 * MI and producer != "shared" else None
 
 
+TOWER_SUM = Goal(1.0)
+
 _UNIFORM = {1: Goal(3, 10), 8: Goal(4, 8), 32: Goal(7, 12), 128: Goal(20, 40)}
 _UNIFORM_LARGE = {1: Goal(3, 10), 8: Goal(2.5, 4), 32: Goal(4, 6), 128: Goal(7, 10)}
 _LARGE_ROWS = 100_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,28 +27,38 @@ class Implementation:
       dense: class of the accumulators of whole gradients.
       sparse: class of the accumulators of rows.
       takes_any_rows: whether ``sparse`` is right where rows do not ascend, or repeat.
+      sum_gradients: sums a variable's gradients of all towers.
     """
 
     name: str
     dense: Callable[..., Any]
     sparse: Callable[..., Any]
     takes_any_rows: bool
+    sum_gradients: Callable[[Sequence[tf.Tensor], tf.Variable], tf.Tensor] | None = None
 
 
 def tensorflow(name: str = "tf") -> Implementation:
     """TensorFlow's own; under another name, and against itself, it shows the machine's noise."""
-    return Implementation(name, v1.ConditionalAccumulator, v1.SparseConditionalAccumulator, False)
+    return Implementation(
+        name,
+        v1.ConditionalAccumulator,
+        v1.SparseConditionalAccumulator,
+        False,
+        lambda gradients, variable: tf.add_n(gradients),
+    )
 
 
 def condacc() -> Implementation:
     """This project's."""
     import tf_condacc
+    from tf_condacc.estimator._reduction import sum_gradients
 
     return Implementation(
         "condacc",
         tf_condacc.ConditionalAccumulator,
         tf_condacc.SparseConditionalAccumulator,
         True,
+        sum_gradients,
     )
 
 

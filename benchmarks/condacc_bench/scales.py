@@ -10,6 +10,7 @@ from condacc_bench.goals import KI, MI
 from condacc_bench.rounds import Budget
 
 _ROWS = [1_000, 10_000, 100_000]
+_TOWER_SUMS = [*product([KI, 64 * KI, MI, 16 * MI], [2, 4, 8], ["staged", "shared"])]
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Scale:
     small_variables: tuple[int, int]  # how many, elements of each
     contention: Sequence[tuple[int, int, str]]  # threads, elements, producer
     other_dtypes: Sequence[tuple[int, int]]  # elements, N
+    tower_sums: Sequence[tuple[int, int, str]]  # elements, N, producer
     budget: Budget
     sparse: SparseScale
 
@@ -59,6 +61,7 @@ def default_scale(seconds: float) -> Scale:
         small_variables=(200, 4 * KI),
         contention=[(4, MI, "shared"), (4, 16 * MI, "mul")],
         other_dtypes=[(16 * MI, 8)],
+        tower_sums=_TOWER_SUMS,
         budget=Budget(min_rounds=5, max_rounds=41, seconds=seconds),
         sparse=SparseScale(
             uniform=[*product(_ROWS, [1, 8, 32, 128])],
@@ -78,6 +81,7 @@ def full_scale(seconds: float) -> Scale:
         small_variables=(200, 4 * KI),
         contention=[*product([4, 16], [4 * KI, MI, 16 * MI], ["shared", "mul"])],
         other_dtypes=[*product([MI, 16 * MI], [8])],
+        tower_sums=_TOWER_SUMS,
         budget=Budget(min_rounds=7, max_rounds=41, seconds=seconds),
         sparse=SparseScale(
             uniform=[*product(_ROWS, [1, 8, 32, 128])],
@@ -97,6 +101,7 @@ def smoke_scale() -> Scale:
         small_variables=(3, 16),
         contention=[(2, 64, "shared"), (2, 64, "mul")],
         other_dtypes=[(64, 2)],
+        tower_sums=[(64, 2, "staged"), (128 * KI, 3, "shared")],
         budget=Budget(min_rounds=2, max_rounds=2, seconds=0),
         sparse=SparseScale(
             uniform=[(10, 1), (10, 3)],

@@ -14,6 +14,7 @@ from condacc_bench.many_variables import PRODUCERS as MANY_VARIABLES_PRODUCERS
 from condacc_bench.many_variables import ManyVariables
 from condacc_bench.results import Result, compare, in_words
 from condacc_bench.runs import Run
+from condacc_bench.tower_sum import TowerSum
 
 _LIMIT = "limit"
 
@@ -119,6 +120,20 @@ def _dtype_fields(dtype: tf.DType, size: int, count: int) -> dict[str, object]:
     }
 
 
+def tower_sums(run: Run) -> Iterator[Result]:
+    """T: the sum of towers, against tf.add_n."""
+    for size, count, producer in run.scale.tower_sums:
+        samples = run.measure(lambda who, n=count, s=size, p=producer: TowerSum(who, n, s, p), {})
+        yield run.compare(
+            samples,
+            "sum",
+            scenario="T",
+            case=f"{in_words(size)} {producer} N={count}",
+            parameters={"size": size, "count": count, "producer": producer},
+            goal=goals.TOWER_SUM,
+        )
+
+
 SCENARIOS: dict[str, Callable[[Run], Iterator[Result]]] = {
     "D1": cycles,
     "D2": small_variables,
@@ -128,4 +143,5 @@ SCENARIOS: dict[str, Callable[[Run], Iterator[Result]]] = {
     "SZ": sparse_scenarios.power_law,
     "S2": sparse_scenarios.growth,
     "M": sparse_scenarios.memory,
+    "T": tower_sums,
 }

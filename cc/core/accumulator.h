@@ -131,7 +131,7 @@ class Accumulator {
   Status PrepareToServe(const Take& take, RoundPtr* next, Workspace& workspace)
       CONDACC_REQUIRES(mu_);
   Status CheckStep() const CONDACC_REQUIRES(mu_);
-  void Settle(const RoundPtr& round, int64_t ordinal, bool borrowed, Workspace& workspace,
+  void Settle(const RoundPtr& round, int64_t ordinal, bool must_add, Workspace& workspace,
               Completions* failed) CONDACC_REQUIRES(mu_);
   bool IsWorthFolding(const Round& round) const CONDACC_REQUIRES(mu_);
   bool IsOneShort(const Round& round, int64_t num_required) const CONDACC_REQUIRES(mu_);

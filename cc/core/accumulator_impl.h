@@ -21,12 +21,12 @@ Status Accumulator<Sum>::Apply(int64_t local_step, Gradient gradient, Workspace&
     *accepted = Accept(local_step, workspace, &gradient, &status);
     if (!*accepted) return status;
     const RoundPtr round = round_;
-    const bool borrowed = !gradient.owned;
+    const bool must_add = round->sum.MustAddNow(gradient);
     round->sum.Append(std::move(gradient));
     const int64_t ordinal = ++round->count;
     if (round->sum.num_pending() == 0) round->num_added = ordinal;
     ServeFront(workspace, &failed);
-    Settle(round, ordinal, borrowed, workspace, &failed);
+    Settle(round, ordinal, must_add, workspace, &failed);
   }
   Complete(failed);
   return Status();

@@ -86,13 +86,13 @@ Status Accumulator<Sum>::CheckStep() const {
 }
 
 // Lets the call that brought the round's gradient number `ordinal` do its share of the adding.
-// A borrowed gradient must be added before its call returns.
+// If it `must_add`, that gradient is added before the call returns.
 template <class Sum>
-void Accumulator<Sum>::Settle(const RoundPtr& round, int64_t ordinal, bool borrowed,
+void Accumulator<Sum>::Settle(const RoundPtr& round, int64_t ordinal, bool must_add,
                               Workspace& workspace, Completions* failed) {
   while (round->num_added < ordinal) {
     // The sum of a taken round belongs to its worker, who will be done soon.
-    const bool must = borrowed || (!round->is_taken && round->sum.IsOverfull());
+    const bool must = must_add || (!round->is_taken && round->sum.IsOverfull());
     const bool may_fold = !round->is_taken && !round->has_worker;
     if (may_fold && (must || IsWorthFolding(*round))) {
       if (!FoldOnce(round, workspace, failed)) return;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <new>
 #include <utility>
 #include <vector>
@@ -22,6 +23,9 @@ struct DenseOptions {
   Shape shape = Shape::UnknownRank();
   bool mean = true;
   size_t small_bytes = 32 << 10;  // gradients up to this size are not held back
+  size_t max_pending = 7;         // so many are added whatever else there is
+  size_t max_pending_bytes = std::numeric_limits<size_t>::max();  // likewise
+  bool holds_borrowed = false;  // back like others, instead of adding them at once
   HoldBudget* budget = &HoldBudget::Global();
 };
 
@@ -69,8 +73,8 @@ class DenseSum {
   static constexpr bool kFinishNeedsMemory = false;
 
   explicit DenseSum(const Options& options) : options_(options) {
-    pending_.Reserve(kMaxPending + 1);
-    folding_.Reserve(kMaxPending + 1);
+    pending_.Reserve(options.max_pending + 1);
+    folding_.Reserve(options.max_pending + 1);
   }
   ~DenseSum() { Clear(); }
   DenseSum(const DenseSum&) = delete;
@@ -86,8 +90,7 @@ class DenseSum {
   // False if the gradient has to be prepared first.
   bool CanAppend(const Gradient& gradient) const {
     if (!place_) return gradient.owned || gradient.place;
-    const bool will_fold =
-        !gradient.owned || num_pending() + 1 >= kMaxPending || options_.budget->IsExceeded();
+    const bool will_fold = MustAddNow(gradient) || IsFull(num_pending() + 1);
     return !will_fold || HasRoomToAdd() || gradient.wide;
   }
 
@@ -100,6 +103,10 @@ class DenseSum {
   }
 
   bool empty() const { return !place_; }
+  // True if it has to be added before the call that brings it returns.
+  bool MustAddNow(const Gradient& gradient) const {
+    return !gradient.owned && !options_.holds_borrowed;
+  }
 
   // Throws std::bad_alloc only, and then nothing has changed.
   void Append(Gradient gradient) {
@@ -114,7 +121,7 @@ class DenseSum {
       if (has_sum_) return;
     }
     pending_.blocks.push_back(std::move(gradient.block));
-    Hold(num_elements_ * SizeOf(options_.type));
+    Hold(GradientBytes());
   }
 
   size_t num_pending() const { return pending_.blocks.size(); }
@@ -123,13 +130,13 @@ class DenseSum {
 
   // True if more should not be held back. One more may be where a take is about to come.
   bool WantsFold(bool take_is_near) const {
-    if (num_pending() == 0 || !CanFold()) return false;
-    if (take_is_near) return num_pending() > kMaxPending;
-    return num_pending() >= kMaxPending || IsSmall() || options_.budget->IsExceeded();
+    if (num_pending() == 0 || !CanFold() || IsLoneLoan()) return false;
+    if (take_is_near) return num_pending() > options_.max_pending;
+    return IsFull(num_pending()) || IsSmall();
   }
   // True if so much is pending that whoever brings more should wait for the fold that runs.
   bool IsOverfull() const {
-    return CanFold() && (num_pending() >= 2 * kMaxPending ||
+    return CanFold() && (num_pending() >= 2 * options_.max_pending ||
                          (num_pending() > 1 && options_.budget->IsExceeded()));
   }
   // True if folding early makes a take noticeably faster.
@@ -157,7 +164,7 @@ class DenseSum {
     return true;
   }
   void EndFold(bool /*succeeded*/) noexcept {
-    Hold(-(num_elements_ * SizeOf(options_.type) * num_folded_));
+    Hold(-(GradientBytes() * num_folded_));
     has_sum_ = true;
     sum_is_wide_ = fold_.out_is_float32;
   }
@@ -176,7 +183,6 @@ class DenseSum {
   }
 
  private:
-  static constexpr size_t kMaxPending = 7;
   static constexpr size_t kBig = 1 << 16;  // elements
 
   // Blocks to be added together, and room for their addresses.
@@ -210,7 +216,17 @@ class DenseSum {
 
   // Small gradients are still in the cache when they come, and what is added early a take need not
   // add.
-  bool IsSmall() const { return num_elements_ * SizeOf(options_.type) <= options_.small_bytes; }
+  bool IsSmall() const { return GradientBytes() <= options_.small_bytes; }
+  // True if so many pending gradients should be added.
+  bool IsFull(size_t num_pending) const {
+    return num_pending >= options_.max_pending ||
+           num_pending * GradientBytes() >= options_.max_pending_bytes ||
+           options_.budget->IsExceeded();
+  }
+  size_t GradientBytes() const { return num_elements_ * SizeOf(options_.type); }
+
+  // True if a fold would only copy a borrowed gradient that may as well stay where it is.
+  bool IsLoneLoan() const { return options_.holds_borrowed && !has_sum_ && num_pending() == 1; }
 
   void NoteFailure(const Workspace& workspace) noexcept {
     if (!failure_.ok()) return;

@@ -41,6 +41,7 @@ class SparseSum {
   }
 
   bool CanAppend(const Gradient& gradient) const { return gradient.owned; }
+  bool MustAddNow(const Gradient&) const { return false; }
 
   // Makes the gradient one that may be kept and whose rows are known to be good. Needs no lock.
   static Status Prepare(const Options& options, bool /*is_first*/, Workspace& workspace,

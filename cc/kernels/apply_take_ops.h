@@ -103,14 +103,6 @@ class TakeOutput {
     done_();
   }
 
-  // There were too few gradients: an error.
-  void CompleteTooFew(int num_required) {
-    ctx_->SetStatus(resource_->Invalid(absl::StrCat("Expected ", num_required,
-                                                    " gradients to have been added, got ",
-                                                    resource_->num_accumulated())));
-    done_();
-  }
-
   // There were too few gradients: outputs false, and empty values or zeros.
   void CompleteEmpty() {
     absl::Status status = SetTaken(false);
@@ -146,8 +138,8 @@ class TakeOutput {
 };
 
 // What a take does if there are too few gradients: it waits, without a thread; it outputs that
-// there were too few; it fails.
-enum class IfTooFew { kWait, kTell, kFail };
+// there were too few.
+enum class IfTooFew { kWait, kTell };
 
 // Takes the accumulated gradients.
 template <class Traits, IfTooFew kIfTooFew>
@@ -187,7 +179,6 @@ class TakeOp : public tensorflow::AsyncOpKernel {
     if (output->is_cancelled()) core.Cancel(take, output->workspace());
     if (core.RequestIfReady(take, output->workspace())) return;
     if (kIfTooFew == IfTooFew::kTell) return output->CompleteEmpty();
-    if (kIfTooFew == IfTooFew::kFail) return output->CompleteTooFew(num_required);
     const auto cancel = [output, take] {
       output->resource().core().Cancel(take, output->workspace());
     };

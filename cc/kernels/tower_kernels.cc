@@ -1,13 +1,21 @@
 // Kernels of the ops that sum the gradients of one step's towers.
 #define EIGEN_USE_THREADS
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <utility>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "cc/kernels/apply_take_ops.h"
 #include "cc/kernels/core_resource.h"
 #include "cc/kernels/dense_traits.h"
 #include "cc/kernels/sparse_traits.h"
+#include "cc/kernels/status_conversion.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #if defined(CONDACC_CUDA)
 #include "cc/kernels/gpu_dense_workspace.h"
@@ -20,15 +28,21 @@ namespace {
 using tensorflow::DEVICE_CPU;
 using tensorflow::OpKernelContext;
 
-// A sum of towers is an accumulator of a kind of its own. Its gradients are added as they come and
-// not held back: a step has many such sums at once, and none may grow with the number of towers.
+// A sum of towers is an accumulator of a kind of its own. A step has many such sums at once, and
+// none grows with the number of towers: large gradients are added as soon as there are two, those
+// that come meanwhile together in the next pass; a few smaller ones are held, to be added in one.
+// Borrowed ones are held like others. Their values are those that they have when they are added,
+// as with any op that has several inputs and so is executed when the last of them is there.
 template <class Workspace>
 struct DenseTowerTraits : DenseTraitsOn<Workspace> {
   static constexpr char kKind[] = "dense tower";
 
   static DenseOptions SumOptions(const AccumulatorSpec& spec) {
     DenseOptions options = DenseTraitsOn<Workspace>::SumOptions(spec);
-    options.small_bytes = std::numeric_limits<size_t>::max();
+    options.small_bytes = 0;
+    options.max_pending = 8;  // as many as one pass adds to the first
+    options.max_pending_bytes = 32 << 20;
+    options.holds_borrowed = true;
     return options;
   }
 };
@@ -59,7 +73,7 @@ class TowerSumOp : public CoreHandleOp<Traits> {
   }
 };
 
-// Inputs: handle, and the gradient.
+// Inputs: handle, and the gradient. Most calls only put the gradient to the others.
 template <class Traits>
 class TowerAddOp : public tensorflow::OpKernel {
  public:
@@ -75,8 +89,73 @@ class TowerAddOp : public tensorflow::OpKernel {
     bool accepted = false;
     OP_REQUIRES_OK(ctx, ApplyGradient(ctx, *sum, kNeverStale, kGradient, &accepted));
   }
+  bool IsExpensive() override { return false; }
 
  private:
+  tensorflow::DataType dtype_;
+};
+
+// Inputs: handle, and how many gradients there are. Never waits for gradients, so it need not be
+// asynchronous: the ops behind it run on in its thread.
+template <class Traits>
+class TowerTakeOp : public tensorflow::OpKernel {
+ public:
+  explicit TowerTakeOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("dtype", &dtype_));
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    typename CoreResource<Traits>::Ptr sum;
+    OP_REQUIRES_OK(ctx, CoreResource<Traits>::Lookup(ctx, dtype_, &sum));
+    int32_t num_required = 0;
+    OP_REQUIRES_OK(ctx, ReadScalar(ctx, 1, "num_required", *sum, &num_required));
+    try {
+      OP_REQUIRES_OK(ctx, Take(ctx, *sum, num_required));
+    } catch (const std::bad_alloc&) {
+      ctx->SetStatus(OutOfMemory(*sum));
+    }
+  }
+
+ private:
+  using Core = typename Traits::Core;
+
+  static absl::Status Take(OpKernelContext* ctx, CoreResource<Traits>& sum, int num_required) {
+    Outcome outcome;
+    const auto take = std::make_shared<typename Core::Take>(
+        num_required, [&outcome](const Status& status, typename Core::Value* value) {
+          outcome.Set(status, value);
+        });
+    typename Traits::Workspace workspace(ctx);
+    if (!sum.core().RequestIfReady(take, workspace)) {
+      return sum.Invalid(absl::StrCat(
+          "Expected ", num_required, " gradients to have been added, got ", sum.num_accumulated()));
+    }
+    outcome.Await();
+    TF_RETURN_IF_ERROR(ToAbsl(outcome.status));
+    return Traits::SetOutputs(ctx, 0, sum, std::move(outcome.value));
+  }
+
+  // Of the take: there at once, unless an add that nothing orders before the take is still at work.
+  struct Outcome {
+    Status status;
+    typename Core::Value value;
+    bool is_set = false;
+    std::mutex mutex;
+    std::condition_variable changed;
+
+    void Set(const Status& new_status, typename Core::Value* new_value) {
+      const std::lock_guard<std::mutex> lock(mutex);
+      status = new_status;
+      if (new_value != nullptr) value = std::move(*new_value);
+      is_set = true;
+      changed.notify_all();
+    }
+    void Await() {
+      std::unique_lock<std::mutex> lock(mutex);
+      changed.wait(lock, [this] { return is_set; });
+    }
+  };
+
   tensorflow::DataType dtype_;
 };
 
@@ -84,7 +163,7 @@ template <class Traits>
 struct TowerOps {
   using Sum = TowerSumOp<Traits>;
   using Add = TowerAddOp<Traits>;
-  using Take = TakeOp<Traits, IfTooFew::kFail>;
+  using Take = TowerTakeOp<Traits>;
 };
 
 using DenseOps = TowerOps<DenseTowerTraits<CpuDenseWorkspace>>;

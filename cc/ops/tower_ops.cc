@@ -72,6 +72,34 @@ sum: Their sum, or mean, as the reduction_type says.
 InvalidArgument if fewer have been added, or the dtype is not the sum's.
 )");
 
+REGISTER_OP("Condacc>TowerDenseSumAtOnce")
+    .Input("gradients: num_gradients * dtype")
+    .Output("sum: dtype")
+    .Attr(kDtype)
+    .Attr("num_gradients: int >= 1")
+    .Attr("shape: shape")
+    .SetShapeFn([](InferenceContext* c) {
+      tensorflow::PartialTensorShape partial;
+      ShapeHandle shape;
+      TF_RETURN_IF_ERROR(c->GetAttr("shape", &partial));
+      TF_RETURN_IF_ERROR(c->MakeShapeFromPartialTensorShape(partial, &shape));
+      for (int i = 0; i < c->num_inputs(); ++i) {
+        TF_RETURN_IF_ERROR(c->Merge(shape, c->input(i), &shape));
+      }
+      c->set_output(0, shape);
+      return absl::OkStatus();
+    })
+    .Doc(R"(
+Sums the gradients of a few towers when all of them are there, in their order. It is for small
+ones, of which each would cost more as an op than to add.
+
+gradients: Of one shape. half and bfloat16 are added in float32 and rounded once.
+shape: Of the gradients, as far as it is known.
+sum: Their sum.
+
+InvalidArgument if a gradient is not of the shape.
+)");
+
 REGISTER_OP("Condacc>TowerSparseSum")
     .Output("handle: resource")
     .Attr(kDtype)

@@ -40,6 +40,7 @@ class PreparedSum {
   explicit PreparedSum(const Options&) {}
   Status Check(const Gradient&) const { return Status(); }
   bool CanAppend(const Gradient&) const { return true; }
+  bool MustAddNow(const Gradient&) const { return false; }
   static Status Prepare(const Options&, bool, Workspace&, Gradient*) { return Status(); }
   bool empty() const { return is_empty_; }
   void Append(Gradient gradient) {

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
+from tensorflow.python.util import nest  # what tf.nest has no name for
 
 v1 = tf.compat.v1
 
@@ -14,7 +16,7 @@ def split(structure: Any, num_towers: int, device: str) -> list[Any]:
 
     Args:
       structure: a tensor, SparseTensor or RaggedTensor, or nested dictionaries, tuples and lists of
-        them. None stays None.
+        them. None stays None. An array, or a list of numbers or strings, stands for a tensor.
       num_towers: number of parts.
       device: where to do it.
 
@@ -25,12 +27,20 @@ def split(structure: Any, num_towers: int, device: str) -> list[Any]:
       ValueError: A tensor cannot be split so. If its size is known only when it is run, it is then
         an InvalidArgumentError.
     """
+    outline = nest.get_traverse_shallow_structure(lambda part: not _is_plain(part), structure)
     with v1.device(device), v1.name_scope("split_inputs"):
-        parts = [_split_one(leaf, num_towers) for leaf in tf.nest.flatten(structure)]
+        leaves = nest.flatten_up_to(outline, structure)
+        parts = [_split_one(leaf, num_towers) for leaf in leaves]
     return [
-        tf.nest.pack_sequence_as(structure, [part[number] for part in parts])
+        tf.nest.pack_sequence_as(outline, [part[number] for part in parts])
         for number in range(num_towers)
     ]
+
+
+def _is_plain(part: Any) -> bool:
+    """Whether it is a list of numbers or strings, or of such lists."""
+    leaves = tf.nest.flatten(part) if isinstance(part, list) else []
+    return bool(leaves) and all(isinstance(x, (int, float, str, bytes, np.generic)) for x in leaves)
 
 
 def _split_one(value: Any, num_towers: int) -> list[Any]:

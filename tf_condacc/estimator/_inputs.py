@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -17,6 +17,48 @@ def call_accepted(function: Callable[..., Any], /, *args: Any, **optional: Any) 
     names = _specs.argument_names(function)
     accepted = {name: value for name, value in optional.items() if name in names}
     return function(*args, **accepted)
+
+
+def check_model_fn(model_fn: Any, params: Any) -> None:
+    """Checks what can be checked before it is called.
+
+    Raises:
+      ValueError: It is no function, or has no argument for features, or for params that are given.
+    """
+    if not callable(model_fn):
+        raise ValueError(f"model_fn must be provided to Estimator, got {model_fn!r}.")
+    names = _specs.argument_names(model_fn)
+    if "features" not in names:
+        raise ValueError(f"model_fn ({model_fn}) must include features argument.")
+    if params and "params" not in names:
+        raise ValueError(
+            f"model_fn ({model_fn}) does not include params argument, but params ({params}) is "
+            "passed to Estimator."
+        )
+
+
+def check_steps(**steps: int | None) -> None:
+    """Checks numbers of steps, by the names of the arguments that they are.
+
+    Raises:
+      ValueError: One is below 1.
+    """
+    for name, number in steps.items():
+        if number is not None and number <= 0:
+            raise ValueError(f"Must specify {name} > 0, given: {number}")
+
+
+def checked_hooks(hooks: Sequence[Any] | None) -> list[Any]:
+    """The hooks as a list.
+
+    Raises:
+      TypeError: One is no hook.
+    """
+    hooks = list(hooks or ())
+    for hook in hooks:
+        if not isinstance(hook, v1.train.SessionRunHook):
+            raise TypeError(f"Hooks must be a SessionRunHook, given: {hook}")
+    return hooks
 
 
 def features_and_labels(result: Any) -> tuple[Any, Any]:
@@ -58,8 +100,4 @@ def call_model_fn(
         optional = {"labels": labels, **optional}
     elif labels is not None:
         raise ValueError("model_fn does not take labels, but input_fn returns labels.")
-    spec = call_accepted(model_fn, features=features, mode=mode, **optional)
-    missing = [name for name in ("loss", "train_op", "scaffold") if not hasattr(spec, name)]
-    if missing:
-        raise ValueError(f"model_fn should return an EstimatorSpec, got {spec!r}.")
-    return spec
+    return _specs.checked(call_accepted(model_fn, features=features, mode=mode, **optional))

@@ -47,12 +47,14 @@ def merge(
 
 
 def _gather(variables: Sequence[tf.Variable]) -> list[tf.Operation]:
-    """Operations that move what the others have counted to the first one."""
+    """Operations that move what the others have counted to the first one.
+
+    What is read of a reference variable is its memory: it is set to zero when it has been added.
+    """
     first, *others = variables
-    counts = [variable.read_value() for variable in others]
-    with tf.control_dependencies(counts):
-        zeros = [v1.assign(variable, tf.zeros_like(variable)) for variable in others]
-        return [v1.assign_add(first, tf.add_n(counts)), *zeros]
+    added = v1.assign_add(first, tf.add_n([variable.read_value() for variable in others]))
+    with tf.control_dependencies([added]):
+        return [v1.assign(variable, tf.zeros_like(variable)) for variable in others]
 
 
 def _check_alike(specs: Sequence[Any], variables: Sequence[Sequence[tf.Variable]]) -> None:

@@ -26,9 +26,21 @@ def chosen(predictions, keys):
 def examples(batch):
     """The parts of a batch of predictions, one for each example."""
     if not isinstance(batch, Mapping):
+        _check_has_examples("predictions", batch)
         return list(batch)
-    lengths = {key: len(np.atleast_1d(value)) for key, value in batch.items()}
+    for key, value in batch.items():
+        _check_has_examples(key, value)
+    lengths = {key: len(value) for key, value in batch.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"Batch length of predictions should be same. Got {lengths}.")
     length = next(iter(lengths.values()), 0)
     return [{key: value[i] for key, value in batch.items()} for i in range(length)]
+
+
+def _check_has_examples(name, value):
+    if not isinstance(value, np.ndarray) or value.ndim == 0:
+        raise ValueError(
+            "Expected a dense batch of predictions to yield one by one, got a "
+            f"{type(value).__name__} as {name!r}. With yield_single_examples=False whole batches "
+            "of any kind are yielded."
+        )

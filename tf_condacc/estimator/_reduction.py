@@ -12,12 +12,18 @@ from tf_condacc._ops import ops
 
 Gradient = tf.Tensor | tf.IndexedSlices
 
+# Up to so many gradients of up to so many bytes are added by a single op, when all are there: for
+# each of them, an op of its own costs more than holding it. That is no more than a sum may hold.
+_MAX_AT_ONCE = 8
+_MAX_BYTES_AT_ONCE = 256 << 10
+
 
 def sum_gradients(gradients: Sequence[Gradient], variable: Any) -> Gradient:
     """Adds the gradients as they arrive, on the variable's device.
 
     The sum belongs to one execution: it is made by it, and is gone when it ends. It takes each
-    gradient's memory over where nobody else uses it. With
+    gradient's memory over where nobody else uses it. A few small gradients are added when all are
+    there, in the order of the towers. With
     ``tf.config.experimental.enable_op_determinism`` the towers' gradients are added in the order of
     the towers; else in order of arrival, so that float sums of three and more towers may differ in
     their last bits from run to run.
@@ -40,12 +46,19 @@ def sum_gradients(gradients: Sequence[Gradient], variable: Any) -> Gradient:
 
 def _sum_dense(gradients: Sequence[tf.Tensor], variable: Any) -> tf.Tensor:
     dtype = gradients[0].dtype.base_dtype
+    if len(gradients) <= _MAX_AT_ONCE and _is_small(variable.shape, dtype):
+        return ops.condacc_tower_dense_sum_at_once(gradients, shape=variable.shape, name="sum")
     handle = ops.condacc_tower_dense_sum(dtype=dtype, shape=variable.shape, name="sum")
     adds = _in_order(
         [lambda g=g: ops.condacc_tower_dense_add(handle, g, name="add") for g in gradients]
     )
     with tf.control_dependencies(adds):
         return ops.condacc_tower_dense_take(handle, len(adds), dtype=dtype, name="take")
+
+
+def _is_small(shape: tf.TensorShape, dtype: tf.DType) -> bool:
+    size = shape.num_elements()
+    return size is not None and size * dtype.size <= _MAX_BYTES_AT_ONCE
 
 
 def _sum_sparse(gradients: Sequence[tf.IndexedSlices], variable: Any) -> tf.IndexedSlices:
@@ -87,4 +100,6 @@ def _dense(gradient: Gradient, variable: Any) -> tf.Tensor:
         return gradient
     shape = gradient.dense_shape
     num_rows = tf.shape(variable)[0] if shape is None else shape[0]
-    return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, num_rows)
+    # TensorFlow's own sum leaves out rows below zero and adds float16 in float16.
+    once = _sum_sparse([gradient], variable)
+    return tf.math.unsorted_segment_sum(once.values, once.indices, num_rows)

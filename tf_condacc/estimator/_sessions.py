@@ -35,41 +35,67 @@ def session_config(config: RunConfig) -> v1.ConfigProto:
 
 def train(spec: Any, config: RunConfig, model_dir: str, hooks: Sequence[Any], savers: Any) -> None:
     """Trains until a hook stops it or the input ends."""
-    log_steps = config.log_step_count_steps
-    own_hooks = [
-        v1.train.NanTensorHook(spec.loss),
-        v1.train.LoggingTensorHook(
-            {"loss": spec.loss, "step": v1.train.get_global_step()}, every_n_iter=log_steps
-        ),
-        _SpeedHook(log_steps, output_dir=model_dir),
-    ]
     scaffold = scaffold_of(spec, config)
+    hooks = [*hooks, *_watching_hooks(spec, config, model_dir), *(spec.training_hooks or ())]
     chief_hooks = list(spec.training_chief_hooks or ())
-    save_secs, save_steps = config.save_checkpoints_secs, config.save_checkpoints_steps
-    if savers and (save_secs or save_steps):
-        chief_hooks.append(
-            v1.train.CheckpointSaverHook(
-                model_dir,
-                save_secs=None if save_steps else save_secs,
-                save_steps=save_steps,
-                scaffold=scaffold,
-                listeners=savers,
-            )
-        )
-        save_secs = save_steps = None
+    chief_hooks += _saving_hooks([*hooks, *chief_hooks], config, model_dir, scaffold, savers)
     with v1.train.MonitoredTrainingSession(
         checkpoint_dir=model_dir,
         scaffold=scaffold,
-        hooks=[*hooks, *own_hooks, *(spec.training_hooks or ())],
+        hooks=hooks,
         chief_only_hooks=chief_hooks,
-        save_checkpoint_secs=None if save_steps else save_secs,
-        save_checkpoint_steps=save_steps,
+        save_checkpoint_secs=None,
+        save_checkpoint_steps=None,
         save_summaries_steps=config.save_summary_steps,
         config=session_config(config),
         log_step_count_steps=None,
     ) as session:
         while not session.should_stop():
             session.run([spec.train_op, spec.loss])
+
+
+def _watching_hooks(spec: Any, config: RunConfig, model_dir: str) -> list[Any]:
+    """Hooks that stop at a loss that is no number, and log the loss and the speed."""
+    hooks = [v1.train.NanTensorHook(spec.loss)]
+    steps = config.log_step_count_steps
+    if steps:
+        shown = {"loss": spec.loss, "step": v1.train.get_global_step()}
+        hooks.append(v1.train.LoggingTensorHook(shown, every_n_iter=steps))
+        hooks.append(_SpeedHook(steps, output_dir=model_dir))
+    return hooks
+
+
+def _saving_hooks(
+    hooks: Sequence[Any],
+    config: RunConfig,
+    model_dir: str,
+    scaffold: v1.train.Scaffold,
+    listeners: Sequence[Any] | None,
+) -> list[Any]:
+    """The hook that saves checkpoints as configured, unless one of those that there are saves.
+
+    Raises:
+      ValueError: There are listeners, but nothing saves as configured.
+    """
+    secs, steps = config.save_checkpoints_secs, config.save_checkpoints_steps
+    saved_by_others = any(isinstance(hook, v1.train.CheckpointSaverHook) for hook in hooks)
+    if (secs or steps) and not saved_by_others:
+        return [
+            v1.train.CheckpointSaverHook(
+                model_dir,
+                save_secs=None if steps else secs,
+                save_steps=steps or None,
+                scaffold=scaffold,
+                listeners=listeners,
+            )
+        ]
+    if listeners:
+        raise ValueError(
+            "There should be a CheckpointSaverHook to use saving_listeners. Please set one of the "
+            "RunConfig.save_checkpoints_steps or RunConfig.save_checkpoints_secs; a hook of your "
+            "own gets its listeners when it is made."
+        )
+    return []
 
 
 class _SpeedHook(v1.train.StepCounterHook):

@@ -23,6 +23,17 @@ def argument_names(function: Callable[..., Any]) -> set[str]:
     return names - set(function.keywords) if isinstance(function, functools.partial) else names
 
 
+def checked(spec: Any, which: str = "model_fn") -> Any:
+    """What `model_fn` returned.
+
+    Raises:
+      ValueError: It does not have the fields of a spec.
+    """
+    if not all(hasattr(spec, name) for name in ("predictions", "loss", "train_op")):
+        raise ValueError(f"{which} should return an EstimatorSpec, got {spec!r}.")
+    return spec
+
+
 def replace(spec: Any, **fields: Any) -> Any:
     """A spec of the same type with other values of some fields."""
     if hasattr(spec, "_replace"):
@@ -100,12 +111,18 @@ def _concatenated_all(values: Sequence[Any], name: str) -> Any:
 
 
 def _concatenated(tensors: Sequence[Any], name: str) -> Any:
-    name = re.sub(r"[^A-Za-z0-9_.\\/>-]", "_", str(name))
+    name = _as_op_name(name)
     if tensors[0].shape.rank == 0:
         raise ValueError(f"Expected predictions of a batch, got scalar {tensors[0]} as {name!r}.")
     if isinstance(tensors[0], tf.SparseTensor):
         return tf.sparse.concat(0, list(tensors), expand_nonconcat_dims=True, name=name)
     return tf.concat(tensors, axis=0, name=name)
+
+
+def _as_op_name(name: Any) -> str | None:
+    """The closest name that an operation may have; None if nothing is left of it."""
+    allowed = re.sub(r"[^A-Za-z0-9_.\\/>-]", "_", str(name))
+    return allowed.lstrip("_\\/>-").rstrip("/") or None  # a slash at its end has a meaning
 
 
 def _check_keys(mappings: Sequence[Mapping[str, Any]], what: str) -> None:

@@ -33,11 +33,15 @@ class Estimator:
         params: Handed to `model_fn` and `input_fn`, copied each time.
 
     Raises:
-        ValueError: `model_dir` and that of `config` differ.
+        ValueError: `model_dir` and that of `config` differ, `model_fn` or `config` is none, or
+            `model_fn` has no argument for the features or for `params` that are given.
     """
 
     def __init__(self, model_fn, model_dir=None, config=None, params=None):
-        config = config or RunConfig()
+        _inputs.check_model_fn(model_fn, params)
+        config = RunConfig() if config is None else config
+        if not hasattr(config, "save_checkpoints_steps"):
+            raise ValueError(f"config must be an instance of `RunConfig`, but provided {config!r}.")
         given = [os.fspath(folder) for folder in (model_dir, config.model_dir) if folder]
         if len(set(given)) > 1:
             raise ValueError(
@@ -101,12 +105,10 @@ class Estimator:
         """
         if steps is not None and max_steps is not None:
             raise ValueError("Can not provide both steps and max_steps.")
-        for name, value in (("steps", steps), ("max_steps", max_steps)):
-            if value is not None and value <= 0:
-                raise ValueError(f"Must specify {name} > 0, given: {value}")
+        _inputs.check_steps(steps=steps, max_steps=max_steps)
+        hooks = _inputs.checked_hooks(hooks)
         if max_steps is not None and self._trained_steps() >= max_steps:
             return self
-        hooks = list(hooks or ())
         if steps is not None or max_steps is not None:
             hooks.append(v1.train.StopAtStepHook(steps, max_steps))
         with tf.Graph().as_default():
@@ -130,11 +132,16 @@ class Estimator:
 
         Returns:
             A dictionary of the metrics' values, "loss" and "global_step".
+
+        Raises:
+            ValueError: `steps` is below 1, or a metric is called "loss".
         """
+        _inputs.check_steps(steps=steps)
+        hooks = _inputs.checked_hooks(hooks)
         with tf.Graph().as_default():
             spec = self._build(input_fn, ModeKeys.EVAL)
             checkpoint = checkpoint_path or self.latest_checkpoint()
-            values = _sessions.evaluate(spec, self._config, checkpoint, steps, list(hooks or ()))
+            values = _sessions.evaluate(spec, self._config, checkpoint, steps, hooks)
         folder = f"eval_{name}" if name else "eval"
         _sessions.write_summary(os.path.join(self.model_dir, folder), values)
         return values
@@ -162,13 +169,15 @@ class Estimator:
             Numpy arrays, or dictionaries of them if the predictions are such.
 
         Raises:
-            ValueError: No prediction has one of the names, or they differ in length.
+            ValueError: No prediction has one of the names, or they differ in length or are no dense
+                batch.
         """
+        hooks = _inputs.checked_hooks(hooks)
         with tf.Graph().as_default():
             spec = self._build(input_fn, ModeKeys.PREDICT)
             predictions = _predictions.chosen(spec.predictions, predict_keys)
             checkpoint = checkpoint_path or self.latest_checkpoint()
-            hooks = [*(hooks or ()), *(spec.prediction_hooks or ())]
+            hooks = [*hooks, *(spec.prediction_hooks or ())]
             session = _sessions.restored(spec, self._config, checkpoint, hooks)
         # Not inside the graph's context, in which the caller would find himself.
         with session:

@@ -112,7 +112,7 @@ def _build_towers(state, call, parts, placements):
     specs, metric_variables = [], []
     for part, placement in zip(parts, placements, strict=True):
         with state.tower(), v1.device(placement), _metrics.recorded() as made:
-            spec = call(**part)
+            spec = _specs.checked(call(**part), f"model_fn of tower {len(specs)}")
             if spec.train_op is not None and not state.has_been_used:
                 raise ValueError(
                     "Please wrap optimizers with TowerOptimizer in order to use "

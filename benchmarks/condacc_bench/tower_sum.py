@@ -1,0 +1,87 @@
+"""The sum of a variable's gradients from all towers, which are all there when it begins."""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+
+from condacc_bench import implementations
+from condacc_bench.rounds import net, seconds_for
+
+v1 = tf.compat.v1
+
+PRODUCERS = ("staged", "shared")
+_ELEMENTS_PER_STEP = 1 << 20
+_MAX_SUMS = 16
+_REPETITIONS = 5
+
+
+class TowerSum:
+    """``count`` gradients of ``size`` elements are summed; small ones in many sums a step.
+
+    The producer is ``staged`` or ``shared``, as in `DenseCycle`. No gradient is a constant, and no
+    two sums are of the same tensors, so that nothing is computed beforehand or only once.
+    """
+
+    def __init__(
+        self,
+        implementation: implementations.Implementation,
+        count: int,
+        size: int,
+        producer: str,
+    ):
+        self._num_sums = max(1, min(_MAX_SUMS, _ELEMENTS_PER_STEP // (size * count)))
+        with tf.Graph().as_default() as graph:
+            variable = v1.get_variable(
+                implementations.unique_name("variable"),
+                initializer=tf.ones([size]),
+                use_resource=True,
+            )
+            fills, gradients, sums = [], [], []
+            for _ in range(self._num_sums):
+                parts = []
+                for i in range(count):
+                    if producer == "staged":
+                        part, fill = _staged(size, 1.0 + i)
+                        fills.append(fill)
+                    else:
+                        part = tf.identity(variable.read_value())
+                    parts.append(part)
+                gradients += parts
+                sums.append(implementation.sum_gradients(parts, variable))
+            self._session = implementations.new_session(graph)
+            self._session.run(v1.global_variables_initializer())
+            call = self._session.make_callable
+            self._run_fill = call(tf.group(*fills))
+            self._run_sum = call(tf.group(*[total.op for total in sums]))
+            self._run_produce = call(tf.group(*[gradient.op for gradient in gradients]))
+            self._run_check = call(sums)
+        self._check_result(size, count if producer == "shared" else count * (count + 1) / 2)
+
+    def _check_result(self, size: int, expected: float) -> None:
+        self._run_fill()
+        sums = np.array(self._run_check())
+        if sums.shape != (self._num_sums, size) or not np.all(sums == expected):
+            raise AssertionError(f"expected {expected} everywhere, got {sums}")
+
+    def measure(self) -> dict[str, float]:
+        times = []
+        for _ in range(_REPETITIONS):
+            self._run_fill()
+            total = seconds_for(self._run_sum)
+            self._run_fill()
+            times.append((total, seconds_for(self._run_produce)))
+        total, produce = np.median(times, axis=0)
+        return {"sum": float(net(total, produce)) / self._num_sums}
+
+    def close(self) -> None:
+        self._session.close()
+
+
+def _staged(size: int, value: float) -> tuple[tf.Tensor, tf.Operation]:
+    """A gradient that is made beforehand, and the operation that makes it."""
+    name = implementations.unique_name("stage")
+    fill = tf.raw_ops.Stage(values=[tf.fill([size], value)], shared_name=name)
+    [gradient] = tf.raw_ops.Unstage(dtypes=[tf.float32], shared_name=name)
+    gradient.set_shape([size])
+    return gradient, fill
