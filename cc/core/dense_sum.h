@@ -4,52 +4,17 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <new>
 #include <utility>
 #include <vector>
 
 #include "cc/core/dense_math.h"
+#include "cc/core/dense_parts.h"
 #include "cc/core/element_type.h"
-#include "cc/core/hold_budget.h"
 #include "cc/core/shape.h"
 #include "cc/core/status.h"
 
 namespace condacc {
-
-// What all rounds of one accumulator have in common.
-struct DenseOptions {
-  ElementType type = ElementType::kFloat32;
-  Shape shape = Shape::UnknownRank();
-  bool mean = true;
-  size_t small_bytes = 32 << 10;  // gradients up to this size are not held back
-  size_t max_pending = 7;         // so many are added whatever else there is
-  size_t max_pending_bytes = std::numeric_limits<size_t>::max();  // likewise
-  bool holds_borrowed = false;  // back like others, instead of adding them at once
-  HoldBudget* budget = &HoldBudget::Global();
-};
-
-// What a call into the accumulator may work with. `Block` is a piece of memory with its owner:
-// movable, `void* data()`, and a default-constructed one is empty (`explicit operator bool`).
-template <class Block>
-class DenseWorkspace {
- public:
-  virtual ~DenseWorkspace() = default;
-  virtual Status Allocate(ElementType type, const Shape& shape, Block* block) = 0;
-  virtual void Sum(const DenseSumArgs& args) = 0;
-  // Why a Sum() went wrong, if one did. It has spoiled the sum that it was of.
-  virtual Status failure() const { return Status(); }
-};
-
-template <class Block>
-struct DenseGradient {
-  Block block;
-  Shape shape;
-  bool owned = false;  // nobody else reads or writes the block: it may be kept and written to
-  // Memory that the gradient brings along when the sum asked for it.
-  Block place;  // for the sum, if the gradient is the first and not owned
-  Block wide;   // for a float32 sum
-};
 
 // Keeps the gradients of one round in order of arrival, and adds them several at a time.
 //

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "cc/core/dense_sum.h"
+#include "cc/core/dense_parts.h"
 #include "cc/core/hold_budget.h"
 #include "cc/core/mutex.h"
 #include "cc/gpu/dense_sum.h"
