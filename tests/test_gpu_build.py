@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.python.framework import kernels, op_def_registry
+from tower_support import initialized_session, rows, sums_one_by_one, to_dense
 
 import tf_condacc
+from tf_condacc.estimator._reduction import sum_gradients
 
 tf1 = tf.compat.v1
 
@@ -48,7 +50,7 @@ def run_python(code: str, **environment: str) -> str:
 
 @needs_cuda
 def test_every_op_that_has_a_kernel_has_one_for_gpus():
-    assert len(kernels_by_op("CPU")) >= 25
+    assert len(kernels_by_op("CPU")) >= 26
     assert set(kernels_by_op("GPU")) == set(kernels_by_op("CPU"))
 
 
@@ -93,6 +95,21 @@ def test_soft_placement_finds_the_cpu(mode: str):
                 taken, count = session.run(take), session.run(number)
     np.testing.assert_array_equal(taken, [3.0, 6.0])
     assert count == 0
+
+
+@needs_no_gpu
+@pytest.mark.parametrize("one_by_one", [False, True], ids=["at once", "one by one"])
+def test_soft_placement_finds_the_cpu_for_sums_of_towers(one_by_one: bool):
+    with tf.Graph().as_default(), sums_one_by_one(one_by_one):
+        with tf.device("/GPU:0"):
+            variable = tf1.get_variable("v", initializer=[0.0, 0.0], use_resource=True)
+            gradients = [tf.constant([1.0, 2.0]), tf.constant([10.0, 20.0])]
+            dense = sum_gradients(gradients, variable)
+            sparse = sum_gradients([rows([1], [20.0], [2]), rows([0, 1], [1, 2], [2])], variable)
+        with initialized_session(allow_soft_placement=True) as session:
+            taken, taken_rows = session.run([dense, sparse])
+    np.testing.assert_array_equal(taken, [11.0, 22.0])
+    np.testing.assert_array_equal(to_dense(taken_rows, [2]), [1.0, 22.0])
 
 
 @needs_no_gpu

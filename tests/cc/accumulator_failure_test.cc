@@ -77,5 +77,18 @@ TEST_F(WorkspaceFailures, ATakeThatWaitsIsToldByWhoeverCompletesIt) {
   ExpectNextRoundIsSound();
 }
 
+TEST_F(WorkspaceFailures, ALastPassOverALoanThatWasHeldSpoilsTheTake) {
+  auto options = OptionsOf<float>(/*mean=*/false);
+  options.sum.holds_borrowed = true;
+  DenseAccumulator holding(options);
+  std::vector<float> loan{1};
+  bool accepted = false;
+  ASSERT_TRUE(holding.Apply(0, Borrowed(&loan), workspace_, &accepted).ok());
+  RecordedTake take(1);
+  ASSERT_TRUE(holding.RequestIfReady(take.ptr(), failing_));
+  ExpectSpoiled(take);
+  EXPECT_EQ(holding.num_accumulated(), 0);
+}
+
 }  // namespace
 }  // namespace condacc

@@ -88,6 +88,31 @@ TYPED_TEST(DensePassTest, HasTheBitsOfTheSumOnTheCpu) {
   }
 }
 
+TYPED_TEST(DensePassTest, ReplacesAnyOfItsOperandsInPlace) {
+  using T = TypeParam;
+  constexpr size_t kSize = 37;
+  constexpr size_t kOperands = 10;
+  for (size_t replaced = 0; replaced < kOperands; ++replaced) {
+    std::vector<Buffer<T>> buffers(kOperands, Buffer<T>(kSize));
+    std::vector<const void*> operands;
+    for (size_t k = 0; k < kOperands; ++k) {
+      for (size_t i = 0; i < kSize; ++i) buffers[k].at(0)[i] = static_cast<T>((i + 1) << k);
+      operands.push_back(buffers[k].at(0));
+    }
+    DenseSumArgs args;
+    args.type = kElement<T>;
+    args.num_elements = kSize;
+    args.first = operands[0];
+    args.inputs = operands.data() + 1;
+    args.num_inputs = kOperands - 1;
+    args.out = buffers[replaced].at(0);
+    RunOnCpu<T>(args);
+    for (size_t i = 0; i < kSize; ++i) {
+      EXPECT_EQ(buffers[replaced].at(0)[i], static_cast<T>((i + 1) * 1023)) << replaced;
+    }
+  }
+}
+
 TEST(DensePassAlignmentTest, OneOperandOutOfAlignmentIsEnough) {
   Buffer<float> sum(16);
   Buffer<float> input(16);

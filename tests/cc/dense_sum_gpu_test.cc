@@ -156,17 +156,24 @@ TEST_F(DenseSumGpuTest, ComplexNumbersAreDividedByPart) {
   EXPECT_EQ(sum.Read(), (std::vector<float>{1, 2, 3, 4}));
 }
 
-TEST_F(DenseSumGpuTest, SumReplacesItsFirstAddendInPlace) {
-  const DeviceBuffer<float> sum(std::vector<float>(1001, 1.0f));
-  const DeviceBuffer<float> input(std::vector<float>(1001, 2.0f));
-  const void* const address = input.data();
-  DenseSumArgs args;
-  args.num_elements = 1001;
-  args.first = args.out = sum.data();
-  args.inputs = &address;
-  args.num_inputs = 1;
-  ASSERT_TRUE(QueueDenseSum(args, nullptr).ok());
-  EXPECT_EQ(sum.Read(), std::vector<float>(1001, 3.0f));
+TEST_F(DenseSumGpuTest, SumReplacesAnyOfItsOperandsInPlace) {
+  constexpr size_t kOperands = 10;
+  for (size_t replaced = 0; replaced < kOperands; ++replaced) {
+    std::vector<DeviceBuffer<float>> buffers;
+    std::vector<const void*> operands;
+    for (size_t k = 0; k < kOperands; ++k) {
+      buffers.emplace_back(std::vector<float>(1001, static_cast<float>(1 << k)));
+      operands.push_back(buffers.back().data());
+    }
+    DenseSumArgs args;
+    args.num_elements = 1001;
+    args.first = operands[0];
+    args.inputs = operands.data() + 1;
+    args.num_inputs = kOperands - 1;
+    args.out = buffers[replaced].data();
+    ASSERT_TRUE(QueueDenseSum(args, nullptr).ok());
+    EXPECT_EQ(buffers[replaced].Read(), std::vector<float>(1001, 1023.0f)) << replaced;
+  }
 }
 
 // Nothing of these reaches a device.
