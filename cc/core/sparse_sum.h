@@ -33,6 +33,7 @@ struct SparseOptions {
   Shape shape = Shape::UnknownRank();
   SparseReduction reduction = SparseReduction::kMean;
   size_t fold_bytes = size_t{240} << 20;  // what is pending is not folded before it is as much
+  size_t trim_bytes = size_t{64} << 20;   // a fold that frees as much has the memory given back
   HoldBudget* budget = &HoldBudget::Global();
   // Where copies of values are made that were not owned.
   std::shared_ptr<SpareBlocks<Block>> spares =
@@ -49,6 +50,8 @@ class SparseWorkspace {
   // For what nobody else will see: sums that are merged before the take, and what merging works
   // with. It is they that are discarded.
   virtual Status AllocateInner(ElementType type, const Shape& shape, Block* block) = 0;
+  // Much of what others allocated has just been freed: it may go back to where it came from.
+  virtual void TrimFreed() = 0;
   virtual const ParallelFor& parallel_for() const = 0;
 };
 

@@ -97,6 +97,7 @@ bool SparseSum<Block>::RunFold(Workspace& workspace) {
     return false;
   }
   Release(&folding_);
+  if (folding_bytes_ >= options_.trim_bytes) workspace.TrimFreed();
   return true;
 }
 
