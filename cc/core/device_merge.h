@@ -67,6 +67,8 @@ class DeviceSparseWorkspace {
   virtual Status Allocate(ElementType type, const Shape& shape, Block* block) = 0;
   virtual Status Copy(const void* from, size_t num_bytes, void* to) = 0;
   virtual Status Widen(const int32_t* from, size_t size, int64_t* to) = 0;
+  // See SparseWorkspace. A device's allocator keeps what is freed, and uses it for all its ops.
+  void TrimFreed() {}
   // The size of `args.memory`.
   virtual Status SizeOfMemory(const DeviceMergeArgs& args, size_t* num_bytes) = 0;
   // Sorts the entries, stably, and counts the rows. Waits for the device.

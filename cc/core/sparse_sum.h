@@ -84,6 +84,7 @@ class SparseSum {
   bool RunFold(Workspace& workspace) {
     if (!merger_.Fold(folding_, workspace)) return false;
     Release(&folding_);
+    if (folding_bytes_ >= options_.trim_bytes) workspace.TrimFreed();
     return true;
   }
   void EndFold(bool succeeded) noexcept {

@@ -1,5 +1,6 @@
 #include "cc/kernels/mapped_tensor.h"
 
+#include <malloc.h>
 #include <sys/mman.h>
 
 #include <cstdint>
@@ -73,6 +74,12 @@ bool MapTensor(tensorflow::DataType dtype, const tensorflow::TensorShape& shape,
 void DiscardMapped(const tensorflow::Tensor& tensor, size_t num_bytes) {
   const size_t num_discarded = num_bytes / kHugePage * kHugePage;
   if (num_discarded > 0) madvise(tensor.data(), num_discarded, MADV_DONTNEED);
+}
+
+void TrimHeap() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
 }
 
 }  // namespace condacc

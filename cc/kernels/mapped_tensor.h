@@ -1,4 +1,4 @@
-// Tensors whose memory goes back to the system.
+// Memory that goes back to the system.
 #ifndef CONDACC_KERNELS_MAPPED_TENSOR_H_
 #define CONDACC_KERNELS_MAPPED_TENSOR_H_
 
@@ -19,6 +19,10 @@ bool MapTensor(tensorflow::DataType dtype, const tensorflow::TensorShape& shape,
 // Gives back whole pages among the first `num_bytes` of a tensor made by MapTensor(): they must not
 // be read again.
 void DiscardMapped(const tensorflow::Tensor& tensor, size_t num_bytes);
+
+// Gives back what malloc keeps of freed memory. It keeps even large blocks once some as large have
+// been freed, in a heap for each of several threads, where others do not find them.
+void TrimHeap();
 
 }  // namespace condacc
 

@@ -14,6 +14,7 @@
 #include "cc/core/sparse_sum.h"
 #include "cc/kernels/accumulator_resource.h"
 #include "cc/kernels/core_types.h"
+#include "cc/kernels/mapped_tensor.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace condacc {
@@ -31,6 +32,7 @@ class CpuSparseWorkspace : public SparseWorkspace<TensorBlock> {
   Status AllocateInner(ElementType type, const Shape& shape, TensorBlock* block) override {
     return AllocateInnerBlock(ctx_, type, shape, block);
   }
+  void TrimFreed() override { TrimHeap(); }
   const ParallelFor& parallel_for() const override { return threads_; }
 
   using Merger = HostMerger<TensorBlock>;

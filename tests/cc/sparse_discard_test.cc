@@ -105,6 +105,20 @@ TEST_P(SparseDiscardTest, LittleIsNotDiscarded) {
   EXPECT_EQ(TestBlock::num_discarded(), before);
 }
 
+TEST_P(SparseDiscardTest, MuchThatAFoldFreedIsGivenBack) {
+  options_.trim_bytes = 4 * 6000 * kRowBytes;
+  const int64_t before = TestBlock::num_live();
+  Append(3);
+  Fold();
+  EXPECT_TRUE(workspace_.live_at_trims().empty());
+  Append(4);
+  Fold();
+  ASSERT_EQ(workspace_.live_at_trims().size(), 1u);
+  EXPECT_EQ(workspace_.live_at_trims()[0], before + 2);  // the sums of two folds
+  ASSERT_TRUE(Prepare().ok());
+  EXPECT_EQ(Finish(), Expected());
+}
+
 TEST_P(SparseDiscardTest, AnAbandonedTakeHasChangedNothing) {
   for (size_t num_folds : {0, 2}) {
     gradients_.clear();

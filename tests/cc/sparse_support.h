@@ -100,12 +100,16 @@ class TestSparseWorkspace : public SparseWorkspace<TestBlock> {
   Status AllocateInner(ElementType type, const Shape& shape, TestBlock* block) override {
     return memory_.Allocate(type, shape, block);
   }
+  void TrimFreed() override { live_at_trims_.push_back(TestBlock::num_live()); }
   const ParallelFor& parallel_for() const override { return parallel_for_; }
   TestWorkspace& memory() { return memory_; }
+  // How many blocks there were whenever memory was to be given back.
+  const std::vector<int64_t>& live_at_trims() const { return live_at_trims_; }
 
  private:
   TestWorkspace memory_;
   const ParallelFor parallel_for_;
+  std::vector<int64_t> live_at_trims_;
 };
 
 using SparseAccumulator = Accumulator<SparseSum<TestBlock>>;
