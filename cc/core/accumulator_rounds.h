@@ -150,7 +150,6 @@ void Accumulator<Sum>::Finish(const RoundPtr& round, Workspace& workspace) {
     MutexLock lock(&mu_);
     round->num_added = round->count;
     take = std::move(round->take);
-    spare_round_ = round;
   }
   added_.NotifyAll();
   const Status& failure = value.failure;
@@ -160,6 +159,9 @@ void Accumulator<Sum>::Finish(const RoundPtr& round, Workspace& workspace) {
     take->done(Error(failure.code(), failure.message().c_str()), nullptr);
   }
   take->done = nullptr;
+  round->sum.Clear();  // now: who waits for the value need not wait for memory to be given back
+  MutexLock lock(&mu_);
+  spare_round_ = round;
 }
 
 }  // namespace condacc

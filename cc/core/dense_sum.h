@@ -134,17 +134,26 @@ class DenseSum {
     sum_is_wide_ = fold_.out_is_float32;
   }
 
-  // What the round comes to, after `count` gradients, and an empty sum. Cannot fail: it needs no
-  // memory. Not while a fold runs.
+  // What the round comes to, after `count` gradients. Cannot fail: it needs no memory. Not while a
+  // fold runs; only Clear() may follow.
   Value Finish(int64_t count, Workspace& workspace) {
     DenseSumArgs args = Operands(&pending_);
     args.out = place_.data();
     args.divisor = options_.mean ? count : 1;
     if (args.out != args.first || args.num_inputs > 0 || args.divisor > 1) workspace.Sum(args);
     NoteFailure(workspace);
-    Value value{std::move(place_), std::move(shape_), std::move(failure_)};
-    Clear();
-    return value;
+    return {std::move(place_), std::move(shape_), std::move(failure_)};
+  }
+
+  // Ends what has been added.
+  void Clear() noexcept {
+    Hold(-held_bytes_);
+    pending_.blocks.clear();
+    place_ = Block();
+    wide_ = Block();
+    has_sum_ = false;
+    sum_is_wide_ = false;
+    failure_ = Status();
   }
 
  private:
@@ -204,16 +213,6 @@ class DenseSum {
 
   // Whether there is memory in which gradients can be added.
   bool HasRoomToAdd() const { return !SumsInFloat32(options_.type) || wide_; }
-
-  void Clear() noexcept {
-    Hold(-held_bytes_);
-    pending_.blocks.clear();
-    place_ = Block();
-    wide_ = Block();
-    has_sum_ = false;
-    sum_is_wide_ = false;
-    failure_ = Status();
-  }
 
   void Hold(size_t bytes) noexcept {  // modulo 2^64: a negative number of bytes lets go
     held_bytes_ += bytes;

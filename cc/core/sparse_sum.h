@@ -106,12 +106,21 @@ class SparseSum {
   }
   void AbandonFinish() { merger_.AbandonFinish(); }
 
-  // What the round comes to, and an empty sum. After PrepareFinish(), with nothing in between.
-  // Cannot fail: what was merged is given up while the result is written.
+  // What the round comes to. After PrepareFinish(), with nothing in between. Cannot fail: what was
+  // merged is given up while the result is written. Only Clear() may follow.
   Value Finish(int64_t count, Workspace& workspace) {
-    Value value = merger_.Finish(&pending_, count, workspace);
-    Clear();
-    return value;
+    return merger_.Finish(&pending_, count, workspace);
+  }
+
+  // Ends what has been added.
+  void Clear() {
+    Hold(-held_bytes_);
+    Release(&pending_);
+    pending_bytes_ = 0;
+    merger_.Clear();
+    num_merged_ = 0;
+    merged_bytes_ = 0;
+    is_empty_ = true;
   }
 
  private:
@@ -141,16 +150,6 @@ class SparseSum {
       options_.spares->Give(std::move(g.values), g.shapes.values, bytes);
     }
     gradients->clear();
-  }
-
-  void Clear() {
-    Hold(-held_bytes_);
-    Release(&pending_);
-    pending_bytes_ = 0;
-    merger_.Clear();
-    num_merged_ = 0;
-    merged_bytes_ = 0;
-    is_empty_ = true;
   }
 
   void Hold(size_t bytes) noexcept {  // modulo 2^64: a negative number of bytes lets go

@@ -70,8 +70,11 @@ class PreparedSum {
     EXPECT_TRUE(is_prepared_);
     EXPECT_EQ(result_, sum_) << "something was added in between";
     is_prepared_ = false;
+    return {sum_, Status()};
+  }
+  void Clear() {
+    sum_ = 0;
     is_empty_ = true;
-    return {std::exchange(sum_, 0), Status()};
   }
 
  private:

@@ -1,5 +1,6 @@
 // Whose memory is used, for what and for how long.
 #include <cstdint>
+#include <memory>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -48,6 +49,21 @@ TEST_F(MemoryTest, OwnedGradientsAreMovedAndTheFirstBecomesTheValue) {
     EXPECT_EQ(take.values<float>(), std::vector<float>(kSize, static_cast<float>(count)));
   }
   EXPECT_EQ(workspace_.num_allocations(), 0);
+}
+
+TEST_F(MemoryTest, ATakeIsCompletedBeforeItsGradientsAreFreed) {
+  const int64_t num_live = TestBlock::num_live();
+  for (int i = 0; i < 3; ++i) ApplyOwned(1, /*size=*/1 << 14);
+  int64_t num_live_at_completion = 0;
+  const auto take = std::make_shared<DenseAccumulator::Take>(
+      3, [&](const Status& status, DenseAccumulator::Value*) {
+        EXPECT_TRUE(status.ok());
+        num_live_at_completion = TestBlock::num_live();
+      });
+  accumulator_.Request(take, nullptr, workspace_);
+  EXPECT_EQ(num_live_at_completion, num_live + 3);
+  EXPECT_EQ(TestBlock::num_live(), num_live);
+  EXPECT_EQ(budget_.num_held(), 0u);
 }
 
 TEST_F(MemoryTest, BorrowedGradientsAreNeitherWrittenToNorKept) {

@@ -54,6 +54,7 @@ class SparseDiscardTest : public testing::TestWithParam<bool> {
     const float* const values = static_cast<const float*>(value.values.data());
     result.rows.assign(rows, rows + value.shape.dim(0));
     result.values.assign(values, values + value.shape.num_elements());
+    sum_->Clear();
     return result;
   }
   Rows Expected() const { return Merged(gradients_, kWidth, SparseReduction::kMean); }
