@@ -16,6 +16,8 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 # Nothing here uses Keras; looking for the old one instead, TensorFlow starts in half the time, and
 # so do the many processes that the tests start.
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+# Processes that the tests start need some of a GPU's memory too.
+os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 # A shell runs jobs in the background with Ctrl-C ignored, and their programs inherit that: those
 # that the tests start and interrupt as well.

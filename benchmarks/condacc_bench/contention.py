@@ -128,8 +128,9 @@ class Contention:
 
         taker = threading.Thread(target=take)
         taker.start()
-        # Nothing tells from outside when a take has begun to wait: it is given ample time.
-        time.sleep(0.003 + self._size * 2e-10)
+        # Nothing tells from outside when a take has begun to wait, and may have added what is
+        # there: it is given ample time, on machines with slow memory too.
+        time.sleep(0.003 + self._size * 3e-9)
         start = time.perf_counter()
         self._run_staged_apply()
         taker.join()

@@ -22,6 +22,7 @@ struct DenseOptions {
   size_t max_pending = 7;         // so many are added whatever else there is
   size_t max_pending_bytes = std::numeric_limits<size_t>::max();  // likewise
   bool holds_borrowed = false;  // back like others, instead of adding them at once
+  bool adds_ahead = true;       // what is pending when only the last gradient of a take is missing
   HoldBudget* budget = &HoldBudget::Global();
 };
 

@@ -105,7 +105,7 @@ class DenseSum {
                          (num_pending() > 1 && options_.budget->IsExceeded()));
   }
   // True if folding early makes a take noticeably faster.
-  bool IsBig() const { return num_elements_ >= kBig; }
+  bool IsBig() const { return options_.adds_ahead && num_elements_ >= kBig; }
 
   // A fold in three parts; only the second may run without the lock, and no two at a time. Returns
   // how many gradients it adds: the longest pending.

@@ -13,6 +13,7 @@ namespace condacc {
 // `what` was being done: "a dense sum".
 inline Status CudaStatus(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return Status();
+  cudaGetLastError();  // else the next launch of this thread would be told it too
   return Status(StatusCode::kInternal, std::string("The GPU refused ") + what + ": " +
                                            cudaGetErrorName(error) + ", " +
                                            cudaGetErrorString(error));

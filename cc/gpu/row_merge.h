@@ -86,6 +86,17 @@ struct IsRowStart {
   }
 };
 
+// Finds the source of each sorted entry once, for all packs of its row.
+struct FindSources {
+  EntryTable table;
+  const uint32_t* entries;
+  uint32_t* sources;
+
+  CONDACC_HOST_DEVICE void operator()(int64_t i) const {
+    sources[i] = static_cast<uint32_t>(table.SourceOf(entries[i]));
+  }
+};
+
 // Counts the gradients that a row was in. Those of one gradient are neighbours, and count once.
 struct GradientCounter {
   int64_t count = 0;
@@ -97,10 +108,11 @@ struct GradientCounter {
   }
 };
 
-// Sorted entries, and where among them each row begins.
+// Sorted entries, the numbers of their sources, and where among them each row begins.
 struct RowSegments {
-  EntryTable table;
+  const DeviceSource* table;
   const uint32_t* entries;
+  const uint32_t* sources;
   const uint32_t* starts;
   int64_t num_rows;
   int64_t num_entries;
@@ -114,12 +126,13 @@ struct RowSegments {
 
   // A row's first entry begins its count: merged rows come before all others.
   CONDACC_HOST_DEVICE GradientCounter Counter(int64_t row) const {
-    const int64_t entry = entries[begin(row)];
-    return {entry < num_merged ? merged_counts[entry] : 1, table.SourceOf(entry)};
+    const int64_t i = begin(row);
+    const int64_t entry = entries[i];
+    return {entry < num_merged ? merged_counts[entry] : 1, static_cast<int>(sources[i])};
   }
   CONDACC_HOST_DEVICE int64_t CountOf(int64_t row) const {
     GradientCounter counter = Counter(row);
-    for (int64_t i = begin(row) + 1; i < end(row); ++i) counter.Add(table.SourceOf(entries[i]));
+    for (int64_t i = begin(row) + 1; i < end(row); ++i) counter.Add(static_cast<int>(sources[i]));
     return counter.count;
   }
 };
@@ -156,7 +169,7 @@ struct SumRowPack {
     int64_t i = segments.begin(row);
     Sum sums[kPack];
     GradientCounter counter = segments.Counter(row);
-    Start(segments.entries[i++], column, sums);
+    Start(i++, column, sums);
     for (; i < end; i += kRowsAtOnce) AddSome(i, end, column, sums, &counter);
     const int64_t by = divisor == 0 ? counter.count : divisor;
     Pack<Out, kPack> result;
@@ -173,20 +186,21 @@ struct SumRowPack {
     return item / by;
   }
 
+  // Of the sorted entry number `i`.
   template <typename Element>
-  CONDACC_HOST_DEVICE Pack<Element, kPack> Load(int number, int64_t entry, int64_t column) const {
-    const DeviceSource& source = segments.table.sources[number];
+  CONDACC_HOST_DEVICE Pack<Element, kPack> Load(int64_t i, int64_t column) const {
+    const DeviceSource& source = segments.table[segments.sources[i]];
+    const int64_t entry = segments.entries[i];
     return LoadPack<Element, kPack>(static_cast<const Element*>(source.values),
                                     (entry - source.first_entry) * packs_per_row + column);
   }
 
-  CONDACC_HOST_DEVICE void Start(int64_t entry, int64_t column, Sum* sums) const {
-    const int number = segments.table.SourceOf(entry);
-    if (entry < segments.num_merged) {
-      const Pack<Sum, kPack> merged = Load<Sum>(number, entry, column);
+  CONDACC_HOST_DEVICE void Start(int64_t i, int64_t column, Sum* sums) const {
+    if (segments.entries[i] < segments.num_merged) {
+      const Pack<Sum, kPack> merged = Load<Sum>(i, column);
       for (int j = 0; j < kPack; ++j) sums[j] = merged.values[j];
     } else {
-      const Pack<T, kPack> first = Load<T>(number, entry, column);
+      const Pack<T, kPack> first = Load<T>(i, column);
       for (int j = 0; j < kPack; ++j) sums[j] = static_cast<Sum>(first.values[j]);
     }
   }
@@ -199,10 +213,8 @@ struct SumRowPack {
 #endif
     for (int k = 0; k < kRowsAtOnce; ++k) {
       if (begin + k >= end) continue;
-      const int64_t entry = segments.entries[begin + k];
-      const int number = segments.table.SourceOf(entry);
-      loaded[k] = Load<T>(number, entry, column);
-      counter->Add(number);
+      loaded[k] = Load<T>(begin + k, column);
+      counter->Add(static_cast<int>(segments.sources[begin + k]));
     }
 #if defined(__CUDA_ARCH__)
 #pragma unroll

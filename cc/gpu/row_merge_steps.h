@@ -21,7 +21,7 @@ struct MergeMemory {
   MergeCounts* counts;
   Key* unsorted_keys;
   Key* keys;
-  uint32_t* unsorted_entries;
+  uint32_t* unsorted_entries;  // once they are sorted: the sources of the sorted ones
   uint32_t* entries;
   uint32_t* starts;
   void* scratch;     // of the sort
@@ -139,11 +139,14 @@ Status WriteMerge(const DeviceMergeArgs& args, const DeviceMergeOutput& output,
     using Key = decltype(key);
     const MergeMemory<Key> memory(args, 0);
     const EntryTable table{memory.sources, static_cast<int>(args.sources.size())};
-    const RowSegments segments{
-        table,           memory.entries,    memory.starts, output.num_rows, args.num_entries,
-        args.num_merged, args.merged_counts};
+    uint32_t* const sources = memory.unsorted_entries;
+    Status status = executor.ForEach(args.num_entries, FindSources{table, memory.entries, sources});
+    if (!status.ok()) return status;
+    const RowSegments segments{memory.sources,  memory.entries,    sources,
+                               memory.starts,   output.num_rows,   args.num_entries,
+                               args.num_merged, args.merged_counts};
     const WriteRow<Key> write{segments, memory.keys, output.rows, output.counts};
-    const Status status = executor.ForEach(output.num_rows, write);
+    status = executor.ForEach(output.num_rows, write);
     return status.ok() ? SumAllRows(args, segments, output, executor) : status;
   });
 }

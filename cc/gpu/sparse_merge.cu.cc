@@ -17,13 +17,16 @@
 namespace condacc {
 namespace {
 
+// There are fewer than 2^31, and CUB is faster with a count of 32 bits.
+uint32_t NumEntries(const DeviceMergeArgs& args) { return static_cast<uint32_t>(args.num_entries); }
+
 // Sorts the entries by their keys, stably. Without scratch memory, only tells how much it takes.
 template <typename Key>
 cudaError_t SortEntries(const DeviceMergeArgs& args, const MergeMemory<Key>& memory, void* scratch,
                         size_t* scratch_bytes, cudaStream_t stream) {
   const int num_bits = std::min<int>(args.num_row_bits, 8 * sizeof(Key));
   return cub::DeviceRadixSort::SortPairs(scratch, *scratch_bytes, memory.unsorted_keys, memory.keys,
-                                         memory.unsorted_entries, memory.entries, args.num_entries,
+                                         memory.unsorted_entries, memory.entries, NumEntries(args),
                                          0, num_bits, stream);
 }
 
@@ -33,7 +36,7 @@ cudaError_t FindStarts(const DeviceMergeArgs& args, const MergeMemory<Key>& memo
                        size_t* scratch_bytes, cudaStream_t stream) {
   int64_t* const num_rows = memory.counts == nullptr ? nullptr : &memory.counts->num_rows;
   return cub::DeviceSelect::If(scratch, *scratch_bytes, thrust::counting_iterator<uint32_t>(0),
-                               memory.starts, num_rows, args.num_entries,
+                               memory.starts, num_rows, NumEntries(args),
                                IsRowStart<Key>{memory.keys}, stream);
 }
 

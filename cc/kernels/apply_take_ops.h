@@ -59,6 +59,8 @@ class ApplyOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, tensorflow::TensorShape({}), &output));
     output->scalar<bool>()() = accepted;
   }
+  // A GPU's ops are taken for inexpensive, and run one after the other in one thread.
+  bool IsExpensive() override { return Traits::Workspace::kWaits || OpKernel::IsExpensive(); }
 
  private:
   tensorflow::DataType dtype_;
@@ -166,6 +168,7 @@ class TakeOp : public tensorflow::AsyncOpKernel {
       done();
     }
   }
+  bool IsExpensive() override { return Traits::Workspace::kWaits || OpKernel::IsExpensive(); }
 
  private:
   using Core = typename Traits::Core;

@@ -38,6 +38,8 @@ class CpuDenseWorkspace : public DenseWorkspace<TensorBlock> {
   static HoldBudget& Budget() { return HoldBudget::Global(); }
   // Small gradients are cheap to add as soon as they come.
   static constexpr bool kHasCache = true;
+  // Whether work with it waits for the device.
+  static constexpr bool kWaits = false;
 
  private:
   tensorflow::OpKernelContext* const ctx_;
@@ -57,7 +59,10 @@ struct DenseTraitsOn {
     options.shape = ShapeOf(spec.shape);
     options.mean = spec.reduction_type == "MEAN";
     options.budget = &Workspace::Budget();
-    if (!Workspace::kHasCache) options.small_bytes = 0;
+    if (!Workspace::kHasCache) {
+      options.small_bytes = 0;
+      options.adds_ahead = false;
+    }
     return options;
   }
 

@@ -42,8 +42,9 @@ class GpuDenseWorkspace : public DenseWorkspace<TensorBlock> {
     return QueueZeros(to, num_bytes, stream_.handle());
   }
   static HoldBudget& Budget() { return HoldBudget::Gpus(); }
-  // To queue a sum costs the same for each size that is small.
+  // To queue a sum costs the same for each size that is small, and one pass is less than two.
   static constexpr bool kHasCache = false;
+  static constexpr bool kWaits = false;
 
  private:
   tensorflow::OpKernelContext* const ctx_;

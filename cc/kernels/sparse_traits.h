@@ -38,8 +38,8 @@ class CpuSparseWorkspace : public SparseWorkspace<TensorBlock> {
   using Merger = HostMerger<TensorBlock>;
   // Of gradients that are held back.
   static HoldBudget& Budget() { return HoldBudget::Global(); }
-  // Whether a fold waits for the device.
-  static constexpr bool kFoldWaits = false;
+  // Whether a fold and a take wait for the device.
+  static constexpr bool kWaits = false;
 
  private:
   tensorflow::OpKernelContext* const ctx_;
@@ -65,7 +65,7 @@ struct SparseTraitsOn {
     options.shape = ShapeOf(spec.shape);
     options.reduction = ReductionOf(spec.reduction_type);
     options.budget = &Workspace::Budget();
-    if (Workspace::kFoldWaits) options.fold_bytes = size_t{1} << 30;  // so there are few
+    if (Workspace::kWaits) options.fold_bytes = size_t{1} << 30;  // so there are few
     return options;
   }
 

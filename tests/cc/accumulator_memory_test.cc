@@ -66,6 +66,28 @@ TEST_F(MemoryTest, ATakeIsCompletedBeforeItsGradientsAreFreed) {
   EXPECT_EQ(budget_.num_held(), 0u);
 }
 
+TEST_F(MemoryTest, WhatIsPendingIsAddedAheadOfTheLastGradientWhereAsked) {
+  for (bool adds_ahead : {true, false}) {
+    auto options = OptionsOf<float>(/*mean=*/false, &budget_);
+    options.sum.adds_ahead = adds_ahead;
+    DenseAccumulator accumulator(options);
+    const int64_t num_live = TestBlock::num_live();
+    const auto apply = [&] {
+      bool accepted = false;
+      Gradient gradient = Owned(std::vector<float>(1 << 16, 1));
+      ASSERT_TRUE(accumulator.Apply(0, std::move(gradient), workspace_, &accepted).ok());
+    };
+    apply();
+    apply();
+    RecordedTake take(3);
+    accumulator.Request(take.ptr(), nullptr, workspace_);
+    EXPECT_EQ(TestBlock::num_live(), num_live + (adds_ahead ? 1 : 2));
+    apply();
+    ASSERT_TRUE(take.is_served());
+    EXPECT_EQ(take.values<float>(), std::vector<float>(1 << 16, 3));
+  }
+}
+
 TEST_F(MemoryTest, BorrowedGradientsAreNeitherWrittenToNorKept) {
   const int64_t num_live = TestBlock::num_live();
   std::vector<float> expected(kSize, 0.0f);
