@@ -46,13 +46,17 @@ _METRICS = {
 }
 _ROUNDS = {"M": 1}  # of what varies little
 
+_TIMEOUT_SECONDS = 300  # a run starts a process for each peak of memory, and each imports TensorFlow
+
+pytestmark = pytest.mark.timeout(_TIMEOUT_SECONDS, method="thread")
+
 
 def _run_benchmark(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, str(_ROOT / "benchmarks" / "run.py"), *arguments],
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=_TIMEOUT_SECONDS - 20,
     )
 
 
