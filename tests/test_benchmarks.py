@@ -46,7 +46,7 @@ _METRICS = {
 }
 _ROUNDS = {"M": 1}  # of what varies little
 
-_TIMEOUT_SECONDS = 300  # a run starts a process for each peak of memory, and each imports TensorFlow
+_TIMEOUT_SECONDS = 300  # a run starts a process, with a TensorFlow, for each peak of memory
 
 pytestmark = pytest.mark.timeout(_TIMEOUT_SECONDS, method="thread")
 
