@@ -66,11 +66,11 @@ def observer() -> Workers:
     "world_name, limit, overlap, rounds",
     [
         ("ref", 0, True, ROUNDS),
-        ("ref", 0, False, ROUNDS // 4),
+        ("ref", 0, False, ROUNDS // 10),
         ("resource", 0, True, ROUNDS),
-        ("resource", 0, False, ROUNDS // 4),
-        ("resource_v2", 0, True, ROUNDS // 4),
-        ("resource", 1, True, ROUNDS // 4),
+        ("resource", 0, False, ROUNDS // 10),
+        ("resource_v2", 0, True, ROUNDS // 10),
+        ("resource", 1, True, ROUNDS // 10),
     ],
 )
 def test_workers_never_have_more_accepted_of_one_step_than_the_limit_allows(

@@ -70,19 +70,20 @@ class SparseDiscardTest : public testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(SerialAndThreaded, SparseDiscardTest, testing::Bool());
 
 TEST_P(SparseDiscardTest, MostOfWhatWasMergedIsDiscardedBeforeTheLastRowIsWritten) {
-  for (size_t num_folds : {1, 2, 4}) {
+  for (size_t num_folds : {1, 2}) {
     gradients_.clear();
     for (size_t i = 0; i < num_folds; ++i) {
       Append(4);
       Fold();
     }
-    const int64_t merged_bytes = static_cast<int64_t>(Expected().rows.size() * kRowBytes);
     Append(2);
+    const Rows expected = Expected();
+    const int64_t bytes = static_cast<int64_t>(expected.rows.size() * kRowBytes);
     const int64_t before = TestBlock::num_discarded();
     ASSERT_TRUE(Prepare().ok());
     EXPECT_EQ(TestBlock::num_discarded(), before);
-    EXPECT_EQ(Finish(), Expected());
-    EXPECT_GT(TestBlock::num_discarded() - before, merged_bytes / 2);
+    EXPECT_EQ(Finish(), expected);
+    EXPECT_GT(TestBlock::num_discarded() - before, bytes / 2);
   }
 }
 
