@@ -239,10 +239,10 @@ def show(result: dict) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("library")
+    parser.add_argument("path", metavar="LIBRARY")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    launchers = Launchers(arguments.library)
+    launchers = Launchers(arguments.path)
     copy = copy_bandwidth()
     print(f"copy: {copy / 1e9:.0f} GB/s")
     cases = [lambda k=k: dense(launchers, copy, 1 << 24, k) for k in (4, 5, 6, 7, 8)]
