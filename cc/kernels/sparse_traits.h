@@ -25,6 +25,12 @@ class CpuSparseWorkspace : public SparseWorkspace<TensorBlock> {
  public:
   explicit CpuSparseWorkspace(tensorflow::OpKernelContext* ctx)
       : ctx_(ctx), threads_(DeviceThreads(ctx)) {}
+  // No take waits for a fold of this call any more, so the heap may be looked at.
+  ~CpuSparseWorkspace() override {
+    if (freed_bytes_ > 0) NoteFreedHeap(freed_bytes_);
+  }
+  CpuSparseWorkspace(const CpuSparseWorkspace&) = delete;
+  CpuSparseWorkspace& operator=(const CpuSparseWorkspace&) = delete;
 
   Status Allocate(ElementType type, const Shape& shape, TensorBlock* block) override {
     return AllocateBlock(ctx_, type, shape, block);
@@ -32,7 +38,7 @@ class CpuSparseWorkspace : public SparseWorkspace<TensorBlock> {
   Status AllocateInner(ElementType type, const Shape& shape, TensorBlock* block) override {
     return AllocateInnerBlock(ctx_, type, shape, block);
   }
-  void TrimFreed() override { TrimHeap(); }
+  void NoteFreed(size_t num_bytes) override { freed_bytes_ += num_bytes; }
   const ParallelFor& parallel_for() const override { return threads_; }
 
   using Merger = HostMerger<TensorBlock>;
@@ -44,6 +50,7 @@ class CpuSparseWorkspace : public SparseWorkspace<TensorBlock> {
  private:
   tensorflow::OpKernelContext* const ctx_;
   const ParallelFor threads_;
+  size_t freed_bytes_ = 0;  // by folds
 };
 
 inline SparseReduction ReductionOf(const std::string& reduction_type) {
@@ -78,7 +85,6 @@ struct SparseTraitsOn {
     gradient->shapes.values = ShapeOf(ctx->input(values).shape());
     const tensorflow::Tensor& shape = ctx->input(first + 2);
     gradient->shapes.has_dense = shape.NumElements() > 0;
-    gradient->shapes.dense_form = ShapeOf(shape.shape());
     const auto dims = shape.flat<int64_t>();
     for (int64_t i = 0; i < std::min(shape.NumElements(), kMoreThanAnyRank); ++i) {
       gradient->shapes.dense.AddDim(dims(i));
