@@ -44,7 +44,8 @@ def replicate_model_fn(
       `loss_reduction` is SUM. All else is that of the last tower's spec.
     - Evaluation: the loss likewise; metrics are those of the whole batch. All else is that of the
       first tower's spec.
-    - Prediction: predictions and export outputs of the towers are concatenated. All else is that of
+    - Prediction: predictions and export outputs of the towers are concatenated; scalar export
+      outputs are stacked, which makes a vector with an element for each tower. All else is that of
       the first tower's spec.
 
     The older form ``replicate_model_fn(model_fn, optimizer_fn, devices=None)`` is accepted too: the
@@ -82,11 +83,11 @@ def replicate_model_fn(
         placements = [_devices.placing(device, variable_device) for device in devices]
         if len(placements) == 1:
             with _graph_state.replication(1, loss_reduction), v1.device(placements[0]):
-                return call(features=features, labels=labels)
+                return _specs.checked(call(features=features, labels=labels), mode)
         _check_mode(mode)
         parts = _split(features, labels, len(devices), variable_device)
         with _graph_state.replication(len(devices), loss_reduction) as state:
-            specs, metric_variables = _build_towers(state, call, parts, placements)
+            specs, metric_variables = _build_towers(state, call, mode, parts, placements)
             _calls.check_finished(state.towers)
             if mode == ModeKeys.TRAIN:
                 return _specs.joined_for_training(specs, variable_device)
@@ -107,12 +108,12 @@ def _split(features, labels, num_towers, device):
     return [{"features": features, "labels": labels} for features, labels in parts]
 
 
-def _build_towers(state, call, parts, placements):
+def _build_towers(state, call, mode, parts, placements):
     """The towers' specs with their losses scaled, and the metric variables that each made."""
     specs, metric_variables = [], []
     for part, placement in zip(parts, placements, strict=True):
         with state.tower(), v1.device(placement), _metrics.recorded() as made:
-            spec = _specs.checked(call(**part), f"model_fn of tower {len(specs)}")
+            spec = _specs.checked(call(**part), mode, f"model_fn of tower {len(specs)}")
             if spec.train_op is not None and not state.has_been_used:
                 raise ValueError(
                     "Please wrap optimizers with TowerOptimizer in order to use "
