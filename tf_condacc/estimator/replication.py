@@ -115,10 +115,7 @@ def _build_towers(state, call, mode, parts, placements):
         with state.tower(), v1.device(placement), _metrics.recorded() as made:
             spec = _specs.checked(call(**part), mode, f"model_fn of tower {len(specs)}")
             if spec.train_op is not None and not state.has_been_used:
-                raise ValueError(
-                    "Please wrap optimizers with TowerOptimizer in order to use "
-                    "replicate_model_fn with multiple `devices`."
-                )
+                raise ValueError(_calls.NOT_WRAPPED)
             if spec.loss is not None:
                 spec = _specs.replace(spec, loss=state.scale_loss(spec.loss))
         specs.append(spec)
