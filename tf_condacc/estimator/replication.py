@@ -18,8 +18,8 @@ from tf_condacc.estimator import (
     _deprecation,
     _devices,
     _graph_state,
-    _metrics,
     _specs,
+    _variables,
 )
 from tf_condacc.estimator.model_fn import ModeKeys
 from tf_condacc.estimator.tower_optimizer import TowerOptimizer
@@ -47,6 +47,10 @@ def replicate_model_fn(
     - Prediction: predictions and export outputs of the towers are concatenated; scalar export
       outputs are stacked, which makes a vector with an element for each tower. All else is that of
       the first tower's spec.
+
+    Towers share the variables that are made by ``tf.compat.v1.get_variable``. A Keras layer or a
+    ``tf.Variable`` that `model_fn` makes is a new one in each tower, and the towers then train
+    separate models: a warning names the first such variable.
 
     The older form ``replicate_model_fn(model_fn, optimizer_fn, devices=None)`` is accepted too: the
     `train_op` of the specs is replaced by a step of that optimizer, and losses are summed.
@@ -88,7 +92,6 @@ def replicate_model_fn(
         parts = _split(features, labels, len(devices), variable_device)
         with _graph_state.replication(len(devices), loss_reduction) as state:
             specs, metric_variables = _build_towers(state, call, mode, parts, placements)
-            _calls.check_finished(state.towers)
             if mode == ModeKeys.TRAIN:
                 return _specs.joined_for_training(specs, variable_device)
         if mode == ModeKeys.EVAL:
@@ -110,16 +113,25 @@ def _split(features, labels, num_towers, device):
 
 def _build_towers(state, call, mode, parts, placements):
     """The towers' specs with their losses scaled, and the metric variables that each made."""
-    specs, metric_variables = [], []
+    keys = v1.GraphKeys
+    specs, metric_variables, trainable_variables = [], [], []
     for part, placement in zip(parts, placements, strict=True):
-        with state.tower(), v1.device(placement), _metrics.recorded() as made:
+        with (
+            state.tower(),
+            v1.device(placement),
+            _variables.recorded(keys.METRIC_VARIABLES) as metric,
+            _variables.recorded(keys.TRAINABLE_VARIABLES) as trainable,
+        ):
             spec = _specs.checked(call(**part), mode, f"model_fn of tower {len(specs)}")
             if spec.train_op is not None and not state.has_been_used:
                 raise ValueError(_calls.NOT_WRAPPED)
             if spec.loss is not None:
                 spec = _specs.replace(spec, loss=state.scale_loss(spec.loss))
         specs.append(spec)
-        metric_variables.append(made)
+        metric_variables.append(metric)
+        trainable_variables.append(trainable)
+    _calls.check_finished(state.towers)
+    _variables.warn_of_unshared(state.towers, trainable_variables)
     return specs, metric_variables
 
 
