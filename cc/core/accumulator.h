@@ -63,13 +63,13 @@ class Accumulator {
       CONDACC_EXCLUDES(mu_);
 
   // Completes `take` now or later. `workspace` must be of use until then; `keep_alive`, which the
-  // take holds, keeps the workspace and the accumulator alive. Completions must not throw. They are:
-  // InvalidArgument if num_required < 1, OutOfRange if the global step cannot move on, Cancelled,
-  // ResourceExhausted if the value needs memory that is not to be had; and what a workspace or the
-  // sum calls a failure, with which the round's gradients are lost. When memory is refused, only
-  // the take in front fails: the others wait for the next call or kRetryDelay, when the next one
-  // is tried.
-  // May throw std::bad_alloc, and then the take was not requested; so may RequestIfReady().
+  // take holds, keeps the workspace and the accumulator alive. Completions must not throw. They
+  // are: InvalidArgument if num_required < 1, OutOfRange if the global step cannot move on,
+  // Cancelled, ResourceExhausted if the value needs memory that is not to be had; and what a
+  // workspace or the sum calls a failure, with which the round's gradients are lost. When memory is
+  // refused, only the take in front fails: the others wait for the next call or kRetryDelay, when
+  // the next one is tried. May throw std::bad_alloc, and then the take was not requested; so may
+  // RequestIfReady().
   void Request(const TakePtr& take, std::shared_ptr<void> keep_alive, Workspace& workspace)
       CONDACC_EXCLUDES(mu_);
 

@@ -140,8 +140,7 @@ template <class Sum>
 void Accumulator<Sum>::WatchForStall(const TakePtr& take) {
   if (options_.stall_timeout.count() <= 0 || options_.on_stall == nullptr) return;
   take->stall_watch = StallMonitor::Global().Watch(
-      options_.stall_timeout,
-      [this, take, keep_alive = take->keep_alive] { ReportStall(take); });
+      options_.stall_timeout, [this, take, keep_alive = take->keep_alive] { ReportStall(take); });
 }
 
 template <class Sum>

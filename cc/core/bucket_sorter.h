@@ -22,9 +22,8 @@ struct RowEntry {
 // memory for the next bucket. Not thread-safe.
 class BucketSorter {
  public:
-  // Rows lie in [base, base + 2^num_bits). May throw std::bad_alloc, and then the entries are in
-  // disorder.
-  void Sort(RowEntry* begin, RowEntry* end, int64_t base, int num_bits) {
+  // May throw std::bad_alloc, and then the entries are as they were.
+  void Sort(RowEntry* begin, RowEntry* end) {
     const size_t size = static_cast<size_t>(end - begin);
     if (size < 2 || std::is_sorted(begin, end, IsLower)) return;
     if (size < kMinRadix) {
@@ -35,15 +34,18 @@ class BucketSorter {
       other_.reset(new RowEntry[size]);
       capacity_ = size;
     }
-    const int lowest = num_bits > kMaxRadixBits ? num_bits - kTopBits : 0;
+    const auto [lowest, highest] = std::minmax_element(begin, end, IsLower);
+    const int64_t base = lowest->row;
+    const int num_bits = NumBits(static_cast<uint64_t>(highest->row - base));
+    const int first_bit = num_bits > kMaxRadixBits ? num_bits - kTopBits : 0;
     RowEntry* from = begin;
     RowEntry* to = other_.get();
-    for (int shift = lowest; shift < num_bits; shift += kDigitBits) {
+    for (int shift = first_bit; shift < num_bits; shift += kDigitBits) {
       SortByDigit(from, to, size, base, shift);
       std::swap(from, to);
     }
     if (from != begin) std::copy(from, from + size, begin);
-    if (lowest > 0) SortRuns(begin, end, base, lowest);
+    if (first_bit > 0) SortRuns(begin, end, base, first_bit);
   }
 
  private:
@@ -54,6 +56,8 @@ class BucketSorter {
   static constexpr int kTopBits = 2 * kDigitBits;
 
   static bool IsLower(const RowEntry& a, const RowEntry& b) { return a.row < b.row; }
+
+  static int NumBits(uint64_t value) { return value == 0 ? 0 : 64 - __builtin_clzll(value); }
 
   static void SortByDigit(const RowEntry* from, RowEntry* to, size_t size, int64_t base,
                           int shift) {

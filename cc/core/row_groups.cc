@@ -17,7 +17,9 @@ constexpr size_t kMaxBuckets = 4096;        // at first, and so many more each t
 constexpr size_t kDealBlock = 1 << 16;      // entries that one thread deals out at a time
 constexpr size_t kSortBlock = 16;           // buckets that one thread sorts at a time
 constexpr size_t kOverfull = 8;             // times its share: such a bucket is divided
-constexpr int kMaxDivisions = 6;            // each takes two more passes over the row numbers
+constexpr int kMaxDivisions = 8;
+constexpr int kMinStrideBits = 4;       // one entry of 2^4 is looked at,
+constexpr size_t kMaxSample = 1 << 16;  // but not many more than so many
 
 // Calls visit(gradient, position, row) for the entries numbered [begin, end) over all lists.
 template <typename Visit>
@@ -75,36 +77,82 @@ RowGroups::RowGroups(const std::vector<RowList>& lists, const RowList& others, R
                      const ParallelFor& parallel_for)
     : entries_(entries) {
   for (const RowList& list : lists) num_entries_ += list.size;
-  Deal(lists, ChooseBuckets(lists, others, parallel_for), parallel_for);
+  ChooseBuckets(lists, others);
+  Deal(lists, Count(lists, parallel_for), parallel_for);
   Sort(parallel_for);
 }
 
 size_t RowGroups::num_blocks() const { return (num_entries_ + kDealBlock - 1) / kDealBlock; }
 
-// Divides buckets that hold far more than their share until none does. A single row number may be
-// as frequent as it likes: its bucket cannot be divided.
-RowGroups::Counts RowGroups::ChooseBuckets(const std::vector<RowList>& lists, const RowList& others,
-                                           const ParallelFor& parallel_for) {
+// Buckets that a sample shows to hold far more than their share are divided, until there is none.
+// A single row number may be as frequent as it likes: its bucket cannot be divided.
+void RowGroups::ChooseBuckets(const std::vector<RowList>& lists, const RowList& others) {
   const size_t num_rows = num_entries_ + others.size;
   const size_t share = std::max(kEntriesPerBucket, num_rows / kMaxBuckets);
   buckets_ = RowBuckets(RangeOfAll(lists, others), std::max<size_t>(1, num_rows / share));
-  for (int i = 0;; ++i) {
-    Counts counts = Count(lists, parallel_for);
-    ShareOut(others);
-    const std::vector<size_t> sizes = BucketSizes(counts);
-    std::vector<size_t> overfull;
-    for (size_t b = 0; b < num_buckets(); ++b) {
-      if (sizes[b] > kOverfull * share && buckets_.num_bits(b) > 0) overfull.push_back(b);
-    }
-    if (overfull.empty() || i == kMaxDivisions) return counts;
-    const std::vector<RowRange> ranges = RangesOf(overfull, others, lists, parallel_for);
+  ShareOut(others);
+  if (num_rows <= kOverfull * share) return;
+  int stride_bits = kMinStrideBits;
+  while (num_entries_ >> stride_bits > kMaxSample) ++stride_bits;
+  const std::vector<int64_t> sample = Sample(lists, stride_bits);
+  for (int i = 0; i < kMaxDivisions; ++i) {
+    const std::vector<Survey> surveys = SurveyBuckets(sample, stride_bits, others);
     std::vector<RowBuckets::Split> splits;
-    for (size_t k = 0; k < overfull.size(); ++k) {
-      if (ranges[k].min == ranges[k].max) continue;
-      splits.push_back({overfull[k], ranges[k], sizes[overfull[k]] / share});
+    std::vector<size_t> sizes;
+    for (const Survey& survey : surveys) {
+      const bool can_be_divided = survey.range.min < survey.range.max;
+      if (survey.size > kOverfull * share && can_be_divided) {
+        splits.push_back({sizes.size(), survey.range, survey.size / share});
+      }
+      sizes.push_back(survey.size);
     }
-    if (splits.empty()) return counts;
+    if (splits.empty()) return;
     buckets_.Divide(splits, sizes);
+    ShareOut(others);
+  }
+}
+
+// Returns the row number of one entry of every 2^stride_bits. Which one changes from one to the
+// next in a way that has no period: rows often come in turn from a number of features.
+std::vector<int64_t> RowGroups::Sample(const std::vector<RowList>& lists, int stride_bits) const {
+  constexpr uint64_t kGoldenRatio = 0x9E3779B97F4A7C15;
+  std::vector<int64_t> sample;
+  sample.reserve((num_entries_ >> stride_bits) + lists.size());
+  for (const RowList& list : lists) {
+    for (uint64_t k = 0; (k << stride_bits) < list.size; ++k) {
+      const uint64_t i = (k << stride_bits) + ((k * kGoldenRatio) >> (64 - stride_bits));
+      if (i < list.size) sample.push_back(list.rows[i]);
+    }
+  }
+  return sample;
+}
+
+std::vector<RowGroups::Survey> RowGroups::SurveyBuckets(const std::vector<int64_t>& sample,
+                                                        int stride_bits,
+                                                        const RowList& others) const {
+  std::vector<Survey> surveys(num_buckets(), Survey{0, kEmptyRange});
+  for (int64_t row : sample) {
+    Survey& survey = surveys[buckets_.BucketOf(row)];
+    survey.size += size_t{1} << stride_bits;
+    Extend(&survey.range, {row, row});
+  }
+  for (size_t b = 0; b < num_buckets(); ++b) {
+    const size_t begin = other_starts_[b];
+    const size_t end = other_starts_[b + 1];
+    surveys[b].size += end - begin;
+    if (begin < end) Extend(&surveys[b].range, {others.rows[begin], others.rows[end - 1]});
+  }
+  return surveys;
+}
+
+void RowGroups::ShareOut(const RowList& others) {
+  other_starts_.assign(num_buckets() + 1, others.size);
+  const int64_t* const end = others.rows + others.size;
+  const int64_t* start = others.rows;
+  other_starts_[0] = 0;
+  for (size_t b = 1; b < num_buckets() && start < end; ++b) {
+    start = std::lower_bound(start, end, first_row(b));
+    other_starts_[b] = static_cast<size_t>(start - others.rows);
   }
 }
 
@@ -120,56 +168,6 @@ RowGroups::Counts RowGroups::Count(const std::vector<RowList>& lists,
     }
   });
   return counts;
-}
-
-void RowGroups::ShareOut(const RowList& others) {
-  other_starts_.assign(num_buckets() + 1, others.size);
-  const int64_t* const end = others.rows + others.size;
-  const int64_t* start = others.rows;
-  other_starts_[0] = 0;
-  for (size_t b = 1; b < num_buckets() && start < end; ++b) {
-    start = std::lower_bound(start, end, first_row(b));
-    other_starts_[b] = static_cast<size_t>(start - others.rows);
-  }
-}
-
-// How many rows are in each bucket, the others included.
-std::vector<size_t> RowGroups::BucketSizes(const Counts& counts) const {
-  std::vector<size_t> sizes(num_buckets());
-  for (size_t b = 0; b < sizes.size(); ++b) sizes[b] = other_starts_[b + 1] - other_starts_[b];
-  for (const std::vector<size_t>& block : counts) {
-    for (size_t b = 0; b < sizes.size(); ++b) sizes[b] += block[b];
-  }
-  return sizes;
-}
-
-// The ranges of the row numbers in the `wanted` buckets, which ascend.
-std::vector<RowRange> RowGroups::RangesOf(const std::vector<size_t>& wanted, const RowList& others,
-                                          const std::vector<RowList>& lists,
-                                          const ParallelFor& parallel_for) const {
-  constexpr size_t kNotWanted = std::numeric_limits<size_t>::max();
-  std::vector<size_t> places(num_buckets(), kNotWanted);
-  for (size_t k = 0; k < wanted.size(); ++k) places[wanted[k]] = k;
-  std::vector<std::vector<RowRange>> of_blocks(num_blocks());
-  ParallelForThrowing(parallel_for, num_blocks(), 1, [&](size_t first, size_t last) {
-    for (size_t block = first; block < last; ++block) {
-      std::vector<RowRange>& ranges = of_blocks[block];
-      ranges.assign(wanted.size(), kEmptyRange);
-      VisitEntries(lists, block * kDealBlock, std::min(num_entries_, (block + 1) * kDealBlock),
-                   [&](uint32_t, uint32_t, int64_t row) {
-                     const size_t place = places[buckets_.BucketOf(row)];
-                     if (place != kNotWanted) Extend(&ranges[place], {row, row});
-                   });
-    }
-  });
-  std::vector<RowRange> ranges(wanted.size(), kEmptyRange);
-  for (size_t k = 0; k < wanted.size(); ++k) {
-    const size_t begin = other_starts_[wanted[k]];
-    const size_t end = other_starts_[wanted[k] + 1];
-    if (begin < end) ranges[k] = {others.rows[begin], others.rows[end - 1]};
-    for (const std::vector<RowRange>& block : of_blocks) Extend(&ranges[k], block[k]);
-  }
-  return ranges;
 }
 
 // From how many entries of each block go to each bucket follows where each block may write, so that
@@ -203,7 +201,7 @@ void RowGroups::Sort(const ParallelFor& parallel_for) {
   ParallelForThrowing(parallel_for, num_buckets(), kSortBlock, [&](size_t first, size_t last) {
     BucketSorter sorter;
     for (size_t b = first; b < last; ++b) {
-      sorter.Sort(begin(b), end(b), buckets_.base(b), buckets_.num_bits(b));
+      sorter.Sort(begin(b), end(b));
     }
   });
 }

@@ -45,17 +45,20 @@ class RowGroups {
   int64_t first_row(size_t bucket) const { return buckets_.first_row(bucket); }
 
  private:
+  // What is known of a bucket before entries are dealt out.
+  struct Survey {
+    size_t size = 0;  // about how many rows are in it, the others included
+    RowRange range;   // of those that were looked at
+  };
   // For each block of entries, and each bucket: how many entries of the block belong to the bucket.
   using Counts = std::vector<std::vector<size_t>>;
 
-  Counts ChooseBuckets(const std::vector<RowList>& lists, const RowList& others,
-                       const ParallelFor& parallel_for);
-  Counts Count(const std::vector<RowList>& lists, const ParallelFor& parallel_for) const;
+  void ChooseBuckets(const std::vector<RowList>& lists, const RowList& others);
+  std::vector<int64_t> Sample(const std::vector<RowList>& lists, int stride_bits) const;
+  std::vector<Survey> SurveyBuckets(const std::vector<int64_t>& sample, int stride_bits,
+                                    const RowList& others) const;
   void ShareOut(const RowList& others);
-  std::vector<size_t> BucketSizes(const Counts& counts) const;
-  std::vector<RowRange> RangesOf(const std::vector<size_t>& wanted, const RowList& others,
-                                 const std::vector<RowList>& lists,
-                                 const ParallelFor& parallel_for) const;
+  Counts Count(const std::vector<RowList>& lists, const ParallelFor& parallel_for) const;
   void Deal(const std::vector<RowList>& lists, Counts counts, const ParallelFor& parallel_for);
   void Sort(const ParallelFor& parallel_for);
 

@@ -156,8 +156,7 @@ SparseMerge::SparseMerge(const RowLayout& layout, const MergedRows& merged,
 // rows to come are fetched, `kAll` of them or only those that have new entries.
 template <bool kAll, typename Visit>
 void SparseMerge::Walk(size_t bucket, Visit visit) const {
-  const bool has_merged =
-      groups_.num_others_before(bucket) < groups_.num_others_before(bucket + 1);
+  const bool has_merged = groups_.num_others_before(bucket) < groups_.num_others_before(bucket + 1);
   const RowEntry* const first = groups_.begin(bucket);
   for (const RowEntry* e = first; e < groups_.end(bucket) && e < first + kPrefetchAhead; ++e) {
     Prefetch(ValuesOf(*e), layout_.num_bytes());

@@ -137,8 +137,7 @@ struct SparseTraitsOn {
   // Outputs the shape of the tensor whose rows the values are: -1 for their number if the
   // constructor's shape does not tell it.
   static void SetDenseShape(tensorflow::OpKernelContext* ctx, int index,
-                            const AccumulatorResource& resource,
-                            const tensorflow::Tensor& reserved,
+                            const AccumulatorResource& resource, const tensorflow::Tensor& reserved,
                             const tensorflow::TensorShape& values) {
     const auto& known = resource.spec().shape;
     tensorflow::Tensor shape = reserved.Slice(0, values.dims());

@@ -23,8 +23,8 @@ void ReservationResource::Open(const StalenessGate::Decision& decision,
     const auto warn = [gate, decision, optimizer, timeout] {
       LOG(WARNING) << "An update of optimizer '" << optimizer << "', accepted at step "
                    << decision.step << ", has been under way for "
-                   << static_cast<double>(timeout.count()) / 1e3 << " s and has not ended: "
-                   << gate->gate().num_dropped() - decision.num_dropped
+                   << static_cast<double>(timeout.count()) / 1e3
+                   << " s and has not ended: " << gate->gate().num_dropped() - decision.num_dropped
                    << " updates were dropped meanwhile (staleness gate '" << gate->name()
                    << "'). With staleness 0 all others are dropped until it ends. Its worker may "
                       "have been stopped or lost; or the wrapped optimizer waits for other "

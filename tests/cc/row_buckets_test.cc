@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 
-// Every row must be sorted and walked with the bucket that claims it.
+// Every row must lie in the range of its bucket.
 void ExpectBucketsHold(const RowBuckets& buckets, const std::vector<int64_t>& rows) {
   for (int64_t row : rows) {
     const size_t b = buckets.BucketOf(row);
@@ -21,8 +21,6 @@ void ExpectBucketsHold(const RowBuckets& buckets, const std::vector<int64_t>& ro
     if (b + 1 < buckets.size()) {
       EXPECT_LT(row, buckets.first_row(b + 1));
     }
-    ASSERT_LE(buckets.base(b), row);
-    EXPECT_EQ(static_cast<uint64_t>(row - buckets.base(b)) >> buckets.num_bits(b), 0u);
   }
 }
 
@@ -47,7 +45,7 @@ TEST(RowBucketsTest, DividesABucketByTheRangeOfWhatItHolds) {
   sizes.back() = 1;
   buckets.Divide({{0, {5, 1004}, 10}}, sizes);
   EXPECT_GT(buckets.size(), 5u);
-  ExpectBucketsHold(buckets, {5, 6, 500, 1004, kMax});
+  ExpectBucketsHold(buckets, {0, 1, 5, 6, 500, 1004, 1005, kMax / 5, kMax});
   EXPECT_EQ(buckets.first_row(0), 0) << "rows that were not counted belong somewhere, too";
   EXPECT_NE(buckets.BucketOf(5), buckets.BucketOf(1004));
 }

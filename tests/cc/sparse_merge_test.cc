@@ -122,8 +122,7 @@ TEST_P(SparseMergeTest, RowsInClustersAreMergedLikeOthers) {
   const std::vector<Rows> gradients = {ClusteredRows(&random, 40000), ClusteredRows(&random, 9000),
                                        RandomRows(&random, 40000, 500, 2),
                                        ClusteredRows(&random, 40000)};
-  for (const std::vector<size_t>& steps :
-       {std::vector<size_t>{}, {1}, {2, 3}, {1, 2, 3}, {4}}) {
+  for (const std::vector<size_t>& steps : {std::vector<size_t>{}, {1}, {2, 3}, {1, 2, 3}, {4}}) {
     EXPECT_EQ(MergeInSteps(gradients, steps, 2, 0, parallel_for()),
               Merged(gradients, 2, SparseReduction::kMean));
   }
@@ -145,8 +144,8 @@ TEST_P(SparseMergeTest, NoBucketOfClusteredRowsIsFarLargerThanOthers) {
       std::sort(others.begin(), others.end());
       others.erase(std::unique(others.begin(), others.end()), others.end());
       const RowList old = {others.data(), others.size(), others.front(), others.back()};
-      const RowGroups groups({SourceOf(list).list}, merged_before ? old : RowList(),
-                             entries.data(), parallel_for());
+      const RowGroups groups({SourceOf(list).list}, merged_before ? old : RowList(), entries.data(),
+                             parallel_for());
       ASSERT_EQ(groups.num_entries(), each.size());
       size_t largest = 0;
       for (size_t b = 0; b < groups.num_buckets(); ++b) {
