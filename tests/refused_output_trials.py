@@ -50,7 +50,9 @@ def apply_counts_what_it_says(impl: Any) -> None:
         for size in SIZES:
             before = int(acc.num_accumulated())
             with refused(size):
-                succeeded = succeeds(lambda a=acc, g=gradient: a.try_apply_grad(*g, local_step=step))
+                succeeded = succeeds(
+                    lambda a=acc, g=gradient: a.try_apply_grad(*g, local_step=step)
+                )
             failures += not succeeded
             assert int(acc.num_accumulated()) == before + succeeded
     assert failures >= 2, "the output was refused to both"

@@ -188,6 +188,8 @@ def test_handle_never_comes_to_mean_an_accumulator_of_another_kind(ours):
         second = ours.dense(tf.float32, [5], shared_name="of_both", reduction_type="SUM")
         session.run(second.apply_grad(tf.ones([5])))
         for use in (apply, take, count):
-            with pytest.raises(tf.errors.InvalidArgumentError, match=r"of_both.*\[5\].*of_both.*\[3\]"):
+            with pytest.raises(
+                tf.errors.InvalidArgumentError, match=r"of_both.*\[5\].*of_both.*\[3\]"
+            ):
                 session.run(use)
         np.testing.assert_array_equal(session.run(second.take_grad(1)), np.ones([5]))

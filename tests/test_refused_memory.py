@@ -10,7 +10,6 @@ import sparse_held_trials
 from dense_trials import outcomes
 from preload import environment
 
-
 pytestmark = pytest.mark.kinds("sparse")
 
 
