@@ -35,9 +35,9 @@ class ConditionalAccumulatorBase:
 
     _KIND: str  # The kind of accumulator in the types of the operations: "Dense" or "Sparse".
     _NUM_OUTPUTS: int  # How many outputs the operation has that takes.
-    # Operations without a name are called after the original's types, which begin like this:
-    _GRADIENT_OPS: str  # those of operations that apply and take,
-    _STATE_OPS: str  # and of operations that read and set counts and steps.
+    # Operations without a name are called after the original's op types.
+    _GRADIENT_OPS: str  # The prefix of those types that apply and take.
+    _STATE_OPS: str  # The prefix of those types that read and set counts and steps.
 
     def __init__(self, dtype, shape, accumulator_ref):
         self._dtype = dtype
@@ -131,9 +131,10 @@ class ConditionalAccumulatorBase:
         )
 
     def _name_of(self, name, what):
-        """Returns the given name of an operation, or one after the accumulator if that has a name.
+        """Returns the given name of an operation, or else a default one.
 
-        Eagerly an accumulator has none; in a function the operation is called after its type then.
+        The default is made of the accumulator's name; an accumulator that was made eagerly has
+        none, and the operation is called after the original's op type.
         """
         if name is None and self._name and not self._name.endswith("/"):
             return f"{self._name}_{what}"
