@@ -117,40 +117,31 @@ OURS_ONLY = {
         f"index is {2**62} exceeded 3",
     ),
     "row_of_no_rows": (None, Rows([0], ones(1, 2), [0, 2]), "index is 0 exceeded 0"),
-    "grad_shape_and_values_of_two_widths": (
+}
+
+# What both accept: the constructor's shape, the gradients, and the shape that comes out. Each
+# gradient has the row 1, and its values are ones.
+ACCEPTED = {
+    "values_of_higher_rank": ([2, None], [Rows([1], ones(1, 2, 2, 2))], [2, 2, 2, 2]),
+    "values_of_rank_2_for_a_vector": ([3], [Rows([1], ones(1, 5))], [3, 5]),
+    "higher_rank_twice": ([3, 2], [Rows([1], ones(1, 2, 4))] * 2, [3, 2, 4]),
+    "higher_rank_with_grad_shape": (
+        [2, None],
+        [Rows([1], ones(1, 2, 2, 2), [2, 2, 2, 2])],
+        [2, 2, 2, 2],
+    ),
+    "grad_shape_of_two_widths": (None, [Rows([1], ones(1, 2), [3, 4])], [-1, 2]),
+    "grad_shape_of_higher_rank": ([3, 2], [Rows([1], ones(1, 2), [3, 2, 5])], [3, 2]),
+    "grad_shape_of_the_rows_alone": (None, [Rows([1], ones(1, 2), [3])], [-1, 2]),
+    "negative_width_in_grad_shape": (None, [Rows([1], ones(1, 2), [3, -2])], [-1, 2]),
+    "unknown_rows_in_grad_shape": (None, [Rows([1], ones(1, 2), [-1, 2])], [-1, 2]),
+    "overflowing_grad_shape": (None, [Rows([1], ones(1, 2), [2**62, 2**62])], [-1, 2]),
+    "grad_shape_of_very_many_dims": (None, [Rows([1], ones(1, 2), [2] * 5000)], [-1, 2]),
+    "grad_shape_that_is_a_scalar": (None, [Rows([1], ones(1, 2), 3)], [-1, 2]),
+    "grad_shape_that_is_a_matrix": ([3, 2], [Rows([1], ones(1, 2), [[3, 2]])], [3, 2]),
+    "grad_shapes_of_different_rows": (
         None,
-        Rows([1], ones(1, 2), [3, 4]),
-        "expected values dim 1 to be 4, got 2",
+        [Rows([1], ones(1, 2), [3, 2]), Rows([1], ones(1, 2), [9, 2]), Rows([1], ones(1, 2))],
+        [-1, 2],
     ),
-    "grad_shape_of_higher_rank": (
-        [3, 2],
-        Rows([1], ones(1, 2), [3, 2, 5]),
-        "expected values rank 3, got 2",
-    ),
-    "grad_shape_of_lower_rank_than_values": (
-        None,
-        Rows([1], ones(1, 2), [3]),
-        "expected values rank 1, got 2",
-    ),
-    "negative_width_in_grad_shape": (
-        None,
-        Rows([1], ones(1, 2), [3, -2]),
-        "expected shape dim 1 not to be negative, got -2",
-    ),
-    "negative_rows_in_grad_shape": (
-        None,
-        Rows([1], ones(1, 2), [-1, 2]),
-        "expected shape dim 0 not to be negative, got -1",
-    ),
-    "overflowing_grad_shape": (
-        None,
-        Rows([1], ones(1, 2), [2**62, 2**62]),
-        f"expected values dim 1 to be {2**62}, got 2",
-    ),
-    "grad_shape_of_very_many_dims": (
-        None,
-        Rows([1], ones(1, 2), [1] * 5000),
-        "expected values rank ",
-    ),
-    "values_of_higher_rank": ([3, 2], Rows([1], ones(1, 2, 2)), "expected values rank 2, got 3"),
 }

@@ -29,7 +29,7 @@ _RATIO_CASES = {
     "D3": ["2 threads 64 shared", "2 threads 64 mul"],
     "D4": ["float16 64 staged N=2", "float64 64 staged N=2", "bfloat16 64 staged N=2"],
     "S1": ["10x4 N=1", "10x4 N=3"],
-    "SZ": ["10x4 raw N=3", "10x4 deduped N=3"],
+    "SZ": [f"10x4 {ids} N=3" for ids in ("raw", "deduped", "hashed ids", "ids with slots")],
     "S2": ["10x4 to N=4"],
     "M": ["dense 4K N=2", "10x4 N=3"],
     "T": ["64 staged N=2", "128K shared N=3"],

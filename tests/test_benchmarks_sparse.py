@@ -53,8 +53,16 @@ def test_rows_are_drawn_as_they_should_be():
         assert np.isin(deduplicated, rows).all()
 
 
+def test_rows_by_other_numbers_are_as_many_and_as_frequent():
+    drawn = sparse_data.power_law(num_rows=50, rows=40, count=4)
+    for others in (sparse_data.hashed(drawn), sparse_data.with_slots(drawn)):
+        assert others.dtype == np.int64 and others.min() >= 0 and others.max() > 2**50
+        assert len(set(zip(drawn.flat, others.flat, strict=True))) == len(np.unique(drawn))
+        assert len(np.unique(others)) == len(np.unique(drawn))
+
+
 def test_the_expected_mean_counts_a_row_once_for_each_gradient_it_is_in():
-    rows, means = sparse_data.mean(np.array([[3, 1, 3], [4, 3, 4]]), [1.0, 10.0], num_rows=6)
+    rows, means = sparse_data.mean(np.array([[3, 1, 3], [4, 3, 4]]), [1.0, 10.0])
 
     assert rows.tolist() == [1, 3, 4]
     assert means.tolist() == [1.0, (2 + 10) / 2, 20.0]

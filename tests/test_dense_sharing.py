@@ -159,3 +159,35 @@ def test_clash_over_a_shared_name_is_refused_naming_both(ours, clash, eager):
     np.testing.assert_array_equal(remaining, [1.0, 2.0])
     for text in (name, had, wanted):
         assert re.search(text, str(caught.value)), f"{text!r} is not in: {caught.value}"
+
+
+def test_shared_name_is_free_again_when_its_accumulator_was_destroyed(ours):
+    name = unique_name("destroyed")
+    for value in (2.0, 5.0):  # the second object is made by the same kernel, which is cached
+        acc = ours.dense(tf.float32, [], shared_name=name)
+        acc.apply_grad(value)
+        assert acc.take_grad(1) == value
+        tf.raw_ops.DestroyResourceOp(resource=acc.accumulator_ref, ignore_lookup_error=False)
+        del acc
+
+
+def test_handle_never_comes_to_mean_an_accumulator_of_another_kind(ours):
+    with tf.Graph().as_default(), tf1.Session() as session:
+        first = ours.dense(tf.float32, [3], shared_name="of_both")
+        apply, take = first.apply_grad(tf.ones([3])), first.take_grad(1)
+        count = first.num_accumulated()
+        destroy = tf.raw_ops.DestroyResourceOp(
+            resource=first.accumulator_ref, ignore_lookup_error=False
+        )
+        session.run(apply)
+        session.run(destroy)
+        assert session.run(count) == 0, "another one is made in its place"
+        session.run(apply)
+        np.testing.assert_array_equal(session.run(take), np.ones([3]))
+        session.run(destroy)
+        second = ours.dense(tf.float32, [5], shared_name="of_both", reduction_type="SUM")
+        session.run(second.apply_grad(tf.ones([5])))
+        for use in (apply, take, count):
+            with pytest.raises(tf.errors.InvalidArgumentError, match=r"of_both.*\[5\].*of_both.*\[3\]"):
+                session.run(use)
+        np.testing.assert_array_equal(session.run(second.take_grad(1)), np.ones([5]))

@@ -8,8 +8,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from estimator_support import X, Y, input_fn, new_estimator
+from tower_support import cpus
 
-from tf_condacc.estimator import Estimator, EstimatorSpec, ModeKeys, export
+from tf_condacc.estimator import (
+    Estimator,
+    EstimatorSpec,
+    ModeKeys,
+    RunConfig,
+    TowerOptimizer,
+    export,
+    replicate_model_fn,
+)
 
 tf1 = tf.compat.v1
 
@@ -181,6 +190,34 @@ def test_a_prediction_leaves_the_callers_graph_alone(tmp_path: Path):
         assert tf1.get_default_graph() is graph
         predictions.close()
         assert tf1.get_default_graph() is graph
+
+
+@pytest.mark.parametrize("num_towers", [1, 2])
+def test_a_model_that_gives_predictions_only_is_exported(num_towers: int, tmp_path: Path):
+    def predictions_model_fn(features, labels, mode):
+        y = 2 * features["x"]
+        if mode == ModeKeys.PREDICT:
+            return EstimatorSpec(mode, predictions={"y": y})
+        step = tf1.train.get_global_step()
+        train = TowerOptimizer(tf1.train.GradientDescentOptimizer(1.0)).minimize(
+            tf.reduce_mean(y * tf1.get_variable("w", initializer=0.0)), global_step=step
+        )
+        return EstimatorSpec(mode, loss=tf.reduce_mean(y), train_op=train)
+
+    model = Estimator(
+        replicate_model_fn(predictions_model_fn, devices=cpus(num_towers)),
+        model_dir=str(tmp_path),
+        config=RunConfig(session_config=tf1.ConfigProto(device_count={"CPU": num_towers})),
+    )
+    model.train(lambda: {"x": tf.constant(X)}, steps=1)
+    receive = export.build_raw_serving_input_receiver_fn({"x": tf.constant(X)})
+    folder = model.export_saved_model(tmp_path / "export", receive)
+    with tf.Graph().as_default(), tf1.Session(config=model.config.session_config) as session:
+        loaded = tf1.saved_model.load(session, [tf1.saved_model.SERVING], folder)
+        (signature,) = loaded.signature_def.values()
+        y = session.run(signature.outputs["y"].name, {signature.inputs["x"].name: X})
+    assert list(loaded.signature_def) == ["serving_default"]
+    np.testing.assert_array_equal(y, 2 * X)
 
 
 def test_examples_are_parsed_and_extra_files_copied(tmp_path: Path):

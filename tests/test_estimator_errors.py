@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import types
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -39,6 +42,27 @@ def test_inputs_that_are_no_pair_are_refused(tmp_path):
 def test_a_model_fn_that_returns_no_spec_is_refused(tmp_path):
     with pytest.raises(ValueError, match="should return an EstimatorSpec"):
         Estimator(lambda features, mode: {}).train(lambda: {"x": tf.constant(X)})
+
+
+@pytest.mark.parametrize(
+    ("run", "fields", "text"),
+    [
+        ("train", {"loss": 0.0}, "Missing train_op."),
+        ("train", {"train_op": 0.0}, "Missing loss."),
+        ("evaluate", {}, "Missing loss."),
+        ("predict", {}, "Missing predictions."),
+    ],
+)
+def test_a_spec_of_another_type_must_have_what_the_mode_requires(run, fields, text, tmp_path):
+    def other_model_fn(features, labels, mode):
+        tensors = {name: tf.constant(value) for name, value in fields.items()}
+        given = {**dict.fromkeys(EstimatorSpec._fields), **tensors}
+        return types.SimpleNamespace(**given)
+
+    model = Estimator(other_model_fn, model_dir=str(tmp_path))
+    with pytest.raises(ValueError, match=re.escape(text)):
+        result = getattr(model, run)(lambda: input_fn())
+        next(result)  # a prediction begins when it is asked for
 
 
 def test_labels_for_a_model_fn_without_are_refused(tmp_path):

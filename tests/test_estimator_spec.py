@@ -53,6 +53,7 @@ def test_what_is_not_given_has_a_default():
     [
         ("train", lambda: {"train_op": tf.no_op()}, ValueError, "Missing loss"),
         ("train", lambda: {"loss": tf.zeros([])}, ValueError, "Missing train_op"),
+        ("train", lambda: {}, ValueError, "Missing train_op"),
         ("eval", lambda: {}, ValueError, "Missing loss"),
         ("infer", lambda: {}, ValueError, "Missing predictions"),
         ("eval", lambda: {"loss": tf.zeros([2])}, ValueError, "Loss must be scalar"),
@@ -115,6 +116,31 @@ def test_a_single_export_output_is_the_default_one():
         ModeKeys.PREDICT, predictions=tf.zeros([1]), export_outputs={"mine": output}
     )
     assert spec.export_outputs == {"mine": output, "serving_default": output}
+
+
+@pytest.mark.parametrize("outputs", [None, {}])
+def test_without_export_outputs_the_predictions_are_the_default_ones(outputs):
+    one, sparse = tf.zeros([1]), tf.sparse.from_dense([[1.0]])
+    for predictions, expected in [
+        ({"a": one, "b": sparse}, {"a": one, "b": sparse}),
+        (one, {"output": one}),
+        ({}, {}),
+    ]:
+        spec = EstimatorSpec(ModeKeys.PREDICT, predictions=predictions, export_outputs=outputs)
+        (output,) = spec.export_outputs.values()
+        assert list(spec.export_outputs) == ["serving_default"]
+        assert isinstance(output, export.PredictOutput) and output.outputs == expected
+
+
+def test_predictions_that_no_signature_may_have_are_not_exported():
+    spec = EstimatorSpec(ModeKeys.PREDICT, predictions={("a", 1): tf.zeros([1])})
+    assert spec.export_outputs is None
+
+
+@pytest.mark.parametrize("mode", [ModeKeys.TRAIN, ModeKeys.EVAL])
+def test_only_a_spec_to_predict_gets_export_outputs(mode):
+    spec = EstimatorSpec(mode, predictions=tf.zeros([1]), loss=tf.zeros([]), train_op=tf.no_op())
+    assert spec.export_outputs is None
 
 
 def test_export_outputs_check_what_they_are_given():

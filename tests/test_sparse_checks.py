@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 import tensorflow as tf
-from sparse_refusals import OURS_ONLY, REFUSED, ones
+from sparse_refusals import ACCEPTED, OURS_ONLY, REFUSED, ones
 from sparse_support import Rows, assert_rows
 
 pytestmark = pytest.mark.kinds("sparse")
@@ -91,10 +91,23 @@ def test_gradient_that_makes_no_sense_is_refused_and_nothing_changes(ours, rows_
     assert_refused(rows_driver(ours, shape=shape), Rows([2], fitting), rows, message)
 
 
-@pytest.mark.parametrize("form", [[[3, 2]], 3, [[3], [2]]], ids=repr)
-def test_grad_shape_that_is_no_vector_is_refused(ours, rows_driver, form):
-    message = "expected shape to be a vector, got one of shape"
-    assert_refused(rows_driver(ours), None, Rows([1], ones(1, 2), form), message)
+@pytest.mark.parametrize("case", ACCEPTED)
+def test_gradient_that_the_original_accepts_is_accepted(impl, rows_driver, case):
+    shape, gradients, dense_shape = ACCEPTED[case]
+    acc = rows_driver(impl, shape=shape)
+    for rows in gradients:
+        acc.apply(rows)
+    assert acc.count() == len(gradients)
+    assert_rows(acc.take(1), [1], gradients[0].values, dense_shape)
+
+
+def test_rank_of_the_first_gradient_binds_the_others_until_the_take(impl, rows_driver):
+    acc = rows_driver(impl, shape=[3, 2])
+    for step, values in enumerate([ones(1, 2, 4), ones(1, 2), ones(1, 2, 3, 1)]):
+        acc.apply(Rows([1], values), step)
+        with pytest.raises(InvalidArgument, match="expected values rank"):
+            acc.apply(Rows([1], ones(1, 2, 7, 7, 7)), step)
+        assert_rows(acc.take(1), [1], values, [3, *values.shape[1:]])
 
 
 def test_original_accepts_negative_rows(original, rows_driver):

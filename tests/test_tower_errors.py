@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
+from typing import Any
 
 import pytest
 import tensorflow as tf
@@ -61,6 +63,44 @@ def test_a_model_fn_that_returns_no_spec_is_refused_by_its_tower():
     match = "model_fn of tower 1 should return an EstimatorSpec, got None"
     with tf.Graph().as_default(), pytest.raises(ValueError, match=match):
         replicate(model_fn, 2, tf.constant(X))
+
+
+@dataclasses.dataclass
+class OtherSpec:
+    """A spec of a type that checks nothing."""
+
+    predictions: Any = None
+    loss: Any = None
+    train_op: Any = None
+    eval_metric_ops: Any = None
+    export_outputs: Any = None
+
+
+@pytest.mark.parametrize("num_towers", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("mode", "missing"),
+    [
+        (ModeKeys.TRAIN, "train_op"),
+        (ModeKeys.TRAIN, "loss"),
+        (ModeKeys.EVAL, "loss"),
+        (ModeKeys.PREDICT, "predictions"),
+    ],
+)
+def test_a_spec_that_lacks_what_the_mode_requires_is_refused_by_its_tower(
+    mode, missing: str, num_towers: int
+):
+    number = iter(range(num_towers))
+
+    def model_fn(features, labels, mode):
+        spec = linear_model_fn(features, labels, mode)
+        other = OtherSpec(spec.predictions, spec.loss, spec.train_op)
+        is_last = next(number) == num_towers - 1
+        return dataclasses.replace(other, **{missing: None}) if is_last else other
+
+    tower = f" of tower {num_towers - 1}" if num_towers > 1 else ""
+    match = f"^Missing {missing}. In mode '{mode}', model_fn{tower} must return"
+    with tf.Graph().as_default(), pytest.raises(ValueError, match=match):
+        replicate(model_fn, num_towers, tf.ones([6, 3]), mode=mode)
 
 
 def test_a_second_replication_finds_its_variables_there_already():

@@ -94,6 +94,54 @@ def test_export_outputs_of_all_kinds_are_concatenated_classes_too():
     assert both["q"].shape == (4, 1)
 
 
+def test_export_outputs_that_are_scalars_are_stacked_over_the_towers():
+    def make(x):
+        scalar, text = x[0], tf.strings.as_string(x[0], precision=0)
+        return {"x": x}, {
+            "classify": export.ClassificationOutput(scalar, text),
+            "classes": export.ClassificationOutput(classes=text),
+            "mixed": export.ClassificationOutput(x[:, tf.newaxis], text),
+            "regress": export.RegressionOutput(scalar),
+            "serving_default": export.PredictOutput({"p": scalar, "q": x}),
+        }
+
+    with tf.Graph().as_default():
+        outputs = predict(make).export_outputs
+        wanted = {
+            "score": outputs["classify"].scores,
+            "class": outputs["classify"].classes,
+            "classes": outputs["classes"].classes,
+            "mixed scores": outputs["mixed"].scores,
+            "mixed classes": outputs["mixed"].classes,
+            "value": outputs["regress"].value,
+            **outputs["serving_default"].outputs,
+        }
+        assert wanted["class"].shape == wanted["value"].shape == [2]
+        with initialized_session() as session:
+            values = {name: value.tolist() for name, value in session.run(wanted).items()}
+    # The first tower has the numbers 0 and 1, the second 2 and 3.
+    assert values == {
+        "score": [0, 2],
+        "class": [b"0", b"2"],
+        "classes": [b"0", b"2"],
+        "mixed scores": [[0], [1], [2], [3]],
+        "mixed classes": [b"0", b"2"],
+        "value": [0, 2],
+        "p": [0, 2],
+        "q": [0, 1, 2, 3],
+    }
+
+
+@pytest.mark.parametrize("outputs", [None, {}])
+def test_predictions_without_export_outputs_are_those_of_the_default_signature(outputs):
+    with tf.Graph().as_default():
+        spec = predict(lambda x: ({"y": 2 * x}, outputs))
+        assert list(spec.export_outputs) == ["serving_default"]
+        with initialized_session() as session:
+            values = session.run(spec.export_outputs["serving_default"].outputs)
+    assert {name: value.tolist() for name, value in values.items()} == {"y": [0, 2, 4, 6]}
+
+
 @pytest.mark.parametrize("what", ["predictions", "export_outputs"])
 def test_towers_that_differ_in_what_they_predict_are_refused(what: str):
     number = iter(range(2))

@@ -35,8 +35,8 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     - Rows may come in any order and repeat within a gradient. Repeats are summed and count as one.
       Rows go out ascending and unique.
     - Values are converted to `dtype`, as those of dense gradients are.
-    - Row numbers are checked against the shape, and are never negative; `grad_shape` is checked
-      against the values and the constructor's shape, and values must have the rank of the latter.
+    - Row numbers are never negative, and lie below the first dimension of the constructor's shape,
+      or of `grad_shape` if that does not tell it.
     - It works eagerly, in ``tf.function`` and in control flow of either version.
     - ``reduction_type="GLOBAL_MEAN"`` is new, as are `try_apply_grad`,
       `try_apply_indexed_slices_grad`, `try_take_grad`, `try_take_indexed_slices_grad`,
@@ -52,8 +52,9 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
 
     Args:
         dtype: Of the gradients' values.
-        shape: Of the tensors whose rows they hold: anything ``tf.TensorShape`` takes; None, or a
-            scalar's shape, if unknown.
+        shape: The first dimensions of the tensors whose rows they hold: anything
+            ``tf.TensorShape`` takes; None, or a scalar's shape, if unknown. Gradients may have more
+            dimensions; those of one round must agree.
         shared_name: If given, the accumulator is shared under this name by all graphs and sessions
             that use the same resource manager: those of one ``tf.distribute.Server``, say.
         name: Of the accumulator's operation.
@@ -120,8 +121,10 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             grad_indices: Vector of row numbers, int32 or int64 or cast to int64, in any order.
             grad_values: Their rows, of shape ``[number of rows, ...]`` and the accumulator's dtype,
                 or what converts to it.
-            grad_shape: Vector, cast to int64: the shape of the tensor whose rows they are; None or
-                empty if unknown.
+            grad_shape: The shape of the tensor whose rows they are, cast to int64; None or empty if
+                unknown. It must agree with the constructor's shape, and bounds the row numbers if
+                that does not; a negative number of rows is unknown. It is not compared with the
+                values, and what is taken does not depend on it.
             local_step: A scalar, cast to int64: the step at which the gradient was computed.
             name: Optional name of the operation.
 
@@ -184,13 +187,15 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             A named tuple ``(indices, values, shape)``: an int64 vector of the rows that were in any
             of the gradients, ascending; their means (or sums), of shape ``[number of rows, ...]``;
             and as an int64 vector the shape of the tensor whose rows they are, with -1 for their
-            number if the constructor's shape does not tell it.
+            number if the constructor's shape does not tell it. In a graph the rank of the values
+            is not known, as with the original: gradients may have more dimensions than the
+            constructor's shape. Call ``set_shape`` where the variable tells it.
 
         Raises:
             As `ConditionalAccumulator.take_grad`, and tf.errors.ResourceExhaustedError: memory is
             short. Nothing is taken then.
         """
-        return self._taken(*self._take(num_required, name))
+        return SparseGradient(*self._take(num_required, name))
 
     def take_indexed_slices_grad(self, num_required, name=None):
         """Waits until enough gradients are accumulated, and takes them all.
@@ -212,19 +217,12 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             is True. If it is False there are no rows.
         """
         taken, *parts = self._try_take(num_required, name)
-        return TryTakeResult(taken, self._taken(*parts))
+        return TryTakeResult(taken, SparseGradient(*parts))
 
     def try_take_indexed_slices_grad(self, num_required, name=None):
         """Like `try_take_grad`, with ``tf.IndexedSlices`` as the value. Not in the original."""
         taken, value = self.try_take_grad(num_required, name)
         return TryTakeResult(taken, _as_slices(value))
-
-    def _taken(self, indices, values, shape):
-        # What shape inference knows of the handle, functions that capture it lose.
-        if self._shape.rank:
-            values.set_shape(tf.TensorShape([None]).concatenate(self._shape[1:]))
-            shape.set_shape([self._shape.rank])
-        return SparseGradient(indices, values, shape)
 
 
 def _as_slices(gradient):

@@ -28,7 +28,7 @@ class SparseCycle:
     Args:
       implementation: whose accumulator.
       gradients: rows of each, ``[N, rows of a gradient]``.
-      shape: of the variable whose rows they are.
+      shape: of the variable whose rows they are; None for a number of rows that is not known.
       raw: whether the rows are in any order and repeat. Where the implementation cannot take such,
         they are made sorted and unique in the timed step, at its cost.
       max_step_bytes: how much is staged and then applied in one step; at least one gradient is.
@@ -39,7 +39,7 @@ class SparseCycle:
         self,
         implementation: implementations.Implementation,
         gradients: np.ndarray,
-        shape: tuple[int, int],
+        shape: tuple[int | None, int],
         raw: bool = False,
         max_step_bytes: int = _MAX_STAGED_BYTES,
         check: bool = True,
@@ -84,8 +84,9 @@ class SparseCycle:
         def apply(indices: tf.Tensor, values: tf.Tensor) -> tf.Operation:
             if self._deduplicated:
                 indices, values = sparse_data.deduplicate(indices, values)
+            known_shape = None if self._shape[0] is None else self._shape
             return accumulator.apply_grad(
-                indices, values, self._shape, local_step=implementations.NEVER_STALE
+                indices, values, known_shape, local_step=implementations.NEVER_STALE
             )
 
         def produce(indices: tf.Tensor, values: tf.Tensor) -> tf.Operation:
@@ -147,9 +148,7 @@ class SparseCycle:
         """One cycle whose mean is looked at; it also warms everything up."""
         self.apply_each()
         indices, values, _ = self._session.run(self._taken)
-        rows, means = sparse_data.mean(
-            self._gradients, [_value(i) for i in range(self._count)], self._shape[0]
-        )
+        rows, means = sparse_data.mean(self._gradients, [_value(i) for i in range(self._count)])
         if not np.array_equal(indices, rows):
             raise AssertionError(f"expected rows {rows}, got {indices}")
         if values.shape != (len(rows), self._shape[1]) or not np.allclose(

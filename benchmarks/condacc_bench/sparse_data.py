@@ -25,6 +25,17 @@ def power_law(num_rows: int, rows: int, count: int) -> np.ndarray:
     return row_of_rank[np.searchsorted(shares, rng.random((count, rows)) * shares[-1])]
 
 
+def hashed(gradients: np.ndarray) -> np.ndarray:
+    """The same rows by other numbers, spread over all of 63 bits."""
+    odd = np.uint64(0x9E3779B97F4A7C15)
+    return ((gradients.astype(np.uint64) * odd) & np.uint64(2**63 - 1)).astype(np.int64)
+
+
+def with_slots(gradients: np.ndarray, num_slots: int = 26) -> np.ndarray:
+    """The same rows with the number of a feature, one of ``num_slots``, in their highest bits."""
+    return gradients | (gradients % num_slots << 50)
+
+
 def sorted_and_unique(gradients: np.ndarray) -> np.ndarray:
     """The same gradients without repeats; all as short as the shortest."""
     unique = [np.unique(gradient) for gradient in gradients]
@@ -40,17 +51,15 @@ def deduplicate(indices: tf.Tensor, values: tf.Tensor) -> tuple[tf.Tensor, tf.Te
     return tf.gather(unique, order), tf.math.unsorted_segment_sum(values, segments, tf.size(unique))
 
 
-def mean(
-    gradients: np.ndarray, values: Sequence[float], num_rows: int
-) -> tuple[np.ndarray, np.ndarray]:
+def mean(gradients: np.ndarray, values: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
     """The rows that are in any gradient, ascending, and the mean of each.
 
     Gradient ``i`` is ``values[i]`` everywhere.
     """
-    total, count = np.zeros(num_rows), np.zeros(num_rows)
-    for gradient, value in zip(gradients, values, strict=True):
-        repeats = np.bincount(gradient, minlength=num_rows)
+    rows, places = np.unique(gradients, return_inverse=True)
+    total, count = np.zeros(len(rows)), np.zeros(len(rows))
+    for gradient, value in zip(places.reshape(gradients.shape), values, strict=True):
+        repeats = np.bincount(gradient, minlength=len(rows))
         total += value * repeats
         count += repeats > 0
-    rows = np.flatnonzero(count)
-    return rows, total[rows] / count[rows]
+    return rows, total / count

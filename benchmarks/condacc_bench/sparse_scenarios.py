@@ -24,7 +24,7 @@ def uniform(run: Run) -> Iterator[Result]:
     for columns in (scale.columns, *scale.more_columns):
         for rows, count in scale.uniform:
             gradients = sparse_data.uniform(scale.num_rows, rows, count)
-            samples = _cycles(run, gradients, columns, raw=False)
+            samples = _cycles(run, gradients, columns, raw=False, num_rows=scale.num_rows)
             yield run.compare(
                 samples,
                 "cycle",
@@ -36,26 +36,35 @@ def uniform(run: Run) -> Iterator[Result]:
 
 
 def power_law(run: Run) -> Iterator[Result]:
-    """SZ: rows drawn by a power law, as they come and deduplicated."""
+    """SZ: rows drawn by a power law: as they come, deduplicated, and by numbers of 64 bits."""
     scale = run.scale.sparse
     columns = scale.columns
     for rows, count in scale.power_law:
         drawn = sparse_data.power_law(scale.num_rows, rows, count)
-        for raw in (True, False):
-            gradients = drawn if raw else sparse_data.sorted_and_unique(drawn)
-            samples = _cycles(run, gradients, columns, raw)
+        cases = {
+            "raw": drawn,
+            "deduped": sparse_data.sorted_and_unique(drawn),
+            "hashed ids": sparse_data.hashed(drawn),
+            "ids with slots": sparse_data.with_slots(drawn),
+        }
+        for name, gradients in cases.items():
+            raw = name != "deduped"
+            has_low_ids = name in ("raw", "deduped")
+            samples = _cycles(run, gradients, columns, raw, scale.num_rows if has_low_ids else None)
             yield run.compare(
                 samples,
                 "cycle",
                 scenario="SZ",
-                case=f"{in_thousands(rows)}x{columns} {'raw' if raw else 'deduped'} N={count}",
-                parameters={"rows": rows, "columns": columns, "count": count, "raw": raw},
-                goal=goals.power_law_cycle(columns, count, raw),
+                case=f"{in_thousands(rows)}x{columns} {name} N={count}",
+                parameters={"rows": rows, "columns": columns, "count": count, "ids": name},
+                goal=goals.power_law_cycle(columns, count, raw) if has_low_ids else None,
             )
 
 
-def _cycles(run: Run, gradients: np.ndarray, columns: int, raw: bool) -> rounds.Samples:
-    shape = (run.scale.sparse.num_rows, columns)
+def _cycles(
+    run: Run, gradients: np.ndarray, columns: int, raw: bool, num_rows: int | None
+) -> rounds.Samples:
+    shape = (num_rows, columns)
     return run.measure(
         lambda who: SparseCycle(who, gradients, shape, raw), {}, run.scale.sparse.budget
     )

@@ -41,8 +41,10 @@ class Accumulator {
   using Gradient = typename Sum::Gradient;
   using Value = typename Sum::Value;
   using Workspace = typename Sum::Workspace;
-  using Take = PendingTake<Value>;
+  using Take = PendingTake<Value, Workspace>;
   using TakePtr = std::shared_ptr<Take>;
+
+  static constexpr std::chrono::milliseconds kRetryDelay{500};
 
   struct Options {
     std::string name;
@@ -60,12 +62,14 @@ class Accumulator {
   Status Apply(int64_t local_step, Gradient gradient, Workspace& workspace, bool* accepted)
       CONDACC_EXCLUDES(mu_);
 
-  // Completes `take` now or later. `keep_alive` is held until it is completed or a stall has been
-  // reported, whichever is first. Completions must not throw. They are:
-  // InvalidArgument if num_required < 1, OutOfRange if the global step cannot move on, Cancelled,
-  // ResourceExhausted if the value needs memory that is not to be had; and what a workspace or the
-  // sum calls a failure, with which the round's gradients are lost.
-  // May throw std::bad_alloc, and then the take was not requested; so may RequestIfReady().
+  // Completes `take` now or later. `workspace` must be of use until then; `keep_alive`, which the
+  // take holds, keeps the workspace and the accumulator alive. Completions must not throw. They
+  // are: InvalidArgument if num_required < 1, OutOfRange if the global step cannot move on,
+  // Cancelled, ResourceExhausted if the value needs memory that is not to be had; and what a
+  // workspace or the sum calls a failure, with which the round's gradients are lost. When memory is
+  // refused, only the take in front fails: the others wait for the next call or kRetryDelay, when
+  // the next one is tried. May throw std::bad_alloc, and then the take was not requested; so may
+  // RequestIfReady().
   void Request(const TakePtr& take, std::shared_ptr<void> keep_alive, Workspace& workspace)
       CONDACC_EXCLUDES(mu_);
 
@@ -115,7 +119,7 @@ class Accumulator {
   static constexpr char kCancelled[] = "TakeGrad operation was cancelled";
 
   // Takes that end without a value; they are told when the lock has been given back.
-  using Completions = typename PendingTakes<Value>::TakeList;
+  using Completions = typename PendingTakes<Value, Workspace>::TakeList;
 
   // Serves the take or fails it, if that can be decided now.
   bool Decide(const TakePtr& take, Workspace& workspace, Completions* failed) CONDACC_REQUIRES(mu_);
@@ -126,8 +130,12 @@ class Accumulator {
   // Admits and prepares the gradient; false: not accepted, for the reason that `status` tells.
   bool Accept(int64_t local_step, Workspace& workspace, Gradient* gradient, Status* status)
       CONDACC_REQUIRES(mu_);
-  // Gives the round to the front take if it is ready; a take that cannot be served fails.
+  // Gives the round to the front take if it is ready; a take that cannot be served fails. Releases
+  // and reacquires mu_.
   void ServeFront(Workspace& workspace, Completions* failed) CONDACC_REQUIRES(mu_);
+  // Arranges for the front take to be tried again after kRetryDelay. False if that is not possible.
+  bool RetryLater() CONDACC_REQUIRES(mu_);
+  void Retry() CONDACC_EXCLUDES(mu_);
   Status PrepareToServe(const Take& take, RoundPtr* next, Workspace& workspace)
       CONDACC_REQUIRES(mu_);
   Status CheckStep() const CONDACC_REQUIRES(mu_);
@@ -139,7 +147,7 @@ class Accumulator {
   bool FoldOnce(const RoundPtr& round, Workspace& workspace, Completions* failed)
       CONDACC_REQUIRES(mu_);
   void Finish(const RoundPtr& round, Workspace& workspace) CONDACC_REQUIRES(mu_);
-  void WatchForStall(const TakePtr& take, std::shared_ptr<void> keep_alive) CONDACC_REQUIRES(mu_);
+  void WatchForStall(const TakePtr& take) CONDACC_REQUIRES(mu_);
   void ReportStall(const TakePtr& take) CONDACC_EXCLUDES(mu_);
   // Ends a take that waits: it cannot fail, whatever memory there is.
   void Fail(const TakePtr& take, Status status, Completions* failed) CONDACC_REQUIRES(mu_) {
@@ -160,10 +168,11 @@ class Accumulator {
   mutable Mutex mu_;
   CondVar added_;  // some round's num_added or has_worker changed
   StepGate gate_ CONDACC_GUARDED_BY(mu_);
-  PendingTakes<Value> takes_ CONDACC_GUARDED_BY(mu_);
+  PendingTakes<Value, Workspace> takes_ CONDACC_GUARDED_BY(mu_);
   RoundPtr round_ CONDACC_GUARDED_BY(mu_);
   RoundPtr spare_round_ CONDACC_GUARDED_BY(mu_);  // kept, so that a take allocates none
   int64_t last_num_required_ CONDACC_GUARDED_BY(mu_) = 0;
+  bool will_retry_ CONDACC_GUARDED_BY(mu_) = false;  // Retry() is going to be called
 };
 
 }  // namespace condacc

@@ -64,10 +64,13 @@ void Accumulator<Sum>::Request(const TakePtr& take, std::shared_ptr<void> keep_a
     if (takes_.empty() && !round->has_worker && IsOneShort(*round, take->num_required)) {
       FoldOnce(round, workspace, &failed);
     }
+    ServeFront(workspace, &failed);  // it may have been put off
     if (!Decide(take, workspace, &failed)) {
+      take->workspace = &workspace;
+      take->keep_alive = std::move(keep_alive);
       takes_.Push(take);
       try {
-        WatchForStall(take, std::move(keep_alive));
+        WatchForStall(take);
       } catch (...) {
         takes_.Remove(take);
         throw;
@@ -134,11 +137,10 @@ Status Accumulator<Sum>::Error(StatusCode code, const char* message) const noexc
 }
 
 template <class Sum>
-void Accumulator<Sum>::WatchForStall(const TakePtr& take, std::shared_ptr<void> keep_alive) {
+void Accumulator<Sum>::WatchForStall(const TakePtr& take) {
   if (options_.stall_timeout.count() <= 0 || options_.on_stall == nullptr) return;
   take->stall_watch = StallMonitor::Global().Watch(
-      options_.stall_timeout,
-      [this, take, keep_alive = std::move(keep_alive)] { ReportStall(take); });
+      options_.stall_timeout, [this, take, keep_alive = take->keep_alive] { ReportStall(take); });
 }
 
 template <class Sum>

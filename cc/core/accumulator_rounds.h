@@ -33,7 +33,10 @@ void Accumulator<Sum>::ServeFront(Workspace& workspace, Completions* failed) {
     RoundPtr next;
     Status status = PrepareToServe(*take, &next, workspace);
     if (!status.ok()) {
+      const bool is_out_of_memory = status.code() == StatusCode::kResourceExhausted;
       Fail(take, std::move(status), failed);
+      // The next take would be refused as much memory a moment later.
+      if (is_out_of_memory && IsReady(round_->count) && RetryLater()) return;
       continue;
     }
     const RoundPtr round = std::exchange(round_, std::move(next));
@@ -45,6 +48,33 @@ void Accumulator<Sum>::ServeFront(Workspace& workspace, Completions* failed) {
     if (!round->has_worker) Finish(round, workspace);  // else the worker does
     return;
   }
+}
+
+template <class Sum>
+bool Accumulator<Sum>::RetryLater() {
+  if (will_retry_) return true;
+  std::shared_ptr<void> keep_alive = takes_.front()->keep_alive;
+  if (keep_alive == nullptr) return false;
+  try {
+    StallMonitor::Global().Watch(kRetryDelay,
+                                 [this, keep_alive = std::move(keep_alive)] { Retry(); });
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  will_retry_ = true;
+  return true;
+}
+
+template <class Sum>
+void Accumulator<Sum>::Retry() {
+  Completions failed;
+  {
+    MutexLock lock(&mu_);
+    will_retry_ = false;
+    // A take does not end while it is prepared, so that its workspace is good for that.
+    if (!takes_.empty()) ServeFront(*takes_.front()->workspace, &failed);
+  }
+  Complete(failed);
 }
 
 // Makes all that can fail of serving the front take, which stays the front take.

@@ -68,7 +68,7 @@ class DeviceSparseWorkspace {
   virtual Status Copy(const void* from, size_t num_bytes, void* to) = 0;
   virtual Status Widen(const int32_t* from, size_t size, int64_t* to) = 0;
   // See SparseWorkspace. A device's allocator keeps what is freed, and uses it for all its ops.
-  void TrimFreed() {}
+  void NoteFreed(size_t /*num_bytes*/) {}
   // The size of `args.memory`.
   virtual Status SizeOfMemory(const DeviceMergeArgs& args, size_t* num_bytes) = 0;
   // Sorts the entries, stably, and counts the rows. Waits for the device.

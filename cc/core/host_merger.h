@@ -29,8 +29,9 @@ class SparseWorkspace {
   // For what nobody else will see: sums that are merged before the take, and what merging works
   // with. It is they that are discarded.
   virtual Status AllocateInner(ElementType type, const Shape& shape, Block* block) = 0;
-  // Much of what others allocated has just been freed: it may go back to where it came from.
-  virtual void TrimFreed() = 0;
+  // Notes that a fold has freed gradients of so many bytes, which others had allocated. Called
+  // while takes may wait for the fold: it must return at once.
+  virtual void NoteFreed(size_t num_bytes) = 0;
   virtual const ParallelFor& parallel_for() const = 0;
 };
 

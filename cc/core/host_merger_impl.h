@@ -85,6 +85,10 @@ bool HostMerger<Block>::Fold(const std::list<Gradient>& gradients, Workspace& wo
     Merging merging;
     if (!StartMerging(gradients, workspace, &merging).ok()) return false;
     SparseMerge& merge = *merging.merge;
+    if (merge.num_new_rows() == 0) {
+      merge.Into(&merged_, /*new_sums=*/nullptr, workspace.parallel_for());
+      return true;
+    }
     chunks_.reserve(chunks_.size() + 1);
     std::vector<RowMark> marks = merge.MarkNewRows(SumChunk<Block>::kMaxMarks);
     const Shape shape = Shape::Of(

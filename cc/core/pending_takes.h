@@ -14,8 +14,8 @@
 namespace condacc {
 
 // One request for the accumulated gradients. `done` is called exactly once, never under a lock:
-// with OK and the value, or with an error and null.
-template <class Value>
+// with OK and the value, or with an error and null. `Workspace` is what the accumulator works with.
+template <class Value, class Workspace = void>
 struct PendingTake {
   using Done = std::function<void(const Status&, Value*)>;
 
@@ -31,13 +31,16 @@ struct PendingTake {
   Status failure;  // why it ends without a value
   typename std::list<std::shared_ptr<PendingTake>>::iterator position;
   StallMonitor::Ticket stall_watch = StallMonitor::kNoTicket;
+  // While the take waits: its own workspace, and what keeps that and the accumulator alive.
+  Workspace* workspace = nullptr;
+  std::shared_ptr<void> keep_alive;
 };
 
 // FIFO of takes; any of them can leave early. Not thread-safe.
-template <class Value>
+template <class Value, class Workspace = void>
 class PendingTakes {
  public:
-  using TakePtr = std::shared_ptr<PendingTake<Value>>;
+  using TakePtr = std::shared_ptr<PendingTake<Value, Workspace>>;
 
   using TakeList = std::list<TakePtr>;
 

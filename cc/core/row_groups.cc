@@ -6,18 +6,20 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <memory>
 #include <new>
-#include <utility>
 #include <vector>
 
 namespace condacc {
 namespace {
 
 constexpr size_t kEntriesPerBucket = 1024;  // so that a bucket is sorted within the L1 cache
-constexpr size_t kMaxBuckets = 4096;
-constexpr size_t kDealBlock = 1 << 16;  // entries that one thread deals out at a time
-constexpr size_t kSortBlock = 16;       // buckets that one thread sorts at a time
+constexpr size_t kMaxBuckets = 4096;        // at first, and so many more each time some are divided
+constexpr size_t kDealBlock = 1 << 16;      // entries that one thread deals out at a time
+constexpr size_t kSortBlock = 16;           // buckets that one thread sorts at a time
+constexpr size_t kOverfull = 8;             // times its share: such a bucket is divided
+constexpr int kMaxDivisions = 8;
+constexpr int kMinStrideBits = 4;       // one entry of 2^4 is looked at,
+constexpr size_t kMaxSample = 1 << 16;  // but not many more than so many
 
 // Calls visit(gradient, position, row) for the entries numbered [begin, end) over all lists.
 template <typename Visit>
@@ -34,49 +36,22 @@ void VisitEntries(const std::vector<RowList>& lists, size_t begin, size_t end, V
   }
 }
 
-// Sorts the entries of a bucket by row, stably: digit by digit from the lowest on.
-class BucketSorter {
- public:
-  // Rows lie in [first_row, first_row + 2^num_bits).
-  void Sort(RowEntry* begin, RowEntry* end, int64_t first_row, int num_bits) {
-    const size_t size = static_cast<size_t>(end - begin);
-    const auto by_row = [](const RowEntry& a, const RowEntry& b) { return a.row < b.row; };
-    if (size < 2 || std::is_sorted(begin, end, by_row)) return;
-    const int num_passes = (num_bits + kDigitBits - 1) / kDigitBits;
-    if (size < kMinRadix || num_passes > kMaxPasses) {
-      std::stable_sort(begin, end, by_row);
-      return;
-    }
-    if (size > capacity_) {
-      other_.reset(new RowEntry[size]);
-      capacity_ = size;
-    }
-    RowEntry* from = begin;
-    RowEntry* to = other_.get();
-    for (int pass = 0; pass < num_passes; ++pass) {
-      const int shift = pass * kDigitBits;
-      const auto digit = [first_row, shift](const RowEntry& e) {
-        return (static_cast<uint64_t>(e.row - first_row) >> shift) & (kNumDigits - 1);
-      };
-      uint32_t places[kNumDigits] = {};
-      for (size_t i = 0; i < size; ++i) ++places[digit(from[i])];
-      uint32_t place = 0;
-      for (uint32_t& p : places) place += std::exchange(p, place);
-      for (size_t i = 0; i < size; ++i) to[places[digit(from[i])]++] = from[i];
-      std::swap(from, to);
-    }
-    if (from != begin) std::copy(from, from + size, begin);
+// Beyond any row number, so that any row number extends it.
+constexpr RowRange kEmptyRange = {std::numeric_limits<int64_t>::max(), -1};
+
+void Extend(RowRange* range, const RowRange& other) {
+  range->min = std::min(range->min, other.min);
+  range->max = std::max(range->max, other.max);
+}
+
+RowRange RangeOfAll(const std::vector<RowList>& lists, const RowList& others) {
+  RowRange range = kEmptyRange;
+  for (const RowList& list : lists) {
+    if (list.size > 0) Extend(&range, {list.min, list.max});
   }
-
- private:
-  static constexpr int kDigitBits = 8;
-  static constexpr size_t kNumDigits = size_t{1} << kDigitBits;
-  static constexpr size_t kMinRadix = 64;  // entries
-  static constexpr int kMaxPasses = 4;
-
-  std::unique_ptr<RowEntry[]> other_;
-  size_t capacity_ = 0;
-};
+  if (others.size > 0) Extend(&range, {others.min, others.max});
+  return range.max < 0 ? RowRange{0, 0} : range;
+}
 
 }  // namespace
 
@@ -101,72 +76,132 @@ void ParallelForThrowing(const ParallelFor& parallel_for, size_t total, size_t b
 RowGroups::RowGroups(const std::vector<RowList>& lists, const RowList& others, RowEntry* entries,
                      const ParallelFor& parallel_for)
     : entries_(entries) {
-  size_t num_entries = 0;
-  for (const RowList& list : lists) num_entries += list.size;
-  ChooseBuckets(lists, others, num_entries);
-  Deal(lists, num_entries, parallel_for);
+  for (const RowList& list : lists) num_entries_ += list.size;
+  ChooseBuckets(lists, others);
+  Deal(lists, Count(lists, parallel_for), parallel_for);
   Sort(parallel_for);
 }
 
-void RowGroups::ChooseBuckets(const std::vector<RowList>& lists, const RowList& others,
-                              size_t num_entries) {
-  min_ = std::numeric_limits<int64_t>::max();
-  int64_t max = 0;
-  const auto cover = [&](const RowList& list) {
-    if (list.size == 0) return;
-    min_ = std::min(min_, list.min);
-    max = std::max(max, list.max);
-  };
-  for (const RowList& list : lists) cover(list);
-  cover(others);
-  const size_t num_rows = num_entries + others.size;
-  if (num_rows == 0) min_ = max;
-  const uint64_t range = static_cast<uint64_t>(max - min_);
-  const uint64_t wanted = std::min(kMaxBuckets, std::max<size_t>(1, num_rows / kEntriesPerBucket));
-  while ((range >> shift_) >= wanted) ++shift_;
-  starts_.assign(static_cast<size_t>(range >> shift_) + 2, 0);
+size_t RowGroups::num_blocks() const { return (num_entries_ + kDealBlock - 1) / kDealBlock; }
+
+// Buckets that a sample shows to hold far more than their share are divided, until there is none.
+// A single row number may be as frequent as it likes: its bucket cannot be divided.
+void RowGroups::ChooseBuckets(const std::vector<RowList>& lists, const RowList& others) {
+  const size_t num_rows = num_entries_ + others.size;
+  const size_t share = std::max(kEntriesPerBucket, num_rows / kMaxBuckets);
+  buckets_ = RowBuckets(RangeOfAll(lists, others), std::max<size_t>(1, num_rows / share));
+  ShareOut(others);
+  if (num_rows <= kOverfull * share) return;
+  int stride_bits = kMinStrideBits;
+  while (num_entries_ >> stride_bits > kMaxSample) ++stride_bits;
+  const std::vector<int64_t> sample = Sample(lists, stride_bits);
+  for (int i = 0; i < kMaxDivisions; ++i) {
+    const std::vector<Survey> surveys = SurveyBuckets(sample, stride_bits, others);
+    std::vector<RowBuckets::Split> splits;
+    std::vector<size_t> sizes;
+    for (const Survey& survey : surveys) {
+      const bool can_be_divided = survey.range.min < survey.range.max;
+      if (survey.size > kOverfull * share && can_be_divided) {
+        splits.push_back({sizes.size(), survey.range, survey.size / share});
+      }
+      sizes.push_back(survey.size);
+    }
+    if (splits.empty()) return;
+    buckets_.Divide(splits, sizes);
+    ShareOut(others);
+  }
 }
 
-// Counts how many entries of each block of entries go to each bucket; from that follows where each
-// block may write, and then all blocks write at once.
-void RowGroups::Deal(const std::vector<RowList>& lists, size_t total,
-                     const ParallelFor& parallel_for) {
-  const size_t num_blocks = (total + kDealBlock - 1) / kDealBlock;
-  std::vector<std::vector<size_t>> places(num_blocks);
-  const auto count = [&](size_t first, size_t last) {
-    for (size_t b = first; b < last; ++b) {
-      places[b].assign(num_buckets(), 0);
-      VisitEntries(lists, b * kDealBlock, std::min(total, (b + 1) * kDealBlock),
-                   [&](uint32_t, uint32_t, int64_t row) { ++places[b][BucketOf(row)]; });
+// Returns the row number of one entry of every 2^stride_bits. Which one changes from one to the
+// next in a way that has no period: rows often come in turn from a number of features.
+std::vector<int64_t> RowGroups::Sample(const std::vector<RowList>& lists, int stride_bits) const {
+  constexpr uint64_t kGoldenRatio = 0x9E3779B97F4A7C15;
+  std::vector<int64_t> sample;
+  sample.reserve((num_entries_ >> stride_bits) + lists.size());
+  for (const RowList& list : lists) {
+    for (uint64_t k = 0; (k << stride_bits) < list.size; ++k) {
+      const uint64_t i = (k << stride_bits) + ((k * kGoldenRatio) >> (64 - stride_bits));
+      if (i < list.size) sample.push_back(list.rows[i]);
     }
-  };
-  ParallelForThrowing(parallel_for, num_blocks, 1, count);
+  }
+  return sample;
+}
+
+std::vector<RowGroups::Survey> RowGroups::SurveyBuckets(const std::vector<int64_t>& sample,
+                                                        int stride_bits,
+                                                        const RowList& others) const {
+  std::vector<Survey> surveys(num_buckets(), Survey{0, kEmptyRange});
+  for (int64_t row : sample) {
+    Survey& survey = surveys[buckets_.BucketOf(row)];
+    survey.size += size_t{1} << stride_bits;
+    Extend(&survey.range, {row, row});
+  }
+  for (size_t b = 0; b < num_buckets(); ++b) {
+    const size_t begin = other_starts_[b];
+    const size_t end = other_starts_[b + 1];
+    surveys[b].size += end - begin;
+    if (begin < end) Extend(&surveys[b].range, {others.rows[begin], others.rows[end - 1]});
+  }
+  return surveys;
+}
+
+void RowGroups::ShareOut(const RowList& others) {
+  other_starts_.assign(num_buckets() + 1, others.size);
+  const int64_t* const end = others.rows + others.size;
+  const int64_t* start = others.rows;
+  other_starts_[0] = 0;
+  for (size_t b = 1; b < num_buckets() && start < end; ++b) {
+    start = std::lower_bound(start, end, first_row(b));
+    other_starts_[b] = static_cast<size_t>(start - others.rows);
+  }
+}
+
+RowGroups::Counts RowGroups::Count(const std::vector<RowList>& lists,
+                                   const ParallelFor& parallel_for) const {
+  Counts counts(num_blocks());
+  ParallelForThrowing(parallel_for, num_blocks(), 1, [&](size_t first, size_t last) {
+    for (size_t block = first; block < last; ++block) {
+      std::vector<size_t>& sizes = counts[block];
+      sizes.assign(num_buckets(), 0);
+      VisitEntries(lists, block * kDealBlock, std::min(num_entries_, (block + 1) * kDealBlock),
+                   [&](uint32_t, uint32_t, int64_t row) { ++sizes[buckets_.BucketOf(row)]; });
+    }
+  });
+  return counts;
+}
+
+// From how many entries of each block go to each bucket follows where each block may write, so that
+// all blocks write at once.
+void RowGroups::Deal(const std::vector<RowList>& lists, Counts counts,
+                     const ParallelFor& parallel_for) {
+  starts_.assign(num_buckets() + 1, 0);
   size_t place = 0;
   for (size_t bucket = 0; bucket < num_buckets(); ++bucket) {
     starts_[bucket] = place;
-    for (std::vector<size_t>& block : places) {
+    for (std::vector<size_t>& block : counts) {
       const size_t size = block[bucket];
       block[bucket] = place;
       place += size;
     }
   }
   starts_.back() = place;
-  const auto deal = [&](size_t first, size_t last) {
+  Counts& places = counts;
+  ParallelForThrowing(parallel_for, num_blocks(), 1, [&](size_t first, size_t last) {
     for (size_t b = first; b < last; ++b) {
-      VisitEntries(lists, b * kDealBlock, std::min(total, (b + 1) * kDealBlock),
+      VisitEntries(lists, b * kDealBlock, std::min(num_entries_, (b + 1) * kDealBlock),
                    [&](uint32_t gradient, uint32_t position, int64_t row) {
-                     entries_[places[b][BucketOf(row)]++] = {row, gradient, position};
+                     const size_t bucket = buckets_.BucketOf(row);
+                     entries_[places[b][bucket]++] = {row, gradient, position};
                    });
     }
-  };
-  ParallelForThrowing(parallel_for, num_blocks, 1, deal);
+  });
 }
 
 void RowGroups::Sort(const ParallelFor& parallel_for) {
   ParallelForThrowing(parallel_for, num_buckets(), kSortBlock, [&](size_t first, size_t last) {
     BucketSorter sorter;
     for (size_t b = first; b < last; ++b) {
-      sorter.Sort(begin(b), end(b), first_row(b), shift_);
+      sorter.Sort(begin(b), end(b));
     }
   });
 }

@@ -7,7 +7,9 @@
 #include <functional>
 #include <vector>
 
+#include "cc/core/bucket_sorter.h"
 #include "cc/core/parallel_for.h"
+#include "cc/core/row_buckets.h"
 
 namespace condacc {
 
@@ -19,48 +21,54 @@ struct RowList {
   int64_t max = 0;
 };
 
-// One row of one gradient.
-struct RowEntry {
-  int64_t row;
-  uint32_t gradient;  // which list
-  uint32_t position;  // where in it
-};
-
 // Entries ordered by row number, and within a row in order of arrival. They lie in buckets, each of
 // which covers a range of row numbers of its own, so that threads can work on buckets side by side.
 class RowGroups {
  public:
   // Sorts: entries are dealt out to buckets in one stable pass and then sorted within each, in the
-  // cache. Lists of 2^32 rows or more and more than 2^32 lists are not supported. `others`: how
-  // many more rows, and of what range, will be walked along with these; they count for how many
-  // buckets there are, and are not looked at. `entries`: where they are put, as many as the lists
-  // have rows together. Throws std::bad_alloc.
+  // cache. Lists of 2^32 rows or more and more than 2^32 lists are not supported. `others` are
+  // ascending row numbers without repeats that will be walked along with the entries: buckets are
+  // chosen so that they share these out, too. `entries`: where the entries are put, as many as the
+  // lists have rows together. Throws std::bad_alloc.
   RowGroups(const std::vector<RowList>& lists, const RowList& others, RowEntry* entries,
             const ParallelFor& parallel_for);
 
-  size_t num_buckets() const { return starts_.size() - 1; }
+  size_t num_buckets() const { return buckets_.size(); }
   size_t num_entries() const { return starts_.back(); }
   // How many belong to lower buckets.
   size_t num_entries_before(size_t bucket) const { return starts_[bucket]; }
+  // How many of the other rows belong to lower buckets. `bucket` may be num_buckets().
+  size_t num_others_before(size_t bucket) const { return other_starts_[bucket]; }
   RowEntry* begin(size_t bucket) const { return entries_ + starts_[bucket]; }
   RowEntry* end(size_t bucket) const { return entries_ + starts_[bucket + 1]; }
-  // The lowest row number that belongs to a bucket (or to one after it).
-  int64_t first_row(size_t bucket) const {
-    return min_ + static_cast<int64_t>(static_cast<uint64_t>(bucket) << shift_);
-  }
+  // The lowest row number that belongs to a bucket; the next bucket's is the first that does not.
+  int64_t first_row(size_t bucket) const { return buckets_.first_row(bucket); }
 
  private:
-  void ChooseBuckets(const std::vector<RowList>& lists, const RowList& others, size_t num_entries);
-  void Deal(const std::vector<RowList>& lists, size_t num_entries, const ParallelFor& parallel_for);
-  void Sort(const ParallelFor& parallel_for);
-  size_t BucketOf(int64_t row) const {
-    return static_cast<size_t>(static_cast<uint64_t>(row - min_) >> shift_);
-  }
+  // What is known of a bucket before entries are dealt out.
+  struct Survey {
+    size_t size = 0;  // about how many rows are in it, the others included
+    RowRange range;   // of those that were looked at
+  };
+  // For each block of entries, and each bucket: how many entries of the block belong to the bucket.
+  using Counts = std::vector<std::vector<size_t>>;
 
-  int64_t min_ = 0;
-  int shift_ = 0;
+  void ChooseBuckets(const std::vector<RowList>& lists, const RowList& others);
+  std::vector<int64_t> Sample(const std::vector<RowList>& lists, int stride_bits) const;
+  std::vector<Survey> SurveyBuckets(const std::vector<int64_t>& sample, int stride_bits,
+                                    const RowList& others) const;
+  void ShareOut(const RowList& others);
+  Counts Count(const std::vector<RowList>& lists, const ParallelFor& parallel_for) const;
+  void Deal(const std::vector<RowList>& lists, Counts counts, const ParallelFor& parallel_for);
+  void Sort(const ParallelFor& parallel_for);
+
+  size_t num_blocks() const;
+
+  RowBuckets buckets_;
   RowEntry* const entries_;
-  std::vector<size_t> starts_;  // of the buckets, and the end of the last
+  size_t num_entries_ = 0;
+  std::vector<size_t> starts_;        // of the buckets' entries, and the end of the last
+  std::vector<size_t> other_starts_;  // of the buckets' other rows, and the end of the last
 };
 
 // Like parallel_for, but an std::bad_alloc in any body is thrown here, when all have returned.

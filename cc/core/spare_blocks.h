@@ -33,7 +33,7 @@ class SpareBlocks {
       return;
     }
     MutexLock lock(&mu_);
-    if (num_bytes_ + num_bytes > max_bytes_ || budget_->IsExceeded()) return;
+    if (num_bytes_ + num_bytes > max_bytes_ || !budget_->HasRoomFor(num_bytes)) return;
     spares_.splice(spares_.end(), spare);
     num_bytes_ += num_bytes;
     budget_->Add(num_bytes);

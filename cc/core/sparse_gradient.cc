@@ -37,28 +37,13 @@ Status RankMismatch(const std::string& what, int expected, int got) {
                  std::to_string(got));
 }
 
-// Of the tensor that the gradient says it is a gradient of.
-Status CheckDense(const SparseShapes& shapes, const Shape& expected) {
-  const Shape& dense = shapes.dense;
-  if (shapes.dense_form.rank() != 1) {
-    return Invalid("Shape mismatch: expected shape to be a vector, got one of shape " +
-                   shapes.dense_form.ToString());
-  }
+// Checks the shape of the dense tensor that the gradient brought along. It is not compared with the
+// values: nothing else depends on its dimensions but the first, which bounds the row numbers.
+Status CheckDense(const Shape& dense, const Shape& expected) {
   if (expected.rank() > dense.rank()) {
     return RankMismatch("shape rank at least", expected.rank(), dense.rank());
   }
-  for (int i = 0; i < dense.rank(); ++i) {
-    if (dense.dim(i) < 0) {
-      return Invalid("Shape mismatch: expected shape dim " + std::to_string(i) +
-                     " not to be negative, got " + std::to_string(dense.dim(i)));
-    }
-  }
-  const Status dims = CheckDims(expected, dense, 0, "shape dim");
-  if (!dims.ok()) return dims;
-  if (dense.rank() != shapes.values.rank()) {
-    return RankMismatch("values rank", dense.rank(), shapes.values.rank());
-  }
-  return CheckDims(dense, shapes.values, 1, "values dim");
+  return CheckDims(expected, dense, 0, "shape dim");
 }
 
 }  // namespace
@@ -80,7 +65,7 @@ Status CheckSparseShapes(const SparseShapes& shapes, const Shape& expected,
                    values.ToString());
   }
   if (shapes.has_dense) {
-    const Status dense = CheckDense(shapes, expected);
+    const Status dense = CheckDense(shapes.dense, expected);
     if (!dense.ok()) return dense;
   }
   if (accumulated != nullptr) {
@@ -89,19 +74,16 @@ Status CheckSparseShapes(const SparseShapes& shapes, const Shape& expected,
     }
     return CheckDims(*accumulated, values, 1, "values dim");
   }
-  if (expected.rank() < 1) return Status();  // rank 0 stands for an unknown shape
   if (values.rank() < expected.rank()) {
     return RankMismatch("values rank at least", expected.rank(), values.rank());
-  }
-  if (values.rank() > expected.rank()) {
-    return RankMismatch("values rank", expected.rank(), values.rank());
   }
   return CheckDims(expected, values, 1, "values dim");
 }
 
 int64_t NumDenseRows(const SparseShapes& shapes, const Shape& expected) {
   if (expected.rank() >= 1 && expected.dim(0) != Shape::kUnknownDim) return expected.dim(0);
-  return shapes.has_dense && shapes.dense.rank() >= 1 ? shapes.dense.dim(0) : -1;
+  if (!shapes.has_dense || shapes.dense.rank() < 1) return -1;
+  return std::max<int64_t>(shapes.dense.dim(0), -1);
 }
 
 Status SurveyRows(const int64_t* rows, size_t size, int64_t num_dense_rows, RowSurvey* survey) {

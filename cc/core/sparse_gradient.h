@@ -16,18 +16,18 @@ namespace condacc {
 struct SparseShapes {
   Shape indices;
   Shape values;
-  bool has_dense = false;  // the shape of the tensor that the rows are of was given
-  Shape dense;
-  Shape dense_form = Shape::Of({0});  // the shape of what gave that shape: should be a vector
+  bool has_dense = false;  // The caller gave the shape of the tensor whose rows these are.
+  Shape dense;             // That shape; a negative dimension is unknown.
 };
 
-// Checks the parts against each other and against what the accumulator was constructed with
-// (`expected`) and has accumulated (`accumulated`: the shape of its values; null if there is none).
-// Does not look at the row numbers. Errors are InvalidArgument.
+// Checks the parts against each other, against the shape that the accumulator was constructed with
+// (`expected`), which gives the first dimensions of what may come, and against the shape of the
+// values that it has accumulated (`accumulated`, null if there are none), which binds them all but
+// the number of rows. Does not look at the row numbers. Errors are InvalidArgument.
 Status CheckSparseShapes(const SparseShapes& shapes, const Shape& expected,
                          const Shape* accumulated);
 
-// How many rows the tensor has whose gradient this is; -1 if neither side says.
+// Returns how many rows the tensor has whose gradient this is, or -1 if neither side says.
 int64_t NumDenseRows(const SparseShapes& shapes, const Shape& expected);
 
 // What a pass over the row numbers finds.

@@ -31,9 +31,9 @@ std::vector<RowList> ListsOf(const std::vector<RowSource>& sources) {
   return lists;
 }
 
-RowList RangeOf(const MergedRows& merged) {
+RowList ListOf(const MergedRows& merged) {
   if (merged.size() == 0) return RowList();
-  return {nullptr, merged.size(), merged.rows.front(), merged.rows.back()};
+  return {merged.rows.data(), merged.size(), merged.rows.front(), merged.rows.back()};
 }
 
 // Sizes, with a place after the last, become the places where each begins.
@@ -69,8 +69,8 @@ class SparseMerge::Cursor {
  public:
   Cursor(const SparseMerge& merge, size_t bucket)
       : merged_(merge.merged_),
-        m_(merge.merged_starts_[bucket]),
-        merged_end_(merge.merged_starts_[bucket + 1]),
+        m_(merge.groups_.num_others_before(bucket)),
+        merged_end_(merge.groups_.num_others_before(bucket + 1)),
         entry_(merge.groups_.begin(bucket)),
         end_(merge.groups_.end(bucket)) {}
 
@@ -135,15 +135,8 @@ SparseMerge::SparseMerge(const RowLayout& layout, const MergedRows& merged,
     : layout_(layout),
       merged_(merged),
       sources_(sources),
-      groups_(ListsOf(sources), RangeOf(merged), entries, parallel_for) {
+      groups_(ListsOf(sources), ListOf(merged), entries, parallel_for) {
   const size_t num_buckets = groups_.num_buckets();
-  merged_starts_.assign(num_buckets + 1, merged.size());
-  merged_starts_[0] = 0;
-  for (size_t b = 1; b < num_buckets; ++b) {
-    merged_starts_[b] = static_cast<size_t>(
-        std::lower_bound(merged.rows.begin(), merged.rows.end(), groups_.first_row(b)) -
-        merged.rows.begin());
-  }
   union_starts_.assign(num_buckets + 1, 0);
   new_starts_.assign(num_buckets + 1, 0);
   ParallelForThrowing(parallel_for, num_buckets, kWalkBlock, [this](size_t first, size_t last) {
@@ -163,7 +156,7 @@ SparseMerge::SparseMerge(const RowLayout& layout, const MergedRows& merged,
 // rows to come are fetched, `kAll` of them or only those that have new entries.
 template <bool kAll, typename Visit>
 void SparseMerge::Walk(size_t bucket, Visit visit) const {
-  const bool has_merged = merged_starts_[bucket] < merged_starts_[bucket + 1];
+  const bool has_merged = groups_.num_others_before(bucket) < groups_.num_others_before(bucket + 1);
   const RowEntry* const first = groups_.begin(bucket);
   for (const RowEntry* e = first; e < groups_.end(bucket) && e < first + kPrefetchAhead; ++e) {
     Prefetch(ValuesOf(*e), layout_.num_bytes());
@@ -253,7 +246,7 @@ void SparseMerge::Out(int64_t* rows, void* values, int64_t divisor, const Parall
 
 std::vector<RowMark> SparseMerge::MarkNewRows(size_t max_marks) const {
   std::vector<RowMark> marks;
-  marks.reserve(max_marks);
+  marks.reserve(std::min(max_marks, num_new_rows()));
   const size_t step = num_new_rows() / max_marks + 1;
   for (size_t b = 0, next = step; b < groups_.num_buckets(); ++b) {
     if (new_starts_[b] < next) continue;

@@ -102,9 +102,8 @@ class SparseMerge {
   const MergedRows& merged_;
   const std::vector<RowSource>& sources_;
   const RowGroups groups_;
-  std::vector<size_t> merged_starts_;  // where each bucket begins among the merged rows
-  std::vector<size_t> union_starts_;   // among all rows
-  std::vector<size_t> new_starts_;     // among those that are not merged yet
+  std::vector<size_t> union_starts_;  // where each bucket begins among all rows
+  std::vector<size_t> new_starts_;    // among those that are not merged yet
 };
 
 }  // namespace condacc

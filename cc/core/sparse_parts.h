@@ -25,7 +25,6 @@ struct SparseOptions {
   Shape shape = Shape::UnknownRank();
   SparseReduction reduction = SparseReduction::kMean;
   size_t fold_bytes = size_t{240} << 20;  // what is pending is not folded before it is as much
-  size_t trim_bytes = size_t{64} << 20;   // a fold that frees as much has the memory given back
   HoldBudget* budget = &HoldBudget::Global();
   // Where copies of values are made that were not owned.
   std::shared_ptr<SpareBlocks<Block>> spares =

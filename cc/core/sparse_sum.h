@@ -64,13 +64,14 @@ class SparseSum {
   size_t num_pending() const { return pending_.size(); }
   bool CanFold() const { return true; }
   bool WantsFold(bool take_is_near) const {
+    if (ExceedsBudget()) return true;
     if (take_is_near || num_pending() < kMinFold) return false;
-    return pending_bytes_ >= FoldBytes() || num_pending() >= MaxPending() ||
-           (options_.budget->IsExceeded() && pending_bytes_ >= merged_bytes_ / 16);
+    return pending_bytes_ >= FoldBytes() || num_pending() >= MaxPending();
   }
   bool IsOverfull() const {
-    return num_pending() >= 2 * kMinFold &&
-           (pending_bytes_ >= 2 * FoldBytes() || num_pending() >= 2 * MaxPending());
+    return ExceedsBudget() ||
+           (num_pending() >= 2 * kMinFold &&
+            (pending_bytes_ >= 2 * FoldBytes() || num_pending() >= 2 * MaxPending()));
   }
   bool IsBig() const { return false; }
 
@@ -84,7 +85,7 @@ class SparseSum {
   bool RunFold(Workspace& workspace) {
     if (!merger_.Fold(folding_, workspace)) return false;
     Release(&folding_);
-    if (folding_bytes_ >= options_.trim_bytes) workspace.TrimFreed();
+    workspace.NoteFreed(folding_bytes_);
     return true;
   }
   void EndFold(bool succeeded) noexcept {
@@ -127,6 +128,13 @@ class SparseSum {
   static constexpr size_t kMinFold = 4;             // gradients
   static constexpr size_t kMaxPending = 1024;       // gradients
   static constexpr size_t kBookkeepingBytes = 256;  // of a gradient that may have no rows at all
+
+  // True if the budget allows no more than one pending gradient. Several may stay all the same if
+  // they are small beside the merged rows, which each fold has to walk through.
+  bool ExceedsBudget() const {
+    return num_pending() > 1 && options_.budget->IsExceeded() &&
+           pending_bytes_ >= merged_bytes_ / 16;
+  }
 
   size_t FoldBytes() const {
     const size_t part = merged_bytes_ / 20 * 9;

@@ -25,6 +25,8 @@ class StalenessGate {
   struct Decision {
     bool accepted = false;
     int64_t staleness = 0;
+    int64_t step = 0;         // of the variable when it was read
+    int64_t num_dropped = 0;  // updates of all counters, up to this decision
   };
 
   struct Counts {
@@ -51,7 +53,10 @@ class StalenessGate {
       reservations_.Reserve();
     } else {
       ++tally.counts.num_dropped;
+      ++num_dropped_;
     }
+    decision->step = step;
+    decision->num_dropped = num_dropped_;
     tally.Record(decision->staleness);
     ++num_changes_;
     return true;
@@ -91,6 +96,12 @@ class StalenessGate {
     return found == tallies_.end() ? Counts() : found->second.counts;
   }
 
+  // How many updates of all counters have been dropped.
+  int64_t num_dropped() const {
+    MutexLock lock(&mu_);
+    return num_dropped_;
+  }
+
   int64_t num_open() const {
     MutexLock lock(&mu_);
     return reservations_.num_open();
@@ -116,6 +127,7 @@ class StalenessGate {
   std::atomic<int64_t> num_changes_{0};  // decisions and ends; changed under the lock
   StepReservations reservations_ CONDACC_GUARDED_BY(mu_);
   std::map<std::string, Tally> tallies_ CONDACC_GUARDED_BY(mu_);
+  int64_t num_dropped_ CONDACC_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace condacc

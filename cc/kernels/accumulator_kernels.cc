@@ -57,10 +57,12 @@ class SetGlobalStepOp : public AccumulatorOp {
     int64_t step = 0;
     OP_REQUIRES_OK(ctx, ReadScalar(ctx, 1, "new_global_step", accumulator, &step));
     const int64_t previous = accumulator.SetGlobalStep(step);
-    LOG_IF(WARNING, previous > step)
-        << "Attempt to set current_global_step_ to smaller value: current_global_step_ = "
-        << previous << " >= " << step << " = new_global_step. (accumulator '"
-        << accumulator.spec().name << "')";
+    if (previous > step) {
+      LOG(WARNING)
+          << "Attempt to set current_global_step_ to smaller value: current_global_step_ = "
+          << previous << " >= " << step << " = new_global_step. (accumulator '"
+          << accumulator.spec().name << "')";
+    }
   }
 };
 

@@ -52,12 +52,14 @@ class ApplyOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(ctx, CoreResource<Traits>::Lookup(ctx, dtype_, &resource));
     int64_t local_step = 0;
     OP_REQUIRES_OK(ctx, ReadScalar(ctx, 1, "local_step", *resource, &local_step));
+    // What may fail comes before the gradient is added.
+    tensorflow::Tensor* output = nullptr;
+    if (ctx->output_required(0)) {
+      OP_REQUIRES_OK(ctx, ctx->allocate_output(0, tensorflow::TensorShape({}), &output));
+    }
     bool accepted = false;
     OP_REQUIRES_OK(ctx, ApplyGradient(ctx, *resource, local_step, kGradient, &accepted));
-    if (!ctx->output_required(0)) return;
-    tensorflow::Tensor* output = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, tensorflow::TensorShape({}), &output));
-    output->scalar<bool>()() = accepted;
+    if (output != nullptr) output->scalar<bool>()() = accepted;
   }
   // A GPU's ops are taken for inexpensive, and run one after the other in one thread.
   bool IsExpensive() override { return Traits::Workspace::kWaits || OpKernel::IsExpensive(); }
@@ -97,36 +99,61 @@ class TakeOutput {
     return is_registered_;
   }
 
+  // Gets the memory that the outputs of a served take need beside the value itself, so that
+  // nothing is taken that could not be handed out.
+  absl::Status Reserve() {
+    if (tells_taken_) {
+      TF_RETURN_IF_ERROR(ctx_->allocate_output(0, tensorflow::TensorShape({}), &taken_));
+    }
+    return Traits::ReserveOutputs(ctx_, &reserved_);
+  }
+
+  // Completes the op, once: later calls do nothing. After Reserve() and OnCancel().
   void Complete(const Status& status, Value* value) {
-    // Not the variant that waits for callbacks: this may run inside one. A callback that comes
-    // too late finds that the take does not wait any more.
-    if (is_registered_) cancellation_->TryDeregisterCallback(token_);
-    ctx_->SetStatus(value == nullptr ? ToAbsl(status) : SetOutputs(value));
-    done_();
+    Complete([&] { return value == nullptr ? ToAbsl(status) : SetOutputs(value); });
   }
 
   // There were too few gradients: outputs false, and empty values or zeros.
   void CompleteEmpty() {
-    absl::Status status = SetTaken(false);
-    if (status.ok()) status = Traits::SetEmptyOutputs(ctx_, first_output(), *resource_);
-    ctx_->SetStatus(status);
-    done_();
+    Complete([this] {
+      SetTaken(false);
+      return Traits::SetEmptyOutputs(ctx_, first_output(), *resource_, reserved_);
+    });
+  }
+
+  // The op has run out of memory, perhaps after it was completed.
+  void CompleteOutOfMemory() {
+    Complete([this] { return OutOfMemory(*resource_); });
   }
 
  private:
+  template <class SetOutputsOrFail>
+  void Complete(SetOutputsOrFail set_outputs_or_fail) noexcept {
+    if (std::exchange(is_complete_, true)) return;
+    // Not the variant that waits for callbacks: this may run inside one. A callback that comes
+    // too late finds that the take does not wait any more.
+    if (is_registered_) cancellation_->TryDeregisterCallback(token_);
+    try {
+      ctx_->SetStatus(set_outputs_or_fail());
+    } catch (const std::bad_alloc&) {
+      ctx_->SetStatus(absl::Status(absl::StatusCode::kResourceExhausted, ""));  // needs no memory
+    }
+    try {
+      done_();
+    } catch (const std::bad_alloc&) {
+      // The op is complete. What the executor could not do next is not this take's affair.
+    }
+  }
+
   int first_output() const { return tells_taken_ ? 1 : 0; }
 
   absl::Status SetOutputs(Value* value) {
-    TF_RETURN_IF_ERROR(SetTaken(true));
-    return Traits::SetOutputs(ctx_, first_output(), *resource_, std::move(*value));
+    SetTaken(true);
+    return Traits::SetOutputs(ctx_, first_output(), *resource_, reserved_, std::move(*value));
   }
 
-  absl::Status SetTaken(bool taken) {
-    if (!tells_taken_) return absl::OkStatus();
-    tensorflow::Tensor* flag = nullptr;
-    TF_RETURN_IF_ERROR(ctx_->allocate_output(0, tensorflow::TensorShape({}), &flag));
-    flag->scalar<bool>()() = taken;
-    return absl::OkStatus();
+  void SetTaken(bool taken) {
+    if (tells_taken_) taken_->template scalar<bool>()() = taken;
   }
 
   tensorflow::OpKernelContext* const ctx_;
@@ -137,6 +164,9 @@ class TakeOutput {
   typename Traits::Workspace workspace_;
   tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
   bool is_registered_ = false;
+  bool is_complete_ = false;
+  tensorflow::Tensor* taken_ = nullptr;  // the output that tells, if there is one
+  tensorflow::Tensor reserved_;
 };
 
 // What a take does if there are too few gradients: it waits, without a thread; it outputs that
@@ -160,12 +190,15 @@ class TakeOp : public tensorflow::AsyncOpKernel {
     try {
       output = std::make_shared<TakeOutput<Traits>>(ctx, done, std::move(resource),
                                                     kIfTooFew == IfTooFew::kTell);
+    } catch (const std::bad_alloc&) {
+      ctx->SetStatus(absl::ResourceExhaustedError("Out of memory (a take of an accumulator)"));
+      return done();
+    }
+    OP_REQUIRES_OK_ASYNC(ctx, output->Reserve(), done);
+    try {
       Take(num_required, output);
     } catch (const std::bad_alloc&) {
-      ctx->SetStatus(output == nullptr
-                         ? absl::ResourceExhaustedError("Out of memory (a take of an accumulator)")
-                         : OutOfMemory(output->resource()));
-      done();
+      output->CompleteOutOfMemory();
     }
   }
   bool IsExpensive() override { return Traits::Workspace::kWaits || OpKernel::IsExpensive(); }

@@ -2,27 +2,18 @@
 #ifndef CONDACC_KERNELS_CORE_RESOURCE_H_
 #define CONDACC_KERNELS_CORE_RESOURCE_H_
 
-#include <chrono>
 #include <cstdint>
-#include <functional>
-#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "cc/core/accumulator.h"
 #include "cc/kernels/accumulator_handle_op.h"
 #include "cc/kernels/accumulator_resource.h"
+#include "cc/kernels/stall_warning.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/types.h"
 
 namespace condacc {
-
-// How long a take may wait before the log tells: from the environment variable
-// TF_CONDACC_STALL_WARNING_SECS, 60 seconds by default, zero for never.
-std::chrono::milliseconds StallTimeout();
-
-// What is to be called then.
-std::function<void(const StallReport&)> StallLogger(const std::string& name);
 
 // `Traits` tells the kind of an accumulator: `Core`, its state machine; `Workspace`, what its calls
 // work with, constructed from an OpKernelContext; `kKind`, its name; and SumOptions(spec).

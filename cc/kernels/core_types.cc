@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -122,8 +123,11 @@ ParallelFor DeviceThreads(OpKernelContext* ctx) {
   tensorflow::thread::ThreadPool* const pool =
       ctx->device()->tensorflow_cpu_worker_threads()->workers;
   return [pool](size_t total, size_t block, const std::function<void(size_t, size_t)>& body) {
-    const auto params =
-        tensorflow::thread::ThreadPool::SchedulingParams::Fixed(static_cast<int64_t>(block));
+    // TensorFlow before 2.21 has no shorter name for blocks of a fixed size.
+    using tensorflow::thread::ThreadPool;
+    const ThreadPool::SchedulingParams params(ThreadPool::SchedulingStrategy::kFixedBlockSize,
+                                              /*cost_per_unit=*/std::nullopt,
+                                              static_cast<int64_t>(block));
     pool->ParallelFor(static_cast<int64_t>(total), params, [&body](int64_t begin, int64_t end) {
       body(static_cast<size_t>(begin), static_cast<size_t>(end));
     });

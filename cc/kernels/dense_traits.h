@@ -15,6 +15,7 @@
 #include "cc/kernels/core_types.h"
 #include "cc/kernels/status_conversion.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/tensor.h"
 
 namespace condacc {
 
@@ -75,15 +76,22 @@ struct DenseTraitsOn {
     gradient->block = TensorBlock(input);
   }
 
+  // Gets the memory that SetOutputs() needs, before anything is taken.
+  static absl::Status ReserveOutputs(tensorflow::OpKernelContext*, tensorflow::Tensor*) {
+    return absl::OkStatus();
+  }
+
   static absl::Status SetOutputs(tensorflow::OpKernelContext* ctx, int first,
-                                 const AccumulatorResource&, typename Core::Value value) {
+                                 const AccumulatorResource&, const tensorflow::Tensor& /*reserved*/,
+                                 typename Core::Value value) {
     ctx->set_output(first, value.block.tensor());
     return absl::OkStatus();
   }
 
   // Zeros of the accumulator's shape, with 0 for what is unknown of it.
   static absl::Status SetEmptyOutputs(tensorflow::OpKernelContext* ctx, int first,
-                                      const AccumulatorResource& resource) {
+                                      const AccumulatorResource& resource,
+                                      const tensorflow::Tensor& /*reserved*/) {
     tensorflow::TensorShape shape;
     const auto& known = resource.spec().shape;
     for (int i = 0; i < known.dims(); ++i) shape.AddDim(std::max<int64_t>(known.dim_size(i), 0));

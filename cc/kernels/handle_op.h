@@ -31,7 +31,7 @@ class HandleOp : public tensorflow::OpKernel {
   }
 
   ~HandleOp() override {
-    if (!has_handle_ || !container_.resource_is_private_to_kernel()) return;
+    if (!has_container_ || !container_.resource_is_private_to_kernel()) return;
     // It may be gone already, with its container or by DestroyResourceOp.
     container_.resource_manager()
         ->template Delete<Resource>(container_.container(), container_.name())
@@ -44,7 +44,7 @@ class HandleOp : public tensorflow::OpKernel {
       return;
     }
     MutexLock lock(&mu_);
-    if (!has_handle_) OP_REQUIRES_OK(ctx, MakeHandle(ctx));
+    OP_REQUIRES_OK(ctx, FindOrMake(ctx));
     ctx->set_output(0, handle_);
   }
   bool IsExpensive() override { return false; }
@@ -69,8 +69,10 @@ class HandleOp : public tensorflow::OpKernel {
     return handle;
   }
 
-  absl::Status MakeHandle(tensorflow::OpKernelContext* ctx) CONDACC_REQUIRES(mu_) {
-    TF_RETURN_IF_ERROR(container_.Init(ctx->resource_manager(), def()));
+  // Looks the resource up each time, and makes it if it is not there: it may have been destroyed
+  // since the last time, and another one been made under its name.
+  absl::Status FindOrMake(tensorflow::OpKernelContext* ctx) CONDACC_REQUIRES(mu_) {
+    if (!has_container_) TF_RETURN_IF_ERROR(MakeHandle(ctx));
     Resource* resource = nullptr;
     TF_RETURN_IF_ERROR(container_.resource_manager()->template LookupOrCreate<Resource>(
         container_.container(), container_.name(), &resource, [this](Resource** made) {
@@ -78,19 +80,23 @@ class HandleOp : public tensorflow::OpKernel {
           return absl::OkStatus();
         }));
     const tensorflow::core::RefCountPtr<Resource> reference(resource);
-    TF_RETURN_IF_ERROR(CheckSame(*resource));
+    return CheckSame(*resource);
+  }
+
+  absl::Status MakeHandle(tensorflow::OpKernelContext* ctx) CONDACC_REQUIRES(mu_) {
+    TF_RETURN_IF_ERROR(container_.Init(ctx->resource_manager(), def()));
     tensorflow::Tensor handle(tensorflow::DT_RESOURCE, tensorflow::TensorShape({}));
     handle.scalar<tensorflow::ResourceHandle>()() = tensorflow::MakeResourceHandle<Resource>(
         ctx, container_.container(), container_.name(), contents());
     handle_ = std::move(handle);
-    has_handle_ = true;
+    has_container_ = true;
     return absl::OkStatus();
   }
 
   bool anonymous_ = false;
   std::string resource_name_;
   Mutex mu_;
-  bool has_handle_ CONDACC_GUARDED_BY(mu_) = false;
+  bool has_container_ CONDACC_GUARDED_BY(mu_) = false;  // and a handle
   tensorflow::ContainerInfo container_ CONDACC_GUARDED_BY(mu_);
   tensorflow::Tensor handle_ CONDACC_GUARDED_BY(mu_);
 };

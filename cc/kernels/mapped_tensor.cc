@@ -3,10 +3,14 @@
 #include <malloc.h>
 #include <sys/mman.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <new>
+#include <system_error>
+#include <thread>
 #include <utility>
 
+#include "cc/core/trim_schedule.h"
 #include "tensorflow/core/framework/allocation_description.pb.h"
 #include "tensorflow/core/platform/refcount.h"
 
@@ -76,9 +80,15 @@ void DiscardMapped(const tensorflow::Tensor& tensor, size_t num_bytes) {
   if (num_discarded > 0) madvise(tensor.data(), num_discarded, MADV_DONTNEED);
 }
 
-void TrimHeap() {
+void NoteFreedHeap(size_t num_bytes) {
 #ifdef __GLIBC__
-  malloc_trim(0);
+  static TrimSchedule* const schedule = new TrimSchedule;  // never destroyed
+  if (!schedule->IsDueAfter(num_bytes, TrimSchedule::Clock::now())) return;
+  try {
+    std::thread([] { malloc_trim(0); }).detach();
+  } catch (const std::system_error&) {
+    // There is no thread to be had now. The memory stays in the heap until it is due again.
+  }
 #endif
 }
 

@@ -20,9 +20,11 @@ bool MapTensor(tensorflow::DataType dtype, const tensorflow::TensorShape& shape,
 // be read again.
 void DiscardMapped(const tensorflow::Tensor& tensor, size_t num_bytes);
 
-// Gives back what malloc keeps of freed memory. It keeps even large blocks once some as large have
-// been freed, in a heap for each of several threads, where others do not find them.
-void TrimHeap();
+// Notes that so many bytes were freed that TensorFlow's allocator had got from malloc. malloc keeps
+// even large blocks once some as large have been freed, in a heap for each of several threads,
+// where other threads do not find them. So from time to time (see TrimSchedule) another thread has
+// them given back to the system. Does not wait for that.
+void NoteFreedHeap(size_t num_bytes);
 
 }  // namespace condacc
 

@@ -15,7 +15,10 @@
 #include "cc/kernels/accumulator_resource.h"
 #include "cc/kernels/core_types.h"
 #include "cc/kernels/mapped_tensor.h"
+#include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/tensor_shape.h"
 
 namespace condacc {
 
@@ -25,6 +28,12 @@ class CpuSparseWorkspace : public SparseWorkspace<TensorBlock> {
  public:
   explicit CpuSparseWorkspace(tensorflow::OpKernelContext* ctx)
       : ctx_(ctx), threads_(DeviceThreads(ctx)) {}
+  // No take waits for a fold of this call any more, so the heap may be looked at.
+  ~CpuSparseWorkspace() override {
+    if (freed_bytes_ > 0) NoteFreedHeap(freed_bytes_);
+  }
+  CpuSparseWorkspace(const CpuSparseWorkspace&) = delete;
+  CpuSparseWorkspace& operator=(const CpuSparseWorkspace&) = delete;
 
   Status Allocate(ElementType type, const Shape& shape, TensorBlock* block) override {
     return AllocateBlock(ctx_, type, shape, block);
@@ -32,7 +41,7 @@ class CpuSparseWorkspace : public SparseWorkspace<TensorBlock> {
   Status AllocateInner(ElementType type, const Shape& shape, TensorBlock* block) override {
     return AllocateInnerBlock(ctx_, type, shape, block);
   }
-  void TrimFreed() override { TrimHeap(); }
+  void NoteFreed(size_t num_bytes) override { freed_bytes_ += num_bytes; }
   const ParallelFor& parallel_for() const override { return threads_; }
 
   using Merger = HostMerger<TensorBlock>;
@@ -44,6 +53,7 @@ class CpuSparseWorkspace : public SparseWorkspace<TensorBlock> {
  private:
   tensorflow::OpKernelContext* const ctx_;
   const ParallelFor threads_;
+  size_t freed_bytes_ = 0;  // by folds
 };
 
 inline SparseReduction ReductionOf(const std::string& reduction_type) {
@@ -78,7 +88,6 @@ struct SparseTraitsOn {
     gradient->shapes.values = ShapeOf(ctx->input(values).shape());
     const tensorflow::Tensor& shape = ctx->input(first + 2);
     gradient->shapes.has_dense = shape.NumElements() > 0;
-    gradient->shapes.dense_form = ShapeOf(shape.shape());
     const auto dims = shape.flat<int64_t>();
     for (int64_t i = 0; i < std::min(shape.NumElements(), kMoreThanAnyRank); ++i) {
       gradient->shapes.dense.AddDim(dims(i));
@@ -90,16 +99,28 @@ struct SparseTraitsOn {
     gradient->values = TensorBlock(ctx->input(values));
   }
 
+  // Gets the memory of the output `shape`, whose size is not known before the gradients are taken.
+  static absl::Status ReserveOutputs(tensorflow::OpKernelContext* ctx,
+                                     tensorflow::Tensor* reserved) {
+    tensorflow::AllocatorAttributes in_host_memory;
+    in_host_memory.set_on_host(true);
+    const tensorflow::TensorShape as_long_as_any({tensorflow::TensorShape::MaxDimensions()});
+    return ctx->allocate_temp(tensorflow::DT_INT64, as_long_as_any, reserved, in_host_memory);
+  }
+
   static absl::Status SetOutputs(tensorflow::OpKernelContext* ctx, int first,
-                                 const AccumulatorResource& resource, typename Core::Value value) {
+                                 const AccumulatorResource& resource,
+                                 const tensorflow::Tensor& reserved, typename Core::Value value) {
     ctx->set_output(first, value.indices.tensor());
     ctx->set_output(first + 1, value.values.tensor());
-    return SetDenseShape(ctx, first + 2, resource, value.values.tensor().shape());
+    SetDenseShape(ctx, first + 2, resource, reserved, value.values.tensor().shape());
+    return absl::OkStatus();
   }
 
   // No rows, as wide as is known.
   static absl::Status SetEmptyOutputs(tensorflow::OpKernelContext* ctx, int first,
-                                      const AccumulatorResource& resource) {
+                                      const AccumulatorResource& resource,
+                                      const tensorflow::Tensor& reserved) {
     tensorflow::TensorShape values_shape({0});
     const auto& known = resource.spec().shape;
     for (int i = 1; i < known.dims(); ++i) {
@@ -108,23 +129,22 @@ struct SparseTraitsOn {
     tensorflow::Tensor* output = nullptr;
     TF_RETURN_IF_ERROR(ctx->allocate_output(first, tensorflow::TensorShape({0}), &output));
     TF_RETURN_IF_ERROR(ctx->allocate_output(first + 1, values_shape, &output));
-    return SetDenseShape(ctx, first + 2, resource, values_shape);
+    SetDenseShape(ctx, first + 2, resource, reserved, values_shape);
+    return absl::OkStatus();
   }
 
  private:
-  // That of the tensor whose rows the values are: -1 for their number if the constructor's shape
-  // does not tell it.
-  static absl::Status SetDenseShape(tensorflow::OpKernelContext* ctx, int index,
-                                    const AccumulatorResource& resource,
-                                    const tensorflow::TensorShape& values) {
+  // Outputs the shape of the tensor whose rows the values are: -1 for their number if the
+  // constructor's shape does not tell it.
+  static void SetDenseShape(tensorflow::OpKernelContext* ctx, int index,
+                            const AccumulatorResource& resource, const tensorflow::Tensor& reserved,
+                            const tensorflow::TensorShape& values) {
     const auto& known = resource.spec().shape;
-    tensorflow::Tensor* shape = nullptr;
-    TF_RETURN_IF_ERROR(
-        ctx->allocate_output(index, tensorflow::TensorShape({values.dims()}), &shape));
-    auto dims = shape->vec<int64_t>();
+    tensorflow::Tensor shape = reserved.Slice(0, values.dims());
+    auto dims = shape.vec<int64_t>();
     dims(0) = known.dims() >= 1 ? known.dim_size(0) : -1;
     for (int i = 1; i < values.dims(); ++i) dims(i) = values.dim_size(i);
-    return absl::OkStatus();
+    ctx->set_output(index, shape);
   }
 };
 

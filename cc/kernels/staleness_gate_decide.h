@@ -86,6 +86,8 @@ class RefStep {
 
 // How the gate decides where the step variable is in host memory: it reads it under its lock.
 struct HostDecision {
+  static constexpr bool kWaits = false;
+
   template <class Step>
   static absl::Status Decide(tensorflow::OpKernelContext*, StalenessGate* gate,
                              const GateQuestion& question, Step* step,
@@ -107,6 +109,8 @@ struct HostDecision {
 
 // The same where it may be in device memory: no lock is held while the device is waited for.
 struct GpuDecision {
+  static constexpr bool kWaits = true;
+
   template <class Step>
   static absl::Status Decide(tensorflow::OpKernelContext* ctx, StalenessGate* gate,
                              const GateQuestion& question, Step* step,
@@ -139,7 +143,10 @@ class DecideOp : public GateUserOp {
  public:
   explicit DecideOp(tensorflow::OpKernelConstruction* ctx) : GateUserOp(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("T", &dtype_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("optimizer", &optimizer_));
   }
+  // A GPU's ops are taken for inexpensive, and run one after the other in one thread.
+  bool IsExpensive() override { return How::kWaits; }
 
  private:
   absl::Status Run(tensorflow::OpKernelContext* ctx, GateResource* resource) override {
@@ -163,13 +170,14 @@ class DecideOp : public GateUserOp {
     const GateQuestion question = {counter(), local_step, limit, dtype_};
     StalenessGate::Decision decision;
     TF_RETURN_IF_ERROR(How::Decide(ctx, &resource->gate(), question, &step, &decision));
-    if (decision.accepted) made->Open();
+    if (decision.accepted) made->Open(decision, optimizer_);
     accepted->scalar<bool>()() = decision.accepted;
     staleness->scalar<int64_t>()() = decision.staleness;
     return absl::OkStatus();
   }
 
   tensorflow::DataType dtype_;
+  std::string optimizer_;
 };
 
 }  // namespace condacc

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "cc/core/staleness_gate.h"
+#include "cc/core/stall_monitor.h"
 #include "cc/kernels/handle_op.h"
 #include "cc/kernels/inputs.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -23,6 +24,7 @@ class GateResource : public tensorflow::ResourceBase {
   explicit GateResource(std::string name) : name_(std::move(name)) {}
 
   StalenessGate& gate() { return gate_; }
+  const std::string& name() const { return name_; }
   std::string DebugString() const override {
     return absl::StrCat("staleness gate '", name_, "' with ", gate_.num_open(),
                         " updates under way");
@@ -47,17 +49,22 @@ class ReservationResource : public tensorflow::ResourceBase {
       : gate_(tsl::core::GetNewRef(gate)), counter_(std::move(counter)) {}
   ~ReservationResource() override { End(/*applied=*/false); }
 
-  // The update was accepted.
-  void Open() { is_open_ = true; }
+  // The update of `optimizer` was accepted by `decision`. If it does not end for long, that is
+  // logged once.
+  void Open(const StalenessGate::Decision& decision, const std::string& optimizer);
+
   // Does nothing for an update that was dropped, or the second time.
   void End(bool applied) {
-    if (is_open_.exchange(false)) gate_->gate().End(counter_, applied);
+    if (!is_open_.exchange(false)) return;
+    StallMonitor::Global().Unwatch(stall_watch_);
+    gate_->gate().End(counter_, applied);
   }
   std::string DebugString() const override { return "reservation of a step"; }
 
  private:
   const tensorflow::core::RefCountPtr<GateResource> gate_;
   const std::string counter_;
+  StallMonitor::Ticket stall_watch_ = StallMonitor::kNoTicket;
   std::atomic<bool> is_open_{false};
 };
 
@@ -85,7 +92,7 @@ class GateUserOp : public tensorflow::OpKernel {
       ctx->SetStatus(resource->Named(absl::ResourceExhaustedError("Out of memory")));
     }
   }
-  bool IsExpensive() final { return false; }
+  bool IsExpensive() override { return false; }
 
  protected:
   const std::string& counter() const { return counter_; }

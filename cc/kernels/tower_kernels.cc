@@ -127,13 +127,15 @@ class TowerTakeOp : public tensorflow::OpKernel {
           outcome.Set(status, value);
         });
     typename Traits::Workspace workspace(ctx);
+    tensorflow::Tensor reserved;
+    TF_RETURN_IF_ERROR(Traits::ReserveOutputs(ctx, &reserved));
     if (!sum.core().RequestIfReady(take, workspace)) {
       return sum.Invalid(absl::StrCat(
           "Expected ", num_required, " gradients to have been added, got ", sum.num_accumulated()));
     }
     outcome.Await();
     TF_RETURN_IF_ERROR(ToAbsl(outcome.status));
-    return Traits::SetOutputs(ctx, 0, sum, std::move(outcome.value));
+    return Traits::SetOutputs(ctx, 0, sum, reserved, std::move(outcome.value));
   }
 
   // Of the take: there at once, unless an add that nothing orders before the take is still at work.

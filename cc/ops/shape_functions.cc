@@ -41,17 +41,9 @@ absl::Status ApplyShape(InferenceContext* c) {
 
 absl::Status RowsShape(InferenceContext* c, int first) {
   TF_RETURN_IF_ERROR(ScalarArgument(c));
-  const ShapeHandle gradient = GradientShape(c);
-  ShapeHandle values = c->UnknownShape();
-  ShapeHandle shape = c->Vector(InferenceContext::kUnknownDim);
-  if (c->RankKnown(gradient) && c->Rank(gradient) >= 1) {
-    TF_RETURN_IF_ERROR(
-        c->ReplaceDim(gradient, 0, c->MakeDim(InferenceContext::kUnknownDim), &values));
-    shape = c->Vector(c->Rank(gradient));
-  }
   c->set_output(first, c->Vector(InferenceContext::kUnknownDim));
-  c->set_output(first + 1, values);
-  c->set_output(first + 2, shape);
+  c->set_output(first + 1, c->UnknownShape());
+  c->set_output(first + 2, c->Vector(InferenceContext::kUnknownDim));
   return absl::OkStatus();
 }
 

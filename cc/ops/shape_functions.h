@@ -23,8 +23,8 @@ absl::Status ScalarArgument(tensorflow::shape_inference::InferenceContext* c);
 // ScalarArgument, and output 0 is one too: whether a gradient was accepted.
 absl::Status ApplyShape(tensorflow::shape_inference::InferenceContext* c);
 
-// Outputs of a sparse take, from `first` on: indices, values and shape. The values' rows are those
-// of the accumulator's shape, if that is known and not a scalar's.
+// Outputs of a sparse take, from `first` on: indices [n], values of any rank, and shape [rank]. The
+// accumulator's shape does not tell the rank of the values: it gives their first dimensions only.
 absl::Status RowsShape(tensorflow::shape_inference::InferenceContext* c, int first);
 
 }  // namespace condacc

@@ -48,6 +48,7 @@ staleness: What was compared with the limit.
 reservation: To be ended by Condacc>StalenessGateEnd when the update has been applied. If this handle
   is gone before, the update counts as failed. It must not leave its device.
 counter: The gate counts updates for each counter separately.
+optimizer: Name of whose update it is, for the warning that an accepted one takes long to be applied.
 
 InvalidArgument if `local_step`, `limit` or the variable is not a scalar or the variable's dtype is
 not T; FailedPrecondition, or NotFound if it was never assigned, if the variable is not initialized.
@@ -64,6 +65,7 @@ REGISTER_OP("Condacc>StalenessGateDecide")
     .Output("reservation: resource")
     .Attr("T: {int32, int64}")
     .Attr("counter: string")
+    .Attr("optimizer: string = ''")
     .SetIsStateful()
     .SetShapeFn(DecideShape)
     .Doc(kDecideDoc);
@@ -78,6 +80,7 @@ REGISTER_OP("Condacc>StalenessGateDecideRef")
     .Output("reservation: resource")
     .Attr("T: {int32, int64}")
     .Attr("counter: string")
+    .Attr("optimizer: string = ''")
     .SetIsStateful()
     .SetShapeFn(DecideShape)
     .Doc(kDecideDoc);

@@ -1,3 +1,4 @@
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -51,10 +52,18 @@ class SparseAccumulatorTest : public testing::Test {
     return gradients;
   }
 
+  // What a take has to keep alive while it waits.
+  struct State {
+    HoldBudget budget{1 << 20};
+    TestSparseWorkspace workspace;
+    SparseAccumulator accumulator{OptionsOf(&budget, /*fold_bytes=*/1)};
+  };
+
   std::mt19937 random_{7};
-  HoldBudget budget_{1 << 20};
-  TestSparseWorkspace workspace_;
-  SparseAccumulator accumulator_{OptionsOf(&budget_, /*fold_bytes=*/1)};
+  const std::shared_ptr<State> state_ = std::make_shared<State>();
+  HoldBudget& budget_ = state_->budget;
+  TestSparseWorkspace& workspace_ = state_->workspace;
+  SparseAccumulator& accumulator_ = state_->accumulator;
   int64_t step_ = 0;
 };
 
@@ -131,6 +140,112 @@ TEST_F(SparseAccumulatorTest, ARefusedAllocationChangesNothing) {
     }
     EXPECT_EQ(Take(1), Merged(gradients, kWidth, SparseReduction::kMean));
   }
+}
+
+TEST_F(SparseAccumulatorTest, BeyondTheBudgetOneGradientIsHeldWhateverTakeIsNear) {
+  HoldBudget none(0);
+  TestSparseWorkspace workspace;
+  SparseAccumulator accumulator(OptionsOf(&none, /*fold_bytes=*/size_t{1} << 40));
+  const Rows rows = {{1, 4, 6}, std::vector<float>(3 * kWidth, 2)};
+  const size_t kBytes = 512;  // of such a gradient, with what is counted for its bookkeeping
+  for (int step = 0; step < 3; ++step) {
+    for (int i = 0; i < 6; ++i) {
+      bool accepted = false;
+      ASSERT_TRUE(
+          accumulator.Apply(step, GradientOf(rows, kWidth, i % 2 == 0), workspace, &accepted).ok());
+      ASSERT_TRUE(accepted);
+      EXPECT_LE(none.num_held(), kBytes) << "gradient " << i << " of step " << step;
+    }
+    SparseTake take(6);  // from the second step on the accumulator knows that 6 are wanted
+    accumulator.Request(take.ptr(), nullptr, workspace);
+    ASSERT_EQ(take.num_completions(), 1);
+    EXPECT_EQ(take.rows(), rows);
+    EXPECT_EQ(none.num_held(), 0u) << "nothing is kept for the next copy, either";
+  }
+}
+
+TEST_F(SparseAccumulatorTest, SmallGradientsAreHeldBesideLargeSumsBeyondTheBudget) {
+  HoldBudget none(0);
+  SparseAccumulator accumulator(OptionsOf(&none, /*fold_bytes=*/size_t{1} << 40));
+  std::mt19937 random(1);
+  bool accepted = false;
+  for (int i = 0; i < 2; ++i) {
+    const Rows large = RandomRows(&random, 20000, 1 << 20, kWidth);
+    ASSERT_TRUE(accumulator.Apply(0, GradientOf(large, kWidth, true), workspace_, &accepted).ok());
+  }
+  EXPECT_EQ(none.num_held(), 0u);
+  const Rows small = {{1}, std::vector<float>(kWidth, 2)};
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(accumulator.Apply(0, GradientOf(small, kWidth, true), workspace_, &accepted).ok());
+  }
+  EXPECT_GT(none.num_held(), 0u);
+  EXPECT_LE(none.num_held(), 40000 * kWidth * sizeof(float) / 16);
+}
+
+// Folds that find no new rows used to leave 1 KiB each.
+TEST_F(SparseAccumulatorTest, FoldsWithoutNewRowsLeaveNoBlocks) {
+  const Rows rows = {{1, 4, 6}, std::vector<float>(3 * kWidth, 2)};
+  for (int i = 0; i < 8; ++i) Apply(rows);
+  const int64_t num_live = TestBlock::num_live();
+  for (int i = 0; i < 400; ++i) Apply(rows);
+  EXPECT_EQ(TestBlock::num_live(), num_live);
+  EXPECT_EQ(Take(1), rows);
+}
+
+class TwoWaitingTakesTest : public SparseAccumulatorTest {
+ protected:
+  // Requests both and applies a gradient whose take is refused memory.
+  void FailTheFirst(std::shared_ptr<void> keep_alive) {
+    for (SparseTake* take : {&first_, &second_}) {
+      accumulator_.Request(take->ptr(), keep_alive, workspace_);
+    }
+    workspace_.memory().RefuseAllocation(0);
+    Apply(rows_);
+    EXPECT_EQ(first_.num_completions(), 1);
+    EXPECT_EQ(first_.status().code(), StatusCode::kResourceExhausted);
+  }
+
+  const Rows rows_ = {{4, 1}, std::vector<float>(2 * kWidth, 2)};
+  const Rows taken_ = {{1, 4}, std::vector<float>(2 * kWidth, 2)};
+  SparseTake first_{1};
+  SparseTake second_{1};
+};
+
+TEST_F(TwoWaitingTakesTest, ARefusedAllocationFailsOneOfThemAndTheOtherIsServedLater) {
+  FailTheFirst(state_);
+  EXPECT_EQ(second_.num_completions(), 0) << "the next take would meet the same shortage";
+  EXPECT_EQ(accumulator_.num_accumulated(), 1);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (second_.num_completions() == 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  ASSERT_EQ(second_.num_completions(), 1);
+  EXPECT_EQ(second_.rows(), taken_);
+  EXPECT_EQ(accumulator_.global_step(), 1);
+}
+
+TEST_F(TwoWaitingTakesTest, TheOtherIsServedAtTheNextRequest) {
+  FailTheFirst(state_);
+  SparseTake third(1);
+  accumulator_.Request(third.ptr(), nullptr, workspace_);
+  ASSERT_EQ(second_.num_completions(), 1);
+  EXPECT_EQ(second_.rows(), taken_);
+  EXPECT_EQ(third.num_completions(), 0);
+  accumulator_.Cancel(third.ptr(), workspace_);
+  EXPECT_EQ(third.status().code(), StatusCode::kCancelled);
+}
+
+TEST_F(TwoWaitingTakesTest, TheOtherCanBeCancelledMeanwhile) {
+  FailTheFirst(state_);
+  accumulator_.Cancel(second_.ptr(), workspace_);
+  EXPECT_EQ(second_.status().code(), StatusCode::kCancelled);
+  EXPECT_EQ(Take(1), taken_);
+}
+
+TEST_F(TwoWaitingTakesTest, WithoutAWayToTryAgainTheOtherIsTriedAtOnce) {
+  FailTheFirst(/*keep_alive=*/nullptr);
+  ASSERT_EQ(second_.num_completions(), 1);
+  EXPECT_EQ(second_.rows(), taken_);
 }
 
 TEST_F(SparseAccumulatorTest, ErrorsNameTheAccumulatorAndChangeNothing) {

@@ -40,6 +40,19 @@ TEST(CheckSparseShapes, AcceptsWhatFits) {
   EXPECT_EQ(Check(Parts({3}, {3, 2}), Shape::Of({4, -1}), &accumulated), "");
 }
 
+TEST(CheckSparseShapes, AcceptsValuesOfAHigherRankThanTheConstructorsShape) {
+  EXPECT_EQ(Check(Parts({1}, {1, 2}), Shape::Of({3})), "");
+  EXPECT_EQ(Check(Parts({1}, {1, 2, 4}), Shape::Of({3, 2})), "");
+  EXPECT_EQ(Check(Parts({2}, {2, 5, 2, 2}, {2, 5, 2, 2}), Shape::Of({2, -1})), "");
+}
+
+TEST(CheckSparseShapes, TakesTheFirstDimensionsOfTheDenseShapeOnly) {
+  EXPECT_EQ(Check(Parts({1}, {1, 2}, {3}), kUnknown), "") << "the number of rows alone";
+  EXPECT_EQ(Check(Parts({1}, {1, 2}, {3, 3}), kUnknown), "") << "values decide their own width";
+  EXPECT_EQ(Check(Parts({1}, {1, 2}, {-1, 2}), kUnknown), "") << "as another accumulator has it";
+  EXPECT_EQ(Check(Parts({1}, {1, 2}, {3, 2, 9}), Shape::Of({3, 2})), "");
+}
+
 TEST(CheckSparseShapes, NamesWhatDoesNotFit) {
   const Shape accumulated = Shape::Of({9, 2});
   EXPECT_EQ(Check(Parts({2, 2}, {2, 2}), kUnknown),
@@ -50,22 +63,19 @@ TEST(CheckSparseShapes, NamesWhatDoesNotFit) {
             "Shape mismatch: expected shape rank at least 3, got 2");
   EXPECT_EQ(Check(Parts({1}, {1, 2}, {3, 3}), Shape::Of({3, 2})),
             "Shape mismatch: expected shape dim 1 to be 2, got 3");
-  EXPECT_EQ(Check(Parts({1}, {1, 2}, {3, 3}), kUnknown),
-            "Shape mismatch: expected values dim 1 to be 3, got 2");
-  EXPECT_EQ(Check(Parts({1}, {1, 2}, {3}), kUnknown),
-            "Shape mismatch: expected values rank 1, got 2");
-  EXPECT_EQ(Check(Parts({1}, {1, 2}, {-3, 2}), kUnknown),
-            "Shape mismatch: expected shape dim 0 not to be negative, got -3");
   EXPECT_EQ(Check(Parts({1}, {1, 2}), Shape::Of({3, 2, 4})),
             "Shape mismatch: expected values rank at least 3, got 2");
-  EXPECT_EQ(Check(Parts({1}, {1, 2, 4}), Shape::Of({3, 2})),
-            "Shape mismatch: expected values rank 2, got 3");
   EXPECT_EQ(Check(Parts({1}, {1, 3}), Shape::Of({-1, 2})),
             "Shape mismatch: expected values dim 1 to be 2, got 3");
   EXPECT_EQ(Check(Parts({1}, {1, 3}), kUnknown, &accumulated),
             "Shape mismatch: expected values dim 1 to be 2, got 3");
   EXPECT_EQ(Check(Parts({1}, {1}), kUnknown, &accumulated),
             "Shape mismatch: expected values rank 2, got 1");
+  const Shape of_rank_4 = Shape::Of({1, 2, 2, 2});
+  EXPECT_EQ(Check(Parts({1}, {1, 2, 2}), Shape::Of({2, -1}), &of_rank_4),
+            "Shape mismatch: expected values rank 4, got 3");
+  EXPECT_EQ(Check(Parts({1}, {1, 2, 2, 3}), Shape::Of({2, -1}), &of_rank_4),
+            "Shape mismatch: expected values dim 3 to be 2, got 3");
 }
 
 TEST(CheckSparseShapes, RefusesRowsTooWideToBeCounted) {
@@ -77,18 +87,13 @@ TEST(CheckSparseShapes, RefusesRowsTooWideToBeCounted) {
   EXPECT_NE(Check(Parts({0}, {0, wide, 0, 2}), kUnknown), "");
 }
 
-TEST(CheckSparseShapes, WantsTheDenseShapeAsAVector) {
-  SparseShapes shapes = Parts({1}, {1, 2}, {3, 2});
-  shapes.dense_form = Shape::Of({1, 2});
-  EXPECT_EQ(Check(shapes, kUnknown),
-            "Shape mismatch: expected shape to be a vector, got one of shape [1,2]");
-}
-
 TEST(NumDenseRows, IsWhatEitherSideSays) {
   EXPECT_EQ(NumDenseRows(Parts({1}, {1, 2}), kUnknown), -1);
   EXPECT_EQ(NumDenseRows(Parts({1}, {1, 2}), Shape::Of({-1, 2})), -1);
   EXPECT_EQ(NumDenseRows(Parts({1}, {1, 2}), Shape::Of({7, 2})), 7);
   EXPECT_EQ(NumDenseRows(Parts({1}, {1, 2}, {5, 2}), Shape::Of({-1, 2})), 5);
+  EXPECT_EQ(NumDenseRows(Parts({1}, {1, 2}, {-1, 2}), kUnknown), -1);
+  EXPECT_EQ(NumDenseRows(Parts({1}, {1, 2}, {-7, 2}), kUnknown), -1);
 }
 
 TEST(SurveyRows, FindsRangeAndOrder) {

@@ -105,6 +105,80 @@ TEST_P(SparseMergeTest, ManyEntriesOfOneRowAmongFewOfOthers) {
             Merged(gradients, 2, SparseReduction::kMean));
 }
 
+// Rows in clusters of clusters, and single rows far away from all others.
+Rows ClusteredRows(std::mt19937* random, size_t size) {
+  Rows result = RandomRows(random, size, 3000, 2);
+  for (size_t i = 0; i < size; ++i) {
+    const int64_t slot = static_cast<int64_t>((*random)() % 3);
+    if (i % 4 > 0) result.rows[i] += slot << 58;
+    if (i % 4 > 1) result.rows[i] += slot << 40;
+    if (i % 1000 == 0) result.rows[i] = (int64_t{1} << 62) + static_cast<int64_t>(i);
+  }
+  return result;
+}
+
+TEST_P(SparseMergeTest, RowsInClustersAreMergedLikeOthers) {
+  std::mt19937 random(3);
+  const std::vector<Rows> gradients = {ClusteredRows(&random, 40000), ClusteredRows(&random, 9000),
+                                       RandomRows(&random, 40000, 500, 2),
+                                       ClusteredRows(&random, 40000)};
+  for (const std::vector<size_t>& steps : {std::vector<size_t>{}, {1}, {2, 3}, {1, 2, 3}, {4}}) {
+    EXPECT_EQ(MergeInSteps(gradients, steps, 2, 0, parallel_for()),
+              Merged(gradients, 2, SparseReduction::kMean));
+  }
+}
+
+// Entries of all lists in ascending order and, within a row, in order of arrival.
+TEST_P(SparseMergeTest, NoBucketOfClusteredRowsIsFarLargerThanOthers) {
+  std::mt19937 random(4);
+  Rows rows = RandomRows(&random, 300000, 1 << 20, 0);
+  rows.rows.back() = int64_t{1} << 62;
+  std::vector<int64_t> slots = rows.rows;
+  for (size_t i = 0; i < slots.size(); ++i) slots[i] |= static_cast<int64_t>(i % 20) << 50;
+  rows.values.clear();
+  for (const std::vector<int64_t>& each : {rows.rows, slots}) {
+    const Rows list{each, {}};
+    std::vector<RowEntry> entries(each.size());
+    for (bool merged_before : {false, true}) {
+      std::vector<int64_t> others = each;
+      std::sort(others.begin(), others.end());
+      others.erase(std::unique(others.begin(), others.end()), others.end());
+      const RowList old = {others.data(), others.size(), others.front(), others.back()};
+      const RowGroups groups({SourceOf(list).list}, merged_before ? old : RowList(), entries.data(),
+                             parallel_for());
+      ASSERT_EQ(groups.num_entries(), each.size());
+      size_t largest = 0;
+      for (size_t b = 0; b < groups.num_buckets(); ++b) {
+        largest = std::max(largest, static_cast<size_t>(groups.end(b) - groups.begin(b)));
+      }
+      EXPECT_LE(largest, 9000u);
+      for (size_t i = 1; i < entries.size(); ++i) {
+        ASSERT_TRUE(entries[i - 1].row < entries[i].row ||
+                    (entries[i - 1].row == entries[i].row &&
+                     entries[i - 1].position < entries[i].position));
+      }
+    }
+  }
+}
+
+// Merged rows without new entries must be shared out as well: walking them takes as long.
+TEST_P(SparseMergeTest, MergedRowsInClustersAreSharedOutToBuckets) {
+  std::vector<int64_t> others;
+  for (int64_t row = 0; row < 100000; ++row) others.push_back(row);
+  others.push_back(int64_t{1} << 62);
+  const RowList old = {others.data(), others.size(), others.front(), others.back()};
+  const Rows list{{17}, {}};
+  std::vector<RowEntry> entries(1);
+  const RowGroups groups({SourceOf(list).list}, old, entries.data(), parallel_for());
+  size_t total = 0;
+  for (size_t b = 0; b < groups.num_buckets(); ++b) {
+    const size_t size = groups.num_others_before(b + 1) - groups.num_others_before(b);
+    EXPECT_LE(size, 9000u);
+    total += size;
+  }
+  EXPECT_EQ(total, others.size());
+}
+
 TEST_P(SparseMergeTest, NothingMergedWithNothingIsNothing) {
   EXPECT_EQ(MergeInSteps({}, {}, 3, 0, parallel_for()), Rows());
   EXPECT_EQ(MergeInSteps({Rows(), Rows()}, {1}, 3, 0, parallel_for()), Rows());

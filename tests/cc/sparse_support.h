@@ -102,16 +102,16 @@ class TestSparseWorkspace : public SparseWorkspace<TestBlock> {
   Status AllocateInner(ElementType type, const Shape& shape, TestBlock* block) override {
     return memory_.Allocate(type, shape, block);
   }
-  void TrimFreed() override { live_at_trims_.push_back(TestBlock::num_live()); }
+  void NoteFreed(size_t num_bytes) override { freed_bytes_ += num_bytes; }
   const ParallelFor& parallel_for() const override { return parallel_for_; }
   TestWorkspace& memory() { return memory_; }
-  // How many blocks there were whenever memory was to be given back.
-  const std::vector<int64_t>& live_at_trims() const { return live_at_trims_; }
+  // Bytes of the gradients that folds have freed.
+  size_t freed_bytes() const { return freed_bytes_; }
 
  private:
   TestWorkspace memory_;
   const ParallelFor parallel_for_;
-  std::vector<int64_t> live_at_trims_;
+  size_t freed_bytes_ = 0;
 };
 
 using SparseAccumulator = Accumulator<SparseSum<TestBlock>>;

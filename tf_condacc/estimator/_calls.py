@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from tf_condacc.estimator._graph_state import OptimizerCall, Tower
+import tensorflow as tf
 
+from tf_condacc.estimator._graph_state import GraphState, OptimizerCall, Tower
+
+NOT_WRAPPED = (
+    "Please wrap optimizers with TowerOptimizer in order to use replicate_model_fn with multiple "
+    "`devices`."
+)
 _MISMATCH = "Each invocation of model_fn was supposed to make the same optimizer calls."
 
 
@@ -35,6 +41,54 @@ def check_finished(towers: Sequence[Tower]) -> None:
         shorter, longer = sorted([towers[0], tower], key=lambda each: len(each.calls))
         if len(shorter.calls) < len(longer.calls):
             _raise_missing(shorter, longer, len(shorter.calls))
+
+
+def check_scaled(state: GraphState) -> None:
+    """Checks, if losses are scaled, that the latest call has gradients of a scaled loss.
+
+    A call passes if its optimizer has computed gradients in this tower, or if one of its gradients
+    depends on gradients that another optimizer has computed there. So gradients may be clipped,
+    accumulated in variables, or computed by one optimizer and applied by several.
+
+    Raises:
+      ValueError: The gradients have been made in another way. It names the tower and the call.
+    """
+    tower = state.towers[-1]
+    call = tower.calls[-1]
+    if not state.scales_losses or any(each.optimizer is call.optimizer for each in tower.computed):
+        return
+    gradients = gradient_tensors(call)
+    computed = {tensor.op for each in tower.computed for tensor in gradient_tensors(each)}
+    if not gradients or _depend_on(computed, [tensor.op for tensor in gradients]):
+        return
+    raise ValueError(
+        f"{NOT_WRAPPED} {_MISMATCH} Call {len(tower.calls) - 1} of tower {tower.number} is "
+        f"apply_gradients without compute_gradients, about {_in_words(call)}: these gradients have "
+        f"not been divided by the number of towers, which is {state.number_of_towers}, and their "
+        "sum would be that many times too large. Use minimize or compute_gradients of the "
+        "TowerOptimizer instead of tf.gradients, or loss_reduction=SUM if sums are wanted."
+    )
+
+
+def gradient_tensors(call: OptimizerCall) -> list[tf.Tensor]:
+    """The gradients of a call that are not None; of sparse ones the values."""
+    gradients = [gradient for gradient, _ in call.gradients_and_variables if gradient is not None]
+    return [
+        g.values if isinstance(g, tf.IndexedSlices) else tf.convert_to_tensor(g) for g in gradients
+    ]
+
+
+def _depend_on(targets: Collection[tf.Operation], ops: Iterable[tf.Operation]) -> bool:
+    """Whether any of the operations is, or needs the outcome of, one of the targets."""
+    pending, seen = list(ops), set()
+    while pending and targets:
+        op = pending.pop()
+        if op in targets:
+            return True
+        if op not in seen:
+            seen.add(op)
+            pending += [tensor.op for tensor in op.inputs] + list(op.control_inputs)
+    return False
 
 
 def _check_alike(first: Tower, tower: Tower, place: int) -> None:

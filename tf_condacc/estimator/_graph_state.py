@@ -18,7 +18,7 @@ GradientAndVariable = tuple[Any, Any]
 
 @dataclass(frozen=True)
 class OptimizerCall:
-    """One call of `apply_gradients` in a tower."""
+    """One call of `compute_gradients` or `apply_gradients` in a tower."""
 
     optimizer: v1.train.Optimizer
     gradients_and_variables: Sequence[GradientAndVariable]
@@ -32,13 +32,15 @@ class Tower:
       number: from 0 on.
       variable_scope: in which it is built.
       name_scope: likewise; without the slash at the end.
-      calls: of its optimizers, in order.
+      calls: of its optimizers' `apply_gradients`, in order.
+      computed: calls of its optimizers' `compute_gradients`, in order.
     """
 
     number: int
     variable_scope: v1.VariableScope
     name_scope: str
     calls: list[OptimizerCall] = field(default_factory=list)
+    computed: list[OptimizerCall] = field(default_factory=list)
 
 
 @dataclass
@@ -62,6 +64,11 @@ class GraphState:
         """Whether the tower that is being built is the last one."""
         return len(self.towers) == self.number_of_towers
 
+    @property
+    def scales_losses(self) -> bool:
+        """Whether the loss of a tower is divided by the number of towers."""
+        return self.number_of_towers > 1 and self.loss_reduction != v1.losses.Reduction.SUM
+
     @contextmanager
     def tower(self) -> Iterator[Tower]:
         """Begins the next tower, in whose scopes the body is built.
@@ -83,7 +90,7 @@ class GraphState:
 
     def scale_loss(self, loss: Any) -> Any:
         """The tower's part in the loss of all towers."""
-        if self.number_of_towers == 1 or self.loss_reduction == v1.losses.Reduction.SUM:
+        if not self.scales_losses:
             return loss
         if callable(loss):
             return lambda: self.scale_loss(loss())

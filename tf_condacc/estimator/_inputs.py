@@ -94,10 +94,12 @@ def call_model_fn(
       An EstimatorSpec, or what has its fields.
 
     Raises:
-      ValueError: It takes no labels but there are some, or what it returns is no spec.
+      ValueError: It takes no labels but there are some, or what it returns is no spec or lacks what
+        the mode requires.
     """
     if "labels" in _specs.argument_names(model_fn):
         optional = {"labels": labels, **optional}
     elif labels is not None:
         raise ValueError("model_fn does not take labels, but input_fn returns labels.")
-    return _specs.checked(call_accepted(model_fn, features=features, mode=mode, **optional))
+    spec = call_accepted(model_fn, features=features, mode=mode, **optional)
+    return _specs.checked(spec, mode)

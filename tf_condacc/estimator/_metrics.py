@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -11,15 +10,6 @@ import tensorflow as tf
 v1 = tf.compat.v1
 
 _MISMATCH = "Different `EstimatorSpec.eval_metric_ops` across `model_fn()` calls."
-
-
-@contextmanager
-def recorded() -> Iterator[list[tf.Variable]]:
-    """Collects the metric variables that the body makes, whatever others the graph has."""
-    before = {id(variable) for variable in _metric_variables()}
-    made: list[tf.Variable] = []
-    yield made
-    made.extend(v for v in _metric_variables() if id(v) not in before)
 
 
 def merge(
@@ -79,7 +69,3 @@ def _check_alike(specs: Sequence[Any], variables: Sequence[Sequence[tf.Variable]
                     f"{theirs.dtype.name} and shape {theirs.shape}, {ours.name} of tower 0 has "
                     f"{ours.dtype.name} and {ours.shape}."
                 )
-
-
-def _metric_variables() -> list[tf.Variable]:
-    return v1.get_collection(v1.GraphKeys.METRIC_VARIABLES)

@@ -74,6 +74,9 @@ def _sum_sparse(gradients: Sequence[tf.IndexedSlices], variable: Any) -> tf.Inde
     )
     with tf.control_dependencies(adds):
         rows = ops.condacc_tower_sparse_take(handle, len(adds), dtype=dtype, name="take")
+    # The op itself does not know that gradients have just the variable's dimensions.
+    rows.values.set_shape(tf.TensorShape([None]).concatenate(variable.shape[1:]))
+    rows.shape.set_shape([variable.shape.rank])
     dense_shape = gradients[0].dense_shape
     return tf.IndexedSlices(
         rows.values, rows.indices, rows.shape if dense_shape is None else dense_shape

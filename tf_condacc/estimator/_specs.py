@@ -13,8 +13,15 @@ from typing import Any
 import tensorflow as tf
 
 from tf_condacc.estimator import _metrics
+from tf_condacc.estimator.model_fn import ModeKeys
 
 v1 = tf.compat.v1
+
+_REQUIRED = {
+    ModeKeys.TRAIN: ("train_op", "loss"),
+    ModeKeys.EVAL: ("loss",),
+    ModeKeys.PREDICT: ("predictions",),
+}
 
 
 def argument_names(function: Callable[..., Any]) -> set[str]:
@@ -23,14 +30,20 @@ def argument_names(function: Callable[..., Any]) -> set[str]:
     return names - set(function.keywords) if isinstance(function, functools.partial) else names
 
 
-def checked(spec: Any, which: str = "model_fn") -> Any:
-    """What `model_fn` returned.
+def checked(spec: Any, mode: str, which: str = "model_fn") -> Any:
+    """Checks what a `model_fn` returned, which may be of any type, and returns it.
 
     Raises:
-      ValueError: It does not have the fields of a spec.
+      ValueError: It does not have the fields of a spec, or not the values that the mode requires.
     """
     if not all(hasattr(spec, name) for name in ("predictions", "loss", "train_op")):
         raise ValueError(f"{which} should return an EstimatorSpec, got {spec!r}.")
+    for name in _REQUIRED.get(mode, ()):
+        if getattr(spec, name) is None:
+            raise ValueError(
+                f"Missing {name}. In mode {mode!r}, {which} must return a spec with {name}; it is "
+                "None."
+            )
     return spec
 
 
@@ -60,9 +73,13 @@ def joined_for_evaluation(
 
 
 def joined_for_prediction(specs: Sequence[Any], device: str) -> Any:
-    """The first tower's spec, with what all predict one after another."""
+    """The first tower's spec, with what all predict one after another.
+
+    Scalars among the export outputs are stacked. Scalars among the predictions, which have no
+    examples to yield, are refused.
+    """
     with v1.device(device):
-        predictions = _concatenated_all([spec.predictions for spec in specs], "predictions")
+        predictions = _joined_all([spec.predictions for spec in specs], "predictions", _refused)
         outputs = [spec.export_outputs for spec in specs]
         if outputs[0]:
             _check_keys(outputs, "export_outputs")
@@ -73,27 +90,24 @@ def joined_for_prediction(specs: Sequence[Any], device: str) -> Any:
 
 
 def _total_loss(specs: Sequence[Any], device: str) -> Any:
-    losses = [spec.loss for spec in specs]
-    if any(loss is None for loss in losses):
-        return None
     with v1.device(device):
-        return tf.add_n(losses, name="loss")
+        return tf.add_n([spec.loss for spec in specs], name="loss")
 
 
 def _joined_output(outputs: Sequence[Any], key: str) -> Any:
     """Export outputs of any type that has the attributes of one of the three kinds."""
     make = type(outputs[0])
     if hasattr(outputs[0], "outputs"):
-        return make(_concatenated_all([output.outputs for output in outputs], key))
+        return make(_joined_all([output.outputs for output in outputs], key, _stacked))
     if hasattr(outputs[0], "value"):
-        return make(_concatenated([output.value for output in outputs], key))
+        return make(_joined([output.value for output in outputs], key, _stacked))
     if hasattr(outputs[0], "scores") and hasattr(outputs[0], "classes"):
         parts = {
             name: [getattr(output, name) for output in outputs] for name in ("scores", "classes")
         }
         return make(
             **{
-                name: None if values[0] is None else _concatenated(values, f"{key}_{name}")
+                name: None if values[0] is None else _joined(values, f"{key}_{name}", _stacked)
                 for name, values in parts.items()
             }
         )
@@ -103,20 +117,29 @@ def _joined_output(outputs: Sequence[Any], key: str) -> Any:
     )
 
 
-def _concatenated_all(values: Sequence[Any], name: str) -> Any:
+def _joined_all(values: Sequence[Any], name: str, join_scalars: Callable[..., Any]) -> Any:
     if not isinstance(values[0], Mapping):
-        return _concatenated(values, name)
+        return _joined(values, name, join_scalars)
     _check_keys(values, name)
-    return {key: _concatenated([value[key] for value in values], key) for key in values[0]}
+    return {key: _joined([value[key] for value in values], key, join_scalars) for key in values[0]}
 
 
-def _concatenated(tensors: Sequence[Any], name: str) -> Any:
+def _joined(tensors: Sequence[Any], name: Any, join_scalars: Callable[..., Any]) -> Any:
+    """The tensors one after another, along their first dimension."""
     name = _as_op_name(name)
     if tensors[0].shape.rank == 0:
-        raise ValueError(f"Expected predictions of a batch, got scalar {tensors[0]} as {name!r}.")
+        return join_scalars(tensors, name)
     if isinstance(tensors[0], tf.SparseTensor):
         return tf.sparse.concat(0, list(tensors), expand_nonconcat_dims=True, name=name)
     return tf.concat(tensors, axis=0, name=name)
+
+
+def _stacked(scalars: Sequence[Any], name: str | None) -> tf.Tensor:
+    return tf.stack(scalars, name=name or "stack")
+
+
+def _refused(scalars: Sequence[Any], name: str | None) -> tf.Tensor:
+    raise ValueError(f"Expected predictions of a batch, got scalar {scalars[0]} as {name!r}.")
 
 
 def _as_op_name(name: Any) -> str | None:

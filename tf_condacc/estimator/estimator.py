@@ -11,7 +11,7 @@ import tempfile
 
 import tensorflow as tf
 
-from tf_condacc.estimator import _inputs, _predictions, _saved_models, _sessions
+from tf_condacc.estimator import _inputs, _keras_names, _predictions, _saved_models, _sessions
 from tf_condacc.estimator.model_fn import ModeKeys
 from tf_condacc.estimator.run_config import RunConfig
 
@@ -23,6 +23,10 @@ class Estimator:
 
     Mirrors ``tf.estimator.Estimator`` in a single process: graphs, hooks, checkpoints and summaries
     in `model_dir`, by which one call goes on where another has ended.
+
+    Each call builds a graph of its own. While `input_fn` and `model_fn` run, Keras 3 numbers the
+    names of its layers from the beginning, so that every graph has the variables of the checkpoint;
+    afterwards it goes on with the numbers it had before.
 
     Args:
         model_fn: Called with `features`, `mode`, and those of `labels`, `params` and `config` that
@@ -213,8 +217,9 @@ class Estimator:
         with tf.Graph().as_default():
             v1.set_random_seed(self._config.tf_random_seed)
             v1.train.get_or_create_global_step()
-            receiver = serving_input_receiver_fn()
-            spec = self._call_model_fn(receiver.features, None, ModeKeys.PREDICT)
+            with _keras_names.fresh():
+                receiver = serving_input_receiver_fn()
+                spec = self._call_model_fn(receiver.features, None, ModeKeys.PREDICT)
             return _saved_models.write(
                 spec,
                 receiver,
@@ -228,9 +233,12 @@ class Estimator:
     def _build(self, input_fn, mode):
         v1.set_random_seed(self._config.tf_random_seed)
         v1.train.get_or_create_global_step()
-        result = _inputs.call_accepted(input_fn, mode=mode, params=self.params, config=self.config)
-        features, labels = _inputs.features_and_labels(result)
-        return self._call_model_fn(features, None if mode == ModeKeys.PREDICT else labels, mode)
+        optional = {"mode": mode, "params": self.params, "config": self.config}
+        with _keras_names.fresh():
+            result = _inputs.call_accepted(input_fn, **optional)
+            features, labels = _inputs.features_and_labels(result)
+            labels = None if mode == ModeKeys.PREDICT else labels
+            return self._call_model_fn(features, labels, mode)
 
     def _call_model_fn(self, features, labels, mode):
         optional = {"params": self.params, "config": self.config}

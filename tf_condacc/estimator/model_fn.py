@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tf_condacc.estimator.export import ExportOutput
+from tf_condacc.estimator.export import ExportOutput, PredictOutput
 
 v1 = tf.compat.v1
+
+_DEFAULT_SIGNATURE = v1.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 
 class ModeKeys:
@@ -49,8 +51,10 @@ class EstimatorSpec(_Fields):
         train_op: An operation or tensor; required to train.
         eval_metric_ops: A dictionary of pairs ``(metric_value, update_op)``, as the functions of
             ``tf.compat.v1.metrics`` return them.
-        export_outputs: A dictionary of `export.ExportOutput` by the names of their signatures. If
-            there is one, or one by the name of the default signature, it is the default.
+        export_outputs: A dictionary of `export.ExportOutput` by the names of their signatures. To
+            predict, one of them must have the name of the default signature, "serving_default"; a
+            single one gets that name too. If there are none, the default is a
+            `export.PredictOutput` of `predictions`.
         training_chief_hooks: Hooks that the chief runs in training.
         training_hooks: Hooks that all workers run in training.
         scaffold: A ``tf.compat.v1.train.Scaffold`` for initialization and saving.
@@ -58,8 +62,8 @@ class EstimatorSpec(_Fields):
         prediction_hooks: Hooks to run in prediction.
 
     Raises:
-        ValueError: What the mode requires is missing, the loss is no scalar, or a tensor is of
-            another graph.
+        ValueError: What the mode requires is missing, the loss is no scalar, there are several
+            export outputs and none is the default, or a tensor is of another graph.
         TypeError: A field is of the wrong type.
     """
 
@@ -83,14 +87,16 @@ class EstimatorSpec(_Fields):
         chief_hooks, training_hooks, evaluation_hooks, prediction_hooks = map(_checked_hooks, hooks)
         if scaffold is not None and not isinstance(scaffold, v1.train.Scaffold):
             raise TypeError(f"scaffold must be tf.train.Scaffold. Given: {scaffold}")
+        train_op = _checked_train_op(train_op, mode)
+        predictions = _checked_predictions(predictions, mode)
         spec = super().__new__(
             cls,
             mode,
-            _checked_predictions(predictions, mode),
+            predictions,
             _checked_loss(loss, mode),
-            _checked_train_op(train_op, mode),
+            train_op,
             _checked_metrics(eval_metric_ops),
-            _checked_export_outputs(export_outputs, mode),
+            _checked_export_outputs(export_outputs, predictions, mode),
             chief_hooks,
             training_hooks,
             scaffold or v1.train.Scaffold(),
@@ -154,9 +160,11 @@ def _checked_metrics(metrics):
     return metrics
 
 
-def _checked_export_outputs(outputs, mode):
-    if outputs is None or mode != ModeKeys.PREDICT:
+def _checked_export_outputs(outputs, predictions, mode):
+    if mode != ModeKeys.PREDICT:
         return outputs
+    if outputs is None or outputs == {}:
+        return _default_export_outputs(predictions)
     if not isinstance(outputs, Mapping):
         raise TypeError(f"export_outputs must be dict, given: {outputs}")
     for key, output in outputs.items():
@@ -165,15 +173,21 @@ def _checked_export_outputs(outputs, mode):
                 "Values in export_outputs must be ExportOutput objects. Given: "
                 f"{output} for key: {key}"
             )
-    default = v1.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
-    if default in outputs or not outputs:
+    if _DEFAULT_SIGNATURE in outputs:
         return outputs
     if len(outputs) > 1:
         raise ValueError(
             "Multiple export_outputs were provided, but none of them is specified as the default. "
-            f"Do this by naming one of them {default!r}."
+            f"Do this by naming one of them {_DEFAULT_SIGNATURE!r}."
         )
-    return {**outputs, default: next(iter(outputs.values()))}
+    return {**outputs, _DEFAULT_SIGNATURE: next(iter(outputs.values()))}
+
+
+def _default_export_outputs(predictions):
+    """The predictions under the default name; None if they cannot be the outputs of a signature."""
+    if not all(isinstance(name, str) for name, _ in _items(predictions)):
+        return None
+    return {_DEFAULT_SIGNATURE: PredictOutput(predictions)}
 
 
 def _checked_hooks(hooks):

@@ -18,8 +18,8 @@ from tf_condacc.estimator import (
     _deprecation,
     _devices,
     _graph_state,
-    _metrics,
     _specs,
+    _variables,
 )
 from tf_condacc.estimator.model_fn import ModeKeys
 from tf_condacc.estimator.tower_optimizer import TowerOptimizer
@@ -44,8 +44,13 @@ def replicate_model_fn(
       `loss_reduction` is SUM. All else is that of the last tower's spec.
     - Evaluation: the loss likewise; metrics are those of the whole batch. All else is that of the
       first tower's spec.
-    - Prediction: predictions and export outputs of the towers are concatenated. All else is that of
+    - Prediction: predictions and export outputs of the towers are concatenated; scalar export
+      outputs are stacked, which makes a vector with an element for each tower. All else is that of
       the first tower's spec.
+
+    Towers share the variables that are made by ``tf.compat.v1.get_variable``. A Keras layer or a
+    ``tf.Variable`` that `model_fn` makes is a new one in each tower, and the towers then train
+    separate models: a warning names the first such variable.
 
     The older form ``replicate_model_fn(model_fn, optimizer_fn, devices=None)`` is accepted too: the
     `train_op` of the specs is replaced by a step of that optimizer, and losses are summed.
@@ -82,12 +87,11 @@ def replicate_model_fn(
         placements = [_devices.placing(device, variable_device) for device in devices]
         if len(placements) == 1:
             with _graph_state.replication(1, loss_reduction), v1.device(placements[0]):
-                return call(features=features, labels=labels)
+                return _specs.checked(call(features=features, labels=labels), mode)
         _check_mode(mode)
         parts = _split(features, labels, len(devices), variable_device)
         with _graph_state.replication(len(devices), loss_reduction) as state:
-            specs, metric_variables = _build_towers(state, call, parts, placements)
-            _calls.check_finished(state.towers)
+            specs, metric_variables = _build_towers(state, call, mode, parts, placements)
             if mode == ModeKeys.TRAIN:
                 return _specs.joined_for_training(specs, variable_device)
         if mode == ModeKeys.EVAL:
@@ -107,21 +111,27 @@ def _split(features, labels, num_towers, device):
     return [{"features": features, "labels": labels} for features, labels in parts]
 
 
-def _build_towers(state, call, parts, placements):
+def _build_towers(state, call, mode, parts, placements):
     """The towers' specs with their losses scaled, and the metric variables that each made."""
-    specs, metric_variables = [], []
+    keys = v1.GraphKeys
+    specs, metric_variables, trainable_variables = [], [], []
     for part, placement in zip(parts, placements, strict=True):
-        with state.tower(), v1.device(placement), _metrics.recorded() as made:
-            spec = _specs.checked(call(**part), f"model_fn of tower {len(specs)}")
+        with (
+            state.tower(),
+            v1.device(placement),
+            _variables.recorded(keys.METRIC_VARIABLES) as metric,
+            _variables.recorded(keys.TRAINABLE_VARIABLES) as trainable,
+        ):
+            spec = _specs.checked(call(**part), mode, f"model_fn of tower {len(specs)}")
             if spec.train_op is not None and not state.has_been_used:
-                raise ValueError(
-                    "Please wrap optimizers with TowerOptimizer in order to use "
-                    "replicate_model_fn with multiple `devices`."
-                )
+                raise ValueError(_calls.NOT_WRAPPED)
             if spec.loss is not None:
                 spec = _specs.replace(spec, loss=state.scale_loss(spec.loss))
         specs.append(spec)
-        metric_variables.append(made)
+        metric_variables.append(metric)
+        trainable_variables.append(trainable)
+    _calls.check_finished(state.towers)
+    _variables.warn_of_unshared(state.towers, trainable_variables)
     return specs, metric_variables
 
 

@@ -56,15 +56,25 @@ class TowerOptimizer(SavedLikeWrapped):
         Returns:
             A list of (gradient, variable) pairs.
         """
-        scaled = _graph_state.of_graph().scale_loss(loss)
-        return self._get_optimizer().compute_gradients(scaled, *args, **kwargs)
+        state = _graph_state.of_graph()
+        optimizer = self._get_optimizer()
+        gradients = optimizer.compute_gradients(state.scale_loss(loss), *args, **kwargs)
+        if state.number_of_towers > 1:
+            gradients = list(gradients)
+            state.towers[-1].computed.append(OptimizerCall(optimizer, gradients))
+        return gradients
 
     def apply_gradients(self, grads_and_vars, global_step=None, **kwargs):
         """Keeps the gradients for the last tower; there, applies the sums of all towers.
 
+        `compute_gradients` is what divides a tower's gradients by the number of towers. Gradients
+        made in another way, as by ``tf.gradients``, are accepted if the loss reduction is SUM,
+        where nothing is divided.
+
         Args:
-            grads_and_vars: (gradient, variable) pairs. A gradient may be None; the sum is then that
-                of the other towers.
+            grads_and_vars: (gradient, variable) pairs, as `compute_gradients` returns them, clipped
+                or otherwise transformed if need be. A gradient may be None; the sum is then that of
+                the other towers.
             global_step: Optional variable, incremented by one when the sums are applied.
             **kwargs: As of the wrapped optimizer.
 
@@ -73,7 +83,9 @@ class TowerOptimizer(SavedLikeWrapped):
             "train_op_placeholder" that does nothing.
 
         Raises:
-            ValueError: The towers' calls do not match, or no variable has a gradient.
+            ValueError: The towers' calls do not match, no variable has a gradient, or gradients
+                should have been divided by the number of towers, but have not been computed by
+                `compute_gradients`.
         """
         state = _graph_state.of_graph()
         optimizer = self._get_optimizer()
@@ -81,8 +93,9 @@ class TowerOptimizer(SavedLikeWrapped):
             return optimizer.apply_gradients(grads_and_vars, global_step=global_step, **kwargs)
         grads_and_vars = list(grads_and_vars)
         state.towers[-1].calls.append(OptimizerCall(optimizer, grads_and_vars))
+        _calls.check_scaled(state)
         if not state.is_last_tower:
-            with tf.control_dependencies(_tensors(grads_and_vars)):
+            with tf.control_dependencies(_calls.gradient_tensors(state.towers[-1].calls[-1])):
                 return tf.no_op(name="train_op_placeholder")
         calls = _calls.matching(state.towers)
         with _graph_state.scopes_of(state.towers[0]):
@@ -114,14 +127,6 @@ class TowerOptimizer(SavedLikeWrapped):
         if callable(self._optimizer_or_optimizer_fn):
             self._optimizer_or_optimizer_fn = self._optimizer_or_optimizer_fn()
         return self._optimizer_or_optimizer_fn
-
-
-def _tensors(grads_and_vars: Sequence[GradientAndVariable]) -> list[tf.Tensor]:
-    """Those of the gradients that there are."""
-    gradients = [gradient for gradient, _ in grads_and_vars if gradient is not None]
-    return [
-        g.values if isinstance(g, tf.IndexedSlices) else tf.convert_to_tensor(g) for g in gradients
-    ]
 
 
 def _sum_by_variable(calls: Sequence[OptimizerCall]) -> list[GradientAndVariable]:

@@ -1,5 +1,5 @@
 #define EIGEN_USE_THREADS
-#include "cc/kernels/core_resource.h"
+#include "cc/kernels/stall_warning.h"
 
 #include <chrono>
 #include <cstdint>

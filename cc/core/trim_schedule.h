@@ -1,0 +1,42 @@
+// Decides when freed memory should be given back to the system.
+#ifndef CONDACC_CORE_TRIM_SCHEDULE_H_
+#define CONDACC_CORE_TRIM_SCHEDULE_H_
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+
+#include "cc/core/mutex.h"
+
+namespace condacc {
+
+// Giving memory back visits the whole heap of the process, so its price is that of the heap and not
+// of what was freed: it should be rare, and worth it. Thread-safe.
+class TrimSchedule {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  static constexpr size_t kMinBytes = size_t{256} << 20;
+  static constexpr std::chrono::seconds kMinInterval{10};
+
+  // Notes that so many bytes were freed. Returns true if the heap should be trimmed now: that is,
+  // if at least kMinBytes were freed since it was due last, and that is kMinInterval ago.
+  bool IsDueAfter(size_t num_bytes, Clock::time_point now) CONDACC_EXCLUDES(mu_) {
+    MutexLock lock(&mu_);
+    freed_bytes_ += num_bytes;
+    if (freed_bytes_ < kMinBytes) return false;
+    if (last_.has_value() && now - *last_ < kMinInterval) return false;
+    freed_bytes_ = 0;
+    last_ = now;
+    return true;
+  }
+
+ private:
+  Mutex mu_;
+  size_t freed_bytes_ CONDACC_GUARDED_BY(mu_) = 0;
+  std::optional<Clock::time_point> last_ CONDACC_GUARDED_BY(mu_);
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_TRIM_SCHEDULE_H_

@@ -1,0 +1,39 @@
+#define EIGEN_USE_THREADS
+#include "cc/kernels/staleness_gate_resource.h"
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <string>
+
+#include "cc/kernels/stall_warning.h"
+#include "tensorflow/core/platform/logging.h"
+
+namespace condacc {
+
+void ReservationResource::Open(const StalenessGate::Decision& decision,
+                               const std::string& optimizer) {
+  is_open_ = true;
+  const std::chrono::milliseconds timeout = StallTimeout();
+  if (timeout.count() == 0) return;
+  try {
+    const std::shared_ptr<GateResource> gate(tsl::core::GetNewRef(gate_.get()).release(),
+                                             [](GateResource* resource) { resource->Unref(); });
+    const auto warn = [gate, decision, optimizer, timeout] {
+      LOG(WARNING) << "An update of optimizer '" << optimizer << "', accepted at step "
+                   << decision.step << ", has been under way for "
+                   << static_cast<double>(timeout.count()) / 1e3
+                   << " s and has not ended: " << gate->gate().num_dropped() - decision.num_dropped
+                   << " updates were dropped meanwhile (staleness gate '" << gate->name()
+                   << "'). With staleness 0 all others are dropped until it ends. Its worker may "
+                      "have been stopped or lost; or the wrapped optimizer waits for other "
+                      "workers, which it must not do.";
+    };
+    stall_watch_ = StallMonitor::Global().Watch(timeout, warn);
+  } catch (const std::bad_alloc&) {
+    // A warning is a convenience.
+  }
+}
+
+}  // namespace condacc

@@ -1,0 +1,104 @@
+"""Programs with Keras 3 layers, run apart from the tests, whose processes have no Keras.
+
+Run as ``python keras_programs.py NAME FOLDER``. A program raises AssertionError if it fails.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import numpy as np
+import tensorflow as tf
+from tower_support import Recording, X, cpus
+
+from tf_condacc import estimator
+from tf_condacc.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig, export
+
+tf1 = tf.compat.v1
+
+
+def model_fn(features, labels, mode):
+    """Each step subtracts the mean of the features from the kernel, which is zero at first."""
+    import keras
+
+    x = features["x"]
+    if mode == ModeKeys.TRAIN:
+        x += 0 * keras.random.uniform([])  # uses Keras's global generator, which has a variable
+    y = keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")(x)
+    if mode == ModeKeys.PREDICT:
+        return EstimatorSpec(mode, predictions={"y": y})
+    loss = tf.reduce_mean(y)
+    step = tf1.train.get_or_create_global_step()
+    train = estimator.TowerOptimizer(Recording).minimize(loss, global_step=step)
+    metrics = {"mean": tf1.metrics.mean(y)}
+    return EstimatorSpec(mode, loss=loss, train_op=train, eval_metric_ops=metrics)
+
+
+def input_fn():
+    return {"x": tf.constant(X)}
+
+
+def run_from_end_to_end(folder: str) -> None:
+    model = Estimator(model_fn, model_dir=folder, config=RunConfig(tf_random_seed=1))
+    for _ in range(2):
+        model.train(input_fn, steps=1)
+    kernel = -2 * X.mean(axis=0)
+    assert model.get_variable_value("dense/kernel").ravel().tolist() == kernel.tolist()
+    assert model.get_variable_value("global_step") == 2
+
+    values = model.evaluate(input_fn, steps=1)
+    assert values["mean"] == values["loss"] == (X @ kernel).mean()
+    predictions = next(model.predict(input_fn, yield_single_examples=False))
+    assert predictions["y"].ravel().tolist() == (X @ kernel).tolist()
+
+    receive = export.build_raw_serving_input_receiver_fn({"x": tf.zeros([1, 3])})
+    loaded = tf.saved_model.load(model.export_saved_model(f"{folder}/export", receive))
+    y = loaded.signatures["serving_default"](x=tf.constant(X))["y"]
+    assert y.numpy().ravel().tolist() == (X @ kernel).tolist()
+
+
+def run_with_keras_there_before(folder: str) -> None:
+    import keras
+
+    assert [keras.layers.Dense(1).name for _ in range(2)] == ["dense", "dense_1"]
+    run_from_end_to_end(folder)
+    assert keras.layers.Dense(1).name == "dense_2"
+
+
+def run_with_keras_first_imported_by_the_model_fn(folder: str) -> None:
+    assert "keras" not in sys.modules
+    run_from_end_to_end(folder)
+    assert sys.modules["keras"].layers.Dense(1).name == "dense"
+
+
+def run_with_towers(folder: str) -> None:
+    """Each tower trains a kernel of its own, whose gradient is half the mean of its part."""
+    warnings: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: warnings.append(record.getMessage())
+    logging.getLogger("tf_condacc").addHandler(handler)
+    session_config = tf1.ConfigProto(device_count={"CPU": 2})
+    model = Estimator(
+        estimator.replicate_model_fn(model_fn, devices=cpus(2)),
+        model_dir=folder,
+        config=RunConfig(session_config=session_config),
+    )
+    warnings.clear()
+    for steps in (1, 2):
+        model.train(input_fn, steps=1)
+        (warning,) = [text for text in warnings if "variable" in text]
+        assert "Tower 1" in warning and "tower_1/dense_1/kernel:0" in warning
+        warnings.clear()
+        for name, part in (("dense/kernel", X[:2]), ("tower_1/dense_1/kernel", X[2:])):
+            expected = -steps * part.mean(axis=0) / 2
+            np.testing.assert_array_equal(model.get_variable_value(name).ravel(), expected)
+    model.evaluate(input_fn, steps=1)
+    predictions = next(model.predict(input_fn, yield_single_examples=False))
+    kernels = [-part.mean(axis=0) for part in (X[:2], X[2:])]
+    expected = [X[:2] @ kernels[0], X[2:] @ kernels[1]]
+    assert predictions["y"].ravel().tolist() == np.concatenate(expected).tolist()
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](sys.argv[2])
