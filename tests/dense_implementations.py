@@ -14,6 +14,14 @@ import tensorflow as tf
 tf1 = tf.compat.v1
 tf.get_logger().setLevel("ERROR")
 
+# What operations are called that are not given a name.
+NAMELESS_OPS = {
+    "accumulator": "ResourceConditionalAccumulator",
+    "apply_grad": "ResourceAccumulatorApplyGradient",
+    "take_grad": "ResourceAccumulatorTakeGradient",
+    "set_global_step": "ResourceAccumulatorSetGlobalStep",
+}
+
 
 class TensorFlowDense:
     """TensorFlow's own ConditionalAccumulator."""
@@ -25,9 +33,7 @@ class TensorFlowDense:
     has_resource = True  # not a reference to a string as its handle
     reductions = '"MEAN", "SUM"'
     op_type = "ResourceConditionalAccumulator"
-    apply_op_type = "ResourceAccumulatorApplyGradient"
-    take_op_type = "ResourceAccumulatorTakeGradient"
-    set_step_op_type = "ResourceAccumulatorSetGlobalStep"
+    nameless = NAMELESS_OPS
     dtypes = (tf.float16, tf.float32, tf.float64)
 
     @property
@@ -74,9 +80,7 @@ class CondaccDense:
     has_resource = True  # not a reference to a string as its handle
     reductions = '"MEAN", "SUM"'
     op_type = "Condacc>DenseAccumulator"
-    apply_op_type = "Condacc>DenseApply"
-    take_op_type = "Condacc>DenseTake"
-    set_step_op_type = "Condacc>AccumulatorSetGlobalStep"
+    nameless = NAMELESS_OPS
     dtypes = (
         tf.float16,
         tf.bfloat16,

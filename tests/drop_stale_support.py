@@ -88,6 +88,20 @@ def one_vector(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
     return half_square(interlude(tf.convert_to_tensor(weights))), [weights]
 
 
+def minimize(optimizer: Any, loss: tf.Tensor, step: Any, variables: list[Any]) -> tf.Tensor:
+    """How most programs train."""
+    return optimizer.minimize(loss, step, variables)
+
+
+def compute_clip_and_apply(
+    optimizer: Any, loss: tf.Tensor, step: Any, variables: list[Any]
+) -> tf.Tensor:
+    """How programs train that look at the gradients; these here pass unchanged."""
+    pairs = optimizer.compute_gradients(loss, variables)
+    clipped = [(tf.clip_by_value(gradient, -1e6, 1e6), variable) for gradient, variable in pairs]
+    return optimizer.apply_gradients(clipped, global_step=step)
+
+
 class Training:
     """A model in the default graph, trained in a session by steps that are as late as wished.
 
@@ -103,13 +117,15 @@ class Training:
         optimizer: Any = None,
         model: Callable[[Interlude], tuple[tf.Tensor, list[Any]]] = one_vector,
         step_dtype: tf.DType = tf.int64,
+        make_step: Callable[[tf.DType], Any] | None = None,
+        apply: Callable[[Any, tf.Tensor, Any, list[Any]], tf.Tensor] | None = None,
     ) -> None:
         self.optimizer = drop_stale(0) if optimizer is None else optimizer
-        self.step = global_step(step_dtype)
+        self.step = (make_step or global_step)(step_dtype)
         self.interlude = Interlude()
         self.loss, self.variables = model(self.interlude)
         self.weights = self.variables[0]
-        self.train = self.optimizer.minimize(self.loss, self.step, self.variables)
+        self.train = (apply or minimize)(self.optimizer, self.loss, self.step, self.variables)
         self._advance_by = tf1.placeholder(step_dtype, [])
         self._advance = tf1.assign_add(self.step, self._advance_by)
 
@@ -160,6 +176,13 @@ def global_step(dtype: tf.DType = tf.int64) -> Any:
         initializer=tf1.zeros_initializer(),
         trainable=False,
         collections=[tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.GLOBAL_STEP],
+    )
+
+
+def own_step(dtype: tf.DType = tf.int64) -> Any:
+    """A step variable that nothing but the program knows to be one."""
+    return tf1.get_variable(
+        "my_step", shape=(), dtype=dtype, initializer=tf1.zeros_initializer(), trainable=False
     )
 
 

@@ -71,6 +71,12 @@ class Sparse:
     kind = "sparse"
     default_name = "sparse_conditional_accumulator"
     reductions = '"MEAN", "SUM"'
+    nameless: ClassVar[dict[str, str]] = {
+        "accumulator": "SparseConditionalAccumulator",
+        "apply_grad": "SparseAccumulatorApplyGradient",
+        "take_grad": "SparseAccumulatorTakeGradient",
+        "set_global_step": "AccumulatorSetGlobalStep",
+    }
 
     @property
     def public(self) -> type:
@@ -98,9 +104,6 @@ class TensorFlowSparse(Sparse, TensorFlowDense):
     name = "tensorflow-sparse"
     has_resource = False
     op_type = "SparseConditionalAccumulator"
-    apply_op_type = "SparseAccumulatorApplyGradient"
-    take_op_type = "SparseAccumulatorTakeGradient"
-    set_step_op_type = "AccumulatorSetGlobalStep"
 
     @property
     def sparse(self) -> type:
@@ -112,9 +115,6 @@ class CondaccSparse(Sparse, CondaccDense):
 
     name = "tf_condacc-sparse"
     op_type = "Condacc>SparseAccumulator"
-    apply_op_type = "Condacc>SparseApply"
-    take_op_type = "Condacc>SparseTake"
-    set_step_op_type = "Condacc>AccumulatorSetGlobalStep"
     reductions = '"MEAN", "SUM", "GLOBAL_MEAN"'
 
     @property

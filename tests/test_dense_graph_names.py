@@ -30,8 +30,8 @@ def test_default_name(impl, graph):
 
 
 @pytest.mark.parametrize("name", [None, ""])
-def test_no_name_means_the_op_type(impl, graph, name):
-    assert impl.dense(tf.float32, name=name).name == impl.op_type
+def test_no_name_means_the_originals_op_type(impl, graph, name):
+    assert impl.dense(tf.float32, name=name).name == impl.nameless["accumulator"]
 
 
 @needs_resource
@@ -87,11 +87,41 @@ def test_num_accumulated_is_named_after_the_accumulator_without_its_scope(impl, 
     assert accumulator.num_accumulated().op.name == "Q_NumAccumulated"
 
 
-def test_other_ops_are_named_after_their_type(impl, graph):
-    accumulator = impl.dense(tf.float32, [1])
-    assert accumulator.take_grad(1).op.name == impl.take_op_type
-    assert accumulator.apply_grad([1.0]).name.startswith(impl.apply_op_type)
-    assert accumulator.set_global_step(1).name == impl.set_step_op_type
+@pytest.mark.parametrize("name", [None, ""])
+def test_other_ops_are_named_after_the_originals_types(impl, graph, name):
+    accumulator = impl.public(tf.float32, [1])
+    gradient = ([0], [1.0]) if impl.kind == "sparse" else ([1.0],)
+    assert accumulator.apply_grad(*gradient, name=name).name == impl.nameless["apply_grad"]
+    taken = accumulator.take_grad(1, name=name)
+    taken = taken.values if impl.kind == "sparse" else taken
+    assert taken.op.name == impl.nameless["take_grad"]
+    assert accumulator.set_global_step(1, name=name).name == impl.nameless["set_global_step"]
+    with tf.name_scope("outer"):
+        accumulator.set_global_step(2)
+    found = graph.get_operation_by_name(f"outer/{impl.nameless['set_global_step']}")
+    assert found.type == accumulator.set_global_step(3).type
+
+
+def test_further_ops_are_named_like_those_of_the_original(ours, graph):
+    accumulator = ours.public(tf.float32, [1])
+    gradient = ([0], [1.0]) if ours.kind == "sparse" else ([1.0],)
+    prefix = ours.nameless["apply_grad"].removesuffix("ApplyGradient")
+    assert accumulator.try_apply_grad(*gradient).op.name == f"{prefix}TryApplyGradient"
+    assert accumulator.try_take_grad(1).taken.op.name == f"{prefix}TryTakeGradient"
+    assert accumulator.num_dropped().op.name == f"{ours.default_name}_NumDropped"
+    assert accumulator.global_step().op.name == f"{ours.default_name}_GlobalStep"
+
+
+def test_counts_of_an_eager_accumulator_in_a_function_are_named_like_those_of_the_original(ours):
+    accumulator = ours.public(tf.float32, [1])
+
+    @tf.function
+    def counts():
+        return accumulator.num_accumulated(), accumulator.num_dropped(), accumulator.global_step()
+
+    prefix = ours.nameless["set_global_step"].removesuffix("SetGlobalStep")
+    names = {op.name for op in counts.get_concrete_function().graph.get_operations()}
+    assert names >= {f"{prefix}{what}" for what in ("NumAccumulated", "NumDropped", "GlobalStep")}
 
 
 def test_given_op_names_are_used(impl, graph):

@@ -17,6 +17,7 @@ from drop_stale_support import (
     global_step,
     half_square,
     new_session,
+    own_step,
 )
 
 tf1 = tf.compat.v1
@@ -114,15 +115,22 @@ MODELS = [
 every_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 
 
+every_step = pytest.mark.parametrize(
+    "make_step", [global_step, own_step], ids=lambda make: make.__name__
+)
+
+
+@every_step
 @every_model
-def test_forward_pass_waits_for_the_local_step(world, model):
-    training = Training(model=model)
+def test_forward_pass_waits_for_the_local_step(world, model, make_step):
+    training = Training(model=model, make_step=make_step)
     assert_read_after_local_step(training.loss, training.weights)
 
 
+@every_step
 @every_model
-def test_step_that_moves_on_during_the_forward_pass_makes_the_update_stale(world, model):
-    training = Training(model=model)
+def test_step_that_moves_on_during_the_forward_pass_makes_the_update_stale(world, model, make_step):
+    training = Training(model=model, make_step=make_step)
     halved, quartered = np.divide(START, 2.0), np.divide(START, 4.0)
     assert training.run() == 0.0
     training.expect(step=1, weights=halved, accepted=1, dropped=0)
@@ -132,8 +140,9 @@ def test_step_that_moves_on_during_the_forward_pass_makes_the_update_stale(world
     training.expect(step=3, weights=quartered, accepted=2, dropped=1)
 
 
-def test_function_that_reads_the_variable_itself(graph_of_v1):
-    weights, step, interlude = vector(), global_step(), Interlude()
+@every_step
+def test_function_that_reads_the_variable_itself(graph_of_v1, make_step):
+    weights, step, interlude = vector(), make_step(), Interlude()
     compute = tf.function(lambda: half_square(interlude(weights.read_value())))
     loss = compute()
     train = drop_stale().minimize(loss, step, [weights])
@@ -147,9 +156,10 @@ def test_function_that_reads_the_variable_itself(graph_of_v1):
         np.testing.assert_array_equal(session.run(weights), np.divide(START, 2.0))
 
 
-def test_under_a_forward_pass_that_reads_the_step_itself(world):
+@every_step
+def test_under_a_forward_pass_that_reads_the_step_itself(world, make_step):
     """As learning rates and noise that fall from step to step: it must not wait for itself."""
-    step, interlude, weights = global_step(), Interlude(), vector()
+    step, interlude, weights = make_step(), Interlude(), vector()
     scale = tf.cast(step >= 0, tf.float32)
     with tf.control_dependencies([tf.identity(step)]):
         loss = half_square(interlude(tf.identity(weights) * scale))

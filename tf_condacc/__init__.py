@@ -1,5 +1,11 @@
 """TF1's conditional accumulators, native on today's TensorFlow."""
 
+# ruff: noqa: E402 (TensorFlow, which takes seconds to import, comes after what Ctrl-C does then.)
+
+from tf_condacc import _interrupts
+
+_interrupts.exit_quietly_while_starting()
+
 from tf_condacc import estimator, sparse
 from tf_condacc._build_info import build_info
 from tf_condacc._version import __version__

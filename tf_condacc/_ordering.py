@@ -11,7 +11,9 @@ from tensorflow.python.framework import ops as tf_ops
 
 @contextlib.contextmanager
 def at_operation(op: tf.Operation | None) -> Iterator[None]:
-    """Builds operations where `op` is: in its graph and control flow, without control dependencies.
+    """Builds operations where `op` is, without control dependencies.
+
+    They are in its graph and control flow, and on its device.
 
     Args:
         op: None stands for where operations are built now.
@@ -19,15 +21,16 @@ def at_operation(op: tf.Operation | None) -> Iterator[None]:
     graph = op.graph if op is not None else tf.compat.v1.get_default_graph()
     owner = op if op is not None else graph
     context = owner._get_control_flow_context()
-    with graph.as_default(), tf.control_dependencies(None):
-        if context is None:
-            yield
-            return
-        context.Enter()
-        try:
-            yield
-        finally:
-            context.Exit()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(graph.as_default())
+        stack.enter_context(tf.control_dependencies(None))
+        if op is not None:
+            stack.enter_context(tf.compat.v1.device(None))
+            stack.enter_context(tf.compat.v1.device(op.device))
+        if context is not None:
+            context.Enter()
+            stack.callback(context.Exit)
+        yield
 
 
 def run_before_reads(first: tf.Operation, target: tf.Operation, besides: Iterable[str] = ()) -> int:
@@ -59,17 +62,17 @@ def run_before_reads(first: tf.Operation, target: tf.Operation, besides: Iterabl
     return len(held)
 
 
-def read_after(first, loss, step):
+def read_after(first: tf.Operation, loss, step: tf.Variable):
     """The loss, a tensor or a function, with variables read for it after operation `first`."""
     if callable(loss):
         return lambda: read_after(first, tf.convert_to_tensor(loss()), step)
-    run_before_reads(first, loss.op, besides=_users_of(step, loss.graph))
+    run_before_reads(first, loss.op, besides=users_of(step, loss.graph))
     with tf.control_dependencies([first]):
         return tf.identity(loss)
 
 
-def _users_of(step, graph):
-    """The names of operations that work on the step variable itself.
+def users_of(step: tf.Variable, graph: tf.Graph) -> set[str]:
+    """Returns the names of a graph's operations that work on the step variable itself.
 
     In a function's body such operations are put into the order in which they were built, which is
     before the local step is read; so what they need cannot be held back for that either.

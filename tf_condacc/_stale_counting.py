@@ -7,6 +7,7 @@ import itertools
 import tensorflow as tf
 from tensorflow.python.framework import ops as tf_ops
 
+from tf_condacc._host import on_host
 from tf_condacc._staleness_gate import StalenessGate, new_counter
 
 COUNTER_NAME = "stale_counter"
@@ -65,6 +66,7 @@ def _free_name():
 
 def summarize(stale_counter, step, gate):
     """Adds summaries that read what is there when they are run, and decide nothing themselves."""
-    ratio = stale_counter / tf.cast(step + 1, tf.float32)
-    tf.compat.v1.summary.scalar("Gradient staleness percentage", ratio)
-    tf.compat.v1.summary.histogram("Gradient_staleness", gate.recent_staleness())
+    with on_host():  # where summaries are made
+        ratio = stale_counter / tf.cast(step + 1, tf.float32)
+        tf.compat.v1.summary.scalar("Gradient staleness percentage", ratio)
+        tf.compat.v1.summary.histogram("Gradient_staleness", gate.recent_staleness())

@@ -50,37 +50,43 @@ class StalenessGate:
             local_step: int64 scalar, the step at which the update's computation began.
             limit: int64 scalar, the highest staleness that is accepted.
         """
-        is_reference = self._step.dtype._is_ref_dtype
-        if is_reference:
-            decide, step = ops.condacc_staleness_gate_decide_ref, self._step._ref()
+        if self._step.dtype._is_ref_dtype:
+            decide, step, types = ops.condacc_staleness_gate_decide_ref, self._step._ref(), {}
         else:
             decide, step = ops.condacc_staleness_gate_decide, self._step.handle
-        types = {} if is_reference else {"T": self._step.dtype}
-        return Decision(
-            *decide(self._handle, step, local_step, limit, counter=self._counter, **types)
-        )
+            types = {"T": self._step.dtype}
+        arguments = [self._handle, step, local_step, limit]
+        with tf_ops.colocate_with(self._step):
+            return Decision(
+                *decide(*arguments, counter=self._counter, name="StalenessGateDecide", **types)
+            )
 
-    @staticmethod
-    def end(reservation, applied):
-        """Ends the reservation of an accepted update; returns the operation."""
-        return ops.condacc_staleness_gate_end(reservation, applied)
+    def end(self, reservation, applied):
+        """Ends the reservation of an accepted update, unless it has ended; returns the operation.
+
+        Args:
+            reservation: As `decide` returned it, also that of an update that was dropped.
+            applied: bool scalar, whether the update was applied.
+        """
+        with tf_ops.colocate_with(self._step):
+            return ops.condacc_staleness_gate_end(reservation, applied, name="StalenessGateEnd")
 
     def num_accepted(self, name=None):
         """How many updates were accepted and applied: int64 scalar."""
         return ops.condacc_staleness_gate_num_accepted(
-            self._handle, counter=self._counter, name=name
+            self._handle, counter=self._counter, name=name or "StalenessGateNumAccepted"
         )
 
     def num_dropped(self, name=None):
         """How many updates were dropped: int64 scalar."""
         return ops.condacc_staleness_gate_num_dropped(
-            self._handle, counter=self._counter, name=name
+            self._handle, counter=self._counter, name=name or "StalenessGateNumDropped"
         )
 
     def recent_staleness(self, name=None):
         """The staleness of the last updates, 1024 at most: int64 vector."""
         return ops.condacc_staleness_gate_recent_staleness(
-            self._handle, counter=self._counter, name=name
+            self._handle, counter=self._counter, name=name or "StalenessGateRecentStaleness"
         )
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tf_condacc import _eager
+from tf_condacc._host import arguments_on_host, host_int64
 from tf_condacc._ops import ops
 
 
@@ -32,8 +33,11 @@ class ConditionalAccumulatorBase:
         accumulator_ref: The accumulator's handle, a scalar tensor of dtype resource.
     """
 
-    _KIND: str  # as it stands in the names of the operations: "Dense"
-    _NUM_OUTPUTS: int  # of the operation that takes
+    _KIND: str  # The kind of accumulator in the types of the operations: "Dense" or "Sparse".
+    _NUM_OUTPUTS: int  # How many outputs the operation has that takes.
+    # Operations without a name are called after the original's op types.
+    _GRADIENT_OPS: str  # The prefix of those types that apply and take.
+    _STATE_OPS: str  # The prefix of those types that read and set counts and steps.
 
     def __init__(self, dtype, shape, accumulator_ref):
         self._dtype = dtype
@@ -121,20 +125,28 @@ class ConditionalAccumulatorBase:
             tf.errors.InvalidArgumentError: It turns out not to be one when run.
         """
         return ops.condacc_accumulator_set_global_step(
-            self._accumulator_ref, as_int64(new_global_step), name=name
+            self._accumulator_ref,
+            host_int64(new_global_step),
+            name=name or f"{self._STATE_OPS}SetGlobalStep",
         )
 
     def _name_of(self, name, what):
-        """The given name of an operation, or one after the accumulator if that has a name."""
+        """Returns the given name of an operation, or else a default one.
+
+        The default is made of the accumulator's name; an accumulator that was made eagerly has
+        none, and the operation is called after the original's op type.
+        """
         if name is None and self._name and not self._name.endswith("/"):
             return f"{self._name}_{what}"
-        return name
+        return name or f"{self._STATE_OPS}{what}"
 
     def _take(self, num_required, name):
         """The outputs of the operation that takes; eagerly it waits in a way that Ctrl-C ends."""
         if not tf.executing_eagerly():
             take = getattr(ops, f"condacc_{self._KIND.lower()}_take")
-            outputs = take(self._accumulator_ref, num_required, dtype=self._dtype, name=name)
+            name = name or f"{self._GRADIENT_OPS}TakeGradient"
+            with arguments_on_host():
+                outputs = take(self._accumulator_ref, num_required, dtype=self._dtype, name=name)
             return list(outputs) if isinstance(outputs, tuple) else [outputs]
         # Asked without waiting first: a thread costs more. But not where the answer is clear, since
         # it may be zeros of any size.
@@ -152,7 +164,9 @@ class ConditionalAccumulatorBase:
     def _try_take(self, num_required, name):
         """The outputs of the operation that takes without waiting: whether it did, and what."""
         try_take = getattr(ops, f"condacc_{self._KIND.lower()}_try_take")
-        return try_take(self._accumulator_ref, num_required, dtype=self._dtype, name=name)
+        name = name or f"{self._GRADIENT_OPS}TryTakeGradient"
+        with arguments_on_host():
+            return try_take(self._accumulator_ref, num_required, dtype=self._dtype, name=name)
 
 
 def make_accumulator(make_op, dtype, shape, shared_name, name, reduction_type):
@@ -181,11 +195,6 @@ def make_accumulator(make_op, dtype, shape, shared_name, name, reduction_type):
         shared_name=shared_name,
         name=name,
     )
-
-
-def as_int64(value):
-    """Casts what converts to a tensor to int64."""
-    return tf.cast(tf.convert_to_tensor(value), tf.int64)
 
 
 def _check_mean_exists(dtype, reduction_type, name):

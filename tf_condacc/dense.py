@@ -7,13 +7,9 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from tf_condacc._host import host_int64
 from tf_condacc._ops import ops
-from tf_condacc.base import (
-    ConditionalAccumulatorBase,
-    TryTakeResult,
-    as_int64,
-    make_accumulator,
-)
+from tf_condacc.base import ConditionalAccumulatorBase, TryTakeResult, make_accumulator
 
 
 class ConditionalAccumulator(ConditionalAccumulatorBase):
@@ -47,6 +43,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
 
     _KIND = "Dense"
     _NUM_OUTPUTS = 1
+    _GRADIENT_OPS = _STATE_OPS = "ResourceAccumulator"
 
     def __init__(
         self,
@@ -57,7 +54,12 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         reduction_type="MEAN",
     ):
         accumulator_ref = make_accumulator(
-            ops.condacc_dense_accumulator, dtype, shape, shared_name, name, reduction_type
+            ops.condacc_dense_accumulator,
+            dtype,
+            shape,
+            shared_name,
+            name or "ResourceConditionalAccumulator",
+            reduction_type,
         )
         super().__init__(dtype, shape, accumulator_ref)
 
@@ -81,7 +83,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             tf.errors.InvalidArgumentError: So it turns out when run.
             tf.errors.ResourceExhaustedError: Memory is short. Nothing has changed then.
         """
-        accepted = self._apply(grad, local_step, name)
+        accepted = self._apply(grad, local_step, name or f"{self._GRADIENT_OPS}ApplyGradient")
         return None if tf.executing_eagerly() else accepted.op
 
     def try_apply_grad(self, grad, local_step=0, name=None):
@@ -92,7 +94,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         Returns:
             A bool scalar tensor: True if the gradient was added, False if it was dropped.
         """
-        return self._apply(grad, local_step, name)
+        return self._apply(grad, local_step, name or f"{self._GRADIENT_OPS}TryApplyGradient")
 
     def take_grad(self, num_required, name=None):
         """Waits until enough gradients are accumulated, and takes them all.
@@ -141,4 +143,5 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
     def _apply(self, grad, local_step, name):
         grad = tf.convert_to_tensor(grad, dtype=self._dtype)
         grad.shape.assert_is_compatible_with(self._shape)
-        return ops.condacc_dense_apply(self._accumulator_ref, as_int64(local_step), grad, name=name)
+        local_step = host_int64(local_step)
+        return ops.condacc_dense_apply(self._accumulator_ref, local_step, grad, name=name)

@@ -6,14 +6,15 @@ Mirrors ``tf.contrib.opt.DropStaleGradientOptimizer``.
 from __future__ import annotations
 
 import threading
-import weakref
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.framework import ops as tf_ops
 from tensorflow.python.training import optimizer as tf_optimizer
 
-from tf_condacc._ordering import at_operation, read_after, settled, settled_gradients
+from tf_condacc._gated_update import update_unless_late
+from tf_condacc._host import host_int64, on_host
+from tf_condacc._local_step import LocalSteps
+from tf_condacc._ordering import settled_gradients
 from tf_condacc._stale_counting import (
     COUNTER_NAME,
     Counting,
@@ -22,12 +23,7 @@ from tf_condacc._stale_counting import (
     summarize,
 )
 from tf_condacc._staleness_gate import StalenessGate
-from tf_condacc._update_checks import (
-    GLOBAL_STEP_ADVICE,
-    check_control_flow,
-    check_gradients,
-    check_step,
-)
+from tf_condacc._update_checks import check_control_flow, check_gradients, check_step
 from tf_condacc._wrapped_optimizer import SavedLikeWrapped
 
 
@@ -59,9 +55,7 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
         self._opt = opt
         self._staleness = staleness
         self._countings: dict[Any, Counting] = {}
-        # Of each graph the name of the local step: the tensor would keep the graph alive.
-        self._local_steps: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-        self._thread = threading.local()
+        self._local_steps = LocalSteps(self.get_name())
         self._lock = threading.Lock()
         # The wrapped optimizer keeps what belongs to one call on itself, and makes its slots when
         # it finds none: not for two threads at once.
@@ -83,8 +77,7 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
         Arguments, result and errors are those of `compute_gradients` and `apply_gradients`. Eagerly
         and in a ``tf.function`` the local step is `global_step` read before the loss is computed.
         """
-        self._thread.minimized_step = global_step
-        try:
+        with self._local_steps.minimizing(global_step):
             return super().minimize(
                 loss,
                 global_step=global_step,
@@ -95,42 +88,31 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
                 name=name,
                 grad_loss=grad_loss,
             )
-        finally:
-            self._thread.minimized_step = None
 
     def compute_gradients(self, loss, *args, **kwargs):
         """Reads the local step, and then computes gradients with the wrapped optimizer.
 
         In a graph the local step is that graph's global step, whatever step is passed to
-        `apply_gradients`; it is read before any variable that `loss` depends on, also where control
+        `apply_gradients`: the one in the collection GLOBAL_STEP, or else a variable called
+        ``global_step``. If there is none, `apply_gradients` reads the step that is passed to it. In
+        either case the step is read before any variable that `loss` depends on, also where control
         dependencies such as UPDATE_OPS are in force.
 
         Args:
             loss: Scalar tensor, or a function that returns one. Eagerly it must be a function.
             *args: Passed to the wrapped optimizer's `compute_gradients`.
-            **kwargs: Likewise, but for `global_step`: the step variable to read where there is no
-                graph with a global step, eagerly and in a ``tf.function``.
+            **kwargs: Passed on too, apart from `global_step`: the step variable to read, for eager
+                mode and ``tf.function``, where there may be no graph with a global step.
 
         Returns:
             The wrapped optimizer's list of (gradient, variable) pairs.
 
         Raises:
-            ValueError: There is no global step.
-            TypeError: Reference variables meet control flow of version 2.
+            ValueError: There is no global step, eagerly or in a ``tf.function``.
+            TypeError: The variable called ``global_step`` is no integer scalar, or reference
+                variables meet control flow of version 2.
         """
-        step = self._step_to_read(kwargs.pop("global_step", None))
-        if tf.executing_eagerly():
-            self._thread.local_step = step.read_value()
-            return self._opt.compute_gradients(loss, *args, **kwargs)
-        check_control_flow([step])
-        if not callable(loss):
-            loss = tf.convert_to_tensor(loss)
-        with at_operation(None if callable(loss) else loss.op):
-            # A sum, not a reference to what may change; standard operations, so that a graph for
-            # predictions can be frozen out of this one.
-            local_step = settled(tf.add(step.read_value(), 0), name="local_step")
-        self._local_steps[local_step.graph] = local_step.name
-        loss = read_after(local_step.op, loss, step)
+        loss = self._local_steps.read_before(loss, kwargs.pop("global_step", None))
         return self._opt.compute_gradients(loss, *args, **kwargs)
 
     def apply_gradients(self, grads_and_vars, global_step=None, name=None):
@@ -156,35 +138,20 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
         grads_and_vars = tuple(grads_and_vars)
         check_gradients(grads_and_vars)
         check_step(global_step)
-        local_step = self._local_step_for(global_step)
-        limit = self._limit(global_step)
         check_control_flow([global_step, *[variable for _, variable in grads_and_vars]])
+        local_step = self._local_steps.compared_with(global_step)
+        limit = self._limit(global_step)
         counting, gate = self._counting_with(global_step)
-        with (
-            tf.control_dependencies(settled_gradients(grads_and_vars)),
-            tf_ops.colocate_with(global_step),
-        ):
-            decision = gate.decide(tf.cast(local_step, tf.int64), limit)
 
-        def accept():
+        def update():
             with self._wrapped_in_use:
-                update = self._opt.apply_gradients(grads_and_vars, global_step, name=name)
-            with tf.control_dependencies([] if tf.executing_eagerly() else [update]):
-                return tf.constant(0.0)
+                return self._opt.apply_gradients(grads_and_vars, global_step, name=name)
 
-        try:
-            num_dropped = tf.cond(decision.accepted, accept, lambda: tf.constant(1.0))
-        except BaseException:
-            # Eagerly the error may be kept, and the reservation with it.
-            if tf.executing_eagerly():
-                gate.end(decision.reservation, applied=False)
-            raise
-        with tf_ops.colocate_with(global_step):
-            ended = gate.end(decision.reservation, applied=tf.equal(num_dropped, 0.0))
-        with tf.control_dependencies([] if ended is None else [ended]):
-            count = tf.compat.v1.assign_add(
-                counting.stale_counter, num_dropped, use_locking=True, name="AssignAdd"
-            )
+        after = settled_gradients(grads_and_vars)
+        num_dropped = update_unless_late(gate, local_step, limit, update, after)
+        count = tf.compat.v1.assign_add(
+            counting.stale_counter, num_dropped, use_locking=True, name="AssignAdd"
+        )
         return count if isinstance(count, tf.Tensor) else count.read_value()
 
     def get_slot(self, *args, **kwargs):
@@ -242,51 +209,12 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
             return self._countings[outermost_graph()].stale_counter
         return super()._lookup_dependency(name, *args, **kwargs)
 
-    def _step_to_read(self, given):
-        step = given
-        if step is None:
-            step = tf.compat.v1.train.get_global_step()
-        if step is None and (tf.executing_eagerly() or tf.inside_function()):
-            step = getattr(self._thread, "minimized_step", None)
-        if step is not None:
-            return step
-        raise ValueError(
-            f"Optimizer '{self.get_name()}' found no global step to read before gradients are "
-            f"computed: {GLOBAL_STEP_ADVICE}."
-        )
-
-    def _local_step_for(self, step):
-        """The local step, checked to be of the step's dtype."""
-        local_step = self._local_step()
-        if local_step.dtype == step.dtype.base_dtype:
-            return local_step
-        raise ValueError(
-            f"Optimizer '{self.get_name()}' expects global_step to have the dtype of the step that "
-            f"compute_gradients() read, {local_step.dtype.name}; got '{step.name}' of dtype "
-            f"{step.dtype.base_dtype.name}."
-        )
-
-    def _local_step(self):
-        """What compute_gradients() read last, in this graph or eagerly in this thread."""
-        if tf.executing_eagerly():
-            local_step = getattr(self._thread, "local_step", None)
-            if local_step is not None:
-                return local_step
-        graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
-        while graph is not None:
-            if graph in self._local_steps:
-                return graph.get_tensor_by_name(self._local_steps[graph])
-            graph = getattr(graph, "outer_graph", None)
-        raise ValueError(
-            f"Optimizer '{self.get_name()}' knows no local step: call compute_gradients() before "
-            "apply_gradients(), in the same graph, or call minimize()."
-        )
-
     def _limit(self, step):
-        """The limit as an int64 tensor."""
+        """The limit as int64 scalar."""
         dtype = step.dtype.base_dtype
         try:
-            limit = tf.convert_to_tensor(self._staleness, dtype=dtype)
+            with on_host():
+                limit = tf.convert_to_tensor(self._staleness, dtype=dtype)
         except (TypeError, ValueError) as error:
             raise TypeError(
                 f"Optimizer '{self.get_name()}' expects staleness to be an integer of the global "
@@ -297,7 +225,7 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
                 f"Optimizer '{self.get_name()}' expects a scalar staleness, got shape "
                 f"{limit.shape}."
             )
-        return tf.cast(limit, tf.int64)
+        return host_int64(limit)
 
     def _counting_with(self, step):
         """What counts in this graph or eagerly, and the step's gate; both made if need be."""

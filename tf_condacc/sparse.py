@@ -10,13 +10,9 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from tf_condacc._host import host_int64, on_host
 from tf_condacc._ops import ops
-from tf_condacc.base import (
-    ConditionalAccumulatorBase,
-    TryTakeResult,
-    as_int64,
-    make_accumulator,
-)
+from tf_condacc.base import ConditionalAccumulatorBase, TryTakeResult, make_accumulator
 
 
 class SparseGradient(NamedTuple):
@@ -72,6 +68,8 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
 
     _KIND = "Sparse"
     _NUM_OUTPUTS = 3
+    _GRADIENT_OPS = "SparseAccumulator"
+    _STATE_OPS = "Accumulator"
 
     def __init__(
         self,
@@ -82,7 +80,12 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         reduction_type="MEAN",
     ):
         accumulator_ref = make_accumulator(
-            ops.condacc_sparse_accumulator, dtype, shape, shared_name, name, reduction_type
+            ops.condacc_sparse_accumulator,
+            dtype,
+            shape,
+            shared_name,
+            name or "SparseConditionalAccumulator",
+            reduction_type,
         )
         super().__init__(dtype, shape, accumulator_ref)
 
@@ -134,6 +137,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
                 or what is accumulated; a row number is negative or beyond the shape.
             tf.errors.ResourceExhaustedError: Memory is short. Nothing has changed then.
         """
+        name = name or f"{self._GRADIENT_OPS}ApplyGradient"
         accepted = self.try_apply_grad(grad_indices, grad_values, grad_shape, local_step, name)
         return None if tf.executing_eagerly() else accepted.op
 
@@ -145,12 +149,17 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         Returns:
             A bool scalar tensor: True if the gradient was added, False if it was dropped.
         """
-        local_step = as_int64(local_step)
+        local_step = host_int64(local_step)
         indices = tf.convert_to_tensor(grad_indices)
         if indices.dtype != tf.int32:
             indices = tf.cast(indices, tf.int64)
         values = tf.convert_to_tensor(grad_values, dtype=self._dtype)
-        shape = tf.constant([], tf.int64) if grad_shape is None else as_int64(grad_shape)
+        if grad_shape is None:
+            with on_host():
+                shape = tf.constant([], tf.int64)
+        else:
+            shape = host_int64(grad_shape)
+        name = name or f"{self._GRADIENT_OPS}TryApplyGradient"
         return ops.condacc_sparse_apply(
             self._accumulator_ref, local_step, indices, values, shape, name=name
         )

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-_INTERRUPTED = 130  # what a shell reports for a program that Ctrl-C has ended
+from tf_condacc import _interrupts
+
 _PACKAGES_OF_MODULES = {"sklearn": "scikit-learn"}
 
 
@@ -20,6 +21,7 @@ def finish(run: Callable[[], None], program: str, packages: tuple[str, ...]) -> 
       packages: what it needs besides what tf_condacc itself needs.
     """
     try:
+        _interrupts.raise_from_now_on()
         run()
     except ModuleNotFoundError as error:
         module = (error.name or "").partition(".")[0]
@@ -30,7 +32,7 @@ def finish(run: Callable[[], None], program: str, packages: tuple[str, ...]) -> 
         return 1
     except KeyboardInterrupt:
         print("Interrupted: all workers have stopped.", file=sys.stderr)
-        return _INTERRUPTED
+        return _interrupts.INTERRUPTED
     return 0
 
 
