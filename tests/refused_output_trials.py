@@ -25,9 +25,9 @@ def refused(size: int) -> Iterator[None]:
         library.refuse_allocations_of(ctypes.c_size_t(0))
 
 
-def succeeds(call: Any) -> bool:
+def succeeds(call: Any, *args: Any, **kwargs: Any) -> bool:
     try:
-        call()
+        call(*args, **kwargs)
     except tf.errors.ResourceExhaustedError:
         return False
     return True
@@ -50,9 +50,7 @@ def apply_counts_what_it_says(impl: Any) -> None:
         for size in SIZES:
             before = int(acc.num_accumulated())
             with refused(size):
-                succeeded = succeeds(
-                    lambda a=acc, g=gradient: a.try_apply_grad(*g, local_step=step)
-                )
+                succeeded = succeeds(acc.try_apply_grad, *gradient, local_step=step)
             failures += not succeeded
             assert int(acc.num_accumulated()) == before + succeeded
     assert failures >= 2, "the output was refused to both"
@@ -68,7 +66,7 @@ def take_loses_nothing(impl: Any) -> None:
                     acc.apply_grad(*gradient, local_step=step)
                 before = int(acc.global_step())
                 with refused(size):
-                    succeeded = succeeds(lambda a=acc, m=method: getattr(a, m)(count))
+                    succeeded = succeeds(getattr(acc, method), count)
                 failures += not succeeded
                 assert int(acc.num_accumulated()) == (0 if succeeded else 1)
                 assert int(acc.global_step()) == before + succeeded

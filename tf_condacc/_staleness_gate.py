@@ -36,12 +36,14 @@ class StalenessGate:
         step: The step variable. All optimizers that increment it share its gate, also those of
             other graphs and sessions that share the variable.
         counter: Name under which the gate counts this optimizer's updates.
+        optimizer: Name of the optimizer, for the warning about an update that does not end.
     """
 
-    def __init__(self, step, counter):
+    def __init__(self, step, counter, optimizer=""):
         self._step = step
         self._handle = _handle_of(step)
         self._counter = counter
+        self._optimizer = optimizer
 
     def decide(self, local_step, limit) -> Decision:
         """Accepts an update or drops it.
@@ -58,7 +60,13 @@ class StalenessGate:
         arguments = [self._handle, step, local_step, limit]
         with tf_ops.colocate_with(self._step):
             return Decision(
-                *decide(*arguments, counter=self._counter, name="StalenessGateDecide", **types)
+                *decide(
+                    *arguments,
+                    counter=self._counter,
+                    optimizer=self._optimizer,
+                    name="StalenessGateDecide",
+                    **types,
+                )
             )
 
     def end(self, reservation, applied):

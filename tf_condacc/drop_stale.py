@@ -42,6 +42,11 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
     times; `num_dropped`, `num_accepted` and a histogram summary of the staleness are new; it works
     eagerly and in ``tf.function``, with a callable loss and a step given to `minimize`.
 
+    With a `staleness` of 0, all other updates are dropped while an accepted one is being applied.
+    So the wrapped optimizer must not wait for other workers, in a queue or a take for instance. If
+    an update takes longer than the environment variable TF_CONDACC_STALL_WARNING_SECS says (60 by
+    default, 0 for never), one warning is logged where the step is.
+
     Args:
         opt: The optimizer to wrap, a ``tf.compat.v1.train.Optimizer``.
         staleness: How many steps gradients may be behind: an integer, or a scalar tensor or
@@ -236,7 +241,7 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
                 self._handle_deferred_dependencies(COUNTER_NAME, self._countings[key].stale_counter)
             counting = self._countings[key]
             if id(step) not in counting.gates:
-                gate = StalenessGate(step, counting.name)
+                gate = StalenessGate(step, counting.name, self.get_name())
                 counting.gates[id(step)] = gate
                 if not tf.executing_eagerly():
                     summarize(counting.stale_counter, step, gate)
