@@ -147,7 +147,7 @@ class Accumulator {
   bool FoldOnce(const RoundPtr& round, Workspace& workspace, Completions* failed)
       CONDACC_REQUIRES(mu_);
   void Finish(const RoundPtr& round, Workspace& workspace) CONDACC_REQUIRES(mu_);
-  void WatchForStall(const TakePtr& take) CONDACC_REQUIRES(mu_);
+  void WatchForStall(const TakePtr& take, std::shared_ptr<void> keep_alive) CONDACC_REQUIRES(mu_);
   void ReportStall(const TakePtr& take) CONDACC_EXCLUDES(mu_);
   // Ends a take that waits: it cannot fail, whatever memory there is.
   void Fail(const TakePtr& take, Status status, Completions* failed) CONDACC_REQUIRES(mu_) {
@@ -158,10 +158,7 @@ class Accumulator {
   // The message goes short of its context where memory does.
   Status Error(StatusCode code, const char* message) const noexcept;
   static void Complete(const Completions& completions) {
-    for (const TakePtr& take : completions) {
-      take->done(take->failure, nullptr);
-      take->done = nullptr;
-    }
+    for (const TakePtr& take : completions) take->Complete(take->failure, nullptr);
   }
 
   const Options options_;

@@ -66,15 +66,15 @@ void Accumulator<Sum>::Request(const TakePtr& take, std::shared_ptr<void> keep_a
     }
     ServeFront(workspace, &failed);  // it may have been put off
     if (!Decide(take, workspace, &failed)) {
-      take->workspace = &workspace;
-      take->keep_alive = std::move(keep_alive);
       takes_.Push(take);
       try {
-        WatchForStall(take);
+        WatchForStall(take, keep_alive);
       } catch (...) {
         takes_.Remove(take);
         throw;
       }
+      take->workspace = &workspace;
+      take->keep_alive = std::move(keep_alive);
     }
   }
   Complete(failed);
@@ -137,10 +137,11 @@ Status Accumulator<Sum>::Error(StatusCode code, const char* message) const noexc
 }
 
 template <class Sum>
-void Accumulator<Sum>::WatchForStall(const TakePtr& take) {
+void Accumulator<Sum>::WatchForStall(const TakePtr& take, std::shared_ptr<void> keep_alive) {
   if (options_.stall_timeout.count() <= 0 || options_.on_stall == nullptr) return;
   take->stall_watch = StallMonitor::Global().Watch(
-      options_.stall_timeout, [this, take, keep_alive = take->keep_alive] { ReportStall(take); });
+      options_.stall_timeout,
+      [this, take, keep_alive = std::move(keep_alive)] { ReportStall(take); });
 }
 
 template <class Sum>

@@ -184,11 +184,10 @@ void Accumulator<Sum>::Finish(const RoundPtr& round, Workspace& workspace) {
   added_.NotifyAll();
   const Status& failure = value.failure;
   if (failure.ok()) {
-    take->done(Status(), &value);
+    take->Complete(Status(), &value);
   } else {
-    take->done(Error(failure.code(), failure.message().c_str()), nullptr);
+    take->Complete(Error(failure.code(), failure.message().c_str()), nullptr);
   }
-  take->done = nullptr;
   round->sum.Clear();  // now: who waits for the value need not wait for memory to be given back
   MutexLock lock(&mu_);
   spare_round_ = round;

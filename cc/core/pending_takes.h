@@ -34,6 +34,13 @@ struct PendingTake {
   // While the take waits: its own workspace, and what keeps that and the accumulator alive.
   Workspace* workspace = nullptr;
   std::shared_ptr<void> keep_alive;
+
+  // Calls `done`, and lets go of what it and the take hold.
+  void Complete(const Status& status, Value* value) {
+    done(status, value);
+    done = nullptr;
+    keep_alive = nullptr;
+  }
 };
 
 // FIFO of takes; any of them can leave early. Not thread-safe.

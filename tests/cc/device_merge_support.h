@@ -109,6 +109,7 @@ class CpuDevice : public DeviceSparseWorkspace<TestBlock> {
 };
 
 using DeviceAccumulator = Accumulator<SparseSum<TestBlock, DeviceMerger<TestBlock>>>;
+using DeviceTake = SparseTakeOf<DeviceAccumulator>;
 
 }  // namespace condacc
 

@@ -48,12 +48,12 @@ class DeviceMergerTest : public testing::Test {
       ASSERT_TRUE(status.ok()) << status.message();
     }
   }
-  void Request(SparseTake& take) {
+  void Request(DeviceTake& take) {
     accumulator_->Request(take.ptr(), nullptr, device_);
     ASSERT_EQ(take.num_completions(), 1);
   }
   Rows Take(size_t num_required) {
-    SparseTake take(static_cast<int64_t>(num_required));
+    DeviceTake take(static_cast<int64_t>(num_required));
     Request(take);
     EXPECT_TRUE(take.status().ok()) << take.status().message();
     return take.status().ok() ? take.rows() : Rows();
@@ -156,7 +156,7 @@ TEST_F(DeviceMergerTest, NarrowSumsAreThoseOfTheCpu) {
           ASSERT_TRUE(status.ok()) << status.message();
         }
       }
-      SparseTake got(20);
+      DeviceTake got(20);
       SparseTake wanted(20);
       Request(got);
       expected.Request(wanted.ptr(), nullptr, workspace);
@@ -201,7 +201,7 @@ class BadRowsOnADevice : public DeviceMergerTest, public testing::WithParamInter
       const int64_t row = i == 3 ? bad_row : 2;
       ASSERT_TRUE(Apply(GradientOf({{1, row}, {1, 1}}, 1, /*owned=*/true)).ok());
     }
-    SparseTake take(20);
+    DeviceTake take(20);
     Request(take);
     EXPECT_EQ(take.status().code(), StatusCode::kInvalidArgument);
     EXPECT_EQ(take.status().message(),
@@ -230,7 +230,7 @@ TEST_F(DeviceMergerTest, ARefusedTakeTakesNothing) {
   const std::vector<Rows> gradients = Gradients(3, 2);
   ApplyAll(gradients, 2);
   device_.Refuse(true);
-  SparseTake refused(3);
+  DeviceTake refused(3);
   Request(refused);
   EXPECT_EQ(refused.status().code(), StatusCode::kInternal);
   EXPECT_EQ(refused.status().message(), "The device refuses (accumulator 'tested')");
@@ -243,7 +243,7 @@ TEST_F(DeviceMergerTest, ARefusedFoldSpoilsItsRoundOnly) {
   device_.Refuse(true);
   ApplyAll(Gradients(10, 2), 2);
   device_.Refuse(false);
-  SparseTake take(10);
+  DeviceTake take(10);
   Request(take);
   EXPECT_EQ(take.status().code(), StatusCode::kInternal);
   const std::vector<Rows> gradients = Gradients(10, 2);
@@ -261,7 +261,7 @@ TEST_F(DeviceMergerTest, NothingIsLostWhenMemoryIsShort) {
       ASSERT_TRUE(Apply(GradientOf(rows, 2, /*owned=*/true)).ok());
     }
     device_.memory().RefuseAllocation(ordinal % 3);
-    SparseTake refused(12);
+    DeviceTake refused(12);
     Request(refused);
     if (!refused.status().ok()) {
       EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted);

@@ -143,21 +143,22 @@ inline SparseGradient<TestBlock> GradientOf(const Rows& rows, size_t width, bool
   return gradient;
 }
 
-// A take that keeps what it got.
-class SparseTake {
+// A take of a sparse accumulator that keeps what it got.
+template <class TakenFrom>
+class SparseTakeOf {
  public:
-  explicit SparseTake(int64_t num_required)
-      : take_(std::make_shared<SparseAccumulator::Take>(
-            num_required, [this](const Status& status, SparseAccumulator::Value* value) {
+  explicit SparseTakeOf(int64_t num_required)
+      : take_(std::make_shared<typename TakenFrom::Take>(
+            num_required, [this](const Status& status, typename TakenFrom::Value* value) {
               status_ = status;
               if (value != nullptr) value_ = std::move(*value);
               ++num_completions_;
             })) {}
 
-  const SparseAccumulator::TakePtr& ptr() const { return take_; }
+  const typename TakenFrom::TakePtr& ptr() const { return take_; }
   int num_completions() const { return num_completions_; }
   const Status& status() const { return status_; }
-  const SparseAccumulator::Value& value() const { return value_; }
+  const typename TakenFrom::Value& value() const { return value_; }
 
   Rows rows() const {
     Rows result;
@@ -171,9 +172,11 @@ class SparseTake {
  private:
   std::atomic<int> num_completions_{0};
   Status status_;
-  SparseAccumulator::Value value_;
-  SparseAccumulator::TakePtr take_;
+  typename TakenFrom::Value value_;
+  typename TakenFrom::TakePtr take_;
 };
+
+using SparseTake = SparseTakeOf<SparseAccumulator>;
 
 }  // namespace condacc
 
