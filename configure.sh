@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Sets up what the build needs and writes .condacc.bazelrc. Asks nothing, uninstalls nothing; does
-# nothing when nothing has changed since the last time. Writes git-ignored files only: .venv,
-# .tools, .bazeliskrc and .condacc.bazelrc.
+# Sets up what the build needs, writes .condacc.bazelrc and says what it set up. It asks nothing and
+# uninstalls nothing, and it does nothing if nothing has changed since the last run. It writes only
+# git-ignored files: .venv, .tools, .bazeliskrc and .condacc.bazelrc.
 #
 # usage: ./configure.sh [--force]
 #
 # Environment:
-#   CONDACC_PYTHON   a Python that has TensorFlow; without it .venv is made and filled
-#   CONDACC_CUDA=0   build without CUDA even where there is a toolkit
-#   CUDA_HOME        the CUDA toolkit to use
-#   CXX              the C++ compiler (g++)
-#   USE_BAZEL_VERSION, BAZELISK_BASE_URL   are left to bazelisk
+#   CONDACC_PYTHON   A Python that has TensorFlow. By default .venv is created and used.
+#   CONDACC_CUDA=0   Build without CUDA even if there is a toolkit.
+#   CUDA_HOME        The CUDA toolkit to use.
+#   CXX              The C++ compiler. The default is g++.
+#   USE_BAZEL_VERSION, BAZELISK_BASE_URL   Passed on to bazelisk.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -24,7 +24,7 @@ say() { echo "configure.sh: $*" >&2; }
 die() { say "error: $*"; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# One line that changes when the configuration has to be made anew.
+# Prints one line, which changes when the configuration has to be made again.
 configuration_key() {
   local files=(configure.sh .bazelversion requirements.txt requirements-dev.txt
                tf_condacc/_version.py)
@@ -32,7 +32,7 @@ configuration_key() {
        "cuda=${CONDACC_CUDA:-1},${CUDA_HOME:-} cxx=${CXX:-g++} bazel=${USE_BAZEL_VERSION:-}"
 }
 
-# The files that the last configuration found, as '# found: PATH' lines, are still there.
+# Succeeds if the files that the last configuration found ('# found: PATH' lines) still exist.
 findings_exist() {
   local path
   while read -r path; do
@@ -53,7 +53,7 @@ make_venv() {
     die "python3 has no venv module; install it (Debian: apt-get install python3-venv)"
   sums=$(sha256sum requirements.txt requirements-dev.txt)
   [[ -x $PYTHON && -f $stamp && $(cat "$stamp") == "$sums" ]] && return
-  say "installing the Python packages of requirements-dev.txt into .venv"
+  say "Installing the Python packages of requirements-dev.txt into .venv."
   [[ -x $PYTHON ]] || python3 -m venv .venv
   "$PYTHON" -m pip install -qq --disable-pip-version-check -r requirements-dev.txt ||
     die "pip could not install requirements-dev.txt; its message is above"
@@ -61,7 +61,7 @@ make_venv() {
 }
 
 # Sets TF_DIR, TF_VERSION and TF_RECORD (the installed distribution's own directory).
-# Python's -I looks past what pip's build isolation puts in front of the installed packages.
+# Python's -I ignores what pip's build isolation puts in front of the installed packages.
 find_tensorflow() {
   local found
   [[ -x $PYTHON ]] || die "CONDACC_PYTHON=$PYTHON is not a Python interpreter"
@@ -102,7 +102,7 @@ find_compiler() {
   if "$COMPILER" --version | grep -q clang; then COMPILER_KIND=clang; fi
 }
 
-# Prints where a CUDA toolkit may be, the most wanted first.
+# Prints the folders in which a CUDA toolkit may be, the preferred one first.
 cuda_candidates() {
   if [[ -n ${CUDA_HOME:-} ]]; then echo "$CUDA_HOME"; fi
   echo /usr/local/cuda
@@ -114,7 +114,7 @@ cuda_candidates() {
 find_cuda() {
   local dir lib candidates
   CUDA_DIR="" CUDART="" CUDA_VERSION=""
-  if [[ ${CONDACC_CUDA:-1} == 0 ]]; then say "CUDA is switched off: CPU-only build"; return; fi
+  if [[ ${CONDACC_CUDA:-1} == 0 ]]; then return; fi
   mapfile -t candidates < <(cuda_candidates)
   for dir in "${candidates[@]}"; do
     [[ -x $dir/bin/nvcc && -f $dir/include/cuda_runtime.h ]] || continue
@@ -125,7 +125,6 @@ find_cuda() {
       return
     done
   done
-  say "no CUDA toolkit (nvcc) found: CPU-only build"
 }
 
 has_gtest() {
@@ -135,8 +134,8 @@ has_gtest() {
   [[ -f $GTEST_LIB_DIR/libgtest.a ]] && GTEST_DIR=$1
 }
 
-# Sets GTEST_DIR and GTEST_LIB_DIR; empty where there is none. Needs no root: the Debian package is
-# unpacked, not installed.
+# Sets GTEST_DIR and GTEST_LIB_DIR; both are empty if GoogleTest is not available. Needs no root,
+# because the Debian package is unpacked, not installed.
 find_gtest() {
   local dir
   for dir in /usr /usr/local "$TOOLS/gtest/usr"; do has_gtest "$dir" && return; done
@@ -149,7 +148,6 @@ find_gtest() {
     fi
   fi
   GTEST_DIR="" GTEST_LIB_DIR=""
-  say "no GoogleTest: the C++ tests are left out (Debian: apt-get install libgtest-dev)"
 }
 
 npm_install() {
@@ -158,7 +156,7 @@ npm_install() {
   npm install --loglevel=error --no-fund --no-audit --prefix "$TOOLS" "$1" >&2 || die "npm could not install $1"
 }
 
-# Leaves .tools/bazelisk.
+# Makes .tools/bazelisk a link to bazelisk.
 find_bazelisk() {
   local path
   path=$(command -v bazelisk || true)
@@ -170,7 +168,7 @@ find_bazelisk() {
   ln -sfn "$path" "$TOOLS/bazelisk"
 }
 
-# Can bazelisk get the Bazel that .bazelversion names? (It keeps what it has once downloaded.)
+# Succeeds if bazelisk can get the Bazel that .bazelversion names. It keeps what it has downloaded.
 bazelisk_can_download() {
   local version base
   version=$(cat .bazelversion)
@@ -181,7 +179,7 @@ r.urlopen(r.Request(sys.argv[1], method='HEAD'), timeout=5)" \
       "$base/bazel-$version-linux-x86_64" 2>/dev/null
 }
 
-# Names in .bazeliskrc a Bazel at hand where bazelisk cannot download one.
+# If bazelisk cannot download Bazel, names in .bazeliskrc one that is installed or comes from npm.
 choose_bazel() {
   local npm_bazel="$TOOLS/node_modules/@bazel/bazel-linux_x64/bazel-$NPM_BAZEL_VERSION-linux-x86_64"
   local mark="# Written by configure.sh" choice
@@ -207,12 +205,12 @@ write_rc() {
   for path in "$TF_RECORD" "$COMPILER" "$CUDART" "$GTEST_DIR" "$TOOLS/bazelisk" "$bazel"; do
     if [[ -n $path ]]; then echo "# found: $path"; fi
   done
-  # Bazel before 5 fetches these from the network, though nothing of them is used here.
+  # Bazel before 5 fetches these repositories from the network, although the build needs none.
   for name in rules_cc rules_java rules_proto remote_coverage_tools; do
     echo "build \"--override_repository=$name=$ROOT/third_party/stubs/$name\""
   done
   if [[ $COMPILER_KIND == clang ]]; then echo "build --copt=-Wthread-safety"; fi
-  # Quoted, because paths may hold blanks.
+  # The options are quoted, because paths may contain spaces.
   sed 's/^/build "--repo_env=/; s/$/"/' <<RC
 PATH=/usr/local/bin:/usr/bin:/bin
 CC=$COMPILER
@@ -230,6 +228,27 @@ CONDACC_GTEST_LIB_DIR=$GTEST_LIB_DIR
 RC
 }
 
+# Says in one line each what was set up.
+report() {
+  say "Python: $PYTHON"
+  say "TensorFlow: $TF_VERSION"
+  say "C++ compiler: $COMPILER_NAME ($COMPILER)"
+  if [[ -n $CUDA_DIR ]]; then
+    say "CUDA: $CUDA_VERSION ($CUDA_DIR)"
+  elif [[ ${CONDACC_CUDA:-1} == 0 ]]; then
+    say "CUDA: left out because CONDACC_CUDA is 0; the build is for CPUs only"
+  else
+    say "CUDA: no toolkit with nvcc was found; the build is for CPUs only"
+  fi
+  if [[ -n $GTEST_DIR ]]; then
+    say "GoogleTest: $GTEST_DIR"
+  else
+    say "GoogleTest: not found; the C++ tests are left out (Debian: apt-get install libgtest-dev)"
+  fi
+  say "Bazel: .tools/bazelisk"
+  say "Settings of the build: $RC"
+}
+
 main() {
   if [[ ${1:-} != --force ]] && up_to_date; then return; fi
   find_compiler
@@ -241,7 +260,7 @@ main() {
   choose_bazel
   write_rc >"$RC.new"
   mv "$RC.new" "$RC"
-  say "TensorFlow $TF_VERSION, $COMPILER_NAME, CUDA ${CUDA_VERSION:-none}"
+  report
 }
 
 main "$@"
