@@ -23,8 +23,8 @@ class RowBuckets {
   // A bucket that is to be divided.
   struct Split {
     size_t bucket;
-    RowRange range;       // Of the row numbers in it, or of most of them; more than one.
-    size_t num_children;  // About so many, at least 2.
+    RowRange range;  // Of row numbers seen in the bucket, at least two. Others may lie outside.
+    size_t num_children;  // Target number of new buckets, at least 2.
   };
 
   RowBuckets() : RowBuckets({0, 0}, 1) {}
@@ -42,12 +42,12 @@ class RowBuckets {
     return slots_[slot];
   }
 
-  // The lowest row number that belongs to a bucket; the next bucket's is the first that does not.
+  // A bucket covers the row numbers from its first_row() up to that of the next bucket.
   int64_t first_row(size_t bucket) const { return first_rows_[bucket]; }
 
-  // Divides buckets, which are given in ascending order. Buckets are numbered anew, and those in
-  // which `sizes` says that there is nothing become part of the one before them. May throw
-  // std::bad_alloc, and then the buckets are of no use any more.
+  // Divides buckets, which are given in ascending order, and renumbers all buckets. Those whose
+  // entry in `sizes` is 0 are merged into the preceding one. May throw std::bad_alloc, and then the
+  // object must not be used any more.
   void Divide(const std::vector<Split>& splits, const std::vector<size_t>& sizes);
 
  private:
