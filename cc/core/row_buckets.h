@@ -42,6 +42,18 @@ class RowBuckets {
     return slots_[slot];
   }
 
+  // Calls visit(bucket_of) with a function that does what BucketOf() does. It is faster for many
+  // rows, as it has what it needs at hand while no bucket has been divided.
+  template <typename Visit>
+  void WithBucketOf(Visit visit) const {
+    if (nodes_.size() > 1) return visit([this](int64_t row) { return BucketOf(row); });
+    const int64_t min = nodes_.front().min;
+    const int shift = nodes_.front().shift;
+    visit([min, shift](int64_t row) {
+      return static_cast<size_t>(static_cast<uint64_t>(row - min) >> shift);
+    });
+  }
+
   // A bucket covers the row numbers from its first_row() up to that of the next bucket.
   int64_t first_row(size_t bucket) const { return first_rows_[bucket]; }
 

@@ -18,8 +18,8 @@ constexpr size_t kDealBlock = 1 << 16;      // Entries that one thread deals out
 constexpr size_t kSortBlock = 16;           // Buckets that one thread sorts at a time.
 constexpr size_t kOverfull = 8;             // A bucket of more than so many shares is divided.
 constexpr int kMaxDivisions = 8;
-constexpr int kMinStrideBits = 4;       // At most one entry of 2^4 is sampled.
-constexpr size_t kMaxSample = 1 << 16;  // About the maximum number of sampled entries.
+constexpr int kMinStrideBits = 6;       // At most one entry of 2^6 is sampled.
+constexpr size_t kMaxSample = 1 << 13;  // About the maximum number of sampled entries.
 
 // Calls visit(gradient, position, row) for the entries numbered [begin, end) over all lists.
 template <typename Visit>
@@ -85,7 +85,8 @@ RowGroups::RowGroups(const std::vector<RowList>& lists, const RowList& merged_ro
 size_t RowGroups::num_blocks() const { return (num_entries_ + kDealBlock - 1) / kDealBlock; }
 
 // Divides the buckets that a sample shows to hold far more than their share, at most kMaxDivisions
-// times. A bucket that holds a single row number, however often, cannot be divided.
+// times. The entries of a single row stay together, however many they are: a bucket that holds far
+// more than its share only because of such a row is left alone.
 void RowGroups::ChooseBuckets(const std::vector<RowList>& lists, const RowList& merged_rows) {
   const size_t num_rows = num_entries_ + merged_rows.size;
   const size_t share = std::max(kEntriesPerBucket, num_rows / kMaxBuckets);
@@ -100,8 +101,9 @@ void RowGroups::ChooseBuckets(const std::vector<RowList>& lists, const RowList& 
     std::vector<RowBuckets::Split> splits;
     std::vector<size_t> sizes;
     for (const Survey& survey : surveys) {
-      const bool can_be_divided = survey.range.min < survey.range.max;
-      if (survey.size > kOverfull * share && can_be_divided) {
+      const size_t without_frequent_row = (survey.size - (survey.majority << stride_bits)) / 2;
+      const size_t num_divisible = survey.majority > 0 ? without_frequent_row : survey.size;
+      if (num_divisible > kOverfull * share && survey.range.min < survey.range.max) {
         splits.push_back({sizes.size(), survey.range, survey.size / share});
       }
       sizes.push_back(survey.size);
@@ -135,11 +137,19 @@ std::vector<int64_t> RowGroups::Sample(const std::vector<RowList>& lists, int st
 std::vector<RowGroups::Survey> RowGroups::SurveyBuckets(const std::vector<int64_t>& sample,
                                                         int stride_bits,
                                                         const RowList& merged_rows) const {
-  std::vector<Survey> surveys(num_buckets(), Survey{0, kEmptyRange});
+  std::vector<Survey> surveys(num_buckets(), Survey{0, kEmptyRange, 0, 0});
   for (int64_t row : sample) {
     Survey& survey = surveys[buckets_.BucketOf(row)];
     survey.size += size_t{1} << stride_bits;
     Extend(&survey.range, {row, row});
+    if (row == survey.frequent_row) {
+      ++survey.majority;
+    } else if (survey.majority > 0) {
+      --survey.majority;
+    } else {
+      survey.frequent_row = row;
+      survey.majority = 1;
+    }
   }
   for (size_t b = 0; b < num_buckets(); ++b) {
     const size_t begin = merged_starts_[b];
@@ -167,10 +177,12 @@ RowGroups::Counts RowGroups::Count(const std::vector<RowList>& lists,
   Counts counts(num_blocks());
   ParallelForThrowing(parallel_for, num_blocks(), 1, [&](size_t first, size_t last) {
     for (size_t block = first; block < last; ++block) {
-      std::vector<size_t>& sizes = counts[block];
-      sizes.assign(num_buckets(), 0);
-      VisitEntries(lists, block * kDealBlock, std::min(num_entries_, (block + 1) * kDealBlock),
-                   [&](uint32_t, uint32_t, int64_t row) { ++sizes[buckets_.BucketOf(row)]; });
+      counts[block].assign(num_buckets(), 0);
+      size_t* const sizes = counts[block].data();
+      buckets_.WithBucketOf([&](auto bucket_of) {
+        VisitEntries(lists, block * kDealBlock, std::min(num_entries_, (block + 1) * kDealBlock),
+                     [&](uint32_t, uint32_t, int64_t row) { ++sizes[bucket_of(row)]; });
+      });
     }
   });
   return counts;
@@ -191,14 +203,15 @@ void RowGroups::Deal(const std::vector<RowList>& lists, Counts counts,
     }
   }
   starts_.back() = place;
-  Counts& places = counts;
   ParallelForThrowing(parallel_for, num_blocks(), 1, [&](size_t first, size_t last) {
     for (size_t b = first; b < last; ++b) {
-      VisitEntries(lists, b * kDealBlock, std::min(num_entries_, (b + 1) * kDealBlock),
-                   [&](uint32_t gradient, uint32_t position, int64_t row) {
-                     const size_t bucket = buckets_.BucketOf(row);
-                     entries_[places[b][bucket]++] = {row, gradient, position};
-                   });
+      size_t* const places = counts[b].data();
+      buckets_.WithBucketOf([&](auto bucket_of) {
+        VisitEntries(lists, b * kDealBlock, std::min(num_entries_, (b + 1) * kDealBlock),
+                     [&](uint32_t gradient, uint32_t position, int64_t row) {
+                       entries_[places[bucket_of(row)]++] = {row, gradient, position};
+                     });
+      });
     }
   });
 }

@@ -49,6 +49,10 @@ class RowGroups {
   struct Survey {
     size_t size = 0;  // Estimated number of its entries and merged rows.
     RowRange range;   // Of its sampled entries and its merged rows.
+    // The row that most of the sampled entries are of, if there is such a row; and by how many
+    // sampled entries at least it outnumbers the others.
+    int64_t frequent_row = 0;
+    size_t majority = 0;
   };
   // For each block of entries, and each bucket: how many entries of the block belong to the bucket.
   using Counts = std::vector<std::vector<size_t>>;
