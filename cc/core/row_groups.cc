@@ -101,8 +101,11 @@ void RowGroups::ChooseBuckets(const std::vector<RowList>& lists, const RowList& 
     std::vector<RowBuckets::Split> splits;
     std::vector<size_t> sizes;
     for (const Survey& survey : surveys) {
-      const size_t without_frequent_row = (survey.size - (survey.majority << stride_bits)) / 2;
-      const size_t num_divisible = survey.majority > 0 ? without_frequent_row : survey.size;
+      // Of a bucket that one row makes up for the most part, only the other rows can be divided.
+      // Each of them has outvoted one of that row's entries.
+      const size_t majority = survey.majority << stride_bits;
+      const bool is_mostly_one_row = majority > survey.size / 2;
+      const size_t num_divisible = is_mostly_one_row ? (survey.size - majority) / 2 : survey.size;
       if (num_divisible > kOverfull * share && survey.range.min < survey.range.max) {
         splits.push_back({sizes.size(), survey.range, survey.size / share});
       }
