@@ -1,0 +1,211 @@
+"""What accumulators of every kind have in common.
+
+Mirrors ``tf.compat.v1.ConditionalAccumulatorBase``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from tf_condacc._host import arguments_on_host, host_int64
+from tf_condacc._ops import ops
+from tf_condacc.accumulators import _eager
+
+
+class TryTakeResult(NamedTuple):
+    """What taking without waiting returns."""
+
+    taken: Any
+    value: Any
+
+
+class ConditionalAccumulatorBase:
+    """What accumulators of every kind have in common.
+
+    Mirrors ``tf.compat.v1.ConditionalAccumulatorBase``; `num_dropped` and `global_step` are beyond
+    it. Works in graphs and sessions, in ``tf.function`` and eagerly.
+
+    Args:
+        dtype: Of the accumulated gradients.
+        shape: Of the accumulated gradients: anything ``tf.TensorShape`` takes; None if unknown.
+        accumulator_ref: The accumulator's handle, a scalar tensor of dtype resource.
+    """
+
+    _KIND: str  # The kind of accumulator in the types of the operations: "Dense" or "Sparse".
+    _NUM_OUTPUTS: int  # How many outputs the operation has that takes.
+    # Operations without a name are called after the original's op types.
+    _GRADIENT_OPS: str  # The prefix of those types that apply and take.
+    _STATE_OPS: str  # The prefix of those types that read and set counts and steps.
+
+    def __init__(self, dtype, shape, accumulator_ref):
+        self._dtype = dtype
+        self._shape = tf.TensorShape(shape)
+        self._accumulator_ref = accumulator_ref
+        if tf.executing_eagerly():
+            scope = tf.get_current_name_scope()
+            self._name = f"{scope}/" if scope else ""
+        else:
+            self._name = accumulator_ref.op.name.split("/")[-1]
+
+    @property
+    def accumulator_ref(self):
+        """The accumulator's handle, a scalar tensor of dtype resource."""
+        return self._accumulator_ref
+
+    @property
+    def name(self):
+        """The last part of the name of the accumulator's op; eagerly the current name scope."""
+        return self._name
+
+    @property
+    def dtype(self):
+        """The dtype of the gradients, as it was given to the constructor."""
+        return self._dtype
+
+    def num_accumulated(self, name=None):
+        """Counts the gradients that are accumulated now.
+
+        Args:
+            name: Optional name of the operation.
+
+        Returns:
+            An int32 scalar tensor.
+        """
+        return ops.condacc_accumulator_num_accumulated(
+            self._accumulator_ref, name=self._name_of(name, "NumAccumulated")
+        )
+
+    def num_dropped(self, name=None):
+        """Counts the stale gradients that were dropped since the accumulator was made.
+
+        Not in the original.
+
+        Args:
+            name: Optional name of the operation.
+
+        Returns:
+            An int64 scalar tensor.
+        """
+        return ops.condacc_accumulator_num_dropped(
+            self._accumulator_ref, name=self._name_of(name, "NumDropped")
+        )
+
+    def global_step(self, name=None):
+        """Reads the accumulator's own step: gradients of a lower local step are stale.
+
+        Not in the original.
+
+        Args:
+            name: Optional name of the operation.
+
+        Returns:
+            An int64 scalar tensor.
+        """
+        return ops.condacc_accumulator_global_step(
+            self._accumulator_ref, name=self._name_of(name, "GlobalStep")
+        )
+
+    def set_global_step(self, new_global_step, name=None):
+        """Sets the accumulator's own step.
+
+        Accumulated gradients and waiting takes are not touched. A step lower than the current one
+        is set too, and a warning logged.
+
+        Args:
+            new_global_step: A scalar, cast to int64: a tensor, variable or number.
+            name: Optional name of the operation.
+
+        Returns:
+            The operation; None eagerly.
+
+        Raises:
+            ValueError: `new_global_step` is known not to be a scalar.
+            tf.errors.InvalidArgumentError: It turns out not to be one when run.
+        """
+        return ops.condacc_accumulator_set_global_step(
+            self._accumulator_ref,
+            host_int64(new_global_step),
+            name=name or f"{self._STATE_OPS}SetGlobalStep",
+        )
+
+    def _name_of(self, name, what):
+        """Returns the given name of an operation, or else a default one.
+
+        The default is made of the accumulator's name; an accumulator that was made eagerly has
+        none, and the operation is called after the original's op type.
+        """
+        if name is None and self._name and not self._name.endswith("/"):
+            return f"{self._name}_{what}"
+        return name or f"{self._STATE_OPS}{what}"
+
+    def _take(self, num_required, name):
+        """The outputs of the operation that takes; eagerly it waits in a way that Ctrl-C ends."""
+        if not tf.executing_eagerly():
+            take = getattr(ops, f"condacc_{self._KIND.lower()}_take")
+            name = name or f"{self._GRADIENT_OPS}TakeGradient"
+            with arguments_on_host():
+                outputs = take(self._accumulator_ref, num_required, dtype=self._dtype, name=name)
+            return list(outputs) if isinstance(outputs, tuple) else [outputs]
+        # Asked without waiting first: a thread costs more. But not where the answer is clear, since
+        # it may be zeros of any size.
+        if not isinstance(num_required, int) or num_required <= int(self.num_accumulated()):
+            taken, *outputs = self._try_take(num_required, name)
+            if taken:
+                return outputs
+        return _eager.execute_interruptibly(
+            f"Condacc>{self._KIND}Take",
+            self._NUM_OUTPUTS,
+            [self._accumulator_ref, tf.convert_to_tensor(num_required, tf.int32)],
+            ("dtype", tf.as_dtype(self._dtype).as_datatype_enum),
+        )
+
+    def _try_take(self, num_required, name):
+        """The outputs of the operation that takes without waiting: whether it did, and what."""
+        try_take = getattr(ops, f"condacc_{self._KIND.lower()}_try_take")
+        name = name or f"{self._GRADIENT_OPS}TryTakeGradient"
+        with arguments_on_host():
+            return try_take(self._accumulator_ref, num_required, dtype=self._dtype, name=name)
+
+
+def make_accumulator(make_op, dtype, shape, shared_name, name, reduction_type):
+    """Makes the handle of an accumulator; eagerly one of its own unless it is to be shared.
+
+    Args:
+        make_op: Function of the operation that makes accumulators of the kind.
+        dtype: As the constructor was given it; so are all that follow.
+        shape: None if unknown.
+        shared_name: None or empty if it is not to be shared.
+        name: Of the operation.
+        reduction_type: None stands for "MEAN".
+
+    Returns:
+        A scalar tensor of dtype resource.
+
+    Raises:
+        ValueError: A mean of integers is asked for.
+    """
+    _check_mean_exists(dtype, reduction_type, name)
+    return make_op(
+        dtype=dtype,
+        shape=tf.TensorShape(None) if shape is None else shape,
+        reduction_type=reduction_type,
+        anonymous=tf.executing_eagerly() and not shared_name,
+        shared_name=shared_name,
+        name=name,
+    )
+
+
+def _check_mean_exists(dtype, reduction_type, name):
+    if reduction_type in ("SUM", b"SUM"):
+        return
+    try:
+        is_integer = tf.as_dtype(dtype).is_integer
+    except TypeError:
+        return  # the operation tells what is wrong with the dtype
+    if is_integer:
+        raise ValueError(
+            f"Integer gradients have no mean: accumulator '{name}' of dtype "
+            f"{tf.as_dtype(dtype).name} expects reduction_type 'SUM', got {reduction_type!r}."
+        )
