@@ -15,7 +15,7 @@ from drop_stale_atomic_trials import MAX, MIN, Gate
 from drop_stale_support import WORLDS, world_of
 
 from tf_condacc._ops import ops
-from tf_condacc._staleness_gate import StalenessGate
+from tf_condacc.optimizers.drop_stale._gate import StalenessGate
 
 tf1 = tf.compat.v1
 

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 import tf_condacc
-from tf_condacc._staleness_gate import StalenessGate
+from tf_condacc.optimizers.drop_stale._gate import StalenessGate
 
 tf1 = tf.compat.v1
 ROUNDS = 1000

@@ -10,7 +10,7 @@ from dense_trials import refused, run_trials
 from drop_stale_support import WORLDS, world_of
 
 from tf_condacc._ops import ops
-from tf_condacc._staleness_gate import StalenessGate
+from tf_condacc.optimizers.drop_stale._gate import StalenessGate
 
 tf1 = tf.compat.v1
 Bad = (tf.errors.InvalidArgumentError, ValueError, TypeError)

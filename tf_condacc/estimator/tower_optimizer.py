@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from tf_condacc._wrapped_optimizer import SavedLikeWrapped
 from tf_condacc.estimator import _calls, _deprecation, _graph_state
 from tf_condacc.estimator._graph_state import GradientAndVariable, OptimizerCall
 from tf_condacc.estimator._reduction import sum_gradients
+from tf_condacc.optimizers._wrapped_optimizer import SavedLikeWrapped
 
 v1 = tf.compat.v1
 

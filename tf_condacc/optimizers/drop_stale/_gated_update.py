@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_condacc._host import on_host
-from tf_condacc._staleness_gate import StalenessGate
+from tf_condacc.optimizers.drop_stale._gate import StalenessGate
 
 
 def update_unless_late(

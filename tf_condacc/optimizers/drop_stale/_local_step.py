@@ -10,8 +10,14 @@ from collections.abc import Iterator
 import tensorflow as tf
 
 from tf_condacc._host import host_int64, on_host
-from tf_condacc._ordering import at_operation, read_after, run_before_reads, settled, users_of
-from tf_condacc._update_checks import GLOBAL_STEP_ADVICE, check_control_flow
+from tf_condacc.optimizers.drop_stale._checks import GLOBAL_STEP_ADVICE, check_control_flow
+from tf_condacc.optimizers.drop_stale._ordering import (
+    at_operation,
+    read_after,
+    run_before_reads,
+    settled,
+    users_of,
+)
 
 _GLOBAL_STEP = tf.compat.v1.GraphKeys.GLOBAL_STEP
 

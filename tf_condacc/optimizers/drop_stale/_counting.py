@@ -8,7 +8,7 @@ import tensorflow as tf
 from tensorflow.python.framework import ops as tf_ops
 
 from tf_condacc._host import on_host
-from tf_condacc._staleness_gate import StalenessGate, new_counter
+from tf_condacc.optimizers.drop_stale._gate import StalenessGate, new_counter
 
 COUNTER_NAME = "stale_counter"
 
