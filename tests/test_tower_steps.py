@@ -22,7 +22,7 @@ from tower_support import (
 
 from tf_condacc import estimator
 from tf_condacc._ops import ops
-from tf_condacc.estimator._reduction import sum_gradients
+from tf_condacc.estimator.towers._reduction import sum_gradients
 
 tf1 = tf.compat.v1
 THREADS, STEPS, TOWERS, SIZE = 8, 60, 4, 40_000

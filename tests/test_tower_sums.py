@@ -11,7 +11,7 @@ import tensorflow as tf
 from tower_support import initialized_session, rows, sum_of, sums_one_by_one, to_dense
 
 from tf_condacc._ops import ops
-from tf_condacc.estimator._reduction import sum_gradients
+from tf_condacc.estimator.towers._reduction import sum_gradients
 
 tf1 = tf.compat.v1
 SHAPE = [4, 2]

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from tf_condacc import estimator
-from tf_condacc.estimator import _reduction
+from tf_condacc.estimator.towers import _reduction
 
 tf1 = tf.compat.v1
 ModeKeys = estimator.ModeKeys

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import tensorflow as tf
 
-from tf_condacc.estimator._graph_state import Tower
+from tf_condacc.estimator.towers._graph_state import Tower
 
 v1 = tf.compat.v1
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import tensorflow as tf
 
-from tf_condacc.estimator._graph_state import GraphState, OptimizerCall, Tower
+from tf_condacc.estimator.towers._graph_state import GraphState, OptimizerCall, Tower
 
 NOT_WRAPPED = (
     "Please wrap optimizers with TowerOptimizer in order to use replicate_model_fn with multiple "

@@ -11,9 +11,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_condacc.estimator import _sessions
 from tf_condacc.estimator.export import ServingInputReceiver
-from tf_condacc.estimator.run_config import RunConfig
+from tf_condacc.estimator.runner import _sessions
+from tf_condacc.estimator.runner.run_config import RunConfig
 
 v1 = tf.compat.v1
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tf_condacc.estimator.run_config import RunConfig
+from tf_condacc.estimator.runner.run_config import RunConfig
 
 v1 = tf.compat.v1
 

@@ -1,0 +1,148 @@
+"""The optimizer that applies the gradients of all towers at once.
+
+Mirrors ``tf.contrib.estimator.TowerOptimizer``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from tf_condacc.estimator.towers import _calls, _deprecation, _graph_state
+from tf_condacc.estimator.towers._graph_state import GradientAndVariable, OptimizerCall
+from tf_condacc.estimator.towers._reduction import sum_gradients
+from tf_condacc.optimizers._wrapped_optimizer import SavedLikeWrapped
+
+v1 = tf.compat.v1
+
+
+class TowerOptimizer(SavedLikeWrapped):
+    """Gathers gradients from all towers and applies their sum in the last one.
+
+    Mirrors ``tf.contrib.estimator.TowerOptimizer``. Within a `model_fn` that `replicate_model_fn`
+    replicates, the gradients of each variable are summed on the variable's device as they arrive,
+    and the wrapped optimizer applies the sums. Elsewhere all calls are forwarded to it unchanged.
+
+    Differences on purpose: calls are compared tower by tower, dense and sparse gradients of one
+    variable mix in any order, and a checkpoint of it is that of the wrapped optimizer.
+
+    Args:
+        optimizer_or_optimizer_fn: A ``tf.compat.v1.train.Optimizer``, or a function without
+            arguments that makes one. It is called once, when the optimizer is first needed.
+    """
+
+    COLLECTION_FOR_GRAPH_STATES = _graph_state.COLLECTION
+
+    def __init__(self, optimizer_or_optimizer_fn):
+        super().__init__(use_locking=False, name="TowerOptimizer")
+        _deprecation.warn_once("TowerOptimizer")
+        self._optimizer_or_optimizer_fn = optimizer_or_optimizer_fn
+
+    @staticmethod
+    def has_been_used() -> bool:
+        """Whether a TowerOptimizer of the current graph, or of its towers, has been used."""
+        return _graph_state.of_graph().has_been_used
+
+    def compute_gradients(self, loss, *args, **kwargs):
+        """Computes gradients of the tower's part in the loss of all towers.
+
+        Args:
+            loss: A scalar tensor. It is divided by the number of towers unless the loss reduction
+                is SUM.
+            *args: As of the wrapped optimizer.
+            **kwargs: Likewise.
+
+        Returns:
+            A list of (gradient, variable) pairs.
+        """
+        state = _graph_state.of_graph()
+        optimizer = self._get_optimizer()
+        gradients = optimizer.compute_gradients(state.scale_loss(loss), *args, **kwargs)
+        if state.number_of_towers > 1:
+            gradients = list(gradients)
+            state.towers[-1].computed.append(OptimizerCall(optimizer, gradients))
+        return gradients
+
+    def apply_gradients(self, grads_and_vars, global_step=None, **kwargs):
+        """Keeps the gradients for the last tower; there, applies the sums of all towers.
+
+        `compute_gradients` is what divides a tower's gradients by the number of towers. Gradients
+        made in another way, as by ``tf.gradients``, are accepted if the loss reduction is SUM,
+        where nothing is divided.
+
+        Args:
+            grads_and_vars: (gradient, variable) pairs, as `compute_gradients` returns them, clipped
+                or otherwise transformed if need be. A gradient may be None; the sum is then that of
+                the other towers.
+            global_step: Optional variable, incremented by one when the sums are applied.
+            **kwargs: As of the wrapped optimizer.
+
+        Returns:
+            An operation that applies the sums, in the last tower; in the others one named
+            "train_op_placeholder" that does nothing.
+
+        Raises:
+            ValueError: The towers' calls do not match, no variable has a gradient, or gradients
+                should have been divided by the number of towers, but have not been computed by
+                `compute_gradients`.
+        """
+        state = _graph_state.of_graph()
+        optimizer = self._get_optimizer()
+        if state.number_of_towers == 1:
+            return optimizer.apply_gradients(grads_and_vars, global_step=global_step, **kwargs)
+        grads_and_vars = list(grads_and_vars)
+        state.towers[-1].calls.append(OptimizerCall(optimizer, grads_and_vars))
+        _calls.check_scaled(state)
+        if not state.is_last_tower:
+            with tf.control_dependencies(_calls.gradient_tensors(state.towers[-1].calls[-1])):
+                return tf.no_op(name="train_op_placeholder")
+        calls = _calls.matching(state.towers)
+        with _graph_state.scopes_of(state.towers[0]):
+            sums = _sum_by_variable(calls)
+            return optimizer.apply_gradients(sums, global_step=global_step, **kwargs)
+
+    def get_slot(self, *args, **kwargs):
+        """Returns a slot of the wrapped optimizer, or None."""
+        return self._get_optimizer().get_slot(*args, **kwargs)
+
+    def get_slot_names(self, *args, **kwargs):
+        """Returns the names of the wrapped optimizer's slots."""
+        return self._get_optimizer().get_slot_names(*args, **kwargs)
+
+    def get_name(self, *args, **kwargs):
+        """Returns the name of the wrapped optimizer."""
+        return self._get_optimizer().get_name(*args, **kwargs)
+
+    def variables(self, *args, **kwargs):
+        """Returns the variables that encode the state of the wrapped optimizer."""
+        return self._get_optimizer().variables(*args, **kwargs)
+
+    @property
+    def _opt(self):
+        return self._get_optimizer()
+
+    def _get_optimizer(self):
+        _graph_state.of_graph().has_been_used = True
+        if callable(self._optimizer_or_optimizer_fn):
+            self._optimizer_or_optimizer_fn = self._optimizer_or_optimizer_fn()
+        return self._optimizer_or_optimizer_fn
+
+
+def _sum_by_variable(calls: Sequence[OptimizerCall]) -> list[GradientAndVariable]:
+    """Sums the gradients of each variable, those of the last tower's in its order first."""
+    gradients: dict[str, list] = {}
+    variables: dict[str, v1.Variable] = {}
+    for call in (calls[-1], *calls[:-1]):
+        for _, variable in call.gradients_and_variables:
+            variables.setdefault(variable.name, variable)
+            gradients.setdefault(variable.name, [])
+    for call in calls:
+        for gradient, variable in call.gradients_and_variables:
+            if gradient is not None:
+                gradients[variable.name].append(gradient)
+    with v1.name_scope("gradient_aggregating"):
+        return [
+            (sum_gradients(gradients[name], variable) if gradients[name] else None, variable)
+            for name, variable in variables.items()
+        ]
