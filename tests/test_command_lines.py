@@ -19,6 +19,9 @@ _WRONG_OPTIONS = {
     "tf_condacc.demo": [
         (["--workers", "2", "--required", "3"], "--required 3, but there are 2 workers"),
     ],
+    "tf_condacc.examples.digits": [
+        (["--workers", "2", "--required", "3"], "--required 3, but there are 2 workers"),
+    ],
     "tf_condacc.examples.word_vectors": [
         (["--workers", "2", "--required", "3"], "--required 3, but there are 2 workers"),
         (["--width", "0"], "must be at least 1, got 0"),

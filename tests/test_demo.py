@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import tf_condacc
-from tf_condacc.demo import data, training
+from tf_condacc.examples.digits import data, training
 
 _TIMEOUT_SECONDS = 180
 

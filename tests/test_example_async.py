@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tf_condacc.demo import data
 from tf_condacc.examples.async_digits import schedule, training
+from tf_condacc.examples.digits import data
 
 _MODULE = "tf_condacc.examples.async_digits"
 _TIMEOUT_SECONDS = 110

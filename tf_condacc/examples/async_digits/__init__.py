@@ -12,5 +12,5 @@ order to read them in:
 * ``schedule``: in which order workers of different speed finish.
 * ``report``, ``picture`` and ``__main__``: the table, the picture and the command line.
 
-What is trained, and on what, is that of ``tf_condacc.demo``.
+What is trained, and on what, is that of ``tf_condacc.examples.digits``.
 """

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from tf_condacc import DropStaleGradientOptimizer
-from tf_condacc.demo import model
-from tf_condacc.demo.inputs import Inputs, placeholders
+from tf_condacc.examples.digits import model
+from tf_condacc.examples.digits.inputs import Inputs, placeholders
 
 v1 = tf.compat.v1
 

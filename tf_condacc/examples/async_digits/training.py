@@ -11,9 +11,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_condacc.demo import data
 from tf_condacc.examples.async_digits import graph, schedule
 from tf_condacc.examples.common.cluster import Cluster
+from tf_condacc.examples.digits import data
 
 v1 = tf.compat.v1
 

@@ -25,7 +25,7 @@ def _run(options: argparse.Namespace) -> None:
     import tensorflow as tf
     from tqdm import tqdm
 
-    from tf_condacc.demo import data
+    from tf_condacc.examples.digits import data
     from tf_condacc.examples.towers import comparison, mirrored, picture, report, runs
 
     tf.get_logger().setLevel("ERROR")

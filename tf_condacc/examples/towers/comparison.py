@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tf_condacc.demo.data import Examples
+from tf_condacc.examples.digits.data import Examples
 from tf_condacc.examples.towers import mirrored, runs
 from tf_condacc.examples.towers.runs import Run, Settings
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from tf_condacc.demo.data import Examples
+from tf_condacc.examples.digits.data import Examples
 from tf_condacc.examples.towers import model
 from tf_condacc.examples.towers.runs import Run, Settings
 

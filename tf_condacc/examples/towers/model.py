@@ -7,8 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_condacc.demo.data import NUM_CLASSES
 from tf_condacc.estimator import EstimatorSpec, ModeKeys, TowerOptimizer, export
+from tf_condacc.examples.digits.data import NUM_CLASSES
 
 v1 = tf.compat.v1
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tf_condacc.demo import data
-from tf_condacc.demo.data import Examples
 from tf_condacc.estimator import Estimator, RunConfig, replicate_model_fn
+from tf_condacc.examples.digits import data
+from tf_condacc.examples.digits.data import Examples
 from tf_condacc.examples.towers.model import model_fn
 
 v1 = tf.compat.v1

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_condacc.demo.data import IMAGE_SHAPE, Examples
+from tf_condacc.examples.digits.data import IMAGE_SHAPE, Examples
 
 v1 = tf.compat.v1
 

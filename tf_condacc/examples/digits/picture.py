@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, MultipleLocator, PercentFormatter, StrMethodFormatter
 
-from tf_condacc.demo.training import History, Settings
 from tf_condacc.examples.common import pictures
 from tf_condacc.examples.common.pictures import BLUE, GREEN, GREY, ORANGE, WINDOW, moving_mean
+from tf_condacc.examples.digits.training import History, Settings
 
 
 def draw(history: History, settings: Settings, accumulator: str, path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from tf_condacc.demo.data import NUM_CLASSES
+from tf_condacc.examples.digits.data import NUM_CLASSES
 
 v1 = tf.compat.v1
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_condacc.demo import data, graph
-from tf_condacc.demo.inputs import Inputs
 from tf_condacc.examples.common import training
 from tf_condacc.examples.common.backends import AccumulatorClass
+from tf_condacc.examples.digits import data, graph
+from tf_condacc.examples.digits.inputs import Inputs
 
 v1 = tf.compat.v1
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from tf_condacc.demo import model
-from tf_condacc.demo.inputs import Inputs, placeholders
 from tf_condacc.examples.common.accumulators import Accumulators
 from tf_condacc.examples.common.backends import AccumulatorClass
 from tf_condacc.examples.common.rounds import Chief, Rounds
 from tf_condacc.examples.common.training import TrainingGraph
+from tf_condacc.examples.digits import model
+from tf_condacc.examples.digits.inputs import Inputs, placeholders
 
 v1 = tf.compat.v1
 

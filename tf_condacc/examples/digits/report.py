@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tf_condacc.demo.training import History, Settings
 from tf_condacc.examples.common import report
+from tf_condacc.examples.digits.training import History, Settings
 
 
 def table(history: History, settings: Settings, accumulator: str) -> str:
