@@ -5,6 +5,8 @@ Mirrors ``tf.compat.v1.ConditionalAccumulatorBase``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -21,6 +23,29 @@ class TryTakeResult(NamedTuple):
     value: Any
 
 
+@dataclass(frozen=True)
+class AccumulatorOps:
+    """The operations of one kind of accumulator, and what they are called.
+
+    Operations without a name are named after the op types of TensorFlow's own accumulators.
+
+    Attributes:
+        take: Takes the gradients when enough are accumulated.
+        try_take: Takes the gradients if enough are accumulated already.
+        take_type: Registered type of the operation of `take`.
+        num_take_outputs: Number of outputs of that operation.
+        gradient_prefix: Prefix of the default names of operations that apply and take.
+        state_prefix: Prefix of the default names of operations that read and set counts and steps.
+    """
+
+    take: Callable[..., Any]
+    try_take: Callable[..., Any]
+    take_type: str
+    num_take_outputs: int
+    gradient_prefix: str
+    state_prefix: str
+
+
 class ConditionalAccumulatorBase:
     """What accumulators of every kind have in common.
 
@@ -33,11 +58,7 @@ class ConditionalAccumulatorBase:
         accumulator_ref: The accumulator's handle, a scalar tensor of dtype resource.
     """
 
-    _KIND: str  # The kind of accumulator in the types of the operations: "Dense" or "Sparse".
-    _NUM_OUTPUTS: int  # How many outputs the operation has that takes.
-    # Operations without a name are called after the original's op types.
-    _GRADIENT_OPS: str  # The prefix of those types that apply and take.
-    _STATE_OPS: str  # The prefix of those types that read and set counts and steps.
+    _OPS: AccumulatorOps  # Set by each kind of accumulator.
 
     def __init__(self, dtype, shape, accumulator_ref):
         self._dtype = dtype
@@ -127,7 +148,7 @@ class ConditionalAccumulatorBase:
         return ops.condacc_accumulator_set_global_step(
             self._accumulator_ref,
             host_int64(new_global_step),
-            name=name or f"{self._STATE_OPS}SetGlobalStep",
+            name=name or f"{self._OPS.state_prefix}SetGlobalStep",
         )
 
     def _name_of(self, name, what):
@@ -138,15 +159,16 @@ class ConditionalAccumulatorBase:
         """
         if name is None and self._name and not self._name.endswith("/"):
             return f"{self._name}_{what}"
-        return name or f"{self._STATE_OPS}{what}"
+        return name or f"{self._OPS.state_prefix}{what}"
 
     def _take(self, num_required, name):
         """The outputs of the operation that takes; eagerly it waits in a way that Ctrl-C ends."""
         if not tf.executing_eagerly():
-            take = getattr(ops, f"condacc_{self._KIND.lower()}_take")
-            name = name or f"{self._GRADIENT_OPS}TakeGradient"
+            name = name or f"{self._OPS.gradient_prefix}TakeGradient"
             with arguments_on_host():
-                outputs = take(self._accumulator_ref, num_required, dtype=self._dtype, name=name)
+                outputs = self._OPS.take(
+                    self._accumulator_ref, num_required, dtype=self._dtype, name=name
+                )
             return list(outputs) if isinstance(outputs, tuple) else [outputs]
         # Asked without waiting first: a thread costs more. But not where the answer is clear, since
         # it may be zeros of any size.
@@ -155,18 +177,19 @@ class ConditionalAccumulatorBase:
             if taken:
                 return outputs
         return _eager.execute_interruptibly(
-            f"Condacc>{self._KIND}Take",
-            self._NUM_OUTPUTS,
+            self._OPS.take_type,
+            self._OPS.num_take_outputs,
             [self._accumulator_ref, tf.convert_to_tensor(num_required, tf.int32)],
             ("dtype", tf.as_dtype(self._dtype).as_datatype_enum),
         )
 
     def _try_take(self, num_required, name):
         """The outputs of the operation that takes without waiting: whether it did, and what."""
-        try_take = getattr(ops, f"condacc_{self._KIND.lower()}_try_take")
-        name = name or f"{self._GRADIENT_OPS}TryTakeGradient"
+        name = name or f"{self._OPS.gradient_prefix}TryTakeGradient"
         with arguments_on_host():
-            return try_take(self._accumulator_ref, num_required, dtype=self._dtype, name=name)
+            return self._OPS.try_take(
+                self._accumulator_ref, num_required, dtype=self._dtype, name=name
+            )
 
 
 def make_accumulator(make_op, dtype, shape, shared_name, name, reduction_type):

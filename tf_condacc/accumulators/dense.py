@@ -9,7 +9,12 @@ import tensorflow as tf
 
 from tf_condacc._host import host_int64
 from tf_condacc._ops import ops
-from tf_condacc.accumulators.base import ConditionalAccumulatorBase, TryTakeResult, make_accumulator
+from tf_condacc.accumulators.base import (
+    AccumulatorOps,
+    ConditionalAccumulatorBase,
+    TryTakeResult,
+    make_accumulator,
+)
 
 
 class ConditionalAccumulator(ConditionalAccumulatorBase):
@@ -41,9 +46,14 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             has a negative dimension.
     """
 
-    _KIND = "Dense"
-    _NUM_OUTPUTS = 1
-    _GRADIENT_OPS = _STATE_OPS = "ResourceAccumulator"
+    _OPS = AccumulatorOps(
+        take=ops.condacc_dense_take,
+        try_take=ops.condacc_dense_try_take,
+        take_type="Condacc>DenseTake",
+        num_take_outputs=1,
+        gradient_prefix="ResourceAccumulator",
+        state_prefix="ResourceAccumulator",
+    )
 
     def __init__(
         self,
@@ -83,7 +93,9 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             tf.errors.InvalidArgumentError: So it turns out when run.
             tf.errors.ResourceExhaustedError: Memory is short. Nothing has changed then.
         """
-        accepted = self._apply(grad, local_step, name or f"{self._GRADIENT_OPS}ApplyGradient")
+        accepted = self._apply(
+            grad, local_step, name or f"{self._OPS.gradient_prefix}ApplyGradient"
+        )
         return None if tf.executing_eagerly() else accepted.op
 
     def try_apply_grad(self, grad, local_step=0, name=None):
@@ -94,7 +106,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         Returns:
             A bool scalar tensor: True if the gradient was added, False if it was dropped.
         """
-        return self._apply(grad, local_step, name or f"{self._GRADIENT_OPS}TryApplyGradient")
+        return self._apply(grad, local_step, name or f"{self._OPS.gradient_prefix}TryApplyGradient")
 
     def take_grad(self, num_required, name=None):
         """Waits until enough gradients are accumulated, and takes them all.

@@ -12,7 +12,12 @@ import tensorflow as tf
 
 from tf_condacc._host import host_int64, on_host
 from tf_condacc._ops import ops
-from tf_condacc.accumulators.base import ConditionalAccumulatorBase, TryTakeResult, make_accumulator
+from tf_condacc.accumulators.base import (
+    AccumulatorOps,
+    ConditionalAccumulatorBase,
+    TryTakeResult,
+    make_accumulator,
+)
 
 
 class SparseGradient(NamedTuple):
@@ -66,10 +71,14 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             negative dimension.
     """
 
-    _KIND = "Sparse"
-    _NUM_OUTPUTS = 3
-    _GRADIENT_OPS = "SparseAccumulator"
-    _STATE_OPS = "Accumulator"
+    _OPS = AccumulatorOps(
+        take=ops.condacc_sparse_take,
+        try_take=ops.condacc_sparse_try_take,
+        take_type="Condacc>SparseTake",
+        num_take_outputs=3,
+        gradient_prefix="SparseAccumulator",
+        state_prefix="Accumulator",
+    )
 
     def __init__(
         self,
@@ -137,7 +146,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
                 or what is accumulated; a row number is negative or beyond the shape.
             tf.errors.ResourceExhaustedError: Memory is short. Nothing has changed then.
         """
-        name = name or f"{self._GRADIENT_OPS}ApplyGradient"
+        name = name or f"{self._OPS.gradient_prefix}ApplyGradient"
         accepted = self.try_apply_grad(grad_indices, grad_values, grad_shape, local_step, name)
         return None if tf.executing_eagerly() else accepted.op
 
@@ -159,7 +168,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
                 shape = tf.constant([], tf.int64)
         else:
             shape = host_int64(grad_shape)
-        name = name or f"{self._GRADIENT_OPS}TryApplyGradient"
+        name = name or f"{self._OPS.gradient_prefix}TryApplyGradient"
         return ops.condacc_sparse_apply(
             self._accumulator_ref, local_step, indices, values, shape, name=name
         )
