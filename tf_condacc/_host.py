@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import numbers
 from collections.abc import Iterator
-from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.eager import context
+
+from tf_condacc._typing import TensorLike
 
 _INT64 = range(-(2**63), 2**63)
 
@@ -35,7 +36,7 @@ def arguments_on_host() -> contextlib.AbstractContextManager:
     return contextlib.nullcontext() if tf.executing_eagerly() else _built_on_host()
 
 
-def host_int64(value: Any) -> tf.Tensor:
+def host_int64(value: TensorLike) -> tf.Tensor:
     """Converts to int64, on the host: a tensor, a variable, a number or a list of these."""
     if isinstance(value, tf.Tensor) and value.dtype == tf.int64:
         return value

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
+from typing import Any
 
+import tensorflow as tf
 from tensorflow.python.eager import cancellation, context, execute
 
 _POLL_SECONDS = 0.1  # how long Ctrl-C may go unnoticed
 
 
-def execute_interruptibly(op_name, num_outputs, inputs, attrs):
+def execute_interruptibly(
+    op_name: str, num_outputs: int, inputs: Sequence[tf.Tensor], attrs: Sequence[Any]
+) -> list[tf.Tensor]:
     """Executes an operation that may wait for long, in a thread so that this one hears Ctrl-C.
 
     An interrupt cancels the operation before it is passed on.
@@ -24,9 +29,9 @@ def execute_interruptibly(op_name, num_outputs, inputs, attrs):
         The list of its outputs.
     """
     manager = cancellation.CancellationManager()
-    outcome = {}
+    outcome: dict[str, Any] = {}
 
-    def run():
+    def run() -> None:
         try:
             outcome["outputs"] = execute.execute_with_cancellation(
                 op_name, num_outputs, inputs, attrs, context.context(), manager

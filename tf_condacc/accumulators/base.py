@@ -5,7 +5,7 @@ Mirrors ``tf.compat.v1.ConditionalAccumulatorBase``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,13 +13,14 @@ import tensorflow as tf
 
 from tf_condacc._host import arguments_on_host, host_int64
 from tf_condacc._ops import ops
+from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 from tf_condacc.accumulators import _eager
 
 
 class TryTakeResult(NamedTuple):
     """What taking without waiting returns."""
 
-    taken: Any
+    taken: tf.Tensor
     value: Any
 
 
@@ -60,7 +61,7 @@ class ConditionalAccumulatorBase:
 
     _OPS: AccumulatorOps  # Set by each kind of accumulator.
 
-    def __init__(self, dtype, shape, accumulator_ref):
+    def __init__(self, dtype: DTypeLike, shape: ShapeLike, accumulator_ref: tf.Tensor) -> None:
         self._dtype = dtype
         self._shape = tf.TensorShape(shape)
         self._accumulator_ref = accumulator_ref
@@ -71,21 +72,21 @@ class ConditionalAccumulatorBase:
             self._name = accumulator_ref.op.name.split("/")[-1]
 
     @property
-    def accumulator_ref(self):
+    def accumulator_ref(self) -> tf.Tensor:
         """The accumulator's handle, a scalar tensor of dtype resource."""
         return self._accumulator_ref
 
     @property
-    def name(self):
+    def name(self) -> str:
         """The last part of the name of the accumulator's op; eagerly the current name scope."""
         return self._name
 
     @property
-    def dtype(self):
+    def dtype(self) -> DTypeLike:
         """The dtype of the gradients, as it was given to the constructor."""
         return self._dtype
 
-    def num_accumulated(self, name=None):
+    def num_accumulated(self, name: str | None = None) -> tf.Tensor:
         """Counts the gradients that are accumulated now.
 
         Args:
@@ -98,7 +99,7 @@ class ConditionalAccumulatorBase:
             self._accumulator_ref, name=self._name_of(name, "NumAccumulated")
         )
 
-    def num_dropped(self, name=None):
+    def num_dropped(self, name: str | None = None) -> tf.Tensor:
         """Counts the stale gradients that were dropped since the accumulator was made.
 
         Not in the original.
@@ -113,7 +114,7 @@ class ConditionalAccumulatorBase:
             self._accumulator_ref, name=self._name_of(name, "NumDropped")
         )
 
-    def global_step(self, name=None):
+    def global_step(self, name: str | None = None) -> tf.Tensor:
         """Reads the accumulator's own step: gradients of a lower local step are stale.
 
         Not in the original.
@@ -128,7 +129,9 @@ class ConditionalAccumulatorBase:
             self._accumulator_ref, name=self._name_of(name, "GlobalStep")
         )
 
-    def set_global_step(self, new_global_step, name=None):
+    def set_global_step(
+        self, new_global_step: TensorLike, name: str | None = None
+    ) -> tf.Operation | None:
         """Sets the accumulator's own step.
 
         Accumulated gradients and waiting takes are not touched. A step lower than the current one
@@ -151,7 +154,7 @@ class ConditionalAccumulatorBase:
             name=name or f"{self._OPS.state_prefix}SetGlobalStep",
         )
 
-    def _name_of(self, name, what):
+    def _name_of(self, name: str | None, what: str) -> str:
         """Returns the given name of an operation, or else a default one.
 
         The default is made of the accumulator's name; an accumulator that was made eagerly has
@@ -161,7 +164,7 @@ class ConditionalAccumulatorBase:
             return f"{self._name}_{what}"
         return name or f"{self._OPS.state_prefix}{what}"
 
-    def _take(self, num_required, name):
+    def _take(self, num_required: TensorLike, name: str | None) -> list[tf.Tensor]:
         """The outputs of the operation that takes; eagerly it waits in a way that Ctrl-C ends."""
         if not tf.executing_eagerly():
             name = name or f"{self._OPS.gradient_prefix}TakeGradient"
@@ -183,7 +186,7 @@ class ConditionalAccumulatorBase:
             ("dtype", tf.as_dtype(self._dtype).as_datatype_enum),
         )
 
-    def _try_take(self, num_required, name):
+    def _try_take(self, num_required: TensorLike, name: str | None) -> Sequence[tf.Tensor]:
         """The outputs of the operation that takes without waiting: whether it did, and what."""
         name = name or f"{self._OPS.gradient_prefix}TryTakeGradient"
         with arguments_on_host():
@@ -192,7 +195,14 @@ class ConditionalAccumulatorBase:
             )
 
 
-def make_accumulator(make_op, dtype, shape, shared_name, name, reduction_type):
+def make_accumulator(
+    make_op: Callable[..., tf.Tensor],
+    dtype: DTypeLike,
+    shape: ShapeLike,
+    shared_name: str | None,
+    name: str,
+    reduction_type: str,
+) -> tf.Tensor:
     """Makes the handle of an accumulator; eagerly one of its own unless it is to be shared.
 
     Args:
@@ -220,7 +230,7 @@ def make_accumulator(make_op, dtype, shape, shared_name, name, reduction_type):
     )
 
 
-def _check_mean_exists(dtype, reduction_type, name):
+def _check_mean_exists(dtype: DTypeLike, reduction_type: str | bytes, name: str) -> None:
     if reduction_type in ("SUM", b"SUM"):
         return
     try:

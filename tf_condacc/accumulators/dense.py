@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tf_condacc._host import host_int64
 from tf_condacc._ops import ops
+from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 from tf_condacc.accumulators.base import (
     AccumulatorOps,
     ConditionalAccumulatorBase,
@@ -57,12 +58,12 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
 
     def __init__(
         self,
-        dtype,
-        shape=None,
-        shared_name=None,
-        name="conditional_accumulator",
-        reduction_type="MEAN",
-    ):
+        dtype: DTypeLike,
+        shape: ShapeLike = None,
+        shared_name: str | None = None,
+        name: str = "conditional_accumulator",
+        reduction_type: str = "MEAN",
+    ) -> None:
         accumulator_ref = make_accumulator(
             ops.condacc_dense_accumulator,
             dtype,
@@ -73,7 +74,9 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         )
         super().__init__(dtype, shape, accumulator_ref)
 
-    def apply_grad(self, grad, local_step=0, name=None):
+    def apply_grad(
+        self, grad: TensorLike, local_step: TensorLike = 0, name: str | None = None
+    ) -> tf.Operation | None:
         """Adds a gradient, or drops it silently if it is stale.
 
         Stale is a gradient whose `local_step` is lower than the accumulator's step; whether it
@@ -98,7 +101,9 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         )
         return None if tf.executing_eagerly() else accepted.op
 
-    def try_apply_grad(self, grad, local_step=0, name=None):
+    def try_apply_grad(
+        self, grad: TensorLike, local_step: TensorLike = 0, name: str | None = None
+    ) -> tf.Tensor:
         """Adds a gradient unless it is stale, and tells which. Not in the original.
 
         Args and errors are those of `apply_grad`.
@@ -108,7 +113,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         """
         return self._apply(grad, local_step, name or f"{self._OPS.gradient_prefix}TryApplyGradient")
 
-    def take_grad(self, num_required, name=None):
+    def take_grad(self, num_required: TensorLike, name: str | None = None) -> tf.Tensor:
         """Waits until enough gradients are accumulated, and takes them all.
 
         Takes are served in the order in which they came, and the accumulator's step moves on by
@@ -138,7 +143,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         average.set_shape(self._shape)
         return average
 
-    def try_take_grad(self, num_required, name=None):
+    def try_take_grad(self, num_required: TensorLike, name: str | None = None) -> TryTakeResult:
         """Takes the accumulated gradients if there are enough and no other take waits.
 
         Never waits for gradients. Not in the original. Args and errors are those of `take_grad`.
@@ -152,7 +157,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         average.set_shape(self._shape)
         return TryTakeResult(taken, average)
 
-    def _apply(self, grad, local_step, name):
+    def _apply(self, grad: TensorLike, local_step: TensorLike, name: str) -> tf.Tensor:
         grad = tf.convert_to_tensor(grad, dtype=self._dtype)
         grad.shape.assert_is_compatible_with(self._shape)
         local_step = host_int64(local_step)

@@ -5,6 +5,9 @@ Mirrors ``tf.compat.v1.train.replica_device_setter``.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import tensorflow as tf
 from tensorflow.python.training import device_setter
 
@@ -12,14 +15,14 @@ PS_OPS = ("Condacc>DenseAccumulator", "Condacc>SparseAccumulator")
 
 
 def replica_device_setter(
-    ps_tasks=0,
-    ps_device="/job:ps",
-    worker_device="/job:worker",
-    merge_devices=True,
-    cluster=None,
-    ps_ops=None,
-    ps_strategy=None,
-):
+    ps_tasks: int = 0,
+    ps_device: str = "/job:ps",
+    worker_device: str = "/job:worker",
+    merge_devices: bool = True,
+    cluster: tf.train.ClusterSpec | dict[str, Any] | None = None,
+    ps_ops: Sequence[str] | None = None,
+    ps_strategy: Callable[[tf.Operation], int] | None = None,
+) -> Callable[[tf.Operation], str]:
     """Like ``tf.compat.v1.train.replica_device_setter``, and knows this package's accumulators.
 
     TensorFlow's own places operations by their type, and ours have types of their own: with it our

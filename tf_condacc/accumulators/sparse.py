@@ -6,12 +6,13 @@ Mirrors ``tf.compat.v1.SparseConditionalAccumulator``, also known as
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from tf_condacc._host import host_int64, on_host
 from tf_condacc._ops import ops
+from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 from tf_condacc.accumulators.base import (
     AccumulatorOps,
     ConditionalAccumulatorBase,
@@ -23,9 +24,9 @@ from tf_condacc.accumulators.base import (
 class SparseGradient(NamedTuple):
     """What `SparseConditionalAccumulator.take_grad` returns."""
 
-    indices: Any
-    values: Any
-    shape: Any
+    indices: tf.Tensor
+    values: tf.Tensor
+    shape: tf.Tensor
 
 
 class SparseConditionalAccumulator(ConditionalAccumulatorBase):
@@ -82,12 +83,12 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
 
     def __init__(
         self,
-        dtype,
-        shape=None,
-        shared_name=None,
-        name="sparse_conditional_accumulator",
-        reduction_type="MEAN",
-    ):
+        dtype: DTypeLike,
+        shape: ShapeLike = None,
+        shared_name: str | None = None,
+        name: str = "sparse_conditional_accumulator",
+        reduction_type: str = "MEAN",
+    ) -> None:
         accumulator_ref = make_accumulator(
             ops.condacc_sparse_accumulator,
             dtype,
@@ -98,7 +99,9 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         )
         super().__init__(dtype, shape, accumulator_ref)
 
-    def apply_indexed_slices_grad(self, grad, local_step=0, name=None):
+    def apply_indexed_slices_grad(
+        self, grad: tf.IndexedSlices, local_step: TensorLike = 0, name: str | None = None
+    ) -> tf.Operation | None:
         """Adds a gradient, or drops it silently if it is stale.
 
         Args:
@@ -120,7 +123,14 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             name=name,
         )
 
-    def apply_grad(self, grad_indices, grad_values, grad_shape=None, local_step=0, name=None):
+    def apply_grad(
+        self,
+        grad_indices: TensorLike,
+        grad_values: TensorLike,
+        grad_shape: TensorLike = None,
+        local_step: TensorLike = 0,
+        name: str | None = None,
+    ) -> tf.Operation | None:
         """Adds a gradient, or drops it silently if it is stale.
 
         Stale is a gradient whose `local_step` is lower than the accumulator's step; whether it
@@ -150,7 +160,14 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         accepted = self.try_apply_grad(grad_indices, grad_values, grad_shape, local_step, name)
         return None if tf.executing_eagerly() else accepted.op
 
-    def try_apply_grad(self, grad_indices, grad_values, grad_shape=None, local_step=0, name=None):
+    def try_apply_grad(
+        self,
+        grad_indices: TensorLike,
+        grad_values: TensorLike,
+        grad_shape: TensorLike = None,
+        local_step: TensorLike = 0,
+        name: str | None = None,
+    ) -> tf.Tensor:
         """Adds a gradient unless it is stale, and tells which. Not in the original.
 
         Args and errors are those of `apply_grad`.
@@ -173,7 +190,9 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             self._accumulator_ref, local_step, indices, values, shape, name=name
         )
 
-    def try_apply_indexed_slices_grad(self, grad, local_step=0, name=None):
+    def try_apply_indexed_slices_grad(
+        self, grad: tf.IndexedSlices, local_step: TensorLike = 0, name: str | None = None
+    ) -> tf.Tensor:
         """Adds ``tf.IndexedSlices`` unless they are stale, and tells which. Not in the original.
 
         Args and errors are those of `apply_indexed_slices_grad`.
@@ -183,7 +202,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         """
         return self.try_apply_grad(grad.indices, grad.values, grad.dense_shape, local_step, name)
 
-    def take_grad(self, num_required, name=None):
+    def take_grad(self, num_required: TensorLike, name: str | None = None) -> SparseGradient:
         """Waits until enough gradients are accumulated, and takes them all.
 
         Waits as `ConditionalAccumulator.take_grad` does.
@@ -206,7 +225,9 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         """
         return SparseGradient(*self._take(num_required, name))
 
-    def take_indexed_slices_grad(self, num_required, name=None):
+    def take_indexed_slices_grad(
+        self, num_required: TensorLike, name: str | None = None
+    ) -> tf.IndexedSlices:
         """Waits until enough gradients are accumulated, and takes them all.
 
         Args and errors are those of `take_grad`.
@@ -216,7 +237,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         """
         return _as_slices(self.take_grad(num_required, name))
 
-    def try_take_grad(self, num_required, name=None):
+    def try_take_grad(self, num_required: TensorLike, name: str | None = None) -> TryTakeResult:
         """Takes the accumulated gradients if there are enough and no other take waits.
 
         Never waits for gradients. Not in the original. Args and errors are those of `take_grad`.
@@ -228,11 +249,13 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         taken, *parts = self._try_take(num_required, name)
         return TryTakeResult(taken, SparseGradient(*parts))
 
-    def try_take_indexed_slices_grad(self, num_required, name=None):
+    def try_take_indexed_slices_grad(
+        self, num_required: TensorLike, name: str | None = None
+    ) -> TryTakeResult:
         """Like `try_take_grad`, with ``tf.IndexedSlices`` as the value. Not in the original."""
         taken, value = self.try_take_grad(num_required, name)
         return TryTakeResult(taken, _as_slices(value))
 
 
-def _as_slices(gradient):
+def _as_slices(gradient: SparseGradient) -> tf.IndexedSlices:
     return tf.IndexedSlices(gradient.values, gradient.indices, dense_shape=gradient.shape)

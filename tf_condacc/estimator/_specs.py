@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from tf_condacc.estimator.model_fn import ModeKeys
+from tf_condacc.estimator.model_fn import ModeKeys, SpecLike
 
 _REQUIRED = {
     ModeKeys.TRAIN: ("train_op", "loss"),
@@ -24,7 +24,7 @@ def argument_names(function: Callable[..., Any]) -> set[str]:
     return names - set(function.keywords) if isinstance(function, functools.partial) else names
 
 
-def checked(spec: Any, mode: str, which: str = "model_fn") -> Any:
+def checked(spec: SpecLike, mode: str, which: str = "model_fn") -> SpecLike:
     """Checks what a `model_fn` returned, which may be of any type, and returns it.
 
     Raises:
@@ -41,7 +41,7 @@ def checked(spec: Any, mode: str, which: str = "model_fn") -> Any:
     return spec
 
 
-def replace(spec: Any, **fields: Any) -> Any:
+def replace(spec: SpecLike, **fields: Any) -> SpecLike:
     """A spec of the same type with other values of some fields."""
     if hasattr(spec, "_replace"):
         return spec._replace(**fields)

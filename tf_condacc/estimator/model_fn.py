@@ -5,14 +5,18 @@ Mirrors ``tf.estimator.ModeKeys`` and ``tf.estimator.EstimatorSpec``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
+from tf_condacc._typing import Nested, TensorLike
 from tf_condacc.estimator.export import ExportOutput, PredictOutput
 
 v1 = tf.compat.v1
+
+# An EstimatorSpec, or an object of another type with the same fields.
+SpecLike: TypeAlias = Any
 
 _DEFAULT_SIGNATURE = v1.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
@@ -26,17 +30,17 @@ class ModeKeys:
 
 
 class _Fields(NamedTuple):
-    mode: Any
-    predictions: Any
-    loss: Any
-    train_op: Any
-    eval_metric_ops: Any
-    export_outputs: Any
-    training_chief_hooks: Any
-    training_hooks: Any
-    scaffold: Any
-    evaluation_hooks: Any
-    prediction_hooks: Any
+    mode: str
+    predictions: Nested
+    loss: tf.Tensor | None
+    train_op: tf.Operation | tf.Tensor | None
+    eval_metric_ops: Mapping[str, tuple[Any, Any]]
+    export_outputs: Mapping[str, Any] | None
+    training_chief_hooks: Sequence[v1.train.SessionRunHook]
+    training_hooks: Sequence[v1.train.SessionRunHook]
+    scaffold: v1.train.Scaffold
+    evaluation_hooks: Sequence[v1.train.SessionRunHook]
+    prediction_hooks: Sequence[v1.train.SessionRunHook]
 
 
 class EstimatorSpec(_Fields):
@@ -71,18 +75,18 @@ class EstimatorSpec(_Fields):
 
     def __new__(
         cls,
-        mode,
-        predictions=None,
-        loss=None,
-        train_op=None,
-        eval_metric_ops=None,
-        export_outputs=None,
-        training_chief_hooks=None,
-        training_hooks=None,
-        scaffold=None,
-        evaluation_hooks=None,
-        prediction_hooks=None,
-    ):
+        mode: str,
+        predictions: Nested = None,
+        loss: TensorLike = None,
+        train_op: tf.Operation | tf.Tensor | None = None,
+        eval_metric_ops: Mapping[str, tuple[Any, Any]] | None = None,
+        export_outputs: Mapping[str, ExportOutput] | None = None,
+        training_chief_hooks: Iterable[v1.train.SessionRunHook] | None = None,
+        training_hooks: Iterable[v1.train.SessionRunHook] | None = None,
+        scaffold: v1.train.Scaffold | None = None,
+        evaluation_hooks: Iterable[v1.train.SessionRunHook] | None = None,
+        prediction_hooks: Iterable[v1.train.SessionRunHook] | None = None,
+    ) -> EstimatorSpec:
         hooks = [training_chief_hooks, training_hooks, evaluation_hooks, prediction_hooks]
         chief_hooks, training_hooks, evaluation_hooks, prediction_hooks = map(_checked_hooks, hooks)
         if scaffold is not None and not isinstance(scaffold, v1.train.Scaffold):
@@ -106,7 +110,7 @@ class EstimatorSpec(_Fields):
         _check_graph(spec)
         return spec
 
-    def _replace(self, **fields):
+    def _replace(self, **fields: Any) -> EstimatorSpec:
         """A spec with other values of some fields, checked as any other; its mode stays."""
         mode = fields.get("mode", self.mode)
         if mode != self.mode:
@@ -116,7 +120,7 @@ class EstimatorSpec(_Fields):
         return type(self)(**{**self._asdict(), **fields})
 
 
-def _checked_predictions(predictions, mode):
+def _checked_predictions(predictions: Nested, mode: str) -> Nested:
     if predictions is None and mode == ModeKeys.PREDICT:
         raise ValueError("Missing predictions.")
     if predictions is None:
@@ -127,7 +131,7 @@ def _checked_predictions(predictions, mode):
     return predictions
 
 
-def _checked_loss(loss, mode):
+def _checked_loss(loss: TensorLike, mode: str) -> tf.Tensor | None:
     if loss is None:
         if mode in (ModeKeys.TRAIN, ModeKeys.EVAL):
             raise ValueError("Missing loss.")
@@ -138,7 +142,7 @@ def _checked_loss(loss, mode):
     return loss if loss.shape.rank == 0 else tf.reshape(loss, [])
 
 
-def _checked_train_op(train_op, mode):
+def _checked_train_op(train_op: Any, mode: str) -> tf.Operation | tf.Tensor | None:
     if train_op is None and mode == ModeKeys.TRAIN:
         raise ValueError("Missing train_op.")
     if train_op is not None and not (_is_tensor(train_op) or isinstance(train_op, tf.Operation)):
@@ -146,7 +150,7 @@ def _checked_train_op(train_op, mode):
     return train_op
 
 
-def _checked_metrics(metrics):
+def _checked_metrics(metrics: Any) -> Mapping[str, tuple[Any, Any]]:
     if metrics is None:
         return {}
     if not isinstance(metrics, Mapping):
@@ -160,7 +164,9 @@ def _checked_metrics(metrics):
     return metrics
 
 
-def _checked_export_outputs(outputs, predictions, mode):
+def _checked_export_outputs(
+    outputs: Any, predictions: Nested, mode: str
+) -> Mapping[str, Any] | None:
     if mode != ModeKeys.PREDICT:
         return outputs
     if outputs is None or outputs == {}:
@@ -183,14 +189,16 @@ def _checked_export_outputs(outputs, predictions, mode):
     return {**outputs, _DEFAULT_SIGNATURE: next(iter(outputs.values()))}
 
 
-def _default_export_outputs(predictions):
+def _default_export_outputs(predictions: Nested) -> Mapping[str, ExportOutput] | None:
     """The predictions under the default name; None if they cannot be the outputs of a signature."""
     if not all(isinstance(name, str) for name, _ in _items(predictions)):
         return None
     return {_DEFAULT_SIGNATURE: PredictOutput(predictions)}
 
 
-def _checked_hooks(hooks):
+def _checked_hooks(
+    hooks: Iterable[v1.train.SessionRunHook] | None,
+) -> tuple[v1.train.SessionRunHook, ...]:
     hooks = tuple(hooks or ())
     for hook in hooks:
         if not isinstance(hook, v1.train.SessionRunHook):
@@ -198,7 +206,7 @@ def _checked_hooks(hooks):
     return hooks
 
 
-def _check_graph(spec):
+def _check_graph(spec: EstimatorSpec) -> None:
     graph = v1.get_default_graph()
     metrics = [(name, part) for name, pair in spec.eval_metric_ops.items() for part in pair]
     named = [("loss", spec.loss), ("train_op", spec.train_op), *metrics, *_items(spec.predictions)]
@@ -207,12 +215,12 @@ def _check_graph(spec):
             raise ValueError(f"{name} must be from the default graph, given: {value}")
 
 
-def _items(predictions):
+def _items(predictions: Nested) -> list[tuple[Any, Any]]:
     """Names and values, also of a single tensor."""
     if isinstance(predictions, Mapping):
         return list(predictions.items())
     return [("predictions", predictions)]
 
 
-def _is_tensor(value):
+def _is_tensor(value: Any) -> bool:
     return tf.is_tensor(value) or isinstance(value, tf.Variable)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import Any
 
 import numpy as np
 
+from tf_condacc._typing import Nested
 
-def chosen(predictions, keys):
+
+def chosen(predictions: Nested, keys: Collection[str] | None) -> Nested:
     """Those of the predictions that are wanted; all if `keys` is empty."""
     if not keys:
         return predictions
@@ -23,7 +26,7 @@ def chosen(predictions, keys):
     return chosen
 
 
-def examples(batch):
+def examples(batch: Any) -> list[Any]:
     """The parts of a batch of predictions, one for each example."""
     if not isinstance(batch, Mapping):
         _check_has_examples("predictions", batch)
@@ -37,7 +40,7 @@ def examples(batch):
     return [{key: value[i] for key, value in batch.items()} for i in range(length)]
 
 
-def _check_has_examples(name, value):
+def _check_has_examples(name: str, value: Any) -> None:
     if not isinstance(value, np.ndarray) or value.ndim == 0:
         raise ValueError(
             "Expected a dense batch of predictions to yield one by one, got a "

@@ -11,14 +11,17 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_condacc.estimator.export import ServingInputReceiver
+from tf_condacc.estimator.export import ServingInputReceiver, SignatureDef
+from tf_condacc.estimator.model_fn import SpecLike
 from tf_condacc.estimator.runner import _sessions
 from tf_condacc.estimator.runner.run_config import RunConfig
 
 v1 = tf.compat.v1
 
 
-def signatures(export_outputs: Mapping[str, Any] | None, receiver: ServingInputReceiver) -> dict:
+def signatures(
+    export_outputs: Mapping[str, Any] | None, receiver: ServingInputReceiver
+) -> dict[str, SignatureDef]:
     """The signatures of the outputs, once for each way in which the model can be fed.
 
     Raises:
@@ -42,7 +45,7 @@ def signatures(export_outputs: Mapping[str, Any] | None, receiver: ServingInputR
 
 
 def write(
-    spec: Any,
+    spec: SpecLike,
     receiver: ServingInputReceiver,
     config: RunConfig,
     checkpoint: str,

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tf_condacc.estimator.model_fn import SpecLike
 from tf_condacc.estimator.runner.run_config import RunConfig
 
 v1 = tf.compat.v1
 
 
-def scaffold_of(spec: Any, config: RunConfig) -> v1.train.Scaffold:
+def scaffold_of(spec: SpecLike, config: RunConfig) -> v1.train.Scaffold:
     """The spec's scaffold; its saver is one that keeps as many checkpoints as configured."""
     scaffold = spec.scaffold or v1.train.Scaffold()
     if scaffold.saver is None and not v1.get_collection(v1.GraphKeys.SAVERS):
@@ -33,7 +34,9 @@ def session_config(config: RunConfig) -> v1.ConfigProto:
     return config.session_config or v1.ConfigProto(allow_soft_placement=True)
 
 
-def train(spec: Any, config: RunConfig, model_dir: str, hooks: Sequence[Any], savers: Any) -> None:
+def train(
+    spec: SpecLike, config: RunConfig, model_dir: str, hooks: Sequence[Any], savers: Any
+) -> None:
     """Trains until a hook stops it or the input ends."""
     scaffold = scaffold_of(spec, config)
     hooks = [*hooks, *_watching_hooks(spec, config, model_dir), *(spec.training_hooks or ())]
@@ -54,7 +57,7 @@ def train(spec: Any, config: RunConfig, model_dir: str, hooks: Sequence[Any], sa
             session.run([spec.train_op, spec.loss])
 
 
-def _watching_hooks(spec: Any, config: RunConfig, model_dir: str) -> list[Any]:
+def _watching_hooks(spec: SpecLike, config: RunConfig, model_dir: str) -> list[Any]:
     """Hooks that stop at a loss that is no number, and log the loss and the speed."""
     hooks = [v1.train.NanTensorHook(spec.loss)]
     steps = config.log_step_count_steps
@@ -103,13 +106,13 @@ class _SpeedHook(v1.train.StepCounterHook):
     whenever it is read before the training increments it.
     """
 
-    def after_run(self, run_context, run_values):
+    def after_run(self, run_context: Any, run_values: Any) -> None:
         super().after_run(run_context, run_values)
         self._last_global_step = None
 
 
 def restored(
-    spec: Any, config: RunConfig, checkpoint: str | None, hooks: Sequence[Any]
+    spec: SpecLike, config: RunConfig, checkpoint: str | None, hooks: Sequence[Any]
 ) -> v1.train.MonitoredSession:
     """A session with the variables of a checkpoint, or with fresh ones if there is none."""
     creator = v1.train.ChiefSessionCreator(
@@ -121,7 +124,11 @@ def restored(
 
 
 def evaluate(
-    spec: Any, config: RunConfig, checkpoint: str | None, steps: int | None, hooks: Sequence[Any]
+    spec: SpecLike,
+    config: RunConfig,
+    checkpoint: str | None,
+    steps: int | None,
+    hooks: Sequence[Any],
 ) -> dict[str, Any]:
     """Runs the metrics' updates for some steps, or until the input ends; returns their values."""
     metrics = dict(spec.eval_metric_ops or {})

@@ -8,10 +8,15 @@ from __future__ import annotations
 import copy
 import os
 import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
+import numpy as np
 import tensorflow as tf
 
-from tf_condacc.estimator.model_fn import ModeKeys
+from tf_condacc._typing import Nested
+from tf_condacc.estimator.export import ServingInputReceiver
+from tf_condacc.estimator.model_fn import ModeKeys, SpecLike
 from tf_condacc.estimator.runner import (
     _inputs,
     _keras_names,
@@ -22,6 +27,9 @@ from tf_condacc.estimator.runner import (
 from tf_condacc.estimator.runner.run_config import RunConfig
 
 v1 = tf.compat.v1
+
+# A path, as the functions of the module os take it.
+Path: TypeAlias = str | os.PathLike[str]
 
 
 class Estimator:
@@ -47,7 +55,13 @@ class Estimator:
             `model_fn` has no argument for the features or for `params` that are given.
     """
 
-    def __init__(self, model_fn, model_dir=None, config=None, params=None):
+    def __init__(
+        self,
+        model_fn: Callable[..., SpecLike],
+        model_dir: Path | None = None,
+        config: RunConfig | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> None:
         _inputs.check_model_fn(model_fn, params)
         config = RunConfig() if config is None else config
         if not hasattr(config, "save_checkpoints_steps"):
@@ -64,38 +78,45 @@ class Estimator:
         self._params = copy.deepcopy(params or {})
 
     @property
-    def model_dir(self):
+    def model_dir(self) -> str:
         """Folder of checkpoints and summaries."""
         return self._config.model_dir
 
     @property
-    def config(self):
+    def config(self) -> RunConfig:
         """How it runs: a `RunConfig`."""
         return copy.deepcopy(self._config)
 
     @property
-    def params(self):
+    def params(self) -> dict[str, Any]:
         """A copy of what is handed to `model_fn`."""
         return copy.deepcopy(self._params)
 
     @property
-    def model_fn(self):
+    def model_fn(self) -> Callable[..., SpecLike]:
         """The `model_fn`, as it was given."""
         return self._model_fn
 
-    def latest_checkpoint(self):
+    def latest_checkpoint(self) -> str | None:
         """Path of the latest checkpoint, or None."""
         return tf.train.latest_checkpoint(self.model_dir)
 
-    def get_variable_names(self):
+    def get_variable_names(self) -> list[str]:
         """Names of the variables of the latest checkpoint."""
         return [name for name, _ in tf.train.list_variables(self._trained())]
 
-    def get_variable_value(self, name):
+    def get_variable_value(self, name: str) -> np.ndarray:
         """Value of a variable of the latest checkpoint, as a numpy array."""
         return tf.train.load_variable(self._trained(), name)
 
-    def train(self, input_fn, hooks=None, steps=None, max_steps=None, saving_listeners=None):
+    def train(
+        self,
+        input_fn: Callable[..., Any],
+        hooks: Sequence[v1.train.SessionRunHook] | None = None,
+        steps: int | None = None,
+        max_steps: int | None = None,
+        saving_listeners: Sequence[v1.train.CheckpointSaverListener] | None = None,
+    ) -> Estimator:
         """Trains the model, from the latest checkpoint on if there is one.
 
         Args:
@@ -129,7 +150,14 @@ class Estimator:
             _sessions.train(spec, self._config, self.model_dir, hooks, saving_listeners)
         return self
 
-    def evaluate(self, input_fn, steps=None, hooks=None, checkpoint_path=None, name=None):
+    def evaluate(
+        self,
+        input_fn: Callable[..., Any],
+        steps: int | None = None,
+        hooks: Sequence[v1.train.SessionRunHook] | None = None,
+        checkpoint_path: str | None = None,
+        name: str | None = None,
+    ) -> dict[str, Any]:
         """Evaluates the model of a checkpoint; without one, a freshly initialized model.
 
         Args:
@@ -158,12 +186,12 @@ class Estimator:
 
     def predict(
         self,
-        input_fn,
-        predict_keys=None,
-        hooks=None,
-        checkpoint_path=None,
-        yield_single_examples=True,
-    ):
+        input_fn: Callable[..., Any],
+        predict_keys: Collection[str] | None = None,
+        hooks: Sequence[v1.train.SessionRunHook] | None = None,
+        checkpoint_path: str | None = None,
+        yield_single_examples: bool = True,
+    ) -> Iterator[Any]:
         """Yields predictions, until the input ends.
 
         Args:
@@ -197,12 +225,12 @@ class Estimator:
 
     def export_saved_model(
         self,
-        export_dir_base,
-        serving_input_receiver_fn,
-        assets_extra=None,
-        as_text=False,
-        checkpoint_path=None,
-    ):
+        export_dir_base: Path,
+        serving_input_receiver_fn: Callable[[], ServingInputReceiver],
+        assets_extra: Mapping[str, str] | None = None,
+        as_text: bool = False,
+        checkpoint_path: str | None = None,
+    ) -> str:
         """Writes the model as a SavedModel that can be served.
 
         Args:
@@ -236,7 +264,7 @@ class Estimator:
                 as_text,
             )
 
-    def _build(self, input_fn, mode):
+    def _build(self, input_fn: Callable[..., Any], mode: str) -> SpecLike:
         v1.set_random_seed(self._config.tf_random_seed)
         v1.train.get_or_create_global_step()
         optional = {"mode": mode, "params": self.params, "config": self.config}
@@ -246,17 +274,17 @@ class Estimator:
             labels = None if mode == ModeKeys.PREDICT else labels
             return self._call_model_fn(features, labels, mode)
 
-    def _call_model_fn(self, features, labels, mode):
+    def _call_model_fn(self, features: Nested, labels: Nested, mode: str) -> SpecLike:
         optional = {"params": self.params, "config": self.config}
         return _inputs.call_model_fn(self._model_fn, features, labels, mode, optional)
 
-    def _trained(self):
+    def _trained(self) -> str:
         checkpoint = self.latest_checkpoint()
         if checkpoint is None:
             raise ValueError(f"Couldn't find trained model at {self.model_dir}.")
         return checkpoint
 
-    def _trained_steps(self):
+    def _trained_steps(self) -> int:
         checkpoint = self.latest_checkpoint()
         if checkpoint is None:
             return 0

@@ -9,11 +9,11 @@ from typing import Any
 
 import tensorflow as tf
 
+from tf_condacc._typing import GradientAndVariable
+
 v1 = tf.compat.v1
 
 COLLECTION = "replicate_model_fn_graph_states"
-
-GradientAndVariable = tuple[Any, Any]
 
 
 @dataclass(frozen=True)

@@ -9,25 +9,26 @@ from typing import Any
 import tensorflow as tf
 
 from tf_condacc.estimator._specs import replace
+from tf_condacc.estimator.model_fn import SpecLike
 from tf_condacc.estimator.towers import _metrics
 
 v1 = tf.compat.v1
 
 
-def for_training(specs: Sequence[Any], device: str) -> Any:
+def for_training(specs: Sequence[SpecLike], device: str) -> SpecLike:
     """The last tower's spec, whose optimizer calls act for all, with the loss of all."""
     return replace(specs[-1], loss=_total_loss(specs, device))
 
 
 def for_evaluation(
-    specs: Sequence[Any], metric_variables: Sequence[Sequence[tf.Variable]], device: str
-) -> Any:
+    specs: Sequence[SpecLike], metric_variables: Sequence[Sequence[tf.Variable]], device: str
+) -> SpecLike:
     """The first tower's spec, with the loss of all towers and metrics of the whole batch."""
     metrics = _metrics.merge(specs, metric_variables, device)
     return replace(specs[0], loss=_total_loss(specs, device), eval_metric_ops=metrics)
 
 
-def for_prediction(specs: Sequence[Any], device: str) -> Any:
+def for_prediction(specs: Sequence[SpecLike], device: str) -> SpecLike:
     """The first tower's spec, with what all predict one after another.
 
     Scalars among the export outputs are stacked. Scalars among the predictions, which have no
@@ -44,7 +45,7 @@ def for_prediction(specs: Sequence[Any], device: str) -> Any:
     return replace(specs[0], predictions=predictions, export_outputs=outputs[0])
 
 
-def _total_loss(specs: Sequence[Any], device: str) -> Any:
+def _total_loss(specs: Sequence[SpecLike], device: str) -> Any:
     with v1.device(device):
         return tf.add_n([spec.loss for spec in specs], name="loss")
 

@@ -7,13 +7,15 @@ from typing import Any
 
 import tensorflow as tf
 
+from tf_condacc.estimator.model_fn import SpecLike
+
 v1 = tf.compat.v1
 
 _MISMATCH = "Different `EstimatorSpec.eval_metric_ops` across `model_fn()` calls."
 
 
 def merge(
-    specs: Sequence[Any], variables: Sequence[Sequence[tf.Variable]], device: str
+    specs: Sequence[SpecLike], variables: Sequence[Sequence[tf.Variable]], device: str
 ) -> dict[str, tuple[Any, tf.Operation]]:
     """Metrics of the first tower that count what all towers have seen.
 
@@ -47,7 +49,7 @@ def _gather(variables: Sequence[tf.Variable]) -> list[tf.Operation]:
         return [v1.assign(variable, tf.zeros_like(variable)) for variable in others]
 
 
-def _check_alike(specs: Sequence[Any], variables: Sequence[Sequence[tf.Variable]]) -> None:
+def _check_alike(specs: Sequence[SpecLike], variables: Sequence[Sequence[tf.Variable]]) -> None:
     first, num_first = set(specs[0].eval_metric_ops or {}), len(variables[0])
     total = sum(map(len, variables))
     for number, (spec, made) in enumerate(zip(specs, variables, strict=True)):

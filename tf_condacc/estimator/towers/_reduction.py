@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -83,7 +83,7 @@ def _sum_sparse(gradients: Sequence[tf.IndexedSlices], variable: Any) -> tf.Inde
     )
 
 
-def _in_order(adds):
+def _in_order(adds: Sequence[Callable[[], tf.Operation]]) -> list[tf.Operation]:
     """Makes the operations; one waits for the one before if their order must be kept."""
     made: list[tf.Operation] = []
     for add in adds:

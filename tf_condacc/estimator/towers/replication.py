@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
+from tf_condacc._typing import Nested
 from tf_condacc.estimator import _specs
-from tf_condacc.estimator.model_fn import ModeKeys
+from tf_condacc.estimator.model_fn import ModeKeys, SpecLike
 from tf_condacc.estimator.towers import (
     _batches,
     _calls,
@@ -29,12 +30,12 @@ v1 = tf.compat.v1
 
 
 def replicate_model_fn(
-    model_fn,
-    loss_reduction=v1.losses.Reduction.SUM_BY_NONZERO_WEIGHTS,
-    devices=None,
+    model_fn: Callable[..., SpecLike],
+    loss_reduction: str | Callable[..., Any] | None = v1.losses.Reduction.SUM_BY_NONZERO_WEIGHTS,
+    devices: Sequence[str] | None = None,
     *,
-    optimizer_fn=None,
-):
+    optimizer_fn: Callable[..., v1.train.Optimizer] | None = None,
+) -> Callable[..., SpecLike]:
     """Replicates a `model_fn` over devices: each builds the model on its part of the batch.
 
     Mirrors ``tf.contrib.estimator.replicate_model_fn``. Variables are made by the first tower and
@@ -83,7 +84,9 @@ def replicate_model_fn(
     devices = list(devices) if devices else _devices.local_devices()
     variable_device = _devices.consolidation_device(devices)
 
-    def replicated_model_fn(features, labels, mode, params=None, config=None):
+    def replicated_model_fn(
+        features: Nested, labels: Nested, mode: str, params: Any = None, config: Any = None
+    ) -> SpecLike:
         call = functools.partial(model_fn, mode=mode, **_optional(model_fn, params, config))
         placements = [_devices.placing(device, variable_device) for device in devices]
         if len(placements) == 1:
@@ -102,7 +105,9 @@ def replicate_model_fn(
     return replicated_model_fn
 
 
-def _split(features, labels, num_towers, device):
+def _split(
+    features: Nested, labels: Nested, num_towers: int, device: str
+) -> list[dict[str, Nested]]:
     if tf.executing_eagerly():
         raise RuntimeError(
             "replicate_model_fn builds a graph: tf.device does not support functions when eager "
@@ -112,7 +117,13 @@ def _split(features, labels, num_towers, device):
     return [{"features": features, "labels": labels} for features, labels in parts]
 
 
-def _build_towers(state, call, mode, parts, placements):
+def _build_towers(
+    state: _graph_state.GraphState,
+    call: Callable[..., SpecLike],
+    mode: str,
+    parts: Sequence[Mapping[str, Nested]],
+    placements: Sequence[Callable[[tf.Operation], str]],
+) -> tuple[list[SpecLike], list[list[tf.Variable]]]:
     """The towers' specs with their losses scaled, and the metric variables that each made."""
     keys = v1.GraphKeys
     specs, metric_variables, trainable_variables = [], [], []
@@ -136,17 +147,21 @@ def _build_towers(state, call, mode, parts, placements):
     return specs, metric_variables
 
 
-def _check_mode(mode):
+def _check_mode(mode: str) -> None:
     known = [ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT]
     if mode not in known:
         raise ValueError(f"Expected mode to be one of {known}, got {mode!r}.")
 
 
-def _with_optimizer(model_fn, optimizer_fn):
+def _with_optimizer(
+    model_fn: Callable[..., SpecLike], optimizer_fn: Callable[..., v1.train.Optimizer]
+) -> Callable[..., SpecLike]:
     """A model_fn whose train_op is a step of the optimizer."""
 
     @functools.wraps(model_fn)
-    def model_fn_with_optimizer(features, labels, mode, params=None, config=None):
+    def model_fn_with_optimizer(
+        features: Nested, labels: Nested, mode: str, params: Any = None, config: Any = None
+    ) -> SpecLike:
         optional = _optional(model_fn, params, config)
         spec = model_fn(features=features, labels=labels, mode=mode, **optional)
         if mode != ModeKeys.TRAIN:

@@ -5,12 +5,14 @@ Mirrors ``tf.contrib.estimator.TowerOptimizer``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
+from tf_condacc._typing import GradientAndVariable
 from tf_condacc.estimator.towers import _calls, _deprecation, _graph_state
-from tf_condacc.estimator.towers._graph_state import GradientAndVariable, OptimizerCall
+from tf_condacc.estimator.towers._graph_state import OptimizerCall
 from tf_condacc.estimator.towers._reduction import sum_gradients
 from tf_condacc.optimizers._wrapped_optimizer import SavedLikeWrapped
 
@@ -34,7 +36,10 @@ class TowerOptimizer(SavedLikeWrapped):
 
     COLLECTION_FOR_GRAPH_STATES = _graph_state.COLLECTION
 
-    def __init__(self, optimizer_or_optimizer_fn):
+    def __init__(
+        self,
+        optimizer_or_optimizer_fn: v1.train.Optimizer | Callable[[], v1.train.Optimizer],
+    ) -> None:
         super().__init__(use_locking=False, name="TowerOptimizer")
         _deprecation.warn_once("TowerOptimizer")
         self._optimizer_or_optimizer_fn = optimizer_or_optimizer_fn
@@ -44,7 +49,9 @@ class TowerOptimizer(SavedLikeWrapped):
         """Whether a TowerOptimizer of the current graph, or of its towers, has been used."""
         return _graph_state.of_graph().has_been_used
 
-    def compute_gradients(self, loss, *args, **kwargs):
+    def compute_gradients(
+        self, loss: tf.Tensor | Callable[[], tf.Tensor], *args: Any, **kwargs: Any
+    ) -> list[GradientAndVariable]:
         """Computes gradients of the tower's part in the loss of all towers.
 
         Args:
@@ -64,7 +71,12 @@ class TowerOptimizer(SavedLikeWrapped):
             state.towers[-1].computed.append(OptimizerCall(optimizer, gradients))
         return gradients
 
-    def apply_gradients(self, grads_and_vars, global_step=None, **kwargs):
+    def apply_gradients(
+        self,
+        grads_and_vars: Iterable[GradientAndVariable],
+        global_step: tf.Variable | None = None,
+        **kwargs: Any,
+    ) -> tf.Operation:
         """Keeps the gradients for the last tower; there, applies the sums of all towers.
 
         `compute_gradients` is what divides a tower's gradients by the number of towers. Gradients
@@ -102,27 +114,27 @@ class TowerOptimizer(SavedLikeWrapped):
             sums = _sum_by_variable(calls)
             return optimizer.apply_gradients(sums, global_step=global_step, **kwargs)
 
-    def get_slot(self, *args, **kwargs):
+    def get_slot(self, *args: Any, **kwargs: Any) -> tf.Variable | None:
         """Returns a slot of the wrapped optimizer, or None."""
         return self._get_optimizer().get_slot(*args, **kwargs)
 
-    def get_slot_names(self, *args, **kwargs):
+    def get_slot_names(self, *args: Any, **kwargs: Any) -> list[str]:
         """Returns the names of the wrapped optimizer's slots."""
         return self._get_optimizer().get_slot_names(*args, **kwargs)
 
-    def get_name(self, *args, **kwargs):
+    def get_name(self, *args: Any, **kwargs: Any) -> str:
         """Returns the name of the wrapped optimizer."""
         return self._get_optimizer().get_name(*args, **kwargs)
 
-    def variables(self, *args, **kwargs):
+    def variables(self, *args: Any, **kwargs: Any) -> list[tf.Variable]:
         """Returns the variables that encode the state of the wrapped optimizer."""
         return self._get_optimizer().variables(*args, **kwargs)
 
     @property
-    def _opt(self):
+    def _opt(self) -> v1.train.Optimizer:
         return self._get_optimizer()
 
-    def _get_optimizer(self):
+    def _get_optimizer(self) -> v1.train.Optimizer:
         _graph_state.of_graph().has_been_used = True
         if callable(self._optimizer_or_optimizer_fn):
             self._optimizer_or_optimizer_fn = self._optimizer_or_optimizer_fn()
@@ -131,7 +143,7 @@ class TowerOptimizer(SavedLikeWrapped):
 
 def _sum_by_variable(calls: Sequence[OptimizerCall]) -> list[GradientAndVariable]:
     """Sums the gradients of each variable, those of the last tower's in its order first."""
-    gradients: dict[str, list] = {}
+    gradients: dict[str, list[Any]] = {}
     variables: dict[str, v1.Variable] = {}
     for call in (calls[-1], *calls[:-1]):
         for _, variable in call.gradients_and_variables:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -55,7 +56,7 @@ def train(
         return loss
 
     @tf.function
-    def step(images, labels):
+    def step(images: Any, labels: Any) -> tf.Tensor:
         losses = strategy.run(replica_step, (images, labels))
         return strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None)
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import Any
+
 import tensorflow as tf
+
+from tf_condacc._typing import GradientAndVariable
 
 GLOBAL_STEP_ADVICE = (
     "make one with tf.compat.v1.train.get_or_create_global_step() and pass it as global_step"
 )
 
 
-def check_gradients(grads_and_vars):
+def check_gradients(grads_and_vars: Sequence[GradientAndVariable]) -> None:
     """ValueError, in the words of TensorFlow's optimizers, if there are none."""
     if not grads_and_vars:
         raise ValueError("No variables provided.")
@@ -18,7 +23,7 @@ def check_gradients(grads_and_vars):
         raise ValueError(f"No gradients provided for any variable: {names}.")
 
 
-def check_step(step):
+def check_step(step: Any) -> None:
     """ValueError if it is not a scalar integer variable."""
     if step is None:
         raise ValueError(
@@ -37,7 +42,7 @@ def check_step(step):
         )
 
 
-def check_control_flow(variables):
+def check_control_flow(variables: Iterable[tf.Variable]) -> None:
     """TypeError if one of the variables cannot be updated in a branch."""
     references = [variable.name for variable in variables if variable.dtype._is_ref_dtype]
     if references and tf.compat.v1.control_flow_v2_enabled():

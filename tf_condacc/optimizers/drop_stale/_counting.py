@@ -22,19 +22,19 @@ class Counting:
         gates: By the identity of their step variables, which they keep.
     """
 
-    def __init__(self, stale_counter, name):
+    def __init__(self, stale_counter: tf.Variable, name: str) -> None:
         self.stale_counter = stale_counter
         self.name = name
         self.gates: dict[int, StalenessGate] = {}
 
 
-def outermost_graph():
+def outermost_graph() -> tf.Graph | None:
     """The graph that is not a function's body, or None eagerly."""
     with tf.init_scope():
         return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
 
 
-def make_counting(step):
+def make_counting(step: tf.Variable) -> Counting:
     """Makes the variable, beside the step. To be called where variables may be made."""
     if tf.executing_eagerly():
         counter = tf.Variable(0.0, trainable=False, name=COUNTER_NAME)
@@ -50,7 +50,7 @@ def make_counting(step):
     return Counting(counter, counter.op.name)
 
 
-def _free_name():
+def _free_name() -> str:
     """The original's name of the counter variable, with a number where an instance has it already.
 
     Where variables are reused the original's instances share the counter, and so do ours.
@@ -64,7 +64,7 @@ def _free_name():
     return next(name for name in candidates if prefix + name not in taken)
 
 
-def summarize(stale_counter, step, gate):
+def summarize(stale_counter: tf.Variable, step: tf.Variable, gate: StalenessGate) -> None:
     """Adds summaries that read what is there when they are run, and decide nothing themselves."""
     with on_host():  # where summaries are made
         ratio = stale_counter / tf.cast(step + 1, tf.float32)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import threading
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 from tensorflow.python.framework import ops as tf_ops
 
 from tf_condacc._ops import ops
+from tf_condacc._typing import TensorLike
 
 _HANDLE = "_condacc_staleness_gate"
 _lock = threading.Lock()
@@ -19,12 +20,12 @@ _numbers = itertools.count()
 class Decision(NamedTuple):
     """What a gate says of one update."""
 
-    accepted: Any  # bool
-    staleness: Any  # int64
-    reservation: Any  # resource
+    accepted: tf.Tensor  # bool
+    staleness: tf.Tensor  # int64
+    reservation: tf.Tensor  # resource
 
 
-def new_counter():
+def new_counter() -> str:
     """A name for a counter that nobody in this process has."""
     return f"counter_{next(_numbers)}"
 
@@ -39,13 +40,13 @@ class StalenessGate:
         optimizer: Name of the optimizer, for the warning about an update that does not end.
     """
 
-    def __init__(self, step, counter, optimizer=""):
+    def __init__(self, step: tf.Variable, counter: str, optimizer: str = "") -> None:
         self._step = step
         self._handle = _handle_of(step)
         self._counter = counter
         self._optimizer = optimizer
 
-    def decide(self, local_step, limit) -> Decision:
+    def decide(self, local_step: tf.Tensor, limit: tf.Tensor) -> Decision:
         """Accepts an update or drops it.
 
         Args:
@@ -69,7 +70,7 @@ class StalenessGate:
                 )
             )
 
-    def end(self, reservation, applied):
+    def end(self, reservation: tf.Tensor, applied: TensorLike) -> tf.Operation | None:
         """Ends the reservation of an accepted update, unless it has ended; returns the operation.
 
         Args:
@@ -79,26 +80,26 @@ class StalenessGate:
         with tf_ops.colocate_with(self._step):
             return ops.condacc_staleness_gate_end(reservation, applied, name="StalenessGateEnd")
 
-    def num_accepted(self, name=None):
+    def num_accepted(self, name: str | None = None) -> tf.Tensor:
         """How many updates were accepted and applied: int64 scalar."""
         return ops.condacc_staleness_gate_num_accepted(
             self._handle, counter=self._counter, name=name or "StalenessGateNumAccepted"
         )
 
-    def num_dropped(self, name=None):
+    def num_dropped(self, name: str | None = None) -> tf.Tensor:
         """How many updates were dropped: int64 scalar."""
         return ops.condacc_staleness_gate_num_dropped(
             self._handle, counter=self._counter, name=name or "StalenessGateNumDropped"
         )
 
-    def recent_staleness(self, name=None):
+    def recent_staleness(self, name: str | None = None) -> tf.Tensor:
         """The staleness of the last updates, 1024 at most: int64 vector."""
         return ops.condacc_staleness_gate_recent_staleness(
             self._handle, counter=self._counter, name=name or "StalenessGateRecentStaleness"
         )
 
 
-def _handle_of(step):
+def _handle_of(step: tf.Variable) -> tf.Tensor:
     """The handle of the variable's gate; made at the first call, and kept with the variable."""
     with _lock:
         if not hasattr(step, _HANDLE):
@@ -107,7 +108,7 @@ def _handle_of(step):
         return getattr(step, _HANDLE)
 
 
-def _make_gate(step):
+def _make_gate(step: tf.Variable) -> tf.Tensor:
     if tf.executing_eagerly():
         return ops.condacc_staleness_gate(anonymous=True)
     maker = step.op if step.dtype._is_ref_dtype else step.handle.op

@@ -52,7 +52,9 @@ def update_unless_late(
         return tf.cast(num_dropped, tf.float32)
 
 
-def _update_now(gate, local_step, limit, update) -> bool:
+def _update_now(
+    gate: StalenessGate, local_step: tf.Tensor, limit: tf.Tensor, update: Callable[[], Any]
+) -> bool:
     """Decides and updates eagerly; returns whether the update was applied.
 
     The reservation lives as long as its handle. Whoever keeps an error keeps the local variables of

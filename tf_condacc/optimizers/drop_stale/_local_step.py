@@ -12,6 +12,7 @@ import tensorflow as tf
 from tf_condacc._host import host_int64, on_host
 from tf_condacc.optimizers.drop_stale._checks import GLOBAL_STEP_ADVICE, check_control_flow
 from tf_condacc.optimizers.drop_stale._ordering import (
+    Loss,
     at_operation,
     read_after,
     run_before_reads,
@@ -29,7 +30,7 @@ class LocalSteps:
         optimizer: Name of the optimizer, for messages.
     """
 
-    def __init__(self, optimizer: str):
+    def __init__(self, optimizer: str) -> None:
         self._optimizer = optimizer
         self._thread = threading.local()
         # Names of tensors, which would keep their graph alive, or how to read the local step.
@@ -46,7 +47,7 @@ class LocalSteps:
         finally:
             self._thread.minimized_step = None
 
-    def read_before(self, loss, step: tf.Variable | None = None):
+    def read_before(self, loss: Loss, step: tf.Variable | None = None) -> Loss:
         """Reads the step variable, or sees to it that it will be read, before a loss is computed.
 
         Args:
@@ -95,7 +96,7 @@ class LocalSteps:
             f"{step.dtype.base_dtype.name}."
         )
 
-    def _step_to_read(self):
+    def _step_to_read(self) -> tf.Variable | None:
         step = find_global_step()
         if step is not None or not (tf.executing_eagerly() or tf.inside_function()):
             return step
@@ -107,7 +108,7 @@ class LocalSteps:
             f"computed: {GLOBAL_STEP_ADVICE}."
         )
 
-    def _find(self, step):
+    def _find(self, step: tf.Variable) -> tf.Tensor:
         if tf.executing_eagerly():
             local_step = getattr(self._thread, "local_step", None)
             if local_step is not None:
@@ -153,7 +154,7 @@ def find_global_step() -> tf.Variable | None:
     return None
 
 
-def _variable_named_global_step(graph):
+def _variable_named_global_step(graph: tf.Graph) -> tf.Variable | None:
     items = (item for key in graph.get_all_collection_keys() for item in graph.get_collection(key))
     variables = (item for item in items if isinstance(item, tf.Variable))
     return next((v for v in variables if v.name == f"{_GLOBAL_STEP}:0"), None)
@@ -179,12 +180,12 @@ class DeferredLocalStep:
     here, which would keep their graph alive.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._scope = tf.get_current_name_scope()
         self._loss: str | None = None
         self._local_steps: dict[str, str] = {}  # by the name of the step variable
 
-    def watch(self, loss):
+    def watch(self, loss: Loss) -> Loss:
         """Notes the loss, a tensor or a function, and returns what stands for it."""
         if callable(loss):
             return lambda: self.watch(tf.convert_to_tensor(loss()))

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 from tensorflow.python.framework import ops as tf_ops
+
+from tf_condacc._typing import GradientAndVariable
+
+# A loss: a scalar tensor, or a function that computes one.
+Loss: TypeAlias = tf.Tensor | Callable[[], tf.Tensor]
 
 
 @contextlib.contextmanager
@@ -62,7 +68,7 @@ def run_before_reads(first: tf.Operation, target: tf.Operation, besides: Iterabl
     return len(held)
 
 
-def read_after(first: tf.Operation, loss, step: tf.Variable):
+def read_after(first: tf.Operation, loss: Loss, step: tf.Variable) -> Loss:
     """The loss, a tensor or a function, with variables read for it after operation `first`."""
     if callable(loss):
         return lambda: read_after(first, tf.convert_to_tensor(loss()), step)
@@ -87,7 +93,7 @@ def users_of(step: tf.Variable, graph: tf.Graph) -> set[str]:
     return {op.name for op in users}
 
 
-def settled_gradients(grads_and_vars):
+def settled_gradients(grads_and_vars: Iterable[GradientAndVariable]) -> list[tf.Tensor]:
     """What to wait for so that all gradients are there."""
     if tf.executing_eagerly():
         return []
@@ -140,7 +146,7 @@ def _reads_state(op: tf.Operation, first: tf.Operation) -> bool:
     return any(tensor.dtype._is_ref_dtype or tensor.dtype == tf.resource for tensor in op.inputs)
 
 
-def _contexts(op: tf.Operation) -> list:
+def _contexts(op: tf.Operation) -> list[Any]:
     """The branches and loops of version 1 that an operation is in, innermost first."""
     found = []
     context = op._get_control_flow_context()

@@ -6,12 +6,14 @@ Mirrors ``tf.contrib.opt.DropStaleGradientOptimizer``.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.training import optimizer as tf_optimizer
 
 from tf_condacc._host import host_int64, on_host
+from tf_condacc._typing import GradientAndVariable, TensorLike
 from tf_condacc.optimizers._wrapped_optimizer import SavedLikeWrapped
 from tf_condacc.optimizers.drop_stale._checks import check_control_flow, check_gradients, check_step
 from tf_condacc.optimizers.drop_stale._counting import (
@@ -24,7 +26,7 @@ from tf_condacc.optimizers.drop_stale._counting import (
 from tf_condacc.optimizers.drop_stale._gate import StalenessGate
 from tf_condacc.optimizers.drop_stale._gated_update import update_unless_late
 from tf_condacc.optimizers.drop_stale._local_step import LocalSteps
-from tf_condacc.optimizers.drop_stale._ordering import settled_gradients
+from tf_condacc.optimizers.drop_stale._ordering import Loss, settled_gradients
 
 
 class DropStaleGradientOptimizer(SavedLikeWrapped):
@@ -55,7 +57,13 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
         name: Name of this optimizer.
     """
 
-    def __init__(self, opt, staleness, use_locking=False, name="DropStaleGradient"):
+    def __init__(
+        self,
+        opt: tf.compat.v1.train.Optimizer,
+        staleness: TensorLike,
+        use_locking: bool = False,
+        name: str = "DropStaleGradient",
+    ) -> None:
         super().__init__(use_locking, name)
         self._opt = opt
         self._staleness = staleness
@@ -68,15 +76,15 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
 
     def minimize(
         self,
-        loss,
-        global_step=None,
-        var_list=None,
-        gate_gradients=tf_optimizer.Optimizer.GATE_OP,
-        aggregation_method=None,
-        colocate_gradients_with_ops=False,
-        name=None,
-        grad_loss=None,
-    ):
+        loss: Loss,
+        global_step: tf.Variable | None = None,
+        var_list: Iterable[tf.Variable] | Callable[[], Iterable[tf.Variable]] | None = None,
+        gate_gradients: int = tf_optimizer.Optimizer.GATE_OP,
+        aggregation_method: int | None = None,
+        colocate_gradients_with_ops: bool = False,
+        name: str | None = None,
+        grad_loss: tf.Tensor | None = None,
+    ) -> tf.Tensor:
         """Computes gradients and applies them unless they have become stale.
 
         Arguments, result and errors are those of `compute_gradients` and `apply_gradients`. Eagerly
@@ -94,7 +102,7 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
                 grad_loss=grad_loss,
             )
 
-    def compute_gradients(self, loss, *args, **kwargs):
+    def compute_gradients(self, loss: Loss, *args: Any, **kwargs: Any) -> list[GradientAndVariable]:
         """Reads the local step, and then computes gradients with the wrapped optimizer.
 
         In a graph the local step is that graph's global step, whatever step is passed to
@@ -120,7 +128,12 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
         loss = self._local_steps.read_before(loss, kwargs.pop("global_step", None))
         return self._opt.compute_gradients(loss, *args, **kwargs)
 
-    def apply_gradients(self, grads_and_vars, global_step=None, name=None):
+    def apply_gradients(
+        self,
+        grads_and_vars: Iterable[GradientAndVariable],
+        global_step: tf.Variable | None = None,
+        name: str | None = None,
+    ) -> tf.Tensor:
         """Applies gradients if they are not too many steps behind, and else drops them.
 
         Args:
@@ -148,7 +161,7 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
         limit = self._limit(global_step)
         counting, gate = self._counting_with(global_step)
 
-        def update():
+        def update() -> Any:
             with self._wrapped_in_use:
                 return self._opt.apply_gradients(grads_and_vars, global_step, name=name)
 
@@ -159,15 +172,15 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
         )
         return count if isinstance(count, tf.Tensor) else count.read_value()
 
-    def get_slot(self, *args, **kwargs):
+    def get_slot(self, *args: Any, **kwargs: Any) -> tf.Variable | None:
         """A slot variable of the wrapped optimizer."""
         return self._opt.get_slot(*args, **kwargs)
 
-    def get_slot_names(self, *args, **kwargs):
+    def get_slot_names(self, *args: Any, **kwargs: Any) -> list[str]:
         """The names of the wrapped optimizer's slots."""
         return self._opt.get_slot_names(*args, **kwargs)
 
-    def variables(self):
+    def variables(self) -> list[tf.Variable]:
         """The variables of the wrapped optimizer and ``stale_counter``.
 
         The original returns an empty list.
@@ -176,7 +189,7 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
         counters = [] if counting is None else [counting.stale_counter]
         return [*self._opt.variables(), *counters]
 
-    def num_dropped(self, name=None):
+    def num_dropped(self, name: str | None = None) -> tf.Tensor:
         """Counts how many times gradients were dropped.
 
         Not in the original. Counted on the step's device since the process there began, over all
@@ -193,7 +206,7 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
         """
         return self._sum_over_gates(StalenessGate.num_dropped, name)
 
-    def num_accepted(self, name=None):
+    def num_accepted(self, name: str | None = None) -> tf.Tensor:
         """Counts how many times gradients were applied.
 
         Gradients that were accepted but whose application failed or was cancelled do not count. The
@@ -201,7 +214,7 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
         """
         return self._sum_over_gates(StalenessGate.num_accepted, name)
 
-    def _trackable_children(self, *args, **kwargs):
+    def _trackable_children(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """What a checkpoint holds, beside the slots."""
         children = super()._trackable_children(*args, **kwargs)
         counting = self._countings.get(outermost_graph())
@@ -209,12 +222,12 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
             children[COUNTER_NAME] = counting.stale_counter
         return children
 
-    def _lookup_dependency(self, name, *args, **kwargs):
+    def _lookup_dependency(self, name: str, *args: Any, **kwargs: Any) -> Any:
         if name == COUNTER_NAME and outermost_graph() in self._countings:
             return self._countings[outermost_graph()].stale_counter
         return super()._lookup_dependency(name, *args, **kwargs)
 
-    def _limit(self, step):
+    def _limit(self, step: tf.Variable) -> tf.Tensor:
         """The limit as int64 scalar."""
         dtype = step.dtype.base_dtype
         try:
@@ -232,7 +245,7 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
             )
         return host_int64(limit)
 
-    def _counting_with(self, step):
+    def _counting_with(self, step: tf.Variable) -> tuple[Counting, StalenessGate]:
         """What counts in this graph or eagerly, and the step's gate; both made if need be."""
         key = outermost_graph()
         with self._lock, tf.init_scope():
@@ -247,7 +260,9 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
                     summarize(counting.stale_counter, step, gate)
         return counting, counting.gates[id(step)]
 
-    def _sum_over_gates(self, count, name):
+    def _sum_over_gates(
+        self, count: Callable[[StalenessGate], tf.Tensor], name: str | None
+    ) -> tf.Tensor:
         counting = self._countings.get(outermost_graph())
         if counting is None:
             raise ValueError(
