@@ -31,18 +31,22 @@ class AccumulatorOps:
     Operations without a name are named after the op types of TensorFlow's own accumulators.
 
     Attributes:
+        make: Makes an accumulator, and returns its handle.
         take: Takes the gradients when enough are accumulated.
         try_take: Takes the gradients if enough are accumulated already.
         take_type: Registered type of the operation of `take`.
         num_take_outputs: Number of outputs of that operation.
+        default_name: Default name of the operation that makes an accumulator.
         gradient_prefix: Prefix of the default names of operations that apply and take.
         state_prefix: Prefix of the default names of operations that read and set counts and steps.
     """
 
+    make: Callable[..., tf.Tensor]
     take: Callable[..., Any]
     try_take: Callable[..., Any]
     take_type: str
     num_take_outputs: int
+    default_name: str
     gradient_prefix: str
     state_prefix: str
 
@@ -87,47 +91,33 @@ class ConditionalAccumulatorBase:
         return self._dtype
 
     def num_accumulated(self, name: str | None = None) -> tf.Tensor:
-        """Counts the gradients that are accumulated now.
+        """Returns the number of gradients that are accumulated now: an int32 scalar.
 
         Args:
             name: Optional name of the operation.
-
-        Returns:
-            An int32 scalar tensor.
         """
-        return ops.condacc_accumulator_num_accumulated(
-            self._accumulator_ref, name=self._name_of(name, "NumAccumulated")
-        )
+        return self._read(ops.condacc_accumulator_num_accumulated, "NumAccumulated", name)
 
     def num_dropped(self, name: str | None = None) -> tf.Tensor:
-        """Counts the stale gradients that were dropped since the accumulator was made.
+        """Returns the number of stale gradients dropped so far: an int64 scalar.
 
-        Not in the original.
+        TensorFlow's own accumulators do not count them.
 
         Args:
             name: Optional name of the operation.
-
-        Returns:
-            An int64 scalar tensor.
         """
-        return ops.condacc_accumulator_num_dropped(
-            self._accumulator_ref, name=self._name_of(name, "NumDropped")
-        )
+        return self._read(ops.condacc_accumulator_num_dropped, "NumDropped", name)
 
     def global_step(self, name: str | None = None) -> tf.Tensor:
-        """Reads the accumulator's own step: gradients of a lower local step are stale.
+        """Returns the accumulator's own step: an int64 scalar.
 
-        Not in the original.
+        Gradients with a lower local step are stale. TensorFlow's own accumulators do not tell
+        their step.
 
         Args:
             name: Optional name of the operation.
-
-        Returns:
-            An int64 scalar tensor.
         """
-        return ops.condacc_accumulator_global_step(
-            self._accumulator_ref, name=self._name_of(name, "GlobalStep")
-        )
+        return self._read(ops.condacc_accumulator_global_step, "GlobalStep", name)
 
     def set_global_step(
         self, new_global_step: TensorLike, name: str | None = None
@@ -154,15 +144,32 @@ class ConditionalAccumulatorBase:
             name=name or f"{self._OPS.state_prefix}SetGlobalStep",
         )
 
-    def _name_of(self, name: str | None, what: str) -> str:
-        """Returns the given name of an operation, or else a default one.
+    @classmethod
+    def _make(
+        cls,
+        dtype: DTypeLike,
+        shape: ShapeLike,
+        shared_name: str | None,
+        name: str | None,
+        reduction_type: str,
+    ) -> tf.Tensor:
+        """Makes an accumulator with the constructor's arguments, and returns its handle."""
+        name = name or cls._OPS.default_name
+        return make_accumulator(cls._OPS.make, dtype, shape, shared_name, name, reduction_type)
 
-        The default is made of the accumulator's name; an accumulator that was made eagerly has
-        none, and the operation is called after the original's op type.
+    def _read(self, read: Callable[..., tf.Tensor], what: str, name: str | None) -> tf.Tensor:
+        """Reads a counter of the accumulator.
+
+        Args:
+            read: Function of the operation that reads the counter.
+            what: Last part of the operation's default name. The first part is the accumulator's
+                name. An accumulator that was made eagerly has none; then it is the prefix of the
+                op types of TensorFlow's own accumulators.
+            name: Name of the operation; None for the default.
         """
         if name is None and self._name and not self._name.endswith("/"):
-            return f"{self._name}_{what}"
-        return name or f"{self._OPS.state_prefix}{what}"
+            name = f"{self._name}_{what}"
+        return read(self._accumulator_ref, name=name or f"{self._OPS.state_prefix}{what}")
 
     def _take(self, num_required: TensorLike, name: str | None) -> list[tf.Tensor]:
         """The outputs of the operation that takes; eagerly it waits in a way that Ctrl-C ends."""

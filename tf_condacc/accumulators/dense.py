@@ -14,7 +14,6 @@ from tf_condacc.accumulators.base import (
     AccumulatorOps,
     ConditionalAccumulatorBase,
     TryTakeResult,
-    make_accumulator,
 )
 
 
@@ -48,10 +47,12 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
     """
 
     _OPS = AccumulatorOps(
+        make=ops.condacc_dense_accumulator,
         take=ops.condacc_dense_take,
         try_take=ops.condacc_dense_try_take,
         take_type="Condacc>DenseTake",
         num_take_outputs=1,
+        default_name="ResourceConditionalAccumulator",
         gradient_prefix="ResourceAccumulator",
         state_prefix="ResourceAccumulator",
     )
@@ -64,15 +65,8 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         name: str = "conditional_accumulator",
         reduction_type: str = "MEAN",
     ) -> None:
-        accumulator_ref = make_accumulator(
-            ops.condacc_dense_accumulator,
-            dtype,
-            shape,
-            shared_name,
-            name or "ResourceConditionalAccumulator",
-            reduction_type,
-        )
-        super().__init__(dtype, shape, accumulator_ref)
+        handle = self._make(dtype, shape, shared_name, name, reduction_type)
+        super().__init__(dtype, shape, handle)
 
     def apply_grad(
         self, grad: TensorLike, local_step: TensorLike = 0, name: str | None = None

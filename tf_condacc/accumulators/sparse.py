@@ -17,7 +17,6 @@ from tf_condacc.accumulators.base import (
     AccumulatorOps,
     ConditionalAccumulatorBase,
     TryTakeResult,
-    make_accumulator,
 )
 
 
@@ -73,10 +72,12 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     """
 
     _OPS = AccumulatorOps(
+        make=ops.condacc_sparse_accumulator,
         take=ops.condacc_sparse_take,
         try_take=ops.condacc_sparse_try_take,
         take_type="Condacc>SparseTake",
         num_take_outputs=3,
+        default_name="SparseConditionalAccumulator",
         gradient_prefix="SparseAccumulator",
         state_prefix="Accumulator",
     )
@@ -89,15 +90,8 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         name: str = "sparse_conditional_accumulator",
         reduction_type: str = "MEAN",
     ) -> None:
-        accumulator_ref = make_accumulator(
-            ops.condacc_sparse_accumulator,
-            dtype,
-            shape,
-            shared_name,
-            name or "SparseConditionalAccumulator",
-            reduction_type,
-        )
-        super().__init__(dtype, shape, accumulator_ref)
+        handle = self._make(dtype, shape, shared_name, name, reduction_type)
+        super().__init__(dtype, shape, handle)
 
     def apply_indexed_slices_grad(
         self, grad: tf.IndexedSlices, local_step: TensorLike = 0, name: str | None = None

@@ -14,12 +14,12 @@ from tf_condacc._typing import GradientAndVariable
 from tf_condacc.estimator.towers import _calls, _deprecation, _graph_state
 from tf_condacc.estimator.towers._graph_state import OptimizerCall
 from tf_condacc.estimator.towers._reduction import sum_gradients
-from tf_condacc.optimizers._wrapped_optimizer import SavedLikeWrapped
+from tf_condacc.optimizers._wrapper import OptimizerWrapper
 
 v1 = tf.compat.v1
 
 
-class TowerOptimizer(SavedLikeWrapped):
+class TowerOptimizer(OptimizerWrapper):
     """Gathers gradients from all towers and applies their sum in the last one.
 
     Mirrors ``tf.contrib.estimator.TowerOptimizer``. Within a `model_fn` that `replicate_model_fn`
@@ -114,14 +114,6 @@ class TowerOptimizer(SavedLikeWrapped):
             sums = _sum_by_variable(calls)
             return optimizer.apply_gradients(sums, global_step=global_step, **kwargs)
 
-    def get_slot(self, *args: Any, **kwargs: Any) -> tf.Variable | None:
-        """Returns a slot of the wrapped optimizer, or None."""
-        return self._get_optimizer().get_slot(*args, **kwargs)
-
-    def get_slot_names(self, *args: Any, **kwargs: Any) -> list[str]:
-        """Returns the names of the wrapped optimizer's slots."""
-        return self._get_optimizer().get_slot_names(*args, **kwargs)
-
     def get_name(self, *args: Any, **kwargs: Any) -> str:
         """Returns the name of the wrapped optimizer."""
         return self._get_optimizer().get_name(*args, **kwargs)
@@ -131,7 +123,7 @@ class TowerOptimizer(SavedLikeWrapped):
         return self._get_optimizer().variables(*args, **kwargs)
 
     @property
-    def _opt(self) -> v1.train.Optimizer:
+    def _wrapped(self) -> v1.train.Optimizer:
         return self._get_optimizer()
 
     def _get_optimizer(self) -> v1.train.Optimizer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -80,23 +81,20 @@ class StalenessGate:
         with tf_ops.colocate_with(self._step):
             return ops.condacc_staleness_gate_end(reservation, applied, name="StalenessGateEnd")
 
-    def num_accepted(self, name: str | None = None) -> tf.Tensor:
-        """How many updates were accepted and applied: int64 scalar."""
-        return ops.condacc_staleness_gate_num_accepted(
-            self._handle, counter=self._counter, name=name or "StalenessGateNumAccepted"
-        )
+    def num_accepted(self) -> tf.Tensor:
+        """Returns the number of updates that were accepted and applied: an int64 scalar."""
+        return self._read(ops.condacc_staleness_gate_num_accepted, "NumAccepted")
 
-    def num_dropped(self, name: str | None = None) -> tf.Tensor:
-        """How many updates were dropped: int64 scalar."""
-        return ops.condacc_staleness_gate_num_dropped(
-            self._handle, counter=self._counter, name=name or "StalenessGateNumDropped"
-        )
+    def num_dropped(self) -> tf.Tensor:
+        """Returns the number of updates that were dropped: an int64 scalar."""
+        return self._read(ops.condacc_staleness_gate_num_dropped, "NumDropped")
 
-    def recent_staleness(self, name: str | None = None) -> tf.Tensor:
-        """The staleness of the last updates, 1024 at most: int64 vector."""
-        return ops.condacc_staleness_gate_recent_staleness(
-            self._handle, counter=self._counter, name=name or "StalenessGateRecentStaleness"
-        )
+    def recent_staleness(self) -> tf.Tensor:
+        """Returns the staleness of the latest updates, 1024 at most: `[n] int64`."""
+        return self._read(ops.condacc_staleness_gate_recent_staleness, "RecentStaleness")
+
+    def _read(self, read: Callable[..., tf.Tensor], what: str) -> tf.Tensor:
+        return read(self._handle, counter=self._counter, name=f"StalenessGate{what}")
 
 
 def _handle_of(step: tf.Variable) -> tf.Tensor:

@@ -14,7 +14,7 @@ from tensorflow.python.training import optimizer as tf_optimizer
 
 from tf_condacc._host import host_int64, on_host
 from tf_condacc._typing import GradientAndVariable, TensorLike
-from tf_condacc.optimizers._wrapped_optimizer import SavedLikeWrapped
+from tf_condacc.optimizers._wrapper import OptimizerWrapper
 from tf_condacc.optimizers.drop_stale._checks import check_control_flow, check_gradients, check_step
 from tf_condacc.optimizers.drop_stale._counting import (
     COUNTER_NAME,
@@ -29,7 +29,7 @@ from tf_condacc.optimizers.drop_stale._local_step import LocalSteps
 from tf_condacc.optimizers.drop_stale._ordering import Loss, settled_gradients
 
 
-class DropStaleGradientOptimizer(SavedLikeWrapped):
+class DropStaleGradientOptimizer(OptimizerWrapper):
     """Wraps an optimizer, and drops gradients that are too many steps behind when they are ready.
 
     Mirrors ``tf.contrib.opt.DropStaleGradientOptimizer``: the global step is read when a worker
@@ -172,14 +172,6 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
         )
         return count if isinstance(count, tf.Tensor) else count.read_value()
 
-    def get_slot(self, *args: Any, **kwargs: Any) -> tf.Variable | None:
-        """A slot variable of the wrapped optimizer."""
-        return self._opt.get_slot(*args, **kwargs)
-
-    def get_slot_names(self, *args: Any, **kwargs: Any) -> list[str]:
-        """The names of the wrapped optimizer's slots."""
-        return self._opt.get_slot_names(*args, **kwargs)
-
     def variables(self) -> list[tf.Variable]:
         """The variables of the wrapped optimizer and ``stale_counter``.
 
@@ -213,6 +205,10 @@ class DropStaleGradientOptimizer(SavedLikeWrapped):
         rest is as for `num_dropped`.
         """
         return self._sum_over_gates(StalenessGate.num_accepted, name)
+
+    @property
+    def _wrapped(self) -> tf.compat.v1.train.Optimizer:
+        return self._opt
 
     def _trackable_children(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """What a checkpoint holds, beside the slots."""
