@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
-
 import numpy as np
 import pytest
 import tensorflow as tf
+from signatures import bare_signature
 from tower_support import (
     ModeKeys,
     Recording,
@@ -41,7 +40,7 @@ def test_it_has_the_names_and_signatures_of_the_original():
         "get_slot": "(self, *args, **kwargs)",
     }
     for name, signature in signatures.items():
-        assert str(inspect.signature(getattr(TowerOptimizer, name))) == signature
+        assert bare_signature(getattr(TowerOptimizer, name)) == signature
 
 
 def test_without_towers_every_call_is_forwarded_unchanged():

@@ -8,6 +8,7 @@ import inspect
 import numpy as np
 import pytest
 import tensorflow as tf
+from signatures import bare_signature
 from tower_support import ModeKeys, X, initialized_session, linear_model_fn, replicate
 
 import tf_condacc
@@ -27,9 +28,7 @@ def test_it_has_the_name_and_signature_of_the_original():
         ("devices", None),
     ]
     replicated = estimator.replicate_model_fn(linear_model_fn)
-    assert (
-        str(inspect.signature(replicated)) == "(features, labels, mode, params=None, config=None)"
-    )
+    assert bare_signature(replicated) == "(features, labels, mode, params=None, config=None)"
 
 
 @pytest.mark.parametrize("num_towers", [1, 2, 4])
