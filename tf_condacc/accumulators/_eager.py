@@ -1,4 +1,4 @@
-"""Waiting in eager mode, where an operation that waits would shut out Ctrl-C."""
+"""Execution of waiting operations in eager mode, such that Ctrl-C can end them."""
 
 from __future__ import annotations
 
@@ -9,24 +9,29 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.eager import cancellation, context, execute
 
-_POLL_SECONDS = 0.1  # how long Ctrl-C may go unnoticed
+_POLL_SECONDS = 0.1  # The longest time that passes before Ctrl-C is noticed.
 
 
 def execute_interruptibly(
     op_name: str, num_outputs: int, inputs: Sequence[tf.Tensor], attrs: Sequence[Any]
 ) -> list[tf.Tensor]:
-    """Executes an operation that may wait for long, in a thread so that this one hears Ctrl-C.
+    """Executes an operation that may wait for a long time, in a thread of its own.
 
-    An interrupt cancels the operation before it is passed on.
+    Python handles Ctrl-C in the main thread only, and not while that thread executes an operation.
+    Here the calling thread sleeps instead. If it is interrupted, it cancels the operation, waits
+    until the operation has ended, and raises the interrupt.
 
     Args:
-        op_name: Of the operation, as registered.
-        num_outputs: How many outputs it has.
-        inputs: List of eager tensors.
-        attrs: Its attributes, flat: name, value, name, value ...
+        op_name: Registered name of the operation.
+        num_outputs: Number of the operation's outputs.
+        inputs: The operation's inputs, eager tensors.
+        attrs: The operation's attributes as one flat sequence: name, value, name, value, ….
 
     Returns:
-        The list of its outputs.
+        The operation's outputs.
+
+    Raises:
+        Exception: The error of the operation, if it fails.
     """
     manager = cancellation.CancellationManager()
     outcome: dict[str, Any] = {}
@@ -36,7 +41,7 @@ def execute_interruptibly(
             outcome["outputs"] = execute.execute_with_cancellation(
                 op_name, num_outputs, inputs, attrs, context.context(), manager
             )
-        except BaseException as error:  # handed on to the thread that waits
+        except BaseException as error:  # Raised by the calling thread below.
             outcome["error"] = error
 
     thread = threading.Thread(target=run, name=op_name, daemon=True)
@@ -44,7 +49,7 @@ def execute_interruptibly(
     try:
         while thread.is_alive():
             thread.join(_POLL_SECONDS)
-    except BaseException:  # KeyboardInterrupt above all
+    except BaseException:  # Usually a KeyboardInterrupt.
         manager.start_cancel()
         thread.join()
         raise

@@ -1,4 +1,4 @@
-"""What accumulators of every kind have in common.
+"""The base class of conditional accumulators.
 
 Mirrors ``tf.compat.v1.ConditionalAccumulatorBase``.
 """
@@ -6,7 +6,6 @@ Mirrors ``tf.compat.v1.ConditionalAccumulatorBase``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -15,52 +14,31 @@ from tf_condacc._host import arguments_on_host, host_int64
 from tf_condacc._ops import ops
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 from tf_condacc.accumulators import _eager
+from tf_condacc.accumulators._construction import AccumulatorOps, make_accumulator
 
 
 class TryTakeResult(NamedTuple):
-    """What taking without waiting returns."""
+    """The result of a take that does not wait.
+
+    Attributes:
+        taken: Whether gradients were taken: `[] bool`.
+        value: The gradient that was taken. It is meaningful only if `taken` is True.
+    """
 
     taken: tf.Tensor
     value: Any
 
 
-@dataclass(frozen=True)
-class AccumulatorOps:
-    """The operations of one kind of accumulator, and what they are called.
-
-    Operations without a name are named after the op types of TensorFlow's own accumulators.
-
-    Attributes:
-        make: Makes an accumulator, and returns its handle.
-        take: Takes the gradients when enough are accumulated.
-        try_take: Takes the gradients if enough are accumulated already.
-        take_type: Registered type of the operation of `take`.
-        num_take_outputs: Number of outputs of that operation.
-        default_name: Default name of the operation that makes an accumulator.
-        gradient_prefix: Prefix of the default names of operations that apply and take.
-        state_prefix: Prefix of the default names of operations that read and set counts and steps.
-    """
-
-    make: Callable[..., tf.Tensor]
-    take: Callable[..., Any]
-    try_take: Callable[..., Any]
-    take_type: str
-    num_take_outputs: int
-    default_name: str
-    gradient_prefix: str
-    state_prefix: str
-
-
 class ConditionalAccumulatorBase:
-    """What accumulators of every kind have in common.
+    """The base class of dense and sparse conditional accumulators.
 
-    Mirrors ``tf.compat.v1.ConditionalAccumulatorBase``; `num_dropped` and `global_step` are beyond
-    it. Works in graphs and sessions, in ``tf.function`` and eagerly.
+    Mirrors ``tf.compat.v1.ConditionalAccumulatorBase``, and adds `num_dropped` and `global_step`.
+    Accumulators work in graphs with sessions, in ``tf.function`` and in eager mode.
 
     Args:
-        dtype: Of the accumulated gradients.
-        shape: Of the accumulated gradients: anything ``tf.TensorShape`` takes; None if unknown.
-        accumulator_ref: The accumulator's handle, a scalar tensor of dtype resource.
+        dtype: Data type of the accumulated gradients.
+        shape: Shape of the accumulated gradients, as ``tf.TensorShape`` takes it; None if unknown.
+        accumulator_ref: Handle of the accumulator: `[] resource`.
     """
 
     _OPS: AccumulatorOps  # Set by each kind of accumulator.
@@ -77,17 +55,20 @@ class ConditionalAccumulatorBase:
 
     @property
     def accumulator_ref(self) -> tf.Tensor:
-        """The accumulator's handle, a scalar tensor of dtype resource."""
+        """The handle of the accumulator: `[] resource`."""
         return self._accumulator_ref
 
     @property
     def name(self) -> str:
-        """The last part of the name of the accumulator's op; eagerly the current name scope."""
+        """The last part of the name of the accumulator's operation.
+
+        In eager mode, the name scope in which the accumulator was made.
+        """
         return self._name
 
     @property
     def dtype(self) -> DTypeLike:
-        """The dtype of the gradients, as it was given to the constructor."""
+        """The data type of the gradients, as it was given to the constructor."""
         return self._dtype
 
     def num_accumulated(self, name: str | None = None) -> tf.Tensor:
@@ -124,19 +105,20 @@ class ConditionalAccumulatorBase:
     ) -> tf.Operation | None:
         """Sets the accumulator's own step.
 
-        Accumulated gradients and waiting takes are not touched. A step lower than the current one
-        is set too, and a warning logged.
+        Accumulated gradients and pending takes do not change. If the new step is lower than the
+        current one, it is set all the same, and a warning is logged.
 
         Args:
-            new_global_step: A scalar, cast to int64: a tensor, variable or number.
+            new_global_step: The new step, cast to int64: `[] int64`.
             name: Optional name of the operation.
 
         Returns:
-            The operation; None eagerly.
+            The operation; None in eager mode.
 
         Raises:
-            ValueError: `new_global_step` is known not to be a scalar.
-            tf.errors.InvalidArgumentError: It turns out not to be one when run.
+            ValueError: The static shape of `new_global_step` is not that of a scalar.
+            tf.errors.InvalidArgumentError: `new_global_step` is not a scalar. Raised when the
+                operation runs.
         """
         return ops.condacc_accumulator_set_global_step(
             self._accumulator_ref,
@@ -172,7 +154,10 @@ class ConditionalAccumulatorBase:
         return read(self._accumulator_ref, name=name or f"{self._OPS.state_prefix}{what}")
 
     def _take(self, num_required: TensorLike, name: str | None) -> list[tf.Tensor]:
-        """The outputs of the operation that takes; eagerly it waits in a way that Ctrl-C ends."""
+        """Takes gradients, and returns the outputs of the operation.
+
+        In eager mode the take can be interrupted with Ctrl-C.
+        """
         if not tf.executing_eagerly():
             name = name or f"{self._OPS.gradient_prefix}TakeGradient"
             with arguments_on_host():
@@ -180,8 +165,8 @@ class ConditionalAccumulatorBase:
                     self._accumulator_ref, num_required, dtype=self._dtype, name=name
                 )
             return list(outputs) if isinstance(outputs, tuple) else [outputs]
-        # Asked without waiting first: a thread costs more. But not where the answer is clear, since
-        # it may be zeros of any size.
+        # A take that does not wait is tried first, because it needs no thread. It is not tried if
+        # the count shows that it would fail, because its result would be zeros of any size.
         if not isinstance(num_required, int) or num_required <= int(self.num_accumulated()):
             taken, *outputs = self._try_take(num_required, name)
             if taken:
@@ -194,58 +179,12 @@ class ConditionalAccumulatorBase:
         )
 
     def _try_take(self, num_required: TensorLike, name: str | None) -> Sequence[tf.Tensor]:
-        """The outputs of the operation that takes without waiting: whether it did, and what."""
+        """Takes gradients without waiting, and returns the outputs of the operation.
+
+        The first output tells whether gradients were taken.
+        """
         name = name or f"{self._OPS.gradient_prefix}TryTakeGradient"
         with arguments_on_host():
             return self._OPS.try_take(
                 self._accumulator_ref, num_required, dtype=self._dtype, name=name
             )
-
-
-def make_accumulator(
-    make_op: Callable[..., tf.Tensor],
-    dtype: DTypeLike,
-    shape: ShapeLike,
-    shared_name: str | None,
-    name: str,
-    reduction_type: str,
-) -> tf.Tensor:
-    """Makes the handle of an accumulator; eagerly one of its own unless it is to be shared.
-
-    Args:
-        make_op: Function of the operation that makes accumulators of the kind.
-        dtype: As the constructor was given it; so are all that follow.
-        shape: None if unknown.
-        shared_name: None or empty if it is not to be shared.
-        name: Of the operation.
-        reduction_type: None stands for "MEAN".
-
-    Returns:
-        A scalar tensor of dtype resource.
-
-    Raises:
-        ValueError: A mean of integers is asked for.
-    """
-    _check_mean_exists(dtype, reduction_type, name)
-    return make_op(
-        dtype=dtype,
-        shape=tf.TensorShape(None) if shape is None else shape,
-        reduction_type=reduction_type,
-        anonymous=tf.executing_eagerly() and not shared_name,
-        shared_name=shared_name,
-        name=name,
-    )
-
-
-def _check_mean_exists(dtype: DTypeLike, reduction_type: str | bytes, name: str) -> None:
-    if reduction_type in ("SUM", b"SUM"):
-        return
-    try:
-        is_integer = tf.as_dtype(dtype).is_integer
-    except TypeError:
-        return  # the operation tells what is wrong with the dtype
-    if is_integer:
-        raise ValueError(
-            f"Integer gradients have no mean: accumulator '{name}' of dtype "
-            f"{tf.as_dtype(dtype).name} expects reduction_type 'SUM', got {reduction_type!r}."
-        )

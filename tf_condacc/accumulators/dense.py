@@ -10,40 +10,38 @@ import tensorflow as tf
 from tf_condacc._host import host_int64
 from tf_condacc._ops import ops
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
-from tf_condacc.accumulators.base import (
-    AccumulatorOps,
-    ConditionalAccumulatorBase,
-    TryTakeResult,
-)
+from tf_condacc.accumulators._construction import AccumulatorOps
+from tf_condacc.accumulators.base import ConditionalAccumulatorBase, TryTakeResult
 
 
 class ConditionalAccumulator(ConditionalAccumulatorBase):
     """A conditional accumulator of dense gradients.
 
-    Gradients are added if their local step is not lower than the accumulator's own step. A take
-    waits until enough have been added, gives out their mean or sum, and moves the step on by one.
+    A gradient is accumulated if its local step is not lower than the accumulator's own step. A take
+    waits until enough gradients are accumulated, returns their mean or sum, and increments the
+    accumulator's step.
 
-    Mirrors ``tf.compat.v1.ConditionalAccumulator``. Differences on purpose:
+    Mirrors ``tf.compat.v1.ConditionalAccumulator`` with these intended differences:
 
-    - dtypes are float16, bfloat16, float32, float64, complex64, complex128, and with
-      ``reduction_type="SUM"`` int32 and int64. float16 and bfloat16 are added in float32 and
-      rounded once, when taken.
-    - Eagerly each object has a state of its own, unless a `shared_name` is given.
-    - Using a `shared_name` again with another kind, dtype, shape or reduction is an error.
+    - The data types are float16, bfloat16, float32, float64, complex64 and complex128, and with
+      ``reduction_type="SUM"`` also int32 and int64. float16 and bfloat16 gradients are accumulated
+      in float32 and rounded once, in the take.
+    - In eager mode each object has its own state, unless a `shared_name` is given.
+    - It is an error to use a `shared_name` again with another kind, dtype, shape or reduction.
     - `try_apply_grad`, `try_take_grad`, `num_dropped` and `global_step` are new.
 
     Args:
-        dtype: Of the gradients.
-        shape: Of the gradients: anything ``tf.TensorShape`` takes; None if unknown.
+        dtype: Data type of the gradients.
+        shape: Shape of the gradients, as ``tf.TensorShape`` takes it; None if unknown.
         shared_name: If given, the accumulator is shared under this name by all graphs and sessions
-            that use the same resource manager: those of one ``tf.distribute.Server``, say.
-        name: Of the accumulator's operation.
+            that use the same resource manager, such as those of one ``tf.distribute.Server``.
+        name: Name of the accumulator's operation.
         reduction_type: "MEAN" or "SUM".
 
     Raises:
-        TypeError: `dtype` is not supported, or an argument is of the wrong type.
-        ValueError: `reduction_type` is neither "MEAN" nor "SUM", or is "MEAN" of integers; `shape`
-            has a negative dimension.
+        TypeError: `dtype` is not supported, or an argument has the wrong type.
+        ValueError: `reduction_type` is neither "MEAN" nor "SUM", or it is "MEAN" and `dtype` is an
+            integer type, or `shape` has a negative dimension.
     """
 
     _OPS = AccumulatorOps(
@@ -71,24 +69,27 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
     def apply_grad(
         self, grad: TensorLike, local_step: TensorLike = 0, name: str | None = None
     ) -> tf.Operation | None:
-        """Adds a gradient, or drops it silently if it is stale.
+        """Applies a gradient: accumulates it, or drops it silently if it is stale.
 
-        Stale is a gradient whose `local_step` is lower than the accumulator's step; whether it
-        would fit is not looked at then.
+        A gradient is stale if its `local_step` is lower than the accumulator's step. The shape of a
+        stale gradient is not checked.
 
         Args:
-            grad: A tensor of the accumulator's dtype and shape, or what converts to one.
-                ``tf.IndexedSlices`` are made dense.
-            local_step: A scalar, cast to int64: the step at which the gradient was computed.
+            grad: The gradient: `[d0, …] dtype`, or anything that converts to it.
+                ``tf.IndexedSlices`` are converted to a dense tensor.
+            local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
             name: Optional name of the operation.
 
         Returns:
-            The operation; None eagerly.
+            The operation; None in eager mode.
 
         Raises:
-            ValueError: `grad` is known not to fit, or `local_step` not to be a scalar.
-            tf.errors.InvalidArgumentError: So it turns out when run.
-            tf.errors.ResourceExhaustedError: Memory is short. Nothing has changed then.
+            ValueError: The static shape or the dtype of `grad` is not that of the accumulator, or
+                the static shape of `local_step` is not that of a scalar.
+            tf.errors.InvalidArgumentError: The same errors, where the shape is known only when the
+                operation runs.
+            tf.errors.ResourceExhaustedError: There is not enough memory. The accumulator has not
+                changed.
         """
         accepted = self._apply(
             grad, local_step, name or f"{self._OPS.gradient_prefix}ApplyGradient"
@@ -98,54 +99,58 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
     def try_apply_grad(
         self, grad: TensorLike, local_step: TensorLike = 0, name: str | None = None
     ) -> tf.Tensor:
-        """Adds a gradient unless it is stale, and tells which. Not in the original.
+        """Applies a gradient, and returns whether it was accumulated.
 
-        Args and errors are those of `apply_grad`.
+        TensorFlow's own accumulator has no such method. Arguments and errors are those of
+        `apply_grad`.
 
         Returns:
-            A bool scalar tensor: True if the gradient was added, False if it was dropped.
+            True if the gradient was accumulated, False if it was dropped as stale: `[] bool`.
         """
         return self._apply(grad, local_step, name or f"{self._OPS.gradient_prefix}TryApplyGradient")
 
     def take_grad(self, num_required: TensorLike, name: str | None = None) -> tf.Tensor:
-        """Waits until enough gradients are accumulated, and takes them all.
+        """Waits until enough gradients are accumulated, and takes all of them.
 
-        Takes are served in the order in which they came, and the accumulator's step moves on by
-        one with each. Waiting holds no thread of a session. Eagerly it blocks the calling thread
-        until another one applies what is missing; Ctrl-C ends it. In one ``tf.function`` the ops
-        on one accumulator run in the order in which they are written: a take before the applies it
-        needs would wait for ever (`try_take_grad` does not).
+        Takes are completed in the order in which they started, and each one increments the
+        accumulator's step. In a graph, a pending take holds no thread of the session. In eager
+        mode, it blocks the calling thread until other threads have applied the missing gradients;
+        Ctrl-C ends the wait. In a ``tf.function``, the operations on one accumulator run in program
+        order, so a take that stands before the applies it needs never completes. Use
+        `try_take_grad` there.
 
-        A take that waits longer than the environment variable TF_CONDACC_STALL_WARNING_SECS says
-        (60 by default, 0 for never) logs one warning.
+        A take that has waited for a long time logs one warning. The environment variable
+        TF_CONDACC_STALL_WARNING_SECS sets this time: 60 seconds by default, 0 for no warning.
 
         Args:
-            num_required: An int32 scalar, at least 1: how many gradients are enough.
+            num_required: Number of gradients to wait for, at least 1: `[] int32`.
             name: Optional name of the operation.
 
         Returns:
-            A tensor of the gradients' dtype and shape: the mean (or sum) of all accumulated.
+            The mean, or the sum, of all accumulated gradients: `[d0, …] dtype`.
 
         Raises:
-            ValueError: `num_required` is known not to be a scalar.
-            tf.errors.InvalidArgumentError: It is not a scalar, or lower than 1.
-            tf.errors.CancelledError: The session was closed or the step cancelled.
-            tf.errors.DeadlineExceededError: The step ran out of time.
-            tf.errors.OutOfRangeError: The step is 2**63 - 1.
+            ValueError: The static shape of `num_required` is not that of a scalar.
+            tf.errors.InvalidArgumentError: `num_required` is not a scalar, or is lower than 1.
+            tf.errors.CancelledError: The session was closed, or the run was cancelled.
+            tf.errors.DeadlineExceededError: The run of the session has timed out.
+            tf.errors.OutOfRangeError: The accumulator's step is 2**63 - 1, the highest int64.
         """
         (average,) = self._take(num_required, name)
         average.set_shape(self._shape)
         return average
 
     def try_take_grad(self, num_required: TensorLike, name: str | None = None) -> TryTakeResult:
-        """Takes the accumulated gradients if there are enough and no other take waits.
+        """Takes the accumulated gradients if there are enough of them and no other take is pending.
 
-        Never waits for gradients. Not in the original. Args and errors are those of `take_grad`.
+        Never waits for gradients. TensorFlow's own accumulator has no such method. Arguments and
+        errors are those of `take_grad`.
 
         Returns:
-            A pair ``(taken, value)``: a bool scalar tensor, and what `take_grad` would return if it
-            is True. If it is False, zeros of the constructor's shape, with 0 in place of unknown
-            dimensions (rank 0 if the rank is unknown).
+            A named tuple ``(taken, value)``. ``taken: [] bool`` tells whether gradients were taken.
+            ``value: [d0, …] dtype`` is then the result of `take_grad`. Otherwise it is zeros of the
+            constructor's shape, with 0 for each unknown dimension, or a scalar zero if the rank is
+            unknown.
         """
         taken, average = self._try_take(num_required, name)
         average.set_shape(self._shape)

@@ -1,4 +1,4 @@
-"""Placing accumulators on parameter servers.
+"""Placement of accumulators on parameter servers.
 
 Mirrors ``tf.compat.v1.train.replica_device_setter``.
 """
@@ -23,26 +23,30 @@ def replica_device_setter(
     ps_ops: Sequence[str] | None = None,
     ps_strategy: Callable[[tf.Operation], int] | None = None,
 ) -> Callable[[tf.Operation], str]:
-    """Like ``tf.compat.v1.train.replica_device_setter``, and knows this package's accumulators.
+    """Returns a device function that places variables and accumulators on parameter servers.
 
-    TensorFlow's own places operations by their type, and ours have types of their own: with it our
-    accumulators would end up on the workers.
+    Mirrors ``tf.compat.v1.train.replica_device_setter``. TensorFlow's function places operations by
+    their type and does not know the types of this package. It would leave the accumulators of this
+    package on the workers.
 
     Args:
-        ps_tasks: Number of parameter server tasks; ignored if `cluster` is given.
+        ps_tasks: Number of parameter server tasks. Ignored if `cluster` is given.
         ps_device: Device of the parameter servers.
         worker_device: Device of the workers.
-        merge_devices: Whether to merge with devices set by others rather than replace them.
-        cluster: A ``tf.train.ClusterSpec`` or what converts to one.
-        ps_ops: Types of the operations that go to parameter servers. By default TensorFlow's own
+        merge_devices: Whether to merge the device with that of an enclosing device scope, instead
+            of replacing it.
+        cluster: A ``tf.train.ClusterSpec``, or a dictionary that converts to one.
+        ps_ops: Types of the operations that go to parameter servers. By default TensorFlow's list
             and this package's accumulators.
-        ps_strategy: Chooses the task for an operation; round robin by default.
+        ps_strategy: Function that chooses the task for an operation. By default tasks are chosen
+            round robin.
 
     Returns:
-        A function to be passed to ``tf.compat.v1.device``.
+        A function that can be passed to ``tf.compat.v1.device``.
 
     Raises:
-        TypeError: `cluster` is not a dictionary or cluster, or `ps_strategy` not callable.
+        TypeError: `cluster` is neither a dictionary nor a cluster, or `ps_strategy` is not
+            callable.
     """
     if ps_ops is None:
         ps_ops = [*device_setter.STANDARD_PS_OPS, *PS_OPS]

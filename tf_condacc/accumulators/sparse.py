@@ -13,15 +13,18 @@ import tensorflow as tf
 from tf_condacc._host import host_int64, on_host
 from tf_condacc._ops import ops
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
-from tf_condacc.accumulators.base import (
-    AccumulatorOps,
-    ConditionalAccumulatorBase,
-    TryTakeResult,
-)
+from tf_condacc.accumulators._construction import AccumulatorOps
+from tf_condacc.accumulators.base import ConditionalAccumulatorBase, TryTakeResult
 
 
 class SparseGradient(NamedTuple):
-    """What `SparseConditionalAccumulator.take_grad` returns."""
+    """A sparse gradient: some rows of a tensor.
+
+    Attributes:
+        indices: Row numbers: `[nnz] int64`.
+        values: The rows: `[nnz, d1, …] dtype`.
+        shape: Shape of the tensor that the rows belong to: `[rank] int64`.
+    """
 
     indices: tf.Tensor
     values: tf.Tensor
@@ -29,46 +32,46 @@ class SparseGradient(NamedTuple):
 
 
 class SparseConditionalAccumulator(ConditionalAccumulatorBase):
-    """A conditional accumulator of sparse gradients: some rows of a tensor, by their numbers.
+    """A conditional accumulator of sparse gradients, which hold some rows of a tensor.
 
-    Gradients are added if their local step is not lower than the accumulator's own step. A take
-    waits until enough have been added, gives out the rows that were in any of them, and moves the
-    step on by one.
+    A gradient is accumulated if its local step is not lower than the accumulator's own step. A take
+    waits until enough gradients are accumulated, returns the union of their rows, and increments
+    the accumulator's step.
 
-    Mirrors ``tf.compat.v1.SparseConditionalAccumulator``. Differences on purpose:
+    Mirrors ``tf.compat.v1.SparseConditionalAccumulator`` with these intended differences:
 
-    - Rows may come in any order and repeat within a gradient. Repeats are summed and count as one.
-      Rows go out ascending and unique.
+    - The rows of a gradient may come in any order and may repeat. Repeated rows are summed and
+      count as one row. A take returns unique rows in ascending order.
     - Values are converted to `dtype`, as those of dense gradients are.
-    - Row numbers are never negative, and lie below the first dimension of the constructor's shape,
-      or of `grad_shape` if that does not tell it.
-    - It works eagerly, in ``tf.function`` and in control flow of either version.
-    - ``reduction_type="GLOBAL_MEAN"`` is new, as are `try_apply_grad`,
-      `try_apply_indexed_slices_grad`, `try_take_grad`, `try_take_indexed_slices_grad`,
-      `num_dropped` and `global_step`.
-    - dtypes, shared names and lifetime are as of `ConditionalAccumulator`.
+    - Row numbers must not be negative. They must be lower than the first dimension of the
+      constructor's shape or, if that is unknown, of `grad_shape`.
+    - It works in eager mode, in ``tf.function`` and in control flow of either version.
+    - ``reduction_type="GLOBAL_MEAN"``, `try_apply_grad`, `try_apply_indexed_slices_grad`,
+      `try_take_grad`, `try_take_indexed_slices_grad`, `num_dropped` and `global_step` are new.
+    - Data types, shared names and lifetime are those of `ConditionalAccumulator`.
 
-    Which mean? With "MEAN" the sum of a row is divided by the number of gradients that the row was
-    in, with "GLOBAL_MEAN" by the number of all. Of two replicas' gradients of an embedding, say,
-    {3: 4.0} and {3: 8.0, 5: 2.0}, "MEAN" makes {3: 6.0, 5: 2.0}: each row learns at its full rate
-    however rare it is. "GLOBAL_MEAN" makes {3: 6.0, 5: 1.0}, the gradient of the mean of the
-    replicas' losses: what one replica would have computed on the whole batch, and what
-    `ConditionalAccumulator` makes of the same gradients in dense form.
+    With "MEAN", the sum of a row is divided by the number of gradients that contain the row; with
+    "GLOBAL_MEAN", by the number of all gradients. Suppose that two replicas compute the gradients
+    {3: 4.0} and {3: 8.0, 5: 2.0} of an embedding. "MEAN" gives {3: 6.0, 5: 2.0}: a rare row gets
+    updates of the same size as a frequent row. "GLOBAL_MEAN" gives {3: 6.0, 5: 1.0}: the gradient
+    of the mean of the replicas' losses. It equals the gradient that one replica would compute on
+    the whole batch, and the result of `ConditionalAccumulator` for the same gradients in dense
+    form.
 
     Args:
-        dtype: Of the gradients' values.
-        shape: The first dimensions of the tensors whose rows they hold: anything
-            ``tf.TensorShape`` takes; None, or a scalar's shape, if unknown. Gradients may have more
-            dimensions; those of one round must agree.
+        dtype: Data type of the gradients' values.
+        shape: Leading dimensions of the tensor that the gradients belong to, as ``tf.TensorShape``
+            takes them. None, or the shape of a scalar, if unknown. Gradients may have more
+            dimensions; those that are accumulated together must have the same shape.
         shared_name: If given, the accumulator is shared under this name by all graphs and sessions
-            that use the same resource manager: those of one ``tf.distribute.Server``, say.
-        name: Of the accumulator's operation.
+            that use the same resource manager, such as those of one ``tf.distribute.Server``.
+        name: Name of the accumulator's operation.
         reduction_type: "MEAN", "SUM" or "GLOBAL_MEAN".
 
     Raises:
-        TypeError: `dtype` is not supported, or an argument is of the wrong type.
-        ValueError: `reduction_type` is none of these, or is a mean of integers; `shape` has a
-            negative dimension.
+        TypeError: `dtype` is not supported, or an argument has the wrong type.
+        ValueError: `reduction_type` is none of the three, or it is a mean and `dtype` is an integer
+            type, or `shape` has a negative dimension.
     """
 
     _OPS = AccumulatorOps(
@@ -96,18 +99,17 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     def apply_indexed_slices_grad(
         self, grad: tf.IndexedSlices, local_step: TensorLike = 0, name: str | None = None
     ) -> tf.Operation | None:
-        """Adds a gradient, or drops it silently if it is stale.
+        """Applies ``tf.IndexedSlices``: accumulates them, or drops them silently if they are stale.
+
+        Errors are those of `apply_grad`.
 
         Args:
-            grad: ``tf.IndexedSlices``; see `apply_grad` for its parts.
-            local_step: A scalar, cast to int64: the step at which the gradient was computed.
+            grad: The gradient. `apply_grad` describes its parts.
+            local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
             name: Optional name of the operation.
 
         Returns:
-            The operation; None eagerly.
-
-        Raises:
-            As `apply_grad`.
+            The operation; None in eager mode.
         """
         return self.apply_grad(
             grad_indices=grad.indices,
@@ -125,30 +127,34 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         local_step: TensorLike = 0,
         name: str | None = None,
     ) -> tf.Operation | None:
-        """Adds a gradient, or drops it silently if it is stale.
+        """Applies a gradient: accumulates it, or drops it silently if it is stale.
 
-        Stale is a gradient whose `local_step` is lower than the accumulator's step; whether it
-        would fit is not looked at then. A gradient without rows counts like any other.
+        A gradient is stale if its `local_step` is lower than the accumulator's step. The parts of a
+        stale gradient are not checked. A gradient without rows counts like any other.
 
         Args:
-            grad_indices: Vector of row numbers, int32 or int64 or cast to int64, in any order.
-            grad_values: Their rows, of shape ``[number of rows, ...]`` and the accumulator's dtype,
-                or what converts to it.
-            grad_shape: The shape of the tensor whose rows they are, cast to int64; None or empty if
-                unknown. It must agree with the constructor's shape, and bounds the row numbers if
-                that does not; a negative number of rows is unknown. It is not compared with the
-                values, and what is taken does not depend on it.
-            local_step: A scalar, cast to int64: the step at which the gradient was computed.
+            grad_indices: Row numbers in any order: `[nnz] int32 or int64`. Other types are cast to
+                int64.
+            grad_values: The rows: `[nnz, d1, …] dtype`, or anything that converts to it.
+            grad_shape: Shape of the tensor that the rows belong to, cast to int64: `[rank] int64`.
+                None or empty if unknown; a negative first dimension is unknown too. It must be
+                compatible with the constructor's shape. It limits the row numbers if the
+                constructor's shape does not. It is not compared with the values, and takes do not
+                depend on it.
+            local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
             name: Optional name of the operation.
 
         Returns:
-            The operation; None eagerly.
+            The operation; None in eager mode.
 
         Raises:
-            ValueError: `grad_values` is of another dtype, or `local_step` known not to be a scalar.
-            tf.errors.InvalidArgumentError: The parts do not fit each other, the accumulator's shape
-                or what is accumulated; a row number is negative or beyond the shape.
-            tf.errors.ResourceExhaustedError: Memory is short. Nothing has changed then.
+            ValueError: `grad_values` has another dtype, or the static shape of `local_step` is not
+                that of a scalar.
+            tf.errors.InvalidArgumentError: The shapes of the parts do not match each other, the
+                accumulator's shape or the gradients accumulated so far, or a row number is negative
+                or too high.
+            tf.errors.ResourceExhaustedError: There is not enough memory. The accumulator has not
+                changed.
         """
         name = name or f"{self._OPS.gradient_prefix}ApplyGradient"
         accepted = self.try_apply_grad(grad_indices, grad_values, grad_shape, local_step, name)
@@ -162,12 +168,13 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         local_step: TensorLike = 0,
         name: str | None = None,
     ) -> tf.Tensor:
-        """Adds a gradient unless it is stale, and tells which. Not in the original.
+        """Applies a gradient, and returns whether it was accumulated.
 
-        Args and errors are those of `apply_grad`.
+        TensorFlow's own accumulator has no such method. Arguments and errors are those of
+        `apply_grad`.
 
         Returns:
-            A bool scalar tensor: True if the gradient was added, False if it was dropped.
+            True if the gradient was accumulated, False if it was dropped as stale: `[] bool`.
         """
         local_step = host_int64(local_step)
         indices = tf.convert_to_tensor(grad_indices)
@@ -187,58 +194,61 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     def try_apply_indexed_slices_grad(
         self, grad: tf.IndexedSlices, local_step: TensorLike = 0, name: str | None = None
     ) -> tf.Tensor:
-        """Adds ``tf.IndexedSlices`` unless they are stale, and tells which. Not in the original.
+        """Applies ``tf.IndexedSlices``, and returns whether they were accumulated.
 
-        Args and errors are those of `apply_indexed_slices_grad`.
+        TensorFlow's own accumulator has no such method. Arguments and errors are those of
+        `apply_indexed_slices_grad`.
 
         Returns:
-            A bool scalar tensor: True if the gradient was added, False if it was dropped.
+            True if the gradient was accumulated, False if it was dropped as stale: `[] bool`.
         """
         return self.try_apply_grad(grad.indices, grad.values, grad.dense_shape, local_step, name)
 
     def take_grad(self, num_required: TensorLike, name: str | None = None) -> SparseGradient:
-        """Waits until enough gradients are accumulated, and takes them all.
+        """Waits until enough gradients are accumulated, and takes all of them.
 
-        Waits as `ConditionalAccumulator.take_grad` does.
+        Waits as `ConditionalAccumulator.take_grad` does, and raises the same errors.
 
         Args:
-            num_required: An int32 scalar, at least 1: how many gradients are enough.
+            num_required: Number of gradients to wait for, at least 1: `[] int32`.
             name: Optional name of the operation.
 
         Returns:
-            A named tuple ``(indices, values, shape)``: an int64 vector of the rows that were in any
-            of the gradients, ascending; their means (or sums), of shape ``[number of rows, ...]``;
-            and as an int64 vector the shape of the tensor whose rows they are, with -1 for their
-            number if the constructor's shape does not tell it. In a graph the rank of the values
-            is not known, as with the original: gradients may have more dimensions than the
-            constructor's shape. Call ``set_shape`` where the variable tells it.
+            A named tuple ``(indices, values, shape)``. ``indices: [nnz] int64`` are the rows that
+            any of the gradients contains, ascending. ``values: [nnz, d1, …] dtype`` are the means,
+            or sums, of these rows. ``shape: [rank] int64`` is the shape of the tensor that the rows
+            belong to; its first element is -1 if the constructor's shape does not give it. In a
+            graph the static rank of the values is unknown, as it is with TensorFlow's own
+            accumulator, because gradients may have more dimensions than the constructor's shape.
+            Call ``set_shape`` with the shape of the variable if it is needed.
 
         Raises:
-            As `ConditionalAccumulator.take_grad`, and tf.errors.ResourceExhaustedError: memory is
-            short. Nothing is taken then.
+            tf.errors.ResourceExhaustedError: There is not enough memory. Nothing was taken.
         """
         return SparseGradient(*self._take(num_required, name))
 
     def take_indexed_slices_grad(
         self, num_required: TensorLike, name: str | None = None
     ) -> tf.IndexedSlices:
-        """Waits until enough gradients are accumulated, and takes them all.
+        """Waits until enough gradients are accumulated, and takes all of them.
 
-        Args and errors are those of `take_grad`.
+        Arguments and errors are those of `take_grad`.
 
         Returns:
-            ``tf.IndexedSlices`` of the parts that `take_grad` returns.
+            ``tf.IndexedSlices`` made of the parts that `take_grad` returns.
         """
         return _as_slices(self.take_grad(num_required, name))
 
     def try_take_grad(self, num_required: TensorLike, name: str | None = None) -> TryTakeResult:
-        """Takes the accumulated gradients if there are enough and no other take waits.
+        """Takes the accumulated gradients if there are enough of them and no other take is pending.
 
-        Never waits for gradients. Not in the original. Args and errors are those of `take_grad`.
+        Never waits for gradients. TensorFlow's own accumulator has no such method. Arguments and
+        errors are those of `take_grad`.
 
         Returns:
-            A pair ``(taken, value)``: a bool scalar tensor, and what `take_grad` would return if it
-            is True. If it is False there are no rows.
+            A named tuple ``(taken, value)``. ``taken: [] bool`` tells whether gradients were taken.
+            ``value`` is then the result of `take_grad`. Otherwise it is a `SparseGradient` without
+            rows.
         """
         taken, *parts = self._try_take(num_required, name)
         return TryTakeResult(taken, SparseGradient(*parts))
@@ -246,7 +256,11 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     def try_take_indexed_slices_grad(
         self, num_required: TensorLike, name: str | None = None
     ) -> TryTakeResult:
-        """Like `try_take_grad`, with ``tf.IndexedSlices`` as the value. Not in the original."""
+        """Like `try_take_grad`, but the value is ``tf.IndexedSlices``.
+
+        TensorFlow's own accumulator has no such method. Arguments and errors are those of
+        `take_grad`.
+        """
         taken, value = self.try_take_grad(num_required, name)
         return TryTakeResult(taken, _as_slices(value))
 

@@ -1,4 +1,4 @@
-"""What is asked of a spec that a `model_fn` returns, of whatever type it is."""
+"""Functions on the specs that a `model_fn` returns, which may be of any type."""
 
 from __future__ import annotations
 
@@ -19,16 +19,21 @@ _REQUIRED = {
 
 
 def argument_names(function: Callable[..., Any]) -> set[str]:
-    """Names of the arguments that a caller may still give."""
+    """Returns the names of a function's arguments, without those that a ``partial`` binds."""
     names = set(inspect.signature(function).parameters)
     return names - set(function.keywords) if isinstance(function, functools.partial) else names
 
 
 def checked(spec: SpecLike, mode: str, which: str = "model_fn") -> SpecLike:
-    """Checks what a `model_fn` returned, which may be of any type, and returns it.
+    """Checks what a `model_fn` returned, and returns it.
+
+    Args:
+        spec: The result of the `model_fn`.
+        mode: One of `ModeKeys`.
+        which: What the `model_fn` is called in error messages.
 
     Raises:
-      ValueError: It does not have the fields of a spec, or not the values that the mode requires.
+        ValueError: `spec` lacks a field of a spec, or a value that the mode requires.
     """
     if not all(hasattr(spec, name) for name in ("predictions", "loss", "train_op")):
         raise ValueError(f"{which} should return an EstimatorSpec, got {spec!r}.")
@@ -42,7 +47,7 @@ def checked(spec: SpecLike, mode: str, which: str = "model_fn") -> SpecLike:
 
 
 def replace(spec: SpecLike, **fields: Any) -> SpecLike:
-    """A spec of the same type with other values of some fields."""
+    """Returns a spec of the same type with other values of some fields."""
     if hasattr(spec, "_replace"):
         return spec._replace(**fields)
     if dataclasses.is_dataclass(spec):

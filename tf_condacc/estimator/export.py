@@ -1,4 +1,4 @@
-"""What a model exports, and what an exported model is fed.
+"""The outputs of an exported model, and the inputs that it is fed with.
 
 Mirrors ``tf.estimator.export``.
 """
@@ -14,7 +14,7 @@ from tf_condacc._typing import Nested
 
 v1 = tf.compat.v1
 
-# A tensor, or a dictionary of tensors by their names.
+# A tensor, or a dictionary from names to tensors.
 Tensors: TypeAlias = tf.Tensor | Mapping[str, tf.Tensor]
 SignatureDef: TypeAlias = Any  # A ``SignatureDef`` proto of a SavedModel.
 
@@ -23,23 +23,26 @@ class ExportOutput:
     """One signature of an exported model. Mirrors ``tf.estimator.export.ExportOutput``."""
 
     def as_signature_def(self, receiver_tensors: Tensors) -> SignatureDef:
-        """Makes the SignatureDef.
+        """Returns the SignatureDef of the output.
 
         Args:
-            receiver_tensors: A tensor or a dictionary of tensors: what the model is fed.
+            receiver_tensors: The tensors that the model is fed with, a tensor or a dictionary.
+
+        Raises:
+            ValueError: The output cannot be computed from such inputs.
         """
         raise NotImplementedError
 
 
 class ClassificationOutput(ExportOutput):
-    """Scores or classes or both. Mirrors ``tf.estimator.export.ClassificationOutput``.
+    """Scores, classes or both. Mirrors ``tf.estimator.export.ClassificationOutput``.
 
     Args:
-        scores: Float tensor, a score for each class.
-        classes: String tensor.
+        scores: Score of each class: `[n, …] float`.
+        classes: Names of the classes: `[n, …] string`.
 
     Raises:
-        ValueError: Neither is given, or one is of another dtype.
+        ValueError: Neither is given, or one has another dtype.
     """
 
     def __init__(self, scores: tf.Tensor | None = None, classes: tf.Tensor | None = None) -> None:
@@ -54,28 +57,35 @@ class ClassificationOutput(ExportOutput):
 
     @property
     def scores(self) -> tf.Tensor | None:
-        """A score for each class, or None."""
+        """The score of each class: `[n, …] float`, or None."""
         return self._scores
 
     @property
     def classes(self) -> tf.Tensor | None:
-        """The classes, or None."""
+        """The names of the classes: `[n, …] string`, or None."""
         return self._classes
 
     def as_signature_def(self, receiver_tensors: Tensors) -> SignatureDef:
-        """Makes the SignatureDef; the model must be fed one string tensor of examples."""
+        """Returns the SignatureDef of the output.
+
+        Args:
+            receiver_tensors: Serialized examples, the only input of the model: `[n] string`.
+
+        Raises:
+            ValueError: The model has another input, or more than one.
+        """
         examples = _only_examples(receiver_tensors, "Classification")
         return v1.saved_model.classification_signature_def(examples, self.classes, self.scores)
 
 
 class RegressionOutput(ExportOutput):
-    """A value. Mirrors ``tf.estimator.export.RegressionOutput``.
+    """A predicted value. Mirrors ``tf.estimator.export.RegressionOutput``.
 
     Args:
-        value: Float tensor.
+        value: The predicted value of each example: `[n, …] float`.
 
     Raises:
-        ValueError: It is of another dtype.
+        ValueError: `value` has another dtype.
     """
 
     def __init__(self, value: tf.Tensor) -> None:
@@ -85,23 +95,30 @@ class RegressionOutput(ExportOutput):
 
     @property
     def value(self) -> tf.Tensor:
-        """The value."""
+        """The predicted value of each example: `[n, …] float`."""
         return self._value
 
     def as_signature_def(self, receiver_tensors: Tensors) -> SignatureDef:
-        """Makes the SignatureDef; the model must be fed one string tensor of examples."""
+        """Returns the SignatureDef of the output.
+
+        Args:
+            receiver_tensors: Serialized examples, the only input of the model: `[n] string`.
+
+        Raises:
+            ValueError: The model has another input, or more than one.
+        """
         examples = _only_examples(receiver_tensors, "Regression")
         return v1.saved_model.regression_signature_def(examples, self.value)
 
 
 class PredictOutput(ExportOutput):
-    """Any tensors. Mirrors ``tf.estimator.export.PredictOutput``.
+    """Outputs of any kind. Mirrors ``tf.estimator.export.PredictOutput``.
 
     Args:
-        outputs: A dictionary of tensors, or one tensor, which is then called "output".
+        outputs: A dictionary from names to tensors, or one tensor, which gets the name "output".
 
     Raises:
-        ValueError: A key is no string or a value no tensor.
+        ValueError: A key is not a string, or a value is not a tensor.
     """
 
     def __init__(self, outputs: Tensors) -> None:
@@ -114,24 +131,24 @@ class PredictOutput(ExportOutput):
 
     @property
     def outputs(self) -> dict[str, tf.Tensor]:
-        """The tensors by their names."""
+        """A dictionary from names to tensors."""
         return self._outputs
 
     def as_signature_def(self, receiver_tensors: Tensors) -> SignatureDef:
-        """Makes the SignatureDef."""
+        """Returns the SignatureDef of the output. The model may be fed with any tensors."""
         return v1.saved_model.predict_signature_def(
             _as_dict(receiver_tensors, "input"), self.outputs
         )
 
 
 class ServingInputReceiver(NamedTuple):
-    """What an exported model is fed. Mirrors ``tf.estimator.export.ServingInputReceiver``.
+    """The inputs of an exported model. Mirrors ``tf.estimator.export.ServingInputReceiver``.
 
     Attributes:
-        features: What the `model_fn` gets.
-        receiver_tensors: A placeholder, or a dictionary of them: what is fed.
-        receiver_tensors_alternatives: More such dictionaries, by names that are added to those of
-            the signatures.
+        features: The features that the `model_fn` is called with.
+        receiver_tensors: The placeholders that are fed, one or a dictionary of them.
+        receiver_tensors_alternatives: Further ways to feed the model: dictionaries of tensors, by
+            names that are added to the names of the signatures.
     """
 
     features: Nested
@@ -142,13 +159,13 @@ class ServingInputReceiver(NamedTuple):
 def build_raw_serving_input_receiver_fn(
     features: Mapping[str, tf.Tensor], default_batch_size: int | None = None
 ) -> Callable[[], ServingInputReceiver]:
-    """A function that makes a ServingInputReceiver whose placeholders are the features themselves.
+    """Returns a function that makes a ServingInputReceiver for models fed with the features.
 
     Mirrors ``tf.estimator.export.build_raw_serving_input_receiver_fn``.
 
     Args:
-        features: A dictionary of tensors, whose shapes and dtypes the placeholders get.
-        default_batch_size: Their first dimension; unknown if None.
+        features: A dictionary from names to tensors. The placeholders get their shapes and dtypes.
+        default_batch_size: First dimension of the placeholders; None if unknown.
     """
     specs = {
         name: (tensor.dtype, [default_batch_size, *tensor.shape[1:]])
@@ -167,13 +184,14 @@ def build_raw_serving_input_receiver_fn(
 def build_parsing_serving_input_receiver_fn(
     feature_spec: Mapping[str, Any], default_batch_size: int | None = None
 ) -> Callable[[], ServingInputReceiver]:
-    """A function that makes a ServingInputReceiver fed with serialized ``tf.train.Example`` protos.
+    """Returns a function that makes a ServingInputReceiver for models fed with serialized examples.
 
-    Mirrors ``tf.estimator.export.build_parsing_serving_input_receiver_fn``.
+    Mirrors ``tf.estimator.export.build_parsing_serving_input_receiver_fn``. The model is fed with
+    serialized ``tf.train.Example`` protos: `[n] string`.
 
     Args:
-        feature_spec: As of ``tf.io.parse_example``.
-        default_batch_size: Number of examples; unknown if None.
+        feature_spec: The features to parse, as ``tf.io.parse_example`` takes them.
+        default_batch_size: Number of examples; None if unknown.
     """
 
     def serving_input_receiver_fn() -> ServingInputReceiver:

@@ -1,4 +1,4 @@
-"""What a `model_fn` is told and what it returns.
+"""The modes that a `model_fn` is called with, and the spec that it returns.
 
 Mirrors ``tf.estimator.ModeKeys`` and ``tf.estimator.EstimatorSpec``.
 """
@@ -22,7 +22,7 @@ _DEFAULT_SIGNATURE = v1.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 
 class ModeKeys:
-    """Names of the three modes. Mirrors ``tf.estimator.ModeKeys``."""
+    """The names of the three modes. Mirrors ``tf.estimator.ModeKeys``."""
 
     TRAIN = "train"
     EVAL = "eval"
@@ -44,20 +44,20 @@ class _Fields(NamedTuple):
 
 
 class EstimatorSpec(_Fields):
-    """The operations and objects that a `model_fn` hands to an Estimator.
+    """The operations and objects that a `model_fn` returns to an Estimator.
 
-    Mirrors ``tf.estimator.EstimatorSpec``: the same fields in the same order.
+    Mirrors ``tf.estimator.EstimatorSpec``, with the same fields in the same order.
 
     Args:
         mode: One of `ModeKeys`.
-        predictions: A tensor, or a dictionary of tensors; required to predict.
-        loss: A tensor of one element; required to train and to evaluate.
-        train_op: An operation or tensor; required to train.
-        eval_metric_ops: A dictionary of pairs ``(metric_value, update_op)``, as the functions of
-            ``tf.compat.v1.metrics`` return them.
-        export_outputs: A dictionary of `export.ExportOutput` by the names of their signatures. To
-            predict, one of them must have the name of the default signature, "serving_default"; a
-            single one gets that name too. If there are none, the default is a
+        predictions: A tensor, or a dictionary of tensors. Required in mode PREDICT.
+        loss: The loss, a tensor of one element: `[] float`. Required in modes TRAIN and EVAL.
+        train_op: The operation, or a tensor of it, that makes one step. Required in mode TRAIN.
+        eval_metric_ops: A dictionary from names to pairs ``(metric_value, update_op)``, as the
+            functions of ``tf.compat.v1.metrics`` return them.
+        export_outputs: A dictionary from signature names to `export.ExportOutput` objects. In mode
+            PREDICT, one of them must have the name of the default signature, "serving_default". If
+            there is only one, it is the default too. If there is none, the default is an
             `export.PredictOutput` of `predictions`.
         training_chief_hooks: Hooks that the chief runs in training.
         training_hooks: Hooks that all workers run in training.
@@ -66,9 +66,10 @@ class EstimatorSpec(_Fields):
         prediction_hooks: Hooks to run in prediction.
 
     Raises:
-        ValueError: What the mode requires is missing, the loss is no scalar, there are several
-            export outputs and none is the default, or a tensor is of another graph.
-        TypeError: A field is of the wrong type.
+        ValueError: A value that the mode requires is missing, the loss has more than one element,
+            there are several export outputs and none is the default, or a tensor belongs to another
+            graph.
+        TypeError: A field has the wrong type.
     """
 
     __slots__ = ()
@@ -111,7 +112,12 @@ class EstimatorSpec(_Fields):
         return spec
 
     def _replace(self, **fields: Any) -> EstimatorSpec:
-        """A spec with other values of some fields, checked as any other; its mode stays."""
+        """Returns a spec with other values of some fields, and checks it.
+
+        Raises:
+            ValueError: The mode would change, or the new spec is invalid.
+            TypeError: A field has the wrong type.
+        """
         mode = fields.get("mode", self.mode)
         if mode != self.mode:
             raise ValueError(
@@ -190,7 +196,7 @@ def _checked_export_outputs(
 
 
 def _default_export_outputs(predictions: Nested) -> Mapping[str, ExportOutput] | None:
-    """The predictions under the default name; None if they cannot be the outputs of a signature."""
+    """Returns the predictions as the default output; None if they cannot form a signature."""
     if not all(isinstance(name, str) for name, _ in _items(predictions)):
         return None
     return {_DEFAULT_SIGNATURE: PredictOutput(predictions)}
@@ -216,7 +222,7 @@ def _check_graph(spec: EstimatorSpec) -> None:
 
 
 def _items(predictions: Nested) -> list[tuple[Any, Any]]:
-    """Names and values, also of a single tensor."""
+    """Returns the names and values of predictions, which may be a single tensor."""
     if isinstance(predictions, Mapping):
         return list(predictions.items())
     return [("predictions", predictions)]

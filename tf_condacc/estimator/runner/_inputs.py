@@ -1,4 +1,4 @@
-"""Calling an `input_fn` and a `model_fn`."""
+"""Functions that call an `input_fn` and a `model_fn`, and check their arguments."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ v1 = tf.compat.v1
 
 
 def call_accepted(function: Callable[..., Any], /, *args: Any, **optional: Any) -> Any:
-    """Calls a function with those of the optional arguments that it has by name."""
+    """Calls a function, and leaves out the optional arguments that it does not have."""
     names = _specs.argument_names(function)
     accepted = {name: value for name, value in optional.items() if name in names}
     return function(*args, **accepted)
 
 
 def check_model_fn(model_fn: Any, params: Any) -> None:
-    """Checks what can be checked before it is called.
+    """Checks a `model_fn` before it is called.
 
     Raises:
-      ValueError: It is no function, or has no argument for features, or for params that are given.
+        ValueError: `model_fn` is not a function, or it has no argument `features`, or it has no
+            argument `params` although `params` are given.
     """
     if not callable(model_fn):
         raise ValueError(f"model_fn must be provided to Estimator, got {model_fn!r}.")
@@ -38,10 +39,13 @@ def check_model_fn(model_fn: Any, params: Any) -> None:
 
 
 def check_steps(**steps: int | None) -> None:
-    """Checks numbers of steps, by the names of the arguments that they are.
+    """Checks numbers of steps.
+
+    Args:
+        **steps: The numbers by the names of their arguments. None is accepted.
 
     Raises:
-      ValueError: One is below 1.
+        ValueError: A number is lower than 1.
     """
     for name, number in steps.items():
         if number is not None and number <= 0:
@@ -49,10 +53,10 @@ def check_steps(**steps: int | None) -> None:
 
 
 def checked_hooks(hooks: Sequence[Any] | None) -> list[Any]:
-    """The hooks as a list.
+    """Returns the hooks as a list.
 
     Raises:
-      TypeError: One is no hook.
+        TypeError: One of them is not a ``SessionRunHook``.
     """
     hooks = list(hooks or ())
     for hook in hooks:
@@ -62,10 +66,14 @@ def checked_hooks(hooks: Sequence[Any] | None) -> list[Any]:
 
 
 def features_and_labels(result: Any) -> tuple[Any, Any]:
-    """What an `input_fn` returned: a Dataset or tensors, of features or of pairs.
+    """Returns the features and labels of an input; the labels are None if it has none.
+
+    Args:
+        result: The result of an `input_fn`: features or a pair ``(features, labels)``, as a
+            ``tf.data.Dataset`` or as tensors.
 
     Raises:
-      ValueError: A tuple that is no pair.
+        ValueError: `result` is a tuple or list of another length than 2.
     """
     if isinstance(result, (tf.data.Dataset, v1.data.Dataset)):
         iterator = v1.data.make_initializable_iterator(result)
@@ -88,14 +96,21 @@ def call_model_fn(
     mode: str,
     optional: Mapping[str, Any],
 ) -> Any:
-    """Calls a `model_fn` with what it has arguments for.
+    """Calls a `model_fn`, and leaves out the arguments that it does not have.
+
+    Args:
+        model_fn: The function.
+        features: The features.
+        labels: The labels, or None.
+        mode: One of `ModeKeys`.
+        optional: Further arguments by their names.
 
     Returns:
-      An EstimatorSpec, or what has its fields.
+        An EstimatorSpec, or an object with its fields.
 
     Raises:
-      ValueError: It takes no labels but there are some, or what it returns is no spec or lacks what
-        the mode requires.
+        ValueError: There are labels and `model_fn` has no argument for them, or its result is not a
+            spec, or lacks a value that the mode requires.
     """
     if "labels" in _specs.argument_names(model_fn):
         optional = {"labels": labels, **optional}

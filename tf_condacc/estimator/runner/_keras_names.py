@@ -1,4 +1,4 @@
-"""Automatic names of Keras layers that are the same in every graph."""
+"""A context that gives Keras layers the same automatic names in every graph."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-# The state that Keras 3 keeps for each thread. Keras has no public way to put it back.
+# The module of the state that Keras 3 keeps for each thread. No public function restores it.
 _MODULE = "keras.src.backend.common.global_state"
-# The parts of it that are of use in one graph only: how many objects have been given each automatic
-# name, and the generator of ``keras.random``, which holds a variable.
+# The parts of the state that belong to one graph, and their initial values: the number of objects
+# with each automatic name, and the generator of ``keras.random``, which holds a variable.
 _FRESH = {"object_name_uids": None, "global_seed_generator": None}
 
 
 @contextmanager
 def fresh() -> Iterator[None]:
-    """Lets Keras 3 name the layers of the body as if it had not named any before.
+    """Returns a context in which Keras 3 numbers its layers from the beginning.
 
-    Keras 3 numbers layers over all graphs of a thread: the first dense layer is "dense" in the
-    first graph and "dense_1" in the second, so that the second graph does not find its variables in
-    a checkpoint of the first one. Afterwards the numbers are what they were, and the caller's own
-    layers get the names that they would have got anyway. No other state of Keras is touched, and
-    Keras is not imported. The older ``tf_keras`` numbers the layers of each graph separately.
+    Keras 3 numbers layers across all graphs of a thread. The first dense layer is called "dense" in
+    the first graph and "dense_1" in the second, so the second graph does not find its variables in
+    a checkpoint of the first. When the context ends, the numbers are those from before it, and the
+    caller's own layers get the same names as without it. No other state of Keras changes, and Keras
+    is not imported. The older ``tf_keras`` numbers the layers of each graph separately.
     """
     before = _exchange(_FRESH)
     try:
@@ -32,9 +32,12 @@ def fresh() -> Iterator[None]:
 
 
 def _exchange(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Sets parts of Keras's state and returns their former values; None is a part's initial value.
+    """Sets parts of Keras's state, and returns their former values.
 
-    If Keras has not been imported, nothing is set, and the parts have their initial values.
+    If Keras has not been imported, nothing is set, and the initial values are returned.
+
+    Args:
+        values: The new values by the names of the parts. None is the initial value of every part.
     """
     state = sys.modules.get(_MODULE)
     if not hasattr(state, "get_global_attribute") or not hasattr(state, "set_global_attribute"):

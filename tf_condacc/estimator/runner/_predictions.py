@@ -1,4 +1,4 @@
-"""What `Estimator.predict` yields."""
+"""The values that `Estimator.predict` yields."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from tf_condacc._typing import Nested
 
 
 def chosen(predictions: Nested, keys: Collection[str] | None) -> Nested:
-    """Those of the predictions that are wanted; all if `keys` is empty."""
+    """Returns the predictions with the given keys, or all predictions if there are no keys.
+
+    Raises:
+        ValueError: No prediction has one of the keys.
+    """
     if not keys:
         return predictions
     chosen = (
@@ -27,7 +31,14 @@ def chosen(predictions: Nested, keys: Collection[str] | None) -> Nested:
 
 
 def examples(batch: Any) -> list[Any]:
-    """The parts of a batch of predictions, one for each example."""
+    """Splits a batch of predictions into those of its examples.
+
+    Args:
+        batch: An array `[n, …]`, or a dictionary of such arrays.
+
+    Raises:
+        ValueError: A value is not an array with a first dimension, or the first dimensions differ.
+    """
     if not isinstance(batch, Mapping):
         _check_has_examples("predictions", batch)
         return list(batch)

@@ -1,4 +1,4 @@
-"""Writing a model as a SavedModel."""
+"""Functions that write a model as a SavedModel."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ v1 = tf.compat.v1
 def signatures(
     export_outputs: Mapping[str, Any] | None, receiver: ServingInputReceiver
 ) -> dict[str, SignatureDef]:
-    """The signatures of the outputs, once for each way in which the model can be fed.
+    """Returns the signatures of the outputs, for each way in which the model can be fed.
 
     Raises:
-      ValueError: There is none.
+        ValueError: There are no outputs, or none of them has a valid signature.
     """
     if not export_outputs:
         raise ValueError("export_outputs must be defined by the model_fn to export a model.")
@@ -53,10 +53,24 @@ def write(
     assets_extra: Mapping[str, str],
     as_text: bool,
 ) -> str:
-    """Writes a SavedModel into a new folder, which appears when it is complete.
+    """Writes a SavedModel into a new folder.
+
+    The folder is written under a temporary name, and renamed when it is complete.
+
+    Args:
+        spec: The spec of the model in mode PREDICT.
+        receiver: The inputs of the model.
+        config: Configuration of the Estimator.
+        checkpoint: Path of the checkpoint with the variables' values.
+        export_dir_base: Parent of the new folder.
+        assets_extra: Source paths of further files, by their paths in the folder "assets.extra".
+        as_text: Whether to write the text form of the SavedModel proto.
 
     Returns:
-      The folder, named by the time in seconds.
+        Path of the new folder, whose name is the time in seconds.
+
+    Raises:
+        ValueError: The model has no valid signature.
     """
     signature_defs = signatures(spec.export_outputs, receiver)
     scaffold = spec.scaffold or v1.train.Scaffold()

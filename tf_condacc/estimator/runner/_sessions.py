@@ -1,4 +1,4 @@
-"""The sessions in which an Estimator's graphs are run."""
+"""The sessions that run an Estimator's graphs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ v1 = tf.compat.v1
 
 
 def scaffold_of(spec: SpecLike, config: RunConfig) -> v1.train.Scaffold:
-    """The spec's scaffold; its saver is one that keeps as many checkpoints as configured."""
+    """Returns the spec's scaffold, and makes a saver as configured if there is none."""
     scaffold = spec.scaffold or v1.train.Scaffold()
     if scaffold.saver is None and not v1.get_collection(v1.GraphKeys.SAVERS):
         saver = v1.train.Saver(
@@ -30,18 +30,33 @@ def scaffold_of(spec: SpecLike, config: RunConfig) -> v1.train.Scaffold:
 
 
 def session_config(config: RunConfig) -> v1.ConfigProto:
-    """The configured one, or one with soft placement."""
+    """Returns the configured ``ConfigProto``, or one with soft placement."""
     return config.session_config or v1.ConfigProto(allow_soft_placement=True)
 
 
 def train(
-    spec: SpecLike, config: RunConfig, model_dir: str, hooks: Sequence[Any], savers: Any
+    spec: SpecLike,
+    config: RunConfig,
+    model_dir: str,
+    hooks: Sequence[Any],
+    listeners: Sequence[Any] | None,
 ) -> None:
-    """Trains until a hook stops it or the input ends."""
+    """Trains until a hook stops the training or the input ends.
+
+    Args:
+        spec: The spec of the model in mode TRAIN.
+        config: Configuration of the Estimator.
+        model_dir: Folder of checkpoints and summaries.
+        hooks: Hooks of the caller.
+        listeners: Listeners of the hook that saves checkpoints, or None.
+
+    Raises:
+        ValueError: There are listeners, but no hook saves checkpoints as configured.
+    """
     scaffold = scaffold_of(spec, config)
     hooks = [*hooks, *_watching_hooks(spec, config, model_dir), *(spec.training_hooks or ())]
     chief_hooks = list(spec.training_chief_hooks or ())
-    chief_hooks += _saving_hooks([*hooks, *chief_hooks], config, model_dir, scaffold, savers)
+    chief_hooks += _saving_hooks([*hooks, *chief_hooks], config, model_dir, scaffold, listeners)
     with v1.train.MonitoredTrainingSession(
         checkpoint_dir=model_dir,
         scaffold=scaffold,
@@ -58,7 +73,7 @@ def train(
 
 
 def _watching_hooks(spec: SpecLike, config: RunConfig, model_dir: str) -> list[Any]:
-    """Hooks that stop at a loss that is no number, and log the loss and the speed."""
+    """Returns hooks that stop the training at a loss of NaN, and log the loss and the speed."""
     hooks = [v1.train.NanTensorHook(spec.loss)]
     steps = config.log_step_count_steps
     if steps:
@@ -75,10 +90,12 @@ def _saving_hooks(
     scaffold: v1.train.Scaffold,
     listeners: Sequence[Any] | None,
 ) -> list[Any]:
-    """The hook that saves checkpoints as configured, unless one of those that there are saves.
+    """Returns the hook that saves checkpoints as configured, in a list.
+
+    The list is empty if one of the existing hooks saves checkpoints, or none are to be saved.
 
     Raises:
-      ValueError: There are listeners, but nothing saves as configured.
+        ValueError: There are listeners, but the list is empty.
     """
     secs, steps = config.save_checkpoints_secs, config.save_checkpoints_steps
     saved_by_others = any(isinstance(hook, v1.train.CheckpointSaverHook) for hook in hooks)
@@ -102,8 +119,10 @@ def _saving_hooks(
 
 
 class _SpeedHook(v1.train.StepCounterHook):
-    """Logs the steps in a second. Does not warn if the step stands still, which it seems to do
-    whenever it is read before the training increments it.
+    """Logs the number of steps per second, without warnings about a step that does not change.
+
+    The step can be read before the training operation increments it. It then seems unchanged, and
+    the base class would log a warning.
     """
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
@@ -114,7 +133,7 @@ class _SpeedHook(v1.train.StepCounterHook):
 def restored(
     spec: SpecLike, config: RunConfig, checkpoint: str | None, hooks: Sequence[Any]
 ) -> v1.train.MonitoredSession:
-    """A session with the variables of a checkpoint, or with fresh ones if there is none."""
+    """Returns a session with the variables of a checkpoint, or initialized ones without one."""
     creator = v1.train.ChiefSessionCreator(
         scaffold=scaffold_of(spec, config),
         config=session_config(config),
@@ -130,7 +149,18 @@ def evaluate(
     steps: int | None,
     hooks: Sequence[Any],
 ) -> dict[str, Any]:
-    """Runs the metrics' updates for some steps, or until the input ends; returns their values."""
+    """Evaluates the metrics and the loss, and returns their values and the global step.
+
+    Args:
+        spec: The spec of the model in mode EVAL.
+        config: Configuration of the Estimator.
+        checkpoint: Path of the checkpoint; None for freshly initialized variables.
+        steps: Number of batches; None for all batches of the input.
+        hooks: Hooks of the caller.
+
+    Raises:
+        ValueError: A metric is called "loss".
+    """
     metrics = dict(spec.eval_metric_ops or {})
     if "loss" in metrics:
         raise ValueError(
@@ -151,7 +181,12 @@ def evaluate(
 
 
 def write_summary(folder: str, values: Mapping[str, Any]) -> None:
-    """Writes the numbers among the values as summaries of their global step."""
+    """Writes those of the values that are numbers as summaries.
+
+    Args:
+        folder: Folder of the summaries.
+        values: Values by their names. "global_step" is the step of the summaries.
+    """
     summary = v1.Summary()
     for name, value in sorted(values.items()):
         if name != "global_step" and np.ndim(value) == 0 and np.issubdtype(type(value), np.number):

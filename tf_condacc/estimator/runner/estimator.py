@@ -1,4 +1,4 @@
-"""A thin runner of a `model_fn`: it trains, evaluates, predicts and exports.
+"""An Estimator, which trains, evaluates, predicts with and exports the model of a `model_fn`.
 
 Mirrors ``tf.estimator.Estimator``.
 """
@@ -28,31 +28,33 @@ from tf_condacc.estimator.runner.run_config import RunConfig
 
 v1 = tf.compat.v1
 
-# A path, as the functions of the module os take it.
+# A path of a file or folder.
 Path: TypeAlias = str | os.PathLike[str]
 
 
 class Estimator:
     """Trains, evaluates, predicts with and exports the model of a `model_fn`.
 
-    Mirrors ``tf.estimator.Estimator`` in a single process: graphs, hooks, checkpoints and summaries
-    in `model_dir`, by which one call goes on where another has ended.
+    Mirrors ``tf.estimator.Estimator`` in a single process. Checkpoints and summaries are kept in
+    `model_dir`, and each call continues from the latest checkpoint.
 
     Each call builds a graph of its own. While `input_fn` and `model_fn` run, Keras 3 numbers the
-    names of its layers from the beginning, so that every graph has the variables of the checkpoint;
-    afterwards it goes on with the numbers it had before.
+    names of its layers from the beginning, so that every graph has the variable names of the
+    checkpoint. Afterwards it continues with its former numbers.
 
     Args:
-        model_fn: Called with `features`, `mode`, and those of `labels`, `params` and `config` that
-            it has arguments for. Returns an `EstimatorSpec`, or anything with its fields.
-        model_dir: Folder of checkpoints and summaries. By default that of `config`, or else a
-            temporary one.
+        model_fn: Function that is called with `features`, `mode`, and with `labels`, `params` and
+            `config` if it has arguments of these names. Returns an `EstimatorSpec`, or an object
+            with the same fields.
+        model_dir: Folder of checkpoints and summaries. By default that of `config`, or a temporary
+            folder.
         config: A `RunConfig`.
-        params: Handed to `model_fn` and `input_fn`, copied each time.
+        params: Parameters of `model_fn` and `input_fn`. They get a copy in each call.
 
     Raises:
-        ValueError: `model_dir` and that of `config` differ, `model_fn` or `config` is none, or
-            `model_fn` has no argument for the features or for `params` that are given.
+        ValueError: `model_dir` differs from that of `config`; or `model_fn` is not a function; or
+            `config` is not a `RunConfig`; or `model_fn` has no argument `features`, or no argument
+            `params` although `params` are given.
     """
 
     def __init__(
@@ -79,34 +81,42 @@ class Estimator:
 
     @property
     def model_dir(self) -> str:
-        """Folder of checkpoints and summaries."""
+        """The folder of checkpoints and summaries."""
         return self._config.model_dir
 
     @property
     def config(self) -> RunConfig:
-        """How it runs: a `RunConfig`."""
+        """A copy of the configuration."""
         return copy.deepcopy(self._config)
 
     @property
     def params(self) -> dict[str, Any]:
-        """A copy of what is handed to `model_fn`."""
+        """A copy of the parameters of `model_fn`."""
         return copy.deepcopy(self._params)
 
     @property
     def model_fn(self) -> Callable[..., SpecLike]:
-        """The `model_fn`, as it was given."""
+        """The `model_fn` that was passed to the constructor."""
         return self._model_fn
 
     def latest_checkpoint(self) -> str | None:
-        """Path of the latest checkpoint, or None."""
+        """Returns the path of the latest checkpoint, or None."""
         return tf.train.latest_checkpoint(self.model_dir)
 
     def get_variable_names(self) -> list[str]:
-        """Names of the variables of the latest checkpoint."""
+        """Returns the names of the variables in the latest checkpoint.
+
+        Raises:
+            ValueError: There is no checkpoint.
+        """
         return [name for name, _ in tf.train.list_variables(self._trained())]
 
     def get_variable_value(self, name: str) -> np.ndarray:
-        """Value of a variable of the latest checkpoint, as a numpy array."""
+        """Returns the value of a variable in the latest checkpoint.
+
+        Raises:
+            ValueError: There is no checkpoint.
+        """
         return tf.train.load_variable(self._trained(), name)
 
     def train(
@@ -117,22 +127,23 @@ class Estimator:
         max_steps: int | None = None,
         saving_listeners: Sequence[v1.train.CheckpointSaverListener] | None = None,
     ) -> Estimator:
-        """Trains the model, from the latest checkpoint on if there is one.
+        """Trains the model, starting from the latest checkpoint if there is one.
 
         Args:
-            input_fn: Returns a ``tf.data.Dataset`` of ``(features, labels)``, or such a pair of
-                tensors or dictionaries of tensors. It may have arguments `mode`, `params` and
-                `config`.
+            input_fn: Function that returns a ``tf.data.Dataset`` of pairs ``(features, labels)``,
+                or one such pair of tensors or dictionaries of tensors. It may have arguments
+                `mode`, `params` and `config`.
             hooks: ``tf.compat.v1.train.SessionRunHook`` objects.
-            steps: How many more steps to train; until the input ends if None.
-            max_steps: At which global step to end, instead.
+            steps: Number of steps to train. If None, training continues until the input ends.
+            max_steps: Global step at which training ends. Can be given instead of `steps`.
             saving_listeners: ``tf.compat.v1.train.CheckpointSaverListener`` objects.
 
         Returns:
-            Itself.
+            This Estimator.
 
         Raises:
-            ValueError: Both `steps` and `max_steps` are given, or one of them is below 1.
+            ValueError: Both `steps` and `max_steps` are given, or one of them is lower than 1.
+            TypeError: A hook is not a ``SessionRunHook``.
         """
         if steps is not None and max_steps is not None:
             raise ValueError("Can not provide both steps and max_steps.")
@@ -144,7 +155,7 @@ class Estimator:
             hooks.append(v1.train.StopAtStepHook(steps, max_steps))
         with tf.Graph().as_default():
             spec = self._build(input_fn, ModeKeys.TRAIN)
-            # Not summary.scalar, whose tag would be "loss_1" where an operation is called "loss".
+            # v1.summary.scalar would use the tag "loss_1" if an operation is called "loss".
             summary = tf.raw_ops.ScalarSummary(tags="loss", values=spec.loss)
             v1.add_to_collection(v1.GraphKeys.SUMMARIES, summary)
             _sessions.train(spec, self._config, self.model_dir, hooks, saving_listeners)
@@ -158,21 +169,22 @@ class Estimator:
         checkpoint_path: str | None = None,
         name: str | None = None,
     ) -> dict[str, Any]:
-        """Evaluates the model of a checkpoint; without one, a freshly initialized model.
+        """Evaluates the model of a checkpoint, or an initialized model if there is no checkpoint.
 
         Args:
-            input_fn: As of `train`.
-            steps: How many batches to use; all if None.
-            hooks: As of `train`.
-            checkpoint_path: By default the latest checkpoint.
-            name: Of the evaluation, if there are several: the summaries' folder is then called
-                "eval_" and the name.
+            input_fn: Function that returns the input; see `train`.
+            steps: Number of batches to evaluate; all batches if None.
+            hooks: ``tf.compat.v1.train.SessionRunHook`` objects.
+            checkpoint_path: Path of the checkpoint. By default the latest checkpoint.
+            name: Name of the evaluation. If given, the folder of its summaries is called "eval_"
+                followed by this name.
 
         Returns:
-            A dictionary of the metrics' values, "loss" and "global_step".
+            A dictionary with the values of the metrics, "loss" and "global_step".
 
         Raises:
-            ValueError: `steps` is below 1, or a metric is called "loss".
+            ValueError: `steps` is lower than 1, or a metric is called "loss".
+            TypeError: A hook is not a ``SessionRunHook``.
         """
         _inputs.check_steps(steps=steps)
         hooks = _inputs.checked_hooks(hooks)
@@ -192,23 +204,24 @@ class Estimator:
         checkpoint_path: str | None = None,
         yield_single_examples: bool = True,
     ) -> Iterator[Any]:
-        """Yields predictions, until the input ends.
+        """Yields predictions until the input ends.
 
         Args:
-            input_fn: As of `train`; labels are dropped.
-            predict_keys: Names of those predictions that are wanted; all if None.
-            hooks: As of `train`.
-            checkpoint_path: By default the latest checkpoint; without any, a freshly initialized
-                model predicts.
-            yield_single_examples: Whether to yield the predictions of each example, rather than
-                those of each batch.
+            input_fn: Function that returns the input; see `train`. Labels are ignored.
+            predict_keys: Names of the predictions to yield; all predictions if None.
+            hooks: ``tf.compat.v1.train.SessionRunHook`` objects.
+            checkpoint_path: Path of the checkpoint. By default the latest checkpoint. If there is
+                none, the model is initialized.
+            yield_single_examples: Whether to yield the predictions of one example at a time. If
+                False, the predictions of one batch are yielded at a time.
 
         Yields:
-            Numpy arrays, or dictionaries of them if the predictions are such.
+            A NumPy array, or a dictionary of arrays if the predictions are a dictionary.
 
         Raises:
-            ValueError: No prediction has one of the names, or they differ in length or are no dense
-                batch.
+            ValueError: No prediction has one of the names. With `yield_single_examples` also: a
+                prediction is not a dense batch, or the predictions differ in length.
+            TypeError: A hook is not a ``SessionRunHook``.
         """
         hooks = _inputs.checked_hooks(hooks)
         with tf.Graph().as_default():
@@ -217,7 +230,7 @@ class Estimator:
             checkpoint = checkpoint_path or self.latest_checkpoint()
             hooks = [*hooks, *(spec.prediction_hooks or ())]
             session = _sessions.restored(spec, self._config, checkpoint, hooks)
-        # Not inside the graph's context, in which the caller would find himself.
+        # Yielding inside the graph's context would make it the default graph of the caller.
         with session:
             while not session.should_stop():
                 batch = session.run(predictions)
@@ -231,21 +244,21 @@ class Estimator:
         as_text: bool = False,
         checkpoint_path: str | None = None,
     ) -> str:
-        """Writes the model as a SavedModel that can be served.
+        """Writes the model as a SavedModel, for serving.
 
         Args:
-            export_dir_base: Folder in which a new one is made, named by the time in seconds.
-            serving_input_receiver_fn: Returns an `export.ServingInputReceiver`.
-            assets_extra: Paths of files to be copied into its folder "assets.extra", by the
-                paths that they get there.
-            as_text: Whether to write it in a form that can be read.
-            checkpoint_path: By default the latest checkpoint.
+            export_dir_base: Parent of the new folder, whose name is the time in seconds.
+            serving_input_receiver_fn: Function that returns an `export.ServingInputReceiver`.
+            assets_extra: Source paths of files to copy, by their paths in the folder "assets.extra"
+                of the SavedModel.
+            as_text: Whether to write the text form of the SavedModel proto.
+            checkpoint_path: Path of the checkpoint. By default the latest checkpoint.
 
         Returns:
             Path of the new folder.
 
         Raises:
-            ValueError: There is no checkpoint, or the model exports nothing.
+            ValueError: There is no checkpoint, or the model has no valid signature.
         """
         checkpoint = checkpoint_path or self._trained()
         with tf.Graph().as_default():

@@ -1,4 +1,4 @@
-"""How an Estimator runs.
+"""The configuration of an Estimator.
 
 Mirrors ``tf.estimator.RunConfig``, as far as it concerns a single process.
 """
@@ -11,18 +11,21 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
-    """How an Estimator runs. Mirrors ``tf.estimator.RunConfig`` for a single process.
+    """The configuration of an Estimator. Mirrors ``tf.estimator.RunConfig`` for a single process.
 
     Attributes:
-        model_dir: Where checkpoints and summaries are kept.
-        tf_random_seed: Of the graph; None for a random one.
-        save_summary_steps: Summaries are written after so many steps.
-        save_checkpoints_steps: Checkpoints are written after so many steps, if given.
-        save_checkpoints_secs: And else after so many seconds.
-        session_config: A ``tf.compat.v1.ConfigProto``. By default soft placement is on.
-        keep_checkpoint_max: Number of checkpoints to keep; 0 for all.
-        keep_checkpoint_every_n_hours: Besides those, one after so many hours.
-        log_step_count_steps: Loss and speed are logged after so many steps.
+        model_dir: Folder of checkpoints and summaries.
+        tf_random_seed: Random seed of the graph; None for a random one.
+        save_summary_steps: Number of steps between two summaries.
+        save_checkpoints_steps: Number of steps between two checkpoints; None to use
+            `save_checkpoints_secs`.
+        save_checkpoints_secs: Number of seconds between two checkpoints.
+        session_config: The ``tf.compat.v1.ConfigProto`` of sessions. By default soft placement is
+            on.
+        keep_checkpoint_max: Number of checkpoints to keep; 0 to keep all.
+        keep_checkpoint_every_n_hours: Number of hours between checkpoints that are kept in
+            addition.
+        log_step_count_steps: Number of steps between two log messages with loss and speed.
     """
 
     model_dir: str | None = None
@@ -35,7 +38,7 @@ class RunConfig:
     keep_checkpoint_every_n_hours: float = 10000
     log_step_count_steps: int = 100
 
-    # Of a single process, for a `model_fn` that asks.
+    # Constants that a `model_fn` may read: they describe a single process.
     master = ""
     is_chief = True
     task_type = "worker"
@@ -44,5 +47,5 @@ class RunConfig:
     num_ps_replicas = 0
 
     def replace(self, **changes: Any) -> RunConfig:
-        """A copy with other values of some attributes."""
+        """Returns a copy with other values of some attributes."""
         return dataclasses.replace(self, **changes)

@@ -1,4 +1,4 @@
-"""Dealing a batch out to the towers."""
+"""Splitting a batch among the towers."""
 
 from __future__ import annotations
 
@@ -6,26 +6,27 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.util import nest  # what tf.nest has no name for
+from tensorflow.python.util import nest  # tf.nest lacks the shallow functions.
 
 v1 = tf.compat.v1
 
 
 def split(structure: Any, num_towers: int, device: str) -> list[Any]:
-    """Splits every tensor of a structure along its first dimension, in equal parts.
+    """Splits every tensor of a structure along its first dimension into equal parts.
 
     Args:
-      structure: a tensor, SparseTensor or RaggedTensor, or nested dictionaries, tuples and lists of
-        them. None stays None. An array, or a list of numbers or strings, stands for a tensor.
-      num_towers: number of parts.
-      device: where to do it.
+        structure: A Tensor, SparseTensor or RaggedTensor `[n, …]`, or nested dictionaries, tuples
+            and lists of them. Arrays, and lists of numbers or strings, are converted to tensors.
+            None is not split.
+        num_towers: Number of parts.
+        device: Device on which the tensors are split.
 
     Returns:
-      As many structures of the same kind.
+        A list of `num_towers` structures, with tensors `[n / num_towers, …]`.
 
     Raises:
-      ValueError: A tensor cannot be split so. If its size is known only when it is run, it is then
-        an InvalidArgumentError.
+        ValueError: A tensor is a scalar, or `n` is not divisible by `num_towers`.
+        tf.errors.InvalidArgumentError: `n` is not divisible, and is known only when the graph runs.
     """
     outline = nest.get_traverse_shallow_structure(lambda part: not _is_plain(part), structure)
     with v1.device(device), v1.name_scope("split_inputs"):
@@ -38,7 +39,7 @@ def split(structure: Any, num_towers: int, device: str) -> list[Any]:
 
 
 def _is_plain(part: Any) -> bool:
-    """Whether it is a list of numbers or strings, or of such lists."""
+    """Returns whether a part is a list of numbers or strings, or of such lists."""
     leaves = tf.nest.flatten(part) if isinstance(part, list) else []
     return bool(leaves) and all(isinstance(x, (int, float, str, bytes, np.generic)) for x in leaves)
 
@@ -65,7 +66,7 @@ def _split_one(value: Any, num_towers: int) -> list[Any]:
 
 
 def _checks(value: Any, size: tf.Tensor, num_towers: int) -> list[tf.Operation]:
-    """Checks now that the size can be divided, or else makes an operation that does."""
+    """Checks that a size is divisible, or returns an operation that checks it in the graph."""
     known = value.shape[0] if value.shape.rank else None
     if known is None:
         known = tf.get_static_value(size)

@@ -1,4 +1,4 @@
-"""Comparing the optimizer calls of the towers with each other."""
+"""Comparison of the optimizer calls of different towers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _MISMATCH = "Each invocation of model_fn was supposed to make the same optimizer
 
 
 def matching(towers: Sequence[Tower]) -> list[OptimizerCall]:
-    """The latest call of the last tower and those of the others that belong to it.
+    """Returns the latest call of the last tower, and the matching calls of the other towers.
 
-    They belong together by their place among the calls of their tower, and must be of the same kind
-    of optimizer and have variables in common.
+    Calls match if they have the same position among the calls of their towers. Matching calls must
+    have optimizers of the same type, and variables in common.
 
     Raises:
-      ValueError: A tower has no such call. It names the tower and the call.
+        ValueError: A tower has no matching call. The message names the tower and the call.
     """
     place = len(towers[-1].calls) - 1
     first = towers[0]
@@ -32,10 +32,10 @@ def matching(towers: Sequence[Tower]) -> list[OptimizerCall]:
 
 
 def check_finished(towers: Sequence[Tower]) -> None:
-    """Checks that no tower has made more calls than another.
+    """Checks that all towers have made the same number of calls.
 
     Raises:
-      ValueError: One has. It names the tower and the call.
+        ValueError: A tower has made more calls than another. The message names both.
     """
     for tower in towers[1:]:
         shorter, longer = sorted([towers[0], tower], key=lambda each: len(each.calls))
@@ -44,14 +44,16 @@ def check_finished(towers: Sequence[Tower]) -> None:
 
 
 def check_scaled(state: GraphState) -> None:
-    """Checks, if losses are scaled, that the latest call has gradients of a scaled loss.
+    """Checks that the gradients of the latest call are those of a scaled loss.
 
-    A call passes if its optimizer has computed gradients in this tower, or if one of its gradients
-    depends on gradients that another optimizer has computed there. So gradients may be clipped,
-    accumulated in variables, or computed by one optimizer and applied by several.
+    Nothing is checked if losses are not scaled. A call passes if its optimizer has computed
+    gradients in this tower, or if one of its gradients depends on gradients that another optimizer
+    has computed there. Gradients may therefore be clipped, accumulated in variables, or computed by
+    one optimizer and applied by several.
 
     Raises:
-      ValueError: The gradients have been made in another way. It names the tower and the call.
+        ValueError: No TowerOptimizer has computed the gradients. The message names the tower and
+            the call.
     """
     tower = state.towers[-1]
     call = tower.calls[-1]
@@ -71,7 +73,7 @@ def check_scaled(state: GraphState) -> None:
 
 
 def gradient_tensors(call: OptimizerCall) -> list[tf.Tensor]:
-    """The gradients of a call that are not None; of sparse ones the values."""
+    """Returns the gradients of a call that are not None. Of a sparse gradient, its values."""
     gradients = [gradient for gradient, _ in call.gradients_and_variables if gradient is not None]
     return [
         g.values if isinstance(g, tf.IndexedSlices) else tf.convert_to_tensor(g) for g in gradients
@@ -79,7 +81,7 @@ def gradient_tensors(call: OptimizerCall) -> list[tf.Tensor]:
 
 
 def _depend_on(targets: Collection[tf.Operation], ops: Iterable[tf.Operation]) -> bool:
-    """Whether any of the operations is, or needs the outcome of, one of the targets."""
+    """Returns whether one of the operations is a target or depends on a target."""
     pending, seen = list(ops), set()
     while pending and targets:
         op = pending.pop()
@@ -118,7 +120,7 @@ def _raise_missing(shorter: Tower, longer: Tower, place: int) -> None:
 
 
 def _is_misplaced(first: Tower, tower: Tower, place: int) -> bool:
-    """Whether the optimizer is one that the first tower uses, but for another call."""
+    """Returns whether the first tower uses the optimizer of this call only for other calls."""
     optimizer = tower.calls[place].optimizer
     uses = [call.optimizer is optimizer for call in first.calls]
     return any(uses) and not uses[place]

@@ -1,4 +1,4 @@
-"""What the originals said of themselves."""
+"""The deprecation warning of ``tf.contrib.estimator``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LOG = logging.getLogger("tf_condacc")
 
 @functools.cache
 def warn_once(name: str) -> None:
-    """Logs, once a process, what new programs should use."""
+    """Logs once per process that new programs should use a distribution strategy."""
     _LOG.warning(
         "%s is here for programs that were written for tf.contrib.estimator, where it has been "
         "deprecated since 2018-05-31. New programs should use tf.distribute.MirroredStrategy.",

@@ -1,4 +1,4 @@
-"""Where the parts of the towers are placed."""
+"""Placement of the towers and of their variables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _CPU = "/CPU:0"
 
 
 def local_devices() -> list[str]:
-    """The GPUs of this process, or its CPUs if it has none."""
+    """Returns the GPUs of this process, or its CPUs if it has no GPU."""
     for kind in ("GPU", "CPU"):
         devices = tf.config.list_logical_devices(kind)
         if devices:
@@ -20,19 +20,23 @@ def local_devices() -> list[str]:
 
 
 def consolidation_device(devices: list[str]) -> str:
-    """Where variables are, and where what belongs to all towers is computed."""
+    """Returns the device of the variables and of the operations that combine all towers."""
     if len(devices) == 1 and _device_type(devices[0]) == "GPU":
         return devices[0]
     return _CPU
 
 
 def placing(device: str, variable_device: str) -> Callable[[tf.Operation], str]:
-    """A function for ``tf.compat.v1.device``: variables on one device, the rest on another.
+    """Returns a function for ``tf.compat.v1.device`` that places one tower.
 
-    A device that the user has chosen wins over both.
+    A device that the program has chosen for an operation takes precedence.
+
+    Args:
+        device: Device of all operations except variables.
+        variable_device: Device of variables.
 
     Raises:
-      ValueError: What is given is no device.
+        ValueError: One of the names is not that of a device.
     """
     others, variables = (
         tf.DeviceSpec.from_string(device),

@@ -1,4 +1,4 @@
-"""What is known of the towers while their graph is built."""
+"""The towers of a graph, as far as they have been built."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLLECTION = "replicate_model_fn_graph_states"
 
 @dataclass(frozen=True)
 class OptimizerCall:
-    """One call of `compute_gradients` or `apply_gradients` in a tower."""
+    """A call of `compute_gradients` or `apply_gradients` in a tower."""
 
     optimizer: v1.train.Optimizer
     gradients_and_variables: Sequence[GradientAndVariable]
@@ -26,14 +26,14 @@ class OptimizerCall:
 
 @dataclass
 class Tower:
-    """One copy of the model.
+    """A tower, which is the copy of the model on one device.
 
     Attributes:
-      number: from 0 on.
-      variable_scope: in which it is built.
-      name_scope: likewise; without the slash at the end.
-      calls: of its optimizers' `apply_gradients`, in order.
-      computed: calls of its optimizers' `compute_gradients`, in order.
+        number: Index of the tower, starting with 0.
+        variable_scope: Variable scope of the tower.
+        name_scope: Name scope of the tower, without a slash at the end.
+        calls: Calls of `apply_gradients` in the tower, in order.
+        computed: Calls of `compute_gradients` in the tower, in order.
     """
 
     number: int
@@ -45,13 +45,14 @@ class Tower:
 
 @dataclass
 class GraphState:
-    """The towers of a graph. One that nobody replicates has a single tower.
+    """The towers of a graph. A graph without replication has one tower.
 
     Attributes:
-      number_of_towers: how many there are going to be.
-      loss_reduction: how their losses are to be reduced.
-      has_been_used: whether any tower has used a TowerOptimizer.
-      towers: those that have been begun.
+        number_of_towers: Number of towers that the graph will have.
+        loss_reduction: How the loss is reduced over examples, a
+            ``tf.compat.v1.losses.Reduction``.
+        has_been_used: Whether a tower has used a TowerOptimizer.
+        towers: The towers that are complete or being built.
     """
 
     number_of_towers: int = 1
@@ -71,10 +72,10 @@ class GraphState:
 
     @contextmanager
     def tower(self) -> Iterator[Tower]:
-        """Begins the next tower, in whose scopes the body is built.
+        """Returns a context in which the next tower is built.
 
-        The first one stands in the scopes that there are, so that its names are those of a model
-        without towers; it makes the variables, which the others share.
+        The first tower uses the current scopes, so that its names are those of a model without
+        towers. It makes the variables, and the other towers share them.
         """
         number = len(self.towers)
         with v1.variable_scope(
@@ -89,7 +90,11 @@ class GraphState:
                 yield self.towers[-1]
 
     def scale_loss(self, loss: Any) -> Any:
-        """The tower's part in the loss of all towers."""
+        """Returns the part of a tower in the loss of all towers.
+
+        Args:
+            loss: The loss of the tower, `[] float`, or a function that returns it.
+        """
         if not self.scales_losses:
             return loss
         if callable(loss):
@@ -98,7 +103,7 @@ class GraphState:
 
 
 def of_graph() -> GraphState:
-    """The state of the current graph, made if there is none."""
+    """Returns the state of the current graph, which is made if there is none."""
     states = v1.get_default_graph().get_collection_ref(COLLECTION)
     if not states:
         states.append(GraphState())
@@ -107,7 +112,7 @@ def of_graph() -> GraphState:
 
 @contextmanager
 def replication(number_of_towers: int, loss_reduction: str | None) -> Iterator[GraphState]:
-    """Gives the current graph towers for as long as the body runs, however that ends."""
+    """Returns a context in which the current graph has the given number of towers."""
     graph = v1.get_default_graph()
     graph.clear_collection(COLLECTION)
     state = GraphState(number_of_towers, loss_reduction)
@@ -120,7 +125,7 @@ def replication(number_of_towers: int, loss_reduction: str | None) -> Iterator[G
 
 @contextmanager
 def scopes_of(tower: Tower) -> Iterator[None]:
-    """Enters the scopes of a tower again."""
+    """Returns a context in which the scopes of a tower are current."""
     with (
         v1.variable_scope(tower.variable_scope, auxiliary_name_scope=False),
         v1.name_scope(f"{tower.name_scope}/" if tower.name_scope else ""),

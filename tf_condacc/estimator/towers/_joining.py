@@ -1,4 +1,4 @@
-"""Joining the specs of the towers into one."""
+"""Functions that join the specs of all towers into one spec."""
 
 from __future__ import annotations
 
@@ -16,23 +16,29 @@ v1 = tf.compat.v1
 
 
 def for_training(specs: Sequence[SpecLike], device: str) -> SpecLike:
-    """The last tower's spec, whose optimizer calls act for all, with the loss of all."""
+    """Returns the last tower's spec with the loss of all towers.
+
+    The last tower applies the gradients of all towers, so its `train_op` is the right one.
+    """
     return replace(specs[-1], loss=_total_loss(specs, device))
 
 
 def for_evaluation(
     specs: Sequence[SpecLike], metric_variables: Sequence[Sequence[tf.Variable]], device: str
 ) -> SpecLike:
-    """The first tower's spec, with the loss of all towers and metrics of the whole batch."""
+    """Returns the first tower's spec with the loss of all towers and metrics of the whole batch."""
     metrics = _metrics.merge(specs, metric_variables, device)
     return replace(specs[0], loss=_total_loss(specs, device), eval_metric_ops=metrics)
 
 
 def for_prediction(specs: Sequence[SpecLike], device: str) -> SpecLike:
-    """The first tower's spec, with what all predict one after another.
+    """Returns the first tower's spec with the concatenated predictions of all towers.
 
-    Scalars among the export outputs are stacked. Scalars among the predictions, which have no
-    examples to yield, are refused.
+    Export outputs are concatenated too; scalar export outputs are stacked.
+
+    Raises:
+        ValueError: A prediction is a scalar, which has no examples; or the towers have different
+            predictions or export outputs.
     """
     with v1.device(device):
         predictions = _joined_all([spec.predictions for spec in specs], "predictions", _refused)
@@ -51,7 +57,7 @@ def _total_loss(specs: Sequence[SpecLike], device: str) -> Any:
 
 
 def _joined_output(outputs: Sequence[Any], key: str) -> Any:
-    """Export outputs of any type that has the attributes of one of the three kinds."""
+    """Joins export outputs of any type that has the attributes of one of the three kinds."""
     make = type(outputs[0])
     if hasattr(outputs[0], "outputs"):
         return make(_joined_all([output.outputs for output in outputs], key, _stacked))
@@ -81,7 +87,7 @@ def _joined_all(values: Sequence[Any], name: str, join_scalars: Callable[..., An
 
 
 def _joined(tensors: Sequence[Any], name: Any, join_scalars: Callable[..., Any]) -> Any:
-    """The tensors one after another, along their first dimension."""
+    """Concatenates tensors along their first dimension."""
     name = _as_op_name(name)
     if tensors[0].shape.rank == 0:
         return join_scalars(tensors, name)
@@ -99,9 +105,9 @@ def _refused(scalars: Sequence[Any], name: str | None) -> tf.Tensor:
 
 
 def _as_op_name(name: Any) -> str | None:
-    """The closest name that an operation may have; None if nothing is left of it."""
+    """Returns a valid operation name that is similar to `name`; None if no character is valid."""
     allowed = re.sub(r"[^A-Za-z0-9_.\\/>-]", "_", str(name))
-    return allowed.lstrip("_\\/>-").rstrip("/") or None  # a slash at its end has a meaning
+    return allowed.lstrip("_\\/>-").rstrip("/") or None  # A slash at the end would make it a scope.
 
 
 def _check_keys(mappings: Sequence[Mapping[str, Any]], what: str) -> None:

@@ -1,4 +1,4 @@
-"""Merging the evaluation metrics of the towers."""
+"""Merging of the evaluation metrics of all towers."""
 
 from __future__ import annotations
 
@@ -17,19 +17,18 @@ _MISMATCH = "Different `EstimatorSpec.eval_metric_ops` across `model_fn()` calls
 def merge(
     specs: Sequence[SpecLike], variables: Sequence[Sequence[tf.Variable]], device: str
 ) -> dict[str, tuple[Any, tf.Operation]]:
-    """Metrics of the first tower that count what all towers have seen.
+    """Returns the metrics of the first tower, updated with the batches of all towers.
+
+    The metrics share one update. It runs the updates of every tower, and then adds the metric
+    variables of the other towers to those of the first tower and sets them to zero.
 
     Args:
-      specs: of the towers, with their `eval_metric_ops`.
-      variables: of each tower, the metric variables that it made.
-      device: where to add them.
-
-    Returns:
-      The first tower's values, all with one update: every tower's own updates, after which the
-      other towers' variables are added to the first one's and set to zero.
+        specs: Specs of the towers, with their `eval_metric_ops`.
+        variables: The metric variables that each tower has made.
+        device: Device on which the variables are added.
 
     Raises:
-      ValueError: The towers do not have the same metrics.
+        ValueError: The towers do not have the same metrics.
     """
     _check_alike(specs, variables)
     updates = [update for spec in specs for _, update in (spec.eval_metric_ops or {}).values()]
@@ -39,9 +38,10 @@ def merge(
 
 
 def _gather(variables: Sequence[tf.Variable]) -> list[tf.Operation]:
-    """Operations that move what the others have counted to the first one.
+    """Returns operations that add all variables to the first, and set the others to zero.
 
-    What is read of a reference variable is its memory: it is set to zero when it has been added.
+    Reading a reference variable gives its memory and not a copy of its value. The variables are
+    therefore set to zero after the addition.
     """
     first, *others = variables
     added = v1.assign_add(first, tf.add_n([variable.read_value() for variable in others]))

@@ -1,4 +1,4 @@
-"""The sum of a variable's gradients from all towers."""
+"""The sum of the gradients that all towers compute for a variable."""
 
 from __future__ import annotations
 
@@ -12,29 +12,32 @@ from tf_condacc._ops import ops
 
 Gradient = tf.Tensor | tf.IndexedSlices
 
-# Up to so many gradients of up to so many bytes are added by a single op, when all are there: for
-# each of them, an op of its own costs more than holding it. That is no more than a sum may hold.
+# A single operation adds up to _MAX_AT_ONCE gradients of up to _MAX_BYTES_AT_ONCE bytes each, when
+# all of them are computed. For such small gradients, one operation for each costs more time than is
+# saved by adding early, and the memory that they hold is within the limit of a sum.
 _MAX_AT_ONCE = 8
 _MAX_BYTES_AT_ONCE = 256 << 10
 
 
 def sum_gradients(gradients: Sequence[Gradient], variable: Any) -> Gradient:
-    """Adds the gradients as they arrive, on the variable's device.
+    """Adds gradients on the variable's device, each as soon as it is computed.
 
-    The sum belongs to one execution: it is made by it, and is gone when it ends. It takes each
-    gradient's memory over where nobody else uses it. A few small gradients are added when all are
-    there, in the order of the towers. With
-    ``tf.config.experimental.enable_op_determinism`` the towers' gradients are added in the order of
-    the towers; else in order of arrival, so that float sums of three and more towers may differ in
-    their last bits from run to run.
+    Each run of the graph has a sum of its own, which is freed when the run ends. The sum takes over
+    the memory of a gradient if nothing else uses it. A few small gradients are added when all are
+    computed, in the order of the towers. Other gradients are added in the order in which they
+    arrive, so that floating-point sums of three or more towers may differ in their last bits
+    between runs. With ``tf.config.experimental.enable_op_determinism`` all gradients are added in
+    the order of the towers.
 
     Args:
-      gradients: of the towers, dense or sparse; at least one.
-      variable: whose gradients they are.
+        gradients: The gradients of the towers, at least one: dense ones `[d0, …] dtype`, or
+            ``tf.IndexedSlices`` of such tensors.
+        variable: The variable.
 
     Returns:
-      An ``IndexedSlices`` of ascending unique rows if all gradients are such (or the gradient as it
-      is, if there is only one), else a dense tensor. float16 and bfloat16 are added in float32.
+        A dense tensor `[d0, …] dtype`; or ``tf.IndexedSlices`` with unique rows in ascending order,
+        if all gradients are ``tf.IndexedSlices``. A single gradient is returned unchanged.
+        float16 and bfloat16 gradients are added in float32.
     """
     with tf.compat.v1.device(variable.device):
         if len(gradients) == 1:
@@ -74,7 +77,7 @@ def _sum_sparse(gradients: Sequence[tf.IndexedSlices], variable: Any) -> tf.Inde
     )
     with tf.control_dependencies(adds):
         rows = ops.condacc_tower_sparse_take(handle, len(adds), dtype=dtype, name="take")
-    # The op itself does not know that gradients have just the variable's dimensions.
+    # The operation has no static shape, because it accepts gradients of any rank.
     rows.values.set_shape(tf.TensorShape([None]).concatenate(variable.shape[1:]))
     rows.shape.set_shape([variable.shape.rank])
     dense_shape = gradients[0].dense_shape
@@ -84,7 +87,7 @@ def _sum_sparse(gradients: Sequence[tf.IndexedSlices], variable: Any) -> tf.Inde
 
 
 def _in_order(adds: Sequence[Callable[[], tf.Operation]]) -> list[tf.Operation]:
-    """Makes the operations; one waits for the one before if their order must be kept."""
+    """Builds the operations, each after the previous one if determinism is enabled."""
     made: list[tf.Operation] = []
     for add in adds:
         with tf.control_dependencies(made[-1:] if is_op_determinism_enabled() else []):
@@ -103,6 +106,7 @@ def _dense(gradient: Gradient, variable: Any) -> tf.Tensor:
         return gradient
     shape = gradient.dense_shape
     num_rows = tf.shape(variable)[0] if shape is None else shape[0]
-    # TensorFlow's own sum leaves out rows below zero and adds float16 in float16.
+    # The rows are summed first, because TensorFlow's segment sum ignores negative row numbers and
+    # adds float16 values in float16.
     once = _sum_sparse([gradient], variable)
     return tf.math.unsorted_segment_sum(once.values, once.indices, num_rows)

@@ -17,7 +17,7 @@ _LOG = logging.getLogger("tf_condacc")
 
 @contextmanager
 def recorded(collection: str) -> Iterator[list[tf.Variable]]:
-    """Yields a list that holds, when the body has ended, what it added to the collection."""
+    """Yields a list that holds the variables that the body added to a collection, when it ends."""
     before = {id(variable) for variable in v1.get_collection(collection)}
     made: list[tf.Variable] = []
     yield made
@@ -27,12 +27,12 @@ def recorded(collection: str) -> Iterator[list[tf.Variable]]:
 def warn_of_unshared(towers: Sequence[Tower], made: Sequence[Sequence[tf.Variable]]) -> None:
     """Logs a warning if a tower after the first one trains variables of its own.
 
-    In a tower that calls an optimizer, only variables with a gradient count: others, such as a
-    learning rate, may well be made by every tower.
+    In a tower that calls an optimizer, only variables with a gradient count. Each tower may make
+    others, such as a learning rate.
 
     Args:
-      towers: all towers of the graph.
-      made: the trainable variables that each tower has made.
+        towers: All towers of the graph.
+        made: The trainable variables that each tower has made.
     """
     for tower, variables in zip(towers[1:], made[1:], strict=True):
         trained = {

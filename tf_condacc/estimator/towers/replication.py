@@ -1,4 +1,4 @@
-"""Building a model once for each of several devices.
+"""Replication of a `model_fn` over several devices.
 
 Mirrors ``tf.contrib.estimator.replicate_model_fn``.
 """
@@ -36,34 +36,36 @@ def replicate_model_fn(
     *,
     optimizer_fn: Callable[..., v1.train.Optimizer] | None = None,
 ) -> Callable[..., SpecLike]:
-    """Replicates a `model_fn` over devices: each builds the model on its part of the batch.
+    """Replicates a `model_fn` over devices, each of which gets a part of the batch.
 
-    Mirrors ``tf.contrib.estimator.replicate_model_fn``. Variables are made by the first tower and
-    shared by the others. Optimizers have to be wrapped in a `TowerOptimizer`, which applies the
-    gradients of all towers at once.
+    Mirrors ``tf.contrib.estimator.replicate_model_fn``. The first tower makes the variables, and
+    the other towers share them. The `model_fn` must wrap its optimizers in `TowerOptimizer`, which
+    applies the sum of the gradients of all towers. The resulting spec depends on the mode:
 
-    - Training: the loss is the sum of the towers' losses, each divided by their number unless
-      `loss_reduction` is SUM. All else is that of the last tower's spec.
-    - Evaluation: the loss likewise; metrics are those of the whole batch. All else is that of the
+    - TRAIN: The loss is the sum of the towers' losses. Each is divided by the number of towers,
+      unless `loss_reduction` is SUM. The other fields are those of the last tower's spec.
+    - EVAL: The loss is the same, and metrics are those of the whole batch. The other fields are
+      those of the first tower's spec.
+    - PREDICT: The predictions and export outputs of the towers are concatenated. A scalar export
+      output becomes a vector with one element for each tower. The other fields are those of the
       first tower's spec.
-    - Prediction: predictions and export outputs of the towers are concatenated; scalar export
-      outputs are stacked, which makes a vector with an element for each tower. All else is that of
-      the first tower's spec.
 
-    Towers share the variables that are made by ``tf.compat.v1.get_variable``. A Keras layer or a
-    ``tf.Variable`` that `model_fn` makes is a new one in each tower, and the towers then train
-    separate models: a warning names the first such variable.
+    Towers share the variables that ``tf.compat.v1.get_variable`` makes. If `model_fn` makes Keras
+    layers or ``tf.Variable`` objects, each tower gets variables of its own and trains a separate
+    model. A warning then names the first such variable.
 
-    The older form ``replicate_model_fn(model_fn, optimizer_fn, devices=None)`` is accepted too: the
-    `train_op` of the specs is replaced by a step of that optimizer, and losses are summed.
+    The older form ``replicate_model_fn(model_fn, optimizer_fn, devices=None)`` works too. It
+    replaces the `train_op` of the specs by a step of that optimizer, and sums the losses.
 
     Args:
-        model_fn: As of an Estimator. Returns an `EstimatorSpec`, or anything with its fields.
-        loss_reduction: How the loss is reduced over the examples: a value of
+        model_fn: Function as an Estimator takes it. Returns an `EstimatorSpec`, or an object with
+            the same fields.
+        loss_reduction: How the loss is reduced over the examples, a value of
             ``tf.compat.v1.losses.Reduction`` other than NONE.
         devices: Names of the devices, one for each tower. By default all GPUs of the process, or
-            its CPUs if it has none.
-        optimizer_fn: The older form's, by name: makes the optimizer; may take `params`.
+            its CPUs if it has no GPU.
+        optimizer_fn: Function that makes the optimizer, for the older form. It may have arguments
+            `params` and `config`.
 
     Returns:
         A `model_fn` with the arguments ``(features, labels, mode, params=None, config=None)``.
@@ -124,7 +126,11 @@ def _build_towers(
     parts: Sequence[Mapping[str, Nested]],
     placements: Sequence[Callable[[tf.Operation], str]],
 ) -> tuple[list[SpecLike], list[list[tf.Variable]]]:
-    """The towers' specs with their losses scaled, and the metric variables that each made."""
+    """Builds all towers.
+
+    Returns:
+        The specs of the towers with scaled losses, and the metric variables that each has made.
+    """
     keys = v1.GraphKeys
     specs, metric_variables, trainable_variables = [], [], []
     for part, placement in zip(parts, placements, strict=True):
@@ -156,7 +162,7 @@ def _check_mode(mode: str) -> None:
 def _with_optimizer(
     model_fn: Callable[..., SpecLike], optimizer_fn: Callable[..., v1.train.Optimizer]
 ) -> Callable[..., SpecLike]:
-    """A model_fn whose train_op is a step of the optimizer."""
+    """Returns a `model_fn` whose `train_op` is a step of the optimizer."""
 
     @functools.wraps(model_fn)
     def model_fn_with_optimizer(
@@ -172,12 +178,12 @@ def _with_optimizer(
         train_op = optimizer.minimize(spec.loss, global_step=v1.train.get_or_create_global_step())
         return _specs.replace(spec, train_op=train_op)
 
-    del model_fn_with_optimizer.__wrapped__  # its own arguments are what counts
+    del model_fn_with_optimizer.__wrapped__  # inspect.signature must see its own arguments.
     return model_fn_with_optimizer
 
 
 def _optional(function: Callable[..., Any], params: Any, config: Any) -> Mapping[str, Any]:
-    """Copies of those of the two that the function has arguments for."""
+    """Returns copies of `params` and `config`, if the function has arguments of these names."""
     names = _specs.argument_names(function)
     given = {"params": params, "config": config}
     return {name: copy.deepcopy(value) for name, value in given.items() if name in names}

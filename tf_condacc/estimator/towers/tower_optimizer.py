@@ -1,4 +1,4 @@
-"""The optimizer that applies the gradients of all towers at once.
+"""The optimizer that applies the sum of the gradients of all towers.
 
 Mirrors ``tf.contrib.estimator.TowerOptimizer``.
 """
@@ -20,18 +20,21 @@ v1 = tf.compat.v1
 
 
 class TowerOptimizer(OptimizerWrapper):
-    """Gathers gradients from all towers and applies their sum in the last one.
+    """Sums the gradients of all towers, and applies the sums in the last tower.
 
     Mirrors ``tf.contrib.estimator.TowerOptimizer``. Within a `model_fn` that `replicate_model_fn`
     replicates, the gradients of each variable are summed on the variable's device as they arrive,
-    and the wrapped optimizer applies the sums. Elsewhere all calls are forwarded to it unchanged.
+    and the wrapped optimizer applies the sums. Elsewhere all calls are forwarded to the wrapped
+    optimizer unchanged.
 
-    Differences on purpose: calls are compared tower by tower, dense and sparse gradients of one
-    variable mix in any order, and a checkpoint of it is that of the wrapped optimizer.
+    It differs from the mirrored class in that the calls of different towers are compared, dense and
+    sparse gradients of a variable can be mixed in any order, and a checkpoint of the optimizer is
+    one of the wrapped optimizer.
 
     Args:
         optimizer_or_optimizer_fn: A ``tf.compat.v1.train.Optimizer``, or a function without
-            arguments that makes one. It is called once, when the optimizer is first needed.
+            arguments that returns one. The function is called once, when the optimizer is first
+            needed.
     """
 
     COLLECTION_FOR_GRAPH_STATES = _graph_state.COLLECTION
@@ -46,19 +49,19 @@ class TowerOptimizer(OptimizerWrapper):
 
     @staticmethod
     def has_been_used() -> bool:
-        """Whether a TowerOptimizer of the current graph, or of its towers, has been used."""
+        """Returns whether a TowerOptimizer has been used in the current graph or its towers."""
         return _graph_state.of_graph().has_been_used
 
     def compute_gradients(
         self, loss: tf.Tensor | Callable[[], tf.Tensor], *args: Any, **kwargs: Any
     ) -> list[GradientAndVariable]:
-        """Computes gradients of the tower's part in the loss of all towers.
+        """Computes the gradients of the tower's part in the loss of all towers.
 
         Args:
-            loss: A scalar tensor. It is divided by the number of towers unless the loss reduction
-                is SUM.
-            *args: As of the wrapped optimizer.
-            **kwargs: Likewise.
+            loss: The loss of the tower, `[] float`, or a function that returns it. It is divided by
+                the number of towers unless the loss reduction is SUM.
+            *args: Passed to the wrapped optimizer's `compute_gradients`.
+            **kwargs: Passed to the wrapped optimizer's `compute_gradients`.
 
         Returns:
             A list of (gradient, variable) pairs.
@@ -77,26 +80,26 @@ class TowerOptimizer(OptimizerWrapper):
         global_step: tf.Variable | None = None,
         **kwargs: Any,
     ) -> tf.Operation:
-        """Keeps the gradients for the last tower; there, applies the sums of all towers.
+        """Stores the gradients of a tower. In the last tower, applies the sums of all towers.
 
-        `compute_gradients` is what divides a tower's gradients by the number of towers. Gradients
-        made in another way, as by ``tf.gradients``, are accepted if the loss reduction is SUM,
-        where nothing is divided.
+        The method `compute_gradients` divides the gradients of a tower by the number of towers.
+        Gradients from other sources, such as ``tf.gradients``, are accepted only if the loss
+        reduction is SUM, which needs no division.
 
         Args:
-            grads_and_vars: (gradient, variable) pairs, as `compute_gradients` returns them, clipped
-                or otherwise transformed if need be. A gradient may be None; the sum is then that of
-                the other towers.
-            global_step: Optional variable, incremented by one when the sums are applied.
-            **kwargs: As of the wrapped optimizer.
+            grads_and_vars: Iterable of (gradient, variable) pairs, as `compute_gradients` returns
+                them. Gradients may be transformed, for example clipped. A gradient may be None; it
+                is then left out of the sum.
+            global_step: Optional variable that is incremented when the sums are applied.
+            **kwargs: Passed to the wrapped optimizer's `apply_gradients`.
 
         Returns:
-            An operation that applies the sums, in the last tower; in the others one named
-            "train_op_placeholder" that does nothing.
+            In the last tower, the operation that applies the sums. In the other towers, an
+            operation named "train_op_placeholder" that does nothing.
 
         Raises:
-            ValueError: The towers' calls do not match, no variable has a gradient, or gradients
-                should have been divided by the number of towers, but have not been computed by
+            ValueError: The calls of the towers do not match; or no variable has a gradient; or the
+                gradients must be divided by the number of towers, and are not computed by
                 `compute_gradients`.
         """
         state = _graph_state.of_graph()
@@ -134,7 +137,10 @@ class TowerOptimizer(OptimizerWrapper):
 
 
 def _sum_by_variable(calls: Sequence[OptimizerCall]) -> list[GradientAndVariable]:
-    """Sums the gradients of each variable, those of the last tower's in its order first."""
+    """Sums the gradients of each variable.
+
+    The variables of the last tower come first, in the order of its call.
+    """
     gradients: dict[str, list[Any]] = {}
     variables: dict[str, v1.Variable] = {}
     for call in (calls[-1], *calls[:-1]):

@@ -10,12 +10,17 @@ from tf_condacc.examples.async_digits import schedule
 from tf_condacc.examples.async_digits.training import NAMES, History, Settings
 from tf_condacc.examples.common import report
 
-_AT_THE_END = 25  # gradients
+_AT_THE_END = 25  # Number of gradients.
 _COLUMN = 30
 
 
 def table(histories: Sequence[History], settings: Settings) -> str:
-    """Both trainings as lines of text, side by side; the one that drops is the first."""
+    """Returns the results of both trainings side by side, as lines of text.
+
+    Args:
+        histories: The records of the trainings. The first is the one that drops gradients.
+        settings: The settings of that training.
+    """
 
     def row(name: str, value: Callable[[History], str]) -> tuple[str, str]:
         return name, _columns(value(history) for history in histories)
@@ -37,7 +42,7 @@ def table(histories: Sequence[History], settings: Settings) -> str:
 
 
 def save(histories: Sequence[History], settings: Settings, path: Path) -> None:
-    """Writes what became of every gradient of both trainings as JSON."""
+    """Writes the record of every gradient of both trainings as JSON."""
     trainings = {
         name: {**vars(history), "turns": [vars(turn) for turn in history.turns]}
         for name, history in zip(NAMES, histories, strict=True)

@@ -27,7 +27,7 @@ def main(
 
 
 def _run(options: argparse.Namespace) -> None:
-    # Imported here, so that a missing one is reported in a line and --help does without them.
+    # Imported here, so that --help needs none of them, and a missing package is reported in a line.
     from tf_condacc.examples.common import backends, report
     from tf_condacc.examples.digits import picture, training
     from tf_condacc.examples.digits import report as own_report
@@ -64,8 +64,8 @@ def _parse(arguments: list[str] | None, command: str) -> argparse.Namespace:
         defaults={"steps": 600, "batch_size": 32, "learning_rate": 1e-3, "output": "demo.png"},
         help_texts={
             "batch_size": "examples in a batch of the fastest worker",
-            "learning_rate": "of the chief's Adam optimizer",
-            "seed": "of the data split, the batches and the weights",
+            "learning_rate": "learning rate of the chief's Adam optimizer",
+            "seed": "seed of the data split, the batches and the weights",
         },
     )
     return command_line.parse(parser, arguments)

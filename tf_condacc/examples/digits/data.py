@@ -1,4 +1,4 @@
-"""The digit images that come with scikit-learn, split and dealt out to workers."""
+"""The digit images of scikit-learn, split into training and test examples and into batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ _TEST_FRACTION = 0.2
 
 @dataclass(frozen=True)
 class Examples:
-    """Images, float32 ``[n, 8, 8, 1]`` in 0..1, and their labels, int64 ``[n]``."""
+    """Images and their labels.
+
+    Attributes:
+        images: Grey values between 0 and 1: `[n, 8, 8, 1] float32`.
+        labels: The digits: `[n] int64`.
+    """
 
     images: np.ndarray
     labels: np.ndarray
@@ -30,10 +35,10 @@ class Examples:
 
 
 def load(seed: int) -> tuple[Examples, Examples]:
-    """Returns the training and the test examples: 1,437 and 360 of 1,797 scanned digits.
+    """Returns 1,437 training examples and 360 test examples, out of 1,797 scanned digits.
 
     Args:
-      seed: decides which examples are held out for the test.
+        seed: Seed of the random split.
     """
     digits = load_digits()
     images = (digits.images / _MAX_PIXEL).astype(np.float32).reshape(-1, *IMAGE_SHAPE)
@@ -46,7 +51,16 @@ def load(seed: int) -> tuple[Examples, Examples]:
 
 
 def batches(examples: Examples, batch_size: int, seed: int) -> Iterator[Examples]:
-    """Yields batches without end: a fresh shuffle for each pass over the examples."""
+    """Yields batches without end, and shuffles the examples before each pass over them.
+
+    Args:
+        examples: The examples.
+        batch_size: Number of examples in a batch.
+        seed: Seed of the shuffles.
+
+    Raises:
+        ValueError: The batch size is lower than 1 or higher than the number of examples.
+    """
     if not 1 <= batch_size <= len(examples):
         raise ValueError(f"batch size {batch_size}, but a shard has {len(examples)} examples")
     rng = np.random.default_rng(seed)

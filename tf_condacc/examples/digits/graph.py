@@ -1,6 +1,6 @@
-"""The graph: workers push gradients into accumulators, the chief takes and applies the means.
+"""The graph, in which workers push gradients and the chief takes and applies their means.
 
-``tf_condacc.examples.common.rounds`` tells how they take turns.
+``tf_condacc.examples.common.rounds`` describes the protocol of workers and chief.
 """
 
 from __future__ import annotations
@@ -21,7 +21,14 @@ v1 = tf.compat.v1
 
 @dataclass(frozen=True)
 class DigitsGraph:
-    """The whole graph: a training, the inputs of each worker, and a test."""
+    """The graph of a training.
+
+    Attributes:
+        training: The operations of workers and chief.
+        worker_inputs: The inputs of each worker.
+        test_inputs: The inputs of the test.
+        test_accuracy: Accuracy on the test inputs: `[] float32`.
+    """
 
     training: TrainingGraph
     worker_inputs: list[Inputs]
@@ -39,11 +46,11 @@ def build(
     """Builds the graph of a training with ``num_workers`` workers.
 
     Args:
-      accumulator_class: ``tf_condacc.ConditionalAccumulator`` or TensorFlow's own.
-      num_workers: how many workers push gradients.
-      num_required: how many gradients the chief waits for in each step.
-      learning_rate: of the chief's optimizer.
-      seed: of the initial weights.
+        accumulator_class: ``tf_condacc.ConditionalAccumulator`` or TensorFlow's own class.
+        num_workers: Number of workers.
+        num_required: Number of gradients that the chief waits for in each step.
+        learning_rate: Learning rate of the chief's optimizer.
+        seed: Seed of the initial weights.
     """
     graph = tf.Graph()
     with graph.as_default():

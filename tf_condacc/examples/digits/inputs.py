@@ -1,4 +1,4 @@
-"""Where examples are fed."""
+"""The placeholders that examples are fed into."""
 
 from __future__ import annotations
 
@@ -14,18 +14,23 @@ v1 = tf.compat.v1
 
 @dataclass(frozen=True)
 class Inputs:
-    """Where examples are fed."""
+    """Placeholders for examples.
+
+    Attributes:
+        images: `[n, 8, 8, 1] float32`.
+        labels: `[n] int64`.
+    """
 
     images: tf.Tensor
     labels: tf.Tensor
 
     def feed(self, examples: Examples) -> dict[tf.Tensor, Any]:
-        """What a session is to be fed."""
+        """Returns the feed dictionary of some examples."""
         return {self.images: examples.images, self.labels: examples.labels}
 
 
 def placeholders() -> Inputs:
-    """Makes inputs for any number of examples."""
+    """Makes placeholders for any number of examples."""
     return Inputs(
         images=v1.placeholder(tf.float32, [None, *IMAGE_SHAPE], name="images"),
         labels=v1.placeholder(tf.int64, [None], name="labels"),

@@ -10,14 +10,14 @@ v1 = tf.compat.v1
 
 
 def logits(images: tf.Tensor, seed: int) -> tf.Tensor:
-    """Class scores, float32 ``[n, 10]``, for images ``[n, 8, 8, 1]``.
+    """Returns the scores of the classes: `[n, 10] float32`.
 
-    The variables are made by the first call in a graph and shared by all later ones.
+    The first call in a graph makes the variables, and later calls share them.
 
     Args:
-      images: float32 ``[n, 8, 8, 1]``.
-      seed: of the initial weights. Each variable derives its own from it, so that the weights do
-        not depend on how many operations the graph had before.
+        images: `[n, 8, 8, 1] float32`.
+        seed: Seed of the initial weights. The seed of each variable is derived from it, so that the
+            weights do not depend on the number of operations in the graph.
     """
     with v1.variable_scope("model", reuse=v1.AUTO_REUSE):
         hidden = _convolution("conv1", images, [3, 3, 1, 32], seed)
@@ -28,14 +28,24 @@ def logits(images: tf.Tensor, seed: int) -> tf.Tensor:
 
 
 def loss(scores: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """Mean cross entropy, a float32 scalar."""
+    """Returns the mean cross entropy: `[] float32`.
+
+    Args:
+        scores: `[n, 10] float32`.
+        labels: `[n] int64`.
+    """
     return tf.reduce_mean(
         tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=scores)
     )
 
 
 def accuracy(scores: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """Fraction of the examples whose highest score is that of their label, a float32 scalar."""
+    """Returns the fraction of examples whose label has the highest score: `[] float32`.
+
+    Args:
+        scores: `[n, 10] float32`.
+        labels: `[n] int64`.
+    """
     return tf.reduce_mean(tf.cast(tf.equal(tf.argmax(scores, axis=1), labels), tf.float32))
 
 

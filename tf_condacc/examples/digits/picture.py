@@ -1,4 +1,4 @@
-"""The picture of a training: loss and accuracy, and what became of the gradients."""
+"""The picture of a training, with loss, accuracy, and applied and dropped gradients."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ from tf_condacc.examples.digits.training import History, Settings
 
 
 def draw(history: History, settings: Settings, accumulator: str, path: Path) -> None:
-    """Writes the picture as a PNG file."""
+    """Writes the picture as a PNG file.
+
+    Args:
+        history: The record of the training.
+        settings: The settings of the training.
+        accumulator: Name of the accumulator class, for the title.
+        path: Path of the file.
+    """
     workers = pictures.workers(settings.num_workers)
     figure = pictures.new_figure(
         11, 6.8, f"Handwritten digits, learned by {workers} through {accumulator}"

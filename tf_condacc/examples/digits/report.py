@@ -1,4 +1,4 @@
-"""The table that sums up the training."""
+"""The table of results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tf_condacc.examples.digits.training import History, Settings
 
 
 def table(history: History, settings: Settings, accumulator: str) -> str:
-    """The result as lines of text."""
+    """Returns the table of results as lines of text."""
     return report.table(
         [
             ("accumulator", accumulator),

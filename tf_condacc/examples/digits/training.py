@@ -1,4 +1,4 @@
-"""The training of the classifier: what the workers are fed, and what is kept of it."""
+"""The training of the classifier. Feeds the workers and records the training."""
 
 from __future__ import annotations
 
@@ -20,11 +20,20 @@ _EVALUATE_EVERY = 10
 
 @dataclass(frozen=True)
 class Settings:
-    """What to train and how.
+    """The settings of a training.
 
-    The workers differ in speed on purpose, as machines do: worker ``k`` (from 0) works on batches
-    of ``(k + 1) * batch_size`` examples, at most its whole shard. The chief waits for
-    ``num_required`` of ``num_workers`` gradients, so that the slow ones are often late.
+    The workers differ in speed, as machines do. Worker ``k``, counted from 0, gets batches of
+    ``(k + 1) * batch_size`` examples, but no more than its shard contains. The chief waits for
+    ``num_required`` gradients of ``num_workers``, so that the gradients of slow workers are often
+    stale.
+
+    Attributes:
+        num_workers: Number of workers.
+        num_required: Number of gradients that the chief waits for in each step.
+        steps: Number of steps of the chief.
+        batch_size: Number of examples in a batch of the first worker.
+        learning_rate: Learning rate of the chief's Adam optimizer.
+        seed: Seed of the data split, the batches and the weights.
     """
 
     num_workers: int = 4
@@ -37,10 +46,11 @@ class Settings:
 
 @dataclass
 class History(training.History):
-    """What happened.
+    """The record of a training.
 
     Attributes:
-      accuracies: (step, accuracy on the test images), every few steps and at the end.
+        accuracies: Pairs of a step and the accuracy on the test images, for every tenth step and
+            the last one.
     """
 
     accuracies: list[tuple[int, float]] = field(default_factory=list)
@@ -51,15 +61,15 @@ def train(
     settings: Settings,
     on_progress: Callable[[History], None] = lambda history: None,
 ) -> History:
-    """Trains the classifier and returns what happened.
+    """Trains the classifier, and returns the record of the training.
 
     Args:
-      accumulator_class: ``tf_condacc.ConditionalAccumulator`` or TensorFlow's own.
-      settings: what to train and how.
-      on_progress: called about ten times a second, in the calling thread.
+        accumulator_class: ``tf_condacc.ConditionalAccumulator`` or TensorFlow's own class.
+        settings: The settings of the training.
+        on_progress: Function that the calling thread calls about ten times per second.
 
     Raises:
-      KeyboardInterrupt: on Ctrl-C, when all threads have ended.
+        KeyboardInterrupt: Ctrl-C was pressed. All threads have ended.
     """
     examples, test = data.load(settings.seed)
     digits = graph.build(

@@ -1,4 +1,4 @@
-"""The same training by a ``tf.distribute.MirroredStrategy``."""
+"""The training with a ``tf.distribute.MirroredStrategy``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ v1 = tf.compat.v1
 
 
 def use_virtual_devices(number: int) -> None:
-    """Splits the CPU. Before anything is computed eagerly, and once in a process."""
+    """Splits the CPU into virtual devices.
+
+    Must be called once per process, before TensorFlow executes an operation.
+    """
     (cpu,) = tf.config.list_physical_devices("CPU")
     virtual = [tf.config.LogicalDeviceConfiguration() for _ in range(number)]
     tf.config.set_logical_device_configuration(cpu, virtual)
@@ -29,15 +32,16 @@ def train(
     batches: Sequence[Examples],
     start: Mapping[str, np.ndarray],
 ) -> Run:
-    """Trains without batch normalization, from given weights on.
+    """Trains without batch normalization.
 
     Args:
-      num_replicas: on so many logical CPUs, between which each batch is divided.
-      settings: learning rate.
-      batches: one for each step.
-      start: the initial weights.
+        num_replicas: Number of replicas, each on a logical CPU. Each batch is split among them.
+        settings: The settings of the training.
+        batches: A batch for each step.
+        start: The initial weights.
     """
-    # Collective reductions remember for good how many devices there were the first time.
+    # The default, collective reduction, requires the same number of devices in all strategies of a
+    # process.
     strategy = tf.distribute.MirroredStrategy(
         [f"CPU:{k}" for k in range(num_replicas)],
         cross_device_ops=tf.distribute.ReductionToOneDevice(),
@@ -52,7 +56,8 @@ def train(
             loss = model.mean_loss(scores, labels) / num_replicas
         variables = list(weights.values())
         gradients = tape.gradient(loss, variables)
-        optimizer.apply_gradients(zip(gradients, variables, strict=True))  # their sum
+        # In a strategy, this applies the sum of the gradients of all replicas.
+        optimizer.apply_gradients(zip(gradients, variables, strict=True))
         return loss
 
     @tf.function

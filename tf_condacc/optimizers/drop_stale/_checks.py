@@ -1,4 +1,4 @@
-"""What an optimizer that drops stale gradients expects of what it is given."""
+"""Checks of the arguments of an optimizer that drops stale gradients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ GLOBAL_STEP_ADVICE = (
 
 
 def check_gradients(grads_and_vars: Sequence[GradientAndVariable]) -> None:
-    """ValueError, in the words of TensorFlow's optimizers, if there are none."""
+    """Checks that there is a gradient. The messages are those of TensorFlow's optimizers.
+
+    Raises:
+        ValueError: There are no pairs, or every gradient is None.
+    """
     if not grads_and_vars:
         raise ValueError("No variables provided.")
     if all(gradient is None for gradient, _ in grads_and_vars):
@@ -24,7 +28,11 @@ def check_gradients(grads_and_vars: Sequence[GradientAndVariable]) -> None:
 
 
 def check_step(step: Any) -> None:
-    """ValueError if it is not a scalar integer variable."""
+    """Checks that the step can be incremented.
+
+    Raises:
+        ValueError: `step` is not a variable, or not a scalar of dtype int64 or int32.
+    """
     if step is None:
         raise ValueError(
             "Gradients are dropped by the global step, but global_step is None: "
@@ -43,7 +51,11 @@ def check_step(step: Any) -> None:
 
 
 def check_control_flow(variables: Iterable[tf.Variable]) -> None:
-    """TypeError if one of the variables cannot be updated in a branch."""
+    """Checks that the variables can be updated in a branch of a conditional.
+
+    Raises:
+        TypeError: One is a reference variable, and control flow of version 2 is enabled.
+    """
     references = [variable.name for variable in variables if variable.dtype._is_ref_dtype]
     if references and tf.compat.v1.control_flow_v2_enabled():
         raise TypeError(

@@ -1,4 +1,4 @@
-"""What counts the updates of an optimizer that drops stale gradients."""
+"""The counters of an optimizer that drops stale gradients."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ COUNTER_NAME = "stale_counter"
 
 
 class Counting:
-    """What counts an optimizer's updates in one graph, or eagerly.
+    """The counters of an optimizer in one graph, or in eager mode.
 
     Attributes:
-        stale_counter: A float32 variable.
-        name: Of the counters in the gates.
-        gates: By the identity of their step variables, which they keep.
+        stale_counter: Variable that counts the dropped updates: `[] float32`.
+        name: Name of the optimizer's counters in the staleness gates.
+        gates: The staleness gates by the ``id`` of their step variables. A gate keeps its variable
+            alive.
     """
 
     def __init__(self, stale_counter: tf.Variable, name: str) -> None:
@@ -29,13 +30,16 @@ class Counting:
 
 
 def outermost_graph() -> tf.Graph | None:
-    """The graph that is not a function's body, or None eagerly."""
+    """Returns the graph around all function bodies, or None in eager mode."""
     with tf.init_scope():
         return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
 
 
 def make_counting(step: tf.Variable) -> Counting:
-    """Makes the variable, beside the step. To be called where variables may be made."""
+    """Makes the counter variable, colocated with the step variable.
+
+    Must be called in ``tf.init_scope``, where functions may make variables.
+    """
     if tf.executing_eagerly():
         counter = tf.Variable(0.0, trainable=False, name=COUNTER_NAME)
         return Counting(counter, new_counter())
@@ -51,9 +55,11 @@ def make_counting(step: tf.Variable) -> Counting:
 
 
 def _free_name() -> str:
-    """The original's name of the counter variable, with a number where an instance has it already.
+    """Returns the name of a new counter variable.
 
-    Where variables are reused the original's instances share the counter, and so do ours.
+    It is the name that ``tf.contrib.opt`` gives it, with a number if another optimizer has taken
+    it. In a variable scope that reuses variables, all optimizers share the counter, as they do with
+    ``tf.contrib.opt``.
     """
     scope = tf.compat.v1.get_variable_scope()
     if scope.reuse:
@@ -65,8 +71,8 @@ def _free_name() -> str:
 
 
 def summarize(stale_counter: tf.Variable, step: tf.Variable, gate: StalenessGate) -> None:
-    """Adds summaries that read what is there when they are run, and decide nothing themselves."""
-    with on_host():  # where summaries are made
+    """Adds summaries of the counter and the staleness. Running them decides no update."""
+    with on_host():  # Summary kernels run on the CPU.
         ratio = stale_counter / tf.cast(step + 1, tf.float32)
         tf.compat.v1.summary.scalar("Gradient staleness percentage", ratio)
         tf.compat.v1.summary.histogram("Gradient_staleness", gate.recent_staleness())

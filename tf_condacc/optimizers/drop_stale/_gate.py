@@ -1,4 +1,4 @@
-"""The gate in front of a step variable: which updates come too late."""
+"""The staleness gate of a step variable, which decides which updates are too late."""
 
 from __future__ import annotations
 
@@ -19,25 +19,31 @@ _numbers = itertools.count()
 
 
 class Decision(NamedTuple):
-    """What a gate says of one update."""
+    """The decision of a gate about one update.
 
-    accepted: tf.Tensor  # bool
-    staleness: tf.Tensor  # int64
-    reservation: tf.Tensor  # resource
+    Attributes:
+        accepted: Whether the update may be applied: `[] bool`.
+        staleness: Number of steps by which the update is behind: `[] int64`.
+        reservation: Handle of the reserved step, which ends with the update: `[] resource`.
+    """
+
+    accepted: tf.Tensor
+    staleness: tf.Tensor
+    reservation: tf.Tensor
 
 
 def new_counter() -> str:
-    """A name for a counter that nobody in this process has."""
+    """Returns a counter name that is unique in this process."""
     return f"counter_{next(_numbers)}"
 
 
 class StalenessGate:
-    """The gate of a step variable, as one optimizer sees it.
+    """One optimizer's access to the staleness gate of a step variable.
 
     Args:
-        step: The step variable. All optimizers that increment it share its gate, also those of
-            other graphs and sessions that share the variable.
-        counter: Name under which the gate counts this optimizer's updates.
+        step: The step variable. All optimizers that increment the variable share its gate,
+            including those of other graphs and sessions that share the variable.
+        counter: Name under which the gate counts the updates of this optimizer.
         optimizer: Name of the optimizer, for the warning about an update that does not end.
     """
 
@@ -48,11 +54,11 @@ class StalenessGate:
         self._optimizer = optimizer
 
     def decide(self, local_step: tf.Tensor, limit: tf.Tensor) -> Decision:
-        """Accepts an update or drops it.
+        """Decides whether an update is applied or dropped.
 
         Args:
-            local_step: int64 scalar, the step at which the update's computation began.
-            limit: int64 scalar, the highest staleness that is accepted.
+            local_step: The step at which the computation of the update began: `[] int64`.
+            limit: The highest staleness that is accepted: `[] int64`.
         """
         if self._step.dtype._is_ref_dtype:
             decide, step, types = ops.condacc_staleness_gate_decide_ref, self._step._ref(), {}
@@ -72,11 +78,15 @@ class StalenessGate:
             )
 
     def end(self, reservation: tf.Tensor, applied: TensorLike) -> tf.Operation | None:
-        """Ends the reservation of an accepted update, unless it has ended; returns the operation.
+        """Ends the reservation of an update. Does nothing if the reservation has ended already.
 
         Args:
-            reservation: As `decide` returned it, also that of an update that was dropped.
-            applied: bool scalar, whether the update was applied.
+            reservation: The reservation that `decide` returned: `[] resource`. It may be that of an
+                update that was dropped.
+            applied: Whether the update was applied: `[] bool`.
+
+        Returns:
+            The operation; None in eager mode.
         """
         with tf_ops.colocate_with(self._step):
             return ops.condacc_staleness_gate_end(reservation, applied, name="StalenessGateEnd")
@@ -98,7 +108,10 @@ class StalenessGate:
 
 
 def _handle_of(step: tf.Variable) -> tf.Tensor:
-    """The handle of the variable's gate; made at the first call, and kept with the variable."""
+    """Returns the handle of the variable's gate: `[] resource`.
+
+    The first call makes the gate and stores its handle as an attribute of the variable.
+    """
     with _lock:
         if not hasattr(step, _HANDLE):
             with tf.init_scope(), tf_ops.colocate_with(step):

@@ -19,18 +19,18 @@ def update_unless_late(
     update: Callable[[], Any],
     after: list[tf.Tensor],
 ) -> tf.Tensor:
-    """Applies an update if its gate accepts it, and ends its reservation in any case.
+    """Applies an update if its gate accepts it, and ends its reservation in either case.
 
     Args:
         gate: The gate of the step variable that the update increments.
-        local_step: int64 scalar, the step at which the update's computation began.
-        limit: int64 scalar, the highest staleness that is accepted.
-        update: Applies the update, and returns the operation that does so in a graph.
+        local_step: The step at which the computation of the update began: `[] int64`.
+        limit: The highest staleness that is accepted: `[] int64`.
+        update: Applies the update. In a graph, builds the operation that applies it and returns it.
         after: Tensors that the decision waits for in a graph.
 
     Returns:
-        A float32 scalar: 1 if the update was dropped, 0 if it was applied. In a graph it is there
-        when the reservation has ended.
+        1 if the update was dropped, 0 if it was applied: `[] float32`. In a graph, it is computed
+        after the reservation has ended.
     """
     if tf.executing_eagerly():
         was_applied = _update_now(gate, local_step, limit, update)
@@ -43,7 +43,7 @@ def update_unless_late(
         with tf.control_dependencies([update()]):
             return tf.constant(0)
 
-    # Values of dtype int32 are in the memory of the host, also where GPUs compute them.
+    # TensorFlow keeps int32 values in host memory, even those that GPU kernels compute.
     num_dropped = tf.cond(decision.accepted, accept, lambda: tf.constant(1))
     with on_host():
         was_applied = tf.equal(num_dropped, 0)
@@ -55,12 +55,13 @@ def update_unless_late(
 def _update_now(
     gate: StalenessGate, local_step: tf.Tensor, limit: tf.Tensor, update: Callable[[], Any]
 ) -> bool:
-    """Decides and updates eagerly; returns whether the update was applied.
+    """Decides and updates in eager mode, and returns whether the update was applied.
 
-    The reservation lives as long as its handle. Whoever keeps an error keeps the local variables of
-    all functions that it came through, and so perhaps the handle; until it is gone, other updates
-    would be dropped. Ctrl-C can strike anywhere: all that follows the decision is therefore inside
-    of the `try`, also what is to be done in the end. Ending a reservation twice does nothing.
+    A reservation lives as long as its handle, and other updates may be dropped meanwhile. An
+    exception that someone keeps also keeps the local variables of every function in its traceback,
+    and possibly the handle. The reservation is therefore ended explicitly. A KeyboardInterrupt can
+    be raised at any point, so everything after the decision is inside the `try` block, including
+    the last call of `end`. Ending a reservation twice has no effect.
     """
     decision, was_applied = None, False
     try:
@@ -72,7 +73,7 @@ def _update_now(
         return was_applied
     except BaseException as error:
         if decision is None:
-            # The decision may be in the variables of the functions that were to return it.
+            # The functions that were interrupted may hold the decision in their local variables.
             traceback.clear_frames(error.__traceback__)
         else:
             gate.end(decision.reservation, was_applied)

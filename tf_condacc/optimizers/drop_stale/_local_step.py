@@ -1,4 +1,4 @@
-"""The local step: a step variable's value before any variable is read for the loss."""
+"""The local step, which is the value of a step variable before the loss reads any variable."""
 
 from __future__ import annotations
 
@@ -24,23 +24,26 @@ _GLOBAL_STEP = tf.compat.v1.GraphKeys.GLOBAL_STEP
 
 
 class LocalSteps:
-    """The local steps of one optimizer: of each graph, and eagerly of each thread, the last one.
+    """The latest local steps of one optimizer.
+
+    There is one local step for each graph and, in eager mode, one for each thread.
 
     Args:
-        optimizer: Name of the optimizer, for messages.
+        optimizer: Name of the optimizer, for error messages.
     """
 
     def __init__(self, optimizer: str) -> None:
         self._optimizer = optimizer
         self._thread = threading.local()
-        # Names of tensors, which would keep their graph alive, or how to read the local step.
+        # The name of the local step's tensor (the tensor itself would keep the graph alive), or the
+        # means to build it later.
         self._in_graphs: weakref.WeakKeyDictionary[tf.Graph, str | DeferredLocalStep] = (
             weakref.WeakKeyDictionary()
         )
 
     @contextlib.contextmanager
     def minimizing(self, step: tf.Variable | None) -> Iterator[None]:
-        """Tells the step to read eagerly and in functions, where graphs have no global step."""
+        """Sets the step variable to read in eager mode and in functions without a global step."""
         self._thread.minimized_step = step
         try:
             yield
@@ -48,19 +51,19 @@ class LocalSteps:
             self._thread.minimized_step = None
 
     def read_before(self, loss: Loss, step: tf.Variable | None = None) -> Loss:
-        """Reads the step variable, or sees to it that it will be read, before a loss is computed.
+        """Reads the step variable before the loss is computed, or arranges for it to be read.
 
         Args:
-            loss: The loss, a tensor or a function.
-            step: The step variable. By default the global step; in a graph that has none, the one
-                that is passed to `compared_with`.
+            loss: The loss, a scalar tensor or a function that returns one.
+            step: The step variable. By default it is the global step. In a graph without a global
+                step, it is the variable that is later passed to `compared_with`.
 
         Returns:
             The loss whose gradients are to be computed.
 
         Raises:
-            ValueError: There is no step to read, eagerly or in a function.
-            TypeError: The step variable cannot be used in branches.
+            ValueError: There is no step to read, in eager mode or in a function.
+            TypeError: The step variable cannot be used in a branch of a conditional.
         """
         step = self._step_to_read() if step is None else step
         if tf.executing_eagerly():
@@ -78,14 +81,14 @@ class LocalSteps:
         return read_after(local_step.op, loss, step)
 
     def compared_with(self, step: tf.Variable) -> tf.Tensor:
-        """Returns the local step that the given step variable is to be compared with.
+        """Returns the local step to compare with a step variable.
 
         Returns:
-            An int64 scalar tensor.
+            The local step: `[] int64`.
 
         Raises:
-            ValueError: No local step was read in this graph, or eagerly in this thread, or it was
-                that of a step of another dtype.
+            ValueError: No local step was read in this graph or, in eager mode, in this thread; or
+                the local step has another dtype than the step variable.
         """
         local_step = self._find(step)
         if local_step.dtype == step.dtype.base_dtype:
@@ -128,18 +131,18 @@ class LocalSteps:
 
 
 def find_global_step() -> tf.Variable | None:
-    """Finds the global step of the default graph, or of a graph that it is a function of.
+    """Finds the global step of the default graph, or of the graphs around a function's body.
 
-    ``tf.compat.v1.train.get_global_step`` looks in the collection GLOBAL_STEP, and else for a
-    tensor called ``global_step:0``. For a step that the program made itself that tensor is a
-    reference or a handle. This function finds the variable of that name instead, in whatever
-    collection it is.
+    ``tf.compat.v1.train.get_global_step`` looks in the collection GLOBAL_STEP, and then for a
+    tensor called ``global_step:0``. If the program made the step variable itself, that tensor is a
+    reference or a handle. This function looks for a variable of that name in all collections
+    instead.
 
     Returns:
-        A variable, or None if there is none.
+        The variable, or None if there is none.
 
     Raises:
-        TypeError: The variable of that name is no scalar of integers.
+        TypeError: The variable of that name is not a scalar of an integer type.
     """
     graph = tf.compat.v1.get_default_graph()
     while graph is not None:
@@ -161,14 +164,21 @@ def _variable_named_global_step(graph: tf.Graph) -> tf.Variable | None:
 
 
 def read_local_step(step: tf.Variable, loss_op: tf.Operation | None) -> tf.Tensor:
-    """Builds the read of a step variable where a loss is; None stands for a loss not built yet.
+    """Builds the read of a step variable, in the control flow context of the loss.
 
-    A graph for predictions can be frozen out of one for training: these are operations of
-    TensorFlow, and are not colocated with the loss.
+    Only operations of TensorFlow are used, and none is colocated with the loss. A graph for
+    predictions that is extracted from the training graph therefore works without this package.
+
+    Args:
+        step: The step variable.
+        loss_op: Operation that computes the loss; None if the loss is not built yet.
+
+    Returns:
+        The local step, of the step variable's dtype: `[] int32 or int64`.
     """
     with at_operation(loss_op):
         with on_host():
-            # The sum is no reference to a variable that may change.
+            # The read of a reference variable is a reference, whose value can change; a sum is not.
             value = tf.add(step.read_value(), 0)
         return settled(value, name="local_step")
 
@@ -176,24 +186,29 @@ def read_local_step(step: tf.Variable, loss_op: tf.Operation | None) -> tf.Tenso
 class DeferredLocalStep:
     """The local step of gradients whose step variable is not known when they are computed.
 
-    In a graph it can be read before a forward pass that was built earlier. Names stand for tensors
-    here, which would keep their graph alive.
+    In a graph, the read of the step variable can be built later and still run before the forward
+    pass. Tensors are stored by their names, because a tensor would keep its graph alive.
     """
 
     def __init__(self) -> None:
         self._scope = tf.get_current_name_scope()
         self._loss: str | None = None
-        self._local_steps: dict[str, str] = {}  # by the name of the step variable
+        self._local_steps: dict[str, str] = {}  # Keys are the names of the step variables.
 
     def watch(self, loss: Loss) -> Loss:
-        """Notes the loss, a tensor or a function, and returns what stands for it."""
+        """Stores the name of the loss, and returns the loss to differentiate."""
         if callable(loss):
             return lambda: self.watch(tf.convert_to_tensor(loss()))
         self._loss = loss.name
         return loss
 
     def read(self, graph: tf.Graph, step: tf.Variable) -> tf.Tensor:
-        """Returns the step variable's value before any variable is read for the loss."""
+        """Returns the value of the step variable before the loss reads any variable.
+
+        Args:
+            graph: The graph of the loss.
+            step: The step variable.
+        """
         if step.name not in self._local_steps:
             loss_op = graph.get_tensor_by_name(self._loss).op
             with graph.as_default(), graph.name_scope(f"{self._scope}/" if self._scope else ""):

@@ -1,4 +1,4 @@
-"""Lets one operation of a graph run before others that were built earlier."""
+"""Control dependencies that make an operation run before operations that were built earlier."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from tensorflow.python.framework import ops as tf_ops
 
 from tf_condacc._typing import GradientAndVariable
 
-# A loss: a scalar tensor, or a function that computes one.
+# A loss is a scalar tensor, or a function that returns one.
 Loss: TypeAlias = tf.Tensor | Callable[[], tf.Tensor]
 
 
 @contextlib.contextmanager
 def at_operation(op: tf.Operation | None) -> Iterator[None]:
-    """Builds operations where `op` is, without control dependencies.
+    """Builds operations in the graph, control flow context and device scope of `op`.
 
-    They are in its graph and control flow, and on its device.
+    The operations that are built have no control dependencies of enclosing scopes.
 
     Args:
-        op: None stands for where operations are built now.
+        op: The operation; None for the current graph, context and device.
     """
     graph = op.graph if op is not None else tf.compat.v1.get_default_graph()
     owner = op if op is not None else graph
@@ -40,20 +40,21 @@ def at_operation(op: tf.Operation | None) -> Iterator[None]:
 
 
 def run_before_reads(first: tf.Operation, target: tf.Operation, besides: Iterable[str] = ()) -> int:
-    """Makes `first` run before any variable is read for `target`.
+    """Adds control dependencies such that `first` runs before any variable is read for `target`.
 
-    Operations of other graphs, such as bodies of functions, are held back with the operation that
-    calls them. What `first` needs itself is not held back, and neither is what runs even where
-    `first` does not: outside of the branch or loop that `first` is in. Sessions that have run the
-    operations already do not notice; TensorFlow logs a warning then.
+    A function's body is delayed together with the operation that calls the function. Operations
+    that `first` depends on are not delayed. Neither are operations that can run when `first` does
+    not, outside the branch or loop of `first`. Sessions that have run the operations before do not
+    see the new dependencies; TensorFlow logs a warning in that case.
 
     Args:
-        first: The operation that is to run before.
-        target: What is computed from variables. In the same graph, built before or after `first`.
-        besides: Names of operations that are not to be held back.
+        first: The operation that must run before the reads.
+        target: The operation that is computed from variables. It may have been built before or
+            after `first`. Nothing is done if it belongs to another graph.
+        besides: Names of further operations that must not be delayed.
 
     Returns:
-        How many operations are held back now.
+        The number of operations that got a control dependency.
     """
     if first.graph is not target.graph:
         return 0
@@ -69,7 +70,13 @@ def run_before_reads(first: tf.Operation, target: tf.Operation, besides: Iterabl
 
 
 def read_after(first: tf.Operation, loss: Loss, step: tf.Variable) -> Loss:
-    """The loss, a tensor or a function, with variables read for it after operation `first`."""
+    """Returns the loss, with all variables it depends on read after the operation `first`.
+
+    Args:
+        first: The operation that reads the step variable.
+        loss: The loss, a scalar tensor or a function that returns one.
+        step: The step variable.
+    """
     if callable(loss):
         return lambda: read_after(first, tf.convert_to_tensor(loss()), step)
     run_before_reads(first, loss.op, besides=users_of(step, loss.graph))
@@ -78,10 +85,11 @@ def read_after(first: tf.Operation, loss: Loss, step: tf.Variable) -> Loss:
 
 
 def users_of(step: tf.Variable, graph: tf.Graph) -> set[str]:
-    """Returns the names of a graph's operations that work on the step variable itself.
+    """Returns the names of the operations in a graph that use the step variable.
 
-    In a function's body such operations are put into the order in which they were built, which is
-    before the local step is read; so what they need cannot be held back for that either.
+    In a function's body, TensorFlow makes operations on one variable run in the order in which they
+    were built. Those that were built before the read of the local step also run before it, so the
+    operations that they depend on cannot be delayed either and are returned too.
     """
     with graph.as_default():
         variable = step._ref() if step.dtype._is_ref_dtype else step.handle
@@ -94,7 +102,7 @@ def users_of(step: tf.Variable, graph: tf.Graph) -> set[str]:
 
 
 def settled_gradients(grads_and_vars: Iterable[GradientAndVariable]) -> list[tf.Tensor]:
-    """What to wait for so that all gradients are there."""
+    """Returns tensors that are computed after all gradients. In eager mode, an empty list."""
     if tf.executing_eagerly():
         return []
     gradients = [gradient for gradient, _ in grads_and_vars if gradient is not None]
@@ -102,18 +110,19 @@ def settled_gradients(grads_and_vars: Iterable[GradientAndVariable]) -> list[tf.
 
 
 def settled(tensor: tf.Tensor, name: str | None = None) -> tf.Tensor:
-    """The same value, from an operation that runs when it has been computed. Not in eager mode.
+    """Returns the same value from an operation that runs after the value is computed.
 
-    A control dependency on the tensor itself is not enough where a function or a branch computes
-    it: TensorFlow waits for the function's side effects then, not for its results. Identities do
-    not help, as TensorFlow removes them; merges it leaves alone.
+    Must not be called in eager mode. A control dependency on `tensor` itself is not enough if a
+    function or a branch computes it: TensorFlow then waits for the side effects of the function and
+    not for its results. An identity is not enough either, because TensorFlow removes it when it
+    optimizes the graph. TensorFlow does not remove merges.
     """
     with tf_ops.colocate_with(tensor.op, ignore_existing=True):
         return tf.raw_ops.Merge(inputs=[tensor], name=name).output
 
 
 def ancestors(op: tf.Operation) -> set[str]:
-    """The names of an operation and of all that it needs."""
+    """Returns the names of an operation and of all operations that it depends on."""
     return {found.name for found in _walk(op)}
 
 
@@ -121,13 +130,14 @@ def _hold_back(op: tf.Operation, first: tf.Operation) -> None:
     if op.type not in ("While", "StatelessWhile"):
         op._add_control_input(first)
         return
-    # Differentiating a loop appends inputs to it, which must not come after control inputs.
+    # The gradient of a loop appends inputs to the loop, and TensorFlow requires inputs to precede
+    # control inputs. The dependency is therefore added to an identity of the first input.
     with at_operation(op), tf.control_dependencies([first]):
         op._update_input(0, tf.identity(op.inputs[0]))
 
 
 def _walk(op: tf.Operation) -> Iterator[tf.Operation]:
-    """The operation and all that it needs, in no certain order."""
+    """Yields the operation and all operations that it depends on, in no particular order."""
     seen = {op.name}
     waiting = [op]
     while waiting:
@@ -140,14 +150,14 @@ def _walk(op: tf.Operation) -> Iterator[tf.Operation]:
 
 
 def _reads_state(op: tf.Operation, first: tf.Operation) -> bool:
-    """Whether an operation may read a variable, or is the way into a loop that may."""
+    """Returns whether an operation may read a variable, or enters a loop that may."""
     if op.type in ("Enter", "RefEnter"):
         return True
     return any(tensor.dtype._is_ref_dtype or tensor.dtype == tf.resource for tensor in op.inputs)
 
 
 def _contexts(op: tf.Operation) -> list[Any]:
-    """The branches and loops of version 1 that an operation is in, innermost first."""
+    """Returns the branches and loops of version 1 around an operation, innermost first."""
     found = []
     context = op._get_control_flow_context()
     while context is not None:
@@ -157,8 +167,8 @@ def _contexts(op: tf.Operation) -> list[Any]:
 
 
 def _runs_only_with(first: tf.Operation, op: tf.Operation) -> bool:
-    """Whether `op` runs at most where `first` does, and as often."""
-    # The way into a loop runs outside of it, once.
+    """Returns whether `op` runs only if `first` runs, and the same number of times."""
+    # An operation that enters a loop runs once, outside the loop.
     contexts = _contexts(op.inputs[0].op if op.type in ("Enter", "RefEnter") else op)
     of_first = _contexts(first)
     if any(context not in contexts for context in of_first):

@@ -1,4 +1,4 @@
-"""Drops the gradients of workers that are too many steps behind.
+"""The optimizer that drops stale gradients.
 
 Mirrors ``tf.contrib.opt.DropStaleGradientOptimizer``.
 """
@@ -30,30 +30,37 @@ from tf_condacc.optimizers.drop_stale._ordering import Loss, settled_gradients
 
 
 class DropStaleGradientOptimizer(OptimizerWrapper):
-    """Wraps an optimizer, and drops gradients that are too many steps behind when they are ready.
+    """Wraps an optimizer, and drops gradients that are stale when they are ready.
 
-    Mirrors ``tf.contrib.opt.DropStaleGradientOptimizer``: the global step is read when a worker
-    begins to compute gradients (the local step), and once more when they are ready. If it has moved
-    on by more than `staleness` meanwhile, nothing is applied, the global step stays as it is, and
-    the variable ``stale_counter`` is incremented. Otherwise the wrapped optimizer applies the
-    gradients and increments the global step.
+    Mirrors ``tf.contrib.opt.DropStaleGradientOptimizer``. The global step is read when a worker
+    begins to compute gradients; this value is the local step. The global step is read again when
+    the gradients are ready. If it has increased by more than `staleness`, the gradients are stale:
+    nothing is applied, the global step does not change, and the variable ``stale_counter`` is
+    incremented. Otherwise the wrapped optimizer applies the gradients and increments the global
+    step.
 
-    Differs from it on purpose: the local step is read before any variable is read for the loss;
-    the decision and the step it leads to are atomic among all optimizers, sessions and workers that
-    share the step variable; a graph may hold any number of instances and each may apply several
-    times; `num_dropped`, `num_accepted` and a histogram summary of the staleness are new; it works
-    eagerly and in ``tf.function``, with a callable loss and a step given to `minimize`.
+    It differs from the mirrored class in these ways:
 
-    With a `staleness` of 0, all other updates are dropped while an accepted one is being applied.
-    So the wrapped optimizer must not wait for other workers, in a queue or a take for instance. If
-    an update takes longer than the environment variable TF_CONDACC_STALL_WARNING_SECS says (60 by
-    default, 0 for never), one warning is logged where the step is.
+    - The local step is read before the loss reads any variable.
+    - The decision and the resulting increment of the step are atomic among all optimizers, sessions
+      and workers that share the step variable.
+    - A graph may contain any number of instances, and each may apply gradients several times.
+    - It works in eager mode and in ``tf.function``, with a callable loss and a step that is passed
+      to `minimize`.
+    - `num_dropped`, `num_accepted` and a histogram summary of the staleness are new.
+
+    With a `staleness` of 0, all other updates are dropped while an accepted update is applied. The
+    wrapped optimizer must therefore not wait for other workers, for example in a queue or a take.
+    If an update takes a long time, one warning is logged in the process that holds the step. The
+    environment variable TF_CONDACC_STALL_WARNING_SECS sets this time: 60 seconds by default, 0 for
+    no warning.
 
     Args:
         opt: The optimizer to wrap, a ``tf.compat.v1.train.Optimizer``.
-        staleness: How many steps gradients may be behind: an integer, or a scalar tensor or
-            variable of the global step's dtype. With a negative number all are dropped.
-        use_locking: Handed to the base class only, as in the original.
+        staleness: The highest number of steps by which gradients may be behind: `[] int32 or
+            int64`. An integer, or a tensor or variable of the global step's dtype. If it is
+            negative, all gradients are dropped.
+        use_locking: Passed to the base class, as in the mirrored class. It has no effect.
         name: Name of this optimizer.
     """
 
@@ -70,8 +77,8 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
         self._countings: dict[Any, Counting] = {}
         self._local_steps = LocalSteps(self.get_name())
         self._lock = threading.Lock()
-        # The wrapped optimizer keeps what belongs to one call on itself, and makes its slots when
-        # it finds none: not for two threads at once.
+        # Held while the wrapped optimizer applies gradients, because it is not thread-safe: it
+        # stores the state of a call in its attributes, and creates slots on demand.
         self._wrapped_in_use = threading.RLock()
 
     def minimize(
@@ -85,10 +92,11 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
         name: str | None = None,
         grad_loss: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        """Computes gradients and applies them unless they have become stale.
+        """Computes gradients, and applies them if they are not stale.
 
-        Arguments, result and errors are those of `compute_gradients` and `apply_gradients`. Eagerly
-        and in a ``tf.function`` the local step is `global_step` read before the loss is computed.
+        Arguments, result and errors are those of `compute_gradients` and `apply_gradients`. In
+        eager mode and in a ``tf.function``, the local step is the value of `global_step` before the
+        loss is computed.
         """
         with self._local_steps.minimizing(global_step):
             return super().minimize(
@@ -105,25 +113,27 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
     def compute_gradients(self, loss: Loss, *args: Any, **kwargs: Any) -> list[GradientAndVariable]:
         """Reads the local step, and then computes gradients with the wrapped optimizer.
 
-        In a graph the local step is that graph's global step, whatever step is passed to
-        `apply_gradients`: the one in the collection GLOBAL_STEP, or else a variable called
-        ``global_step``. If there is none, `apply_gradients` reads the step that is passed to it. In
-        either case the step is read before any variable that `loss` depends on, also where control
-        dependencies such as UPDATE_OPS are in force.
+        In a graph, the local step is the value of that graph's global step, whatever step is passed
+        to `apply_gradients`. The global step is the variable in the collection GLOBAL_STEP or, if
+        there is none, a variable called ``global_step``. In a graph with neither, `apply_gradients`
+        reads the step that is passed to it. In all cases the step is read before any variable that
+        `loss` depends on, even under control dependencies such as UPDATE_OPS.
 
         Args:
-            loss: Scalar tensor, or a function that returns one. Eagerly it must be a function.
+            loss: The loss, `[] float`, or a function that returns it. In eager mode it must be a
+                function.
             *args: Passed to the wrapped optimizer's `compute_gradients`.
-            **kwargs: Passed on too, apart from `global_step`: the step variable to read, for eager
-                mode and ``tf.function``, where there may be no graph with a global step.
+            **kwargs: Passed to the wrapped optimizer's `compute_gradients`, except `global_step`.
+                `global_step` is the step variable to read in eager mode and in a ``tf.function``,
+                where there may be no graph with a global step.
 
         Returns:
             The wrapped optimizer's list of (gradient, variable) pairs.
 
         Raises:
-            ValueError: There is no global step, eagerly or in a ``tf.function``.
-            TypeError: The variable called ``global_step`` is no integer scalar, or reference
-                variables meet control flow of version 2.
+            ValueError: There is no global step, in eager mode or in a ``tf.function``.
+            TypeError: The variable called ``global_step`` is not a scalar of an integer type, or
+                reference variables are used with control flow of version 2.
         """
         loss = self._local_steps.read_before(loss, kwargs.pop("global_step", None))
         return self._opt.compute_gradients(loss, *args, **kwargs)
@@ -134,24 +144,26 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
         global_step: tf.Variable | None = None,
         name: str | None = None,
     ) -> tf.Tensor:
-        """Applies gradients if they are not too many steps behind, and else drops them.
+        """Applies gradients if they are not stale, and drops them otherwise.
 
         Args:
-            grads_and_vars: Pairs as `compute_gradients` returns them; any iterable. Gradients may
-                be tensors, ``tf.IndexedSlices`` or None.
-            global_step: The step variable, a scalar of dtype int64 or int32. It is read when all
-                gradients are ready, and incremented if they are applied.
+            grads_and_vars: Iterable of (gradient, variable) pairs, as `compute_gradients` returns
+                them. Gradients may be tensors, ``tf.IndexedSlices`` or None.
+            global_step: The step variable: `[] int32 or int64`. It is read when all gradients are
+                ready, and incremented if they are applied.
             name: Name of the wrapped optimizer's operation.
 
         Returns:
-            A float32 scalar tensor: how many times gradients have been dropped up to now. Its
-            operation is the training operation. Exact up to 2**24; `num_dropped` has no such limit.
+            The value of ``stale_counter``, which is how many times gradients have been dropped so
+            far: `[] float32`. Its operation is the training operation. The value is exact up to
+            2**24; `num_dropped` has no such limit.
 
         Raises:
-            ValueError: `global_step` is None, not a variable, not a scalar, or not of the dtype of
-                the local step; `compute_gradients` was not called before; there are no gradients.
+            ValueError: `global_step` is None, not a variable, not a scalar, or has another dtype
+                than the local step; or `compute_gradients` was not called before; or there are no
+                gradients.
             TypeError: The `staleness` given to the constructor is not an integer of the step's
-                dtype, or reference variables meet control flow of version 2.
+                dtype, or reference variables are used with control flow of version 2.
         """
         grads_and_vars = tuple(grads_and_vars)
         check_gradients(grads_and_vars)
@@ -173,36 +185,33 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
         return count if isinstance(count, tf.Tensor) else count.read_value()
 
     def variables(self) -> list[tf.Variable]:
-        """The variables of the wrapped optimizer and ``stale_counter``.
+        """Returns the variables of the wrapped optimizer and ``stale_counter``.
 
-        The original returns an empty list.
+        The mirrored class returns an empty list.
         """
         counting = self._countings.get(outermost_graph())
         counters = [] if counting is None else [counting.stale_counter]
         return [*self._opt.variables(), *counters]
 
     def num_dropped(self, name: str | None = None) -> tf.Tensor:
-        """Counts how many times gradients were dropped.
+        """Returns how many times gradients were dropped: `[] int64`.
 
-        Not in the original. Counted on the step's device since the process there began, over all
-        sessions and workers; not saved in checkpoints.
+        The count covers all sessions and workers, and begins with the process that holds the step.
+        It is not saved in checkpoints. The mirrored class has no such method.
 
         Args:
             name: Optional name of the operation.
 
-        Returns:
-            An int64 scalar tensor.
-
         Raises:
-            ValueError: `apply_gradients` was not called before, in this graph or eagerly.
+            ValueError: `apply_gradients` was not called before, in this graph or in eager mode.
         """
         return self._sum_over_gates(StalenessGate.num_dropped, name)
 
     def num_accepted(self, name: str | None = None) -> tf.Tensor:
-        """Counts how many times gradients were applied.
+        """Returns how many times gradients were applied: `[] int64`.
 
-        Gradients that were accepted but whose application failed or was cancelled do not count. The
-        rest is as for `num_dropped`.
+        Gradients that were accepted do not count if applying them failed or was cancelled.
+        Otherwise this method is like `num_dropped`.
         """
         return self._sum_over_gates(StalenessGate.num_accepted, name)
 
@@ -211,7 +220,7 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
         return self._opt
 
     def _trackable_children(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """What a checkpoint holds, beside the slots."""
+        """Returns the checkpointed objects without the slots."""
         children = super()._trackable_children(*args, **kwargs)
         counting = self._countings.get(outermost_graph())
         if counting is not None:
@@ -224,7 +233,12 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
         return super()._lookup_dependency(name, *args, **kwargs)
 
     def _limit(self, step: tf.Variable) -> tf.Tensor:
-        """The limit as int64 scalar."""
+        """Returns the highest accepted staleness: `[] int64`.
+
+        Raises:
+            TypeError: `staleness` is not an integer of the step's dtype.
+            ValueError: `staleness` is not a scalar.
+        """
         dtype = step.dtype.base_dtype
         try:
             with on_host():
@@ -242,7 +256,10 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
         return host_int64(limit)
 
     def _counting_with(self, step: tf.Variable) -> tuple[Counting, StalenessGate]:
-        """What counts in this graph or eagerly, and the step's gate; both made if need be."""
+        """Returns the counters of this graph, or of eager mode, and the gate of the step.
+
+        Both are made if they do not exist.
+        """
         key = outermost_graph()
         with self._lock, tf.init_scope():
             if key not in self._countings:
