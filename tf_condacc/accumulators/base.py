@@ -72,7 +72,7 @@ class ConditionalAccumulatorBase:
         return self._dtype
 
     def num_accumulated(self, name: str | None = None) -> tf.Tensor:
-        """Returns the number of gradients that are accumulated now: an int32 scalar.
+        """Returns the number of gradients that are accumulated now: `[] int32`.
 
         Args:
             name: Optional name of the operation.
@@ -80,7 +80,7 @@ class ConditionalAccumulatorBase:
         return self._read(ops.condacc_accumulator_num_accumulated, "NumAccumulated", name)
 
     def num_dropped(self, name: str | None = None) -> tf.Tensor:
-        """Returns the number of stale gradients dropped so far: an int64 scalar.
+        """Returns the number of stale gradients dropped so far: `[] int64`.
 
         TensorFlow's own accumulators do not count them.
 
@@ -90,9 +90,9 @@ class ConditionalAccumulatorBase:
         return self._read(ops.condacc_accumulator_num_dropped, "NumDropped", name)
 
     def global_step(self, name: str | None = None) -> tf.Tensor:
-        """Returns the accumulator's own step: an int64 scalar.
+        """Returns the accumulator's own step: `[] int64`.
 
-        Gradients with a lower local step are stale. TensorFlow's own accumulators do not tell
+        Gradients with a lower local step are stale. TensorFlow's own accumulators do not return
         their step.
 
         Args:

@@ -92,11 +92,11 @@ class StalenessGate:
             return ops.condacc_staleness_gate_end(reservation, applied, name="StalenessGateEnd")
 
     def num_accepted(self) -> tf.Tensor:
-        """Returns the number of updates that were accepted and applied: an int64 scalar."""
+        """Returns the number of updates that were accepted and applied: `[] int64`."""
         return self._read(ops.condacc_staleness_gate_num_accepted, "NumAccepted")
 
     def num_dropped(self) -> tf.Tensor:
-        """Returns the number of updates that were dropped: an int64 scalar."""
+        """Returns the number of updates that were dropped: `[] int64`."""
         return self._read(ops.condacc_staleness_gate_num_dropped, "NumDropped")
 
     def recent_staleness(self) -> tf.Tensor:
