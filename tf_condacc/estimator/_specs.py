@@ -50,7 +50,7 @@ def replace(spec: SpecLike, **fields: Any) -> SpecLike:
     """Returns a spec of the same type with other values of some fields."""
     if hasattr(spec, "_replace"):
         return spec._replace(**fields)
-    if dataclasses.is_dataclass(spec):
+    if dataclasses.is_dataclass(spec) and not isinstance(spec, type):
         return dataclasses.replace(spec, **fields)
     changed = copy.copy(spec)
     for name, value in fields.items():

@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc._typing import Nested
-
-v1 = tf.compat.v1
 
 # A tensor, or a dictionary from names to tensors.
 Tensors: TypeAlias = tf.Tensor | Mapping[str, tf.Tensor]

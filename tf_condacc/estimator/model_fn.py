@@ -9,11 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc._typing import Nested, TensorLike
 from tf_condacc.estimator.export import ExportOutput, PredictOutput
-
-v1 = tf.compat.v1
 
 # An EstimatorSpec, or an object of another type with the same fields.
 SpecLike: TypeAlias = Any

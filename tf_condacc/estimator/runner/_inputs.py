@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc.estimator import _specs
-
-v1 = tf.compat.v1
 
 
 def call_accepted(function: Callable[..., Any], /, *args: Any, **optional: Any) -> Any:

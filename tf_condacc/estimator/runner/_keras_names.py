@@ -39,7 +39,7 @@ def _exchange(values: Mapping[str, Any]) -> Mapping[str, Any]:
     Args:
         values: The new values by the names of the parts. None is the initial value of every part.
     """
-    state = sys.modules.get(_MODULE)
+    state: Any = sys.modules.get(_MODULE)
     if not hasattr(state, "get_global_attribute") or not hasattr(state, "set_global_attribute"):
         return _FRESH
     before = {name: state.get_global_attribute(name) for name in values}

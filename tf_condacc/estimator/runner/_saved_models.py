@@ -9,14 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc.estimator.export import ServingInputReceiver, SignatureDef
 from tf_condacc.estimator.model_fn import SpecLike
 from tf_condacc.estimator.runner import _sessions
 from tf_condacc.estimator.runner.run_config import RunConfig
-
-v1 = tf.compat.v1
 
 
 def signatures(

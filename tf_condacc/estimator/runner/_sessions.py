@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc.estimator.model_fn import SpecLike
 from tf_condacc.estimator.runner.run_config import RunConfig
-
-v1 = tf.compat.v1
 
 
 def scaffold_of(spec: SpecLike, config: RunConfig) -> v1.train.Scaffold:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import copy
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc._typing import Nested
 from tf_condacc.estimator.export import ServingInputReceiver
@@ -25,8 +26,6 @@ from tf_condacc.estimator.runner import (
     _sessions,
 )
 from tf_condacc.estimator.runner.run_config import RunConfig
-
-v1 = tf.compat.v1
 
 # A path of a file or folder.
 Path: TypeAlias = str | os.PathLike[str]
@@ -75,14 +74,15 @@ class Estimator:
                 f"values. In constructor: '{given[0]}', in `RunConfig`: '{given[1]}' "
             )
         folder = given[0] if given else tempfile.mkdtemp()
+        self._model_dir = folder
         self._config = config.replace(model_dir=folder)
         self._model_fn = model_fn
-        self._params = copy.deepcopy(params or {})
+        self._params: Any = copy.deepcopy(params or {})
 
     @property
     def model_dir(self) -> str:
         """The folder of checkpoints and summaries."""
-        return self._config.model_dir
+        return self._model_dir
 
     @property
     def config(self) -> RunConfig:
@@ -203,7 +203,7 @@ class Estimator:
         hooks: Sequence[v1.train.SessionRunHook] | None = None,
         checkpoint_path: str | None = None,
         yield_single_examples: bool = True,
-    ) -> Iterator[Any]:
+    ) -> Generator[Any, None, None]:
         """Yields predictions until the input ends.
 
         Args:

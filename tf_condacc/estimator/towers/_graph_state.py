@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc._typing import GradientAndVariable
-
-v1 = tf.compat.v1
 
 COLLECTION = "replicate_model_fn_graph_states"
 

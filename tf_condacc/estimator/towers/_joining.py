@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc.estimator._specs import replace
 from tf_condacc.estimator.model_fn import SpecLike
 from tf_condacc.estimator.towers import _metrics
-
-v1 = tf.compat.v1
 
 
 def for_training(specs: Sequence[SpecLike], device: str) -> SpecLike:

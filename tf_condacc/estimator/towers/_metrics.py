@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc.estimator.model_fn import SpecLike
-
-v1 = tf.compat.v1
 
 _MISMATCH = "Different `EstimatorSpec.eval_metric_ops` across `model_fn()` calls."
 

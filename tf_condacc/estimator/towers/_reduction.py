@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 from tensorflow.python.framework.config import is_op_determinism_enabled
 
 from tf_condacc._ops import ops
 
-Gradient = tf.Tensor | tf.IndexedSlices
+Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices
 
 # A single operation adds up to _MAX_AT_ONCE gradients of up to _MAX_BYTES_AT_ONCE bytes each, when
 # all of them are computed. For such small gradients, one operation for each costs more time than is
@@ -52,9 +52,7 @@ def _sum_dense(gradients: Sequence[tf.Tensor], variable: Any) -> tf.Tensor:
     if len(gradients) <= _MAX_AT_ONCE and _is_small(variable.shape, dtype):
         return ops.condacc_tower_dense_sum_at_once(gradients, shape=variable.shape, name="sum")
     handle = ops.condacc_tower_dense_sum(dtype=dtype, shape=variable.shape, name="sum")
-    adds = _in_order(
-        [lambda g=g: ops.condacc_tower_dense_add(handle, g, name="add") for g in gradients]
-    )
+    adds = _in_order(lambda g: ops.condacc_tower_dense_add(handle, g, name="add"), gradients)
     with tf.control_dependencies(adds):
         return ops.condacc_tower_dense_take(handle, len(adds), dtype=dtype, name="take")
 
@@ -68,12 +66,10 @@ def _sum_sparse(gradients: Sequence[tf.IndexedSlices], variable: Any) -> tf.Inde
     dtype = gradients[0].dtype.base_dtype
     handle = ops.condacc_tower_sparse_sum(dtype=dtype, shape=variable.shape, name="sum")
     adds = _in_order(
-        [
-            lambda g=g: ops.condacc_tower_sparse_add(
-                handle, g.indices, g.values, _dense_shape(g), name="add"
-            )
-            for g in gradients
-        ]
+        lambda g: ops.condacc_tower_sparse_add(
+            handle, g.indices, g.values, _dense_shape(g), name="add"
+        ),
+        gradients,
     )
     with tf.control_dependencies(adds):
         rows = ops.condacc_tower_sparse_take(handle, len(adds), dtype=dtype, name="take")
@@ -86,12 +82,14 @@ def _sum_sparse(gradients: Sequence[tf.IndexedSlices], variable: Any) -> tf.Inde
     )
 
 
-def _in_order(adds: Sequence[Callable[[], tf.Operation]]) -> list[tf.Operation]:
-    """Builds the operations, each after the previous one if determinism is enabled."""
+def _in_order(
+    add: Callable[[Gradient], tf.Operation], gradients: Sequence[Gradient]
+) -> list[tf.Operation]:
+    """Builds an operation for each gradient, after the previous one if determinism is enabled."""
     made: list[tf.Operation] = []
-    for add in adds:
+    for gradient in gradients:
         with tf.control_dependencies(made[-1:] if is_op_determinism_enabled() else []):
-            made.append(add())
+            made.append(add(gradient))
     return made
 
 

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc.estimator.towers._graph_state import Tower
-
-v1 = tf.compat.v1
 
 _LOG = logging.getLogger("tf_condacc")
 

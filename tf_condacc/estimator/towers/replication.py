@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc._typing import Nested
 from tf_condacc.estimator import _specs
@@ -25,8 +26,6 @@ from tf_condacc.estimator.towers import (
     _variables,
 )
 from tf_condacc.estimator.towers.tower_optimizer import TowerOptimizer
-
-v1 = tf.compat.v1
 
 
 def replicate_model_fn(
@@ -75,11 +74,13 @@ def replicate_model_fn(
     """
     _deprecation.warn_once("replicate_model_fn")
     if callable(loss_reduction):
-        loss_reduction, optimizer_fn = None, loss_reduction
+        reduction, optimizer_fn = None, loss_reduction
+    else:
+        reduction = loss_reduction
     if optimizer_fn is not None:
         model_fn = _with_optimizer(model_fn, optimizer_fn)
-        loss_reduction = v1.losses.Reduction.SUM
-    if loss_reduction == v1.losses.Reduction.NONE:
+        reduction = v1.losses.Reduction.SUM
+    if reduction == v1.losses.Reduction.NONE:
         raise ValueError(
             "Tower losses need to be reduced in some way, yet none reduction is specified."
         )
@@ -92,11 +93,11 @@ def replicate_model_fn(
         call = functools.partial(model_fn, mode=mode, **_optional(model_fn, params, config))
         placements = [_devices.placing(device, variable_device) for device in devices]
         if len(placements) == 1:
-            with _graph_state.replication(1, loss_reduction), v1.device(placements[0]):
+            with _graph_state.replication(1, reduction), v1.device(placements[0]):
                 return _specs.checked(call(features=features, labels=labels), mode)
         _check_mode(mode)
         parts = _split(features, labels, len(devices), variable_device)
-        with _graph_state.replication(len(devices), loss_reduction) as state:
+        with _graph_state.replication(len(devices), reduction) as state:
             specs, metric_variables = _build_towers(state, call, mode, parts, placements)
             if mode == ModeKeys.TRAIN:
                 return _joining.for_training(specs, variable_device)
@@ -132,7 +133,9 @@ def _build_towers(
         The specs of the towers with scaled losses, and the metric variables that each has made.
     """
     keys = v1.GraphKeys
-    specs, metric_variables, trainable_variables = [], [], []
+    specs: list[SpecLike] = []
+    metric_variables: list[list[tf.Variable]] = []
+    trainable_variables: list[list[tf.Variable]] = []
     for part, placement in zip(parts, placements, strict=True):
         with (
             state.tower(),

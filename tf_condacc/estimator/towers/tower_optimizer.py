@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc._typing import GradientAndVariable
 from tf_condacc.estimator.towers import _calls, _deprecation, _graph_state
 from tf_condacc.estimator.towers._graph_state import OptimizerCall
 from tf_condacc.estimator.towers._reduction import sum_gradients
 from tf_condacc.optimizers._wrapper import OptimizerWrapper
-
-v1 = tf.compat.v1
 
 
 class TowerOptimizer(OptimizerWrapper):

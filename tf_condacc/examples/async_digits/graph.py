@@ -16,12 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc import DropStaleGradientOptimizer
 from tf_condacc.examples.digits import model
 from tf_condacc.examples.digits.inputs import Inputs, placeholders
-
-v1 = tf.compat.v1
 
 _SIGNAL = 0  # The value of a queue element has no meaning.
 
@@ -141,10 +140,10 @@ def _worker(
         with tf.control_dependencies([machines.hold_back(number, [local_step, *gradients])]):
             step = global_step.read_value()
         with tf.control_dependencies([step]):
-            gradients = [tf.identity(gradient) for gradient in gradients]
+            ready_gradients = [tf.identity(gradient) for gradient in gradients]
 
         train = optimizer.apply_gradients(
-            zip(gradients, variables, strict=True), global_step=global_step
+            zip(ready_gradients, variables, strict=True), global_step=global_step
         )
         counts = optimizer.num_accepted(), optimizer.num_dropped()
         with tf.control_dependencies([train]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -96,7 +97,7 @@ def _draw_losses(ax: Axes, histories: Sequence[History]) -> None:
     pictures.title(ax, "Training loss", subtitle)
 
 
-def _write(ax: Axes, x: float, y: float, text: str, color: str, **alignment: str) -> None:
+def _write(ax: Axes, x: float, y: float, text: str, color: str, **alignment: Any) -> None:
     """Writes text on a white background, at a position in axes coordinates."""
     frame = {"facecolor": "white", "alpha": 0.85, "linewidth": 0, "pad": 2}
     ax.text(

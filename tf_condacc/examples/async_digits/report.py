@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -32,7 +33,7 @@ def table(histories: Sequence[History], settings: Settings) -> str:
             row("loss at the end", lambda history: f"{_loss_at_the_end(history):.4f}"),
             row("gradients", lambda history: _counts(_in_all(history))),
             *[
-                row(f"  of {_name(worker)}", lambda history, k=worker: _counts(history.counts[k]))
+                row(f"  of {_name(worker)}", functools.partial(_counts_of, worker))
                 for worker in range(settings.num_workers)
             ],
             row("highest staleness applied", lambda history: str(_highest_applied(history))),
@@ -62,6 +63,10 @@ def _name(worker: int) -> str:
 def _counts(counts: tuple[int, int]) -> str:
     accepted, dropped = counts
     return f"{accepted:,} applied, {dropped:,} dropped"
+
+
+def _counts_of(worker: int, history: History) -> str:
+    return _counts(history.counts[worker])
 
 
 def _in_all(history: History) -> tuple[int, int]:

@@ -10,12 +10,11 @@ from itertools import accumulate, islice
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc.examples.async_digits import graph, schedule
 from tf_condacc.examples.common.cluster import Cluster
 from tf_condacc.examples.digits import data
-
-v1 = tf.compat.v1
 
 NAMES = ("dropping", "not dropping")  # The names of the two trainings.
 _EVALUATE_EVERY = 20  # Number of turns.
@@ -133,8 +132,8 @@ def train(
         cluster.start(clock.run)
         cluster.wait(lambda: on_progress(history))
         history.seconds = time.monotonic() - start
-        for counts in session.run([worker.counts for worker in built.workers]):
-            history.counts.append(tuple(map(int, counts)))
+        for accepted, dropped in session.run([worker.counts for worker in built.workers]):
+            history.counts.append((int(accepted), int(dropped)))
     on_progress(history)
     return history
 

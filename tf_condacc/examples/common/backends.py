@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import tensorflow as tf
-
-v1 = tf.compat.v1
+from tensorflow.compat import v1
 
 AccumulatorClass = Callable[..., v1.ConditionalAccumulatorBase]
 

@@ -7,8 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 import tensorflow as tf
-
-v1 = tf.compat.v1
+from tensorflow.compat import v1
 
 _REDRAW_SECONDS = 0.1
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 BLUE, ORANGE, GREEN, GREY = "#2f6db3", "#e07b28", "#2c8a57", "#5b6470"
 WINDOW = 25  # Number of steps over which the smooth curves average.
@@ -12,13 +15,13 @@ WINDOW = 25  # Number of steps over which the smooth curves average.
 
 def new_figure(width: float, height: float, title: str) -> Figure:
     """Returns an empty figure with a title. Width and height are in inches."""
-    figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1, wspace=0.05, hspace=0.06)
+    layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1, wspace=0.05, hspace=0.06)
+    figure = Figure(figsize=(width, height), dpi=150, layout=layout)
     figure.suptitle(title, fontsize=14, fontweight="bold")
     return figure
 
 
-def moving_mean(values: list[float] | np.ndarray) -> np.ndarray:
+def moving_mean(values: Sequence[float] | np.ndarray) -> np.ndarray:
     """Returns the means of the `WINDOW` values around each value, of fewer at both ends: `[n]`."""
     sums = np.cumsum(np.concatenate([[0.0], values]))
     centers = np.arange(len(values))
@@ -27,7 +30,7 @@ def moving_mean(values: list[float] | np.ndarray) -> np.ndarray:
     return (sums[ends] - sums[starts]) / (ends - starts)
 
 
-def steps(values: list[float] | list[int]) -> np.ndarray:
+def steps(values: Sequence[float]) -> np.ndarray:
     """Returns the step numbers of a list with one entry per step: 1, 2, …, n."""
     return np.arange(1, len(values) + 1)
 

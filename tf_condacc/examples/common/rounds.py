@@ -18,10 +18,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc.examples.common.backends import AccumulatorClass
-
-v1 = tf.compat.v1
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc.examples.common.cluster import Cluster
 from tf_condacc.examples.common.rounds import Chief
-
-v1 = tf.compat.v1
 
 Feed = dict[tf.Tensor, Any]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc.examples.common.accumulators import Accumulators
 from tf_condacc.examples.common.backends import AccumulatorClass
@@ -15,8 +16,6 @@ from tf_condacc.examples.common.rounds import Chief, Rounds
 from tf_condacc.examples.common.training import TrainingGraph
 from tf_condacc.examples.digits import model
 from tf_condacc.examples.digits.inputs import Inputs, placeholders
-
-v1 = tf.compat.v1
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc.examples.digits.data import IMAGE_SHAPE, Examples
-
-v1 = tf.compat.v1
 
 
 @dataclass(frozen=True)

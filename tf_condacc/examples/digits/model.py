@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc.examples.digits.data import NUM_CLASSES
-
-v1 = tf.compat.v1
 
 
 def logits(images: tf.Tensor, seed: int) -> tf.Tensor:

@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc.examples.common import training
 from tf_condacc.examples.common.backends import AccumulatorClass
 from tf_condacc.examples.digits import data, graph
 from tf_condacc.examples.digits.inputs import Inputs
-
-v1 = tf.compat.v1
 
 _EVALUATE_EVERY = 10
 

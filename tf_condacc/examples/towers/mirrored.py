@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc.examples.digits.data import Examples
 from tf_condacc.examples.towers import model
 from tf_condacc.examples.towers.runs import Run, Settings
-
-v1 = tf.compat.v1
 
 
 def use_virtual_devices(number: int) -> None:

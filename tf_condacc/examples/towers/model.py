@@ -6,11 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc.estimator import EstimatorSpec, ModeKeys, TowerOptimizer, export
 from tf_condacc.examples.digits.data import NUM_CLASSES
-
-v1 = tf.compat.v1
 
 MOMENTUM = 0.9
 _DECAY = 0.9  # Decay of the moving statistics.

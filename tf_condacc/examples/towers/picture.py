@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -54,7 +55,7 @@ def _draw_differences(ax: Axes, differences: Sequence[Difference]) -> None:
         color = _COLORS[1 + number // 2 % (len(_COLORS) - 1)]
         # The lines of a mirrored run and its towers coincide if they do not differ. The dots of the
         # mirrored run leave the other line visible.
-        style = {"color": color, "linewidth": 2.6}
+        style: dict[str, Any] = {"color": color, "linewidth": 2.6}
         if number % 2 == 1:
             style = {"color": "black", "linewidth": 1.3, "linestyle": (0, (1, 1 + number))}
         ax.plot(np.arange(len(values)), values, label=difference.title, **style)

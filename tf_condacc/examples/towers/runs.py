@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc.estimator import Estimator, RunConfig, replicate_model_fn
 from tf_condacc.examples.digits import data
 from tf_condacc.examples.digits.data import Examples
 from tf_condacc.examples.towers.model import model_fn
-
-v1 = tf.compat.v1
 
 _WARM_UP = 5  # Number of steps that are not timed.
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc.examples.common.backends import AccumulatorClass
-
-v1 = tf.compat.v1
 
 
 @dataclass(frozen=True)

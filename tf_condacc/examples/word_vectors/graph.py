@@ -8,14 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc.examples.common.accumulators import Accumulators
 from tf_condacc.examples.common.backends import Backend
 from tf_condacc.examples.common.rounds import Chief, Rounds
 from tf_condacc.examples.common.training import TrainingGraph
 from tf_condacc.examples.word_vectors import model
-
-v1 = tf.compat.v1
 
 
 @dataclass(frozen=True)

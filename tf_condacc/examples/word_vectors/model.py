@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
-
-v1 = tf.compat.v1
+from tensorflow.compat import v1
 
 
 @dataclass(frozen=True)

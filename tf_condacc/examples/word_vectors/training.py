@@ -8,15 +8,13 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc.examples.common import training
 from tf_condacc.examples.common.backends import Backend
 from tf_condacc.examples.word_vectors import graph
 from tf_condacc.examples.word_vectors.comparison import Gradient
 from tf_condacc.examples.word_vectors.text import Batch, Text
-
-v1 = tf.compat.v1
 
 NUM_PROBED = 4
 
@@ -98,7 +96,8 @@ def train(
     learned: list[Learned] = []
 
     def count_rows(session: v1.Session, update: dict[str, Any]) -> None:
-        history.rows.append(tuple(map(int, update["rows"])))
+        of_words, of_neighbours = update["rows"]
+        history.rows.append((int(of_words), int(of_neighbours)))
 
     def keep(session: v1.Session) -> None:
         learned.append(_look_at(built, text, settings, session))

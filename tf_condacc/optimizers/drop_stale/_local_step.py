@@ -6,6 +6,7 @@ import contextlib
 import threading
 import weakref
 from collections.abc import Iterator
+from typing import Any
 
 import tensorflow as tf
 
@@ -99,7 +100,8 @@ class LocalSteps:
             f"{step.dtype.base_dtype.name}."
         )
 
-    def _step_to_read(self) -> tf.Variable | None:
+    def _step_to_read(self) -> Any:
+        """Returns the step variable to read; None only in a graph without a global step."""
         step = find_global_step()
         if step is not None or not (tf.executing_eagerly() or tf.inside_function()):
             return step
