@@ -14,7 +14,7 @@ namespace condacc {
 template <class Sum>
 Status Accumulator<Sum>::Apply(int64_t local_step, Gradient gradient, Workspace& workspace,
                                bool* accepted) {
-  Completions failed;
+  FailedTakes failed;
   {
     MutexLock lock(&mu_);
     Status status;
@@ -26,9 +26,8 @@ Status Accumulator<Sum>::Apply(int64_t local_step, Gradient gradient, Workspace&
     const int64_t ordinal = ++round->count;
     if (round->sum.num_pending() == 0) round->num_added = ordinal;
     ServeFront(workspace, &failed);
-    Settle(round, ordinal, must_add, workspace, &failed);
+    FoldOrWait(round, ordinal, must_add, workspace, &failed);
   }
-  Complete(failed);
   return Status();
 }
 
@@ -36,7 +35,7 @@ template <class Sum>
 bool Accumulator<Sum>::Accept(int64_t local_step, Workspace& workspace, Gradient* gradient,
                               Status* status) {
   while (true) {
-    while (round_->is_closing) added_.Wait(&mu_);
+    while (round_->phase == Phase::kClosing) added_.Wait(&mu_);
     if (!gate_.Admit(local_step)) return false;
     *status = round_->sum.Check(*gradient);
     if (status->ok() && round_->sum.CanAppend(*gradient)) return true;
@@ -55,16 +54,17 @@ bool Accumulator<Sum>::Accept(int64_t local_step, Workspace& workspace, Gradient
 template <class Sum>
 void Accumulator<Sum>::Request(const TakePtr& take, std::shared_ptr<void> keep_alive,
                                Workspace& workspace) {
-  Completions failed;
+  FailedTakes failed;
   {
     MutexLock lock(&mu_);
-    // What can be added before the take waits need not be added while it waits. It is not pushed
-    // yet, since once it is, it may end at any time and the workspace with it.
+    // What can be added before the take waits need not be added while it waits. The take is not
+    // pushed yet: once it is, it may end at any time, and its workspace with it.
     const RoundPtr round = round_;
-    if (takes_.empty() && !round->has_worker && IsOneShort(*round, take->num_required)) {
+    if (takes_.empty() && round->phase == Phase::kOpen &&
+        LacksOneGradient(*round, take->num_required)) {
       FoldOnce(round, workspace, &failed);
     }
-    ServeFront(workspace, &failed);  // it may have been put off
+    ServeFront(workspace, &failed);  // The front take may have been put off for want of memory.
     if (!Decide(take, workspace, &failed)) {
       takes_.Push(take);
       try {
@@ -77,32 +77,31 @@ void Accumulator<Sum>::Request(const TakePtr& take, std::shared_ptr<void> keep_a
       take->keep_alive = std::move(keep_alive);
     }
   }
-  Complete(failed);
 }
 
 template <class Sum>
 bool Accumulator<Sum>::RequestIfReady(const TakePtr& take, Workspace& workspace) {
-  Completions failed;
+  FailedTakes failed;
   bool decided;
   {
     MutexLock lock(&mu_);
     decided = Decide(take, workspace, &failed);
   }
-  Complete(failed);
   return decided;
 }
 
 template <class Sum>
-bool Accumulator<Sum>::Decide(const TakePtr& take, Workspace& workspace, Completions* failed) {
+bool Accumulator<Sum>::Decide(const TakePtr& take, Workspace& workspace, FailedTakes* failed) {
   if (take->num_required < 1) {
     const std::string got = std::to_string(take->num_required);
     const std::string message = "Argument num_required must be positive, but was " + got;
-    failed->push_back(take);
+    failed->takes.push_back(take);
     take->failure = Error(StatusCode::kInvalidArgument, message.c_str());
   } else if (take->cancelled) {
-    failed->push_back(take);
+    failed->takes.push_back(take);
     take->failure = Error(StatusCode::kCancelled, kCancelled);
   } else if (takes_.empty() && round_->count >= take->num_required) {
+    take->workspace = &workspace;
     takes_.Push(take);
     ServeFront(workspace, failed);
   } else {
@@ -113,18 +112,17 @@ bool Accumulator<Sum>::Decide(const TakePtr& take, Workspace& workspace, Complet
 
 template <class Sum>
 void Accumulator<Sum>::Cancel(const TakePtr& take, Workspace& workspace) {
-  Completions ended;
+  FailedTakes ended;
   {
     MutexLock lock(&mu_);
     take->cancelled = true;
     if (!take->waiting) return;
-    // While it is prepared, perhaps with a workspace that goes with the take, it cannot end.
-    // Whoever prepares it will see that it was cancelled.
-    if (round_->is_closing && take == takes_.front()) return;
+    // A take does not end while its value is prepared, perhaps with its own workspace. The thread
+    // that prepares it will see that it was cancelled.
+    if (round_->phase == Phase::kClosing && take == takes_.front()) return;
     Fail(take, Error(StatusCode::kCancelled, kCancelled), &ended);
     ServeFront(workspace, &ended);
   }
-  Complete(ended);
 }
 
 template <class Sum>
@@ -132,7 +130,7 @@ Status Accumulator<Sum>::Error(StatusCode code, const char* message) const noexc
   try {
     return Status(code, message + (" (accumulator '" + options_.name + "')"));
   } catch (const std::bad_alloc&) {
-    return Status(code, "Out of memory");  // short enough for any string to hold it in place
+    return Status(code, "Out of memory");  // So short that std::string does not allocate.
   }
 }
 

@@ -16,36 +16,34 @@ typename Accumulator<Sum>::RoundPtr Accumulator<Sum>::NewRound() {
   if (spare_round_ == nullptr || spare_round_.use_count() > 1) {
     return std::make_shared<Round>(options_.sum);
   }
+  spare_round_->phase = Phase::kOpen;
   spare_round_->count = 0;
   spare_round_->num_added = 0;
-  spare_round_->has_worker = false;
-  spare_round_->is_taken = false;
-  spare_round_->is_closing = false;
   return std::move(spare_round_);
 }
 
 template <class Sum>
-void Accumulator<Sum>::ServeFront(Workspace& workspace, Completions* failed) {
+void Accumulator<Sum>::ServeFront(Workspace& workspace, FailedTakes* failed) {
   while (IsReady(round_->count)) {
-    // Who works on a sum that must be closed first will come here afterwards.
-    if (Sum::kFinishNeedsMemory && round_->has_worker) return;
+    // The thread that folds or closes the round calls this when it is done.
+    if (Sum::kFinishNeedsMemory && round_->phase != Phase::kOpen) return;
     const TakePtr take = takes_.front();
     RoundPtr next;
     Status status = PrepareToServe(*take, &next, workspace);
     if (!status.ok()) {
       const bool is_out_of_memory = status.code() == StatusCode::kResourceExhausted;
       Fail(take, std::move(status), failed);
-      // The next take would be refused as much memory a moment later.
+      // The next take needs the same memory, which would very likely be refused as well.
       if (is_out_of_memory && IsReady(round_->count) && RetryLater()) return;
       continue;
     }
     const RoundPtr round = std::exchange(round_, std::move(next));
     round->take = takes_.PopFront();
-    round->is_taken = true;
     last_num_required_ = round->take->num_required;
     StallMonitor::Global().Unwatch(round->take->stall_watch);
     gate_.Advance();
-    if (!round->has_worker) Finish(round, workspace);  // else the worker does
+    // If a fold runs, its thread finishes the round.
+    if (std::exchange(round->phase, Phase::kTaken) == Phase::kOpen) Finish(round, workspace);
     return;
   }
 }
@@ -56,28 +54,25 @@ bool Accumulator<Sum>::RetryLater() {
   std::shared_ptr<void> keep_alive = takes_.front()->keep_alive;
   if (keep_alive == nullptr) return false;
   try {
-    StallMonitor::Global().Watch(kRetryDelay,
-                                 [this, keep_alive = std::move(keep_alive)] { Retry(); });
+    will_retry_ = StallMonitor::Global().Watch(options_.retry_delay,
+                                               [this, keep_alive = std::move(keep_alive)] {
+                                                 Retry();
+                                               }) != StallMonitor::kNoTicket;
   } catch (const std::bad_alloc&) {
     return false;
   }
-  will_retry_ = true;
-  return true;
+  return will_retry_;
 }
 
 template <class Sum>
 void Accumulator<Sum>::Retry() {
-  Completions failed;
-  {
-    MutexLock lock(&mu_);
-    will_retry_ = false;
-    // A take does not end while it is prepared, so that its workspace is good for that.
-    if (!takes_.empty()) ServeFront(*takes_.front()->workspace, &failed);
-  }
-  Complete(failed);
+  FailedTakes failed;
+  MutexLock lock(&mu_);
+  will_retry_ = false;
+  // A take cannot be completed while it is being prepared, so its workspace stays valid.
+  if (!takes_.empty()) ServeFront(*takes_.front()->workspace, &failed);
 }
 
-// Makes all that can fail of serving the front take, which stays the front take.
 template <class Sum>
 Status Accumulator<Sum>::PrepareToServe(const Take& take, RoundPtr* next, Workspace& workspace) {
   Status status = CheckStep();
@@ -89,8 +84,7 @@ Status Accumulator<Sum>::PrepareToServe(const Take& take, RoundPtr* next, Worksp
   }
   if constexpr (Sum::kFinishNeedsMemory) {
     const RoundPtr round = round_;
-    round->has_worker = true;
-    round->is_closing = true;
+    round->phase = Phase::kClosing;
     {
       MutexUnlock unlock(&mu_);
       try {
@@ -99,8 +93,7 @@ Status Accumulator<Sum>::PrepareToServe(const Take& take, RoundPtr* next, Worksp
         status = Status(StatusCode::kResourceExhausted, "Out of memory");
       }
     }
-    round->has_worker = false;
-    round->is_closing = false;
+    round->phase = Phase::kOpen;
     added_.NotifyAll();
     if (!status.ok()) return Error(status.code(), status.message().c_str());
     status = take.cancelled ? Error(StatusCode::kCancelled, kCancelled) : CheckStep();
@@ -115,16 +108,14 @@ Status Accumulator<Sum>::CheckStep() const {
   return Error(StatusCode::kOutOfRange, "The global step is 2**63 - 1 and cannot move on");
 }
 
-// Lets the call that brought the round's gradient number `ordinal` do its share of the adding.
-// If it `must_add`, that gradient is added before the call returns.
 template <class Sum>
-void Accumulator<Sum>::Settle(const RoundPtr& round, int64_t ordinal, bool must_add,
-                              Workspace& workspace, Completions* failed) {
+void Accumulator<Sum>::FoldOrWait(const RoundPtr& round, int64_t ordinal, bool must_add,
+                                  Workspace& workspace, FailedTakes* failed) {
   while (round->num_added < ordinal) {
-    // The sum of a taken round belongs to its worker, who will be done soon.
-    const bool must = must_add || (!round->is_taken && round->sum.IsOverfull());
-    const bool may_fold = !round->is_taken && !round->has_worker;
-    if (may_fold && (must || IsWorthFolding(*round))) {
+    // The thread that finishes a taken round adds all that is pending, and will be done soon.
+    const bool is_taken = round->phase >= Phase::kTaken;
+    const bool must = must_add || (!is_taken && round->sum.IsOverfull());
+    if (round->phase == Phase::kOpen && (must || IsWorthFolding(*round))) {
       if (!FoldOnce(round, workspace, failed)) return;
     } else if (must) {
       added_.Wait(&mu_);
@@ -138,19 +129,18 @@ template <class Sum>
 bool Accumulator<Sum>::IsWorthFolding(const Round& round) const {
   if (takes_.empty()) return round.sum.WantsFold(round.count == last_num_required_);
   const int64_t num_required = takes_.front()->num_required;
-  return IsOneShort(round, num_required) || round.sum.WantsFold(round.count == num_required);
+  return LacksOneGradient(round, num_required) || round.sum.WantsFold(round.count == num_required);
 }
 
-// The last gradient of a waiting take should find nothing left to do but itself.
 template <class Sum>
-bool Accumulator<Sum>::IsOneShort(const Round& round, int64_t num_required) const {
+bool Accumulator<Sum>::LacksOneGradient(const Round& round, int64_t num_required) const {
   return round.count + 1 == num_required && round.sum.IsBig() && round.sum.num_pending() > 0 &&
          round.sum.CanFold();
 }
 
 template <class Sum>
-bool Accumulator<Sum>::FoldOnce(const RoundPtr& round, Workspace& workspace, Completions* failed) {
-  round->has_worker = true;
+bool Accumulator<Sum>::FoldOnce(const RoundPtr& round, Workspace& workspace, FailedTakes* failed) {
+  round->phase = Phase::kFolding;
   const int64_t num_folded = round->sum.BeginFold();
   bool succeeded;
   {
@@ -159,26 +149,25 @@ bool Accumulator<Sum>::FoldOnce(const RoundPtr& round, Workspace& workspace, Com
   }
   round->sum.EndFold(succeeded);
   if (succeeded) round->num_added += num_folded;
-  round->has_worker = false;
+  if (round->phase == Phase::kFolding) round->phase = Phase::kOpen;
   added_.NotifyAll();
-  if (round->is_taken) {
+  if (round->phase == Phase::kTaken) {
     Finish(round, workspace);
-  } else if (Sum::kFinishNeedsMemory) {
-    ServeFront(workspace, failed);
+  } else if (Sum::kFinishNeedsMemory && !will_retry_) {
+    ServeFront(workspace, failed);  // A take may have become ready meanwhile.
   }
   return succeeded;
 }
 
-// Of a taken round without a worker. It keeps this one for good.
 template <class Sum>
 void Accumulator<Sum>::Finish(const RoundPtr& round, Workspace& workspace) {
-  round->has_worker = true;
   MutexUnlock unlock(&mu_);
   Value value = round->sum.Finish(round->count, workspace);
   TakePtr take;
   {
     MutexLock lock(&mu_);
     round->num_added = round->count;
+    round->phase = Phase::kFinished;
     take = std::move(round->take);
   }
   added_.NotifyAll();
@@ -188,7 +177,8 @@ void Accumulator<Sum>::Finish(const RoundPtr& round, Workspace& workspace) {
   } else {
     take->Complete(Error(failure.code(), failure.message().c_str()), nullptr);
   }
-  round->sum.Clear();  // now: who waits for the value need not wait for memory to be given back
+  // The taker has its value, and need not wait for memory to be given back.
+  round->sum.Clear();
   MutexLock lock(&mu_);
   spare_round_ = round;
 }

@@ -8,22 +8,24 @@
 #include <memory>
 #include <utility>
 
+#include "cc/core/row_buckets.h"
+
 namespace condacc {
 
 // One row of one gradient.
 struct RowEntry {
   int64_t row;
-  uint32_t gradient;  // which list
-  uint32_t position;  // where in it
+  uint32_t gradient;  // Index of its list.
+  uint32_t position;  // Index within the list.
 };
 
-// Sorts entries by row, stably: digit by digit from the lowest on. Row numbers that span more than
-// 32 bits are sorted by their highest 16, and the few that agree in these by comparison. Keeps its
+// Sorts entries by row, stably, by radix. Row numbers that span more than 32 bits are radix-sorted
+// by their highest 16 bits; runs that agree in these are then sorted by comparison. Keeps its
 // memory for the next bucket. Not thread-safe.
 class BucketSorter {
  public:
-  // May throw std::bad_alloc, and then the entries are as they were.
-  void Sort(RowEntry* begin, RowEntry* end) {
+  // All rows lie within `bound`. May throw std::bad_alloc, and then the entries are as they were.
+  void Sort(RowEntry* begin, RowEntry* end, RowRange bound) {
     const size_t size = static_cast<size_t>(end - begin);
     if (size < 2 || std::is_sorted(begin, end, IsLower)) return;
     if (size < kMinRadix) {
@@ -34,9 +36,12 @@ class BucketSorter {
       other_.reset(new RowEntry[size]);
       capacity_ = size;
     }
-    const auto [lowest, highest] = std::minmax_element(begin, end, IsLower);
-    const int64_t base = lowest->row;
-    const int num_bits = NumBits(static_cast<uint64_t>(highest->row - base));
+    if (NumBits(bound) > kMaxBoundBits) {
+      const auto [lowest, highest] = std::minmax_element(begin, end, IsLower);
+      bound = {lowest->row, highest->row};
+    }
+    const int64_t base = bound.min;
+    const int num_bits = NumBits(bound);
     const int first_bit = num_bits > kMaxRadixBits ? num_bits - kTopBits : 0;
     RowEntry* from = begin;
     RowEntry* to = other_.get();
@@ -54,10 +59,15 @@ class BucketSorter {
   static constexpr size_t kMinRadix = 64;  // entries
   static constexpr int kMaxRadixBits = 32;
   static constexpr int kTopBits = 2 * kDigitBits;
+  static constexpr int kMaxBoundBits = 3 * kDigitBits;  // Beyond it, the exact range is looked for.
 
   static bool IsLower(const RowEntry& a, const RowEntry& b) { return a.row < b.row; }
 
-  static int NumBits(uint64_t value) { return value == 0 ? 0 : 64 - __builtin_clzll(value); }
+  // How many bits the offsets of row numbers from the lowest one of the range take.
+  static int NumBits(RowRange range) {
+    const uint64_t width = static_cast<uint64_t>(range.max - range.min);
+    return width == 0 ? 0 : 64 - __builtin_clzll(width);
+  }
 
   static void SortByDigit(const RowEntry* from, RowEntry* to, size_t size, int64_t base,
                           int shift) {

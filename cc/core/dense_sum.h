@@ -95,7 +95,7 @@ class DenseSum {
 
   // True if more should not be held back. One more may be where a take is about to come.
   bool WantsFold(bool take_is_near) const {
-    if (num_pending() == 0 || !CanFold() || IsLoneLoan()) return false;
+    if (num_pending() == 0 || !CanFold() || IsSingleBorrowed()) return false;
     if (take_is_near) return num_pending() > options_.max_pending;
     return IsFull(num_pending()) || IsSmall();
   }
@@ -200,7 +200,9 @@ class DenseSum {
   size_t GradientBytes() const { return num_elements_ * SizeOf(options_.type); }
 
   // True if a fold would only copy a borrowed gradient that may as well stay where it is.
-  bool IsLoneLoan() const { return options_.holds_borrowed && !has_sum_ && num_pending() == 1; }
+  bool IsSingleBorrowed() const {
+    return options_.holds_borrowed && !has_sum_ && num_pending() == 1;
+  }
 
   void NoteFailure(const Workspace& workspace) noexcept {
     if (!failure_.ok()) return;

@@ -23,6 +23,7 @@ class HoldBudget {
   void Add(size_t bytes) { held_.fetch_add(bytes, std::memory_order_relaxed); }
   size_t num_held() const { return held_.load(std::memory_order_relaxed); }
   bool IsExceeded() const { return num_held() > max_bytes_; }
+  // True if so many bytes more would stay within the budget.
   bool HasRoomFor(size_t bytes) const { return num_held() + bytes <= max_bytes_; }
 
  private:

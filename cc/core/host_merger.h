@@ -29,8 +29,8 @@ class SparseWorkspace {
   // For what nobody else will see: sums that are merged before the take, and what merging works
   // with. It is they that are discarded.
   virtual Status AllocateInner(ElementType type, const Shape& shape, Block* block) = 0;
-  // Notes that a fold has freed gradients of so many bytes, which others had allocated. Called
-  // while takes may wait for the fold: it must return at once.
+  // Records that a fold has freed gradients of so many bytes. Must return at once: takes may be
+  // waiting for the fold.
   virtual void NoteFreed(size_t num_bytes) = 0;
   virtual const ParallelFor& parallel_for() const = 0;
 };

@@ -86,7 +86,7 @@ bool HostMerger<Block>::Fold(const std::list<Gradient>& gradients, Workspace& wo
     if (!StartMerging(gradients, workspace, &merging).ok()) return false;
     SparseMerge& merge = *merging.merge;
     if (merge.num_new_rows() == 0) {
-      merge.Into(&merged_, /*new_sums=*/nullptr, workspace.parallel_for());
+      merge.MergeInto(&merged_, /*new_sums=*/nullptr, workspace.parallel_for());
       return true;
     }
     chunks_.reserve(chunks_.size() + 1);
@@ -95,7 +95,7 @@ bool HostMerger<Block>::Fold(const std::list<Gradient>& gradients, Workspace& wo
         {static_cast<int64_t>(merge.num_new_rows()), static_cast<int64_t>(layout_.width)});
     Block sums;
     if (!workspace.AllocateInner(layout_.sum_type(), shape, &sums).ok()) return false;
-    merge.Into(&merged_, sums.data(), workspace.parallel_for());
+    merge.MergeInto(&merged_, sums.data(), workspace.parallel_for());
     chunks_.emplace_back(std::move(sums), std::move(marks), layout_.num_sum_bytes());
   } catch (const std::bad_alloc&) {
     return false;
@@ -146,8 +146,8 @@ void HostMerger<Block>::Write(int64_t count, const Value& value, Workspace& work
       for (SumChunk<Block>& chunk : chunks_) chunk.DiscardBelow(row);
     };
   }
-  merging.merge->Out(static_cast<int64_t*>(value.indices.data()), value.values.data(),
-                     DivisorOf(options_.reduction, count), workspace.parallel_for(), discard);
+  merging.merge->WriteTo(static_cast<int64_t*>(value.indices.data()), value.values.data(),
+                         DivisorOf(options_.reduction, count), workspace.parallel_for(), discard);
 }
 
 }  // namespace condacc

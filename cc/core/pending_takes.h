@@ -14,7 +14,8 @@
 namespace condacc {
 
 // One request for the accumulated gradients. `done` is called exactly once, never under a lock:
-// with OK and the value, or with an error and null. `Workspace` is what the accumulator works with.
+// with OK and the value, or with an error and null. `Workspace` provides the memory and the threads
+// for serving the take.
 template <class Value, class Workspace = void>
 struct PendingTake {
   using Done = std::function<void(const Status&, Value*)>;
@@ -31,11 +32,12 @@ struct PendingTake {
   Status failure;  // why it ends without a value
   typename std::list<std::shared_ptr<PendingTake>>::iterator position;
   StallMonitor::Ticket stall_watch = StallMonitor::kNoTicket;
-  // While the take waits: its own workspace, and what keeps that and the accumulator alive.
+  // Set while the take waits: the workspace to serve it with, and a reference that keeps the
+  // workspace and the accumulator alive.
   Workspace* workspace = nullptr;
   std::shared_ptr<void> keep_alive;
 
-  // Calls `done`, and lets go of what it and the take hold.
+  // Calls `done`, and releases everything that `done` and the take keep alive.
   void Complete(const Status& status, Value* value) {
     done(status, value);
     done = nullptr;

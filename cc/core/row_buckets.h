@@ -23,8 +23,8 @@ class RowBuckets {
   // A bucket that is to be divided.
   struct Split {
     size_t bucket;
-    RowRange range;       // Of the row numbers in it, or of most of them; more than one.
-    size_t num_children;  // About so many, at least 2.
+    RowRange range;  // Of row numbers seen in the bucket, at least two. Others may lie outside.
+    size_t num_children;  // Target number of new buckets, at least 2.
   };
 
   RowBuckets() : RowBuckets({0, 0}, 1) {}
@@ -42,12 +42,24 @@ class RowBuckets {
     return slots_[slot];
   }
 
-  // The lowest row number that belongs to a bucket; the next bucket's is the first that does not.
+  // Calls visit(bucket_of) with a function that does what BucketOf() does. It is faster for many
+  // rows, as it has what it needs at hand while no bucket has been divided.
+  template <typename Visit>
+  void WithBucketOf(Visit visit) const {
+    if (nodes_.size() > 1) return visit([this](int64_t row) { return BucketOf(row); });
+    const int64_t min = nodes_.front().min;
+    const int shift = nodes_.front().shift;
+    visit([min, shift](int64_t row) {
+      return static_cast<size_t>(static_cast<uint64_t>(row - min) >> shift);
+    });
+  }
+
+  // A bucket covers the row numbers from its first_row() up to that of the next bucket.
   int64_t first_row(size_t bucket) const { return first_rows_[bucket]; }
 
-  // Divides buckets, which are given in ascending order. Buckets are numbered anew, and those in
-  // which `sizes` says that there is nothing become part of the one before them. May throw
-  // std::bad_alloc, and then the buckets are of no use any more.
+  // Divides buckets, which are given in ascending order, and renumbers all buckets. Those whose
+  // entry in `sizes` is 0 are merged into the preceding one. May throw std::bad_alloc, and then the
+  // object must not be used any more.
   void Divide(const std::vector<Split>& splits, const std::vector<size_t>& sizes);
 
  private:

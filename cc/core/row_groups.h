@@ -26,38 +26,42 @@ struct RowList {
 class RowGroups {
  public:
   // Sorts: entries are dealt out to buckets in one stable pass and then sorted within each, in the
-  // cache. Lists of 2^32 rows or more and more than 2^32 lists are not supported. `others` are
-  // ascending row numbers without repeats that will be walked along with the entries: buckets are
-  // chosen so that they share these out, too. `entries`: where the entries are put, as many as the
-  // lists have rows together. Throws std::bad_alloc.
-  RowGroups(const std::vector<RowList>& lists, const RowList& others, RowEntry* entries,
+  // cache. Lists of 2^32 rows or more and more than 2^32 lists are not supported. `merged_rows` are
+  // ascending and without repeats, and will be walked along with the entries: the buckets share
+  // them out as well. `entries`: where the entries are put, as many as the lists have rows
+  // together. Throws std::bad_alloc.
+  RowGroups(const std::vector<RowList>& lists, const RowList& merged_rows, RowEntry* entries,
             const ParallelFor& parallel_for);
 
   size_t num_buckets() const { return buckets_.size(); }
   size_t num_entries() const { return starts_.back(); }
-  // How many belong to lower buckets.
+  // The number of entries in lower buckets.
   size_t num_entries_before(size_t bucket) const { return starts_[bucket]; }
-  // How many of the other rows belong to lower buckets. `bucket` may be num_buckets().
-  size_t num_others_before(size_t bucket) const { return other_starts_[bucket]; }
+  // The number of merged rows in lower buckets. `bucket` may be num_buckets().
+  size_t num_merged_before(size_t bucket) const { return merged_starts_[bucket]; }
   RowEntry* begin(size_t bucket) const { return entries_ + starts_[bucket]; }
   RowEntry* end(size_t bucket) const { return entries_ + starts_[bucket + 1]; }
-  // The lowest row number that belongs to a bucket; the next bucket's is the first that does not.
+  // A bucket covers the row numbers from its first_row() up to that of the next bucket.
   int64_t first_row(size_t bucket) const { return buckets_.first_row(bucket); }
 
  private:
   // What is known of a bucket before entries are dealt out.
   struct Survey {
-    size_t size = 0;  // about how many rows are in it, the others included
-    RowRange range;   // of those that were looked at
+    size_t size = 0;  // Estimated number of its entries and merged rows.
+    RowRange range;   // Of its sampled entries and its merged rows.
+    // The row that most of the sampled entries are of, if there is such a row; and by how many
+    // sampled entries at least it outnumbers the others.
+    int64_t frequent_row = 0;
+    size_t majority = 0;
   };
   // For each block of entries, and each bucket: how many entries of the block belong to the bucket.
   using Counts = std::vector<std::vector<size_t>>;
 
-  void ChooseBuckets(const std::vector<RowList>& lists, const RowList& others);
+  void ChooseBuckets(const std::vector<RowList>& lists, const RowList& merged_rows);
   std::vector<int64_t> Sample(const std::vector<RowList>& lists, int stride_bits) const;
   std::vector<Survey> SurveyBuckets(const std::vector<int64_t>& sample, int stride_bits,
-                                    const RowList& others) const;
-  void ShareOut(const RowList& others);
+                                    const RowList& merged_rows) const;
+  void LocateMergedRows(const RowList& merged_rows);
   Counts Count(const std::vector<RowList>& lists, const ParallelFor& parallel_for) const;
   void Deal(const std::vector<RowList>& lists, Counts counts, const ParallelFor& parallel_for);
   void Sort(const ParallelFor& parallel_for);
@@ -67,8 +71,9 @@ class RowGroups {
   RowBuckets buckets_;
   RowEntry* const entries_;
   size_t num_entries_ = 0;
-  std::vector<size_t> starts_;        // of the buckets' entries, and the end of the last
-  std::vector<size_t> other_starts_;  // of the buckets' other rows, and the end of the last
+  // Where the entries, and the merged rows, of each bucket begin; and where those of the last end.
+  std::vector<size_t> starts_;
+  std::vector<size_t> merged_starts_;
 };
 
 // Like parallel_for, but an std::bad_alloc in any body is thrown here, when all have returned.

@@ -37,8 +37,8 @@ Status RankMismatch(const std::string& what, int expected, int got) {
                  std::to_string(got));
 }
 
-// Checks the shape of the dense tensor that the gradient brought along. It is not compared with the
-// values: nothing else depends on its dimensions but the first, which bounds the row numbers.
+// Checks the gradient's dense shape against the constructor's. It is not compared with the values:
+// only its first dimension is used later, as the bound of the row numbers.
 Status CheckDense(const Shape& dense, const Shape& expected) {
   if (expected.rank() > dense.rank()) {
     return RankMismatch("shape rank at least", expected.rank(), dense.rank());

@@ -17,7 +17,7 @@ struct SparseShapes {
   Shape indices;
   Shape values;
   bool has_dense = false;  // The caller gave the shape of the tensor whose rows these are.
-  Shape dense;             // That shape; a negative dimension is unknown.
+  Shape dense;             // That shape. A negative number of rows is unknown.
 };
 
 // Checks the parts against each other, against the shape that the accumulator was constructed with
@@ -27,7 +27,8 @@ struct SparseShapes {
 Status CheckSparseShapes(const SparseShapes& shapes, const Shape& expected,
                          const Shape* accumulated);
 
-// Returns how many rows the tensor has whose gradient this is, or -1 if neither side says.
+// Returns the number of rows of the dense tensor, or -1 if neither the constructor's shape nor the
+// gradient gives it.
 int64_t NumDenseRows(const SparseShapes& shapes, const Shape& expected);
 
 // What a pass over the row numbers finds.

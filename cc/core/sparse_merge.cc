@@ -69,8 +69,8 @@ class SparseMerge::Cursor {
  public:
   Cursor(const SparseMerge& merge, size_t bucket)
       : merged_(merge.merged_),
-        m_(merge.groups_.num_others_before(bucket)),
-        merged_end_(merge.groups_.num_others_before(bucket + 1)),
+        m_(merge.groups_.num_merged_before(bucket)),
+        merged_end_(merge.groups_.num_merged_before(bucket + 1)),
         entry_(merge.groups_.begin(bucket)),
         end_(merge.groups_.end(bucket)) {}
 
@@ -156,7 +156,7 @@ SparseMerge::SparseMerge(const RowLayout& layout, const MergedRows& merged,
 // rows to come are fetched, `kAll` of them or only those that have new entries.
 template <bool kAll, typename Visit>
 void SparseMerge::Walk(size_t bucket, Visit visit) const {
-  const bool has_merged = groups_.num_others_before(bucket) < groups_.num_others_before(bucket + 1);
+  const bool has_merged = groups_.num_merged_before(bucket) < groups_.num_merged_before(bucket + 1);
   const RowEntry* const first = groups_.begin(bucket);
   for (const RowEntry* e = first; e < groups_.end(bucket) && e < first + kPrefetchAhead; ++e) {
     Prefetch(ValuesOf(*e), layout_.num_bytes());
@@ -177,7 +177,7 @@ void SparseMerge::Walk(size_t bucket, Visit visit) const {
   }
 }
 
-void SparseMerge::Into(MergedRows* merged, void* new_sums, const ParallelFor& parallel_for) {
+void SparseMerge::MergeInto(MergedRows* merged, void* new_sums, const ParallelFor& parallel_for) {
   MergedRows result;
   result.rows.resize(num_rows());
   result.sums.resize(num_rows());
@@ -202,7 +202,7 @@ void SparseMerge::Into(MergedRows* merged, void* new_sums, const ParallelFor& pa
   *merged = std::move(result);
 }
 
-// What Out() was called with.
+// What WriteTo() was called with.
 struct SparseMerge::Output {
   int64_t* rows;
   char* values;
@@ -219,8 +219,8 @@ void SparseMerge::WriteBucket(size_t bucket, const Output& output) const {
   });
 }
 
-void SparseMerge::Out(int64_t* rows, void* values, int64_t divisor, const ParallelFor& parallel_for,
-                      const WrittenBelow& written_below) {
+void SparseMerge::WriteTo(int64_t* rows, void* values, int64_t divisor,
+                          const ParallelFor& parallel_for, const WrittenBelow& written_below) {
   const struct {
     const SparseMerge* merge;
     Output output;

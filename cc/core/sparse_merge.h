@@ -55,7 +55,7 @@ struct RowMark {
 
 // The union of merged rows and of new gradients, in order of arrival. Additions happen in that
 // order for each row; repeats of a row within a gradient count once. Everything that needs memory
-// throws std::bad_alloc and leaves `merged` as it was. Serves one call of Into() or Out().
+// throws std::bad_alloc and leaves `merged` as it was. Serves one call of MergeInto() or WriteTo().
 class SparseMerge {
  public:
   // `entries`: memory to work in, an entry for each row of the sources.
@@ -72,7 +72,7 @@ class SparseMerge {
 
   // Adds the sources to the sums in place; rows that are new get theirs in `new_sums`, of
   // num_new_rows() rows. Replaces `merged`, which must be the one this merge was made of.
-  void Into(MergedRows* merged, void* new_sums, const ParallelFor& parallel_for);
+  void MergeInto(MergedRows* merged, void* new_sums, const ParallelFor& parallel_for);
 
   // Is told a row while the union is written: the sums of lower ones will not be read again, nor
   // will the first `num_entries` of the entries.
@@ -81,8 +81,8 @@ class SparseMerge {
   // Writes all rows and their sums, each divided by the number of gradients it was in or, if that
   // is not 0, by `divisor`. With `written_below` it goes slice by slice, and calls it in between on
   // this thread. Allocates nothing and cannot fail.
-  void Out(int64_t* rows, void* values, int64_t divisor, const ParallelFor& parallel_for,
-           const WrittenBelow& written_below = nullptr);
+  void WriteTo(int64_t* rows, void* values, int64_t divisor, const ParallelFor& parallel_for,
+               const WrittenBelow& written_below = nullptr);
 
  private:
   struct UnionRow;

@@ -129,8 +129,8 @@ class SparseSum {
   static constexpr size_t kMaxPending = 1024;       // gradients
   static constexpr size_t kBookkeepingBytes = 256;  // of a gradient that may have no rows at all
 
-  // True if the budget allows no more than one pending gradient. Several may stay all the same if
-  // they are small beside the merged rows, which each fold has to walk through.
+  // True if the budget is exceeded and there are pending gradients to fold. Gradients that are
+  // small compared with the sums are kept all the same, since each fold walks all merged rows.
   bool ExceedsBudget() const {
     return num_pending() > 1 && options_.budget->IsExceeded() &&
            pending_bytes_ >= merged_bytes_ / 16;

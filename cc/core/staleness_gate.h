@@ -25,8 +25,8 @@ class StalenessGate {
   struct Decision {
     bool accepted = false;
     int64_t staleness = 0;
-    int64_t step = 0;         // of the variable when it was read
-    int64_t num_dropped = 0;  // updates of all counters, up to this decision
+    int64_t step = 0;         // Value of the step variable when the decision was made.
+    int64_t num_dropped = 0;  // Number of dropped updates so far, over all counters.
   };
 
   struct Counts {
@@ -47,7 +47,7 @@ class StalenessGate {
     int64_t step = 0;
     if (!read_step(&step)) return false;
     Tally& tally = tallies_[counter];
-    decision->staleness = SaturatedSubtract(reservations_.Reach(step), local_step);
+    decision->staleness = SaturatedSubtract(reservations_.ExpectedStep(step), local_step);
     decision->accepted = decision->staleness <= limit;
     if (decision->accepted) {
       reservations_.Reserve();
@@ -96,7 +96,7 @@ class StalenessGate {
     return found == tallies_.end() ? Counts() : found->second.counts;
   }
 
-  // How many updates of all counters have been dropped.
+  // Number of dropped updates, over all counters.
   int64_t num_dropped() const {
     MutexLock lock(&mu_);
     return num_dropped_;

@@ -16,9 +16,10 @@ StallMonitor& StallMonitor::Global() {
 StallMonitor::Ticket StallMonitor::Watch(Clock::duration timeout, std::function<void()> on_stall) {
   const Clock::time_point deadline = Clock::now() + timeout;
   MutexLock lock(&mu_);
+  if (!started_) Start();
+  if (!started_) return kNoTicket;
   const Ticket ticket{deadline, next_id_++};
   watches_.emplace(ticket, std::move(on_stall));
-  if (!started_) Start();
   if (deadline < sleeps_until_) changed_.NotifyAll();
   return ticket;
 }
@@ -38,7 +39,7 @@ void StallMonitor::Start() {
     std::thread([this] { Run(); }).detach();
     started_ = true;
   } catch (const std::system_error&) {
-    // No thread to be had now: warnings are a convenience, the next Watch() tries again.
+    // No thread can be started now; the next Watch() tries again.
   }
 }
 

@@ -1,4 +1,4 @@
-// Tells when something has been waiting for too long.
+// Calls functions when their time has come.
 #ifndef CONDACC_CORE_STALL_MONITOR_H_
 #define CONDACC_CORE_STALL_MONITOR_H_
 
@@ -21,10 +21,12 @@ class StallMonitor {
   using Clock = std::chrono::steady_clock;
   using Ticket = std::pair<Clock::time_point, uint64_t>;
 
-  static constexpr Ticket kNoTicket{};  // of no watch
+  static constexpr Ticket kNoTicket{};  // The ticket of no watch.
 
   static StallMonitor& Global();
 
+  // Returns kNoTicket if no thread can be started, and never calls the function then. May throw
+  // std::bad_alloc, and has done nothing then.
   Ticket Watch(Clock::duration timeout, std::function<void()> on_stall) CONDACC_EXCLUDES(mu_);
 
   // After it returned, the function either runs already or never will. Harmless if repeated.

@@ -29,7 +29,7 @@ class StepReservations {
  public:
   // What the variable, being `step` now, comes to when all that is reserved has been applied. Where
   // that is not certain, the highest it may be; without foreign writes or failures it is exact.
-  int64_t Reach(int64_t step) {
+  int64_t ExpectedStep(int64_t step) {
     const int64_t furthest = SaturatedAdd(step, num_open_);
     lowest_ = std::max(lowest_, step);
     highest_ = std::min(highest_, furthest);
@@ -40,7 +40,7 @@ class StepReservations {
     return highest_;
   }
 
-  // After Reach(), with nothing in between.
+  // After ExpectedStep(), with nothing in between.
   void Reserve() {
     ++num_open_;
     lowest_ = SaturatedAdd(lowest_, 1);

@@ -10,8 +10,9 @@
 
 namespace condacc {
 
-// Giving memory back visits the whole heap of the process, so its price is that of the heap and not
-// of what was freed: it should be rare, and worth it. Thread-safe.
+// malloc_trim() walks the whole heap of the process, so its cost depends on the size of the heap
+// and not on what was freed. It should therefore run rarely, and only when much was freed.
+// Thread-safe.
 class TrimSchedule {
  public:
   using Clock = std::chrono::steady_clock;
@@ -19,8 +20,9 @@ class TrimSchedule {
   static constexpr size_t kMinBytes = size_t{256} << 20;
   static constexpr std::chrono::seconds kMinInterval{10};
 
-  // Notes that so many bytes were freed. Returns true if the heap should be trimmed now: that is,
-  // if at least kMinBytes were freed since it was due last, and that is kMinInterval ago.
+  // Records that so many bytes were freed. Returns true if the heap should be trimmed now: if at
+  // least kMinBytes were freed since this last returned true, which was at least kMinInterval ago
+  // or never.
   bool IsDueAfter(size_t num_bytes, Clock::time_point now) CONDACC_EXCLUDES(mu_) {
     MutexLock lock(&mu_);
     freed_bytes_ += num_bytes;

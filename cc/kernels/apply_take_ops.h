@@ -52,7 +52,7 @@ class ApplyOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(ctx, CoreResource<Traits>::Lookup(ctx, dtype_, &resource));
     int64_t local_step = 0;
     OP_REQUIRES_OK(ctx, ReadScalar(ctx, 1, "local_step", *resource, &local_step));
-    // What may fail comes before the gradient is added.
+    // The output is allocated first: nothing may fail after the gradient has been added.
     tensorflow::Tensor* output = nullptr;
     if (ctx->output_required(0)) {
       OP_REQUIRES_OK(ctx, ctx->allocate_output(0, tensorflow::TensorShape({}), &output));
@@ -61,8 +61,11 @@ class ApplyOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(ctx, ApplyGradient(ctx, *resource, local_step, kGradient, &accepted));
     if (output != nullptr) output->scalar<bool>()() = accepted;
   }
-  // A GPU's ops are taken for inexpensive, and run one after the other in one thread.
-  bool IsExpensive() override { return Traits::Workspace::kWaits || OpKernel::IsExpensive(); }
+  // TensorFlow takes GPU kernels for inexpensive, and runs them one after the other in one thread.
+  // A kernel that waits for the device must not hold up the others.
+  bool IsExpensive() override {
+    return Traits::Workspace::kBlocksOnDevice || OpKernel::IsExpensive();
+  }
 
  private:
   tensorflow::DataType dtype_;
@@ -99,8 +102,8 @@ class TakeOutput {
     return is_registered_;
   }
 
-  // Gets the memory that the outputs of a served take need beside the value itself, so that
-  // nothing is taken that could not be handed out.
+  // Allocates the outputs other than the value before anything is taken, so that a refused
+  // allocation loses no gradients.
   absl::Status Reserve() {
     if (tells_taken_) {
       TF_RETURN_IF_ERROR(ctx_->allocate_output(0, tensorflow::TensorShape({}), &taken_));
@@ -108,7 +111,7 @@ class TakeOutput {
     return Traits::ReserveOutputs(ctx_, &reserved_);
   }
 
-  // Completes the op, once: later calls do nothing. After Reserve() and OnCancel().
+  // Completes the op, once: later calls do nothing. Reserve() must have succeeded.
   void Complete(const Status& status, Value* value) {
     Complete([&] { return value == nullptr ? ToAbsl(status) : SetOutputs(value); });
   }
@@ -121,7 +124,7 @@ class TakeOutput {
     });
   }
 
-  // The op has run out of memory, perhaps after it was completed.
+  // Fails the op with ResourceExhausted, unless it has been completed already.
   void CompleteOutOfMemory() {
     Complete([this] { return OutOfMemory(*resource_); });
   }
@@ -141,7 +144,7 @@ class TakeOutput {
     try {
       done_();
     } catch (const std::bad_alloc&) {
-      // The op is complete. What the executor could not do next is not this take's affair.
+      // The op is complete. An allocation that fails in the executor afterwards cannot be reported.
     }
   }
 
@@ -165,7 +168,7 @@ class TakeOutput {
   tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
   bool is_registered_ = false;
   bool is_complete_ = false;
-  tensorflow::Tensor* taken_ = nullptr;  // the output that tells, if there is one
+  tensorflow::Tensor* taken_ = nullptr;  // The bool output of a try-take; null for other takes.
   tensorflow::Tensor reserved_;
 };
 
@@ -201,7 +204,9 @@ class TakeOp : public tensorflow::AsyncOpKernel {
       output->CompleteOutOfMemory();
     }
   }
-  bool IsExpensive() override { return Traits::Workspace::kWaits || OpKernel::IsExpensive(); }
+  bool IsExpensive() override {
+    return Traits::Workspace::kBlocksOnDevice || OpKernel::IsExpensive();
+  }
 
  private:
   using Core = typename Traits::Core;

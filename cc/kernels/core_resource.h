@@ -49,11 +49,26 @@ class CoreResource : public AccumulatorResource {
                                          tensorflow::DataTypeString(spec.dtype), ", got ",
                                          tensorflow::DataTypeString(dtype)));
     }
+    TF_RETURN_IF_ERROR(CheckShape(ctx, *found));
     resource->reset(static_cast<CoreResource*>(found.release()));
     return absl::OkStatus();
   }
 
  private:
+  // A handle that is not anonymous is a name. The accumulator may have been destroyed, and another
+  // one may have been made under the name since the handle was.
+  static absl::Status CheckShape(tensorflow::OpKernelContext* ctx,
+                                 const AccumulatorResource& found) {
+    const auto& handle = ctx->input(0).flat<tensorflow::ResourceHandle>()(0);
+    const auto& contents = handle.dtypes_and_shapes();
+    if (contents.empty() || contents[0].shape.IsIdenticalTo(found.spec().shape)) {
+      return absl::OkStatus();
+    }
+    return found.Invalid(absl::StrCat("The handle is that of an accumulator which was destroyed: ",
+                                      "expected shape ", found.spec().shape.DebugString(),
+                                      ", got a handle of shape ", contents[0].shape.DebugString()));
+  }
+
   Core core_;
 };
 

@@ -123,7 +123,7 @@ ParallelFor DeviceThreads(OpKernelContext* ctx) {
   tensorflow::thread::ThreadPool* const pool =
       ctx->device()->tensorflow_cpu_worker_threads()->workers;
   return [pool](size_t total, size_t block, const std::function<void(size_t, size_t)>& body) {
-    // TensorFlow before 2.21 has no shorter name for blocks of a fixed size.
+    // TensorFlow before 2.21 does not have SchedulingParams::Fixed().
     using tensorflow::thread::ThreadPool;
     const ThreadPool::SchedulingParams params(ThreadPool::SchedulingStrategy::kFixedBlockSize,
                                               /*cost_per_unit=*/std::nullopt,

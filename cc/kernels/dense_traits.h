@@ -38,9 +38,9 @@ class CpuDenseWorkspace : public DenseWorkspace<TensorBlock> {
   // Of gradients that are held back.
   static HoldBudget& Budget() { return HoldBudget::Global(); }
   // Small gradients are cheap to add as soon as they come.
-  static constexpr bool kHasCache = true;
+  static constexpr bool kAddsSmallAtOnce = true;
   // Whether work with it waits for the device.
-  static constexpr bool kWaits = false;
+  static constexpr bool kBlocksOnDevice = false;
 
  private:
   tensorflow::OpKernelContext* const ctx_;
@@ -60,7 +60,7 @@ struct DenseTraitsOn {
     options.shape = ShapeOf(spec.shape);
     options.mean = spec.reduction_type == "MEAN";
     options.budget = &Workspace::Budget();
-    if (!Workspace::kHasCache) {
+    if (!Workspace::kAddsSmallAtOnce) {
       options.small_bytes = 0;
       options.adds_ahead = false;
     }
@@ -76,7 +76,7 @@ struct DenseTraitsOn {
     gradient->block = TensorBlock(input);
   }
 
-  // Gets the memory that SetOutputs() needs, before anything is taken.
+  // Allocates before the take what SetOutputs() needs beside the value: nothing.
   static absl::Status ReserveOutputs(tensorflow::OpKernelContext*, tensorflow::Tensor*) {
     return absl::OkStatus();
   }

@@ -43,8 +43,8 @@ class GpuDenseWorkspace : public DenseWorkspace<TensorBlock> {
   }
   static HoldBudget& Budget() { return HoldBudget::Gpus(); }
   // To queue a sum costs the same for each size that is small, and one pass is less than two.
-  static constexpr bool kHasCache = false;
-  static constexpr bool kWaits = false;
+  static constexpr bool kAddsSmallAtOnce = false;
+  static constexpr bool kBlocksOnDevice = false;
 
  private:
   tensorflow::OpKernelContext* const ctx_;

@@ -48,7 +48,7 @@ class GpuSparseWorkspace : public DeviceSparseWorkspace<TensorBlock> {
 
   using Merger = DeviceMerger<TensorBlock>;
   static HoldBudget& Budget() { return HoldBudget::Gpus(); }
-  static constexpr bool kWaits = true;
+  static constexpr bool kBlocksOnDevice = true;
 
  private:
   tensorflow::OpKernelContext* const ctx_;

@@ -31,7 +31,7 @@ class HandleOp : public tensorflow::OpKernel {
   }
 
   ~HandleOp() override {
-    if (!has_container_ || !container_.resource_is_private_to_kernel()) return;
+    if (!is_initialized_ || !container_.resource_is_private_to_kernel()) return;
     // It may be gone already, with its container or by DestroyResourceOp.
     container_.resource_manager()
         ->template Delete<Resource>(container_.container(), container_.name())
@@ -70,9 +70,9 @@ class HandleOp : public tensorflow::OpKernel {
   }
 
   // Looks the resource up each time, and makes it if it is not there: it may have been destroyed
-  // since the last time, and another one been made under its name.
+  // since the last time, and another one may have been made under its name.
   absl::Status FindOrMake(tensorflow::OpKernelContext* ctx) CONDACC_REQUIRES(mu_) {
-    if (!has_container_) TF_RETURN_IF_ERROR(MakeHandle(ctx));
+    if (!is_initialized_) TF_RETURN_IF_ERROR(MakeHandle(ctx));
     Resource* resource = nullptr;
     TF_RETURN_IF_ERROR(container_.resource_manager()->template LookupOrCreate<Resource>(
         container_.container(), container_.name(), &resource, [this](Resource** made) {
@@ -89,14 +89,14 @@ class HandleOp : public tensorflow::OpKernel {
     handle.scalar<tensorflow::ResourceHandle>()() = tensorflow::MakeResourceHandle<Resource>(
         ctx, container_.container(), container_.name(), contents());
     handle_ = std::move(handle);
-    has_container_ = true;
+    is_initialized_ = true;
     return absl::OkStatus();
   }
 
   bool anonymous_ = false;
   std::string resource_name_;
   Mutex mu_;
-  bool has_container_ CONDACC_GUARDED_BY(mu_) = false;  // and a handle
+  bool is_initialized_ CONDACC_GUARDED_BY(mu_) = false;  // container_ and handle_ are set.
   tensorflow::ContainerInfo container_ CONDACC_GUARDED_BY(mu_);
   tensorflow::Tensor handle_ CONDACC_GUARDED_BY(mu_);
 };

@@ -5,8 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <new>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -82,12 +82,12 @@ void DiscardMapped(const tensorflow::Tensor& tensor, size_t num_bytes) {
 
 void NoteFreedHeap(size_t num_bytes) {
 #ifdef __GLIBC__
-  static TrimSchedule* const schedule = new TrimSchedule;  // never destroyed
-  if (!schedule->IsDueAfter(num_bytes, TrimSchedule::Clock::now())) return;
+  static TrimSchedule schedule;
+  if (!schedule.IsDueAfter(num_bytes, TrimSchedule::Clock::now())) return;
   try {
     std::thread([] { malloc_trim(0); }).detach();
-  } catch (const std::system_error&) {
-    // There is no thread to be had now. The memory stays in the heap until it is due again.
+  } catch (const std::exception&) {
+    // No thread can be started now. The memory stays in the heap until trimming is due again.
   }
 #endif
 }

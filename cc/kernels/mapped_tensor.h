@@ -20,10 +20,9 @@ bool MapTensor(tensorflow::DataType dtype, const tensorflow::TensorShape& shape,
 // be read again.
 void DiscardMapped(const tensorflow::Tensor& tensor, size_t num_bytes);
 
-// Notes that so many bytes were freed that TensorFlow's allocator had got from malloc. malloc keeps
-// even large blocks once some as large have been freed, in a heap for each of several threads,
-// where other threads do not find them. So from time to time (see TrimSchedule) another thread has
-// them given back to the system. Does not wait for that.
+// Records that so many bytes of malloc's memory were freed. glibc keeps freed blocks, even large
+// ones, in heaps of the threads that freed them, where other threads cannot use them. When
+// TrimSchedule says so, a background thread returns them to the system. Does not block.
 void NoteFreedHeap(size_t num_bytes);
 
 }  // namespace condacc

@@ -28,7 +28,7 @@ class CpuSparseWorkspace : public SparseWorkspace<TensorBlock> {
  public:
   explicit CpuSparseWorkspace(tensorflow::OpKernelContext* ctx)
       : ctx_(ctx), threads_(DeviceThreads(ctx)) {}
-  // No take waits for a fold of this call any more, so the heap may be looked at.
+  // No take waits for this call's folds any more, so what they freed may now be reported.
   ~CpuSparseWorkspace() override {
     if (freed_bytes_ > 0) NoteFreedHeap(freed_bytes_);
   }
@@ -48,7 +48,7 @@ class CpuSparseWorkspace : public SparseWorkspace<TensorBlock> {
   // Of gradients that are held back.
   static HoldBudget& Budget() { return HoldBudget::Global(); }
   // Whether a fold and a take wait for the device.
-  static constexpr bool kWaits = false;
+  static constexpr bool kBlocksOnDevice = false;
 
  private:
   tensorflow::OpKernelContext* const ctx_;
@@ -75,7 +75,7 @@ struct SparseTraitsOn {
     options.shape = ShapeOf(spec.shape);
     options.reduction = ReductionOf(spec.reduction_type);
     options.budget = &Workspace::Budget();
-    if (Workspace::kWaits) options.fold_bytes = size_t{1} << 30;  // so there are few
+    if (Workspace::kBlocksOnDevice) options.fold_bytes = size_t{1} << 30;  // so there are few
     return options;
   }
 
@@ -99,7 +99,8 @@ struct SparseTraitsOn {
     gradient->values = TensorBlock(ctx->input(values));
   }
 
-  // Gets the memory of the output `shape`, whose size is not known before the gradients are taken.
+  // Allocates the output `shape` before the take. Its size is known only afterwards, so there is
+  // room for the maximum rank.
   static absl::Status ReserveOutputs(tensorflow::OpKernelContext* ctx,
                                      tensorflow::Tensor* reserved) {
     tensorflow::AllocatorAttributes in_host_memory;
@@ -134,8 +135,8 @@ struct SparseTraitsOn {
   }
 
  private:
-  // Outputs the shape of the tensor whose rows the values are: -1 for their number if the
-  // constructor's shape does not tell it.
+  // Outputs the shape of the tensor whose rows the values are, with -1 as the number of rows if the
+  // constructor's shape does not give it.
   static void SetDenseShape(tensorflow::OpKernelContext* ctx, int index,
                             const AccumulatorResource& resource, const tensorflow::Tensor& reserved,
                             const tensorflow::TensorShape& values) {

@@ -86,7 +86,7 @@ class RefStep {
 
 // How the gate decides where the step variable is in host memory: it reads it under its lock.
 struct HostDecision {
-  static constexpr bool kWaits = false;
+  static constexpr bool kBlocksOnDevice = false;
 
   template <class Step>
   static absl::Status Decide(tensorflow::OpKernelContext*, StalenessGate* gate,
@@ -109,7 +109,7 @@ struct HostDecision {
 
 // The same where it may be in device memory: no lock is held while the device is waited for.
 struct GpuDecision {
-  static constexpr bool kWaits = true;
+  static constexpr bool kBlocksOnDevice = true;
 
   template <class Step>
   static absl::Status Decide(tensorflow::OpKernelContext* ctx, StalenessGate* gate,
@@ -145,8 +145,8 @@ class DecideOp : public GateUserOp {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("T", &dtype_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("optimizer", &optimizer_));
   }
-  // A GPU's ops are taken for inexpensive, and run one after the other in one thread.
-  bool IsExpensive() override { return How::kWaits; }
+  // See ApplyOp.
+  bool IsExpensive() override { return How::kBlocksOnDevice; }
 
  private:
   absl::Status Run(tensorflow::OpKernelContext* ctx, GateResource* resource) override {

@@ -21,13 +21,15 @@ void ReservationResource::Open(const StalenessGate::Decision& decision,
     const std::shared_ptr<GateResource> gate(tsl::core::GetNewRef(gate_.get()).release(),
                                              [](GateResource* resource) { resource->Unref(); });
     const auto warn = [gate, decision, optimizer, timeout] {
-      LOG(WARNING) << "An update of optimizer '" << optimizer << "', accepted at step "
-                   << decision.step << ", has been under way for "
-                   << static_cast<double>(timeout.count()) / 1e3
-                   << " s and has not ended: " << gate->gate().num_dropped() - decision.num_dropped
-                   << " updates were dropped meanwhile (staleness gate '" << gate->name()
-                   << "'). With staleness 0 all others are dropped until it ends. Its worker may "
-                      "have been stopped or lost; or the wrapped optimizer waits for other "
+      LOG(WARNING) << "An update of optimizer '" << optimizer << "' that was accepted at step "
+                   << decision.step << " is still under way after "
+                   << static_cast<double>(timeout.count()) / 1e3 << " s; "
+                   << gate->gate().num_dropped() - decision.num_dropped
+                   << " updates of all optimizers of this step were dropped meanwhile (staleness "
+                      "gate '"
+                   << gate->name()
+                   << "'). With staleness 0, all others are dropped until it ends. Its worker may "
+                      "have been stopped or lost, or the wrapped optimizer waits for other "
                       "workers, which it must not do.";
     };
     stall_watch_ = StallMonitor::Global().Watch(timeout, warn);

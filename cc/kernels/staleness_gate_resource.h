@@ -49,8 +49,8 @@ class ReservationResource : public tensorflow::ResourceBase {
       : gate_(tsl::core::GetNewRef(gate)), counter_(std::move(counter)) {}
   ~ReservationResource() override { End(/*applied=*/false); }
 
-  // The update of `optimizer` was accepted by `decision`. If it does not end for long, that is
-  // logged once.
+  // The update of `optimizer` was accepted by `decision`. Logs one warning if it has not ended
+  // after StallTimeout().
   void Open(const StalenessGate::Decision& decision, const std::string& optimizer);
 
   // Does nothing for an update that was dropped, or the second time.

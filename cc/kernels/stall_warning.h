@@ -1,4 +1,4 @@
-// Warnings in the log about what takes long.
+// Log warnings about takes and updates that take too long.
 #ifndef CONDACC_KERNELS_STALL_WARNING_H_
 #define CONDACC_KERNELS_STALL_WARNING_H_
 
@@ -10,11 +10,11 @@
 
 namespace condacc {
 
-// How long a take may wait, or an accepted update be under way, before the log tells: from the
-// environment variable TF_CONDACC_STALL_WARNING_SECS, 60 seconds by default, zero for never.
+// How long a take may wait, or an accepted update be under way, before a warning is logged: from
+// the environment variable TF_CONDACC_STALL_WARNING_SECS, 60 seconds by default, zero for never.
 std::chrono::milliseconds StallTimeout();
 
-// Returns what is to be called when a take of the accumulator `name` has waited for so long.
+// Returns a function that logs the warning about a take of the accumulator `name`.
 std::function<void(const StallReport&)> StallLogger(const std::string& name);
 
 }  // namespace condacc

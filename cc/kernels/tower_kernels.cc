@@ -53,7 +53,7 @@ struct SparseTowerTraits : SparseTraitsOn<Workspace> {
 
   static SparseOptions<TensorBlock> SumOptions(const AccumulatorSpec& spec) {
     SparseOptions<TensorBlock> options = SparseTraitsOn<Workspace>::SumOptions(spec);
-    if (!Workspace::kWaits) options.fold_bytes = 0;
+    if (!Workspace::kBlocksOnDevice) options.fold_bytes = 0;
     // The mean of the towers, as of dense gradients: not that of those which have the row.
     if (spec.reduction_type == "MEAN") options.reduction = SparseReduction::kGlobalMean;
     return options;
@@ -89,7 +89,7 @@ class TowerAddOp : public tensorflow::OpKernel {
     bool accepted = false;
     OP_REQUIRES_OK(ctx, ApplyGradient(ctx, *sum, kNeverStale, kGradient, &accepted));
   }
-  bool IsExpensive() override { return Traits::Workspace::kWaits; }
+  bool IsExpensive() override { return Traits::Workspace::kBlocksOnDevice; }
 
  private:
   tensorflow::DataType dtype_;
@@ -115,7 +115,9 @@ class TowerTakeOp : public tensorflow::OpKernel {
       ctx->SetStatus(OutOfMemory(*sum));
     }
   }
-  bool IsExpensive() override { return Traits::Workspace::kWaits || OpKernel::IsExpensive(); }
+  bool IsExpensive() override {
+    return Traits::Workspace::kBlocksOnDevice || OpKernel::IsExpensive();
+  }
 
  private:
   using Core = typename Traits::Core;

@@ -23,8 +23,8 @@ Makes a conditional accumulator of sparse gradients, or finds the one of its sha
 
 dtype: Of the gradients' values. Integers require reduction_type SUM. half and bfloat16 are added
   in float32 and rounded once, when taken.
-shape: The first dimensions of the tensors whose rows the gradients hold, as far as they are known. A
-  scalar's shape stands for an unknown one.
+shape: The first dimensions of the tensors whose rows the gradients hold, as far as they are known; a
+  scalar's shape means that none is.
 reduction_type: What a take divides the sum of each row by: the number of gradients that the row was
   in (MEAN), nothing (SUM) or the number of all gradients (GLOBAL_MEAN).
 anonymous: Every execution makes another accumulator, which lives as long as its handle.

@@ -48,7 +48,7 @@ staleness: What was compared with the limit.
 reservation: To be ended by Condacc>StalenessGateEnd when the update has been applied. If this handle
   is gone before, the update counts as failed. It must not leave its device.
 counter: The gate counts updates for each counter separately.
-optimizer: Name of whose update it is, for the warning that an accepted one takes long to be applied.
+optimizer: Name of the optimizer, for the warning about an accepted update that does not end.
 
 InvalidArgument if `local_step`, `limit` or the variable is not a scalar or the variable's dtype is
 not T; FailedPrecondition, or NotFound if it was never assigned, if the variable is not initialized.

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 import tensorflow as tf
-from accumulator_support import every_kind, unique_name
+from accumulator_support import every_kind, needs_resource, unique_name
 
 tf1 = tf.compat.v1
 pytestmark = every_kind
@@ -171,7 +171,7 @@ def test_shared_name_is_free_again_when_its_accumulator_was_destroyed(ours):
         del acc
 
 
-def test_handle_never_comes_to_mean_an_accumulator_of_another_kind(ours):
+def test_handle_op_refuses_an_accumulator_of_another_shape_or_reduction_under_its_name(ours):
     with tf.Graph().as_default(), tf1.Session() as session:
         first = ours.dense(tf.float32, [3], shared_name="of_both")
         apply, take = first.apply_grad(tf.ones([3])), first.take_grad(1)
@@ -193,3 +193,16 @@ def test_handle_never_comes_to_mean_an_accumulator_of_another_kind(ours):
             ):
                 session.run(use)
         np.testing.assert_array_equal(session.run(second.take_grad(1)), np.ones([5]))
+
+
+@needs_resource
+def test_eager_handle_refuses_an_accumulator_of_another_shape_under_its_name(ours):
+    name = unique_name("renewed")
+    first = ours.dense(tf.float32, [3], shared_name=name)
+    tf.raw_ops.DestroyResourceOp(resource=first.accumulator_ref, ignore_lookup_error=False)
+    second = ours.dense(tf.float32, [5], shared_name=name)
+    second.apply_grad(tf.ones([5]))
+    for use in (lambda: first.take_grad(1), lambda: first.apply_grad(tf.ones([3]))):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"destroyed.*\[5\].*\[3\]"):
+            use()
+    assert int(second.num_accumulated()) == 1

@@ -22,6 +22,7 @@ SparseAccumulator::Options OptionsOf(HoldBudget* budget, size_t fold_bytes) {
   options.sum.budget = budget;
   options.sum.fold_bytes = fold_bytes;
   options.sum.spares = std::make_shared<SpareBlocks<TestBlock>>(1 << 20, budget);
+  options.retry_delay = std::chrono::hours(1);
   return options;
 }
 
@@ -54,13 +55,23 @@ class SparseAccumulatorTest : public testing::Test {
 
   // What a take has to keep alive while it waits.
   struct State {
+    explicit State(std::chrono::milliseconds retry_delay)
+        : accumulator([this, retry_delay] {
+            SparseAccumulator::Options options = OptionsOf(&budget, /*fold_bytes=*/1);
+            options.retry_delay = retry_delay;
+            return options;
+          }()) {}
+
     HoldBudget budget{1 << 20};
     TestSparseWorkspace workspace;
-    SparseAccumulator accumulator{OptionsOf(&budget, /*fold_bytes=*/1)};
+    SparseAccumulator accumulator;
   };
 
+  explicit SparseAccumulatorTest(std::chrono::milliseconds retry_delay = std::chrono::hours(1))
+      : state_(std::make_shared<State>(retry_delay)) {}
+
   std::mt19937 random_{7};
-  const std::shared_ptr<State> state_ = std::make_shared<State>();
+  const std::shared_ptr<State> state_;
   HoldBudget& budget_ = state_->budget;
   TestSparseWorkspace& workspace_ = state_->workspace;
   SparseAccumulator& accumulator_ = state_->accumulator;
@@ -194,6 +205,8 @@ TEST_F(SparseAccumulatorTest, FoldsWithoutNewRowsLeaveNoBlocks) {
 
 class TwoWaitingTakesTest : public SparseAccumulatorTest {
  protected:
+  using SparseAccumulatorTest::SparseAccumulatorTest;
+
   // Requests both and applies a gradient whose take is refused memory.
   void FailTheFirst(std::shared_ptr<void> keep_alive) {
     for (SparseTake* take : {&first_, &second_}) {
@@ -211,10 +224,20 @@ class TwoWaitingTakesTest : public SparseAccumulatorTest {
   SparseTake second_{1};
 };
 
-TEST_F(TwoWaitingTakesTest, ARefusedAllocationFailsOneOfThemAndTheOtherIsServedLater) {
+TEST_F(TwoWaitingTakesTest, ARefusedAllocationFailsOneOfThem) {
   FailTheFirst(state_);
   EXPECT_EQ(second_.num_completions(), 0) << "the next take would meet the same shortage";
   EXPECT_EQ(accumulator_.num_accumulated(), 1);
+  accumulator_.Cancel(second_.ptr(), workspace_);
+}
+
+class SoonTriedAgainTest : public TwoWaitingTakesTest {
+ protected:
+  SoonTriedAgainTest() : TwoWaitingTakesTest(std::chrono::milliseconds(1)) {}
+};
+
+TEST_F(SoonTriedAgainTest, TheOtherIsServedWithoutAnyFurtherCall) {
+  FailTheFirst(state_);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (second_.num_completions() == 0 && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::yield();
@@ -240,6 +263,26 @@ TEST_F(TwoWaitingTakesTest, TheOtherCanBeCancelledMeanwhile) {
   accumulator_.Cancel(second_.ptr(), workspace_);
   EXPECT_EQ(second_.status().code(), StatusCode::kCancelled);
   EXPECT_EQ(Take(1), taken_);
+}
+
+// The second gradient is folded with the first as soon as it has been appended, since nothing may
+// be held: neither that fold nor the take after it may fail the second take as well.
+TEST_F(TwoWaitingTakesTest, AnApplyThatFoldsFailsOneOfThemToo) {
+  HoldBudget none(0);
+  auto accumulator = std::make_shared<SparseAccumulator>(OptionsOf(&none, /*fold_bytes=*/1));
+  SparseTake first(2), second(2);
+  bool accepted = false;
+  for (SparseTake* take : {&first, &second}) {
+    accumulator->Request(take->ptr(), accumulator, workspace_);
+  }
+  ASSERT_TRUE(accumulator->Apply(0, GradientOf(rows_, kWidth, true), workspace_, &accepted).ok());
+  workspace_.memory().RefuseAllocation(0);
+  ASSERT_TRUE(accumulator->Apply(0, GradientOf(rows_, kWidth, true), workspace_, &accepted).ok());
+  EXPECT_EQ(first.status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(second.num_completions(), 0);
+  EXPECT_EQ(accumulator->num_accumulated(), 2);
+  accumulator->Cancel(second.ptr(), workspace_);
+  EXPECT_EQ(second.status().code(), StatusCode::kCancelled);
 }
 
 TEST_F(TwoWaitingTakesTest, WithoutAWayToTryAgainTheOtherIsTriedAtOnce) {

@@ -36,7 +36,7 @@ Rows MergeInSteps(const std::vector<Rows>& gradients, const std::vector<size_t>&
     std::vector<RowEntry> entries = EntriesFor(sources);
     SparseMerge merge(layout, merged, sources, entries.data(), parallel_for);
     chunks.emplace_back(merge.num_new_rows() * width + 1);
-    merge.Into(&merged, chunks.back().data(), parallel_for);
+    merge.MergeInto(&merged, chunks.back().data(), parallel_for);
     begin = end;
   }
   const std::vector<Rows> rest(gradients.begin() + begin, gradients.end());
@@ -46,7 +46,7 @@ Rows MergeInSteps(const std::vector<Rows>& gradients, const std::vector<size_t>&
   Rows result;
   result.rows.resize(merge.num_rows());
   result.values.resize(merge.num_rows() * width);
-  merge.Out(result.rows.data(), result.values.data(), divisor, parallel_for);
+  merge.WriteTo(result.rows.data(), result.values.data(), divisor, parallel_for);
   return result;
 }
 
@@ -64,12 +64,12 @@ TEST_P(SparseMergeTest, RowsWithoutWidthAreMergedAndWrittenWithoutMemory) {
   std::vector<RowEntry> entries = EntriesFor(sources);
   SparseMerge fold(layout, merged, sources, entries.data(), parallel_for());
   EXPECT_EQ(fold.num_new_rows(), 2u);
-  fold.Into(&merged, /*new_sums=*/nullptr, parallel_for());
+  fold.MergeInto(&merged, /*new_sums=*/nullptr, parallel_for());
   const std::vector<RowSource> none;
   SparseMerge merge(layout, merged, none, /*entries=*/nullptr, parallel_for());
   EXPECT_EQ(merge.num_new_rows(), 0u);
   std::vector<int64_t> rows(merge.num_rows());
-  merge.Out(rows.data(), /*values=*/nullptr, /*divisor=*/0, parallel_for());
+  merge.WriteTo(rows.data(), /*values=*/nullptr, /*divisor=*/0, parallel_for());
   EXPECT_EQ(rows, (std::vector<int64_t>{1, 5}));
 }
 
@@ -128,7 +128,6 @@ TEST_P(SparseMergeTest, RowsInClustersAreMergedLikeOthers) {
   }
 }
 
-// Entries of all lists in ascending order and, within a row, in order of arrival.
 TEST_P(SparseMergeTest, NoBucketOfClusteredRowsIsFarLargerThanOthers) {
   std::mt19937 random(4);
   Rows rows = RandomRows(&random, 300000, 1 << 20, 0);
@@ -152,6 +151,7 @@ TEST_P(SparseMergeTest, NoBucketOfClusteredRowsIsFarLargerThanOthers) {
         largest = std::max(largest, static_cast<size_t>(groups.end(b) - groups.begin(b)));
       }
       EXPECT_LE(largest, 9000u);
+      // Rows ascend, and the entries of a row are in order of arrival.
       for (size_t i = 1; i < entries.size(); ++i) {
         ASSERT_TRUE(entries[i - 1].row < entries[i].row ||
                     (entries[i - 1].row == entries[i].row &&
@@ -172,7 +172,7 @@ TEST_P(SparseMergeTest, MergedRowsInClustersAreSharedOutToBuckets) {
   const RowGroups groups({SourceOf(list).list}, old, entries.data(), parallel_for());
   size_t total = 0;
   for (size_t b = 0; b < groups.num_buckets(); ++b) {
-    const size_t size = groups.num_others_before(b + 1) - groups.num_others_before(b);
+    const size_t size = groups.num_merged_before(b + 1) - groups.num_merged_before(b);
     EXPECT_LE(size, 9000u);
     total += size;
   }
@@ -200,13 +200,13 @@ TEST_P(SparseMergeTest, NarrowTypesAreAddedInFloat32AndRoundedOnce) {
   std::vector<RowEntry> entries(kCount);
   SparseMerge fold(layout, merged, first, entries.data(), parallel_for());
   ASSERT_EQ(fold.num_new_rows(), 1u);
-  fold.Into(&merged, &sum, parallel_for());
+  fold.MergeInto(&merged, &sum, parallel_for());
   EXPECT_EQ(sum, 4096 + 39);
   EXPECT_EQ(merged.counts, std::vector<int64_t>{40});
   int64_t row = -1;
   Float16 total{0};
   SparseMerge(layout, merged, rest, entries.data(), parallel_for())
-      .Out(&row, &total, 1, parallel_for());
+      .WriteTo(&row, &total, 1, parallel_for());
   EXPECT_EQ(row, 3);
   EXPECT_EQ(Float16::ToFloat(total), 4160);  // 4159, rounded to even once
 }
@@ -223,7 +223,7 @@ TEST_P(SparseMergeTest, WhatIsWrittenIsNotReadAgain) {
   SparseMerge fold(layout, merged, first, entries.data(), parallel_for());
   std::vector<float> sums(fold.num_new_rows() * 2);
   const std::vector<RowMark> marks = fold.MarkNewRows(16);
-  fold.Into(&merged, sums.data(), parallel_for());
+  fold.MergeInto(&merged, sums.data(), parallel_for());
   ASSERT_GE(marks.size(), 8u);
   ASSERT_LE(marks.size(), 16u);
   for (const RowMark& mark : marks) {
@@ -243,7 +243,7 @@ TEST_P(SparseMergeTest, WhatIsWrittenIsNotReadAgain) {
     std::fill(sums.begin(), sums.begin() + 2 * (end - merged.rows.begin()), -99.0f);
     std::fill_n(entries.begin(), num_entries, RowEntry{-1, ~0u, ~0u});
   };
-  merge.Out(result.rows.data(), result.values.data(), 0, parallel_for(), spoil);
+  merge.WriteTo(result.rows.data(), result.values.data(), 0, parallel_for(), spoil);
   EXPECT_GE(num_slices, 4u);
   EXPECT_EQ(result, Merged(gradients, 2, SparseReduction::kMean));
 }

@@ -16,68 +16,68 @@ constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 TEST(StepReservations, WithoutReservationsTheStepIsWhereItIs) {
   StepReservations reservations;
   for (const int64_t step : {int64_t{0}, int64_t{7}, int64_t{-3}, kMax, kMin, int64_t{5}}) {
-    EXPECT_EQ(reservations.Reach(step), step);
+    EXPECT_EQ(reservations.ExpectedStep(step), step);
   }
 }
 
 TEST(StepReservations, AReservationCountsBeforeItsIncrementIsMade) {
   StepReservations reservations;
-  EXPECT_EQ(reservations.Reach(10), 10);
+  EXPECT_EQ(reservations.ExpectedStep(10), 10);
   reservations.Reserve();
-  EXPECT_EQ(reservations.Reach(10), 11);
+  EXPECT_EQ(reservations.ExpectedStep(10), 11);
 }
 
 TEST(StepReservations, AReservationDoesNotCountTwiceOnceItsIncrementWasMade) {
   StepReservations reservations;
-  reservations.Reach(10);
+  reservations.ExpectedStep(10);
   reservations.Reserve();
-  EXPECT_EQ(reservations.Reach(11), 11);
+  EXPECT_EQ(reservations.ExpectedStep(11), 11);
   reservations.End(/*applied=*/true);
-  EXPECT_EQ(reservations.Reach(11), 11);
+  EXPECT_EQ(reservations.ExpectedStep(11), 11);
 }
 
 TEST(StepReservations, AFailedReservationCountsNoMore) {
   StepReservations reservations;
-  reservations.Reach(10);
+  reservations.ExpectedStep(10);
   reservations.Reserve();
   reservations.End(/*applied=*/false);
   EXPECT_EQ(reservations.num_open(), 0);
-  EXPECT_EQ(reservations.Reach(10), 10);
+  EXPECT_EQ(reservations.ExpectedStep(10), 10);
 }
 
 TEST(StepReservations, AReservationMayFailAfterItsIncrement) {
   StepReservations reservations;
-  reservations.Reach(10);
+  reservations.ExpectedStep(10);
   reservations.Reserve();
-  reservations.Reach(10);
+  reservations.ExpectedStep(10);
   reservations.Reserve();
-  reservations.End(/*applied=*/false);    // had made its increment,
-  EXPECT_GE(reservations.Reach(11), 12);  // so another one is to come.
+  reservations.End(/*applied=*/false);           // had made its increment,
+  EXPECT_GE(reservations.ExpectedStep(11), 12);  // so another one is to come.
   reservations.End(/*applied=*/true);
-  EXPECT_EQ(reservations.Reach(12), 12);
+  EXPECT_EQ(reservations.ExpectedStep(12), 12);
 }
 
 TEST(StepReservations, ForeignIncrementsAreNoticedAsSoonAsNothingIsUnderWay) {
   StepReservations reservations;
-  reservations.Reach(10);
+  reservations.ExpectedStep(10);
   reservations.Reserve();
-  EXPECT_GE(reservations.Reach(15), 15);
+  EXPECT_GE(reservations.ExpectedStep(15), 15);
   reservations.End(/*applied=*/true);
-  EXPECT_EQ(reservations.Reach(16), 16);
+  EXPECT_EQ(reservations.ExpectedStep(16), 16);
 }
 
 TEST(StepReservations, AStepThatWasSetBackIsNoticedWhileSomethingIsUnderWay) {
   StepReservations reservations;
-  reservations.Reach(1000);
+  reservations.ExpectedStep(1000);
   reservations.Reserve();
-  EXPECT_EQ(reservations.Reach(0), 1);
+  EXPECT_EQ(reservations.ExpectedStep(0), 1);
 }
 
 TEST(StepReservations, StopsAtTheLastStep) {
   StepReservations reservations;
-  EXPECT_EQ(reservations.Reach(kMax), kMax);
+  EXPECT_EQ(reservations.ExpectedStep(kMax), kMax);
   reservations.Reserve();
-  EXPECT_EQ(reservations.Reach(kMax), kMax);
+  EXPECT_EQ(reservations.ExpectedStep(kMax), kMax);
   EXPECT_EQ(SaturatedAdd(kMax, 1), kMax);
   EXPECT_EQ(SaturatedAdd(kMin, -1), kMin);
   EXPECT_EQ(SaturatedSubtract(kMax, -1), kMax);
@@ -97,7 +97,7 @@ class Model {
   int64_t truth() const { return step + num_waiting_; }
 
   void Reserve() {
-    reservations.Reach(step);
+    reservations.ExpectedStep(step);
     reservations.Reserve();
     ++num_waiting_;
   }
@@ -141,7 +141,7 @@ TEST(StepReservations, IsExactInAnyOrderOfIncrementsAndEnds) {
           model.EndApplied();
       }
       if (model.Pick(2) == 0) {
-        ASSERT_EQ(model.reservations.Reach(model.step), model.truth()) << "seed " << seed;
+        ASSERT_EQ(model.reservations.ExpectedStep(model.step), model.truth()) << "seed " << seed;
       }
     }
   }
@@ -164,7 +164,7 @@ TEST(StepReservations, IsNeverTooLowAfterFailures) {
         default:
           model.EndApplied();
       }
-      const int64_t reach = model.reservations.Reach(model.step);
+      const int64_t reach = model.reservations.ExpectedStep(model.step);
       ASSERT_GE(reach, model.truth()) << "seed " << seed;
       ASSERT_LE(reach, model.step + model.reservations.num_open()) << "seed " << seed;
     }
@@ -192,7 +192,7 @@ TEST(StepReservations, IsExactAgainWhenNothingIsUnderWayWhateverWasWritten) {
         default:
           model.EndApplied();
       }
-      const int64_t reach = model.reservations.Reach(model.step);
+      const int64_t reach = model.reservations.ExpectedStep(model.step);
       ASSERT_GE(reach, model.step) << "seed " << seed;
       if (model.reservations.num_open() == 0) {
         ASSERT_EQ(reach, model.step) << "seed " << seed;

@@ -25,11 +25,11 @@ def warnings_of(ours):
 
 def test_update_that_does_not_end_is_warned_about_once(warnings_of):
     (line,) = warnings_of("update_that_does_not_end_is_warned_about")
-    assert "'HeldUp'" in line, "whose it is"
+    assert "'HeldUp'" in line, "names the optimizer"
     assert re.search(r"step 7\b", line)
     assert re.search(r"\b1 s\b", line), "how long"
-    assert f"{drop_stale_stall_trials.NUM_DROPPED} updates were dropped" in line
-    assert "must not" in line, "what to look for"
+    assert re.search(rf"\b{drop_stale_stall_trials.NUM_DROPPED} updates .*were dropped", line)
+    assert "must not" in line, "names the likely cause"
 
 
 def test_update_that_ends_in_time_is_not_warned_about(warnings_of):

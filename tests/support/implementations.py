@@ -89,9 +89,7 @@ class Sparse:
     def static_shape(self, shape: Any) -> tf.TensorShape:
         """The static shape of what is taken from `dense(dtype, shape)`."""
         shape = tf.TensorShape(shape)
-        if not shape.rank:
-            return shape
-        return tf.TensorShape([None]).concatenate(shape[1:]) if self.ours else tf.TensorShape(None)
+        return tf.TensorShape(None) if shape.rank else shape
 
     def raw_apply(self, handle: Any, local_step: Any, gradient: Any) -> Any:
         rows, values = all_rows(gradient)

@@ -19,14 +19,16 @@ LIMIT_SECS = float(os.environ.get("TF_CONDACC_STALL_WARNING_SECS", "60"))
 
 
 class WaitingOptimizer(tf1.train.GradientDescentOptimizer):
-    """Waits for something from a queue before it applies gradients."""
+    """Tells that it has been allowed to apply gradients, and waits until it may go on."""
 
     def __init__(self) -> None:
         super().__init__(1.0)
-        self.queue = tf.queue.FIFOQueue(1, [tf.bool], [[]])
+        self.begun, self.may_go_on = (tf.queue.FIFOQueue(1, [tf.bool], [[]]) for _ in range(2))
 
     def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
-        with tf.control_dependencies([self.queue.dequeue()]):
+        with tf.control_dependencies([self.begun.enqueue(True)]):
+            go_on = self.may_go_on.dequeue()
+        with tf.control_dependencies([go_on]):
             grads_and_vars = [(tf.identity(gradient), var) for gradient, var in grads_and_vars]
         return super().apply_gradients(grads_and_vars, *args, **kwargs)
 
@@ -40,15 +42,16 @@ def _train(seconds_under_way: float) -> None:
         held_up = DropStaleGradientOptimizer(waiting, 0, name="HeldUp")
         other = DropStaleGradientOptimizer(tf1.train.GradientDescentOptimizer(1.0), 0)
         train, train_other = (opt.minimize(weight * 3, step) for opt in (held_up, other))
-        go_on = waiting.queue.enqueue(True)
+        begun, go_on = waiting.begun.dequeue(), waiting.may_go_on.enqueue(True)
         num_dropped = other.num_dropped()
         session.run(tf1.global_variables_initializer())
         session.run(step.assign(7))
         thread = threading.Thread(target=session.run, args=[train])
         thread.start()
-        while session.run(num_dropped) < NUM_DROPPED:  # until the first one has been accepted
+        session.run(begun)
+        for _ in range(NUM_DROPPED):
             session.run(train_other)
-            session.run(step.assign(7))
+        assert session.run(num_dropped) == NUM_DROPPED
         time.sleep(seconds_under_way)
         session.run(go_on)
         thread.join()

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 from trial_runs import run_trials
 
-# Of a bool; of shapes of two and of as many dimensions as there may be.
+# Bytes of a bool, of a shape of rank 2, and of a shape of the maximum rank.
 SIZES = (1, 16, 8 * 254)
 
 
