@@ -48,6 +48,7 @@ wheel: build
 lint: configure
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m mypy
 	$(CLANG_FORMAT) --dry-run -Werror $(CXX_SOURCES)
 
 format: configure

@@ -18,7 +18,7 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 # Processes that the tests start need some of a GPU's memory too.
 os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path[:0] = [str(Path(__file__).resolve().parent / name) for name in ("support", "trials")]
 # A shell runs jobs in the background with Ctrl-C ignored, and their programs inherit that: those
 # that the tests start and interrupt as well.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -95,7 +95,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _load(library: str, kind: str = "dense") -> Any:
-    from sparse_implementations import load_implementation
+    from implementations import load_implementation
 
     return load_implementation(library if kind == "dense" else f"{library}-{kind}")
 
@@ -139,7 +139,7 @@ def mode(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def driver(mode: str) -> Iterator[Callable[..., Any]]:
     """Makes drivers: `driver(impl, dtype, shape, **constructor_arguments)`."""
-    from dense_support import DRIVERS
+    from accumulator_support import DRIVERS
 
     yield from _drivers(DRIVERS, mode)
 
@@ -147,7 +147,7 @@ def driver(mode: str) -> Iterator[Callable[..., Any]]:
 @pytest.fixture
 def graph_driver() -> Iterator[Callable[..., Any]]:
     """Makes drivers of v1 sessions, for what only sessions have."""
-    from dense_support import DRIVERS
+    from accumulator_support import DRIVERS
 
     yield from _drivers(DRIVERS, "graph")
 

@@ -1,6 +1,6 @@
-"""TF1's conditional accumulators, native on today's TensorFlow."""
+"""Conditional accumulators and optimizers for delayed gradients, as native TensorFlow ops."""
 
-# ruff: noqa: E402 (TensorFlow, which takes seconds to import, comes after what Ctrl-C does then.)
+# ruff: noqa: E402 (The handler of Ctrl-C is set before TensorFlow is imported, which takes seconds.)
 
 from tf_condacc import _interrupts
 

@@ -1,4 +1,4 @@
-"""What the native library of this package was built with."""
+"""The versions that the native library of this package was built with."""
 
 import json
 from pathlib import Path
@@ -8,15 +8,15 @@ _FILE = Path(__file__).with_name("_build_info.json")
 
 
 def build_info() -> dict[str, Any]:
-    """Returns what the native library was built with.
+    """Returns the versions that the native library was built with.
 
     Returns:
-      A dictionary of `tensorflow` (version), `compiler` (name and version), `cuda` (version of the
-      toolkit; None for a build without CUDA), `cuda_archs` (GPU architectures, a list of str) and
-      `version` (of tf_condacc).
+        A dictionary with the keys `tensorflow` (its version), `compiler` (name and version), `cuda`
+        (version of the toolkit; None for a build without CUDA), `cuda_archs` (a list of GPU
+        architectures) and `version` (that of tf_condacc).
 
     Raises:
-      ImportError: the native library has not been built.
+        ImportError: The native library has not been built.
     """
     try:
         return json.loads(_FILE.read_text(encoding="utf-8"))

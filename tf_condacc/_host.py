@@ -1,26 +1,27 @@
-"""Scalars that operations read from the memory of the host."""
+"""Placement of scalar inputs in host memory, where the kernels of this package read them."""
 
 from __future__ import annotations
 
 import contextlib
 import numbers
 from collections.abc import Iterator
-from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.eager import context
+
+from tf_condacc._typing import TensorLike
 
 _INT64 = range(-(2**63), 2**63)
 
 
 def on_host() -> contextlib.AbstractContextManager:
-    """Builds or executes operations on the CPU of the task that they would be in otherwise.
+    """Returns a context that builds or executes operations on the CPU of their task.
 
-    The operations of this package read steps, counts and dense shapes from the memory of the host.
-    Values that a GPU computes must be copied there, behind everything that the GPU has to do.
+    The operations of this package read steps, counts and dense shapes from host memory. A value
+    that a GPU computes has to be copied there first, after all the work queued on the GPU.
 
-    In a graph, an operation that would be on a CPU stays on that CPU. Any other is placed on the
-    first CPU of its task, without colocation.
+    In a graph, an operation that would be on a CPU stays on that CPU. Any other operation is placed
+    on the first CPU of its task, and its colocation constraint is removed.
     """
     if not tf.executing_eagerly():
         return _built_on_host()
@@ -28,19 +29,21 @@ def on_host() -> contextlib.AbstractContextManager:
 
 
 def arguments_on_host() -> contextlib.AbstractContextManager:
-    """Builds the arguments of an operation of this package on the host, and not the operation.
+    """Returns a context that places the arguments of this package's operations on the host.
 
-    Eagerly this does nothing: the arguments are int32 constants, which are on the host anyway.
+    The operation itself, built in the same context, stays where it would be otherwise. In eager
+    mode the context does nothing: the arguments are int32 constants, which TensorFlow keeps in host
+    memory anyway.
     """
     return contextlib.nullcontext() if tf.executing_eagerly() else _built_on_host()
 
 
-def host_int64(value: Any) -> tf.Tensor:
-    """Converts to int64, on the host: a tensor, a variable, a number or a list of these."""
+def host_int64(value: TensorLike) -> tf.Tensor:
+    """Converts a tensor, a variable, a number or a list of these to int64, on the host."""
     if isinstance(value, tf.Tensor) and value.dtype == tf.int64:
         return value
     with on_host():
-        # A constant needs no cast, which eagerly takes most of the time of an apply.
+        # In eager mode a cast would take most of the time of an apply; a constant needs none.
         if isinstance(value, numbers.Integral) and int(value) in _INT64:
             return tf.constant(int(value), tf.int64)
         return tf.cast(tf.convert_to_tensor(value), tf.int64)
@@ -54,8 +57,8 @@ def _built_on_host() -> Iterator[None]:
         built.append(op)
         return op.device
 
-    # Device functions and colocation, which have the last word, are applied after `note`. So the
-    # operations are moved when they are complete.
+    # Outer device functions and colocation are applied after `note`, and override what it returns.
+    # The operations are therefore moved when they are complete.
     with tf.compat.v1.device(note):
         yield
     for op in built:

@@ -1,7 +1,7 @@
-"""Ctrl-C while a program of this package is starting.
+"""Handling of Ctrl-C while a program of this package is starting.
 
 ``python -m tf_condacc.demo`` imports the package, and with it TensorFlow, before any code of the
-program runs: nothing there could catch a KeyboardInterrupt.
+program runs. The program cannot catch a KeyboardInterrupt that is raised during this import.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _OWN_MODULE = re.compile(r"(-\w*m)?tf_condacc(\.\w+)*")
 
 
 def exit_quietly_while_starting() -> None:
-    """Makes Ctrl-C end the process at once if it is a program of this package.
+    """Makes Ctrl-C end the process at once if the process runs a program of this package.
 
-    It ends with status 130 and without a traceback. Programs that import this package, and those
-    that ignore or handle Ctrl-C themselves, are left as they are.
+    The process ends with status 130 and without a traceback. Nothing changes in other programs that
+    import this package, and in processes that ignore or handle Ctrl-C themselves.
     """
     if (
         _is_own_program()
@@ -32,19 +32,21 @@ def exit_quietly_while_starting() -> None:
 
 
 def raise_from_now_on() -> None:
-    """Makes Ctrl-C raise KeyboardInterrupt again: the program has started, and will catch it."""
+    """Makes Ctrl-C raise KeyboardInterrupt again. Called when the program can catch it."""
     if signal.getsignal(signal.SIGINT) is _exit_now:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _is_own_program() -> bool:
-    """Whether Python has been started with ``-m`` and the name of a module of this package."""
-    # While Python looks for the module, "-m" stands for its path. Its name precedes its arguments.
+    """Returns whether Python was started with ``-m`` and the name of a module of this package."""
+    # Until Python has found the module, sys.argv[0] is "-m" instead of the module's path. In
+    # sys.orig_argv the module's name comes right before the arguments of the program.
     if getattr(sys, "argv", [])[:1] != ["-m"]:
         return False
     return _OWN_MODULE.fullmatch(sys.orig_argv[-len(sys.argv)]) is not None
 
 
 def _exit_now(number: int, frame: FrameType | None) -> None:
-    # Without unwinding: TensorFlow and others catch exceptions while they are being imported.
+    # An exception would not do: TensorFlow and other packages catch exceptions while they are
+    # being imported.
     os._exit(INTERRUPTED)

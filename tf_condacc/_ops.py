@@ -1,4 +1,4 @@
-"""Loads the native ops, after a check that they fit the TensorFlow at hand."""
+"""Loads the native ops, after checking that they were built for the installed TensorFlow."""
 
 from pathlib import Path
 from types import ModuleType
@@ -22,15 +22,15 @@ _NOT_DIFFERENTIABLE = tuple(
 def _load() -> ModuleType:
     """Loads the library.
 
-    TensorFlow's C++ interface changes with each release: a library built against another one fails
-    to load with an undefined symbol that tells the user nothing, or loads and crashes. So the
-    version is compared first.
+    TensorFlow's C++ interface changes with each release. A library that was built against another
+    release fails to load with an error about an undefined symbol, or crashes later. The version is
+    therefore compared before the library is loaded.
 
     Returns:
-      The module of generated op functions.
+        The module of generated op functions.
 
     Raises:
-      ImportError: the library is missing, or was built against another TensorFlow.
+        ImportError: The library is missing, or was built against another TensorFlow.
     """
     if not _LIBRARY.exists():
         raise ImportError(
@@ -46,7 +46,7 @@ def _load() -> ModuleType:
             f"tensorflow=={built_against}."
         )
     library = tf.load_op_library(str(_LIBRARY))
-    # As with the originals: gradients end at an accumulator, rather than fail.
+    # As with TensorFlow's own accumulators, tf.gradients gives None here instead of raising.
     for op in _NOT_DIFFERENTIABLE:
         tf.no_gradient(op)
     return library

@@ -1,54 +1,5 @@
-"""Placing accumulators on parameter servers.
+"""Public path of the device setter; see `tf_condacc.accumulators.placement`."""
 
-Mirrors ``tf.compat.v1.train.replica_device_setter``.
-"""
+from tf_condacc.accumulators.placement import PS_OPS, replica_device_setter
 
-from __future__ import annotations
-
-import tensorflow as tf
-from tensorflow.python.training import device_setter
-
-PS_OPS = ("Condacc>DenseAccumulator", "Condacc>SparseAccumulator")
-
-
-def replica_device_setter(
-    ps_tasks=0,
-    ps_device="/job:ps",
-    worker_device="/job:worker",
-    merge_devices=True,
-    cluster=None,
-    ps_ops=None,
-    ps_strategy=None,
-):
-    """Like ``tf.compat.v1.train.replica_device_setter``, and knows this package's accumulators.
-
-    TensorFlow's own places operations by their type, and ours have types of their own: with it our
-    accumulators would end up on the workers.
-
-    Args:
-        ps_tasks: Number of parameter server tasks; ignored if `cluster` is given.
-        ps_device: Device of the parameter servers.
-        worker_device: Device of the workers.
-        merge_devices: Whether to merge with devices set by others rather than replace them.
-        cluster: A ``tf.train.ClusterSpec`` or what converts to one.
-        ps_ops: Types of the operations that go to parameter servers. By default TensorFlow's own
-            and this package's accumulators.
-        ps_strategy: Chooses the task for an operation; round robin by default.
-
-    Returns:
-        A function to be passed to ``tf.compat.v1.device``.
-
-    Raises:
-        TypeError: `cluster` is not a dictionary or cluster, or `ps_strategy` not callable.
-    """
-    if ps_ops is None:
-        ps_ops = [*device_setter.STANDARD_PS_OPS, *PS_OPS]
-    return tf.compat.v1.train.replica_device_setter(
-        ps_tasks=ps_tasks,
-        ps_device=ps_device,
-        worker_device=worker_device,
-        merge_devices=merge_devices,
-        cluster=cluster,
-        ps_ops=ps_ops,
-        ps_strategy=ps_strategy,
-    )
+__all__ = ["PS_OPS", "replica_device_setter"]

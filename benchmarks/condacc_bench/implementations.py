@@ -51,7 +51,7 @@ def tensorflow(name: str = "tf") -> Implementation:
 def condacc() -> Implementation:
     """This project's."""
     import tf_condacc
-    from tf_condacc.estimator._reduction import sum_gradients
+    from tf_condacc.estimator.towers._reduction import sum_gradients
 
     return Implementation(
         "condacc",

@@ -2,63 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 
-from tf_condacc.examples.common import command_line
-
-_PACKAGES = ("scikit-learn", "matplotlib", "tqdm")
+from tf_condacc.examples.digits import __main__ as digits
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the demo and returns its exit status."""
-    options = _parse(arguments)
-    return command_line.finish(lambda: _run(options), "The demo", _PACKAGES)
+    """Runs the demo and returns its exit status.
 
-
-def _run(options: argparse.Namespace) -> None:
-    # Imported here, so that a missing one is reported in a line and --help does without them.
-    from tf_condacc.demo import picture, training
-    from tf_condacc.demo import report as demo_report
-    from tf_condacc.examples.common import backends, report
-
-    settings = training.Settings(
-        num_workers=options.workers,
-        num_required=options.required,
-        steps=options.steps,
-        batch_size=options.batch_size,
-        learning_rate=options.learning_rate,
-        seed=options.seed,
-    )
-    backend = backends.named(options.backend)
-    with report.ProgressBar(settings.steps) as bar:
-        history = training.train(
-            backend.dense, settings, lambda now: bar.show(now, report.accuracy(now.accuracies))
-        )
-    print(demo_report.table(history, settings, backend.title))
-    if options.losses:
-        report.save(history, settings, backend.title, options.losses)
-    picture.draw(history, settings, backend.title, options.output)
-    print(f"  picture: {options.output}")
-
-
-def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = command_line.new_parser(
-        "python -m tf_condacc.demo",
-        "Trains a digit classifier with several workers in one process, which push their "
-        "gradients into conditional accumulators.",
-    )
-    command_line.add_accumulator_options(parser)
-    command_line.add_training_options(
-        parser,
-        defaults={"steps": 600, "batch_size": 32, "learning_rate": 1e-3, "output": "demo.png"},
-        help_texts={
-            "batch_size": "examples in a batch of the fastest worker",
-            "learning_rate": "of the chief's Adam optimizer",
-            "seed": "of the data split, the batches and the weights",
-        },
-    )
-    return command_line.parse(parser, arguments)
+    Args:
+        arguments: Command-line arguments; those of the process if None.
+    """
+    return digits.main(arguments, command="python -m tf_condacc.demo", title="The demo")
 
 
 if __name__ == "__main__":

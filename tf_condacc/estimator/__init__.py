@@ -1,7 +1,7 @@
-"""Towers: one model on several devices, and what runs it.
+"""Replication of a model over several devices, and an Estimator that runs it.
 
-Mirrors the parts of ``tf.contrib.estimator`` and ``tf.estimator`` that legacy programs with several
-devices need: `TowerOptimizer` and `replicate_model_fn`, and a thin `Estimator`.
+Mirrors the parts of ``tf.contrib.estimator`` and ``tf.estimator`` that legacy programs for several
+devices need: `TowerOptimizer`, `replicate_model_fn` and a small `Estimator`.
 """
 
 from tf_condacc.estimator import export

@@ -1,4 +1,4 @@
-"""Joining the specs of the towers into one."""
+"""Functions on the specs that a `model_fn` returns, which may be of any type."""
 
 from __future__ import annotations
 
@@ -6,16 +6,10 @@ import copy
 import dataclasses
 import functools
 import inspect
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import tensorflow as tf
-
-from tf_condacc.estimator import _metrics
-from tf_condacc.estimator.model_fn import ModeKeys
-
-v1 = tf.compat.v1
+from tf_condacc.estimator.model_fn import ModeKeys, SpecLike
 
 _REQUIRED = {
     ModeKeys.TRAIN: ("train_op", "loss"),
@@ -25,16 +19,21 @@ _REQUIRED = {
 
 
 def argument_names(function: Callable[..., Any]) -> set[str]:
-    """Names of the arguments that a caller may still give."""
+    """Returns the names of a function's arguments, without those that a ``partial`` binds."""
     names = set(inspect.signature(function).parameters)
     return names - set(function.keywords) if isinstance(function, functools.partial) else names
 
 
-def checked(spec: Any, mode: str, which: str = "model_fn") -> Any:
-    """Checks what a `model_fn` returned, which may be of any type, and returns it.
+def checked(spec: SpecLike, mode: str, which: str = "model_fn") -> SpecLike:
+    """Checks what a `model_fn` returned, and returns it.
+
+    Args:
+        spec: The result of the `model_fn`.
+        mode: One of `ModeKeys`.
+        which: What the `model_fn` is called in error messages.
 
     Raises:
-      ValueError: It does not have the fields of a spec, or not the values that the mode requires.
+        ValueError: `spec` lacks a field of a spec, or a value that the mode requires.
     """
     if not all(hasattr(spec, name) for name in ("predictions", "loss", "train_op")):
         raise ValueError(f"{which} should return an EstimatorSpec, got {spec!r}.")
@@ -47,111 +46,13 @@ def checked(spec: Any, mode: str, which: str = "model_fn") -> Any:
     return spec
 
 
-def replace(spec: Any, **fields: Any) -> Any:
-    """A spec of the same type with other values of some fields."""
+def replace(spec: SpecLike, **fields: Any) -> SpecLike:
+    """Returns a spec of the same type with other values of some fields."""
     if hasattr(spec, "_replace"):
         return spec._replace(**fields)
-    if dataclasses.is_dataclass(spec):
+    if dataclasses.is_dataclass(spec) and not isinstance(spec, type):
         return dataclasses.replace(spec, **fields)
     changed = copy.copy(spec)
     for name, value in fields.items():
         setattr(changed, name, value)
     return changed
-
-
-def joined_for_training(specs: Sequence[Any], device: str) -> Any:
-    """The last tower's spec, whose optimizer calls act for all, with the loss of all."""
-    return replace(specs[-1], loss=_total_loss(specs, device))
-
-
-def joined_for_evaluation(
-    specs: Sequence[Any], metric_variables: Sequence[Sequence[tf.Variable]], device: str
-) -> Any:
-    """The first tower's spec, with the loss of all towers and metrics of the whole batch."""
-    metrics = _metrics.merge(specs, metric_variables, device)
-    return replace(specs[0], loss=_total_loss(specs, device), eval_metric_ops=metrics)
-
-
-def joined_for_prediction(specs: Sequence[Any], device: str) -> Any:
-    """The first tower's spec, with what all predict one after another.
-
-    Scalars among the export outputs are stacked. Scalars among the predictions, which have no
-    examples to yield, are refused.
-    """
-    with v1.device(device):
-        predictions = _joined_all([spec.predictions for spec in specs], "predictions", _refused)
-        outputs = [spec.export_outputs for spec in specs]
-        if outputs[0]:
-            _check_keys(outputs, "export_outputs")
-            outputs[0] = {
-                key: _joined_output([each[key] for each in outputs], key) for key in outputs[0]
-            }
-    return replace(specs[0], predictions=predictions, export_outputs=outputs[0])
-
-
-def _total_loss(specs: Sequence[Any], device: str) -> Any:
-    with v1.device(device):
-        return tf.add_n([spec.loss for spec in specs], name="loss")
-
-
-def _joined_output(outputs: Sequence[Any], key: str) -> Any:
-    """Export outputs of any type that has the attributes of one of the three kinds."""
-    make = type(outputs[0])
-    if hasattr(outputs[0], "outputs"):
-        return make(_joined_all([output.outputs for output in outputs], key, _stacked))
-    if hasattr(outputs[0], "value"):
-        return make(_joined([output.value for output in outputs], key, _stacked))
-    if hasattr(outputs[0], "scores") and hasattr(outputs[0], "classes"):
-        parts = {
-            name: [getattr(output, name) for output in outputs] for name in ("scores", "classes")
-        }
-        return make(
-            **{
-                name: None if values[0] is None else _joined(values, f"{key}_{name}", _stacked)
-                for name, values in parts.items()
-            }
-        )
-    raise ValueError(
-        f"Expected export output {key!r} to be a ClassificationOutput, RegressionOutput or "
-        f"PredictOutput, got {outputs[0]}."
-    )
-
-
-def _joined_all(values: Sequence[Any], name: str, join_scalars: Callable[..., Any]) -> Any:
-    if not isinstance(values[0], Mapping):
-        return _joined(values, name, join_scalars)
-    _check_keys(values, name)
-    return {key: _joined([value[key] for value in values], key, join_scalars) for key in values[0]}
-
-
-def _joined(tensors: Sequence[Any], name: Any, join_scalars: Callable[..., Any]) -> Any:
-    """The tensors one after another, along their first dimension."""
-    name = _as_op_name(name)
-    if tensors[0].shape.rank == 0:
-        return join_scalars(tensors, name)
-    if isinstance(tensors[0], tf.SparseTensor):
-        return tf.sparse.concat(0, list(tensors), expand_nonconcat_dims=True, name=name)
-    return tf.concat(tensors, axis=0, name=name)
-
-
-def _stacked(scalars: Sequence[Any], name: str | None) -> tf.Tensor:
-    return tf.stack(scalars, name=name or "stack")
-
-
-def _refused(scalars: Sequence[Any], name: str | None) -> tf.Tensor:
-    raise ValueError(f"Expected predictions of a batch, got scalar {scalars[0]} as {name!r}.")
-
-
-def _as_op_name(name: Any) -> str | None:
-    """The closest name that an operation may have; None if nothing is left of it."""
-    allowed = re.sub(r"[^A-Za-z0-9_.\\/>-]", "_", str(name))
-    return allowed.lstrip("_\\/>-").rstrip("/") or None  # a slash at its end has a meaning
-
-
-def _check_keys(mappings: Sequence[Mapping[str, Any]], what: str) -> None:
-    for number, each in enumerate(mappings):
-        if not isinstance(each, Mapping) or each.keys() != mappings[0].keys():
-            raise ValueError(
-                f"Expected the same {what} of every tower, but tower 0 has "
-                f"{sorted(mappings[0])} and tower {number} has {sorted(each or {})}."
-            )

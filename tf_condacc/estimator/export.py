@@ -1,42 +1,50 @@
-"""What a model exports, and what an exported model is fed.
+"""The outputs of an exported model, and the inputs that it is fed with.
 
 Mirrors ``tf.estimator.export``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
-v1 = tf.compat.v1
+from tf_condacc._typing import Nested
+
+# A tensor, or a dictionary from names to tensors.
+Tensors: TypeAlias = tf.Tensor | Mapping[str, tf.Tensor]
+SignatureDef: TypeAlias = Any  # A ``SignatureDef`` proto of a SavedModel.
 
 
 class ExportOutput:
     """One signature of an exported model. Mirrors ``tf.estimator.export.ExportOutput``."""
 
-    def as_signature_def(self, receiver_tensors):
-        """Makes the SignatureDef.
+    def as_signature_def(self, receiver_tensors: Tensors) -> SignatureDef:
+        """Returns the SignatureDef of the output.
 
         Args:
-            receiver_tensors: A tensor or a dictionary of tensors: what the model is fed.
+            receiver_tensors: The tensors that the model is fed with, a tensor or a dictionary.
+
+        Raises:
+            ValueError: The output cannot be computed from such inputs.
         """
         raise NotImplementedError
 
 
 class ClassificationOutput(ExportOutput):
-    """Scores or classes or both. Mirrors ``tf.estimator.export.ClassificationOutput``.
+    """Scores, classes or both. Mirrors ``tf.estimator.export.ClassificationOutput``.
 
     Args:
-        scores: Float tensor, a score for each class.
-        classes: String tensor.
+        scores: Score of each class: `[n, …] float`.
+        classes: Names of the classes: `[n, …] string`.
 
     Raises:
-        ValueError: Neither is given, or one is of another dtype.
+        ValueError: Neither is given, or one has another dtype.
     """
 
-    def __init__(self, scores=None, classes=None):
+    def __init__(self, scores: tf.Tensor | None = None, classes: tf.Tensor | None = None) -> None:
         if scores is not None and not (tf.is_tensor(scores) and scores.dtype.is_floating):
             raise ValueError(f"Classification scores must be a float32 Tensor; got {scores}")
         if classes is not None and not (tf.is_tensor(classes) and classes.dtype == tf.string):
@@ -47,58 +55,72 @@ class ClassificationOutput(ExportOutput):
         self._classes = classes
 
     @property
-    def scores(self):
-        """A score for each class, or None."""
+    def scores(self) -> tf.Tensor | None:
+        """The score of each class: `[n, …] float`, or None."""
         return self._scores
 
     @property
-    def classes(self):
-        """The classes, or None."""
+    def classes(self) -> tf.Tensor | None:
+        """The names of the classes: `[n, …] string`, or None."""
         return self._classes
 
-    def as_signature_def(self, receiver_tensors):
-        """Makes the SignatureDef; the model must be fed one string tensor of examples."""
+    def as_signature_def(self, receiver_tensors: Tensors) -> SignatureDef:
+        """Returns the SignatureDef of the output.
+
+        Args:
+            receiver_tensors: Serialized examples, the only input of the model: `[n] string`.
+
+        Raises:
+            ValueError: The model has another input, or more than one.
+        """
         examples = _only_examples(receiver_tensors, "Classification")
         return v1.saved_model.classification_signature_def(examples, self.classes, self.scores)
 
 
 class RegressionOutput(ExportOutput):
-    """A value. Mirrors ``tf.estimator.export.RegressionOutput``.
+    """A predicted value. Mirrors ``tf.estimator.export.RegressionOutput``.
 
     Args:
-        value: Float tensor.
+        value: The predicted value of each example: `[n, …] float`.
 
     Raises:
-        ValueError: It is of another dtype.
+        ValueError: `value` has another dtype.
     """
 
-    def __init__(self, value):
+    def __init__(self, value: tf.Tensor) -> None:
         if not (tf.is_tensor(value) and value.dtype.is_floating):
             raise ValueError(f"Regression output value must be a float32 Tensor; got {value}")
         self._value = value
 
     @property
-    def value(self):
-        """The value."""
+    def value(self) -> tf.Tensor:
+        """The predicted value of each example: `[n, …] float`."""
         return self._value
 
-    def as_signature_def(self, receiver_tensors):
-        """Makes the SignatureDef; the model must be fed one string tensor of examples."""
+    def as_signature_def(self, receiver_tensors: Tensors) -> SignatureDef:
+        """Returns the SignatureDef of the output.
+
+        Args:
+            receiver_tensors: Serialized examples, the only input of the model: `[n] string`.
+
+        Raises:
+            ValueError: The model has another input, or more than one.
+        """
         examples = _only_examples(receiver_tensors, "Regression")
         return v1.saved_model.regression_signature_def(examples, self.value)
 
 
 class PredictOutput(ExportOutput):
-    """Any tensors. Mirrors ``tf.estimator.export.PredictOutput``.
+    """Outputs of any kind. Mirrors ``tf.estimator.export.PredictOutput``.
 
     Args:
-        outputs: A dictionary of tensors, or one tensor, which is then called "output".
+        outputs: A dictionary from names to tensors, or one tensor, which gets the name "output".
 
     Raises:
-        ValueError: A key is no string or a value no tensor.
+        ValueError: A key is not a string, or a value is not a tensor.
     """
 
-    def __init__(self, outputs):
+    def __init__(self, outputs: Tensors) -> None:
         self._outputs = _as_dict(outputs, "output")
         for key, value in self._outputs.items():
             if not isinstance(key, str):
@@ -107,47 +129,49 @@ class PredictOutput(ExportOutput):
                 raise ValueError(f"Prediction output value must be a Tensor; got {value}.")
 
     @property
-    def outputs(self):
-        """The tensors by their names."""
+    def outputs(self) -> dict[str, tf.Tensor]:
+        """A dictionary from names to tensors."""
         return self._outputs
 
-    def as_signature_def(self, receiver_tensors):
-        """Makes the SignatureDef."""
+    def as_signature_def(self, receiver_tensors: Tensors) -> SignatureDef:
+        """Returns the SignatureDef of the output. The model may be fed with any tensors."""
         return v1.saved_model.predict_signature_def(
             _as_dict(receiver_tensors, "input"), self.outputs
         )
 
 
 class ServingInputReceiver(NamedTuple):
-    """What an exported model is fed. Mirrors ``tf.estimator.export.ServingInputReceiver``.
+    """The inputs of an exported model. Mirrors ``tf.estimator.export.ServingInputReceiver``.
 
     Attributes:
-        features: What the `model_fn` gets.
-        receiver_tensors: A placeholder, or a dictionary of them: what is fed.
-        receiver_tensors_alternatives: More such dictionaries, by names that are added to those of
-            the signatures.
+        features: The features that the `model_fn` is called with.
+        receiver_tensors: The placeholders that are fed, one or a dictionary of them.
+        receiver_tensors_alternatives: Further ways to feed the model: dictionaries of tensors, by
+            names that are added to the names of the signatures.
     """
 
-    features: Any
-    receiver_tensors: Any
-    receiver_tensors_alternatives: Mapping[str, Any] | None = None
+    features: Nested
+    receiver_tensors: Tensors
+    receiver_tensors_alternatives: Mapping[str, Tensors] | None = None
 
 
-def build_raw_serving_input_receiver_fn(features, default_batch_size=None):
-    """A function that makes a ServingInputReceiver whose placeholders are the features themselves.
+def build_raw_serving_input_receiver_fn(
+    features: Mapping[str, tf.Tensor], default_batch_size: int | None = None
+) -> Callable[[], ServingInputReceiver]:
+    """Returns a function that makes a ServingInputReceiver for models fed with the features.
 
     Mirrors ``tf.estimator.export.build_raw_serving_input_receiver_fn``.
 
     Args:
-        features: A dictionary of tensors, whose shapes and dtypes the placeholders get.
-        default_batch_size: Their first dimension; unknown if None.
+        features: A dictionary from names to tensors. The placeholders get their shapes and dtypes.
+        default_batch_size: First dimension of the placeholders; None if unknown.
     """
     specs = {
         name: (tensor.dtype, [default_batch_size, *tensor.shape[1:]])
         for name, tensor in features.items()
     }
 
-    def serving_input_receiver_fn():
+    def serving_input_receiver_fn() -> ServingInputReceiver:
         placeholders = {
             name: v1.placeholder(dtype, shape, name=name) for name, (dtype, shape) in specs.items()
         }
@@ -156,17 +180,20 @@ def build_raw_serving_input_receiver_fn(features, default_batch_size=None):
     return serving_input_receiver_fn
 
 
-def build_parsing_serving_input_receiver_fn(feature_spec, default_batch_size=None):
-    """A function that makes a ServingInputReceiver fed with serialized ``tf.train.Example`` protos.
+def build_parsing_serving_input_receiver_fn(
+    feature_spec: Mapping[str, Any], default_batch_size: int | None = None
+) -> Callable[[], ServingInputReceiver]:
+    """Returns a function that makes a ServingInputReceiver for models fed with serialized examples.
 
-    Mirrors ``tf.estimator.export.build_parsing_serving_input_receiver_fn``.
+    Mirrors ``tf.estimator.export.build_parsing_serving_input_receiver_fn``. The model is fed with
+    serialized ``tf.train.Example`` protos: `[n] string`.
 
     Args:
-        feature_spec: As of ``tf.io.parse_example``.
-        default_batch_size: Number of examples; unknown if None.
+        feature_spec: The features to parse, as ``tf.io.parse_example`` takes them.
+        default_batch_size: Number of examples; None if unknown.
     """
 
-    def serving_input_receiver_fn():
+    def serving_input_receiver_fn() -> ServingInputReceiver:
         examples = v1.placeholder(tf.string, [default_batch_size], name="input_example_tensor")
         features = tf.io.parse_example(examples, feature_spec)
         return ServingInputReceiver(features, {"examples": examples})
@@ -174,11 +201,11 @@ def build_parsing_serving_input_receiver_fn(feature_spec, default_batch_size=Non
     return serving_input_receiver_fn
 
 
-def _as_dict(tensors, name):
+def _as_dict(tensors: Tensors, name: str) -> dict[str, tf.Tensor]:
     return dict(tensors) if isinstance(tensors, Mapping) else {name: tensors}
 
 
-def _only_examples(receiver_tensors, kind):
+def _only_examples(receiver_tensors: Tensors, kind: str) -> tf.Tensor:
     tensors = list(_as_dict(receiver_tensors, "examples").values())
     if len(tensors) != 1 or tensors[0].dtype != tf.string:
         raise ValueError(f"{kind} input must be a single string Tensor; got {receiver_tensors}")

@@ -1,24 +1,27 @@
-"""What a `model_fn` is told and what it returns.
+"""The modes that a `model_fn` is called with, and the spec that it returns.
 
 Mirrors ``tf.estimator.ModeKeys`` and ``tf.estimator.EstimatorSpec``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
+from tf_condacc._typing import Nested, TensorLike
 from tf_condacc.estimator.export import ExportOutput, PredictOutput
 
-v1 = tf.compat.v1
+# An EstimatorSpec, or an object of another type with the same fields.
+SpecLike: TypeAlias = Any
 
 _DEFAULT_SIGNATURE = v1.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 
 class ModeKeys:
-    """Names of the three modes. Mirrors ``tf.estimator.ModeKeys``."""
+    """The names of the three modes. Mirrors ``tf.estimator.ModeKeys``."""
 
     TRAIN = "train"
     EVAL = "eval"
@@ -26,34 +29,34 @@ class ModeKeys:
 
 
 class _Fields(NamedTuple):
-    mode: Any
-    predictions: Any
-    loss: Any
-    train_op: Any
-    eval_metric_ops: Any
-    export_outputs: Any
-    training_chief_hooks: Any
-    training_hooks: Any
-    scaffold: Any
-    evaluation_hooks: Any
-    prediction_hooks: Any
+    mode: str
+    predictions: Nested
+    loss: tf.Tensor | None
+    train_op: tf.Operation | tf.Tensor | None
+    eval_metric_ops: Mapping[str, tuple[Any, Any]]
+    export_outputs: Mapping[str, Any] | None
+    training_chief_hooks: Sequence[v1.train.SessionRunHook]
+    training_hooks: Sequence[v1.train.SessionRunHook]
+    scaffold: v1.train.Scaffold
+    evaluation_hooks: Sequence[v1.train.SessionRunHook]
+    prediction_hooks: Sequence[v1.train.SessionRunHook]
 
 
 class EstimatorSpec(_Fields):
-    """The operations and objects that a `model_fn` hands to an Estimator.
+    """The operations and objects that a `model_fn` returns to an Estimator.
 
-    Mirrors ``tf.estimator.EstimatorSpec``: the same fields in the same order.
+    Mirrors ``tf.estimator.EstimatorSpec``, with the same fields in the same order.
 
     Args:
         mode: One of `ModeKeys`.
-        predictions: A tensor, or a dictionary of tensors; required to predict.
-        loss: A tensor of one element; required to train and to evaluate.
-        train_op: An operation or tensor; required to train.
-        eval_metric_ops: A dictionary of pairs ``(metric_value, update_op)``, as the functions of
-            ``tf.compat.v1.metrics`` return them.
-        export_outputs: A dictionary of `export.ExportOutput` by the names of their signatures. To
-            predict, one of them must have the name of the default signature, "serving_default"; a
-            single one gets that name too. If there are none, the default is a
+        predictions: A tensor, or a dictionary of tensors. Required in mode PREDICT.
+        loss: The loss, a tensor of one element: `[] float`. Required in modes TRAIN and EVAL.
+        train_op: The operation, or a tensor of it, that makes one step. Required in mode TRAIN.
+        eval_metric_ops: A dictionary from names to pairs ``(metric_value, update_op)``, as the
+            functions of ``tf.compat.v1.metrics`` return them.
+        export_outputs: A dictionary from signature names to `export.ExportOutput` objects. In mode
+            PREDICT, one of them must have the name of the default signature, "serving_default". If
+            there is only one, it is the default too. If there is none, the default is an
             `export.PredictOutput` of `predictions`.
         training_chief_hooks: Hooks that the chief runs in training.
         training_hooks: Hooks that all workers run in training.
@@ -62,27 +65,28 @@ class EstimatorSpec(_Fields):
         prediction_hooks: Hooks to run in prediction.
 
     Raises:
-        ValueError: What the mode requires is missing, the loss is no scalar, there are several
-            export outputs and none is the default, or a tensor is of another graph.
-        TypeError: A field is of the wrong type.
+        ValueError: A value that the mode requires is missing, the loss has more than one element,
+            there are several export outputs and none is the default, or a tensor belongs to another
+            graph.
+        TypeError: A field has the wrong type.
     """
 
     __slots__ = ()
 
     def __new__(
         cls,
-        mode,
-        predictions=None,
-        loss=None,
-        train_op=None,
-        eval_metric_ops=None,
-        export_outputs=None,
-        training_chief_hooks=None,
-        training_hooks=None,
-        scaffold=None,
-        evaluation_hooks=None,
-        prediction_hooks=None,
-    ):
+        mode: str,
+        predictions: Nested = None,
+        loss: TensorLike = None,
+        train_op: tf.Operation | tf.Tensor | None = None,
+        eval_metric_ops: Mapping[str, tuple[Any, Any]] | None = None,
+        export_outputs: Mapping[str, ExportOutput] | None = None,
+        training_chief_hooks: Iterable[v1.train.SessionRunHook] | None = None,
+        training_hooks: Iterable[v1.train.SessionRunHook] | None = None,
+        scaffold: v1.train.Scaffold | None = None,
+        evaluation_hooks: Iterable[v1.train.SessionRunHook] | None = None,
+        prediction_hooks: Iterable[v1.train.SessionRunHook] | None = None,
+    ) -> EstimatorSpec:
         hooks = [training_chief_hooks, training_hooks, evaluation_hooks, prediction_hooks]
         chief_hooks, training_hooks, evaluation_hooks, prediction_hooks = map(_checked_hooks, hooks)
         if scaffold is not None and not isinstance(scaffold, v1.train.Scaffold):
@@ -106,8 +110,13 @@ class EstimatorSpec(_Fields):
         _check_graph(spec)
         return spec
 
-    def _replace(self, **fields):
-        """A spec with other values of some fields, checked as any other; its mode stays."""
+    def _replace(self, **fields: Any) -> EstimatorSpec:
+        """Returns a spec with other values of some fields, and checks it.
+
+        Raises:
+            ValueError: The mode would change, or the new spec is invalid.
+            TypeError: A field has the wrong type.
+        """
         mode = fields.get("mode", self.mode)
         if mode != self.mode:
             raise ValueError(
@@ -116,7 +125,7 @@ class EstimatorSpec(_Fields):
         return type(self)(**{**self._asdict(), **fields})
 
 
-def _checked_predictions(predictions, mode):
+def _checked_predictions(predictions: Nested, mode: str) -> Nested:
     if predictions is None and mode == ModeKeys.PREDICT:
         raise ValueError("Missing predictions.")
     if predictions is None:
@@ -127,7 +136,7 @@ def _checked_predictions(predictions, mode):
     return predictions
 
 
-def _checked_loss(loss, mode):
+def _checked_loss(loss: TensorLike, mode: str) -> tf.Tensor | None:
     if loss is None:
         if mode in (ModeKeys.TRAIN, ModeKeys.EVAL):
             raise ValueError("Missing loss.")
@@ -138,7 +147,7 @@ def _checked_loss(loss, mode):
     return loss if loss.shape.rank == 0 else tf.reshape(loss, [])
 
 
-def _checked_train_op(train_op, mode):
+def _checked_train_op(train_op: Any, mode: str) -> tf.Operation | tf.Tensor | None:
     if train_op is None and mode == ModeKeys.TRAIN:
         raise ValueError("Missing train_op.")
     if train_op is not None and not (_is_tensor(train_op) or isinstance(train_op, tf.Operation)):
@@ -146,7 +155,7 @@ def _checked_train_op(train_op, mode):
     return train_op
 
 
-def _checked_metrics(metrics):
+def _checked_metrics(metrics: Any) -> Mapping[str, tuple[Any, Any]]:
     if metrics is None:
         return {}
     if not isinstance(metrics, Mapping):
@@ -160,7 +169,9 @@ def _checked_metrics(metrics):
     return metrics
 
 
-def _checked_export_outputs(outputs, predictions, mode):
+def _checked_export_outputs(
+    outputs: Any, predictions: Nested, mode: str
+) -> Mapping[str, Any] | None:
     if mode != ModeKeys.PREDICT:
         return outputs
     if outputs is None or outputs == {}:
@@ -183,14 +194,16 @@ def _checked_export_outputs(outputs, predictions, mode):
     return {**outputs, _DEFAULT_SIGNATURE: next(iter(outputs.values()))}
 
 
-def _default_export_outputs(predictions):
-    """The predictions under the default name; None if they cannot be the outputs of a signature."""
+def _default_export_outputs(predictions: Nested) -> Mapping[str, ExportOutput] | None:
+    """Returns the predictions as the default output; None if they cannot form a signature."""
     if not all(isinstance(name, str) for name, _ in _items(predictions)):
         return None
     return {_DEFAULT_SIGNATURE: PredictOutput(predictions)}
 
 
-def _checked_hooks(hooks):
+def _checked_hooks(
+    hooks: Iterable[v1.train.SessionRunHook] | None,
+) -> tuple[v1.train.SessionRunHook, ...]:
     hooks = tuple(hooks or ())
     for hook in hooks:
         if not isinstance(hook, v1.train.SessionRunHook):
@@ -198,7 +211,7 @@ def _checked_hooks(hooks):
     return hooks
 
 
-def _check_graph(spec):
+def _check_graph(spec: EstimatorSpec) -> None:
     graph = v1.get_default_graph()
     metrics = [(name, part) for name, pair in spec.eval_metric_ops.items() for part in pair]
     named = [("loss", spec.loss), ("train_op", spec.train_op), *metrics, *_items(spec.predictions)]
@@ -207,12 +220,12 @@ def _check_graph(spec):
             raise ValueError(f"{name} must be from the default graph, given: {value}")
 
 
-def _items(predictions):
-    """Names and values, also of a single tensor."""
+def _items(predictions: Nested) -> list[tuple[Any, Any]]:
+    """Returns the names and values of predictions, which may be a single tensor."""
     if isinstance(predictions, Mapping):
         return list(predictions.items())
     return [("predictions", predictions)]
 
 
-def _is_tensor(value):
+def _is_tensor(value: Any) -> bool:
     return tf.is_tensor(value) or isinstance(value, tf.Variable)

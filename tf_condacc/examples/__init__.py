@@ -1,9 +1,11 @@
-"""Complete programs that train in the TensorFlow 1 style; meant to be read and copied from.
+"""Complete programs that train in the TensorFlow 1 style, to be read and copied from.
 
-* ``python -m tf_condacc.examples.word_vectors``: embeddings, through sparse accumulators.
-* ``python -m tf_condacc.examples.async_digits``: digits, by workers that do not wait for each other
-  and drop gradients that are stale.
-* ``python -m tf_condacc.examples.towers``: digits, with towers and an Estimator.
+* ``python -m tf_condacc.examples.digits`` trains a digit classifier with dense accumulators.
+  ``python -m tf_condacc.demo`` starts the same program.
+* ``python -m tf_condacc.examples.word_vectors`` trains embeddings with sparse accumulators.
+* ``python -m tf_condacc.examples.async_digits`` trains a digit classifier with workers that do not
+  wait for each other, and drops stale gradients.
+* ``python -m tf_condacc.examples.towers`` trains a digit classifier with towers and an Estimator.
 
-``tf_condacc.demo`` is one of them, through dense accumulators. What they share is in ``common``.
+The package ``common`` contains the code that the programs share.
 """

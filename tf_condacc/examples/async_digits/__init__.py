@@ -1,16 +1,15 @@
-"""A digit classifier, trained by workers of different speed that wait for nobody.
+"""A digit classifier, trained by workers of different speed that do not wait for each other.
 
 Run it with ``python -m tf_condacc.examples.async_digits``; ``--help`` lists the options.
 
-Each worker applies its gradients itself, to variables that the others have updated since it read
-them. Two trainings, alike in all else, are compared: with `DropStaleGradientOptimizer` dropping
-gradients that are too many steps behind, and with a limit that drops none. The modules, in the
-order to read them in:
+Each worker applies its gradients itself, to variables that other workers have updated since it
+read them. The program compares two trainings: one in which `DropStaleGradientOptimizer` drops stale
+gradients, and one with a limit so high that no gradient is dropped. Read the modules in this order:
 
-* ``graph``: the TensorFlow 1 graph: what a worker runs.
-* ``training``: the threads of the workers, what they are fed, and what is kept of the training.
-* ``schedule``: in which order workers of different speed finish.
-* ``report``, ``picture`` and ``__main__``: the table, the picture and the command line.
+* ``graph`` builds the TensorFlow 1 graph with the operations of a worker.
+* ``training`` contains the threads of the workers, feeds them and records the training.
+* ``schedule`` determines the order in which workers of different speed finish.
+* ``report``, ``picture`` and ``__main__`` contain the table, the picture and the command line.
 
-What is trained, and on what, is that of ``tf_condacc.demo``.
+The network and the data set are those of ``tf_condacc.examples.digits``.
 """

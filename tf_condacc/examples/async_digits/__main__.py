@@ -11,13 +11,17 @@ _PACKAGES = ("scikit-learn", "matplotlib", "tqdm")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the example and returns its exit status."""
+    """Runs the example and returns its exit status.
+
+    Args:
+        arguments: Command-line arguments; those of the process if None.
+    """
     options = _parse(arguments)
     return command_line.finish(lambda: _run(options), "The example", _PACKAGES)
 
 
 def _run(options: argparse.Namespace) -> None:
-    # Imported here, so that a missing one is reported in a line and --help does without them.
+    # Imported here, so that --help needs none of them, and a missing package is reported in a line.
     from tf_condacc.examples.async_digits import picture, training
     from tf_condacc.examples.async_digits import report as own_report
     from tf_condacc.examples.common import report
@@ -65,8 +69,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         help_texts={
             "steps": "gradients that the workers compute in each training, applied or not",
             "batch_size": "examples in a batch",
-            "learning_rate": "of the workers' momentum optimizer",
-            "seed": "of the data split, the batches, the weights and the workers' schedule",
+            "learning_rate": "learning rate of the workers' momentum optimizer",
+            "seed": "seed of the data split, the batches, the weights and the workers' schedule",
             "losses": "also write what became of every gradient there, as JSON",
         },
     )
@@ -77,7 +81,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         default=3,
         help="how many steps behind gradients may be where they are dropped",
     )
-    add("--momentum", type=float, default=0.9, help="of the workers' momentum optimizer")
+    add("--momentum", type=float, default=0.9, help="momentum of the workers' momentum optimizer")
     return command_line.parse(parser, arguments)
 
 

@@ -1,12 +1,13 @@
-"""The graph: each worker computes gradients and applies them itself, unless they are stale.
+"""The graph, in which each worker computes gradients and applies them unless they are stale.
 
-A worker's turn is one run of its session:
+A turn of a worker is one run of its session:
 
-* It reads the global step and the variables, and computes its gradients.
-* It says that they are ready, and waits to be told that a machine of its speed has them too.
-* Its `DropStaleGradientOptimizer` applies them, or drops them.
+* The worker reads the global step and the variables, and computes its gradients.
+* It signals that the gradients are ready, and waits for the time at which a machine of its speed
+  would have finished.
+* Its `DropStaleGradientOptimizer` applies the gradients, or drops them.
 
-Meanwhile the others apply theirs. By as many steps its own are stale.
+The staleness of the gradients is the number of steps that other workers make meanwhile.
 """
 
 from __future__ import annotations
@@ -15,26 +16,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc import DropStaleGradientOptimizer
-from tf_condacc.demo import model
-from tf_condacc.demo.inputs import Inputs, placeholders
+from tf_condacc.examples.digits import model
+from tf_condacc.examples.digits.inputs import Inputs, placeholders
 
-v1 = tf.compat.v1
-
-_SIGNAL = 0  # the queues carry signals; what is in them means nothing
+_SIGNAL = 0  # The value of a queue element has no meaning.
 
 
 @dataclass(frozen=True)
 class Worker:
-    """What a worker runs.
+    """The tensors of a worker.
 
     Attributes:
-      inputs: where its batches are fed.
-      turn: the values of one turn. ``local_step`` is the global step when it began, ``step`` that
-        when its gradients were decided on, ``loss`` that of its batch, and ``num_dropped`` how many
-        of its gradients have been dropped so far.
-      counts: how many of its gradients have been accepted and dropped.
+        inputs: Placeholders of the worker's batches.
+        turn: Values of one turn, all scalars. ``local_step`` is the global step at the beginning
+            of the turn, ``step`` the global step when the optimizer decides about the gradients,
+            ``loss`` the loss of the batch, and ``num_dropped`` the number of the worker's gradients
+            that have been dropped so far.
+        counts: Numbers of the worker's gradients that have been accepted and dropped: `[] int64`.
     """
 
     inputs: Inputs
@@ -43,10 +44,13 @@ class Worker:
 
 
 class Machines:
-    """Signals that make workers as slow as the machines they pretend to run on.
+    """Queues that simulate machines of different speed.
 
-    Gradients are held back between their computation and their use until ``finish`` is run for
-    their worker. ``wait_for_gradients`` ends when the gradients of another worker are held back.
+    Computed gradients are not used before ``finish`` is run for their worker. The operation
+    ``wait_for_gradients`` completes when a further worker has computed its gradients.
+
+    Args:
+        num_workers: Number of workers.
     """
 
     def __init__(self, num_workers: int):
@@ -59,7 +63,7 @@ class Machines:
         self.stop = tf.group(*[queue.close() for queue in self._finished])
 
     def hold_back(self, worker: int, gradients: Sequence[tf.Tensor]) -> tf.Tensor:
-        """To be waited for before the gradients are used."""
+        """Returns a tensor that is computed when the gradients may be used."""
         with tf.control_dependencies(gradients):
             ready = self._ready.enqueue(_SIGNAL)
         with tf.control_dependencies([ready]):
@@ -68,7 +72,16 @@ class Machines:
 
 @dataclass(frozen=True)
 class AsyncGraph:
-    """The whole graph. Sessions on one server share its variables and queues."""
+    """The graph of a training. Sessions on one server share its variables and queues.
+
+    Attributes:
+        graph: The graph.
+        workers: The tensors of each worker.
+        machines: The simulated machines.
+        initialize: Operation that initializes the variables.
+        test_inputs: The inputs of the test.
+        test_accuracy: Accuracy on the test inputs: `[] float32`.
+    """
 
     graph: tf.Graph
     workers: list[Worker]
@@ -84,18 +97,18 @@ def build(
     """Builds the graph of a training.
 
     Args:
-      num_workers: how many workers train.
-      staleness: how many steps behind gradients may be.
-      learning_rate: of the workers' momentum optimizer.
-      momentum: likewise.
-      seed: of the initial weights.
+        num_workers: Number of workers.
+        staleness: Highest number of steps by which gradients may be behind.
+        learning_rate: Learning rate of the workers' momentum optimizer.
+        momentum: Momentum of that optimizer.
+        seed: Seed of the initial weights.
     """
     graph = tf.Graph()
     with graph.as_default():
         test_inputs = placeholders()
         test_scores = model.logits(test_inputs.images, seed)
         v1.train.get_or_create_global_step()
-        # The workers share the model and its momentum; what is dropped each counts for itself.
+        # The workers share the model and the momentum. Each counts its own dropped gradients.
         inner = v1.train.MomentumOptimizer(learning_rate, momentum)
         machines = Machines(num_workers)
         workers = [
@@ -121,16 +134,16 @@ def _worker(
         loss = model.loss(model.logits(inputs.images, seed), inputs.labels)
         gradients, variables = zip(*optimizer.compute_gradients(loss), strict=True)
 
-        # Without this part a worker is as slow as the machine is, and the two reads are not needed.
-        # One worker at a time is told that it has finished, so they see what the optimizer sees.
+        # This part simulates the machine, and a real program does not need it. Only one worker
+        # finishes at a time, so the two reads give the values that the optimizer reads.
         local_step = global_step.read_value()
         with tf.control_dependencies([machines.hold_back(number, [local_step, *gradients])]):
             step = global_step.read_value()
         with tf.control_dependencies([step]):
-            gradients = [tf.identity(gradient) for gradient in gradients]
+            ready_gradients = [tf.identity(gradient) for gradient in gradients]
 
         train = optimizer.apply_gradients(
-            zip(gradients, variables, strict=True), global_step=global_step
+            zip(ready_gradients, variables, strict=True), global_step=global_step
         )
         counts = optimizer.num_accepted(), optimizer.num_dropped()
         with tf.control_dependencies([train]):

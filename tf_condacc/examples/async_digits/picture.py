@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,11 +14,17 @@ from tf_condacc.examples.async_digits.training import NAMES, History, Settings
 from tf_condacc.examples.common import pictures
 from tf_condacc.examples.common.pictures import BLUE, GREEN, GREY, ORANGE, WINDOW, moving_mean
 
-_COLORS = (BLUE, GREEN)  # of the training that drops, and of the one that does not
+_COLORS = (BLUE, GREEN)  # The training that drops gradients is blue, the other is green.
 
 
 def draw(histories: Sequence[History], settings: Settings, path: Path) -> None:
-    """Writes the picture as a PNG file; the training that drops is the first."""
+    """Writes the picture as a PNG file.
+
+    Args:
+        histories: The records of the trainings. The first is the one that drops gradients.
+        settings: The settings of that training.
+        path: Path of the file.
+    """
     workers = pictures.workers(settings.num_workers)
     figure = pictures.new_figure(
         11, 7.2, f"Handwritten digits, learned by {workers} that do not wait for each other"
@@ -54,7 +61,7 @@ def _draw_staleness(ax: Axes, history: History, color: str) -> None:
 
 
 def _draw_limit(ax: Axes, limit: int, last_step: int) -> None:
-    """Between the highest staleness that is accepted and the lowest that is not."""
+    """Draws a line between the highest accepted and the lowest dropped staleness."""
     ax.axhline(limit + 0.5, color=GREY, linewidth=1.4, linestyle=(0, (4, 3)))
     ax.annotate(
         f"at most {limit}",
@@ -90,8 +97,8 @@ def _draw_losses(ax: Axes, histories: Sequence[History]) -> None:
     pictures.title(ax, "Training loss", subtitle)
 
 
-def _write(ax: Axes, x: float, y: float, text: str, color: str, **alignment: str) -> None:
-    """Text at a place within the axes, readable over what is drawn there."""
+def _write(ax: Axes, x: float, y: float, text: str, color: str, **alignment: Any) -> None:
+    """Writes text on a white background, at a position in axes coordinates."""
     frame = {"facecolor": "white", "alpha": 0.85, "linewidth": 0, "pad": 2}
     ax.text(
         x, y, text, transform=ax.transAxes, color=color, fontweight="bold", bbox=frame, **alignment

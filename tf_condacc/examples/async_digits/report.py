@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -10,12 +11,17 @@ from tf_condacc.examples.async_digits import schedule
 from tf_condacc.examples.async_digits.training import NAMES, History, Settings
 from tf_condacc.examples.common import report
 
-_AT_THE_END = 25  # gradients
+_AT_THE_END = 25  # Number of gradients.
 _COLUMN = 30
 
 
 def table(histories: Sequence[History], settings: Settings) -> str:
-    """Both trainings as lines of text, side by side; the one that drops is the first."""
+    """Returns the results of both trainings side by side, as lines of text.
+
+    Args:
+        histories: The records of the trainings. The first is the one that drops gradients.
+        settings: The settings of that training.
+    """
 
     def row(name: str, value: Callable[[History], str]) -> tuple[str, str]:
         return name, _columns(value(history) for history in histories)
@@ -27,7 +33,7 @@ def table(histories: Sequence[History], settings: Settings) -> str:
             row("loss at the end", lambda history: f"{_loss_at_the_end(history):.4f}"),
             row("gradients", lambda history: _counts(_in_all(history))),
             *[
-                row(f"  of {_name(worker)}", lambda history, k=worker: _counts(history.counts[k]))
+                row(f"  of {_name(worker)}", functools.partial(_counts_of, worker))
                 for worker in range(settings.num_workers)
             ],
             row("highest staleness applied", lambda history: str(_highest_applied(history))),
@@ -37,7 +43,7 @@ def table(histories: Sequence[History], settings: Settings) -> str:
 
 
 def save(histories: Sequence[History], settings: Settings, path: Path) -> None:
-    """Writes what became of every gradient of both trainings as JSON."""
+    """Writes the record of every gradient of both trainings as JSON."""
     trainings = {
         name: {**vars(history), "turns": [vars(turn) for turn in history.turns]}
         for name, history in zip(NAMES, histories, strict=True)
@@ -57,6 +63,10 @@ def _name(worker: int) -> str:
 def _counts(counts: tuple[int, int]) -> str:
     accepted, dropped = counts
     return f"{accepted:,} applied, {dropped:,} dropped"
+
+
+def _counts_of(worker: int, history: History) -> str:
+    return _counts(history.counts[worker])
 
 
 def _in_all(history: History) -> tuple[int, int]:

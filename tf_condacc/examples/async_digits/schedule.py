@@ -11,14 +11,18 @@ _JITTER = (0.5, 1.5)
 
 
 def times_as_long(worker: int) -> int:
-    """How slow a worker is: 1, 2, 4, 8 and so on times the first one's time for a gradient."""
+    """Returns a worker's average time for a gradient, in units of the first worker's: 1, 2, 4, …"""
     return 2**worker
 
 
 def finishes(num_workers: int, seed: int) -> Iterator[int]:
-    """Yields without end the worker that is the next to finish.
+    """Yields without end the index of the worker that finishes next.
 
-    A gradient takes a worker between half and one and a half times what it takes on average.
+    The time for a gradient varies between half and one and a half times the worker's average.
+
+    Args:
+        num_workers: Number of workers.
+        seed: Seed of the random times.
     """
     rng = np.random.default_rng(seed)
 

@@ -1,4 +1,4 @@
-"""The training of the classifier: the workers' threads, and what is kept of it."""
+"""The training of the classifier. Runs the workers' threads and records the training."""
 
 from __future__ import annotations
 
@@ -10,26 +10,29 @@ from itertools import accumulate, islice
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
-from tf_condacc.demo import data
 from tf_condacc.examples.async_digits import graph, schedule
 from tf_condacc.examples.common.cluster import Cluster
+from tf_condacc.examples.digits import data
 
-v1 = tf.compat.v1
-
-NAMES = ("dropping", "not dropping")  # of the two trainings
-_EVALUATE_EVERY = 20  # turns
+NAMES = ("dropping", "not dropping")  # The names of the two trainings.
+_EVALUATE_EVERY = 20  # Number of turns.
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What to train and how.
+    """The settings of a training.
 
     Attributes:
-      num_workers: how many workers train; ``schedule`` says how fast they are.
-      staleness: how many steps behind gradients may be, and are still applied.
-      steps: how many gradients the workers finish in all, whether they are applied or dropped.
-      batch_size: examples in a batch. Every worker draws from all of them, in an order of its own.
+        num_workers: Number of workers. The module ``schedule`` determines their speed.
+        staleness: Highest number of steps by which gradients may be behind and are still applied.
+        steps: Number of gradients that the workers compute in total, applied or dropped.
+        batch_size: Number of examples in a batch. Each worker draws batches from all examples, in
+            an order of its own.
+        learning_rate: Learning rate of the workers' momentum optimizer.
+        momentum: Momentum of that optimizer.
+        seed: Seed of the data split, the batches, the weights and the schedule.
     """
 
     num_workers: int = 4
@@ -41,20 +44,20 @@ class Settings:
     seed: int = 1
 
     def of_both(self) -> tuple[Settings, Settings]:
-        """These, and the same with a limit that no gradient exceeds."""
+        """Returns these settings, and a copy with a limit that no gradient exceeds."""
         return self, replace(self, staleness=self.steps)
 
 
 @dataclass(frozen=True)
 class Turn:
-    """What became of a gradient.
+    """The record of a gradient.
 
     Attributes:
-      worker: that computed it, from 0.
-      local_step: the global step when its computation began.
-      step: the global step when it was decided on.
-      accepted: whether it was applied.
-      loss: of its batch.
+        worker: Index of the worker that computed it, starting with 0.
+        local_step: Global step when its computation began.
+        step: Global step when the optimizer decided about it.
+        accepted: Whether it was applied.
+        loss: Loss of its batch.
     """
 
     worker: int
@@ -65,19 +68,19 @@ class Turn:
 
     @property
     def staleness(self) -> int:
+        """The number of steps made during the computation of the gradient."""
         return self.step - self.local_step
 
 
 @dataclass
 class History:
-    """What happened. The threads of the training append to the lists.
+    """The record of a training. The threads of the training append to the lists.
 
     Attributes:
-      turns: in the order in which they ended.
-      accuracies: (turns so far, accuracy on the test images), every few turns and at the end.
-      counts: of each worker, how many gradients its optimizer has accepted and dropped; set at the
-        end.
-      seconds: duration of the training, set at the end.
+        turns: The turns, in the order in which they ended.
+        accuracies: Pairs of a number of turns and the accuracy on the test images after them.
+        counts: Numbers of accepted and dropped gradients of each worker, set at the end.
+        seconds: Duration of the training, set at the end.
     """
 
     turns: list[Turn] = field(default_factory=list)
@@ -87,25 +90,26 @@ class History:
 
     @property
     def losses(self) -> list[float]:
+        """The loss of each turn."""
         return [turn.loss for turn in self.turns]
 
     @property
     def dropped(self) -> list[int]:
-        """Gradients dropped up to each turn."""
+        """The number of gradients dropped up to each turn."""
         return list(accumulate(int(not turn.accepted) for turn in self.turns))
 
 
 def train(
     settings: Settings, on_progress: Callable[[History], None] = lambda history: None
 ) -> History:
-    """Trains the classifier and returns what happened.
+    """Trains the classifier, and returns the record of the training.
 
     Args:
-      settings: what to train and how.
-      on_progress: called about ten times a second, in the calling thread.
+        settings: The settings of the training.
+        on_progress: Function that the calling thread calls about ten times per second.
 
     Raises:
-      KeyboardInterrupt: on Ctrl-C, when all threads have ended.
+        KeyboardInterrupt: Ctrl-C was pressed. All threads have ended.
     """
     examples, test = data.load(settings.seed)
     built = graph.build(
@@ -128,14 +132,14 @@ def train(
         cluster.start(clock.run)
         cluster.wait(lambda: on_progress(history))
         history.seconds = time.monotonic() - start
-        for counts in session.run([worker.counts for worker in built.workers]):
-            history.counts.append(tuple(map(int, counts)))
+        for accepted, dropped in session.run([worker.counts for worker in built.workers]):
+            history.counts.append((int(accepted), int(dropped)))
     on_progress(history)
     return history
 
 
 class _WorkerLoop:
-    """Takes turns until there are no more."""
+    """The thread of a worker, which takes turns until the training ends."""
 
     def __init__(
         self,
@@ -168,10 +172,10 @@ class _WorkerLoop:
 
 
 class _Clock:
-    """Lets workers finish in the order of the schedule, and looks at what has been learned.
+    """The thread that lets workers finish in the order of the schedule, and evaluates the model.
 
-    It goes on when the worker has ended its turn and has gradients for the next one. So each
-    gradient is from the same step, and the training the same, however fast the machine is.
+    It continues when the worker has ended its turn and has computed the gradients of the next. The
+    steps of all gradients, and the training, therefore do not depend on the speed of the machine.
     """
 
     def __init__(

@@ -1,6 +1,7 @@
-"""What the programs share.
+"""The code that the example programs share.
 
-* ``rounds``: how workers and chief take turns, as a graph.
-* ``training`` and ``cluster``: the threads that run such a graph, each with its own session.
-* ``backends``, ``command_line``, ``report`` and ``pictures``: what is around it.
+* ``rounds`` builds the part of the graph in which workers and chief take turns.
+* ``training`` and ``cluster`` contain the threads that run such a graph, each with its own session.
+* ``accumulators`` and ``backends`` contain the accumulators of this package and of TensorFlow.
+* ``command_line``, ``report`` and ``pictures`` contain the input and output of the programs.
 """

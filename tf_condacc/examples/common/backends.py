@@ -1,4 +1,4 @@
-"""Whose accumulators a program trains with."""
+"""The accumulator classes that a program can train with."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import tensorflow as tf
-
-v1 = tf.compat.v1
+from tensorflow.compat import v1
 
 AccumulatorClass = Callable[..., v1.ConditionalAccumulatorBase]
 
 
 @dataclass(frozen=True)
 class Backend:
-    """The two accumulator classes, and how to call them in what is shown."""
+    """The accumulator classes of one library.
+
+    Attributes:
+        title: Name of the library in the output.
+        dense: Class of dense accumulators.
+        sparse: Class of sparse accumulators.
+    """
 
     title: str
     dense: AccumulatorClass
@@ -22,7 +27,7 @@ class Backend:
 
 
 def condacc() -> Backend:
-    """This project's."""
+    """Returns the accumulator classes of tf_condacc."""
     import tf_condacc
 
     return Backend(
@@ -33,12 +38,12 @@ def condacc() -> Backend:
 
 
 def tensorflow() -> Backend:
-    """TensorFlow's own."""
+    """Returns TensorFlow's own accumulator classes."""
     return Backend(
         f"TensorFlow {tf.__version__}", v1.ConditionalAccumulator, v1.SparseConditionalAccumulator
     )
 
 
 def named(name: str) -> Backend:
-    """The one that the option ``--backend`` calls by this name."""
+    """Returns the backend that a value of the option ``--backend`` names."""
     return {"condacc": condacc, "tf": tensorflow}[name]()

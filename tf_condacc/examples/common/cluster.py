@@ -7,8 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 import tensorflow as tf
-
-v1 = tf.compat.v1
+from tensorflow.compat import v1
 
 _REDRAW_SECONDS = 0.1
 
@@ -16,12 +15,15 @@ _REDRAW_SECONDS = 0.1
 class Cluster:
     """An in-process server, and threads that run sessions on it.
 
-    Leaving the context ends all threads. Closing a session cancels what runs in it, so that a
-    thread also ends that waits for a gradient or for a token that will never come.
+    Leaving the context ends all threads. It closes their sessions, which cancels the running steps.
+    So threads that wait for a gradient or a token end too.
+
+    Args:
+        graph: The graph of all sessions.
     """
 
     def __init__(self, graph: tf.Graph):
-        # The models are too small to gain from a GPU or from more than one thread per operation.
+        # The models are too small to benefit from a GPU, or from several threads per operation.
         config = v1.ConfigProto(device_count={"GPU": 0}, intra_op_parallelism_threads=1)
         self._server = v1.train.Server.create_local_server(config=config)
         self._graph = graph
@@ -40,13 +42,13 @@ class Cluster:
             thread.join()
 
     def new_session(self) -> v1.Session:
-        """A session on the server, closed by the cluster."""
+        """Returns a new session on the server. The cluster closes it."""
         session = v1.Session(self._server.target, graph=self._graph)
         self._sessions.append(session)
         return session
 
     def start(self, run: Callable[[], None]) -> None:
-        """Starts a thread. If it raises, all the others end too."""
+        """Starts a thread. If it raises an error, all other threads end too."""
 
         def guarded_run() -> None:
             with self._coordinator.stop_on_exception(), self._unless_stopping():
@@ -58,7 +60,7 @@ class Cluster:
 
     @contextlib.contextmanager
     def _unless_stopping(self) -> Iterator[None]:
-        """Hides the errors of a step whose session we have closed ourselves."""
+        """Ignores errors of steps whose sessions the cluster has closed."""
         try:
             yield
         except (tf.errors.OpError, RuntimeError):
@@ -66,7 +68,11 @@ class Cluster:
                 raise
 
     def wait(self, on_progress: Callable[[], None]) -> None:
-        """Returns when all threads have ended; raises what one of them has raised."""
+        """Waits until all threads have ended, and raises the error of a thread that failed.
+
+        Args:
+            on_progress: Function that is called about ten times per second meanwhile.
+        """
         for thread in self._threads:
             while thread.is_alive() and not self._coordinator.should_stop():
                 thread.join(_REDRAW_SECONDS)

@@ -1,4 +1,4 @@
-"""Command lines of programs that train: their common options, and how they end."""
+"""The common options of the example programs, and the handling of their exit status."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ _PACKAGES_OF_MODULES = {"sklearn": "scikit-learn"}
 
 
 def finish(run: Callable[[], None], program: str, packages: tuple[str, ...]) -> int:
-    """Runs a program to its end and returns its exit status.
+    """Runs a program, and returns its exit status.
 
     Args:
-      run: the program. It imports what it needs itself, so that what is missing can be named.
-      program: what to call it.
-      packages: what it needs besides what tf_condacc itself needs.
+        run: Function that runs the program. It imports the packages that it needs, so that a
+            missing one can be reported.
+        program: What the program is called in messages.
+        packages: Packages that the program needs in addition to those of tf_condacc.
     """
     try:
         _interrupts.raise_from_now_on()
@@ -37,7 +38,7 @@ def finish(run: Callable[[], None], program: str, packages: tuple[str, ...]) -> 
 
 
 def new_parser(prog: str, description: str) -> argparse.ArgumentParser:
-    """A parser without options."""
+    """Returns a parser without options."""
     return argparse.ArgumentParser(
         prog=prog,
         description=description,
@@ -47,9 +48,14 @@ def new_parser(prog: str, description: str) -> argparse.ArgumentParser:
 
 
 def add_accumulator_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of a training through accumulators."""
+    """Adds the options of programs that train with accumulators."""
     add = parser.add_argument
-    add("--backend", choices=["condacc", "tf"], default="condacc", help="whose accumulators")
+    add(
+        "--backend",
+        choices=["condacc", "tf"],
+        default="condacc",
+        help="library whose accumulators are used",
+    )
     add(
         "--required",
         type=positive,
@@ -61,13 +67,13 @@ def add_accumulator_options(parser: argparse.ArgumentParser) -> None:
 def add_training_options(
     parser: argparse.ArgumentParser, defaults: Mapping[str, object], help_texts: Mapping[str, str]
 ) -> None:
-    """Adds the options of every training.
+    """Adds the options of all programs that train.
 
     Args:
-      parser: to which they are added.
-      defaults: of ``steps``, ``batch_size``, ``learning_rate`` and ``output``.
-      help_texts: of ``batch_size``, ``learning_rate`` and ``seed``; of ``steps`` and ``losses``
-        where there is more to say of them.
+        parser: The parser that the options are added to.
+        defaults: Default values of ``steps``, ``batch_size``, ``learning_rate`` and ``output``.
+        help_texts: Help texts of ``batch_size``, ``learning_rate`` and ``seed``, and optionally of
+            ``steps`` and ``losses``.
     """
     help_texts = {
         "steps": "training steps",
@@ -87,7 +93,7 @@ def add_training_options(
 
 
 def parse(parser: argparse.ArgumentParser, arguments: list[str] | None) -> argparse.Namespace:
-    """Parses the command line and refuses options that do not fit each other."""
+    """Parses the command line, and rejects combinations of options that are not possible."""
     options = parser.parse_args(arguments)
     if "backend" in options:
         options.required = getattr(options, "required", max(1, options.workers - 1))
@@ -100,12 +106,12 @@ def parse(parser: argparse.ArgumentParser, arguments: list[str] | None) -> argpa
 
 
 def positive(text: str) -> int:
-    """Type of an option that is a number from 1 on."""
+    """Converts the value of an option to an integer of at least 1."""
     return _at_least(1, text)
 
 
 def not_negative(text: str) -> int:
-    """Type of an option that is a number from 0 on."""
+    """Converts the value of an option to an integer of at least 0."""
     return _at_least(0, text)
 
 

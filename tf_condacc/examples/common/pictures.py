@@ -1,25 +1,28 @@
-"""What the programs' pictures have in common."""
+"""The style of the programs' pictures."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 BLUE, ORANGE, GREEN, GREY = "#2f6db3", "#e07b28", "#2c8a57", "#5b6470"
-WINDOW = 25  # steps that the smooth curves average
+WINDOW = 25  # Number of steps over which the smooth curves average.
 
 
 def new_figure(width: float, height: float, title: str) -> Figure:
-    """An empty picture with a title."""
-    figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1, wspace=0.05, hspace=0.06)
+    """Returns an empty figure with a title. Width and height are in inches."""
+    layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1, wspace=0.05, hspace=0.06)
+    figure = Figure(figsize=(width, height), dpi=150, layout=layout)
     figure.suptitle(title, fontsize=14, fontweight="bold")
     return figure
 
 
-def moving_mean(values: list[float] | np.ndarray) -> np.ndarray:
-    """Mean of the `WINDOW` values around each place, of fewer near the ends."""
+def moving_mean(values: Sequence[float] | np.ndarray) -> np.ndarray:
+    """Returns the means of the `WINDOW` values around each value, of fewer at both ends: `[n]`."""
     sums = np.cumsum(np.concatenate([[0.0], values]))
     centers = np.arange(len(values))
     starts = np.maximum(centers - WINDOW // 2, 0)
@@ -27,19 +30,19 @@ def moving_mean(values: list[float] | np.ndarray) -> np.ndarray:
     return (sums[ends] - sums[starts]) / (ends - starts)
 
 
-def steps(values: list[float] | list[int]) -> np.ndarray:
-    """Numbers of the steps that a list has an entry for each of."""
+def steps(values: Sequence[float]) -> np.ndarray:
+    """Returns the step numbers of a list with one entry per step: 1, 2, …, n."""
     return np.arange(1, len(values) + 1)
 
 
 def title(ax: Axes, text: str, subtitle: str) -> None:
-    """A bold title over a grey line that explains it."""
+    """Writes a bold title above a grey subtitle."""
     ax.set_title(text, loc="left", fontweight="bold", fontsize=12, pad=22)
     ax.text(0, 1.035, subtitle, transform=ax.transAxes, color=GREY, fontsize=9.5, va="bottom")
 
 
 def style(ax: Axes, last_step: int) -> None:
-    """Axes of steps, with little around the data."""
+    """Sets the style of axes whose horizontal axis is the step."""
     ax.set_xlim(0, last_step)
     ax.grid(axis="y", color="#d5d9de", linewidth=0.8)
     ax.set_axisbelow(True)
@@ -49,5 +52,5 @@ def style(ax: Axes, last_step: int) -> None:
 
 
 def workers(count: int) -> str:
-    """A number of workers in words."""
+    """Returns a number of workers as text."""
     return "1 worker" if count == 1 else f"{count} workers"

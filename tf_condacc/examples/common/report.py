@@ -1,4 +1,4 @@
-"""What a training is summed up in: a line of progress, and a table at the end."""
+"""The progress bar of a training, and the table and the JSON file at its end."""
 
 from __future__ import annotations
 
@@ -13,18 +13,24 @@ from tf_condacc.examples.common.training import History
 
 
 class Progress(Protocol):
-    """What a progress bar shows: an entry for each step made."""
+    """The values that a progress bar shows, with one entry per step."""
 
     @property
-    def losses(self) -> Sequence[float]: ...
+    def losses(self) -> Sequence[float]:
+        """The loss of each step."""
 
     @property
     def dropped(self) -> Sequence[int]:
-        """Gradients dropped up to the step; empty where they are not counted."""
+        """The number of gradients dropped up to each step; empty if they are not counted."""
 
 
 class ProgressBar:
-    """A bar on the terminal, with step, loss and drops, and what else there is to tell."""
+    """A progress bar on the terminal, with the step, the loss and the number of dropped gradients.
+
+    Args:
+        steps: Total number of steps.
+        title: Text in front of the bar.
+    """
 
     def __init__(self, steps: int, title: str | None = None):
         self._bar = tqdm(total=steps, desc=title, unit="step", dynamic_ncols=True, disable=None)
@@ -36,7 +42,12 @@ class ProgressBar:
         self._bar.close()
 
     def show(self, history: Progress, more: Mapping[str, str]) -> None:
-        """Moves the bar to where the training is."""
+        """Updates the bar.
+
+        Args:
+            history: The record of the training so far.
+            more: Further values to show, by their names.
+        """
         if not history.losses:
             return
         fields = {"loss": f"{history.losses[-1]:.4f}", **more}
@@ -46,15 +57,15 @@ class ProgressBar:
 
 
 def accuracy(accuracies: Sequence[tuple[int, float]]) -> dict[str, str]:
-    """The last of the accuracies so far, for a progress bar to show."""
+    """Returns the latest accuracy in the form that `ProgressBar.show` takes."""
     return {"accuracy": f"{accuracies[-1][1]:.3f}"} if accuracies else {}
 
 
 def gradients(history: History) -> list[tuple[str, str]]:
-    """Lines of a table on what became of the gradients.
+    """Returns the rows of a table with the numbers of applied and dropped gradients.
 
-    A gradient counts as one, whatever the number of variables. What is applied, and where it can
-    be known what is dropped, is counted by the accumulator that travels with the gradients.
+    The gradients of all variables that a worker pushes together count as one. The accumulator of
+    the statistics counts them.
     """
     applied = sum(history.accepted)
     if history.dropped_in_all is None:
@@ -66,19 +77,19 @@ def gradients(history: History) -> list[tuple[str, str]]:
 
 
 def table(rows: Sequence[tuple[str, str]]) -> str:
-    """Names and values as lines of text."""
+    """Returns rows of names and values as lines of text."""
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"  {name:<{width}}  {value}" for name, value in rows)
 
 
 def save(history: History, settings: object, accumulator: str, path: Path) -> None:
-    """Writes the losses and all else that is known of the training as JSON.
+    """Writes the settings and the record of a training as JSON.
 
-    The losses are written so that reading them back gives the same numbers to the last bit.
+    Reading the losses back gives exactly the same numbers.
     """
     write({"accumulator": accumulator, "settings": vars(settings), **vars(history)}, path)
 
 
 def write(record: Mapping[str, object], path: Path) -> None:
-    """Writes JSON."""
+    """Writes a record as JSON."""
     path.write_text(json.dumps(record, indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""A training: one thread for the chief and one for each worker, each with its own session."""
+"""A training with one thread for the chief and one for each worker."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc.examples.common.cluster import Cluster
 from tf_condacc.examples.common.rounds import Chief
-
-v1 = tf.compat.v1
 
 Feed = dict[tf.Tensor, Any]
 
 
 @dataclass(frozen=True)
 class TrainingGraph:
-    """The whole graph. Sessions on one server share its variables, accumulators and queues.
+    """The graph of a training.
+
+    Sessions on one server share its variables, accumulators and queues.
 
     Attributes:
-      graph: that everything is in.
-      pushes: for each worker the operation that is its turn.
-      chief: what the chief runs.
-      initialize: makes the variables.
+        graph: The graph.
+        pushes: For each worker, the operation that makes one turn.
+        chief: The operations and tensors of the chief.
+        initialize: Operation that initializes the variables.
     """
 
     graph: tf.Graph
@@ -37,16 +38,18 @@ class TrainingGraph:
 
 @dataclass
 class History:
-    """What happened. The lists have one entry per step; the chief's thread appends to them.
+    """The record of a training. The chief's thread appends one entry per step to each list.
 
     Attributes:
-      losses: mean loss over the gradients that went into the step.
-      accepted: how many gradients went into the step.
-      dropped: stale gradients dropped up to the step; empty where the accumulator counts none.
-      pushed: gradients that the workers computed and pushed in all, set at the end.
-      pending: gradients that came after the last step and were never taken, set at the end.
-      dropped_in_all: stale gradients dropped in all, set at the end; None where not counted.
-      seconds: duration of the training, set at the end.
+        losses: Mean loss of the gradients in the step.
+        accepted: Number of gradients in the step.
+        dropped: Number of stale gradients dropped up to the step. The list is empty if the
+            accumulator does not count them.
+        pushed: Number of gradients that the workers computed in total, set at the end.
+        pending: Number of gradients that were not taken, set at the end.
+        dropped_in_all: Number of stale gradients dropped in total, set at the end. None if the
+            accumulator does not count them.
+        seconds: Duration of the training, set at the end.
     """
 
     losses: list[float] = field(default_factory=list)
@@ -60,12 +63,12 @@ class History:
 
 @dataclass(frozen=True)
 class Observers:
-    """Who watches a training.
+    """Functions that are called during a training.
 
     Attributes:
-      on_progress: called about ten times a second, in the thread of the caller.
-      after_step: called after each step with the chief's session and what the step has reported.
-      at_end: called with the chief's session when all workers have ended.
+        on_progress: Called about ten times per second, in the thread of the caller.
+        after_step: Called after each step, with the chief's session and the values of the step.
+        at_end: Called with the chief's session, when all workers have ended.
     """
 
     on_progress: Callable[[], None] = lambda: None
@@ -83,14 +86,14 @@ def run(
     """Runs a training.
 
     Args:
-      training: its graph.
-      feeds: for each worker its batches.
-      steps: how many updates the chief makes.
-      history: is filled.
-      observers: are told.
+        training: The graph.
+        feeds: For each worker, the feed dictionaries of its batches.
+        steps: Number of steps of the chief.
+        history: The record of the training, to which entries are added.
+        observers: Functions to call during the training.
 
     Raises:
-      KeyboardInterrupt: on Ctrl-C, when all threads have ended.
+        KeyboardInterrupt: Ctrl-C was pressed. All threads have ended.
     """
     with Cluster(training.graph) as cluster:
         session = cluster.new_session()
@@ -115,7 +118,7 @@ def run(
 
 
 class _WorkerLoop:
-    """Pushes gradients until the token queue is closed."""
+    """The thread of a worker, which pushes gradients until its token queue is closed."""
 
     def __init__(self, push: tf.Operation, batches: Iterator[Feed], session: v1.Session):
         self._push = push
@@ -131,7 +134,7 @@ class _WorkerLoop:
 
 
 class _ChiefLoop:
-    """Takes and applies the means, step by step, then closes the token queues."""
+    """The thread of the chief, which makes all steps and then closes the token queues."""
 
     def __init__(
         self,

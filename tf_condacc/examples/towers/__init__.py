@@ -2,14 +2,15 @@
 
 Run it with ``python -m tf_condacc.examples.towers``; ``--help`` lists the options.
 
-The program is written as programs for ``tf.contrib.estimator`` were: a `model_fn` with a
-TowerOptimizer, replicated over devices, run by an Estimator. The devices are virtual CPUs here. The
-modules, in the order to read them in:
+The program is written like programs for ``tf.contrib.estimator``: an Estimator runs a `model_fn`
+that uses a TowerOptimizer and is replicated over devices. Here the devices are virtual CPUs. Read
+the modules in this order:
 
-* ``model``: the `model_fn`, a convolutional network with batch normalization.
-* ``runs``: trains, evaluates and predicts with one tower and with several.
-* ``comparison``: the same steps without batch normalization, whose statistics are per tower: with
-  towers, without, and by a ``tf.distribute.MirroredStrategy``.
-* ``mirrored``: that strategy's training.
-* ``report``, ``picture`` and ``__main__``: the tables, the picture and the command line.
+* ``model`` contains the `model_fn`, a convolutional network with batch normalization.
+* ``runs`` trains, evaluates and predicts with one tower and with several.
+* ``comparison`` trains with one tower, with several towers and with a
+  ``tf.distribute.MirroredStrategy``, and compares the weights after each step. It leaves out batch
+  normalization, because its statistics differ from tower to tower.
+* ``mirrored`` contains the training with that strategy.
+* ``report``, ``picture`` and ``__main__`` contain the tables, the picture and the command line.
 """

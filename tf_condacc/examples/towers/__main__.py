@@ -13,23 +13,27 @@ _NUM_TEST_EXAMPLES = 360
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the example and returns its exit status."""
+    """Runs the example and returns its exit status.
+
+    Args:
+        arguments: Command-line arguments; those of the process if None.
+    """
     options = _parse(arguments)
     return command_line.finish(lambda: _run(options), "The example", _PACKAGES)
 
 
 def _run(options: argparse.Namespace) -> None:
-    # Imported here, so that a missing one is reported in a line and --help does without them.
+    # Imported here, so that --help needs none of them, and a missing package is reported in a line.
     import logging
 
     import tensorflow as tf
     from tqdm import tqdm
 
-    from tf_condacc.demo import data
+    from tf_condacc.examples.digits import data
     from tf_condacc.examples.towers import comparison, mirrored, picture, report, runs
 
     tf.get_logger().setLevel("ERROR")
-    logging.getLogger("tf_condacc").setLevel("ERROR")  # it is a legacy program on purpose
+    logging.getLogger("tf_condacc").setLevel("ERROR")  # Hides the deprecation warning.
     settings = runs.Settings(
         towers=tuple(options.towers),
         steps=options.steps,
@@ -64,8 +68,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     add("--steps", type=positive, default=300, help="training steps with each number of towers")
     add("--compared-steps", type=positive, default=40, help="steps of the comparison")
     add("--batch-size", type=positive, default=64, help="digits in a batch, of all towers")
-    add("--learning-rate", type=float, default=0.05, help="of the Momentum optimizer")
-    add("--seed", type=int, default=1, help="of the data split, the batches and the weights")
+    add("--learning-rate", type=float, default=0.05, help="learning rate of the Momentum optimizer")
+    add("--seed", type=int, default=1, help="seed of the data split, the batches and the weights")
     add("--output", type=Path, default=Path("towers.png"), help="where to write the picture")
     options = parser.parse_args(arguments)
     for number in options.towers:

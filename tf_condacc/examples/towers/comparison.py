@@ -1,4 +1,4 @@
-"""Whether towers learn what one tower learns on the whole batch."""
+"""A comparison of the weights that several towers learn with those that one tower learns."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tf_condacc.demo.data import Examples
+from tf_condacc.examples.digits.data import Examples
 from tf_condacc.examples.towers import mirrored, runs
 from tf_condacc.examples.towers.runs import Run, Settings
 
-TOLERANCE = 1e-4  # of a weight, after all steps: many times what float32 rounds off in one
+# The highest tolerated difference of a weight after all steps. Rounding errors of a single step are
+# much smaller.
+TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How far the weights of one run are from those of one tower on the whole batch.
+    """The difference between the weights of a run and those of one tower on the whole batch.
 
     Attributes:
-      title: what trained.
-      largest: of each step, the largest difference of any weight; the first entry is the start.
+        title: Name of the run.
+        largest: The largest difference of a weight before the first step and after each step.
     """
 
     title: str
@@ -28,15 +30,19 @@ class Difference:
 
     @property
     def is_tolerable(self) -> bool:
-        """Whether the weights have stayed the same but for rounding."""
+        """Whether the weights differ by no more than rounding errors."""
         return max(self.largest) <= TOLERANCE
 
 
 def compare(settings: Settings, train: Examples) -> tuple[list[Difference], float]:
-    """Trains in all ways, from the same weights on the same batches.
+    """Trains in all ways, from the same initial weights and with the same batches.
+
+    Args:
+        settings: The settings of the trainings.
+        train: The training examples.
 
     Returns:
-      The differences, and how far the weights have moved from where they started.
+        The differences of all runs, and the largest change of a weight in the training.
     """
     batches = list(itertools.islice(runs.batches_of(train, settings), settings.compared_steps))
     whole = runs.train_and_watch(1, settings, batches)

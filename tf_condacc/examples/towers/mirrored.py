@@ -1,22 +1,25 @@
-"""The same training by a ``tf.distribute.MirroredStrategy``."""
+"""The training with a ``tf.distribute.MirroredStrategy``."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.compat import v1
 
-from tf_condacc.demo.data import Examples
+from tf_condacc.examples.digits.data import Examples
 from tf_condacc.examples.towers import model
 from tf_condacc.examples.towers.runs import Run, Settings
 
-v1 = tf.compat.v1
-
 
 def use_virtual_devices(number: int) -> None:
-    """Splits the CPU. Before anything is computed eagerly, and once in a process."""
+    """Splits the CPU into virtual devices.
+
+    Must be called once per process, before TensorFlow executes an operation.
+    """
     (cpu,) = tf.config.list_physical_devices("CPU")
     virtual = [tf.config.LogicalDeviceConfiguration() for _ in range(number)]
     tf.config.set_logical_device_configuration(cpu, virtual)
@@ -28,15 +31,16 @@ def train(
     batches: Sequence[Examples],
     start: Mapping[str, np.ndarray],
 ) -> Run:
-    """Trains without batch normalization, from given weights on.
+    """Trains without batch normalization.
 
     Args:
-      num_replicas: on so many logical CPUs, between which each batch is divided.
-      settings: learning rate.
-      batches: one for each step.
-      start: the initial weights.
+        num_replicas: Number of replicas, each on a logical CPU. Each batch is split among them.
+        settings: The settings of the training.
+        batches: A batch for each step.
+        start: The initial weights.
     """
-    # Collective reductions remember for good how many devices there were the first time.
+    # The default, collective reduction, requires the same number of devices in all strategies of a
+    # process.
     strategy = tf.distribute.MirroredStrategy(
         [f"CPU:{k}" for k in range(num_replicas)],
         cross_device_ops=tf.distribute.ReductionToOneDevice(),
@@ -51,11 +55,12 @@ def train(
             loss = model.mean_loss(scores, labels) / num_replicas
         variables = list(weights.values())
         gradients = tape.gradient(loss, variables)
-        optimizer.apply_gradients(zip(gradients, variables, strict=True))  # their sum
+        # In a strategy, this applies the sum of the gradients of all replicas.
+        optimizer.apply_gradients(zip(gradients, variables, strict=True))
         return loss
 
     @tf.function
-    def step(images, labels):
+    def step(images: Any, labels: Any) -> tf.Tensor:
         losses = strategy.run(replica_step, (images, labels))
         return strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None)
 

@@ -6,27 +6,27 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
-from tf_condacc.demo.data import NUM_CLASSES
 from tf_condacc.estimator import EstimatorSpec, ModeKeys, TowerOptimizer, export
-
-v1 = tf.compat.v1
+from tf_condacc.examples.digits.data import NUM_CLASSES
 
 MOMENTUM = 0.9
-_DECAY = 0.9  # of the moving statistics
+_DECAY = 0.9  # Decay of the moving statistics.
 
-# Returns the weights of a name and shape.
+# A function that returns the weights with a name and a shape.
 Weights = Callable[[str, list[int]], Any]
 
 
 def model_fn(features: Any, labels: Any, mode: str, params: dict[str, Any]) -> EstimatorSpec:
-    """The model, as an Estimator calls it.
+    """Builds the model, and returns its spec.
 
     Args:
-      features: "image", float32 ``[n, 8, 8, 1]``.
-      labels: int64 ``[n]``.
-      mode: one of `ModeKeys`.
-      params: "learning_rate"; "batch_norm", whether to normalize; "seed" of the initial weights.
+        features: A dictionary with "image": `[n, 8, 8, 1] float32`.
+        labels: `[n] int64`.
+        mode: One of `ModeKeys`.
+        params: A dictionary with "learning_rate", "batch_norm" (whether to normalize) and "seed"
+            (of the initial weights).
     """
     normalize = _batch_norm(mode == ModeKeys.TRAIN) if params["batch_norm"] else _no_norm
     scores = logits(features["image"], _variables(params["seed"]), normalize)
@@ -45,12 +45,13 @@ def model_fn(features: Any, labels: Any, mode: str, params: dict[str, Any]) -> E
 
 
 def logits(images: tf.Tensor, weights: Weights, normalize: Callable[[str, Any], Any]) -> tf.Tensor:
-    """Class scores, float32 ``[n, 10]``.
+    """Returns the scores of the classes: `[n, 10] float32`.
 
     Args:
-      images: float32 ``[n, 8, 8, 1]``.
-      weights: gives the weights of each layer.
-      normalize: called with a layer's name and what it has computed, before it is rectified.
+        images: `[n, 8, 8, 1] float32`.
+        weights: Function that returns the weights of a layer.
+        normalize: Function that is called with the name and the output of each convolution, before
+            the rectifier.
     """
     hidden = images
     for name, channels in (("conv1", 16), ("conv2", 32)):
@@ -65,7 +66,12 @@ def logits(images: tf.Tensor, weights: Weights, normalize: Callable[[str, Any], 
 
 
 def mean_loss(scores: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """Mean cross entropy, a float32 scalar."""
+    """Returns the mean cross entropy: `[] float32`.
+
+    Args:
+        scores: `[n, 10] float32`.
+        labels: `[n] int64`.
+    """
     return tf.reduce_mean(
         tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=scores),
         name="mean_loss",
@@ -73,7 +79,7 @@ def mean_loss(scores: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
 
 
 def _variables(seed: int) -> Weights:
-    """Variables of the graph: made by the first tower, shared by the others."""
+    """Returns the weights as variables. The first tower makes them, and the others share them."""
 
     def weights(name: str, shape: list[int]) -> tf.Variable:
         is_bias = len(shape) == 1
@@ -88,7 +94,7 @@ def _no_norm(name: str, inputs: tf.Tensor) -> tf.Tensor:
 
 
 def _batch_norm(training: bool) -> Callable[[str, tf.Tensor], tf.Tensor]:
-    """Batch normalization, with the statistics of the tower's own part of the batch."""
+    """Returns batch normalization with the statistics of the tower's part of the batch."""
 
     def normalize(name: str, inputs: tf.Tensor) -> tf.Tensor:
         with v1.variable_scope(f"{name}_norm"):

@@ -1,9 +1,10 @@
-"""The picture: losses, differences of weights, and step times."""
+"""The picture of losses, differences of weights, and step times."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,11 +15,17 @@ from tf_condacc.examples.towers.comparison import TOLERANCE, Difference
 from tf_condacc.examples.towers.runs import Run
 
 _COLORS = (BLUE, ORANGE, GREEN, GREY)
-_NO_DIFFERENCE = 1e-9  # where a difference of zero is drawn
+_NO_DIFFERENCE = 1e-9  # The value at which a difference of zero is drawn.
 
 
 def draw(every: Sequence[Run], differences: Sequence[Difference], path: Path) -> None:
-    """Writes the picture as a PNG file."""
+    """Writes the picture as a PNG file.
+
+    Args:
+        every: The runs with batch normalization.
+        differences: The differences of the runs without it.
+        path: Path of the file.
+    """
     figure = pictures.new_figure(13, 4.6, "Handwritten digits, learned with towers")
     losses, weights, times = figure.subplots(1, 3, width_ratios=[4, 4, 2.6])
     _draw_losses(losses, every)
@@ -46,8 +53,9 @@ def _draw_differences(ax: Axes, differences: Sequence[Difference]) -> None:
     for number, difference in enumerate(differences):
         values = np.maximum(difference.largest, _NO_DIFFERENCE)
         color = _COLORS[1 + number // 2 % (len(_COLORS) - 1)]
-        # A mirrored run lies on its towers where it differs in nothing.
-        style = {"color": color, "linewidth": 2.6}
+        # The lines of a mirrored run and its towers coincide if they do not differ. The dots of the
+        # mirrored run leave the other line visible.
+        style: dict[str, Any] = {"color": color, "linewidth": 2.6}
         if number % 2 == 1:
             style = {"color": "black", "linewidth": 1.3, "linestyle": (0, (1, 1 + number))}
         ax.plot(np.arange(len(values)), values, label=difference.title, **style)
@@ -55,7 +63,7 @@ def _draw_differences(ax: Axes, differences: Sequence[Difference]) -> None:
     ax.set_ylim(_NO_DIFFERENCE, 1e-3)
     ax.minorticks_off()
     if differences:
-        _legend(ax, top=0.81)  # below the tolerance
+        _legend(ax, top=0.81)  # Below the line of the tolerance.
         pictures.style(ax, len(differences[0].largest) - 1)
     ax.set_xlabel("step", color=GREY)
     pictures.title(

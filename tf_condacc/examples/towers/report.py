@@ -1,4 +1,4 @@
-"""The tables that sum up the runs."""
+"""The tables of results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tf_condacc.examples.towers.runs import Run, Settings
 
 
 def trainings(every: Sequence[Run], settings: Settings) -> str:
-    """The trainings with batch normalization."""
+    """Returns the results of the trainings with batch normalization, as lines of text."""
     head = f"Trained for {settings.steps:,} steps of {settings.batch_size} digits each:"
     rows = [
         (
@@ -24,7 +24,13 @@ def trainings(every: Sequence[Run], settings: Settings) -> str:
 
 
 def differences(every: Sequence[Difference], moved: float, settings: Settings) -> str:
-    """What differs from one tower on the whole batch."""
+    """Returns the differences from one tower on the whole batch, as lines of text.
+
+    Args:
+        every: The differences.
+        moved: The largest change of a weight in the training.
+        settings: The settings of the trainings.
+    """
     head = (
         f"Without batch normalization, {settings.compared_steps} steps from the same weights on "
         "the same batches.\nLargest difference of a weight from one tower on the whole batch, "

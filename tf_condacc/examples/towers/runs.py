@@ -1,4 +1,4 @@
-"""Training, evaluating and predicting with towers."""
+"""Training, evaluation and prediction with towers."""
 
 from __future__ import annotations
 
@@ -12,25 +12,27 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.compat import v1
 
-from tf_condacc.demo import data
-from tf_condacc.demo.data import Examples
 from tf_condacc.estimator import Estimator, RunConfig, replicate_model_fn
+from tf_condacc.examples.digits import data
+from tf_condacc.examples.digits.data import Examples
 from tf_condacc.examples.towers.model import model_fn
 
-v1 = tf.compat.v1
-
-_WARM_UP = 5  # steps that are not timed
+_WARM_UP = 5  # Number of steps that are not timed.
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What to train and how.
+    """The settings of the trainings.
 
     Attributes:
-      towers: numbers of towers to train with, one after another.
-      steps: of each training.
-      compared_steps: of each training without batch normalization, whose weights are compared.
+        towers: Numbers of towers, with one training for each.
+        steps: Number of steps of a training.
+        compared_steps: Number of steps of a training whose weights are compared.
+        batch_size: Number of examples in a batch, for all towers together.
+        learning_rate: Learning rate of the Momentum optimizer.
+        seed: Seed of the data split, the batches and the weights.
     """
 
     towers: tuple[int, ...] = (1, 2, 4)
@@ -43,15 +45,16 @@ class Settings:
 
 @dataclass
 class Run:
-    """What came of one training.
+    """The record of a training.
 
     Attributes:
-      title: what trained.
-      losses: of each step.
-      moments: when each step ended, in seconds.
-      accuracy: on the test examples, as `evaluate` says.
-      predicted: the same, of the classes that `predict` says.
-      weights: the variables after each step, if they were asked for.
+        title: Name of the training.
+        losses: Loss of each step.
+        moments: Time at which each step ended, in seconds.
+        accuracy: Accuracy on the test examples that `evaluate` returns.
+        predicted: Accuracy on the test examples of the classes that `predict` yields.
+        weights: Values of the variables before the first step and after each step. Empty if they
+            are not recorded.
     """
 
     title: str
@@ -68,12 +71,12 @@ class Run:
 
 
 def title(num_towers: int) -> str:
-    """A number of towers in words."""
+    """Returns a number of towers as text."""
     return "1 tower" if num_towers == 1 else f"{num_towers} towers"
 
 
 def batches_of(examples: Examples, settings: Settings) -> Iterator[Examples]:
-    """The batches of a training, without end: the same ones whatever trains."""
+    """Yields the batches of a training without end. All trainings get the same batches."""
     return data.batches(examples, settings.batch_size, settings.seed)
 
 
@@ -84,7 +87,15 @@ def train_and_test(
     test: Examples,
     on_step: Callable[[], None] = lambda: None,
 ) -> Run:
-    """Trains with batch normalization, then evaluates and predicts with as many towers."""
+    """Trains with batch normalization, then evaluates and predicts with the same number of towers.
+
+    Args:
+        num_towers: Number of towers.
+        settings: The settings of the training.
+        train: The training examples.
+        test: The test examples.
+        on_step: Function that is called after each step.
+    """
     run = Run(title(num_towers))
     with tempfile.TemporaryDirectory() as folder:
         estimator = new_estimator(num_towers, settings, folder, batch_norm=True)
@@ -104,7 +115,7 @@ def train_and_test(
 
 
 def train_and_watch(num_towers: int, settings: Settings, batches: Sequence[Examples]) -> Run:
-    """Trains without batch normalization, and keeps the weights of each step."""
+    """Trains without batch normalization, and records the weights of each step."""
     run = Run(title(num_towers))
     with tempfile.TemporaryDirectory() as folder:
         estimator = new_estimator(num_towers, settings, folder, batch_norm=False)
@@ -114,7 +125,7 @@ def train_and_watch(num_towers: int, settings: Settings, batches: Sequence[Examp
 
 
 def new_estimator(num_towers: int, settings: Settings, folder: str, batch_norm: bool) -> Estimator:
-    """An Estimator of the model, on as many virtual CPUs as there are towers."""
+    """Returns an Estimator of the model, with one virtual CPU for each tower."""
     return Estimator(
         replicate_model_fn(model_fn, devices=[f"/CPU:{k}" for k in range(num_towers)]),
         config=RunConfig(
@@ -142,7 +153,14 @@ def _dataset(batches: Callable[[], Iterable[Examples]]) -> tf.data.Dataset:
 
 
 class _Watch(v1.train.SessionRunHook):
-    """Keeps what there is to know of each step."""
+    """A hook that records each step.
+
+    Args:
+        run: The record.
+        num_towers: Number of towers.
+        on_step: Function that is called after each step.
+        keep_weights: Whether to record the weights.
+    """
 
     def __init__(
         self,
@@ -158,20 +176,20 @@ class _Watch(v1.train.SessionRunHook):
         self._variables: dict[str, tf.Variable] = {}
 
     def begin(self) -> None:
-        """Finds the variables."""
+        """Finds the variables of the graph."""
         self._variables = {v.op.name: v for v in v1.trainable_variables()}
 
     def after_create_session(self, session: v1.Session, coord: Any) -> None:
-        """Keeps the weights that the training starts with."""
+        """Records the initial weights."""
         if self._keep_weights:
             self._run.weights.append(session.run(self._variables))
 
     def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:
-        """Asks for the loss."""
+        """Requests the loss."""
         return v1.train.SessionRunArgs(self._loss)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Keeps the loss, the time and the weights."""
+        """Records the loss, the time and the weights."""
         self._run.losses.append(float(run_values.results))
         self._run.moments.append(time.perf_counter())
         if self._keep_weights:

@@ -11,13 +11,17 @@ _PACKAGES = ("matplotlib", "tqdm")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the example and returns its exit status."""
+    """Runs the example and returns its exit status.
+
+    Args:
+        arguments: Command-line arguments; those of the process if None.
+    """
     options = _parse(arguments)
     return command_line.finish(lambda: _run(options), "The example", _PACKAGES)
 
 
 def _run(options: argparse.Namespace) -> None:
-    # Imported here, so that a missing one is reported in a line and --help does without them.
+    # Imported here, so that --help needs none of them, and a missing package is reported in a line.
     import tensorflow as tf
 
     from tf_condacc.examples.common import backends, report
@@ -25,7 +29,7 @@ def _run(options: argparse.Namespace) -> None:
     from tf_condacc.examples.word_vectors import report as own_report
     from tf_condacc.examples.word_vectors.text import Text
 
-    tf.get_logger().setLevel("ERROR")  # its own Adagrad calls what it warns of
+    tf.get_logger().setLevel("ERROR")  # Its Adagrad optimizer triggers its own warnings.
     settings = training.Settings(
         num_workers=options.workers,
         num_required=options.required,
@@ -68,12 +72,12 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         },
         help_texts={
             "batch_size": "pairs of words in a batch",
-            "learning_rate": "of the chief's Adagrad optimizer",
-            "seed": "of the batches and the initial vectors",
+            "learning_rate": "learning rate of the chief's Adagrad optimizer",
+            "seed": "seed of the batches and the initial vectors",
         },
     )
     parser.add_argument(
-        "--width", type=command_line.positive, default=48, help="of a word's vector"
+        "--width", type=command_line.positive, default=48, help="size of a word's vector"
     )
     return command_line.parse(parser, arguments)
 

@@ -1,4 +1,4 @@
-"""The same gradients through an accumulator and through numpy, to see whether the mean is right."""
+"""A comparison of an accumulator's mean of sparse gradients with the mean that NumPy computes."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc.examples.common.backends import AccumulatorClass
-
-v1 = tf.compat.v1
 
 
 @dataclass(frozen=True)
 class Gradient:
-    """Rows of a variable's gradient, as they are.
+    """A sparse gradient of a variable.
 
     Attributes:
-      indices: int64 ``[n]``.
-      values: float32 ``[n, width]``.
-      shape: of the variable.
+        indices: Row numbers: `[nnz] int64`.
+        values: The rows: `[nnz, width] float32`.
+        shape: Shape of the variable.
     """
 
     indices: np.ndarray
@@ -28,19 +27,19 @@ class Gradient:
     shape: tuple[int, int]
 
 
-# Sums of float32 in another order differ by less, measured by the largest number in the row's sums.
+# The accepted rounding error of a mean, relative to the largest sum of magnitudes in its row.
 _ROUNDING = 1e-5
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What an accumulator made of some gradients.
+    """The result of a comparison.
 
     Attributes:
-      rows: different rows that it gave out.
-      repeated: rows that it gave out more than once.
-      wrong: rows whose mean is wrong, also when what it gave out for a row is added up, as
-        optimizers do.
+        rows: Number of different rows that the accumulator returned.
+        repeated: Number of rows that it returned more than once.
+        wrong: Number of rows with a wrong mean. Repeated rows are summed first, as optimizers sum
+            them.
     """
 
     rows: int
@@ -54,7 +53,12 @@ class Comparison:
 
 
 def compare(accumulator_class: AccumulatorClass, gradients: Sequence[Gradient]) -> Comparison:
-    """Pushes gradients of one variable into an accumulator and looks at their mean."""
+    """Applies gradients of one variable to an accumulator, and checks the mean that it returns.
+
+    Args:
+        accumulator_class: Class of sparse accumulators.
+        gradients: The gradients.
+    """
     shape = gradients[0].shape
     indices, values = _taken(accumulator_class, gradients)
     counts = np.bincount(indices, minlength=shape[0])
@@ -86,7 +90,11 @@ def _taken(
 
 
 def _mean(gradients: Sequence[Gradient], shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """The mean of each row over the gradients it is in, and its largest sum of magnitudes."""
+    """Returns the mean of each row over the gradients that contain it, computed by NumPy.
+
+    Returns:
+        The means: `[rows, width]`; and the largest sum of magnitudes in each row: `[rows]`.
+    """
     total, magnitude = np.zeros(shape), np.zeros(shape)
     count = np.zeros(shape[0])
     for gradient in gradients:

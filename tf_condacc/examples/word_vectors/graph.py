@@ -1,6 +1,6 @@
-"""The graph: workers push sparse gradients into accumulators, the chief applies their means.
+"""The graph, in which workers push sparse gradients and the chief applies their means.
 
-``tf_condacc.examples.common.rounds`` tells how they take turns.
+``tf_condacc.examples.common.rounds`` describes the protocol of workers and chief.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc.examples.common.accumulators import Accumulators
 from tf_condacc.examples.common.backends import Backend
@@ -15,12 +16,15 @@ from tf_condacc.examples.common.rounds import Chief, Rounds
 from tf_condacc.examples.common.training import TrainingGraph
 from tf_condacc.examples.word_vectors import model
 
-v1 = tf.compat.v1
-
 
 @dataclass(frozen=True)
 class Inputs:
-    """Where batches are fed."""
+    """Placeholders for batches.
+
+    Attributes:
+        words: Numbers of words: `[n] int64`.
+        candidates: Numbers of candidate neighbours: `[n, k] int64`.
+    """
 
     words: tf.Tensor
     candidates: tf.Tensor
@@ -28,7 +32,12 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Probe:
-    """The gradients of a batch, by themselves: nothing waits, and nothing is pushed."""
+    """The gradients of a batch, without accumulators.
+
+    Attributes:
+        inputs: The inputs of the batch.
+        gradients: The gradient of each embedding.
+    """
 
     inputs: Inputs
     gradients: list[tf.IndexedSlices]
@@ -36,7 +45,14 @@ class Probe:
 
 @dataclass(frozen=True)
 class WordVectorsGraph:
-    """The whole graph: a training, the inputs of each worker, and what is looked at afterwards."""
+    """The graph of a training.
+
+    Attributes:
+        training: The operations of workers and chief.
+        worker_inputs: The inputs of each worker.
+        probe: The gradients of a batch, for the comparison with NumPy.
+        word_vectors: The learned vectors: `[words, width] float32`.
+    """
 
     training: TrainingGraph
     worker_inputs: list[Inputs]
@@ -56,13 +72,13 @@ def build(
     """Builds the graph of a training with ``num_workers`` workers.
 
     Args:
-      backend: whose accumulators.
-      num_workers: how many workers push gradients.
-      num_required: how many gradients the chief waits for in each step.
-      num_words: size of the vocabulary.
-      width: of a word's vector.
-      learning_rate: of the chief's optimizer.
-      seed: of the initial vectors.
+        backend: The accumulator classes.
+        num_workers: Number of workers.
+        num_required: Number of gradients that the chief waits for in each step.
+        num_words: Size of the vocabulary.
+        width: Size of a word's vector.
+        learning_rate: Learning rate of the chief's optimizer.
+        seed: Seed of the initial vectors.
     """
     graph = tf.Graph()
     with graph.as_default():

@@ -1,4 +1,4 @@
-"""Skip-gram with negative sampling: two vectors for each word, in the TensorFlow 1 style."""
+"""Skip-gram with negative sampling, in the TensorFlow 1 style."""
 
 from __future__ import annotations
 
@@ -6,24 +6,35 @@ from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
-
-v1 = tf.compat.v1
+from tensorflow.compat import v1
 
 
 @dataclass(frozen=True)
 class Embeddings:
-    """A vector for each word as itself, and one for each as a neighbour of others."""
+    """The variables of the model, which hold two vectors for each word.
+
+    Attributes:
+        of_words: Vectors of the words themselves: `[num_words, width] float32`.
+        of_neighbours: Vectors of the words as neighbours of others: `[num_words, width] float32`.
+    """
 
     of_words: tf.Variable
     of_neighbours: tf.Variable
 
     @property
     def every(self) -> list[tf.Variable]:
+        """Both variables."""
         return [self.of_words, self.of_neighbours]
 
 
 def embeddings(num_words: int, width: int, seed: int) -> Embeddings:
-    """Makes the variables, ``[num_words, width]`` each."""
+    """Makes the variables.
+
+    Args:
+        num_words: Size of the vocabulary.
+        width: Size of a word's vector.
+        seed: Seed of the initial vectors.
+    """
     return Embeddings(
         of_words=v1.get_variable(
             "of_words",
@@ -41,12 +52,12 @@ def embeddings(num_words: int, width: int, seed: int) -> Embeddings:
 
 
 def loss(variables: Embeddings, words: tf.Tensor, candidates: tf.Tensor) -> tf.Tensor:
-    """Mean over the batch of how badly the neighbour is told from the words drawn at random.
+    """Returns the mean cross entropy of telling the neighbours from random words: `[] float32`.
 
     Args:
-      variables: the embeddings.
-      words: int64 ``[n]``.
-      candidates: int64 ``[n, k]``: the first of each row is the neighbour.
+        variables: The embeddings.
+        words: Numbers of words: `[n] int64`.
+        candidates: A neighbour of each word, followed by random words: `[n, k] int64`.
     """
     word = tf.gather(variables.of_words, words)
     candidate = tf.gather(variables.of_neighbours, candidates)
@@ -57,7 +68,13 @@ def loss(variables: Embeddings, words: tf.Tensor, candidates: tf.Tensor) -> tf.T
 
 
 def nearest(vectors: np.ndarray, word: int, count: int) -> np.ndarray:
-    """Numbers of the words whose vectors point most nearly where that of ``word`` does."""
+    """Returns the words with the highest cosine similarity to a word: `[count] int64`.
+
+    Args:
+        vectors: Vectors of all words: `[num_words, width]`.
+        word: Number of the word.
+        count: Number of words to return.
+    """
     directions = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     similarities = directions @ directions[word]
     similarities[word] = -np.inf

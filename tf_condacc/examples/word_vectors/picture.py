@@ -1,4 +1,4 @@
-"""The picture of a training: its loss, and the rows it has updated."""
+"""The picture of a training, with its loss and the number of updated rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,15 @@ from tf_condacc.examples.word_vectors.training import History, Settings
 def draw(
     history: History, settings: Settings, num_words: int, accumulator: str, path: Path
 ) -> None:
-    """Writes the picture as a PNG file."""
+    """Writes the picture as a PNG file.
+
+    Args:
+        history: The record of the training.
+        settings: The settings of the training.
+        num_words: Size of the vocabulary.
+        accumulator: Name of the accumulator class, for the title.
+        path: Path of the file.
+    """
     workers = pictures.workers(settings.num_workers)
     figure = pictures.new_figure(
         11, 4.4, f"Word vectors, learned by {workers} through {accumulator}"

@@ -1,4 +1,4 @@
-"""What the training is summed up in: the table, the neighbours, and whether the means are right."""
+"""The table of results, the nearest words, and the comparison of means."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tf_condacc.examples.word_vectors.training import History, Learned, Settings
 
 WORDS = ("list", "integer", "exception", "import", "string", "class", "function", "finally")
 _NEIGHBOURS = 5
-_AT_AN_END = 25  # steps
+_AT_AN_END = 25  # Number of steps.
 
 
 def table(history: History, settings: Settings, text: Text, accumulator: str) -> str:
-    """The result as lines of text."""
+    """Returns the table of results as lines of text."""
     words, neighbours = (
         f"{statistics.mean(rows):,.0f}" for rows in zip(*history.rows, strict=True)
     )
@@ -37,7 +37,7 @@ def table(history: History, settings: Settings, text: Text, accumulator: str) ->
 
 
 def neighbours(learned: Learned, text: Text) -> str:
-    """The nearest words of some words, as lines of text."""
+    """Returns the nearest words of some words as lines of text."""
     known = [word for word in WORDS if word in text.number_of]
     rows = []
     for word in known:
@@ -47,7 +47,7 @@ def neighbours(learned: Learned, text: Text) -> str:
 
 
 def comparisons(learned: Learned) -> dict[str, Comparison]:
-    """What both backends make of the gradients that were probed, under their titles."""
+    """Returns the comparisons of both backends with NumPy, by the titles of the backends."""
     return {
         backend.title: sum(
             (compare(backend.sparse, gradients) for gradients in learned.probed),
@@ -58,7 +58,7 @@ def comparisons(learned: Learned) -> dict[str, Comparison]:
 
 
 def correctness(results: dict[str, Comparison], learned: Learned, trained_with: str) -> str:
-    """Whose means are right, as lines of text."""
+    """Returns the results of the comparisons as lines of text."""
     count, size = len(learned.probed[0]), len(learned.probed[0][0].indices)
     rows = [
         (title, f"{r.rows:,} rows, {r.repeated:,} given out twice or more, {r.wrong:,} wrong means")

@@ -1,4 +1,4 @@
-"""The text, its words, and the pairs of neighbours that are learned from."""
+"""The text, its vocabulary, and the batches of neighbouring words."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _MIN_COUNT = 5
 _WINDOW = 4
 _NEGATIVES = 5
 _NOISE_POWER = 0.75
-_FREQUENT = 1e-3  # share of the text from which on a word is left out at times
+_FREQUENT = 1e-3  # Words with a higher share of the text are left out at random.
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Words and their candidates as numbers in the vocabulary.
+    """A batch of words and candidates, as numbers in the vocabulary.
 
     Attributes:
-      words: int64 ``[n]``.
-      candidates: int64 ``[n, 1 + negatives]``: a neighbour of the word in the text, then words
-        drawn at random.
+        words: `[n] int64`.
+        candidates: A neighbour of each word in the text, followed by random words:
+            `[n, 1 + negatives] int64`.
     """
 
     words: np.ndarray
@@ -33,10 +33,11 @@ class Batch:
 
 
 class Text:
-    """Paragraphs of the language reference, as numbers of words.
+    """The paragraphs of the language reference, as numbers of words.
 
     Attributes:
-      vocabulary: the words, from the most frequent one on. Rare ones are left out of the text.
+        vocabulary: The words, the most frequent first. Rare words are left out.
+        number_of: The number of each word in the vocabulary.
     """
 
     def __init__(self) -> None:
@@ -59,7 +60,14 @@ class Text:
         return sum(map(len, self._paragraphs))
 
     def batches(self, shard: int, num_shards: int, size: int, seed: int) -> Iterator[Batch]:
-        """Yields batches without end, from every ``num_shards``-th paragraph."""
+        """Yields batches without end, from every ``num_shards``-th paragraph.
+
+        Args:
+            shard: Index of the first paragraph.
+            num_shards: Number of shards.
+            size: Number of words in a batch.
+            seed: Seed of the random words and the shuffles.
+        """
         rng = np.random.default_rng([seed, shard])
         paragraphs = self._paragraphs[shard::num_shards]
         words = np.concatenate(paragraphs)
@@ -75,7 +83,10 @@ class Text:
     def _pairs(
         self, words: np.ndarray, paragraph_of: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
-        """One pass over the text: (word, neighbour), shuffled, near neighbours more often."""
+        """Returns the shuffled pairs of a word and a neighbour of one pass over the text: `[n, 2]`.
+
+        Near neighbours are chosen more often than distant ones.
+        """
         kept = rng.random(len(words)) < self._keep[words]
         words, paragraph_of = words[kept], paragraph_of[kept]
         pairs = []
@@ -89,5 +100,5 @@ class Text:
 
 
 def _paragraphs() -> list[str]:
-    """Every paragraph once; some are part of several topics."""
+    """Returns each paragraph once. Some paragraphs are part of several topics."""
     return list(dict.fromkeys(p for text in topics.values() for p in re.split(r"\n\s*\n", text)))

@@ -1,4 +1,4 @@
-"""The training of word vectors: what the workers are fed, and what is kept of it."""
+"""The training of word vectors. Feeds the workers and records the training."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc.examples.common import training
 from tf_condacc.examples.common.backends import Backend
@@ -16,14 +16,22 @@ from tf_condacc.examples.word_vectors import graph
 from tf_condacc.examples.word_vectors.comparison import Gradient
 from tf_condacc.examples.word_vectors.text import Batch, Text
 
-v1 = tf.compat.v1
-
 NUM_PROBED = 4
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What to train and how; each worker has a part of the text for itself."""
+    """The settings of a training. Each worker has its own part of the text.
+
+    Attributes:
+        num_workers: Number of workers.
+        num_required: Number of gradients that the chief waits for in each step.
+        steps: Number of steps of the chief.
+        batch_size: Number of words in a batch.
+        learning_rate: Learning rate of the chief's Adagrad optimizer.
+        width: Size of a word's vector.
+        seed: Seed of the batches and the initial vectors.
+    """
 
     num_workers: int = 4
     num_required: int = 3
@@ -36,10 +44,10 @@ class Settings:
 
 @dataclass
 class History(training.History):
-    """What happened.
+    """The record of a training.
 
     Attributes:
-      rows: of each step, how many rows of both embeddings were updated.
+        rows: For each step, the numbers of updated rows of the two embeddings.
     """
 
     rows: list[tuple[int, int]] = field(default_factory=list)
@@ -47,11 +55,11 @@ class History(training.History):
 
 @dataclass
 class Learned:
-    """What a training leaves besides its history.
+    """The result of a training.
 
     Attributes:
-      vectors: of the words, ``[words, width]``.
-      probed: for each embedding the gradients of some further batches, as workers push them.
+        vectors: Vectors of the words: `[words, width] float32`.
+        probed: For each embedding, the gradients of some further batches.
     """
 
     vectors: np.ndarray
@@ -64,16 +72,16 @@ def train(
     settings: Settings,
     on_progress: Callable[[History], None] = lambda history: None,
 ) -> tuple[History, Learned]:
-    """Learns word vectors.
+    """Learns word vectors, and returns the record and the result of the training.
 
     Args:
-      backend: whose accumulators.
-      text: to learn from.
-      settings: how.
-      on_progress: called about ten times a second, in the calling thread.
+        backend: The accumulator classes.
+        text: The text.
+        settings: The settings of the training.
+        on_progress: Function that the calling thread calls about ten times per second.
 
     Raises:
-      KeyboardInterrupt: on Ctrl-C, when all threads have ended.
+        KeyboardInterrupt: Ctrl-C was pressed. All threads have ended.
     """
     built = graph.build(
         backend,
@@ -88,7 +96,8 @@ def train(
     learned: list[Learned] = []
 
     def count_rows(session: v1.Session, update: dict[str, Any]) -> None:
-        history.rows.append(tuple(map(int, update["rows"])))
+        of_words, of_neighbours = update["rows"]
+        history.rows.append((int(of_words), int(of_neighbours)))
 
     def keep(session: v1.Session) -> None:
         learned.append(_look_at(built, text, settings, session))

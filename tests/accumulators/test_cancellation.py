@@ -1,0 +1,150 @@
+"""A take stays cancellable, also behind another take, a thousand times over.
+
+Ours only: TensorFlow's own soon hangs when a take behind another one is cancelled, because the
+cancelled entry stays queued and is mistaken for a later one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from accumulator_support import Announcement, Background, every_kind, unique_name
+from tensorflow.python.eager import cancellation
+
+tf1 = tf.compat.v1
+pytestmark = every_kind
+TIMES = 1000
+
+
+@pytest.fixture(scope="module")
+def server():
+    return tf1.train.Server.create_local_server()
+
+
+def assert_unharmed(acc, front=None):
+    """The front take, where there is one, and later takes still work."""
+    acc.apply([2.0], 100)
+    acc.apply([4.0], 100)
+    if front is not None:
+        np.testing.assert_array_equal(front.result(), [3.0])
+    else:
+        np.testing.assert_array_equal(acc.take(2), [3.0])
+    acc.apply([9.0], 100)
+    np.testing.assert_array_equal(acc.take(1), [9.0])
+    assert acc.count() == 0
+
+
+@pytest.mark.parametrize("behind", [False, True], ids=["alone", "behind_another"])
+def test_run_timeout_every_time(ours, graph_driver, behind):
+    acc = graph_driver(ours)
+    front = acc.start_take(2) if behind else None
+    options = tf1.RunOptions(timeout_in_ms=1)
+    for _ in range(TIMES):
+        with pytest.raises(tf.errors.DeadlineExceededError):
+            acc.take(1, options=options)
+    assert_unharmed(acc, front)
+
+
+@pytest.mark.parametrize("behind", [False, True], ids=["alone", "behind_another"])
+def test_cancellation_manager_every_time(ours, behind):
+    acc = ours.dense(tf.float32, [])
+    front = Background(lambda: acc.take_grad(2).numpy()) if behind else None
+    if front:
+        front.wait_until_blocked()
+    concrete = tf.function(lambda: acc.take_grad(1)).get_concrete_function()
+    for _ in range(TIMES):
+        manager = cancellation.CancellationManager()
+        waiting = Background(manager.get_cancelable_function(concrete))
+        manager.start_cancel()
+        assert isinstance(waiting.error(), tf.errors.CancelledError)
+    acc.apply_grad(2.0)
+    acc.apply_grad(4.0)
+    assert (front.result() if front else acc.take_grad(2).numpy()) == 3.0
+
+
+@pytest.mark.parametrize("behind", [False, True], ids=["alone", "behind_another"])
+def test_failure_of_the_step_every_time(ours, graph_driver, behind):
+    acc = graph_driver(ours)
+    with acc.graph.as_default():
+        value = tf1.placeholder(tf.float32, [])
+        failing = tf1.debugging.assert_positive(value)
+    front = acc.start_take(2) if behind else None
+    feed = {acc.required: 1, value: -1.0}
+    for _ in range(TIMES):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            acc.session.run([acc.take_op, failing], feed)
+    assert_unharmed(acc, front)
+
+
+@pytest.mark.parametrize("behind", [False, True], ids=["alone", "behind_another"])
+def test_operation_timeout_every_time(ours, graph_driver, behind):
+    acc = graph_driver(ours, operation_timeout_in_ms=2)
+    front = acc.start_take(2) if behind else None
+    for _ in range(TIMES):
+        with pytest.raises(tf.errors.DeadlineExceededError):
+            acc.session.run(acc.take_op, {acc.required: 1})
+    assert_unharmed(acc, front)
+
+
+class ServerTakes:
+    """A shared accumulator on a server, with a session of its own, and maybe a take in front."""
+
+    def __init__(self, impl, server, behind):
+        with tf.Graph().as_default() as self.graph:
+            acc = impl.dense(tf.float32, [], shared_name=unique_name("server"))
+            self.announcement = Announcement()
+            with tf.control_dependencies([self.announcement.op]):
+                self.take = acc.take_grad(1)
+            self.apply, self.take_two = acc.apply_grad(2.0, 100), acc.take_grad(2)
+            ready = acc.take_grad(1)
+        self.session = tf1.Session(server.target, graph=self.graph)
+        self.session.run(self.apply)
+        self.session.run([ready])
+        self.front = Background(self.session.run, self.take_two) if behind else None
+        if self.front:
+            self.front.wait_until_blocked()
+
+    def assert_unharmed(self):
+        self.session.run(self.apply)
+        self.session.run(self.apply)
+        assert (self.front.result() if self.front else self.session.run(self.take_two)) == 2.0
+
+
+@pytest.mark.parametrize("behind", [False, True], ids=["alone", "behind_another"])
+def test_operation_timeout_on_a_server_many_times(ours, server, behind):
+    takes = ServerTakes(ours, server, behind)
+    # Long: a server's step that times out before it has begun hangs in TensorFlow itself.
+    config = tf1.ConfigProto(operation_timeout_in_ms=300)
+    with tf1.Session(server.target, graph=takes.graph, config=config) as hasty:
+        for _ in range(10):
+            with pytest.raises(tf.errors.DeadlineExceededError):
+                hasty.run(takes.take)
+    takes.assert_unharmed()
+
+
+@pytest.mark.parametrize("behind", [False, True], ids=["alone", "behind_another"])
+def test_closing_the_session_many_times(ours, server, behind):
+    takes = ServerTakes(ours, server, behind)
+    for _ in range(TIMES // 4 if behind else TIMES):  # a session takes a while
+        session = tf1.Session(server.target, graph=takes.graph)
+        takes.announcement.clear()
+        waiting = Background(session.run, takes.take)
+        takes.announcement.wait()
+        session.close()
+        assert isinstance(waiting.error(), tf.errors.CancelledError), waiting.error()
+    takes.assert_unharmed()
+
+
+def test_takes_in_the_middle_of_a_long_queue_are_cancelled_and_the_others_keep_their_order(
+    ours, graph_driver
+):
+    acc = graph_driver(ours)
+    hasty = tf1.RunOptions(timeout_in_ms=200)
+    waiting = [acc.start_take(1, options=hasty if i % 3 == 1 else None) for i in range(30)]
+    for take in waiting[1::3]:
+        assert isinstance(take.error(), tf.errors.DeadlineExceededError)
+    patient = [take for i, take in enumerate(waiting) if i % 3 != 1]
+    for step, take in enumerate(patient):
+        acc.apply([float(step)], step)
+        np.testing.assert_array_equal(take.result(), [float(step)])

@@ -1,0 +1,201 @@
+"""Eager accumulators: whose state it is and when it goes."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from accumulator_support import Background, every_kind, needs_resource, unique_name
+
+MEGABYTE = 2**20
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def test_original_shares_one_eager_state_between_equal_objects(original):
+    first = original.dense(tf.float32, [], name="shared_by_accident")
+    first.apply_grad(1.0)
+    second = original.dense(tf.float32, [], name="shared_by_accident")
+    assert int(second.num_accumulated()) == 1
+
+
+@every_kind
+def test_each_object_has_its_own_state(ours):
+    accumulators = [ours.dense(tf.float32, [], name="same") for _ in range(10)]
+    for count, acc in enumerate(accumulators):
+        for _ in range(count):
+            acc.apply_grad(float(count))
+    assert [int(acc.num_accumulated()) for acc in accumulators] == list(range(10))
+    accumulators[3].take_grad(1)
+    assert [int(acc.global_step()) for acc in accumulators] == [0, 0, 0, 1] + [0] * 6
+
+
+@every_kind
+def test_deleting_one_object_leaves_the_others_working(ours):
+    first, second = ours.dense(tf.float32, []), ours.dense(tf.float32, [])
+    second.apply_grad(5.0)
+    del first
+    gc.collect()
+    assert second.take_grad(1).numpy() == 5.0
+
+
+@every_kind
+def test_new_object_after_a_deleted_one_starts_empty(ours):
+    for _ in range(20):
+        acc = ours.dense(tf.float32, [3])
+        assert int(acc.num_accumulated()) == 0
+        acc.apply_grad([1.0, 2.0, 3.0])
+        np.testing.assert_array_equal(acc.take_grad(1), [1.0, 2.0, 3.0])
+        del acc
+
+
+@every_kind
+def test_object_can_be_made_and_dropped_inside_a_function(ours):
+    def mean(values):
+        acc = ours.dense(tf.float32, [])
+        for value in values:
+            acc.apply_grad(value)
+        return acc.take_grad(len(values)).numpy()
+
+    assert [mean([1.0, 2.0, 6.0]), mean([4.0]), mean([1.0, 3.0])] == [3.0, 4.0, 2.0]
+
+
+@every_kind
+def test_object_is_collected_without_the_cycle_collector(ours):
+    gc.collect()
+    gc.disable()
+    try:
+        acc = ours.dense(tf.float32, [])
+        watch = weakref.ref(acc)
+        acc.apply_grad(1.0)
+        del acc
+        assert watch() is None
+    finally:
+        gc.enable()
+
+
+@every_kind
+def test_resource_lives_as_long_as_its_handle(ours):
+    acc = ours.dense(tf.float32, [])
+    acc.apply_grad(1.0)
+    handle = acc.accumulator_ref
+    del acc
+    gc.collect()
+    assert int(ours.raw_num_accumulated(handle)) == 1
+    assert ours.raw_take(handle, 1, tf.float32).numpy() == 1.0
+
+
+@every_kind
+def test_memory_is_given_back_with_the_object(ours):
+    gradient = tf.ones([50 * MEGABYTE])
+    acc = ours.dense(tf.float32)
+    acc.apply_grad(gradient)
+    before = resident_bytes()
+    del acc
+    assert before - resident_bytes() > 150 * MEGABYTE, "200 MB were accumulated"
+
+
+@every_kind
+def test_memory_does_not_grow_with_the_number_of_objects_made(ours):
+    gradient = tf.ones([MEGABYTE])
+
+    def one_life():
+        acc = ours.dense(tf.float32, [MEGABYTE])
+        acc.apply_grad(gradient)
+        acc.apply_grad(gradient * 2.0)
+
+    for _ in range(10):
+        one_life()
+    before = resident_bytes()
+    for _ in range(100):
+        one_life()
+    assert resident_bytes() - before < 100 * MEGABYTE, "800 MB were accumulated in all"
+
+
+@pytest.mark.parametrize("owned", [False, True])
+@every_kind
+def test_memory_does_not_grow_with_the_number_of_gradients_accumulated(ours, owned):
+    acc = ours.dense(tf.float32, reduction_type="SUM")
+    kept = tf.ones([MEGABYTE])
+    one = tf.Variable(1.0)
+
+    @tf.function
+    def apply_owned():
+        acc.apply_grad(tf.fill([MEGABYTE], 1.0) * one)
+
+    def apply(times):
+        for _ in range(times):
+            apply_owned() if owned else acc.apply_grad(kept)
+
+    apply(50)
+    before = resident_bytes()
+    apply(200)
+    assert resident_bytes() - before < 200 * MEGABYTE, "800 MB were accumulated"
+    np.testing.assert_array_equal(acc.take_grad(250), np.full([MEGABYTE], 250.0))
+
+
+@every_kind
+@needs_resource
+def test_shared_name_joins_eager_objects(impl):
+    name = unique_name("joined")
+    first = impl.dense(tf.float32, [], shared_name=name)
+    second = impl.dense(tf.float32, [], shared_name=name)
+    first.apply_grad(2.0)
+    second.apply_grad(4.0)
+    assert first.take_grad(2).numpy() == 3.0
+    assert int(second.num_accumulated()) == 0
+
+
+@every_kind
+def test_deleting_one_of_two_joined_objects_leaves_the_other_working(ours):
+    name = unique_name("joined")
+    first = ours.dense(tf.float32, [], shared_name=name)
+    second = ours.dense(tf.float32, [], shared_name=name)
+    second.apply_grad(2.0)
+    del first
+    gc.collect()
+    assert second.take_grad(1).numpy() == 2.0
+
+
+@every_kind
+def test_shared_name_can_be_used_again_after_its_objects_are_gone(ours):
+    name = unique_name("again")
+    for _ in range(3):
+        acc = ours.dense(tf.float32, [], shared_name=name)
+        acc.set_global_step(0)
+        before = int(acc.num_accumulated())
+        acc.apply_grad(2.0, 100)
+        assert int(acc.num_accumulated()) == before + 1
+        del acc
+        gc.collect()
+
+
+def test_original_is_dead_on_arrival_after_a_deleted_equal_object(original):
+    acc = original.dense(tf.float32, [], name="dead_on_arrival")
+    del acc
+    gc.collect()
+    second = original.dense(tf.float32, [], name="dead_on_arrival")
+    with pytest.raises(tf.errors.NotFoundError, match="does not exist"):
+        second.num_accumulated()
+
+
+@every_kind
+def test_object_may_go_while_another_thread_waits_in_it(ours):
+    acc = ours.dense(tf.float32, [])
+    handle = acc.accumulator_ref
+    waiting = Background(lambda: ours.raw_take(handle, 1, tf.float32).numpy())
+    waiting.wait_until_blocked()
+    del acc
+    gc.collect()
+    other = ours.dense(tf.float32, [])
+    other.apply_grad(1.0)
+    assert other.take_grad(1).numpy() == 1.0
+    # The resource has left its manager; whoever waits in it is told so, or waits on.
+    if waiting.done:
+        assert isinstance(waiting.error(), tf.errors.OpError)

@@ -1,0 +1,39 @@
+"""Trials of sparse accumulators in processes of their own: bad input, short memory, no holding.
+
+TensorFlow's own dies of some of these.
+"""
+
+from __future__ import annotations
+
+import pytest
+import sparse_bad_input_trials
+import sparse_fold_trials
+import sparse_memory_trials
+from trial_runs import Results
+
+pytestmark = [pytest.mark.kinds("sparse"), pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def results(ours):
+    return Results(ours)
+
+
+@pytest.fixture(scope="module")
+def results_without_holding(ours):
+    return Results(ours, {"TF_CONDACC_HOLD_BYTES": "0"})
+
+
+@pytest.mark.parametrize("trial", [*sparse_bad_input_trials.TRIALS, "exit"])
+def test_bad_input_is_refused(results, trial):
+    results.check(sparse_bad_input_trials, trial)
+
+
+@pytest.mark.parametrize("trial", [*sparse_memory_trials.TRIALS, "exit"])
+def test_refused_allocation_leaves_the_accumulator_as_it_was(results, trial):
+    results.check(sparse_memory_trials, trial)
+
+
+@pytest.mark.parametrize("trial", [*sparse_fold_trials.TRIALS, "exit"])
+def test_gradients_that_are_merged_at_once_come_to_the_same(results_without_holding, trial):
+    results_without_holding.check(sparse_fold_trials, trial)

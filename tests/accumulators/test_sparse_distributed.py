@@ -1,0 +1,96 @@
+"""Sparse gradients in a cluster, and the placement of our accumulators in it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from accumulator_support import Background, every_kind, unique_name
+from ps_worker_cluster import cluster  # noqa: F401
+from signatures import parameters
+from sparse_support import assert_rows
+
+tf1 = tf.compat.v1
+pytestmark = pytest.mark.kinds("sparse")
+
+
+def test_workers_push_rows_to_the_parameter_server(impl, cluster):  # noqa: F811
+    with tf.Graph().as_default() as graph:
+        with tf1.device("/job:ps/task:0"):
+            acc = impl.sparse(tf.float32, [9, 2], shared_name=unique_name("rows"))
+        with tf1.device("/job:worker/task:0"):
+            indices = tf1.placeholder(tf.int64, [None])
+            values = tf1.placeholder(tf.float32, [None, 2])
+            apply = acc.apply_grad(indices * 1, values * 1.0, grad_shape=[9, 2])
+            take, count = acc.take_grad(2), acc.num_accumulated()
+    with tf1.Session(cluster["ps"], graph=graph) as chief:
+        assert chief.run(count) == 0
+        waiting = Background(chief.run, take)
+        waiting.wait_until_blocked()
+        with tf1.Session(cluster["worker"], graph=graph) as worker:
+            with pytest.raises(tf.errors.InvalidArgumentError, match="index is 9 exceeded 9"):
+                worker.run(apply, {indices: [9], values: [[1.0, 2.0]]})
+            worker.run(apply, {indices: [1, 8], values: [[1.0, 2.0], [3.0, 4.0]]})
+            worker.run(apply, {indices: [1, 2], values: [[3.0, 4.0], [5.0, 6.0]]})
+            expected = [[2.0, 3.0], [5.0, 6.0], [3.0, 4.0]]
+            assert_rows(waiting.result(), [1, 2, 8], expected, [9, 2])
+            assert worker.run(count) == 0
+
+
+def test_original_is_put_on_the_worker_by_the_device_setter(original):
+    with tf.Graph().as_default(), tf1.device(tf1.train.replica_device_setter(ps_tasks=1)):
+        acc = original.sparse(tf.float32)
+    assert acc.accumulator_ref.device == "/job:worker"
+
+
+@every_kind
+def test_our_device_setter_puts_accumulators_on_parameter_servers(ours):
+    setter = ours.module.replica_device_setter(ps_tasks=2)
+    with tf.Graph().as_default(), tf1.device(setter):
+        variable = tf1.get_variable("v", initializer=tf.zeros([4, 2]))
+        accumulators = [ours.dense(tf.float32, [4, 2]) for _ in range(2)]
+        count, sum_ = accumulators[0].num_accumulated(), tf.constant(1.0) + 2.0
+    assert variable.device == "/job:ps/task:0"
+    devices = [acc.accumulator_ref.device for acc in accumulators]
+    assert devices == ["/job:ps/task:1", "/job:ps/task:0"]
+    assert count.device == sum_.device == "/job:worker"
+
+
+def test_our_device_setter_takes_the_arguments_of_the_original(ours):
+    mine, theirs = ours.module.replica_device_setter, tf1.train.replica_device_setter
+    assert parameters(mine) == parameters(theirs)
+    setter = mine(ps_tasks=1, ps_device="/job:params", ps_ops=["Condacc>DenseAccumulator"])
+    with tf.Graph().as_default(), tf1.device(setter):
+        sparse = ours.sparse(tf.float32)
+        dense = ours.module.ConditionalAccumulator(tf.float32)
+    assert sparse.accumulator_ref.device == "/job:worker"
+    assert dense.accumulator_ref.device == "/job:params/task:0"
+
+
+def test_two_workers_train_an_embedding_on_a_parameter_server(ours, cluster):  # noqa: F811
+    spec = tf1.train.ClusterSpec({"ps": ["unused:1"], "worker": ["unused:2"]})
+    setter = ours.module.replica_device_setter(cluster=spec, worker_device="/job:worker/task:0")
+    with tf.Graph().as_default() as graph, tf1.device(setter):
+        table = tf1.get_variable("table", initializer=tf.zeros([4, 2]), use_resource=True)
+        step = tf1.train.get_or_create_global_step()
+        rows = tf1.placeholder(tf.int32, [None])
+        acc = ours.sparse(tf.float32, [4, 2], shared_name=unique_name("table_grads"))
+        loss = tf.reduce_sum(tf.gather(table, rows))
+        (gradient,) = tf1.gradients(loss, [table])
+        apply = acc.apply_indexed_slices_grad(gradient, step)
+        mean = acc.take_indexed_slices_grad(2)
+        train = tf1.train.GradientDescentOptimizer(1.0).apply_gradients([(mean, table)], step)
+        init = tf1.global_variables_initializer()
+    assert acc.accumulator_ref.device.startswith("/job:ps")
+    with tf1.Session(cluster["ps"], graph=graph) as chief:
+        chief.run(init)
+        workers = [tf1.Session(cluster["worker"], graph=graph) for _ in range(2)]
+        for _ in range(3):
+            update = Background(chief.run, train)
+            for worker, replica in zip(workers, ([3, 1, 3], [1, 3, 3]), strict=True):
+                worker.run(apply, {rows: replica})
+            update.result()
+        for worker in workers:
+            worker.close()
+        expected = -3.0 * np.array([[0.0], [1.0], [0.0], [2.0]]) * np.ones([4, 2])
+        np.testing.assert_array_equal(chief.run(table), expected)

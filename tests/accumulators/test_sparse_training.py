@@ -1,0 +1,150 @@
+"""Training with sparse gradients of two replicas: the update is that of their true mean."""
+
+from __future__ import annotations
+
+import threading
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from accumulator_support import Background
+from tensorflow.python.ops import data_flow_ops
+from tensorflow.python.training import sync_replicas_optimizer
+
+tf1 = tf.compat.v1
+pytestmark = pytest.mark.kinds("sparse")
+# The chief's thread ends with the error of the take that is cancelled when the session ends.
+ends_while_the_chief_waits = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnhandledThreadExceptionWarning"
+)
+
+# The rows that the two replicas look up, and how far a step of size 1 moves each row of the table.
+LOOKUPS = {
+    "opposite_orders": ([0, 1, 2, 3], [3, 2, 1, 0], [1.0, 1.0, 1.0, 1.0]),
+    "repeats": ([3, 1, 3], [1, 3, 3], [0.0, 1.0, 0.0, 2.0]),
+    "one_has_none": ([2, 2], [], [0.0, 0.0, 2.0, 0.0]),
+    "apart": ([0, 1], [3], [1.0, 1.0, 0.0, 1.0]),
+}
+ROUNDS = 3
+
+
+def table_variable():
+    return tf1.get_variable("table", initializer=tf.zeros([4, 2]), use_resource=True)
+
+
+def lookup_gradient(table, rows):
+    """The gradient of the sum of some rows: IndexedSlices whose rows are as they were looked up."""
+    (gradient,) = tf1.gradients(tf.reduce_sum(tf.gather(table, rows)), [table])
+    assert isinstance(gradient, tf.IndexedSlices)
+    return gradient
+
+
+def trained_in_a_session(impl, lookups):
+    with tf.Graph().as_default(), tf1.Session() as session:
+        table, step = table_variable(), tf1.train.get_or_create_global_step()
+        rows = tf1.placeholder(tf.int32, [None])
+        acc = impl.sparse(tf.float32, [4, 2])
+        apply = acc.apply_indexed_slices_grad(lookup_gradient(table, rows), step)
+        mean = acc.take_indexed_slices_grad(2)
+        train = tf1.train.GradientDescentOptimizer(1.0).apply_gradients([(mean, table)], step)
+        session.run(tf1.global_variables_initializer())
+        for _ in range(ROUNDS):
+            for replica in lookups:
+                session.run(apply, {rows: replica})
+            session.run(train)
+        return session.run(table)
+
+
+def trained_eagerly(impl, lookups):
+    table, acc = tf.Variable(tf.zeros([4, 2])), impl.sparse(tf.float32, [4, 2])
+    for step in range(ROUNDS):
+        for replica in lookups:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(tf.gather(table, tf.constant(replica, tf.int32)))
+            acc.apply_indexed_slices_grad(tape.gradient(loss, table), step)
+        mean = acc.take_indexed_slices_grad(2)
+        table.scatter_sub(tf.IndexedSlices(mean.values, mean.indices))
+    return table.numpy()
+
+
+def expected_table(moves):
+    return np.repeat(-ROUNDS * np.array(moves)[:, None], 2, axis=1)
+
+
+@pytest.mark.parametrize("train", [trained_in_a_session, trained_eagerly])
+@pytest.mark.parametrize("which", LOOKUPS)
+def test_two_replicas_move_the_table_by_the_true_mean(ours, which, train):
+    *lookups, moves = LOOKUPS[which]
+    np.testing.assert_array_equal(train(ours, lookups), expected_table(moves))
+
+
+@pytest.mark.parametrize(
+    ("which", "moves"),
+    [("opposite_orders", [2.0, 2.0, 2.0, 1.0]), ("repeats", [0.0, 2.0, 0.0, 2.0])],
+)
+def test_original_moves_it_by_something_else(original, which, moves):
+    *lookups, _ = LOOKUPS[which]
+    got = trained_in_a_session(original, lookups)
+    np.testing.assert_array_equal(got, expected_table(moves))
+
+
+def test_global_mean_moves_the_table_like_dense_gradients(ours):
+    """The true mean of the replicas' gradients in dense form: also rows that only one has."""
+    table = np.zeros([4, 2])
+    acc = ours.sparse(tf.float32, [4, 2], reduction_type="GLOBAL_MEAN")
+    dense = ours.module.ConditionalAccumulator(tf.float32, [4, 2])
+    variable = tf.Variable(tf.zeros([4, 2]))
+    for replica in ([0, 1, 1], [3]):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.gather(variable, replica))
+        gradient = tape.gradient(loss, variable)
+        acc.apply_indexed_slices_grad(gradient)
+        dense.apply_grad(gradient)
+    mean = acc.take_indexed_slices_grad(2)
+    table[mean.indices.numpy()] += mean.values.numpy()
+    np.testing.assert_array_equal(table, dense.take_grad(2))
+    np.testing.assert_array_equal(table[:, 0], [0.5, 1.0, 0.0, 0.5])
+
+
+def use_our_accumulators(monkeypatch, ours):
+    """Makes tf.compat.v1.train.SyncReplicasOptimizer build its graph with our accumulators."""
+    names = dict(vars(data_flow_ops))
+    names["SparseConditionalAccumulator"] = ours.module.SparseConditionalAccumulator
+    names["ConditionalAccumulator"] = ours.module.ConditionalAccumulator
+    replaced = types.SimpleNamespace(**names)
+    monkeypatch.setattr(sync_replicas_optimizer, "data_flow_ops", replaced)
+
+
+@ends_while_the_chief_waits
+@pytest.mark.parametrize("which", LOOKUPS)
+def test_sync_replicas_optimizer_trains_through_ours(ours, monkeypatch, which):
+    *lookups, moves = LOOKUPS[which]
+    use_our_accumulators(monkeypatch, ours)
+    with tf.Graph().as_default() as graph:
+        table, step = table_variable(), tf1.train.get_or_create_global_step()
+        bias = tf1.get_variable("bias", initializer=0.0, use_resource=True)
+        rows = tf1.placeholder(tf.int32, [None])
+        loss = tf.reduce_sum(tf.gather(table, rows)) + 4.0 * bias
+        optimizer = tf1.train.SyncReplicasOptimizer(
+            tf1.train.GradientDescentOptimizer(1.0), replicas_to_aggregate=2, total_num_replicas=2
+        )
+        train = optimizer.minimize(loss, step)
+        types_of_ops = {op.type for op in graph.get_operations()}
+        assert {"Condacc>SparseAccumulator", "Condacc>DenseAccumulator"} <= types_of_ops
+        hook = optimizer.make_session_run_hook(is_chief=True, num_tokens=0)
+        with tf1.train.MonitoredTrainingSession(
+            hooks=[hook], stop_grace_period_secs=0.1
+        ) as session:
+            for _ in range(ROUNDS):
+                replicas = [Background(session.run, train, {rows: replica}) for replica in lookups]
+                for replica in replicas:
+                    replica.result()
+            values = session.run_step_fn(
+                lambda step_context: step_context.session.run([table, bias])
+            )
+    for thread in threading.enumerate():
+        if thread.name.startswith("QueueRunnerThread"):
+            thread.join(30)
+    np.testing.assert_array_equal(values[0], expected_table(moves))
+    assert values[1] == -4.0 * ROUNDS

@@ -1,0 +1,134 @@
+"""What the build promises: who includes what, what the library exports, what the guard says."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+import tf_condacc
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "tf_condacc"
+LIBRARY = PACKAGE / "_condacc_ops.so"
+TENSORFLOW_INCLUDE = re.compile(r"^(tensorflow|xla|tsl|absl|unsupported|Eigen|google)/|Eigen")
+
+
+def includes_of(*patterns: str) -> dict[str, list[tuple[str, str]]]:
+    """Returns, for each source file, its includes as (delimiter, path)."""
+    files = sorted(path for pattern in patterns for path in ROOT.glob(pattern))
+    assert files, f"no file matches {patterns}"
+    include = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+    return {str(file.relative_to(ROOT)): include.findall(file.read_text()) for file in files}
+
+
+def dynamic_symbols(option: str) -> list[str]:
+    command = ["nm", "-D", option, str(LIBRARY)]
+    listing = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return [line.split()[-1] for line in listing.splitlines()]
+
+
+def import_in_subprocess(package: Path) -> subprocess.CompletedProcess[str]:
+    """Imports the package at `package` in a fresh Python that sees no other copy of it."""
+    code = f"import sys; sys.path.insert(0, {str(package.parent)!r}); import tf_condacc"
+    command = [sys.executable, "-I", "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture
+def copied_package(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(PACKAGE, tmp_path / "tf_condacc"))
+
+
+def test_core_includes_the_standard_library_and_itself_only():
+    for file, includes in includes_of("cc/core/*.h", "cc/core/*.cc").items():
+        for delimiter, path in includes:
+            own = delimiter == '"' and path.startswith("cc/core/")
+            # Headers of the C++ standard library have no extension and no directory.
+            standard = delimiter == "<" and re.fullmatch(r"[a-z_]+", path) is not None
+            of_compiler = (delimiter, path) == ("<", "immintrin.h")
+            assert own or standard or of_compiler, f"{file} includes {path}"
+
+
+def test_gpu_launchers_include_no_tensorflow_and_no_eigen():
+    for file, includes in includes_of("cc/gpu/*.h", "cc/gpu/*.cu.cc").items():
+        for _, path in includes:
+            assert not TENSORFLOW_INCLUDE.search(path), f"{file} includes {path}"
+
+
+def test_tensorflow_is_included_in_kernels_and_ops_only():
+    including = {
+        Path(file).parent.as_posix()
+        for file, includes in includes_of("cc/**/*.h", "cc/**/*.cc", "tests/cc/*.cc").items()
+        if any(TENSORFLOW_INCLUDE.search(path) for _, path in includes)
+    }
+    assert including == {"cc/kernels", "cc/ops"}
+
+
+def test_no_cuda_symbol_is_left_for_tensorflow_to_resolve():
+    # TensorFlow's library exports stubs under the names of the CUDA runtime.
+    undefined = dynamic_symbols("--undefined-only")
+    assert any("tensorflow" in symbol for symbol in undefined)
+    assert [symbol for symbol in undefined if "cuda" in symbol.lower()] == []
+
+
+def test_cuda_runtime_inside_the_library_is_not_exported():
+    defined = dynamic_symbols("--defined-only")
+    assert [symbol for symbol in defined if symbol.startswith(("cuda", "__cuda"))] == []
+
+
+def test_gpu_kernels_are_in_the_library_exactly_when_built_with_cuda():
+    sections = subprocess.run(
+        ["readelf", "-SW", str(LIBRARY)], check=True, capture_output=True, text=True
+    ).stdout
+    assert (".nv_fatbin" in sections) == (tf_condacc.build_info()["cuda"] is not None)
+
+
+def test_build_flags_are_those_of_a_portable_binary():
+    files = [ROOT / "BUILD", ROOT / ".bazelrc", ROOT / "configure.sh", ROOT / "Makefile"]
+    files += [*ROOT.glob("cc/*/BUILD"), *ROOT.glob("third_party/**/*.bzl")]
+    assert len(files) > 8
+    for file in files:
+        flags = re.findall(r"-m(?:arch|tune|cpu)=\S*|-ffast-math|--use_fast_math", file.read_text())
+        assert flags == [], f"{file} has {flags}"
+
+
+def test_build_info_names_this_tensorflow_and_this_version():
+    info = tf_condacc.build_info()
+    assert info["tensorflow"] == tf.__version__
+    assert info["version"] == tf_condacc.__version__
+    assert re.fullmatch(r"\S+ \d+(\.\d+)*", info["compiler"])
+    assert (info["cuda"] is None) == (info["cuda_archs"] == [])
+
+
+def test_library_for_another_tensorflow_is_refused(copied_package: Path):
+    info_file = copied_package / "_build_info.json"
+    info = json.loads(info_file.read_text())
+    info_file.write_text(json.dumps({**info, "tensorflow": "2.18.7"}))
+    result = import_in_subprocess(copied_package)
+    assert result.returncode == 1
+    message = result.stderr.strip().splitlines()[-1]
+    assert message.startswith("ImportError: ")
+    assert "2.18.7" in message and tf.__version__ in message and "`make build`" in message
+
+
+@pytest.mark.parametrize("missing", ["_condacc_ops.so", "_build_info.json"])
+def test_missing_build_product_says_how_to_build(copied_package: Path, missing: str):
+    (copied_package / missing).unlink()
+    result = import_in_subprocess(copied_package)
+    assert result.returncode == 1
+    message = result.stderr.strip().splitlines()[-1]
+    assert message.startswith("ImportError: ")
+    assert missing in message and "`make build`" in message and "`pip install .`" in message
+
+
+def test_second_configuration_does_nothing():
+    generated = ROOT / ".condacc.bazelrc"
+    before = generated.stat().st_mtime_ns
+    result = subprocess.run(["./configure.sh"], cwd=ROOT, capture_output=True, text=True)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    assert generated.stat().st_mtime_ns == before

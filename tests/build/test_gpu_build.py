@@ -1,0 +1,125 @@
+"""What can be said of the GPU kernels without a GPU: they are there, and in nobody's way."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.python.framework import kernels, op_def_registry
+from tower_support import initialized_session, rows, sums_one_by_one, to_dense
+
+import tf_condacc
+from tf_condacc.estimator.towers._reduction import sum_gradients
+
+tf1 = tf.compat.v1
+
+HAS_CUDA = tf_condacc.build_info()["cuda"] is not None
+HAS_GPU = bool(tf.config.list_physical_devices("GPU"))
+ON_THE_DEVICE = {"gradient", "gradients", "average", "indices", "values", "sum"}
+
+needs_cuda = pytest.mark.skipif(not HAS_CUDA, reason="built without CUDA")
+needs_no_gpu = pytest.mark.skipif(HAS_GPU, reason="this machine has a GPU")
+
+
+def kernels_by_op(device_type: str) -> dict:
+    registered = kernels.get_all_registered_kernels().kernel
+    return {
+        kernel.op: kernel
+        for kernel in registered
+        if kernel.op.startswith("Condacc>") and kernel.device_type == device_type
+    }
+
+
+def run_python(code: str, **environment: str) -> str:
+    root = str(Path(tf_condacc.__file__).resolve().parents[1])
+    prelude = f"import sys; sys.path.insert(0, {root!r})\n"
+    result = subprocess.run(
+        [sys.executable, "-c", prelude + textwrap.dedent(code)],
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    return result.stdout.strip()
+
+
+@needs_cuda
+def test_every_op_that_has_a_kernel_has_one_for_gpus():
+    assert len(kernels_by_op("CPU")) >= 26
+    assert set(kernels_by_op("GPU")) == set(kernels_by_op("CPU"))
+
+
+@pytest.mark.skipif(HAS_CUDA, reason="built with CUDA")
+def test_a_build_without_cuda_has_no_gpu_kernels():
+    assert kernels_by_op("GPU") == {}
+
+
+@needs_cuda
+def test_gradients_alone_are_in_device_memory():
+    for op, kernel in kernels_by_op("GPU").items():
+        op_def = op_def_registry.get(op)
+        arguments = {arg.name for arg in [*op_def.input_arg, *op_def.output_arg]}
+        on_device = ON_THE_DEVICE | ({"step"} if op.endswith("DecideRef") else set())
+        assert set(kernel.host_memory_arg) == arguments - on_device, op
+
+
+def test_all_symbols_are_found_when_they_are_bound_at_once():
+    # Lazily bound, a function that TensorFlow does not have would be missed by its first call only.
+    assert run_python("import tf_condacc; print('loaded')", LD_BIND_NOW="1") == "loaded"
+
+
+@needs_no_gpu
+@pytest.mark.parametrize("mode", ["graph", "eager"])
+def test_soft_placement_finds_the_cpu(mode: str):
+    if mode == "eager":
+        with tf.device("/GPU:0"):
+            accumulator = tf_condacc.ConditionalAccumulator(tf.float32, [2])
+            accumulator.apply_grad(tf.constant([2.0, 4.0]), 0)
+            accumulator.apply_grad(tf.constant([4.0, 8.0]), 0)
+            taken = accumulator.take_grad(2).numpy()
+            count = int(accumulator.num_accumulated())
+    else:
+        with tf.Graph().as_default(), tf.device("/GPU:0"):
+            accumulator = tf_condacc.ConditionalAccumulator(tf.float32, [2])
+            applies = [accumulator.apply_grad(tf.constant(g), 0) for g in ([2.0, 4.0], [4.0, 8.0])]
+            take, number = accumulator.take_grad(2), accumulator.num_accumulated()
+            config = tf1.ConfigProto(allow_soft_placement=True)
+            with tf1.Session(config=config) as session:
+                for apply in applies:
+                    session.run(apply)
+                taken, count = session.run(take), session.run(number)
+    np.testing.assert_array_equal(taken, [3.0, 6.0])
+    assert count == 0
+
+
+@needs_no_gpu
+@pytest.mark.parametrize("one_by_one", [False, True], ids=["at once", "one by one"])
+def test_soft_placement_finds_the_cpu_for_sums_of_towers(one_by_one: bool):
+    with tf.Graph().as_default(), sums_one_by_one(one_by_one):
+        with tf.device("/GPU:0"):
+            variable = tf1.get_variable("v", initializer=[0.0, 0.0], use_resource=True)
+            gradients = [tf.constant([1.0, 2.0]), tf.constant([10.0, 20.0])]
+            dense = sum_gradients(gradients, variable)
+            sparse = sum_gradients([rows([1], [20.0], [2]), rows([0, 1], [1, 2], [2])], variable)
+        with initialized_session(allow_soft_placement=True) as session:
+            taken, taken_rows = session.run([dense, sparse])
+    np.testing.assert_array_equal(taken, [11.0, 22.0])
+    np.testing.assert_array_equal(to_dense(taken_rows, [2]), [1.0, 22.0])
+
+
+@needs_no_gpu
+def test_without_soft_placement_the_error_names_the_device_that_is_missing():
+    with tf.Graph().as_default():
+        with tf.device("/GPU:0"):
+            accumulator = tf_condacc.ConditionalAccumulator(tf.float32, [2])
+        config = tf1.ConfigProto(allow_soft_placement=False)
+        with (
+            tf1.Session(config=config) as session,
+            pytest.raises(tf.errors.InvalidArgumentError, match="GPU:0"),
+        ):
+            session.run(accumulator.num_accumulated())

@@ -1,0 +1,284 @@
+"""Scalars are computed on the CPU of the task whose GPU an accumulator is on."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from accumulator_support import every_kind
+from drop_stale_support import drop_stale, half_square, own_step
+
+from tf_condacc._host import host_int64
+
+tf1 = tf.compat.v1
+OWN_OPS = "Condacc>"
+# What a scope may be, and the devices of accumulators and of scalars that are built in it.
+SCOPES = {
+    "/GPU:0": ("/device:GPU:0", "/device:CPU:0"),
+    "/job:worker/task:1/device:GPU:0": (
+        "/job:worker/task:1/device:GPU:0",
+        "/job:worker/task:1/device:CPU:0",
+    ),
+    "/job:ps/replica:0/task:2/device:GPU:3": (
+        "/job:ps/replica:0/task:2/device:GPU:3",
+        "/job:ps/replica:0/task:2/device:CPU:0",
+    ),
+    "/job:ps/task:1": ("/job:ps/task:1", "/job:ps/task:1/device:CPU:0"),
+    "/device:CPU:1": ("/device:CPU:1", "/device:CPU:1"),
+    "": ("", "/device:CPU:0"),
+}
+STEPS: dict[str, Callable[[], Any]] = {
+    "int": lambda: 3,
+    "float": lambda: 3.0,
+    "numpy int64": lambda: np.int64(3),
+    "int32 tensor": functools.partial(tf1.placeholder, tf.int32, [], name="user"),
+    "int64 tensor": functools.partial(tf1.placeholder, tf.int64, [], name="user"),
+    "float tensor": functools.partial(tf1.placeholder, tf.float32, [], name="user"),
+    "int32 variable": lambda: own_step(tf.int32),
+    "int64 variable": lambda: own_step(tf.int64),
+}
+every_scope = pytest.mark.parametrize("scope", SCOPES)
+
+
+@pytest.fixture
+def graph():
+    with tf.Graph().as_default() as graph:
+        yield graph
+
+
+def call(accumulator: Any, method: str, step: Any, shape: Any) -> Any:
+    """Calls a method that takes a step, with a gradient from the device if it takes one."""
+    if method == "set_global_step":
+        return accumulator.set_global_step(step)
+    values = tf1.placeholder(tf.float32, [1], name="user")
+    if not hasattr(accumulator, "apply_indexed_slices_grad"):
+        return getattr(accumulator, method)(values, step)
+    indices = tf1.placeholder(tf.int64, [1], name="user")
+    return getattr(accumulator, method)(indices, values, shape, step)
+
+
+def new_ops(graph: tf.Graph, before: list[tf.Operation]) -> list[tf.Operation]:
+    """What has been built, apart from what the test itself has built."""
+    known = {op.name for op in before}
+    new = [op for op in graph.get_operations() if op.name not in known]
+    return [op for op in new if not op.name.startswith(("user", "my_step"))]
+
+
+def check_devices(ops: list[tf.Operation], scope: str) -> None:
+    """Nothing but this package's operations is on the accumulator's device if that is a GPU."""
+    of_accumulators, of_scalars = SCOPES[scope]
+    assert any(op.type.startswith(OWN_OPS) for op in ops)
+    for op in ops:
+        if op.type.startswith(OWN_OPS):
+            assert op.device == of_accumulators, op.name
+        elif op.type != "ReadVariableOp":  # It is where the variable is.
+            assert op.device == of_scalars, op.name
+
+
+@every_kind
+@every_scope
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("method", ["apply_grad", "try_apply_grad", "set_global_step"])
+def test_steps_are_converted_on_the_host(ours, graph, scope, step, method):
+    with tf1.device(scope):
+        accumulator = ours.public(tf.float32, [1])
+        step = STEPS[step]()
+        before = graph.get_operations()
+        call(accumulator, method, step, [1])
+    check_devices(new_ops(graph, before), scope)
+
+
+@pytest.mark.kinds("sparse")
+@every_scope
+@pytest.mark.parametrize(
+    "shape",
+    [
+        lambda: None,
+        lambda: [7],
+        lambda: np.array([7], np.int32),
+        lambda: [tf1.placeholder(tf.int32, [], name="user")],
+        lambda: tf1.placeholder(tf.int32, [1], name="user"),
+        lambda: tf1.placeholder(tf.int64, [1], name="user"),
+    ],
+    ids=["None", "list", "array", "list of a tensor", "int32 tensor", "int64 tensor"],
+)
+def test_dense_shapes_are_converted_on_the_host(ours, graph, scope, shape):
+    with tf1.device(scope):
+        accumulator = ours.public(tf.float32)
+        shape = shape()
+        before = graph.get_operations()
+        call(accumulator, "apply_grad", 0, shape)
+    check_devices(new_ops(graph, before), scope)
+
+
+@every_kind
+@every_scope
+@pytest.mark.parametrize("method", ["take_grad", "try_take_grad"])
+def test_numbers_of_required_gradients_are_on_the_host(ours, graph, scope, method):
+    with tf1.device(scope):
+        accumulator = ours.public(tf.float32)
+        before = graph.get_operations()
+        getattr(accumulator, method)(3)
+    check_devices(new_ops(graph, before), scope)
+
+
+@every_kind
+def test_int64_tensors_are_taken_as_they_are(ours, graph):
+    accumulator = ours.public(tf.float32)
+    step = tf1.placeholder(tf.int64, [], name="user")
+    before = graph.get_operations()
+    applied = call(accumulator, "apply_grad", step, tf1.placeholder(tf.int64, [1], name="user"))
+    assert new_ops(graph, before) == [applied]
+    assert applied.inputs[1] is step
+
+
+@every_kind
+@pytest.mark.parametrize("number", [3, True, np.int32(3), np.int64(-(2**63)), 2**63 - 1], ids=repr)
+def test_integers_become_constants_without_a_cast(ours, graph, number):
+    set_step = ours.public(tf.float32).set_global_step(number)
+    assert set_step.inputs[1].op.type == "Const"
+    assert tf.get_static_value(set_step.inputs[1]) == int(number)
+
+
+@pytest.mark.parametrize("mode", ["graph", "eager"])
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (1.9, 1),
+        (-1.9, -1),
+        (True, 1),
+        (np.True_, 1),
+        (2**40, 2**40),
+        (np.uint64(2**64 - 1), -1),
+        (np.array(5, np.uint8), 5),
+        ([1, 2], [1, 2]),
+        ([], []),
+    ],
+    ids=repr,
+)
+def test_conversion_truncates_and_wraps_like_a_cast(mode, value, expected):
+    if mode == "eager":
+        converted = host_int64(value)
+        assert converted.dtype == tf.int64
+    else:
+        with tf.Graph().as_default(), tf1.Session() as session:
+            converted = session.run(host_int64(value))
+    np.testing.assert_array_equal(converted, expected)
+
+
+@pytest.mark.parametrize("value", [3, 3.5, [3]], ids=repr)
+def test_eager_conversion_is_on_the_host_where_there_is_a_gpu(value, monkeypatch):
+    scopes = []
+
+    class Scope(contextlib.nullcontext):
+        def __init__(self, device: str) -> None:
+            super().__init__()
+            scopes.append(device)
+
+    monkeypatch.setattr("tf_condacc._host.context.num_gpus", lambda: 1)
+    monkeypatch.setattr("tf_condacc._host.tf.device", Scope)
+    np.testing.assert_array_equal(host_int64(value), np.asarray(value, np.int64))
+    assert scopes == ["/device:CPU:0"]
+
+
+@pytest.mark.kinds("sparse")
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bool, tf.int16], ids=lambda d: d.name)
+def test_row_numbers_are_cast_where_they_are(ours, graph, dtype):
+    with tf1.device("/GPU:0"):
+        accumulator = ours.public(tf.float32)
+        indices, values = tf1.placeholder(dtype, [1]), tf1.placeholder(tf.float32, [1])
+        applied = accumulator.apply_grad(indices, values)
+    assert (applied.inputs[2].op.type, applied.inputs[2].device) == ("Cast", "/device:GPU:0")
+
+
+def everything_on(device: str) -> Callable[[tf.Operation], str]:
+    return lambda op: device
+
+
+@pytest.mark.parametrize(
+    "setter",
+    [
+        everything_on("/job:ps/task:1/device:GPU:0"),
+        tf1.train.replica_device_setter(
+            ps_tasks=2, worker_device="/job:ps/task:1/device:GPU:0", merge_devices=False
+        ),
+        tf1.train.replica_device_setter(ps_tasks=2, worker_device="/job:ps/task:1/device:GPU:0"),
+    ],
+    ids=["own function", "setter", "setter that merges"],
+)
+@every_kind
+def test_device_functions_say_which_task_it_is(ours, graph, setter):
+    with tf1.device(setter):
+        accumulator = ours.public(tf.float32, [1])
+        set_step = accumulator.set_global_step(1.5)
+        applied = call(accumulator, "apply_grad", 1, [1])
+    assert applied.device == set_step.device == "/job:ps/task:1/device:GPU:0"
+    for scalar in (applied.inputs[1], set_step.inputs[1]):
+        assert scalar.device == "/job:ps/task:1/device:CPU:0"
+
+
+@pytest.mark.parametrize(
+    ("device", "expected", "stays"),
+    [
+        ("/job:ps/task:1/device:GPU:0", "/job:ps/task:1/device:CPU:0", False),
+        ("/job:ps/task:1/device:CPU:1", "/job:ps/task:1/device:CPU:1", True),
+        ("", "/device:CPU:0", False),
+    ],
+)
+@every_kind
+def test_scalars_are_colocated_with_operations_on_cpus_only(ours, graph, device, expected, stays):
+    with tf1.device(device):
+        other = tf1.placeholder(tf.float32, [], name="other")
+    accumulator = ours.public(tf.float32)
+    with tf1.colocate_with(other):
+        set_step = accumulator.set_global_step(1)
+    scalar = set_step.inputs[1].op
+    assert scalar.device == expected
+    assert (scalar.colocation_groups() == [b"loc:@other"]) == stays
+    assert set_step.colocation_groups() == [b"loc:@other"]
+
+
+@every_kind
+def test_functions_build_scalars_on_the_host_too(ours):
+    accumulator = ours.public(tf.float32, [1])
+
+    @tf.function
+    def set_step(step):
+        with tf.device("/job:localhost/task:0/device:GPU:0"):
+            accumulator.set_global_step(step)
+
+    graph = set_step.get_concrete_function(tf.TensorSpec([], tf.int32)).graph
+    (cast,) = [op for op in graph.get_operations() if op.type == "Cast"]
+    assert cast.device == "/job:localhost/task:0/device:CPU:0"
+
+
+@pytest.mark.parametrize("dtype", [tf.int32, tf.int64], ids=lambda d: d.name)
+@pytest.mark.parametrize("late", [False, True], ids=["global_step", "my_step"])
+def test_what_a_staleness_gate_reads_is_computed_on_the_host(world, dtype, late):
+    gpu, cpu = "/job:worker/task:1/device:GPU:0", "/job:worker/task:1/device:CPU:0"
+    graph = tf1.get_default_graph()
+    with tf1.device(gpu):
+        name = "my_step" if late else "global_step"
+        zeros = tf1.zeros_initializer()
+        step = tf1.get_variable(name, [], dtype=dtype, initializer=zeros, trainable=False)
+        weights = tf1.get_variable("w", initializer=[1.0, 2.0])
+        loss = half_square(tf.convert_to_tensor(weights))
+        drop_stale(0).minimize(loss, step, [weights])
+    decisions = [op for op in graph.get_operations() if "StalenessGateDecide" in op.type]
+    ends = [op for op in graph.get_operations() if op.type == "Condacc>StalenessGateEnd"]
+    assert decisions and ends
+    for op, scalars in (
+        *((op, op.inputs[2:]) for op in decisions),
+        *((e, e.inputs[1:]) for e in ends),
+    ):
+        assert op.device == gpu
+        assert [scalar.device for scalar in scalars] == [cpu] * len(scalars)
+    assert graph.get_operation_by_name("local_step").device == cpu
+    # The branches tell what was done by an int32, which is in the memory of the host anyway.
+    (flag,) = ends[0].inputs[1].op.inputs[:1]
+    assert flag.dtype == tf.int32

@@ -1,0 +1,112 @@
+"""The wheel, installed in a fresh environment and used outside of the source tree."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Prints where the package came from, then uses it in each of TensorFlow's modes.
+SMOKE = """
+import tensorflow as tf
+import tf_condacc
+from tensorflow.compat import v1
+
+print(tf_condacc.__file__)
+
+def mean_of_two(accumulator):
+    accumulator.apply_grad(tf.constant([1.0, 2.0]))
+    accumulator.apply_grad(tf.constant([3.0, 6.0]))
+    return accumulator.take_grad(2)
+
+def new_accumulator(name):
+    return tf_condacc.ConditionalAccumulator(tf.float32, shape=[2], shared_name=name)
+
+assert mean_of_two(new_accumulator("eager")).numpy().tolist() == [2.0, 4.0]
+
+in_function = new_accumulator("function")
+assert tf.function(lambda: mean_of_two(in_function))().numpy().tolist() == [2.0, 4.0]
+
+with tf.Graph().as_default(), v1.Session() as session:
+    accumulator = new_accumulator("graph")
+    gradient = v1.placeholder(tf.float32, [2])
+    apply = accumulator.apply_grad(gradient)
+    take = accumulator.take_grad(2)
+    session.run(apply, {gradient: [1.0, 2.0]})
+    session.run(apply, {gradient: [3.0, 6.0]})
+    assert session.run(take).tolist() == [2.0, 4.0]
+"""
+
+
+def run(*command: object, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("wheel")
+    pip_wheel = ["-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", place]
+    result = run(sys.executable, *pip_wheel, ".", cwd=ROOT)
+    assert result.returncode == 0, result.stdout + result.stderr
+    (built,) = place.glob("*.whl")
+    return built
+
+
+def test_wheel_is_for_any_python_3_on_this_platform(wheel: Path):
+    platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    assert wheel.name == f"tf_condacc-0.1.0-py3-none-{platform}.whl"
+
+
+def test_wheel_holds_the_library_and_asks_for_the_tensorflow_it_was_built_for(wheel: Path):
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+        requirements = [
+            line.removeprefix("Requires-Dist: ")
+            for line in archive.read(metadata).decode().splitlines()
+            if line.startswith("Requires-Dist: ") and "extra ==" not in line
+        ]
+    assert {"tf_condacc/_condacc_ops.so", "tf_condacc/_build_info.json"} <= set(names)
+    assert not [name for name in names if name.startswith(("tests/", "cc/", "benchmarks/"))]
+    assert requirements == ["tensorflow==2.21.*", "numpy"]
+
+
+def test_installed_wheel_works_outside_the_source_tree(wheel: Path, tmp_path: Path):
+    environment = tmp_path / "venv"
+    venv.create(environment, with_pip=False)
+    python = environment / "bin" / "python"
+    site_packages = environment / f"lib/python{sysconfig.get_python_version()}/site-packages"
+    # TensorFlow comes from the environment that runs the tests; tf_condacc is not installed there.
+    (site_packages / "tensorflow.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    install = ["-m", "pip", "--python", python, "install", "--no-deps", "--no-index", wheel]
+    result = run(sys.executable, *install, cwd=tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+    result = run(python, "-I", "-c", SMOKE, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert Path(result.stdout.split()[0]).is_relative_to(site_packages)
+
+
+def test_set_up_for_a_python_without_tensorflow_says_so_and_changes_nothing(tmp_path: Path):
+    venv.create(tmp_path / "venv", with_pip=False)
+    python = tmp_path / "venv" / "bin" / "python"
+    generated = ROOT / ".condacc.bazelrc"
+    before = generated.read_bytes()
+    result = run("./configure.sh", cwd=ROOT, CONDACC_PYTHON=str(python))
+    assert result.returncode == 1
+    assert f"no TensorFlow in {python}" in result.stderr
+    assert "pip install tensorflow==2.21" in result.stderr
+    assert generated.read_bytes() == before

@@ -1,0 +1,101 @@
+"""The demo: it learns, it drops stale gradients, it ends cleanly, and it names what is missing."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+import tf_condacc
+from tf_condacc.examples.digits import data, training
+
+_TIMEOUT_SECONDS = 180
+
+
+def _run_demo(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tf_condacc.demo", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_SECONDS,
+    )
+
+
+def _cell(table: str, row: str) -> str:
+    """The value beside a row's name in the table."""
+    return re.search(rf"^  {row}  +(.*)$", table, re.MULTILINE).group(1)
+
+
+def test_one_worker_gives_the_same_losses_as_tensorflow_to_the_last_bit():
+    settings = training.Settings(num_workers=1, num_required=1, steps=60)
+    ours = training.train(tf_condacc.ConditionalAccumulator, settings)
+    theirs = training.train(tf.compat.v1.ConditionalAccumulator, settings)
+
+    assert len(ours.losses) == 60
+    assert ours.losses == theirs.losses
+    assert ours.accuracies == theirs.accuracies
+    assert ours.losses[-1] < 0.5 * ours.losses[0]
+    assert ours.accepted == [1] * 60
+    assert ours.dropped_in_all == 0
+
+
+def test_four_workers_learn_and_stale_gradients_are_dropped(tmp_path: Path):
+    picture, record = tmp_path / "demo.png", tmp_path / "losses.json"
+    demo = _run_demo("--steps", "300", "--output", str(picture), "--losses", str(record))
+
+    assert demo.returncode == 0, demo.stderr
+    assert float(_cell(demo.stdout, "test accuracy")) >= 0.95
+    assert _cell(demo.stdout, "steps") == "300"
+    history = json.loads(record.read_text())
+    assert len(history["losses"]) == 300
+    assert min(history["accepted"]) >= 3
+    assert history["dropped_in_all"] > 0
+    assert _cell(demo.stdout, "gradients dropped") == f"{history['dropped_in_all']:,}"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_pushed_gradient_is_applied_dropped_or_still_pending():
+    settings = training.Settings(num_workers=4, num_required=2, steps=100, batch_size=8)
+    history = training.train(tf_condacc.ConditionalAccumulator, settings)
+
+    assert history.pushed == sum(history.accepted) + history.dropped_in_all + history.pending
+    assert history.dropped == sorted(history.dropped)
+    assert len(history.dropped) == 100
+
+
+def test_the_table_says_where_drops_are_not_counted(tmp_path: Path):
+    demo = _run_demo("--backend", "tf", "--steps", "20", "--output", str(tmp_path / "demo.png"))
+
+    assert demo.returncode == 0, demo.stderr
+    assert "TensorFlow's class does not count them" in _cell(demo.stdout, "gradients dropped")
+
+
+def test_an_error_in_a_worker_ends_the_training(monkeypatch: pytest.MonkeyPatch):
+    def batches_that_fail(examples, batch_size, seed):
+        for _ in range(5):
+            yield examples[:batch_size]
+        raise RuntimeError("the disk is gone")
+
+    monkeypatch.setattr(data, "batches", batches_that_fail)
+    with pytest.raises(RuntimeError, match="the disk is gone"):
+        training.train(tf_condacc.ConditionalAccumulator, training.Settings())
+
+
+def test_a_missing_package_is_named_in_one_line():
+    program = (
+        "import sys; sys.modules['sklearn'] = None\n"
+        "from tf_condacc.demo.__main__ import main\n"
+        "sys.exit(main([]))"
+    )
+    demo = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=_TIMEOUT_SECONDS
+    )
+
+    assert demo.returncode == 1
+    assert "Traceback" not in demo.stderr
+    assert demo.stderr.splitlines()[-1].startswith("The demo needs scikit-learn: pip install")

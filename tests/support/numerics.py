@@ -1,0 +1,77 @@
+"""Random gradients, a numpy model of their sum, and the paths they take to an accumulator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from accumulator_support import EagerDriver, GraphDriver
+
+tf1 = tf.compat.v1
+
+PATHS = ["fed", "owned", "eager", "waiting"]
+
+
+class OwnedDriver(GraphDriver):
+    """Applies gradients that the step has computed itself, so nobody else holds their buffer."""
+
+    def _build(self, acc: Any) -> None:
+        fed = self.gradient
+        self.one = tf1.placeholder(self.dtype, [])
+        self.gradient = fed * self.one
+        super()._build(acc)
+        self.gradient = fed
+
+    def _gradient_feed(self, value: Any, step: Any) -> dict:
+        return super()._gradient_feed(value, step) | {self.one: 1}
+
+
+def as_arrived(gradients: np.ndarray) -> np.ndarray:
+    """Adds one gradient after another, each addition rounded in the gradients' own dtype."""
+    total = gradients[0].copy()
+    for gradient in gradients[1:]:
+        total = total + gradient
+    return total
+
+
+def divided(total: np.ndarray, count: int) -> np.ndarray:
+    """Divides every part, real or imaginary, by the count, in the total's own precision."""
+    parts = total.real.dtype.type
+    flat = np.ascontiguousarray(total).reshape(-1).view(parts)
+    return (flat / parts(count)).view(total.dtype).reshape(total.shape)
+
+
+def assert_same_bits(got: np.ndarray, expected: np.ndarray) -> None:
+    assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+    if got.tobytes() != expected.tobytes():
+        np.testing.assert_array_equal(got, expected)
+        raise AssertionError("equal values of different bits: the signs of zeros or NaNs differ")
+
+
+def random_gradients(rng: Any, dtype: tf.DType, count: int, size: int) -> np.ndarray:
+    """Numbers of very different magnitudes, so that every reordering changes the sum."""
+    kind = dtype.as_numpy_dtype
+    if dtype.is_integer:
+        return rng.integers(-(2**20), 2**20, (count, size)).astype(kind)
+    spread = 2.0 ** rng.integers(-8, 8, (count, size))
+    values = rng.standard_normal((count, size)) * spread
+    if dtype.is_complex:
+        values = values + 1j * rng.standard_normal((count, size)) * spread
+    return values.astype(kind)
+
+
+def make_driver(impl: Any, path: str, dtype: Any, reduction: str, device: Any = None) -> Any:
+    """Makes the driver of a path; "waiting" is the owned path with the take queued first."""
+    kinds = {"fed": GraphDriver, "owned": OwnedDriver, "eager": EagerDriver}
+    kind = kinds.get(path, OwnedDriver)
+    return kind(impl, dtype, reduction_type=reduction, device=device)
+
+
+def total_through(acc: Any, path: str, gradients: np.ndarray, step: int) -> np.ndarray:
+    """Applies the gradients one after another and takes them all."""
+    count = len(gradients)
+    waiting = acc.start_take(count) if path == "waiting" else None
+    for gradient in gradients:
+        acc.apply(gradient, step)
+    return waiting.result() if waiting else acc.take(count)

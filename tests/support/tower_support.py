@@ -1,0 +1,139 @@
+"""Small models with towers on virtual CPUs, whose gradients are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_condacc import estimator
+from tf_condacc.estimator.towers import _reduction
+
+tf1 = tf.compat.v1
+ModeKeys = estimator.ModeKeys
+SUM = tf1.losses.Reduction.SUM
+MAX_TOWERS = 8
+X = np.arange(12, dtype=np.float32).reshape(4, 3)
+
+
+def cpus(number: int) -> list[str]:
+    return [f"/CPU:{k}" for k in range(number)]
+
+
+def new_session(graph: tf.Graph | None = None, **options: Any) -> tf1.Session:
+    """A session with a virtual CPU for every tower there may be, and fresh variables."""
+    config = tf1.ConfigProto(device_count={"CPU": MAX_TOWERS}, **options)
+    return tf1.Session(graph=graph, config=config)
+
+
+@contextmanager
+def sums_one_by_one(one_by_one: bool = True) -> Iterator[None]:
+    """Dense gradients are added one by one, also those small enough to be added at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        if one_by_one:
+            patch.setattr(_reduction, "_MAX_BYTES_AT_ONCE", -1)
+        yield
+
+
+@contextmanager
+def initialized_session(**options: Any) -> Iterator[tf1.Session]:
+    with new_session(**options) as session:
+        session.run([tf1.global_variables_initializer(), tf1.local_variables_initializer()])
+        yield session
+
+
+class Recording(tf1.train.GradientDescentOptimizer):
+    """Subtracts gradients, and keeps those that it is given."""
+
+    def __init__(self, learning_rate: float = 1.0, name: str = "Recording"):
+        super().__init__(learning_rate, use_locking=True, name=name)
+        self.given: list[tuple[Any, Any]] = []
+
+    def apply_gradients(self, grads_and_vars, global_step=None, name=None):
+        grads_and_vars = list(grads_and_vars)
+        self.given += grads_and_vars
+        return super().apply_gradients(grads_and_vars, global_step=global_step, name=name)
+
+
+def two_zeros(name: str = "w") -> tf.Variable:
+    return tf1.get_variable(name, initializer=[0.0, 0.0], use_resource=True)
+
+
+def weighted_sum(name: str = "w") -> tf.Tensor:
+    """A loss whose gradient is always [1, 2]."""
+    return tf.reduce_sum(two_zeros(name) * [1.0, 2.0])
+
+
+def linear_model_fn(features, labels, mode):
+    """Its gradient is the mean of the features of the tower."""
+    w = tf1.get_variable("w", [3], initializer=tf1.zeros_initializer())
+    predictions = tf.reduce_sum(features * w, axis=1)
+    loss = tf.reduce_mean(predictions)
+    step = tf1.train.get_or_create_global_step()
+    train = estimator.TowerOptimizer(Recording).minimize(loss, global_step=step)
+    return estimator.EstimatorSpec(mode, predictions=predictions, loss=loss, train_op=train)
+
+
+def replicate(
+    model_fn: Callable[..., Any],
+    num_towers: int,
+    features: Any,
+    labels: Any = None,
+    mode: str = ModeKeys.TRAIN,
+    loss_reduction: str = SUM,
+    **more: Any,
+) -> Any:
+    """The spec of a model with towers, in the current graph."""
+    replicated = estimator.replicate_model_fn(model_fn, loss_reduction, devices=cpus(num_towers))
+    return replicated(features, labels, mode, **more)
+
+
+def sum_of(
+    make_gradients: Sequence[Callable[[Any], Any]],
+    shape: Sequence[int | None],
+    dtype: Any = tf.float32,
+) -> Any:
+    """What the optimizer gets for a variable of whose gradient each tower makes its part.
+
+    Args:
+      make_gradients: for each tower a function of the variable: its gradient, or None.
+      shape: of the variable.
+      dtype: likewise.
+
+    Returns:
+      The sum, a tensor or IndexedSlices.
+    """
+    optimizer = Recording()
+    makers = iter(make_gradients)
+
+    def model_fn(features, labels, mode):
+        variable = tf1.get_variable(
+            "v", dtype=dtype, initializer=tf.zeros(shape, dtype), use_resource=True
+        )
+        gradient = next(makers)(variable)
+        train = estimator.TowerOptimizer(optimizer).apply_gradients([(gradient, variable)])
+        return estimator.EstimatorSpec(mode, loss=tf.constant(0.0), train_op=train)
+
+    replicate(model_fn, len(make_gradients), features=None)
+    ((total, _),) = optimizer.given
+    return total
+
+
+def rows(indices: Sequence[int], values: Any, shape: Sequence[int], dtype: Any = tf.float32) -> Any:
+    """A sparse gradient."""
+    return tf.IndexedSlices(
+        tf.constant(values, dtype), tf.constant(indices, tf.int64), tf.constant(shape, tf.int64)
+    )
+
+
+def to_dense(value: Any, shape: Sequence[int]) -> np.ndarray:
+    """A gradient that a session has returned, as an array."""
+    if not hasattr(value, "indices"):
+        return np.asarray(value)
+    total = np.zeros(shape, value.values.dtype)
+    np.add.at(total, value.indices, value.values)
+    return total

@@ -1,0 +1,35 @@
+"""Keras 3 layers in a model_fn, in processes of their own: the tests' process has no Keras."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAMS = Path(__file__).resolve().parents[1] / "support" / "keras_programs.py"
+
+
+def run(program: str, folder: Path, legacy: str = "0") -> None:
+    """Runs one of the programs; with `legacy`, TensorFlow does not import Keras 3 by itself."""
+    path = os.pathsep.join(filter(None, sys.path))
+    done = subprocess.run(
+        [sys.executable, str(PROGRAMS), program, str(folder)],
+        env=os.environ | {"TF_USE_LEGACY_KERAS": legacy, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=110,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_model_with_keras_layers_runs_from_end_to_end(tmp_path: Path):
+    run("run_with_keras_there_before", tmp_path)
+
+
+def test_a_model_fn_may_be_the_first_to_import_keras(tmp_path: Path):
+    run("run_with_keras_first_imported_by_the_model_fn", tmp_path, legacy="1")
+
+
+def test_keras_layers_in_towers_run_from_end_to_end_with_a_warning(tmp_path: Path):
+    run("run_with_towers", tmp_path)

@@ -1,0 +1,123 @@
+"""Trials: scalar inputs that are no scalars, where no shape function sees them."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from accumulator_support import EagerDriver, GraphDriver
+from trial_runs import refused, run_trials
+
+tf1 = tf.compat.v1
+
+SHAPES = {"1": (1,), "1x1": (1, 1), "2": (2,), "0": (0,), "2x0": (2, 0)}
+
+
+class EagerRawDriver(EagerDriver):
+    """Goes below the class, to the raw ops."""
+
+    @property
+    def handle(self) -> Any:
+        return self.accumulator.accumulator_ref
+
+    def apply(self, value: Any, step: Any = 0) -> None:
+        self.impl.raw_apply(self.handle, tf.constant(step, tf.int64), self._tensor(value))
+
+    def take(self, num_required: Any = 1) -> np.ndarray:
+        required = tf.constant(num_required, tf.int32)
+        return self.impl.raw_take(self.handle, required, self.dtype).numpy()
+
+    def try_take(self, num_required: Any = 1) -> Any:
+        required = tf.constant(num_required, tf.int32)
+        taken, value = self.impl.raw_try_take(self.handle, required, self.dtype)
+        return bool(taken), value.numpy()
+
+    def set_step(self, step: Any) -> None:
+        self.impl.raw_set_global_step(self.handle, tf.constant(step, tf.int64))
+
+
+class FunctionDriver(EagerDriver):
+    """Goes through tf.functions whose arguments have unknown shapes."""
+
+    def __init__(self, impl: Any, *args: Any, **kwargs: Any):
+        super().__init__(impl, *args, **kwargs)
+        acc = self.accumulator
+        number, required = tf.TensorSpec(None, tf.int64), tf.TensorSpec(None, tf.int32)
+
+        @tf.function(input_signature=[tf.TensorSpec(None, self.dtype), number])
+        def apply(gradient: Any, step: Any) -> None:
+            acc.apply_grad(gradient, step)
+
+        @tf.function(input_signature=[number])
+        def set_step(step: Any) -> None:
+            acc.set_global_step(step)
+
+        self._apply, self._set_step = apply, set_step
+        self._take = tf.function(acc.take_grad, input_signature=[required])
+        self._try_take = tf.function(acc.try_take_grad, input_signature=[required])
+
+    def apply(self, value: Any, step: Any = 0) -> None:
+        self._apply(self._tensor(value), tf.constant(step, tf.int64))
+
+    def take(self, num_required: Any = 1) -> np.ndarray:
+        return self._take(tf.constant(num_required, tf.int32)).numpy()
+
+    def try_take(self, num_required: Any = 1) -> Any:
+        taken, value = self._try_take(tf.constant(num_required, tf.int32))
+        return bool(taken), value.numpy()
+
+    def set_step(self, step: Any) -> None:
+        self._set_step(tf.constant(step, tf.int64))
+
+
+DRIVERS = {
+    "placeholder": GraphDriver,
+    "eager": EagerDriver,
+    "raw": EagerRawDriver,
+    "function": FunctionDriver,
+}
+INPUTS = ("local_step", "num_required", "num_required_waiting", "try_take", "new_global_step")
+
+
+def not_a_scalar(impl: Any, which: str, shape: tuple, driver: str, filled: bool) -> None:
+    acc = DRIVERS[driver](impl, tf.float32, [2], name="spoilt")
+    acc.set_step(3)
+    if filled:
+        acc.apply([4.0, 8.0], 3)
+    bad = np.full(shape, 3)
+    argument = which.replace("_waiting", "").replace("try_take", "num_required")
+    shown = r"\[" + ",".join(map(str, shape)) + r"\]"
+    name = ("spoilt",) if driver == "placeholder" else ()
+    kinds = (tf.errors.InvalidArgumentError, ValueError)
+    with refused(kinds, f"{argument}.*must be a? ?scalar|must be rank 0", shown, *name):
+        if which == "local_step":
+            acc.apply([1.0, 1.0], bad)
+        elif which == "new_global_step":
+            acc.set_step(bad)
+        elif which == "try_take":
+            acc.try_take(bad)
+        else:
+            acc.take(bad)
+    assert acc.count() == int(filled)
+    assert acc.step() == 3
+    assert acc.dropped() == 0
+    acc.apply([2.0, 2.0], 3)
+    expected = [3.0, 5.0] if filled else [2.0, 2.0]
+    np.testing.assert_array_equal(acc.take(1), expected)
+    assert acc.step() == 4
+    acc.close()
+
+
+TRIALS = {
+    f"{which}-{label}-{driver}": functools.partial(
+        not_a_scalar, which=which, shape=shape, driver=driver, filled=which != INPUTS[2]
+    )
+    for which in INPUTS
+    for label, shape in SHAPES.items()
+    for driver in DRIVERS
+}
+
+if __name__ == "__main__":
+    run_trials(TRIALS)

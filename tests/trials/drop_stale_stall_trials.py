@@ -1,0 +1,78 @@
+"""Trials: updates that were accepted and do not end, as the log tells of them."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import Any
+
+import tensorflow as tf
+from trial_runs import run_trials
+
+from tf_condacc import DropStaleGradientOptimizer
+
+tf1 = tf.compat.v1
+
+NUM_DROPPED = 5
+LIMIT_SECS = float(os.environ.get("TF_CONDACC_STALL_WARNING_SECS", "60"))
+
+
+class WaitingOptimizer(tf1.train.GradientDescentOptimizer):
+    """Tells that it has been allowed to apply gradients, and waits until it may go on."""
+
+    def __init__(self) -> None:
+        super().__init__(1.0)
+        self.begun, self.may_go_on = (tf.queue.FIFOQueue(1, [tf.bool], [[]]) for _ in range(2))
+
+    def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
+        with tf.control_dependencies([self.begun.enqueue(True)]):
+            go_on = self.may_go_on.dequeue()
+        with tf.control_dependencies([go_on]):
+            grads_and_vars = [(tf.identity(gradient), var) for gradient, var in grads_and_vars]
+        return super().apply_gradients(grads_and_vars, *args, **kwargs)
+
+
+def _train(seconds_under_way: float) -> None:
+    """Holds one update up for some time, while others are dropped."""
+    with tf.Graph().as_default(), tf1.Session() as session:
+        weight = tf1.get_variable("w", initializer=1.0, use_resource=True)
+        step = tf1.train.get_or_create_global_step()
+        waiting = WaitingOptimizer()
+        held_up = DropStaleGradientOptimizer(waiting, 0, name="HeldUp")
+        other = DropStaleGradientOptimizer(tf1.train.GradientDescentOptimizer(1.0), 0)
+        train, train_other = (opt.minimize(weight * 3, step) for opt in (held_up, other))
+        begun, go_on = waiting.begun.dequeue(), waiting.may_go_on.enqueue(True)
+        num_dropped = other.num_dropped()
+        session.run(tf1.global_variables_initializer())
+        session.run(step.assign(7))
+        thread = threading.Thread(target=session.run, args=[train])
+        thread.start()
+        session.run(begun)
+        for _ in range(NUM_DROPPED):
+            session.run(train_other)
+        assert session.run(num_dropped) == NUM_DROPPED
+        time.sleep(seconds_under_way)
+        session.run(go_on)
+        thread.join()
+
+
+def update_that_does_not_end_is_warned_about(impl: Any) -> None:
+    _train(3.5 * LIMIT_SECS)  # several times the limit: a second warning would show
+
+
+def update_that_ends_in_time_is_not_warned_about(impl: Any) -> None:
+    _train(0)
+    time.sleep(1.5 * LIMIT_SECS)
+
+
+TRIALS = {
+    f.__name__: f
+    for f in (
+        update_that_does_not_end_is_warned_about,
+        update_that_ends_in_time_is_not_warned_about,
+    )
+}
+
+if __name__ == "__main__":
+    run_trials(TRIALS)

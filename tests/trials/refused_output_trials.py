@@ -1,0 +1,79 @@
+"""Trials: memory for the small outputs of an op is refused; no gradient may be lost by that."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+from trial_runs import run_trials
+
+# Bytes of a bool, of a shape of rank 2, and of a shape of the maximum rank.
+SIZES = (1, 16, 8 * 254)
+
+
+@contextlib.contextmanager
+def refused(size: int) -> Iterator[None]:
+    """Refuses TensorFlow all memory of just this size."""
+    library = ctypes.CDLL(None)
+    library.refuse_allocations_of(ctypes.c_size_t(size))
+    try:
+        yield
+    finally:
+        library.refuse_allocations_of(ctypes.c_size_t(0))
+
+
+def succeeds(call: Any, *args: Any, **kwargs: Any) -> bool:
+    try:
+        call(*args, **kwargs)
+    except tf.errors.ResourceExhaustedError:
+        return False
+    return True
+
+
+def _gradient(acc: Any) -> tuple[tf.Tensor, ...]:
+    values = tf.ones([3, 2])
+    is_sparse = hasattr(acc, "take_indexed_slices_grad")
+    return (tf.constant([5, 1, 3]), values) if is_sparse else (values,)
+
+
+def _accumulators(impl: Any) -> list[Any]:
+    return [impl.sparse(tf.float32, [7, 2]), impl.module.ConditionalAccumulator(tf.float32, [3, 2])]
+
+
+def apply_counts_what_it_says(impl: Any) -> None:
+    failures = 0
+    for acc in _accumulators(impl):
+        gradient, step = _gradient(acc), tf.constant(0, tf.int64)
+        for size in SIZES:
+            before = int(acc.num_accumulated())
+            with refused(size):
+                succeeded = succeeds(acc.try_apply_grad, *gradient, local_step=step)
+            failures += not succeeded
+            assert int(acc.num_accumulated()) == before + succeeded
+    assert failures >= 2, "the output was refused to both"
+
+
+def take_loses_nothing(impl: Any) -> None:
+    failures = 0
+    for acc in _accumulators(impl):
+        gradient, step, count = _gradient(acc), tf.constant(9, tf.int64), tf.constant(1)
+        for method in ("take_grad", "try_take_grad"):
+            for size in SIZES:
+                for _ in range(int(acc.num_accumulated()), 1):
+                    acc.apply_grad(*gradient, local_step=step)
+                before = int(acc.global_step())
+                with refused(size):
+                    succeeded = succeeds(getattr(acc, method), count)
+                failures += not succeeded
+                assert int(acc.num_accumulated()) == (0 if succeeded else 1)
+                assert int(acc.global_step()) == before + succeeded
+    assert failures >= 2
+
+
+TRIALS = {f.__name__: f for f in (apply_counts_what_it_says, take_loses_nothing)}
+
+if __name__ == "__main__":
+    run_trials(TRIALS)

@@ -1,0 +1,130 @@
+"""Trials: gradients that are merged as soon as there are a few, because none may be held."""
+
+from __future__ import annotations
+
+import functools
+import random
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from accumulator_support import Background
+from many_threads import FAR_AHEAD, in_threads, many_threaded_session
+from numerics import assert_same_bits
+from sparse_reference import REDUCTIONS, random_rows, reference
+from sparse_support import Rows, RowsEagerDriver, RowsGraphDriver
+from trial_runs import run_trials
+
+tf1 = tf.compat.v1
+DRIVERS = {"graph": RowsGraphDriver, "eager": RowsEagerDriver}
+
+
+def same_bits(impl: Any, dtype: tf.DType, driver: str) -> None:
+    seed = random.SystemRandom().randrange(2**31)
+    print(f"seed {seed}")  # shown with a failure's output
+    rng = np.random.default_rng(seed)
+    for reduction in ("SUM",) if dtype.is_integer else REDUCTIONS:
+        acc = DRIVERS[driver](impl, dtype, reduction_type=reduction)
+        for step, count in enumerate((4, 5, 8, 9, 17, 33, 64, 100)):
+            width = [(), (3,), (2, 2), (0,)][step % 4]
+            gradients = [
+                random_rows(rng, dtype, int(rng.integers(0, 60)), 200, width, "any")
+                for _ in range(count)
+            ]
+            for gradient in gradients:
+                acc.apply(gradient, step)
+            assert acc.count() == count, seed
+            got, expected = acc.take(count), reference(gradients, dtype, reduction)
+            np.testing.assert_array_equal(got.indices, expected.indices, f"seed {seed}")
+            assert_same_bits(got.values, expected.values)
+        acc.close()
+
+
+def width_stays_pinned_and_errors_change_nothing(impl: Any) -> None:
+    acc = RowsEagerDriver(impl, tf.float32, reduction_type="SUM")
+    for _ in range(50):
+        acc.apply(Rows([5, 1, 5], np.ones([3, 2])))
+        for bad in (Rows([1], np.ones([1, 3])), Rows([-1], np.ones([1, 2]))):
+            try:
+                acc.apply(bad)
+            except tf.errors.InvalidArgumentError:
+                continue
+            raise AssertionError("not refused")
+    assert (acc.count(), acc.dropped()) == (50, 0)
+    got = acc.take(50)
+    np.testing.assert_array_equal(got.values, [[50.0, 50.0], [100.0, 100.0]])
+    for _ in range(20):  # Nothing of the round before is left, its width included.
+        acc.apply(Rows([9], np.ones([1, 3])), 1)
+    got = acc.take(20)
+    np.testing.assert_array_equal(got.indices, [9])
+    np.testing.assert_array_equal(got.values, [[20.0] * 3])
+
+
+def takes_become_ready_while_others_merge(impl: Any) -> None:
+    """Every accepted gradient is in exactly one take, whole, whoever merges at that moment."""
+    rows, width, appliers, applies = 4000, 16, 6, 80
+    with tf.Graph().as_default() as graph:
+        number = tf1.placeholder(tf.float64, [])
+        required = tf1.placeholder(tf.int32, [])
+        acc = impl.sparse(tf.float64, reduction_type="SUM")
+        indices = tf.random.shuffle(tf.range(rows))
+        apply = acc.apply_grad(indices, tf.fill([rows, width], number), None, FAR_AHEAD)
+        take, count = acc.take_grad(required), acc.num_accumulated()
+    session = many_threaded_session(graph)
+
+    def total(taken: Any) -> float:
+        np.testing.assert_array_equal(taken.indices, np.arange(rows))
+        assert np.all(taken.values == taken.values[0, 0]), "torn"
+        return float(taken.values[0, 0])
+
+    def apply_all(index: int) -> float:
+        rng, applied = random.Random(index), 0.0
+        for _ in range(applies):
+            value = float(rng.randrange(1, 1000))
+            session.run(apply, {number: value})
+            applied += value
+        return applied
+
+    takers = [Background(lambda: total(session.run(take, {required: 9}))) for _ in range(5)]
+    applied = sum(in_threads(*(functools.partial(apply_all, i) for i in range(appliers))))
+    while not all(taker.done for taker in takers):
+        session.run(apply, {number: 1.0})
+        applied += 1.0
+    taken = sum(taker.result(60) for taker in takers)
+    left = session.run(count)
+    if left:
+        taken += total(session.run(take, {required: left}))
+    assert taken == applied
+
+
+def cancelled_takes_while_others_merge(impl: Any) -> None:
+    acc = RowsGraphDriver(impl, tf.float64, reduction_type="SUM")
+    rows = np.arange(3000)[::-1].copy()
+    hasty = tf1.RunOptions(timeout_in_ms=20)
+    for value in range(60):
+        waiting = Background(acc.take, 10**6, hasty)
+        acc.apply(Rows(rows, np.full([3000, 8], float(value))))
+        assert isinstance(waiting.error(), tf.errors.DeadlineExceededError)
+    assert (acc.count(), acc.step()) == (60, 0)
+    taken = acc.take(60)
+    np.testing.assert_array_equal(taken.indices, np.arange(3000))
+    assert np.all(taken.values == 1770.0)
+
+
+DTYPES = (tf.float32, tf.float64, tf.float16, tf.bfloat16, tf.complex64, tf.complex128)
+TRIALS = {
+    f.__name__: f
+    for f in (
+        width_stays_pinned_and_errors_change_nothing,
+        takes_become_ready_while_others_merge,
+        cancelled_takes_while_others_merge,
+    )
+}
+TRIALS |= {
+    f"same_bits-{dtype.name}-{driver}": functools.partial(same_bits, dtype=dtype, driver=driver)
+    for dtype in (*DTYPES, tf.int32, tf.int64)
+    for driver in DRIVERS
+}
+
+if __name__ == "__main__":
+    run_trials(TRIALS)

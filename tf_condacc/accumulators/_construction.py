@@ -1,0 +1,89 @@
+"""Construction of accumulators, and the operations of each kind of accumulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from tf_condacc._typing import DTypeLike, ShapeLike
+
+
+@dataclass(frozen=True)
+class AccumulatorOps:
+    """The operations of one kind of accumulator, and their default names.
+
+    Operations without a name are named after the op types of TensorFlow's own accumulators.
+
+    Attributes:
+        make: Makes an accumulator, and returns its handle.
+        take: Takes the gradients when enough are accumulated.
+        try_take: Takes the gradients if enough are accumulated already.
+        take_type: Registered type of the operation of `take`.
+        num_take_outputs: Number of outputs of that operation.
+        default_name: Default name of the operation that makes an accumulator.
+        gradient_prefix: Prefix of the default names of operations that apply and take.
+        state_prefix: Prefix of the default names of operations that read and set counts and steps.
+    """
+
+    make: Callable[..., tf.Tensor]
+    take: Callable[..., Any]
+    try_take: Callable[..., Any]
+    take_type: str
+    num_take_outputs: int
+    default_name: str
+    gradient_prefix: str
+    state_prefix: str
+
+
+def make_accumulator(
+    make_op: Callable[..., tf.Tensor],
+    dtype: DTypeLike,
+    shape: ShapeLike,
+    shared_name: str | None,
+    name: str,
+    reduction_type: str,
+) -> tf.Tensor:
+    """Makes an accumulator and returns its handle.
+
+    In eager mode, each call makes an accumulator of its own unless `shared_name` is given.
+
+    Args:
+        make_op: Function of the operation that makes accumulators of the kind.
+        dtype: Data type of the gradients.
+        shape: Shape of the gradients; None if unknown.
+        shared_name: Name under which the accumulator is shared; None or empty if it is not shared.
+        name: Name of the operation.
+        reduction_type: How gradients are reduced. None stands for "MEAN".
+
+    Returns:
+        The handle: `[] resource`.
+
+    Raises:
+        ValueError: `reduction_type` is a mean, and `dtype` is an integer type.
+    """
+    _check_mean_exists(dtype, reduction_type, name)
+    return make_op(
+        dtype=dtype,
+        shape=tf.TensorShape(None) if shape is None else shape,
+        reduction_type=reduction_type,
+        anonymous=tf.executing_eagerly() and not shared_name,
+        shared_name=shared_name,
+        name=name,
+    )
+
+
+def _check_mean_exists(dtype: DTypeLike, reduction_type: str | bytes, name: str) -> None:
+    if reduction_type in ("SUM", b"SUM"):
+        return
+    try:
+        is_integer = tf.as_dtype(dtype).is_integer
+    except TypeError:
+        return  # The operation that makes the accumulator reports the error.
+    if is_integer:
+        raise ValueError(
+            f"Integer gradients have no mean: accumulator '{name}' of dtype "
+            f"{tf.as_dtype(dtype).name} expects reduction_type 'SUM', got {reduction_type!r}."
+        )

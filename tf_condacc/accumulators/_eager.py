@@ -1,0 +1,58 @@
+"""Execution of waiting operations in eager mode, such that Ctrl-C can end them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.eager import cancellation, context, execute
+
+_POLL_SECONDS = 0.1  # The longest time that passes before Ctrl-C is noticed.
+
+
+def execute_interruptibly(
+    op_name: str, num_outputs: int, inputs: Sequence[tf.Tensor], attrs: Sequence[Any]
+) -> list[tf.Tensor]:
+    """Executes an operation that may wait for a long time, in a thread of its own.
+
+    Python handles Ctrl-C in the main thread only, and not while that thread executes an operation.
+    Here the calling thread sleeps instead. If it is interrupted, it cancels the operation, waits
+    until the operation has ended, and raises the interrupt.
+
+    Args:
+        op_name: Registered name of the operation.
+        num_outputs: Number of the operation's outputs.
+        inputs: The operation's inputs, eager tensors.
+        attrs: The operation's attributes as one flat sequence: name, value, name, value, ….
+
+    Returns:
+        The operation's outputs.
+
+    Raises:
+        Exception: The error of the operation, if it fails.
+    """
+    manager = cancellation.CancellationManager()
+    outcome: dict[str, Any] = {}
+
+    def run() -> None:
+        try:
+            outcome["outputs"] = execute.execute_with_cancellation(
+                op_name, num_outputs, inputs, attrs, context.context(), manager
+            )
+        except BaseException as error:  # Raised by the calling thread below.
+            outcome["error"] = error
+
+    thread = threading.Thread(target=run, name=op_name, daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(_POLL_SECONDS)
+    except BaseException:  # Usually a KeyboardInterrupt.
+        manager.start_cancel()
+        thread.join()
+        raise
+    if "error" in outcome:
+        raise outcome["error"]
+    return outcome["outputs"]

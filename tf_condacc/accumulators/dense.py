@@ -1,0 +1,163 @@
+"""The conditional accumulator of dense gradients.
+
+Mirrors ``tf.compat.v1.ConditionalAccumulator``.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from tf_condacc._host import host_int64
+from tf_condacc._ops import ops
+from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
+from tf_condacc.accumulators._construction import AccumulatorOps
+from tf_condacc.accumulators.base import ConditionalAccumulatorBase, TryTakeResult
+
+
+class ConditionalAccumulator(ConditionalAccumulatorBase):
+    """A conditional accumulator of dense gradients.
+
+    A gradient is accumulated if its local step is not lower than the accumulator's own step. A take
+    waits until enough gradients are accumulated, returns their mean or sum, and increments the
+    accumulator's step.
+
+    Mirrors ``tf.compat.v1.ConditionalAccumulator`` with these intended differences:
+
+    - The data types are float16, bfloat16, float32, float64, complex64 and complex128, and with
+      ``reduction_type="SUM"`` also int32 and int64. float16 and bfloat16 gradients are accumulated
+      in float32 and rounded once, in the take.
+    - In eager mode each object has its own state, unless a `shared_name` is given.
+    - It is an error to use a `shared_name` again with another kind, dtype, shape or reduction.
+    - `try_apply_grad`, `try_take_grad`, `num_dropped` and `global_step` are new.
+
+    Args:
+        dtype: Data type of the gradients.
+        shape: Shape of the gradients, as ``tf.TensorShape`` takes it; None if unknown.
+        shared_name: If given, the accumulator is shared under this name by all graphs and sessions
+            that use the same resource manager, such as those of one ``tf.distribute.Server``.
+        name: Name of the accumulator's operation.
+        reduction_type: "MEAN" or "SUM".
+
+    Raises:
+        TypeError: `dtype` is not supported, or an argument has the wrong type.
+        ValueError: `reduction_type` is neither "MEAN" nor "SUM", or it is "MEAN" and `dtype` is an
+            integer type, or `shape` has a negative dimension.
+    """
+
+    _OPS = AccumulatorOps(
+        make=ops.condacc_dense_accumulator,
+        take=ops.condacc_dense_take,
+        try_take=ops.condacc_dense_try_take,
+        take_type="Condacc>DenseTake",
+        num_take_outputs=1,
+        default_name="ResourceConditionalAccumulator",
+        gradient_prefix="ResourceAccumulator",
+        state_prefix="ResourceAccumulator",
+    )
+
+    def __init__(
+        self,
+        dtype: DTypeLike,
+        shape: ShapeLike = None,
+        shared_name: str | None = None,
+        name: str = "conditional_accumulator",
+        reduction_type: str = "MEAN",
+    ) -> None:
+        handle = self._make(dtype, shape, shared_name, name, reduction_type)
+        super().__init__(dtype, shape, handle)
+
+    def apply_grad(
+        self, grad: TensorLike, local_step: TensorLike = 0, name: str | None = None
+    ) -> tf.Operation | None:
+        """Applies a gradient: accumulates it, or drops it silently if it is stale.
+
+        A gradient is stale if its `local_step` is lower than the accumulator's step. The shape of a
+        stale gradient is not checked.
+
+        Args:
+            grad: The gradient: `[d0, …] dtype`, or anything that converts to it.
+                ``tf.IndexedSlices`` are converted to a dense tensor.
+            local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
+            name: Optional name of the operation.
+
+        Returns:
+            The operation; None in eager mode.
+
+        Raises:
+            ValueError: The static shape or the dtype of `grad` is not that of the accumulator, or
+                the static shape of `local_step` is not that of a scalar.
+            tf.errors.InvalidArgumentError: The same errors, where the shape is known only when the
+                operation runs.
+            tf.errors.ResourceExhaustedError: There is not enough memory. The accumulator has not
+                changed.
+        """
+        accepted = self._apply(
+            grad, local_step, name or f"{self._OPS.gradient_prefix}ApplyGradient"
+        )
+        return None if tf.executing_eagerly() else accepted.op
+
+    def try_apply_grad(
+        self, grad: TensorLike, local_step: TensorLike = 0, name: str | None = None
+    ) -> tf.Tensor:
+        """Applies a gradient, and returns whether it was accumulated.
+
+        TensorFlow's own accumulator has no such method. Arguments and errors are those of
+        `apply_grad`.
+
+        Returns:
+            True if the gradient was accumulated, False if it was dropped as stale: `[] bool`.
+        """
+        return self._apply(grad, local_step, name or f"{self._OPS.gradient_prefix}TryApplyGradient")
+
+    def take_grad(self, num_required: TensorLike, name: str | None = None) -> tf.Tensor:
+        """Waits until enough gradients are accumulated, and takes all of them.
+
+        Takes are completed in the order in which they started, and each one increments the
+        accumulator's step. In a graph, a pending take holds no thread of the session. In eager
+        mode, it blocks the calling thread until other threads have applied the missing gradients;
+        Ctrl-C ends the wait. In a ``tf.function``, the operations on one accumulator run in program
+        order, so a take that stands before the applies it needs never completes. Use
+        `try_take_grad` there.
+
+        A take that has waited for a long time logs one warning. The environment variable
+        TF_CONDACC_STALL_WARNING_SECS sets this time: 60 seconds by default, 0 for no warning.
+
+        Args:
+            num_required: Number of gradients to wait for, at least 1: `[] int32`.
+            name: Optional name of the operation.
+
+        Returns:
+            The mean, or the sum, of all accumulated gradients: `[d0, …] dtype`.
+
+        Raises:
+            ValueError: The static shape of `num_required` is not that of a scalar.
+            tf.errors.InvalidArgumentError: `num_required` is not a scalar, or is lower than 1.
+            tf.errors.CancelledError: The session was closed, or the run was cancelled.
+            tf.errors.DeadlineExceededError: The run of the session has timed out.
+            tf.errors.OutOfRangeError: The accumulator's step is 2**63 - 1, the highest int64.
+        """
+        (average,) = self._take(num_required, name)
+        average.set_shape(self._shape)
+        return average
+
+    def try_take_grad(self, num_required: TensorLike, name: str | None = None) -> TryTakeResult:
+        """Takes the accumulated gradients if there are enough of them and no other take is pending.
+
+        Never waits for gradients. TensorFlow's own accumulator has no such method. Arguments and
+        errors are those of `take_grad`.
+
+        Returns:
+            A named tuple ``(taken, value)``. ``taken: [] bool`` tells whether gradients were taken.
+            ``value: [d0, …] dtype`` is then the result of `take_grad`. Otherwise it is zeros of the
+            constructor's shape, with 0 for each unknown dimension, or a scalar zero if the rank is
+            unknown.
+        """
+        taken, average = self._try_take(num_required, name)
+        average.set_shape(self._shape)
+        return TryTakeResult(taken, average)
+
+    def _apply(self, grad: TensorLike, local_step: TensorLike, name: str) -> tf.Tensor:
+        grad = tf.convert_to_tensor(grad, dtype=self._dtype)
+        grad.shape.assert_is_compatible_with(self._shape)
+        local_step = host_int64(local_step)
+        return ops.condacc_dense_apply(self._accumulator_ref, local_step, grad, name=name)

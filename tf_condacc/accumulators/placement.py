@@ -1,0 +1,61 @@
+"""Placement of accumulators on parameter servers.
+
+Mirrors ``tf.compat.v1.train.replica_device_setter``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.training import device_setter
+
+PS_OPS = ("Condacc>DenseAccumulator", "Condacc>SparseAccumulator")
+
+
+def replica_device_setter(
+    ps_tasks: int = 0,
+    ps_device: str = "/job:ps",
+    worker_device: str = "/job:worker",
+    merge_devices: bool = True,
+    cluster: tf.train.ClusterSpec | dict[str, Any] | None = None,
+    ps_ops: Sequence[str] | None = None,
+    ps_strategy: Callable[[tf.Operation], int] | None = None,
+) -> Callable[[tf.Operation], str]:
+    """Returns a device function that places variables and accumulators on parameter servers.
+
+    Mirrors ``tf.compat.v1.train.replica_device_setter``. TensorFlow's function places operations by
+    their type and does not know the types of this package. It would leave the accumulators of this
+    package on the workers.
+
+    Args:
+        ps_tasks: Number of parameter server tasks. Ignored if `cluster` is given.
+        ps_device: Device of the parameter servers.
+        worker_device: Device of the workers.
+        merge_devices: Whether to merge the device with that of an enclosing device scope, instead
+            of replacing it.
+        cluster: A ``tf.train.ClusterSpec``, or a dictionary that converts to one.
+        ps_ops: Types of the operations that go to parameter servers. By default TensorFlow's list
+            and this package's accumulators.
+        ps_strategy: Function that chooses the task for an operation. By default tasks are chosen
+            round robin.
+
+    Returns:
+        A function that can be passed to ``tf.compat.v1.device``.
+
+    Raises:
+        TypeError: `cluster` is neither a dictionary nor a cluster, or `ps_strategy` is not
+            callable.
+    """
+    if ps_ops is None:
+        ps_ops = [*device_setter.STANDARD_PS_OPS, *PS_OPS]
+    return tf.compat.v1.train.replica_device_setter(
+        ps_tasks=ps_tasks,
+        ps_device=ps_device,
+        worker_device=worker_device,
+        merge_devices=merge_devices,
+        cluster=cluster,
+        ps_ops=ps_ops,
+        ps_strategy=ps_strategy,
+    )

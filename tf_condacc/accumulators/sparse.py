@@ -1,0 +1,269 @@
+"""The conditional accumulator of sparse gradients.
+
+Mirrors ``tf.compat.v1.SparseConditionalAccumulator``, also known as
+``tf.compat.v1.sparse.SparseConditionalAccumulator``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_condacc._host import host_int64, on_host
+from tf_condacc._ops import ops
+from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
+from tf_condacc.accumulators._construction import AccumulatorOps
+from tf_condacc.accumulators.base import ConditionalAccumulatorBase, TryTakeResult
+
+
+class SparseGradient(NamedTuple):
+    """A sparse gradient: some rows of a tensor.
+
+    Attributes:
+        indices: Row numbers: `[nnz] int64`.
+        values: The rows: `[nnz, d1, …] dtype`.
+        shape: Shape of the tensor that the rows belong to: `[rank] int64`.
+    """
+
+    indices: tf.Tensor
+    values: tf.Tensor
+    shape: tf.Tensor
+
+
+class SparseConditionalAccumulator(ConditionalAccumulatorBase):
+    """A conditional accumulator of sparse gradients, which hold some rows of a tensor.
+
+    A gradient is accumulated if its local step is not lower than the accumulator's own step. A take
+    waits until enough gradients are accumulated, returns the union of their rows, and increments
+    the accumulator's step.
+
+    Mirrors ``tf.compat.v1.SparseConditionalAccumulator`` with these intended differences:
+
+    - The rows of a gradient may come in any order and may repeat. Repeated rows are summed and
+      count as one row. A take returns unique rows in ascending order.
+    - Values are converted to `dtype`, as those of dense gradients are.
+    - Row numbers must not be negative. They must be lower than the first dimension of the
+      constructor's shape or, if that is unknown, of `grad_shape`.
+    - It works in eager mode, in ``tf.function`` and in control flow of either version.
+    - ``reduction_type="GLOBAL_MEAN"``, `try_apply_grad`, `try_apply_indexed_slices_grad`,
+      `try_take_grad`, `try_take_indexed_slices_grad`, `num_dropped` and `global_step` are new.
+    - Data types, shared names and lifetime are those of `ConditionalAccumulator`.
+
+    With "MEAN", the sum of a row is divided by the number of gradients that contain the row; with
+    "GLOBAL_MEAN", by the number of all gradients. Suppose that two replicas compute the gradients
+    {3: 4.0} and {3: 8.0, 5: 2.0} of an embedding. "MEAN" gives {3: 6.0, 5: 2.0}: a rare row gets
+    updates of the same size as a frequent row. "GLOBAL_MEAN" gives {3: 6.0, 5: 1.0}: the gradient
+    of the mean of the replicas' losses. It equals the gradient that one replica would compute on
+    the whole batch, and the result of `ConditionalAccumulator` for the same gradients in dense
+    form.
+
+    Args:
+        dtype: Data type of the gradients' values.
+        shape: Leading dimensions of the tensor that the gradients belong to, as ``tf.TensorShape``
+            takes them. None, or the shape of a scalar, if unknown. Gradients may have more
+            dimensions; those that are accumulated together must have the same shape.
+        shared_name: If given, the accumulator is shared under this name by all graphs and sessions
+            that use the same resource manager, such as those of one ``tf.distribute.Server``.
+        name: Name of the accumulator's operation.
+        reduction_type: "MEAN", "SUM" or "GLOBAL_MEAN".
+
+    Raises:
+        TypeError: `dtype` is not supported, or an argument has the wrong type.
+        ValueError: `reduction_type` is none of the three, or it is a mean and `dtype` is an integer
+            type, or `shape` has a negative dimension.
+    """
+
+    _OPS = AccumulatorOps(
+        make=ops.condacc_sparse_accumulator,
+        take=ops.condacc_sparse_take,
+        try_take=ops.condacc_sparse_try_take,
+        take_type="Condacc>SparseTake",
+        num_take_outputs=3,
+        default_name="SparseConditionalAccumulator",
+        gradient_prefix="SparseAccumulator",
+        state_prefix="Accumulator",
+    )
+
+    def __init__(
+        self,
+        dtype: DTypeLike,
+        shape: ShapeLike = None,
+        shared_name: str | None = None,
+        name: str = "sparse_conditional_accumulator",
+        reduction_type: str = "MEAN",
+    ) -> None:
+        handle = self._make(dtype, shape, shared_name, name, reduction_type)
+        super().__init__(dtype, shape, handle)
+
+    def apply_indexed_slices_grad(
+        self, grad: tf.IndexedSlices, local_step: TensorLike = 0, name: str | None = None
+    ) -> tf.Operation | None:
+        """Applies ``tf.IndexedSlices``: accumulates them, or drops them silently if they are stale.
+
+        Errors are those of `apply_grad`.
+
+        Args:
+            grad: The gradient. `apply_grad` describes its parts.
+            local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
+            name: Optional name of the operation.
+
+        Returns:
+            The operation; None in eager mode.
+        """
+        return self.apply_grad(
+            grad_indices=grad.indices,
+            grad_values=grad.values,
+            grad_shape=grad.dense_shape,
+            local_step=local_step,
+            name=name,
+        )
+
+    def apply_grad(
+        self,
+        grad_indices: TensorLike,
+        grad_values: TensorLike,
+        grad_shape: TensorLike = None,
+        local_step: TensorLike = 0,
+        name: str | None = None,
+    ) -> tf.Operation | None:
+        """Applies a gradient: accumulates it, or drops it silently if it is stale.
+
+        A gradient is stale if its `local_step` is lower than the accumulator's step. The parts of a
+        stale gradient are not checked. A gradient without rows counts like any other.
+
+        Args:
+            grad_indices: Row numbers in any order: `[nnz] int32 or int64`. Other types are cast to
+                int64.
+            grad_values: The rows: `[nnz, d1, …] dtype`, or anything that converts to it.
+            grad_shape: Shape of the tensor that the rows belong to, cast to int64: `[rank] int64`.
+                None or empty if unknown; a negative first dimension is unknown too. It must be
+                compatible with the constructor's shape. It limits the row numbers if the
+                constructor's shape does not. It is not compared with the values, and takes do not
+                depend on it.
+            local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
+            name: Optional name of the operation.
+
+        Returns:
+            The operation; None in eager mode.
+
+        Raises:
+            ValueError: `grad_values` has another dtype, or the static shape of `local_step` is not
+                that of a scalar.
+            tf.errors.InvalidArgumentError: The shapes of the parts do not match each other, the
+                accumulator's shape or the gradients accumulated so far, or a row number is negative
+                or too high.
+            tf.errors.ResourceExhaustedError: There is not enough memory. The accumulator has not
+                changed.
+        """
+        name = name or f"{self._OPS.gradient_prefix}ApplyGradient"
+        accepted = self.try_apply_grad(grad_indices, grad_values, grad_shape, local_step, name)
+        return None if tf.executing_eagerly() else accepted.op
+
+    def try_apply_grad(
+        self,
+        grad_indices: TensorLike,
+        grad_values: TensorLike,
+        grad_shape: TensorLike = None,
+        local_step: TensorLike = 0,
+        name: str | None = None,
+    ) -> tf.Tensor:
+        """Applies a gradient, and returns whether it was accumulated.
+
+        TensorFlow's own accumulator has no such method. Arguments and errors are those of
+        `apply_grad`.
+
+        Returns:
+            True if the gradient was accumulated, False if it was dropped as stale: `[] bool`.
+        """
+        local_step = host_int64(local_step)
+        indices = tf.convert_to_tensor(grad_indices)
+        if indices.dtype != tf.int32:
+            indices = tf.cast(indices, tf.int64)
+        values = tf.convert_to_tensor(grad_values, dtype=self._dtype)
+        if grad_shape is None:
+            with on_host():
+                shape = tf.constant([], tf.int64)
+        else:
+            shape = host_int64(grad_shape)
+        name = name or f"{self._OPS.gradient_prefix}TryApplyGradient"
+        return ops.condacc_sparse_apply(
+            self._accumulator_ref, local_step, indices, values, shape, name=name
+        )
+
+    def try_apply_indexed_slices_grad(
+        self, grad: tf.IndexedSlices, local_step: TensorLike = 0, name: str | None = None
+    ) -> tf.Tensor:
+        """Applies ``tf.IndexedSlices``, and returns whether they were accumulated.
+
+        TensorFlow's own accumulator has no such method. Arguments and errors are those of
+        `apply_indexed_slices_grad`.
+
+        Returns:
+            True if the gradient was accumulated, False if it was dropped as stale: `[] bool`.
+        """
+        return self.try_apply_grad(grad.indices, grad.values, grad.dense_shape, local_step, name)
+
+    def take_grad(self, num_required: TensorLike, name: str | None = None) -> SparseGradient:
+        """Waits until enough gradients are accumulated, and takes all of them.
+
+        Waits as `ConditionalAccumulator.take_grad` does, and raises the same errors.
+
+        Args:
+            num_required: Number of gradients to wait for, at least 1: `[] int32`.
+            name: Optional name of the operation.
+
+        Returns:
+            A named tuple ``(indices, values, shape)``. ``indices: [nnz] int64`` are the rows that
+            any of the gradients contains, ascending. ``values: [nnz, d1, …] dtype`` are the means,
+            or sums, of these rows. ``shape: [rank] int64`` is the shape of the tensor that the rows
+            belong to; its first element is -1 if the constructor's shape does not give it. In a
+            graph the static rank of the values is unknown, as it is with TensorFlow's own
+            accumulator, because gradients may have more dimensions than the constructor's shape.
+            Call ``set_shape`` with the shape of the variable if it is needed.
+
+        Raises:
+            tf.errors.ResourceExhaustedError: There is not enough memory. Nothing was taken.
+        """
+        return SparseGradient(*self._take(num_required, name))
+
+    def take_indexed_slices_grad(
+        self, num_required: TensorLike, name: str | None = None
+    ) -> tf.IndexedSlices:
+        """Waits until enough gradients are accumulated, and takes all of them.
+
+        Arguments and errors are those of `take_grad`.
+
+        Returns:
+            ``tf.IndexedSlices`` made of the parts that `take_grad` returns.
+        """
+        return _as_slices(self.take_grad(num_required, name))
+
+    def try_take_grad(self, num_required: TensorLike, name: str | None = None) -> TryTakeResult:
+        """Takes the accumulated gradients if there are enough of them and no other take is pending.
+
+        Never waits for gradients. TensorFlow's own accumulator has no such method. Arguments and
+        errors are those of `take_grad`.
+
+        Returns:
+            A named tuple ``(taken, value)``. ``taken: [] bool`` tells whether gradients were taken.
+            ``value`` is then the result of `take_grad`. Otherwise it is a `SparseGradient` without
+            rows.
+        """
+        taken, *parts = self._try_take(num_required, name)
+        return TryTakeResult(taken, SparseGradient(*parts))
+
+    def try_take_indexed_slices_grad(
+        self, num_required: TensorLike, name: str | None = None
+    ) -> TryTakeResult:
+        """Like `try_take_grad`, but the value is ``tf.IndexedSlices``.
+
+        TensorFlow's own accumulator has no such method. Arguments and errors are those of
+        `take_grad`.
+        """
+        taken, value = self.try_take_grad(num_required, name)
+        return TryTakeResult(taken, _as_slices(value))
+
+
+def _as_slices(gradient: SparseGradient) -> tf.IndexedSlices:
+    return tf.IndexedSlices(gradient.values, gradient.indices, dense_shape=gradient.shape)

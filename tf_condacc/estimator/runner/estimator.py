@@ -1,0 +1,304 @@
+"""An Estimator, which trains, evaluates, predicts with and exports the model of a `model_fn`.
+
+Mirrors ``tf.estimator.Estimator``.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import tempfile
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.compat import v1
+
+from tf_condacc._typing import Nested
+from tf_condacc.estimator.export import ServingInputReceiver
+from tf_condacc.estimator.model_fn import ModeKeys, SpecLike
+from tf_condacc.estimator.runner import (
+    _inputs,
+    _keras_names,
+    _predictions,
+    _saved_models,
+    _sessions,
+)
+from tf_condacc.estimator.runner.run_config import RunConfig
+
+# A path of a file or folder.
+Path: TypeAlias = str | os.PathLike[str]
+
+
+class Estimator:
+    """Trains, evaluates, predicts with and exports the model of a `model_fn`.
+
+    Mirrors ``tf.estimator.Estimator`` in a single process. Checkpoints and summaries are kept in
+    `model_dir`, and each call continues from the latest checkpoint.
+
+    Each call builds a graph of its own. While `input_fn` and `model_fn` run, Keras 3 numbers the
+    names of its layers from the beginning, so that every graph has the variable names of the
+    checkpoint. Afterwards it continues with its former numbers.
+
+    Args:
+        model_fn: Function that is called with `features`, `mode`, and with `labels`, `params` and
+            `config` if it has arguments of these names. Returns an `EstimatorSpec`, or an object
+            with the same fields.
+        model_dir: Folder of checkpoints and summaries. By default that of `config`, or a temporary
+            folder.
+        config: A `RunConfig`.
+        params: Parameters of `model_fn` and `input_fn`. They get a copy in each call.
+
+    Raises:
+        ValueError: `model_dir` differs from that of `config`; or `model_fn` is not a function; or
+            `config` is not a `RunConfig`; or `model_fn` has no argument `features`, or no argument
+            `params` although `params` are given.
+    """
+
+    def __init__(
+        self,
+        model_fn: Callable[..., SpecLike],
+        model_dir: Path | None = None,
+        config: RunConfig | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> None:
+        _inputs.check_model_fn(model_fn, params)
+        config = RunConfig() if config is None else config
+        if not hasattr(config, "save_checkpoints_steps"):
+            raise ValueError(f"config must be an instance of `RunConfig`, but provided {config!r}.")
+        given = [os.fspath(folder) for folder in (model_dir, config.model_dir) if folder]
+        if len(set(given)) > 1:
+            raise ValueError(
+                "`model_dir` are set both in constructor and `RunConfig`, but with different "
+                f"values. In constructor: '{given[0]}', in `RunConfig`: '{given[1]}' "
+            )
+        folder = given[0] if given else tempfile.mkdtemp()
+        self._model_dir = folder
+        self._config = config.replace(model_dir=folder)
+        self._model_fn = model_fn
+        self._params: Any = copy.deepcopy(params or {})
+
+    @property
+    def model_dir(self) -> str:
+        """The folder of checkpoints and summaries."""
+        return self._model_dir
+
+    @property
+    def config(self) -> RunConfig:
+        """A copy of the configuration."""
+        return copy.deepcopy(self._config)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """A copy of the parameters of `model_fn`."""
+        return copy.deepcopy(self._params)
+
+    @property
+    def model_fn(self) -> Callable[..., SpecLike]:
+        """The `model_fn` that was passed to the constructor."""
+        return self._model_fn
+
+    def latest_checkpoint(self) -> str | None:
+        """Returns the path of the latest checkpoint, or None."""
+        return tf.train.latest_checkpoint(self.model_dir)
+
+    def get_variable_names(self) -> list[str]:
+        """Returns the names of the variables in the latest checkpoint.
+
+        Raises:
+            ValueError: There is no checkpoint.
+        """
+        return [name for name, _ in tf.train.list_variables(self._trained())]
+
+    def get_variable_value(self, name: str) -> np.ndarray:
+        """Returns the value of a variable in the latest checkpoint.
+
+        Raises:
+            ValueError: There is no checkpoint.
+        """
+        return tf.train.load_variable(self._trained(), name)
+
+    def train(
+        self,
+        input_fn: Callable[..., Any],
+        hooks: Sequence[v1.train.SessionRunHook] | None = None,
+        steps: int | None = None,
+        max_steps: int | None = None,
+        saving_listeners: Sequence[v1.train.CheckpointSaverListener] | None = None,
+    ) -> Estimator:
+        """Trains the model, starting from the latest checkpoint if there is one.
+
+        Args:
+            input_fn: Function that returns a ``tf.data.Dataset`` of pairs ``(features, labels)``,
+                or one such pair of tensors or dictionaries of tensors. It may have arguments
+                `mode`, `params` and `config`.
+            hooks: ``tf.compat.v1.train.SessionRunHook`` objects.
+            steps: Number of steps to train. If None, training continues until the input ends.
+            max_steps: Global step at which training ends. Can be given instead of `steps`.
+            saving_listeners: ``tf.compat.v1.train.CheckpointSaverListener`` objects.
+
+        Returns:
+            This Estimator.
+
+        Raises:
+            ValueError: Both `steps` and `max_steps` are given, or one of them is lower than 1.
+            TypeError: A hook is not a ``SessionRunHook``.
+        """
+        if steps is not None and max_steps is not None:
+            raise ValueError("Can not provide both steps and max_steps.")
+        _inputs.check_steps(steps=steps, max_steps=max_steps)
+        hooks = _inputs.checked_hooks(hooks)
+        if max_steps is not None and self._trained_steps() >= max_steps:
+            return self
+        if steps is not None or max_steps is not None:
+            hooks.append(v1.train.StopAtStepHook(steps, max_steps))
+        with tf.Graph().as_default():
+            spec = self._build(input_fn, ModeKeys.TRAIN)
+            # v1.summary.scalar would use the tag "loss_1" if an operation is called "loss".
+            summary = tf.raw_ops.ScalarSummary(tags="loss", values=spec.loss)
+            v1.add_to_collection(v1.GraphKeys.SUMMARIES, summary)
+            _sessions.train(spec, self._config, self.model_dir, hooks, saving_listeners)
+        return self
+
+    def evaluate(
+        self,
+        input_fn: Callable[..., Any],
+        steps: int | None = None,
+        hooks: Sequence[v1.train.SessionRunHook] | None = None,
+        checkpoint_path: str | None = None,
+        name: str | None = None,
+    ) -> dict[str, Any]:
+        """Evaluates the model of a checkpoint, or an initialized model if there is no checkpoint.
+
+        Args:
+            input_fn: Function that returns the input; see `train`.
+            steps: Number of batches to evaluate; all batches if None.
+            hooks: ``tf.compat.v1.train.SessionRunHook`` objects.
+            checkpoint_path: Path of the checkpoint. By default the latest checkpoint.
+            name: Name of the evaluation. If given, the folder of its summaries is called "eval_"
+                followed by this name.
+
+        Returns:
+            A dictionary with the values of the metrics, "loss" and "global_step".
+
+        Raises:
+            ValueError: `steps` is lower than 1, or a metric is called "loss".
+            TypeError: A hook is not a ``SessionRunHook``.
+        """
+        _inputs.check_steps(steps=steps)
+        hooks = _inputs.checked_hooks(hooks)
+        with tf.Graph().as_default():
+            spec = self._build(input_fn, ModeKeys.EVAL)
+            checkpoint = checkpoint_path or self.latest_checkpoint()
+            values = _sessions.evaluate(spec, self._config, checkpoint, steps, hooks)
+        folder = f"eval_{name}" if name else "eval"
+        _sessions.write_summary(os.path.join(self.model_dir, folder), values)
+        return values
+
+    def predict(
+        self,
+        input_fn: Callable[..., Any],
+        predict_keys: Collection[str] | None = None,
+        hooks: Sequence[v1.train.SessionRunHook] | None = None,
+        checkpoint_path: str | None = None,
+        yield_single_examples: bool = True,
+    ) -> Generator[Any, None, None]:
+        """Yields predictions until the input ends.
+
+        Args:
+            input_fn: Function that returns the input; see `train`. Labels are ignored.
+            predict_keys: Names of the predictions to yield; all predictions if None.
+            hooks: ``tf.compat.v1.train.SessionRunHook`` objects.
+            checkpoint_path: Path of the checkpoint. By default the latest checkpoint. If there is
+                none, the model is initialized.
+            yield_single_examples: Whether to yield the predictions of one example at a time. If
+                False, the predictions of one batch are yielded at a time.
+
+        Yields:
+            A NumPy array, or a dictionary of arrays if the predictions are a dictionary.
+
+        Raises:
+            ValueError: No prediction has one of the names. With `yield_single_examples` also: a
+                prediction is not a dense batch, or the predictions differ in length.
+            TypeError: A hook is not a ``SessionRunHook``.
+        """
+        hooks = _inputs.checked_hooks(hooks)
+        with tf.Graph().as_default():
+            spec = self._build(input_fn, ModeKeys.PREDICT)
+            predictions = _predictions.chosen(spec.predictions, predict_keys)
+            checkpoint = checkpoint_path or self.latest_checkpoint()
+            hooks = [*hooks, *(spec.prediction_hooks or ())]
+            session = _sessions.restored(spec, self._config, checkpoint, hooks)
+        # Yielding inside the graph's context would make it the default graph of the caller.
+        with session:
+            while not session.should_stop():
+                batch = session.run(predictions)
+                yield from _predictions.examples(batch) if yield_single_examples else [batch]
+
+    def export_saved_model(
+        self,
+        export_dir_base: Path,
+        serving_input_receiver_fn: Callable[[], ServingInputReceiver],
+        assets_extra: Mapping[str, str] | None = None,
+        as_text: bool = False,
+        checkpoint_path: str | None = None,
+    ) -> str:
+        """Writes the model as a SavedModel, for serving.
+
+        Args:
+            export_dir_base: Parent of the new folder, whose name is the time in seconds.
+            serving_input_receiver_fn: Function that returns an `export.ServingInputReceiver`.
+            assets_extra: Source paths of files to copy, by their paths in the folder "assets.extra"
+                of the SavedModel.
+            as_text: Whether to write the text form of the SavedModel proto.
+            checkpoint_path: Path of the checkpoint. By default the latest checkpoint.
+
+        Returns:
+            Path of the new folder.
+
+        Raises:
+            ValueError: There is no checkpoint, or the model has no valid signature.
+        """
+        checkpoint = checkpoint_path or self._trained()
+        with tf.Graph().as_default():
+            v1.set_random_seed(self._config.tf_random_seed)
+            v1.train.get_or_create_global_step()
+            with _keras_names.fresh():
+                receiver = serving_input_receiver_fn()
+                spec = self._call_model_fn(receiver.features, None, ModeKeys.PREDICT)
+            return _saved_models.write(
+                spec,
+                receiver,
+                self._config,
+                checkpoint,
+                os.fspath(export_dir_base),
+                assets_extra or {},
+                as_text,
+            )
+
+    def _build(self, input_fn: Callable[..., Any], mode: str) -> SpecLike:
+        v1.set_random_seed(self._config.tf_random_seed)
+        v1.train.get_or_create_global_step()
+        optional = {"mode": mode, "params": self.params, "config": self.config}
+        with _keras_names.fresh():
+            result = _inputs.call_accepted(input_fn, **optional)
+            features, labels = _inputs.features_and_labels(result)
+            labels = None if mode == ModeKeys.PREDICT else labels
+            return self._call_model_fn(features, labels, mode)
+
+    def _call_model_fn(self, features: Nested, labels: Nested, mode: str) -> SpecLike:
+        optional = {"params": self.params, "config": self.config}
+        return _inputs.call_model_fn(self._model_fn, features, labels, mode, optional)
+
+    def _trained(self) -> str:
+        checkpoint = self.latest_checkpoint()
+        if checkpoint is None:
+            raise ValueError(f"Couldn't find trained model at {self.model_dir}.")
+        return checkpoint
+
+    def _trained_steps(self) -> int:
+        checkpoint = self.latest_checkpoint()
+        if checkpoint is None:
+            return 0
+        return int(tf.train.load_variable(checkpoint, v1.GraphKeys.GLOBAL_STEP))

@@ -1,0 +1,51 @@
+"""The base class of optimizers that wrap another optimizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+
+class OptimizerWrapper(tf.compat.v1.train.Optimizer):
+    """An optimizer that shows the slots of the optimizer it wraps, and is saved in its place.
+
+    A ``tf.train.Checkpoint`` cannot hold a slot variable that two of its objects own. The wrapped
+    optimizer is therefore not an object of the checkpoint. Its children and slots are saved as
+    those of the wrapper, and are restored through the wrapper, also when they are created later.
+    """
+
+    @property
+    def _wrapped(self) -> tf.compat.v1.train.Optimizer:
+        """The wrapped optimizer."""
+        raise NotImplementedError
+
+    def get_slot(self, *args: Any, **kwargs: Any) -> tf.Variable | None:
+        """Returns a slot variable of the wrapped optimizer, or None if it has no such slot.
+
+        Args:
+            *args: Passed to the wrapped optimizer: the variable and the name of the slot.
+            **kwargs: Passed to the wrapped optimizer.
+        """
+        return self._wrapped.get_slot(*args, **kwargs)
+
+    def get_slot_names(self, *args: Any, **kwargs: Any) -> list[str]:
+        """Returns the names of the wrapped optimizer's slots."""
+        return self._wrapped.get_slot_names(*args, **kwargs)
+
+    @property
+    def _deferred_dependencies(self) -> Any:
+        self._wrapped._maybe_initialize_trackable()
+        return self._wrapped._deferred_dependencies
+
+    def _trackable_children(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Returns the checkpointed objects of both optimizers, without the slots."""
+        wrapped = self._wrapped._trackable_children(*args, **kwargs)
+        return {**wrapped, **super()._trackable_children(*args, **kwargs)}
+
+    def _lookup_dependency(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        own = super()._lookup_dependency(name, *args, **kwargs)
+        return self._wrapped._lookup_dependency(name, *args, **kwargs) if own is None else own
+
+    def _create_or_restore_slot_variable(self, *args: Any, **kwargs: Any) -> None:
+        self._wrapped._create_or_restore_slot_variable(*args, **kwargs)

@@ -1,0 +1,64 @@
+"""Checks of the arguments of an optimizer that drops stale gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tf_condacc._typing import GradientAndVariable
+
+GLOBAL_STEP_ADVICE = (
+    "make one with tf.compat.v1.train.get_or_create_global_step() and pass it as global_step"
+)
+
+
+def check_gradients(grads_and_vars: Sequence[GradientAndVariable]) -> None:
+    """Checks that there is a gradient. The messages are those of TensorFlow's optimizers.
+
+    Raises:
+        ValueError: There are no pairs, or every gradient is None.
+    """
+    if not grads_and_vars:
+        raise ValueError("No variables provided.")
+    if all(gradient is None for gradient, _ in grads_and_vars):
+        names = [str(variable) for _, variable in grads_and_vars]
+        raise ValueError(f"No gradients provided for any variable: {names}.")
+
+
+def check_step(step: Any) -> None:
+    """Checks that the step can be incremented.
+
+    Raises:
+        ValueError: `step` is not a variable, or not a scalar of dtype int64 or int32.
+    """
+    if step is None:
+        raise ValueError(
+            "Gradients are dropped by the global step, but global_step is None: "
+            f"{GLOBAL_STEP_ADVICE}."
+        )
+    if not isinstance(step, tf.Variable):
+        raise ValueError(
+            f"Expected global_step to be a variable, got {step!r}: {GLOBAL_STEP_ADVICE}."
+        )
+    if step.dtype.base_dtype not in (tf.int64, tf.int32) or not step.shape.is_compatible_with(()):
+        raise ValueError(
+            "Expected global_step to be a scalar of dtype int64 or int32, got "
+            f"'{step.name}' of dtype {step.dtype.base_dtype.name} and shape {step.shape}: "
+            f"{GLOBAL_STEP_ADVICE}."
+        )
+
+
+def check_control_flow(variables: Iterable[tf.Variable]) -> None:
+    """Checks that the variables can be updated in a branch of a conditional.
+
+    Raises:
+        TypeError: One is a reference variable, and control flow of version 2 is enabled.
+    """
+    references = [variable.name for variable in variables if variable.dtype._is_ref_dtype]
+    if references and tf.compat.v1.control_flow_v2_enabled():
+        raise TypeError(
+            f"Control flow of version 2 cannot update reference variables, got {references}: call "
+            "tf.compat.v1.enable_resource_variables() or tf.compat.v1.disable_control_flow_v2()."
+        )
