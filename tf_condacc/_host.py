@@ -62,8 +62,13 @@ def _built_on_host() -> Iterator[None]:
     with tf.compat.v1.device(note):
         yield
     for op in built:
-        if not op.type.startswith("Condacc>"):
+        if not op.type.startswith("Condacc>") and not _uses_variable(op):
             _move_to_host(op)
+
+
+def _uses_variable(op: tf.Operation) -> bool:
+    """Returns whether an operation has to be where a variable is."""
+    return any(x.dtype == tf.resource or x.dtype._is_ref_dtype for x in op.inputs)
 
 
 def _move_to_host(op: tf.Operation) -> None:

@@ -237,3 +237,19 @@ def test_function_that_is_called_by_several_threads():
         one.result()
     accepted = training.optimizer.num_accepted().numpy()
     assert (accepted, training.step.numpy()) == (81, 81)
+
+
+def test_step_that_is_passed_to_minimize_comes_before_the_global_step():
+    """Also eagerly, TensorFlow keeps a global step, which another part of the program may use."""
+    training = EagerTraining()
+    unrelated = tf.Variable(1000, dtype=tf.int64, trainable=False)
+    steps = tf1.get_default_graph().get_collection_ref(tf1.GraphKeys.GLOBAL_STEP)
+    steps.append(unrelated)
+    try:
+        training.late_by.assign(1)
+        assert float(training.optimizer.minimize(training.loss, training.step)) == 1.0
+        training.late_by.assign(0)
+        assert float(training.optimizer.minimize(training.loss, training.step)) == 1.0
+    finally:
+        steps.remove(unrelated)
+    np.testing.assert_array_equal(training.weights, HALVED)

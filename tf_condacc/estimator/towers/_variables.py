@@ -44,10 +44,9 @@ def warn_of_unshared(towers: Sequence[Tower], made: Sequence[Sequence[tf.Variabl
         if own:
             _LOG.warning(
                 "Tower %d has made %d trainable variable(s) of its own, the first of which is %s. "
-                "It does not share them with tower 0, so the %d towers are separate models, each "
-                "of which learns from its own part of the batch alone. Towers share variables that "
-                "are made by tf.compat.v1.get_variable; Keras layers and tf.Variable make new "
-                "ones.",
+                "It does not share them with tower 0, so the %d towers are separate models. Towers "
+                "share variables that are made by tf.compat.v1.get_variable; Keras layers and "
+                "tf.Variable make new ones.",
                 tower.number,
                 len(own),
                 own[0],

@@ -102,10 +102,11 @@ class LocalSteps:
 
     def _step_to_read(self) -> Any:
         """Returns the step variable to read; None only in a graph without a global step."""
-        step = find_global_step()
-        if step is not None or not (tf.executing_eagerly() or tf.inside_function()):
-            return step
+        if not (tf.executing_eagerly() or tf.inside_function()):
+            return find_global_step()
         step = getattr(self._thread, "minimized_step", None)
+        if step is None:
+            step = find_global_step()
         if step is not None:
             return step
         raise ValueError(
