@@ -114,8 +114,8 @@ struct CountedTake {
       1, [this](const Status&, SparseAccumulator::Value*) { ++num_completions; });
 };
 
-// A request tries a take that was put off before. Whatever happens to the request then, that take is
-// either completed or waits on.
+// A request tries a take that was put off before. Whatever happens to the request then, that take
+// is either completed or waits on.
 TEST_F(SparseOutOfMemory, ARequestThatThrowsLosesNoTakeThatItHasFailed) {
   const Rows rows = {{3, 1}, std::vector<float>(2 * kWidth, 1)};
   int num_thrown = 0;
