@@ -1,6 +1,6 @@
 """Conditional accumulators and optimizers for delayed gradients, as native TensorFlow ops."""
 
-# ruff: noqa: E402 (The handler of Ctrl-C is set before TensorFlow is imported, which takes seconds.)
+# ruff: noqa: E402 (TensorFlow, which takes seconds to import, comes after the handler of Ctrl-C.)
 
 from tf_condacc import _interrupts
 

@@ -1,4 +1,4 @@
-"""Names for the types of arguments that TensorFlow converts, and has no types for."""
+"""Aliases for arguments that TensorFlow accepts in many forms."""
 
 from __future__ import annotations
 
