@@ -140,14 +140,15 @@ Status WriteMerge(const DeviceMergeArgs& args, const DeviceMergeOutput& output,
     const MergeMemory<Key> memory(args, 0);
     const EntryTable table{memory.sources, static_cast<int>(args.sources.size())};
     uint32_t* const sources = memory.unsorted_entries;
-    Status status = executor.ForEach(args.num_entries, FindSources{table, memory.entries, sources});
-    if (!status.ok()) return status;
+    const Status found =
+        executor.ForEach(args.num_entries, FindSources{table, memory.entries, sources});
+    if (!found.ok()) return found;
     const RowSegments segments{memory.sources,  memory.entries,    sources,
                                memory.starts,   output.num_rows,   args.num_entries,
                                args.num_merged, args.merged_counts};
     const WriteRow<Key> write{segments, memory.keys, output.rows, output.counts};
-    status = executor.ForEach(output.num_rows, write);
-    return status.ok() ? SumAllRows(args, segments, output, executor) : status;
+    const Status written = executor.ForEach(output.num_rows, write);
+    return written.ok() ? SumAllRows(args, segments, output, executor) : written;
   });
 }
 

@@ -1,0 +1,77 @@
+"""The documentation: its code prints what it says, and its links lead somewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+PAGES += sorted((ROOT / "docs").glob("*.md"))
+
+# Runs blocks of code, each by itself, and marks where the output of each begins.
+_RUN_BLOCKS = """
+import json, sys
+for number, block in enumerate(json.load(sys.stdin)):
+    print(f"== {number}", flush=True)
+    exec(compile(block, f"<block {number}>", "exec"), {"__name__": "__main__"})
+"""
+
+
+def _blocks(page: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def _expected(block: str) -> list[str]:
+    """The comments behind calls of `print`."""
+    return re.findall(r"^ *print\(.*\)  # (.*)$", block, re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/usage.md"])
+def test_code_prints_what_its_comments_say(page):
+    blocks = _blocks(ROOT / page)
+    assert blocks
+    run = subprocess.run(
+        [sys.executable, "-c", _RUN_BLOCKS],
+        input=json.dumps(blocks),
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    outputs = re.split(r"^== \d+\n", run.stdout, flags=re.MULTILINE)[1:]
+    for block, output in zip(blocks, outputs, strict=True):
+        printed, expected = output.splitlines(), _expected(block)
+        assert expected, f"the code shows nothing:\n{block}"
+        assert len(printed) == len(expected)
+        for line, comment in zip(printed, expected, strict=True):
+            assert comment.startswith(line), f"expected {comment!r}, got {line!r}"
+
+
+def _without_code(page: Path) -> str:
+    return re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def _anchors(page: Path) -> set[str]:
+    """The anchors that the headings of a page get."""
+    headings = re.findall(r"^#+ (.*)$", _without_code(page), re.MULTILINE)
+    words = [re.sub(r"[^\w\- ]", "", heading.strip().lower()) for heading in headings]
+    return {heading.replace(" ", "-") for heading in words}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_pages_and_headings_that_exist(page):
+    for link in re.findall(r"\]\(([^)]+)\)", _without_code(page)):
+        if link.startswith("http"):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in _anchors(target), link
