@@ -29,6 +29,13 @@ __attribute__((noinline)) void* operator new(size_t num_bytes) {
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
+__attribute__((noinline)) void* operator new(size_t num_bytes, const std::nothrow_t&) noexcept {
+  try {
+    return operator new(num_bytes);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
 __attribute__((noinline)) void operator delete(void* memory) noexcept { std::free(memory); }
 __attribute__((noinline)) void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
