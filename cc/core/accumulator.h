@@ -17,7 +17,7 @@
 
 namespace condacc {
 
-// What is reported of a take that has waited for long.
+// The report about a take that has waited for long.
 struct StallReport {
   int64_t num_accumulated;
   int64_t num_required;

@@ -63,7 +63,7 @@ class BucketSorter {
 
   static bool IsLower(const RowEntry& a, const RowEntry& b) { return a.row < b.row; }
 
-  // How many bits the offsets of row numbers from the lowest one of the range take.
+  // Returns the number of bits that offsets within the range need.
   static int NumBits(RowRange range) {
     const uint64_t width = static_cast<uint64_t>(range.max - range.min);
     return width == 0 ? 0 : 64 - __builtin_clzll(width);

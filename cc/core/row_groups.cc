@@ -101,8 +101,8 @@ void RowGroups::ChooseBuckets(const std::vector<RowList>& lists, const RowList& 
     std::vector<RowBuckets::Split> splits;
     std::vector<size_t> sizes;
     for (const Survey& survey : surveys) {
-      // Of a bucket that one row makes up for the most part, only the other rows can be divided.
-      // Each of them has outvoted one of that row's entries.
+      // If one row makes up most of a bucket, only the other rows can be divided. The vote sets
+      // each entry of another row off against one of that row, so they are half of what is left.
       const size_t majority = survey.majority << stride_bits;
       const bool is_mostly_one_row = majority > survey.size / 2;
       const size_t num_divisible = is_mostly_one_row ? (survey.size - majority) / 2 : survey.size;

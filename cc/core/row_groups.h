@@ -45,7 +45,7 @@ class RowGroups {
   int64_t first_row(size_t bucket) const { return buckets_.first_row(bucket); }
 
  private:
-  // What is known of a bucket before entries are dealt out.
+  // Estimates about a bucket, made before entries are dealt out.
   struct Survey {
     size_t size = 0;  // Estimated number of its entries and merged rows.
     RowRange range;   // Of its sampled entries and its merged rows.
