@@ -69,9 +69,10 @@ class HandleOp : public tensorflow::OpKernel {
     return handle;
   }
 
-  // Looks the resource up each time, and makes it if it is not there: it may have been destroyed
-  // since the last time, and another one may have been made under its name.
+  // Looks the resource up, or makes it, unless the one that was found before still exists. After it
+  // was destroyed, another one may have been made under its name.
   absl::Status FindOrMake(tensorflow::OpKernelContext* ctx) CONDACC_REQUIRES(mu_) {
+    if (resource_.GetNewRef() != nullptr) return absl::OkStatus();
     if (!is_initialized_) TF_RETURN_IF_ERROR(MakeHandle(ctx));
     Resource* resource = nullptr;
     TF_RETURN_IF_ERROR(container_.resource_manager()->template LookupOrCreate<Resource>(
@@ -80,7 +81,9 @@ class HandleOp : public tensorflow::OpKernel {
           return absl::OkStatus();
         }));
     const tensorflow::core::RefCountPtr<Resource> reference(resource);
-    return CheckSame(*resource);
+    TF_RETURN_IF_ERROR(CheckSame(*resource));
+    resource_ = tensorflow::core::WeakPtr<Resource>(resource);
+    return absl::OkStatus();
   }
 
   absl::Status MakeHandle(tensorflow::OpKernelContext* ctx) CONDACC_REQUIRES(mu_) {
@@ -99,6 +102,7 @@ class HandleOp : public tensorflow::OpKernel {
   bool is_initialized_ CONDACC_GUARDED_BY(mu_) = false;  // container_ and handle_ are set.
   tensorflow::ContainerInfo container_ CONDACC_GUARDED_BY(mu_);
   tensorflow::Tensor handle_ CONDACC_GUARDED_BY(mu_);
+  tensorflow::core::WeakPtr<Resource> resource_ CONDACC_GUARDED_BY(mu_);
 };
 
 }  // namespace condacc
