@@ -15,7 +15,8 @@ from tf_condacc._typing import DTypeLike, ShapeLike
 class AccumulatorOps:
     """The operations of one kind of accumulator, and their default names.
 
-    Operations without a name are named after the op types of TensorFlow's own accumulators.
+    Operations without a name are named after the op types of TensorFlow's own accumulators. The
+    functions look their operation up when they are called, so that tests can replace it.
 
     Attributes:
         make: Makes an accumulator, and returns its handle.

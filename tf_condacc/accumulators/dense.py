@@ -45,9 +45,9 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
     """
 
     _OPS = AccumulatorOps(
-        make=ops.condacc_dense_accumulator,
-        take=ops.condacc_dense_take,
-        try_take=ops.condacc_dense_try_take,
+        make=lambda **arguments: ops.condacc_dense_accumulator(**arguments),
+        take=lambda *inputs, **attrs: ops.condacc_dense_take(*inputs, **attrs),
+        try_take=lambda *inputs, **attrs: ops.condacc_dense_try_take(*inputs, **attrs),
         take_type="Condacc>DenseTake",
         num_take_outputs=1,
         default_name="ResourceConditionalAccumulator",

@@ -75,9 +75,9 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     """
 
     _OPS = AccumulatorOps(
-        make=ops.condacc_sparse_accumulator,
-        take=ops.condacc_sparse_take,
-        try_take=ops.condacc_sparse_try_take,
+        make=lambda **arguments: ops.condacc_sparse_accumulator(**arguments),
+        take=lambda *inputs, **attrs: ops.condacc_sparse_take(*inputs, **attrs),
+        try_take=lambda *inputs, **attrs: ops.condacc_sparse_try_take(*inputs, **attrs),
         take_type="Condacc>SparseTake",
         num_take_outputs=3,
         default_name="SparseConditionalAccumulator",
