@@ -202,7 +202,7 @@ void SparseMerge::MergeInto(MergedRows* merged, void* new_sums, const ParallelFo
   *merged = std::move(result);
 }
 
-// What WriteTo() was called with.
+// The arguments of WriteTo().
 struct SparseMerge::Output {
   int64_t* rows;
   char* values;

@@ -21,7 +21,7 @@ def assert_passes(module, trial, impl, env):
 
 def test_nothing_is_held_back_beyond_the_budget(ours):
     trial = "four_accumulators_hold_one_gradient_each_beside_their_sums"
-    # So that malloc keeps nothing of what is freed: what is resident is held.
+    # malloc then returns all that is freed, so resident memory is memory that is held.
     env = {"TF_CONDACC_HOLD_BYTES": "0", "MALLOC_MMAP_THRESHOLD_": "1000000"}
     assert_passes(sparse_held_trials, trial, ours, env)
 

@@ -17,7 +17,7 @@ from tf_condacc._host import host_int64
 
 tf1 = tf.compat.v1
 OWN_OPS = "Condacc>"
-# What a scope may be, and the devices of accumulators and of scalars that are built in it.
+# For each scope: the devices of the accumulators, and of the scalars, that are built in it.
 SCOPES = {
     "/GPU:0": ("/device:GPU:0", "/device:CPU:0"),
     "/job:worker/task:1/device:GPU:0": (

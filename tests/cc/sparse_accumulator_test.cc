@@ -53,7 +53,7 @@ class SparseAccumulatorTest : public testing::Test {
     return gradients;
   }
 
-  // What a take has to keep alive while it waits.
+  // The objects that a waiting take must keep alive.
   struct State {
     explicit State(std::chrono::milliseconds retry_delay)
         : accumulator([this, retry_delay] {
