@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "cc/core/status.h"
+#include "cc/core/base/status.h"
 
 namespace condacc {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "cc/core/element_type.h"
+#include "cc/core/base/element_type.h"
 #include "cc/gpu/cuda_status.h"
 #include "cc/gpu/dense_pass.h"
 #include "cc/gpu/grid.h"

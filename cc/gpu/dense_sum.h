@@ -2,8 +2,8 @@
 #ifndef CONDACC_GPU_DENSE_SUM_H_
 #define CONDACC_GPU_DENSE_SUM_H_
 
-#include "cc/core/dense_math.h"
-#include "cc/core/status.h"
+#include "cc/core/base/status.h"
+#include "cc/core/dense/dense_math.h"
 
 namespace condacc {
 

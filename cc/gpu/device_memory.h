@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "cc/core/status.h"
+#include "cc/core/base/status.h"
 
 namespace condacc {
 

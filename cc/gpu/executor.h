@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "cc/core/status.h"
+#include "cc/core/base/status.h"
 #include "cc/gpu/cuda_status.h"
 #include "cc/gpu/grid.h"
 #include "cc/gpu/narrow_elements.h"

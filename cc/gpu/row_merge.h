@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "cc/core/device_merge.h"
+#include "cc/core/sparse/device_merge.h"
 #include "cc/gpu/elements.h"
 #include "cc/gpu/host_device.h"
 

@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cc/core/device_merge.h"
-#include "cc/core/element_type.h"
-#include "cc/core/status.h"
+#include "cc/core/base/element_type.h"
+#include "cc/core/base/status.h"
+#include "cc/core/sparse/device_merge.h"
 #include "cc/gpu/elements.h"
 #include "cc/gpu/row_merge.h"
 

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cc/core/device_merge.h"
-#include "cc/core/status.h"
+#include "cc/core/base/status.h"
+#include "cc/core/sparse/device_merge.h"
 
 namespace condacc {
 

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "cc/core/status.h"
+#include "cc/core/base/status.h"
 #include "cc/kernels/core_resource.h"
 #include "cc/kernels/status_conversion.h"
 #include "tensorflow/core/framework/cancellation.h"

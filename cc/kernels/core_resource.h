@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cc/core/accumulator.h"
+#include "cc/core/accumulator/accumulator.h"
 #include "cc/kernels/accumulator_handle_op.h"
 #include "cc/kernels/accumulator_resource.h"
 #include "cc/kernels/stall_warning.h"

@@ -123,11 +123,15 @@ ParallelFor DeviceThreads(OpKernelContext* ctx) {
   tensorflow::thread::ThreadPool* const pool =
       ctx->device()->tensorflow_cpu_worker_threads()->workers;
   return [pool](size_t total, size_t block, const std::function<void(size_t, size_t)>& body) {
-    // TensorFlow before 2.21 does not have SchedulingParams::Fixed().
+    // TensorFlow before 2.21 does not have SchedulingParams::Fixed(), and 2.21 calls this
+    // constructor deprecated.
     using tensorflow::thread::ThreadPool;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
     const ThreadPool::SchedulingParams params(ThreadPool::SchedulingStrategy::kFixedBlockSize,
                                               /*cost_per_unit=*/std::nullopt,
                                               static_cast<int64_t>(block));
+#pragma GCC diagnostic pop
     pool->ParallelFor(static_cast<int64_t>(total), params, [&body](int64_t begin, int64_t end) {
       body(static_cast<size_t>(begin), static_cast<size_t>(end));
     });

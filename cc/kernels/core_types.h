@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <utility>
 
-#include "cc/core/element_type.h"
-#include "cc/core/parallel_for.h"
-#include "cc/core/shape.h"
-#include "cc/core/status.h"
+#include "cc/core/base/element_type.h"
+#include "cc/core/base/parallel_for.h"
+#include "cc/core/base/shape.h"
+#include "cc/core/base/status.h"
 #include "cc/kernels/mapped_tensor.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/partial_tensor_shape.h"

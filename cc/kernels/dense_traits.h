@@ -8,9 +8,9 @@
 #include <cstring>
 #include <utility>
 
-#include "cc/core/accumulator.h"
-#include "cc/core/dense_sum.h"
-#include "cc/core/hold_budget.h"
+#include "cc/core/accumulator/accumulator.h"
+#include "cc/core/base/hold_budget.h"
+#include "cc/core/dense/dense_sum.h"
 #include "cc/kernels/accumulator_resource.h"
 #include "cc/kernels/core_types.h"
 #include "cc/kernels/status_conversion.h"

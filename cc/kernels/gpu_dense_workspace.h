@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <utility>
 
-#include "cc/core/dense_parts.h"
-#include "cc/core/hold_budget.h"
-#include "cc/core/mutex.h"
+#include "cc/core/base/hold_budget.h"
+#include "cc/core/base/mutex.h"
+#include "cc/core/dense/dense_parts.h"
 #include "cc/gpu/dense_sum.h"
 #include "cc/gpu/device_memory.h"
 #include "cc/kernels/core_types.h"

@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cc/core/device_merge.h"
-#include "cc/core/device_merger.h"
-#include "cc/core/hold_budget.h"
+#include "cc/core/base/hold_budget.h"
+#include "cc/core/sparse/device_merge.h"
+#include "cc/core/sparse/device_merger.h"
 #include "cc/gpu/device_memory.h"
 #include "cc/gpu/sparse_merge.h"
 #include "cc/kernels/core_types.h"

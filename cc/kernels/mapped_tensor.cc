@@ -10,7 +10,7 @@
 #include <thread>
 #include <utility>
 
-#include "cc/core/trim_schedule.h"
+#include "cc/core/base/trim_schedule.h"
 #include "tensorflow/core/framework/allocation_description.pb.h"
 #include "tensorflow/core/platform/refcount.h"
 

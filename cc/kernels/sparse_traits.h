@@ -8,10 +8,10 @@
 #include <string>
 #include <utility>
 
-#include "cc/core/accumulator.h"
-#include "cc/core/hold_budget.h"
-#include "cc/core/host_merger.h"
-#include "cc/core/sparse_sum.h"
+#include "cc/core/accumulator/accumulator.h"
+#include "cc/core/base/hold_budget.h"
+#include "cc/core/sparse/host_merger.h"
+#include "cc/core/sparse/sparse_sum.h"
 #include "cc/kernels/accumulator_resource.h"
 #include "cc/kernels/core_types.h"
 #include "cc/kernels/mapped_tensor.h"

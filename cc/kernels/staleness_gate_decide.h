@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "cc/core/staleness_gate.h"
+#include "cc/core/gate/staleness_gate.h"
 #include "cc/kernels/inputs.h"
 #include "cc/kernels/staleness_gate_resource.h"
 #include "tensorflow/core/framework/op_kernel.h"

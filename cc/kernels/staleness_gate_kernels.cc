@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "cc/core/staleness_gate.h"
+#include "cc/core/gate/staleness_gate.h"
 #include "cc/kernels/inputs.h"
 #include "cc/kernels/staleness_gate_decide.h"
 #include "cc/kernels/staleness_gate_resource.h"

@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "cc/core/staleness_gate.h"
-#include "cc/core/stall_monitor.h"
+#include "cc/core/base/stall_monitor.h"
+#include "cc/core/gate/staleness_gate.h"
 #include "cc/kernels/handle_op.h"
 #include "cc/kernels/inputs.h"
 #include "tensorflow/core/framework/op_kernel.h"

@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "cc/core/accumulator.h"
+#include "cc/core/accumulator/accumulator.h"
 
 namespace condacc {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "cc/core/status.h"
+#include "cc/core/base/status.h"
 
 namespace condacc {
 

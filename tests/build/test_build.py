@@ -45,13 +45,27 @@ def copied_package(tmp_path: Path) -> Path:
 
 
 def test_core_includes_the_standard_library_and_itself_only():
-    for file, includes in includes_of("cc/core/*.h", "cc/core/*.cc").items():
+    for file, includes in includes_of("cc/core/**/*.h", "cc/core/**/*.cc").items():
         for delimiter, path in includes:
             own = delimiter == '"' and path.startswith("cc/core/")
             # Headers of the C++ standard library have no extension and no directory.
             standard = delimiter == "<" and re.fullmatch(r"[a-z_]+", path) is not None
             of_compiler = (delimiter, path) == ("<", "immintrin.h")
             assert own or standard or of_compiler, f"{file} includes {path}"
+
+
+def test_rooms_of_the_core_depend_on_each_other_one_way_only():
+    may_include = {
+        "base": {"base"},
+        "accumulator": {"base", "accumulator"},
+        "dense": {"base", "accumulator", "dense"},
+        "sparse": {"base", "accumulator", "dense", "sparse"},
+        "gate": {"base", "gate"},
+    }
+    for file, includes in includes_of("cc/core/**/*.h", "cc/core/**/*.cc").items():
+        room = Path(file).parts[2]
+        included = {Path(path).parts[2] for _, path in includes if path.startswith("cc/core/")}
+        assert included <= may_include[room], f"{file} includes {included - may_include[room]}"
 
 
 def test_gpu_launchers_include_no_tensorflow_and_no_eigen():
@@ -63,7 +77,7 @@ def test_gpu_launchers_include_no_tensorflow_and_no_eigen():
 def test_tensorflow_is_included_in_kernels_and_ops_only():
     including = {
         Path(file).parent.as_posix()
-        for file, includes in includes_of("cc/**/*.h", "cc/**/*.cc", "tests/cc/*.cc").items()
+        for file, includes in includes_of("cc/**/*.h", "cc/**/*.cc", "tests/cc/**/*.cc").items()
         if any(TENSORFLOW_INCLUDE.search(path) for _, path in includes)
     }
     assert including == {"cc/kernels", "cc/ops"}

@@ -69,12 +69,12 @@ build() {
       --threads 0 -ccbin="$CXX" -c "$source" -o "$object"
     OBJECTS+=("$object")
   done
-  for source in cc/core/*.cc; do
+  for source in cc/core/*/*.cc; do
     object=$OUT/$(basename "$source" .cc).o
     "$CXX" "${OPTIONS[@]}" -O3 -c "$source" -o "$object"
     OBJECTS+=("$object")
   done
-  "$CXX" "${OPTIONS[@]}" -shared tests/cc/gpu_launchers.cc "${OBJECTS[@]}" "${LIBRARIES[@]}" \
+  "$CXX" "${OPTIONS[@]}" -shared tests/cc/gpu/gpu_launchers.cc "${OBJECTS[@]}" "${LIBRARIES[@]}" \
     -o "$OUT/libgpu_launchers.so"
 }
 
@@ -87,7 +87,7 @@ run_tests() {
   local test gtest gtest_main failed=0
   gtest=$(find_gtest) || return 1
   gtest_main=$(find_file libgtest_main.a 2 "$gtest/lib") || return 1
-  for test in tests/cc/*_gpu_test.cc; do
+  for test in tests/cc/gpu/*_gpu_test.cc; do
     build_test "$test" "$gtest" "$gtest_main" && "$OUT/$(basename "$test" .cc)" || failed=1
   done
   return $failed

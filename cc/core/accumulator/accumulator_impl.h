@@ -1,0 +1,158 @@
+// Definitions of Accumulator's methods; included by accumulator.h only.
+#ifndef CONDACC_CORE_ACCUMULATOR_ACCUMULATOR_IMPL_H_
+#define CONDACC_CORE_ACCUMULATOR_ACCUMULATOR_IMPL_H_
+
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "cc/core/accumulator/accumulator.h"
+
+namespace condacc {
+
+template <class Sum>
+Status Accumulator<Sum>::Apply(int64_t local_step, Gradient gradient, Workspace& workspace,
+                               bool* accepted) {
+  FailedTakes failed;
+  {
+    MutexLock lock(&mu_);
+    Status status;
+    *accepted = Accept(local_step, workspace, &gradient, &status);
+    if (!*accepted) return status;
+    const RoundPtr round = round_;
+    const bool must_add = round->sum.MustAddNow(gradient);
+    round->sum.Append(std::move(gradient));
+    const int64_t ordinal = ++round->count;
+    if (round->sum.num_pending() == 0) round->num_added = ordinal;
+    ServeFront(workspace, &failed);
+    FoldOrWait(round, ordinal, must_add, workspace, &failed);
+  }
+  return Status();
+}
+
+template <class Sum>
+bool Accumulator<Sum>::Accept(int64_t local_step, Workspace& workspace, Gradient* gradient,
+                              Status* status) {
+  while (true) {
+    while (round_->phase == Phase::kClosing) added_.Wait(&mu_);
+    if (!gate_.Admit(local_step)) return false;
+    *status = round_->sum.Check(*gradient);
+    if (status->ok() && round_->sum.CanAppend(*gradient)) return true;
+    if (status->ok()) {
+      const bool is_first = round_->sum.empty();
+      MutexUnlock unlock(&mu_);
+      *status = Sum::Prepare(options_.sum, is_first, workspace, gradient);
+    }
+    if (!status->ok()) {
+      *status = Error(status->code(), status->message().c_str());
+      return false;
+    }
+  }
+}
+
+template <class Sum>
+void Accumulator<Sum>::Request(const TakePtr& take, std::shared_ptr<void> keep_alive,
+                               Workspace& workspace) {
+  FailedTakes failed;
+  {
+    MutexLock lock(&mu_);
+    // What can be added before the take waits need not be added while it waits. The take is not
+    // pushed yet: once it is, it may end at any time, and its workspace with it.
+    const RoundPtr round = round_;
+    if (takes_.empty() && round->phase == Phase::kOpen &&
+        LacksOneGradient(*round, take->num_required)) {
+      FoldOnce(round, workspace, &failed);
+    }
+    ServeFront(workspace, &failed);  // The front take may have been put off for want of memory.
+    if (!Decide(take, workspace, &failed)) {
+      takes_.Push(take);
+      try {
+        WatchForStall(take, keep_alive);
+      } catch (...) {
+        takes_.Remove(take);
+        throw;
+      }
+      take->workspace = &workspace;
+      take->keep_alive = std::move(keep_alive);
+    }
+  }
+}
+
+template <class Sum>
+bool Accumulator<Sum>::RequestIfReady(const TakePtr& take, Workspace& workspace) {
+  FailedTakes failed;
+  bool decided;
+  {
+    MutexLock lock(&mu_);
+    decided = Decide(take, workspace, &failed);
+  }
+  return decided;
+}
+
+template <class Sum>
+bool Accumulator<Sum>::Decide(const TakePtr& take, Workspace& workspace, FailedTakes* failed) {
+  if (take->num_required < 1) {
+    const std::string got = std::to_string(take->num_required);
+    const std::string message = "Argument num_required must be positive, but was " + got;
+    failed->takes.push_back(take);
+    take->failure = Error(StatusCode::kInvalidArgument, message.c_str());
+  } else if (take->cancelled) {
+    failed->takes.push_back(take);
+    take->failure = Error(StatusCode::kCancelled, kCancelled);
+  } else if (takes_.empty() && round_->count >= take->num_required) {
+    take->workspace = &workspace;
+    takes_.Push(take);
+    ServeFront(workspace, failed);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+template <class Sum>
+void Accumulator<Sum>::Cancel(const TakePtr& take, Workspace& workspace) {
+  FailedTakes ended;
+  {
+    MutexLock lock(&mu_);
+    take->cancelled = true;
+    if (!take->waiting) return;
+    // A take does not end while its value is prepared, perhaps with its own workspace. The thread
+    // that prepares it will see that it was cancelled.
+    if (round_->phase == Phase::kClosing && take == takes_.front()) return;
+    Fail(take, Error(StatusCode::kCancelled, kCancelled), &ended);
+    ServeFront(workspace, &ended);
+  }
+}
+
+template <class Sum>
+Status Accumulator<Sum>::Error(StatusCode code, const char* message) const noexcept {
+  try {
+    return Status(code, message + (" (accumulator '" + options_.name + "')"));
+  } catch (const std::bad_alloc&) {
+    return Status(code, "Out of memory");  // So short that std::string does not allocate.
+  }
+}
+
+template <class Sum>
+void Accumulator<Sum>::WatchForStall(const TakePtr& take, std::shared_ptr<void> keep_alive) {
+  if (options_.stall_timeout.count() <= 0 || options_.on_stall == nullptr) return;
+  take->stall_watch = StallMonitor::Global().Watch(
+      options_.stall_timeout,
+      [this, take, keep_alive = std::move(keep_alive)] { ReportStall(take); });
+}
+
+template <class Sum>
+void Accumulator<Sum>::ReportStall(const TakePtr& take) {
+  StallReport report;
+  {
+    MutexLock lock(&mu_);
+    if (!take->waiting) return;
+    report = {round_->count, take->num_required, gate_.global_step(), gate_.num_dropped()};
+  }
+  options_.on_stall(report);
+}
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_ACCUMULATOR_ACCUMULATOR_IMPL_H_

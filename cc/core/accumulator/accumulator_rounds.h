@@ -1,0 +1,188 @@
+// Definitions of Accumulator's methods that work on rounds; included by accumulator.h only.
+#ifndef CONDACC_CORE_ACCUMULATOR_ACCUMULATOR_ROUNDS_H_
+#define CONDACC_CORE_ACCUMULATOR_ACCUMULATOR_ROUNDS_H_
+
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "cc/core/accumulator/accumulator.h"
+
+namespace condacc {
+
+template <class Sum>
+typename Accumulator<Sum>::RoundPtr Accumulator<Sum>::NewRound() {
+  // A round is not used again while an apply still watches it.
+  if (spare_round_ == nullptr || spare_round_.use_count() > 1) {
+    return std::make_shared<Round>(options_.sum);
+  }
+  spare_round_->phase = Phase::kOpen;
+  spare_round_->count = 0;
+  spare_round_->num_added = 0;
+  return std::move(spare_round_);
+}
+
+template <class Sum>
+void Accumulator<Sum>::ServeFront(Workspace& workspace, FailedTakes* failed) {
+  while (IsReady(round_->count)) {
+    // The thread that folds or closes the round calls this when it is done.
+    if (Sum::kFinishNeedsMemory && round_->phase != Phase::kOpen) return;
+    const TakePtr take = takes_.front();
+    RoundPtr next;
+    Status status = PrepareToServe(*take, &next, workspace);
+    if (!status.ok()) {
+      const bool is_out_of_memory = status.code() == StatusCode::kResourceExhausted;
+      Fail(take, std::move(status), failed);
+      // The next take needs the same memory, which would very likely be refused as well.
+      if (is_out_of_memory && IsReady(round_->count) && RetryLater()) return;
+      continue;
+    }
+    const RoundPtr round = std::exchange(round_, std::move(next));
+    round->take = takes_.PopFront();
+    last_num_required_ = round->take->num_required;
+    StallMonitor::Global().Unwatch(round->take->stall_watch);
+    gate_.Advance();
+    // If a fold runs, its thread finishes the round.
+    if (std::exchange(round->phase, Phase::kTaken) == Phase::kOpen) Finish(round, workspace);
+    return;
+  }
+}
+
+template <class Sum>
+bool Accumulator<Sum>::RetryLater() {
+  if (will_retry_) return true;
+  std::shared_ptr<void> keep_alive = takes_.front()->keep_alive;
+  if (keep_alive == nullptr) return false;
+  try {
+    will_retry_ = StallMonitor::Global().Watch(options_.retry_delay,
+                                               [this, keep_alive = std::move(keep_alive)] {
+                                                 Retry();
+                                               }) != StallMonitor::kNoTicket;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return will_retry_;
+}
+
+template <class Sum>
+void Accumulator<Sum>::Retry() {
+  FailedTakes failed;
+  MutexLock lock(&mu_);
+  will_retry_ = false;
+  // A take cannot be completed while it is being prepared, so its workspace stays valid.
+  if (!takes_.empty()) ServeFront(*takes_.front()->workspace, &failed);
+}
+
+template <class Sum>
+Status Accumulator<Sum>::PrepareToServe(const Take& take, RoundPtr* next, Workspace& workspace) {
+  Status status = CheckStep();
+  if (!status.ok()) return status;
+  try {
+    *next = NewRound();
+  } catch (const std::bad_alloc&) {
+    return Error(StatusCode::kResourceExhausted, "Out of memory for another round");
+  }
+  if constexpr (Sum::kFinishNeedsMemory) {
+    const RoundPtr round = round_;
+    round->phase = Phase::kClosing;
+    {
+      MutexUnlock unlock(&mu_);
+      try {
+        status = round->sum.PrepareFinish(round->count, workspace);
+      } catch (const std::bad_alloc&) {
+        status = Status(StatusCode::kResourceExhausted, "Out of memory");
+      }
+    }
+    round->phase = Phase::kOpen;
+    added_.NotifyAll();
+    if (!status.ok()) return Error(status.code(), status.message().c_str());
+    status = take.cancelled ? Error(StatusCode::kCancelled, kCancelled) : CheckStep();
+    if (!status.ok()) round->sum.AbandonFinish();
+  }
+  return status;
+}
+
+template <class Sum>
+Status Accumulator<Sum>::CheckStep() const {
+  if (gate_.CanAdvance()) return Status();
+  return Error(StatusCode::kOutOfRange, "The global step is 2**63 - 1 and cannot move on");
+}
+
+template <class Sum>
+void Accumulator<Sum>::FoldOrWait(const RoundPtr& round, int64_t ordinal, bool must_add,
+                                  Workspace& workspace, FailedTakes* failed) {
+  while (round->num_added < ordinal) {
+    // The thread that finishes a taken round adds all that is pending, and will be done soon.
+    const bool is_taken = round->phase >= Phase::kTaken;
+    const bool must = must_add || (!is_taken && round->sum.IsOverfull());
+    if (round->phase == Phase::kOpen && (must || IsWorthFolding(*round))) {
+      if (!FoldOnce(round, workspace, failed)) return;
+    } else if (must) {
+      added_.Wait(&mu_);
+    } else {
+      return;
+    }
+  }
+}
+
+template <class Sum>
+bool Accumulator<Sum>::IsWorthFolding(const Round& round) const {
+  if (takes_.empty()) return round.sum.WantsFold(round.count == last_num_required_);
+  const int64_t num_required = takes_.front()->num_required;
+  return LacksOneGradient(round, num_required) || round.sum.WantsFold(round.count == num_required);
+}
+
+template <class Sum>
+bool Accumulator<Sum>::LacksOneGradient(const Round& round, int64_t num_required) const {
+  return round.count + 1 == num_required && round.sum.IsBig() && round.sum.num_pending() > 0 &&
+         round.sum.CanFold();
+}
+
+template <class Sum>
+bool Accumulator<Sum>::FoldOnce(const RoundPtr& round, Workspace& workspace, FailedTakes* failed) {
+  round->phase = Phase::kFolding;
+  const int64_t num_folded = round->sum.BeginFold();
+  bool succeeded;
+  {
+    MutexUnlock unlock(&mu_);
+    succeeded = round->sum.RunFold(workspace);
+  }
+  round->sum.EndFold(succeeded);
+  if (succeeded) round->num_added += num_folded;
+  if (round->phase == Phase::kFolding) round->phase = Phase::kOpen;
+  added_.NotifyAll();
+  if (round->phase == Phase::kTaken) {
+    Finish(round, workspace);
+  } else if (Sum::kFinishNeedsMemory && !will_retry_) {
+    ServeFront(workspace, failed);  // A take may have become ready meanwhile.
+  }
+  return succeeded;
+}
+
+template <class Sum>
+void Accumulator<Sum>::Finish(const RoundPtr& round, Workspace& workspace) {
+  MutexUnlock unlock(&mu_);
+  Value value = round->sum.Finish(round->count, workspace);
+  TakePtr take;
+  {
+    MutexLock lock(&mu_);
+    round->num_added = round->count;
+    round->phase = Phase::kFinished;
+    take = std::move(round->take);
+  }
+  added_.NotifyAll();
+  const Status& failure = value.failure;
+  if (failure.ok()) {
+    take->Complete(Status(), &value);
+  } else {
+    take->Complete(Error(failure.code(), failure.message().c_str()), nullptr);
+  }
+  // The taker has its value, and need not wait for memory to be given back.
+  round->sum.Clear();
+  MutexLock lock(&mu_);
+  spare_round_ = round;
+}
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_ACCUMULATOR_ACCUMULATOR_ROUNDS_H_

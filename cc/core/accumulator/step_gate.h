@@ -1,0 +1,41 @@
+// Decides which gradients are too old, and counts those it turned away.
+#ifndef CONDACC_CORE_ACCUMULATOR_STEP_GATE_H_
+#define CONDACC_CORE_ACCUMULATOR_STEP_GATE_H_
+
+#include <cstdint>
+#include <limits>
+
+namespace condacc {
+
+// A gradient is stale when its local step lies before the global step. Not thread-safe.
+class StepGate {
+ public:
+  // True if a gradient of `local_step` may pass; one that may not is counted as dropped.
+  bool Admit(int64_t local_step) {
+    const bool fresh = local_step >= global_step_;
+    num_dropped_ += fresh ? 0 : 1;
+    return fresh;
+  }
+
+  // False at the last representable step, which can only be left by Set().
+  bool CanAdvance() const { return global_step_ < std::numeric_limits<int64_t>::max(); }
+  void Advance() { ++global_step_; }
+
+  // Returns the step that was replaced.
+  int64_t Set(int64_t global_step) {
+    const int64_t previous = global_step_;
+    global_step_ = global_step;
+    return previous;
+  }
+
+  int64_t global_step() const { return global_step_; }
+  int64_t num_dropped() const { return num_dropped_; }
+
+ private:
+  int64_t global_step_ = 0;
+  int64_t num_dropped_ = 0;
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_ACCUMULATOR_STEP_GATE_H_

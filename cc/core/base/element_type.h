@@ -1,0 +1,50 @@
+// The element types that gradients may have.
+#ifndef CONDACC_CORE_BASE_ELEMENT_TYPE_H_
+#define CONDACC_CORE_BASE_ELEMENT_TYPE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace condacc {
+
+enum class ElementType {
+  kFloat16,
+  kBFloat16,
+  kFloat32,
+  kFloat64,
+  kComplex64,
+  kComplex128,
+  kInt32,
+  kInt64,
+};
+
+constexpr size_t SizeOf(ElementType type) {
+  switch (type) {
+    case ElementType::kFloat16:
+    case ElementType::kBFloat16:
+      return 2;
+    case ElementType::kFloat32:
+    case ElementType::kInt32:
+      return 4;
+    case ElementType::kFloat64:
+    case ElementType::kComplex64:
+    case ElementType::kInt64:
+      return 8;
+    case ElementType::kComplex128:
+      return 16;
+  }
+  return 0;
+}
+
+// Types too narrow to add in: their sums are kept in float32 and rounded once, on take.
+constexpr bool SumsInFloat32(ElementType type) {
+  return type == ElementType::kFloat16 || type == ElementType::kBFloat16;
+}
+
+constexpr bool IsInteger(ElementType type) {
+  return type == ElementType::kInt32 || type == ElementType::kInt64;
+}
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_BASE_ELEMENT_TYPE_H_

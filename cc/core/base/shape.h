@@ -1,0 +1,47 @@
+// A possibly partly known tensor shape.
+#ifndef CONDACC_CORE_BASE_SHAPE_H_
+#define CONDACC_CORE_BASE_SHAPE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace condacc {
+
+// Dimensions up to kInlineRank are stored in place: gradients come and go on the hot path.
+class Shape {
+ public:
+  static constexpr int64_t kUnknownDim = -1;
+
+  Shape() = default;  // rank 0
+  static Shape UnknownRank();
+  static Shape Of(const std::vector<int64_t>& dims);
+
+  void AddDim(int64_t size);
+  bool has_rank() const { return rank_ >= 0; }
+  int rank() const { return rank_; }
+  int64_t dim(int i) const { return i < kInlineRank ? inline_[i] : rest_[i - kInlineRank]; }
+
+  // True if some fully known shape agrees with both.
+  bool IsCompatibleWith(const Shape& other) const;
+  bool operator==(const Shape& other) const;
+  bool operator!=(const Shape& other) const { return !(*this == other); }
+
+  // Of a fully known shape.
+  int64_t num_elements() const;
+
+  // "[3,?]"; "<unknown>" if not even the rank is known.
+  std::string ToString() const;
+
+ private:
+  static constexpr int kInlineRank = 6;
+
+  int rank_ = 0;
+  int64_t inline_[kInlineRank] = {};
+  std::vector<int64_t> rest_;
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_BASE_SHAPE_H_

@@ -1,0 +1,35 @@
+// Errors of the core, as values. Mirrors the few codes that the kernels hand on to TensorFlow.
+#ifndef CONDACC_CORE_BASE_STATUS_H_
+#define CONDACC_CORE_BASE_STATUS_H_
+
+#include <string>
+#include <utility>
+
+namespace condacc {
+
+enum class StatusCode {
+  kOk,
+  kInvalidArgument,
+  kCancelled,
+  kOutOfRange,
+  kResourceExhausted,
+  kInternal
+};
+
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(StatusCode code, std::string message) : code_(code), message_(std::move(message)) {}
+
+  bool ok() const { return code_ == StatusCode::kOk; }
+  StatusCode code() const { return code_; }
+  const std::string& message() const { return message_; }
+
+ private:
+  StatusCode code_ = StatusCode::kOk;
+  std::string message_;
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_BASE_STATUS_H_

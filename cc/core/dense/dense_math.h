@@ -1,0 +1,39 @@
+// Sums of dense gradients, element by element.
+#ifndef CONDACC_CORE_DENSE_DENSE_MATH_H_
+#define CONDACC_CORE_DENSE_DENSE_MATH_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cc/core/base/element_type.h"
+#include "cc/core/base/parallel_for.h"
+
+namespace condacc {
+
+// out[i] = (((first[i] + inputs[0][i]) + inputs[1][i]) + ...) / divisor
+//
+// Additions happen in just this order for each element, whatever is vectorised or threaded, so
+// that the result is that of adding one gradient after another, bit for bit. `out` may be
+// `first` or any of the inputs. With float16 and bfloat16 the additions and the division are
+// done in float32 and the result is rounded once; `first` and `out` may then also be float32.
+struct DenseSumArgs {
+  ElementType type = ElementType::kFloat32;
+  size_t num_elements = 0;
+  void* out = nullptr;
+  const void* first = nullptr;
+  bool out_is_float32 = false;    // for the types that sum in float32 only
+  bool first_is_float32 = false;  // likewise
+  const void* const* inputs = nullptr;
+  size_t num_inputs = 0;
+  int64_t divisor = 1;  // integers: 1
+};
+
+// Computes the sum on the calling thread.
+void SumDense(const DenseSumArgs& args);
+
+// Computes the sum on the calling thread and those that `parallel_for` lends.
+void SumDense(const DenseSumArgs& args, const ParallelFor& parallel_for);
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_DENSE_DENSE_MATH_H_

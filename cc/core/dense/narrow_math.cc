@@ -1,0 +1,208 @@
+#include "cc/core/dense/narrow_math.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "cc/core/base/cpu_features.h"
+#include "cc/core/base/float16.h"
+
+#if defined(CONDACC_AVX2)
+#include <immintrin.h>
+#endif
+
+namespace condacc {
+namespace {
+
+constexpr size_t kChunk = 1024;   // elements whose running sums stay in the L1 cache
+constexpr size_t kLanes = 16;     // elements added at a time
+constexpr size_t kMaxInputs = 8;  // inputs read in one pass
+
+// Sums a range of a type that is added in float32, chunk by chunk. `Narrow` is Float16 or BFloat16.
+template <typename Narrow>
+void SumRangeInFloat32(const DenseSumArgs& args, size_t begin, size_t end) {
+  float sums[kChunk];
+  const float divisor = static_cast<float>(args.divisor);
+  for (size_t b = begin; b < end; b += kChunk) {
+    const size_t n = std::min(kChunk, end - b);
+    if (args.first_is_float32) {
+      std::memcpy(sums, static_cast<const float*>(args.first) + b, n * sizeof(float));
+    } else {
+      const Narrow* first = static_cast<const Narrow*>(args.first) + b;
+      for (size_t i = 0; i < n; ++i) sums[i] = Narrow::ToFloat(first[i]);
+    }
+    for (size_t k = 0; k < args.num_inputs; ++k) {
+      const Narrow* input = static_cast<const Narrow*>(args.inputs[k]) + b;
+      for (size_t i = 0; i < n; ++i) sums[i] += Narrow::ToFloat(input[i]);
+    }
+    if (args.divisor > 1) {
+      for (size_t i = 0; i < n; ++i) sums[i] /= divisor;
+    }
+    if (args.out_is_float32) {
+      std::memcpy(static_cast<float*>(args.out) + b, sums, n * sizeof(float));
+    } else {
+      Narrow* out = static_cast<Narrow*>(args.out) + b;
+      for (size_t i = 0; i < n; ++i) out[i] = Narrow::FromFloat(sums[i]);
+    }
+  }
+}
+
+#if defined(CONDACC_AVX2)
+
+// Sixteen elements at a time, as two vectors of float32: which element is in which lane is up to
+// the type, and the same for all of its functions.
+struct TwoVectors {
+  __m256 a;
+  __m256 b;
+};
+
+// Lanes in order.
+struct Avx2Float16 {
+  using Narrow = Float16;
+  static CONDACC_AVX2 TwoVectors Load(const Float16* from) {
+    return {Load8(from), Load8(from + 8)};
+  }
+  static CONDACC_AVX2 void Store(TwoVectors values, Float16* to) {
+    Store8(values.a, to);
+    Store8(values.b, to + 8);
+  }
+  static CONDACC_AVX2 TwoVectors LoadFloat32(const float* from) {
+    return {_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8)};
+  }
+  static CONDACC_AVX2 void StoreFloat32(TwoVectors values, float* to) {
+    _mm256_storeu_ps(to, values.a);
+    _mm256_storeu_ps(to + 8, values.b);
+  }
+
+ private:
+  static CONDACC_AVX2 __m256 Load8(const Float16* from) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  }
+  static CONDACC_AVX2 void Store8(__m256 value, Float16* to) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
+                     _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT));
+  }
+};
+
+// Even elements in `a`, odd ones in `b`: a shift or a mask makes a bfloat16 a float32 in place.
+struct Avx2BFloat16 {
+  using Narrow = BFloat16;
+  static CONDACC_AVX2 TwoVectors Load(const BFloat16* from) {
+    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    return {_mm256_castsi256_ps(_mm256_slli_epi32(bits, 16)),
+            _mm256_castsi256_ps(_mm256_and_si256(bits, _mm256_set1_epi32(kHighHalf)))};
+  }
+  static CONDACC_AVX2 void Store(TwoVectors values, BFloat16* to) {
+    const __m256i even = _mm256_srli_epi32(Round(values.a), 16);
+    const __m256i odd = _mm256_and_si256(Round(values.b), _mm256_set1_epi32(kHighHalf));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_or_si256(even, odd));
+  }
+  static CONDACC_AVX2 TwoVectors LoadFloat32(const float* from) {
+    const __m256 low = _mm256_loadu_ps(from);
+    const __m256 high = _mm256_loadu_ps(from + 8);
+    return {InOrder(_mm256_shuffle_ps(low, high, 0b10001000)),
+            InOrder(_mm256_shuffle_ps(low, high, 0b11011101))};
+  }
+  static CONDACC_AVX2 void StoreFloat32(TwoVectors values, float* to) {
+    const __m256 low = _mm256_unpacklo_ps(values.a, values.b);
+    const __m256 high = _mm256_unpackhi_ps(values.a, values.b);
+    _mm256_storeu_ps(to, _mm256_permute2f128_ps(low, high, 0x20));
+    _mm256_storeu_ps(to + 8, _mm256_permute2f128_ps(low, high, 0x31));
+  }
+
+ private:
+  static constexpr int kHighHalf = static_cast<int>(0xffff0000u);
+
+  // As BFloat16::FromFloat, but the result stays in the high half.
+  static CONDACC_AVX2 __m256i Round(__m256 value) {
+    const __m256i bits = _mm256_castps_si256(value);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i half = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
+    const __m256i sign = _mm256_and_si256(bits, _mm256_set1_epi32(static_cast<int>(0x80000000u)));
+    const __m256i quiet_nan = _mm256_or_si256(sign, _mm256_set1_epi32(0x7fc00000));
+    const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(value, value, _CMP_UNORD_Q));
+    return _mm256_blendv_epi8(_mm256_add_epi32(bits, half), quiet_nan, is_nan);
+  }
+
+  // Puts right what a shuffle within the two halves of a vector leaves.
+  static CONDACC_AVX2 __m256 InOrder(__m256 shuffled) {
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(shuffled), 0b11011000));
+  }
+};
+
+// One pass over kInputs inputs. All are read side by side, so that the processor sees as many
+// steady streams and prefetches them.
+template <typename Lanes, int kInputs>
+CONDACC_AVX2 void AddPassAvx2(const DenseSumArgs& args, size_t begin, size_t end) {
+  using Narrow = typename Lanes::Narrow;
+  const Narrow* in[kInputs + 1];
+  for (int k = 0; k < kInputs; ++k) in[k] = static_cast<const Narrow*>(args.inputs[k]);
+  const __m256 divisor = _mm256_set1_ps(static_cast<float>(args.divisor));
+  for (size_t i = begin; i < end; i += kLanes) {
+    TwoVectors sum = args.first_is_float32
+                         ? Lanes::LoadFloat32(static_cast<const float*>(args.first) + i)
+                         : Lanes::Load(static_cast<const Narrow*>(args.first) + i);
+    for (int k = 0; k < kInputs; ++k) {
+      const TwoVectors input = Lanes::Load(in[k] + i);
+      sum = {_mm256_add_ps(sum.a, input.a), _mm256_add_ps(sum.b, input.b)};
+    }
+    if (args.divisor > 1) sum = {_mm256_div_ps(sum.a, divisor), _mm256_div_ps(sum.b, divisor)};
+    if (args.out_is_float32) {
+      Lanes::StoreFloat32(sum, static_cast<float*>(args.out) + i);
+    } else {
+      Lanes::Store(sum, static_cast<Narrow*>(args.out) + i);
+    }
+  }
+}
+
+template <typename Lanes>
+void SumRangeAvx2(const DenseSumArgs& args, size_t begin, size_t end) {
+  const size_t whole =
+      args.num_inputs <= kMaxInputs ? begin + (end - begin) / kLanes * kLanes : begin;
+  if (begin < whole) {
+    switch (args.num_inputs) {
+      case 0:
+        AddPassAvx2<Lanes, 0>(args, begin, whole);
+        break;
+      case 1:
+        AddPassAvx2<Lanes, 1>(args, begin, whole);
+        break;
+      case 2:
+        AddPassAvx2<Lanes, 2>(args, begin, whole);
+        break;
+      case 3:
+        AddPassAvx2<Lanes, 3>(args, begin, whole);
+        break;
+      case 4:
+        AddPassAvx2<Lanes, 4>(args, begin, whole);
+        break;
+      case 5:
+        AddPassAvx2<Lanes, 5>(args, begin, whole);
+        break;
+      case 6:
+        AddPassAvx2<Lanes, 6>(args, begin, whole);
+        break;
+      case 7:
+        AddPassAvx2<Lanes, 7>(args, begin, whole);
+        break;
+      default:
+        AddPassAvx2<Lanes, 8>(args, begin, whole);
+        break;
+    }
+  }
+  SumRangeInFloat32<typename Lanes::Narrow>(args, whole, end);
+}
+
+#endif
+
+}  // namespace
+
+void SumFloat16(const DenseSumArgs& args, size_t begin, size_t end) {
+  CONDACC_CHOOSE(SumRangeInFloat32<Float16>, SumRangeAvx2<Avx2Float16>)(args, begin, end);
+}
+
+void SumBFloat16(const DenseSumArgs& args, size_t begin, size_t end) {
+  CONDACC_CHOOSE(SumRangeInFloat32<BFloat16>, SumRangeAvx2<Avx2BFloat16>)(args, begin, end);
+}
+
+}  // namespace condacc

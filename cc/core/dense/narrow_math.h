@@ -1,0 +1,17 @@
+// Sums of float16 and bfloat16 gradients, which are added in float32.
+#ifndef CONDACC_CORE_DENSE_NARROW_MATH_H_
+#define CONDACC_CORE_DENSE_NARROW_MATH_H_
+
+#include <cstddef>
+
+#include "cc/core/dense/dense_math.h"
+
+namespace condacc {
+
+// Sum a range of elements as DenseSumArgs says.
+void SumFloat16(const DenseSumArgs& args, size_t begin, size_t end);
+void SumBFloat16(const DenseSumArgs& args, size_t begin, size_t end);
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_DENSE_NARROW_MATH_H_

@@ -1,0 +1,103 @@
+// Sorts the entries of a bucket of rows.
+#ifndef CONDACC_CORE_SPARSE_BUCKET_SORTER_H_
+#define CONDACC_CORE_SPARSE_BUCKET_SORTER_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "cc/core/sparse/row_buckets.h"
+
+namespace condacc {
+
+// One row of one gradient.
+struct RowEntry {
+  int64_t row;
+  uint32_t gradient;  // Index of its list.
+  uint32_t position;  // Index within the list.
+};
+
+// Sorts entries by row, stably, by radix. Row numbers that span more than 32 bits are radix-sorted
+// by their highest 16 bits; runs that agree in these are then sorted by comparison. Keeps its
+// memory for the next bucket. Not thread-safe.
+class BucketSorter {
+ public:
+  // All rows lie within `bound`. May throw std::bad_alloc, and then the entries are as they were.
+  void Sort(RowEntry* begin, RowEntry* end, RowRange bound) {
+    const size_t size = static_cast<size_t>(end - begin);
+    if (size < 2 || std::is_sorted(begin, end, IsLower)) return;
+    if (size < kMinRadix) {
+      std::stable_sort(begin, end, IsLower);
+      return;
+    }
+    if (size > capacity_) {
+      other_.reset(new RowEntry[size]);
+      capacity_ = size;
+    }
+    if (NumBits(bound) > kMaxBoundBits) {
+      const auto [lowest, highest] = std::minmax_element(begin, end, IsLower);
+      bound = {lowest->row, highest->row};
+    }
+    const int64_t base = bound.min;
+    const int num_bits = NumBits(bound);
+    const int first_bit = num_bits > kMaxRadixBits ? num_bits - kTopBits : 0;
+    RowEntry* from = begin;
+    RowEntry* to = other_.get();
+    for (int shift = first_bit; shift < num_bits; shift += kDigitBits) {
+      SortByDigit(from, to, size, base, shift);
+      std::swap(from, to);
+    }
+    if (from != begin) std::copy(from, from + size, begin);
+    if (first_bit > 0) SortRuns(begin, end, base, first_bit);
+  }
+
+ private:
+  static constexpr int kDigitBits = 8;
+  static constexpr size_t kNumDigits = size_t{1} << kDigitBits;
+  static constexpr size_t kMinRadix = 64;  // entries
+  static constexpr int kMaxRadixBits = 32;
+  static constexpr int kTopBits = 2 * kDigitBits;
+  static constexpr int kMaxBoundBits = 3 * kDigitBits;  // Beyond it, the exact range is looked for.
+
+  static bool IsLower(const RowEntry& a, const RowEntry& b) { return a.row < b.row; }
+
+  // Returns the number of bits that offsets within the range need.
+  static int NumBits(RowRange range) {
+    const uint64_t width = static_cast<uint64_t>(range.max - range.min);
+    return width == 0 ? 0 : 64 - __builtin_clzll(width);
+  }
+
+  static void SortByDigit(const RowEntry* from, RowEntry* to, size_t size, int64_t base,
+                          int shift) {
+    const auto digit = [base, shift](const RowEntry& e) {
+      return (static_cast<uint64_t>(e.row - base) >> shift) & (kNumDigits - 1);
+    };
+    uint32_t places[kNumDigits] = {};
+    for (size_t i = 0; i < size; ++i) ++places[digit(from[i])];
+    uint32_t place = 0;
+    for (uint32_t& p : places) place += std::exchange(p, place);
+    for (size_t i = 0; i < size; ++i) to[places[digit(from[i])]++] = from[i];
+  }
+
+  // Sorts each run of entries that agree in all bits but the lowest `num_low_bits`.
+  static void SortRuns(RowEntry* begin, RowEntry* end, int64_t base, int num_low_bits) {
+    const auto top = [base, num_low_bits](const RowEntry& e) {
+      return static_cast<uint64_t>(e.row - base) >> num_low_bits;
+    };
+    for (RowEntry* run = begin; run < end;) {
+      RowEntry* next = run + 1;
+      while (next < end && top(*next) == top(*run)) ++next;
+      if (next - run > 1) std::stable_sort(run, next, IsLower);
+      run = next;
+    }
+  }
+
+  std::unique_ptr<RowEntry[]> other_;
+  size_t capacity_ = 0;
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_SPARSE_BUCKET_SORTER_H_

@@ -1,0 +1,46 @@
+// A sparse gradient: some rows of a tensor, by their numbers.
+#ifndef CONDACC_CORE_SPARSE_SPARSE_GRADIENT_H_
+#define CONDACC_CORE_SPARSE_SPARSE_GRADIENT_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cc/core/base/element_type.h"
+#include "cc/core/base/shape.h"
+#include "cc/core/base/status.h"
+#include "cc/core/sparse/row_groups.h"
+
+namespace condacc {
+
+// The shapes of a gradient's parts.
+struct SparseShapes {
+  Shape indices;
+  Shape values;
+  bool has_dense = false;  // The caller gave the shape of the tensor whose rows these are.
+  Shape dense;             // That shape. A negative number of rows is unknown.
+};
+
+// Checks the parts against each other, against the shape that the accumulator was constructed with
+// (`expected`), which gives the first dimensions of what may come, and against the shape of the
+// values that it has accumulated (`accumulated`, null if there are none), which binds them all but
+// the number of rows. Does not look at the row numbers. Errors are InvalidArgument.
+Status CheckSparseShapes(const SparseShapes& shapes, const Shape& expected,
+                         const Shape* accumulated);
+
+// Returns the number of rows of the dense tensor, or -1 if neither the constructor's shape nor the
+// gradient gives it.
+int64_t NumDenseRows(const SparseShapes& shapes, const Shape& expected);
+
+// What a pass over the row numbers finds.
+struct RowSurvey {
+  RowList list;
+  bool is_ascending = true;  // and without repeats
+};
+
+// Looks at all row numbers once. InvalidArgument if one is negative or not below `num_dense_rows`
+// (unless that is -1).
+Status SurveyRows(const int64_t* rows, size_t size, int64_t num_dense_rows, RowSurvey* survey);
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_SPARSE_SPARSE_GRADIENT_H_

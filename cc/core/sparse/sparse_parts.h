@@ -1,0 +1,65 @@
+// What sparse gradients, what is asked of their sum, and what comes of them consist of.
+#ifndef CONDACC_CORE_SPARSE_SPARSE_PARTS_H_
+#define CONDACC_CORE_SPARSE_SPARSE_PARTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "cc/core/base/element_type.h"
+#include "cc/core/base/hold_budget.h"
+#include "cc/core/base/shape.h"
+#include "cc/core/base/status.h"
+#include "cc/core/sparse/spare_blocks.h"
+#include "cc/core/sparse/sparse_gradient.h"
+
+namespace condacc {
+
+// What the sum of a row is divided by: the number of gradients it was in, nothing, or the number of
+// all gradients.
+enum class SparseReduction { kMean, kSum, kGlobalMean };
+
+template <class Block>
+struct SparseOptions {
+  ElementType type = ElementType::kFloat32;
+  Shape shape = Shape::UnknownRank();
+  SparseReduction reduction = SparseReduction::kMean;
+  size_t fold_bytes = size_t{240} << 20;  // what is pending is not folded before it is as much
+  HoldBudget* budget = &HoldBudget::Global();
+  // Where copies of values are made that were not owned.
+  std::shared_ptr<SpareBlocks<Block>> spares =
+      std::make_shared<SpareBlocks<Block>>(size_t{64} << 20, &HoldBudget::Global());
+};
+
+// What a take that gets `count` gradients divides by; 0: each row by how many it was in.
+constexpr int64_t DivisorOf(SparseReduction reduction, int64_t count) {
+  if (reduction == SparseReduction::kMean) return 0;
+  return reduction == SparseReduction::kSum ? 1 : count;
+}
+
+template <class Block>
+struct SparseGradient {
+  SparseShapes shapes;
+  Block indices;  // int64, or int32 until the gradient is prepared
+  Block values;
+  bool indices_are_int32 = false;
+  bool owns_indices = false;  // nobody else writes the block: it may be kept
+  bool owns_values = false;
+  // By Prepare():
+  bool owned = false;      // all of it may be kept
+  bool is_a_copy = false;  // the values: their memory may be used again
+  RowSurvey survey;
+};
+
+// Rows, ascending and unique.
+template <class Block>
+struct SparseValue {
+  Block indices;
+  Block values;
+  Shape shape;     // of the values
+  Status failure;  // why it is not what the gradients come to
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_SPARSE_SPARSE_PARTS_H_

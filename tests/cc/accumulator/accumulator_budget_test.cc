@@ -1,0 +1,97 @@
+// When gradients are held back, and when they are added as they come.
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "cc/core/accumulator/accumulator.h"
+#include "gtest/gtest.h"
+#include "tests/cc/accumulator/accumulator_support.h"
+
+namespace condacc {
+namespace {
+
+constexpr size_t kSize = 24;
+constexpr size_t kBytes = kSize * sizeof(float);
+
+TEST(BudgetTest, AnExceededBudgetFoldsAtOnceAndIsSharedByAccumulators) {
+  HoldBudget budget(3 * kBytes);
+  TestWorkspace workspace;
+  DenseAccumulator a(OptionsOf<float>(/*mean=*/false, &budget));
+  DenseAccumulator b(OptionsOf<float>(/*mean=*/false, &budget));
+  const auto apply = [&workspace](DenseAccumulator* accumulator) {
+    bool accepted = false;
+    const std::vector<float> ones(kSize, 1.0f);
+    EXPECT_TRUE(accumulator->Apply(0, Owned(ones), workspace, &accepted).ok());
+  };
+  for (int i = 0; i < 3; ++i) apply(&a);
+  for (int i = 0; i < 2; ++i) apply(&b);
+  EXPECT_EQ(budget.num_held(), 3 * kBytes);
+  EXPECT_EQ(workspace.num_sums(), 0);
+  apply(&b);  // one too many: b adds what it has pending
+  EXPECT_EQ(workspace.num_sums(), 1);
+  EXPECT_EQ(budget.num_held(), 2 * kBytes);
+  for (DenseAccumulator* accumulator : {&a, &b}) {
+    RecordedTake take(3);
+    accumulator->Request(take.ptr(), nullptr, workspace);
+    ASSERT_TRUE(take.is_served());
+    EXPECT_EQ(take.values<float>(), std::vector<float>(kSize, 3.0f));
+  }
+  EXPECT_EQ(budget.num_held(), 0u);
+}
+
+TEST(BudgetTest, OfNothingHoldsNothingBack) {
+  HoldBudget budget(0);
+  TestWorkspace workspace;
+  DenseAccumulator accumulator(OptionsOf<float>(/*mean=*/false, &budget));
+  for (int i = 0; i < 5; ++i) {
+    bool accepted = false;
+    const std::vector<float> ones(kSize, 1.0f);
+    EXPECT_TRUE(accumulator.Apply(0, Owned(ones), workspace, &accepted).ok());
+    EXPECT_EQ(budget.num_held(), 0u);
+    EXPECT_EQ(workspace.num_sums(), i);
+  }
+}
+
+TEST(SmallTest, SmallGradientsAreAddedAsTheyCome) {
+  HoldBudget budget(1 << 20);
+  TestWorkspace workspace;
+  auto options = OptionsOf<float>(/*mean=*/false, &budget);
+  options.sum.small_bytes = kBytes;
+  DenseAccumulator accumulator(options);
+  for (size_t size : {kSize, kSize + 1}) {
+    const int before = workspace.num_sums();
+    const int64_t step = accumulator.global_step();
+    for (int i = 0; i < 4; ++i) {
+      bool accepted = false;
+      const std::vector<float> ones(size, 1.0f);
+      EXPECT_TRUE(accumulator.Apply(step, Owned(ones), workspace, &accepted).ok());
+    }
+    EXPECT_EQ(workspace.num_sums() - before, size == kSize ? 3 : 0);
+    RecordedTake take(4);
+    accumulator.Request(take.ptr(), nullptr, workspace);
+    ASSERT_TRUE(take.is_served());
+    EXPECT_EQ(take.values<float>(), std::vector<float>(size, 4.0f));
+  }
+}
+
+// float16 is added in float32, for which memory is needed: also when it comes too late.
+TEST(BudgetTest, OfNothingStillGivesTheRightFloat16Sums) {
+  HoldBudget budget(0);
+  TestWorkspace workspace;
+  DenseAccumulator accumulator(OptionsOf<Float16>(/*mean=*/false, &budget));
+  bool accepted;
+  for (int i = 0; i < 40; ++i) {
+    const std::vector<Float16> ones(kSize, Float16::FromFloat(1.0f));
+    ASSERT_TRUE(accumulator.Apply(0, Owned(ones), workspace, &accepted).ok());
+    EXPECT_LE(budget.num_held(), kSize * sizeof(Float16));
+  }
+  EXPECT_EQ(workspace.num_allocations(), 1);
+  RecordedTake take(40);
+  accumulator.Request(take.ptr(), nullptr, workspace);
+  ASSERT_TRUE(take.is_served());
+  for (Float16 value : take.values<Float16>()) EXPECT_EQ(Float16::ToFloat(value), 40.0f);
+  EXPECT_EQ(budget.num_held(), 0u);
+}
+
+}  // namespace
+}  // namespace condacc

@@ -1,0 +1,247 @@
+// Sums whose result has to be made before it can be taken, without the lock.
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <future>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "cc/core/accumulator/accumulator.h"
+#include "gtest/gtest.h"
+#include "tests/cc/accumulator/gate.h"
+
+namespace condacc {
+namespace {
+
+// Where results are made: at a gate, if there is one, and now and then in vain.
+struct Workshop {
+  Gate* gate = nullptr;
+  bool fails = false;
+  std::atomic<bool> is_in_use{false};
+};
+
+// Adds integers.
+class PreparedSum {
+ public:
+  struct Options {};
+  struct Gradient {
+    int64_t number = 0;
+    bool owned = true;
+  };
+  struct Value {
+    int64_t sum;
+    Status failure;
+  };
+  using Workspace = Workshop;
+  static constexpr bool kFinishNeedsMemory = true;
+
+  explicit PreparedSum(const Options&) {}
+  Status Check(const Gradient&) const { return Status(); }
+  bool CanAppend(const Gradient&) const { return true; }
+  bool MustAddNow(const Gradient&) const { return false; }
+  static Status Prepare(const Options&, bool, Workspace&, Gradient*) { return Status(); }
+  bool empty() const { return is_empty_; }
+  void Append(Gradient gradient) {
+    sum_ += gradient.number;
+    is_empty_ = false;
+  }
+  size_t num_pending() const { return 0; }
+  bool CanFold() const { return false; }
+  bool WantsFold(bool) const { return false; }
+  bool IsOverfull() const { return false; }
+  bool IsBig() const { return false; }
+  int64_t BeginFold() { return 0; }
+  bool RunFold(Workspace&) { return true; }
+  void EndFold(bool) {}
+
+  Status PrepareFinish(int64_t, Workspace& workshop) {
+    workshop.is_in_use = true;
+    if (workshop.gate != nullptr) workshop.gate->Pass();
+    workshop.is_in_use = false;
+    if (workshop.fails) return Status(StatusCode::kResourceExhausted, "The workshop is closed");
+    result_ = sum_;
+    is_prepared_ = true;
+    return Status();
+  }
+  void AbandonFinish() { is_prepared_ = false; }
+  Value Finish(int64_t, Workspace&) {
+    EXPECT_TRUE(is_prepared_);
+    EXPECT_EQ(result_, sum_) << "something was added in between";
+    is_prepared_ = false;
+    return {sum_, Status()};
+  }
+  void Clear() {
+    sum_ = 0;
+    is_empty_ = true;
+  }
+
+ private:
+  int64_t sum_ = 0;
+  int64_t result_ = 0;
+  bool is_empty_ = true;
+  bool is_prepared_ = false;
+};
+
+using PreparedAccumulator = Accumulator<PreparedSum>;
+
+struct Outcome {
+  int num_completions = 0;
+  StatusCode code = StatusCode::kOk;
+  int64_t value = 0;
+  bool workshop_was_in_use = false;
+};
+
+class ClosingTest : public testing::Test {
+ protected:
+  static PreparedAccumulator::Options Options() {
+    PreparedAccumulator::Options options;
+    options.name = "tested";
+    return options;
+  }
+
+  // `workshop` is where it is made if it is ready when it is requested.
+  static PreparedAccumulator::TakePtr NewTake(int64_t num_required, Outcome* outcome,
+                                              const Workshop* workshop = nullptr) {
+    return std::make_shared<PreparedAccumulator::Take>(
+        num_required, [outcome, workshop](const Status& status, PreparedSum::Value* value) {
+          ++outcome->num_completions;
+          outcome->code = status.code();
+          if (value != nullptr) outcome->value = value->sum;
+          outcome->workshop_was_in_use = workshop != nullptr && workshop->is_in_use;
+        });
+  }
+
+  bool Apply(int64_t number, int64_t local_step = 0) {
+    bool accepted = false;
+    EXPECT_TRUE(accumulator_.Apply(local_step, {number}, plain_, &accepted).ok());
+    return accepted;
+  }
+
+  // Requests a take of two gradients that are there, and stops while its result is made.
+  void StartClosing() {
+    Apply(1);
+    Apply(2);
+    gated_.gate = &gate_;
+    take_ = NewTake(2, &outcome_, &gated_);
+    request_ =
+        std::async(std::launch::async, [this] { accumulator_.Request(take_, nullptr, gated_); });
+    gate_.AwaitArrivals(1);
+  }
+  void EndClosing() {
+    gate_.Open();
+    request_.get();
+  }
+
+  Gate gate_;
+  Workshop plain_, gated_;
+  Outcome outcome_;
+  PreparedAccumulator::TakePtr take_;
+  std::future<void> request_;
+  PreparedAccumulator accumulator_{Options()};
+};
+
+TEST_F(ClosingTest, AGradientThatComesMeanwhileBelongsToTheNextRound) {
+  StartClosing();
+  auto apply = std::async(std::launch::async, [this] { return Apply(4, 1); });
+  EXPECT_EQ(apply.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+  EXPECT_EQ(accumulator_.num_accumulated(), 2);
+  EndClosing();
+  EXPECT_TRUE(apply.get());
+  EXPECT_EQ(outcome_.value, 3);
+  EXPECT_EQ(accumulator_.num_accumulated(), 1);
+}
+
+TEST_F(ClosingTest, AGradientThatIsStaleOnceTheRoundIsTakenIsDropped) {
+  StartClosing();
+  auto apply = std::async(std::launch::async, [this] { return Apply(4, 0); });
+  EXPECT_EQ(apply.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+  EndClosing();
+  EXPECT_FALSE(apply.get());
+  EXPECT_EQ(outcome_.value, 3);
+  EXPECT_EQ(accumulator_.num_dropped(), 1);
+}
+
+// Its workspace may go with it, and is in use.
+TEST_F(ClosingTest, ATakeThatIsCancelledMeanwhileEndsAfterwards) {
+  StartClosing();
+  accumulator_.Cancel(take_, plain_);
+  EndClosing();
+  EXPECT_EQ(outcome_.num_completions, 1);
+  EXPECT_EQ(outcome_.code, StatusCode::kCancelled);
+  EXPECT_FALSE(outcome_.workshop_was_in_use);
+  EXPECT_EQ(accumulator_.num_accumulated(), 2);
+  EXPECT_EQ(accumulator_.global_step(), 0);
+  EXPECT_TRUE(Apply(4));
+  Outcome next;
+  accumulator_.Request(NewTake(1, &next), nullptr, plain_);
+  EXPECT_EQ(next.value, 7);
+}
+
+TEST_F(ClosingTest, ATakeBehindOneThatIsCancelledMeanwhileIsServed) {
+  StartClosing();
+  Outcome behind;
+  accumulator_.Request(NewTake(1, &behind), nullptr, plain_);
+  accumulator_.Cancel(take_, plain_);
+  EXPECT_EQ(behind.num_completions, 0);
+  EndClosing();
+  EXPECT_EQ(outcome_.code, StatusCode::kCancelled);
+  EXPECT_EQ(behind.num_completions, 1);
+  EXPECT_EQ(behind.value, 3);
+  EXPECT_EQ(accumulator_.global_step(), 1);
+}
+
+TEST_F(ClosingTest, ATakeBehindCanBeCancelledMeanwhile) {
+  StartClosing();
+  Outcome behind;
+  const auto take = NewTake(1, &behind);
+  accumulator_.Request(take, nullptr, plain_);
+  accumulator_.Cancel(take, plain_);
+  EXPECT_EQ(behind.code, StatusCode::kCancelled);
+  EndClosing();
+  EXPECT_EQ(outcome_.value, 3);
+}
+
+TEST_F(ClosingTest, NoTakeIsReadyMeanwhile) {
+  StartClosing();
+  Outcome tried;
+  EXPECT_FALSE(accumulator_.RequestIfReady(NewTake(1, &tried), plain_));
+  EndClosing();
+  EXPECT_EQ(tried.num_completions, 0);
+  EXPECT_EQ(outcome_.value, 3);
+}
+
+TEST_F(ClosingTest, TheStepThatIsSetMeanwhileIsTheOneThatMovesOn) {
+  StartClosing();
+  accumulator_.SetGlobalStep(10);
+  EndClosing();
+  EXPECT_EQ(outcome_.value, 3);
+  EXPECT_EQ(accumulator_.global_step(), 11);
+}
+
+TEST_F(ClosingTest, TheLastStepThatIsSetMeanwhileCannotMoveOn) {
+  StartClosing();
+  accumulator_.SetGlobalStep(std::numeric_limits<int64_t>::max());
+  EndClosing();
+  EXPECT_EQ(outcome_.num_completions, 1);
+  EXPECT_EQ(outcome_.code, StatusCode::kOutOfRange);
+  EXPECT_EQ(accumulator_.global_step(), std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(accumulator_.num_accumulated(), 2);
+}
+
+TEST_F(ClosingTest, ATakeWhoseResultCannotBeMadeFailsAndTheGradientsStay) {
+  gated_.fails = true;
+  StartClosing();
+  EndClosing();
+  EXPECT_EQ(outcome_.num_completions, 1);
+  EXPECT_EQ(outcome_.code, StatusCode::kResourceExhausted);
+  EXPECT_EQ(accumulator_.num_accumulated(), 2);
+  EXPECT_EQ(accumulator_.global_step(), 0);
+  Outcome next;
+  EXPECT_TRUE(accumulator_.RequestIfReady(NewTake(2, &next), plain_));
+  EXPECT_EQ(next.value, 3);
+}
+
+}  // namespace
+}  // namespace condacc

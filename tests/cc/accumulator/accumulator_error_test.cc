@@ -1,0 +1,183 @@
+// Calls that fail leave the accumulator as it was.
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cc/core/accumulator/accumulator.h"
+#include "gtest/gtest.h"
+#include "tests/cc/accumulator/accumulator_support.h"
+
+namespace condacc {
+namespace {
+
+Gradient OfShape(const Shape& shape) {
+  Gradient gradient = Owned(std::vector<float>(static_cast<size_t>(shape.num_elements()), 1.0f));
+  gradient.shape = shape;
+  return gradient;
+}
+
+class ShapeErrors : public testing::Test {
+ protected:
+  static DenseAccumulator::Options Options() {
+    auto options = OptionsOf<float>(/*mean=*/true);
+    options.sum.shape = Shape::Of({2, Shape::kUnknownDim});
+    return options;
+  }
+  Status Apply(const Shape& shape, int64_t local_step = 0) {
+    bool accepted = true;
+    const Status status = accumulator_.Apply(local_step, OfShape(shape), workspace_, &accepted);
+    if (!status.ok()) {
+      EXPECT_FALSE(accepted);
+    }
+    return status;
+  }
+
+  TestWorkspace workspace_;
+  DenseAccumulator accumulator_{Options()};
+};
+
+TEST_F(ShapeErrors, AGradientMustFitTheDeclaredShape) {
+  for (const Shape& shape : {Shape(), Shape::Of({2}), Shape::Of({3, 1}), Shape::Of({2, 3, 1})}) {
+    const Status status = Apply(shape);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_EQ(status.message(), "Shape mismatch: expected [2,?], got " + shape.ToString() +
+                                    " (accumulator 'tested')");
+  }
+  EXPECT_EQ(accumulator_.num_accumulated(), 0);
+  EXPECT_EQ(accumulator_.num_dropped(), 0);
+  EXPECT_TRUE(Apply(Shape::Of({2, 3})).ok());
+}
+
+TEST_F(ShapeErrors, AGradientMustHaveTheShapeOfTheFirstOneOfItsRound) {
+  ASSERT_TRUE(Apply(Shape::Of({2, 3})).ok());
+  const Status status = Apply(Shape::Of({2, 4}));
+  EXPECT_EQ(status.message(), "Shape mismatch: expected [2,3], got [2,4] (accumulator 'tested')");
+  EXPECT_EQ(accumulator_.num_accumulated(), 1);
+  ASSERT_TRUE(Apply(Shape::Of({2, 3})).ok());
+  RecordedTake take(2);
+  accumulator_.Request(take.ptr(), nullptr, workspace_);
+  ASSERT_TRUE(take.is_served());
+  EXPECT_EQ(take.shape(), Shape::Of({2, 3}));
+  EXPECT_EQ(take.values<float>(), std::vector<float>(6, 1.0f));
+  EXPECT_TRUE(Apply(Shape::Of({2, 4}), 1).ok()) << "the next round is free to choose";
+}
+
+TEST_F(ShapeErrors, AStaleGradientOfTheWrongShapeIsOnlyDropped) {
+  accumulator_.SetGlobalStep(1);
+  EXPECT_TRUE(Apply(Shape::Of({7})).ok());
+  EXPECT_EQ(accumulator_.num_dropped(), 1);
+}
+
+TEST_F(ShapeErrors, GradientsWithoutElementsAreCountedLikeOthers) {
+  for (int i = 0; i < 3 * kFoldAt; ++i) ASSERT_TRUE(Apply(Shape::Of({2, 0})).ok());
+  RecordedTake take(3 * kFoldAt);
+  accumulator_.Request(take.ptr(), nullptr, workspace_);
+  ASSERT_TRUE(take.is_served());
+  EXPECT_EQ(take.shape(), Shape::Of({2, 0}));
+}
+
+TEST(TakeErrors, TheNumberRequiredMustBePositive) {
+  TestWorkspace workspace;
+  DenseAccumulator accumulator(OptionsOf<float>(/*mean=*/true));
+  bool accepted;
+  ASSERT_TRUE(accumulator.Apply(0, Owned(std::vector<float>{1}), workspace, &accepted).ok());
+  for (int64_t num_required : {int64_t{0}, int64_t{-1}, INT64_MIN}) {
+    RecordedTake requested(num_required), tried(num_required);
+    accumulator.Request(requested.ptr(), nullptr, workspace);
+    EXPECT_TRUE(accumulator.RequestIfReady(tried.ptr(), workspace));
+    for (const RecordedTake* take : {&requested, &tried}) {
+      ASSERT_EQ(take->num_completions(), 1);
+      EXPECT_EQ(take->status().code(), StatusCode::kInvalidArgument);
+      EXPECT_EQ(take->status().message(), "Argument num_required must be positive, but was " +
+                                              std::to_string(num_required) +
+                                              " (accumulator 'tested')");
+    }
+  }
+  EXPECT_EQ(accumulator.num_accumulated(), 1);
+  EXPECT_EQ(accumulator.global_step(), 0);
+}
+
+// Applies and takes, rounds of several lengths, some gradients owned and some borrowed. Whatever
+// fails is tried again.
+template <typename T>
+class RefusedMemory : public testing::Test {
+ protected:
+  void RunRounds(TestWorkspace* workspace) {
+    DenseAccumulator accumulator(OptionsOf<T>(/*mean=*/true, &budget_));
+    values_.clear();
+    num_failures_ = 0;
+    int64_t step = 0;
+    for (int length : {1, 2, 3, 9, 17}) {
+      for (int i = 0; i < length; ++i) {
+        std::vector<T> data(5, Number(i + 1));
+        const bool owned = (i + length) % 3 != 0;
+        while (!ApplyOnce(&accumulator, step, owned ? Owned(data) : Borrowed(&data), workspace)) {
+          EXPECT_EQ(accumulator.num_accumulated(), i);
+          EXPECT_EQ(accumulator.global_step(), step);
+          EXPECT_EQ(accumulator.num_dropped(), 0);
+        }
+      }
+      RecordedTake take(length);
+      accumulator.Request(take.ptr(), nullptr, *workspace);
+      ASSERT_TRUE(take.is_served());
+      for (T value : take.values<T>()) values_.push_back(ToFloat(value));
+      ++step;
+    }
+  }
+
+  bool ApplyOnce(DenseAccumulator* accumulator, int64_t step, Gradient gradient,
+                 TestWorkspace* workspace) {
+    bool accepted = true;
+    const Status status = accumulator->Apply(step, std::move(gradient), *workspace, &accepted);
+    EXPECT_EQ(accepted, status.ok());
+    if (status.ok()) return true;
+    EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+    EXPECT_EQ(status.message(), "The test refuses memory (accumulator 'tested')");
+    ++num_failures_;
+    return false;
+  }
+
+  static T Number(int i) {
+    if constexpr (SumsInFloat32(kTypeOf<T>)) {
+      return T::FromFloat(static_cast<float>(i));
+    } else {
+      return static_cast<T>(i);
+    }
+  }
+  static float ToFloat(T value) {
+    if constexpr (SumsInFloat32(kTypeOf<T>)) {
+      return T::ToFloat(value);
+    } else {
+      return static_cast<float>(value);
+    }
+  }
+
+  HoldBudget budget_{1 << 20};
+  std::vector<float> values_;
+  int num_failures_ = 0;
+};
+
+using Types = testing::Types<float, Float16, BFloat16>;
+TYPED_TEST_SUITE(RefusedMemory, Types);
+
+TYPED_TEST(RefusedMemory, OfAnyAllocationChangesNothing) {
+  TestWorkspace generous;
+  this->RunRounds(&generous);
+  const std::vector<float> expected = this->values_;
+  ASSERT_EQ(this->num_failures_, 0);
+  ASSERT_GT(generous.num_allocations(), 0);
+  const int64_t num_live = TestBlock::num_live();
+  for (int ordinal = 0; ordinal < generous.num_allocations(); ++ordinal) {
+    TestWorkspace workspace;
+    workspace.RefuseAllocation(ordinal);
+    this->RunRounds(&workspace);
+    EXPECT_EQ(this->num_failures_, 1) << ordinal;
+    EXPECT_EQ(this->values_, expected) << ordinal;
+    EXPECT_EQ(this->budget_.num_held(), 0u);
+    EXPECT_EQ(TestBlock::num_live(), num_live);
+  }
+}
+
+}  // namespace
+}  // namespace condacc

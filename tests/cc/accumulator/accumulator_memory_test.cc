@@ -1,0 +1,228 @@
+// Whose memory is used, for what and for how long.
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "cc/core/accumulator/accumulator.h"
+#include "gtest/gtest.h"
+#include "tests/cc/accumulator/accumulator_support.h"
+
+namespace condacc {
+namespace {
+
+constexpr size_t kSize = 24;
+constexpr size_t kBytes = kSize * sizeof(float);
+
+class MemoryTest : public testing::Test {
+ protected:
+  void Apply(Gradient gradient) {
+    bool accepted = false;
+    ASSERT_TRUE(accumulator_.Apply(0, std::move(gradient), workspace_, &accepted).ok());
+    ASSERT_TRUE(accepted);
+  }
+  void ApplyOwned(float value, size_t size = kSize) {
+    Apply(Owned(std::vector<float>(size, value)));
+  }
+  // Takes everything and goes back to step 0.
+  void Take(const RecordedTake& take) {
+    accumulator_.Request(take.ptr(), nullptr, workspace_);
+    ASSERT_TRUE(take.is_served());
+    accumulator_.SetGlobalStep(0);
+  }
+
+  HoldBudget budget_{1 << 30};
+  TestWorkspace workspace_;
+  DenseAccumulator accumulator_{OptionsOf<float>(/*mean=*/false, &budget_)};
+};
+
+TEST_F(MemoryTest, OwnedGradientsAreMovedAndTheFirstBecomesTheValue) {
+  for (int count : {1, 2, 8, 30}) {
+    Gradient first = Owned(std::vector<float>(kSize, 1.0f));
+    const void* memory = first.block.data();
+    Apply(std::move(first));
+    for (int i = 1; i < count; ++i) ApplyOwned(1);
+    RecordedTake take(count);
+    Take(take);
+    EXPECT_EQ(take.data(), memory);
+    EXPECT_EQ(take.values<float>(), std::vector<float>(kSize, static_cast<float>(count)));
+  }
+  EXPECT_EQ(workspace_.num_allocations(), 0);
+}
+
+TEST_F(MemoryTest, ATakeIsCompletedBeforeItsGradientsAreFreed) {
+  const int64_t num_live = TestBlock::num_live();
+  for (int i = 0; i < 3; ++i) ApplyOwned(1, /*size=*/1 << 14);
+  int64_t num_live_at_completion = 0;
+  const auto take = std::make_shared<DenseAccumulator::Take>(
+      3, [&](const Status& status, DenseAccumulator::Value*) {
+        EXPECT_TRUE(status.ok());
+        num_live_at_completion = TestBlock::num_live();
+      });
+  accumulator_.Request(take, nullptr, workspace_);
+  EXPECT_EQ(num_live_at_completion, num_live + 3);
+  EXPECT_EQ(TestBlock::num_live(), num_live);
+  EXPECT_EQ(budget_.num_held(), 0u);
+}
+
+TEST_F(MemoryTest, WhatIsPendingIsAddedAheadOfTheLastGradientWhereAsked) {
+  for (bool adds_ahead : {true, false}) {
+    auto options = OptionsOf<float>(/*mean=*/false, &budget_);
+    options.sum.adds_ahead = adds_ahead;
+    DenseAccumulator accumulator(options);
+    const int64_t num_live = TestBlock::num_live();
+    const auto apply = [&] {
+      bool accepted = false;
+      Gradient gradient = Owned(std::vector<float>(1 << 16, 1));
+      ASSERT_TRUE(accumulator.Apply(0, std::move(gradient), workspace_, &accepted).ok());
+    };
+    apply();
+    apply();
+    RecordedTake take(3);
+    accumulator.Request(take.ptr(), nullptr, workspace_);
+    EXPECT_EQ(TestBlock::num_live(), num_live + (adds_ahead ? 1 : 2));
+    apply();
+    ASSERT_TRUE(take.is_served());
+    EXPECT_EQ(take.values<float>(), std::vector<float>(1 << 16, 3));
+  }
+}
+
+TEST_F(MemoryTest, BorrowedGradientsAreNeitherWrittenToNorKept) {
+  const int64_t num_live = TestBlock::num_live();
+  std::vector<float> expected(kSize, 0.0f);
+  for (int i = 0; i < 20; ++i) {
+    std::vector<float> values(kSize);
+    std::iota(values.begin(), values.end(), static_cast<float>(i));
+    const std::vector<float> before = values;
+    Apply(Borrowed(&values));
+    EXPECT_EQ(values, before);
+    EXPECT_EQ(TestBlock::num_live(), num_live + 1) << "the sum alone";
+    EXPECT_EQ(budget_.num_held(), 0u);
+    for (size_t k = 0; k < kSize; ++k) expected[k] += std::exchange(values[k], -1e9f);
+  }
+  EXPECT_EQ(workspace_.num_allocations(), 1);
+  RecordedTake take(20);
+  Take(take);
+  EXPECT_EQ(take.values<float>(), expected);
+}
+
+TEST_F(MemoryTest, ABorrowedGradientAddsWhatIsPendingBeforeIt) {
+  for (float value : {1.0f, 2.0f, 3.0f}) ApplyOwned(value);
+  EXPECT_EQ(budget_.num_held(), 2 * kBytes);
+  std::vector<float> values(kSize, 4.0f);
+  Apply(Borrowed(&values));
+  EXPECT_EQ(budget_.num_held(), 0u);
+  EXPECT_EQ(workspace_.num_sums(), 1);
+  EXPECT_EQ(workspace_.num_allocations(), 0);
+  RecordedTake take(4);
+  Take(take);
+  EXPECT_EQ(workspace_.num_sums(), 1) << "nothing was left to do";
+  EXPECT_EQ(take.values<float>(), std::vector<float>(kSize, 10.0f));
+}
+
+TEST_F(MemoryTest, ATakeLeavesNothingBehindButItsValue) {
+  const int64_t num_live = TestBlock::num_live();
+  for (int i = 0; i < 12; ++i) ApplyOwned(1);
+  {
+    RecordedTake take(12);
+    Take(take);
+    EXPECT_EQ(TestBlock::num_live(), num_live + 1);
+  }
+  EXPECT_EQ(TestBlock::num_live(), num_live);
+  EXPECT_EQ(budget_.num_held(), 0u);
+}
+
+TEST_F(MemoryTest, AnAccumulatorGivesUpWhatItHoldsWhenItEnds) {
+  const int64_t num_live = TestBlock::num_live();
+  HoldBudget budget(1 << 20);
+  {
+    DenseAccumulator accumulator(OptionsOf<float>(/*mean=*/false, &budget));
+    bool accepted;
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_TRUE(
+          accumulator.Apply(0, Owned(std::vector<float>(kSize)), workspace_, &accepted).ok());
+    }
+    EXPECT_EQ(budget.num_held(), 2 * kBytes);
+  }
+  EXPECT_EQ(budget.num_held(), 0u);
+  EXPECT_EQ(TestBlock::num_live(), num_live);
+}
+
+TEST_F(MemoryTest, GradientsAreFoldedWhenSevenArePending) {
+  ApplyOwned(1);
+  for (int fold = 1; fold <= 3; ++fold) {
+    for (size_t pending = 1; pending < kFoldAt; ++pending) {
+      ApplyOwned(1);
+      EXPECT_EQ(budget_.num_held(), pending * kBytes);
+      EXPECT_EQ(workspace_.num_sums(), fold - 1);
+    }
+    ApplyOwned(1);
+    EXPECT_EQ(budget_.num_held(), 0u);
+    EXPECT_EQ(workspace_.num_sums(), fold);
+  }
+  RecordedTake take(1);
+  Take(take);
+  EXPECT_EQ(take.values<float>(), std::vector<float>(kSize, 1 + 3 * kFoldAt));
+}
+
+TEST_F(MemoryTest, SmallGradientsAreAddedWhenTheyCome) {
+  DenseAccumulator::Options options = OptionsOf<float>(/*mean=*/false, &budget_);
+  options.sum.small_bytes = kBytes;
+  DenseAccumulator accumulator(options);
+  bool accepted;
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(workspace_.num_sums(), std::max(0, i - 1));
+    ASSERT_TRUE(
+        accumulator.Apply(0, Owned(std::vector<float>(kSize, 1)), workspace_, &accepted).ok());
+  }
+  EXPECT_EQ(budget_.num_held(), 0u);
+  ASSERT_TRUE(
+      accumulator.Apply(0, Owned(std::vector<float>(kSize + 1, 1)), workspace_, &accepted).code() ==
+      StatusCode::kInvalidArgument);
+}
+
+TEST_F(MemoryTest, ARoundAsLongAsTheOneBeforeIsNotFoldedRightBeforeItsTake) {
+  constexpr int kLength = kFoldAt + 1;
+  for (int expected_folds : {1, 0}) {
+    const int before = workspace_.num_sums();
+    for (int i = 0; i < kLength; ++i) ApplyOwned(1);
+    EXPECT_EQ(workspace_.num_sums() - before, expected_folds);
+    RecordedTake take(kLength);
+    Take(take);
+    EXPECT_EQ(take.values<float>(), std::vector<float>(kSize, kLength));
+  }
+}
+
+TEST_F(MemoryTest, BigGradientsAreFoldedWhenTheTakeThatWaitsLacksOne) {
+  for (bool request_first : {true, false}) {
+    const int before = workspace_.num_sums();
+    RecordedTake take(4);
+    if (request_first) accumulator_.Request(take.ptr(), nullptr, workspace_);
+    ApplyOwned(1, kBigSize);
+    ApplyOwned(2, kBigSize);
+    EXPECT_EQ(workspace_.num_sums() - before, 0);
+    ApplyOwned(3, kBigSize);
+    if (!request_first) accumulator_.Request(take.ptr(), nullptr, workspace_);
+    EXPECT_EQ(workspace_.num_sums() - before, 1);
+    EXPECT_EQ(budget_.num_held(), 0u);
+    ApplyOwned(4, kBigSize);
+    EXPECT_EQ(workspace_.num_sums() - before, 2);
+    ASSERT_TRUE(take.is_served());
+    EXPECT_EQ(take.values<float>(), std::vector<float>(kBigSize, 10.0f));
+    accumulator_.SetGlobalStep(0);
+  }
+}
+
+TEST_F(MemoryTest, SmallGradientsAreLeftForTheTake) {
+  RecordedTake take(4);
+  accumulator_.Request(take.ptr(), nullptr, workspace_);
+  for (int i = 0; i < 3; ++i) ApplyOwned(1);
+  EXPECT_EQ(workspace_.num_sums(), 0);
+  ApplyOwned(1);
+  EXPECT_EQ(workspace_.num_sums(), 1);
+  EXPECT_TRUE(take.is_served());
+}
+
+}  // namespace
+}  // namespace condacc

@@ -1,0 +1,198 @@
+// Random calls, one after the other, against a plain model of what they should do.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "cc/core/accumulator/accumulator.h"
+#include "gtest/gtest.h"
+#include "tests/cc/accumulator/accumulator_support.h"
+
+namespace condacc {
+namespace {
+
+enum class Outcome { kNone, kServed, kInvalid, kCancelled, kOutOfRange };
+
+struct ModelTake {
+  int64_t num_required;
+  bool cancelled = false;
+  Outcome outcome = Outcome::kNone;
+  int64_t value = 0;
+};
+
+class Model {
+ public:
+  bool Apply(int64_t local_step, int64_t value) {
+    if (local_step < step_) {
+      ++num_dropped_;
+      return false;
+    }
+    ++count_;
+    sum_ += value;
+    Serve();
+    return true;
+  }
+
+  // False if the take can only wait and may not.
+  bool Request(ModelTake* take, bool may_wait) {
+    if (take->num_required < 1) {
+      take->outcome = Outcome::kInvalid;
+    } else if (take->cancelled) {
+      take->outcome = Outcome::kCancelled;
+    } else if (!may_wait && (!queue_.empty() || count_ < take->num_required)) {
+      return false;
+    } else {
+      queue_.push_back(take);
+      Serve();
+    }
+    return true;
+  }
+
+  void Cancel(ModelTake* take) {
+    take->cancelled = true;
+    const auto found = std::find(queue_.begin(), queue_.end(), take);
+    if (found == queue_.end()) return;
+    queue_.erase(found);
+    take->outcome = Outcome::kCancelled;
+    Serve();
+  }
+
+  int64_t SetStep(int64_t step) { return std::exchange(step_, step); }
+
+  int64_t count() const { return count_; }
+  int64_t step() const { return step_; }
+  int64_t num_dropped() const { return num_dropped_; }
+
+ private:
+  void Serve() {
+    while (!queue_.empty() && count_ >= queue_.front()->num_required) {
+      ModelTake* const take = queue_.front();
+      queue_.pop_front();
+      if (step_ == std::numeric_limits<int64_t>::max()) {
+        take->outcome = Outcome::kOutOfRange;
+        continue;
+      }
+      take->outcome = Outcome::kServed;
+      take->value = std::exchange(sum_, 0);
+      count_ = 0;
+      ++step_;
+    }
+  }
+
+  int64_t count_ = 0, sum_ = 0, step_ = 0, num_dropped_ = 0;
+  std::deque<ModelTake*> queue_;
+};
+
+class ModelTest : public testing::Test {
+ protected:
+  void CallAtRandom() {
+    switch (random_() % 16) {
+      case 0:
+        return SetStep();
+      case 1:
+      case 2:
+        return Request(/*may_wait=*/true);
+      case 3:
+        return Request(/*may_wait=*/false);
+      case 4:
+        return Cancel();
+      default:
+        return Apply();
+    }
+  }
+
+  void Apply() {
+    const int64_t lag = random_() % 4 == 0 ? 1 : 0;
+    const int64_t local_step = model_.step() - std::min(lag, model_.step());
+    const int64_t value = static_cast<int64_t>(random_()) - (int64_t{1} << 31);
+    std::vector<int64_t> values(3, value);
+    Gradient gradient = random_() % 3 == 0 ? Borrowed(&values) : Owned(values);
+    bool accepted = false;
+    ASSERT_TRUE(accumulator_.Apply(local_step, std::move(gradient), workspace_, &accepted).ok());
+    EXPECT_EQ(accepted, model_.Apply(local_step, value));
+  }
+
+  void Request(bool may_wait) {
+    const int64_t num_required = random_() % 8 == 0 ? 0 : 1 + static_cast<int64_t>(random_() % 20);
+    const RecordedTake& take = takes_.emplace_back(num_required);
+    ModelTake* const model_take = &model_takes_.emplace_back(ModelTake{num_required});
+    if (random_() % 8 == 0) {
+      accumulator_.Cancel(take.ptr(), workspace_);
+      model_.Cancel(model_take);
+    }
+    if (may_wait) {
+      accumulator_.Request(take.ptr(), nullptr, workspace_);
+      model_.Request(model_take, true);
+    } else {
+      EXPECT_EQ(accumulator_.RequestIfReady(take.ptr(), workspace_),
+                model_.Request(model_take, false));
+    }
+  }
+
+  // One of the latest: older ones are mostly done.
+  void Cancel() {
+    if (takes_.empty()) return;
+    const size_t back = random_() % std::min<size_t>(takes_.size(), 6);
+    const size_t index = takes_.size() - 1 - back;
+    accumulator_.Cancel(takes_[index].ptr(), workspace_);
+    model_.Cancel(&model_takes_[index]);
+  }
+
+  void SetStep() {
+    const int64_t step = random_() % 4 == 0 ? std::numeric_limits<int64_t>::max()
+                                            : static_cast<int64_t>(random_() % 10);
+    EXPECT_EQ(accumulator_.SetGlobalStep(step), model_.SetStep(step));
+  }
+
+  void Compare() {
+    ASSERT_EQ(accumulator_.num_accumulated(), model_.count());
+    ASSERT_EQ(accumulator_.global_step(), model_.step());
+    ASSERT_EQ(accumulator_.num_dropped(), model_.num_dropped());
+    for (size_t i = 0; i < takes_.size(); ++i) {
+      ASSERT_EQ(OutcomeOf(takes_[i]), model_takes_[i].outcome) << i;
+      if (model_takes_[i].outcome != Outcome::kServed) continue;
+      ASSERT_EQ(takes_[i].values<int64_t>(), std::vector<int64_t>(3, model_takes_[i].value));
+    }
+  }
+
+  static Outcome OutcomeOf(const RecordedTake& take) {
+    EXPECT_LE(take.num_completions(), 1);
+    if (!take.is_done()) return Outcome::kNone;
+    switch (take.status().code()) {
+      case StatusCode::kOk:
+        return Outcome::kServed;
+      case StatusCode::kCancelled:
+        return Outcome::kCancelled;
+      case StatusCode::kOutOfRange:
+        return Outcome::kOutOfRange;
+      default:
+        return Outcome::kInvalid;
+    }
+  }
+
+  const uint32_t seed_ = std::random_device()();
+  std::mt19937 random_{seed_};
+  HoldBudget budget_{200};
+  TestWorkspace workspace_;
+  DenseAccumulator accumulator_{OptionsOf<int64_t>(/*mean=*/false, &budget_)};
+  Model model_;
+  std::deque<RecordedTake> takes_;
+  std::deque<ModelTake> model_takes_;
+};
+
+TEST_F(ModelTest, RandomCallsDoWhatTheModelDoes) {
+  SCOPED_TRACE(testing::Message() << "seed " << seed_);
+  for (int i = 0; i < 10000 && !HasFatalFailure(); ++i) {
+    CallAtRandom();
+    if (i % 25 == 0) Compare();
+  }
+  Compare();
+  for (const RecordedTake& take : takes_) accumulator_.Cancel(take.ptr(), workspace_);
+}
+
+}  // namespace
+}  // namespace condacc

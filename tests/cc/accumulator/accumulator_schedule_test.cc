@@ -1,0 +1,159 @@
+// Random schedules: the test decides when a call begins and when each of its sums may run.
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "cc/core/accumulator/accumulator.h"
+#include "gtest/gtest.h"
+#include "tests/cc/accumulator/accumulator_support.h"
+#include "tests/cc/accumulator/gate.h"
+
+namespace condacc {
+namespace {
+
+// Gradient number i is 2^i, so that a sum tells which gradients it is made of.
+class Schedule {
+ public:
+  Schedule(uint32_t seed, size_t size) : random_(seed), size_(size) {}
+
+  void Run(int num_actions) {
+    for (int i = 0; i < num_actions; ++i) {
+      switch (random_() % 10) {
+        case 0:
+        case 1:
+          StartRequest();
+          break;
+        case 2:
+          StartCancel();
+          break;
+        case 3:
+        case 4:
+        case 5:
+          LetOneThrough();
+          break;
+        default:
+          if (num_gradients_ < 62) StartApply();
+      }
+    }
+    // Takes that wait need no thread; all others get to their end now.
+    for (Call& call : calls_) call.gate.Open();
+    for (Call& call : calls_) call.thread.join();
+    Check();
+  }
+
+ private:
+  struct Call {
+    Gate gate;
+    GatedWorkspace workspace{&gate};
+    std::vector<int64_t> values;
+    std::thread thread;
+  };
+
+  template <typename Body>
+  void Start(Body body) {
+    Call& call = calls_.emplace_back();
+    call.thread = std::thread([&call, body] { body(call); });
+    // Often all the way to a sum or to the end, sometimes hardly at all.
+    for (uint32_t i = random_() % 40; i > 0; --i) std::this_thread::yield();
+  }
+
+  void StartApply() {
+    const int64_t value = int64_t{1} << num_gradients_++;
+    const bool owned = random_() % 3 != 0;
+    Start([this, value, owned](Call& call) {
+      call.values.assign(size_, value);
+      Gradient gradient = owned ? Owned(call.values) : Borrowed(&call.values);
+      bool accepted = false;
+      EXPECT_TRUE(accumulator_.Apply(1000, std::move(gradient), call.workspace, &accepted).ok());
+      EXPECT_TRUE(accepted);
+      EXPECT_EQ(call.values, std::vector<int64_t>(size_, value)) << "was written to";
+      call.values.assign(size_, int64_t{1} << 62);  // would show in a sum that reads it now
+    });
+  }
+
+  void StartRequest() {
+    RecordedTake& take = takes_.emplace_back(1 + static_cast<int64_t>(random_() % 12));
+    const bool may_wait = random_() % 3 != 0;
+    Start([this, &take, may_wait](Call& call) {
+      if (may_wait) {
+        accumulator_.Request(take.ptr(), nullptr, call.workspace);
+      } else {
+        accumulator_.RequestIfReady(take.ptr(), call.workspace);
+      }
+    });
+  }
+
+  void StartCancel() {
+    if (takes_.empty()) return;
+    RecordedTake& take = takes_[random_() % takes_.size()];
+    Start([this, &take](Call& call) { accumulator_.Cancel(take.ptr(), call.workspace); });
+  }
+
+  void LetOneThrough() {
+    if (calls_.empty()) return;
+    calls_[random_() % calls_.size()].gate.LetOneThrough();
+  }
+
+  // Half of the accumulators add gradients as they come.
+  DenseAccumulator::Options RandomOptions() {
+    auto options = OptionsOf<int64_t>(/*mean=*/false, &budget_);
+    if (random_() % 2 == 0) options.sum.small_bytes = size_ * sizeof(int64_t);
+    return options;
+  }
+
+  static int NumGradients(int64_t sum) { return __builtin_popcountll(static_cast<uint64_t>(sum)); }
+
+  void Check() {
+    TestWorkspace workspace;
+    for (RecordedTake& take : takes_) accumulator_.Cancel(take.ptr(), workspace);
+    const int64_t num_left = accumulator_.num_accumulated();
+    if (num_left > 0) {
+      RecordedTake& rest = takes_.emplace_back(num_left);
+      EXPECT_TRUE(accumulator_.RequestIfReady(rest.ptr(), workspace));
+    }
+    int64_t seen = 0;
+    int64_t num_served = 0;
+    for (const RecordedTake& take : takes_) {
+      EXPECT_LE(take.num_completions(), 1);
+      if (!take.is_served()) continue;
+      ++num_served;
+      const std::vector<int64_t> values = take.values<int64_t>();
+      const int64_t sum = values[0];
+      EXPECT_EQ(values, std::vector<int64_t>(size_, sum));
+      EXPECT_GE(NumGradients(sum), take.ptr()->num_required);
+      EXPECT_EQ(seen & sum, 0) << "some gradient was taken twice";
+      seen |= sum;
+    }
+    EXPECT_EQ(seen, (int64_t{1} << num_gradients_) - 1) << "some gradient was lost";
+    EXPECT_EQ(accumulator_.global_step(), num_served);
+    EXPECT_EQ(budget_.num_held(), 0u);
+  }
+
+  std::mt19937 random_;
+  const size_t size_;
+  HoldBudget budget_{size_ * sizeof(int64_t) * (3 + random_() % 20)};
+  DenseAccumulator accumulator_{RandomOptions()};
+  int num_gradients_ = 0;
+  std::deque<RecordedTake> takes_;
+  std::deque<Call> calls_;
+};
+
+void RunSchedules(int count, size_t size) {
+  std::random_device random;
+  for (int i = 0; i < count && !testing::Test::HasFailure(); ++i) {
+    const uint32_t seed = random();
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Schedule(seed, size).Run(90);
+  }
+}
+
+TEST(ScheduleTest, SmallGradientsAreCountedExactlyOnce) { RunSchedules(100, 3); }
+TEST(ScheduleTest, BigGradientsAreCountedExactlyOnce) { RunSchedules(2, kBigSize); }
+
+}  // namespace
+}  // namespace condacc

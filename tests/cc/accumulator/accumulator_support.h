@@ -1,0 +1,137 @@
+// Gradients and takes for tests of the accumulator.
+#ifndef CONDACC_TESTS_ACCUMULATOR_ACCUMULATOR_SUPPORT_H_
+#define CONDACC_TESTS_ACCUMULATOR_ACCUMULATOR_SUPPORT_H_
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "cc/core/accumulator/accumulator.h"
+#include "cc/core/base/element_type.h"
+#include "cc/core/base/float16.h"
+#include "cc/core/base/shape.h"
+#include "cc/core/dense/dense_sum.h"
+#include "tests/cc/dense/test_block.h"
+
+namespace condacc {
+
+using DenseAccumulator = Accumulator<DenseSum<TestBlock>>;
+using Gradient = DenseGradient<TestBlock>;
+
+// Enough elements for the accumulator to add them early.
+constexpr size_t kBigSize = 1 << 16;
+// So many gradients wait for a fold, beside the first one, until one is due.
+constexpr int kFoldAt = 7;
+
+template <typename T>
+constexpr ElementType kTypeOf = ElementType::kFloat32;
+template <>
+constexpr ElementType kTypeOf<double> = ElementType::kFloat64;
+template <>
+constexpr ElementType kTypeOf<int64_t> = ElementType::kInt64;
+template <>
+constexpr ElementType kTypeOf<Float16> = ElementType::kFloat16;
+template <>
+constexpr ElementType kTypeOf<BFloat16> = ElementType::kBFloat16;
+
+template <typename T>
+DenseAccumulator::Options OptionsOf(bool mean, HoldBudget* budget = &HoldBudget::Global()) {
+  DenseAccumulator::Options options;
+  options.name = "tested";
+  options.sum.type = kTypeOf<T>;
+  options.sum.mean = mean;
+  options.sum.budget = budget;
+  options.sum.small_bytes = 0;  // tests hold back gradients of a few elements
+  return options;
+}
+
+template <typename T>
+Gradient Owned(const std::vector<T>& values) {
+  Gradient gradient;
+  gradient.block = TestBlock::Owning(values.size() * sizeof(T));
+  if (!values.empty()) {
+    std::memcpy(gradient.block.data(), values.data(), values.size() * sizeof(T));
+  }
+  gradient.shape = Shape::Of({static_cast<int64_t>(values.size())});
+  gradient.owned = true;
+  return gradient;
+}
+
+// `values` must live until the accumulator is through with it.
+template <typename T>
+Gradient Borrowed(std::vector<T>* values) {
+  Gradient gradient;
+  gradient.block = TestBlock::Borrowing(values->data());
+  gradient.shape = Shape::Of({static_cast<int64_t>(values->size())});
+  return gradient;
+}
+
+// A take that remembers how it ended.
+class RecordedTake {
+ public:
+  explicit RecordedTake(int64_t num_required) {
+    outcome_->message.reserve(200);  // so that a completion needs no memory
+    take_ = std::make_shared<DenseAccumulator::Take>(
+        num_required, [outcome = outcome_](const Status& status, DenseAccumulator::Value* value) {
+          std::lock_guard<std::mutex> lock(outcome->mutex);
+          ++outcome->num_completions;
+          outcome->code = status.code();
+          outcome->message = status.message();
+          if (value != nullptr) outcome->value = std::move(*value);
+          outcome->changed.notify_all();
+        });
+  }
+
+  const DenseAccumulator::TakePtr& ptr() const { return take_; }
+
+  void Await() const {
+    std::unique_lock<std::mutex> lock(outcome_->mutex);
+    outcome_->changed.wait(lock, [this] { return outcome_->num_completions > 0; });
+  }
+  int num_completions() const {
+    std::lock_guard<std::mutex> lock(outcome_->mutex);
+    return outcome_->num_completions;
+  }
+  bool is_done() const { return num_completions() > 0; }
+  Status status() const {
+    std::lock_guard<std::mutex> lock(outcome_->mutex);
+    return Status(outcome_->code, outcome_->message);
+  }
+  bool is_served() const { return is_done() && status().ok(); }
+  // Of a served take.
+  const void* data() const { return outcome_->value.block.data(); }
+  const Shape& shape() const { return outcome_->value.shape; }
+  template <typename T>
+  std::vector<T> values() const {
+    std::vector<T> values(static_cast<size_t>(shape().num_elements()));
+    if (!values.empty()) std::memcpy(values.data(), data(), values.size() * sizeof(T));
+    return values;
+  }
+
+ private:
+  struct Outcome {
+    std::mutex mutex;
+    std::condition_variable changed;
+    int num_completions = 0;
+    StatusCode code = StatusCode::kOk;
+    std::string message;
+    DenseAccumulator::Value value;
+  };
+  std::shared_ptr<Outcome> outcome_ = std::make_shared<Outcome>();
+  DenseAccumulator::TakePtr take_;
+};
+
+inline void AwaitAccumulated(const DenseAccumulator& accumulator, int64_t count) {
+  while (accumulator.num_accumulated() < count) std::this_thread::yield();
+}
+
+}  // namespace condacc
+
+#endif  // CONDACC_TESTS_ACCUMULATOR_ACCUMULATOR_SUPPORT_H_

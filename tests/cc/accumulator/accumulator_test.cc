@@ -1,0 +1,215 @@
+// What an accumulator does with gradients, takes and steps, one call after the other.
+#include "cc/core/accumulator/accumulator.h"
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/cc/accumulator/accumulator_support.h"
+
+namespace condacc {
+namespace {
+
+class AccumulatorTest : public testing::Test {
+ protected:
+  bool Apply(float value, int64_t local_step = 0) {
+    bool accepted = false;
+    const Status status = accumulator_.Apply(local_step, Owned(std::vector<float>{value, -value}),
+                                             workspace_, &accepted);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return accepted;
+  }
+  void Request(const RecordedTake& take) { accumulator_.Request(take.ptr(), nullptr, workspace_); }
+  bool RequestIfReady(const RecordedTake& take) {
+    return accumulator_.RequestIfReady(take.ptr(), workspace_);
+  }
+  static void ExpectServed(const RecordedTake& take, float value) {
+    ASSERT_EQ(take.num_completions(), 1);
+    ASSERT_TRUE(take.status().ok()) << take.status().message();
+    EXPECT_EQ(take.values<float>(), (std::vector<float>{value, -value}));
+    EXPECT_EQ(take.shape(), Shape::Of({2}));
+  }
+
+  TestWorkspace workspace_;
+  DenseAccumulator accumulator_{OptionsOf<float>(/*mean=*/true)};
+};
+
+TEST_F(AccumulatorTest, StartsEmptyAtStepZero) {
+  EXPECT_EQ(accumulator_.num_accumulated(), 0);
+  EXPECT_EQ(accumulator_.num_dropped(), 0);
+  EXPECT_EQ(accumulator_.global_step(), 0);
+  EXPECT_EQ(accumulator_.options().name, "tested");
+}
+
+TEST_F(AccumulatorTest, ATakeGetsTheMeanAndMovesTheStepOn) {
+  EXPECT_TRUE(Apply(1));
+  EXPECT_TRUE(Apply(2));
+  EXPECT_TRUE(Apply(6));
+  EXPECT_EQ(accumulator_.num_accumulated(), 3);
+  RecordedTake take(3);
+  Request(take);
+  ExpectServed(take, 3);
+  EXPECT_EQ(accumulator_.num_accumulated(), 0);
+  EXPECT_EQ(accumulator_.global_step(), 1);
+}
+
+TEST_F(AccumulatorTest, ATakeGetsEverythingThatIsThere) {
+  for (float value : {1.0f, 2.0f, 3.0f, 6.0f}) Apply(value);
+  RecordedTake take(2);
+  Request(take);
+  ExpectServed(take, 3);
+  EXPECT_EQ(accumulator_.num_accumulated(), 0);
+}
+
+TEST_F(AccumulatorTest, ATakeWaitsForItsLastGradient) {
+  RecordedTake take(2);
+  Request(take);
+  EXPECT_FALSE(take.is_done());
+  Apply(4);
+  EXPECT_FALSE(take.is_done());
+  Apply(8);
+  ExpectServed(take, 6);
+}
+
+TEST_F(AccumulatorTest, AStaleGradientIsDroppedAndCounted) {
+  accumulator_.SetGlobalStep(5);
+  EXPECT_FALSE(Apply(100, 4));
+  EXPECT_FALSE(Apply(100, -1));
+  EXPECT_EQ(accumulator_.num_dropped(), 2);
+  EXPECT_EQ(accumulator_.num_accumulated(), 0);
+  EXPECT_TRUE(Apply(1, 5));
+  EXPECT_TRUE(Apply(3, 6));
+  EXPECT_EQ(accumulator_.num_dropped(), 2);
+  RecordedTake take(1);
+  Request(take);
+  ExpectServed(take, 2);
+}
+
+TEST_F(AccumulatorTest, AStaleGradientIsNotEvenLookedAt) {
+  accumulator_.SetGlobalStep(1);
+  bool accepted = true;
+  Gradient empty;
+  EXPECT_TRUE(accumulator_.Apply(0, std::move(empty), workspace_, &accepted).ok());
+  EXPECT_FALSE(accepted);
+}
+
+TEST_F(AccumulatorTest, AGradientOfTheStepBeforeATakeIsStaleAfterIt) {
+  Apply(1);
+  RecordedTake take(1);
+  Request(take);
+  EXPECT_FALSE(Apply(1, 0));
+  EXPECT_TRUE(Apply(1, 1));
+}
+
+TEST_F(AccumulatorTest, SettingTheStepTouchesNeitherGradientsNorTakes) {
+  Apply(1);
+  RecordedTake take(2);
+  Request(take);
+  EXPECT_EQ(accumulator_.SetGlobalStep(10), 0);
+  EXPECT_EQ(accumulator_.num_accumulated(), 1);
+  EXPECT_FALSE(take.is_done());
+  EXPECT_FALSE(Apply(100, 9));
+  Apply(3, 10);
+  ExpectServed(take, 2);
+  EXPECT_EQ(accumulator_.global_step(), 11);
+  EXPECT_EQ(accumulator_.SetGlobalStep(-7), 11);
+  EXPECT_TRUE(Apply(1, -7));
+}
+
+TEST_F(AccumulatorTest, TakesAreServedInTheOrderOfTheirRequests) {
+  RecordedTake first(1), second(1), third(1);
+  for (const RecordedTake* take : {&first, &second, &third}) Request(*take);
+  Apply(1, 9);
+  ExpectServed(first, 1);
+  EXPECT_FALSE(second.is_done());
+  Apply(2, 9);
+  ExpectServed(second, 2);
+  EXPECT_FALSE(third.is_done());
+  Apply(3, 9);
+  ExpectServed(third, 3);
+}
+
+TEST_F(AccumulatorTest, ATakeThatNeedsLittleWaitsBehindOneThatNeedsMuch) {
+  RecordedTake much(3), little(1);
+  Request(much);
+  Request(little);
+  Apply(1);
+  Apply(2);
+  EXPECT_FALSE(little.is_done());
+  Apply(3);
+  ExpectServed(much, 2);
+  EXPECT_FALSE(little.is_done());
+  Apply(7, 1);
+  ExpectServed(little, 7);
+}
+
+TEST_F(AccumulatorTest, RequestIfReadyTakesOnlyWhatIsThereAlready) {
+  RecordedTake take(2);
+  EXPECT_FALSE(RequestIfReady(take));
+  Apply(1);
+  EXPECT_FALSE(RequestIfReady(take));
+  EXPECT_FALSE(take.is_done());
+  EXPECT_EQ(accumulator_.num_accumulated(), 1);
+  EXPECT_EQ(accumulator_.global_step(), 0);
+  Apply(3);
+  EXPECT_FALSE(take.is_done());
+  EXPECT_TRUE(RequestIfReady(take));
+  ExpectServed(take, 2);
+}
+
+TEST_F(AccumulatorTest, RequestIfReadyDoesNotOvertakeAWaitingTake) {
+  RecordedTake waiting(3), eager(1);
+  Request(waiting);
+  Apply(1);
+  EXPECT_FALSE(RequestIfReady(eager));
+  EXPECT_FALSE(eager.is_done());
+}
+
+TEST_F(AccumulatorTest, AtTheLastStepTakesFailAndTheGradientsStay) {
+  constexpr int64_t kLast = std::numeric_limits<int64_t>::max();
+  accumulator_.SetGlobalStep(kLast);
+  RecordedTake first(1), second(1), third(2);
+  for (const RecordedTake* take : {&first, &second, &third}) Request(*take);
+  EXPECT_TRUE(Apply(5, kLast));
+  for (const RecordedTake* take : {&first, &second}) {
+    ASSERT_EQ(take->num_completions(), 1);
+    EXPECT_EQ(take->status().code(), StatusCode::kOutOfRange);
+    EXPECT_NE(take->status().message().find("'tested'"), std::string::npos);
+  }
+  EXPECT_FALSE(third.is_done());
+  EXPECT_EQ(accumulator_.num_accumulated(), 1);
+  EXPECT_EQ(accumulator_.global_step(), kLast);
+  accumulator_.SetGlobalStep(kLast - 1);
+  Apply(7, kLast);
+  ExpectServed(third, 6);
+  EXPECT_EQ(accumulator_.global_step(), kLast);
+}
+
+TEST_F(AccumulatorTest, AtTheLastStepRequestIfReadyIsDecidedByAnError) {
+  accumulator_.SetGlobalStep(std::numeric_limits<int64_t>::max());
+  Apply(5, std::numeric_limits<int64_t>::max());
+  RecordedTake take(1), too_many(2);
+  EXPECT_FALSE(RequestIfReady(too_many));
+  EXPECT_TRUE(RequestIfReady(take));
+  EXPECT_EQ(take.status().code(), StatusCode::kOutOfRange);
+  EXPECT_EQ(accumulator_.num_accumulated(), 1);
+}
+
+TEST(AccumulatorOfIntegers, SumsWithoutDividing) {
+  TestWorkspace workspace;
+  DenseAccumulator accumulator(OptionsOf<int64_t>(/*mean=*/false));
+  bool accepted;
+  for (int64_t value : {int64_t{1} << 60, int64_t{-5}, int64_t{2}}) {
+    ASSERT_TRUE(
+        accumulator.Apply(0, Owned(std::vector<int64_t>{value}), workspace, &accepted).ok());
+  }
+  RecordedTake take(3);
+  accumulator.Request(take.ptr(), nullptr, workspace);
+  EXPECT_EQ(take.values<int64_t>(), std::vector<int64_t>{(int64_t{1} << 60) - 3});
+}
+
+}  // namespace
+}  // namespace condacc

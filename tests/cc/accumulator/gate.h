@@ -1,0 +1,70 @@
+// A point at which threads stop until the test lets them go on.
+#ifndef CONDACC_TESTS_ACCUMULATOR_GATE_H_
+#define CONDACC_TESTS_ACCUMULATOR_GATE_H_
+
+#include <condition_variable>
+#include <mutex>
+
+#include "tests/cc/dense/test_block.h"
+
+namespace condacc {
+
+class Gate {
+ public:
+  // Waits until the gate is open or this arrival was let through.
+  void Pass() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    ++num_arrivals_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return open_ || num_permits_ > 0; });
+    if (!open_) --num_permits_;
+  }
+
+  // Waits until `count` threads have come, in total.
+  void AwaitArrivals(int count) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this, count] { return num_arrivals_ >= count; });
+  }
+
+  void LetOneThrough() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    ++num_permits_;
+    changed_.notify_all();
+  }
+
+  void Open() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+
+  int num_arrivals() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return num_arrivals_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int num_arrivals_ = 0;
+  int num_permits_ = 0;
+  bool open_ = false;
+};
+
+// Stops at a gate before each sum.
+class GatedWorkspace : public TestWorkspace {
+ public:
+  explicit GatedWorkspace(Gate* gate) : gate_(gate) {}
+
+  void Sum(const DenseSumArgs& args) override {
+    gate_->Pass();
+    TestWorkspace::Sum(args);
+  }
+
+ private:
+  Gate* const gate_;
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_TESTS_ACCUMULATOR_GATE_H_

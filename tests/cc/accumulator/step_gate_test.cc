@@ -1,0 +1,75 @@
+#include "cc/core/accumulator/step_gate.h"
+
+#include <cstdint>
+#include <limits>
+
+#include "gtest/gtest.h"
+
+namespace condacc {
+namespace {
+
+constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
+constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+
+TEST(StepGate, StartsAtStepZeroWithNothingDropped) {
+  StepGate gate;
+  EXPECT_EQ(gate.global_step(), 0);
+  EXPECT_EQ(gate.num_dropped(), 0);
+}
+
+TEST(StepGate, AdmitsTheGlobalStepAndLaterOnes) {
+  StepGate gate;
+  gate.Set(5);
+  EXPECT_TRUE(gate.Admit(5));
+  EXPECT_TRUE(gate.Admit(6));
+  EXPECT_TRUE(gate.Admit(kMax));
+  EXPECT_EQ(gate.num_dropped(), 0);
+}
+
+TEST(StepGate, TurnsAwayAndCountsEarlierSteps) {
+  StepGate gate;
+  gate.Set(5);
+  EXPECT_FALSE(gate.Admit(4));
+  EXPECT_FALSE(gate.Admit(kMin));
+  EXPECT_EQ(gate.num_dropped(), 2);
+}
+
+TEST(StepGate, AdvanceMovesOnByOne) {
+  StepGate gate;
+  gate.Advance();
+  EXPECT_EQ(gate.global_step(), 1);
+  EXPECT_FALSE(gate.Admit(0));
+  EXPECT_TRUE(gate.Admit(1));
+}
+
+TEST(StepGate, SetReturnsTheStepItReplacesAndMayGoBack) {
+  StepGate gate;
+  EXPECT_EQ(gate.Set(7), 0);
+  EXPECT_EQ(gate.Set(-3), 7);
+  EXPECT_EQ(gate.global_step(), -3);
+  EXPECT_TRUE(gate.Admit(-3));
+  EXPECT_FALSE(gate.Admit(-4));
+}
+
+TEST(StepGate, SettingTheStepKeepsTheDropCounter) {
+  StepGate gate;
+  EXPECT_FALSE(gate.Admit(-1));
+  gate.Set(100);
+  EXPECT_EQ(gate.num_dropped(), 1);
+}
+
+TEST(StepGate, CannotAdvanceFromTheLastStepButCanFromTheOneBefore) {
+  StepGate gate;
+  gate.Set(kMax - 1);
+  ASSERT_TRUE(gate.CanAdvance());
+  gate.Advance();
+  EXPECT_EQ(gate.global_step(), kMax);
+  EXPECT_FALSE(gate.CanAdvance());
+  EXPECT_TRUE(gate.Admit(kMax));
+  EXPECT_FALSE(gate.Admit(kMax - 1));
+  gate.Set(kMin);
+  EXPECT_TRUE(gate.CanAdvance());
+}
+
+}  // namespace
+}  // namespace condacc

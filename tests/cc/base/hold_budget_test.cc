@@ -1,0 +1,56 @@
+#include "cc/core/base/hold_budget.h"
+
+#include <cstddef>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace condacc {
+namespace {
+
+TEST(HoldBudget, IsExceededByMoreThanItsBytesOnly) {
+  HoldBudget budget(100);
+  EXPECT_FALSE(budget.IsExceeded());
+  budget.Add(100);
+  EXPECT_FALSE(budget.IsExceeded());
+  budget.Add(1);
+  EXPECT_TRUE(budget.IsExceeded());
+  EXPECT_EQ(budget.num_held(), 101u);
+}
+
+TEST(HoldBudget, IsGoodAgainWhenBytesAreGivenBack) {
+  HoldBudget budget(100);
+  budget.Add(150);
+  budget.Add(-size_t{50});
+  EXPECT_FALSE(budget.IsExceeded());
+  budget.Add(-size_t{100});
+  EXPECT_EQ(budget.num_held(), 0u);
+}
+
+TEST(HoldBudget, OfNothingIsExceededByOneByte) {
+  HoldBudget budget(0);
+  EXPECT_FALSE(budget.IsExceeded());
+  budget.Add(1);
+  EXPECT_TRUE(budget.IsExceeded());
+}
+
+TEST(HoldBudget, CountsEveryByteOfManyThreads) {
+  HoldBudget budget(1000);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&budget] {
+      for (size_t i = 1; i <= 2000; ++i) budget.Add(i);
+      for (size_t i = 1; i < 2000; ++i) budget.Add(-i);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(budget.num_held(), 8000u);
+}
+
+TEST(HoldBudget, ThereIsOneForTheProcess) {
+  EXPECT_EQ(&HoldBudget::Global(), &HoldBudget::Global());
+}
+
+}  // namespace
+}  // namespace condacc

@@ -1,0 +1,36 @@
+// Ways to lend threads.
+#ifndef CONDACC_TESTS_BASE_PARALLEL_FOR_SUPPORT_H_
+#define CONDACC_TESTS_BASE_PARALLEL_FOR_SUPPORT_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <thread>
+#include <vector>
+
+namespace condacc {
+
+inline void SerialFor(size_t total, size_t block, const std::function<void(size_t, size_t)>& body) {
+  for (size_t begin = 0; begin < total; begin += block) {
+    body(begin, std::min(total, begin + block));
+  }
+}
+
+inline void ThreadedFor(size_t total, size_t block,
+                        const std::function<void(size_t, size_t)>& body) {
+  std::atomic<size_t> next{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      for (size_t begin; (begin = next.fetch_add(block)) < total;) {
+        body(begin, std::min(total, begin + block));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace condacc
+
+#endif  // CONDACC_TESTS_BASE_PARALLEL_FOR_SUPPORT_H_

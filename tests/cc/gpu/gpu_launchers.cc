@@ -1,0 +1,97 @@
+// The CUDA launchers for programs in other languages: functions that copy an error's text to
+// `error`, of 256 bytes, and return whether there was none.
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "cc/core/base/element_type.h"
+#include "cc/core/base/status.h"
+#include "cc/core/dense/dense_math.h"
+#include "cc/core/sparse/device_merge.h"
+#include "cc/gpu/dense_sum.h"
+#include "cc/gpu/sparse_merge.h"
+
+namespace {
+
+bool Told(const condacc::Status& status, char* error) {
+  if (status.ok()) return true;
+  const size_t size = std::min<size_t>(status.message().size(), 255);
+  std::memcpy(error, status.message().data(), size);
+  error[size] = '\0';
+  return false;
+}
+
+condacc::DenseSumArgs FloatSum(size_t size, void* out, const void* first, const void** inputs,
+                               size_t num_inputs, int64_t divisor) {
+  condacc::DenseSumArgs args;
+  args.num_elements = size;
+  args.out = out;
+  args.first = first;
+  args.inputs = inputs;
+  args.num_inputs = num_inputs;
+  args.divisor = divisor;
+  return args;
+}
+
+// Gradients of `size` rows each, of `width` floats.
+condacc::DeviceMergeArgs Merge(const int64_t** rows, const void** values, size_t num_gradients,
+                               int64_t size, size_t width, int64_t num_dense_rows, void* memory) {
+  condacc::DeviceMergeArgs args;
+  args.layout.width = width;
+  for (size_t i = 0; i < num_gradients; ++i) {
+    args.sources.push_back({rows[i], values[i], args.num_entries, num_dense_rows});
+    args.num_entries += size;
+  }
+  args.num_row_bits = condacc::NumRowBits(num_dense_rows);
+  args.memory = memory;
+  return args;
+}
+
+}  // namespace
+
+extern "C" {
+
+bool condacc_dense_sum(size_t size, void* out, const void* first, const void** inputs,
+                       size_t num_inputs, int64_t divisor, void* stream, char* error) {
+  const auto args = FloatSum(size, out, first, inputs, num_inputs, divisor);
+  return Told(condacc::QueueDenseSum(args, stream), error);
+}
+
+// The host's time for one of many sums that are queued, in nanoseconds.
+bool condacc_dense_sum_host_time(size_t size, void* out, const void* first, const void** inputs,
+                                 size_t num_inputs, int repeats, void* stream, double* nanoseconds,
+                                 char* error) {
+  const auto args = FloatSum(size, out, first, inputs, num_inputs, 1);
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < repeats; ++i) {
+    if (!Told(condacc::QueueDenseSum(args, stream), error)) return false;
+  }
+  const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
+  *nanoseconds = took.count() / repeats;
+  return true;
+}
+
+bool condacc_merge_memory(const int64_t** rows, const void** values, size_t num_gradients,
+                          int64_t size, size_t width, int64_t num_dense_rows, size_t* num_bytes,
+                          char* error) {
+  const auto args = Merge(rows, values, num_gradients, size, width, num_dense_rows, nullptr);
+  return Told(condacc::SizeOfMergeMemory(args, num_bytes), error);
+}
+
+// Merges to the sum; `out_rows` and `out_values` have room for all rows of all gradients.
+bool condacc_merge(const int64_t** rows, const void** values, size_t num_gradients, int64_t size,
+                   size_t width, int64_t num_dense_rows, void* memory, int64_t* out_rows,
+                   void* out_values, int64_t* num_rows, void* stream, char* error) {
+  const auto args = Merge(rows, values, num_gradients, size, width, num_dense_rows, memory);
+  condacc::DeviceMergeReport report;
+  if (!Told(condacc::SortRows(args, stream, &report), error)) return false;
+  condacc::DeviceMergeOutput output;
+  output.num_rows = *num_rows = report.num_rows;
+  output.rows = out_rows;
+  output.values = out_values;
+  return Told(condacc::QueueWrite(args, output, stream), error);
+}
+
+}  // extern "C"

@@ -1,0 +1,194 @@
+// Sparse sums on a GPU, by the launchers alone.
+#include "cc/gpu/sparse_merge.h"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "cc/core/accumulator/accumulator.h"
+#include "cc/core/base/hold_budget.h"
+#include "cc/core/sparse/device_merger.h"
+#include "cc/core/sparse/sparse_sum.h"
+#include "cc/gpu/device_memory.h"
+#include "gtest/gtest.h"
+#include "tests/cc/gpu/gpu_support.h"
+#include "tests/cc/sparse/sparse_support.h"
+
+namespace condacc {
+namespace {
+
+// Device memory of its own.
+class CudaBlock {
+ public:
+  CudaBlock() = default;
+  static CudaBlock Of(size_t num_bytes) {
+    void* data = nullptr;
+    EXPECT_EQ(cudaMalloc(&data, std::max<size_t>(num_bytes, 1)), cudaSuccess);
+    CudaBlock block;
+    block.data_.reset(data);
+    return block;
+  }
+  template <typename T>
+  static CudaBlock Of(const std::vector<T>& values) {
+    CudaBlock block = Of(values.size() * sizeof(T));
+    EXPECT_EQ(
+        cudaMemcpy(block.data(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice),
+        cudaSuccess);
+    return block;
+  }
+  template <typename T>
+  std::vector<T> Read(size_t size) const {
+    std::vector<T> values(size);
+    EXPECT_EQ(cudaMemcpy(values.data(), data(), size * sizeof(T), cudaMemcpyDeviceToHost),
+              cudaSuccess);
+    return values;
+  }
+
+  void* data() const { return data_.get(); }
+  explicit operator bool() const { return data_ != nullptr; }
+
+ private:
+  struct Free {
+    void operator()(void* data) const { cudaFree(data); }
+  };
+  std::unique_ptr<void, Free> data_;
+};
+
+class CudaDevice : public DeviceSparseWorkspace<CudaBlock> {
+ public:
+  Status Allocate(ElementType type, const Shape& shape, CudaBlock* block) override {
+    *block = CudaBlock::Of(static_cast<size_t>(shape.num_elements()) * SizeOf(type));
+    return Status();
+  }
+  Status Copy(const void* from, size_t num_bytes, void* to) override {
+    return QueueCopy(from, num_bytes, to, nullptr);
+  }
+  Status Widen(const int32_t* from, size_t size, int64_t* to) override {
+    return QueueWiden(from, size, to, nullptr);
+  }
+  Status SizeOfMemory(const DeviceMergeArgs& args, size_t* num_bytes) override {
+    return SizeOfMergeMemory(args, num_bytes);
+  }
+  Status Sort(const DeviceMergeArgs& args, DeviceMergeReport* report) override {
+    return SortRows(args, nullptr, report);
+  }
+  Status Write(const DeviceMergeArgs& args, const DeviceMergeOutput& output) override {
+    return QueueWrite(args, output, nullptr);
+  }
+};
+
+using CudaAccumulator = Accumulator<SparseSum<CudaBlock, DeviceMerger<CudaBlock>>>;
+
+struct Round {
+  size_t num_gradients;
+  size_t num_rows;  // in each, at most
+  int64_t range;
+  size_t width;
+  SparseReduction reduction = SparseReduction::kMean;
+  bool knows_range = true;
+  size_t fold_bytes = size_t{1} << 30;
+};
+
+class SparseMergeGpuTest : public GpuTest {
+ protected:
+  // What the gradients come to; a status other than OK fails the test.
+  Rows Sum(const Round& round, const std::vector<Rows>& gradients) {
+    CudaAccumulator::Options options;
+    options.name = "tested";
+    options.sum.reduction = round.reduction;
+    options.sum.fold_bytes = round.fold_bytes;
+    if (round.knows_range) {
+      options.sum.shape = Shape::Of({round.range, static_cast<int64_t>(round.width)});
+    }
+    CudaAccumulator accumulator(options);
+    CudaDevice device;
+    for (const Rows& rows : gradients) {
+      SparseGradient<CudaBlock> gradient;
+      const auto size = static_cast<int64_t>(rows.rows.size());
+      gradient.shapes.indices = Shape::Of({size});
+      gradient.shapes.values = Shape::Of({size, static_cast<int64_t>(round.width)});
+      gradient.indices = CudaBlock::Of(rows.rows);
+      gradient.values = CudaBlock::Of(rows.values);
+      gradient.owns_indices = gradient.owns_values = size % 2 == 0;
+      bool accepted = false;
+      const Status status = accumulator.Apply(0, std::move(gradient), device, &accepted);
+      EXPECT_TRUE(status.ok()) << status.message();
+    }
+    Rows result;
+    const auto take = std::make_shared<CudaAccumulator::Take>(
+        static_cast<int64_t>(gradients.size()),
+        [&result](const Status& status, CudaAccumulator::Value* value) {
+          ASSERT_TRUE(status.ok()) << status.message();
+          result.rows = value->indices.Read<int64_t>(static_cast<size_t>(value->shape.dim(0)));
+          result.values =
+              value->values.Read<float>(static_cast<size_t>(value->shape.num_elements()));
+        });
+    accumulator.Request(take, nullptr, device);
+    return result;
+  }
+
+  void Check(const Round& round) {
+    SCOPED_TRACE(testing::Message() << round.num_gradients << " gradients, width " << round.width
+                                    << ", seed " << seed());
+    std::vector<Rows> gradients;
+    for (size_t i = 0; i < round.num_gradients; ++i) {
+      const size_t size = random_() % (round.num_rows + 1);
+      gradients.push_back(RandomRows(&random_, size, round.range, round.width));
+    }
+    const Rows got = Sum(round, gradients);
+    EXPECT_EQ(got, Merged(gradients, round.width, round.reduction));
+    EXPECT_EQ(got, Sum(round, gradients)) << "another run";
+  }
+
+  std::mt19937 random_{seed()};
+};
+
+TEST_F(SparseMergeGpuTest, HasTheBitsOfAddingRowAfterRow) {
+  for (const auto reduction :
+       {SparseReduction::kMean, SparseReduction::kSum, SparseReduction::kGlobalMean}) {
+    for (const size_t width : {1, 3, 4, 64}) {
+      Check({5, 40, 50, width, reduction});
+      Check({70, 300, 1000, width, reduction});
+    }
+  }
+}
+
+TEST_F(SparseMergeGpuTest, RowsOfAnyNumberAreSortedWhole) {
+  Check({5, 400, int64_t{1} << 40, 4, SparseReduction::kMean, /*knows_range=*/true});
+  Check({5, 400, int64_t{1} << 40, 4, SparseReduction::kMean, /*knows_range=*/false});
+}
+
+TEST_F(SparseMergeGpuTest, FoldsChangeNothingAboutTheResult) {
+  Check({40, 300, 1000, 8, SparseReduction::kMean, true, /*fold_bytes=*/1});
+  Check({40, 300, 1000, 3, SparseReduction::kMean, false, /*fold_bytes=*/1});
+}
+
+TEST_F(SparseMergeGpuTest, ManyRowsAreMerged) { Check({8, 200000, 300000, 16}); }
+
+TEST_F(SparseMergeGpuTest, ABadRowIsNamed) {
+  CudaDevice device;
+  const CudaBlock rows = CudaBlock::Of(std::vector<int64_t>{1, 7, -3});
+  const CudaBlock values = CudaBlock::Of(std::vector<float>{1, 2, 3});
+  DeviceMergeArgs args;
+  args.layout.width = 1;
+  args.sources = {{static_cast<const int64_t*>(rows.data()), values.data(), 0, 5}};
+  args.num_entries = 3;
+  args.num_row_bits = NumRowBits(5);
+  size_t num_bytes = 0;
+  ASSERT_TRUE(device.SizeOfMemory(args, &num_bytes).ok());
+  const CudaBlock memory = CudaBlock::Of(num_bytes);
+  args.memory = memory.data();
+  DeviceMergeReport report;
+  ASSERT_TRUE(device.Sort(args, &report).ok());
+  EXPECT_EQ(report.bad_entry, 1);
+  EXPECT_EQ(report.bad_row, 7);
+}
+
+}  // namespace
+}  // namespace condacc

@@ -1,0 +1,32 @@
+"""C++ tests without TensorFlow."""
+
+load("@gtest//:defs.bzl", "GTEST_FOUND")
+
+def core_tests(one_thread = [], deps = []):
+    """A test for each source `X_test.cc` of the package, and a library of its headers, `support`.
+
+    Args:
+      one_thread: the tests, by name, in which no thread is started: the thread sanitizer has
+        nothing to find.
+      deps: what the tests and their headers need.
+    """
+    if not GTEST_FOUND:
+        return
+    native.cc_library(
+        name = "support",
+        testonly = True,
+        hdrs = native.glob(["*.h"], allow_empty = True),
+        visibility = ["//tests/cc:__subpackages__"],
+        deps = deps + ["@gtest//:gtest_main"],
+    )
+    for source in native.glob(["*_test.cc"]):
+        name = source[:-len(".cc")]
+        native.cc_test(
+            name = name,
+            timeout = "moderate",
+            srcs = [source],
+            copts = ["-ffp-contract=off"],
+            linkstatic = 1,
+            tags = ["one_thread"] if name in one_thread else [],
+            deps = [":support"],
+        )

@@ -1,0 +1,116 @@
+// A device that is the CPU: it runs the steps that GPUs run, one after the other.
+#ifndef CONDACC_TESTS_SPARSE_DEVICE_MERGE_SUPPORT_H_
+#define CONDACC_TESTS_SPARSE_DEVICE_MERGE_SUPPORT_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "cc/core/accumulator/accumulator.h"
+#include "cc/core/base/float16.h"
+#include "cc/core/sparse/device_merge.h"
+#include "cc/core/sparse/device_merger.h"
+#include "cc/core/sparse/sparse_sum.h"
+#include "cc/gpu/row_merge.h"
+#include "cc/gpu/row_merge_steps.h"
+#include "tests/cc/dense/test_block.h"
+#include "tests/cc/sparse/sparse_support.h"
+
+namespace condacc {
+
+// float16 or bfloat16 with the conversions that CUDA's types have.
+template <class Bits>
+class Narrow {
+ public:
+  Narrow() = default;
+  explicit Narrow(float value) : bits_(Bits::FromFloat(value)) {}
+  explicit operator float() const { return Bits::ToFloat(bits_); }
+
+ private:
+  Bits bits_;
+};
+
+struct CpuExecutor {
+  using Float16 = Narrow<condacc::Float16>;
+  using BFloat16 = Narrow<condacc::BFloat16>;
+
+  template <typename Step>
+  Status ForEach(int64_t num_items, const Step& step) {
+    for (int64_t i = 0; i < num_items; ++i) step(i);
+    return Status();
+  }
+};
+
+class CpuDevice : public DeviceSparseWorkspace<TestBlock> {
+ public:
+  Status Allocate(ElementType type, const Shape& shape, TestBlock* block) override {
+    return memory_.Allocate(type, shape, block);
+  }
+  Status Copy(const void* from, size_t num_bytes, void* to) override {
+    if (num_bytes > 0) std::memcpy(to, from, num_bytes);
+    return Status();
+  }
+  Status Widen(const int32_t* from, size_t size, int64_t* to) override {
+    return executor_.ForEach(static_cast<int64_t>(size), WidenRow{from, to});
+  }
+  Status SizeOfMemory(const DeviceMergeArgs& args, size_t* num_bytes) override {
+    return WithKey(args, [&](auto key) {
+      *num_bytes = MergeMemory<decltype(key)>(args, 0).num_bytes;
+      return Status();
+    });
+  }
+  Status Sort(const DeviceMergeArgs& args, DeviceMergeReport* report) override {
+    if (refuses_) return Refusal();
+    ++num_sorts_;
+    return WithKey(args, [&](auto key) { return SortKeys<decltype(key)>(args, report); });
+  }
+  Status Write(const DeviceMergeArgs& args, const DeviceMergeOutput& output) override {
+    return refuses_ ? Refusal() : WriteMerge(args, output, executor_);
+  }
+
+  void Refuse(bool refuses) { refuses_ = refuses; }
+  int num_sorts() const { return num_sorts_; }
+  TestWorkspace& memory() { return memory_; }
+
+ private:
+  static Status Refusal() { return Status(StatusCode::kInternal, "The device refuses"); }
+
+  template <typename Key>
+  Status SortKeys(const DeviceMergeArgs& args, DeviceMergeReport* report) {
+    const MergeMemory<Key> memory(args, 0);
+    *memory.counts = {kNoBadEntry, 0};
+    const Status status = FillMerge(args, memory, executor_);
+    const auto size = static_cast<size_t>(args.num_entries);
+    std::copy_n(memory.unsorted_entries, size, memory.entries);
+    std::stable_sort(memory.entries, memory.entries + size, [&](uint32_t a, uint32_t b) {
+      return memory.unsorted_keys[a] < memory.unsorted_keys[b];
+    });
+    for (size_t i = 0; i < size; ++i) memory.keys[i] = memory.unsorted_keys[memory.entries[i]];
+    const IsRowStart<Key> is_start{memory.keys};
+    for (uint32_t i = 0; i < size; ++i) {
+      if (is_start(i)) memory.starts[report->num_rows++] = i;
+    }
+    if (memory.counts->first_bad_entry != kNoBadEntry) {
+      report->bad_entry = static_cast<int64_t>(memory.counts->first_bad_entry);
+      const EntryTable table{memory.sources, static_cast<int>(args.sources.size())};
+      const DeviceSource& source = memory.sources[table.SourceOf(report->bad_entry)];
+      report->bad_row = source.rows[report->bad_entry - source.first_entry];
+    }
+    return status;
+  }
+
+  TestWorkspace memory_;
+  CpuExecutor executor_;
+  bool refuses_ = false;
+  int num_sorts_ = 0;
+};
+
+using DeviceAccumulator = Accumulator<SparseSum<TestBlock, DeviceMerger<TestBlock>>>;
+using DeviceTake = SparseTakeOf<DeviceAccumulator>;
+
+}  // namespace condacc
+
+#endif  // CONDACC_TESTS_SPARSE_DEVICE_MERGE_SUPPORT_H_

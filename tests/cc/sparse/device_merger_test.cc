@@ -1,0 +1,287 @@
+// Sparse sums on a device, with the CPU for a device.
+#include "cc/core/sparse/device_merger.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cc/core/base/hold_budget.h"
+#include "gtest/gtest.h"
+#include "tests/cc/sparse/device_merge_support.h"
+#include "tests/cc/sparse/sparse_support.h"
+
+namespace condacc {
+namespace {
+
+constexpr int64_t kRange = 50;
+
+DeviceAccumulator::Options OptionsOf(HoldBudget* budget, size_t fold_bytes) {
+  DeviceAccumulator::Options options;
+  options.name = "tested";
+  options.sum.budget = budget;
+  options.sum.fold_bytes = fold_bytes;
+  options.sum.spares = std::make_shared<SpareBlocks<TestBlock>>(0, budget);
+  return options;
+}
+
+class DeviceMergerTest : public testing::Test {
+ protected:
+  void Make(DeviceAccumulator::Options options) {
+    accumulator_ = std::make_unique<DeviceAccumulator>(options);
+  }
+  DeviceAccumulator::Options Options(size_t fold_bytes = size_t{1} << 30) {
+    return OptionsOf(&budget_, fold_bytes);
+  }
+
+  Status Apply(SparseGradient<TestBlock> gradient) {
+    bool accepted = false;
+    return accumulator_->Apply(accumulator_->global_step(), std::move(gradient), device_,
+                               &accepted);
+  }
+  void ApplyAll(const std::vector<Rows>& gradients, size_t width) {
+    for (const Rows& rows : gradients) {
+      const Status status = Apply(GradientOf(rows, width, /*owned=*/random_() % 2 == 0));
+      ASSERT_TRUE(status.ok()) << status.message();
+    }
+  }
+  void Request(DeviceTake& take) {
+    accumulator_->Request(take.ptr(), nullptr, device_);
+    ASSERT_EQ(take.num_completions(), 1);
+  }
+  Rows Take(size_t num_required) {
+    DeviceTake take(static_cast<int64_t>(num_required));
+    Request(take);
+    EXPECT_TRUE(take.status().ok()) << take.status().message();
+    return take.status().ok() ? take.rows() : Rows();
+  }
+  std::vector<Rows> Gradients(size_t count, size_t width) {
+    std::vector<Rows> gradients;
+    for (size_t i = 0; i < count; ++i) {
+      gradients.push_back(RandomRows(&random_, random_() % 30, kRange, width));
+    }
+    return gradients;
+  }
+
+  const unsigned seed_ = std::random_device()();
+  std::mt19937 random_{seed_};
+  HoldBudget budget_{1 << 20};
+  CpuDevice device_;
+  std::unique_ptr<DeviceAccumulator> accumulator_;
+};
+
+TEST_F(DeviceMergerTest, HasTheBitsOfAddingRowAfterRow) {
+  for (const auto reduction :
+       {SparseReduction::kMean, SparseReduction::kSum, SparseReduction::kGlobalMean}) {
+    for (const bool folds : {false, true}) {
+      for (const bool knows_range : {false, true}) {
+        for (const size_t width : {1, 3, 4, 8}) {
+          SCOPED_TRACE(testing::Message() << "seed " << seed_ << ", folds " << folds << ", width "
+                                          << width << ", knows range " << knows_range);
+          auto options = Options(folds ? 1 : size_t{1} << 30);
+          options.sum.reduction = reduction;
+          if (knows_range) options.sum.shape = Shape::Of({kRange, static_cast<int64_t>(width)});
+          Make(options);
+          for (const size_t count : {1, 2, 5, 40, 70}) {
+            const std::vector<Rows> gradients = Gradients(count, width);
+            ApplyAll(gradients, width);
+            EXPECT_EQ(Take(count), Merged(gradients, width, reduction)) << "of " << count;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(DeviceMergerTest, RowsOfAnyNumberAreSortedWhole) {
+  constexpr int64_t kWideRange = int64_t{1} << 40;
+  for (const bool knows_range : {false, true}) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed_ << ", knows range " << knows_range);
+    auto options = Options();
+    if (knows_range) options.sum.shape = Shape::Of({kWideRange, 1});
+    Make(options);
+    std::vector<Rows> gradients(3);
+    for (Rows& rows : gradients) rows = RandomRows(&random_, 20, kWideRange, 1);
+    ApplyAll(gradients, 1);
+    EXPECT_EQ(Take(3), Merged(gradients, 1, SparseReduction::kMean));
+  }
+}
+
+TEST_F(DeviceMergerTest, FoldsHappenWhenTheyAreDue) {
+  Make(Options(/*fold_bytes=*/1));
+  ApplyAll(Gradients(40, 2), 2);
+  EXPECT_GE(device_.num_sorts(), 5);
+  const int num_folds = device_.num_sorts();
+  Take(40);
+  EXPECT_EQ(device_.num_sorts(), num_folds + 1);
+  EXPECT_EQ(budget_.num_held(), 0u);
+}
+
+TEST_F(DeviceMergerTest, AppliesDoNotWaitForTheDevice) {
+  Make(Options());
+  ApplyAll(Gradients(40, 2), 2);
+  EXPECT_EQ(device_.num_sorts(), 0);
+}
+
+TEST_F(DeviceMergerTest, NarrowSumsAreThoseOfTheCpu) {
+  for (const ElementType type : {ElementType::kFloat16, ElementType::kBFloat16}) {
+    for (const size_t fold_bytes : {size_t{1}, size_t{1} << 30}) {
+      SCOPED_TRACE(testing::Message() << "seed " << seed_);
+      auto options = Options(fold_bytes);
+      options.sum.type = type;
+      Make(options);
+      SparseAccumulator::Options on_cpu;
+      on_cpu.sum = options.sum;
+      SparseAccumulator expected(on_cpu);
+      TestSparseWorkspace workspace;
+      for (int i = 0; i < 20; ++i) {
+        std::vector<uint16_t> values(6 * 4);
+        for (uint16_t& value : values) {
+          const float real = std::normal_distribution<float>()(random_);
+          value = type == ElementType::kFloat16 ? Float16::FromFloat(real).bits
+                                                : BFloat16::FromFloat(real).bits;
+        }
+        Rows rows = RandomRows(&random_, 6, 9, 2);  // 2 floats are as long as 4 of these
+        std::memcpy(rows.values.data(), values.data(), values.size() * sizeof(uint16_t));
+        for (const bool is_device : {true, false}) {
+          auto gradient = GradientOf(rows, 2, /*owned=*/true);
+          gradient.shapes.values = Shape::Of({6, 4});
+          bool accepted = false;
+          const Status status = is_device
+                                    ? Apply(std::move(gradient))
+                                    : expected.Apply(0, std::move(gradient), workspace, &accepted);
+          ASSERT_TRUE(status.ok()) << status.message();
+        }
+      }
+      DeviceTake got(20);
+      SparseTake wanted(20);
+      Request(got);
+      expected.Request(wanted.ptr(), nullptr, workspace);
+      ASSERT_TRUE(got.status().ok() && wanted.status().ok());
+      const auto size = static_cast<size_t>(wanted.value().shape.num_elements());
+      ASSERT_EQ(static_cast<size_t>(got.value().shape.num_elements()), size);
+      EXPECT_EQ(std::memcmp(got.value().values.data(), wanted.value().values.data(), 2 * size), 0);
+    }
+  }
+}
+
+TEST_F(DeviceMergerTest, NarrowRowNumbersAreWidened) {
+  Make(Options());
+  const int32_t rows[] = {7, 2, 7};
+  const float values[] = {1, 2, 4};
+  auto gradient = GradientOf({{0, 0, 0}, {1, 2, 4}}, 1, /*owned=*/true);
+  gradient.indices = BlockOf(rows, sizeof(rows));
+  gradient.values = BlockOf(values, sizeof(values));
+  gradient.indices_are_int32 = true;
+  ASSERT_TRUE(Apply(std::move(gradient)).ok());
+  EXPECT_EQ(Take(1), (Rows{{2, 7}, {2, 5}}));
+}
+
+TEST_F(DeviceMergerTest, EmptyGradientsCountToo) {
+  auto options = Options(/*fold_bytes=*/1);
+  options.sum.reduction = SparseReduction::kGlobalMean;
+  Make(options);
+  ApplyAll({{{}, {}}, {{}, {}}}, 2);
+  EXPECT_EQ(Take(2), (Rows{{}, {}}));
+  ApplyAll({{{}, {}}, {{3}, {2, 4}}}, 2);
+  EXPECT_EQ(Take(2), (Rows{{3}, {1, 2}}));
+}
+
+class BadRowsOnADevice : public DeviceMergerTest, public testing::WithParamInterface<size_t> {
+ protected:
+  // In one of 20 gradients of a round, which may be folded before the take.
+  void ExpectLost(int64_t bad_row, const std::string& message) {
+    auto options = Options(/*fold_bytes=*/GetParam());
+    options.sum.shape = Shape::Of({kRange, 1});
+    Make(options);
+    for (int i = 0; i < 20; ++i) {
+      const int64_t row = i == 3 ? bad_row : 2;
+      ASSERT_TRUE(Apply(GradientOf({{1, row}, {1, 1}}, 1, /*owned=*/true)).ok());
+    }
+    DeviceTake take(20);
+    Request(take);
+    EXPECT_EQ(take.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_EQ(take.status().message(),
+              "Shape mismatch: index of slice 1 " + message +
+                  ". All gradients accumulated with this one are lost (accumulator 'tested')");
+    EXPECT_EQ(accumulator_->num_accumulated(), 0);
+    EXPECT_EQ(accumulator_->global_step(), 1);
+    ASSERT_TRUE(Apply(GradientOf({{5}, {6}}, 1, /*owned=*/true)).ok());
+    EXPECT_EQ(Take(1), (Rows{{5}, {6}}));
+  }
+};
+INSTANTIATE_TEST_SUITE_P(WithAndWithoutFolds, BadRowsOnADevice,
+                         testing::Values(size_t{1}, size_t{1} << 30));
+
+TEST_P(BadRowsOnADevice, ANegativeRowSpoilsItsRoundOnly) {
+  ExpectLost(-2, "is negative; index is -2");
+}
+
+TEST_P(BadRowsOnADevice, ARowThatIsTooHighSpoilsItsRoundOnly) {
+  ExpectLost(kRange, "exceeded limits of shape; index is 50 exceeded 50");
+  ExpectLost((int64_t{1} << 32) + 2, "exceeded limits of shape; index is 4294967298 exceeded 50");
+}
+
+TEST_F(DeviceMergerTest, ARefusedTakeTakesNothing) {
+  Make(Options());
+  const std::vector<Rows> gradients = Gradients(3, 2);
+  ApplyAll(gradients, 2);
+  device_.Refuse(true);
+  DeviceTake refused(3);
+  Request(refused);
+  EXPECT_EQ(refused.status().code(), StatusCode::kInternal);
+  EXPECT_EQ(refused.status().message(), "The device refuses (accumulator 'tested')");
+  device_.Refuse(false);
+  EXPECT_EQ(Take(3), Merged(gradients, 2, SparseReduction::kMean));
+}
+
+TEST_F(DeviceMergerTest, ARefusedFoldSpoilsItsRoundOnly) {
+  Make(Options(/*fold_bytes=*/1));
+  device_.Refuse(true);
+  ApplyAll(Gradients(10, 2), 2);
+  device_.Refuse(false);
+  DeviceTake take(10);
+  Request(take);
+  EXPECT_EQ(take.status().code(), StatusCode::kInternal);
+  const std::vector<Rows> gradients = Gradients(10, 2);
+  ApplyAll(gradients, 2);
+  EXPECT_EQ(Take(10), Merged(gradients, 2, SparseReduction::kMean));
+}
+
+TEST_F(DeviceMergerTest, NothingIsLostWhenMemoryIsShort) {
+  Make(Options(/*fold_bytes=*/1));
+  const std::vector<Rows> gradients = Gradients(12, 2);
+  for (int ordinal = 0; ordinal < 6; ++ordinal) {
+    for (const Rows& rows : gradients) {
+      device_.memory().RefuseAllocation(ordinal % 4);
+      // Owned: what is refused are folds, not copies.
+      ASSERT_TRUE(Apply(GradientOf(rows, 2, /*owned=*/true)).ok());
+    }
+    device_.memory().RefuseAllocation(ordinal % 3);
+    DeviceTake refused(12);
+    Request(refused);
+    if (!refused.status().ok()) {
+      EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted);
+      EXPECT_EQ(Take(12), Merged(gradients, 2, SparseReduction::kMean));
+    } else {
+      EXPECT_EQ(refused.rows(), Merged(gradients, 2, SparseReduction::kMean));
+    }
+  }
+}
+
+TEST(NumRowBitsTest, AreEnoughForTheHighestRow) {
+  EXPECT_EQ(NumRowBits(-1), 64);
+  EXPECT_EQ(NumRowBits(0), 1);
+  EXPECT_EQ(NumRowBits(1), 1);
+  EXPECT_EQ(NumRowBits(2), 1);
+  EXPECT_EQ(NumRowBits(3), 2);
+  EXPECT_EQ(NumRowBits(int64_t{1} << 32), 32);
+  EXPECT_EQ(NumRowBits((int64_t{1} << 32) + 1), 33);
+  EXPECT_EQ(NumRowBits(INT64_MAX), 63);
+}
+
+}  // namespace
+}  // namespace condacc

@@ -1,0 +1,362 @@
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "cc/core/base/hold_budget.h"
+#include "gtest/gtest.h"
+#include "tests/cc/sparse/sparse_support.h"
+
+namespace condacc {
+namespace {
+
+constexpr size_t kWidth = 3;
+
+SparseAccumulator::Options OptionsOf(HoldBudget* budget, size_t fold_bytes) {
+  SparseAccumulator::Options options;
+  options.name = "tested";
+  options.sum.budget = budget;
+  options.sum.fold_bytes = fold_bytes;
+  options.sum.spares = std::make_shared<SpareBlocks<TestBlock>>(1 << 20, budget);
+  options.retry_delay = std::chrono::hours(1);
+  return options;
+}
+
+class SparseAccumulatorTest : public testing::Test {
+ protected:
+  void Apply(const Rows& rows, bool owned = true) {
+    bool accepted = false;
+    const Status status =
+        accumulator_.Apply(step_, GradientOf(rows, kWidth, owned), workspace_, &accepted);
+    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_TRUE(accepted);
+  }
+
+  Rows Take(int64_t num_required) {
+    SparseTake take(num_required);
+    accumulator_.Request(take.ptr(), nullptr, workspace_);
+    EXPECT_EQ(take.num_completions(), 1);
+    EXPECT_TRUE(take.status().ok()) << take.status().message();
+    ++step_;
+    return take.rows();
+  }
+
+  std::vector<Rows> Gradients(size_t count) {
+    std::vector<Rows> gradients;
+    for (size_t i = 0; i < count; ++i) {
+      gradients.push_back(RandomRows(&random_, random_() % 30, 50, kWidth));
+    }
+    return gradients;
+  }
+
+  // The objects that a waiting take must keep alive.
+  struct State {
+    explicit State(std::chrono::milliseconds retry_delay)
+        : accumulator([this, retry_delay] {
+            SparseAccumulator::Options options = OptionsOf(&budget, /*fold_bytes=*/1);
+            options.retry_delay = retry_delay;
+            return options;
+          }()) {}
+
+    HoldBudget budget{1 << 20};
+    TestSparseWorkspace workspace;
+    SparseAccumulator accumulator;
+  };
+
+  explicit SparseAccumulatorTest(std::chrono::milliseconds retry_delay = std::chrono::hours(1))
+      : state_(std::make_shared<State>(retry_delay)) {}
+
+  std::mt19937 random_{7};
+  const std::shared_ptr<State> state_;
+  HoldBudget& budget_ = state_->budget;
+  TestSparseWorkspace& workspace_ = state_->workspace;
+  SparseAccumulator& accumulator_ = state_->accumulator;
+  int64_t step_ = 0;
+};
+
+TEST_F(SparseAccumulatorTest, FoldsChangeNothingAboutTheResult) {
+  for (size_t count : {1, 2, 3, 4, 5, 9, 40}) {
+    const std::vector<Rows> gradients = Gradients(count);
+    for (const Rows& gradient : gradients) Apply(gradient, random_() % 2 == 0);
+    EXPECT_EQ(Take(static_cast<int64_t>(count)), Merged(gradients, kWidth, SparseReduction::kMean));
+  }
+}
+
+TEST_F(SparseAccumulatorTest, AGradientInOrderIsHandedOutAsItIs) {
+  const Rows rows = {{1, 4, 6}, std::vector<float>(3 * kWidth, 2)};
+  Apply(rows);
+  EXPECT_EQ(Take(1), rows);
+  EXPECT_EQ(workspace_.memory().num_allocations(), 0);
+}
+
+TEST_F(SparseAccumulatorTest, WhatIsNotOwnedIsCopiedIntoMemoryThatIsUsedAgain) {
+  for (int round = 0; round < 3; ++round) {
+    Rows rows = {{1, 4, 4}, std::vector<float>(3 * kWidth, 2)};
+    Apply(rows, /*owned=*/false);
+    std::fill(rows.values.begin(), rows.values.end(), -1.0f);
+    std::fill(rows.rows.begin(), rows.rows.end(), 9);
+    EXPECT_EQ(Take(1).values, (std::vector<float>{2, 2, 2, 4, 4, 4}));
+  }
+  // Indices, entries and both outputs each time, and the copied values once.
+  EXPECT_EQ(workspace_.memory().num_allocations(), 3 * 4 + 1);
+}
+
+TEST_F(SparseAccumulatorTest, GivesBackAllThatItHeld) {
+  const int64_t num_live = TestBlock::num_live();
+  {
+    SparseAccumulator accumulator(OptionsOf(&budget_, /*fold_bytes=*/1));
+    bool accepted;
+    for (const Rows& rows : Gradients(20)) {
+      for (bool owned : {true, false}) {
+        ASSERT_TRUE(
+            accumulator.Apply(0, GradientOf(rows, kWidth, owned), workspace_, &accepted).ok());
+      }
+    }
+    EXPECT_GT(budget_.num_held(), 0u);
+  }
+  EXPECT_EQ(budget_.num_held(), 0u);
+  EXPECT_EQ(TestBlock::num_live(), num_live);
+}
+
+TEST_F(SparseAccumulatorTest, ARefusedAllocationChangesNothing) {
+  const std::vector<Rows> gradients = Gradients(12);
+  for (int refused = 0; refused < 5; ++refused) {
+    for (const Rows& gradient : gradients) {
+      // Refused when copied: not accepted. Refused when folded, be it the entries or the sums:
+      // accepted all the same.
+      workspace_.memory().RefuseAllocation(refused);
+      const int64_t before = accumulator_.num_accumulated();
+      bool accepted = false;
+      const Status status =
+          accumulator_.Apply(step_, GradientOf(gradient, kWidth, false), workspace_, &accepted);
+      EXPECT_EQ(status.ok(), accepted);
+      EXPECT_EQ(accumulator_.num_accumulated(), before + (accepted ? 1 : 0));
+      if (!accepted) {
+        EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+        Apply(gradient);
+      }
+    }
+    for (int memory = 0; memory < 3; ++memory) {  // the entries and both outputs
+      workspace_.memory().RefuseAllocation(memory);
+      SparseTake take(1);
+      accumulator_.Request(take.ptr(), nullptr, workspace_);
+      EXPECT_EQ(take.num_completions(), 1);
+      EXPECT_EQ(take.status().code(), StatusCode::kResourceExhausted);
+      EXPECT_EQ(accumulator_.num_accumulated(), static_cast<int64_t>(gradients.size()));
+      EXPECT_EQ(accumulator_.global_step(), step_);
+    }
+    EXPECT_EQ(Take(1), Merged(gradients, kWidth, SparseReduction::kMean));
+  }
+}
+
+TEST_F(SparseAccumulatorTest, BeyondTheBudgetOneGradientIsHeldWhateverTakeIsNear) {
+  HoldBudget none(0);
+  TestSparseWorkspace workspace;
+  SparseAccumulator accumulator(OptionsOf(&none, /*fold_bytes=*/size_t{1} << 40));
+  const Rows rows = {{1, 4, 6}, std::vector<float>(3 * kWidth, 2)};
+  const size_t kBytes = 512;  // of such a gradient, with what is counted for its bookkeeping
+  for (int step = 0; step < 3; ++step) {
+    for (int i = 0; i < 6; ++i) {
+      bool accepted = false;
+      ASSERT_TRUE(
+          accumulator.Apply(step, GradientOf(rows, kWidth, i % 2 == 0), workspace, &accepted).ok());
+      ASSERT_TRUE(accepted);
+      EXPECT_LE(none.num_held(), kBytes) << "gradient " << i << " of step " << step;
+    }
+    SparseTake take(6);  // from the second step on the accumulator knows that 6 are wanted
+    accumulator.Request(take.ptr(), nullptr, workspace);
+    ASSERT_EQ(take.num_completions(), 1);
+    EXPECT_EQ(take.rows(), rows);
+    EXPECT_EQ(none.num_held(), 0u) << "nothing is kept for the next copy, either";
+  }
+}
+
+TEST_F(SparseAccumulatorTest, SmallGradientsAreHeldBesideLargeSumsBeyondTheBudget) {
+  HoldBudget none(0);
+  SparseAccumulator accumulator(OptionsOf(&none, /*fold_bytes=*/size_t{1} << 40));
+  std::mt19937 random(1);
+  bool accepted = false;
+  for (int i = 0; i < 2; ++i) {
+    const Rows large = RandomRows(&random, 20000, 1 << 20, kWidth);
+    ASSERT_TRUE(accumulator.Apply(0, GradientOf(large, kWidth, true), workspace_, &accepted).ok());
+  }
+  EXPECT_EQ(none.num_held(), 0u);
+  const Rows small = {{1}, std::vector<float>(kWidth, 2)};
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(accumulator.Apply(0, GradientOf(small, kWidth, true), workspace_, &accepted).ok());
+  }
+  EXPECT_GT(none.num_held(), 0u);
+  EXPECT_LE(none.num_held(), 40000 * kWidth * sizeof(float) / 16);
+}
+
+// Folds that find no new rows used to leave 1 KiB each.
+TEST_F(SparseAccumulatorTest, FoldsWithoutNewRowsLeaveNoBlocks) {
+  const Rows rows = {{1, 4, 6}, std::vector<float>(3 * kWidth, 2)};
+  for (int i = 0; i < 8; ++i) Apply(rows);
+  const int64_t num_live = TestBlock::num_live();
+  for (int i = 0; i < 400; ++i) Apply(rows);
+  EXPECT_EQ(TestBlock::num_live(), num_live);
+  EXPECT_EQ(Take(1), rows);
+}
+
+class TwoWaitingTakesTest : public SparseAccumulatorTest {
+ protected:
+  using SparseAccumulatorTest::SparseAccumulatorTest;
+
+  // Requests both and applies a gradient whose take is refused memory.
+  void FailTheFirst(std::shared_ptr<void> keep_alive) {
+    for (SparseTake* take : {&first_, &second_}) {
+      accumulator_.Request(take->ptr(), keep_alive, workspace_);
+    }
+    workspace_.memory().RefuseAllocation(0);
+    Apply(rows_);
+    EXPECT_EQ(first_.num_completions(), 1);
+    EXPECT_EQ(first_.status().code(), StatusCode::kResourceExhausted);
+  }
+
+  const Rows rows_ = {{4, 1}, std::vector<float>(2 * kWidth, 2)};
+  const Rows taken_ = {{1, 4}, std::vector<float>(2 * kWidth, 2)};
+  SparseTake first_{1};
+  SparseTake second_{1};
+};
+
+TEST_F(TwoWaitingTakesTest, ARefusedAllocationFailsOneOfThem) {
+  FailTheFirst(state_);
+  EXPECT_EQ(second_.num_completions(), 0) << "the next take would meet the same shortage";
+  EXPECT_EQ(accumulator_.num_accumulated(), 1);
+  accumulator_.Cancel(second_.ptr(), workspace_);
+}
+
+class SoonTriedAgainTest : public TwoWaitingTakesTest {
+ protected:
+  SoonTriedAgainTest() : TwoWaitingTakesTest(std::chrono::milliseconds(1)) {}
+};
+
+TEST_F(SoonTriedAgainTest, TheOtherIsServedWithoutAnyFurtherCall) {
+  FailTheFirst(state_);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (second_.num_completions() == 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  ASSERT_EQ(second_.num_completions(), 1);
+  EXPECT_EQ(second_.rows(), taken_);
+  EXPECT_EQ(accumulator_.global_step(), 1);
+}
+
+TEST_F(TwoWaitingTakesTest, TheOtherIsServedAtTheNextRequest) {
+  FailTheFirst(state_);
+  SparseTake third(1);
+  accumulator_.Request(third.ptr(), nullptr, workspace_);
+  ASSERT_EQ(second_.num_completions(), 1);
+  EXPECT_EQ(second_.rows(), taken_);
+  EXPECT_EQ(third.num_completions(), 0);
+  accumulator_.Cancel(third.ptr(), workspace_);
+  EXPECT_EQ(third.status().code(), StatusCode::kCancelled);
+}
+
+TEST_F(TwoWaitingTakesTest, TheOtherCanBeCancelledMeanwhile) {
+  FailTheFirst(state_);
+  accumulator_.Cancel(second_.ptr(), workspace_);
+  EXPECT_EQ(second_.status().code(), StatusCode::kCancelled);
+  EXPECT_EQ(Take(1), taken_);
+}
+
+// The second gradient is folded with the first as soon as it has been appended, since nothing may
+// be held: neither that fold nor the take after it may fail the second take as well.
+TEST_F(TwoWaitingTakesTest, AnApplyThatFoldsFailsOneOfThemToo) {
+  HoldBudget none(0);
+  auto accumulator = std::make_shared<SparseAccumulator>(OptionsOf(&none, /*fold_bytes=*/1));
+  SparseTake first(2), second(2);
+  bool accepted = false;
+  for (SparseTake* take : {&first, &second}) {
+    accumulator->Request(take->ptr(), accumulator, workspace_);
+  }
+  ASSERT_TRUE(accumulator->Apply(0, GradientOf(rows_, kWidth, true), workspace_, &accepted).ok());
+  workspace_.memory().RefuseAllocation(0);
+  ASSERT_TRUE(accumulator->Apply(0, GradientOf(rows_, kWidth, true), workspace_, &accepted).ok());
+  EXPECT_EQ(first.status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(second.num_completions(), 0);
+  EXPECT_EQ(accumulator->num_accumulated(), 2);
+  accumulator->Cancel(second.ptr(), workspace_);
+  EXPECT_EQ(second.status().code(), StatusCode::kCancelled);
+}
+
+TEST_F(TwoWaitingTakesTest, WithoutAWayToTryAgainTheOtherIsTriedAtOnce) {
+  FailTheFirst(/*keep_alive=*/nullptr);
+  ASSERT_EQ(second_.num_completions(), 1);
+  EXPECT_EQ(second_.rows(), taken_);
+}
+
+TEST_F(SparseAccumulatorTest, ErrorsNameTheAccumulatorAndChangeNothing) {
+  bool accepted = true;
+  const Status status = accumulator_.Apply(
+      0, GradientOf({{-1}, std::vector<float>(kWidth)}, kWidth, true), workspace_, &accepted);
+  EXPECT_FALSE(accepted);
+  EXPECT_EQ(status.message(),
+            "Shape mismatch: index of slice 0 is negative; index is -1 (accumulator 'tested')");
+  EXPECT_EQ(accumulator_.num_accumulated(), 0);
+}
+
+TEST_F(SparseAccumulatorTest, AGradientWithoutRowsCountsAndPinsTheWidth) {
+  Apply(Rows());
+  bool accepted = true;
+  const Status status =
+      accumulator_.Apply(0, GradientOf({{1}, std::vector<float>(kWidth + 1)}, kWidth + 1, true),
+                         workspace_, &accepted);
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(accumulator_.num_accumulated(), 1);
+  EXPECT_EQ(Take(1), Rows());
+}
+
+// Rows hold small whole numbers, so that sums are exact in any order.
+TEST(SparseAccumulatorStress, EveryAcceptedGradientIsTakenExactlyOnce) {
+  constexpr int kAppliers = 3;
+  constexpr int kApplies = 300;
+  HoldBudget budget(1 << 20);
+  SparseAccumulator::Options options = OptionsOf(&budget, /*fold_bytes=*/1);
+  options.sum.reduction = SparseReduction::kSum;
+  SparseAccumulator accumulator(options);
+  std::mutex mutex;
+  double accepted_sum = 0;
+  double taken_sum = 0;
+  const auto take = [&](int64_t num_required, TestSparseWorkspace& workspace) {
+    SparseTake one(num_required);
+    if (!accumulator.RequestIfReady(one.ptr(), workspace)) return false;
+    while (one.num_completions() == 0) std::this_thread::yield();
+    const std::lock_guard<std::mutex> lock(mutex);
+    for (float value : one.rows().values) taken_sum += value;
+    return true;
+  };
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kAppliers; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937 random(t);
+      TestSparseWorkspace workspace;
+      for (int i = 0; i < kApplies; ++i) {
+        Rows rows = RandomRows(&random, random() % 20, 40, 1);
+        double sum = 0;
+        for (float& value : rows.values) sum += value = static_cast<float>(random() % 8);
+        bool accepted = false;
+        ASSERT_TRUE(accumulator
+                        .Apply(accumulator.global_step(), GradientOf(rows, 1, i % 2 == 0),
+                               workspace, &accepted)
+                        .ok());
+        if (i % 16 == 0) take(5, workspace);
+        const std::lock_guard<std::mutex> lock(mutex);
+        accepted_sum += accepted ? sum : 0;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  TestSparseWorkspace workspace;
+  take(1, workspace);
+  EXPECT_EQ(accumulator.num_accumulated(), 0);
+  EXPECT_EQ(taken_sum, accepted_sum);
+}
+
+}  // namespace
+}  // namespace condacc

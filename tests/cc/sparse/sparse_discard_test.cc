@@ -1,0 +1,191 @@
+// Memory that sparse sums give up while a take is written, and takes that come to nothing before.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "cc/core/base/hold_budget.h"
+#include "cc/core/sparse/sparse_sum.h"
+#include "cc/core/sparse/sum_chunk.h"
+#include "gtest/gtest.h"
+#include "tests/cc/base/parallel_for_support.h"
+#include "tests/cc/sparse/sparse_support.h"
+
+namespace condacc {
+namespace {
+
+constexpr size_t kWidth = 64;
+constexpr int64_t kRange = 1 << 16;
+constexpr size_t kRowBytes = kWidth * sizeof(float);
+
+using Sum = SparseSum<TestBlock>;
+
+// The parameter: whether there are several threads.
+class SparseDiscardTest : public testing::TestWithParam<bool> {
+ protected:
+  SparseDiscardTest() {
+    options_.budget = &budget_;
+    options_.spares = std::make_shared<SpareBlocks<TestBlock>>(0, &budget_);
+    sum_ = std::make_unique<Sum>(options_);
+  }
+
+  void Append(size_t count, size_t size = 6000) {
+    for (size_t i = 0; i < count; ++i) {
+      gradients_.push_back(RandomRows(&random_, size, kRange, kWidth));
+      SparseGradient<TestBlock> gradient = GradientOf(gradients_.back(), kWidth, true);
+      ASSERT_TRUE(Sum::Prepare(options_, false, workspace_, &gradient).ok());
+      sum_->Append(std::move(gradient));
+    }
+  }
+  void Fold() {
+    sum_->BeginFold();
+    const bool succeeded = sum_->RunFold(workspace_);
+    sum_->EndFold(succeeded);
+    ASSERT_TRUE(succeeded);
+  }
+  Status Prepare() { return sum_->PrepareFinish(count(), workspace_); }
+  int64_t count() const { return static_cast<int64_t>(gradients_.size()); }
+
+  Rows Finish() {
+    const Sum::Value value = sum_->Finish(count(), workspace_);
+    Rows result;
+    const int64_t* const rows = static_cast<const int64_t*>(value.indices.data());
+    const float* const values = static_cast<const float*>(value.values.data());
+    result.rows.assign(rows, rows + value.shape.dim(0));
+    result.values.assign(values, values + value.shape.num_elements());
+    sum_->Clear();
+    return result;
+  }
+  Rows Expected() const { return Merged(gradients_, kWidth, SparseReduction::kMean); }
+
+  std::mt19937 random_{11};
+  HoldBudget budget_{size_t{1} << 40};
+  SparseOptions<TestBlock> options_;
+  TestSparseWorkspace workspace_{GetParam() ? ParallelFor(ThreadedFor) : SerialFor};
+  std::unique_ptr<Sum> sum_;
+  std::vector<Rows> gradients_;
+};
+
+INSTANTIATE_TEST_SUITE_P(SerialAndThreaded, SparseDiscardTest, testing::Bool());
+
+TEST_P(SparseDiscardTest, MostOfWhatWasMergedIsDiscardedBeforeTheLastRowIsWritten) {
+  for (size_t num_folds : {1, 2}) {
+    gradients_.clear();
+    for (size_t i = 0; i < num_folds; ++i) {
+      Append(4);
+      Fold();
+    }
+    Append(2);
+    const Rows expected = Expected();
+    const int64_t bytes = static_cast<int64_t>(expected.rows.size() * kRowBytes);
+    const int64_t before = TestBlock::num_discarded();
+    ASSERT_TRUE(Prepare().ok());
+    EXPECT_EQ(TestBlock::num_discarded(), before);
+    EXPECT_EQ(Finish(), expected);
+    EXPECT_GT(TestBlock::num_discarded() - before, bytes / 2);
+  }
+}
+
+TEST_P(SparseDiscardTest, WithNothingPendingTheMergedRowsAreDiscardedToo) {
+  Append(4);
+  Fold();
+  const int64_t before = TestBlock::num_discarded();
+  ASSERT_TRUE(Prepare().ok());
+  EXPECT_EQ(Finish(), Expected());
+  EXPECT_GT(TestBlock::num_discarded() - before,
+            static_cast<int64_t>(Expected().rows.size() * kRowBytes / 2));
+}
+
+TEST_P(SparseDiscardTest, LittleIsNotDiscarded) {
+  Append(5, /*size=*/100);
+  Fold();
+  Append(1, /*size=*/100);
+  const int64_t before = TestBlock::num_discarded();
+  ASSERT_TRUE(Prepare().ok());
+  EXPECT_EQ(Finish(), Expected());
+  EXPECT_EQ(TestBlock::num_discarded(), before);
+}
+
+TEST_P(SparseDiscardTest, AFoldTellsHowMuchItFreed) {
+  Append(3);
+  EXPECT_EQ(workspace_.freed_bytes(), 0u);
+  Fold();
+  EXPECT_GE(workspace_.freed_bytes(), 3 * 6000 * kRowBytes);
+  EXPECT_LT(workspace_.freed_bytes(), 4 * 6000 * kRowBytes);
+}
+
+TEST_P(SparseDiscardTest, AnAbandonedTakeHasChangedNothing) {
+  for (size_t num_folds : {0, 2}) {
+    gradients_.clear();
+    for (size_t i = 0; i < num_folds; ++i) {
+      Append(4);
+      Fold();
+    }
+    Append(2);
+    const int64_t num_live = TestBlock::num_live();
+    const int64_t num_discarded = TestBlock::num_discarded();
+    const size_t num_held = budget_.num_held();
+    const size_t num_pending = sum_->num_pending();
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_TRUE(Prepare().ok());
+      sum_->AbandonFinish();
+      EXPECT_EQ(TestBlock::num_live(), num_live);
+      EXPECT_EQ(TestBlock::num_discarded(), num_discarded);
+      EXPECT_EQ(budget_.num_held(), num_held);
+      EXPECT_EQ(sum_->num_pending(), num_pending);
+    }
+    Append(1);
+    if (num_folds > 0) Fold();
+    ASSERT_TRUE(Prepare().ok());
+    EXPECT_EQ(Finish(), Expected());
+    EXPECT_EQ(budget_.num_held(), 0u);
+  }
+}
+
+TEST_P(SparseDiscardTest, ASingleGradientInOrderOutlivesAnAbandonedTake) {
+  Rows rows = {{2, 5}, std::vector<float>(2 * kWidth, 1)};
+  gradients_.push_back(rows);
+  SparseGradient<TestBlock> gradient = GradientOf(rows, kWidth, true);
+  ASSERT_TRUE(Sum::Prepare(options_, true, workspace_, &gradient).ok());
+  sum_->Append(std::move(gradient));
+  ASSERT_TRUE(Prepare().ok());
+  sum_->AbandonFinish();
+  ASSERT_TRUE(Prepare().ok());
+  EXPECT_EQ(Finish(), rows);
+  EXPECT_TRUE(sum_->empty());
+  EXPECT_EQ(workspace_.memory().num_allocations(), 0);
+}
+
+TEST_P(SparseDiscardTest, ATakeWithoutMemoryHasChangedNothing) {
+  Append(4);
+  Fold();
+  Append(2);
+  const int64_t num_live = TestBlock::num_live();
+  const int64_t num_discarded = TestBlock::num_discarded();
+  for (int refused = 0; refused < 3; ++refused) {
+    workspace_.memory().RefuseAllocation(refused);
+    EXPECT_EQ(Prepare().code(), StatusCode::kResourceExhausted);
+    EXPECT_EQ(TestBlock::num_live(), num_live);
+    EXPECT_EQ(TestBlock::num_discarded(), num_discarded);
+  }
+  ASSERT_TRUE(Prepare().ok());
+  EXPECT_EQ(Finish(), Expected());
+}
+
+TEST(SumChunk, DiscardsUpToTheLastMarkThatIsNotAboveTheRow) {
+  TestBlock block = TestBlock::Owning(100);
+  SumChunk<TestBlock> chunk(std::move(block), {{10, 2}, {20, 5}, {30, 9}}, 10);
+  const auto discarded_below = [&chunk](int64_t row) {
+    const int64_t before = TestBlock::num_discarded();
+    chunk.DiscardBelow(row);
+    return TestBlock::num_discarded() - before;
+  };
+  EXPECT_EQ(discarded_below(9), 0);
+  EXPECT_EQ(discarded_below(10), 20);
+  EXPECT_EQ(discarded_below(19), 0);
+  EXPECT_EQ(discarded_below(35), 70);
+}
+
+}  // namespace
+}  // namespace condacc

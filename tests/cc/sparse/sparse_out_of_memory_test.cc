@@ -1,0 +1,160 @@
+// What happens to a sparse take when operator new fails, at each place where it is called.
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "cc/core/base/hold_budget.h"
+#include "gtest/gtest.h"
+#include "tests/cc/sparse/sparse_support.h"
+
+namespace {
+
+thread_local int allocations_left = -1;  // until one fails; negative: none does
+thread_local int num_allocations = 0;
+
+}  // namespace
+
+__attribute__((noinline)) void* operator new(size_t num_bytes) {
+  ++num_allocations;
+  if (allocations_left == 0) throw std::bad_alloc();
+  if (allocations_left > 0) --allocations_left;
+  void* const memory = std::malloc(num_bytes > 0 ? num_bytes : 1);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+__attribute__((noinline)) void* operator new(size_t num_bytes, const std::nothrow_t&) noexcept {
+  try {
+    return operator new(num_bytes);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+__attribute__((noinline)) void operator delete(void* memory) noexcept { std::free(memory); }
+__attribute__((noinline)) void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
+namespace condacc {
+namespace {
+
+constexpr size_t kWidth = 64;
+
+class SparseOutOfMemory : public testing::Test {
+ protected:
+  SparseOutOfMemory() {
+    options_.budget = &budget_;
+    options_.spares = std::make_shared<SpareBlocks<TestBlock>>(0, &budget_);
+  }
+
+  // Four gradients, merged, and two that are pending; so many that their memory is discarded.
+  void Fill(SparseSum<TestBlock>* sum) {
+    std::mt19937 random(5);
+    gradients_.clear();
+    for (int i = 0; i < 6; ++i) {
+      gradients_.push_back(RandomRows(&random, 6000, 1 << 16, kWidth));
+      SparseGradient<TestBlock> gradient = GradientOf(gradients_.back(), kWidth, true);
+      ASSERT_TRUE(SparseSum<TestBlock>::Prepare(options_, i == 0, workspace_, &gradient).ok());
+      sum->Append(std::move(gradient));
+      if (i != 3) continue;
+      sum->BeginFold();
+      sum->EndFold(sum->RunFold(workspace_));
+    }
+    ASSERT_EQ(sum->num_pending(), 2u);
+  }
+
+  void ExpectResult(const SparseSum<TestBlock>::Value& value) {
+    const Rows expected = Merged(gradients_, kWidth, SparseReduction::kMean);
+    const float* const values = static_cast<const float*>(value.values.data());
+    ASSERT_EQ(value.shape.num_elements(), static_cast<int64_t>(expected.values.size()));
+    EXPECT_TRUE(std::equal(expected.values.begin(), expected.values.end(), values));
+  }
+
+  HoldBudget budget_{size_t{1} << 40};
+  SparseOptions<TestBlock> options_;
+  TestSparseWorkspace workspace_;
+  std::vector<Rows> gradients_;
+};
+
+TEST_F(SparseOutOfMemory, ATakeThatCannotBePreparedHasChangedNothing) {
+  SparseSum<TestBlock> sum(options_);
+  Fill(&sum);
+  const int64_t num_live = TestBlock::num_live();
+  int num_failed = 0;
+  for (bool is_ready = false; !is_ready; ++num_failed) {
+    ASSERT_LT(num_failed, 1000);
+    allocations_left = num_failed;
+    try {
+      is_ready = sum.PrepareFinish(6, workspace_).ok();
+    } catch (const std::bad_alloc&) {
+    }
+    allocations_left = -1;
+    EXPECT_EQ(sum.num_pending(), 2u);
+    EXPECT_EQ(TestBlock::num_live(), num_live + (is_ready ? 3 : 0));
+  }
+  EXPECT_GT(num_failed, 10);
+  ExpectResult(sum.Finish(6, workspace_));
+}
+
+TEST_F(SparseOutOfMemory, FinishingATakeAllocatesNothing) {
+  SparseSum<TestBlock> sum(options_);
+  Fill(&sum);
+  ASSERT_TRUE(sum.PrepareFinish(6, workspace_).ok());
+  const int64_t num_discarded = TestBlock::num_discarded();
+  const int before = num_allocations;
+  allocations_left = 0;
+  const SparseSum<TestBlock>::Value value = sum.Finish(6, workspace_);
+  allocations_left = -1;
+  EXPECT_EQ(num_allocations, before);
+  EXPECT_GT(TestBlock::num_discarded(), num_discarded);
+  ExpectResult(value);
+}
+
+// A take that only counts its completions, which may therefore happen without any memory.
+struct CountedTake {
+  int num_completions = 0;
+  const SparseAccumulator::TakePtr ptr = std::make_shared<SparseAccumulator::Take>(
+      1, [this](const Status&, SparseAccumulator::Value*) { ++num_completions; });
+};
+
+// A request tries a take that was put off before. Whatever happens to the request then, that take
+// is either completed or waits on.
+TEST_F(SparseOutOfMemory, ARequestThatThrowsLosesNoTakeThatItHasFailed) {
+  const Rows rows = {{3, 1}, std::vector<float>(2 * kWidth, 1)};
+  int num_thrown = 0;
+  for (int ordinal = 0; ordinal < 40; ++ordinal) {
+    SparseAccumulator::Options options;
+    options.name = "tested";
+    options.sum = options_;
+    options.retry_delay = std::chrono::hours(1);
+    const auto accumulator = std::make_shared<SparseAccumulator>(options);
+    CountedTake failed, put_off, requested;
+    accumulator->Request(failed.ptr, accumulator, workspace_);
+    accumulator->Request(put_off.ptr, accumulator, workspace_);
+    workspace_.memory().RefuseAllocation(0);
+    bool accepted = false;
+    ASSERT_TRUE(accumulator->Apply(0, GradientOf(rows, kWidth, true), workspace_, &accepted).ok());
+    ASSERT_EQ(failed.num_completions, 1);
+    ASSERT_EQ(put_off.num_completions, 0);
+    workspace_.memory().RefuseAllocation(0);
+    allocations_left = ordinal;
+    try {
+      accumulator->Request(requested.ptr, accumulator, workspace_);
+    } catch (const std::bad_alloc&) {
+      ++num_thrown;
+    }
+    allocations_left = -1;
+    EXPECT_EQ(put_off.num_completions, put_off.ptr->waiting ? 0 : 1) << ordinal;
+    accumulator->Cancel(put_off.ptr, workspace_);
+    accumulator->Cancel(requested.ptr, workspace_);
+    EXPECT_EQ(put_off.num_completions, 1) << ordinal;
+  }
+  EXPECT_GT(num_thrown, 0);
+}
+
+}  // namespace
+}  // namespace condacc
