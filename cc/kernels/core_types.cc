@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "cc/kernels/mapped_memory.h"
 #include "tensorflow/core/common_runtime/dma_helper.h"
 #include "tensorflow/core/framework/device_base.h"
 #include "tensorflow/core/lib/core/threadpool.h"
@@ -80,6 +81,24 @@ Shape ShapeOf(const tensorflow::PartialTensorShape& shape) {
   return shape.unknown_rank() ? Shape::UnknownRank() : ConvertShape(shape);
 }
 
+Block BlockOf(const Tensor& tensor) {
+  // A tensor of no elements may have no buffer.
+  auto* const buffer =
+      const_cast<tensorflow::TensorBuffer*>(tensorflow::DMAHelper::buffer(&tensor));
+  if (buffer != nullptr) buffer->Ref();
+  const auto unref = [](void* owner) {
+    if (owner != nullptr) static_cast<tensorflow::TensorBuffer*>(owner)->Unref();
+  };
+  return Block(tensor.data(), buffer, unref);
+}
+
+Tensor TensorOf(const Block& block, ElementType type, const Shape& shape) {
+  TensorShape tf_shape;
+  // Cannot fail: memory of that shape has been allocated.
+  ConvertShape(shape, &tf_shape).IgnoreError();
+  return Tensor(DataTypeOf(type), tf_shape, static_cast<tensorflow::TensorBuffer*>(block.owner()));
+}
+
 bool OwnsInput(OpKernelContext* ctx, int index) {
   constexpr size_t kSmallBytes = 4096;
   const Tensor& input = ctx->input(index);
@@ -90,8 +109,7 @@ bool OwnsInput(OpKernelContext* ctx, int index) {
          RootBytes(input) <= 2 * input.TotalBytes() + kSmallBytes;
 }
 
-Status AllocateBlock(OpKernelContext* ctx, ElementType type, const Shape& shape,
-                     TensorBlock* block) {
+Status AllocateBlock(OpKernelContext* ctx, ElementType type, const Shape& shape, Block* block) {
   TensorShape tf_shape;
   absl::Status status = ConvertShape(shape, &tf_shape);
   Tensor tensor;
@@ -99,24 +117,20 @@ Status AllocateBlock(OpKernelContext* ctx, ElementType type, const Shape& shape,
   if (!status.ok()) {
     return Status(StatusCode::kResourceExhausted, std::string(status.message()));
   }
-  *block = TensorBlock(std::move(tensor));
+  *block = BlockOf(tensor);
   return Status();
 }
 
 Status AllocateInnerBlock(OpKernelContext* ctx, ElementType type, const Shape& shape,
-                          TensorBlock* block) {
+                          Block* block) {
   constexpr size_t kMinMappedBytes = size_t{8} << 20;
   TensorShape tf_shape;
   if (!ConvertShape(shape, &tf_shape).ok() ||
       static_cast<size_t>(tf_shape.num_elements()) < kMinMappedBytes / SizeOf(type)) {
     return AllocateBlock(ctx, type, shape, block);
   }
-  Tensor tensor;
-  if (!MapTensor(DataTypeOf(type), tf_shape, &tensor)) {
-    return Status(StatusCode::kResourceExhausted, "Out of memory");
-  }
-  *block = TensorBlock(std::move(tensor), /*is_mapped=*/true);
-  return Status();
+  *block = MapBlock(static_cast<size_t>(tf_shape.num_elements()) * SizeOf(type));
+  return *block ? Status() : Status(StatusCode::kResourceExhausted, "Out of memory");
 }
 
 ParallelFor DeviceThreads(OpKernelContext* ctx) {

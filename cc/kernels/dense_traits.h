@@ -8,9 +8,8 @@
 #include <cstring>
 #include <utility>
 
-#include "cc/core/accumulator/accumulator.h"
 #include "cc/core/base/hold_budget.h"
-#include "cc/core/dense/dense_sum.h"
+#include "cc/core/dense/dense_accumulator.h"
 #include "cc/kernels/accumulator_resource.h"
 #include "cc/kernels/core_types.h"
 #include "cc/kernels/status_conversion.h"
@@ -21,12 +20,12 @@ namespace condacc {
 
 // Works with the memory and the threads of the op that `ctx` belongs to. Only Allocate() needs the
 // op to be running.
-class CpuDenseWorkspace : public DenseWorkspace<TensorBlock> {
+class CpuDenseWorkspace : public DenseWorkspace {
  public:
   explicit CpuDenseWorkspace(tensorflow::OpKernelContext* ctx)
       : ctx_(ctx), threads_(DeviceThreads(ctx)) {}
 
-  Status Allocate(ElementType type, const Shape& shape, TensorBlock* block) override {
+  Status Allocate(ElementType type, const Shape& shape, Block* block) override {
     return AllocateBlock(ctx_, type, shape, block);
   }
   void Sum(const DenseSumArgs& args) override { SumDense(args, threads_); }
@@ -50,7 +49,7 @@ class CpuDenseWorkspace : public DenseWorkspace<TensorBlock> {
 // `DeviceWorkspace` works where the gradients lie; see CpuDenseWorkspace.
 template <class DeviceWorkspace>
 struct DenseTraitsOn {
-  using Core = Accumulator<DenseSum<TensorBlock>>;
+  using Core = DenseAccumulator;
   using Workspace = DeviceWorkspace;
   static constexpr char kKind[] = "dense";
 
@@ -73,7 +72,7 @@ struct DenseTraitsOn {
     const tensorflow::Tensor& input = ctx->input(first);
     gradient->shape = ShapeOf(input.shape());
     gradient->owned = OwnsInput(ctx, first);
-    gradient->block = TensorBlock(input);
+    gradient->block = BlockOf(input);
   }
 
   // Allocates before the take what SetOutputs() needs beside the value: nothing.
@@ -82,9 +81,11 @@ struct DenseTraitsOn {
   }
 
   static absl::Status SetOutputs(tensorflow::OpKernelContext* ctx, int first,
-                                 const AccumulatorResource&, const tensorflow::Tensor& /*reserved*/,
+                                 const AccumulatorResource& resource,
+                                 const tensorflow::Tensor& /*reserved*/,
                                  typename Core::Value value) {
-    ctx->set_output(first, value.block.tensor());
+    const ElementType type = ElementTypeOf(resource.spec().dtype);
+    ctx->set_output(first, TensorOf(value.block, type, value.shape));
     return absl::OkStatus();
   }
 

@@ -18,11 +18,11 @@ namespace condacc {
 
 // Works with the memory and the stream of the op that `ctx` belongs to. Only Allocate() needs the
 // op to be running. Sums are queued, never waited for.
-class GpuDenseWorkspace : public DenseWorkspace<TensorBlock> {
+class GpuDenseWorkspace : public DenseWorkspace {
  public:
   explicit GpuDenseWorkspace(tensorflow::OpKernelContext* ctx) : ctx_(ctx), stream_(ctx) {}
 
-  Status Allocate(ElementType type, const Shape& shape, TensorBlock* block) override {
+  Status Allocate(ElementType type, const Shape& shape, Block* block) override {
     return AllocateBlock(ctx_, type, shape, block);
   }
   void Sum(const DenseSumArgs& args) override {

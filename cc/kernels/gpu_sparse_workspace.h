@@ -18,11 +18,11 @@ namespace condacc {
 
 // Works with the memory and the stream of the op that `ctx` belongs to. Only Allocate() needs the
 // op to be running; only Sort() waits for the stream.
-class GpuSparseWorkspace : public DeviceSparseWorkspace<TensorBlock> {
+class GpuSparseWorkspace : public DeviceSparseWorkspace {
  public:
   explicit GpuSparseWorkspace(tensorflow::OpKernelContext* ctx) : ctx_(ctx), stream_(ctx) {}
 
-  Status Allocate(ElementType type, const Shape& shape, TensorBlock* block) override {
+  Status Allocate(ElementType type, const Shape& shape, Block* block) override {
     return AllocateBlock(ctx_, type, shape, block);
   }
   Status Copy(const void* from, size_t num_bytes, void* to) override {
@@ -46,7 +46,7 @@ class GpuSparseWorkspace : public DeviceSparseWorkspace<TensorBlock> {
     return QueueWrite(args, output, stream_.handle());
   }
 
-  using Merger = DeviceMerger<TensorBlock>;
+  using Merger = DeviceMerger;
   static HoldBudget& Budget() { return HoldBudget::Gpus(); }
   static constexpr bool kBlocksOnDevice = true;
 

@@ -8,13 +8,13 @@
 #include <string>
 #include <utility>
 
-#include "cc/core/accumulator/accumulator.h"
 #include "cc/core/base/hold_budget.h"
 #include "cc/core/sparse/host_merger.h"
-#include "cc/core/sparse/sparse_sum.h"
+#include "cc/core/sparse/sparse_accumulator.h"
+#include "cc/core/sparse/sparse_workspace.h"
 #include "cc/kernels/accumulator_resource.h"
 #include "cc/kernels/core_types.h"
-#include "cc/kernels/mapped_tensor.h"
+#include "cc/kernels/mapped_memory.h"
 #include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -24,7 +24,7 @@ namespace condacc {
 
 // Works with the memory and the threads of the op that `ctx` belongs to. Only what allocates needs
 // the op to be running.
-class CpuSparseWorkspace : public SparseWorkspace<TensorBlock> {
+class CpuSparseWorkspace : public HostSparseWorkspace {
  public:
   explicit CpuSparseWorkspace(tensorflow::OpKernelContext* ctx)
       : ctx_(ctx), threads_(DeviceThreads(ctx)) {}
@@ -35,16 +35,16 @@ class CpuSparseWorkspace : public SparseWorkspace<TensorBlock> {
   CpuSparseWorkspace(const CpuSparseWorkspace&) = delete;
   CpuSparseWorkspace& operator=(const CpuSparseWorkspace&) = delete;
 
-  Status Allocate(ElementType type, const Shape& shape, TensorBlock* block) override {
+  Status Allocate(ElementType type, const Shape& shape, Block* block) override {
     return AllocateBlock(ctx_, type, shape, block);
   }
-  Status AllocateInner(ElementType type, const Shape& shape, TensorBlock* block) override {
+  Status AllocateInner(ElementType type, const Shape& shape, Block* block) override {
     return AllocateInnerBlock(ctx_, type, shape, block);
   }
   void NoteFreed(size_t num_bytes) override { freed_bytes_ += num_bytes; }
   const ParallelFor& parallel_for() const override { return threads_; }
 
-  using Merger = HostMerger<TensorBlock>;
+  using Merger = HostMerger;
   // Of gradients that are held back.
   static HoldBudget& Budget() { return HoldBudget::Global(); }
   // Whether a fold and a take wait for the device.
@@ -66,11 +66,11 @@ inline SparseReduction ReductionOf(const std::string& reduction_type) {
 template <class DeviceWorkspace>
 struct SparseTraitsOn {
   using Workspace = DeviceWorkspace;
-  using Core = Accumulator<SparseSum<TensorBlock, typename Workspace::Merger>>;
+  using Core = Accumulator<SparseSum<typename Workspace::Merger>>;
   static constexpr char kKind[] = "sparse";
 
-  static SparseOptions<TensorBlock> SumOptions(const AccumulatorSpec& spec) {
-    SparseOptions<TensorBlock> options;
+  static SparseOptions SumOptions(const AccumulatorSpec& spec) {
+    SparseOptions options;
     options.type = ElementTypeOf(spec.dtype);
     options.shape = ShapeOf(spec.shape);
     options.reduction = ReductionOf(spec.reduction_type);
@@ -95,8 +95,8 @@ struct SparseTraitsOn {
     gradient->indices_are_int32 = ctx->input_dtype(first) == tensorflow::DT_INT32;
     gradient->owns_indices = OwnsInput(ctx, first);
     gradient->owns_values = OwnsInput(ctx, values);
-    gradient->indices = TensorBlock(ctx->input(first));
-    gradient->values = TensorBlock(ctx->input(values));
+    gradient->indices = BlockOf(ctx->input(first));
+    gradient->values = BlockOf(ctx->input(values));
   }
 
   // Allocates the output `shape` before the take. Its size is known only afterwards, so there is
@@ -112,9 +112,13 @@ struct SparseTraitsOn {
   static absl::Status SetOutputs(tensorflow::OpKernelContext* ctx, int first,
                                  const AccumulatorResource& resource,
                                  const tensorflow::Tensor& reserved, typename Core::Value value) {
-    ctx->set_output(first, value.indices.tensor());
-    ctx->set_output(first + 1, value.values.tensor());
-    SetDenseShape(ctx, first + 2, resource, reserved, value.values.tensor().shape());
+    Shape rows;
+    rows.AddDim(value.shape.dim(0));
+    const ElementType type = ElementTypeOf(resource.spec().dtype);
+    const tensorflow::Tensor values = TensorOf(value.values, type, value.shape);
+    ctx->set_output(first, TensorOf(value.indices, ElementType::kInt64, rows));
+    ctx->set_output(first + 1, values);
+    SetDenseShape(ctx, first + 2, resource, reserved, values.shape());
     return absl::OkStatus();
   }
 

@@ -51,8 +51,8 @@ template <class Workspace>
 struct SparseTowerTraits : SparseTraitsOn<Workspace> {
   static constexpr char kKind[] = "sparse tower";
 
-  static SparseOptions<TensorBlock> SumOptions(const AccumulatorSpec& spec) {
-    SparseOptions<TensorBlock> options = SparseTraitsOn<Workspace>::SumOptions(spec);
+  static SparseOptions SumOptions(const AccumulatorSpec& spec) {
+    SparseOptions options = SparseTraitsOn<Workspace>::SumOptions(spec);
     if (!Workspace::kBlocksOnDevice) options.fold_bytes = 0;
     // The mean of the towers, as of dense gradients: not that of those which have the row.
     if (spec.reduction_type == "MEAN") options.reduction = SparseReduction::kGlobalMean;

@@ -199,7 +199,4 @@ class Accumulator {
 
 }  // namespace condacc
 
-#include "cc/core/accumulator/accumulator_impl.h"    // IWYU pragma: export
-#include "cc/core/accumulator/accumulator_rounds.h"  // IWYU pragma: export
-
 #endif  // CONDACC_CORE_ACCUMULATOR_ACCUMULATOR_H_

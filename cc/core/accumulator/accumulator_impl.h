@@ -1,4 +1,4 @@
-// Definitions of Accumulator's methods; included by accumulator.h only.
+// Definitions of Accumulator's methods; included where it is instantiated.
 #ifndef CONDACC_CORE_ACCUMULATOR_ACCUMULATOR_IMPL_H_
 #define CONDACC_CORE_ACCUMULATOR_ACCUMULATOR_IMPL_H_
 

@@ -1,4 +1,4 @@
-// Definitions of Accumulator's methods that work on rounds; included by accumulator.h only.
+// Definitions of Accumulator's methods that work on rounds; included where it is instantiated.
 #ifndef CONDACC_CORE_ACCUMULATOR_ACCUMULATOR_ROUNDS_H_
 #define CONDACC_CORE_ACCUMULATOR_ACCUMULATOR_ROUNDS_H_
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <limits>
 
+#include "cc/core/base/block.h"
 #include "cc/core/base/element_type.h"
 #include "cc/core/base/hold_budget.h"
 #include "cc/core/base/shape.h"
@@ -26,9 +27,8 @@ struct DenseOptions {
   HoldBudget* budget = &HoldBudget::Global();
 };
 
-// What a call into the accumulator may work with. `Block` is a piece of memory with its owner:
-// movable, `void* data()`, and a default-constructed one is empty (`explicit operator bool`).
-template <class Block>
+// What a call into the accumulator may work with: memory and threads of the device that the
+// gradients lie on.
 class DenseWorkspace {
  public:
   virtual ~DenseWorkspace() = default;
@@ -38,7 +38,6 @@ class DenseWorkspace {
   virtual Status failure() const { return Status(); }
 };
 
-template <class Block>
 struct DenseGradient {
   Block block;
   Shape shape;

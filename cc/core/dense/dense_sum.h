@@ -4,10 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <new>
-#include <utility>
 #include <vector>
 
+#include "cc/core/base/block.h"
 #include "cc/core/base/element_type.h"
 #include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
@@ -23,12 +22,11 @@ namespace condacc {
 // bfloat16 grow in a float32 block of their own.) Gradients are pending until a fold adds them. Not
 // thread-safe, except that a fold runs without its caller's lock while further gradients are
 // appended.
-template <class Block>
 class DenseSum {
  public:
   using Options = DenseOptions;
-  using Gradient = DenseGradient<Block>;
-  using Workspace = DenseWorkspace<Block>;
+  using Gradient = DenseGradient;
+  using Workspace = DenseWorkspace;
   struct Value {
     Block block;
     Shape shape;
@@ -37,27 +35,15 @@ class DenseSum {
 
   static constexpr bool kFinishNeedsMemory = false;
 
-  explicit DenseSum(const Options& options) : options_(options) {
-    pending_.Reserve(options.max_pending + 1);
-    folding_.Reserve(options.max_pending + 1);
-  }
+  explicit DenseSum(const Options& options);
   ~DenseSum() { Clear(); }
   DenseSum(const DenseSum&) = delete;
   DenseSum& operator=(const DenseSum&) = delete;
 
-  Status Check(const Gradient& gradient) const {
-    const Shape& expected = place_ ? shape_ : options_.shape;
-    if (expected.IsCompatibleWith(gradient.shape)) return Status();
-    return Status(StatusCode::kInvalidArgument, "Shape mismatch: expected " + expected.ToString() +
-                                                    ", got " + gradient.shape.ToString());
-  }
+  Status Check(const Gradient& gradient) const;
 
   // False if the gradient has to be prepared first.
-  bool CanAppend(const Gradient& gradient) const {
-    if (!place_) return gradient.owned || gradient.place;
-    const bool will_fold = MustAddNow(gradient) || IsFull(num_pending() + 1);
-    return !will_fold || HasRoomToAdd() || gradient.wide;
-  }
+  bool CanAppend(const Gradient& gradient) const;
 
   // Gives the gradient what CanAppend() missed. Needs no lock; on an error nothing has changed.
   // Memory for wide sums is asked for one gradient early, in case the budget runs out meanwhile.
@@ -67,38 +53,21 @@ class DenseSum {
                     : workspace.Allocate(ElementType::kFloat32, gradient->shape, &gradient->wide);
   }
 
-  bool empty() const { return !place_; }
+  bool empty() const { return state_ == State::kEmpty; }
   // True if it has to be added before the call that brings it returns.
   bool MustAddNow(const Gradient& gradient) const {
     return !gradient.owned && !options_.holds_borrowed;
   }
 
   // Throws std::bad_alloc only, and then nothing has changed.
-  void Append(Gradient gradient) {
-    // A fold may be running, whose batch is not touched.
-    if (num_pending() == pending_.blocks.capacity()) pending_.Reserve(2 * num_pending());
-    if (!wide_) wide_ = std::move(gradient.wide);
-    if (!place_) {
-      shape_ = std::move(gradient.shape);
-      num_elements_ = static_cast<size_t>(shape_.num_elements());
-      has_sum_ = gradient.owned;
-      place_ = std::move(gradient.owned ? gradient.block : gradient.place);
-      if (has_sum_) return;
-    }
-    pending_.blocks.push_back(std::move(gradient.block));
-    Hold(GradientBytes());
-  }
+  void Append(Gradient gradient);
 
   size_t num_pending() const { return pending_.blocks.size(); }
   // Without a float32 block only the first float16 gradient can be put in its place.
-  bool CanFold() const { return HasRoomToAdd() || !has_sum_; }
+  bool CanFold() const { return HasRoomToAdd() || !has_sum(); }
 
   // True if more should not be held back. One more may be where a take is about to come.
-  bool WantsFold(bool take_is_near) const {
-    if (num_pending() == 0 || !CanFold() || IsSingleBorrowed()) return false;
-    if (take_is_near) return num_pending() > options_.max_pending;
-    return IsFull(num_pending()) || IsSmall();
-  }
+  bool WantsFold(bool take_is_near) const;
   // True if so much is pending that whoever brings more should wait for the fold that runs.
   bool IsOverfull() const {
     return CanFold() && (num_pending() >= 2 * options_.max_pending ||
@@ -109,125 +78,55 @@ class DenseSum {
 
   // A fold in three parts; only the second may run without the lock, and no two at a time. Returns
   // how many gradients it adds: the longest pending.
-  int64_t BeginFold() noexcept {
-    if (HasRoomToAdd()) {
-      std::swap(pending_, folding_);
-    } else {
-      folding_.blocks.push_back(std::move(pending_.blocks.front()));
-      pending_.blocks.erase(pending_.blocks.begin());
-    }
-    fold_ = Operands(&folding_);
-    fold_.out = wide_ ? wide_.data() : place_.data();
-    fold_.out_is_float32 = static_cast<bool>(wide_);
-    return static_cast<int64_t>(folding_.blocks.size());
-  }
-  bool RunFold(Workspace& workspace) noexcept {
-    workspace.Sum(fold_);
-    NoteFailure(workspace);
-    num_folded_ = folding_.blocks.size();
-    folding_.blocks.clear();
-    return true;
-  }
-  void EndFold(bool /*succeeded*/) noexcept {
-    Hold(-(GradientBytes() * num_folded_));
-    has_sum_ = true;
-    sum_is_wide_ = fold_.out_is_float32;
-  }
+  int64_t BeginFold() noexcept;
+  bool RunFold(Workspace& workspace) noexcept;
+  void EndFold(bool succeeded) noexcept;
 
   // What the round comes to, after `count` gradients. Cannot fail: it needs no memory. Not while a
   // fold runs; only Clear() may follow.
-  Value Finish(int64_t count, Workspace& workspace) {
-    DenseSumArgs args = Operands(&pending_);
-    args.out = place_.data();
-    args.divisor = options_.mean ? count : 1;
-    if (args.out != args.first || args.num_inputs > 0 || args.divisor > 1) workspace.Sum(args);
-    NoteFailure(workspace);
-    return {std::move(place_), std::move(shape_), std::move(failure_)};
-  }
+  Value Finish(int64_t count, Workspace& workspace);
 
   // Ends what has been added.
-  void Clear() noexcept {
-    Hold(-held_bytes_);
-    pending_.blocks.clear();
-    place_ = Block();
-    wide_ = Block();
-    has_sum_ = false;
-    sum_is_wide_ = false;
-    failure_ = Status();
-  }
+  void Clear() noexcept;
 
  private:
   static constexpr size_t kBig = 1 << 16;  // elements
+
+  enum class State {
+    kEmpty,    // There has been no gradient, and the sum has no place.
+    kPending,  // All gradients are pending.
+    kInPlace,  // What was added is in `place_`,
+    kInWide,   // or, in float32, in `wide_`.
+  };
 
   // Blocks to be added together, and room for their addresses.
   struct Batch {
     std::vector<Block> blocks;
     std::vector<const void*> operands;
 
-    void Reserve(size_t capacity) {
-      operands.reserve(capacity);
-      blocks.reserve(capacity);
-    }
+    void Reserve(size_t capacity);
   };
 
-  DenseSumArgs Operands(Batch* batch) const noexcept {
-    batch->operands.clear();
-    for (const Block& block : batch->blocks) batch->operands.push_back(block.data());
-    DenseSumArgs args;
-    args.type = options_.type;
-    args.num_elements = num_elements_;
-    args.inputs = batch->operands.data();
-    args.num_inputs = batch->operands.size();
-    if (!has_sum_) {
-      args.first = *args.inputs++;
-      --args.num_inputs;
-    } else {
-      args.first = sum_is_wide_ ? wide_.data() : place_.data();
-      args.first_is_float32 = sum_is_wide_;
-    }
-    return args;
-  }
-
-  // Small gradients are still in the cache when they come, and what is added early a take need not
-  // add.
-  bool IsSmall() const { return GradientBytes() <= options_.small_bytes; }
+  bool has_sum() const { return state_ == State::kInPlace || state_ == State::kInWide; }
+  DenseSumArgs Operands(Batch* batch) const noexcept;
   // True if so many pending gradients should be added.
-  bool IsFull(size_t num_pending) const {
-    return num_pending >= options_.max_pending ||
-           num_pending * GradientBytes() >= options_.max_pending_bytes ||
-           options_.budget->IsExceeded();
-  }
-  size_t GradientBytes() const { return num_elements_ * SizeOf(options_.type); }
-
-  // True if a fold would only copy a borrowed gradient that may as well stay where it is.
-  bool IsSingleBorrowed() const {
-    return options_.holds_borrowed && !has_sum_ && num_pending() == 1;
-  }
-
-  void NoteFailure(const Workspace& workspace) noexcept {
-    if (!failure_.ok()) return;
-    try {
-      failure_ = workspace.failure();
-    } catch (const std::bad_alloc&) {
-      failure_ = Status(StatusCode::kInternal, "Out of memory");
-    }
-  }
-
+  bool IsFull(size_t num_pending) const;
   // Whether there is memory in which gradients can be added.
   bool HasRoomToAdd() const { return !SumsInFloat32(options_.type) || wide_; }
-
-  void Hold(size_t bytes) noexcept {  // modulo 2^64: a negative number of bytes lets go
+  size_t GradientBytes() const { return num_elements_ * SizeOf(options_.type); }
+  void NoteFailure(const Workspace& workspace) noexcept;
+  // Modulo 2^64: a negative number of bytes lets go.
+  void Hold(size_t bytes) noexcept {
     held_bytes_ += bytes;
     options_.budget->Add(bytes);
   }
 
   const Options& options_;
+  State state_ = State::kEmpty;
   Shape shape_;
   size_t num_elements_ = 0;
-  Block place_;               // of the sum; empty before the first gradient
-  Block wide_;                // float32, where float16 and bfloat16 are added
-  bool has_sum_ = false;      // some gradients are in place_ or wide_
-  bool sum_is_wide_ = false;  // in wide_
+  Block place_;  // Where the sum is handed out. Set in all states but kEmpty.
+  Block wide_;   // Where float16 and bfloat16 are added in float32, from the second fold on.
   Status failure_;
   Batch pending_;
   size_t held_bytes_ = 0;

@@ -6,10 +6,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "cc/core/base/element_type.h"
-#include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
 #include "cc/core/sparse/sparse_merge.h"
+#include "cc/core/sparse/sparse_workspace.h"
 
 namespace condacc {
 
@@ -58,17 +57,10 @@ constexpr int NumRowBits(int64_t num_dense_rows) {
   return bits;
 }
 
-// What a call into the accumulator may work with; `Block` as for DenseWorkspace. What is done on
-// the device is queued and not waited for, if nothing else is said. Internal: the device refused.
-template <class Block>
-class DeviceSparseWorkspace {
+// Memory of a device. What is done there is queued and not waited for, if nothing else is said.
+// Internal: the device refused.
+class DeviceSparseWorkspace : public SparseWorkspace {
  public:
-  virtual ~DeviceSparseWorkspace() = default;
-  virtual Status Allocate(ElementType type, const Shape& shape, Block* block) = 0;
-  virtual Status Copy(const void* from, size_t num_bytes, void* to) = 0;
-  virtual Status Widen(const int32_t* from, size_t size, int64_t* to) = 0;
-  // See SparseWorkspace. A device's allocator keeps what is freed, and uses it for all its ops.
-  void NoteFreed(size_t /*num_bytes*/) {}
   // The size of `args.memory`.
   virtual Status SizeOfMemory(const DeviceMergeArgs& args, size_t* num_bytes) = 0;
   // Sorts the entries, stably, and counts the rows. Waits for the device.

@@ -21,17 +21,14 @@ namespace condacc {
 // - Row numbers are not looked at before they are merged, so that no apply waits for the device. If
 //   one is found to be bad then, the round is lost, and the take that gets it fails.
 // - A fold and PrepareFinish() wait for the device once, to learn how many rows there are.
-template <class Block>
 class DeviceMerger {
  public:
-  using Options = SparseOptions<Block>;
-  using Gradient = SparseGradient<Block>;
-  using Value = SparseValue<Block>;
-  using Workspace = DeviceSparseWorkspace<Block>;
+  using Workspace = DeviceSparseWorkspace;
 
-  explicit DeviceMerger(const Options& options) : options_(options) {}
+  explicit DeviceMerger(const SparseOptions& options) : options_(options) {}
 
-  static Status Prepare(const Options& options, Workspace& workspace, Gradient* gradient);
+  static Status Prepare(const SparseOptions& options, Workspace& workspace,
+                        SparseGradient* gradient);
 
   void SetShape(const Shape& values) {
     shape_ = values;
@@ -42,11 +39,11 @@ class DeviceMerger {
   size_t num_rows() const { return static_cast<size_t>(merged_.num_rows); }
   size_t num_bytes() const { return num_rows() * layout_.num_sum_bytes(); }
 
-  bool Fold(const std::list<Gradient>& gradients, Workspace& workspace);
+  bool Fold(const std::list<KeptRows>& gradients, Workspace& workspace);
 
-  Status PrepareFinish(const std::list<Gradient>& pending, int64_t count, Workspace& workspace);
+  Status PrepareFinish(const std::list<KeptRows>& pending, int64_t count, Workspace& workspace);
   void AbandonFinish() { output_.reset(); }
-  Value Finish(std::list<Gradient>* pending, int64_t count, Workspace& workspace);
+  SparseValue Finish(std::list<KeptRows>* pending, int64_t count, Workspace& workspace);
 
   void Clear() {
     merged_ = Merged();
@@ -70,12 +67,12 @@ class DeviceMerger {
   };
   struct Output {
     Merging merging;
-    Value value;
+    SparseValue value;
   };
 
   // Sorts the entries of what is merged and of `gradients`.
-  Status StartMerging(const std::list<Gradient>& gradients, Workspace& workspace, Merging* merging);
-  Status AddSources(const std::list<Gradient>& gradients, DeviceMergeArgs* args);
+  Status StartMerging(const std::list<KeptRows>& gradients, Workspace& workspace, Merging* merging);
+  Status AddSources(const std::list<KeptRows>& gradients, DeviceMergeArgs* args);
   Status AllocateRows(int64_t num_rows, ElementType type, Workspace& workspace, Block* rows,
                       Block* values) const;
   Shape ShapeOf(int64_t num_rows) const;
@@ -85,7 +82,7 @@ class DeviceMerger {
     if (failure_.ok()) failure_ = std::move(status);
   }
 
-  const Options& options_;
+  const SparseOptions& options_;
   Shape shape_;
   RowLayout layout_;
   Merged merged_;
@@ -95,7 +92,5 @@ class DeviceMerger {
 };
 
 }  // namespace condacc
-
-#include "cc/core/sparse/device_merger_impl.h"  // IWYU pragma: export
 
 #endif  // CONDACC_CORE_SPARSE_DEVICE_MERGER_H_

@@ -7,6 +7,7 @@
 #include <new>
 #include <utility>
 
+#include "cc/core/base/block.h"
 #include "cc/core/base/hold_budget.h"
 #include "cc/core/base/mutex.h"
 #include "cc/core/base/shape.h"
@@ -16,7 +17,6 @@ namespace condacc {
 // The first touch of fresh memory costs several times what copying into it does, so blocks that are
 // done with are kept, up to `max_bytes`, as long as all accumulators together hold not too much.
 // Thread-safe.
-template <class Block>
 class SpareBlocks {
  public:
   SpareBlocks(size_t max_bytes, HoldBudget* budget) : max_bytes_(max_bytes), budget_(budget) {}

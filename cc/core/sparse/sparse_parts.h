@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
+#include "cc/core/base/block.h"
 #include "cc/core/base/element_type.h"
 #include "cc/core/base/hold_budget.h"
 #include "cc/core/base/shape.h"
@@ -19,7 +21,6 @@ namespace condacc {
 // all gradients.
 enum class SparseReduction { kMean, kSum, kGlobalMean };
 
-template <class Block>
 struct SparseOptions {
   ElementType type = ElementType::kFloat32;
   Shape shape = Shape::UnknownRank();
@@ -27,8 +28,8 @@ struct SparseOptions {
   size_t fold_bytes = size_t{240} << 20;  // what is pending is not folded before it is as much
   HoldBudget* budget = &HoldBudget::Global();
   // Where copies of values are made that were not owned.
-  std::shared_ptr<SpareBlocks<Block>> spares =
-      std::make_shared<SpareBlocks<Block>>(size_t{64} << 20, &HoldBudget::Global());
+  std::shared_ptr<SpareBlocks> spares =
+      std::make_shared<SpareBlocks>(size_t{64} << 20, &HoldBudget::Global());
 };
 
 // What a take that gets `count` gradients divides by; 0: each row by how many it was in.
@@ -37,22 +38,28 @@ constexpr int64_t DivisorOf(SparseReduction reduction, int64_t count) {
   return reduction == SparseReduction::kSum ? 1 : count;
 }
 
-template <class Block>
-struct SparseGradient {
-  SparseShapes shapes;
-  Block indices;  // int64, or int32 until the gradient is prepared
+// The rows of a gradient in memory that nobody else writes to, so that they may be kept.
+struct KeptRows {
+  Block indices;  // int64
   Block values;
-  bool indices_are_int32 = false;
-  bool owns_indices = false;  // nobody else writes the block: it may be kept
-  bool owns_values = false;
-  // By Prepare():
-  bool owned = false;      // all of it may be kept
-  bool is_a_copy = false;  // the values: their memory may be used again
+  Shape values_shape;
+  int64_t num_dense_rows = -1;     // Indices are lower; -1: any may come.
+  bool values_are_a_copy = false;  // Their memory may be used for another copy.
   RowSurvey survey;
 };
 
+// A gradient as it comes.
+struct SparseGradient {
+  SparseShapes shapes;
+  Block indices;  // int64 or int32
+  Block values;
+  bool indices_are_int32 = false;
+  bool owns_indices = false;  // Nobody else reads or writes the block: it may be kept.
+  bool owns_values = false;
+  std::optional<KeptRows> rows;  // What Prepare() makes of it.
+};
+
 // Rows, ascending and unique.
-template <class Block>
 struct SparseValue {
   Block indices;
   Block values;

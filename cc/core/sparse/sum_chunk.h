@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "cc/core/base/block.h"
 #include "cc/core/sparse/sparse_merge.h"
 
 namespace condacc {
@@ -15,7 +16,6 @@ namespace condacc {
 // Holds the sums of those rows that one fold found new, in ascending order of the rows. While a
 // take writes them out it gives up its memory piece by piece, so that it and the result are never
 // there as a whole both at once.
-template <class Block>
 class SumChunk {
  public:
   static constexpr size_t kMaxMarks = 64;
@@ -32,7 +32,7 @@ class SumChunk {
     if (after == marks_.begin()) return;
     const size_t num_bytes = std::prev(after)->position * row_bytes_;
     if (num_bytes == num_discarded_) return;
-    sums_.Discard(num_bytes);
+    sums_.DiscardFirst(num_bytes);
     num_discarded_ = num_bytes;
   }
 

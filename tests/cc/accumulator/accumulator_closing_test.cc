@@ -8,7 +8,8 @@
 #include <memory>
 #include <utility>
 
-#include "cc/core/accumulator/accumulator.h"
+#include "cc/core/accumulator/accumulator_impl.h"
+#include "cc/core/accumulator/accumulator_rounds.h"
 #include "gtest/gtest.h"
 #include "tests/cc/accumulator/gate.h"
 

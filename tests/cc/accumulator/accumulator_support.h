@@ -17,13 +17,12 @@
 #include "cc/core/base/element_type.h"
 #include "cc/core/base/float16.h"
 #include "cc/core/base/shape.h"
-#include "cc/core/dense/dense_sum.h"
+#include "cc/core/dense/dense_accumulator.h"
 #include "tests/cc/dense/test_block.h"
 
 namespace condacc {
 
-using DenseAccumulator = Accumulator<DenseSum<TestBlock>>;
-using Gradient = DenseGradient<TestBlock>;
+using Gradient = DenseGradient;
 
 // Enough elements for the accumulator to add them early.
 constexpr size_t kBigSize = 1 << 16;

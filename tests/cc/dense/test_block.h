@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 
+#include "cc/core/base/block.h"
 #include "cc/core/base/element_type.h"
 #include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
@@ -20,48 +20,50 @@
 
 namespace condacc {
 
-// Owns its memory, or refers to that of a test. Not from `operator new`, so that tests may make
-// that fail on its own.
+// Makes blocks that own their memory, or refer to that of a test. Not from `operator new`, so that
+// tests may make that fail on its own.
 class TestBlock {
  public:
-  TestBlock() = default;
-
-  static TestBlock Owning(size_t num_bytes) {
-    return TestBlock(std::malloc(std::max<size_t>(num_bytes, 1)), true, num_bytes);
+  static Block Owning(size_t num_bytes) {
+    return Of(std::malloc(std::max<size_t>(num_bytes, 1)), true, num_bytes);
   }
-  static TestBlock Borrowing(void* data) { return TestBlock(data, false, 0); }
+  static Block Borrowing(void* data) { return Of(data, false, 0); }
 
-  void* data() const { return data_.get(); }
-  explicit operator bool() const { return data_ != nullptr; }
-
-  // Who reads the first bytes, so many, all the same gets nonsense.
-  void Discard(size_t num_bytes) {
-    ASSERT_LE(num_bytes, num_bytes_);
-    ASSERT_GE(num_bytes, num_discarded_);
-    std::memset(data(), 0xcb, num_bytes);
-    Discarded() += static_cast<int64_t>(num_bytes - num_discarded_);
-    num_discarded_ = num_bytes;
-  }
   // Bytes, in the whole process.
   static int64_t num_discarded() { return Discarded(); }
-
   // Blocks of both kinds that are not empty, in the whole process.
   static int64_t num_live() { return Live(); }
 
  private:
-  struct Release {
-    Release() : owns(false) {}
-    explicit Release(bool owns) : owns(owns) {}
-    bool owns;
-    void operator()(void* data) const {
-      if (owns) std::free(data);
-      --Live();
-    }
+  struct Memory {
+    void* data;
+    bool owned;
+    size_t num_bytes;
+    size_t num_discarded;
   };
 
-  TestBlock(void* data, bool owns, size_t num_bytes)
-      : data_(data, Release(owns)), num_bytes_(num_bytes) {
+  static Block Of(void* data, bool owned, size_t num_bytes) {
+    auto* const memory = static_cast<Memory*>(std::malloc(sizeof(Memory)));
+    *memory = {data, owned, num_bytes, 0};
     ++Live();
+    return Block(data, memory, Release, Discard);
+  }
+
+  static void Release(void* owner) {
+    auto* const memory = static_cast<Memory*>(owner);
+    if (memory->owned) std::free(memory->data);
+    std::free(memory);
+    --Live();
+  }
+
+  // Who reads the first bytes, so many, all the same gets nonsense.
+  static void Discard(void* owner, size_t num_bytes) {
+    auto* const memory = static_cast<Memory*>(owner);
+    ASSERT_LE(num_bytes, memory->num_bytes);
+    ASSERT_GE(num_bytes, memory->num_discarded);
+    std::memset(memory->data, 0xcb, num_bytes);
+    Discarded() += static_cast<int64_t>(num_bytes - memory->num_discarded);
+    memory->num_discarded = num_bytes;
   }
 
   static std::atomic<int64_t>& Discarded() {
@@ -73,15 +75,11 @@ class TestBlock {
     static std::atomic<int64_t> live{0};
     return live;
   }
-
-  std::unique_ptr<void, Release> data_;
-  size_t num_bytes_ = 0;
-  size_t num_discarded_ = 0;
 };
 
-class TestWorkspace : public DenseWorkspace<TestBlock> {
+class TestWorkspace : public DenseWorkspace {
  public:
-  Status Allocate(ElementType type, const Shape& shape, TestBlock* block) override {
+  Status Allocate(ElementType type, const Shape& shape, Block* block) override {
     if (num_allocations_++ == refused_allocation_) {
       return Status(StatusCode::kResourceExhausted, "The test refuses memory");
     }

@@ -11,10 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "cc/core/accumulator/accumulator.h"
+#include "cc/core/base/block.h"
 #include "cc/core/base/hold_budget.h"
-#include "cc/core/sparse/device_merger.h"
-#include "cc/core/sparse/sparse_sum.h"
+#include "cc/core/sparse/sparse_accumulator.h"
 #include "cc/gpu/device_memory.h"
 #include "gtest/gtest.h"
 #include "tests/cc/gpu/gpu_support.h"
@@ -23,47 +22,34 @@
 namespace condacc {
 namespace {
 
-// Device memory of its own.
-class CudaBlock {
+Block AllocateOnDevice(size_t num_bytes) {
+  void* data = nullptr;
+  EXPECT_EQ(cudaMalloc(&data, std::max<size_t>(num_bytes, 1)), cudaSuccess);
+  return Block(data, data, [](void* owner) { cudaFree(owner); });
+}
+
+template <typename T>
+Block CopyToDevice(const std::vector<T>& values) {
+  Block block = AllocateOnDevice(values.size() * sizeof(T));
+  EXPECT_EQ(
+      cudaMemcpy(block.data(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice),
+      cudaSuccess);
+  return block;
+}
+
+template <typename T>
+std::vector<T> ReadFromDevice(const Block& block, int64_t size) {
+  std::vector<T> values(static_cast<size_t>(size));
+  EXPECT_EQ(
+      cudaMemcpy(values.data(), block.data(), values.size() * sizeof(T), cudaMemcpyDeviceToHost),
+      cudaSuccess);
+  return values;
+}
+
+class CudaDevice : public DeviceSparseWorkspace {
  public:
-  CudaBlock() = default;
-  static CudaBlock Of(size_t num_bytes) {
-    void* data = nullptr;
-    EXPECT_EQ(cudaMalloc(&data, std::max<size_t>(num_bytes, 1)), cudaSuccess);
-    CudaBlock block;
-    block.data_.reset(data);
-    return block;
-  }
-  template <typename T>
-  static CudaBlock Of(const std::vector<T>& values) {
-    CudaBlock block = Of(values.size() * sizeof(T));
-    EXPECT_EQ(
-        cudaMemcpy(block.data(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice),
-        cudaSuccess);
-    return block;
-  }
-  template <typename T>
-  std::vector<T> Read(size_t size) const {
-    std::vector<T> values(size);
-    EXPECT_EQ(cudaMemcpy(values.data(), data(), size * sizeof(T), cudaMemcpyDeviceToHost),
-              cudaSuccess);
-    return values;
-  }
-
-  void* data() const { return data_.get(); }
-  explicit operator bool() const { return data_ != nullptr; }
-
- private:
-  struct Free {
-    void operator()(void* data) const { cudaFree(data); }
-  };
-  std::unique_ptr<void, Free> data_;
-};
-
-class CudaDevice : public DeviceSparseWorkspace<CudaBlock> {
- public:
-  Status Allocate(ElementType type, const Shape& shape, CudaBlock* block) override {
-    *block = CudaBlock::Of(static_cast<size_t>(shape.num_elements()) * SizeOf(type));
+  Status Allocate(ElementType type, const Shape& shape, Block* block) override {
+    *block = AllocateOnDevice(static_cast<size_t>(shape.num_elements()) * SizeOf(type));
     return Status();
   }
   Status Copy(const void* from, size_t num_bytes, void* to) override {
@@ -83,8 +69,6 @@ class CudaDevice : public DeviceSparseWorkspace<CudaBlock> {
   }
 };
 
-using CudaAccumulator = Accumulator<SparseSum<CudaBlock, DeviceMerger<CudaBlock>>>;
-
 struct Round {
   size_t num_gradients;
   size_t num_rows;  // in each, at most
@@ -99,35 +83,34 @@ class SparseMergeGpuTest : public GpuTest {
  protected:
   // What the gradients come to; a status other than OK fails the test.
   Rows Sum(const Round& round, const std::vector<Rows>& gradients) {
-    CudaAccumulator::Options options;
+    DeviceSparseAccumulator::Options options;
     options.name = "tested";
     options.sum.reduction = round.reduction;
     options.sum.fold_bytes = round.fold_bytes;
     if (round.knows_range) {
       options.sum.shape = Shape::Of({round.range, static_cast<int64_t>(round.width)});
     }
-    CudaAccumulator accumulator(options);
+    DeviceSparseAccumulator accumulator(options);
     CudaDevice device;
     for (const Rows& rows : gradients) {
-      SparseGradient<CudaBlock> gradient;
+      SparseGradient gradient;
       const auto size = static_cast<int64_t>(rows.rows.size());
       gradient.shapes.indices = Shape::Of({size});
       gradient.shapes.values = Shape::Of({size, static_cast<int64_t>(round.width)});
-      gradient.indices = CudaBlock::Of(rows.rows);
-      gradient.values = CudaBlock::Of(rows.values);
+      gradient.indices = CopyToDevice(rows.rows);
+      gradient.values = CopyToDevice(rows.values);
       gradient.owns_indices = gradient.owns_values = size % 2 == 0;
       bool accepted = false;
       const Status status = accumulator.Apply(0, std::move(gradient), device, &accepted);
       EXPECT_TRUE(status.ok()) << status.message();
     }
     Rows result;
-    const auto take = std::make_shared<CudaAccumulator::Take>(
+    const auto take = std::make_shared<DeviceSparseAccumulator::Take>(
         static_cast<int64_t>(gradients.size()),
-        [&result](const Status& status, CudaAccumulator::Value* value) {
+        [&result](const Status& status, DeviceSparseAccumulator::Value* value) {
           ASSERT_TRUE(status.ok()) << status.message();
-          result.rows = value->indices.Read<int64_t>(static_cast<size_t>(value->shape.dim(0)));
-          result.values =
-              value->values.Read<float>(static_cast<size_t>(value->shape.num_elements()));
+          result.rows = ReadFromDevice<int64_t>(value->indices, value->shape.dim(0));
+          result.values = ReadFromDevice<float>(value->values, value->shape.num_elements());
         });
     accumulator.Request(take, nullptr, device);
     return result;
@@ -173,8 +156,8 @@ TEST_F(SparseMergeGpuTest, ManyRowsAreMerged) { Check({8, 200000, 300000, 16}); 
 
 TEST_F(SparseMergeGpuTest, ABadRowIsNamed) {
   CudaDevice device;
-  const CudaBlock rows = CudaBlock::Of(std::vector<int64_t>{1, 7, -3});
-  const CudaBlock values = CudaBlock::Of(std::vector<float>{1, 2, 3});
+  const Block rows = CopyToDevice(std::vector<int64_t>{1, 7, -3});
+  const Block values = CopyToDevice(std::vector<float>{1, 2, 3});
   DeviceMergeArgs args;
   args.layout.width = 1;
   args.sources = {{static_cast<const int64_t*>(rows.data()), values.data(), 0, 5}};
@@ -182,7 +165,7 @@ TEST_F(SparseMergeGpuTest, ABadRowIsNamed) {
   args.num_row_bits = NumRowBits(5);
   size_t num_bytes = 0;
   ASSERT_TRUE(device.SizeOfMemory(args, &num_bytes).ok());
-  const CudaBlock memory = CudaBlock::Of(num_bytes);
+  const Block memory = AllocateOnDevice(num_bytes);
   args.memory = memory.data();
   DeviceMergeReport report;
   ASSERT_TRUE(device.Sort(args, &report).ok());

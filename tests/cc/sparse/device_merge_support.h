@@ -44,9 +44,9 @@ struct CpuExecutor {
   }
 };
 
-class CpuDevice : public DeviceSparseWorkspace<TestBlock> {
+class CpuDevice : public DeviceSparseWorkspace {
  public:
-  Status Allocate(ElementType type, const Shape& shape, TestBlock* block) override {
+  Status Allocate(ElementType type, const Shape& shape, Block* block) override {
     return memory_.Allocate(type, shape, block);
   }
   Status Copy(const void* from, size_t num_bytes, void* to) override {
@@ -108,7 +108,7 @@ class CpuDevice : public DeviceSparseWorkspace<TestBlock> {
   int num_sorts_ = 0;
 };
 
-using DeviceAccumulator = Accumulator<SparseSum<TestBlock, DeviceMerger<TestBlock>>>;
+using DeviceAccumulator = DeviceSparseAccumulator;
 using DeviceTake = SparseTakeOf<DeviceAccumulator>;
 
 }  // namespace condacc

@@ -24,7 +24,7 @@ DeviceAccumulator::Options OptionsOf(HoldBudget* budget, size_t fold_bytes) {
   options.name = "tested";
   options.sum.budget = budget;
   options.sum.fold_bytes = fold_bytes;
-  options.sum.spares = std::make_shared<SpareBlocks<TestBlock>>(0, budget);
+  options.sum.spares = std::make_shared<SpareBlocks>(0, budget);
   return options;
 }
 
@@ -37,7 +37,7 @@ class DeviceMergerTest : public testing::Test {
     return OptionsOf(&budget_, fold_bytes);
   }
 
-  Status Apply(SparseGradient<TestBlock> gradient) {
+  Status Apply(SparseGradient gradient) {
     bool accepted = false;
     return accumulator_->Apply(accumulator_->global_step(), std::move(gradient), device_,
                                &accepted);

@@ -21,7 +21,7 @@ SparseAccumulator::Options OptionsOf(HoldBudget* budget, size_t fold_bytes) {
   options.name = "tested";
   options.sum.budget = budget;
   options.sum.fold_bytes = fold_bytes;
-  options.sum.spares = std::make_shared<SpareBlocks<TestBlock>>(1 << 20, budget);
+  options.sum.spares = std::make_shared<SpareBlocks>(1 << 20, budget);
   options.retry_delay = std::chrono::hours(1);
   return options;
 }

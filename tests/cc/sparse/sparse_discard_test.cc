@@ -19,21 +19,21 @@ constexpr size_t kWidth = 64;
 constexpr int64_t kRange = 1 << 16;
 constexpr size_t kRowBytes = kWidth * sizeof(float);
 
-using Sum = SparseSum<TestBlock>;
+using Sum = SparseSum<HostMerger>;
 
 // The parameter: whether there are several threads.
 class SparseDiscardTest : public testing::TestWithParam<bool> {
  protected:
   SparseDiscardTest() {
     options_.budget = &budget_;
-    options_.spares = std::make_shared<SpareBlocks<TestBlock>>(0, &budget_);
+    options_.spares = std::make_shared<SpareBlocks>(0, &budget_);
     sum_ = std::make_unique<Sum>(options_);
   }
 
   void Append(size_t count, size_t size = 6000) {
     for (size_t i = 0; i < count; ++i) {
       gradients_.push_back(RandomRows(&random_, size, kRange, kWidth));
-      SparseGradient<TestBlock> gradient = GradientOf(gradients_.back(), kWidth, true);
+      SparseGradient gradient = GradientOf(gradients_.back(), kWidth, true);
       ASSERT_TRUE(Sum::Prepare(options_, false, workspace_, &gradient).ok());
       sum_->Append(std::move(gradient));
     }
@@ -61,7 +61,7 @@ class SparseDiscardTest : public testing::TestWithParam<bool> {
 
   std::mt19937 random_{11};
   HoldBudget budget_{size_t{1} << 40};
-  SparseOptions<TestBlock> options_;
+  SparseOptions options_;
   TestSparseWorkspace workspace_{GetParam() ? ParallelFor(ThreadedFor) : SerialFor};
   std::unique_ptr<Sum> sum_;
   std::vector<Rows> gradients_;
@@ -146,7 +146,7 @@ TEST_P(SparseDiscardTest, AnAbandonedTakeHasChangedNothing) {
 TEST_P(SparseDiscardTest, ASingleGradientInOrderOutlivesAnAbandonedTake) {
   Rows rows = {{2, 5}, std::vector<float>(2 * kWidth, 1)};
   gradients_.push_back(rows);
-  SparseGradient<TestBlock> gradient = GradientOf(rows, kWidth, true);
+  SparseGradient gradient = GradientOf(rows, kWidth, true);
   ASSERT_TRUE(Sum::Prepare(options_, true, workspace_, &gradient).ok());
   sum_->Append(std::move(gradient));
   ASSERT_TRUE(Prepare().ok());
@@ -174,8 +174,8 @@ TEST_P(SparseDiscardTest, ATakeWithoutMemoryHasChangedNothing) {
 }
 
 TEST(SumChunk, DiscardsUpToTheLastMarkThatIsNotAboveTheRow) {
-  TestBlock block = TestBlock::Owning(100);
-  SumChunk<TestBlock> chunk(std::move(block), {{10, 2}, {20, 5}, {30, 9}}, 10);
+  Block block = TestBlock::Owning(100);
+  SumChunk chunk(std::move(block), {{10, 2}, {20, 5}, {30, 9}}, 10);
   const auto discarded_below = [&chunk](int64_t row) {
     const int64_t before = TestBlock::num_discarded();
     chunk.DiscardBelow(row);

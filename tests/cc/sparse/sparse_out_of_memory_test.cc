@@ -48,17 +48,17 @@ class SparseOutOfMemory : public testing::Test {
  protected:
   SparseOutOfMemory() {
     options_.budget = &budget_;
-    options_.spares = std::make_shared<SpareBlocks<TestBlock>>(0, &budget_);
+    options_.spares = std::make_shared<SpareBlocks>(0, &budget_);
   }
 
   // Four gradients, merged, and two that are pending; so many that their memory is discarded.
-  void Fill(SparseSum<TestBlock>* sum) {
+  void Fill(SparseSum<HostMerger>* sum) {
     std::mt19937 random(5);
     gradients_.clear();
     for (int i = 0; i < 6; ++i) {
       gradients_.push_back(RandomRows(&random, 6000, 1 << 16, kWidth));
-      SparseGradient<TestBlock> gradient = GradientOf(gradients_.back(), kWidth, true);
-      ASSERT_TRUE(SparseSum<TestBlock>::Prepare(options_, i == 0, workspace_, &gradient).ok());
+      SparseGradient gradient = GradientOf(gradients_.back(), kWidth, true);
+      ASSERT_TRUE(SparseSum<HostMerger>::Prepare(options_, i == 0, workspace_, &gradient).ok());
       sum->Append(std::move(gradient));
       if (i != 3) continue;
       sum->BeginFold();
@@ -67,7 +67,7 @@ class SparseOutOfMemory : public testing::Test {
     ASSERT_EQ(sum->num_pending(), 2u);
   }
 
-  void ExpectResult(const SparseSum<TestBlock>::Value& value) {
+  void ExpectResult(const SparseSum<HostMerger>::Value& value) {
     const Rows expected = Merged(gradients_, kWidth, SparseReduction::kMean);
     const float* const values = static_cast<const float*>(value.values.data());
     ASSERT_EQ(value.shape.num_elements(), static_cast<int64_t>(expected.values.size()));
@@ -75,13 +75,13 @@ class SparseOutOfMemory : public testing::Test {
   }
 
   HoldBudget budget_{size_t{1} << 40};
-  SparseOptions<TestBlock> options_;
+  SparseOptions options_;
   TestSparseWorkspace workspace_;
   std::vector<Rows> gradients_;
 };
 
 TEST_F(SparseOutOfMemory, ATakeThatCannotBePreparedHasChangedNothing) {
-  SparseSum<TestBlock> sum(options_);
+  SparseSum<HostMerger> sum(options_);
   Fill(&sum);
   const int64_t num_live = TestBlock::num_live();
   int num_failed = 0;
@@ -101,13 +101,13 @@ TEST_F(SparseOutOfMemory, ATakeThatCannotBePreparedHasChangedNothing) {
 }
 
 TEST_F(SparseOutOfMemory, FinishingATakeAllocatesNothing) {
-  SparseSum<TestBlock> sum(options_);
+  SparseSum<HostMerger> sum(options_);
   Fill(&sum);
   ASSERT_TRUE(sum.PrepareFinish(6, workspace_).ok());
   const int64_t num_discarded = TestBlock::num_discarded();
   const int before = num_allocations;
   allocations_left = 0;
-  const SparseSum<TestBlock>::Value value = sum.Finish(6, workspace_);
+  const SparseSum<HostMerger>::Value value = sum.Finish(6, workspace_);
   allocations_left = -1;
   EXPECT_EQ(num_allocations, before);
   EXPECT_GT(TestBlock::num_discarded(), num_discarded);

@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "cc/core/accumulator/accumulator.h"
 #include "cc/core/base/shape.h"
+#include "cc/core/sparse/sparse_accumulator.h"
 #include "cc/core/sparse/sparse_merge.h"
-#include "cc/core/sparse/sparse_sum.h"
+#include "cc/core/sparse/sparse_workspace.h"
 #include "tests/cc/dense/test_block.h"
 
 namespace condacc {
@@ -91,15 +91,15 @@ inline std::vector<RowEntry> EntriesFor(const std::vector<RowSource>& sources) {
   return std::vector<RowEntry>(num_entries);
 }
 
-class TestSparseWorkspace : public SparseWorkspace<TestBlock> {
+class TestSparseWorkspace : public HostSparseWorkspace {
  public:
   explicit TestSparseWorkspace(ParallelFor parallel_for = SerialFor)
       : parallel_for_(std::move(parallel_for)) {}
 
-  Status Allocate(ElementType type, const Shape& shape, TestBlock* block) override {
+  Status Allocate(ElementType type, const Shape& shape, Block* block) override {
     return memory_.Allocate(type, shape, block);
   }
-  Status AllocateInner(ElementType type, const Shape& shape, TestBlock* block) override {
+  Status AllocateInner(ElementType type, const Shape& shape, Block* block) override {
     return memory_.Allocate(type, shape, block);
   }
   void NoteFreed(size_t num_bytes) override { freed_bytes_ += num_bytes; }
@@ -114,17 +114,15 @@ class TestSparseWorkspace : public SparseWorkspace<TestBlock> {
   size_t freed_bytes_ = 0;
 };
 
-using SparseAccumulator = Accumulator<SparseSum<TestBlock>>;
-
-inline TestBlock BlockOf(const void* data, size_t num_bytes) {
-  TestBlock block = TestBlock::Owning(num_bytes);
+inline Block BlockOf(const void* data, size_t num_bytes) {
+  Block block = TestBlock::Owning(num_bytes);
   if (num_bytes > 0) std::memcpy(block.data(), data, num_bytes);
   return block;
 }
 
 // `owned`: in memory of its own, else in that of `rows`.
-inline SparseGradient<TestBlock> GradientOf(const Rows& rows, size_t width, bool owned) {
-  SparseGradient<TestBlock> gradient;
+inline SparseGradient GradientOf(const Rows& rows, size_t width, bool owned) {
+  SparseGradient gradient;
   const int64_t size = static_cast<int64_t>(rows.rows.size());
   gradient.shapes.indices = Shape::Of({size});
   gradient.shapes.values = Shape::Of({size, static_cast<int64_t>(width)});

@@ -1,6 +1,4 @@
-// Definitions of DeviceMerger's longer methods; included by device_merger.h only.
-#ifndef CONDACC_CORE_SPARSE_DEVICE_MERGER_IMPL_H_
-#define CONDACC_CORE_SPARSE_DEVICE_MERGER_IMPL_H_
+#include "cc/core/sparse/device_merger.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -12,54 +10,29 @@
 #include <string>
 #include <utility>
 
-#include "cc/core/sparse/device_merger.h"
-
 namespace condacc {
 
-template <class Block>
-Status DeviceMerger<Block>::Prepare(const Options& options, Workspace& workspace,
-                                    Gradient* gradient) {
+Status DeviceMerger::Prepare(const SparseOptions& options, Workspace& workspace,
+                             SparseGradient* gradient) {
   const int64_t num_rows = gradient->shapes.indices.dim(0);
   if (num_rows > kMaxEntries) {
     return Status(StatusCode::kInvalidArgument,
                   "Expected fewer than 2**31 rows in a gradient on a device, got " +
                       std::to_string(num_rows));
   }
-  const size_t size = static_cast<size_t>(num_rows);
-  if (gradient->indices_are_int32 || !gradient->owns_indices) {
-    Block copy;
-    Status status = workspace.Allocate(ElementType::kInt64, gradient->shapes.indices, &copy);
-    if (!status.ok()) return status;
-    const void* const from = gradient->indices.data();
-    auto* const to = static_cast<int64_t*>(copy.data());
-    status = gradient->indices_are_int32
-                 ? workspace.Widen(static_cast<const int32_t*>(from), size, to)
-                 : workspace.Copy(from, size * sizeof(int64_t), to);
-    if (!status.ok()) return status;
-    gradient->indices = std::move(copy);
-    gradient->indices_are_int32 = false;
-    gradient->owns_indices = true;
-  }
-  if (!gradient->owns_values) {
-    Block copy;
-    Status status = workspace.Allocate(options.type, gradient->shapes.values, &copy);
-    if (!status.ok()) return status;
-    const auto num_elements = static_cast<size_t>(gradient->shapes.values.num_elements());
-    status =
-        workspace.Copy(gradient->values.data(), num_elements * SizeOf(options.type), copy.data());
-    if (!status.ok()) return status;
-    gradient->values = std::move(copy);
-    gradient->owns_values = true;
-  }
-  gradient->survey.list.rows = static_cast<const int64_t*>(gradient->indices.data());
-  gradient->survey.list.size = size;
-  gradient->owned = true;
+  KeptRows rows;
+  rows.num_dense_rows = NumDenseRows(gradient->shapes, options.shape);
+  Status status = KeepIndices(workspace, gradient, &rows.indices);
+  if (status.ok()) status = KeepValues(workspace, options.type, gradient, &rows.values);
+  if (!status.ok()) return status;
+  rows.values_shape = gradient->shapes.values;
+  rows.survey.list.rows = static_cast<const int64_t*>(rows.indices.data());
+  rows.survey.list.size = static_cast<size_t>(num_rows);
+  gradient->rows = std::move(rows);
   return Status();
 }
 
-template <class Block>
-Status DeviceMerger<Block>::AddSources(const std::list<Gradient>& gradients,
-                                       DeviceMergeArgs* args) {
+Status DeviceMerger::AddSources(const std::list<KeptRows>& gradients, DeviceMergeArgs* args) {
   args->sources.reserve(gradients.size() + 1);
   if (merged_.num_rows > 0) {
     args->sources.push_back(
@@ -68,10 +41,10 @@ Status DeviceMerger<Block>::AddSources(const std::list<Gradient>& gradients,
     args->num_merged = args->num_entries = merged_.num_rows;
   }
   int64_t max_dense_rows = max_dense_rows_;
-  for (const Gradient& g : gradients) {
-    const int64_t num_dense_rows = NumDenseRows(g.shapes, options_.shape);
-    max_dense_rows =
-        num_dense_rows < 0 || max_dense_rows < 0 ? -1 : std::max(max_dense_rows, num_dense_rows);
+  for (const KeptRows& g : gradients) {
+    max_dense_rows = g.num_dense_rows < 0 || max_dense_rows < 0
+                         ? -1
+                         : std::max(max_dense_rows, g.num_dense_rows);
     const auto size = static_cast<int64_t>(g.survey.list.size);
     if (size == 0) continue;
     if (size > kMaxEntries - args->num_entries) {
@@ -79,7 +52,7 @@ Status DeviceMerger<Block>::AddSources(const std::list<Gradient>& gradients,
                     "Expected fewer than 2**31 rows to be merged at once on a device");
     }
     args->sources.push_back(
-        {g.survey.list.rows, g.values.data(), args->num_entries, num_dense_rows});
+        {g.survey.list.rows, g.values.data(), args->num_entries, g.num_dense_rows});
     args->num_entries += size;
   }
   args->num_row_bits = NumRowBits(max_dense_rows);
@@ -88,9 +61,8 @@ Status DeviceMerger<Block>::AddSources(const std::list<Gradient>& gradients,
 }
 
 // Beside its status it may throw std::bad_alloc.
-template <class Block>
-Status DeviceMerger<Block>::StartMerging(const std::list<Gradient>& gradients, Workspace& workspace,
-                                         Merging* merging) {
+Status DeviceMerger::StartMerging(const std::list<KeptRows>& gradients, Workspace& workspace,
+                                  Merging* merging) {
   DeviceMergeArgs& args = merging->args;
   args.layout = layout_;
   Status status = AddSources(gradients, &args);
@@ -107,8 +79,7 @@ Status DeviceMerger<Block>::StartMerging(const std::list<Gradient>& gradients, W
   return status;
 }
 
-template <class Block>
-void DeviceMerger<Block>::NoteBadRow(const Merging& merging) {
+void DeviceMerger::NoteBadRow(const Merging& merging) {
   const int64_t bad = merging.report.bad_entry;
   if (bad < 0) return;
   const auto& sources = merging.args.sources;
@@ -129,22 +100,19 @@ void DeviceMerger<Block>::NoteBadRow(const Merging& merging) {
               message + ". All gradients accumulated with this one are lost"));
 }
 
-template <class Block>
-Shape DeviceMerger<Block>::ShapeOf(int64_t num_rows) const {
+Shape DeviceMerger::ShapeOf(int64_t num_rows) const {
   Shape shape = Shape::Of({num_rows});
   for (int i = 1; i < shape_.rank(); ++i) shape.AddDim(shape_.dim(i));
   return shape;
 }
 
-template <class Block>
-Status DeviceMerger<Block>::AllocateRows(int64_t num_rows, ElementType type, Workspace& workspace,
-                                         Block* rows, Block* values) const {
+Status DeviceMerger::AllocateRows(int64_t num_rows, ElementType type, Workspace& workspace,
+                                  Block* rows, Block* values) const {
   const Status status = workspace.Allocate(ElementType::kInt64, Shape::Of({num_rows}), rows);
   return status.ok() ? workspace.Allocate(type, ShapeOf(num_rows), values) : status;
 }
 
-template <class Block>
-bool DeviceMerger<Block>::Fold(const std::list<Gradient>& gradients, Workspace& workspace) {
+bool DeviceMerger::Fold(const std::list<KeptRows>& gradients, Workspace& workspace) {
   try {
     Merging merging;
     Merged merged;
@@ -176,13 +144,12 @@ bool DeviceMerger<Block>::Fold(const std::list<Gradient>& gradients, Workspace& 
   return true;
 }
 
-template <class Block>
-Status DeviceMerger<Block>::PrepareFinish(const std::list<Gradient>& pending, int64_t /*count*/,
-                                          Workspace& workspace) {
+Status DeviceMerger::PrepareFinish(const std::list<KeptRows>& pending, int64_t /*count*/,
+                                   Workspace& workspace) {
   auto output = std::make_unique<Output>();
   Status status = StartMerging(pending, workspace, &output->merging);
   if (!status.ok()) return status;
-  Value& value = output->value;
+  SparseValue& value = output->value;
   const int64_t num_rows = output->merging.report.num_rows;
   status = AllocateRows(num_rows, options_.type, workspace, &value.indices, &value.values);
   if (!status.ok()) return status;
@@ -191,10 +158,9 @@ Status DeviceMerger<Block>::PrepareFinish(const std::list<Gradient>& pending, in
   return Status();
 }
 
-template <class Block>
-SparseValue<Block> DeviceMerger<Block>::Finish(std::list<Gradient>* /*pending*/, int64_t count,
-                                               Workspace& workspace) {
-  Value value = std::move(output_->value);
+SparseValue DeviceMerger::Finish(std::list<KeptRows>* /*pending*/, int64_t count,
+                                 Workspace& workspace) {
+  SparseValue value = std::move(output_->value);
   DeviceMergeOutput output;
   output.num_rows = output_->merging.report.num_rows;
   output.rows = static_cast<int64_t*>(value.indices.data());
@@ -207,5 +173,3 @@ SparseValue<Block> DeviceMerger<Block>::Finish(std::list<Gradient>* /*pending*/,
 }
 
 }  // namespace condacc
-
-#endif  // CONDACC_CORE_SPARSE_DEVICE_MERGER_IMPL_H_

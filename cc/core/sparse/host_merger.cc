@@ -1,6 +1,4 @@
-// Definitions of HostMerger's longer methods; included by host_merger.h only.
-#ifndef CONDACC_CORE_SPARSE_HOST_MERGER_IMPL_H_
-#define CONDACC_CORE_SPARSE_HOST_MERGER_IMPL_H_
+#include "cc/core/sparse/host_merger.h"
 
 #include <algorithm>
 #include <cstring>
@@ -9,64 +7,38 @@
 #include <utility>
 #include <vector>
 
-#include "cc/core/dense/dense_math.h"
-#include "cc/core/sparse/host_merger.h"
-
 namespace condacc {
 
-template <class Block>
-Status HostMerger<Block>::Prepare(const Options& options, Workspace& workspace,
-                                  Gradient* gradient) {
+Status HostMerger::Prepare(const SparseOptions& options, Workspace& workspace,
+                           SparseGradient* gradient) {
   const size_t num_rows = static_cast<size_t>(gradient->shapes.indices.dim(0));
   if (num_rows > std::numeric_limits<uint32_t>::max()) {
     return Status(StatusCode::kInvalidArgument,
                   "Expected fewer than 2**32 rows in a gradient, got " + std::to_string(num_rows));
   }
-  if (gradient->indices_are_int32 || !gradient->owns_indices) {
-    Block copy;
-    const Status status = workspace.Allocate(ElementType::kInt64, gradient->shapes.indices, &copy);
-    if (!status.ok()) return status;
-    int64_t* const to = static_cast<int64_t*>(copy.data());
-    if (gradient->indices_are_int32) {
-      std::copy_n(static_cast<const int32_t*>(gradient->indices.data()), num_rows, to);
-    } else {
-      std::copy_n(static_cast<const int64_t*>(gradient->indices.data()), num_rows, to);
-    }
-    gradient->indices = std::move(copy);
-    gradient->indices_are_int32 = false;
-    gradient->owns_indices = true;
-  }
-  // Good rows before the large copy.
-  const Status rows = SurveyRows(static_cast<const int64_t*>(gradient->indices.data()), num_rows,
-                                 NumDenseRows(gradient->shapes, options.shape), &gradient->survey);
-  if (!rows.ok()) return rows;
-  if (!gradient->owns_values) {
-    Block copy = options.spares->Take(gradient->shapes.values);
-    if (!copy) {
-      const Status status = workspace.Allocate(options.type, gradient->shapes.values, &copy);
-      if (!status.ok()) return status;
-    }
-    DenseSumArgs args;
-    args.type = options.type;
-    args.num_elements = static_cast<size_t>(gradient->shapes.values.num_elements());
-    args.first = gradient->values.data();
-    args.out = copy.data();
-    SumDense(args, workspace.parallel_for());
-    gradient->values = std::move(copy);
-    gradient->owns_values = true;
-    gradient->is_a_copy = true;
-  }
-  gradient->owned = true;
+  KeptRows rows;
+  rows.num_dense_rows = NumDenseRows(gradient->shapes, options.shape);
+  Status status = KeepIndices(workspace, gradient, &rows.indices);
+  if (!status.ok()) return status;
+  // Bad indices are found before the large copy.
+  status = SurveyRows(static_cast<const int64_t*>(rows.indices.data()), num_rows,
+                      rows.num_dense_rows, &rows.survey);
+  if (!status.ok()) return status;
+  rows.values_are_a_copy = !gradient->owns_values;
+  if (rows.values_are_a_copy) rows.values = options.spares->Take(gradient->shapes.values);
+  status = KeepValues(workspace, options.type, gradient, &rows.values);
+  if (!status.ok()) return status;
+  rows.values_shape = gradient->shapes.values;
+  gradient->rows = std::move(rows);
   return Status();
 }
 
 // Beside its status it may throw std::bad_alloc.
-template <class Block>
-Status HostMerger<Block>::StartMerging(const std::list<Gradient>& gradients, Workspace& workspace,
-                                       Merging* merging) const {
+Status HostMerger::StartMerging(const std::list<KeptRows>& gradients, Workspace& workspace,
+                                Merging* merging) const {
   size_t num_entries = 0;
   merging->sources.reserve(gradients.size());
-  for (const Gradient& g : gradients) {
+  for (const KeptRows& g : gradients) {
     merging->sources.push_back({g.survey.list, g.values.data()});
     num_entries += g.survey.list.size;
   }
@@ -79,8 +51,7 @@ Status HostMerger<Block>::StartMerging(const std::list<Gradient>& gradients, Wor
   return Status();
 }
 
-template <class Block>
-bool HostMerger<Block>::Fold(const std::list<Gradient>& gradients, Workspace& workspace) {
+bool HostMerger::Fold(const std::list<KeptRows>& gradients, Workspace& workspace) {
   try {
     Merging merging;
     if (!StartMerging(gradients, workspace, &merging).ok()) return false;
@@ -90,7 +61,7 @@ bool HostMerger<Block>::Fold(const std::list<Gradient>& gradients, Workspace& wo
       return true;
     }
     chunks_.reserve(chunks_.size() + 1);
-    std::vector<RowMark> marks = merge.MarkNewRows(SumChunk<Block>::kMaxMarks);
+    std::vector<RowMark> marks = merge.MarkNewRows(SumChunk::kMaxMarks);
     const Shape shape = Shape::Of(
         {static_cast<int64_t>(merge.num_new_rows()), static_cast<int64_t>(layout_.width)});
     Block sums;
@@ -103,9 +74,8 @@ bool HostMerger<Block>::Fold(const std::list<Gradient>& gradients, Workspace& wo
   return true;
 }
 
-template <class Block>
-Status HostMerger<Block>::PrepareFinish(const std::list<Gradient>& pending, int64_t count,
-                                        Workspace& workspace) {
+Status HostMerger::PrepareFinish(const std::list<KeptRows>& pending, int64_t count,
+                                 Workspace& workspace) {
   auto output = std::make_unique<Output>();
   Shape shape = shape_;
   if (!IsForwarded(pending, count)) {
@@ -122,10 +92,8 @@ Status HostMerger<Block>::PrepareFinish(const std::list<Gradient>& pending, int6
   return Status();
 }
 
-template <class Block>
-SparseValue<Block> HostMerger<Block>::Finish(std::list<Gradient>* pending, int64_t count,
-                                             Workspace& workspace) {
-  Value value = std::move(output_->value);
+SparseValue HostMerger::Finish(std::list<KeptRows>* pending, int64_t count, Workspace& workspace) {
+  SparseValue value = std::move(output_->value);
   if (output_->merging.merge) {
     Write(count, value, workspace);
   } else {
@@ -136,14 +104,13 @@ SparseValue<Block> HostMerger<Block>::Finish(std::list<Gradient>* pending, int64
   return value;
 }
 
-template <class Block>
-void HostMerger<Block>::Write(int64_t count, const Value& value, Workspace& workspace) {
+void HostMerger::Write(int64_t count, const SparseValue& value, Workspace& workspace) {
   Merging& merging = output_->merging;
   SparseMerge::WrittenBelow discard;
   if (merging.merge->num_entries() * sizeof(RowEntry) + num_bytes() >= kMinDiscarded) {
     discard = [this](int64_t row, size_t num_entries) {
-      output_->merging.entries.Discard(num_entries * sizeof(RowEntry));
-      for (SumChunk<Block>& chunk : chunks_) chunk.DiscardBelow(row);
+      output_->merging.entries.DiscardFirst(num_entries * sizeof(RowEntry));
+      for (SumChunk& chunk : chunks_) chunk.DiscardBelow(row);
     };
   }
   merging.merge->WriteTo(static_cast<int64_t*>(value.indices.data()), value.values.data(),
@@ -151,5 +118,3 @@ void HostMerger<Block>::Write(int64_t count, const Value& value, Workspace& work
 }
 
 }  // namespace condacc
-
-#endif  // CONDACC_CORE_SPARSE_HOST_MERGER_IMPL_H_

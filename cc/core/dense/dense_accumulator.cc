@@ -1,0 +1,10 @@
+#include "cc/core/dense/dense_accumulator.h"
+
+#include "cc/core/accumulator/accumulator_impl.h"
+#include "cc/core/accumulator/accumulator_rounds.h"
+
+namespace condacc {
+
+template class Accumulator<DenseSum>;
+
+}  // namespace condacc

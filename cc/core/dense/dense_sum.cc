@@ -1,0 +1,134 @@
+#include "cc/core/dense/dense_sum.h"
+
+#include <new>
+#include <string>
+#include <utility>
+
+namespace condacc {
+
+DenseSum::DenseSum(const Options& options) : options_(options) {
+  pending_.Reserve(options.max_pending + 1);
+  folding_.Reserve(options.max_pending + 1);
+}
+
+void DenseSum::Batch::Reserve(size_t capacity) {
+  operands.reserve(capacity);
+  blocks.reserve(capacity);
+}
+
+Status DenseSum::Check(const Gradient& gradient) const {
+  const Shape& expected = empty() ? options_.shape : shape_;
+  if (expected.IsCompatibleWith(gradient.shape)) return Status();
+  return Status(StatusCode::kInvalidArgument, "Shape mismatch: expected " + expected.ToString() +
+                                                  ", got " + gradient.shape.ToString());
+}
+
+bool DenseSum::CanAppend(const Gradient& gradient) const {
+  if (empty()) return gradient.owned || gradient.place;
+  const bool will_fold = MustAddNow(gradient) || IsFull(num_pending() + 1);
+  return !will_fold || HasRoomToAdd() || gradient.wide;
+}
+
+void DenseSum::Append(Gradient gradient) {
+  // A fold may be running, whose batch is not touched.
+  if (num_pending() == pending_.blocks.capacity()) pending_.Reserve(2 * num_pending());
+  if (!wide_) wide_ = std::move(gradient.wide);
+  if (empty()) {
+    shape_ = std::move(gradient.shape);
+    num_elements_ = static_cast<size_t>(shape_.num_elements());
+    state_ = gradient.owned ? State::kInPlace : State::kPending;
+    place_ = std::move(gradient.owned ? gradient.block : gradient.place);
+    if (has_sum()) return;
+  }
+  pending_.blocks.push_back(std::move(gradient.block));
+  Hold(GradientBytes());
+}
+
+bool DenseSum::IsFull(size_t num_pending) const {
+  return num_pending >= options_.max_pending ||
+         num_pending * GradientBytes() >= options_.max_pending_bytes ||
+         options_.budget->IsExceeded();
+}
+
+bool DenseSum::WantsFold(bool take_is_near) const {
+  if (num_pending() == 0 || !CanFold()) return false;
+  // A fold would only copy a single borrowed gradient, which may as well stay where it is.
+  if (options_.holds_borrowed && !has_sum() && num_pending() == 1) return false;
+  if (take_is_near) return num_pending() > options_.max_pending;
+  // Small gradients are still in the cache when they come, and what is added early a take need not
+  // add.
+  return IsFull(num_pending()) || GradientBytes() <= options_.small_bytes;
+}
+
+int64_t DenseSum::BeginFold() noexcept {
+  if (HasRoomToAdd()) {
+    std::swap(pending_, folding_);
+  } else {
+    folding_.blocks.push_back(std::move(pending_.blocks.front()));
+    pending_.blocks.erase(pending_.blocks.begin());
+  }
+  fold_ = Operands(&folding_);
+  fold_.out = wide_ ? wide_.data() : place_.data();
+  fold_.out_is_float32 = static_cast<bool>(wide_);
+  return static_cast<int64_t>(folding_.blocks.size());
+}
+
+bool DenseSum::RunFold(Workspace& workspace) noexcept {
+  workspace.Sum(fold_);
+  NoteFailure(workspace);
+  num_folded_ = folding_.blocks.size();
+  folding_.blocks.clear();
+  return true;
+}
+
+void DenseSum::EndFold(bool /*succeeded*/) noexcept {
+  Hold(-(GradientBytes() * num_folded_));
+  state_ = fold_.out_is_float32 ? State::kInWide : State::kInPlace;
+}
+
+DenseSum::Value DenseSum::Finish(int64_t count, Workspace& workspace) {
+  DenseSumArgs args = Operands(&pending_);
+  args.out = place_.data();
+  args.divisor = options_.mean ? count : 1;
+  if (args.out != args.first || args.num_inputs > 0 || args.divisor > 1) workspace.Sum(args);
+  NoteFailure(workspace);
+  return {std::move(place_), std::move(shape_), std::move(failure_)};
+}
+
+void DenseSum::Clear() noexcept {
+  Hold(-held_bytes_);
+  pending_.blocks.clear();
+  place_ = Block();
+  wide_ = Block();
+  state_ = State::kEmpty;
+  failure_ = Status();
+}
+
+DenseSumArgs DenseSum::Operands(Batch* batch) const noexcept {
+  batch->operands.clear();
+  for (const Block& block : batch->blocks) batch->operands.push_back(block.data());
+  DenseSumArgs args;
+  args.type = options_.type;
+  args.num_elements = num_elements_;
+  args.inputs = batch->operands.data();
+  args.num_inputs = batch->operands.size();
+  if (has_sum()) {
+    args.first = state_ == State::kInWide ? wide_.data() : place_.data();
+    args.first_is_float32 = state_ == State::kInWide;
+  } else {
+    args.first = *args.inputs++;
+    --args.num_inputs;
+  }
+  return args;
+}
+
+void DenseSum::NoteFailure(const Workspace& workspace) noexcept {
+  if (!failure_.ok()) return;
+  try {
+    failure_ = workspace.failure();
+  } catch (const std::bad_alloc&) {
+    failure_ = Status(StatusCode::kInternal, "Out of memory");
+  }
+}
+
+}  // namespace condacc

@@ -1,0 +1,123 @@
+#include "cc/core/sparse/sparse_sum.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "cc/core/base/element_type.h"
+
+namespace condacc {
+namespace {
+
+constexpr size_t kMinFold = 4;             // gradients
+constexpr size_t kMaxPending = 1024;       // gradients
+constexpr size_t kBookkeepingBytes = 256;  // of a gradient that may have no rows at all
+
+}  // namespace
+
+template <class Merger>
+Status SparseSum<Merger>::Check(const Gradient& gradient) const {
+  return CheckSparseShapes(gradient.shapes, options_.shape, is_empty_ ? nullptr : &merger_.shape());
+}
+
+template <class Merger>
+void SparseSum<Merger>::Append(Gradient gradient) {
+  KeptRows& rows = *gradient.rows;
+  const size_t bytes = BytesOf(rows);
+  if (is_empty_) merger_.SetShape(rows.values_shape);
+  pending_.push_back(std::move(rows));
+  is_empty_ = false;
+  pending_bytes_ += bytes;
+  Hold(bytes);
+}
+
+template <class Merger>
+bool SparseSum<Merger>::WantsFold(bool take_is_near) const {
+  if (ExceedsBudget()) return true;
+  if (take_is_near || num_pending() < kMinFold) return false;
+  return pending_bytes_ >= FoldBytes() || num_pending() >= MaxPending();
+}
+
+template <class Merger>
+bool SparseSum<Merger>::IsOverfull() const {
+  return ExceedsBudget() || (num_pending() >= 2 * kMinFold && (pending_bytes_ >= 2 * FoldBytes() ||
+                                                               num_pending() >= 2 * MaxPending()));
+}
+
+// Gradients that are small compared with the sums are kept all the same, since each fold walks all
+// merged rows.
+template <class Merger>
+bool SparseSum<Merger>::ExceedsBudget() const {
+  return num_pending() > 1 && options_.budget->IsExceeded() && pending_bytes_ >= merged_bytes_ / 16;
+}
+
+template <class Merger>
+size_t SparseSum<Merger>::FoldBytes() const {
+  return std::max(merged_bytes_ / 20 * 9, options_.fold_bytes);
+}
+
+// Many tiny gradients: not so few that walking the merged rows for them would weigh.
+template <class Merger>
+size_t SparseSum<Merger>::MaxPending() const {
+  return kMaxPending + num_merged_ / 16;
+}
+
+template <class Merger>
+int64_t SparseSum<Merger>::BeginFold() noexcept {
+  folding_.swap(pending_);
+  folding_bytes_ = std::exchange(pending_bytes_, 0);
+  return static_cast<int64_t>(folding_.size());
+}
+
+template <class Merger>
+bool SparseSum<Merger>::RunFold(Workspace& workspace) {
+  if (!merger_.Fold(folding_, workspace)) return false;
+  Release(&folding_);
+  workspace.NoteFreed(folding_bytes_);
+  return true;
+}
+
+template <class Merger>
+void SparseSum<Merger>::EndFold(bool succeeded) noexcept {
+  if (succeeded) {
+    Hold(-folding_bytes_);
+    num_merged_ = merger_.num_rows();
+    merged_bytes_ = merger_.num_bytes();
+  } else {
+    pending_.splice(pending_.begin(), folding_);
+    pending_bytes_ += folding_bytes_;
+  }
+  folding_bytes_ = 0;
+}
+
+template <class Merger>
+void SparseSum<Merger>::Clear() {
+  Hold(-held_bytes_);
+  Release(&pending_);
+  pending_bytes_ = 0;
+  merger_.Clear();
+  num_merged_ = 0;
+  merged_bytes_ = 0;
+  is_empty_ = true;
+}
+
+template <class Merger>
+size_t SparseSum<Merger>::BytesOf(const KeptRows& rows) const {
+  const auto elements = static_cast<size_t>(rows.values_shape.num_elements());
+  return kBookkeepingBytes + rows.survey.list.size * sizeof(int64_t) +
+         elements * SizeOf(options_.type);
+}
+
+template <class Merger>
+void SparseSum<Merger>::Release(std::list<KeptRows>* gradients) {
+  for (KeptRows& rows : *gradients) {
+    if (!rows.values_are_a_copy || !rows.values) continue;
+    const size_t bytes = BytesOf(rows);
+    options_.spares->Give(std::move(rows.values), rows.values_shape, bytes);
+  }
+  gradients->clear();
+}
+
+template class SparseSum<HostMerger>;
+template class SparseSum<DeviceMerger>;
+
+}  // namespace condacc

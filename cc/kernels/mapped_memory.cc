@@ -1,0 +1,72 @@
+#include "cc/kernels/mapped_memory.h"
+
+#include <malloc.h>
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <new>
+#include <thread>
+
+#include "cc/core/base/trim_schedule.h"
+
+namespace condacc {
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+
+struct Mapping {
+  void* begin;
+  size_t num_bytes;
+
+  // Where the data begins: where a huge page does.
+  void* data() const {
+    const uintptr_t address = reinterpret_cast<uintptr_t>(begin);
+    return reinterpret_cast<void*>((address + kHugePage - 1) / kHugePage * kHugePage);
+  }
+};
+
+void Unmap(void* owner) {
+  auto* const mapping = static_cast<Mapping*>(owner);
+  munmap(mapping->begin, mapping->num_bytes);
+  delete mapping;
+}
+
+// Gives back the whole pages.
+void DiscardPages(void* owner, size_t num_bytes) {
+  const size_t num_discarded = num_bytes / kHugePage * kHugePage;
+  if (num_discarded > 0) {
+    madvise(static_cast<Mapping*>(owner)->data(), num_discarded, MADV_DONTNEED);
+  }
+}
+
+}  // namespace
+
+Block MapBlock(size_t num_bytes) {
+  auto* const mapping = new (std::nothrow) Mapping{nullptr, num_bytes + kHugePage};
+  if (mapping == nullptr) return Block();
+  mapping->begin =
+      mmap(nullptr, mapping->num_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapping->begin == MAP_FAILED) {
+    delete mapping;
+    return Block();
+  }
+  // Faults are a tenth of the price in huge pages. The rest at the end is left to small ones.
+  madvise(mapping->data(), num_bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+  return Block(mapping->data(), mapping, Unmap, DiscardPages);
+}
+
+void NoteFreedHeap(size_t num_bytes) {
+#ifdef __GLIBC__
+  static TrimSchedule schedule;
+  if (!schedule.IsDueAfter(num_bytes, TrimSchedule::Clock::now())) return;
+  try {
+    std::thread([] { malloc_trim(0); }).detach();
+  } catch (const std::exception&) {
+    // No thread can be started now. The memory stays in the heap until trimming is due again.
+  }
+#endif
+}
+
+}  // namespace condacc
