@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
+#include <optional>
 #include <random>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -17,8 +19,11 @@ namespace {
 
 enum class Outcome { kNone, kServed, kInvalid, kCancelled, kOutOfRange };
 
+constexpr int64_t kNobody = -1;  // the contributor of a gradient without one
+
 struct ModelTake {
   int64_t num_required;
+  std::optional<int64_t> step;
   bool cancelled = false;
   Outcome outcome = Outcome::kNone;
   int64_t value = 0;
@@ -26,15 +31,26 @@ struct ModelTake {
 
 class Model {
  public:
-  bool Apply(int64_t local_step, int64_t value) {
+  ApplyOutcome Apply(int64_t local_step, int64_t value, int64_t contributor) {
     if (local_step < step_) {
       ++num_dropped_;
-      return false;
+      return ApplyOutcome::kStale;
+    }
+    if (contributor != kNobody) {
+      if (local_step > step_) return ApplyOutcome::kAhead;
+      if (!contributors_.insert(contributor).second) return ApplyOutcome::kDuplicate;
     }
     ++count_;
     sum_ += value;
     Serve();
-    return true;
+    return ApplyOutcome::kAdded;
+  }
+
+  int64_t Reset(int64_t step) {
+    step_ = step;
+    sum_ = 0;
+    contributors_.clear();
+    return std::exchange(count_, 0);
   }
 
   // False if the take can only wait and may not.
@@ -43,7 +59,8 @@ class Model {
       take->outcome = Outcome::kInvalid;
     } else if (take->cancelled) {
       take->outcome = Outcome::kCancelled;
-    } else if (!may_wait && (!queue_.empty() || count_ < take->num_required)) {
+    } else if (!may_wait && (!queue_.empty() || count_ < take->num_required ||
+                             take->step.value_or(step_) != step_)) {
       return false;
     } else {
       queue_.push_back(take);
@@ -79,20 +96,24 @@ class Model {
       take->outcome = Outcome::kServed;
       take->value = std::exchange(sum_, 0);
       count_ = 0;
+      contributors_.clear();
       ++step_;
     }
   }
 
   int64_t count_ = 0, sum_ = 0, step_ = 0, num_dropped_ = 0;
   std::deque<ModelTake*> queue_;
+  std::set<int64_t> contributors_;
 };
 
 class ModelTest : public testing::Test {
  protected:
   void CallAtRandom() {
-    switch (random_() % 16) {
+    switch (random_() % 17) {
       case 0:
         return SetStep();
+      case 16:
+        return random_() % 2 == 0 ? Reset() : SetStep();
       case 1:
       case 2:
         return Request(/*may_wait=*/true);
@@ -107,19 +128,25 @@ class ModelTest : public testing::Test {
 
   void Apply() {
     const int64_t lag = random_() % 4 == 0 ? 1 : 0;
-    const int64_t local_step = model_.step() - std::min(lag, model_.step());
+    const bool is_ahead = random_() % 8 == 0 && model_.step() < 10;
+    const int64_t local_step = model_.step() - std::min(lag, model_.step()) + (is_ahead ? 1 : 0);
+    const int64_t contributor = random_() % 2 == 0 ? kNobody : static_cast<int64_t>(random_() % 12);
     const int64_t value = static_cast<int64_t>(random_()) - (int64_t{1} << 31);
     std::vector<int64_t> values(3, value);
     Gradient gradient = random_() % 3 == 0 ? Borrowed(&values) : Owned(values);
-    bool accepted = false;
-    ASSERT_TRUE(accumulator_.Apply(local_step, std::move(gradient), workspace_, &accepted).ok());
-    EXPECT_EQ(accepted, model_.Apply(local_step, value));
+    const ApplyResult result = accumulator_.Apply(
+        local_step, std::move(gradient), workspace_,
+        contributor == kNobody ? std::nullopt : std::optional<int64_t>(contributor));
+    ASSERT_TRUE(result.ok());
+    EXPECT_EQ(result.outcome(), model_.Apply(local_step, value, contributor));
   }
 
   void Request(bool may_wait) {
     const int64_t num_required = random_() % 8 == 0 ? 0 : 1 + static_cast<int64_t>(random_() % 20);
-    const RecordedTake& take = takes_.emplace_back(num_required);
-    ModelTake* const model_take = &model_takes_.emplace_back(ModelTake{num_required});
+    std::optional<int64_t> step;
+    if (!may_wait && random_() % 2 == 0) step = model_.step() + (random_() % 4 == 0 ? -1 : 0);
+    const RecordedTake& take = takes_.emplace_back(num_required, step);
+    ModelTake* const model_take = &model_takes_.emplace_back(ModelTake{num_required, step});
     if (random_() % 8 == 0) {
       accumulator_.Cancel(take.ptr(), workspace_);
       model_.Cancel(model_take);
@@ -142,10 +169,17 @@ class ModelTest : public testing::Test {
     model_.Cancel(&model_takes_[index]);
   }
 
+  int64_t RandomStep() {
+    return random_() % 4 == 0 ? std::numeric_limits<int64_t>::max()
+                              : static_cast<int64_t>(random_() % 10);
+  }
   void SetStep() {
-    const int64_t step = random_() % 4 == 0 ? std::numeric_limits<int64_t>::max()
-                                            : static_cast<int64_t>(random_() % 10);
+    const int64_t step = RandomStep();
     EXPECT_EQ(accumulator_.SetGlobalStep(step), model_.SetStep(step));
+  }
+  void Reset() {
+    const int64_t step = RandomStep();
+    EXPECT_EQ(accumulator_.Reset(step), model_.Reset(step));
   }
 
   void Compare() {
@@ -186,7 +220,7 @@ class ModelTest : public testing::Test {
 
 TEST_F(ModelTest, RandomCallsDoWhatTheModelDoes) {
   SCOPED_TRACE(testing::Message() << "seed " << seed_);
-  for (int i = 0; i < 10000 && !HasFatalFailure(); ++i) {
+  for (int i = 0; i < 20000 && !HasFatalFailure(); ++i) {
     CallAtRandom();
     if (i % 25 == 0) Compare();
   }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -74,15 +75,15 @@ class OutOfMemory : public testing::TestWithParam<bool> {
   }
 
   void Apply(float value) { ASSERT_EQ(ApplyWithFailure(-1, value), Ending::kReturned); }
-  Ending ApplyWithFailure(int ordinal, float value) {
+  Ending ApplyWithFailure(int ordinal, float value,
+                          std::optional<int64_t> contributor = std::nullopt) {
     Gradient gradient = Owned(std::vector<float>(4, value));
-    bool ok = false, accepted = false;
+    bool is_added = false;
     const Ending ending = CallWithFailure(ordinal, [&] {
-      ok = accumulator_->Apply(1000, std::move(gradient), workspace_, &accepted).ok();
+      is_added = accumulator_->Apply(0, std::move(gradient), workspace_, contributor).is_added();
     });
     if (ending == Ending::kReturned) {
-      EXPECT_TRUE(ok);
-      EXPECT_TRUE(accepted);
+      EXPECT_TRUE(is_added);
     }
     return ending;
   }
@@ -135,6 +136,47 @@ TEST_P(OutOfMemory, AnApplyThatThrowsHasChangedNothingAndATakeIsToldOnce) {
   }
   EXPECT_GT(num_failed_takes_, 0);
   EXPECT_LT(num_failed_takes_, kManyAllocations);
+}
+
+TEST_P(OutOfMemory, AContributorWhoseApplyThrewMayComeAgain) {
+  int num_thrown = 0;
+  for (int ordinal = 0; ordinal < kManyAllocations; ++ordinal) {
+    Renew();
+    Apply(1);
+    if (ApplyWithFailure(ordinal, 2, 7) == Ending::kThrew) {
+      ++num_thrown;
+      EXPECT_EQ(accumulator_->num_accumulated(), 1);
+      EXPECT_EQ(ApplyWithFailure(-1, 2, 7), Ending::kReturned);
+    }
+    EXPECT_EQ(accumulator_->Apply(0, Owned(std::vector<float>(4, 1)), workspace_, 7).outcome(),
+              ApplyOutcome::kDuplicate);
+    RecordedTake take(2);
+    Request(take);
+    ExpectServed(take, 3);
+  }
+  EXPECT_GT(num_thrown, 0);
+  EXPECT_LT(num_thrown, kManyAllocations);
+}
+
+TEST_P(OutOfMemory, AResetThatThrowsHasChangedNothing) {
+  int num_thrown = 0;
+  for (int ordinal = 0; ordinal < kManyAllocations; ++ordinal) {
+    Renew();
+    Apply(1);
+    int64_t num_discarded = -1;
+    const auto reset = [&] { num_discarded = accumulator_->Reset(9); };
+    if (CallWithFailure(ordinal, reset) == Ending::kThrew) {
+      ++num_thrown;
+      EXPECT_EQ(accumulator_->global_step(), 0);
+      EXPECT_EQ(accumulator_->num_accumulated(), 1);
+      reset();
+    }
+    EXPECT_EQ(num_discarded, 1);
+    EXPECT_EQ(accumulator_->global_step(), 9);
+    EXPECT_EQ(accumulator_->num_accumulated(), 0);
+  }
+  EXPECT_GT(num_thrown, 0);
+  EXPECT_LT(num_thrown, kManyAllocations);
 }
 
 TEST_P(OutOfMemory, ARequestThatThrowsWasNotMade) {
@@ -208,12 +250,9 @@ TEST_P(OutOfMemory, AtTheLastStepEveryTakeIsTold) {
     Request(first);
     Request(second);
     Gradient gradient = Owned(std::vector<float>(4, 1.0f));
-    bool accepted = false;
-    EXPECT_EQ(CallWithFailure(ordinal,
-                              [&] {
-                                (void)accumulator_->Apply(INT64_MAX, std::move(gradient),
-                                                          workspace_, &accepted);
-                              }),
+    EXPECT_EQ(CallWithFailure(
+                  ordinal,
+                  [&] { (void)accumulator_->Apply(INT64_MAX, std::move(gradient), workspace_); }),
               Ending::kReturned);
     for (const RecordedTake* take : {&first, &second}) {
       ASSERT_EQ(take->num_completions(), 1);
@@ -231,9 +270,8 @@ TEST(Allocations, AppliesMakeNoneOnceTheirAccumulatorIsWarm) {
     accumulator.Request(take.ptr(), nullptr, workspace);
     for (int i = 0; i < 20; ++i) {
       Gradient gradient = Owned(std::vector<float>(4, 1.0f));
-      bool accepted = false;
       const int before = num_allocations;
-      const Status status = accumulator.Apply(round, std::move(gradient), workspace, &accepted);
+      const Status status = accumulator.Apply(round, std::move(gradient), workspace).status();
       if (round > 1) {
         EXPECT_EQ(num_allocations, before) << round << " " << i;
       }

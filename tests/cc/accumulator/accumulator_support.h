@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -75,17 +76,19 @@ Gradient Borrowed(std::vector<T>* values) {
 // A take that remembers how it ended.
 class RecordedTake {
  public:
-  explicit RecordedTake(int64_t num_required) {
+  explicit RecordedTake(int64_t num_required, std::optional<int64_t> global_step = std::nullopt) {
     outcome_->message.reserve(200);  // so that a completion needs no memory
     take_ = std::make_shared<DenseAccumulator::Take>(
-        num_required, [outcome = outcome_](const Status& status, DenseAccumulator::Value* value) {
+        num_required,
+        [outcome = outcome_](const Status& status, DenseAccumulator::Value* value) {
           std::lock_guard<std::mutex> lock(outcome->mutex);
           ++outcome->num_completions;
           outcome->code = status.code();
           outcome->message = status.message();
           if (value != nullptr) outcome->value = std::move(*value);
           outcome->changed.notify_all();
-        });
+        },
+        global_step);
   }
 
   const DenseAccumulator::TakePtr& ptr() const { return take_; }

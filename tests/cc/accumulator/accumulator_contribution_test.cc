@@ -1,0 +1,234 @@
+// Gradients that name their contributor: at most one of each in a round, of the round's own step.
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <future>
+#include <limits>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "cc/core/accumulator/accumulator.h"
+#include "gtest/gtest.h"
+#include "tests/cc/accumulator/accumulator_support.h"
+#include "tests/cc/accumulator/gate.h"
+
+namespace condacc {
+namespace {
+
+constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+
+class ContributionTest : public testing::Test {
+ protected:
+  ApplyResult Apply(std::optional<int64_t> contributor, int64_t value = 1, int64_t local_step = 0) {
+    return accumulator_.Apply(local_step, Owned(std::vector<int64_t>{value, -value}), workspace_,
+                              contributor);
+  }
+  ApplyOutcome Outcome(std::optional<int64_t> contributor, int64_t value = 1,
+                       int64_t local_step = 0) {
+    const ApplyResult result = Apply(contributor, value, local_step);
+    EXPECT_TRUE(result.ok()) << result.status().message();
+    return result.outcome();
+  }
+  int64_t Take(int64_t num_required) {
+    RecordedTake take(num_required);
+    EXPECT_TRUE(accumulator_.RequestIfReady(take.ptr(), workspace_));
+    return take.is_served() ? take.values<int64_t>()[0] : -1;
+  }
+
+  TestWorkspace workspace_;
+  DenseAccumulator accumulator_{OptionsOf<int64_t>(/*mean=*/false)};
+};
+
+TEST_F(ContributionTest, TheFirstGradientOfAContributorCounts) {
+  EXPECT_EQ(Outcome(7, 1), ApplyOutcome::kAdded);
+  EXPECT_EQ(Outcome(7, 10), ApplyOutcome::kDuplicate);
+  EXPECT_EQ(Outcome(8, 100), ApplyOutcome::kAdded);
+  EXPECT_EQ(Outcome(7, 1000), ApplyOutcome::kDuplicate);
+  EXPECT_EQ(accumulator_.num_accumulated(), 2);
+  EXPECT_EQ(Take(2), 101);
+}
+
+TEST_F(ContributionTest, EarlierStepsAreStaleAndLaterOnesAhead) {
+  accumulator_.SetGlobalStep(5);
+  EXPECT_EQ(Outcome(0, 1, 4), ApplyOutcome::kStale);
+  EXPECT_EQ(Outcome(0, 1, 6), ApplyOutcome::kAhead);
+  EXPECT_EQ(Outcome(0, 1, kMax), ApplyOutcome::kAhead);
+  EXPECT_EQ(Outcome(0, 1, 5), ApplyOutcome::kAdded);
+  EXPECT_EQ(Outcome(0, 1, 4), ApplyOutcome::kStale) << "before it is a duplicate";
+  EXPECT_EQ(Outcome(0, 1, 6), ApplyOutcome::kAhead) << "before it is a duplicate";
+  EXPECT_EQ(accumulator_.num_accumulated(), 1);
+}
+
+TEST_F(ContributionTest, OnlyStaleGradientsCountAsDropped) {
+  accumulator_.SetGlobalStep(5);
+  EXPECT_EQ(Outcome(0, 1, 5), ApplyOutcome::kAdded);
+  EXPECT_EQ(Outcome(0, 1, 5), ApplyOutcome::kDuplicate);
+  EXPECT_EQ(Outcome(1, 1, 6), ApplyOutcome::kAhead);
+  EXPECT_EQ(accumulator_.num_dropped(), 0);
+  EXPECT_EQ(Outcome(1, 1, 4), ApplyOutcome::kStale);
+  EXPECT_EQ(accumulator_.num_dropped(), 1);
+}
+
+TEST_F(ContributionTest, EachTakeBeginsARoundForAll) {
+  for (int64_t step = 0; step < 4; ++step) {
+    for (int64_t contributor : {int64_t{0}, int64_t{3}, kMax}) {
+      EXPECT_EQ(Outcome(contributor, 1, step), ApplyOutcome::kAdded);
+      EXPECT_EQ(Outcome(contributor, 1, step), ApplyOutcome::kDuplicate);
+    }
+    EXPECT_EQ(Take(3), 3);
+  }
+}
+
+TEST_F(ContributionTest, AnotherStepIsStillTheSameRound) {
+  EXPECT_EQ(Outcome(2), ApplyOutcome::kAdded);
+  accumulator_.SetGlobalStep(9);
+  EXPECT_EQ(Outcome(2, 1, 9), ApplyOutcome::kDuplicate);
+}
+
+TEST_F(ContributionTest, GradientsWithoutAContributorMixFreely) {
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Outcome(std::nullopt, 1), ApplyOutcome::kAdded);
+    EXPECT_EQ(Outcome(std::nullopt, 1, kMax), ApplyOutcome::kAdded) << "may be ahead";
+    EXPECT_EQ(Outcome(4, 100), i == 0 ? ApplyOutcome::kAdded : ApplyOutcome::kDuplicate);
+  }
+  EXPECT_EQ(Take(7), 106);
+}
+
+TEST_F(ContributionTest, ManyContributors) {
+  std::mt19937_64 random(3);
+  std::vector<int64_t> contributors;
+  for (int i = 0; i < 3000; ++i) contributors.push_back(static_cast<int64_t>(random() >> 1));
+  for (int64_t contributor : contributors) {
+    ASSERT_EQ(Outcome(contributor), ApplyOutcome::kAdded);
+  }
+  for (int64_t contributor : contributors) {
+    ASSERT_EQ(Outcome(contributor), ApplyOutcome::kDuplicate);
+  }
+  EXPECT_EQ(Take(1), 3000);
+}
+
+TEST_F(ContributionTest, NegativeContributorsAreErrorsThatNameTheAccumulator) {
+  for (int64_t contributor : {int64_t{-1}, std::numeric_limits<int64_t>::min()}) {
+    for (int64_t local_step : {-1, 0, 1}) {
+      const ApplyResult result = Apply(contributor, 1, local_step);
+      EXPECT_FALSE(result.is_added());
+      EXPECT_EQ(result.status().code(), StatusCode::kInvalidArgument);
+      EXPECT_EQ(result.status().message(), "Argument contributor must not be negative, but was " +
+                                               std::to_string(contributor) +
+                                               " (accumulator 'tested')");
+    }
+  }
+  EXPECT_EQ(accumulator_.num_accumulated(), 0);
+  EXPECT_EQ(accumulator_.num_dropped(), 0);
+}
+
+TEST_F(ContributionTest, AfterAGradientThatDoesNotFitTheContributorMayComeAgain) {
+  EXPECT_EQ(Outcome(0, 1), ApplyOutcome::kAdded);
+  const std::vector<int64_t> too_long(3);
+  const ApplyResult refused = accumulator_.Apply(0, Owned(too_long), workspace_, 1);
+  EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Outcome(1, 10), ApplyOutcome::kAdded);
+  const ApplyResult ignored = accumulator_.Apply(0, Owned(too_long), workspace_, 1);
+  ASSERT_TRUE(ignored.ok()) << "the shape of a duplicate is not looked at";
+  EXPECT_EQ(ignored.outcome(), ApplyOutcome::kDuplicate);
+  EXPECT_EQ(Take(2), 11);
+}
+
+TEST_F(ContributionTest, AfterAGradientWithoutMemoryTheContributorMayComeAgain) {
+  std::vector<int64_t> values{5, 6};
+  workspace_.RefuseAllocation(0);
+  const ApplyResult refused = accumulator_.Apply(0, Borrowed(&values), workspace_, 1);
+  EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted);
+  const ApplyResult result = accumulator_.Apply(0, Borrowed(&values), workspace_, 1);
+  EXPECT_TRUE(result.is_added());
+  EXPECT_EQ(Take(1), 5);
+}
+
+// Stops at a gate before it allocates.
+class SlowlyAllocatingWorkspace : public TestWorkspace {
+ public:
+  explicit SlowlyAllocatingWorkspace(Gate* gate) : gate_(gate) {}
+
+  Status Allocate(ElementType type, const Shape& shape, Block* block) override {
+    gate_->Pass();
+    return TestWorkspace::Allocate(type, shape, block);
+  }
+
+ private:
+  Gate* const gate_;
+};
+
+TEST_F(ContributionTest, OfTwoAtTheSameMomentOneIsAdded) {
+  Gate gate;
+  std::vector<int64_t> values{5, 6};
+  const auto apply = [&] {
+    SlowlyAllocatingWorkspace workspace(&gate);
+    const ApplyResult result = accumulator_.Apply(0, Borrowed(&values), workspace, 1);
+    EXPECT_TRUE(result.ok());
+    return result.outcome();
+  };
+  auto a = std::async(std::launch::async, apply);
+  auto b = std::async(std::launch::async, apply);
+  gate.AwaitArrivals(2);  // Both have been found to be the first.
+  gate.Open();
+  const bool a_is_added = a.get() == ApplyOutcome::kAdded;
+  EXPECT_EQ(b.get(), a_is_added ? ApplyOutcome::kDuplicate : ApplyOutcome::kAdded);
+  EXPECT_EQ(Take(1), 5);
+}
+
+TEST_F(ContributionTest, ADuplicateDoesNotWaitForAFold) {
+  Gate gate;
+  std::vector<int64_t> values{5, 6};
+  auto borrowed = std::async(std::launch::async, [&] {
+    GatedWorkspace workspace(&gate);
+    return accumulator_.Apply(0, Borrowed(&values), workspace, 1).is_added();
+  });
+  gate.AwaitArrivals(1);
+  EXPECT_EQ(Outcome(1), ApplyOutcome::kDuplicate);
+  EXPECT_EQ(Outcome(2, 10), ApplyOutcome::kAdded);
+  gate.Open();
+  EXPECT_TRUE(borrowed.get());
+  EXPECT_EQ(Take(2), 15);
+}
+
+// Contributor i adds 2^(5 i) again and again, in two threads at once: a sum that has more than that
+// in its place has counted a gradient twice.
+TEST_F(ContributionTest, UnderLoadEachCountsOnceARound) {
+  constexpr int kContributors = 6, kThreadsEach = 2, kRounds = 300;
+  constexpr int64_t kAll = 0x2108421;
+  std::atomic<int64_t> num_added{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kContributors * kThreadsEach; ++t) {
+    threads.emplace_back([&, contributor = t % kContributors] {
+      TestWorkspace workspace;
+      std::mt19937 random(static_cast<uint32_t>(contributor));
+      for (int64_t step = 0; step < kRounds; step = accumulator_.global_step()) {
+        std::vector<int64_t> values(8, int64_t{1} << (5 * contributor));
+        Gradient gradient = random() % 2 == 0 ? Owned(values) : Borrowed(&values);
+        const ApplyResult result =
+            accumulator_.Apply(step, std::move(gradient), workspace, contributor);
+        EXPECT_TRUE(result.ok());
+        EXPECT_NE(result.outcome(), ApplyOutcome::kAhead);
+        if (result.is_added()) ++num_added;
+        for (int i = 0; i < 20 && accumulator_.global_step() == step; ++i)
+          std::this_thread::yield();
+      }
+    });
+  }
+  for (int64_t round = 0; round < kRounds; ++round) {
+    RecordedTake take(kContributors);
+    accumulator_.Request(take.ptr(), nullptr, workspace_);
+    take.Await();
+    ASSERT_TRUE(take.is_served());
+    ASSERT_EQ(take.values<int64_t>(), std::vector<int64_t>(8, kAll)) << round;
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(num_added, kContributors * kRounds);
+}
+
+}  // namespace
+}  // namespace condacc

@@ -1,0 +1,176 @@
+// Takes that name a step, beside folds and other takes.
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <future>
+#include <limits>
+#include <random>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "cc/core/accumulator/accumulator.h"
+#include "gtest/gtest.h"
+#include "tests/cc/accumulator/gate.h"
+#include "tests/cc/sparse/sparse_phases.h"
+#include "tests/cc/sparse/sparse_support.h"
+
+namespace condacc {
+namespace {
+
+constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+
+using RoundTakeTest = SparsePhases;
+
+TEST_F(RoundTakeTest, TakesAtItsStepOnlyAndOnlyOnce) {
+  accumulator_->SetGlobalStep(7);
+  ApplySeveral(3);
+  TakeOutcome outcome;
+  for (int64_t step : {int64_t{6}, int64_t{8}, int64_t{0}, kMax}) {
+    EXPECT_FALSE(RequestIfReady(&outcome, 1, step));
+  }
+  EXPECT_FALSE(RequestIfReady(&outcome, 4, 7)) << "too few";
+  EXPECT_EQ(outcome.num_completions, 0);
+  EXPECT_TRUE(RequestIfReady(&outcome, 3, 7));
+  ExpectServed(outcome, 3);
+  EXPECT_EQ(accumulator_->global_step(), 8);
+  ApplySeveral(3);
+  TakeOutcome again;
+  EXPECT_FALSE(RequestIfReady(&again, 3, 7));
+  EXPECT_TRUE(RequestIfReady(&again, 3, 8));
+}
+
+TEST_F(RoundTakeTest, DoesNotOvertakeATakeThatWaits) {
+  TakeOutcome waiting, outcome;
+  const TakePtr take = NewTake(&waiting, 5);
+  accumulator_->Request(take, accumulator_, plain_);
+  ApplySeveral(2);
+  EXPECT_FALSE(RequestIfReady(&outcome, 1, 0));
+  accumulator_->Cancel(take, plain_);
+  EXPECT_TRUE(RequestIfReady(&outcome, 1, 0));
+}
+
+TEST_F(RoundTakeTest, ErrorsAreThoseOfOtherTakes) {
+  TakeOutcome none, last;
+  EXPECT_TRUE(RequestIfReady(&none, 0, 123));
+  EXPECT_EQ(none.code, StatusCode::kInvalidArgument);
+  accumulator_->SetGlobalStep(kMax);
+  EXPECT_TRUE(Apply(plain_, kMax));
+  EXPECT_TRUE(RequestIfReady(&last, 1, kMax));
+  EXPECT_EQ(last.code, StatusCode::kOutOfRange);
+  EXPECT_EQ(accumulator_->num_accumulated(), 1);
+}
+
+TEST_F(RoundTakeTest, IsServedAfterTheFoldThatRuns) {
+  StartFolding();
+  TakeOutcome outcome;
+  EXPECT_TRUE(RequestIfReady(&outcome, 4, 0));
+  EXPECT_EQ(outcome.num_completions, 0);
+  EndFolding();
+  ExpectServed(outcome, 4);
+}
+
+TEST_F(RoundTakeTest, TakesNothingIfTheStepIsSetDuringTheFold) {
+  StartFolding();
+  TakeOutcome outcome;
+  EXPECT_TRUE(RequestIfReady(&outcome, 4, 0));
+  accumulator_->SetGlobalStep(1);
+  EndFolding();
+  EXPECT_EQ(outcome.num_completions, 1);
+  EXPECT_EQ(outcome.code, StatusCode::kFailedPrecondition);
+  EXPECT_EQ(accumulator_->num_accumulated(), 4);
+  EXPECT_EQ(accumulator_->global_step(), 1);
+}
+
+TEST_F(RoundTakeTest, TakesNothingIfTheStepIsSetWhileItsResultIsMade) {
+  ApplySeveral(2);
+  TakeOutcome outcome, next;
+  auto request = std::async(std::launch::async, [&] {
+    GatedSparseWorkspace gated(&gate_, Where::kInResults);
+    return accumulator_->RequestIfReady(NewTake(&outcome, 2, 0), gated);
+  });
+  gate_.AwaitArrivals(1);
+  accumulator_->SetGlobalStep(3);
+  gate_.Open();
+  EXPECT_TRUE(request.get());
+  EXPECT_EQ(outcome.code, StatusCode::kFailedPrecondition);
+  EXPECT_EQ(accumulator_->num_accumulated(), 2);
+  EXPECT_TRUE(RequestIfReady(&next, 2, 3));
+  ExpectServed(next, 2);
+}
+
+TEST_F(RoundTakeTest, AContributorWhoseGradientIsBeingTakenBelongsToTheNextRound) {
+  const auto apply = [this](int64_t contributor, int64_t step) {
+    return accumulator_->Apply(step, GradientOf({{5, 2}, {1, 1}}, 1, true), plain_, contributor)
+        .outcome();
+  };
+  EXPECT_EQ(apply(7, 0), ApplyOutcome::kAdded);
+  EXPECT_EQ(apply(8, 0), ApplyOutcome::kAdded);
+  TakeOutcome outcome;
+  auto request = std::async(std::launch::async, [&] {
+    GatedSparseWorkspace gated(&gate_, Where::kInResults);
+    accumulator_->Request(NewTake(&outcome, 2), accumulator_, gated);
+  });
+  gate_.AwaitArrivals(1);
+  auto next = std::async(std::launch::async, [&] { return apply(7, 1); });
+  EXPECT_TRUE(IsWaiting(next));
+  gate_.Open();
+  request.get();
+  EXPECT_EQ(next.get(), ApplyOutcome::kAdded);
+  EXPECT_EQ(apply(7, 1), ApplyOutcome::kDuplicate);
+  EXPECT_EQ(apply(8, 0), ApplyOutcome::kStale);
+  ExpectServed(outcome, 2);
+}
+
+// Contributors, and two chiefs that take by round and reset to steps never seen before.
+TEST_F(RoundTakeTest, EveryRoundIsTakenOnceUnderLoad) {
+  constexpr int kContributors = 4, kRounds = 400;
+  std::atomic<int64_t> num_added{0}, num_rounds{0}, num_discarded{0}, num_resets{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2 * kContributors; ++t) {
+    threads.emplace_back([&, contributor = t % kContributors] {
+      TestSparseWorkspace workspace;
+      while (num_rounds < kRounds) {
+        const ApplyResult result =
+            accumulator_->Apply(accumulator_->global_step(), GradientOf({{5, 2}, {1, 1}}, 1, true),
+                                workspace, contributor);
+        EXPECT_TRUE(result.ok());
+        if (result.is_added()) ++num_added;
+        std::this_thread::yield();
+      }
+    });
+  }
+  std::vector<std::vector<int64_t>> taken(2);
+  for (size_t chief = 0; chief < 2; ++chief) {
+    threads.emplace_back([&, chief] {
+      TestSparseWorkspace workspace;
+      std::mt19937 random(static_cast<uint32_t>(chief));
+      while (num_rounds < kRounds) {
+        if (random() % 256 == 0) num_discarded += accumulator_->Reset(++num_resets * 1000000);
+        const int64_t step = accumulator_->global_step();
+        TakeOutcome outcome;
+        if (!accumulator_->RequestIfReady(NewTake(&outcome, kContributors, step), workspace)) {
+          std::this_thread::yield();
+          continue;
+        }
+        while (outcome.num_completions == 0) std::this_thread::yield();
+        if (outcome.code != StatusCode::kOk) continue;
+        EXPECT_EQ(outcome.sum, kContributors);
+        taken[chief].push_back(step);
+        ++num_rounds;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  num_discarded += accumulator_->Reset(0);
+  EXPECT_GT(num_resets, 0);
+  EXPECT_EQ(num_added, num_rounds * kContributors + num_discarded);
+  std::set<int64_t> steps(taken[0].begin(), taken[0].end());
+  steps.insert(taken[1].begin(), taken[1].end());
+  EXPECT_EQ(static_cast<int64_t>(steps.size()), num_rounds) << "some round was taken twice";
+  EXPECT_EQ(budget_.num_held(), 0u);
+  EXPECT_EQ(TestBlock::num_live(), num_live_);
+}
+
+}  // namespace
+}  // namespace condacc

@@ -1,0 +1,133 @@
+// Resets, in each phase of a round of sparse gradients.
+#include <cstdint>
+#include <future>
+
+#include "cc/core/accumulator/accumulator.h"
+#include "gtest/gtest.h"
+#include "tests/cc/accumulator/gate.h"
+#include "tests/cc/sparse/sparse_phases.h"
+#include "tests/cc/sparse/sparse_support.h"
+
+namespace condacc {
+namespace {
+
+using SparseResetTest = SparsePhases;
+
+TEST_F(SparseResetTest, AResetDiscardsWhatAFoldIsAdding) {
+  StartFolding();
+  EXPECT_EQ(accumulator_->Reset(-1), 4);
+  EXPECT_EQ(accumulator_->num_accumulated(), 0);
+  ApplySeveral(2);
+  EndFolding();
+  TakeOutcome outcome;
+  EXPECT_TRUE(RequestIfReady(&outcome, 2, -1));
+  ExpectServed(outcome, 2);
+  EXPECT_EQ(budget_.num_held(), 0u);
+  EXPECT_EQ(TestBlock::num_live(), num_live_);
+}
+
+TEST_F(SparseResetTest, AResetDiscardsWhatAFoldFailsToAdd) {
+  ApplySeveral(3);
+  apply_ = std::async(std::launch::async, [this] {
+    GatedSparseWorkspace gated(&gate_, Where::kInFolds);
+    gated.memory().RefuseAllocation(0);
+    return Apply(gated);
+  });
+  gate_.AwaitArrivals(1);
+  EXPECT_EQ(accumulator_->Reset(0), 4);
+  EndFolding();
+  EXPECT_EQ(budget_.num_held(), 0u);
+  EXPECT_EQ(TestBlock::num_live(), num_live_);
+}
+
+TEST_F(SparseResetTest, AResetAfterFoldsFreesMergedRows) {
+  ApplySeveral(9);
+  EXPECT_GT(TestBlock::num_live(), num_live_);
+  EXPECT_EQ(accumulator_->Reset(0), 9);
+  EXPECT_EQ(budget_.num_held(), 0u);
+  EXPECT_EQ(TestBlock::num_live(), num_live_);
+}
+
+TEST_F(SparseResetTest, AResetWaitsForATakeThatWaitsForTheFold) {
+  StartFolding();
+  TakeOutcome outcome;
+  EXPECT_TRUE(accumulator_->RequestIfReady(NewTake(&outcome, 4), plain_));
+  auto reset = ResetInThread(9);
+  EXPECT_TRUE(IsWaiting(reset));
+  EndFolding();
+  EXPECT_EQ(reset.get(), 0);
+  ExpectServed(outcome, 4);
+  EXPECT_EQ(accumulator_->global_step(), 9);
+}
+
+TEST_F(SparseResetTest, AResetWaitsForATakeWhoseResultIsMade) {
+  ApplySeveral(3);
+  TakeOutcome outcome;
+  auto request = std::async(std::launch::async, [&] {
+    GatedSparseWorkspace gated(&gate_, Where::kInResults);
+    accumulator_->Request(NewTake(&outcome, 2), accumulator_, gated);
+  });
+  gate_.AwaitArrivals(1);
+  auto reset = ResetInThread(9);
+  EXPECT_TRUE(IsWaiting(reset));
+  EXPECT_EQ(accumulator_->num_accumulated(), 3);
+  gate_.Open();
+  request.get();
+  EXPECT_EQ(reset.get(), 0);
+  ExpectServed(outcome, 3);
+  EXPECT_EQ(accumulator_->global_step(), 9);
+}
+
+TEST_F(SparseResetTest, AResetDiscardsWhatATakeFailsToTake) {
+  ApplySeveral(3);
+  TakeOutcome outcome;
+  auto request = std::async(std::launch::async, [&] {
+    GatedSparseWorkspace gated(&gate_, Where::kInResults);
+    gated.memory().RefuseAllocation(1);
+    accumulator_->Request(NewTake(&outcome, 2), accumulator_, gated);
+  });
+  gate_.AwaitArrivals(1);
+  auto reset = ResetInThread(9);
+  EXPECT_TRUE(IsWaiting(reset));
+  gate_.Open();
+  request.get();
+  EXPECT_EQ(reset.get(), 3);
+  EXPECT_EQ(outcome.code, StatusCode::kResourceExhausted);
+}
+
+// A take that came when there was enough for it must not be left to wait for more.
+TEST_F(SparseResetTest, AResetServesATakeThatWasPutOffForWantOfMemory) {
+  TakeOutcome failed, put_off, outcome;
+  const TakePtr behind = NewTake(&put_off, 1);
+  accumulator_->Request(NewTake(&failed, 1), accumulator_, plain_);
+  accumulator_->Request(behind, accumulator_, plain_);
+  plain_.memory().RefuseAllocation(0);
+  ApplySeveral(1);
+  ASSERT_EQ(failed.code, StatusCode::kResourceExhausted);
+  ASSERT_EQ(put_off.num_completions, 0) << "tried again in an hour";
+  plain_.memory().RefuseAllocation(0);
+  accumulator_->Cancel(behind, plain_);
+  StartFolding();
+  EXPECT_TRUE(RequestIfReady(&outcome, 4, 0));
+  EndFolding();
+  EXPECT_EQ(outcome.num_completions, 0) << "the fold has served it: the test tests nothing";
+  EXPECT_EQ(accumulator_->Reset(3), 0);
+  ExpectServed(outcome, 5);
+  EXPECT_EQ(accumulator_->global_step(), 3);
+}
+
+TEST_F(SparseResetTest, AResetDiscardsWhatWaitingTakesWerePutOffFor) {
+  TakeOutcome failed, put_off;
+  accumulator_->Request(NewTake(&failed, 1), accumulator_, plain_);
+  const TakePtr behind = NewTake(&put_off, 1);
+  accumulator_->Request(behind, accumulator_, plain_);
+  plain_.memory().RefuseAllocation(0);
+  ApplySeveral(1);
+  EXPECT_EQ(accumulator_->Reset(3), 1);
+  EXPECT_EQ(put_off.num_completions, 0);
+  EXPECT_TRUE(Apply(plain_, 3));
+  ExpectServed(put_off, 1);
+}
+
+}  // namespace
+}  // namespace condacc
