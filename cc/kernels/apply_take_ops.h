@@ -133,7 +133,7 @@ class TakeOutput {
   // Completes the op, once: later calls do nothing. Reserve() must have succeeded.
   void Complete(const Status& status, Value* value) {
     // The step has moved on while the take waited for work on the gradients.
-    if (status.code() == StatusCode::kFailedPrecondition) return CompleteEmpty();
+    if (tells_taken_ && status.code() == StatusCode::kFailedPrecondition) return CompleteEmpty();
     Complete([&] { return value == nullptr ? ToAbsl(status) : SetOutputs(value); });
   }
 

@@ -11,7 +11,7 @@
 #include "cc/core/accumulator/accumulator_impl.h"
 #include "cc/core/accumulator/accumulator_rounds.h"
 #include "gtest/gtest.h"
-#include "tests/cc/accumulator/gate.h"
+#include "tests/cc/base/gate.h"
 
 namespace condacc {
 namespace {

@@ -8,7 +8,7 @@
 #include "cc/core/accumulator/accumulator.h"
 #include "gtest/gtest.h"
 #include "tests/cc/accumulator/accumulator_support.h"
-#include "tests/cc/accumulator/gate.h"
+#include "tests/cc/dense/gated_workspace.h"
 
 namespace condacc {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "cc/core/accumulator/accumulator.h"
 #include "gtest/gtest.h"
-#include "tests/cc/accumulator/gate.h"
+#include "tests/cc/base/gate.h"
 #include "tests/cc/sparse/sparse_support.h"
 
 namespace condacc {

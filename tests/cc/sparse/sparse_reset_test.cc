@@ -4,7 +4,7 @@
 
 #include "cc/core/accumulator/accumulator.h"
 #include "gtest/gtest.h"
-#include "tests/cc/accumulator/gate.h"
+#include "tests/cc/base/gate.h"
 #include "tests/cc/sparse/sparse_phases.h"
 #include "tests/cc/sparse/sparse_support.h"
 

@@ -1,11 +1,9 @@
 // A point at which threads stop until the test lets them go on.
-#ifndef CONDACC_TESTS_ACCUMULATOR_GATE_H_
-#define CONDACC_TESTS_ACCUMULATOR_GATE_H_
+#ifndef CONDACC_TESTS_BASE_GATE_H_
+#define CONDACC_TESTS_BASE_GATE_H_
 
 #include <condition_variable>
 #include <mutex>
-
-#include "tests/cc/dense/test_block.h"
 
 namespace condacc {
 
@@ -51,20 +49,6 @@ class Gate {
   bool open_ = false;
 };
 
-// Stops at a gate before each sum.
-class GatedWorkspace : public TestWorkspace {
- public:
-  explicit GatedWorkspace(Gate* gate) : gate_(gate) {}
-
-  void Sum(const DenseSumArgs& args) override {
-    gate_->Pass();
-    TestWorkspace::Sum(args);
-  }
-
- private:
-  Gate* const gate_;
-};
-
 }  // namespace condacc
 
-#endif  // CONDACC_TESTS_ACCUMULATOR_GATE_H_
+#endif  // CONDACC_TESTS_BASE_GATE_H_
