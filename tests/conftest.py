@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import signal
@@ -150,6 +151,15 @@ def graph_driver() -> Iterator[Callable[..., Any]]:
     from accumulator_support import DRIVERS
 
     yield from _drivers(DRIVERS, "graph")
+
+
+@pytest.fixture(params=["graph", "function", "eager"])
+def contributions(ours: Any, request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
+    """Makes drivers of ours with contributors and rounds: `contributions(dtype, shape, ...)`."""
+    from contribution_support import CONTRIBUTION_DRIVERS
+
+    for make in _drivers(CONTRIBUTION_DRIVERS, request.param):
+        yield functools.partial(make, ours)
 
 
 @pytest.fixture

@@ -28,9 +28,19 @@ def run(fetches: Any, feed: Any = None) -> Any:
 
 PUBLIC_METHODS = ("__init__", "apply_grad", "take_grad", "num_accumulated", "set_global_step")
 FURTHER_METHODS = {
-    "dense": {"try_apply_grad", "try_take_grad", "num_dropped", "global_step"},
+    "dense": {
+        "try_apply_grad",
+        "apply_contribution",
+        "try_take_grad",
+        "reset",
+        "num_dropped",
+        "global_step",
+    },
     "sparse": {
         "try_apply_grad",
+        "apply_contribution",
+        "apply_indexed_slices_contribution",
+        "reset",
         "try_apply_indexed_slices_grad",
         "try_take_grad",
         "try_take_indexed_slices_grad",

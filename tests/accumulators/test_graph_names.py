@@ -108,6 +108,8 @@ def test_further_ops_are_named_like_those_of_the_original(ours, graph):
     prefix = ours.nameless["apply_grad"].removesuffix("ApplyGradient")
     assert accumulator.try_apply_grad(*gradient).op.name == f"{prefix}TryApplyGradient"
     assert accumulator.try_take_grad(1).taken.op.name == f"{prefix}TryTakeGradient"
+    contributed = accumulator.apply_contribution(*gradient, 0)
+    assert contributed.op.name == f"{prefix}ApplyContribution"
     assert accumulator.num_dropped().op.name == f"{ours.default_name}_NumDropped"
     assert accumulator.global_step().op.name == f"{ours.default_name}_GlobalStep"
 
@@ -136,6 +138,9 @@ def test_given_names_of_the_further_ops_are_used(ours, graph):
     accumulator = ours.dense(tf.float32, [1])
     assert accumulator.try_apply_grad([1.0], name="try_apply").op.name == "try_apply"
     assert accumulator.try_take_grad(1, name="try_take")[0].op.name == "try_take"
+    assert accumulator.apply_contribution([1.0], 0, name="contribute").op.name == "contribute"
+    accepted = accumulator.try_apply_grad([1.0], name="try_contribute", contributor=0)
+    assert accepted.op.name == "try_contribute"
     assert accumulator.num_dropped(name="dropped").op.name == "dropped"
     assert accumulator.global_step(name="now").op.name == "now"
 

@@ -25,8 +25,11 @@ def test_signatures_of_the_indexed_slices_equal_those_of_the_original(ours, orig
 
 def test_further_methods_have_the_signatures_of_those_they_go_with(ours):
     for method in ("apply_grad", "take_grad", *METHODS):
-        further = getattr(ours.sparse, f"try_{method}")
-        assert parameters(further) == parameters(getattr(ours.sparse, method))
+        *shared, last = parameters(getattr(ours.sparse, f"try_{method}"))
+        assert shared == parameters(getattr(ours.sparse, method))
+        name, _, default = last
+        assert name == ("contributor" if "apply" in method else "global_step")
+        assert default is None
 
 
 def test_class_has_two_public_names(ours):
@@ -35,7 +38,7 @@ def test_class_has_two_public_names(ours):
 
 
 def test_dense_and_sparse_accumulators_share_their_base_class(ours):
-    assert ours.sparse.__bases__ == (ours.base,)
+    assert issubclass(ours.sparse, ours.base)
     for shared in ("num_accumulated", "set_global_step", "num_dropped", "global_step", "dtype"):
         assert inspect.getattr_static(ours.base, shared) is not None
         assert shared not in vars(ours.sparse)

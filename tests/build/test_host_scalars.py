@@ -51,15 +51,27 @@ def graph():
         yield graph
 
 
-def call(accumulator: Any, method: str, step: Any, shape: Any) -> Any:
-    """Calls a method that takes a step, with a gradient from the device if it takes one."""
-    if method == "set_global_step":
-        return accumulator.set_global_step(step)
+def gradient_from_the_device(accumulator: Any) -> list[tf.Tensor]:
+    """Returns a dense gradient, or the indices and the values of a sparse one."""
     values = tf1.placeholder(tf.float32, [1], name="user")
     if not hasattr(accumulator, "apply_indexed_slices_grad"):
-        return getattr(accumulator, method)(values, step)
-    indices = tf1.placeholder(tf.int64, [1], name="user")
-    return getattr(accumulator, method)(indices, values, shape, step)
+        return [values]
+    return [tf1.placeholder(tf.int64, [1], name="user"), values]
+
+
+def call(accumulator: Any, method: str, step: Any, shape: Any) -> Any:
+    """Calls a method that takes a step, with a gradient from the device if it takes one."""
+    if method in ("set_global_step", "reset"):
+        return getattr(accumulator, method)(step)
+    if method == "try_take_grad":
+        return accumulator.try_take_grad(1, global_step=step)
+    gradient = gradient_from_the_device(accumulator)
+    if method == "apply_contribution":
+        return accumulator.apply_contribution(*gradient, 1, local_step=step)
+    if method == "try_apply_grad of a contributor":
+        return accumulator.try_apply_grad(*gradient, local_step=step, contributor=1)
+    shape = [shape] if len(gradient) == 2 else []
+    return getattr(accumulator, method)(*gradient, *shape, step)
 
 
 def new_ops(graph: tf.Graph, before: list[tf.Operation]) -> list[tf.Operation]:
@@ -83,13 +95,40 @@ def check_devices(ops: list[tf.Operation], scope: str) -> None:
 @every_kind
 @every_scope
 @pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("method", ["apply_grad", "try_apply_grad", "set_global_step"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "apply_grad",
+        "try_apply_grad",
+        "set_global_step",
+        "apply_contribution",
+        "try_apply_grad of a contributor",
+        "reset",
+        "try_take_grad",
+    ],
+)
 def test_steps_are_converted_on_the_host(ours, graph, scope, step, method):
     with tf1.device(scope):
         accumulator = ours.public(tf.float32, [1])
         step = STEPS[step]()
         before = graph.get_operations()
         call(accumulator, method, step, [1])
+    check_devices(new_ops(graph, before), scope)
+
+
+CONTRIBUTORS = {name: make for name, make in STEPS.items() if "float" not in name}
+
+
+@every_kind
+@every_scope
+@pytest.mark.parametrize("contributor", CONTRIBUTORS)
+def test_contributors_are_converted_on_the_host(ours, graph, scope, contributor):
+    with tf1.device(scope):
+        accumulator = ours.public(tf.float32, [1])
+        contributor = CONTRIBUTORS[contributor]()
+        gradient = gradient_from_the_device(accumulator)
+        before = graph.get_operations()
+        accumulator.apply_contribution(*gradient, contributor)
     check_devices(new_ops(graph, before), scope)
 
 

@@ -24,10 +24,15 @@ def use_accumulators() -> None:
         sparse.try_apply_indexed_slices_grad(slices)
         sparse.take_indexed_slices_grad(1)
         sparse.try_take_indexed_slices_grad(1)
+        sparse.apply_indexed_slices_contribution(slices, 0)
+        dense.try_apply_grad([1.0, 2.0], contributor=0)
+        sparse.try_apply_grad([0], [1.0], contributor=0)
         for accumulator in (dense, sparse):
             accumulator.take_grad(1)
             accumulator.try_take_grad(1)
+            accumulator.try_take_grad(1, global_step=1)
             accumulator.set_global_step(2)
+            accumulator.reset(2)
             accumulator.num_accumulated()
             accumulator.num_dropped()
             accumulator.global_step()
@@ -60,7 +65,7 @@ def test_no_name_of_an_operation_has_the_namespace_in_it(world):
             use()
     operations = all_operations(tf1.get_default_graph())
     types = {getattr(op, "type", None) or op.op for op in operations}
-    assert len({name for name in types if name.startswith("Condacc>")}) >= 18
+    assert len({name for name in types if name.startswith("Condacc>")}) >= 23
     assert [op.name for op in operations if "condacc" in op.name.lower()] == []
 
 

@@ -129,6 +129,19 @@ class CondaccDense:
     def raw_num_accumulated(self, handle: Any) -> Any:
         return self.ops.condacc_accumulator_num_accumulated(handle=handle)
 
+    def raw_contribute(self, handle: Any, gradient: Any, contributor: Any, local_step: Any) -> Any:
+        return self.ops.condacc_dense_apply_contribution(
+            handle=handle, local_step=local_step, gradient=gradient, contributor=contributor
+        )
+
+    def raw_take_round(self, handle: Any, global_step: Any, num_required: Any, dtype: Any) -> Any:
+        return self.ops.condacc_dense_take_round(
+            handle=handle, global_step=global_step, num_required=num_required, dtype=dtype
+        )
+
+    def raw_reset(self, handle: Any, global_step: Any) -> Any:
+        return self.ops.condacc_accumulator_reset(handle=handle, global_step=global_step)
+
     def raw_num_dropped(self, handle: Any) -> Any:
         return self.ops.condacc_accumulator_num_dropped(handle=handle)
 

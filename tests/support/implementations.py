@@ -54,12 +54,26 @@ class AllRows:
     def take_grad(self, num_required: Any, name: str | None = None) -> tf.Tensor:
         return self._value(self._accumulator.take_grad(num_required, name))
 
-    def try_apply_grad(self, grad: Any, local_step: Any = 0, name: str | None = None) -> tf.Tensor:
+    def try_apply_grad(
+        self, grad: Any, local_step: Any = 0, name: str | None = None, contributor: Any = None
+    ) -> tf.Tensor:
         indices, values = self._gradient(grad)
-        return self._accumulator.try_apply_grad(indices, values, None, local_step, name)
+        return self._accumulator.try_apply_grad(
+            indices, values, None, local_step, name, contributor
+        )
 
-    def try_take_grad(self, num_required: Any, name: str | None = None) -> tuple:
-        taken, value = self._accumulator.try_take_grad(num_required, name)
+    def apply_contribution(
+        self, grad: Any, contributor: Any, local_step: Any = 0, name: str | None = None
+    ) -> tf.Tensor:
+        indices, values = self._gradient(grad)
+        return self._accumulator.apply_contribution(
+            indices, values, contributor, None, local_step, name
+        )
+
+    def try_take_grad(
+        self, num_required: Any, name: str | None = None, global_step: Any = None
+    ) -> tuple:
+        taken, value = self._accumulator.try_take_grad(num_required, name, global_step)
         if self._shape.rank == 0:  # There may be no row to make a scalar of.
             return taken, tf.reduce_sum(value.values)
         return taken, value.values
@@ -138,6 +152,23 @@ class CondaccSparse(Sparse, CondaccDense):
     def raw_try_take(self, handle: Any, num_required: Any, dtype: Any) -> Any:
         taken, _, values, _ = self.ops.condacc_sparse_try_take(
             handle=handle, num_required=num_required, dtype=dtype
+        )
+        return taken, values
+
+    def raw_contribute(self, handle: Any, gradient: Any, contributor: Any, local_step: Any) -> Any:
+        rows, values = all_rows(gradient)
+        return self.ops.condacc_sparse_apply_contribution(
+            handle=handle,
+            local_step=local_step,
+            indices=rows,
+            values=values,
+            grad_shape=tf.zeros([0], tf.int64),
+            contributor=contributor,
+        )
+
+    def raw_take_round(self, handle: Any, global_step: Any, num_required: Any, dtype: Any) -> Any:
+        taken, _, values, _ = self.ops.condacc_sparse_take_round(
+            handle=handle, global_step=global_step, num_required=num_required, dtype=dtype
         )
         return taken, values
 

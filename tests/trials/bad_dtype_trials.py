@@ -45,6 +45,18 @@ def apply_of_another_dtype_in_a_graph(impl: Any) -> None:
     unharmed(acc)
 
 
+def contribution_of_another_dtype(impl: Any, dtype: Any) -> None:
+    acc = EagerDriver(impl, tf.float32, [2])
+    acc.apply([4.0, 8.0])
+    handle = acc.accumulator.accumulator_ref
+    numbers = tf.constant(0, tf.int64), tf.constant(0, tf.int64)
+    with refused(BadArgument, "float", NAMES[dtype]):
+        impl.raw_contribute(handle, tf.cast([1, 2], dtype), *numbers)
+    with refused(BadArgument, "float", NAMES[dtype]):
+        impl.raw_take_round(handle, numbers[0], tf.constant(1), dtype)
+    unharmed(acc)
+
+
 def take_of_another_dtype(impl: Any, dtype: Any, ready: bool, raw_take: str) -> None:
     acc = EagerDriver(impl, tf.float32, [2])
     if ready:
@@ -112,6 +124,9 @@ TRIALS = {
     )
 }
 for _dtype in (tf.float64, tf.float16, tf.int32, tf.bfloat16):
+    TRIALS[f"contribution_of_{_dtype.name}"] = lambda impl, d=_dtype: contribution_of_another_dtype(
+        impl, d
+    )
     for _full in (False, True):
         _suffix = f"{_dtype.name}-{'filled' if _full else 'empty'}"
         TRIALS[f"apply_of_{_suffix}"] = lambda impl, d=_dtype, f=_full: apply_of_another_dtype(

@@ -7,7 +7,11 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from accumulator_support import EagerDriver, GraphDriver
+from contribution_support import (
+    ContributionEagerDriver,
+    ContributionFunctionDriver,
+    ContributionGraphDriver,
+)
 from trial_runs import refused, run_trials
 
 tf1 = tf.compat.v1
@@ -15,7 +19,7 @@ tf1 = tf.compat.v1
 SHAPES = {"1": (1,), "1x1": (1, 1), "2": (2,), "0": (0,), "2x0": (2, 0)}
 
 
-class EagerRawDriver(EagerDriver):
+class EagerRawDriver(ContributionEagerDriver):
     """Goes below the class, to the raw ops."""
 
     @property
@@ -37,8 +41,20 @@ class EagerRawDriver(EagerDriver):
     def set_step(self, step: Any) -> None:
         self.impl.raw_set_global_step(self.handle, tf.constant(step, tf.int64))
 
+    def contribute(self, value: Any, contributor: Any, step: Any = 0) -> int:
+        numbers = (tf.constant(number, tf.int64) for number in (contributor, step))
+        return int(self.impl.raw_contribute(self.handle, self._tensor(value), *numbers))
 
-class FunctionDriver(EagerDriver):
+    def reset(self, step: Any) -> int:
+        return int(self.impl.raw_reset(self.handle, tf.constant(step, tf.int64)))
+
+    def take_round(self, num_required: Any, step: Any) -> Any:
+        numbers = tf.constant(step, tf.int64), tf.constant(num_required, tf.int32)
+        taken, value = self.impl.raw_take_round(self.handle, *numbers, self.dtype)
+        return bool(taken), value.numpy()
+
+
+class FunctionDriver(ContributionFunctionDriver):
     """Goes through tf.functions whose arguments have unknown shapes."""
 
     def __init__(self, impl: Any, *args: Any, **kwargs: Any):
@@ -73,12 +89,26 @@ class FunctionDriver(EagerDriver):
 
 
 DRIVERS = {
-    "placeholder": GraphDriver,
-    "eager": EagerDriver,
+    "placeholder": ContributionGraphDriver,
+    "eager": ContributionEagerDriver,
     "raw": EagerRawDriver,
     "function": FunctionDriver,
 }
 INPUTS = ("local_step", "num_required", "num_required_waiting", "try_take", "new_global_step")
+# Those of the ops that the original does not have: method, argument, and its place among three.
+FURTHER_INPUTS = {
+    "contributor": ("contribute", "contributor", 1),
+    "local_step_of_a_contribution": ("contribute", "local_step", 2),
+    "step_of_a_reset": ("reset", "global_step", 0),
+    "step_of_a_round": ("take_round", "global_step", 1),
+    "num_required_of_a_round": ("take_round", "num_required", 0),
+}
+
+
+def call_with(acc: Any, method: str, _argument: str, place: int, bad: Any) -> None:
+    """Calls a method whose other arguments are good, at step 3."""
+    good = {"contribute": [[1.0, 1.0], 5, 3], "reset": [3], "take_round": [1, 3]}[method]
+    getattr(acc, method)(*good[:place], bad, *good[place + 1 :])
 
 
 def not_a_scalar(impl: Any, which: str, shape: tuple, driver: str, filled: bool) -> None:
@@ -88,6 +118,8 @@ def not_a_scalar(impl: Any, which: str, shape: tuple, driver: str, filled: bool)
         acc.apply([4.0, 8.0], 3)
     bad = np.full(shape, 3)
     argument = which.replace("_waiting", "").replace("try_take", "num_required")
+    if which in FURTHER_INPUTS:
+        argument = FURTHER_INPUTS[which][1]
     shown = r"\[" + ",".join(map(str, shape)) + r"\]"
     name = ("spoilt",) if driver == "placeholder" else ()
     kinds = (tf.errors.InvalidArgumentError, ValueError)
@@ -98,6 +130,8 @@ def not_a_scalar(impl: Any, which: str, shape: tuple, driver: str, filled: bool)
             acc.set_step(bad)
         elif which == "try_take":
             acc.try_take(bad)
+        elif which in FURTHER_INPUTS:
+            call_with(acc, *FURTHER_INPUTS[which], bad)
         else:
             acc.take(bad)
     assert acc.count() == int(filled)
@@ -114,8 +148,9 @@ TRIALS = {
     f"{which}-{label}-{driver}": functools.partial(
         not_a_scalar, which=which, shape=shape, driver=driver, filled=which != INPUTS[2]
     )
-    for which in INPUTS
+    for which in (*INPUTS, *FURTHER_INPUTS)
     for label, shape in SHAPES.items()
+    if which in INPUTS or label in ("1", "0")
     for driver in DRIVERS
 }
 

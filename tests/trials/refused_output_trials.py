@@ -56,6 +56,32 @@ def apply_counts_what_it_says(impl: Any) -> None:
     assert failures >= 2, "the output was refused to both"
 
 
+def contribution_counts_what_it_says(impl: Any) -> None:
+    failures = 0
+    for acc in _accumulators(impl):
+        gradient, step = _gradient(acc), tf.constant(0, tf.int64)
+        for contributor, size in enumerate((*SIZES, 4)):
+            before = int(acc.num_accumulated())
+            number = tf.constant(contributor, tf.int64)
+            with refused(size):
+                succeeded = succeeds(acc.apply_contribution, *gradient, number, local_step=step)
+            failures += not succeeded
+            assert int(acc.num_accumulated()) == before + succeeded
+            assert int(acc.apply_contribution(*gradient, number)) == (2 if succeeded else 0)
+    assert failures >= 2, "the output, an int32, was refused to both"
+
+
+def reset_without_memory_discards_nothing(impl: Any) -> None:
+    for acc in _accumulators(impl):
+        acc.apply_grad(*_gradient(acc), local_step=tf.constant(0, tf.int64))
+        step = tf.constant(7, tf.int64)
+        with refused(8):
+            assert not succeeds(acc.reset, step)
+        assert (int(acc.num_accumulated()), int(acc.global_step())) == (1, 0)
+        assert int(acc.reset(step)) == 1
+        assert int(acc.global_step()) == 7
+
+
 def take_loses_nothing(impl: Any) -> None:
     failures = 0
     for acc in _accumulators(impl):
@@ -73,7 +99,15 @@ def take_loses_nothing(impl: Any) -> None:
     assert failures >= 2
 
 
-TRIALS = {f.__name__: f for f in (apply_counts_what_it_says, take_loses_nothing)}
+TRIALS = {
+    f.__name__: f
+    for f in (
+        apply_counts_what_it_says,
+        contribution_counts_what_it_says,
+        reset_without_memory_discards_nothing,
+        take_loses_nothing,
+    )
+}
 
 if __name__ == "__main__":
     run_trials(TRIALS)

@@ -1,0 +1,220 @@
+"""The methods of sparse accumulators that apply gradients."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from tf_condacc._host import host_int64, on_host
+from tf_condacc._ops import ops
+from tf_condacc._typing import TensorLike
+from tf_condacc.accumulators.base import ConditionalAccumulatorBase
+from tf_condacc.accumulators.contributions import contributor_id, was_added
+
+
+class SparseApplies(ConditionalAccumulatorBase):
+    """The part of `SparseConditionalAccumulator` that applies gradients."""
+
+    def apply_indexed_slices_grad(
+        self, grad: tf.IndexedSlices, local_step: TensorLike = 0, name: str | None = None
+    ) -> tf.Operation | None:
+        """Applies ``tf.IndexedSlices``: accumulates them, or drops them silently if they are stale.
+
+        Errors are those of `apply_grad`.
+
+        Args:
+            grad: The gradient. `apply_grad` describes its parts.
+            local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
+            name: Optional name of the operation.
+
+        Returns:
+            The operation; None in eager mode.
+        """
+        return self.apply_grad(
+            grad_indices=grad.indices,
+            grad_values=grad.values,
+            grad_shape=grad.dense_shape,
+            local_step=local_step,
+            name=name,
+        )
+
+    def apply_grad(
+        self,
+        grad_indices: TensorLike,
+        grad_values: TensorLike,
+        grad_shape: TensorLike = None,
+        local_step: TensorLike = 0,
+        name: str | None = None,
+    ) -> tf.Operation | None:
+        """Applies a gradient: accumulates it, or drops it silently if it is stale.
+
+        A gradient is stale if its `local_step` is lower than the accumulator's step. The parts of a
+        stale gradient are not checked. A gradient without rows counts like any other.
+
+        Args:
+            grad_indices: Row numbers in any order: `[nnz] int32 or int64`. Other types are cast to
+                int64.
+            grad_values: The rows: `[nnz, d1, …] dtype`, or anything that converts to it.
+            grad_shape: Shape of the tensor that the rows belong to, cast to int64: `[rank] int64`.
+                None or empty if unknown; a negative first dimension is unknown too. It must be
+                compatible with the constructor's shape. It limits the row numbers if the
+                constructor's shape does not. It is not compared with the values, and takes do not
+                depend on it.
+            local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
+            name: Optional name of the operation.
+
+        Returns:
+            The operation; None in eager mode.
+
+        Raises:
+            ValueError: `grad_values` has another dtype, or the static shape of `local_step` is not
+                that of a scalar.
+            tf.errors.InvalidArgumentError: The shapes of the parts do not match each other, the
+                accumulator's shape or the gradients accumulated so far, or a row number is negative
+                or too high.
+            tf.errors.ResourceExhaustedError: There is not enough memory. The accumulator has not
+                changed.
+        """
+        name = name or f"{self._OPS.gradient_prefix}ApplyGradient"
+        accepted = self.try_apply_grad(grad_indices, grad_values, grad_shape, local_step, name)
+        return None if tf.executing_eagerly() else accepted.op
+
+    def try_apply_grad(
+        self,
+        grad_indices: TensorLike,
+        grad_values: TensorLike,
+        grad_shape: TensorLike = None,
+        local_step: TensorLike = 0,
+        name: str | None = None,
+        contributor: TensorLike | None = None,
+    ) -> tf.Tensor:
+        """Applies a gradient, and returns whether it was accumulated.
+
+        TensorFlow's own accumulator has no such method. Other arguments and errors are those of
+        `apply_grad`.
+
+        Args:
+            grad_indices: Row numbers in any order: `[nnz] int32 or int64`.
+            grad_values: The rows: `[nnz, d1, …] dtype`.
+            grad_shape: Shape of the tensor that the rows belong to: `[rank] int64`.
+            local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
+            name: Optional name of the operation.
+            contributor: If given, the id of who contributes the gradient, and the gradient is
+                applied as `apply_contribution` does: `[] integer`, not negative.
+
+        Returns:
+            True if the gradient was accumulated, False if it was dropped as stale, or for any other
+            outcome of `apply_contribution`: `[] bool`.
+        """
+        name = name or f"{self._OPS.gradient_prefix}TryApplyGradient"
+        if contributor is None:
+            inputs = self._inputs_of_apply(grad_indices, grad_values, grad_shape, local_step)
+            return ops.condacc_sparse_apply(*inputs, name=name)
+        outcome = self.apply_contribution(
+            grad_indices, grad_values, contributor, grad_shape, local_step, f"{name}Outcome"
+        )
+        return was_added(outcome, name)
+
+    def try_apply_indexed_slices_grad(
+        self,
+        grad: tf.IndexedSlices,
+        local_step: TensorLike = 0,
+        name: str | None = None,
+        contributor: TensorLike | None = None,
+    ) -> tf.Tensor:
+        """Applies ``tf.IndexedSlices``, and returns whether they were accumulated.
+
+        TensorFlow's own accumulator has no such method. Other arguments and errors are those of
+        `apply_indexed_slices_grad`, and `contributor` is that of `try_apply_grad`.
+
+        Returns:
+            The result of `try_apply_grad`: `[] bool`.
+        """
+        return self.try_apply_grad(
+            grad.indices, grad.values, grad.dense_shape, local_step, name, contributor
+        )
+
+    def apply_contribution(
+        self,
+        grad_indices: TensorLike,
+        grad_values: TensorLike,
+        contributor: TensorLike,
+        grad_shape: TensorLike = None,
+        local_step: TensorLike = 0,
+        name: str | None = None,
+    ) -> tf.Tensor:
+        """Applies a gradient of a contributor, and returns what became of it.
+
+        A contributor has at most one gradient among those that are accumulated between two takes or
+        resets: the first one counts. The gradient must be of the accumulator's own step; unlike
+        that of `apply_grad`, a gradient of a later step is refused. A gradient that is not
+        accumulated is not checked. After an error the contributor may apply another gradient.
+        Gradients of contributors and those without a contributor are accumulated together.
+
+        TensorFlow's own accumulator has no such method.
+
+        Args:
+            grad_indices: Row numbers in any order: `[nnz] int32 or int64`. Other types are cast to
+                int64.
+            grad_values: The rows: `[nnz, d1, …] dtype`, or anything that converts to it.
+            contributor: Id of who contributes the gradient, such as the index of a worker, cast to
+                int64: `[] integer`, not negative.
+            grad_shape: Shape of the tensor that the rows belong to, as `apply_grad` takes it:
+                `[rank] int64`.
+            local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
+            name: Optional name of the operation.
+
+        Returns:
+            The outcome, one of the values of `tf_condacc.ApplyOutcome`: `[] int32`.
+
+        Raises:
+            TypeError: `contributor` is not of an integer type.
+            ValueError: `grad_values` has another dtype, or the static shape of `contributor` or
+                `local_step` is not that of a scalar.
+            tf.errors.InvalidArgumentError: `contributor` is not a scalar or is negative, or another
+                error of `apply_grad`.
+            tf.errors.ResourceExhaustedError: There is not enough memory. The accumulator has not
+                changed.
+        """
+        name = name or f"{self._OPS.gradient_prefix}ApplyContribution"
+        inputs = self._inputs_of_apply(grad_indices, grad_values, grad_shape, local_step)
+        contributor = contributor_id(contributor, self._name)
+        return ops.condacc_sparse_apply_contribution(*inputs, contributor, name=name)
+
+    def apply_indexed_slices_contribution(
+        self,
+        grad: tf.IndexedSlices,
+        contributor: TensorLike,
+        local_step: TensorLike = 0,
+        name: str | None = None,
+    ) -> tf.Tensor:
+        """Applies ``tf.IndexedSlices`` of a contributor, and returns what became of them.
+
+        TensorFlow's own accumulator has no such method. Arguments and errors are those of
+        `apply_contribution`.
+
+        Returns:
+            The outcome, one of the values of `tf_condacc.ApplyOutcome`: `[] int32`.
+        """
+        return self.apply_contribution(
+            grad.indices, grad.values, contributor, grad.dense_shape, local_step, name
+        )
+
+    def _inputs_of_apply(
+        self,
+        grad_indices: TensorLike,
+        grad_values: TensorLike,
+        grad_shape: TensorLike,
+        local_step: TensorLike,
+    ) -> list[tf.Tensor]:
+        """Converts the handle and the parts of a gradient to the inputs of an operation."""
+        local_step = host_int64(local_step)
+        indices = tf.convert_to_tensor(grad_indices)
+        if indices.dtype != tf.int32:
+            indices = tf.cast(indices, tf.int64)
+        values = tf.convert_to_tensor(grad_values, dtype=self._dtype)
+        if grad_shape is None:
+            with on_host():
+                shape = tf.constant([], tf.int64)
+        else:
+            shape = host_int64(grad_shape)
+        return [self._accumulator_ref, local_step, indices, values, shape]
