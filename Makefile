@@ -9,7 +9,6 @@ CLANG_FORMAT := $(dir $(PYTHON))clang-format
 CXX_SOURCES = $(shell find cc tests benchmarks -name '*.h' -o -name '*.cc')
 EMULATED_MYPY := tests/gpu/emulated/translate_ptx.py tests/gpu/emulated/ptx
 NO_NVCC = $(if $(shell grep -s 'CONDACC_CUDA_DIR=/' .condacc.bazelrc),,configure.sh found no nvcc)
-NO_GTEST = $(if $(shell grep -s 'CONDACC_GTEST_DIR=/' .condacc.bazelrc),,configure.sh found no GoogleTest)
 PRODUCTS := _condacc_ops.so _build_info.json
 
 .PHONY: configure build demo test cc-test tsan asan bench wheel lint format clean \
@@ -46,13 +45,12 @@ tsan asan: configure
 
 # The launchers on a GPU that the CPU plays, and bugs that must be noticed there.
 test-gpu-emulated: configure
-	$(if $(or $(NO_NVCC),$(NO_GTEST)),\
-	  @echo 'Tests on the emulated GPU left out: $(or $(NO_NVCC),$(NO_GTEST))',\
-	  $(BAZEL) test --cache_test_results=no --test_env=TF_CONDACC_TEST_SEED \
-	    --test_env=TF_CONDACC_TEST_ROUNDS //tests/gpu/emulated:tests)
+	$(if $(NO_NVCC),\
+	  @echo 'Tests on the emulated GPU left out: $(NO_NVCC)',\
+	  $(BAZEL) test //tests/gpu/emulated:tests)
 
 # The whole plugin in TensorFlow, on a device that says that it is a GPU.
-test-gpu-emulated-plugin: build
+test-gpu-emulated-plugin: configure
 	$(if $(NO_NVCC),\
 	  @echo 'The plugin on the emulated GPU left out: $(NO_NVCC)',\
 	  CONDACC_PYTHON='$(PYTHON)' tests/gpu/emulated/plugin/run.sh)

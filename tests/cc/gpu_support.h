@@ -27,14 +27,15 @@ inline long NumberFrom(const char* variable, long otherwise) {
   return text == nullptr ? otherwise : std::atol(text);
 }
 
-// Skips, with the reason, where there is no GPU. Prints the seed of the test, which is random
-// unless TF_CONDACC_TEST_SEED names one.
+// Skips, with the reason, where there is no GPU, or fails if TF_CONDACC_TEST_NEEDS_GPU is 1. Prints
+// the seed of the test, which is random unless TF_CONDACC_TEST_SEED names one.
 class GpuTest : public testing::Test {
  protected:
   void SetUp() override {
     int num_devices = 0;
     const cudaError_t error = cudaGetDeviceCount(&num_devices);
     if (error != cudaSuccess || num_devices == 0) {
+      ASSERT_NE(NumberFrom("TF_CONDACC_TEST_NEEDS_GPU", 0), 1) << cudaGetErrorString(error);
       GTEST_SKIP() << "no GPU: " << cudaGetErrorString(error);
     }
     std::printf("TF_CONDACC_TEST_SEED=%u\n", seed_);
