@@ -1,14 +1,18 @@
 # Thin calls of configure.sh, Bazel and the environment's Python.
 #   make build | demo | test | bench | wheel | lint | tsan | asan | clean
+#   make test-gpu-emulated | test-gpu-emulated-plugin
 # CONDACC_PYTHON, CONDACC_CUDA, CUDA_HOME and CXX are explained in configure.sh.
 
 PYTHON := $(or $(CONDACC_PYTHON),.venv/bin/python)
 BAZEL := .tools/bazelisk
 CLANG_FORMAT := $(dir $(PYTHON))clang-format
-CXX_SOURCES = $(shell find cc tests/cc benchmarks -name '*.h' -o -name '*.cc')
+CXX_SOURCES = $(shell find cc tests benchmarks -name '*.h' -o -name '*.cc')
+EMULATED_MYPY := tests/gpu/emulated/translate_ptx.py tests/gpu/emulated/ptx
+NO_NVCC = $(if $(shell grep -s 'CONDACC_CUDA_DIR=/' .condacc.bazelrc),,configure.sh found no nvcc)
 PRODUCTS := _condacc_ops.so _build_info.json
 
-.PHONY: configure build demo test cc-test tsan asan bench wheel lint format clean
+.PHONY: configure build demo test cc-test tsan asan bench wheel lint format clean \
+  test-gpu-emulated test-gpu-emulated-plugin
 
 .NOTPARALLEL:
 
@@ -39,6 +43,18 @@ cc-test: configure
 tsan asan: configure
 	$(BAZEL) test --config=$@ //tests/cc/...
 
+# The launchers on a GPU that the CPU plays, and bugs that must be noticed there.
+test-gpu-emulated: configure
+	$(if $(NO_NVCC),\
+	  @echo 'Tests on the emulated GPU left out: $(NO_NVCC)',\
+	  $(BAZEL) test //tests/gpu/emulated:tests)
+
+# The whole plugin in TensorFlow, on a device that says that it is a GPU.
+test-gpu-emulated-plugin: configure
+	$(if $(NO_NVCC),\
+	  @echo 'The plugin on the emulated GPU left out: $(NO_NVCC)',\
+	  CONDACC_PYTHON='$(PYTHON)' tests/gpu/emulated/plugin/run.sh)
+
 bench: build
 	$(PYTHON) benchmarks/run.py
 
@@ -49,6 +65,7 @@ lint: configure
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
+	$(PYTHON) -m mypy $(EMULATED_MYPY)
 	$(CLANG_FORMAT) --dry-run -Werror $(CXX_SOURCES)
 
 format: configure

@@ -215,6 +215,7 @@ write_rc() {
 PATH=/usr/local/bin:/usr/bin:/bin
 CC=$COMPILER
 CONDACC_VERSION=$(sed -n 's/^__version__ = "\(.*\)"/\1/p' tf_condacc/_version.py)
+CONDACC_PYTHON=$PYTHON
 CONDACC_TF_DIR=$TF_DIR
 CONDACC_TF_VERSION=$TF_VERSION
 CONDACC_COMPILER=$COMPILER_NAME

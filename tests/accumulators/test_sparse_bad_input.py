@@ -9,6 +9,7 @@ import pytest
 import sparse_bad_input_trials
 import sparse_fold_trials
 import sparse_memory_trials
+from sparse_refusals import marked
 from trial_runs import Results
 
 pytestmark = [pytest.mark.kinds("sparse"), pytest.mark.timeout(600)]
@@ -24,7 +25,7 @@ def results_without_holding(ours):
     return Results(ours, {"TF_CONDACC_HOLD_BYTES": "0"})
 
 
-@pytest.mark.parametrize("trial", [*sparse_bad_input_trials.TRIALS, "exit"])
+@pytest.mark.parametrize("trial", [*marked(sparse_bad_input_trials.TRIALS), "exit"])
 def test_bad_input_is_refused(results, trial):
     results.check(sparse_bad_input_trials, trial)
 

@@ -14,6 +14,7 @@ tf1 = tf.compat.v1
 pytestmark = pytest.mark.kinds("sparse")
 
 
+@pytest.mark.bad_row
 def test_workers_push_rows_to_the_parameter_server(impl, cluster):  # noqa: F811
     with tf.Graph().as_default() as graph:
         with tf1.device("/job:ps/task:0"):

@@ -3,13 +3,18 @@
 load("@gtest//:defs.bzl", "GTEST_FOUND")
 
 def core_tests(one_thread = [], deps = []):
-    """A test for each source `X_test.cc` of the package, and a library of its headers, `support`.
+    """A test for each source `X_test.cc` of the package, and a library of its headers, `support`; the headers alone are `headers`.
 
     Args:
       one_thread: the tests, by name, in which no thread is started: the thread sanitizer has
         nothing to find.
       deps: what the tests and their headers need.
     """
+    native.filegroup(
+        name = "headers",
+        srcs = native.glob(["*.h"], allow_empty = True),
+        visibility = ["//tests/cc:__subpackages__"],
+    )
     if not GTEST_FOUND:
         return
     native.cc_library(

@@ -1,140 +1,176 @@
 #!/usr/bin/env bash
-# All checks that need a GPU, in one run, on a machine that has nvcc, g++ and a GPU. Neither Bazel
-# nor TensorFlow is needed for the launchers' part.
+# All checks that need a GPU, in one run of less than ten minutes, on a machine that has nvcc, g++
+# and a GPU. Neither Bazel, TensorFlow nor GoogleTest is needed.
 #
 # usage: tests/gpu/run.sh [OUTPUT_DIRECTORY]
 #
-# 1. builds the launchers, and the library for the benchmark
-# 2. builds and runs the launchers' tests
-# 3. compute-sanitizer on the small ones of them, where it is installed
-# 4. the benchmark beside PyTorch and CuPy, where Python has PyTorch
-# 5. where Python has a TensorFlow that sees the GPU: the plugin's tests on it
+# 1. builds the launchers, their tests, and the library for the benchmark
+# 2. runs the launchers' tests
+# 3. the benchmark beside PyTorch and CuPy, where Python has PyTorch
+# 4. compute-sanitizer on the small tests, where it is installed
+# 5. only if CONDACC_PYTHON is set: the plugin's tests, with no limit of time
+#
+# What fails or takes too long does not end the rest. Two files come back: report.txt, which is all
+# that was printed, and bench.json.
 #
 # Environment:
-#   CUDA_HOME   the CUDA toolkit (/usr/local/cuda, else that of nvcc on PATH)
-#   CXX         the C++ compiler (g++)
-#   GTEST_DIR   a folder with include/gtest (/usr, else what configure.sh unpacked in .tools)
-#   PYTHON      for the benchmark (python3)
-#   CONDACC_PYTHON  a Python with TensorFlow, for the plugin (PYTHON)
+#   CUDA_HOME   The CUDA toolkit (/usr/local/cuda, else that of nvcc on PATH).
+#   CUDA_ARCHS  What is compiled for, as sm_90 alone (sm_80,sm_90,compute_90).
+#   CXX         The C++ compiler (g++).
+#   PYTHON      For the benchmark (python3).
+#   BUILD       Where to build (a temporary folder, which is removed).
+#   TF_CONDACC_TEST_SEED, TF_CONDACC_TEST_ROUNDS   Passed on to the tests.
+#   CONDACC_PYTHON  A Python with a TensorFlow that sees the GPU, for the plugin.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 OUT=$(mkdir -p "${1:-build/gpu}" && cd "${1:-build/gpu}" && pwd)
 CXX=${CXX:-g++}
 PYTHON=${PYTHON:-python3}
-CUDA=""
 FAILED=()
+if [[ -n ${BUILD:-} ]]; then
+  BUILD=$(mkdir -p "$BUILD" && cd "$BUILD" && pwd)
+else
+  BUILD=$(mktemp -d)
+  trap 'rm -rf "$BUILD"' EXIT
+fi
+readonly OUT BUILD CXX PYTHON
+readonly BUILD_SECONDS=200 TEST_SECONDS=60 BENCHMARK_SECONDS=120 SANITIZER_SECONDS=40
 
-say() { echo; echo "=== $*"; }
-check() { local what=$1; shift; say "$what"; "$@" || FAILED+=("$what"); }
+say() { echo; echo "=== $* ($((SECONDS / 60)) min $((SECONDS % 60)) s)"; }
+fail() { echo "FAILED: $*"; FAILED+=("$*"); }
 
-# Sets CUDA, as configure.sh does.
+# limited NAME SECONDS COMMAND...: runs a command; notes its name if it fails or takes too long.
+limited() {
+  local status=0
+  timeout --kill-after=10 "$2" "${@:3}" || status=$?
+  if ((status == 124 || status == 137)); then fail "$1 took more than $2 s"; return; fi
+  if ((status)); then fail "$1"; fi
+}
+
+# Prints the toolkit's folder, as configure.sh finds it.
 find_cuda() {
   local dir
-  for dir in ${CUDA_HOME:-} /usr/local/cuda "$(dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")")"; do
-    if [[ -x $dir/bin/nvcc && -f $dir/include/cuda_runtime.h ]]; then CUDA=$dir; return; fi
+  for dir in ${CUDA_HOME:-} /usr/local/cuda \
+    "$(dirname "$(dirname "$(readlink -f "$(command -v nvcc || echo /none/none)")")")"; do
+    if [[ -x $dir/bin/nvcc && -f $dir/include/cuda_runtime.h ]]; then echo "$dir"; return; fi
   done
   echo "no CUDA toolkit (nvcc): install it or set CUDA_HOME" >&2
   return 1
 }
 
-find_gtest() {
-  local dir
-  for dir in ${GTEST_DIR:-} /usr /usr/local "$PWD/.tools/gtest/usr"; do
-    if [[ -f $dir/include/gtest/gtest.h ]]; then echo "$dir"; return; fi
-  done
-  echo "no GoogleTest: install it (Debian: libgtest-dev) or set GTEST_DIR" >&2
-  return 1
+# Prints -gencode options: machine code for each sm_XX, PTX for each compute_XX.
+gencode() {
+  local arch
+  for arch in ${1//,/ }; do echo "-gencode=arch=compute_${arch#*_},code=$arch"; done
 }
 
-# The first file so named in some folders, of which some may be missing.
-find_file() {
-  local name=$1 depth=$2 found
-  found=$(find -L "${@:3}" -maxdepth "$depth" -name "$name" -print -quit 2>/dev/null) || true
-  if [[ -z $found ]]; then echo "no $name in ${*:3}" >&2; return 1; fi
-  echo "$found"
+# Starts a compiler as soon as a processor is free, with its messages in a file of its own.
+compile() {
+  local object=$1
+  while (($(jobs -rp | wc -l) >= $(nproc))); do wait -n || true; done
+  timeout "$BUILD_SECONDS" "${@:2}" -o "$object" >"$object.log" 2>&1 &
+}
+
+# Notes what was not made, with the first messages of its compiler.
+finish() {
+  local log
+  wait
+  for log in "$@"; do
+    if [[ ! -f ${log%.log} ]]; then
+      fail "build of $(basename "${log%.log}")"
+      head -20 "$log"
+    fi
+  done
 }
 
 build() {
-  local source object cudart
-  local archs=(-gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90
-               -gencode=arch=compute_90,code=compute_90)
-  OPTIONS=(-std=c++17 -O2 -fPIC -Wall -I. -I"$CUDA/include" -ffp-contract=off)
-  cudart=$(find_file libcudart_static.a 4 "$CUDA" /usr/lib/x86_64-linux-gnu)
-  LIBRARIES=("$cudart" -ldl -lpthread -lrt)
-  OBJECTS=()
+  local source archs options libraries
+  mapfile -t archs < <(gencode "${CUDA_ARCHS:-sm_80,sm_90,compute_90}")
+  options=(-std=c++17 -O2 -fPIC -I. -I"$CUDA/include" -Itests/gpu/stand_in -ffp-contract=off)
   for source in cc/gpu/*.cu.cc; do
-    object=$OUT/$(basename "$source" .cu.cc).cu.o
-    "$CUDA/bin/nvcc" -x=cu -std=c++17 -O3 -fmad=false -Xcompiler=-fPIC -I. "${archs[@]}" \
-      --threads 0 -ccbin="$CXX" -c "$source" -o "$object"
-    OBJECTS+=("$object")
+    compile "$BUILD/$(basename "$source").o" "$CUDA/bin/nvcc" -x=cu -std=c++17 -O3 -fmad=false \
+      -Xcompiler=-fPIC -I. "${archs[@]}" --threads 0 -ccbin="$CXX" -c "$source"
   done
-  for source in cc/core/*/*.cc; do
-    object=$OUT/$(basename "$source" .cc).o
-    "$CXX" "${OPTIONS[@]}" -O3 -c "$source" -o "$object"
-    OBJECTS+=("$object")
+  while read -r source; do
+    compile "$BUILD/${source//\//_}.o" "$CXX" "${options[@]}" -O3 -c "$source"
+  done < <(find cc/core -name '*.cc')
+  compile "$BUILD/stand_in.o" "$CXX" "${options[@]}" -c tests/gpu/stand_in/main.cc
+  finish "$BUILD"/*.o.log
+  libraries=("$(find -L "$CUDA" /usr/lib/x86_64-linux-gnu -maxdepth 4 -name libcudart_static.a \
+    -print -quit 2>/dev/null)" -ldl -lpthread -lrt)
+  for source in tests/cc/gpu/*_gpu_test.cc; do
+    compile "$BUILD/$(basename "$source" .cc)" "$CXX" "${options[@]}" "$source" "$BUILD"/*.o \
+      "${libraries[@]}"
   done
-  "$CXX" "${OPTIONS[@]}" -shared tests/cc/gpu/gpu_launchers.cc "${OBJECTS[@]}" "${LIBRARIES[@]}" \
-    -o "$OUT/libgpu_launchers.so"
-}
-
-build_test() {
-  "$CXX" "${OPTIONS[@]}" -I"$2/include" "$1" "${OBJECTS[@]}" "$3" "$(dirname "$3")/libgtest.a" \
-    "${LIBRARIES[@]}" -o "$OUT/$(basename "$1" .cc)"
+  compile "$BUILD/libgpu_launchers.so" "$CXX" "${options[@]}" -shared tests/cc/gpu/gpu_launchers.cc \
+    "$BUILD"/*.cu.cc.o "$BUILD"/cc_core_*.o "${libraries[@]}"
+  finish "$BUILD"/*_gpu_test.log "$BUILD/libgpu_launchers.so.log"
 }
 
 run_tests() {
-  local test gtest gtest_main failed=0
-  gtest=$(find_gtest) || return 1
-  gtest_main=$(find_file libgtest_main.a 2 "$gtest/lib") || return 1
-  for test in tests/cc/gpu/*_gpu_test.cc; do
-    build_test "$test" "$gtest" "$gtest_main" && "$OUT/$(basename "$test" .cc)" || failed=1
+  local test
+  export TF_CONDACC_TEST_NEEDS_GPU=1
+  for test in "$BUILD"/*_gpu_test; do
+    limited "$(basename "$test")" "$TEST_SECONDS" "$test"
   done
-  return $failed
-}
-
-sanitize() {
-  local tool=compute-sanitizer
-  command -v $tool >/dev/null || tool=$CUDA/bin/compute-sanitizer
-  if [[ ! -x $(command -v "$tool") ]]; then echo "left out: no compute-sanitizer"; return; fi
-  if [[ ! -x $OUT/dense_sum_gpu_test ]]; then echo "left out: the tests were not built"; return; fi
-  local failed=0 check said
-  said=$("$tool" "$OUT/dense_sum_gpu_test" --gtest_filter='*InPlace*' 2>&1) || true
-  if grep -q 'not supported' <<<"$said"; then
-    echo "left out: compute-sanitizer does not support this device"
-    return
-  fi
-  for check in memcheck racecheck initcheck; do
-    "$tool" --tool $check --error-exitcode 1 "$OUT/sparse_merge_gpu_test" \
-      --gtest_filter='*Folds*:*ABadRow*' || failed=1
-    "$tool" --tool $check --error-exitcode 1 "$OUT/dense_sum_gpu_test" \
-      --gtest_filter='*InPlace*:*Complex*' || failed=1
-  done
-  return $failed
 }
 
 benchmark() {
   if ! "$PYTHON" -c 'import torch' 2>/dev/null; then echo "left out: no PyTorch"; return; fi
-  "$PYTHON" tests/gpu/bench.py "$OUT/libgpu_launchers.so" --json "$OUT/bench.json"
+  limited benchmark "$BENCHMARK_SECONDS" "$PYTHON" tests/gpu/bench.py \
+    "$BUILD/libgpu_launchers.so" --json "$OUT/bench.json"
+}
+
+sanitize() {
+  local tool check said
+  tool=$(command -v compute-sanitizer || echo "$CUDA/bin/compute-sanitizer")
+  if [[ ! -x $tool ]]; then echo "left out: no compute-sanitizer"; return; fi
+  if [[ ! -x $BUILD/dense_sum_gpu_test || ! -x $BUILD/sparse_merge_gpu_test ]]; then
+    echo "left out: the tests were not built"
+    return
+  fi
+  said=$(timeout "$SANITIZER_SECONDS" "$tool" "$BUILD/dense_sum_gpu_test" \
+    --gtest_filter='*InPlace*' 2>&1) || true
+  if grep -q 'not supported' <<<"$said"; then
+    echo "left out: compute-sanitizer does not support this device"
+    return
+  fi
+  # The launchers' kernels have no shared memory, for which alone there is racecheck.
+  for check in memcheck initcheck; do
+    limited "$check of sparse merges" "$SANITIZER_SECONDS" "$tool" --tool $check \
+      --error-exitcode 1 "$BUILD/sparse_merge_gpu_test" --gtest_filter='*Folds*:*ABadRow*'
+    limited "$check of dense sums" "$SANITIZER_SECONDS" "$tool" --tool $check \
+      --error-exitcode 1 "$BUILD/dense_sum_gpu_test" --gtest_filter='*InPlace*:*Complex*'
+  done
 }
 
 plugin() {
-  export CONDACC_PYTHON=${CONDACC_PYTHON:-$(command -v "$PYTHON")}
   local sees='import tensorflow as tf; raise SystemExit(not tf.config.list_physical_devices("GPU"))'
+  if [[ -z ${CONDACC_PYTHON:-} ]]; then echo "left out: CONDACC_PYTHON is not set"; return; fi
   if ! "$CONDACC_PYTHON" -c "$sees" 2>/dev/null; then
-    echo "left out: $CONDACC_PYTHON has no TensorFlow that sees a GPU"
+    fail "$CONDACC_PYTHON has no TensorFlow that sees a GPU"
     return
   fi
-  make build && "$CONDACC_PYTHON" -m pytest --device gpu tests
+  if ! make build || ! "$CONDACC_PYTHON" -m pytest --device gpu tests; then fail "plugin"; fi
 }
 
-nvidia-smi || { echo "this machine has no GPU" >&2; exit 1; }
-say "build"
-find_cuda
-build
-check "tests of the launchers" run_tests
-check "compute-sanitizer" sanitize
-check "benchmark" benchmark
-check "tests of the plugin" plugin
-say "done"
-if ((${#FAILED[@]})); then printf 'failed: %s\n' "${FAILED[@]}" >&2; exit 1; fi
+main() {
+  nvidia-smi || { echo "this machine has no GPU" >&2; exit 1; }
+  CUDA=$(find_cuda)
+  readonly CUDA
+  say "build"
+  build
+  say "tests of the launchers"
+  run_tests
+  say "benchmark"
+  benchmark
+  say "compute-sanitizer"
+  sanitize
+  say "plugin"
+  plugin
+  say "done"
+  if ((${#FAILED[@]})); then printf 'failed: %s\n' "${FAILED[@]}"; exit 1; fi
+}
+
+main 2>&1 | tee "$OUT/report.txt"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
+import pytest
 from sparse_support import Rows
 
 
@@ -118,6 +122,18 @@ OURS_ONLY = {
     ),
     "row_of_no_rows": (None, Rows([0], ones(1, 2), [0, 2]), "index is 0 exceeded 0"),
 }
+
+# Cases that are refused because of one of their indices.
+BAD_ROWS = {"row_beyond_the_constructors", "later_row_beyond_the_constructors", *OURS_ONLY}
+
+
+def marked(cases: Iterable[str]) -> list[Any]:
+    """Returns parameters of which those that begin with the name of a bad row's case are marked."""
+    return [
+        pytest.param(case, marks=pytest.mark.bad_row) if case.split("-")[0] in BAD_ROWS else case
+        for case in cases
+    ]
+
 
 # What both accept: the constructor's shape, the gradients, and the shape that comes out. Each
 # gradient has the row 1, and its values are ones.

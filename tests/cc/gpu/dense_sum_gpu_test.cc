@@ -34,15 +34,15 @@ constexpr ElementType kElement<int32_t> = ElementType::kInt32;
 template <>
 constexpr ElementType kElement<int64_t> = ElementType::kInt64;
 
-// The type in which a test adds what it expects.
-template <typename T>
-using SumOf = std::conditional_t<sizeof(T) == 2, float, T>;
-
+// Draws some of the values and repeats them, because drawing would take most of a test's time.
 template <typename T>
 std::vector<T> RandomValues(size_t size, std::mt19937* random) {
+  constexpr size_t kDrawn = 10007;  // No power of two, by which threads are spaced.
   std::normal_distribution<float> normal(0, std::is_integral_v<T> ? 1e6f : 1.0f);
   std::vector<T> values(size);
-  for (T& value : values) value = static_cast<T>(normal(*random));
+  for (size_t i = 0; i < size; ++i) {
+    values[i] = i < kDrawn ? static_cast<T>(normal(*random)) : values[i - kDrawn];
+  }
   return values;
 }
 

@@ -5,7 +5,10 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <cstdio>
+#include <cstdlib>
 #include <random>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -18,22 +21,35 @@ inline bool HasGpu() {
   return cudaGetDeviceCount(&num_devices) == cudaSuccess && num_devices > 0;
 }
 
-// Skips, with the reason, where there is no GPU.
+// A number from the environment, or another one.
+inline long NumberFrom(const char* variable, long otherwise) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::atol(text);
+}
+
+// Skips, with the reason, where there is no GPU, or fails if TF_CONDACC_TEST_NEEDS_GPU is 1. Prints
+// the seed of the test, which is random unless TF_CONDACC_TEST_SEED names one.
 class GpuTest : public testing::Test {
  protected:
   void SetUp() override {
     int num_devices = 0;
     const cudaError_t error = cudaGetDeviceCount(&num_devices);
     if (error != cudaSuccess || num_devices == 0) {
+      ASSERT_NE(NumberFrom("TF_CONDACC_TEST_NEEDS_GPU", 0), 1) << cudaGetErrorString(error);
       GTEST_SKIP() << "no GPU: " << cudaGetErrorString(error);
     }
-    RecordProperty("seed", static_cast<int>(seed_));
+    std::printf("TF_CONDACC_TEST_SEED=%u\n", seed_);
   }
   unsigned seed() const { return seed_; }
 
  private:
-  const unsigned seed_ = std::random_device()();
+  const unsigned seed_ =
+      static_cast<unsigned>(NumberFrom("TF_CONDACC_TEST_SEED", std::random_device()()));
 };
+
+// The type in which gradients of a type are added.
+template <typename T>
+using SumOf = std::conditional_t<sizeof(T) == 2, float, T>;
 
 // Device memory that holds `values` from `offset` elements after an aligned address.
 template <typename T>
@@ -41,9 +57,13 @@ class DeviceBuffer {
  public:
   explicit DeviceBuffer(const std::vector<T>& values, size_t offset = 0)
       : size_(values.size()), offset_(offset) {
-    EXPECT_EQ(cudaMalloc(&start_, (size_ + offset_) * sizeof(T)), cudaSuccess);
+    Allocate();
     EXPECT_EQ(cudaMemcpy(data(), values.data(), size_ * sizeof(T), cudaMemcpyHostToDevice),
               cudaSuccess);
+  }
+  // Memory that nobody has written yet.
+  explicit DeviceBuffer(size_t size, size_t offset = 0) : size_(size), offset_(offset) {
+    Allocate();
   }
   DeviceBuffer(DeviceBuffer&& other) : size_(other.size_), offset_(other.offset_) {
     std::swap(start_, other.start_);
@@ -60,6 +80,8 @@ class DeviceBuffer {
   }
 
  private:
+  void Allocate() { EXPECT_EQ(cudaMalloc(&start_, (size_ + offset_) * sizeof(T)), cudaSuccess); }
+
   size_t size_;
   size_t offset_;
   void* start_ = nullptr;

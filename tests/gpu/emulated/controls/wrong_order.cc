@@ -1,0 +1,20 @@
+// Plants a bug into dense sums: gradients are added in the reverse order. The program is linked
+// with --wrap, so that its calls come here.
+#include <algorithm>
+#include <vector>
+
+#include "cc/core/dense/dense_math.h"
+#include "cc/core/base/status.h"
+
+condacc::Status QueueAsAsked(const condacc::DenseSumArgs& args, void* stream) __asm__(
+    "__real__ZN7condacc13QueueDenseSumERKNS_12DenseSumArgsEPv");
+condacc::Status QueueInReverse(const condacc::DenseSumArgs& args, void* stream) __asm__(
+    "__wrap__ZN7condacc13QueueDenseSumERKNS_12DenseSumArgsEPv");
+
+condacc::Status QueueInReverse(const condacc::DenseSumArgs& args, void* stream) {
+  std::vector<const void*> inputs(args.inputs, args.inputs + args.num_inputs);
+  std::reverse(inputs.begin(), inputs.end());
+  condacc::DenseSumArgs reversed = args;
+  reversed.inputs = inputs.data();
+  return QueueAsAsked(reversed, stream);
+}

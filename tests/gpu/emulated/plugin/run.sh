@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Runs the plugin in TensorFlow on the emulated GPU: its own checks, the control, and those of the
+# Python tests that need no kernel of TensorFlow's on a GPU. Call it by `make
+# test-gpu-emulated-plugin`, or after ./configure.sh.
+#
+# usage: tests/gpu/emulated/plugin/run.sh [PYTEST_ARGUMENTS...]   (with arguments: these tests only)
+#
+# Environment:
+#   CONDACC_PYTHON          A Python with TensorFlow (.venv/bin/python).
+#   TF_CONDACC_TEST_SEED    The seed of random tests.
+#   TF_CONDACC_TEST_ROUNDS  The number of random accumulators (12).
+#   EMULATED_DELAY_US       How late a stream may be at each fourth piece of work (1000).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../../../.."
+
+readonly ROOT=$PWD HERE=tests/gpu/emulated
+readonly PACKAGE=$ROOT/build/emulated_gpu
+PYTHON=${CONDACC_PYTHON:-.venv/bin/python}
+readonly PYTHON=$(cd "$(dirname "$PYTHON")" && pwd)/$(basename "$PYTHON")
+readonly PYTEST=("$PYTHON" -m pytest -p emulated_gpu -p no:cacheprovider -q --device gpu)
+readonly LIBRARIES=(_condacc_ops.so libemulated_device.so)
+
+say() { echo "=== $* ($((SECONDS / 60)) min $((SECONDS % 60)) s)"; }
+
+build() {
+  .tools/bazelisk build //:build_info "${LIBRARIES[@]/#///$HERE:}"
+}
+
+# The Python package and its tests, with the emulated library instead of the real one.
+copy_package() {
+  rm -rf "$PACKAGE"
+  mkdir -p "$PACKAGE"
+  cp -r tf_condacc tests benchmarks pyproject.toml "$PACKAGE"
+  cp -f "bazel-bin/$HERE/_condacc_ops.so" "$PACKAGE/tf_condacc"
+  cp -f bazel-bin/_build_info.json "$PACKAGE/tf_condacc"
+  cp "bazel-bin/$HERE/libemulated_device.so" "$PACKAGE"
+}
+
+# The kernels run on another stream than TensorFlow's, so sums must be wrong.
+control() {
+  EMULATED_WRONG_STREAM=1 "$HERE/controls/must_fail.sh" 'Mismatched elements' \
+    "${PYTEST[@]}" -x "$HERE/plugin/test_accumulators.py"
+}
+
+# TensorFlow's own classes have no kernels for GPUs and are left out. The listed files use no op
+# that TensorFlow itself runs on a GPU.
+project_tests() {
+  local names=(apply_arguments construction control_flow dense_random distributed sharing
+               sparse_arguments sparse_checks sparse_concurrency sparse_construction)
+  local files=("${names[@]/#/tests/accumulators/test_}")
+  EMULATED_DELAY_US=${EMULATED_DELAY_US:-300} "${PYTEST[@]}" \
+    -k "not tensorflow or tf_condacc" "${files[@]/%/.py}"
+}
+
+main() {
+  say "build"
+  build
+  copy_package
+  cd "$PACKAGE"
+  export PYTHONPATH=$HERE/plugin
+  if (($#)); then
+    "${PYTEST[@]}" "$@"
+    return
+  fi
+  say "accumulators, towers and the gate"
+  "${PYTEST[@]}" "$HERE/plugin"
+  say "control: kernels on a wrong stream"
+  control
+  say "the project's Python tests"
+  project_tests
+  say "done"
+}
+
+main "$@"
