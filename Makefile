@@ -6,6 +6,7 @@
 PYTHON := $(or $(CONDACC_PYTHON),.venv/bin/python)
 BAZEL := .tools/bazelisk
 CLANG_FORMAT := $(dir $(PYTHON))clang-format
+CLANG_TIDY := $(dir $(PYTHON))clang-tidy
 CXX_SOURCES = $(shell find cc tests benchmarks -name '*.h' -o -name '*.cc')
 EMULATED_MYPY := tests/gpu/emulated/translate_ptx.py tests/gpu/emulated/ptx
 NO_NVCC = $(if $(shell grep -s 'CONDACC_CUDA_DIR=/' .condacc.bazelrc),,configure.sh found no nvcc)
@@ -67,6 +68,7 @@ lint: configure
 	$(PYTHON) -m mypy
 	$(PYTHON) -m mypy $(EMULATED_MYPY)
 	$(CLANG_FORMAT) --dry-run -Werror $(CXX_SOURCES)
+	find cc/core -name '*.h' -o -name '*.cc' | xargs -P 2 -n 8 $(CLANG_TIDY) --quiet
 
 format: configure
 	$(PYTHON) -m ruff check --fix .

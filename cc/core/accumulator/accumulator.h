@@ -14,6 +14,7 @@
 #include "cc/core/accumulator/apply_result.h"
 #include "cc/core/accumulator/pending_takes.h"
 #include "cc/core/accumulator/step_gate.h"
+#include "cc/core/accumulator/sum_contract.h"
 #include "cc/core/base/mutex.h"
 #include "cc/core/base/stall_monitor.h"
 #include "cc/core/base/status.h"
@@ -32,20 +33,21 @@ struct StallReport {
 // gradients that have been accepted when its turn has come and there are enough. A take moves the
 // global step on.
 //
-// `Sum` defines what a gradient is and how gradients are added (see DenseSum). Gradients are added
-// in order of arrival. The calls themselves do the work, in their own threads and with the memory
-// and threads of their `Sum::Workspace`, and never under the lock: one thread at a time folds the
-// pending gradients of a round into its sum, while others append to the pending ones. A taken round
-// leaves the accumulator at once; the thread that works on it last finishes it and completes the
-// take.
+// `Sum` defines what a gradient is and how gradients are added (see SumContract). Gradients are
+// added in order of arrival. The calls themselves do the work, in their own threads and with the
+// memory and threads of their `Sum::Workspace`, and never under the lock: one thread at a time
+// folds the pending gradients of a round into its sum, while others append to the pending ones. A
+// taken round leaves the accumulator at once; the thread that works on it last finishes it and
+// completes the take.
 //
 // Thread-safe. An error leaves everything as it was. Completions run without any lock.
 template <class Sum>
 class Accumulator {
  public:
-  using Gradient = typename Sum::Gradient;
-  using Value = typename Sum::Value;
-  using Workspace = typename Sum::Workspace;
+  using Contract = SumContract<Sum>;
+  using Gradient = typename Contract::Gradient;
+  using Value = typename Contract::Value;
+  using Workspace = typename Contract::Workspace;
   using Take = PendingTake<Value, Workspace>;
   using TakePtr = std::shared_ptr<Take>;
 
@@ -168,7 +170,7 @@ class Accumulator {
   ApplyResult Accept(int64_t local_step, std::optional<int64_t> contributor, Workspace& workspace,
                      Gradient* gradient) CONDACC_REQUIRES(mu_);
   // Appends the gradient to the round. Throws std::bad_alloc only, and then nothing has changed.
-  void Append(std::optional<int64_t> contributor, Gradient gradient) CONDACC_REQUIRES(mu_);
+  Appended Append(std::optional<int64_t> contributor, Gradient gradient) CONDACC_REQUIRES(mu_);
   // Gives the round to the front take if it is ready; a take that cannot be served fails. Releases
   // and reacquires mu_.
   void ServeFront(Workspace& workspace, FailedTakes* failed) CONDACC_REQUIRES(mu_);
@@ -187,8 +189,8 @@ class Accumulator {
   // reacquires mu_.
   void EndServing(FailedTakes* failed) CONDACC_REQUIRES(mu_);
   // Lets the call that brought gradient number `ordinal` of the round do its share of the adding.
-  // If it `must_add`, that gradient has been added when this returns. Releases and reacquires mu_.
-  void FoldOrWait(const RoundPtr& round, int64_t ordinal, bool must_add, Workspace& workspace,
+  // If it is urgent, that gradient has been added when this returns. Releases and reacquires mu_.
+  void FoldOrWait(const RoundPtr& round, int64_t ordinal, bool is_urgent, Workspace& workspace,
                   FailedTakes* failed) CONDACC_REQUIRES(mu_);
   bool IsWorthFolding(const Round& round) const CONDACC_REQUIRES(mu_);
   // True if a fold now leaves the last gradient of a waiting take nothing to do but to be added.

@@ -28,12 +28,11 @@ ApplyResult Accumulator<Sum>::Apply(int64_t local_step, Gradient gradient, Works
     const ApplyResult result = Accept(local_step, contributor, workspace, &gradient);
     if (!result.is_added()) return result;
     const RoundPtr round = round_;
-    const bool must_add = round->sum.MustAddNow(gradient);
-    Append(contributor, std::move(gradient));
+    const Appended appended = Append(contributor, std::move(gradient));
     const int64_t ordinal = ++round->count;
-    if (round->sum.num_pending() == 0) round->num_added = ordinal;
+    if (appended == Appended::kInSum) round->num_added = ordinal;
     ServeFront(workspace, &failed);
-    FoldOrWait(round, ordinal, must_add, workspace, &failed);
+    FoldOrWait(round, ordinal, appended == Appended::kUrgent, workspace, &failed);
   }
   return ApplyOutcome::kAdded;
 }
@@ -55,21 +54,21 @@ ApplyResult Accumulator<Sum>::Accept(int64_t local_step, std::optional<int64_t> 
     const ApplyOutcome outcome = Admit(local_step, contributor);
     if (outcome != ApplyOutcome::kAdded) return outcome;
     Status status = round_->sum.Check(*gradient);
-    if (status.ok() && round_->sum.CanAppend(*gradient)) return outcome;
     if (status.ok()) {
-      const bool is_first = round_->sum.empty();
+      const typename Contract::Need need = round_->sum.NeedOf(*gradient);
+      if (need == Contract::Need::kNothing) return outcome;
       MutexUnlock unlock(&mu_);
-      status = Sum::Prepare(options_.sum, is_first, workspace, gradient);
+      status = Sum::Prepare(options_.sum, need, workspace, gradient);
     }
     if (!status.ok()) return Error(status.code(), status.message().c_str());
   }
 }
 
 template <class Sum>
-void Accumulator<Sum>::Append(std::optional<int64_t> contributor, Gradient gradient) {
+Appended Accumulator<Sum>::Append(std::optional<int64_t> contributor, Gradient gradient) {
   if (contributor.has_value()) round_->contributors.insert(*contributor);
   try {
-    round_->sum.Append(std::move(gradient));
+    return round_->sum.Append(std::move(gradient));
   } catch (...) {
     if (contributor.has_value()) round_->contributors.erase(*contributor);
     throw;
@@ -169,7 +168,7 @@ void Accumulator<Sum>::WatchForStall(const TakePtr& take, std::shared_ptr<void> 
 
 template <class Sum>
 void Accumulator<Sum>::ReportStall(const TakePtr& take) {
-  StallReport report;
+  StallReport report{};
   {
     MutexLock lock(&mu_);
     if (!take->waiting) return;

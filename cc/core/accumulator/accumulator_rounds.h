@@ -88,7 +88,7 @@ Status Accumulator<Sum>::PrepareToServe(const Take& take, RoundPtr* next, Worksp
     {
       MutexUnlock unlock(&mu_);
       try {
-        status = round->sum.PrepareFinish(round->count, workspace);
+        status = Contract::PrepareFinish(round->sum, workspace);
       } catch (const std::bad_alloc&) {
         status = Status(StatusCode::kResourceExhausted, "Out of memory");
       }
@@ -97,7 +97,7 @@ Status Accumulator<Sum>::PrepareToServe(const Take& take, RoundPtr* next, Worksp
     added_.NotifyAll();
     if (!status.ok()) return Error(status.code(), status.message().c_str());
     status = take.cancelled ? Error(StatusCode::kCancelled, kCancelled) : CheckStep(take);
-    if (!status.ok()) round->sum.AbandonFinish();
+    if (!status.ok()) Contract::AbandonFinish(round->sum);
   }
   return status;
 }
@@ -112,12 +112,12 @@ Status Accumulator<Sum>::CheckStep(const Take& take) const {
 }
 
 template <class Sum>
-void Accumulator<Sum>::FoldOrWait(const RoundPtr& round, int64_t ordinal, bool must_add,
+void Accumulator<Sum>::FoldOrWait(const RoundPtr& round, int64_t ordinal, bool is_urgent,
                                   Workspace& workspace, FailedTakes* failed) {
   while (round->num_added < ordinal) {
     // The thread that finishes a taken round adds all that is pending, and will be done soon.
     const bool is_taken = round->phase >= Phase::kTaken;
-    const bool must = must_add || (!is_taken && round->sum.IsOverfull());
+    const bool must = is_urgent || (!is_taken && round->sum.IsOverfull());
     if (round->phase == Phase::kOpen && (must || IsWorthFolding(*round))) {
       if (!FoldOnce(round, workspace, failed)) return;
     } else if (must) {
@@ -137,20 +137,18 @@ bool Accumulator<Sum>::IsWorthFolding(const Round& round) const {
 
 template <class Sum>
 bool Accumulator<Sum>::LacksOneGradient(const Round& round, int64_t num_required) const {
-  return round.count + 1 == num_required && round.sum.IsBig() && round.sum.num_pending() > 0 &&
-         round.sum.CanFold();
+  return round.count + 1 == num_required && round.sum.WantsFoldAhead();
 }
 
 template <class Sum>
 bool Accumulator<Sum>::FoldOnce(const RoundPtr& round, Workspace& workspace, FailedTakes* failed) {
   round->phase = Phase::kFolding;
   const int64_t num_folded = round->sum.BeginFold();
-  bool succeeded;
   {
     MutexUnlock unlock(&mu_);
-    succeeded = round->sum.RunFold(workspace);
+    round->sum.RunFold(workspace);
   }
-  round->sum.EndFold(succeeded);
+  const bool succeeded = round->sum.EndFold();
   if (succeeded) round->num_added += num_folded;
   if (round->phase == Phase::kFolding) round->phase = Phase::kOpen;
   added_.NotifyAll();
@@ -167,7 +165,7 @@ bool Accumulator<Sum>::FoldOnce(const RoundPtr& round, Workspace& workspace, Fai
 template <class Sum>
 void Accumulator<Sum>::Finish(const RoundPtr& round, Workspace& workspace) {
   MutexUnlock unlock(&mu_);
-  Value value = round->sum.Finish(round->count, workspace);
+  Value value = round->sum.Finish(workspace);
   TakePtr take;
   {
     MutexLock lock(&mu_);

@@ -21,8 +21,10 @@ enum class ApplyOutcome : int32_t {
 class [[nodiscard]] ApplyResult {
  public:
   // Both convert, so that a function may return either.
+  // NOLINTBEGIN(google-explicit-constructor)
   ApplyResult(ApplyOutcome outcome) : outcome_(outcome) {}
   ApplyResult(Status error) : status_(std::move(error)) {}
+  // NOLINTEND(google-explicit-constructor)
 
   bool ok() const { return status_.ok(); }
   const Status& status() const { return status_; }

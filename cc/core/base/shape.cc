@@ -56,10 +56,10 @@ std::string Shape::ToString() const {
   if (!has_rank()) return "<unknown>";
   std::string text = "[";
   for (int i = 0; i < rank_; ++i) {
-    if (i > 0) text += ",";
+    if (i > 0) text += ',';
     text += dim(i) == kUnknownDim ? "?" : std::to_string(dim(i));
   }
-  return text + "]";
+  return text + ']';
 }
 
 }  // namespace condacc

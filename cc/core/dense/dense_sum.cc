@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "cc/core/base/invariant.h"
+
 namespace condacc {
 
 DenseSum::DenseSum(const Options& options) : options_(options) {
@@ -23,25 +25,37 @@ Status DenseSum::Check(const Gradient& gradient) const {
                                                   ", got " + gradient.shape.ToString());
 }
 
-bool DenseSum::CanAppend(const Gradient& gradient) const {
-  if (empty()) return gradient.owned || gradient.place;
-  const bool will_fold = MustAddNow(gradient) || IsFull(num_pending() + 1);
-  return !will_fold || HasRoomToAdd() || gradient.wide;
+DenseSum::Need DenseSum::NeedOf(const Gradient& gradient) const {
+  if (empty()) return gradient.owned || gradient.place ? Need::kNothing : Need::kPlace;
+  // Memory for a wide sum is asked for one gradient early, in case the budget runs out meanwhile.
+  const bool will_fold = IsUrgent(gradient) || IsFull(num_pending() + 1);
+  return !will_fold || HasRoomToAdd() || gradient.wide ? Need::kNothing : Need::kWide;
 }
 
-void DenseSum::Append(Gradient gradient) {
+Status DenseSum::Prepare(const Options& options, Need need, Workspace& workspace,
+                         Gradient* gradient) {
+  return need == Need::kPlace
+             ? workspace.Allocate(options.type, gradient->shape, &gradient->place)
+             : workspace.Allocate(ElementType::kFloat32, gradient->shape, &gradient->wide);
+}
+
+Appended DenseSum::Append(Gradient gradient) {
+  CONDACC_INVARIANT(NeedOf(gradient) == Need::kNothing);
+  const Appended appended = IsUrgent(gradient) ? Appended::kUrgent : Appended::kPending;
   // A fold may be running, whose batch is not touched.
   if (num_pending() == pending_.blocks.capacity()) pending_.Reserve(2 * num_pending());
+  ++count_;
   if (!wide_) wide_ = std::move(gradient.wide);
   if (empty()) {
     shape_ = std::move(gradient.shape);
     num_elements_ = static_cast<size_t>(shape_.num_elements());
     state_ = gradient.owned ? State::kInPlace : State::kPending;
     place_ = std::move(gradient.owned ? gradient.block : gradient.place);
-    if (has_sum()) return;
+    if (has_sum()) return Appended::kInSum;
   }
   pending_.blocks.push_back(std::move(gradient.block));
   Hold(GradientBytes());
+  return appended;
 }
 
 bool DenseSum::IsFull(size_t num_pending) const {
@@ -60,7 +74,19 @@ bool DenseSum::WantsFold(bool take_is_near) const {
   return IsFull(num_pending()) || GradientBytes() <= options_.small_bytes;
 }
 
+// A take of large gradients is faster if what came before its last gradient is added already.
+bool DenseSum::WantsFoldAhead() const {
+  constexpr size_t kLarge = 1 << 16;  // elements
+  return options_.adds_ahead && num_elements_ >= kLarge && num_pending() > 0 && CanFold();
+}
+
+bool DenseSum::IsOverfull() const {
+  return CanFold() && (num_pending() >= 2 * options_.max_pending ||
+                       (num_pending() > 1 && options_.budget->IsExceeded()));
+}
+
 int64_t DenseSum::BeginFold() noexcept {
+  CONDACC_INVARIANT(num_pending() > 0 && CanFold() && folding_.blocks.empty());
   if (HasRoomToAdd()) {
     std::swap(pending_, folding_);
   } else {
@@ -73,23 +99,24 @@ int64_t DenseSum::BeginFold() noexcept {
   return static_cast<int64_t>(folding_.blocks.size());
 }
 
-bool DenseSum::RunFold(Workspace& workspace) noexcept {
+void DenseSum::RunFold(Workspace& workspace) noexcept {
   workspace.Sum(fold_);
   NoteFailure(workspace);
   num_folded_ = folding_.blocks.size();
   folding_.blocks.clear();
+}
+
+bool DenseSum::EndFold() noexcept {
+  Hold(-(GradientBytes() * num_folded_));
+  state_ = fold_.out_is_float32 ? State::kInWide : State::kInPlace;
   return true;
 }
 
-void DenseSum::EndFold(bool /*succeeded*/) noexcept {
-  Hold(-(GradientBytes() * num_folded_));
-  state_ = fold_.out_is_float32 ? State::kInWide : State::kInPlace;
-}
-
-DenseSum::Value DenseSum::Finish(int64_t count, Workspace& workspace) {
+DenseSum::Value DenseSum::Finish(Workspace& workspace) {
+  CONDACC_INVARIANT(!empty() && folding_.blocks.empty());
   DenseSumArgs args = Operands(&pending_);
   args.out = place_.data();
-  args.divisor = options_.mean ? count : 1;
+  args.divisor = options_.mean ? count_ : 1;
   if (args.out != args.first || args.num_inputs > 0 || args.divisor > 1) workspace.Sum(args);
   NoteFailure(workspace);
   return {std::move(place_), std::move(shape_), std::move(failure_)};
@@ -101,6 +128,7 @@ void DenseSum::Clear() noexcept {
   place_ = Block();
   wide_ = Block();
   state_ = State::kEmpty;
+  count_ = 0;
   failure_ = Status();
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cc/core/accumulator/sum_contract.h"
 #include "cc/core/base/block.h"
 #include "cc/core/base/element_type.h"
 #include "cc/core/base/shape.h"
@@ -33,6 +34,11 @@ class DenseSum {
     Status failure;  // why it is not what the gradients come to
   };
 
+  enum class Need {
+    kNothing,
+    kPlace,  // Memory for the sum: the gradient is the first and not owned.
+    kWide,   // Memory for a float32 sum.
+  };
   static constexpr bool kFinishNeedsMemory = false;
 
   explicit DenseSum(const Options& options);
@@ -40,58 +46,22 @@ class DenseSum {
   DenseSum(const DenseSum&) = delete;
   DenseSum& operator=(const DenseSum&) = delete;
 
+  // See SumContract.
   Status Check(const Gradient& gradient) const;
-
-  // False if the gradient has to be prepared first.
-  bool CanAppend(const Gradient& gradient) const;
-
-  // Gives the gradient what CanAppend() missed. Needs no lock; on an error nothing has changed.
-  // Memory for wide sums is asked for one gradient early, in case the budget runs out meanwhile.
-  static Status Prepare(const Options& options, bool is_first, Workspace& workspace,
-                        Gradient* gradient) {
-    return is_first ? workspace.Allocate(options.type, gradient->shape, &gradient->place)
-                    : workspace.Allocate(ElementType::kFloat32, gradient->shape, &gradient->wide);
-  }
-
-  bool empty() const { return state_ == State::kEmpty; }
-  // True if it has to be added before the call that brings it returns.
-  bool MustAddNow(const Gradient& gradient) const {
-    return !gradient.owned && !options_.holds_borrowed;
-  }
-
-  // Throws std::bad_alloc only, and then nothing has changed.
-  void Append(Gradient gradient);
-
-  size_t num_pending() const { return pending_.blocks.size(); }
-  // Without a float32 block only the first float16 gradient can be put in its place.
-  bool CanFold() const { return HasRoomToAdd() || !has_sum(); }
-
-  // True if more should not be held back. One more may be where a take is about to come.
+  Need NeedOf(const Gradient& gradient) const;
+  static Status Prepare(const Options& options, Need need, Workspace& workspace,
+                        Gradient* gradient);
+  Appended Append(Gradient gradient);
   bool WantsFold(bool take_is_near) const;
-  // True if so much is pending that whoever brings more should wait for the fold that runs.
-  bool IsOverfull() const {
-    return CanFold() && (num_pending() >= 2 * options_.max_pending ||
-                         (num_pending() > 1 && options_.budget->IsExceeded()));
-  }
-  // True if folding early makes a take noticeably faster.
-  bool IsBig() const { return options_.adds_ahead && num_elements_ >= kBig; }
-
-  // A fold in three parts; only the second may run without the lock, and no two at a time. Returns
-  // how many gradients it adds: the longest pending.
+  bool WantsFoldAhead() const;
+  bool IsOverfull() const;
   int64_t BeginFold() noexcept;
-  bool RunFold(Workspace& workspace) noexcept;
-  void EndFold(bool succeeded) noexcept;
-
-  // What the round comes to, after `count` gradients. Cannot fail: it needs no memory. Not while a
-  // fold runs; only Clear() may follow.
-  Value Finish(int64_t count, Workspace& workspace);
-
-  // Ends what has been added.
+  void RunFold(Workspace& workspace) noexcept;
+  bool EndFold() noexcept;
+  Value Finish(Workspace& workspace);
   void Clear() noexcept;
 
  private:
-  static constexpr size_t kBig = 1 << 16;  // elements
-
   enum class State {
     kEmpty,    // There has been no gradient, and the sum has no place.
     kPending,  // All gradients are pending.
@@ -107,6 +77,13 @@ class DenseSum {
     void Reserve(size_t capacity);
   };
 
+  bool empty() const { return state_ == State::kEmpty; }
+  size_t num_pending() const { return pending_.blocks.size(); }
+  bool IsUrgent(const Gradient& gradient) const {
+    return !gradient.owned && !options_.holds_borrowed;
+  }
+  // Without a float32 block only the first float16 gradient can be put in its place.
+  bool CanFold() const { return HasRoomToAdd() || !has_sum(); }
   bool has_sum() const { return state_ == State::kInPlace || state_ == State::kInWide; }
   DenseSumArgs Operands(Batch* batch) const noexcept;
   // True if so many pending gradients should be added.
@@ -123,6 +100,7 @@ class DenseSum {
 
   const Options& options_;
   State state_ = State::kEmpty;
+  int64_t count_ = 0;  // Gradients appended.
   Shape shape_;
   size_t num_elements_ = 0;
   Block place_;  // Where the sum is handed out. Set in all states but kEmpty.

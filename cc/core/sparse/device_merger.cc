@@ -144,28 +144,28 @@ bool DeviceMerger::Fold(const std::list<KeptRows>& gradients, Workspace& workspa
   return true;
 }
 
-Status DeviceMerger::PrepareFinish(const std::list<KeptRows>& pending, int64_t /*count*/,
+Status DeviceMerger::PrepareFinish(std::list<KeptRows>* pending, int64_t count,
                                    Workspace& workspace) {
   auto output = std::make_unique<Output>();
-  Status status = StartMerging(pending, workspace, &output->merging);
+  Status status = StartMerging(*pending, workspace, &output->merging);
   if (!status.ok()) return status;
   SparseValue& value = output->value;
   const int64_t num_rows = output->merging.report.num_rows;
   status = AllocateRows(num_rows, options_.type, workspace, &value.indices, &value.values);
   if (!status.ok()) return status;
   value.shape = ShapeOf(num_rows);
+  output->divisor = DivisorOf(options_.reduction, count);
   output_ = std::move(output);
   return Status();
 }
 
-SparseValue DeviceMerger::Finish(std::list<KeptRows>* /*pending*/, int64_t count,
-                                 Workspace& workspace) {
+SparseValue DeviceMerger::Finish(Workspace& workspace) {
   SparseValue value = std::move(output_->value);
   DeviceMergeOutput output;
   output.num_rows = output_->merging.report.num_rows;
   output.rows = static_cast<int64_t*>(value.indices.data());
   output.values = value.values.data();
-  output.divisor = DivisorOf(options_.reduction, count);
+  output.divisor = output_->divisor;
   if (output.num_rows > 0) Note(workspace.Write(output_->merging.args, output));
   value.failure = std::move(failure_);
   output_.reset();

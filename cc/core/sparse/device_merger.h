@@ -41,9 +41,9 @@ class DeviceMerger {
 
   bool Fold(const std::list<KeptRows>& gradients, Workspace& workspace);
 
-  Status PrepareFinish(const std::list<KeptRows>& pending, int64_t count, Workspace& workspace);
+  Status PrepareFinish(std::list<KeptRows>* pending, int64_t count, Workspace& workspace);
   void AbandonFinish() { output_.reset(); }
-  SparseValue Finish(std::list<KeptRows>* pending, int64_t count, Workspace& workspace);
+  SparseValue Finish(Workspace& workspace);
 
   void Clear() {
     merged_ = Merged();
@@ -67,6 +67,7 @@ class DeviceMerger {
   };
   struct Output {
     Merging merging;
+    int64_t divisor = 0;
     SparseValue value;
   };
 

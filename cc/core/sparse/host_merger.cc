@@ -74,12 +74,14 @@ bool HostMerger::Fold(const std::list<KeptRows>& gradients, Workspace& workspace
   return true;
 }
 
-Status HostMerger::PrepareFinish(const std::list<KeptRows>& pending, int64_t count,
+Status HostMerger::PrepareFinish(std::list<KeptRows>* pending, int64_t count,
                                  Workspace& workspace) {
   auto output = std::make_unique<Output>();
   Shape shape = shape_;
-  if (!IsForwarded(pending, count)) {
-    Status status = StartMerging(pending, workspace, &output->merging);
+  if (IsForwarded(*pending, count)) {
+    output->forwarded = &pending->front();
+  } else {
+    Status status = StartMerging(*pending, workspace, &output->merging);
     if (!status.ok()) return status;
     shape = Shape::Of({static_cast<int64_t>(output->merging.merge->num_rows())});
     status = workspace.Allocate(ElementType::kInt64, shape, &output->value.indices);
@@ -88,23 +90,24 @@ Status HostMerger::PrepareFinish(const std::list<KeptRows>& pending, int64_t cou
     if (!status.ok()) return status;
   }
   output->value.shape = std::move(shape);
+  output->divisor = DivisorOf(options_.reduction, count);
   output_ = std::move(output);
   return Status();
 }
 
-SparseValue HostMerger::Finish(std::list<KeptRows>* pending, int64_t count, Workspace& workspace) {
+SparseValue HostMerger::Finish(Workspace& workspace) {
   SparseValue value = std::move(output_->value);
-  if (output_->merging.merge) {
-    Write(count, value, workspace);
+  if (output_->forwarded != nullptr) {
+    value.indices = std::move(output_->forwarded->indices);
+    value.values = std::move(output_->forwarded->values);
   } else {
-    value.indices = std::move(pending->front().indices);
-    value.values = std::move(pending->front().values);
+    Write(value, workspace);
   }
   output_.reset();
   return value;
 }
 
-void HostMerger::Write(int64_t count, const SparseValue& value, Workspace& workspace) {
+void HostMerger::Write(const SparseValue& value, Workspace& workspace) {
   Merging& merging = output_->merging;
   SparseMerge::WrittenBelow discard;
   if (merging.merge->num_entries() * sizeof(RowEntry) + num_bytes() >= kMinDiscarded) {
@@ -114,7 +117,7 @@ void HostMerger::Write(int64_t count, const SparseValue& value, Workspace& works
     };
   }
   merging.merge->WriteTo(static_cast<int64_t*>(value.indices.data()), value.values.data(),
-                         DivisorOf(options_.reduction, count), workspace.parallel_for(), discard);
+                         output_->divisor, workspace.parallel_for(), discard);
 }
 
 }  // namespace condacc

@@ -43,10 +43,11 @@ class HostMerger {
   // Merges the gradients. False if there was not enough memory: nothing has changed then.
   bool Fold(const std::list<KeptRows>& gradients, Workspace& workspace);
 
-  // Of gradients that are not merged yet; `count`: of all. See SparseSum.
-  Status PrepareFinish(const std::list<KeptRows>& pending, int64_t count, Workspace& workspace);
+  // See SumContract. `pending`: the gradients that are not merged yet, which stay where they are
+  // until Finish(); `count`: of all gradients.
+  Status PrepareFinish(std::list<KeptRows>* pending, int64_t count, Workspace& workspace);
   void AbandonFinish() { output_.reset(); }
-  SparseValue Finish(std::list<KeptRows>* pending, int64_t count, Workspace& workspace);
+  SparseValue Finish(Workspace& workspace);
 
   // Forgets all rows.
   void Clear() {
@@ -65,7 +66,9 @@ class HostMerger {
   };
   // A result that is to be written.
   struct Output {
-    Merging merging;  // nothing if a gradient is handed out
+    Merging merging;
+    KeptRows* forwarded = nullptr;  // The gradient that is handed out, without merging anything.
+    int64_t divisor = 0;
     SparseValue value;
   };
 
@@ -77,7 +80,7 @@ class HostMerger {
 
   Status StartMerging(const std::list<KeptRows>& gradients, Workspace& workspace,
                       Merging* merging) const;
-  void Write(int64_t count, const SparseValue& value, Workspace& workspace);
+  void Write(const SparseValue& value, Workspace& workspace);
 
   const SparseOptions& options_;
   Shape shape_;

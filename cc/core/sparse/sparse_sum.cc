@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cc/core/base/element_type.h"
+#include "cc/core/base/invariant.h"
 
 namespace condacc {
 namespace {
@@ -16,18 +17,28 @@ constexpr size_t kBookkeepingBytes = 256;  // of a gradient that may have no row
 
 template <class Merger>
 Status SparseSum<Merger>::Check(const Gradient& gradient) const {
-  return CheckSparseShapes(gradient.shapes, options_.shape, is_empty_ ? nullptr : &merger_.shape());
+  return CheckSparseShapes(gradient.shapes, options_.shape,
+                           count_ == 0 ? nullptr : &merger_.shape());
 }
 
 template <class Merger>
-void SparseSum<Merger>::Append(Gradient gradient) {
+Status SparseSum<Merger>::Prepare(const Options& options, [[maybe_unused]] Need need,
+                                  Workspace& workspace, Gradient* gradient) {
+  CONDACC_INVARIANT(need == Need::kRows);
+  return Merger::Prepare(options, workspace, gradient);
+}
+
+template <class Merger>
+Appended SparseSum<Merger>::Append(Gradient gradient) {
+  CONDACC_INVARIANT(NeedOf(gradient) == Need::kNothing);
   KeptRows& rows = *gradient.rows;
   const size_t bytes = BytesOf(rows);
-  if (is_empty_) merger_.SetShape(rows.values_shape);
+  if (count_ == 0) merger_.SetShape(rows.values_shape);
   pending_.push_back(std::move(rows));
-  is_empty_ = false;
+  ++count_;
   pending_bytes_ += bytes;
   Hold(bytes);
+  return Appended::kPending;
 }
 
 template <class Merger>
@@ -63,22 +74,23 @@ size_t SparseSum<Merger>::MaxPending() const {
 
 template <class Merger>
 int64_t SparseSum<Merger>::BeginFold() noexcept {
+  CONDACC_INVARIANT(num_pending() > 0 && folding_.empty());
   folding_.swap(pending_);
   folding_bytes_ = std::exchange(pending_bytes_, 0);
   return static_cast<int64_t>(folding_.size());
 }
 
 template <class Merger>
-bool SparseSum<Merger>::RunFold(Workspace& workspace) {
-  if (!merger_.Fold(folding_, workspace)) return false;
+void SparseSum<Merger>::RunFold(Workspace& workspace) {
+  has_folded_ = merger_.Fold(folding_, workspace);
+  if (!has_folded_) return;
   Release(&folding_);
   workspace.NoteFreed(folding_bytes_);
-  return true;
 }
 
 template <class Merger>
-void SparseSum<Merger>::EndFold(bool succeeded) noexcept {
-  if (succeeded) {
+bool SparseSum<Merger>::EndFold() noexcept {
+  if (has_folded_) {
     Hold(-folding_bytes_);
     num_merged_ = merger_.num_rows();
     merged_bytes_ = merger_.num_bytes();
@@ -87,6 +99,7 @@ void SparseSum<Merger>::EndFold(bool succeeded) noexcept {
     pending_bytes_ += folding_bytes_;
   }
   folding_bytes_ = 0;
+  return has_folded_;
 }
 
 template <class Merger>
@@ -97,7 +110,7 @@ void SparseSum<Merger>::Clear() {
   merger_.Clear();
   num_merged_ = 0;
   merged_bytes_ = 0;
-  is_empty_ = true;
+  count_ = 0;
 }
 
 template <class Merger>

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <list>
 
+#include "cc/core/accumulator/sum_contract.h"
 #include "cc/core/base/status.h"
 #include "cc/core/sparse/device_merger.h"
 #include "cc/core/sparse/host_merger.h"
@@ -16,9 +17,7 @@ namespace condacc {
 // Keeps the gradients of one round in order of arrival, and merges many at a time: rows may come in
 // any order and repeat, and go out ascending and unique. When what is pending has grown to some
 // part of what was merged before, it is merged into that, so that memory stays near that of the
-// result and the cost of a gradient does not grow with their number. Not thread-safe, except that a
-// fold, PrepareFinish() and Finish() run without their caller's lock; gradients may be appended
-// during a fold.
+// result and the cost of a gradient does not grow with their number.
 //
 // `Merger`: HostMerger or DeviceMerger.
 template <class Merger>
@@ -28,6 +27,10 @@ class SparseSum {
   using Gradient = SparseGradient;
   using Workspace = typename Merger::Workspace;
   using Value = SparseValue;
+  enum class Need {
+    kNothing,
+    kRows,  // Good rows, in memory that may be kept.
+  };
   static constexpr bool kFinishNeedsMemory = true;
 
   explicit SparseSum(const Options& options) : options_(options), merger_(options) {}
@@ -35,49 +38,29 @@ class SparseSum {
   SparseSum(const SparseSum&) = delete;
   SparseSum& operator=(const SparseSum&) = delete;
 
+  // See SumContract.
   Status Check(const Gradient& gradient) const;
-
-  bool CanAppend(const Gradient& gradient) const { return gradient.rows.has_value(); }
-  bool MustAddNow(const Gradient&) const { return false; }
-
-  // Makes rows of the gradient that may be kept. Needs no lock.
-  static Status Prepare(const Options& options, bool /*is_first*/, Workspace& workspace,
-                        Gradient* gradient) {
-    return Merger::Prepare(options, workspace, gradient);
+  Need NeedOf(const Gradient& gradient) const {
+    return gradient.rows.has_value() ? Need::kNothing : Need::kRows;
   }
-
-  bool empty() const { return is_empty_; }
-
-  // Throws std::bad_alloc only, and then nothing has changed.
-  void Append(Gradient gradient);
-
-  size_t num_pending() const { return pending_.size(); }
-  bool CanFold() const { return true; }
+  static Status Prepare(const Options& options, Need need, Workspace& workspace,
+                        Gradient* gradient);
+  Appended Append(Gradient gradient);
   bool WantsFold(bool take_is_near) const;
+  bool WantsFoldAhead() const { return false; }
   bool IsOverfull() const;
-  bool IsBig() const { return false; }
-
-  // A fold in three parts; only the second may run without the lock, and no two at a time. Returns
-  // how many gradients it adds. If it fails for want of memory they are pending as before.
   int64_t BeginFold() noexcept;
-  bool RunFold(Workspace& workspace);
-  void EndFold(bool succeeded) noexcept;
-
-  // Gets all memory that Finish() needs and changes nothing else. ResourceExhausted, or
-  // std::bad_alloc, if memory is short; nothing has been prepared then.
-  Status PrepareFinish(int64_t count, Workspace& workspace) {
-    return merger_.PrepareFinish(pending_, count, workspace);
+  void RunFold(Workspace& workspace);
+  bool EndFold() noexcept;
+  Status PrepareFinish(Workspace& workspace) {
+    return merger_.PrepareFinish(&pending_, count_, workspace);
   }
   void AbandonFinish() { merger_.AbandonFinish(); }
-
-  // What the round comes to. After PrepareFinish(), with nothing in between. Cannot fail: what was
-  // merged is given up while the result is written. Only Clear() may follow.
-  Value Finish(int64_t count, Workspace& workspace) {
-    return merger_.Finish(&pending_, count, workspace);
-  }
-
-  // Ends what has been added.
+  // What was merged is given up while the result is written.
+  Value Finish(Workspace& workspace) { return merger_.Finish(workspace); }
   void Clear();
+
+  size_t num_pending() const { return pending_.size(); }
 
  private:
   // True if the budget is exceeded and there are pending gradients to fold.
@@ -96,12 +79,13 @@ class SparseSum {
   }
 
   const Options& options_;
-  bool is_empty_ = true;
+  int64_t count_ = 0;  // Gradients appended.
   std::list<KeptRows> pending_;
   size_t pending_bytes_ = 0;
   size_t held_bytes_ = 0;
   std::list<KeptRows> folding_;
   size_t folding_bytes_ = 0;
+  bool has_folded_ = false;  // Whether the fold that ran has merged them.
   Merger merger_;
   size_t num_merged_ = 0;  // rows, by the folds that have ended
   size_t merged_bytes_ = 0;

@@ -36,28 +36,25 @@ class PreparedSum {
     Status failure;
   };
   using Workspace = Workshop;
+  enum class Need { kNothing };
   static constexpr bool kFinishNeedsMemory = true;
 
   explicit PreparedSum(const Options&) {}
   Status Check(const Gradient&) const { return Status(); }
-  bool CanAppend(const Gradient&) const { return true; }
-  bool MustAddNow(const Gradient&) const { return false; }
-  static Status Prepare(const Options&, bool, Workspace&, Gradient*) { return Status(); }
-  bool empty() const { return is_empty_; }
-  void Append(Gradient gradient) {
+  Need NeedOf(const Gradient&) const { return Need::kNothing; }
+  static Status Prepare(const Options&, Need, Workspace&, Gradient*) { return Status(); }
+  Appended Append(Gradient gradient) {
     sum_ += gradient.number;
-    is_empty_ = false;
+    return Appended::kInSum;
   }
-  size_t num_pending() const { return 0; }
-  bool CanFold() const { return false; }
   bool WantsFold(bool) const { return false; }
+  bool WantsFoldAhead() const { return false; }
   bool IsOverfull() const { return false; }
-  bool IsBig() const { return false; }
-  int64_t BeginFold() { return 0; }
-  bool RunFold(Workspace&) { return true; }
-  void EndFold(bool) {}
+  int64_t BeginFold() noexcept { return 0; }
+  void RunFold(Workspace&) {}
+  bool EndFold() noexcept { return true; }
 
-  Status PrepareFinish(int64_t, Workspace& workshop) {
+  Status PrepareFinish(Workspace& workshop) {
     workshop.is_in_use = true;
     if (workshop.gate != nullptr) workshop.gate->Pass();
     workshop.is_in_use = false;
@@ -67,21 +64,17 @@ class PreparedSum {
     return Status();
   }
   void AbandonFinish() { is_prepared_ = false; }
-  Value Finish(int64_t, Workspace&) {
+  Value Finish(Workspace&) {
     EXPECT_TRUE(is_prepared_);
     EXPECT_EQ(result_, sum_) << "something was added in between";
     is_prepared_ = false;
     return {sum_, Status()};
   }
-  void Clear() {
-    sum_ = 0;
-    is_empty_ = true;
-  }
+  void Clear() { sum_ = 0; }
 
  private:
   int64_t sum_ = 0;
   int64_t result_ = 0;
-  bool is_empty_ = true;
   bool is_prepared_ = false;
 };
 

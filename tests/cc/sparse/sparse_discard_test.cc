@@ -34,21 +34,21 @@ class SparseDiscardTest : public testing::TestWithParam<bool> {
     for (size_t i = 0; i < count; ++i) {
       gradients_.push_back(RandomRows(&random_, size, kRange, kWidth));
       SparseGradient gradient = GradientOf(gradients_.back(), kWidth, true);
-      ASSERT_TRUE(Sum::Prepare(options_, false, workspace_, &gradient).ok());
+      ASSERT_TRUE(Sum::Prepare(options_, Sum::Need::kRows, workspace_, &gradient).ok());
       sum_->Append(std::move(gradient));
     }
   }
   void Fold() {
     sum_->BeginFold();
-    const bool succeeded = sum_->RunFold(workspace_);
-    sum_->EndFold(succeeded);
+    sum_->RunFold(workspace_);
+    const bool succeeded = sum_->EndFold();
     ASSERT_TRUE(succeeded);
   }
-  Status Prepare() { return sum_->PrepareFinish(count(), workspace_); }
+  Status Prepare() { return sum_->PrepareFinish(workspace_); }
   int64_t count() const { return static_cast<int64_t>(gradients_.size()); }
 
   Rows Finish() {
-    const Sum::Value value = sum_->Finish(count(), workspace_);
+    const Sum::Value value = sum_->Finish(workspace_);
     Rows result;
     const int64_t* const rows = static_cast<const int64_t*>(value.indices.data());
     const float* const values = static_cast<const float*>(value.values.data());
@@ -147,13 +147,12 @@ TEST_P(SparseDiscardTest, ASingleGradientInOrderOutlivesAnAbandonedTake) {
   Rows rows = {{2, 5}, std::vector<float>(2 * kWidth, 1)};
   gradients_.push_back(rows);
   SparseGradient gradient = GradientOf(rows, kWidth, true);
-  ASSERT_TRUE(Sum::Prepare(options_, true, workspace_, &gradient).ok());
+  ASSERT_TRUE(Sum::Prepare(options_, Sum::Need::kRows, workspace_, &gradient).ok());
   sum_->Append(std::move(gradient));
   ASSERT_TRUE(Prepare().ok());
   sum_->AbandonFinish();
   ASSERT_TRUE(Prepare().ok());
   EXPECT_EQ(Finish(), rows);
-  EXPECT_TRUE(sum_->empty());
   EXPECT_EQ(workspace_.memory().num_allocations(), 0);
 }
 

@@ -44,6 +44,8 @@ namespace {
 
 constexpr size_t kWidth = 64;
 
+using Sum = SparseSum<HostMerger>;
+
 class SparseOutOfMemory : public testing::Test {
  protected:
   SparseOutOfMemory() {
@@ -52,22 +54,23 @@ class SparseOutOfMemory : public testing::Test {
   }
 
   // Four gradients, merged, and two that are pending; so many that their memory is discarded.
-  void Fill(SparseSum<HostMerger>* sum) {
+  void Fill(Sum* sum) {
     std::mt19937 random(5);
     gradients_.clear();
     for (int i = 0; i < 6; ++i) {
       gradients_.push_back(RandomRows(&random, 6000, 1 << 16, kWidth));
       SparseGradient gradient = GradientOf(gradients_.back(), kWidth, true);
-      ASSERT_TRUE(SparseSum<HostMerger>::Prepare(options_, i == 0, workspace_, &gradient).ok());
+      ASSERT_TRUE(Sum::Prepare(options_, Sum::Need::kRows, workspace_, &gradient).ok());
       sum->Append(std::move(gradient));
       if (i != 3) continue;
       sum->BeginFold();
-      sum->EndFold(sum->RunFold(workspace_));
+      sum->RunFold(workspace_);
+      sum->EndFold();
     }
     ASSERT_EQ(sum->num_pending(), 2u);
   }
 
-  void ExpectResult(const SparseSum<HostMerger>::Value& value) {
+  void ExpectResult(const Sum::Value& value) {
     const Rows expected = Merged(gradients_, kWidth, SparseReduction::kMean);
     const float* const values = static_cast<const float*>(value.values.data());
     ASSERT_EQ(value.shape.num_elements(), static_cast<int64_t>(expected.values.size()));
@@ -81,7 +84,7 @@ class SparseOutOfMemory : public testing::Test {
 };
 
 TEST_F(SparseOutOfMemory, ATakeThatCannotBePreparedHasChangedNothing) {
-  SparseSum<HostMerger> sum(options_);
+  Sum sum(options_);
   Fill(&sum);
   const int64_t num_live = TestBlock::num_live();
   int num_failed = 0;
@@ -89,7 +92,7 @@ TEST_F(SparseOutOfMemory, ATakeThatCannotBePreparedHasChangedNothing) {
     ASSERT_LT(num_failed, 1000);
     allocations_left = num_failed;
     try {
-      is_ready = sum.PrepareFinish(6, workspace_).ok();
+      is_ready = sum.PrepareFinish(workspace_).ok();
     } catch (const std::bad_alloc&) {
     }
     allocations_left = -1;
@@ -97,17 +100,17 @@ TEST_F(SparseOutOfMemory, ATakeThatCannotBePreparedHasChangedNothing) {
     EXPECT_EQ(TestBlock::num_live(), num_live + (is_ready ? 3 : 0));
   }
   EXPECT_GT(num_failed, 10);
-  ExpectResult(sum.Finish(6, workspace_));
+  ExpectResult(sum.Finish(workspace_));
 }
 
 TEST_F(SparseOutOfMemory, FinishingATakeAllocatesNothing) {
-  SparseSum<HostMerger> sum(options_);
+  Sum sum(options_);
   Fill(&sum);
-  ASSERT_TRUE(sum.PrepareFinish(6, workspace_).ok());
+  ASSERT_TRUE(sum.PrepareFinish(workspace_).ok());
   const int64_t num_discarded = TestBlock::num_discarded();
   const int before = num_allocations;
   allocations_left = 0;
-  const SparseSum<HostMerger>::Value value = sum.Finish(6, workspace_);
+  const Sum::Value value = sum.Finish(workspace_);
   allocations_left = -1;
   EXPECT_EQ(num_allocations, before);
   EXPECT_GT(TestBlock::num_discarded(), num_discarded);
