@@ -118,7 +118,7 @@ run_tests() {
 
 benchmark() {
   if ! "$PYTHON" -c 'import torch' 2>/dev/null; then echo "left out: no PyTorch"; return; fi
-  limited benchmark "$BENCHMARK_SECONDS" "$PYTHON" tests/gpu/bench.py \
+  limited benchmark "$BENCHMARK_SECONDS" "$PYTHON" tests/gpu/bench \
     "$BUILD/libgpu_launchers.so" --json "$OUT/bench.json"
 }
 

@@ -6,6 +6,7 @@ _ENVIRON = [
     "CONDACC_CUDA_VERSION",
     "CONDACC_CUDART",  # Path of libcudart_static.a.
     "CONDACC_CXX",  # nvcc's host compiler.
+    "CONDACC_PYTHON",  # Translates kernels for the emulated GPU.
 ]
 
 _BUILD = """
@@ -33,12 +34,13 @@ CUDA_ENABLED = {enabled}
 CUDA_VERSION = "{version}"
 CUDA_DIR = "{cuda_dir}"
 CUDA_HOST_COMPILER = "{host_compiler}"
+PYTHON = "{python}"
 CUDA_ARCHS = {archs}
 """
 
 def _cuda_configure_impl(ctx):
     values = [ctx.os.environ.get(name, "") for name in _ENVIRON]
-    cuda_dir, archs, version, cudart, host_compiler = values
+    cuda_dir, archs, version, cudart, host_compiler, python = values
     if cuda_dir:
         ctx.symlink(cuda_dir + "/include", "include")
         ctx.symlink(cudart, "libcudart_static.a")
@@ -47,6 +49,7 @@ def _cuda_configure_impl(ctx):
         version = version,
         cuda_dir = cuda_dir,
         host_compiler = host_compiler,
+        python = python,
         archs = [arch for arch in archs.split(",") if arch],
     ), executable = False)
     ctx.file("BUILD", _BUILD if cuda_dir else "", executable = False)

@@ -4,7 +4,6 @@ configure.sh passes its place and version; a change of either fetches the reposi
 """
 
 _PLACE = "CONDACC_TF_DIR"
-_PYTHON = "CONDACC_PYTHON"
 
 # What the plugin was built with; read by tf_condacc.build_info().
 _BUILD_INFO = {
@@ -52,13 +51,11 @@ def _tensorflow_configure_impl(ctx):
         for name, variable in _BUILD_INFO.items()
     ]
     ctx.file("build_info.json", "{\n%s\n}\n" % ",\n".join(info), executable = False)
-    python = ctx.os.environ.get(_PYTHON, "")
-    ctx.file("defs.bzl", "PYTHON = \"%s\"\n" % python, executable = False)
     ctx.file("BUILD", _BUILD, executable = False)
 
 tensorflow_configure = repository_rule(
     implementation = _tensorflow_configure_impl,
     configure = True,
-    environ = [_PLACE, _PYTHON] + _BUILD_INFO.values(),
+    environ = [_PLACE] + _BUILD_INFO.values(),
     local = True,
 )

@@ -23,9 +23,11 @@ bool Told(const condacc::Status& status, char* error) {
   return false;
 }
 
-condacc::DenseSumArgs FloatSum(size_t size, void* out, const void* first, const void** inputs,
-                               size_t num_inputs, int64_t divisor) {
+// `type` is the number of a condacc::ElementType.
+condacc::DenseSumArgs Sum(int type, size_t size, void* out, const void* first, const void** inputs,
+                          size_t num_inputs, int64_t divisor) {
   condacc::DenseSumArgs args;
+  args.type = static_cast<condacc::ElementType>(type);
   args.num_elements = size;
   args.out = out;
   args.first = first;
@@ -35,11 +37,12 @@ condacc::DenseSumArgs FloatSum(size_t size, void* out, const void* first, const 
   return args;
 }
 
-// Gradients of `size` rows each, of `width` floats.
-condacc::DeviceMergeArgs Merge(const int64_t** rows, const void** values, size_t num_gradients,
-                               int64_t size, size_t width, int64_t num_dense_rows, void* memory) {
+// Gradients of `size` rows each, of `width` elements. Any rows may come if `num_dense_rows` is -1.
+condacc::DeviceMergeArgs Merge(int type, const int64_t** rows, const void** values,
+                               size_t num_gradients, int64_t size, size_t width,
+                               int64_t num_dense_rows, void* memory) {
   condacc::DeviceMergeArgs args;
-  args.layout.width = width;
+  args.layout = {static_cast<condacc::ElementType>(type), width};
   for (size_t i = 0; i < num_gradients; ++i) {
     args.sources.push_back({rows[i], values[i], args.num_entries, num_dense_rows});
     args.num_entries += size;
@@ -53,17 +56,17 @@ condacc::DeviceMergeArgs Merge(const int64_t** rows, const void** values, size_t
 
 extern "C" {
 
-bool condacc_dense_sum(size_t size, void* out, const void* first, const void** inputs,
+bool condacc_dense_sum(int type, size_t size, void* out, const void* first, const void** inputs,
                        size_t num_inputs, int64_t divisor, void* stream, char* error) {
-  const auto args = FloatSum(size, out, first, inputs, num_inputs, divisor);
+  const auto args = Sum(type, size, out, first, inputs, num_inputs, divisor);
   return Told(condacc::QueueDenseSum(args, stream), error);
 }
 
 // The host's time for one of many sums that are queued, in nanoseconds.
-bool condacc_dense_sum_host_time(size_t size, void* out, const void* first, const void** inputs,
-                                 size_t num_inputs, int repeats, void* stream, double* nanoseconds,
-                                 char* error) {
-  const auto args = FloatSum(size, out, first, inputs, num_inputs, 1);
+bool condacc_dense_sum_host_time(int type, size_t size, void* out, const void* first,
+                                 const void** inputs, size_t num_inputs, int repeats, void* stream,
+                                 double* nanoseconds, char* error) {
+  const auto args = Sum(type, size, out, first, inputs, num_inputs, 1);
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < repeats; ++i) {
     if (!Told(condacc::QueueDenseSum(args, stream), error)) return false;
@@ -73,18 +76,19 @@ bool condacc_dense_sum_host_time(size_t size, void* out, const void* first, cons
   return true;
 }
 
-bool condacc_merge_memory(const int64_t** rows, const void** values, size_t num_gradients,
+bool condacc_merge_memory(int type, const int64_t** rows, const void** values, size_t num_gradients,
                           int64_t size, size_t width, int64_t num_dense_rows, size_t* num_bytes,
                           char* error) {
-  const auto args = Merge(rows, values, num_gradients, size, width, num_dense_rows, nullptr);
+  const auto args = Merge(type, rows, values, num_gradients, size, width, num_dense_rows, nullptr);
   return Told(condacc::SizeOfMergeMemory(args, num_bytes), error);
 }
 
 // Merges to the sum; `out_rows` and `out_values` have room for all rows of all gradients.
-bool condacc_merge(const int64_t** rows, const void** values, size_t num_gradients, int64_t size,
-                   size_t width, int64_t num_dense_rows, void* memory, int64_t* out_rows,
-                   void* out_values, int64_t* num_rows, void* stream, char* error) {
-  const auto args = Merge(rows, values, num_gradients, size, width, num_dense_rows, memory);
+bool condacc_merge(int type, const int64_t** rows, const void** values, size_t num_gradients,
+                   int64_t size, size_t width, int64_t num_dense_rows, void* memory,
+                   int64_t* out_rows, void* out_values, int64_t* num_rows, void* stream,
+                   char* error) {
+  const auto args = Merge(type, rows, values, num_gradients, size, width, num_dense_rows, memory);
   condacc::DeviceMergeReport report;
   if (!Told(condacc::SortRows(args, stream, &report), error)) return false;
   condacc::DeviceMergeOutput output;

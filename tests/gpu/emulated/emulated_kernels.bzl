@@ -1,7 +1,6 @@
 """Compiles .cu.cc files for the emulated GPU: nvcc's host objects, and its PTX as C++."""
 
-load("@cuda//:defs.bzl", "CUDA_DIR", "CUDA_ENABLED", "CUDA_HOST_COMPILER", "CUDA_VERSION")
-load("@org_tensorflow//:defs.bzl", "PYTHON")
+load("@cuda//:defs.bzl", "CUDA_DIR", "CUDA_ENABLED", "CUDA_HOST_COMPILER", "CUDA_VERSION", "PYTHON")
 
 # Both come from one call of nvcc, because the names of kernels contain a number that it makes up.
 _COMMAND = """
