@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tf_condacc import _interrupts
+from tf_condacc import _programs
 
 _PACKAGES_OF_MODULES = {"sklearn": "scikit-learn"}
 
@@ -22,7 +22,7 @@ def finish(run: Callable[[], None], program: str, packages: tuple[str, ...]) -> 
         packages: Packages that the program needs in addition to those of tf_condacc.
     """
     try:
-        _interrupts.raise_from_now_on()
+        _programs.raise_from_now_on()
         run()
     except ModuleNotFoundError as error:
         module = (error.name or "").partition(".")[0]
@@ -33,7 +33,7 @@ def finish(run: Callable[[], None], program: str, packages: tuple[str, ...]) -> 
         return 1
     except KeyboardInterrupt:
         print("Interrupted: all workers have stopped.", file=sys.stderr)
-        return _interrupts.INTERRUPTED
+        return _programs.INTERRUPTED
     return 0
 
 
