@@ -126,8 +126,9 @@ def test_ctrl_c_raises_again_when_a_program_has_started(interrupted):
         "import sys; sys.argv = ['-m']; sys.orig_argv = ['python', '-m', 'tf_condacc.demo']\n"
         "import signal, tf_condacc\n"
         "from tf_condacc.examples.common import command_line\n"
+        "press = lambda settings: signal.raise_signal(signal.SIGINT)\n"
         "assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler\n"
-        "status = command_line.finish(lambda: signal.raise_signal(signal.SIGINT), 'It', ())\n"
+        "status = command_line.run(press, command_line.Settings, 'it', '', [])\n"
         "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler\n"
         "sys.exit(status)"
     )
