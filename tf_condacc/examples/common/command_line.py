@@ -50,8 +50,9 @@ def option(
     """
     several = isinstance(default, tuple)
     kind = kind or type(default[0] if several else default)
+    shown = " ".join(map(str, default)) if several else default
     arguments = {
-        "help": help_text if default is None else f"{help_text} (default: {default})",
+        "help": help_text if default is None else f"{help_text} (default: {shown})",
         "type": _integer(minimum) if kind is int else kind,
         "nargs": "+" if several else None,
         "choices": choices,
@@ -123,7 +124,8 @@ def _parse(settings: type[_S], command: str, description: str, arguments: list[s
     for field in dataclasses.fields(settings):
         parser.add_argument(f"--{field.name.replace('_', '-')}", **field.metadata)
     given = vars(parser.parse_args(arguments))
+    several = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
     try:
-        return settings(**given)
+        return settings(**given | several)
     except ValueError as error:
         parser.error(str(error))
