@@ -29,9 +29,8 @@ build: configure
 	    mv -f tf_condacc/$$file.new tf_condacc/$$file; }; \
 	done
 
-# TensorFlow's C++ log, full of steps that ended as they should, would break up the progress bar.
 demo: build
-	TF_CPP_MIN_LOG_LEVEL=3 $(PYTHON) -m tf_condacc.demo
+	$(PYTHON) -m tf_condacc.demo
 
 test: build cc-test
 	$(PYTHON) -m pytest -n 2 --dist loadfile tests

@@ -2,9 +2,13 @@
 
 # ruff: noqa: E402 (TensorFlow, which takes seconds to import, comes after the handler of Ctrl-C.)
 
-from tf_condacc import _interrupts
+import importlib
 
-_interrupts.exit_quietly_while_starting()
+from tf_condacc import _programs
+
+_programs.exit_quietly_while_starting()
+with _programs.without_log():
+    importlib.import_module("tensorflow")
 
 from tf_condacc import estimator, sparse
 from tf_condacc._build_info import build_info

@@ -72,7 +72,8 @@ def test_ctrl_c_ends_it_cleanly(command: list[str], when: str, last_line: str, t
 def test_a_wrong_option_is_refused_before_any_work(
     module: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ):
-    main = importlib.import_module(f"{module}.__main__").main
+    name = "tf_condacc.demo.__main__" if module == "tf_condacc.demo" else module
+    main = importlib.import_module(name).main
     with pytest.raises(SystemExit, match="2"):
         main(arguments)
     assert message in capsys.readouterr().err

@@ -9,10 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import tensorflow as tf
 
-import tf_condacc
-from tf_condacc.examples.digits import data, training
+from tf_condacc.examples import digits
+from tf_condacc.examples.common import data
 
 _TIMEOUT_SECONDS = 180
 
@@ -32,9 +31,10 @@ def _cell(table: str, row: str) -> str:
 
 
 def test_one_worker_gives_the_same_losses_as_tensorflow_to_the_last_bit():
-    settings = training.Settings(num_workers=1, num_required=1, steps=60)
-    ours = training.train(tf_condacc.ConditionalAccumulator, settings)
-    theirs = training.train(tf.compat.v1.ConditionalAccumulator, settings)
+    ours, theirs = (
+        digits.train(digits.Settings(workers=1, required=1, steps=60, backend=backend))
+        for backend in ("condacc", "tf")
+    )
 
     assert len(ours.losses) == 60
     assert ours.losses == theirs.losses
@@ -60,8 +60,7 @@ def test_four_workers_learn_and_stale_gradients_are_dropped(tmp_path: Path):
 
 
 def test_every_pushed_gradient_is_applied_dropped_or_still_pending():
-    settings = training.Settings(num_workers=4, num_required=2, steps=100, batch_size=8)
-    history = training.train(tf_condacc.ConditionalAccumulator, settings)
+    history = digits.train(digits.Settings(workers=4, required=2, steps=100, batch_size=8))
 
     assert history.pushed == sum(history.accepted) + history.dropped_in_all + history.pending
     assert history.dropped == sorted(history.dropped)
@@ -83,7 +82,7 @@ def test_an_error_in_a_worker_ends_the_training(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(data, "batches", batches_that_fail)
     with pytest.raises(RuntimeError, match="the disk is gone"):
-        training.train(tf_condacc.ConditionalAccumulator, training.Settings())
+        digits.train(digits.Settings())
 
 
 def test_a_missing_package_is_named_in_one_line():
@@ -98,4 +97,6 @@ def test_a_missing_package_is_named_in_one_line():
 
     assert demo.returncode == 1
     assert "Traceback" not in demo.stderr
-    assert demo.stderr.splitlines()[-1].startswith("The demo needs scikit-learn: pip install")
+    assert demo.stderr.splitlines()[-1].startswith(
+        "python -m tf_condacc.demo needs scikit-learn: pip install scikit-learn"
+    )

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tf_condacc.examples.async_digits import schedule, training
-from tf_condacc.examples.digits import data
+from tf_condacc.examples import async_digits
+from tf_condacc.examples.async_digits import Settings
+from tf_condacc.examples.common import data, machines
 
 _MODULE = "tf_condacc.examples.async_digits"
 _TIMEOUT_SECONDS = 110
@@ -31,7 +32,7 @@ def _by_the_rule(num_workers: int, steps: int, seed: int, limit: int) -> list[tu
     """(worker, local step, step, accepted) of each turn, as the rule alone would have it."""
     turns = []
     step, local_steps = 0, [0] * num_workers
-    for worker in islice(schedule.finishes(num_workers, seed), steps):
+    for worker in islice(machines.finishes(num_workers, seed), steps):
         accepted = step - local_steps[worker] <= limit
         turns.append((worker, local_steps[worker], step, accepted))
         step += accepted
@@ -51,7 +52,7 @@ def test_it_compares_dropping_with_not_dropping_and_says_what_happened(tmp_path:
 
     assert run.returncode == 0, run.stderr
     written = json.loads(record.read_text())
-    trainings = [written[name] for name in training.NAMES]
+    trainings = [written[name] for name in async_digits.NAMES]
     assert _cells(run.stdout, "gradients") == [
         f"{sum(a for a, _ in t['counts'])} applied, {sum(d for _, d in t['counts'])} dropped"
         for t in trainings
@@ -72,8 +73,8 @@ def test_it_compares_dropping_with_not_dropping_and_says_what_happened(tmp_path:
 
 
 def test_the_same_seed_gives_the_same_training_to_the_last_bit():
-    settings = training.Settings(num_workers=3, staleness=2, steps=60, batch_size=8)
-    first, again = training.train(settings), training.train(settings)
+    settings = Settings(workers=3, staleness=2, steps=60, batch_size=8)
+    first, again = async_digits.train(settings), async_digits.train(settings)
 
     assert first.turns == again.turns
     assert first.accuracies == again.accuracies
@@ -81,18 +82,18 @@ def test_the_same_seed_gives_the_same_training_to_the_last_bit():
 
 
 def test_a_single_worker_is_never_stale():
-    settings = training.Settings(num_workers=1, staleness=0, steps=30, batch_size=8)
-    history = training.train(settings)
+    settings = Settings(workers=1, staleness=0, steps=30, batch_size=8)
+    history = async_digits.train(settings)
 
     assert [turn.staleness for turn in history.turns] == [0] * 30
     assert history.counts == [(30, 0)]
 
 
 def test_slower_workers_finish_as_much_less_often(seed: int):
-    finished = Counter(islice(schedule.finishes(num_workers=4, seed=seed), 15_000))
+    finished = Counter(islice(machines.finishes(num_workers=4, seed=seed), 15_000))
 
     for worker in range(4):
-        share = 8_000 / schedule.times_as_long(worker)
+        share = 8_000 / machines.times_as_long(worker)
         assert finished[worker] == pytest.approx(share, rel=0.05)
 
 
@@ -104,4 +105,4 @@ def test_an_error_in_a_worker_ends_the_training(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(data, "batches", batches_that_fail)
     with pytest.raises(RuntimeError, match="the disk is gone"):
-        training.train(training.Settings())
+        async_digits.train(Settings())

@@ -15,10 +15,9 @@ import pytest
 import tensorflow as tf
 
 import tf_condacc
-from tf_condacc.examples.common import backends
-from tf_condacc.examples.word_vectors import training
-from tf_condacc.examples.word_vectors.comparison import Comparison, Gradient, compare
-from tf_condacc.examples.word_vectors.text import Text
+from tf_condacc.examples import word_vectors
+from tf_condacc.examples.common.sparse_means import Comparison, compare
+from tf_condacc.examples.common.text import Text
 
 _MODULE = "tf_condacc.examples.word_vectors"
 _TIMEOUT_SECONDS = 110
@@ -83,17 +82,20 @@ def test_it_learns_and_says_what_happened(backend: str, tmp_path: Path):
 
 
 def test_every_pushed_gradient_is_applied_dropped_or_still_pending():
-    settings = training.Settings(num_workers=4, num_required=2, steps=100, batch_size=32)
-    history, _ = training.train(backends.condacc(), Text(), settings)
+    settings = word_vectors.Settings(workers=4, required=2, steps=100, batch_size=32)
+    history, _, _ = word_vectors.train(settings, Text())
 
     assert history.pushed == sum(history.accepted) + history.dropped_in_all + history.pending
     assert history.dropped == sorted(history.dropped)
 
 
 def test_one_worker_learns_the_same_through_both_classes():
-    settings = training.Settings(num_workers=1, num_required=1, steps=50)
-    ours, _ = training.train(backends.condacc(), Text(), settings)
-    theirs, _ = training.train(backends.tensorflow(), Text(), settings)
+    (ours, _, _), (theirs, _, _) = (
+        word_vectors.train(
+            word_vectors.Settings(workers=1, required=1, steps=50, backend=backend), Text()
+        )
+        for backend in ("condacc", "tf")
+    )
 
     # Of a single gradient TensorFlow's class gives out the rows as they are, for the optimizer to
     # add up; so only rounding differs.
@@ -101,8 +103,9 @@ def test_one_worker_learns_the_same_through_both_classes():
     assert ours.rows == theirs.rows
 
 
-def _gradient(indices: Sequence[int], values: Sequence[float]) -> Gradient:
-    return Gradient(np.array(indices), np.array(values, np.float32)[:, np.newaxis], shape=(6, 1))
+def _gradient(indices: Sequence[int], values: Sequence[float]) -> tf.IndexedSlices:
+    rows = np.array(values, np.float32)[:, np.newaxis]
+    return tf.IndexedSlices(rows, np.array(indices), dense_shape=np.array([6, 1]))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tf_condacc.examples.towers.comparison import TOLERANCE, Difference
+from tf_condacc.examples.common.tower_runs import TOLERANCE, Difference
 
 _MODULE = "tf_condacc.examples.towers"
 

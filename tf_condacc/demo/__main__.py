@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tf_condacc.examples.digits import __main__ as digits
+from tf_condacc.examples import digits
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -13,7 +13,7 @@ def main(arguments: list[str] | None = None) -> int:
     Args:
         arguments: Command-line arguments; those of the process if None.
     """
-    return digits.main(arguments, command="python -m tf_condacc.demo", title="The demo")
+    return digits.main(arguments, command="python -m tf_condacc.demo")
 
 
 if __name__ == "__main__":

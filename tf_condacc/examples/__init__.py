@@ -7,5 +7,6 @@
   wait for each other, and drops stale gradients.
 * ``python -m tf_condacc.examples.towers`` trains a digit classifier with towers and an Estimator.
 
-The package ``common`` contains the code that the programs share.
+Each program is a module. The package ``common`` contains what stands behind them: threads, data,
+models, command lines, tables and pictures.
 """

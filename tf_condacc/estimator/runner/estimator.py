@@ -5,30 +5,19 @@ Mirrors ``tf.estimator.Estimator``.
 
 from __future__ import annotations
 
-import copy
 import os
-import tempfile
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from tf_condacc._typing import Nested
 from tf_condacc.estimator.export import ServingInputReceiver
 from tf_condacc.estimator.model_fn import ModeKeys, SpecLike
-from tf_condacc.estimator.runner import (
-    _inputs,
-    _keras_names,
-    _predictions,
-    _saved_models,
-    _sessions,
-)
+from tf_condacc.estimator.runner import _inputs, _predictions, _saved_models, _sessions, _trained
+from tf_condacc.estimator.runner._model import Model, Path
 from tf_condacc.estimator.runner.run_config import RunConfig
-
-# A path of a file or folder.
-Path: TypeAlias = str | os.PathLike[str]
 
 
 class Estimator:
@@ -63,41 +52,27 @@ class Estimator:
         config: RunConfig | None = None,
         params: Mapping[str, Any] | None = None,
     ) -> None:
-        _inputs.check_model_fn(model_fn, params)
-        config = RunConfig() if config is None else config
-        if not hasattr(config, "save_checkpoints_steps"):
-            raise ValueError(f"config must be an instance of `RunConfig`, but provided {config!r}.")
-        given = [os.fspath(folder) for folder in (model_dir, config.model_dir) if folder]
-        if len(set(given)) > 1:
-            raise ValueError(
-                "`model_dir` are set both in constructor and `RunConfig`, but with different "
-                f"values. In constructor: '{given[0]}', in `RunConfig`: '{given[1]}' "
-            )
-        folder = given[0] if given else tempfile.mkdtemp()
-        self._model_dir = folder
-        self._config = config.replace(model_dir=folder)
-        self._model_fn = model_fn
-        self._params: Any = copy.deepcopy(params or {})
+        self._model = Model(model_fn, model_dir, config, params)
 
     @property
     def model_dir(self) -> str:
         """The folder of checkpoints and summaries."""
-        return self._model_dir
+        return self._model.model_dir
 
     @property
     def config(self) -> RunConfig:
         """A copy of the configuration."""
-        return copy.deepcopy(self._config)
+        return self._model.config()
 
     @property
     def params(self) -> dict[str, Any]:
         """A copy of the parameters of `model_fn`."""
-        return copy.deepcopy(self._params)
+        return self._model.params()
 
     @property
     def model_fn(self) -> Callable[..., SpecLike]:
         """The `model_fn` that was passed to the constructor."""
-        return self._model_fn
+        return self._model.model_fn
 
     def latest_checkpoint(self) -> str | None:
         """Returns the path of the latest checkpoint, or None."""
@@ -109,7 +84,7 @@ class Estimator:
         Raises:
             ValueError: There is no checkpoint.
         """
-        return [name for name, _ in tf.train.list_variables(self._trained())]
+        return [name for name, _ in tf.train.list_variables(_trained.checkpoint(self.model_dir))]
 
     def get_variable_value(self, name: str) -> np.ndarray:
         """Returns the value of a variable in the latest checkpoint.
@@ -117,7 +92,7 @@ class Estimator:
         Raises:
             ValueError: There is no checkpoint.
         """
-        return tf.train.load_variable(self._trained(), name)
+        return tf.train.load_variable(_trained.checkpoint(self.model_dir), name)
 
     def train(
         self,
@@ -149,16 +124,16 @@ class Estimator:
             raise ValueError("Can not provide both steps and max_steps.")
         _inputs.check_steps(steps=steps, max_steps=max_steps)
         hooks = _inputs.checked_hooks(hooks)
-        if max_steps is not None and self._trained_steps() >= max_steps:
+        if max_steps is not None and _trained.steps(self.model_dir) >= max_steps:
             return self
         if steps is not None or max_steps is not None:
             hooks.append(v1.train.StopAtStepHook(steps, max_steps))
         with tf.Graph().as_default():
-            spec = self._build(input_fn, ModeKeys.TRAIN)
+            spec = self._model.build(input_fn, ModeKeys.TRAIN)
             # v1.summary.scalar would use the tag "loss_1" if an operation is called "loss".
             summary = tf.raw_ops.ScalarSummary(tags="loss", values=spec.loss)
             v1.add_to_collection(v1.GraphKeys.SUMMARIES, summary)
-            _sessions.train(spec, self._config, self.model_dir, hooks, saving_listeners)
+            _sessions.train(spec, self.config, self.model_dir, hooks, saving_listeners)
         return self
 
     def evaluate(
@@ -189,9 +164,9 @@ class Estimator:
         _inputs.check_steps(steps=steps)
         hooks = _inputs.checked_hooks(hooks)
         with tf.Graph().as_default():
-            spec = self._build(input_fn, ModeKeys.EVAL)
+            spec = self._model.build(input_fn, ModeKeys.EVAL)
             checkpoint = checkpoint_path or self.latest_checkpoint()
-            values = _sessions.evaluate(spec, self._config, checkpoint, steps, hooks)
+            values = _sessions.evaluate(spec, self.config, checkpoint, steps, hooks)
         folder = f"eval_{name}" if name else "eval"
         _sessions.write_summary(os.path.join(self.model_dir, folder), values)
         return values
@@ -225,11 +200,11 @@ class Estimator:
         """
         hooks = _inputs.checked_hooks(hooks)
         with tf.Graph().as_default():
-            spec = self._build(input_fn, ModeKeys.PREDICT)
+            spec = self._model.build(input_fn, ModeKeys.PREDICT)
             predictions = _predictions.chosen(spec.predictions, predict_keys)
             checkpoint = checkpoint_path or self.latest_checkpoint()
             hooks = [*hooks, *(spec.prediction_hooks or ())]
-            session = _sessions.restored(spec, self._config, checkpoint, hooks)
+            session = _sessions.restored(spec, self.config, checkpoint, hooks)
         # Yielding inside the graph's context would make it the default graph of the caller.
         with session:
             while not session.should_stop():
@@ -260,45 +235,15 @@ class Estimator:
         Raises:
             ValueError: There is no checkpoint, or the model has no valid signature.
         """
-        checkpoint = checkpoint_path or self._trained()
+        checkpoint = checkpoint_path or _trained.checkpoint(self.model_dir)
         with tf.Graph().as_default():
-            v1.set_random_seed(self._config.tf_random_seed)
-            v1.train.get_or_create_global_step()
-            with _keras_names.fresh():
-                receiver = serving_input_receiver_fn()
-                spec = self._call_model_fn(receiver.features, None, ModeKeys.PREDICT)
+            spec, receiver = self._model.build_for_serving(serving_input_receiver_fn)
             return _saved_models.write(
                 spec,
                 receiver,
-                self._config,
+                self.config,
                 checkpoint,
                 os.fspath(export_dir_base),
                 assets_extra or {},
                 as_text,
             )
-
-    def _build(self, input_fn: Callable[..., Any], mode: str) -> SpecLike:
-        v1.set_random_seed(self._config.tf_random_seed)
-        v1.train.get_or_create_global_step()
-        optional = {"mode": mode, "params": self.params, "config": self.config}
-        with _keras_names.fresh():
-            result = _inputs.call_accepted(input_fn, **optional)
-            features, labels = _inputs.features_and_labels(result)
-            labels = None if mode == ModeKeys.PREDICT else labels
-            return self._call_model_fn(features, labels, mode)
-
-    def _call_model_fn(self, features: Nested, labels: Nested, mode: str) -> SpecLike:
-        optional = {"params": self.params, "config": self.config}
-        return _inputs.call_model_fn(self._model_fn, features, labels, mode, optional)
-
-    def _trained(self) -> str:
-        checkpoint = self.latest_checkpoint()
-        if checkpoint is None:
-            raise ValueError(f"Couldn't find trained model at {self.model_dir}.")
-        return checkpoint
-
-    def _trained_steps(self) -> int:
-        checkpoint = self.latest_checkpoint()
-        if checkpoint is None:
-            return 0
-        return int(tf.train.load_variable(checkpoint, v1.GraphKeys.GLOBAL_STEP))

@@ -1,7 +1,10 @@
 """The code that the example programs share.
 
-* ``rounds`` builds the part of the graph in which workers and chief take turns.
-* ``training`` and ``cluster`` contain the threads that run such a graph, each with its own session.
-* ``accumulators`` and ``backends`` contain the accumulators of this package and of TensorFlow.
-* ``command_line``, ``report`` and ``pictures`` contain the input and output of the programs.
+* ``rounds`` and ``cluster`` contain the turns of workers and chief, and their threads and sessions.
+* ``data`` and ``network`` contain the digits and a classifier; ``text`` and ``skip_gram`` contain
+  the words and the model of word vectors.
+* ``machines`` simulates machines of different speed. ``sparse_means`` and ``tower_runs`` contain
+  the comparisons that two of the programs make.
+* ``command_line`` contains the options, ``records`` what trainings record, and ``report``,
+  ``pictures`` and ``plotting`` show it.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.compat import v1
@@ -18,15 +19,14 @@ class Cluster:
     Leaving the context ends all threads. It closes their sessions, which cancels the running steps.
     So threads that wait for a gradient or a token end too.
 
-    Args:
-        graph: The graph of all sessions.
+    All sessions have the graph that is the default when the cluster is made.
     """
 
-    def __init__(self, graph: tf.Graph):
+    def __init__(self) -> None:
         # The models are too small to benefit from a GPU, or from several threads per operation.
         config = v1.ConfigProto(device_count={"GPU": 0}, intra_op_parallelism_threads=1)
         self._server = v1.train.Server.create_local_server(config=config)
-        self._graph = graph
+        self._graph = v1.get_default_graph()
         self._coordinator = v1.train.Coordinator()
         self._sessions: list[v1.Session] = []
         self._threads: list[threading.Thread] = []
@@ -47,12 +47,12 @@ class Cluster:
         self._sessions.append(session)
         return session
 
-    def start(self, run: Callable[[], None]) -> None:
-        """Starts a thread. If it raises an error, all other threads end too."""
+    def start(self, run: Callable[..., None], *arguments: Any) -> None:
+        """Calls a function in a new thread. If it raises an error, all other threads end too."""
 
         def guarded_run() -> None:
             with self._coordinator.stop_on_exception(), self._unless_stopping():
-                run()
+                run(*arguments)
 
         thread = threading.Thread(target=guarded_run)
         self._threads.append(thread)

@@ -1,122 +1,131 @@
-"""The common options of the example programs, and the handling of their exit status."""
+"""The command lines of the programs: options that are fields of a class, and the exit status."""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
-from tf_condacc import _interrupts
+from tf_condacc import _programs
 
-_PACKAGES_OF_MODULES = {"sklearn": "scikit-learn"}
+# The packages that the programs need in addition to those of tf_condacc, by their modules.
+_PACKAGES = {"sklearn": "scikit-learn", "matplotlib.figure": "matplotlib", "tqdm": "tqdm"}
+_S = TypeVar("_S", bound="Settings")
 
 
-def finish(run: Callable[[], None], program: str, packages: tuple[str, ...]) -> int:
-    """Runs a program, and returns its exit status.
+def _integer(minimum: int) -> Callable[[str], int]:
+    """Returns a function that converts the value of an option to an integer."""
+
+    def integer(text: str) -> int:
+        number = int(text)
+        if number < minimum:
+            raise argparse.ArgumentTypeError(f"must be at least {minimum}, got {number}")
+        return number
+
+    return integer
+
+
+def option(
+    default: Any,
+    help_text: str,
+    *,
+    minimum: int = 1,
+    kind: type | None = None,
+    choices: Sequence[str] | None = None,
+) -> Any:
+    """Returns a field of a settings class, which is an option of the command line.
 
     Args:
-        run: Function that runs the program. It imports the packages that it needs, so that a
-            missing one can be reported.
-        program: What the program is called in messages.
-        packages: Packages that the program needs in addition to those of tf_condacc.
+        default: Default value. The help shows it unless it is None. If it is a tuple, the option
+            takes several values.
+        help_text: What the option means.
+        minimum: The lowest accepted value of an integer.
+        kind: Type of the value. By default that of `default`, or of its first element.
+        choices: The accepted values, if only some are.
     """
+    several = isinstance(default, tuple)
+    kind = kind or type(default[0] if several else default)
+    shown = " ".join(map(str, default)) if several else default
+    arguments = {
+        "help": help_text if default is None else f"{help_text} (default: {shown})",
+        "type": _integer(minimum) if kind is int else kind,
+        "nargs": "+" if several else None,
+        "choices": choices,
+    }
+    return dataclasses.field(default=default, metadata=arguments)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The options of all programs. A program adds its own in a subclass, and may replace these.
+
+    Raises:
+        ValueError: The options contradict each other, or a folder does not exist.
+    """
+
+    steps: int = option(300, "training steps")
+    seed: int = option(1, "seed of the data, their order and the initial weights", minimum=0)
+    output: Path = option(Path("picture.png"), "where to write the picture")
+    losses: Path | None = option(
+        None, "also write the record of every step there, as JSON", kind=Path
+    )
+
+    def __post_init__(self) -> None:
+        for path in (self.output, self.losses):
+            if path and not path.parent.is_dir():
+                raise ValueError(f"{path}: there is no folder {path.parent}")
+
+
+def run(
+    program: Callable[[_S], None],
+    settings: type[_S],
+    command: str,
+    description: str | None,
+    arguments: list[str] | None,
+) -> int:
+    """Parses the command line, runs a program and returns its exit status.
+
+    Args:
+        program: Function that runs the program with these settings.
+        settings: Class of the settings.
+        command: How the program was started, for messages.
+        description: What the program does; the first paragraph is part of the help.
+        arguments: Command-line arguments; those of the process if None.
+    """
+    options = _parse(settings, command, (description or "").partition("\n\n")[0], arguments)
     try:
-        _interrupts.raise_from_now_on()
-        run()
+        _programs.raise_from_now_on()
+        for module in _PACKAGES:
+            importlib.import_module(module)
+        program(options)
     except ModuleNotFoundError as error:
-        module = (error.name or "").partition(".")[0]
-        package = _PACKAGES_OF_MODULES.get(module, module)
-        if package not in packages:
+        packages = {module.partition(".")[0]: package for module, package in _PACKAGES.items()}
+        missing = packages.get((error.name or "").partition(".")[0])
+        if missing is None:
             raise
-        print(f"{program} needs {package}: pip install {' '.join(packages)}", file=sys.stderr)
+        every = " ".join(packages.values())
+        print(f"{command} needs {missing}: pip install {every}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("Interrupted: all workers have stopped.", file=sys.stderr)
-        return _interrupts.INTERRUPTED
+        return _programs.INTERRUPTED
     return 0
 
 
-def new_parser(prog: str, description: str) -> argparse.ArgumentParser:
-    """Returns a parser without options."""
-    return argparse.ArgumentParser(
-        prog=prog,
-        description=description,
-        epilog="Set TF_CPP_MIN_LOG_LEVEL=3 to keep TensorFlow's own messages off the terminal.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+def _parse(settings: type[_S], command: str, description: str, arguments: list[str] | None) -> _S:
+    parser = argparse.ArgumentParser(
+        prog=command, description=description, argument_default=argparse.SUPPRESS
     )
-
-
-def add_accumulator_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of programs that train with accumulators."""
-    add = parser.add_argument
-    add(
-        "--backend",
-        choices=["condacc", "tf"],
-        default="condacc",
-        help="library whose accumulators are used",
-    )
-    add(
-        "--required",
-        type=positive,
-        default=argparse.SUPPRESS,
-        help="gradients that the chief waits for in each step (default: all but one)",
-    )
-
-
-def add_training_options(
-    parser: argparse.ArgumentParser, defaults: Mapping[str, object], help_texts: Mapping[str, str]
-) -> None:
-    """Adds the options of all programs that train.
-
-    Args:
-        parser: The parser that the options are added to.
-        defaults: Default values of ``steps``, ``batch_size``, ``learning_rate`` and ``output``.
-        help_texts: Help texts of ``batch_size``, ``learning_rate`` and ``seed``, and optionally of
-            ``steps`` and ``losses``.
-    """
-    help_texts = {
-        "steps": "training steps",
-        "losses": "also write the loss of every step there, as JSON",
-        **help_texts,
-    }
-    add = parser.add_argument
-    add("--workers", type=positive, default=4, help="number of workers")
-    add("--steps", type=positive, default=defaults["steps"], help=help_texts["steps"])
-    batch_size, rate = defaults["batch_size"], defaults["learning_rate"]
-    add("--batch-size", type=positive, default=batch_size, help=help_texts["batch_size"])
-    add("--learning-rate", type=float, default=rate, help=help_texts["learning_rate"])
-    add("--seed", type=int, default=1, help=help_texts["seed"])
-    picture = Path(str(defaults["output"]))
-    add("--output", type=Path, default=picture, help="where to write the picture")
-    add("--losses", type=Path, help=help_texts["losses"])
-
-
-def parse(parser: argparse.ArgumentParser, arguments: list[str] | None) -> argparse.Namespace:
-    """Parses the command line, and rejects combinations of options that are not possible."""
-    options = parser.parse_args(arguments)
-    if "backend" in options:
-        options.required = getattr(options, "required", max(1, options.workers - 1))
-        if options.required > options.workers:
-            parser.error(f"--required {options.required}, but there are {options.workers} workers")
-    for path in (options.output, options.losses):
-        if path and not path.parent.is_dir():
-            parser.error(f"{path}: there is no folder {path.parent}")
-    return options
-
-
-def positive(text: str) -> int:
-    """Converts the value of an option to an integer of at least 1."""
-    return _at_least(1, text)
-
-
-def not_negative(text: str) -> int:
-    """Converts the value of an option to an integer of at least 0."""
-    return _at_least(0, text)
-
-
-def _at_least(minimum: int, text: str) -> int:
-    number = int(text)
-    if number < minimum:
-        raise argparse.ArgumentTypeError(f"must be at least {minimum}, got {number}")
-    return number
+    for field in dataclasses.fields(settings):
+        parser.add_argument(f"--{field.name.replace('_', '-')}", **field.metadata)
+    given = vars(parser.parse_args(arguments))
+    several = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
+    try:
+        return settings(**given | several)
+    except ValueError as error:
+        parser.error(str(error))

@@ -7,7 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_condacc._typing import GradientAndVariable
+from tf_condacc._host import host_int64, on_host
+from tf_condacc._typing import GradientAndVariable, TensorLike
 
 GLOBAL_STEP_ADVICE = (
     "make one with tf.compat.v1.train.get_or_create_global_step() and pass it as global_step"
@@ -62,3 +63,31 @@ def check_control_flow(variables: Iterable[tf.Variable]) -> None:
             f"Control flow of version 2 cannot update reference variables, got {references}: call "
             "tf.compat.v1.enable_resource_variables() or tf.compat.v1.disable_control_flow_v2()."
         )
+
+
+def checked_limit(staleness: TensorLike, step: tf.Variable, optimizer_name: str) -> tf.Tensor:
+    """Returns the highest accepted staleness as a tensor: `[] int64`.
+
+    Args:
+        staleness: The value that the optimizer was made with.
+        step: The global step.
+        optimizer_name: Name of the optimizer, for messages.
+
+    Raises:
+        TypeError: `staleness` is not an integer of the step's data type.
+        ValueError: `staleness` is not a scalar.
+    """
+    dtype = step.dtype.base_dtype
+    try:
+        with on_host():
+            limit = tf.convert_to_tensor(staleness, dtype=dtype)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"Optimizer '{optimizer_name}' expects staleness to be an integer of the global "
+            f"step's dtype {dtype.name}, got {staleness!r}."
+        ) from error
+    if not limit.shape.is_compatible_with(()):
+        raise ValueError(
+            f"Optimizer '{optimizer_name}' expects a scalar staleness, got shape {limit.shape}."
+        )
+    return host_int64(limit)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import threading
+from collections.abc import Callable
 
 import tensorflow as tf
 from tensorflow.python.framework import ops as tf_ops
@@ -13,7 +15,62 @@ from tf_condacc.optimizers.drop_stale._gate import StalenessGate, new_counter
 COUNTER_NAME = "stale_counter"
 
 
-class Counting:
+class Counters:
+    """The counters of an optimizer, which are made when gradients are first applied.
+
+    There is one set of counters for each graph, and one for eager mode.
+
+    Args:
+        optimizer_name: Name of the optimizer, for messages.
+        on_new: Function that is called with the name and the variable of a new ``stale_counter``.
+    """
+
+    def __init__(self, optimizer_name: str, on_new: Callable[[str, tf.Variable], object]) -> None:
+        self._optimizer_name = optimizer_name
+        self._on_new = on_new
+        self._counters: dict[tf.Graph | None, _GraphCounters] = {}
+        self._lock = threading.Lock()
+
+    def stale_counter(self) -> tf.Variable | None:
+        """Returns the variable that counts dropped updates, or None if there is none yet."""
+        counters = self._counters.get(_outermost_graph())
+        return None if counters is None else counters.stale_counter
+
+    def of_step(self, step: tf.Variable) -> tuple[tf.Variable, StalenessGate]:
+        """Returns the variable that counts dropped updates, and the gate of the step variable.
+
+        Both are made if they do not exist.
+        """
+        key = _outermost_graph()
+        with self._lock, tf.init_scope():
+            if key not in self._counters:
+                self._counters[key] = _new_counters(step)
+                self._on_new(COUNTER_NAME, self._counters[key].stale_counter)
+            counters = self._counters[key]
+            if id(step) not in counters.gates:
+                gate = StalenessGate(step, counters.name, self._optimizer_name)
+                counters.gates[id(step)] = gate
+                if not tf.executing_eagerly():
+                    _summarize(counters.stale_counter, step, gate)
+        return counters.stale_counter, counters.gates[id(step)]
+
+    def total(self, count: Callable[[StalenessGate], tf.Tensor], name: str | None) -> tf.Tensor:
+        """Returns the sum of a count over all gates: `[] int64`.
+
+        Raises:
+            ValueError: There are no counters yet, in this graph or in eager mode.
+        """
+        counters = self._counters.get(_outermost_graph())
+        if counters is None:
+            raise ValueError(
+                f"Optimizer '{self._optimizer_name}' has counted nothing yet: call "
+                "apply_gradients() before, in the same graph."
+            )
+        with tf.name_scope(name or count.__name__):
+            return tf.add_n([count(gate) for gate in counters.gates.values()], name="total")
+
+
+class _GraphCounters:
     """The counters of an optimizer in one graph, or in eager mode.
 
     Attributes:
@@ -29,20 +86,20 @@ class Counting:
         self.gates: dict[int, StalenessGate] = {}
 
 
-def outermost_graph() -> tf.Graph | None:
+def _outermost_graph() -> tf.Graph | None:
     """Returns the graph around all function bodies, or None in eager mode."""
     with tf.init_scope():
         return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
 
 
-def make_counting(step: tf.Variable) -> Counting:
+def _new_counters(step: tf.Variable) -> _GraphCounters:
     """Makes the counter variable, colocated with the step variable.
 
     Must be called in ``tf.init_scope``, where functions may make variables.
     """
     if tf.executing_eagerly():
         counter = tf.Variable(0.0, trainable=False, name=COUNTER_NAME)
-        return Counting(counter, new_counter())
+        return _GraphCounters(counter, new_counter())
     with tf_ops.colocate_with(step):
         counter = tf.compat.v1.get_variable(
             _free_name(),
@@ -51,7 +108,7 @@ def make_counting(step: tf.Variable) -> Counting:
             initializer=tf.compat.v1.zeros_initializer(),
             trainable=False,
         )
-    return Counting(counter, counter.op.name)
+    return _GraphCounters(counter, counter.op.name)
 
 
 def _free_name() -> str:
@@ -70,7 +127,7 @@ def _free_name() -> str:
     return next(name for name in candidates if prefix + name not in taken)
 
 
-def summarize(stale_counter: tf.Variable, step: tf.Variable, gate: StalenessGate) -> None:
+def _summarize(stale_counter: tf.Variable, step: tf.Variable, gate: StalenessGate) -> None:
     """Adds summaries of the counter and the staleness. Running them decides no update."""
     with on_host():  # Summary kernels run on the CPU.
         ratio = stale_counter / tf.cast(step + 1, tf.float32)

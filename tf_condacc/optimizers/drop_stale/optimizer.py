@@ -12,17 +12,15 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.training import optimizer as tf_optimizer
 
-from tf_condacc._host import host_int64, on_host
 from tf_condacc._typing import GradientAndVariable, TensorLike
 from tf_condacc.optimizers._wrapper import OptimizerWrapper
-from tf_condacc.optimizers.drop_stale._checks import check_control_flow, check_gradients, check_step
-from tf_condacc.optimizers.drop_stale._counting import (
-    COUNTER_NAME,
-    Counting,
-    make_counting,
-    outermost_graph,
-    summarize,
+from tf_condacc.optimizers.drop_stale._checks import (
+    check_control_flow,
+    check_gradients,
+    check_step,
+    checked_limit,
 )
+from tf_condacc.optimizers.drop_stale._counting import COUNTER_NAME, Counters
 from tf_condacc.optimizers.drop_stale._gate import StalenessGate
 from tf_condacc.optimizers.drop_stale._gated_update import update_unless_late
 from tf_condacc.optimizers.drop_stale._local_step import LocalSteps
@@ -74,9 +72,8 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
         super().__init__(use_locking, name)
         self._opt = opt
         self._staleness = staleness
-        self._countings: dict[Any, Counting] = {}
+        self._counters = Counters(self.get_name(), self._handle_deferred_dependencies)
         self._local_steps = LocalSteps(self.get_name())
-        self._lock = threading.Lock()
         # Held while the wrapped optimizer applies gradients, because it is not thread-safe: it
         # stores the state of a call in its attributes, and creates slots on demand.
         self._wrapped_in_use = threading.RLock()
@@ -170,8 +167,8 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
         check_step(global_step)
         check_control_flow([global_step, *[variable for _, variable in grads_and_vars]])
         local_step = self._local_steps.compared_with(global_step)
-        limit = self._limit(global_step)
-        counting, gate = self._counting_with(global_step)
+        limit = checked_limit(self._staleness, global_step, self.get_name())
+        stale_counter, gate = self._counters.of_step(global_step)
 
         def update() -> Any:
             with self._wrapped_in_use:
@@ -180,7 +177,7 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
         after = settled_gradients(grads_and_vars)
         num_dropped = update_unless_late(gate, local_step, limit, update, after)
         count = tf.compat.v1.assign_add(
-            counting.stale_counter, num_dropped, use_locking=True, name="AssignAdd"
+            stale_counter, num_dropped, use_locking=True, name="AssignAdd"
         )
         return count if isinstance(count, tf.Tensor) else count.read_value()
 
@@ -189,9 +186,8 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
 
         The mirrored class returns an empty list.
         """
-        counting = self._countings.get(outermost_graph())
-        counters = [] if counting is None else [counting.stale_counter]
-        return [*self._opt.variables(), *counters]
+        counter = self._counters.stale_counter()
+        return [*self._opt.variables(), *([] if counter is None else [counter])]
 
     def num_dropped(self, name: str | None = None) -> tf.Tensor:
         """Returns how many times gradients were dropped: `[] int64`.
@@ -205,7 +201,7 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
         Raises:
             ValueError: `apply_gradients` was not called before, in this graph or in eager mode.
         """
-        return self._sum_over_gates(StalenessGate.num_dropped, name)
+        return self._counters.total(StalenessGate.num_dropped, name)
 
     def num_accepted(self, name: str | None = None) -> tf.Tensor:
         """Returns how many times gradients were applied: `[] int64`.
@@ -213,7 +209,7 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
         Gradients that were accepted do not count if applying them failed or was cancelled.
         Otherwise this method is like `num_dropped`.
         """
-        return self._sum_over_gates(StalenessGate.num_accepted, name)
+        return self._counters.total(StalenessGate.num_accepted, name)
 
     @property
     def _wrapped(self) -> tf.compat.v1.train.Optimizer:
@@ -222,65 +218,11 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
     def _trackable_children(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Returns the checkpointed objects without the slots."""
         children = super()._trackable_children(*args, **kwargs)
-        counting = self._countings.get(outermost_graph())
-        if counting is not None:
-            children[COUNTER_NAME] = counting.stale_counter
-        return children
+        counter = self._counters.stale_counter()
+        return children if counter is None else {**children, COUNTER_NAME: counter}
 
     def _lookup_dependency(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        if name == COUNTER_NAME and outermost_graph() in self._countings:
-            return self._countings[outermost_graph()].stale_counter
+        counter = self._counters.stale_counter() if name == COUNTER_NAME else None
+        if counter is not None:
+            return counter
         return super()._lookup_dependency(name, *args, **kwargs)
-
-    def _limit(self, step: tf.Variable) -> tf.Tensor:
-        """Returns the highest accepted staleness: `[] int64`.
-
-        Raises:
-            TypeError: `staleness` is not an integer of the step's dtype.
-            ValueError: `staleness` is not a scalar.
-        """
-        dtype = step.dtype.base_dtype
-        try:
-            with on_host():
-                limit = tf.convert_to_tensor(self._staleness, dtype=dtype)
-        except (TypeError, ValueError) as error:
-            raise TypeError(
-                f"Optimizer '{self.get_name()}' expects staleness to be an integer of the global "
-                f"step's dtype {dtype.name}, got {self._staleness!r}."
-            ) from error
-        if not limit.shape.is_compatible_with(()):
-            raise ValueError(
-                f"Optimizer '{self.get_name()}' expects a scalar staleness, got shape "
-                f"{limit.shape}."
-            )
-        return host_int64(limit)
-
-    def _counting_with(self, step: tf.Variable) -> tuple[Counting, StalenessGate]:
-        """Returns the counters of this graph, or of eager mode, and the gate of the step.
-
-        Both are made if they do not exist.
-        """
-        key = outermost_graph()
-        with self._lock, tf.init_scope():
-            if key not in self._countings:
-                self._countings[key] = make_counting(step)
-                self._handle_deferred_dependencies(COUNTER_NAME, self._countings[key].stale_counter)
-            counting = self._countings[key]
-            if id(step) not in counting.gates:
-                gate = StalenessGate(step, counting.name, self.get_name())
-                counting.gates[id(step)] = gate
-                if not tf.executing_eagerly():
-                    summarize(counting.stale_counter, step, gate)
-        return counting, counting.gates[id(step)]
-
-    def _sum_over_gates(
-        self, count: Callable[[StalenessGate], tf.Tensor], name: str | None
-    ) -> tf.Tensor:
-        counting = self._countings.get(outermost_graph())
-        if counting is None:
-            raise ValueError(
-                f"Optimizer '{self.get_name()}' has counted nothing yet: call apply_gradients() "
-                "before, in the same graph."
-            )
-        with tf.name_scope(name or count.__name__):
-            return tf.add_n([count(gate) for gate in counting.gates.values()], name="total")
