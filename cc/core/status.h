@@ -13,6 +13,7 @@ enum class StatusCode {
   kCancelled,
   kOutOfRange,
   kResourceExhausted,
+  kFailedPrecondition,
   kInternal
 };
 
