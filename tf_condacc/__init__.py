@@ -9,6 +9,7 @@ _interrupts.exit_quietly_while_starting()
 from tf_condacc import estimator, sparse
 from tf_condacc._build_info import build_info
 from tf_condacc._version import __version__
+from tf_condacc.accumulators.contributions import ApplyOutcome
 from tf_condacc.base import ConditionalAccumulatorBase
 from tf_condacc.dense import ConditionalAccumulator
 from tf_condacc.drop_stale import DropStaleGradientOptimizer
@@ -17,6 +18,7 @@ from tf_condacc.placement import replica_device_setter
 from tf_condacc.sparse import SparseConditionalAccumulator
 
 __all__ = [
+    "ApplyOutcome",
     "ConditionalAccumulator",
     "ConditionalAccumulatorBase",
     "DropStaleGradientOptimizer",

@@ -13,7 +13,7 @@ _LIBRARY = Path(__file__).with_name("_condacc_ops.so")
 _NOT_DIFFERENTIABLE = tuple(
     f"Condacc>{kind}{verb}"
     for kind in ("Dense", "Sparse")
-    for verb in ("Accumulator", "Apply", "Take", "TryTake")
+    for verb in ("Accumulator", "Apply", "ApplyContribution", "Take", "TryTake", "TakeRound")
 ) + tuple(
     f"Condacc>Tower{kind}{verb}" for kind in ("Dense", "Sparse") for verb in ("Sum", "Add", "Take")
 )

@@ -6,9 +6,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <unordered_set>
 #include <utility>
 
+#include "cc/core/apply_result.h"
 #include "cc/core/mutex.h"
 #include "cc/core/pending_takes.h"
 #include "cc/core/stall_monitor.h"
@@ -59,14 +62,18 @@ class Accumulator {
   explicit Accumulator(Options options)
       : options_(std::move(options)), round_(std::make_shared<Round>(options_.sum)) {}
 
-  // Adds the gradient unless it is stale. InvalidArgument if it is fresh and does not fit;
-  // ResourceExhausted if it needs memory that is not to be had. May throw std::bad_alloc.
-  Status Apply(int64_t local_step, Gradient gradient, Workspace& workspace, bool* accepted)
-      CONDACC_EXCLUDES(mu_);
+  // Adds the gradient unless it is stale. If it names a contributor, it must be of the global step
+  // itself and the contributor's first one in the round; gradients with and without a contributor
+  // may be mixed. InvalidArgument if the contributor is negative, or if the gradient would be added
+  // and does not fit; ResourceExhausted if it needs memory that is not to be had. May throw
+  // std::bad_alloc. After an error the contributor may apply another gradient.
+  ApplyResult Apply(int64_t local_step, Gradient gradient, Workspace& workspace,
+                    std::optional<int64_t> contributor = std::nullopt) CONDACC_EXCLUDES(mu_);
 
   // Completes `take` now or later. `workspace` must stay valid until then. `keep_alive` is held
   // until then, and keeps the workspace and the accumulator alive. Completions must not throw. They
   // are InvalidArgument if num_required < 1, OutOfRange if the global step cannot move on,
+  // FailedPrecondition if the take's turn has come at another step than the one that it names,
   // Cancelled, ResourceExhausted if memory for the value cannot be allocated, or any error that the
   // workspace or the sum reports; after such an error the round's gradients are lost. When memory
   // is refused, only the front take fails: the next one is tried at the next call, or after
@@ -75,14 +82,20 @@ class Accumulator {
   void Request(const TakePtr& take, std::shared_ptr<void> keep_alive, Workspace& workspace)
       CONDACC_EXCLUDES(mu_);
 
-  // Like Request() if the take need not wait for gradients or for other takes. Else returns false
-  // and has done nothing.
+  // Like Request() if the take need not wait for gradients, for other takes or for the step that
+  // it names. Else returns false and has done nothing.
   bool RequestIfReady(const TakePtr& take, Workspace& workspace) CONDACC_EXCLUDES(mu_);
 
   // Completes the take with Cancelled if it waits, or as soon as it is requested, or when what is
   // being prepared for it is ready. Does nothing to one that is served already.
   // `workspace` serves a take that waited behind it.
   void Cancel(const TakePtr& take, Workspace& workspace) CONDACC_EXCLUDES(mu_);
+
+  // Discards the gradients of the open round, sets the global step, and returns how many gradients
+  // were discarded. Waiting takes wait on, but one that there were enough gradients for before is
+  // served first. The memory of what a fold is adding is freed when that fold ends. May throw
+  // std::bad_alloc, and then nothing was discarded or set.
+  int64_t Reset(int64_t global_step) CONDACC_EXCLUDES(mu_);
 
   // Returns the previous step. Neither gradients nor takes are touched.
   int64_t SetGlobalStep(int64_t global_step) CONDACC_EXCLUDES(mu_) {
@@ -105,10 +118,12 @@ class Accumulator {
 
  private:
   enum class Phase {
-    kOpen,     // Gradients are accepted, and nobody works on the sum.
-    kFolding,  // A thread adds pending gradients to the sum; others are accepted meanwhile.
-    kClosing,  // A thread gets the memory for a take's value; gradients have to wait.
-    kTaken,    // It has left the accumulator. One thread finishes it: its folder, or the taker.
+    kOpen,       // Gradients are accepted, and nobody works on the sum.
+    kFolding,    // A thread adds pending gradients to the sum; others are accepted meanwhile.
+    kClosing,    // A thread gets the memory for a take's value; gradients have to wait.
+    kTaken,      // It has left the accumulator. One thread finishes it: its folder, or the taker.
+    kDiscarded,  // Likewise, but nobody gets it: its folder, or the call that discarded it, ends
+                 // it.
     kFinished,
   };
 
@@ -119,9 +134,10 @@ class Accumulator {
 
     Phase phase = Phase::kOpen;
     Sum sum;
-    int64_t count = 0;      // Gradients accepted.
-    int64_t num_added = 0;  // How many of these have been added to the sum.
-    TakePtr take;           // The take that got the round, while the phase is kTaken.
+    int64_t count = 0;                         // Gradients accepted.
+    int64_t num_added = 0;                     // How many of these have been added to the sum.
+    std::unordered_set<int64_t> contributors;  // Those who have a gradient among these.
+    TakePtr take;  // The take that got the round, while the phase is kTaken.
   };
   using RoundPtr = std::shared_ptr<Round>;
 
@@ -146,10 +162,13 @@ class Accumulator {
     return !takes_.empty() && count >= takes_.front()->num_required;
   }
   RoundPtr NewRound() CONDACC_REQUIRES(mu_);
-  // Admits and prepares the gradient. Returns false if it is stale, or for the reason that `status`
-  // tells. Releases and reacquires mu_.
-  bool Accept(int64_t local_step, Workspace& workspace, Gradient* gradient, Status* status)
-      CONDACC_REQUIRES(mu_);
+  // Whether a gradient may be added now. Counts those that are stale.
+  ApplyOutcome Admit(int64_t local_step, std::optional<int64_t> contributor) CONDACC_REQUIRES(mu_);
+  // Admits and prepares the gradient. Releases and reacquires mu_.
+  ApplyResult Accept(int64_t local_step, std::optional<int64_t> contributor, Workspace& workspace,
+                     Gradient* gradient) CONDACC_REQUIRES(mu_);
+  // Appends the gradient to the round. Throws std::bad_alloc only, and then nothing has changed.
+  void Append(std::optional<int64_t> contributor, Gradient gradient) CONDACC_REQUIRES(mu_);
   // Gives the round to the front take if it is ready; a take that cannot be served fails. Releases
   // and reacquires mu_.
   void ServeFront(Workspace& workspace, FailedTakes* failed) CONDACC_REQUIRES(mu_);
@@ -160,7 +179,13 @@ class Accumulator {
   // and reacquires mu_.
   Status PrepareToServe(const Take& take, RoundPtr* next, Workspace& workspace)
       CONDACC_REQUIRES(mu_);
-  Status CheckStep() const CONDACC_REQUIRES(mu_);
+  Status CheckStep(const Take& take) const CONDACC_REQUIRES(mu_);
+  bool IsAtStepOf(const Take& take) const CONDACC_REQUIRES(mu_) {
+    return !take.global_step.has_value() || *take.global_step == gate_.global_step();
+  }
+  // Returns when no take is being served for which there are enough gradients. Releases and
+  // reacquires mu_.
+  void EndServing(FailedTakes* failed) CONDACC_REQUIRES(mu_);
   // Lets the call that brought gradient number `ordinal` of the round do its share of the adding.
   // If it `must_add`, that gradient has been added when this returns. Releases and reacquires mu_.
   void FoldOrWait(const RoundPtr& round, int64_t ordinal, bool must_add, Workspace& workspace,
@@ -175,6 +200,8 @@ class Accumulator {
   // Finishes a taken round, and completes its take. No other thread works on it any more. Releases
   // and reacquires mu_.
   void Finish(const RoundPtr& round, Workspace& workspace) CONDACC_REQUIRES(mu_);
+  // Frees a discarded round. No other thread works on it any more. Releases and reacquires mu_.
+  void Discard(const RoundPtr& round) CONDACC_REQUIRES(mu_);
   void WatchForStall(const TakePtr& take, std::shared_ptr<void> keep_alive) CONDACC_REQUIRES(mu_);
   void ReportStall(const TakePtr& take) CONDACC_EXCLUDES(mu_);
   // Fails a waiting take. Allocates nothing, so that it succeeds when memory is short.

@@ -4,50 +4,75 @@
 
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "cc/core/accumulator.h"
+#include "cc/core/apply_result.h"
+#include "cc/core/status.h"
 
 namespace condacc {
 
 template <class Sum>
-Status Accumulator<Sum>::Apply(int64_t local_step, Gradient gradient, Workspace& workspace,
-                               bool* accepted) {
+ApplyResult Accumulator<Sum>::Apply(int64_t local_step, Gradient gradient, Workspace& workspace,
+                                    std::optional<int64_t> contributor) {
+  if (contributor.has_value() && *contributor < 0) {
+    const std::string got = std::to_string(*contributor);
+    const std::string message = "Argument contributor must not be negative, but was " + got;
+    return Error(StatusCode::kInvalidArgument, message.c_str());
+  }
   FailedTakes failed;
   {
     MutexLock lock(&mu_);
-    Status status;
-    *accepted = Accept(local_step, workspace, &gradient, &status);
-    if (!*accepted) return status;
+    const ApplyResult result = Accept(local_step, contributor, workspace, &gradient);
+    if (!result.is_added()) return result;
     const RoundPtr round = round_;
     const bool must_add = round->sum.MustAddNow(gradient);
-    round->sum.Append(std::move(gradient));
+    Append(contributor, std::move(gradient));
     const int64_t ordinal = ++round->count;
     if (round->sum.num_pending() == 0) round->num_added = ordinal;
     ServeFront(workspace, &failed);
     FoldOrWait(round, ordinal, must_add, workspace, &failed);
   }
-  return Status();
+  return ApplyOutcome::kAdded;
 }
 
 template <class Sum>
-bool Accumulator<Sum>::Accept(int64_t local_step, Workspace& workspace, Gradient* gradient,
-                              Status* status) {
+ApplyOutcome Accumulator<Sum>::Admit(int64_t local_step, std::optional<int64_t> contributor) {
+  if (!gate_.Admit(local_step)) return ApplyOutcome::kStale;
+  if (!contributor.has_value()) return ApplyOutcome::kAdded;
+  if (gate_.IsAhead(local_step)) return ApplyOutcome::kAhead;
+  return round_->contributors.count(*contributor) > 0 ? ApplyOutcome::kDuplicate
+                                                      : ApplyOutcome::kAdded;
+}
+
+template <class Sum>
+ApplyResult Accumulator<Sum>::Accept(int64_t local_step, std::optional<int64_t> contributor,
+                                     Workspace& workspace, Gradient* gradient) {
   while (true) {
     while (round_->phase == Phase::kClosing) added_.Wait(&mu_);
-    if (!gate_.Admit(local_step)) return false;
-    *status = round_->sum.Check(*gradient);
-    if (status->ok() && round_->sum.CanAppend(*gradient)) return true;
-    if (status->ok()) {
+    const ApplyOutcome outcome = Admit(local_step, contributor);
+    if (outcome != ApplyOutcome::kAdded) return outcome;
+    Status status = round_->sum.Check(*gradient);
+    if (status.ok() && round_->sum.CanAppend(*gradient)) return outcome;
+    if (status.ok()) {
       const bool is_first = round_->sum.empty();
       MutexUnlock unlock(&mu_);
-      *status = Sum::Prepare(options_.sum, is_first, workspace, gradient);
+      status = Sum::Prepare(options_.sum, is_first, workspace, gradient);
     }
-    if (!status->ok()) {
-      *status = Error(status->code(), status->message().c_str());
-      return false;
-    }
+    if (!status.ok()) return Error(status.code(), status.message().c_str());
+  }
+}
+
+template <class Sum>
+void Accumulator<Sum>::Append(std::optional<int64_t> contributor, Gradient gradient) {
+  if (contributor.has_value()) round_->contributors.insert(*contributor);
+  try {
+    round_->sum.Append(std::move(gradient));
+  } catch (...) {
+    if (contributor.has_value()) round_->contributors.erase(*contributor);
+    throw;
   }
 }
 
@@ -100,7 +125,7 @@ bool Accumulator<Sum>::Decide(const TakePtr& take, Workspace& workspace, FailedT
   } else if (take->cancelled) {
     failed->takes.push_back(take);
     take->failure = Error(StatusCode::kCancelled, kCancelled);
-  } else if (takes_.empty() && round_->count >= take->num_required) {
+  } else if (takes_.empty() && round_->count >= take->num_required && IsAtStepOf(*take)) {
     take->workspace = &workspace;
     takes_.Push(take);
     ServeFront(workspace, failed);

@@ -75,7 +75,7 @@ void Accumulator<Sum>::Retry() {
 
 template <class Sum>
 Status Accumulator<Sum>::PrepareToServe(const Take& take, RoundPtr* next, Workspace& workspace) {
-  Status status = CheckStep();
+  Status status = CheckStep(take);
   if (!status.ok()) return status;
   try {
     *next = NewRound();
@@ -96,14 +96,17 @@ Status Accumulator<Sum>::PrepareToServe(const Take& take, RoundPtr* next, Worksp
     round->phase = Phase::kOpen;
     added_.NotifyAll();
     if (!status.ok()) return Error(status.code(), status.message().c_str());
-    status = take.cancelled ? Error(StatusCode::kCancelled, kCancelled) : CheckStep();
+    status = take.cancelled ? Error(StatusCode::kCancelled, kCancelled) : CheckStep(take);
     if (!status.ok()) round->sum.AbandonFinish();
   }
   return status;
 }
 
 template <class Sum>
-Status Accumulator<Sum>::CheckStep() const {
+Status Accumulator<Sum>::CheckStep(const Take& take) const {
+  if (!IsAtStepOf(take)) {
+    return Error(StatusCode::kFailedPrecondition, "The global step is another than the take's");
+  }
   if (gate_.CanAdvance()) return Status();
   return Error(StatusCode::kOutOfRange, "The global step is 2**63 - 1 and cannot move on");
 }
@@ -151,7 +154,9 @@ bool Accumulator<Sum>::FoldOnce(const RoundPtr& round, Workspace& workspace, Fai
   if (succeeded) round->num_added += num_folded;
   if (round->phase == Phase::kFolding) round->phase = Phase::kOpen;
   added_.NotifyAll();
-  if (round->phase == Phase::kTaken) {
+  if (round->phase == Phase::kDiscarded) {
+    Discard(round);
+  } else if (round->phase == Phase::kTaken) {
     Finish(round, workspace);
   } else if (Sum::kFinishNeedsMemory && !will_retry_) {
     ServeFront(workspace, failed);  // A take may have become ready meanwhile.
@@ -179,7 +184,57 @@ void Accumulator<Sum>::Finish(const RoundPtr& round, Workspace& workspace) {
   }
   // The taker has its value, and need not wait for memory to be given back.
   round->sum.Clear();
+  round->contributors.clear();
   MutexLock lock(&mu_);
+  spare_round_ = round;
+}
+
+template <class Sum>
+int64_t Accumulator<Sum>::Reset(int64_t global_step) {
+  FailedTakes failed;
+  int64_t num_discarded;
+  {
+    MutexLock lock(&mu_);
+    EndServing(&failed);
+    const RoundPtr round = round_;
+    num_discarded = round->count;
+    if (num_discarded > 0) round_ = NewRound();
+    gate_.Set(global_step);
+    if (num_discarded > 0) {
+      const Phase phase = std::exchange(round->phase, Phase::kDiscarded);
+      added_.NotifyAll();  // Applies that waited only because too much is pending may return.
+      // If a fold runs, its thread frees the round.
+      if (phase == Phase::kOpen) Discard(round);
+    }
+  }
+  return num_discarded;
+}
+
+template <class Sum>
+void Accumulator<Sum>::EndServing(FailedTakes* failed) {
+  while (true) {
+    const bool is_ready = IsReady(round_->count);
+    if (round_->phase == Phase::kClosing || (is_ready && round_->phase == Phase::kFolding)) {
+      added_.Wait(&mu_);  // The thread that folds or closes the round serves the take.
+    } else if (is_ready && takes_.front()->keep_alive == nullptr) {
+      // It came when there was enough for it, and was put off for want of memory.
+      ServeFront(*takes_.front()->workspace, failed);
+    } else {
+      return;
+    }
+  }
+}
+
+template <class Sum>
+void Accumulator<Sum>::Discard(const RoundPtr& round) {
+  {
+    MutexUnlock unlock(&mu_);
+    round->sum.Clear();
+    round->contributors.clear();
+  }
+  round->num_added = round->count;
+  round->phase = Phase::kFinished;
+  added_.NotifyAll();
   spare_round_ = round;
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "cc/core/stall_monitor.h"
@@ -20,10 +21,12 @@ template <class Value, class Workspace = void>
 struct PendingTake {
   using Done = std::function<void(const Status&, Value*)>;
 
-  PendingTake(int64_t num_required, Done done)
-      : num_required(num_required), done(std::move(done)) {}
+  PendingTake(int64_t num_required, Done done, std::optional<int64_t> global_step = std::nullopt)
+      : num_required(num_required), global_step(global_step), done(std::move(done)) {}
 
   const int64_t num_required;
+  // The only step of the accumulator at which gradients are taken; any step if not set.
+  const std::optional<int64_t> global_step;
   Done done;
 
   // Guarded by the accumulator that the take waits on.

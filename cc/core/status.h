@@ -11,6 +11,7 @@ enum class StatusCode {
   kOk,
   kInvalidArgument,
   kCancelled,
+  kFailedPrecondition,
   kOutOfRange,
   kResourceExhausted,
   kFailedPrecondition,

@@ -17,6 +17,9 @@ class StepGate {
     return fresh;
   }
 
+  // True if a gradient of `local_step` comes before its round has begun.
+  bool IsAhead(int64_t local_step) const { return local_step > global_step_; }
+
   // False at the last representable step, which can only be left by Set().
   bool CanAdvance() const { return global_step_ < std::numeric_limits<int64_t>::max(); }
   void Advance() { ++global_step_; }

@@ -66,6 +66,26 @@ class SetGlobalStepOp : public AccumulatorOp {
   }
 };
 
+class ResetOp : public tensorflow::OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    AccumulatorPtr accumulator;
+    OP_REQUIRES_OK(ctx, LookupAccumulator(ctx, &accumulator));
+    int64_t step = 0;
+    OP_REQUIRES_OK(ctx, ReadScalar(ctx, 1, "global_step", *accumulator, &step));
+    // The output is allocated first: nothing may fail after the gradients have been discarded.
+    Tensor* output = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({}), &output));
+    int64_t num_discarded = 0;
+    OP_REQUIRES_OK(ctx, accumulator->Reset(step, &num_discarded));
+    output->scalar<int64_t>()() = num_discarded;
+  }
+  // It frees memory, and may have to wait until a take has been served.
+  bool IsExpensive() override { return true; }
+};
+
 using NumAccumulatedOp = CounterOp<int32_t, &AccumulatorResource::num_accumulated>;
 using NumDroppedOp = CounterOp<int64_t, &AccumulatorResource::num_dropped>;
 using GlobalStepOp = CounterOp<int64_t, &AccumulatorResource::global_step>;
@@ -76,6 +96,7 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorNumDropped").Device(DEVICE_CPU)
 REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorGlobalStep").Device(DEVICE_CPU), GlobalStepOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorSetGlobalStep").Device(DEVICE_CPU),
                         SetGlobalStepOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorReset").Device(DEVICE_CPU), ResetOp);
 
 #if defined(CONDACC_CUDA)
 
@@ -102,6 +123,12 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorSetGlobalStep")
                             .HostMemory("handle")
                             .HostMemory("new_global_step"),
                         SetGlobalStepOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorReset")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("global_step")
+                            .HostMemory("num_discarded"),
+                        ResetOp);
 
 #endif
 

@@ -30,6 +30,11 @@ absl::Status AccumulatorResource::Invalid(absl::string_view message) const {
   return absl::InvalidArgumentError(absl::StrCat(message, " (accumulator '", spec_.name, "')"));
 }
 
+absl::Status AccumulatorResource::OutOfMemory() const {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("Out of memory (accumulator '", spec_.name, "')"));
+}
+
 absl::Status LookupAccumulator(OpKernelContext* ctx, AccumulatorPtr* accumulator) {
   return LookupInput(ctx, 0, "handle", "an accumulator", accumulator);
 }

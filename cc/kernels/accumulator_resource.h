@@ -43,9 +43,13 @@ class AccumulatorResource : public tensorflow::ResourceBase {
   virtual int64_t num_dropped() const = 0;
   virtual int64_t global_step() const = 0;
   virtual int64_t SetGlobalStep(int64_t global_step) = 0;  // returns the previous one
+  // Discards all gradients, sets the step, and outputs how many gradients were discarded.
+  virtual absl::Status Reset(int64_t global_step, int64_t* num_discarded) = 0;
 
   // "... (accumulator 'NAME')" as an InvalidArgument error.
   absl::Status Invalid(absl::string_view message) const;
+  // "Out of memory (accumulator 'NAME')" as a ResourceExhausted error.
+  absl::Status OutOfMemory() const;
 
  private:
   const AccumulatorSpec spec_;

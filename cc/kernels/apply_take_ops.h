@@ -6,10 +6,11 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
+#include "cc/core/apply_result.h"
 #include "cc/core/status.h"
 #include "cc/kernels/core_resource.h"
 #include "cc/kernels/status_conversion.h"
@@ -19,27 +20,30 @@
 
 namespace condacc {
 
-inline absl::Status OutOfMemory(const AccumulatorResource& accumulator) {
-  return absl::ResourceExhaustedError(
-      absl::StrCat("Out of memory (accumulator '", accumulator.spec().name, "')"));
-}
-
 // Applies the gradient that Traits::ReadGradient(ctx, first_input, gradient) reads.
 template <class Traits>
 absl::Status ApplyGradient(tensorflow::OpKernelContext* ctx, CoreResource<Traits>& resource,
-                           int64_t local_step, int first_input, bool* accepted) {
+                           int64_t local_step, std::optional<int64_t> contributor, int first_input,
+                           ApplyOutcome* outcome) {
   try {
     typename Traits::Workspace workspace(ctx);
     typename Traits::Core::Gradient gradient;
     Traits::ReadGradient(ctx, first_input, &gradient);
-    return ToAbsl(resource.core().Apply(local_step, std::move(gradient), workspace, accepted));
+    const ApplyResult result =
+        resource.core().Apply(local_step, std::move(gradient), workspace, contributor);
+    *outcome = result.outcome();
+    return ToAbsl(result.status());
   } catch (const std::bad_alloc&) {
-    return OutOfMemory(resource);
+    return resource.OutOfMemory();
   }
 }
 
-// Inputs: handle, local_step, and the gradient. Output: whether it was accepted.
-template <class Traits>
+// Whether the last input of an apply is the id of the gradient's contributor.
+enum class NamesContributor { kNo, kYes };
+
+// Inputs: handle, local_step, the gradient, and perhaps its contributor. Output: with a contributor
+// the outcome, else whether the gradient was accepted.
+template <class Traits, NamesContributor kNamesContributor = NamesContributor::kNo>
 class ApplyOp : public tensorflow::OpKernel {
  public:
   explicit ApplyOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
@@ -52,14 +56,20 @@ class ApplyOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(ctx, CoreResource<Traits>::Lookup(ctx, dtype_, &resource));
     int64_t local_step = 0;
     OP_REQUIRES_OK(ctx, ReadScalar(ctx, 1, "local_step", *resource, &local_step));
+    std::optional<int64_t> contributor;
+    if (kNamesContributor == NamesContributor::kYes) {
+      OP_REQUIRES_OK(ctx, ReadScalar(ctx, ctx->num_inputs() - 1, "contributor", *resource,
+                                     &contributor.emplace()));
+    }
     // The output is allocated first: nothing may fail after the gradient has been added.
     tensorflow::Tensor* output = nullptr;
     if (ctx->output_required(0)) {
       OP_REQUIRES_OK(ctx, ctx->allocate_output(0, tensorflow::TensorShape({}), &output));
     }
-    bool accepted = false;
-    OP_REQUIRES_OK(ctx, ApplyGradient(ctx, *resource, local_step, kGradient, &accepted));
-    if (output != nullptr) output->scalar<bool>()() = accepted;
+    ApplyOutcome outcome;
+    OP_REQUIRES_OK(ctx,
+                   ApplyGradient(ctx, *resource, local_step, contributor, kGradient, &outcome));
+    if (output != nullptr) SetOutput(outcome, output);
   }
   // TensorFlow takes GPU kernels for inexpensive, and runs them one after the other in one thread.
   // A kernel that waits for the device must not hold up the others.
@@ -68,6 +78,14 @@ class ApplyOp : public tensorflow::OpKernel {
   }
 
  private:
+  static void SetOutput(ApplyOutcome outcome, tensorflow::Tensor* output) {
+    if constexpr (kNamesContributor == NamesContributor::kYes) {
+      output->scalar<int32_t>()() = static_cast<int32_t>(outcome);
+    } else {
+      output->scalar<bool>()() = outcome == ApplyOutcome::kAdded;
+    }
+  }
+
   tensorflow::DataType dtype_;
 };
 
@@ -113,10 +131,12 @@ class TakeOutput {
 
   // Completes the op, once: later calls do nothing. Reserve() must have succeeded.
   void Complete(const Status& status, Value* value) {
+    // The step has moved on while the take waited for work on the gradients.
+    if (status.code() == StatusCode::kFailedPrecondition) return CompleteEmpty();
     Complete([&] { return value == nullptr ? ToAbsl(status) : SetOutputs(value); });
   }
 
-  // There were too few gradients: outputs false, and empty values or zeros.
+  // There were too few gradients, or it is another step: outputs false, and empty values or zeros.
   void CompleteEmpty() {
     Complete([this] {
       SetTaken(false);
@@ -126,7 +146,7 @@ class TakeOutput {
 
   // Fails the op with ResourceExhausted, unless it has been completed already.
   void CompleteOutOfMemory() {
-    Complete([this] { return OutOfMemory(*resource_); });
+    Complete([this] { return resource_->OutOfMemory(); });
   }
 
  private:
@@ -175,9 +195,11 @@ class TakeOutput {
 // What a take does if there are too few gradients: it waits, without a thread; it outputs that
 // there were too few.
 enum class IfTooFew { kWait, kTell };
+// Whether a take names the only step of the accumulator at which it takes gradients.
+enum class NamesStep { kNo, kYes };
 
-// Takes the accumulated gradients.
-template <class Traits, IfTooFew kIfTooFew>
+// Takes the accumulated gradients. Inputs: handle, perhaps the step, and num_required.
+template <class Traits, IfTooFew kIfTooFew, NamesStep kNamesStep = NamesStep::kNo>
 class TakeOp : public tensorflow::AsyncOpKernel {
  public:
   explicit TakeOp(tensorflow::OpKernelConstruction* ctx) : AsyncOpKernel(ctx) {
@@ -187,8 +209,15 @@ class TakeOp : public tensorflow::AsyncOpKernel {
   void ComputeAsync(tensorflow::OpKernelContext* ctx, DoneCallback done) override {
     typename CoreResource<Traits>::Ptr resource;
     OP_REQUIRES_OK_ASYNC(ctx, CoreResource<Traits>::Lookup(ctx, dtype_, &resource), done);
+    std::optional<int64_t> global_step;
+    if (kNamesStep == NamesStep::kYes) {
+      OP_REQUIRES_OK_ASYNC(
+          ctx, ReadScalar(ctx, 1, "global_step", *resource, &global_step.emplace()), done);
+    }
     int32_t num_required = 0;
-    OP_REQUIRES_OK_ASYNC(ctx, ReadScalar(ctx, 1, "num_required", *resource, &num_required), done);
+    OP_REQUIRES_OK_ASYNC(
+        ctx, ReadScalar(ctx, ctx->num_inputs() - 1, "num_required", *resource, &num_required),
+        done);
     std::shared_ptr<TakeOutput<Traits>> output;
     try {
       output = std::make_shared<TakeOutput<Traits>>(ctx, done, std::move(resource),
@@ -199,7 +228,7 @@ class TakeOp : public tensorflow::AsyncOpKernel {
     }
     OP_REQUIRES_OK_ASYNC(ctx, output->Reserve(), done);
     try {
-      Take(num_required, output);
+      Take(num_required, global_step, output);
     } catch (const std::bad_alloc&) {
       output->CompleteOutOfMemory();
     }
@@ -211,12 +240,15 @@ class TakeOp : public tensorflow::AsyncOpKernel {
  private:
   using Core = typename Traits::Core;
 
-  static void Take(int32_t num_required, const std::shared_ptr<TakeOutput<Traits>>& output) {
+  static void Take(int32_t num_required, std::optional<int64_t> global_step,
+                   const std::shared_ptr<TakeOutput<Traits>>& output) {
     Core& core = output->resource().core();
     const auto take = std::make_shared<typename Core::Take>(
-        num_required, [output](const Status& status, typename Core::Value* value) {
+        num_required,
+        [output](const Status& status, typename Core::Value* value) {
           output->Complete(status, value);
-        });
+        },
+        global_step);
     if (output->is_cancelled()) core.Cancel(take, output->workspace());
     if (core.RequestIfReady(take, output->workspace())) return;
     if (kIfTooFew == IfTooFew::kTell) return output->CompleteEmpty();

@@ -3,6 +3,7 @@
 #define CONDACC_KERNELS_CORE_RESOURCE_H_
 
 #include <cstdint>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -33,6 +34,15 @@ class CoreResource : public AccumulatorResource {
   int64_t num_dropped() const override { return core_.num_dropped(); }
   int64_t global_step() const override { return core_.global_step(); }
   int64_t SetGlobalStep(int64_t step) override { return core_.SetGlobalStep(step); }
+
+  absl::Status Reset(int64_t step, int64_t* num_discarded) override {
+    try {
+      *num_discarded = core_.Reset(step);
+    } catch (const std::bad_alloc&) {
+      return OutOfMemory();
+    }
+    return absl::OkStatus();
+  }
 
   // Finds the accumulator of input 0 and checks that it has the kind and dtype the op works with.
   static absl::Status Lookup(tensorflow::OpKernelContext* ctx, tensorflow::DataType dtype,

@@ -17,8 +17,10 @@ template <class Traits>
 struct DenseOps {
   using Accumulator = CoreHandleOp<Traits>;
   using Apply = ApplyOp<Traits>;
+  using ApplyContribution = ApplyOp<Traits, NamesContributor::kYes>;
   using Take = TakeOp<Traits, IfTooFew::kWait>;
   using TryTake = TakeOp<Traits, IfTooFew::kTell>;
+  using TakeRound = TakeOp<Traits, IfTooFew::kTell, NamesStep::kYes>;
 };
 
 using CpuOps = DenseOps<DenseTraits>;
@@ -26,6 +28,9 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>DenseAccumulator").Device(DEVICE_CPU), Cpu
 REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApply").Device(DEVICE_CPU), CpuOps::Apply);
 REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTake").Device(DEVICE_CPU), CpuOps::Take);
 REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTryTake").Device(DEVICE_CPU), CpuOps::TryTake);
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApplyContribution").Device(DEVICE_CPU),
+                        CpuOps::ApplyContribution);
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTakeRound").Device(DEVICE_CPU), CpuOps::TakeRound);
 
 #if defined(CONDACC_CUDA)
 
@@ -50,6 +55,20 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTryTake")
                             .HostMemory("num_required")
                             .HostMemory("taken"),
                         GpuOps::TryTake);
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApplyContribution")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("local_step")
+                            .HostMemory("contributor")
+                            .HostMemory("outcome"),
+                        GpuOps::ApplyContribution);
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTakeRound")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("global_step")
+                            .HostMemory("num_required")
+                            .HostMemory("taken"),
+                        GpuOps::TakeRound);
 
 #endif
 

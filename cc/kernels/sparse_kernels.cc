@@ -17,8 +17,10 @@ template <class Traits>
 struct SparseOps {
   using Accumulator = CoreHandleOp<Traits>;
   using Apply = ApplyOp<Traits>;
+  using ApplyContribution = ApplyOp<Traits, NamesContributor::kYes>;
   using Take = TakeOp<Traits, IfTooFew::kWait>;
   using TryTake = TakeOp<Traits, IfTooFew::kTell>;
+  using TakeRound = TakeOp<Traits, IfTooFew::kTell, NamesStep::kYes>;
 };
 
 using CpuOps = SparseOps<SparseTraits>;
@@ -26,6 +28,9 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>SparseAccumulator").Device(DEVICE_CPU), Cp
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApply").Device(DEVICE_CPU), CpuOps::Apply);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTake").Device(DEVICE_CPU), CpuOps::Take);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTryTake").Device(DEVICE_CPU), CpuOps::TryTake);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApplyContribution").Device(DEVICE_CPU),
+                        CpuOps::ApplyContribution);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTakeRound").Device(DEVICE_CPU), CpuOps::TakeRound);
 
 #if defined(CONDACC_CUDA)
 
@@ -55,6 +60,22 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTryTake")
                             .HostMemory("taken")
                             .HostMemory("shape"),
                         GpuOps::TryTake);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApplyContribution")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("local_step")
+                            .HostMemory("grad_shape")
+                            .HostMemory("contributor")
+                            .HostMemory("outcome"),
+                        GpuOps::ApplyContribution);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTakeRound")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("global_step")
+                            .HostMemory("num_required")
+                            .HostMemory("taken")
+                            .HostMemory("shape"),
+                        GpuOps::TakeRound);
 
 #endif
 

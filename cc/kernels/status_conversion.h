@@ -17,6 +17,8 @@ inline absl::Status ToAbsl(const Status& status) {
       return absl::InvalidArgumentError(status.message());
     case StatusCode::kCancelled:
       return absl::CancelledError(status.message());
+    case StatusCode::kFailedPrecondition:
+      return absl::FailedPreconditionError(status.message());
     case StatusCode::kOutOfRange:
       return absl::OutOfRangeError(status.message());
     case StatusCode::kResourceExhausted:

@@ -7,10 +7,12 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "cc/core/apply_result.h"
 #include "cc/kernels/apply_take_ops.h"
 #include "cc/kernels/core_resource.h"
 #include "cc/kernels/dense_traits.h"
@@ -86,8 +88,8 @@ class TowerAddOp : public tensorflow::OpKernel {
     constexpr int kGradient = 1;
     typename CoreResource<Traits>::Ptr sum;
     OP_REQUIRES_OK(ctx, CoreResource<Traits>::Lookup(ctx, dtype_, &sum));
-    bool accepted = false;
-    OP_REQUIRES_OK(ctx, ApplyGradient(ctx, *sum, kNeverStale, kGradient, &accepted));
+    ApplyOutcome outcome;
+    OP_REQUIRES_OK(ctx, ApplyGradient(ctx, *sum, kNeverStale, std::nullopt, kGradient, &outcome));
   }
   bool IsExpensive() override { return Traits::Workspace::kBlocksOnDevice; }
 
@@ -112,7 +114,7 @@ class TowerTakeOp : public tensorflow::OpKernel {
     try {
       OP_REQUIRES_OK(ctx, Take(ctx, *sum, num_required));
     } catch (const std::bad_alloc&) {
-      ctx->SetStatus(OutOfMemory(*sum));
+      ctx->SetStatus(sum->OutOfMemory());
     }
   }
   bool IsExpensive() override {

@@ -41,5 +41,26 @@ with a warning in the log. Neither gradients nor waiting takes are touched.
 InvalidArgument if `new_global_step` is not a scalar.
 )");
 
+REGISTER_OP("Condacc>AccumulatorReset")
+    .Input("handle: resource")
+    .Input("global_step: int64")
+    .Output("num_discarded: int64")
+    .SetIsStateful()
+    .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
+      TF_RETURN_IF_ERROR(ScalarArgument(c));
+      return ScalarShape(c);
+    })
+    .Doc(R"(
+Discards the gradients that are accumulated, and sets the accumulator's step, in one. Waiting takes
+wait on; one for which there were enough gradients is served first. The number of dropped gradients
+does not change.
+
+global_step: The new step. It may be lower than the current one.
+num_discarded: How many gradients were discarded.
+
+InvalidArgument if `global_step` is not a scalar; ResourceExhausted if memory is short. Nothing has
+changed then.
+)");
+
 }  // namespace
 }  // namespace condacc

@@ -52,6 +52,33 @@ InvalidArgument if `local_step` is not a scalar, the dtype is not the accumulato
 gradient has another shape; ResourceExhausted if memory is short. Nothing has changed then.
 )");
 
+REGISTER_OP("Condacc>DenseApplyContribution")
+    .Input("handle: resource")
+    .Input("local_step: int64")
+    .Input("gradient: dtype")
+    .Input("contributor: int64")
+    .Output("outcome: int32")
+    .Attr(kDtype)
+    .SetIsStateful()
+    .SetShapeFn(ContributionShape)
+    .Doc(R"(
+Adds a gradient of a contributor to an accumulator, at most one between two takes, and only at the
+gradient's own step.
+
+local_step: The step at which the gradient was computed.
+gradient: Of the accumulator's shape.
+contributor: Whose gradient it is; not negative.
+outcome: 0 if the gradient was added. 1 if it was stale, its local step lower than the accumulator's:
+  it was dropped, and counted as dropped. 2 if the contributor already has a gradient among those
+  that are accumulated: the first one counts, and this one was ignored. 3 if its local step was
+  higher than the accumulator's: it was refused, and may be applied again when that step has come.
+
+InvalidArgument if `local_step` or `contributor` is not a scalar, the contributor is negative, the
+dtype is not the accumulator's, or a gradient that would be added has another shape;
+ResourceExhausted if memory is short. Nothing has changed then, and the contributor may apply
+another gradient.
+)");
+
 REGISTER_OP("Condacc>DenseTake")
     .Input("handle: resource")
     .Input("num_required: int32")
@@ -95,6 +122,33 @@ taken: Whether there were enough.
 average: What was taken, or else zeros: of the accumulator's shape, with 0 where that is unknown.
 
 Errors as of Condacc>DenseTake.
+)");
+
+REGISTER_OP("Condacc>DenseTakeRound")
+    .Input("handle: resource")
+    .Input("global_step: int64")
+    .Input("num_required: int32")
+    .Output("taken: bool")
+    .Output("average: dtype")
+    .Attr(kDtype)
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      TF_RETURN_IF_ERROR(ScalarArgument(c));
+      TF_RETURN_IF_ERROR(ScalarInput(c, 2));
+      c->set_output(0, c->Scalar());
+      c->set_output(1, GradientShape(c));
+      return absl::OkStatus();
+    })
+    .Doc(R"(
+Takes the accumulated gradients if the accumulator is at the given step, there are enough and no
+other take waits; never waits itself.
+
+global_step: The only step of the accumulator at which gradients are taken.
+num_required: How many gradients are enough; at least 1.
+taken: Whether gradients were taken.
+average: What was taken, or else zeros, as of Condacc>DenseTryTake.
+
+InvalidArgument if `global_step` is not a scalar; other errors as of Condacc>DenseTake.
 )");
 
 }  // namespace

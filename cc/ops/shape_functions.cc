@@ -28,15 +28,22 @@ ShapeHandle GradientShape(InferenceContext* c) {
                                                                   : (*shapes_and_types)[0].shape;
 }
 
-absl::Status ScalarArgument(InferenceContext* c) {
+absl::Status ScalarArgument(InferenceContext* c) { return ScalarInput(c, 1); }
+
+absl::Status ScalarInput(InferenceContext* c, int index) {
   ShapeHandle scalar;
-  return c->WithRank(c->input(1), 0, &scalar);
+  return c->WithRank(c->input(index), 0, &scalar);
 }
 
 absl::Status ApplyShape(InferenceContext* c) {
   TF_RETURN_IF_ERROR(ScalarArgument(c));
   c->set_output(0, c->Scalar());
   return absl::OkStatus();
+}
+
+absl::Status ContributionShape(InferenceContext* c) {
+  TF_RETURN_IF_ERROR(ScalarInput(c, c->num_inputs() - 1));
+  return ApplyShape(c);
 }
 
 absl::Status RowsShape(InferenceContext* c, int first) {

@@ -20,8 +20,14 @@ tensorflow::shape_inference::ShapeHandle GradientShape(
 // Input 1, a step or a number of gradients, is a scalar.
 absl::Status ScalarArgument(tensorflow::shape_inference::InferenceContext* c);
 
+// Input `index` is a scalar.
+absl::Status ScalarInput(tensorflow::shape_inference::InferenceContext* c, int index);
+
 // ScalarArgument, and output 0 is one too: whether a gradient was accepted.
 absl::Status ApplyShape(tensorflow::shape_inference::InferenceContext* c);
+
+// ApplyShape, and the last input, the contributor, is a scalar.
+absl::Status ContributionShape(tensorflow::shape_inference::InferenceContext* c);
 
 // Outputs of a sparse take, from `first` on: indices [n], values of any rank, and shape [rank]. The
 // accumulator's shape does not tell the rank of the values: it gives their first dimensions only.

@@ -62,6 +62,38 @@ accumulated; or if a row number is negative or beyond the shape. ResourceExhaust
 short. Nothing has changed then.
 )");
 
+REGISTER_OP("Condacc>SparseApplyContribution")
+    .Input("handle: resource")
+    .Input("local_step: int64")
+    .Input("indices: Tindices")
+    .Input("values: dtype")
+    .Input("grad_shape: int64")
+    .Input("contributor: int64")
+    .Output("outcome: int32")
+    .Attr(kDtype)
+    .Attr("Tindices: {int32, int64} = DT_INT64")
+    .SetIsStateful()
+    .SetShapeFn(ContributionShape)
+    .Doc(R"(
+Adds a sparse gradient of a contributor to an accumulator, at most one between two takes, and only
+at the gradient's own step.
+
+local_step: The step at which the gradient was computed.
+indices: Vector of row numbers, as of Condacc>SparseApply.
+values: The rows: as many as there are indices.
+grad_shape: Vector, the shape of the tensor whose rows they are; empty if unknown.
+contributor: Whose gradient it is; not negative.
+outcome: 0 if the gradient was added. 1 if it was stale, its local step lower than the accumulator's:
+  it was dropped, and counted as dropped. 2 if the contributor already has a gradient among those
+  that are accumulated: the first one counts, and this one was ignored. 3 if its local step was
+  higher than the accumulator's: it was refused, and may be applied again when that step has come.
+
+InvalidArgument if `local_step` or `contributor` is not a scalar, the contributor is negative, the
+dtype is not the accumulator's, or a gradient that would be added does not fit, as of
+Condacc>SparseApply; ResourceExhausted if memory is short. Nothing has changed then, and the
+contributor may apply another gradient.
+)");
+
 REGISTER_OP("Condacc>SparseTake")
     .Input("handle: resource")
     .Input("num_required: int32")
@@ -109,6 +141,35 @@ values: Likewise.
 shape: Likewise.
 
 Errors as of Condacc>SparseTake.
+)");
+
+REGISTER_OP("Condacc>SparseTakeRound")
+    .Input("handle: resource")
+    .Input("global_step: int64")
+    .Input("num_required: int32")
+    .Output("taken: bool")
+    .Output("indices: int64")
+    .Output("values: dtype")
+    .Output("shape: int64")
+    .Attr(kDtype)
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      TF_RETURN_IF_ERROR(ScalarInput(c, 2));
+      c->set_output(0, c->Scalar());
+      return RowsShape(c, 1);
+    })
+    .Doc(R"(
+Takes the accumulated sparse gradients if the accumulator is at the given step, there are enough and
+no other take waits; never waits itself.
+
+global_step: The only step of the accumulator at which gradients are taken.
+num_required: How many gradients are enough; at least 1.
+taken: Whether gradients were taken.
+indices: The rows, as of Condacc>SparseTake, or none.
+values: Likewise.
+shape: Likewise.
+
+InvalidArgument if `global_step` is not a scalar; other errors as of Condacc>SparseTake.
 )");
 
 }  // namespace

@@ -34,10 +34,8 @@ class BitsTest : public testing::Test {
           sums[k] = Traits::Plus(sums[k], Traits::Widen(values[k]));
         }
       }
-      bool accepted = false;
       Gradient gradient = random_() % 4 == 0 ? Borrowed(&values) : Owned(values);
-      ASSERT_TRUE(accumulator->Apply(step, std::move(gradient), workspace_, &accepted).ok());
-      ASSERT_TRUE(accepted);
+      ASSERT_TRUE(accumulator->Apply(step, std::move(gradient), workspace_).is_added());
     }
     if (requested_at == length) accumulator->Request(take.ptr(), nullptr, workspace_);
     ASSERT_TRUE(take.is_served());
@@ -85,11 +83,10 @@ void ExpectRoundedOnce(float small) {
   for (int count : {2, 4, 8, 16, 30}) {
     TestWorkspace workspace;
     DenseAccumulator accumulator(OptionsOf<Narrow>(/*mean=*/false));
-    bool accepted;
     float sum = 1.0f;
     for (int i = 0; i <= count; ++i) {
       const std::vector<Narrow> values(9, Narrow::FromFloat(i == 0 ? 1.0f : small));
-      ASSERT_TRUE(accumulator.Apply(0, Owned(values), workspace, &accepted).ok());
+      ASSERT_TRUE(accumulator.Apply(0, Owned(values), workspace).ok());
       sum += i == 0 ? 0.0f : small;
     }
     RecordedTake take(1);

@@ -25,9 +25,7 @@ DenseAccumulator::Options HoldingOptions(HoldBudget* budget, bool mean = false) 
 
 template <typename T>
 void Apply(DenseAccumulator* accumulator, Gradient gradient, TestWorkspace* workspace) {
-  bool accepted = false;
-  EXPECT_TRUE(accumulator->Apply(0, std::move(gradient), *workspace, &accepted).ok());
-  EXPECT_TRUE(accepted);
+  EXPECT_TRUE(accumulator->Apply(0, std::move(gradient), *workspace).is_added());
 }
 
 template <typename T>

@@ -19,9 +19,8 @@ TEST(BudgetTest, AnExceededBudgetFoldsAtOnceAndIsSharedByAccumulators) {
   DenseAccumulator a(OptionsOf<float>(/*mean=*/false, &budget));
   DenseAccumulator b(OptionsOf<float>(/*mean=*/false, &budget));
   const auto apply = [&workspace](DenseAccumulator* accumulator) {
-    bool accepted = false;
     const std::vector<float> ones(kSize, 1.0f);
-    EXPECT_TRUE(accumulator->Apply(0, Owned(ones), workspace, &accepted).ok());
+    EXPECT_TRUE(accumulator->Apply(0, Owned(ones), workspace).ok());
   };
   for (int i = 0; i < 3; ++i) apply(&a);
   for (int i = 0; i < 2; ++i) apply(&b);
@@ -44,9 +43,8 @@ TEST(BudgetTest, OfNothingHoldsNothingBack) {
   TestWorkspace workspace;
   DenseAccumulator accumulator(OptionsOf<float>(/*mean=*/false, &budget));
   for (int i = 0; i < 5; ++i) {
-    bool accepted = false;
     const std::vector<float> ones(kSize, 1.0f);
-    EXPECT_TRUE(accumulator.Apply(0, Owned(ones), workspace, &accepted).ok());
+    EXPECT_TRUE(accumulator.Apply(0, Owned(ones), workspace).ok());
     EXPECT_EQ(budget.num_held(), 0u);
     EXPECT_EQ(workspace.num_sums(), i);
   }
@@ -62,9 +60,8 @@ TEST(SmallTest, SmallGradientsAreAddedAsTheyCome) {
     const int before = workspace.num_sums();
     const int64_t step = accumulator.global_step();
     for (int i = 0; i < 4; ++i) {
-      bool accepted = false;
       const std::vector<float> ones(size, 1.0f);
-      EXPECT_TRUE(accumulator.Apply(step, Owned(ones), workspace, &accepted).ok());
+      EXPECT_TRUE(accumulator.Apply(step, Owned(ones), workspace).ok());
     }
     EXPECT_EQ(workspace.num_sums() - before, size == kSize ? 3 : 0);
     RecordedTake take(4);
@@ -79,10 +76,9 @@ TEST(BudgetTest, OfNothingStillGivesTheRightFloat16Sums) {
   HoldBudget budget(0);
   TestWorkspace workspace;
   DenseAccumulator accumulator(OptionsOf<Float16>(/*mean=*/false, &budget));
-  bool accepted;
   for (int i = 0; i < 40; ++i) {
     const std::vector<Float16> ones(kSize, Float16::FromFloat(1.0f));
-    ASSERT_TRUE(accumulator.Apply(0, Owned(ones), workspace, &accepted).ok());
+    ASSERT_TRUE(accumulator.Apply(0, Owned(ones), workspace).ok());
     EXPECT_LE(budget.num_held(), kSize * sizeof(Float16));
   }
   EXPECT_EQ(workspace.num_allocations(), 1);

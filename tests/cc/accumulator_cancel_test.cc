@@ -18,10 +18,7 @@ namespace {
 class CancelTest : public testing::Test {
  protected:
   void Apply(float value) {
-    bool accepted = false;
-    ASSERT_TRUE(
-        accumulator_.Apply(100, Owned(std::vector<float>{value}), workspace_, &accepted).ok());
-    ASSERT_TRUE(accepted);
+    ASSERT_TRUE(accumulator_.Apply(100, Owned(std::vector<float>{value}), workspace_).is_added());
   }
   void Request(const RecordedTake& take) { accumulator_.Request(take.ptr(), nullptr, workspace_); }
   void Cancel(const RecordedTake& take) { accumulator_.Cancel(take.ptr(), workspace_); }
@@ -182,11 +179,9 @@ class StallTest : public CancelTest {
 TEST_F(StallTest, ATakeThatWaitsForLongIsReportedOnceAndStillServed) {
   auto accumulator = std::make_shared<DenseAccumulator>(
       Options(std::chrono::milliseconds(20), &reports_, &mutex_, &changed_));
-  bool accepted;
   accumulator->SetGlobalStep(3);
   for (int64_t local_step : {2, 3}) {
-    ASSERT_TRUE(
-        accumulator->Apply(local_step, Owned(std::vector<float>{1}), workspace_, &accepted).ok());
+    ASSERT_TRUE(accumulator->Apply(local_step, Owned(std::vector<float>{1}), workspace_).ok());
   }
   RecordedTake first(2), second(1);
   accumulator->Request(first.ptr(), accumulator, workspace_);
@@ -194,8 +189,8 @@ TEST_F(StallTest, ATakeThatWaitsForLongIsReportedOnceAndStillServed) {
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] { return reports_.size() >= 2; });
   lock.unlock();
-  ASSERT_TRUE(accumulator->Apply(3, Owned(std::vector<float>{1}), workspace_, &accepted).ok());
-  ASSERT_TRUE(accumulator->Apply(4, Owned(std::vector<float>{1}), workspace_, &accepted).ok());
+  ASSERT_TRUE(accumulator->Apply(3, Owned(std::vector<float>{1}), workspace_).ok());
+  ASSERT_TRUE(accumulator->Apply(4, Owned(std::vector<float>{1}), workspace_).ok());
   ExpectServed(first, 2);
   ExpectServed(second, 1);
   ASSERT_EQ(reports_.size(), 2u);
@@ -208,7 +203,6 @@ TEST_F(StallTest, ATakeThatWaitsForLongIsReportedOnceAndStillServed) {
 
 TEST_F(StallTest, WhatIsKeptAliveForAWaitingTakeIsLetGoOfWhenItEnds) {
   DenseAccumulator accumulator(Options(std::chrono::hours(1), &reports_, &mutex_, &changed_));
-  bool accepted;
   auto kept = std::make_shared<int>();
   RecordedTake served(1), cancelled(1), failed(0);
   for (const RecordedTake* take : {&served, &cancelled, &failed}) {
@@ -218,7 +212,7 @@ TEST_F(StallTest, WhatIsKeptAliveForAWaitingTakeIsLetGoOfWhenItEnds) {
   EXPECT_EQ(kept.use_count(), 1 + 2 * 2);
   accumulator.Cancel(cancelled.ptr(), workspace_);
   EXPECT_EQ(kept.use_count(), 1 + 2);
-  ASSERT_TRUE(accumulator.Apply(0, Owned(std::vector<float>{1}), workspace_, &accepted).ok());
+  ASSERT_TRUE(accumulator.Apply(0, Owned(std::vector<float>{1}), workspace_).ok());
   EXPECT_EQ(kept.use_count(), 1);
   EXPECT_TRUE(reports_.empty());
 }

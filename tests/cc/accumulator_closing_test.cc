@@ -114,9 +114,9 @@ class ClosingTest : public testing::Test {
   }
 
   bool Apply(int64_t number, int64_t local_step = 0) {
-    bool accepted = false;
-    EXPECT_TRUE(accumulator_.Apply(local_step, {number}, plain_, &accepted).ok());
-    return accepted;
+    const ApplyResult result = accumulator_.Apply(local_step, {number}, plain_);
+    EXPECT_TRUE(result.ok());
+    return result.is_added();
   }
 
   // Requests a take of two gradients that are there, and stops while its result is made.

@@ -25,12 +25,7 @@ class ShapeErrors : public testing::Test {
     return options;
   }
   Status Apply(const Shape& shape, int64_t local_step = 0) {
-    bool accepted = true;
-    const Status status = accumulator_.Apply(local_step, OfShape(shape), workspace_, &accepted);
-    if (!status.ok()) {
-      EXPECT_FALSE(accepted);
-    }
-    return status;
+    return accumulator_.Apply(local_step, OfShape(shape), workspace_).status();
   }
 
   TestWorkspace workspace_;
@@ -80,8 +75,7 @@ TEST_F(ShapeErrors, GradientsWithoutElementsAreCountedLikeOthers) {
 TEST(TakeErrors, TheNumberRequiredMustBePositive) {
   TestWorkspace workspace;
   DenseAccumulator accumulator(OptionsOf<float>(/*mean=*/true));
-  bool accepted;
-  ASSERT_TRUE(accumulator.Apply(0, Owned(std::vector<float>{1}), workspace, &accepted).ok());
+  ASSERT_TRUE(accumulator.Apply(0, Owned(std::vector<float>{1}), workspace).ok());
   for (int64_t num_required : {int64_t{0}, int64_t{-1}, INT64_MIN}) {
     RecordedTake requested(num_required), tried(num_required);
     accumulator.Request(requested.ptr(), nullptr, workspace);
@@ -128,9 +122,7 @@ class RefusedMemory : public testing::Test {
 
   bool ApplyOnce(DenseAccumulator* accumulator, int64_t step, Gradient gradient,
                  TestWorkspace* workspace) {
-    bool accepted = true;
-    const Status status = accumulator->Apply(step, std::move(gradient), *workspace, &accepted);
-    EXPECT_EQ(accepted, status.ok());
+    const Status status = accumulator->Apply(step, std::move(gradient), *workspace).status();
     if (status.ok()) return true;
     EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
     EXPECT_EQ(status.message(), "The test refuses memory (accumulator 'tested')");

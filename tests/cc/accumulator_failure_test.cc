@@ -26,11 +26,8 @@ class FailingWorkspace : public TestWorkspace {
 class WorkspaceFailures : public testing::Test {
  protected:
   void Apply(TestWorkspace& workspace) {
-    bool accepted = false;
-    const Status status =
-        accumulator_.Apply(accumulator_.global_step(), Owned<float>({1}), workspace, &accepted);
-    ASSERT_TRUE(status.ok());
-    ASSERT_TRUE(accepted);
+    ASSERT_TRUE(
+        accumulator_.Apply(accumulator_.global_step(), Owned<float>({1}), workspace).is_added());
   }
   void ExpectSpoiled(const RecordedTake& take) {
     ASSERT_EQ(take.num_completions(), 1);
@@ -82,8 +79,7 @@ TEST_F(WorkspaceFailures, ALastPassOverALoanThatWasHeldSpoilsTheTake) {
   options.sum.holds_borrowed = true;
   DenseAccumulator holding(options);
   std::vector<float> loan{1};
-  bool accepted = false;
-  ASSERT_TRUE(holding.Apply(0, Borrowed(&loan), workspace_, &accepted).ok());
+  ASSERT_TRUE(holding.Apply(0, Borrowed(&loan), workspace_).ok());
   RecordedTake take(1);
   ASSERT_TRUE(holding.RequestIfReady(take.ptr(), failing_));
   ExpectSpoiled(take);

@@ -29,9 +29,9 @@ class MidFold : public testing::Test {
   }
 
   bool Apply(Gradient gradient, TestWorkspace& workspace, int64_t local_step = 0) {
-    bool accepted = false;
-    EXPECT_TRUE(accumulator_.Apply(local_step, std::move(gradient), workspace, &accepted).ok());
-    return accepted;
+    const ApplyResult result = accumulator_.Apply(local_step, std::move(gradient), workspace);
+    EXPECT_TRUE(result.ok());
+    return result.is_added();
   }
   bool ApplyOwned() { return Apply(Owned(Ones()), plain_); }
 

@@ -18,9 +18,7 @@ constexpr size_t kBytes = kSize * sizeof(float);
 class MemoryTest : public testing::Test {
  protected:
   void Apply(Gradient gradient) {
-    bool accepted = false;
-    ASSERT_TRUE(accumulator_.Apply(0, std::move(gradient), workspace_, &accepted).ok());
-    ASSERT_TRUE(accepted);
+    ASSERT_TRUE(accumulator_.Apply(0, std::move(gradient), workspace_).is_added());
   }
   void ApplyOwned(float value, size_t size = kSize) {
     Apply(Owned(std::vector<float>(size, value)));
@@ -73,9 +71,8 @@ TEST_F(MemoryTest, WhatIsPendingIsAddedAheadOfTheLastGradientWhereAsked) {
     DenseAccumulator accumulator(options);
     const int64_t num_live = TestBlock::num_live();
     const auto apply = [&] {
-      bool accepted = false;
       Gradient gradient = Owned(std::vector<float>(1 << 16, 1));
-      ASSERT_TRUE(accumulator.Apply(0, std::move(gradient), workspace_, &accepted).ok());
+      ASSERT_TRUE(accumulator.Apply(0, std::move(gradient), workspace_).ok());
     };
     apply();
     apply();
@@ -138,10 +135,8 @@ TEST_F(MemoryTest, AnAccumulatorGivesUpWhatItHoldsWhenItEnds) {
   HoldBudget budget(1 << 20);
   {
     DenseAccumulator accumulator(OptionsOf<float>(/*mean=*/false, &budget));
-    bool accepted;
     for (int i = 0; i < 3; ++i) {
-      ASSERT_TRUE(
-          accumulator.Apply(0, Owned(std::vector<float>(kSize)), workspace_, &accepted).ok());
+      ASSERT_TRUE(accumulator.Apply(0, Owned(std::vector<float>(kSize)), workspace_).ok());
     }
     EXPECT_EQ(budget.num_held(), 2 * kBytes);
   }
@@ -170,15 +165,13 @@ TEST_F(MemoryTest, SmallGradientsAreAddedWhenTheyCome) {
   DenseAccumulator::Options options = OptionsOf<float>(/*mean=*/false, &budget_);
   options.sum.small_bytes = kBytes;
   DenseAccumulator accumulator(options);
-  bool accepted;
   for (int i = 0; i < 4; ++i) {
     EXPECT_EQ(workspace_.num_sums(), std::max(0, i - 1));
-    ASSERT_TRUE(
-        accumulator.Apply(0, Owned(std::vector<float>(kSize, 1)), workspace_, &accepted).ok());
+    ASSERT_TRUE(accumulator.Apply(0, Owned(std::vector<float>(kSize, 1)), workspace_).ok());
   }
   EXPECT_EQ(budget_.num_held(), 0u);
   ASSERT_TRUE(
-      accumulator.Apply(0, Owned(std::vector<float>(kSize + 1, 1)), workspace_, &accepted).code() ==
+      accumulator.Apply(0, Owned(std::vector<float>(kSize + 1, 1)), workspace_).status().code() ==
       StatusCode::kInvalidArgument);
 }
 

@@ -111,9 +111,9 @@ class ModelTest : public testing::Test {
     const int64_t value = static_cast<int64_t>(random_()) - (int64_t{1} << 31);
     std::vector<int64_t> values(3, value);
     Gradient gradient = random_() % 3 == 0 ? Borrowed(&values) : Owned(values);
-    bool accepted = false;
-    ASSERT_TRUE(accumulator_.Apply(local_step, std::move(gradient), workspace_, &accepted).ok());
-    EXPECT_EQ(accepted, model_.Apply(local_step, value));
+    const ApplyResult result = accumulator_.Apply(local_step, std::move(gradient), workspace_);
+    ASSERT_TRUE(result.ok());
+    EXPECT_EQ(result.is_added(), model_.Apply(local_step, value));
   }
 
   void Request(bool may_wait) {

@@ -76,13 +76,12 @@ class OutOfMemory : public testing::TestWithParam<bool> {
   void Apply(float value) { ASSERT_EQ(ApplyWithFailure(-1, value), Ending::kReturned); }
   Ending ApplyWithFailure(int ordinal, float value) {
     Gradient gradient = Owned(std::vector<float>(4, value));
-    bool ok = false, accepted = false;
+    bool is_added = false;
     const Ending ending = CallWithFailure(ordinal, [&] {
-      ok = accumulator_->Apply(1000, std::move(gradient), workspace_, &accepted).ok();
+      is_added = accumulator_->Apply(1000, std::move(gradient), workspace_).is_added();
     });
     if (ending == Ending::kReturned) {
-      EXPECT_TRUE(ok);
-      EXPECT_TRUE(accepted);
+      EXPECT_TRUE(is_added);
     }
     return ending;
   }
@@ -208,12 +207,9 @@ TEST_P(OutOfMemory, AtTheLastStepEveryTakeIsTold) {
     Request(first);
     Request(second);
     Gradient gradient = Owned(std::vector<float>(4, 1.0f));
-    bool accepted = false;
-    EXPECT_EQ(CallWithFailure(ordinal,
-                              [&] {
-                                (void)accumulator_->Apply(INT64_MAX, std::move(gradient),
-                                                          workspace_, &accepted);
-                              }),
+    EXPECT_EQ(CallWithFailure(
+                  ordinal,
+                  [&] { (void)accumulator_->Apply(INT64_MAX, std::move(gradient), workspace_); }),
               Ending::kReturned);
     for (const RecordedTake* take : {&first, &second}) {
       ASSERT_EQ(take->num_completions(), 1);
@@ -231,9 +227,8 @@ TEST(Allocations, AppliesMakeNoneOnceTheirAccumulatorIsWarm) {
     accumulator.Request(take.ptr(), nullptr, workspace);
     for (int i = 0; i < 20; ++i) {
       Gradient gradient = Owned(std::vector<float>(4, 1.0f));
-      bool accepted = false;
       const int before = num_allocations;
-      const Status status = accumulator.Apply(round, std::move(gradient), workspace, &accepted);
+      const Status status = accumulator.Apply(round, std::move(gradient), workspace).status();
       if (round > 1) {
         EXPECT_EQ(num_allocations, before) << round << " " << i;
       }

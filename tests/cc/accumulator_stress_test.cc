@@ -57,16 +57,14 @@ class Crowd {
       const int64_t value = random() % 1000;
       std::vector<int64_t> values(size_, value);
       values[0] = 1;
-      bool accepted = false;
       Gradient gradient = random() % 2 == 0 ? Owned(values) : Borrowed(&values);
       const int64_t lag = random() % 8 == 0 ? 1 : 0;
-      EXPECT_TRUE(
-          accumulator_
-              .Apply(accumulator_.global_step() - lag, std::move(gradient), workspace, &accepted)
-              .ok());
+      const ApplyResult result =
+          accumulator_.Apply(accumulator_.global_step() - lag, std::move(gradient), workspace);
+      EXPECT_TRUE(result.ok());
       values.assign(size_, int64_t{1} << 50);
-      (accepted ? num_accepted_ : num_stale_) += 1;
-      if (accepted) total_ += value;
+      (result.is_added() ? num_accepted_ : num_stale_) += 1;
+      if (result.is_added()) total_ += value;
     }
   }
 
@@ -174,9 +172,8 @@ void RunInOrder(size_t size, int num_rounds) {
     for (size_t i = 0; !stop; ++i) {
       std::vector<T> values = pool[i % pool.size()];
       Gradient gradient = i % 5 == 0 ? Borrowed(&values) : Owned(values);
-      bool accepted = false;
       const int64_t step = int64_t{1} << 40;
-      EXPECT_TRUE(accumulator.Apply(step, std::move(gradient), workspace, &accepted).ok());
+      EXPECT_TRUE(accumulator.Apply(step, std::move(gradient), workspace).ok());
       // Not so far ahead that a take's count could not be told.
       while (accumulator.num_accumulated() > 30 && !stop) std::this_thread::yield();
     }

@@ -16,11 +16,10 @@ namespace {
 class AccumulatorTest : public testing::Test {
  protected:
   bool Apply(float value, int64_t local_step = 0) {
-    bool accepted = false;
-    const Status status = accumulator_.Apply(local_step, Owned(std::vector<float>{value, -value}),
-                                             workspace_, &accepted);
-    EXPECT_TRUE(status.ok()) << status.message();
-    return accepted;
+    const ApplyResult result =
+        accumulator_.Apply(local_step, Owned(std::vector<float>{value, -value}), workspace_);
+    EXPECT_TRUE(result.ok()) << result.status().message();
+    return result.is_added();
   }
   void Request(const RecordedTake& take) { accumulator_.Request(take.ptr(), nullptr, workspace_); }
   bool RequestIfReady(const RecordedTake& take) {
@@ -90,10 +89,10 @@ TEST_F(AccumulatorTest, AStaleGradientIsDroppedAndCounted) {
 
 TEST_F(AccumulatorTest, AStaleGradientIsNotEvenLookedAt) {
   accumulator_.SetGlobalStep(1);
-  bool accepted = true;
   Gradient empty;
-  EXPECT_TRUE(accumulator_.Apply(0, std::move(empty), workspace_, &accepted).ok());
-  EXPECT_FALSE(accepted);
+  const ApplyResult result = accumulator_.Apply(0, std::move(empty), workspace_);
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result.outcome(), ApplyOutcome::kStale);
 }
 
 TEST_F(AccumulatorTest, AGradientOfTheStepBeforeATakeIsStaleAfterIt) {
@@ -201,10 +200,8 @@ TEST_F(AccumulatorTest, AtTheLastStepRequestIfReadyIsDecidedByAnError) {
 TEST(AccumulatorOfIntegers, SumsWithoutDividing) {
   TestWorkspace workspace;
   DenseAccumulator accumulator(OptionsOf<int64_t>(/*mean=*/false));
-  bool accepted;
   for (int64_t value : {int64_t{1} << 60, int64_t{-5}, int64_t{2}}) {
-    ASSERT_TRUE(
-        accumulator.Apply(0, Owned(std::vector<int64_t>{value}), workspace, &accepted).ok());
+    ASSERT_TRUE(accumulator.Apply(0, Owned(std::vector<int64_t>{value}), workspace).ok());
   }
   RecordedTake take(3);
   accumulator.Request(take.ptr(), nullptr, workspace);

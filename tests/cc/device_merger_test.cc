@@ -38,9 +38,7 @@ class DeviceMergerTest : public testing::Test {
   }
 
   Status Apply(SparseGradient<TestBlock> gradient) {
-    bool accepted = false;
-    return accumulator_->Apply(accumulator_->global_step(), std::move(gradient), device_,
-                               &accepted);
+    return accumulator_->Apply(accumulator_->global_step(), std::move(gradient), device_).status();
   }
   void ApplyAll(const std::vector<Rows>& gradients, size_t width) {
     for (const Rows& rows : gradients) {
@@ -149,10 +147,9 @@ TEST_F(DeviceMergerTest, NarrowSumsAreThoseOfTheCpu) {
         for (const bool is_device : {true, false}) {
           auto gradient = GradientOf(rows, 2, /*owned=*/true);
           gradient.shapes.values = Shape::Of({6, 4});
-          bool accepted = false;
           const Status status = is_device
                                     ? Apply(std::move(gradient))
-                                    : expected.Apply(0, std::move(gradient), workspace, &accepted);
+                                    : expected.Apply(0, std::move(gradient), workspace).status();
           ASSERT_TRUE(status.ok()) << status.message();
         }
       }

@@ -29,11 +29,9 @@ SparseAccumulator::Options OptionsOf(HoldBudget* budget, size_t fold_bytes) {
 class SparseAccumulatorTest : public testing::Test {
  protected:
   void Apply(const Rows& rows, bool owned = true) {
-    bool accepted = false;
-    const Status status =
-        accumulator_.Apply(step_, GradientOf(rows, kWidth, owned), workspace_, &accepted);
-    ASSERT_TRUE(status.ok()) << status.message();
-    ASSERT_TRUE(accepted);
+    const ApplyResult result =
+        accumulator_.Apply(step_, GradientOf(rows, kWidth, owned), workspace_);
+    ASSERT_TRUE(result.is_added()) << result.status().message();
   }
 
   Rows Take(int64_t num_required) {
@@ -109,11 +107,9 @@ TEST_F(SparseAccumulatorTest, GivesBackAllThatItHeld) {
   const int64_t num_live = TestBlock::num_live();
   {
     SparseAccumulator accumulator(OptionsOf(&budget_, /*fold_bytes=*/1));
-    bool accepted;
     for (const Rows& rows : Gradients(20)) {
       for (bool owned : {true, false}) {
-        ASSERT_TRUE(
-            accumulator.Apply(0, GradientOf(rows, kWidth, owned), workspace_, &accepted).ok());
+        ASSERT_TRUE(accumulator.Apply(0, GradientOf(rows, kWidth, owned), workspace_).ok());
       }
     }
     EXPECT_GT(budget_.num_held(), 0u);
@@ -130,13 +126,11 @@ TEST_F(SparseAccumulatorTest, ARefusedAllocationChangesNothing) {
       // accepted all the same.
       workspace_.memory().RefuseAllocation(refused);
       const int64_t before = accumulator_.num_accumulated();
-      bool accepted = false;
-      const Status status =
-          accumulator_.Apply(step_, GradientOf(gradient, kWidth, false), workspace_, &accepted);
-      EXPECT_EQ(status.ok(), accepted);
-      EXPECT_EQ(accumulator_.num_accumulated(), before + (accepted ? 1 : 0));
-      if (!accepted) {
-        EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+      const ApplyResult result =
+          accumulator_.Apply(step_, GradientOf(gradient, kWidth, false), workspace_);
+      EXPECT_EQ(accumulator_.num_accumulated(), before + (result.is_added() ? 1 : 0));
+      if (!result.is_added()) {
+        EXPECT_EQ(result.status().code(), StatusCode::kResourceExhausted);
         Apply(gradient);
       }
     }
@@ -161,10 +155,8 @@ TEST_F(SparseAccumulatorTest, BeyondTheBudgetOneGradientIsHeldWhateverTakeIsNear
   const size_t kBytes = 512;  // of such a gradient, with what is counted for its bookkeeping
   for (int step = 0; step < 3; ++step) {
     for (int i = 0; i < 6; ++i) {
-      bool accepted = false;
       ASSERT_TRUE(
-          accumulator.Apply(step, GradientOf(rows, kWidth, i % 2 == 0), workspace, &accepted).ok());
-      ASSERT_TRUE(accepted);
+          accumulator.Apply(step, GradientOf(rows, kWidth, i % 2 == 0), workspace).is_added());
       EXPECT_LE(none.num_held(), kBytes) << "gradient " << i << " of step " << step;
     }
     SparseTake take(6);  // from the second step on the accumulator knows that 6 are wanted
@@ -179,15 +171,14 @@ TEST_F(SparseAccumulatorTest, SmallGradientsAreHeldBesideLargeSumsBeyondTheBudge
   HoldBudget none(0);
   SparseAccumulator accumulator(OptionsOf(&none, /*fold_bytes=*/size_t{1} << 40));
   std::mt19937 random(1);
-  bool accepted = false;
   for (int i = 0; i < 2; ++i) {
     const Rows large = RandomRows(&random, 20000, 1 << 20, kWidth);
-    ASSERT_TRUE(accumulator.Apply(0, GradientOf(large, kWidth, true), workspace_, &accepted).ok());
+    ASSERT_TRUE(accumulator.Apply(0, GradientOf(large, kWidth, true), workspace_).ok());
   }
   EXPECT_EQ(none.num_held(), 0u);
   const Rows small = {{1}, std::vector<float>(kWidth, 2)};
   for (int i = 0; i < 10; ++i) {
-    ASSERT_TRUE(accumulator.Apply(0, GradientOf(small, kWidth, true), workspace_, &accepted).ok());
+    ASSERT_TRUE(accumulator.Apply(0, GradientOf(small, kWidth, true), workspace_).ok());
   }
   EXPECT_GT(none.num_held(), 0u);
   EXPECT_LE(none.num_held(), 40000 * kWidth * sizeof(float) / 16);
@@ -271,13 +262,12 @@ TEST_F(TwoWaitingTakesTest, AnApplyThatFoldsFailsOneOfThemToo) {
   HoldBudget none(0);
   auto accumulator = std::make_shared<SparseAccumulator>(OptionsOf(&none, /*fold_bytes=*/1));
   SparseTake first(2), second(2);
-  bool accepted = false;
   for (SparseTake* take : {&first, &second}) {
     accumulator->Request(take->ptr(), accumulator, workspace_);
   }
-  ASSERT_TRUE(accumulator->Apply(0, GradientOf(rows_, kWidth, true), workspace_, &accepted).ok());
+  ASSERT_TRUE(accumulator->Apply(0, GradientOf(rows_, kWidth, true), workspace_).ok());
   workspace_.memory().RefuseAllocation(0);
-  ASSERT_TRUE(accumulator->Apply(0, GradientOf(rows_, kWidth, true), workspace_, &accepted).ok());
+  ASSERT_TRUE(accumulator->Apply(0, GradientOf(rows_, kWidth, true), workspace_).ok());
   EXPECT_EQ(first.status().code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(second.num_completions(), 0);
   EXPECT_EQ(accumulator->num_accumulated(), 2);
@@ -292,10 +282,10 @@ TEST_F(TwoWaitingTakesTest, WithoutAWayToTryAgainTheOtherIsTriedAtOnce) {
 }
 
 TEST_F(SparseAccumulatorTest, ErrorsNameTheAccumulatorAndChangeNothing) {
-  bool accepted = true;
-  const Status status = accumulator_.Apply(
-      0, GradientOf({{-1}, std::vector<float>(kWidth)}, kWidth, true), workspace_, &accepted);
-  EXPECT_FALSE(accepted);
+  const Status status =
+      accumulator_
+          .Apply(0, GradientOf({{-1}, std::vector<float>(kWidth)}, kWidth, true), workspace_)
+          .status();
   EXPECT_EQ(status.message(),
             "Shape mismatch: index of slice 0 is negative; index is -1 (accumulator 'tested')");
   EXPECT_EQ(accumulator_.num_accumulated(), 0);
@@ -303,10 +293,10 @@ TEST_F(SparseAccumulatorTest, ErrorsNameTheAccumulatorAndChangeNothing) {
 
 TEST_F(SparseAccumulatorTest, AGradientWithoutRowsCountsAndPinsTheWidth) {
   Apply(Rows());
-  bool accepted = true;
   const Status status =
-      accumulator_.Apply(0, GradientOf({{1}, std::vector<float>(kWidth + 1)}, kWidth + 1, true),
-                         workspace_, &accepted);
+      accumulator_
+          .Apply(0, GradientOf({{1}, std::vector<float>(kWidth + 1)}, kWidth + 1, true), workspace_)
+          .status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(accumulator_.num_accumulated(), 1);
   EXPECT_EQ(Take(1), Rows());
@@ -340,14 +330,12 @@ TEST(SparseAccumulatorStress, EveryAcceptedGradientIsTakenExactlyOnce) {
         Rows rows = RandomRows(&random, random() % 20, 40, 1);
         double sum = 0;
         for (float& value : rows.values) sum += value = static_cast<float>(random() % 8);
-        bool accepted = false;
-        ASSERT_TRUE(accumulator
-                        .Apply(accumulator.global_step(), GradientOf(rows, 1, i % 2 == 0),
-                               workspace, &accepted)
-                        .ok());
+        const ApplyResult result = accumulator.Apply(accumulator.global_step(),
+                                                     GradientOf(rows, 1, i % 2 == 0), workspace);
+        ASSERT_TRUE(result.ok());
         if (i % 16 == 0) take(5, workspace);
         const std::lock_guard<std::mutex> lock(mutex);
-        accepted_sum += accepted ? sum : 0;
+        accepted_sum += result.is_added() ? sum : 0;
       }
     });
   }

@@ -116,8 +116,7 @@ class SparseMergeGpuTest : public GpuTest {
       gradient.indices = CudaBlock::Of(rows.rows);
       gradient.values = CudaBlock::Of(rows.values);
       gradient.owns_indices = gradient.owns_values = size % 2 == 0;
-      bool accepted = false;
-      const Status status = accumulator.Apply(0, std::move(gradient), device, &accepted);
+      const Status status = accumulator.Apply(0, std::move(gradient), device).status();
       EXPECT_TRUE(status.ok()) << status.message();
     }
     Rows result;

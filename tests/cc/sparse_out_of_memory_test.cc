@@ -136,8 +136,7 @@ TEST_F(SparseOutOfMemory, ARequestThatThrowsLosesNoTakeThatItHasFailed) {
     accumulator->Request(failed.ptr, accumulator, workspace_);
     accumulator->Request(put_off.ptr, accumulator, workspace_);
     workspace_.memory().RefuseAllocation(0);
-    bool accepted = false;
-    ASSERT_TRUE(accumulator->Apply(0, GradientOf(rows, kWidth, true), workspace_, &accepted).ok());
+    ASSERT_TRUE(accumulator->Apply(0, GradientOf(rows, kWidth, true), workspace_).ok());
     ASSERT_EQ(failed.num_completions, 1);
     ASSERT_EQ(put_off.num_completions, 0);
     workspace_.memory().RefuseAllocation(0);

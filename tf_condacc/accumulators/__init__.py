@@ -5,11 +5,13 @@ Mirrors ``tf.compat.v1.ConditionalAccumulator``, ``tf.compat.v1.SparseConditiona
 """
 
 from tf_condacc.accumulators.base import ConditionalAccumulatorBase, TryTakeResult
+from tf_condacc.accumulators.contributions import ApplyOutcome
 from tf_condacc.accumulators.dense import ConditionalAccumulator
 from tf_condacc.accumulators.placement import replica_device_setter
 from tf_condacc.accumulators.sparse import SparseConditionalAccumulator, SparseGradient
 
 __all__ = [
+    "ApplyOutcome",
     "ConditionalAccumulator",
     "ConditionalAccumulatorBase",
     "SparseConditionalAccumulator",

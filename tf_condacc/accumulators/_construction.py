@@ -22,6 +22,7 @@ class AccumulatorOps:
         make: Makes an accumulator, and returns its handle.
         take: Takes the gradients when enough are accumulated.
         try_take: Takes the gradients if enough are accumulated already.
+        take_round: Does so only at a given step of the accumulator.
         take_type: Registered type of the operation of `take`.
         num_take_outputs: Number of outputs of that operation.
         default_name: Default name of the operation that makes an accumulator.
@@ -32,6 +33,7 @@ class AccumulatorOps:
     make: Callable[..., tf.Tensor]
     take: Callable[..., Any]
     try_take: Callable[..., Any]
+    take_round: Callable[..., Any]
     take_type: str
     num_take_outputs: int
     default_name: str

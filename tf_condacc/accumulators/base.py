@@ -32,7 +32,8 @@ class TryTakeResult(NamedTuple):
 class ConditionalAccumulatorBase:
     """The base class of dense and sparse conditional accumulators.
 
-    Mirrors ``tf.compat.v1.ConditionalAccumulatorBase``, and adds `num_dropped` and `global_step`.
+    Mirrors ``tf.compat.v1.ConditionalAccumulatorBase``, and adds `num_dropped`, `global_step` and
+    `reset`.
     Accumulators work in graphs with sessions, in ``tf.function`` and in eager mode.
 
     Args:
@@ -126,6 +127,34 @@ class ConditionalAccumulatorBase:
             name=name or f"{self._OPS.state_prefix}SetGlobalStep",
         )
 
+    def reset(self, new_global_step: TensorLike, name: str | None = None) -> tf.Tensor:
+        """Discards the accumulated gradients and sets the accumulator's own step, atomically.
+
+        TensorFlow's own accumulators have no such method. Pending takes wait on. A take for which
+        enough gradients were accumulated when the reset came is completed first, and its gradients
+        are not discarded. `num_dropped` does not change.
+
+        Args:
+            new_global_step: The new step, cast to int64: `[] int64`. It may be lower than the
+                current one.
+            name: Optional name of the operation.
+
+        Returns:
+            The number of gradients that were discarded: `[] int64`.
+
+        Raises:
+            ValueError: The static shape of `new_global_step` is not that of a scalar.
+            tf.errors.InvalidArgumentError: `new_global_step` is not a scalar. Raised when the
+                operation runs.
+            tf.errors.ResourceExhaustedError: There is not enough memory. The accumulator has not
+                changed.
+        """
+        return ops.condacc_accumulator_reset(
+            self._accumulator_ref,
+            host_int64(new_global_step),
+            name=name or f"{self._OPS.state_prefix}Reset",
+        )
+
     @classmethod
     def _make(
         cls,
@@ -178,13 +207,19 @@ class ConditionalAccumulatorBase:
             ("dtype", tf.as_dtype(self._dtype).as_datatype_enum),
         )
 
-    def _try_take(self, num_required: TensorLike, name: str | None) -> Sequence[tf.Tensor]:
+    def _try_take(
+        self, num_required: TensorLike, name: str | None, global_step: TensorLike | None = None
+    ) -> Sequence[tf.Tensor]:
         """Takes gradients without waiting, and returns the outputs of the operation.
 
-        The first output tells whether gradients were taken.
+        The first output tells whether gradients were taken. If `global_step` is given, they are
+        taken only at that step of the accumulator.
         """
         name = name or f"{self._OPS.gradient_prefix}TryTakeGradient"
+        take = self._OPS.try_take
+        inputs = [self._accumulator_ref]
+        if global_step is not None:
+            take = self._OPS.take_round
+            inputs.append(host_int64(global_step))
         with arguments_on_host():
-            return self._OPS.try_take(
-                self._accumulator_ref, num_required, dtype=self._dtype, name=name
-            )
+            return take(*inputs, num_required, dtype=self._dtype, name=name)

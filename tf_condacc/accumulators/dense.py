@@ -12,6 +12,7 @@ from tf_condacc._ops import ops
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 from tf_condacc.accumulators._construction import AccumulatorOps
 from tf_condacc.accumulators.base import ConditionalAccumulatorBase, TryTakeResult
+from tf_condacc.accumulators.contributions import contributor_id, was_added
 
 
 class ConditionalAccumulator(ConditionalAccumulatorBase):
@@ -28,7 +29,8 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
       in float32 and rounded once, in the take.
     - In eager mode each object has its own state, unless a `shared_name` is given.
     - It is an error to use a `shared_name` again with another kind, dtype, shape or reduction.
-    - `try_apply_grad`, `try_take_grad`, `num_dropped` and `global_step` are new.
+    - `try_apply_grad`, `apply_contribution`, `try_take_grad`, `reset`, `num_dropped` and
+      `global_step` are new.
 
     Args:
         dtype: Data type of the gradients.
@@ -48,6 +50,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         make=lambda **arguments: ops.condacc_dense_accumulator(**arguments),
         take=lambda *inputs, **attrs: ops.condacc_dense_take(*inputs, **attrs),
         try_take=lambda *inputs, **attrs: ops.condacc_dense_try_take(*inputs, **attrs),
+        take_round=lambda *inputs, **attrs: ops.condacc_dense_take_round(*inputs, **attrs),
         take_type="Condacc>DenseTake",
         num_take_outputs=1,
         default_name="ResourceConditionalAccumulator",
@@ -97,17 +100,73 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         return None if tf.executing_eagerly() else accepted.op
 
     def try_apply_grad(
-        self, grad: TensorLike, local_step: TensorLike = 0, name: str | None = None
+        self,
+        grad: TensorLike,
+        local_step: TensorLike = 0,
+        name: str | None = None,
+        contributor: TensorLike | None = None,
     ) -> tf.Tensor:
         """Applies a gradient, and returns whether it was accumulated.
 
-        TensorFlow's own accumulator has no such method. Arguments and errors are those of
+        TensorFlow's own accumulator has no such method. Other arguments and errors are those of
         `apply_grad`.
 
+        Args:
+            grad: The gradient: `[d0, …] dtype`.
+            local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
+            name: Optional name of the operation.
+            contributor: If given, the id of who contributes the gradient, and the gradient is
+                applied as `apply_contribution` does: `[] integer`, not negative.
+
         Returns:
-            True if the gradient was accumulated, False if it was dropped as stale: `[] bool`.
+            True if the gradient was accumulated, False if it was dropped as stale, or for any other
+            outcome of `apply_contribution`: `[] bool`.
         """
-        return self._apply(grad, local_step, name or f"{self._OPS.gradient_prefix}TryApplyGradient")
+        name = name or f"{self._OPS.gradient_prefix}TryApplyGradient"
+        if contributor is None:
+            return self._apply(grad, local_step, name)
+        return was_added(
+            self.apply_contribution(grad, contributor, local_step, f"{name}Outcome"), name
+        )
+
+    def apply_contribution(
+        self,
+        grad: TensorLike,
+        contributor: TensorLike,
+        local_step: TensorLike = 0,
+        name: str | None = None,
+    ) -> tf.Tensor:
+        """Applies a gradient of a contributor, and returns what became of it.
+
+        A contributor has at most one gradient among those that are accumulated between two takes or
+        resets: the first one counts. The gradient must be of the accumulator's own step; unlike
+        that of `apply_grad`, a gradient of a later step is refused. A gradient that is not
+        accumulated is not checked. After an error the contributor may apply another gradient.
+        Gradients of contributors and those without a contributor are accumulated together.
+
+        TensorFlow's own accumulator has no such method.
+
+        Args:
+            grad: The gradient: `[d0, …] dtype`, or anything that converts to it.
+            contributor: Id of who contributes the gradient, such as the index of a worker, cast to
+                int64: `[] integer`, not negative.
+            local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
+            name: Optional name of the operation.
+
+        Returns:
+            The outcome, one of the values of `tf_condacc.ApplyOutcome`: `[] int32`.
+
+        Raises:
+            TypeError: `contributor` is not of an integer type.
+            ValueError: The static shape or the dtype of `grad` is not that of the accumulator, or
+                the static shape of `contributor` or `local_step` is not that of a scalar.
+            tf.errors.InvalidArgumentError: `contributor` is negative; or the same errors, where the
+                shape is known only when the operation runs.
+            tf.errors.ResourceExhaustedError: There is not enough memory. The accumulator has not
+                changed.
+        """
+        name = name or f"{self._OPS.gradient_prefix}ApplyContribution"
+        return self._apply(grad, local_step, name, contributor_id(contributor, self._name))
 
     def take_grad(self, num_required: TensorLike, name: str | None = None) -> tf.Tensor:
         """Waits until enough gradients are accumulated, and takes all of them.
@@ -140,11 +199,22 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         average.set_shape(self._shape)
         return average
 
-    def try_take_grad(self, num_required: TensorLike, name: str | None = None) -> TryTakeResult:
+    def try_take_grad(
+        self,
+        num_required: TensorLike,
+        name: str | None = None,
+        global_step: TensorLike | None = None,
+    ) -> TryTakeResult:
         """Takes the accumulated gradients if there are enough of them and no other take is pending.
 
-        Never waits for gradients. TensorFlow's own accumulator has no such method. Arguments and
-        errors are those of `take_grad`.
+        Never waits for gradients. TensorFlow's own accumulator has no such method. Errors are those
+        of `take_grad`.
+
+        Args:
+            num_required: Number of gradients that are enough, at least 1: `[] int32`.
+            name: Optional name of the operation.
+            global_step: If given, the only step of the accumulator at which gradients are taken,
+                cast to int64: `[] int64`.
 
         Returns:
             A named tuple ``(taken, value)``. ``taken: [] bool`` tells whether gradients were taken.
@@ -152,12 +222,22 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             constructor's shape, with 0 for each unknown dimension, or a scalar zero if the rank is
             unknown.
         """
-        taken, average = self._try_take(num_required, name)
+        taken, average = self._try_take(num_required, name, global_step)
         average.set_shape(self._shape)
         return TryTakeResult(taken, average)
 
-    def _apply(self, grad: TensorLike, local_step: TensorLike, name: str) -> tf.Tensor:
+    def _apply(
+        self,
+        grad: TensorLike,
+        local_step: TensorLike,
+        name: str,
+        contributor: tf.Tensor | None = None,
+    ) -> tf.Tensor:
         grad = tf.convert_to_tensor(grad, dtype=self._dtype)
         grad.shape.assert_is_compatible_with(self._shape)
         local_step = host_int64(local_step)
-        return ops.condacc_dense_apply(self._accumulator_ref, local_step, grad, name=name)
+        if contributor is None:
+            return ops.condacc_dense_apply(self._accumulator_ref, local_step, grad, name=name)
+        return ops.condacc_dense_apply_contribution(
+            self._accumulator_ref, local_step, grad, contributor, name=name
+        )

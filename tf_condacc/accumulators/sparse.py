@@ -15,6 +15,7 @@ from tf_condacc._ops import ops
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 from tf_condacc.accumulators._construction import AccumulatorOps
 from tf_condacc.accumulators.base import ConditionalAccumulatorBase, TryTakeResult
+from tf_condacc.accumulators.contributions import contributor_id, was_added
 
 
 class SparseGradient(NamedTuple):
@@ -47,7 +48,8 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
       constructor's shape or, if that is unknown, of `grad_shape`.
     - It works in eager mode, in ``tf.function`` and in control flow of either version.
     - ``reduction_type="GLOBAL_MEAN"``, `try_apply_grad`, `try_apply_indexed_slices_grad`,
-      `try_take_grad`, `try_take_indexed_slices_grad`, `num_dropped` and `global_step` are new.
+      `apply_contribution`, `apply_indexed_slices_contribution`, `try_take_grad`,
+      `try_take_indexed_slices_grad`, `reset`, `num_dropped` and `global_step` are new.
     - Data types, shared names and lifetime are those of `ConditionalAccumulator`.
 
     With "MEAN", the sum of a row is divided by the number of gradients that contain the row; with
@@ -78,6 +80,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         make=lambda **arguments: ops.condacc_sparse_accumulator(**arguments),
         take=lambda *inputs, **attrs: ops.condacc_sparse_take(*inputs, **attrs),
         try_take=lambda *inputs, **attrs: ops.condacc_sparse_try_take(*inputs, **attrs),
+        take_round=lambda *inputs, **attrs: ops.condacc_sparse_take_round(*inputs, **attrs),
         take_type="Condacc>SparseTake",
         num_take_outputs=3,
         default_name="SparseConditionalAccumulator",
@@ -167,42 +170,119 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         grad_shape: TensorLike = None,
         local_step: TensorLike = 0,
         name: str | None = None,
+        contributor: TensorLike | None = None,
     ) -> tf.Tensor:
         """Applies a gradient, and returns whether it was accumulated.
 
-        TensorFlow's own accumulator has no such method. Arguments and errors are those of
+        TensorFlow's own accumulator has no such method. Other arguments and errors are those of
         `apply_grad`.
 
+        Args:
+            grad_indices: Row numbers in any order: `[nnz] int32 or int64`.
+            grad_values: The rows: `[nnz, d1, …] dtype`.
+            grad_shape: Shape of the tensor that the rows belong to: `[rank] int64`.
+            local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
+            name: Optional name of the operation.
+            contributor: If given, the id of who contributes the gradient, and the gradient is
+                applied as `apply_contribution` does: `[] integer`, not negative.
+
         Returns:
-            True if the gradient was accumulated, False if it was dropped as stale: `[] bool`.
+            True if the gradient was accumulated, False if it was dropped as stale, or for any other
+            outcome of `apply_contribution`: `[] bool`.
         """
-        local_step = host_int64(local_step)
-        indices = tf.convert_to_tensor(grad_indices)
-        if indices.dtype != tf.int32:
-            indices = tf.cast(indices, tf.int64)
-        values = tf.convert_to_tensor(grad_values, dtype=self._dtype)
-        if grad_shape is None:
-            with on_host():
-                shape = tf.constant([], tf.int64)
-        else:
-            shape = host_int64(grad_shape)
         name = name or f"{self._OPS.gradient_prefix}TryApplyGradient"
-        return ops.condacc_sparse_apply(
-            self._accumulator_ref, local_step, indices, values, shape, name=name
+        if contributor is None:
+            inputs = self._inputs_of_apply(grad_indices, grad_values, grad_shape, local_step)
+            return ops.condacc_sparse_apply(*inputs, name=name)
+        outcome = self.apply_contribution(
+            grad_indices, grad_values, contributor, grad_shape, local_step, f"{name}Outcome"
         )
+        return was_added(outcome, name)
 
     def try_apply_indexed_slices_grad(
-        self, grad: tf.IndexedSlices, local_step: TensorLike = 0, name: str | None = None
+        self,
+        grad: tf.IndexedSlices,
+        local_step: TensorLike = 0,
+        name: str | None = None,
+        contributor: TensorLike | None = None,
     ) -> tf.Tensor:
         """Applies ``tf.IndexedSlices``, and returns whether they were accumulated.
 
-        TensorFlow's own accumulator has no such method. Arguments and errors are those of
-        `apply_indexed_slices_grad`.
+        TensorFlow's own accumulator has no such method. Other arguments and errors are those of
+        `apply_indexed_slices_grad`, and `contributor` is that of `try_apply_grad`.
 
         Returns:
-            True if the gradient was accumulated, False if it was dropped as stale: `[] bool`.
+            The result of `try_apply_grad`: `[] bool`.
         """
-        return self.try_apply_grad(grad.indices, grad.values, grad.dense_shape, local_step, name)
+        return self.try_apply_grad(
+            grad.indices, grad.values, grad.dense_shape, local_step, name, contributor
+        )
+
+    def apply_contribution(
+        self,
+        grad_indices: TensorLike,
+        grad_values: TensorLike,
+        contributor: TensorLike,
+        grad_shape: TensorLike = None,
+        local_step: TensorLike = 0,
+        name: str | None = None,
+    ) -> tf.Tensor:
+        """Applies a gradient of a contributor, and returns what became of it.
+
+        A contributor has at most one gradient among those that are accumulated between two takes or
+        resets: the first one counts. The gradient must be of the accumulator's own step; unlike
+        that of `apply_grad`, a gradient of a later step is refused. A gradient that is not
+        accumulated is not checked. After an error the contributor may apply another gradient.
+        Gradients of contributors and those without a contributor are accumulated together.
+
+        TensorFlow's own accumulator has no such method.
+
+        Args:
+            grad_indices: Row numbers in any order: `[nnz] int32 or int64`. Other types are cast to
+                int64.
+            grad_values: The rows: `[nnz, d1, …] dtype`, or anything that converts to it.
+            contributor: Id of who contributes the gradient, such as the index of a worker, cast to
+                int64: `[] integer`, not negative.
+            grad_shape: Shape of the tensor that the rows belong to, as `apply_grad` takes it:
+                `[rank] int64`.
+            local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
+            name: Optional name of the operation.
+
+        Returns:
+            The outcome, one of the values of `tf_condacc.ApplyOutcome`: `[] int32`.
+
+        Raises:
+            TypeError: `contributor` is not of an integer type.
+            ValueError: `grad_values` has another dtype, or the static shape of `contributor` or
+                `local_step` is not that of a scalar.
+            tf.errors.InvalidArgumentError: `contributor` is not a scalar or is negative, or another
+                error of `apply_grad`.
+            tf.errors.ResourceExhaustedError: There is not enough memory. The accumulator has not
+                changed.
+        """
+        name = name or f"{self._OPS.gradient_prefix}ApplyContribution"
+        inputs = self._inputs_of_apply(grad_indices, grad_values, grad_shape, local_step)
+        contributor = contributor_id(contributor, self._name)
+        return ops.condacc_sparse_apply_contribution(*inputs, contributor, name=name)
+
+    def apply_indexed_slices_contribution(
+        self,
+        grad: tf.IndexedSlices,
+        contributor: TensorLike,
+        local_step: TensorLike = 0,
+        name: str | None = None,
+    ) -> tf.Tensor:
+        """Applies ``tf.IndexedSlices`` of a contributor, and returns what became of them.
+
+        TensorFlow's own accumulator has no such method. Arguments and errors are those of
+        `apply_contribution`.
+
+        Returns:
+            The outcome, one of the values of `tf_condacc.ApplyOutcome`: `[] int32`.
+        """
+        return self.apply_contribution(
+            grad.indices, grad.values, contributor, grad.dense_shape, local_step, name
+        )
 
     def take_grad(self, num_required: TensorLike, name: str | None = None) -> SparseGradient:
         """Waits until enough gradients are accumulated, and takes all of them.
@@ -239,30 +319,64 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         """
         return _as_slices(self.take_grad(num_required, name))
 
-    def try_take_grad(self, num_required: TensorLike, name: str | None = None) -> TryTakeResult:
+    def try_take_grad(
+        self,
+        num_required: TensorLike,
+        name: str | None = None,
+        global_step: TensorLike | None = None,
+    ) -> TryTakeResult:
         """Takes the accumulated gradients if there are enough of them and no other take is pending.
 
-        Never waits for gradients. TensorFlow's own accumulator has no such method. Arguments and
-        errors are those of `take_grad`.
+        Never waits for gradients. TensorFlow's own accumulator has no such method. Errors are those
+        of `take_grad`.
+
+        Args:
+            num_required: Number of gradients that are enough, at least 1: `[] int32`.
+            name: Optional name of the operation.
+            global_step: If given, the only step of the accumulator at which gradients are taken,
+                cast to int64: `[] int64`.
 
         Returns:
             A named tuple ``(taken, value)``. ``taken: [] bool`` tells whether gradients were taken.
             ``value`` is then the result of `take_grad`. Otherwise it is a `SparseGradient` without
             rows.
         """
-        taken, *parts = self._try_take(num_required, name)
+        taken, *parts = self._try_take(num_required, name, global_step)
         return TryTakeResult(taken, SparseGradient(*parts))
 
     def try_take_indexed_slices_grad(
-        self, num_required: TensorLike, name: str | None = None
+        self,
+        num_required: TensorLike,
+        name: str | None = None,
+        global_step: TensorLike | None = None,
     ) -> TryTakeResult:
         """Like `try_take_grad`, but the value is ``tf.IndexedSlices``.
 
         TensorFlow's own accumulator has no such method. Arguments and errors are those of
-        `take_grad`.
+        `try_take_grad`.
         """
-        taken, value = self.try_take_grad(num_required, name)
+        taken, value = self.try_take_grad(num_required, name, global_step)
         return TryTakeResult(taken, _as_slices(value))
+
+    def _inputs_of_apply(
+        self,
+        grad_indices: TensorLike,
+        grad_values: TensorLike,
+        grad_shape: TensorLike,
+        local_step: TensorLike,
+    ) -> list[tf.Tensor]:
+        """Converts the handle and the parts of a gradient to the inputs of an operation."""
+        local_step = host_int64(local_step)
+        indices = tf.convert_to_tensor(grad_indices)
+        if indices.dtype != tf.int32:
+            indices = tf.cast(indices, tf.int64)
+        values = tf.convert_to_tensor(grad_values, dtype=self._dtype)
+        if grad_shape is None:
+            with on_host():
+                shape = tf.constant([], tf.int64)
+        else:
+            shape = host_int64(grad_shape)
+        return [self._accumulator_ref, local_step, indices, values, shape]
 
 
 def _as_slices(gradient: SparseGradient) -> tf.IndexedSlices:
