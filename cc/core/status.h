@@ -14,7 +14,6 @@ enum class StatusCode {
   kFailedPrecondition,
   kOutOfRange,
   kResourceExhausted,
-  kFailedPrecondition,
   kInternal
 };
 

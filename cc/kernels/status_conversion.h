@@ -23,8 +23,6 @@ inline absl::Status ToAbsl(const Status& status) {
       return absl::OutOfRangeError(status.message());
     case StatusCode::kResourceExhausted:
       return absl::ResourceExhaustedError(status.message());
-    case StatusCode::kFailedPrecondition:
-      return absl::FailedPreconditionError(status.message());
     case StatusCode::kInternal:
       break;
   }
