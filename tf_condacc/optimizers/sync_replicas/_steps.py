@@ -123,5 +123,9 @@ def assign_round(local_step: tf.Variable, round_: tf.Tensor) -> Any:
 
 def _operations(gradients: Sequence[Any]) -> list[tf.Operation]:
     """Returns the operations that compute gradients, which may be sparse."""
-    tensors = tf.nest.flatten(list(gradients), expand_composites=True)
-    return [tensor.op for tensor in tensors if tensor is not None]
+    found = []
+    for gradient in gradients:
+        is_sparse = isinstance(gradient, tf.IndexedSlices)
+        parts = (gradient.values, gradient.indices) if is_sparse else (gradient,)
+        found += [part.op for part in parts if isinstance(part, tf.Tensor)]
+    return found
