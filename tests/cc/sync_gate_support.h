@@ -19,9 +19,9 @@ class RecordedWait {
  public:
   RecordedWait(const std::shared_ptr<SyncGate>& gate, GateWait::For what, const std::string& who,
                int64_t after = 0, GateWait::Clock::duration patience = {})
-      : gate_(gate), ended_(end_.get_future().share()) {
-    wait_ = std::make_shared<GateWait>(what, who, after,
-                                       [this](const GateWait&) { end_.set_value(); });
+      : gate_(gate), end_(std::make_shared<std::promise<void>>()), ended_(end_->get_future().share()) {
+    wait_ =
+        std::make_shared<GateWait>(what, who, after, [end = end_](const GateWait&) { end->set_value(); });
     wait_->patience = patience;
   }
 
@@ -39,7 +39,7 @@ class RecordedWait {
 
  private:
   const std::shared_ptr<SyncGate> gate_;
-  std::promise<void> end_;
+  const std::shared_ptr<std::promise<void>> end_;
   const std::shared_future<void> ended_;
   GateWait::Ptr wait_;
 };

@@ -322,10 +322,8 @@ TEST_F(SyncGateTest, AReportNamesEveryWorker) {
     EXPECT_NE(report->report().find(part), std::string::npos) << report->report();
   }
   // The same round is not reported again.
-  const RecordedWaitPtr again =
-      BeginWait(gate_, For::kReport, "", 1, std::chrono::milliseconds(1));
-  const RecordedWaitPtr other =
-      BeginWait(gate_, For::kReport, "", 0, std::chrono::milliseconds(1));
+  const RecordedWaitPtr again = BeginWait(gate_, For::kReport, "", 1, std::chrono::milliseconds(1));
+  const RecordedWaitPtr other = BeginWait(gate_, For::kReport, "", 0, std::chrono::milliseconds(1));
   ASSERT_TRUE(other->Await());
   EXPECT_FALSE(again->has_ended());
   again->Cancel();
@@ -342,9 +340,8 @@ TEST_F(SyncGateTest, AReportTellsThatNoChiefTakesTheRound) {
 
 TEST(SyncGateLog, ARoundThatLastsTooLongIsLoggedOnce) {
   std::promise<std::string> logged;
-  const auto gate =
-      std::make_shared<SyncGate>("g", std::chrono::milliseconds(5),
-                                 [&](const std::string& line) { logged.set_value(line); });
+  const auto gate = std::make_shared<SyncGate>(
+      "g", std::chrono::milliseconds(5), [&](const std::string& line) { logged.set_value(line); });
   const RecordedWaitPtr opening = BeginWait(gate, For::kOpening, "w0");
   EXPECT_NE(logged.get_future().get().find("is not open"), std::string::npos);
   opening->Cancel();  // A second line would throw: the promise is kept.

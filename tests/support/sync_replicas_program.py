@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 import tf_condacc
+from tf_condacc._ops import ops
 
 tf1 = tf.compat.v1
 ADDED = tf_condacc.ApplyOutcome.ADDED
@@ -51,7 +52,9 @@ class LoggingDescent(tf1.train.GradientDescentOptimizer):
         self._device = device
         self._replicas = replicas
 
-    def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: Any = None) -> Any:
+    def apply_gradients(
+        self, grads_and_vars: Any, global_step: Any = None, name: Any = None
+    ) -> Any:
         graph = tf1.get_default_graph()
         (*_, full) = [op for op in graph.get_operations() if "AwaitFull" in op.type]
         with tf1.device(self._device):
@@ -127,9 +130,7 @@ class Model:
             with tf1.device(worker):
                 value = tf1.py_func(self._next_value, [], tf.float64, stateful=True)
                 value.set_shape([])
-                gradients = [
-                    self._gradient(value, (before or {}).get(each)) for each in variables
-                ]
+                gradients = [self._gradient(value, (before or {}).get(each)) for each in variables]
             descent: Any = tf1.train.GradientDescentOptimizer(-1.0)
             if logs_takes and task == 0:
                 descent = LoggingDescent(log, worker, replicas)
@@ -138,6 +139,9 @@ class Model:
             self.train = self.optimizer.apply_gradients(
                 zip(gradients, self.variables, strict=True), global_step=self.step
             )
+            gate = self.optimizer._gate
+            with gate.on_device():
+                self.gate_state = ops.condacc_sync_gate_state(gate.handle)
             with tf1.device(worker):
                 made = self.optimizer._step
                 self.fetches = [self.train, self.step, *self._logs(value, made)]
