@@ -155,6 +155,34 @@ class Training:
         assert self.errors == []
         assert not any(thread.is_alive() for thread in self.threads), "a worker hangs"
 
+    def permit(self, task: int, count: int = 1) -> None:
+        """Lets so many steps of a worker pass the point where it stops."""
+        model = self.models[task]
+        with tf1.Session(self.place.targets[task], graph=model.graph) as session:
+            for _ in range(count):
+                session.run(model.permit)
+
+    def lose(self, task: int) -> None:
+        """Ends a worker's session as its death would: in the middle of a step, without a word."""
+        session = self.sessions.pop(task)._tf_sess()
+        threading.Thread(target=session.close, daemon=True).start()
+
+    def await_push(self, task: int, name: str, count: int = 1) -> None:
+        """Waits until a worker has pushed a variable's gradient so many times."""
+        end = time.monotonic() + TIME_LIMIT
+        while self.num_pushes(task, name) < count:
+            assert time.monotonic() < end
+            time.sleep(0.005)
+
+    def num_pushes(self, task: int, name: str, outcome: int | None = None) -> int:
+        return sum(
+            event["kind"] == "push"
+            and event["task"] == task
+            and event["var"].endswith(f"_{name}")
+            and outcome in (None, event["outcome"])
+            for event in list(self.log.events)
+        )
+
     def values(self, fetches: Callable[[Model], Any]) -> Any:
         """Values of the second worker's graph, in a session without hooks."""
         model = self.models[-1]

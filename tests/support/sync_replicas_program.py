@@ -83,7 +83,9 @@ class Model:
         name: Name of the optimizer, and prefix of the variables.
         variables: Names of the variables.
         device: Device function or name, or None.
-        before: By variable, what happens on the worker before its gradient is ready.
+        stops_before: What each step stops before until `permit` was run: the gradient of this
+            variable or, if it is "", the begin of the computation. None for nothing.
+        sleep: Called before the gradient of the last variable is ready.
         compute: Called at the begin of each step.
         configure: Arguments of the optimizer's `configure`.
     """
@@ -97,7 +99,8 @@ class Model:
         name: str = "sync_replicas",
         variables: Iterable[str] = ("w", "b"),
         device: Any = None,
-        before: Mapping[str, Callable[[], Any]] | None = None,
+        stops_before: str | None = None,
+        sleep: Callable[[], Any] | None = None,
         compute: Callable[[], Any] = lambda: None,
         configure: Mapping[str, Any] | None = None,
         logs_takes: bool = True,
@@ -128,9 +131,18 @@ class Model:
             ]
             self.short_names = list(variables)
             with tf1.device(worker):
-                value = tf1.py_func(self._next_value, [], tf.float64, stateful=True)
+                permits = tf1.FIFOQueue(-1, [tf.bool], [[]], shared_name=f"{name}_permits{task}")
+                self.permit = permits.enqueue(True)
+                with tf.control_dependencies([permits.dequeue()] if stops_before == "" else []):
+                    value = tf1.py_func(self._next_value, [], tf.float64, stateful=True)
                 value.set_shape([])
-                gradients = [self._gradient(value, (before or {}).get(each)) for each in variables]
+                gradients = []
+                for each in variables:
+                    stops = [permits.dequeue()] if stops_before == each else []
+                    with tf.control_dependencies(stops):
+                        gradients.append(tf.fill([2], tf.identity(value)))
+                if sleep is not None:
+                    gradients[-1] = self._after(sleep, gradients[-1])
             descent: Any = tf1.train.GradientDescentOptimizer(-1.0)
             if logs_takes and task == 0:
                 descent = LoggingDescent(log, worker, replicas)
@@ -178,16 +190,14 @@ class Model:
         self.log.add("value", task=self.task, value=self.replicas * number)
         return np.float64(self.replicas * number)
 
-    def _gradient(self, value: tf.Tensor, wait: Callable[[], Any] | None) -> tf.Tensor:
-        if wait is not None:
+    def _after(self, sleep: Callable[[], Any], gradient: tf.Tensor) -> tf.Tensor:
+        def passed(value: np.ndarray) -> np.ndarray:
+            sleep()
+            return value
 
-            def waited(passed: np.ndarray) -> np.ndarray:
-                wait()
-                return passed
-
-            value = tf1.py_func(waited, [value], tf.float64, stateful=True)
-            value.set_shape([])
-        return tf.fill([2], value)
+        result = tf1.py_func(passed, [gradient], gradient.dtype, stateful=True)
+        result.set_shape(gradient.shape)
+        return result
 
     def _logs(self, value: tf.Tensor, step: Any) -> list[tf.Operation]:
         def log_claim(claim: np.ndarray, value: np.ndarray) -> None:

@@ -75,7 +75,8 @@ def test_errors_are_those_of_the_original(call):
     messages = []
     for optimizer in (ORIGINAL, OURS):
         with tf.Graph().as_default():
-            messages.append(message(lambda made=make(optimizer): call(made)))
+            made = make(optimizer)
+            messages.append(message(lambda made=made: call(made)))
     assert messages[0] == messages[1]
 
 

@@ -74,6 +74,5 @@ class SyncReplicasOptimizerHook(tf.compat.v1.train.SessionRunHook):
             return
         raise RuntimeError(
             "Init operations did not make model ready for SyncReplicasOptimizer local_init. Init "
-            f"op: {self._init_op.name}, error: Model is not ready for SyncReplicasOptimizer local "
-            f"init. Variables not initialized: {', '.join(missing)}"
+            f"op: {self._init_op.name}, error: Variables not initialized: {', '.join(missing)}"
         )
