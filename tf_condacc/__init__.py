@@ -20,6 +20,7 @@ from tf_condacc.drop_stale import DropStaleGradientOptimizer
 from tf_condacc.estimator import TowerOptimizer, replicate_model_fn
 from tf_condacc.placement import replica_device_setter
 from tf_condacc.sparse import SparseConditionalAccumulator
+from tf_condacc.sync_replicas import SyncReplicasOptimizer
 
 __all__ = [
     "ApplyOutcome",
@@ -27,6 +28,7 @@ __all__ = [
     "ConditionalAccumulatorBase",
     "DropStaleGradientOptimizer",
     "SparseConditionalAccumulator",
+    "SyncReplicasOptimizer",
     "TowerOptimizer",
     "__version__",
     "build_info",

@@ -1,0 +1,79 @@
+// Waits at a gate.
+#ifndef CONDACC_CORE_GATE_GATE_WAIT_H_
+#define CONDACC_CORE_GATE_GATE_WAIT_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "cc/core/base/status.h"
+
+namespace condacc {
+
+// One wait. `done` is called exactly once, never under a lock: with `status`, and if that is OK
+// also `round` and `report`, set.
+struct GateWait {
+  using Clock = std::chrono::steady_clock;
+  using Ptr = std::shared_ptr<GateWait>;
+  using List = std::list<Ptr>;
+  using Done = std::function<void(const GateWait&)>;
+
+  enum class For {
+    kNextRound,  // a worker: until the gate is at another round than `after`, or lets it go on
+    kOpening,    // a worker: until the gate is open
+    kFullRound,  // a chief: until all slots are complete
+    kReport,     // an observer: until the gate has been stuck for `patience`, not at round `after`
+  };
+
+  GateWait(For what, std::string who, int64_t after, Done done)
+      : what(what), who(std::move(who)), after(after), done(std::move(done)) {}
+
+  bool is_of_worker() const { return what == For::kNextRound || what == For::kOpening; }
+
+  const For what;
+  const std::string who;  // the worker or the chief
+  const int64_t after;
+  Clock::duration patience{};
+  Done done;
+
+  Status status;
+  int64_t round = 0;
+  std::string report;
+
+  // Guarded by the gate.
+  bool cancelled = false;
+  bool waiting = false;
+  List::iterator position;
+};
+
+// The waits that a call has ended. Completes them when it is destroyed, which must be after the
+// lock was given up: it is declared before the lock is taken.
+class ReleasedWaits {
+ public:
+  ReleasedWaits() = default;
+  ReleasedWaits(const ReleasedWaits&) = delete;
+  ReleasedWaits& operator=(const ReleasedWaits&) = delete;
+  ~ReleasedWaits() {
+    for (const GateWait::Ptr& wait : waits_) {
+      const GateWait::Done done = std::move(wait->done);
+      wait->done = nullptr;
+      done(*wait);
+    }
+  }
+
+  // Moves a wait here. Needs no memory.
+  void Add(GateWait::List* from, GateWait::List::iterator position) {
+    waits_.splice(waits_.end(), *from, position);
+  }
+
+ private:
+  GateWait::List waits_;
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_GATE_GATE_WAIT_H_

@@ -1,0 +1,71 @@
+// The slots of a round: one for each gradient that the round averages.
+#ifndef CONDACC_CORE_GATE_SLOTS_H_
+#define CONDACC_CORE_GATE_SLOTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace condacc {
+
+// A slot is free, held by a reservation, or complete: every accumulator has its gradient. Not
+// thread-safe.
+class Slots {
+ public:
+  static constexpr int kNone = -1;
+
+  explicit Slots(int count) { Reset(count); }
+
+  // Begins a round: all slots are free.
+  void Reset(int count) { slots_.assign(static_cast<size_t>(count), Slot()); }
+
+  // Gives the first free slot to `holder`. Returns kNone if there is none.
+  int Hold(uint64_t holder) {
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      if (slots_[i].state != State::kFree) continue;
+      slots_[i] = {State::kHeld, holder};
+      return static_cast<int>(i);
+    }
+    return kNone;
+  }
+
+  // Frees a slot, unless it is complete or held by somebody else by now.
+  void Free(int slot, uint64_t holder) {
+    Slot& freed = slots_[static_cast<size_t>(slot)];
+    if (freed.state == State::kHeld && freed.holder == holder) freed = Slot();
+  }
+
+  // Frees all slots that are held.
+  void FreeHeld() {
+    for (Slot& slot : slots_) {
+      if (slot.state == State::kHeld) slot = Slot();
+    }
+  }
+
+  // Whoever has pushed all gradients of a slot completes it, also after it was given to another.
+  void Complete(int slot) { slots_[static_cast<size_t>(slot)].state = State::kComplete; }
+
+  int size() const { return static_cast<int>(slots_.size()); }
+  int num_free() const { return Count(State::kFree); }
+  int num_held() const { return Count(State::kHeld); }
+  int num_complete() const { return Count(State::kComplete); }
+
+ private:
+  enum class State { kFree, kHeld, kComplete };
+  struct Slot {
+    State state = State::kFree;
+    uint64_t holder = 0;
+  };
+
+  int Count(State state) const {
+    int count = 0;
+    for (const Slot& slot : slots_) count += slot.state == state ? 1 : 0;
+    return count;
+  }
+
+  std::vector<Slot> slots_;
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_GATE_SLOTS_H_

@@ -1,0 +1,190 @@
+// Takes the workers of synchronous training from round to round.
+#ifndef CONDACC_CORE_GATE_SYNC_GATE_H_
+#define CONDACC_CORE_GATE_SYNC_GATE_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "cc/core/gate/gate_wait.h"
+#include "cc/core/gate/roster.h"
+#include "cc/core/gate/slots.h"
+#include "cc/core/base/mutex.h"
+#include "cc/core/base/stall_monitor.h"
+#include "cc/core/base/status.h"
+
+namespace condacc {
+
+class SyncGate;
+
+// A worker's step, from its start to its last push. Destroyed before Done(), the step has failed or
+// its client is dead: its slot is free then, and the worker lost. Made by SyncGate::Enter().
+class GateReservation {
+ public:
+  // The slot to push gradients with. Without one, `round` is lower than every accumulator's step,
+  // so that all gradients are dropped.
+  struct Claim {
+    bool granted = false;
+    int64_t round = 0;
+    int64_t slot = 0;
+  };
+
+  GateReservation(std::shared_ptr<SyncGate> gate, std::string worker, int64_t local_step);
+  ~GateReservation();
+  GateReservation(const GateReservation&) = delete;
+  GateReservation& operator=(const GateReservation&) = delete;
+
+  // Asks for a slot of the round in which the step began. Later calls return the same.
+  Claim ClaimSlot();
+  // All gradients have been pushed. Later calls do nothing.
+  void Done();
+
+  const std::shared_ptr<SyncGate>& gate() const { return gate_; }
+  const std::string& worker() const { return worker_; }
+  int64_t local_step() const { return round_; }
+
+ private:
+  friend class SyncGate;
+
+  const std::shared_ptr<SyncGate> gate_;
+  const std::string worker_;
+  const int64_t round_;
+  // Guarded by the gate.
+  uint64_t id_ = 0;
+  int slot_ = Slots::kNone;
+  bool claimed_ = false;
+  bool ended_ = false;
+};
+
+// A round has a number of slots, which is how many gradients it averages. A worker enters, claims a
+// slot, pushes its gradients with it, tells that it is done and waits for the next round. A chief
+// opens the gate, waits until all slots are complete, takes the gradients, applies them and lets
+// the gate advance. So parameters do not change while a slot is open. Rounds only go up.
+//
+// A worker that waits computes another gradient of the same round if there are more free slots than
+// workers that may still bring one. Each event may make it so: a worker leaves, or is lost.
+//
+// Thread-safe. Completions are called without the lock. Methods may throw std::bad_alloc.
+class SyncGate : public std::enable_shared_from_this<SyncGate> {
+ public:
+  using Clock = GateWait::Clock;
+
+  struct Options {
+    int num_slots = 1;
+    int num_workers = 1;
+    // How long nothing may happen before slots of workers that do not wait go to those that do.
+    Clock::duration takeover{};  // Never if zero.
+    // How long a round may last, with a worker waiting, before that is logged.
+    Clock::duration report{};  // Never if zero.
+  };
+  // `log` takes a line about a round that lasts too long.
+  using Log = std::function<void(const std::string&)>;
+
+  struct State {
+    bool open = false;
+    int64_t round = 0;
+    int num_complete = 0;
+    int64_t num_takeovers = 0;
+    int64_t num_refused = 0;  // Number of claims that got no slot.
+  };
+
+  // `report` holds until the gate is opened.
+  SyncGate(std::string name, Clock::duration report, Log log);
+
+  // A worker begins a step at the round `local_step`.
+  std::unique_ptr<GateReservation> Enter(const std::string& worker, int64_t local_step);
+  // A worker ends for good.
+  void Leave(const std::string& worker);
+
+  // Begins a wait, which may complete at once. Errors: OutOfRange after Close(), except for
+  // kOpening, which waits for the next opening; OutOfRange for a chief that was dismissed, and
+  // FailedPrecondition for one that has not opened the gate or was superseded by another.
+  void Wait(const GateWait::Ptr& wait);
+  // Completes a wait with Cancelled, now or when it begins, unless it is complete.
+  void Cancel(const GateWait::Ptr& wait);
+
+  // Shuts the gate for an opening by `chief` and returns the round to open it with: above any so
+  // far, and above `at_least`. Earlier chiefs are superseded.
+  Status Prepare(const std::string& chief, int64_t at_least, int64_t* round);
+  // Opens the gate. FailedPrecondition unless the last Prepare() was by `chief` for this round.
+  Status Open(const std::string& chief, int64_t round, const Options& options);
+  // The round's gradients have been applied. False, and without effect, at another round.
+  bool Advance(int64_t round);
+  // Lets this many waits complete at once, with the current round.
+  void AddCredits(int64_t count);
+  // Training has ended: all waits end, until the gate is opened again.
+  void Close();
+  // Ends the waits of a chief, until it opens the gate again.
+  void Dismiss(const std::string& chief);
+
+  // Takes all workers for lost that do not wait, and frees their slots.
+  void TakeOver();
+
+  State state() const;
+  std::string Describe() const;
+
+ private:
+  friend class GateReservation;
+  using WorkerState = Roster::State;
+
+  GateReservation::Claim Claim(GateReservation* reservation) CONDACC_EXCLUDES(mu_);
+  void End(GateReservation* reservation, bool done) CONDACC_EXCLUDES(mu_);
+
+  bool is_open() const CONDACC_REQUIRES(mu_) { return open_ && !closed_; }
+  bool is_full() const CONDACC_REQUIRES(mu_) { return slots_.num_complete() == slots_.size(); }
+  bool has_waiting_workers() const CONDACC_REQUIRES(mu_) {
+    return !round_waits_.empty() || !open_waits_.empty();
+  }
+  void BeginRound(int64_t round) CONDACC_REQUIRES(mu_);
+  Status CheckChief(const std::string& chief) const CONDACC_REQUIRES(mu_);
+  GateWait::List* ListOf(const GateWait& wait) CONDACC_REQUIRES(mu_);
+  // Moves a wait out of its list to `released`, and returns its successor.
+  GateWait::List::iterator Release(const GateWait::Ptr& wait, const Status& status,
+                                   ReleasedWaits* released) CONDACC_REQUIRES(mu_);
+  void ReleaseCancelled(const GateWait::Ptr& wait, ReleasedWaits* released) CONDACC_REQUIRES(mu_);
+  // Whether a wait ends now, for what it waits for or with an error.
+  bool Ends(GateWait* wait, Status* status) CONDACC_REQUIRES(mu_);
+  // Releases all waits that an event may have ended.
+  void LetGo(ReleasedWaits* released) CONDACC_REQUIRES(mu_);
+  // Arranges for OnTimer() to run when the next thing is due.
+  void ArmTimer() CONDACC_REQUIRES(mu_);
+  Clock::time_point NextDeadline() const CONDACC_REQUIRES(mu_);
+  void OnTimer();
+  void TakeOverLocked(ReleasedWaits* released) CONDACC_REQUIRES(mu_);
+  std::string DescribeLocked() const CONDACC_REQUIRES(mu_);
+
+  const std::string name_;
+  const Log log_;
+
+  mutable Mutex mu_;
+  Options options_ CONDACC_GUARDED_BY(mu_);
+  bool open_ CONDACC_GUARDED_BY(mu_) = false;
+  bool closed_ CONDACC_GUARDED_BY(mu_) = false;
+  int64_t round_ CONDACC_GUARDED_BY(mu_) = 0;
+  Slots slots_ CONDACC_GUARDED_BY(mu_){1};
+  Roster roster_ CONDACC_GUARDED_BY(mu_);
+  std::string chief_ CONDACC_GUARDED_BY(mu_);  // who prepared the current or next opening
+  bool chief_dismissed_ CONDACC_GUARDED_BY(mu_) = false;
+  bool chief_came_ CONDACC_GUARDED_BY(mu_) = false;  // has waited for a round since the opening
+  int64_t credits_ CONDACC_GUARDED_BY(mu_) = 0;
+  int64_t credit_round_ CONDACC_GUARDED_BY(mu_) = 0;
+  uint64_t next_id_ CONDACC_GUARDED_BY(mu_) = 1;
+  int64_t num_takeovers_ CONDACC_GUARDED_BY(mu_) = 0;
+  int64_t num_refused_ CONDACC_GUARDED_BY(mu_) = 0;
+  Clock::time_point last_event_ CONDACC_GUARDED_BY(mu_) = Clock::now();
+  Clock::time_point round_began_ CONDACC_GUARDED_BY(mu_) = Clock::now();
+  bool logged_ CONDACC_GUARDED_BY(mu_) = false;  // the current round is known to last too long
+
+  GateWait::List round_waits_ CONDACC_GUARDED_BY(mu_);
+  GateWait::List open_waits_ CONDACC_GUARDED_BY(mu_);
+  GateWait::List full_waits_ CONDACC_GUARDED_BY(mu_);
+  GateWait::List report_waits_ CONDACC_GUARDED_BY(mu_);
+  StallMonitor::Ticket timer_ CONDACC_GUARDED_BY(mu_) = StallMonitor::kNoTicket;
+  Clock::time_point timer_deadline_ CONDACC_GUARDED_BY(mu_) = Clock::time_point::max();
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_GATE_SYNC_GATE_H_

@@ -1,0 +1,120 @@
+// What a gate does when nothing happens for long.
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "cc/core/gate/sync_gate.h"
+
+namespace condacc {
+namespace {
+
+std::string Seconds(SyncGate::Clock::duration duration) {
+  const auto tenths = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count() / 100;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
+}
+
+}  // namespace
+
+void SyncGate::ArmTimer() {
+  const Clock::time_point deadline = NextDeadline();
+  if (deadline >= timer_deadline_) return;
+  StallMonitor& monitor = StallMonitor::Global();
+  monitor.Unwatch(timer_);
+  timer_deadline_ = Clock::time_point::max();
+  const auto timeout = std::max(deadline - Clock::now(), Clock::duration::zero());
+  timer_ = monitor.Watch(timeout, [weak = weak_from_this()] {
+    if (const std::shared_ptr<SyncGate> gate = weak.lock()) gate->OnTimer();
+  });
+  timer_deadline_ = deadline;
+}
+
+SyncGate::Clock::time_point SyncGate::NextDeadline() const {
+  Clock::time_point deadline = Clock::time_point::max();
+  const bool takes_over = options_.takeover > Clock::duration::zero() && is_open() && !is_full();
+  if (takes_over && !round_waits_.empty()) deadline = last_event_ + options_.takeover;
+  if (options_.report > Clock::duration::zero() && !logged_ && has_waiting_workers()) {
+    deadline = std::min(deadline, round_began_ + options_.report);
+  }
+  for (const GateWait::Ptr& wait : report_waits_) {
+    if (wait->after == round_) continue;
+    // Nobody may be waiting when a report is due: the next look is after as long again.
+    const auto due = round_began_ + wait->patience;
+    deadline = std::min(deadline, due > Clock::now() ? due : Clock::now() + wait->patience);
+  }
+  return deadline;
+}
+
+void SyncGate::OnTimer() {
+  ReleasedWaits released;
+  std::string line;
+  {
+    MutexLock lock(&mu_);
+    timer_ = StallMonitor::kNoTicket;
+    timer_deadline_ = Clock::time_point::max();
+    const Clock::time_point now = Clock::now();
+    if (options_.takeover > Clock::duration::zero() && now >= last_event_ + options_.takeover) {
+      TakeOverLocked(&released);
+    }
+    if (has_waiting_workers()) {
+      for (auto next = report_waits_.begin(); next != report_waits_.end();) {
+        const GateWait::Ptr wait = *next++;
+        if (wait->after == round_ || now < round_began_ + wait->patience) continue;
+        wait->report = DescribeLocked();
+        Release(wait, Status(), &released);
+      }
+      const bool is_late = options_.report > Clock::duration::zero() && !logged_ &&
+                           now >= round_began_ + options_.report;
+      if (is_late) {
+        logged_ = true;
+        line = DescribeLocked();
+      }
+    }
+    ArmTimer();
+  }
+  if (!line.empty()) log_(line);
+}
+
+void SyncGate::TakeOverLocked(ReleasedWaits* released) {
+  if (!is_open() || is_full() || round_waits_.empty()) return;
+  roster_.LoseAllThatDoNotWait(options_.num_workers);
+  slots_.FreeHeld();
+  ++num_takeovers_;
+  last_event_ = Clock::now();
+  LetGo(released);
+}
+
+std::string SyncGate::DescribeLocked() const {
+  const std::string after = " after " + Seconds(Clock::now() - round_began_);
+  if (closed_) return "training has ended: gate '" + name_ + "' is closed";
+  if (!open_) {
+    return "gate '" + name_ + "' is not open" + after +
+           ": no chief has run chief_init_op, which the hook of a chief does";
+  }
+  std::string text = "gate '" + name_ + "' is at round " + std::to_string(round_) + after + ": " +
+                     std::to_string(slots_.num_complete()) + " of " +
+                     std::to_string(slots_.size()) + " gradients are there";
+  if (is_full()) {
+    return text + (chief_came_ ? ", and the chief has not applied them yet"
+                               : ", but no chief takes them: its queue runner has not been started "
+                                 "(see get_chief_queue_runner)");
+  }
+  const std::pair<const char*, WorkerState> kStates[] = {
+      {"computing", WorkerState::kComputing}, {"between steps", WorkerState::kBetweenSteps},
+      {"waiting", WorkerState::kWaiting},     {"lost", WorkerState::kLost},
+      {"left", WorkerState::kLeft},
+  };
+  for (const auto& [word, state] : kStates) {
+    const std::string names = roster_.Names(state);
+    if (!names.empty()) text += std::string("; ") + word + ": " + names;
+  }
+  const int num_unseen = roster_.NumUnseen(options_.num_workers);
+  if (num_unseen > 0) {
+    text += "; never seen: " + std::to_string(num_unseen) + " of " +
+            std::to_string(options_.num_workers) + " workers";
+  }
+  return text;
+}
+
+}  // namespace condacc

@@ -1,0 +1,358 @@
+// Kernels of the gate of synchronous training.
+#define EIGEN_USE_THREADS
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "cc/core/gate/sync_gate.h"
+#include "cc/kernels/inputs.h"
+#include "cc/kernels/status_conversion.h"
+#include "cc/kernels/sync_gate_resource.h"
+#include "cc/kernels/sync_gate_wait.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/resource_handle.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/lib/core/refcount.h"
+
+namespace condacc {
+namespace {
+
+using tensorflow::DEVICE_CPU;
+using tensorflow::OpKernel;
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::ResourceHandle;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+using tensorflow::core::RefCountPtr;
+using GatePtr = RefCountPtr<SyncGateResource>;
+using ReservationPtr = RefCountPtr<SyncGateReservationResource>;
+using Duration = SyncGate::Clock::duration;
+
+absl::Status ReadDuration(OpKernelConstruction* ctx, const char* name, Duration* duration) {
+  float seconds = 0;
+  TF_RETURN_IF_ERROR(ctx->GetAttr(name, &seconds));
+  if (!(seconds >= 0 && seconds < 1e9)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Expected ", name, " to be at least 0 and below 1e9, got ", seconds));
+  }
+  *duration = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+  return absl::OkStatus();
+}
+
+// Inputs: gate, local_step. Output: reservation.
+class EnterOp : public SyncGateUserOp {
+ public:
+  explicit EnterOp(OpKernelConstruction* ctx) : SyncGateUserOp(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("worker", &worker_));
+  }
+
+ private:
+  absl::Status Run(OpKernelContext* ctx) override {
+    GatePtr gate;
+    int64_t local_step = 0;
+    TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "local_step", &local_step));
+    Tensor* output = nullptr;
+    TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape({}), &output));
+    output->scalar<ResourceHandle>()() = ResourceHandle::MakeRefCountingHandle(
+        new SyncGateReservationResource(gate->gate()->Enter(worker_, local_step)),
+        ctx->device()->name());
+    return absl::OkStatus();
+  }
+
+  std::string worker_;
+};
+
+// Input: reservation. Output: claim.
+class ClaimOp : public SyncGateUserOp {
+ public:
+  using SyncGateUserOp::SyncGateUserOp;
+
+ private:
+  absl::Status Run(OpKernelContext* ctx) override {
+    ReservationPtr reservation;
+    TF_RETURN_IF_ERROR(LookupReservation(ctx, &reservation));
+    Tensor* output = nullptr;
+    TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape({2}), &output));
+    const GateReservation::Claim claim = reservation->reservation().ClaimSlot();
+    output->flat<int64_t>()(0) = claim.round;
+    output->flat<int64_t>()(1) = claim.slot;
+    return absl::OkStatus();
+  }
+};
+
+// Input: reservation. Output: round.
+class FinishOp : public SyncGateWaitOp {
+ public:
+  using SyncGateWaitOp::SyncGateWaitOp;
+
+ private:
+  absl::Status Read(OpKernelContext* ctx, GateQuery* query) override {
+    ReservationPtr found;
+    TF_RETURN_IF_ERROR(LookupReservation(ctx, &found));
+    GateReservation& reservation = found->reservation();
+    reservation.Done();
+    query->gate = reservation.gate();
+    query->what = GateWait::For::kNextRound;
+    query->who = reservation.worker();
+    query->after = reservation.local_step();
+    return absl::OkStatus();
+  }
+};
+
+// Input: gate. Output: round.
+class AwaitOpenOp : public SyncGateWaitOp {
+ public:
+  explicit AwaitOpenOp(OpKernelConstruction* ctx) : SyncGateWaitOp(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("worker", &worker_));
+  }
+
+ private:
+  absl::Status Read(OpKernelContext* ctx, GateQuery* query) override {
+    GatePtr gate;
+    TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
+    query->gate = gate->gate();
+    query->what = GateWait::For::kOpening;
+    query->who = worker_;
+    return absl::OkStatus();
+  }
+
+  std::string worker_;
+};
+
+// Input: gate. Output: round.
+class AwaitFullOp : public SyncGateWaitOp {
+ public:
+  explicit AwaitFullOp(OpKernelConstruction* ctx) : SyncGateWaitOp(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("chief", &chief_));
+  }
+
+ private:
+  absl::Status Read(OpKernelContext* ctx, GateQuery* query) override {
+    GatePtr gate;
+    TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
+    query->gate = gate->gate();
+    query->what = GateWait::For::kFullRound;
+    query->who = chief_;
+    return absl::OkStatus();
+  }
+
+  std::string chief_;
+};
+
+// Inputs: gate, seen. Outputs: round, report.
+class ReportOp : public SyncGateWaitOp {
+ public:
+  explicit ReportOp(OpKernelConstruction* ctx) : SyncGateWaitOp(ctx) {
+    OP_REQUIRES_OK(ctx, ReadDuration(ctx, "report_secs", &patience_));
+  }
+
+ private:
+  absl::Status Read(OpKernelContext* ctx, GateQuery* query) override {
+    GatePtr gate;
+    TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "seen", &query->after));
+    query->gate = gate->gate();
+    query->what = GateWait::For::kReport;
+    query->patience = patience_;
+    return absl::OkStatus();
+  }
+
+  Duration patience_{};
+};
+
+// Inputs: gate, at_least. Output: round.
+class PrepareOp : public SyncGateUserOp {
+ public:
+  explicit PrepareOp(OpKernelConstruction* ctx) : SyncGateUserOp(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("chief", &chief_));
+  }
+
+ private:
+  absl::Status Run(OpKernelContext* ctx) override {
+    GatePtr gate;
+    int64_t at_least = 0;
+    TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "at_least", &at_least));
+    Tensor* output = nullptr;
+    TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape({}), &output));
+    return ToAbsl(gate->gate()->Prepare(chief_, at_least, &output->scalar<int64_t>()()));
+  }
+
+  std::string chief_;
+};
+
+// Inputs: gate, round.
+class OpenOp : public SyncGateUserOp {
+ public:
+  explicit OpenOp(OpKernelConstruction* ctx) : SyncGateUserOp(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("chief", &chief_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_slots", &options_.num_slots));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("num_workers", &options_.num_workers));
+    OP_REQUIRES_OK(ctx, ReadDuration(ctx, "takeover_secs", &options_.takeover));
+    OP_REQUIRES_OK(ctx, ReadDuration(ctx, "report_secs", &options_.report));
+  }
+
+ private:
+  absl::Status Run(OpKernelContext* ctx) override {
+    GatePtr gate;
+    int64_t round = 0;
+    TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "round", &round));
+    return ToAbsl(gate->gate()->Open(chief_, round, options_));
+  }
+
+  std::string chief_;
+  SyncGate::Options options_;
+};
+
+// Inputs: gate, round. Output: advanced.
+class AdvanceOp : public SyncGateUserOp {
+ public:
+  using SyncGateUserOp::SyncGateUserOp;
+
+ private:
+  absl::Status Run(OpKernelContext* ctx) override {
+    GatePtr gate;
+    int64_t round = 0;
+    TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "round", &round));
+    Tensor* output = nullptr;
+    TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape({}), &output));
+    output->scalar<bool>()() = gate->gate()->Advance(round);
+    return absl::OkStatus();
+  }
+};
+
+// Inputs: gate, count.
+class AddCreditsOp : public SyncGateUserOp {
+ public:
+  using SyncGateUserOp::SyncGateUserOp;
+
+ private:
+  absl::Status Run(OpKernelContext* ctx) override {
+    GatePtr gate;
+    int64_t count = 0;
+    TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "count", &count));
+    gate->gate()->AddCredits(count);
+    return absl::OkStatus();
+  }
+};
+
+// Input: gate.
+class CloseOp : public SyncGateUserOp {
+ public:
+  using SyncGateUserOp::SyncGateUserOp;
+
+ private:
+  absl::Status Run(OpKernelContext* ctx) override {
+    GatePtr gate;
+    TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
+    gate->gate()->Close();
+    return absl::OkStatus();
+  }
+};
+
+// Input: gate. `kAttr` names who it is about.
+template <const char* kAttr, void (SyncGate::*kCall)(const std::string&)>
+class TellOp : public SyncGateUserOp {
+ public:
+  explicit TellOp(OpKernelConstruction* ctx) : SyncGateUserOp(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr(kAttr, &who_));
+  }
+
+ private:
+  absl::Status Run(OpKernelContext* ctx) override {
+    GatePtr gate;
+    TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
+    (gate->gate().get()->*kCall)(who_);
+    return absl::OkStatus();
+  }
+
+  std::string who_;
+};
+
+// Input: gate. Outputs: open, round, num_complete, num_takeovers, num_refused.
+class StateOp : public SyncGateUserOp {
+ public:
+  using SyncGateUserOp::SyncGateUserOp;
+
+ private:
+  absl::Status Run(OpKernelContext* ctx) override {
+    GatePtr gate;
+    TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
+    const SyncGate::State state = gate->gate()->state();
+    Tensor* output = nullptr;
+    TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape({}), &output));
+    output->scalar<bool>()() = state.open;
+    const int64_t counts[] = {state.round, state.num_complete, state.num_takeovers,
+                              state.num_refused};
+    for (int i = 0; i < 4; ++i) {
+      TF_RETURN_IF_ERROR(ctx->allocate_output(i + 1, TensorShape({}), &output));
+      output->scalar<int64_t>()() = counts[i];
+    }
+    return absl::OkStatus();
+  }
+};
+
+// Inputs: taken, value. Output: the value.
+class TakenOp : public OpKernel {
+ public:
+  explicit TakenOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("accumulator", &accumulator_));
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    bool taken = false;
+    OP_REQUIRES_OK(ctx, ReadScalar(ctx, 0, "taken", &taken));
+    OP_REQUIRES(ctx, taken,
+                absl::AbortedError(absl::StrCat(
+                    "Accumulator '", accumulator_, "' does not have the gradients of the round ",
+                    "that its gate has: another chief, or an earlier one, has reset it. A new ",
+                    "session, with chief_init_op, begins a new round.")));
+    ctx->set_output(0, ctx->input(1));
+  }
+  bool IsExpensive() override { return false; }
+
+ private:
+  std::string accumulator_;
+};
+
+constexpr char kWorker[] = "worker";
+constexpr char kChief[] = "chief";
+using LeaveOp = TellOp<kWorker, &SyncGate::Leave>;
+using DismissOp = TellOp<kChief, &SyncGate::Dismiss>;
+
+REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGate").Device(DEVICE_CPU), SyncGateOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateEnter").Device(DEVICE_CPU), EnterOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateClaim").Device(DEVICE_CPU), ClaimOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateFinish").Device(DEVICE_CPU), FinishOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateLeave").Device(DEVICE_CPU), LeaveOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateAwaitOpen").Device(DEVICE_CPU), AwaitOpenOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateAwaitFull").Device(DEVICE_CPU), AwaitFullOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateAdvance").Device(DEVICE_CPU), AdvanceOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGatePrepare").Device(DEVICE_CPU), PrepareOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateOpen").Device(DEVICE_CPU), OpenOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateAddCredits").Device(DEVICE_CPU), AddCreditsOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateClose").Device(DEVICE_CPU), CloseOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateDismiss").Device(DEVICE_CPU), DismissOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateReport").Device(DEVICE_CPU), ReportOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateState").Device(DEVICE_CPU), StateOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateTaken").Device(DEVICE_CPU), TakenOp);
+
+#if defined(CONDACC_CUDA)
+
+// The gate itself is always on a CPU; gradients are where their variables are.
+REGISTER_KERNEL_BUILDER(
+    Name("Condacc>SyncGateTaken").Device(tensorflow::DEVICE_GPU).HostMemory("taken"), TakenOp);
+
+#endif
+
+}  // namespace
+}  // namespace condacc

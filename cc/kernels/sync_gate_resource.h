@@ -1,0 +1,94 @@
+// The gate of synchronous training and its reservations as TensorFlow's resources.
+#ifndef CONDACC_KERNELS_SYNC_GATE_RESOURCE_H_
+#define CONDACC_KERNELS_SYNC_GATE_RESOURCE_H_
+
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "cc/core/gate/sync_gate.h"
+#include "cc/kernels/handle_op.h"
+#include "cc/kernels/inputs.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/resource_base.h"
+#include "tensorflow/core/lib/core/refcount.h"
+
+namespace condacc {
+
+class SyncGateResource : public tensorflow::ResourceBase {
+ public:
+  explicit SyncGateResource(const std::string& name);
+
+  const std::shared_ptr<SyncGate>& gate() const { return gate_; }
+  std::string DebugString() const override { return gate_->Describe(); }
+
+ private:
+  const std::shared_ptr<SyncGate> gate_;
+};
+
+// A worker's step. Ends with its handle, which is a tensor of the step: not being done, unless that
+// was told before.
+class SyncGateReservationResource : public tensorflow::ResourceBase {
+ public:
+  explicit SyncGateReservationResource(std::unique_ptr<GateReservation> reservation)
+      : reservation_(std::move(reservation)) {}
+
+  GateReservation& reservation() { return *reservation_; }
+  std::string DebugString() const override {
+    return absl::StrCat("step of ", reservation_->worker(), " at round ",
+                        reservation_->local_step());
+  }
+
+ private:
+  const std::unique_ptr<GateReservation> reservation_;
+};
+
+class SyncGateOp : public HandleOp<SyncGateResource> {
+ public:
+  using HandleOp::HandleOp;
+
+ private:
+  SyncGateResource* NewResource() const override { return new SyncGateResource(resource_name()); }
+};
+
+// Finds the gate that input 0 is a handle of.
+inline absl::Status LookupGate(tensorflow::OpKernelContext* ctx,
+                               tensorflow::core::RefCountPtr<SyncGateResource>* resource) {
+  return LookupInput(ctx, 0, "gate", "a synchronization gate", resource);
+}
+
+// Finds the reservation that input 0 is a handle of.
+inline absl::Status LookupReservation(
+    tensorflow::OpKernelContext* ctx,
+    tensorflow::core::RefCountPtr<SyncGateReservationResource>* resource) {
+  return LookupInput(ctx, 0, "reservation", "a step at a synchronization gate", resource);
+}
+
+inline absl::Status GateOutOfMemory() {
+  return absl::ResourceExhaustedError("Out of memory (a synchronization gate)");
+}
+
+// An op that does not wait.
+class SyncGateUserOp : public tensorflow::OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(tensorflow::OpKernelContext* ctx) final {
+    try {
+      OP_REQUIRES_OK(ctx, Run(ctx));
+    } catch (const std::bad_alloc&) {
+      ctx->SetStatus(GateOutOfMemory());
+    }
+  }
+  bool IsExpensive() override { return false; }
+
+ private:
+  virtual absl::Status Run(tensorflow::OpKernelContext* ctx) = 0;
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_KERNELS_SYNC_GATE_RESOURCE_H_

@@ -1,0 +1,122 @@
+// Ops that wait at the gate of synchronous training, without a thread.
+#ifndef CONDACC_KERNELS_SYNC_GATE_WAIT_H_
+#define CONDACC_KERNELS_SYNC_GATE_WAIT_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "cc/core/gate/gate_wait.h"
+#include "cc/core/gate/sync_gate.h"
+#include "cc/kernels/status_conversion.h"
+#include "cc/kernels/sync_gate_resource.h"
+#include "tensorflow/core/framework/cancellation.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/tensor.h"
+
+namespace condacc {
+
+// The op behind a wait: it sets the outputs and calls the op's `done` when the wait ends. Outputs:
+// round, and for observers the report.
+class WaitingOp {
+ public:
+  WaitingOp(tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done)
+      : ctx_(ctx), done_(std::move(done)), cancellation_(ctx->cancellation_manager()) {}
+
+  // Allocates the outputs, so that nothing can fail when the wait ends.
+  absl::Status Reserve(bool tells_report) {
+    TF_RETURN_IF_ERROR(ctx_->allocate_output(0, tensorflow::TensorShape({}), &round_));
+    if (!tells_report) return absl::OkStatus();
+    return ctx_->allocate_output(1, tensorflow::TensorShape({}), &report_);
+  }
+
+  // Arranges for `cancel` to be called if the step is cancelled; false if it was already.
+  bool OnCancel(std::function<void()> cancel) {
+    if (cancellation_ == nullptr) return true;
+    token_ = cancellation_->get_cancellation_token();
+    is_registered_ = cancellation_->RegisterCallback(token_, std::move(cancel));
+    return is_registered_;
+  }
+
+  void Complete(const GateWait& wait) {
+    // Not the variant that waits for callbacks: this may run inside one.
+    if (is_registered_) cancellation_->TryDeregisterCallback(token_);
+    if (wait.status.ok()) {
+      round_->scalar<int64_t>()() = wait.round;
+      if (report_ != nullptr) report_->scalar<tensorflow::tstring>()() = wait.report;
+    } else {
+      ctx_->SetStatus(ToAbsl(wait.status));
+    }
+    done_();
+  }
+
+  // Ends the op with an error before its wait has begun.
+  void Fail(const absl::Status& status) {
+    if (is_registered_) cancellation_->TryDeregisterCallback(token_);
+    ctx_->SetStatus(status);
+    done_();
+  }
+
+ private:
+  tensorflow::OpKernelContext* const ctx_;
+  const tensorflow::AsyncOpKernel::DoneCallback done_;
+  tensorflow::CancellationManager* const cancellation_;
+  tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
+  bool is_registered_ = false;
+  tensorflow::Tensor* round_ = nullptr;
+  tensorflow::Tensor* report_ = nullptr;
+};
+
+// What an op waits for: where, and how.
+struct GateQuery {
+  std::shared_ptr<SyncGate> gate;
+  GateWait::For what = GateWait::For::kNextRound;
+  std::string who;
+  int64_t after = 0;
+  GateWait::Clock::duration patience{};
+};
+
+// An op that waits for what its subclass reads from the inputs.
+class SyncGateWaitOp : public tensorflow::AsyncOpKernel {
+ public:
+  using AsyncOpKernel::AsyncOpKernel;
+
+  void ComputeAsync(tensorflow::OpKernelContext* ctx, DoneCallback done) final {
+    GateQuery query;
+    OP_REQUIRES_OK_ASYNC(ctx, Read(ctx, &query), done);
+    std::shared_ptr<WaitingOp> op;
+    try {
+      op = std::make_shared<WaitingOp>(ctx, done);
+    } catch (const std::bad_alloc&) {
+      ctx->SetStatus(GateOutOfMemory());
+      return done();
+    }
+    OP_REQUIRES_OK_ASYNC(ctx, op->Reserve(query.what == GateWait::For::kReport), done);
+    try {
+      Wait(query, op);
+    } catch (const std::bad_alloc&) {
+      op->Fail(GateOutOfMemory());
+    }
+  }
+  bool IsExpensive() override { return false; }
+
+ private:
+  virtual absl::Status Read(tensorflow::OpKernelContext* ctx, GateQuery* query) = 0;
+
+  static void Wait(const GateQuery& query, const std::shared_ptr<WaitingOp>& op) {
+    const auto wait = std::make_shared<GateWait>(
+        query.what, query.who, query.after, [op](const GateWait& ended) { op->Complete(ended); });
+    wait->patience = query.patience;
+    const auto cancel = [gate = query.gate, wait] { gate->Cancel(wait); };
+    if (!op->OnCancel(cancel)) cancel();
+    query.gate->Wait(wait);
+  }
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_KERNELS_SYNC_GATE_WAIT_H_

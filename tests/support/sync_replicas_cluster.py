@@ -1,0 +1,225 @@
+"""Clusters in this process, and workers that make their steps on threads."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import tensorflow as tf
+from sync_replicas_program import Model, PushLog, check_weights
+
+tf1 = tf.compat.v1
+_numbers = itertools.count()
+TIME_LIMIT = 30
+
+
+class Cluster:
+    """Servers in this process: parameter servers and workers."""
+
+    def __init__(self, num_ps: int, num_workers: int) -> None:
+        sockets = [socket.create_server(("localhost", 0)) for _ in range(num_ps + num_workers)]
+        addresses = [f"localhost:{each.getsockname()[1]}" for each in sockets]
+        for each in sockets:
+            each.close()
+        self.spec = {"ps": addresses[:num_ps], "worker": addresses[num_ps:]}
+        self._servers = [
+            tf1.train.Server(self.spec, job_name=job, task_index=task)
+            for job, tasks in self.spec.items()
+            for task in range(len(tasks))
+        ]
+        self.targets = [server.target for server in self._servers[num_ps:]]
+        self.ps_target = self._servers[0].target
+
+    def device(self, task: int) -> Any:
+        return tf1.train.replica_device_setter(
+            cluster=self.spec, worker_device=f"/job:worker/task:{task}"
+        )
+
+
+class OneProcess:
+    """A server on its own, with which all workers share their variables."""
+
+    def __init__(self) -> None:
+        self._server = tf1.train.Server.create_local_server()
+        self.targets = [self._server.target] * 8
+        self.ps_target = self._server.target
+
+    def device(self, task: int) -> None:
+        return None
+
+
+@pytest.fixture(scope="session")
+def two_ps() -> Cluster:
+    """Two parameter servers and three workers. Servers cannot be stopped: tests share them."""
+    return Cluster(2, 3)
+
+
+@pytest.fixture(params=["one process", "cluster"])
+def place(request: pytest.FixtureRequest) -> Any:
+    """Where workers train: all on one server, or as many servers with two parameter servers."""
+    return OneProcess() if request.param == "one process" else request.getfixturevalue("two_ps")
+
+
+class Training:
+    """Models of several workers that train together, and their sessions.
+
+    Each has a name of its own for all that it shares. The rest are arguments of the models; `each`
+    gives further arguments for each worker.
+    """
+
+    def __init__(
+        self,
+        place: Any,
+        replicas: int,
+        total: int,
+        each: Callable[[int], dict[str, Any]] = lambda task: {},
+        **arguments: Any,
+    ) -> None:
+        self.place = place
+        self.log = PushLog()
+        self._make = lambda task, **more: Model(
+            task,
+            replicas,
+            total,
+            more.pop("log", self.log),
+            device=place.device(task),
+            **{"name": f"train{number}", **arguments, **each(task), **more},
+        )
+        number = next(_numbers)
+        self.models = [self._make(task) for task in range(total)]
+        self.sessions: dict[int, Any] = {}
+        self.threads: list[threading.Thread] = []
+        self.errors: list[BaseException] = []
+
+    def new_model(self, task: int, **arguments: Any) -> Model:
+        """The model of a worker that was started again."""
+        self.models[task] = self._make(task, **arguments)
+        return self.models[task]
+
+    def start(self, *tasks: int, last_step: int | None = None, **arguments: Any) -> None:
+        """Makes the sessions of some workers, or of all; the chief's first."""
+        for task in tasks or range(len(self.models)):
+            hooks = [] if last_step is None else [tf1.train.StopAtStepHook(last_step=last_step)]
+            self.sessions[task] = self.models[task].session(
+                self.place.targets[task], hooks, **arguments
+            )
+
+    def step(self, task: int) -> int:
+        return self.models[task].run(self.sessions[task])
+
+    def steps_on_thread(self, task: int, count: int = 1) -> threading.Thread:
+        """Makes steps on a thread."""
+
+        def make() -> None:
+            with self._noting_errors():
+                for _ in range(count):
+                    self.step(task)
+
+        return self._thread(make)
+
+    def train_on_thread(self, task: int, count: int = 10**9) -> threading.Thread:
+        """Makes steps on a thread until the session should stop, and closes it."""
+
+        def train() -> None:
+            with self._noting_errors(), self.sessions[task] as session:
+                for _ in range(count):
+                    if session.should_stop():
+                        break
+                    self.models[task].run(session)
+
+        return self._thread(train)
+
+    def _thread(self, target: Callable[[], None]) -> threading.Thread:
+        thread = threading.Thread(target=target, daemon=True)
+        thread.start()
+        self.threads.append(thread)
+        return thread
+
+    @contextlib.contextmanager
+    def _noting_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:
+            self.errors.append(error)
+
+    def join(self) -> None:
+        """Waits for all threads; fails if one does not end, or has failed."""
+        for thread in self.threads:
+            thread.join(TIME_LIMIT)
+        assert self.errors == []
+        assert not any(thread.is_alive() for thread in self.threads), "a worker hangs"
+
+    def permit(self, task: int, count: int = 1) -> None:
+        """Lets so many steps of a worker pass the point where it stops."""
+        model = self.models[task]
+        with tf1.Session(self.place.targets[task], graph=model.graph) as session:
+            for _ in range(count):
+                session.run(model.permit)
+
+    def lose(self, task: int) -> None:
+        """Ends a worker's session as its death would: in the middle of a step, without a word."""
+        session = self.sessions.pop(task)._tf_sess()
+        threading.Thread(target=session.close, daemon=True).start()
+
+    def await_push(self, task: int, name: str, count: int = 1) -> None:
+        """Waits until a worker has pushed a variable's gradient so many times."""
+        end = time.monotonic() + TIME_LIMIT
+        while self.num_pushes(task, name) < count:
+            assert time.monotonic() < end
+            time.sleep(0.005)
+
+    def num_pushes(self, task: int, name: str, outcome: int | None = None) -> int:
+        return sum(
+            event["kind"] == "push"
+            and event["task"] == task
+            and event["var"].endswith(f"_{name}")
+            and outcome in (None, event["outcome"])
+            for event in list(self.log.events)
+        )
+
+    def values(self, fetches: Callable[[Model], Any]) -> Any:
+        """Values of the second worker's graph, in a session without hooks."""
+        model = self.models[-1]
+        with tf1.Session(self.place.ps_target, graph=model.graph) as session:
+            return session.run(fetches(model))
+
+    def gate_state(self) -> Any:
+        """The gate's state."""
+        return self.values(lambda model: model.gate_state)
+
+    def await_state(self, reached: Callable[[Any], bool]) -> None:
+        """Waits until the gate is in some state."""
+        end = time.monotonic() + TIME_LIMIT
+        while not reached(self.gate_state()):
+            assert time.monotonic() < end, f"the gate is at {self.gate_state()}"
+            time.sleep(0.005)
+
+    def check(self, base: Any = None) -> dict[str, int]:
+        """Checks that the weights are what the logs say."""
+        weights = self.values(lambda model: model.variables)
+        return check_weights(self.models[-1], [float(each[0]) for each in weights], base)
+
+    def close(self) -> None:
+        for session in self.sessions.values():
+            with contextlib.suppress(Exception):
+                session.close()
+
+
+@pytest.fixture
+def training() -> Iterator[Callable[..., Training]]:
+    """Makes trainings, and closes their sessions."""
+    made: list[Training] = []
+
+    def make(*args: Any, **kwargs: Any) -> Training:
+        made.append(Training(*args, **kwargs))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()

@@ -1,0 +1,304 @@
+"""Workers whose gradients tell who made them, and the check that the weights are their sum."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import json
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+import tf_condacc
+from tf_condacc._ops import ops
+
+tf1 = tf.compat.v1
+ADDED = tf_condacc.ApplyOutcome.ADDED
+
+
+class PushLog:
+    """Events of workers, in a list, or in a file that outlives the process."""
+
+    def __init__(self, path: str | None = None) -> None:
+        self.events: list[dict[str, Any]] = []
+        self._lock = threading.Lock()
+        self._file = None if path is None else os.open(path, os.O_APPEND | os.O_CREAT | os.O_WRONLY)
+
+    def add(self, kind: str, **fields: Any) -> None:
+        event = {"kind": kind, **fields}
+        with self._lock:
+            self.events.append(event)
+        if self._file is not None:
+            os.write(self._file, (json.dumps(event) + "\n").encode())
+
+
+def read_log(path: str) -> list[dict[str, Any]]:
+    """Reads a file of events; a process that was killed may have cut the last one."""
+    with open(path) as file:
+        lines = [line for line in file if line.endswith("\n")]
+    return [json.loads(line) for line in lines]
+
+
+class LoggingDescent(tf1.train.GradientDescentOptimizer):
+    """Adds gradients to the variables, and logs them on the worker that is the chief."""
+
+    def __init__(self, log: PushLog, device: str, replicas: int) -> None:
+        super().__init__(-1.0)
+        self._log_of_takes = log
+        self._device = device
+        self._replicas = replicas
+
+    def apply_gradients(
+        self, grads_and_vars: Any, global_step: Any = None, name: Any = None
+    ) -> Any:
+        graph = tf1.get_default_graph()
+        (*_, full) = [op for op in graph.get_operations() if "AwaitFull" in op.type]
+        with tf1.device(self._device):
+            logged = [self._logged(g, v, full.outputs[0]) for g, v in grads_and_vars]
+        return super().apply_gradients(logged, global_step, name)
+
+    def _logged(self, gradient: Any, variable: Any, round_: tf.Tensor) -> Any:
+        def log(mean: np.ndarray, round_: np.ndarray) -> np.ndarray:
+            total = int(mean.flat[0]) * self._replicas
+            self._log_of_takes.add("take", var=variable.op.name, round=int(round_), total=total)
+            return mean
+
+        passed = tf1.py_func(log, [gradient, round_], gradient.dtype, stateful=True)
+        passed.set_shape(gradient.shape)
+        return passed, variable
+
+
+class Model:
+    """The graph of one worker. Each step's gradients are a number that no other step has.
+
+    Args:
+        task: Number of the worker; worker 0 is the chief.
+        replicas: Gradients in a round.
+        total: Number of workers.
+        log: Where pushes go, and takes if `logs_takes`.
+        name: Name of the optimizer, and prefix of the variables.
+        variables: Names of the variables.
+        device: Device function or name, or None.
+        stops_before: What each step stops before until `permit` was run: the gradient of this
+            variable or, if it is "", the begin of the computation. None for nothing.
+        sleep: Called before the gradient of the last variable is ready.
+        compute: Called at the begin of each step.
+        configure: Arguments of the optimizer's `configure`.
+    """
+
+    def __init__(
+        self,
+        task: int,
+        replicas: int,
+        total: int,
+        log: PushLog,
+        name: str = "sync_replicas",
+        variables: Iterable[str] = ("w", "b"),
+        device: Any = None,
+        stops_before: str | None = None,
+        sleep: Callable[[], Any] | None = None,
+        compute: Callable[[], Any] = lambda: None,
+        configure: Mapping[str, Any] | None = None,
+        logs_takes: bool = True,
+        use_resource: bool = True,
+        step_dtype: tf.DType = tf.int64,
+        first: int = 0,
+    ) -> None:
+        self.task, self.log, self.replicas = task, log, replicas
+        self._numbers = itertools.count(first + 1)
+        self._compute = compute
+        self.graph = tf.Graph()
+        worker = f"/job:worker/task:{task}" if device is not None else ""
+        with self.graph.as_default(), tf1.device(device):
+            self.step = tf1.get_variable(
+                f"{name}_step" if name != "sync_replicas" else "global_step",
+                initializer=tf.constant(0, step_dtype),
+                trainable=False,
+                use_resource=use_resource,
+                collections=[tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.GLOBAL_STEP],
+            )
+            self.variables = [
+                tf1.get_variable(
+                    f"{name}_{each}",
+                    initializer=tf.zeros([2], tf.float64),
+                    use_resource=use_resource,
+                )
+                for each in variables
+            ]
+            self.short_names = list(variables)
+            with tf1.device(worker):
+                permits = tf1.FIFOQueue(-1, [tf.bool], [[]], shared_name=f"{name}_permits{task}")
+                self.permit = permits.enqueue(True)
+                with tf.control_dependencies([permits.dequeue()] if stops_before == "" else []):
+                    value = tf1.py_func(self._next_value, [], tf.float64, stateful=True)
+                value.set_shape([])
+                gradients = []
+                for each in variables:
+                    stops = [permits.dequeue()] if stops_before == each else []
+                    with tf.control_dependencies(stops):
+                        gradients.append(tf.fill([2], tf.identity(value)))
+                if sleep is not None:
+                    gradients[-1] = self._after(sleep, gradients[-1])
+            descent: Any = tf1.train.GradientDescentOptimizer(-1.0)
+            if logs_takes and task == 0:
+                descent = LoggingDescent(log, worker, replicas)
+            self.optimizer = tf_condacc.SyncReplicasOptimizer(descent, replicas, total, name=name)
+            self.optimizer.configure(**(configure or {}))
+            self.train = self.optimizer.apply_gradients(
+                zip(gradients, self.variables, strict=True), global_step=self.step
+            )
+            gate = self.optimizer._gate
+            with gate.on_device():
+                self.gate_state = ops.condacc_sync_gate_state(gate.handle)
+            with tf1.device(worker):
+                made = self.optimizer._step
+                self.fetches = [self.train, self.step, *self._logs(value, made)]
+
+    def hook(self, num_tokens: int = -1) -> Any:
+        return self.optimizer.make_session_run_hook(self.task == 0, num_tokens)
+
+    def session(self, target: str, hooks: Iterable[Any] = (), **arguments: Any) -> Any:
+        """A monitored session of this worker. The chief's must be made first."""
+        settings: dict[str, Any] = {
+            "save_checkpoint_secs": None,
+            "save_summaries_steps": None,
+            "log_step_count_steps": None,
+            "stop_grace_period_secs": 10,
+        }
+        with self.graph.as_default():
+            return tf1.train.MonitoredTrainingSession(
+                master=target,
+                is_chief=self.task == 0,
+                hooks=[self.hook(), *hooks],
+                **{**settings, **arguments},
+            )
+
+    def run(self, session: Any) -> int:
+        """Makes a step; returns the global step after it."""
+        return int(session.run(self.fetches)[1])
+
+    def weights(self, session: Any) -> list[float]:
+        return [float(x[0]) for x in session.run(self.variables)]
+
+    def _next_value(self) -> np.float64:
+        self._compute()
+        number = (self.task + 1) * 10**7 + next(self._numbers)
+        self.log.add("value", task=self.task, value=self.replicas * number)
+        return np.float64(self.replicas * number)
+
+    def _after(self, sleep: Callable[[], Any], gradient: tf.Tensor) -> tf.Tensor:
+        def passed(value: np.ndarray) -> np.ndarray:
+            sleep()
+            return value
+
+        result = tf1.py_func(passed, [gradient], gradient.dtype, stateful=True)
+        result.set_shape(gradient.shape)
+        return result
+
+    def _logs(self, value: tf.Tensor, step: Any) -> list[tf.Operation]:
+        def log_claim(claim: np.ndarray, value: np.ndarray) -> None:
+            if claim[0] >= 0:
+                self.log.add(
+                    "claim",
+                    task=self.task,
+                    round=int(claim[0]),
+                    slot=int(claim[1]),
+                    value=int(value),
+                )
+
+        def log_push(name: str) -> Callable[..., None]:
+            def log(outcome: np.ndarray, claim: np.ndarray, value: np.ndarray) -> None:
+                self.log.add(
+                    "push",
+                    var=name,
+                    task=self.task,
+                    round=int(claim[0]),
+                    slot=int(claim[1]),
+                    value=int(value),
+                    outcome=int(outcome),
+                )
+
+            return log
+
+        pushed = [
+            tf1.py_func(log_push(variable.op.name), [outcome, step.claim, value], [])
+            for variable, outcome in zip(self.variables, step.outcomes, strict=True)
+        ]
+        return [tf1.py_func(log_claim, [step.claim, value], []), *pushed]
+
+
+def _gradients_of_rounds(
+    events: Iterable[dict[str, Any]],
+) -> tuple[dict[Any, dict[int, set[int]]], dict[Any, dict[int, set[int]]]]:
+    """Returns what was added, and what may have been, by variable and round, then slot.
+
+    A worker that was killed does not tell what became of its pushes.
+    """
+    added: dict[Any, dict[int, set[int]]] = collections.defaultdict(dict)
+    known: set[tuple[str, int]] = set()
+    claims = []
+    for event in events:
+        if event["kind"] == "push":
+            known.add((event["var"], event["value"]))
+            if event["outcome"] == ADDED:
+                slots = added[event["var"], event["round"]]
+                slots.setdefault(event["slot"], set()).add(event["value"])
+        elif event["kind"] == "claim":
+            claims.append(event)
+    maybe: dict[Any, dict[int, set[int]]] = collections.defaultdict(dict)
+    for variable in {var for var, _ in added}:
+        for claim in claims:
+            if (variable, claim["value"]) not in known:
+                slots = maybe[variable, claim["round"]]
+                slots.setdefault(claim["slot"], set()).add(claim["value"])
+    return added, maybe
+
+
+def _is_sum_of_slots(
+    total: int, replicas: int, added: dict[int, set[int]], maybe: dict[int, set[int]]
+) -> bool:
+    """Whether `total` is the sum of one gradient from each slot, those that were added included."""
+    if any(len(values) > 1 for values in added.values()):
+        return False
+    candidates = [added.get(slot) or maybe.get(slot, set()) for slot in range(replicas)]
+    return any(sum(choice) == total for choice in itertools.product(*candidates))
+
+
+def check_rounds(events: list[dict[str, Any]], replicas: int) -> dict[str, int]:
+    """Checks each take against the pushes; returns the sum of all takes, by variable.
+
+    Raises:
+        AssertionError: A take is not the sum of one gradient from each slot of its round.
+    """
+    added, maybe = _gradients_of_rounds(events)
+    totals: dict[str, int] = collections.defaultdict(int)
+    taken = set()
+    for event in events:
+        if event["kind"] != "take":
+            continue
+        key = event["var"], event["round"]
+        assert key not in taken, f"{key} was taken twice"
+        taken.add(key)
+        assert _is_sum_of_slots(event["total"], replicas, added[key], maybe[key]), (
+            f"{key}: took {event['total']}, pushed {added[key]}, perhaps {maybe[key]}"
+        )
+        totals[event["var"]] += event["total"]
+    return totals
+
+
+def check_weights(
+    model: Model, weights: Iterable[float], base: Iterable[float] | None = None
+) -> dict[str, int]:
+    """Checks that the weights are `base` and what the logs say, and returns the sums of takes."""
+    totals = check_rounds(model.log.events, model.replicas)
+    names = [variable.op.name for variable in model.variables]
+    expected = [
+        start + totals[name] / model.replicas
+        for start, name in zip(base or [0.0] * len(names), names, strict=True)
+    ]
+    assert list(weights) == expected
+    return totals

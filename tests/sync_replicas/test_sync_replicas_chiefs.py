@@ -1,0 +1,236 @@
+"""Chiefs: what they begin, what others do without one, and how training ends."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+
+import pytest
+import tensorflow as tf
+from sync_replicas_cluster import OneProcess, Training
+
+import tf_condacc
+from tf_condacc._ops import ops
+
+tf1 = tf.compat.v1
+
+
+class Messages(logging.Handler):
+    """What TensorFlow's logger is given."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+        self.came = threading.Condition()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with self.came:
+            self.lines.append(record.getMessage())
+            self.came.notify_all()
+
+    def await_line(self, *parts: str) -> None:
+        def found() -> bool:
+            return any(all(part in line for part in parts) for line in self.lines)
+
+        with self.came:
+            assert self.came.wait_for(found, 20), self.lines
+
+
+@pytest.fixture
+def messages():
+    handler = Messages()
+    logger = tf.get_logger()
+    logger.addHandler(handler)
+    yield handler
+    logger.removeHandler(handler)
+
+
+def test_a_new_chief_discards_the_round_and_begins_another(two_ps, training, tmp_path):
+    run = training(two_ps, 2, 2)
+    saver = {"checkpoint_dir": str(tmp_path), "save_checkpoint_steps": 2}
+    run.start(0, **saver)
+    run.start(1)
+    for _ in range(3):
+        threads = [run.steps_on_thread(task) for task in (0, 1)]
+        for thread in threads:
+            thread.join(30)
+    run.steps_on_thread(1, 2)  # It has pushed a gradient of the round when the chief dies.
+    run.await_state(lambda state: state.num_complete == 1)
+    run.lose(0)
+    before = run.gate_state().round
+    saved = int(tf.train.latest_checkpoint(tmp_path).rsplit("-", 1)[1])
+    run.log.events.clear()
+    restored = tf.train.load_checkpoint(str(tmp_path))
+    base = [restored.get_tensor(v.op.name)[0] for v in run.models[1].variables]
+    run.new_model(0, first=100)
+    run.start(0, **saver)
+    state = run.gate_state()
+    assert state.open and state.round > before
+    run.steps_on_thread(0, 1)
+    run.join()
+    assert run.values(lambda model: model.step) == saved + 1
+    run.check(base)
+
+
+def test_of_two_chiefs_the_first_one_ends_with_an_error(two_ps, training):
+    run = training(two_ps, 2, 2)
+    run.start(0)
+    waiting = run.steps_on_thread(0)
+    run.await_state(lambda state: state.num_complete == 1)
+    second = Training.new_model(run, 0, first=100)
+    first_session = run.sessions[0]
+    run.start(0)
+    run.log.events.clear()
+    base = [float(each[0]) for each in run.values(lambda model: model.variables)]
+    run.start(1)
+    waiting.join(30)
+    run.steps_on_thread(0, 2)
+    run.steps_on_thread(1, 2)
+    for thread in run.threads[1:]:
+        thread.join(30)
+    assert run.models[0] is second
+    with pytest.raises(tf.errors.FailedPreconditionError, match="another chief"):
+        first_session.close()
+    run.check(base)
+
+
+def test_a_worker_is_ready_only_when_the_gate_is_open(two_ps, training):
+    run = training(two_ps, 2, 2)
+    run.start(0)
+    run.sessions[0].close()  # This closes the gate; the variables are initialized.
+    ready = threading.Thread(target=run.start, args=(1,), daemon=True)
+    ready.start()
+    run.await_state(lambda state: not state.open)
+    assert 1 not in run.sessions
+    run.new_model(0, first=100)
+    run.start(0)
+    ready.join(60)
+    run.steps_on_thread(0)
+    run.steps_on_thread(1)
+    run.join()
+
+
+def test_training_ends_at_once_for_everybody(two_ps, training):
+    """The original's chief waits for its queue runner until a time limit has passed."""
+    run = training(two_ps, 2, 2)
+    run.start(last_step=5, stop_grace_period_secs=60)
+    run.train_on_thread(0)
+    run.train_on_thread(1)
+    for thread in run.threads:
+        thread.join(20)
+    run.join()
+    assert not run.gate_state().open
+    run.check()
+
+
+def supervised(name: str, is_chief: bool, place: OneProcess, starts_runner: bool = True):
+    """A program for the original, with a Supervisor; returns what trains in a session."""
+    graph = tf.Graph()
+    with graph.as_default():
+        step = tf1.train.get_or_create_global_step()
+        weights = tf1.get_variable(f"{name}_w", initializer=[0.0])
+        optimizer = tf_condacc.SyncReplicasOptimizer(
+            tf1.train.GradientDescentOptimizer(-1.0), 1, 1, name=name
+        )
+        optimizer.configure(report_secs=0.3)
+        train = optimizer.apply_gradients([(tf.constant([1.0]), weights)], step)
+        runner = optimizer.get_chief_queue_runner()
+        tokens = optimizer.get_init_tokens_op()
+        supervisor = tf1.train.Supervisor(
+            graph=graph,
+            is_chief=is_chief,
+            init_op=tf1.global_variables_initializer(),
+            local_init_op=optimizer.chief_init_op if is_chief else optimizer.local_step_init_op,
+            ready_for_local_init_op=optimizer.ready_for_local_init_op,
+            recovery_wait_secs=1,
+            global_step=step,
+            summary_op=None,
+        )
+    session = supervisor.prepare_or_wait_for_session(place.ps_target)
+    if is_chief and starts_runner:
+        supervisor.start_queue_runners(session, [runner])
+        session.run(tokens)
+    return supervisor, session, train, weights
+
+
+def place_gate_is_open(place: OneProcess, name: str) -> bool:
+    with tf.Graph().as_default(), tf1.Session(place.ps_target) as session:
+        gate = ops.condacc_sync_gate(shared_name=f"{name}/gate")
+        return session.run(ops.condacc_sync_gate_state(gate)).open
+
+
+def test_a_program_with_a_supervisor_trains_and_ends(training):
+    place = OneProcess()
+    supervisor, session, train, weights = supervised("supervised", True, place)
+    for _ in range(5):
+        session.run(train)
+    assert session.run(weights) == [5.0]
+    supervisor.stop()  # The original's raises after 120 s, because its queue runner waits on.
+    assert not place_gate_is_open(place, "supervised")
+
+
+def test_a_queue_runner_that_was_not_started_is_reported(capfd):
+    place = OneProcess()
+    supervisor, session, train, _ = supervised("forgotten", True, place, starts_runner=False)
+    threading.Thread(target=lambda: _ignoring_errors(session.run, train), daemon=True).start()
+    text = ""
+    for _ in range(200):
+        text += capfd.readouterr().err
+        if "queue runner has not been started" in text:
+            break
+        threading.Event().wait(0.05)
+    assert "forgotten/gate" in text and "queue runner has not been started" in text
+    session.close()
+    supervisor.stop()
+
+
+def _ignoring_errors(call, *args) -> None:
+    with contextlib.suppress(Exception):
+        call(*args)
+
+
+def test_chief_and_workers_say_who_is_missing(two_ps, training, messages):
+    run = training(two_ps, 3, 3, configure={"report_secs": 0.3})
+    run.start(0, 1)
+    run.steps_on_thread(0)
+    run.steps_on_thread(1)
+    parts = (
+        "2 of 3 gradients",
+        "waiting: /job:worker/task:0, /job:worker/task:1",
+        "1 of 3 workers",
+    )
+    messages.await_line(*parts)
+    with messages.came:
+        assert messages.came.wait_for(
+            lambda: sum("2 of 3 gradients" in line for line in messages.lines) == 2, 20
+        )
+
+
+def test_a_chief_reports_that_a_worker_is_lost(two_ps, training, messages):
+    run = training(two_ps, 2, 2, configure={"report_secs": 0.3})
+    run.start()
+    run.steps_on_thread(0)
+    messages.await_line("between steps: /job:worker/task:1", "waiting: /job:worker/task:0")
+
+
+def test_two_optimizers_in_one_graph_have_a_gate_each(graph_of_v1):
+    """They share one token queue in the original, and wait for ever at step 4."""
+    step = tf1.train.get_or_create_global_step()
+    variables = [tf1.get_variable(name, initializer=[0.0]) for name in "ab"]
+    optimizers = [
+        tf_condacc.SyncReplicasOptimizer(tf1.train.GradientDescentOptimizer(-1.0), 1)
+        for _ in variables
+    ]
+    train = [
+        optimizer.apply_gradients([(tf.constant([1.0]), variable)], step)
+        for optimizer, variable in zip(optimizers, variables, strict=True)
+    ]
+    hooks = [optimizer.make_session_run_hook(True) for optimizer in optimizers]
+    with tf1.train.MonitoredTrainingSession(
+        hooks=hooks, save_checkpoint_secs=None, save_summaries_steps=None
+    ) as session:
+        for _ in range(6):
+            for each in train:
+                session.run(each)
+        assert [value[0] for value in session.run(variables)] == [6.0, 6.0]

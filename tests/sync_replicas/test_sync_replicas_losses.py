@@ -1,0 +1,122 @@
+"""Workers that are lost, frozen, taken over and come back."""
+
+from __future__ import annotations
+
+import pytest
+
+from tf_condacc import ApplyOutcome
+from tf_condacc.optimizers.sync_replicas import _pushes
+
+
+def stopping(*tasks: int, before: str = "b"):
+    """Some workers stop between the push of `w` and that of `b`, or elsewhere."""
+    return lambda task: {"stops_before": before} if task in tasks else {}
+
+
+def test_a_worker_lost_in_the_middle_of_its_pushes_stops_nobody(two_ps, training):
+    run = training(two_ps, 2, 2, stopping(1))
+    run.start()
+    run.steps_on_thread(1)
+    run.await_push(1, "w")
+    first = run.steps_on_thread(0, 3)
+    run.await_state(lambda state: state.num_complete == 1)
+    run.lose(1)
+    run.await_state(lambda state: state.round == 2)
+    first.join(30)
+    assert not first.is_alive()
+    assert run.num_pushes(0, "w", ApplyOutcome.DUPLICATE) == 1
+    run.check()
+
+
+def test_a_worker_lost_while_it_computes_stops_nobody(two_ps, training):
+    run = training(two_ps, 3, 2, stopping(1, before=""))
+    run.start()
+    run.steps_on_thread(1)
+    first = run.steps_on_thread(0, 5)
+    run.await_state(lambda state: state.num_complete == 2)
+    run.lose(1)
+    run.await_state(lambda state: state.round >= 2)
+    first.join(30)
+    assert not first.is_alive()
+    run.check()
+
+
+def test_a_worker_lost_between_steps_is_taken_over(two_ps, training):
+    run = training(two_ps, 2, 2, configure={"takeover_secs": 0.2})
+    run.start()
+    run.steps_on_thread(1)
+    run.step(0)
+    run.threads[0].join(30)
+    run.lose(1)
+    run.step(0)
+    assert run.gate_state().num_takeovers == 1
+    run.step(0)  # It is known to be lost: no more takeovers.
+    run.step(0)
+    assert run.gate_state().num_takeovers == 1
+    run.check()
+
+
+def test_a_lost_worker_that_is_started_again_takes_part(two_ps, training):
+    run = training(two_ps, 2, 2, configure={"takeover_secs": 0.2})
+    run.start()
+    run.lose(1)
+    run.step(0)
+    run.new_model(1, first=100)
+    run.start(1)
+    run.steps_on_thread(1, 2)
+    run.steps_on_thread(0, 2)
+    run.join()
+    assert run.num_pushes(1, "w", ApplyOutcome.ADDED) >= 1
+    run.check()
+
+
+def test_late_pushes_of_a_worker_that_was_taken_over_are_ignored(two_ps, training):
+    run = training(two_ps, 2, 2, stopping(1), configure={"takeover_secs": 0.2})
+    run.start()
+    run.steps_on_thread(1, 2)
+    run.await_push(1, "w")
+    run.steps_on_thread(0, 3)
+    run.await_state(lambda state: state.round >= 2)
+    run.permit(1, 2)
+    run.join()
+    assert run.num_pushes(1, "b", ApplyOutcome.STALE) == 1
+    assert run.num_pushes(1, "b", ApplyOutcome.ADDED) >= 1
+    run.check()
+
+
+def both_push_one_slot(two_ps, training):
+    """The holder of a slot and its successor push at the same time."""
+    run = training(two_ps, 2, 2, stopping(0, 1), configure={"takeover_secs": 0.2})
+    run.start()
+    run.steps_on_thread(1)
+    run.await_push(1, "w")
+    run.permit(0)
+    run.steps_on_thread(0, 2)
+    run.await_state(lambda state: state.num_takeovers == 1)
+    run.await_push(0, "w", 2)
+    run.permit(1)
+    run.await_push(1, "b")
+    run.await_state(lambda state: state.round == 2)
+    run.permit(0)
+    run.join()
+    return run
+
+
+def test_a_slot_pushed_by_its_holder_and_its_successor_counts_once(two_ps, training):
+    run = both_push_one_slot(two_ps, training)
+    assert run.num_pushes(0, "w", ApplyOutcome.DUPLICATE) == 1
+    run.check()
+
+
+def test_without_contributors_the_same_slot_counts_twice(two_ps, training, monkeypatch):
+    """The control of the test above: the check finds what contributors prevent."""
+
+    def push(self, claim):
+        round_, _ = claim.on(self._variable.device)
+        accepted = self._accumulator.try_apply_grad(self._gradient, round_)
+        return 1 - _pushes.tf.cast(accepted, _pushes.tf.int32)
+
+    monkeypatch.setattr(_pushes.VariableGradients, "push", push)
+    run = both_push_one_slot(two_ps, training)
+    with pytest.raises(AssertionError):
+        run.check()

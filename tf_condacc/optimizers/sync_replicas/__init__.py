@@ -1,0 +1,8 @@
+"""The optimizer that averages the gradients of several workers in each step.
+
+Mirrors ``tf.compat.v1.train.SyncReplicasOptimizer``.
+"""
+
+from tf_condacc.optimizers.sync_replicas.optimizer import SyncReplicasOptimizer
+
+__all__ = ["SyncReplicasOptimizer"]

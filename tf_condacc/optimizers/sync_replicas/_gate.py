@@ -1,0 +1,148 @@
+"""The gate that takes workers from round to round."""
+
+from __future__ import annotations
+
+import uuid
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_condacc._ops import ops
+
+
+class GateOptions(NamedTuple):
+    """How a gate works.
+
+    Attributes:
+        num_slots: Number of gradients that a round averages.
+        num_workers: Number of workers.
+        takeover_secs: How long nothing may happen before slots of silent workers go to others; 0
+            for never.
+        report_secs: How long a round may last before it is reported who is missing; 0 for ever.
+    """
+
+    num_slots: int
+    num_workers: int
+    takeover_secs: float
+    report_secs: float
+
+
+class SyncGate:
+    """The operations of one gate. All of them are on the gate's device.
+
+    Args:
+        shared_name: Name of the gate, the same in the graphs of all workers.
+        device: Device of the gate.
+        worker: Name of this worker.
+        options: How the gate works; those of the chief that opens it count.
+    """
+
+    def __init__(self, shared_name: str, device: str, worker: str, options: GateOptions) -> None:
+        self._device = _host_of(device)
+        self._worker = worker
+        self._options = options
+        # Two chiefs are told apart by it, also if one replaces the other under the same name.
+        self._chief = uuid.uuid4().hex
+        with self.on_device():
+            self.handle = ops.condacc_sync_gate(shared_name=shared_name, name="gate")
+
+    def on_device(self) -> tf.compat.v1.device:
+        """Returns a context that places operations on the gate's device."""
+        return tf.compat.v1.device(self._device)
+
+    def enter(self, local_step: tf.Tensor) -> tf.Tensor:
+        """Begins a step: `[] int64` to `[] resource`, the reservation of the step."""
+        with self.on_device():
+            return ops.condacc_sync_gate_enter(
+                self.handle, local_step, worker=self._worker, name="enter"
+            )
+
+    def claim(self, reservation: tf.Tensor) -> tf.Tensor:
+        """Returns the round and the slot of a step's gradients: `[2] int64`."""
+        with self.on_device():
+            return ops.condacc_sync_gate_claim(reservation, name="claim")
+
+    def finish(self, reservation: tf.Tensor) -> tf.Tensor:
+        """Ends a step, and waits for the round of the next one: `[] int64`."""
+        with self.on_device():
+            return ops.condacc_sync_gate_finish(reservation, name="finish")
+
+    def leave(self) -> tf.Operation:
+        """Tells that this worker ends."""
+        with self.on_device():
+            return ops.condacc_sync_gate_leave(self.handle, worker=self._worker, name="leave")
+
+    def await_open(self) -> tf.Tensor:
+        """Waits until a chief has opened the gate; returns the round: `[] int64`."""
+        with self.on_device():
+            return ops.condacc_sync_gate_await_open(
+                self.handle, worker=self._worker, name="await_open"
+            )
+
+    def await_full(self) -> tf.Tensor:
+        """Waits for all gradients of a round; returns the round: `[] int64`."""
+        with self.on_device():
+            return ops.condacc_sync_gate_await_full(
+                self.handle, chief=self._chief, name="await_full"
+            )
+
+    def advance(self, round_: tf.Tensor) -> tf.Operation:
+        """Begins the round after `round_`: `[] int64`."""
+        with self.on_device():
+            return ops.condacc_sync_gate_advance(self.handle, round_, name="advance").op
+
+    def prepare(self, at_least: tf.Tensor) -> tf.Tensor:
+        """Shuts the gate, and returns the round to open it with: `[] int64`."""
+        with self.on_device():
+            return ops.condacc_sync_gate_prepare(
+                self.handle, at_least, chief=self._chief, name="prepare"
+            )
+
+    def open(self, round_: tf.Tensor) -> tf.Operation:
+        """Opens the gate with a round: `[] int64`."""
+        with self.on_device():
+            return ops.condacc_sync_gate_open(
+                self.handle, round_, chief=self._chief, name="open", **self._options._asdict()
+            )
+
+    def add_credits(self, count: int) -> tf.Operation:
+        """Lets that many steps end without waiting."""
+        with self.on_device():
+            return ops.condacc_sync_gate_add_credits(self.handle, count, name="add_credits")
+
+    def close(self) -> tf.Operation:
+        """Tells that training has ended."""
+        with self.on_device():
+            return ops.condacc_sync_gate_close(self.handle, name="close")
+
+    def dismiss(self) -> tf.Operation:
+        """Ends the waits of this chief."""
+        with self.on_device():
+            return ops.condacc_sync_gate_dismiss(self.handle, chief=self._chief, name="dismiss")
+
+    def report(self, seen: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Waits until a round lasts for too long.
+
+        Args:
+            seen: A round that is not to be reported again: `[] int64`.
+
+        Returns:
+            The round, `[] int64`, and who is missing, `[] string`.
+        """
+        with self.on_device():
+            return ops.condacc_sync_gate_report(
+                self.handle, seen, report_secs=self._options.report_secs, name="report"
+            )
+
+    def num_dropped(self) -> tf.Tensor:
+        """Returns how many steps of all workers got no slot: `[] int64`."""
+        with self.on_device():
+            return ops.condacc_sync_gate_state(self.handle, name="state").num_refused
+
+
+def _host_of(device: str) -> str:
+    """Returns the CPU beside a device; the device itself if it has no type."""
+    spec = tf.DeviceSpec.from_string(device)
+    if spec.device_type in (None, "CPU"):
+        return device
+    return spec.replace(device_type="CPU", device_index=0).to_string()

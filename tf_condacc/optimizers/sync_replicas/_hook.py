@@ -1,0 +1,78 @@
+"""The hook that starts and ends a worker's part in synchronous training."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+
+if TYPE_CHECKING:
+    from tf_condacc.optimizers.sync_replicas.optimizer import SyncReplicasOptimizer
+
+
+class SyncReplicasOptimizerHook(tf.compat.v1.train.SessionRunHook):
+    """Prepares each session for an optimizer, and ends training when the chief ends.
+
+    Args:
+        optimizer: The optimizer.
+        is_chief: Whether this worker is the chief, which applies the gradients.
+        num_tokens: Argument of `get_init_tokens_op`.
+    """
+
+    def __init__(self, optimizer: SyncReplicasOptimizer, is_chief: bool, num_tokens: int) -> None:
+        self._optimizer = optimizer
+        self._is_chief = is_chief
+        self._num_tokens = num_tokens
+
+    def begin(self) -> None:
+        """Makes the operations of the hook.
+
+        Raises:
+            ValueError: `apply_gradients` has not been called.
+        """
+        optimizer = self._optimizer
+        if not optimizer._gradients_applied:
+            raise ValueError(
+                "SyncReplicasOptimizer.apply_gradient should be called before using the hook."
+            )
+        self._ready_op = optimizer.ready_for_local_init_op
+        if self._is_chief:
+            self._init_op = optimizer.chief_init_op
+            self._tokens_op = optimizer.get_init_tokens_op(self._num_tokens)
+        else:
+            self._init_op = optimizer.local_step_init_op
+
+    def after_create_session(
+        self, session: tf.compat.v1.Session, coord: tf.train.Coordinator
+    ) -> None:
+        """Opens the gate if this is the chief, and waits until it is open if not.
+
+        Raises:
+            RuntimeError: A global variable has not been initialized.
+        """
+        self._check_ready(session)
+        if self._is_chief:
+            session.run(self._init_op)
+            session.run(self._tokens_op)
+            runner = self._optimizer.get_chief_queue_runner()
+            runner.create_threads_without_closing(session, coord, daemon=True, start=True)
+            return
+        if self._optimizer._reports is not None:
+            self._optimizer._reports.thread(session).start()
+        session.run(self._init_op)
+
+    def end(self, session: tf.compat.v1.Session) -> None:
+        """Closes the gate if this is the chief; tells that the worker leaves if not."""
+        try:
+            session.run(self._optimizer._end_ops[self._is_chief])
+        except tf.errors.OpError as error:
+            tf.compat.v1.logging.warning("The gate could not be told of the end: %s", error.message)
+
+    def _check_ready(self, session: tf.compat.v1.Session) -> None:
+        missing = [name.decode() for name in session.run(self._ready_op)]
+        if not missing:
+            return
+        raise RuntimeError(
+            "Init operations did not make model ready for SyncReplicasOptimizer local_init. Init "
+            f"op: {self._init_op.name}, error: Variables not initialized: {', '.join(missing)}"
+        )

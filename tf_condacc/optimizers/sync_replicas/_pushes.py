@@ -1,0 +1,94 @@
+"""The gradients of one variable: a worker's push, and the chief's take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from tf_condacc._host import on_host
+from tf_condacc._ops import ops
+from tf_condacc.accumulators.dense import ConditionalAccumulator
+from tf_condacc.accumulators.sparse import SparseConditionalAccumulator
+
+
+class Claim:
+    """The round and slot of a step, on each device that gradients are pushed to.
+
+    Args:
+        packed: The round and the slot: `[2] int64`. They travel as one tensor.
+    """
+
+    def __init__(self, packed: tf.Tensor) -> None:
+        self._packed = packed
+        self._parts: dict[str, list[tf.Tensor]] = {}
+
+    def on(self, device: str) -> list[tf.Tensor]:
+        """Returns the round and the slot: `[] int64` each."""
+        if device not in self._parts:
+            with tf.compat.v1.device(device), on_host():
+                self._parts[device] = tf.unstack(self._packed, num=2, name="claimed")
+        return self._parts[device]
+
+
+class VariableGradients:
+    """The accumulator of one variable's gradients, beside the variable.
+
+    Args:
+        gradient: This worker's gradient, a tensor or ``tf.IndexedSlices``.
+        variable: The variable.
+        scope: Prefix of the accumulator's name, the same in the graphs of all workers.
+        sparse_reduction: How the gradients are reduced if they are sparse.
+    """
+
+    def __init__(
+        self, gradient: Any, variable: tf.Variable, scope: str, sparse_reduction: str
+    ) -> None:
+        self._gradient = gradient
+        self._variable = variable
+        shared_name = f"{scope}{variable.op.name}/grad_accum"
+        arguments = (gradient.dtype, variable.shape, shared_name)
+        with tf.compat.v1.device(variable.device):
+            if isinstance(gradient, tf.IndexedSlices):
+                self._accumulator: Any = SparseConditionalAccumulator(
+                    *arguments, reduction_type=sparse_reduction
+                )
+            else:
+                self._accumulator = ConditionalAccumulator(*arguments)
+        self._name = shared_name
+
+    def push(self, claim: Claim) -> tf.Tensor:
+        """Pushes the gradient with the slot of a step; returns the outcome: `[] int32`."""
+        round_, slot = claim.on(self._variable.device)
+        with tf.compat.v1.device(self._variable.device):
+            if isinstance(self._gradient, tf.IndexedSlices):
+                return self._accumulator.apply_indexed_slices_contribution(
+                    self._gradient, slot, round_
+                )
+            return self._accumulator.apply_contribution(self._gradient, slot, round_)
+
+    def take(self, num_required: int, round_: tf.Tensor) -> Any:
+        """Takes the reduced gradient of a round; fails if the accumulator is at another one."""
+        with tf.compat.v1.device(self._variable.device):
+            if isinstance(self._gradient, tf.IndexedSlices):
+                taken, slices = self._accumulator.try_take_indexed_slices_grad(
+                    num_required, global_step=round_
+                )
+                values = self._passed(taken, slices.values)
+                values.set_shape([None, *self._variable.shape[1:]])
+                return tf.IndexedSlices(values, slices.indices, slices.dense_shape)
+            taken, value = self._accumulator.try_take_grad(num_required, global_step=round_)
+            return self._passed(taken, value)
+
+    def step(self) -> tf.Tensor:
+        """Returns the accumulator's own step: `[] int64`."""
+        with tf.compat.v1.device(self._variable.device):
+            return self._accumulator.global_step()
+
+    def reset(self, round_: tf.Tensor) -> tf.Tensor:
+        """Discards what is accumulated, and begins a round."""
+        with tf.compat.v1.device(self._variable.device):
+            return self._accumulator.reset(round_)
+
+    def _passed(self, taken: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
+        return ops.condacc_sync_gate_taken(taken, value, accumulator=self._name, name="taken")

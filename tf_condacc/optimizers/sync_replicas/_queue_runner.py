@@ -1,0 +1,92 @@
+"""The thread of a chief that applies the gradients of each round."""
+
+from __future__ import annotations
+
+import threading
+
+import tensorflow as tf
+
+from tf_condacc.optimizers.sync_replicas._gate import SyncGate
+from tf_condacc.optimizers.sync_replicas._reports import Reports
+
+
+class ChiefQueueRunner(tf.compat.v1.train.QueueRunner):
+    """Applies the gradients of round after round, until training ends.
+
+    When the coordinator stops, the chief's wait at the gate ends. The gate itself is closed only if
+    the coordinator stops without an error, as that of a Supervisor does when training has ended:
+    after an error, training goes on with the next session.
+
+    Args:
+        gate: The gate of the rounds.
+        sync_op: Operation that waits for a round and applies its gradients.
+        reports: Reports about rounds that last for too long; None for none.
+    """
+
+    def __init__(self, gate: SyncGate, sync_op: tf.Operation, reports: Reports | None) -> None:
+        with gate.on_device():
+            nothing = tf.no_op(name="runner_closed")
+        super().__init__(
+            gate.handle.op,
+            [sync_op],
+            close_op=nothing,
+            cancel_op=gate.dismiss(),
+            queue_closed_exception_types=(tf.errors.OutOfRangeError, tf.errors.CancelledError),
+        )
+        self._close_gate = gate.close()
+        self._reports = reports
+
+    def create_threads(
+        self,
+        sess: tf.compat.v1.Session,
+        coord: tf.train.Coordinator | None = None,
+        daemon: bool = False,
+        start: bool = False,
+    ) -> list[threading.Thread]:
+        """Creates the threads of a session, and one that closes the gate after a clean end.
+
+        Args:
+            sess: The session.
+            coord: Coordinator that stops the threads.
+            daemon: Whether the threads are daemons.
+            start: Whether the threads are started here.
+
+        Returns:
+            The threads; none if those of this session exist already.
+        """
+        threads = self.create_threads_without_closing(sess, coord, daemon, start)
+        if threads and coord is not None:
+            closer = threading.Thread(target=self._close_when_ended, args=(sess, coord))
+            closer.daemon = daemon
+            coord.register_thread(closer)
+            if start:
+                closer.start()
+            threads.append(closer)
+        return threads
+
+    def create_threads_without_closing(
+        self,
+        sess: tf.compat.v1.Session,
+        coord: tf.train.Coordinator | None = None,
+        daemon: bool = False,
+        start: bool = False,
+    ) -> list[threading.Thread]:
+        """Does the same for programs that close the gate by other means."""
+        threads = super().create_threads(sess, coord, daemon, start)
+        if threads and self._reports is not None:
+            reporter = self._reports.thread(sess)
+            if start:
+                reporter.start()
+            threads.append(reporter)
+        return threads
+
+    def _close_when_ended(self, session: tf.compat.v1.Session, coord: tf.train.Coordinator) -> None:
+        coord.wait_for_stop()
+        try:
+            coord.raise_requested_exception()
+        except Exception:
+            return  # Not the end of training. Whoever joins the coordinator gets the error.
+        try:
+            session.run(self._close_gate)
+        except (tf.errors.OpError, RuntimeError):
+            pass  # The session has been closed, or is lost.

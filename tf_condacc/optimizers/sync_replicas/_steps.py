@@ -1,0 +1,131 @@
+"""The operations of a worker's step, of the chief's step, and of the begin of training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+from tensorflow.python.framework import ops as tf_ops
+
+from tf_condacc._host import host_int64
+from tf_condacc.optimizers.sync_replicas._gate import SyncGate
+from tf_condacc.optimizers.sync_replicas._pushes import Claim, VariableGradients
+
+tf1 = tf.compat.v1
+
+
+class WorkerStep(NamedTuple):
+    """A worker's step.
+
+    Attributes:
+        train_op: Assigns the round of the next step to the local step.
+        claim: The round and the slot of the step: `[2] int64`.
+        outcomes: What became of each pushed gradient: `[] int32` each.
+        dropped: Whether there was no slot, so that all gradients were dropped: `[] bool`. It is
+            known at the end of the step.
+    """
+
+    train_op: Any
+    claim: tf.Tensor
+    outcomes: list[tf.Tensor]
+    dropped: tf.Tensor
+
+
+def make_local_step(dtype: tf.DType) -> tf.Variable:
+    """Makes the local variable that holds the round of a worker's next step: `[] dtype`."""
+    # A device function may put variables elsewhere. Colocated with an operation, it stays here.
+    with tf_ops.colocate_with(tf.no_op(name="local_anchor")):
+        return tf1.Variable(
+            tf.constant(0, dtype),
+            trainable=False,
+            collections=[tf1.GraphKeys.LOCAL_VARIABLES],
+            dtype=dtype,
+            name="sync_rep_local_step",
+        )
+
+
+def worker_step(
+    gate: SyncGate,
+    local_step: tf.Variable,
+    gradients: Sequence[VariableGradients],
+    computed: Sequence[Any] | None,
+) -> WorkerStep:
+    """Pushes the gradients with a slot of the round, and waits for the next round.
+
+    Args:
+        gate: The gate.
+        local_step: The round of the step.
+        gradients: The gradients to push.
+        computed: Gradients to wait for before the slot is claimed. None claims it when the step
+            begins, which costs no time.
+    """
+    reservation = gate.enter(host_int64(local_step))
+    waits: list[tf.Operation] = []
+    if computed is not None:
+        with tf1.device(local_step.device), tf.control_dependencies(_operations(computed)):
+            waits = [tf.no_op(name="computed")]  # One edge to the gate, from however many.
+    with tf.control_dependencies(waits):
+        packed = gate.claim(reservation)
+    claim = Claim(packed)
+    outcomes = [each.push(claim) for each in gradients]
+    with gate.on_device(), tf.control_dependencies([tf.group(*outcomes, name="pushed")]):
+        next_round = gate.finish(reservation)
+    train_op = assign_round(local_step, next_round)
+    with tf1.device(local_step.device), tf.control_dependencies([train_op.op]):
+        dropped = tf.less(packed[0], 0, name="dropped")
+    return WorkerStep(train_op, packed, outcomes, dropped)
+
+
+def chief_step(
+    gate: SyncGate,
+    gradients: Sequence[VariableGradients | None],
+    num_required: int,
+    apply: Callable[[list[Any]], tf.Operation],
+) -> tf.Operation:
+    """Waits for all gradients of a round, applies them, and begins the next round.
+
+    Args:
+        gate: The gate.
+        gradients: The gradients to take; None is passed on.
+        num_required: Number of gradients in a round.
+        apply: Applies gradients.
+    """
+    round_ = gate.await_full()
+    taken = [each if each is None else each.take(num_required, round_) for each in gradients]
+    with tf.control_dependencies([apply(taken)]):
+        return gate.advance(round_)
+
+
+def open_gate(
+    gate: SyncGate,
+    local_step: tf.Variable,
+    global_step: tf.Variable,
+    gradients: Sequence[VariableGradients],
+) -> tf.Operation:
+    """Begins a round above all that there have been, with nothing accumulated."""
+    steps = [each.step() for each in gradients]
+    with gate.on_device():
+        highest = tf.reduce_max(tf.stack([host_int64(global_step), *steps]), name="highest_step")
+    round_ = gate.prepare(highest)
+    resets = [each.reset(round_) for each in gradients]
+    with tf.control_dependencies([tf.group(*resets, name="reset")]):
+        opened = gate.open(round_)
+    with tf.control_dependencies([opened]):
+        return tf.group(assign_round(local_step, round_))
+
+
+def assign_round(local_step: tf.Variable, round_: tf.Tensor) -> Any:
+    """Assigns a round to the local step: `[] int64`."""
+    with tf1.device(local_step.device):
+        return tf1.assign(local_step, tf.cast(round_, local_step.dtype.base_dtype))
+
+
+def _operations(gradients: Sequence[Any]) -> list[tf.Operation]:
+    """Returns the operations that compute gradients, which may be sparse."""
+    found = []
+    for gradient in gradients:
+        is_sparse = isinstance(gradient, tf.IndexedSlices)
+        parts = (gradient.values, gradient.indices) if is_sparse else (gradient,)
+        found += [part.op for part in parts if isinstance(part, tf.Tensor)]
+    return found

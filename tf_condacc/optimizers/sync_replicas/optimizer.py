@@ -1,0 +1,321 @@
+"""The optimizer that averages the gradients of several workers in each step.
+
+Mirrors ``tf.compat.v1.train.SyncReplicasOptimizer``.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tf_condacc._typing import GradientAndVariable
+from tf_condacc.optimizers._wrapper import OptimizerWrapper
+from tf_condacc.optimizers.sync_replicas._gate import GateOptions, SyncGate
+from tf_condacc.optimizers.sync_replicas._hook import SyncReplicasOptimizerHook
+from tf_condacc.optimizers.sync_replicas._pushes import VariableGradients
+from tf_condacc.optimizers.sync_replicas._queue_runner import ChiefQueueRunner
+from tf_condacc.optimizers.sync_replicas._reports import Reports
+from tf_condacc.optimizers.sync_replicas._steps import (
+    assign_round,
+    chief_step,
+    make_local_step,
+    open_gate,
+    worker_step,
+)
+from tf_condacc.optimizers.sync_replicas._worker_name import worker_name
+
+tf1 = tf.compat.v1
+_SPARSE_REDUCTIONS = ("MEAN", "GLOBAL_MEAN", "SUM")
+
+
+class SyncReplicasOptimizer(OptimizerWrapper):
+    """Wraps an optimizer, and applies the mean of the gradients of several workers in each step.
+
+    Mirrors ``tf.compat.v1.train.SyncReplicasOptimizer``; programs that were written for it need no
+    change. A gate takes the place of its token queue:
+
+    - A round has `replicas_to_aggregate` slots. A worker claims a slot, pushes all of its gradients
+      with it, and waits for the next round. So all variables average the gradients of the same
+      workers, no worker counts twice, and no token can be lost.
+    - The slot of a step that failed, or whose worker died, is free at once. A worker that waits
+      computes another gradient for it.
+    - The chief takes a round when it is complete. Parameters do not change before.
+    - If a round lasts for too long, chief and workers log who is missing.
+
+    The local step, ``sync_rep_local_step``, is the number of the round in which the worker is.
+    Rounds are counted by the gate: they never go back, not even when the global step is restored.
+
+    Args:
+        opt: The optimizer to wrap, a ``tf.compat.v1.train.Optimizer``.
+        replicas_to_aggregate: Number of gradients that each step averages.
+        total_num_replicas: Number of workers; by default `replicas_to_aggregate`. If it is higher,
+            the others are backups: the first gradients count, and those that come later are
+            dropped. If it is lower, workers compute several gradients in a step.
+        variable_averages: A ``tf.train.ExponentialMovingAverage`` to apply after each step, or
+            None.
+        variables_to_average: The variables to average; by default all trainable variables.
+        use_locking: Passed to the base class, as in the mirrored class. It has no effect.
+        name: Name of this optimizer. Made unique in its graph, it is also the name by which the
+            workers find each other. So all workers must build their graphs in the same way.
+
+    Raises:
+        ValueError: `replicas_to_aggregate` or `total_num_replicas` is lower than 1.
+    """
+
+    def __init__(
+        self,
+        opt: tf1.train.Optimizer,
+        replicas_to_aggregate: int,
+        total_num_replicas: int | None = None,
+        variable_averages: tf.train.ExponentialMovingAverage | None = None,
+        variables_to_average: Iterable[tf.Variable] | None = None,
+        use_locking: bool = False,
+        name: str = "sync_replicas",
+    ) -> None:
+        if total_num_replicas is None:
+            total_num_replicas = replicas_to_aggregate
+        for argument, value in (
+            ("replicas_to_aggregate", replicas_to_aggregate),
+            ("total_num_replicas", total_num_replicas),
+        ):
+            if not isinstance(value, numbers.Integral) or value < 1:
+                raise ValueError(f"Optimizer '{name}' expects {argument} >= 1, got {value!r}.")
+        super().__init__(use_locking, name)
+        self._opt = opt
+        self._replicas_to_aggregate = replicas_to_aggregate
+        self._total_num_replicas = total_num_replicas
+        self._variable_averages = variable_averages
+        self._variables_to_average = variables_to_average
+        self._gradients_applied = False
+        self.configure()
+
+    def configure(
+        self,
+        takeover_secs: float | None = None,
+        report_secs: float | None = 60,
+        sparse_reduction: str = "MEAN",
+    ) -> None:
+        """Sets options that the mirrored class does not have, before `apply_gradients`.
+
+        Those of the chief count for all workers, except that each process reports by its own
+        `report_secs`.
+
+        Args:
+            takeover_secs: If nothing happens at the gate for so many seconds, the slots of workers
+                that do not wait go to workers that do. It must be longer than a step takes. None
+                for never; then training waits for a worker that is frozen, or that died between
+                two steps.
+            report_secs: If a round lasts longer than so many seconds while a worker waits, chief
+                and workers log who is missing. None for never.
+            sparse_reduction: How ``tf.IndexedSlices`` are reduced: "MEAN" divides each row by the
+                number of gradients that have it, as the mirrored class does; "GLOBAL_MEAN" by
+                `replicas_to_aggregate`; "SUM" does not divide.
+
+        Raises:
+            ValueError: An argument is out of range, or `apply_gradients` has been called.
+        """
+        if self._gradients_applied:
+            raise ValueError(
+                f"Optimizer '{self.get_name()}' expects configure() before apply_gradients()."
+            )
+        if sparse_reduction not in _SPARSE_REDUCTIONS:
+            raise ValueError(
+                f"Optimizer '{self.get_name()}' expects sparse_reduction to be one of "
+                f"{', '.join(_SPARSE_REDUCTIONS)}, got {sparse_reduction!r}."
+            )
+        for argument, seconds in (("takeover_secs", takeover_secs), ("report_secs", report_secs)):
+            if seconds is not None and not 0 < seconds < 1e9:
+                raise ValueError(
+                    f"Optimizer '{self.get_name()}' expects {argument} to be a positive number of "
+                    f"seconds or None, got {seconds!r}."
+                )
+        self._sparse = sparse_reduction
+        self._gate_options = GateOptions(
+            int(self._replicas_to_aggregate),
+            int(self._total_num_replicas),
+            float(takeover_secs or 0),
+            float(report_secs or 0),
+        )
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> list[GradientAndVariable]:
+        """Computes gradients with the wrapped optimizer.
+
+        Args:
+            *args: Passed to the wrapped optimizer.
+            **kwargs: Passed to the wrapped optimizer.
+
+        Returns:
+            The wrapped optimizer's list of (gradient, variable) pairs.
+        """
+        return self._opt.compute_gradients(*args, **kwargs)
+
+    def apply_gradients(
+        self,
+        grads_and_vars: Iterable[GradientAndVariable],
+        global_step: tf.Variable | None = None,
+        name: str | None = None,
+    ) -> Any:
+        """Builds the step of a worker, and that of the chief.
+
+        Args:
+            grads_and_vars: Iterable of (gradient, variable) pairs, as `compute_gradients` returns
+                them. Gradients may be tensors, ``tf.IndexedSlices`` or None.
+            global_step: The step variable, which each round increments by one: `[] int32 or
+                int64`. The gate is on its device.
+            name: Not used, as in the mirrored class.
+
+        Returns:
+            The training operation of a worker. It ends when the worker is to begin its next step,
+            and fails with ``tf.errors.OutOfRangeError`` when training has ended.
+
+        Raises:
+            ValueError: There are no pairs, `global_step` is None, or a gradient is of a type that
+                is not known.
+            RuntimeError: Eager execution is enabled.
+        """
+        grads_and_vars = tuple(grads_and_vars)
+        if not grads_and_vars:
+            raise ValueError("Must supply at least one variable")
+        if global_step is None:
+            raise ValueError("Global step is required to check staleness")
+        if tf.executing_eagerly():
+            raise RuntimeError(
+                f"Optimizer '{self.get_name()}' works in graphs with sessions only, as "
+                "tf.compat.v1.train.SyncReplicasOptimizer does; eager execution is enabled."
+            )
+        for gradient, _ in grads_and_vars:
+            if not isinstance(gradient, tf.Tensor | tf.IndexedSlices | None):
+                raise ValueError("Unknown grad type!")
+        self._global_step = global_step
+        local_step = make_local_step(global_step.dtype.base_dtype)
+        self._local_step = local_step
+        self.ready_for_local_init_op = tf1.report_uninitialized_variables(tf1.global_variables())
+        self.ready_for_local_init_op.mark_used()
+        with tf1.name_scope(None, self._name) as scope:
+            self._build(grads_and_vars, scope, worker_name(local_step.device))
+        self._gradients_applied = True
+        return self._step.train_op
+
+    def get_chief_queue_runner(self) -> ChiefQueueRunner:
+        """Returns the queue runner for the chief to start.
+
+        The hook of a chief starts it. With a ``tf.compat.v1.train.Supervisor``, the program does.
+
+        Raises:
+            ValueError: `apply_gradients` has not been called.
+        """
+        if not self._gradients_applied:
+            raise ValueError("Should be called after apply_gradients().")
+        return self._chief_queue_runner
+
+    def get_init_tokens_op(self, num_tokens: int = -1) -> tf.Operation:
+        """Returns an operation for the chief to run before its queue runner is started.
+
+        No tokens are needed here. If a number is given, so many steps end without waiting for the
+        round, as they do with the mirrored class; the gradients of the steps after them may be
+        dropped.
+
+        Args:
+            num_tokens: Number of steps that do not wait. -1 for none.
+
+        Raises:
+            ValueError: `apply_gradients` has not been called, or `num_tokens` is lower than what
+                the mirrored class needs.
+        """
+        if not self._gradients_applied:
+            raise ValueError("get_init_tokens_op() should be called after apply_gradients().")
+        needed = self._replicas_to_aggregate - self._total_num_replicas
+        if num_tokens != -1 and num_tokens < needed:
+            raise ValueError(
+                "Too few tokens to finish the first step: "
+                f"{num_tokens} (given) vs {needed} (needed)"
+            )
+        if num_tokens > 0:
+            return self._gate.add_credits(num_tokens)
+        return tf.no_op(name="no_init_tokens")
+
+    def make_session_run_hook(
+        self, is_chief: bool, num_tokens: int = -1
+    ) -> SyncReplicasOptimizerHook:
+        """Returns the hook that every worker needs with a ``MonitoredTrainingSession``.
+
+        Args:
+            is_chief: Whether the worker is the chief.
+            num_tokens: Argument of `get_init_tokens_op`.
+        """
+        return SyncReplicasOptimizerHook(self, is_chief, num_tokens)
+
+    def variables(self) -> list[tf.Variable]:
+        """Returns the variables of the wrapped optimizer."""
+        return self._opt.variables()
+
+    @property
+    def gradients_dropped(self) -> tf.Tensor:
+        """Whether the gradients of a step were dropped: `[] bool`.
+
+        It is a part of the worker's step: fetch it together with the training operation. Alone, it
+        makes a step as well. The mirrored class has no such property.
+        """
+        if not self._gradients_applied:
+            raise ValueError("gradients_dropped is known after apply_gradients().")
+        return self._step.dropped
+
+    def num_dropped(self, name: str | None = None) -> tf.Tensor:
+        """Returns in how many steps of all workers the gradients were dropped: `[] int64`.
+
+        The mirrored class has no such method. A summary of it is added, too.
+
+        Args:
+            name: Optional name of the operation.
+
+        Raises:
+            ValueError: `apply_gradients` has not been called.
+        """
+        if not self._gradients_applied:
+            raise ValueError("num_dropped() should be called after apply_gradients().")
+        return tf.identity(self._gate.num_dropped(), name=name)
+
+    @property
+    def _wrapped(self) -> tf1.train.Optimizer:
+        return self._opt
+
+    def _build(
+        self, grads_and_vars: Sequence[GradientAndVariable], scope: str, worker: str
+    ) -> None:
+        """Builds all operations; `scope` is the optimizer's name, made unique."""
+        gate = SyncGate(f"{scope}gate", self._global_step.device, worker, self._gate_options)
+        gradients = [
+            None if gradient is None else VariableGradients(gradient, variable, scope, self._sparse)
+            for gradient, variable in grads_and_vars
+        ]
+        variables = [variable for _, variable in grads_and_vars]
+        pushed = [each for each in gradients if each is not None]
+        # Every worker has a slot: nobody else needs this one, and it is claimed at once.
+        claims_early = self._replicas_to_aggregate >= self._total_num_replicas
+        computed = None if claims_early else [gradient for gradient, _ in grads_and_vars]
+        self._gate = gate
+        self._step = worker_step(gate, self._local_step, pushed, computed)
+        sync_op = chief_step(
+            gate,
+            gradients,
+            self._replicas_to_aggregate,
+            lambda taken: self._update(list(zip(taken, variables, strict=True))),
+        )
+        self._reports = Reports(gate, self._name) if self._gate_options.report_secs else None
+        self._chief_queue_runner = ChiefQueueRunner(gate, sync_op, self._reports)
+        self.local_step_init_op = assign_round(self._local_step, gate.await_open())
+        self.chief_init_op = open_gate(gate, self._local_step, self._global_step, pushed)
+        self._end_ops = {True: gate.close(), False: gate.leave()}
+        tf1.summary.scalar("num_dropped", gate.num_dropped())
+
+    def _update(self, grads_and_vars: list[GradientAndVariable]) -> tf.Operation:
+        """Applies the gradients of a round, and then the averages."""
+        with tf1.device(self._global_step.device), tf1.name_scope(""):
+            update = self._opt.apply_gradients(grads_and_vars, self._global_step)
+        if self._variable_averages is None:
+            return update
+        with tf.control_dependencies([update]), tf1.name_scope(""):
+            return self._variable_averages.apply(self._variables_to_average)
