@@ -3,19 +3,17 @@
 #define CONDACC_KERNELS_APPLY_TAKE_OPS_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <new>
 #include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "cc/core/accumulator/apply_result.h"
 #include "cc/core/base/status.h"
 #include "cc/kernels/core_resource.h"
 #include "cc/kernels/status_conversion.h"
-#include "tensorflow/core/framework/cancellation.h"
+#include "cc/kernels/take_output.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
 
@@ -88,109 +86,6 @@ class ApplyOp : public tensorflow::OpKernel {
   }
 
   tensorflow::DataType dtype_;
-};
-
-// Where a take puts what it gets. Lives as long as the take; its context is that of an op that
-// has not called `done` yet, for as long as the take is not completed.
-template <class Traits>
-class TakeOutput {
- public:
-  using Resource = CoreResource<Traits>;
-  using Value = typename Traits::Core::Value;
-
-  TakeOutput(tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done,
-             typename Resource::Ptr resource, bool tells_taken)
-      : ctx_(ctx),
-        done_(std::move(done)),
-        resource_(std::move(resource)),
-        tells_taken_(tells_taken),
-        cancellation_(ctx->cancellation_manager()),
-        workspace_(ctx) {}
-
-  Resource& resource() { return *resource_; }
-  typename Traits::Workspace& workspace() { return workspace_; }
-
-  // A cancelled step must not take what nobody will get.
-  bool is_cancelled() const { return cancellation_ != nullptr && cancellation_->IsCancelled(); }
-
-  // Arranges for `cancel` to be called if the step is cancelled; false if it was already.
-  bool OnCancel(std::function<void()> cancel) {
-    if (cancellation_ == nullptr) return true;
-    token_ = cancellation_->get_cancellation_token();
-    is_registered_ = cancellation_->RegisterCallback(token_, std::move(cancel));
-    return is_registered_;
-  }
-
-  // Allocates the outputs other than the value before anything is taken, so that a refused
-  // allocation loses no gradients.
-  absl::Status Reserve() {
-    if (tells_taken_) {
-      TF_RETURN_IF_ERROR(ctx_->allocate_output(0, tensorflow::TensorShape({}), &taken_));
-    }
-    return Traits::ReserveOutputs(ctx_, &reserved_);
-  }
-
-  // Completes the op, once: later calls do nothing. Reserve() must have succeeded.
-  void Complete(const Status& status, Value* value) {
-    // The step has moved on while the take waited for work on the gradients.
-    if (tells_taken_ && status.code() == StatusCode::kFailedPrecondition) return CompleteEmpty();
-    Complete([&] { return value == nullptr ? ToAbsl(status) : SetOutputs(value); });
-  }
-
-  // There were too few gradients, or it is another step: outputs false, and empty values or zeros.
-  void CompleteEmpty() {
-    Complete([this] {
-      SetTaken(false);
-      return Traits::SetEmptyOutputs(ctx_, first_output(), *resource_, reserved_);
-    });
-  }
-
-  // Fails the op with ResourceExhausted, unless it has been completed already.
-  void CompleteOutOfMemory() {
-    Complete([this] { return resource_->OutOfMemory(); });
-  }
-
- private:
-  template <class SetOutputsOrFail>
-  void Complete(SetOutputsOrFail set_outputs_or_fail) noexcept {
-    if (std::exchange(is_complete_, true)) return;
-    // Not the variant that waits for callbacks: this may run inside one. A callback that comes
-    // too late finds that the take does not wait any more.
-    if (is_registered_) cancellation_->TryDeregisterCallback(token_);
-    try {
-      ctx_->SetStatus(set_outputs_or_fail());
-    } catch (const std::bad_alloc&) {
-      ctx_->SetStatus(absl::Status(absl::StatusCode::kResourceExhausted, ""));  // needs no memory
-    }
-    try {
-      done_();
-    } catch (const std::bad_alloc&) {
-      // The op is complete. An allocation that fails in the executor afterwards cannot be reported.
-    }
-  }
-
-  int first_output() const { return tells_taken_ ? 1 : 0; }
-
-  absl::Status SetOutputs(Value* value) {
-    SetTaken(true);
-    return Traits::SetOutputs(ctx_, first_output(), *resource_, reserved_, std::move(*value));
-  }
-
-  void SetTaken(bool taken) {
-    if (tells_taken_) taken_->template scalar<bool>()() = taken;
-  }
-
-  tensorflow::OpKernelContext* const ctx_;
-  const tensorflow::AsyncOpKernel::DoneCallback done_;
-  const typename Resource::Ptr resource_;
-  const bool tells_taken_;
-  tensorflow::CancellationManager* const cancellation_;
-  typename Traits::Workspace workspace_;
-  tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
-  bool is_registered_ = false;
-  bool is_complete_ = false;
-  tensorflow::Tensor* taken_ = nullptr;  // The bool output of a try-take; null for other takes.
-  tensorflow::Tensor reserved_;
 };
 
 // What a take does if there are too few gradients: it waits, without a thread; it outputs that

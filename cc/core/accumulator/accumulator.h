@@ -120,12 +120,12 @@ class Accumulator {
 
  private:
   enum class Phase {
-    kOpen,       // Gradients are accepted, and nobody works on the sum.
-    kFolding,    // A thread adds pending gradients to the sum; others are accepted meanwhile.
-    kClosing,    // A thread gets the memory for a take's value; gradients have to wait.
-    kTaken,      // It has left the accumulator. One thread finishes it: its folder, or the taker.
-    kDiscarded,  // Likewise, but nobody gets it: its folder, or the call that discarded it, ends
-                 // it.
+    kOpen,     // Gradients are accepted, and nobody works on the sum.
+    kFolding,  // A thread adds pending gradients to the sum; others are accepted meanwhile.
+    kClosing,  // A thread gets the memory for a take's value; gradients have to wait.
+    kTaken,    // It has left the accumulator. One thread finishes it: its folder, or the taker.
+    // A reset has removed it from the accumulator. Its folder, or else the reset, frees it.
+    kDiscarded,
     kFinished,
   };
 
@@ -136,10 +136,11 @@ class Accumulator {
 
     Phase phase = Phase::kOpen;
     Sum sum;
-    int64_t count = 0;                         // Gradients accepted.
-    int64_t num_added = 0;                     // How many of these have been added to the sum.
-    std::unordered_set<int64_t> contributors;  // Those who have a gradient among these.
-    TakePtr take;  // The take that got the round, while the phase is kTaken.
+    int64_t count = 0;      // Gradients accepted.
+    int64_t num_added = 0;  // How many of these have been added to the sum.
+    TakePtr take;           // The take that got the round, while the phase is kTaken.
+    // Those who have a gradient among the accepted ones.
+    std::unordered_set<int64_t> contributors;
   };
   using RoundPtr = std::shared_ptr<Round>;
 

@@ -8,12 +8,12 @@
 #include <memory>
 #include <string>
 
-#include "cc/core/gate/gate_wait.h"
-#include "cc/core/gate/roster.h"
-#include "cc/core/gate/slots.h"
 #include "cc/core/base/mutex.h"
 #include "cc/core/base/stall_monitor.h"
 #include "cc/core/base/status.h"
+#include "cc/core/gate/gate_wait.h"
+#include "cc/core/gate/roster.h"
+#include "cc/core/gate/slots.h"
 
 namespace condacc {
 

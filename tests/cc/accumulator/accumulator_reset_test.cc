@@ -79,7 +79,7 @@ TEST_F(ResetTest, KeepsTheNumberOfDroppedGradients) {
 }
 
 TEST_F(ResetTest, ForgetsContributors) {
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < 4; ++i) {
     const std::vector<float> values(kSize, 1);
     EXPECT_TRUE(accumulator_.Apply(0, Owned(values), plain_, 3).is_added());
     EXPECT_EQ(accumulator_.Apply(0, Owned(values), plain_, 3).outcome(), ApplyOutcome::kDuplicate);

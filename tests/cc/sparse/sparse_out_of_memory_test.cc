@@ -117,6 +117,33 @@ TEST_F(SparseOutOfMemory, FinishingATakeAllocatesNothing) {
   ExpectResult(value);
 }
 
+// A gradient that could not be kept after all leaves no trace of its contributor.
+TEST_F(SparseOutOfMemory, AContributorWhoseApplyThrewMayComeAgain) {
+  const Rows rows = {{3, 1}, std::vector<float>(2 * kWidth, 1)};
+  int num_thrown = 0;
+  bool is_added = false;
+  SparseAccumulator::Options options;
+  options.name = "tested";
+  options.sum = options_;
+  SparseAccumulator accumulator(options);
+  for (int ordinal = 0; !is_added; ++ordinal) {
+    SparseGradient gradient = GradientOf(rows, kWidth, true);
+    allocations_left = ordinal;
+    try {
+      is_added = accumulator.Apply(0, std::move(gradient), workspace_, 7).is_added();
+      allocations_left = -1;
+      ASSERT_TRUE(is_added);
+    } catch (const std::bad_alloc&) {
+      allocations_left = -1;
+      ++num_thrown;
+    }
+    EXPECT_EQ(accumulator.num_accumulated(), is_added ? 1 : 0);
+  }
+  EXPECT_GE(num_thrown, 2) << "the contributor's, and the gradient's";
+  EXPECT_EQ(accumulator.Apply(0, GradientOf(rows, kWidth, true), workspace_, 7).outcome(),
+            ApplyOutcome::kDuplicate);
+}
+
 // A take that only counts its completions, which may therefore happen without any memory.
 struct CountedTake {
   int num_completions = 0;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "cc/core/dense/dense_math.h"
 #include "cc/core/base/status.h"
+#include "cc/core/dense/dense_math.h"
 
 condacc::Status QueueAsAsked(const condacc::DenseSumArgs& args, void* stream) __asm__(
     "__real__ZN7condacc13QueueDenseSumERKNS_12DenseSumArgsEPv");
