@@ -1,11 +1,9 @@
 // Kernels of the ops that sum the gradients of one step's towers.
 #define EIGEN_USE_THREADS
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <optional>
 #include <utility>
@@ -13,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "cc/core/accumulator/apply_result.h"
+#include "cc/core/base/mutex.h"
 #include "cc/kernels/apply_take_ops.h"
 #include "cc/kernels/core_resource.h"
 #include "cc/kernels/dense_traits.h"
@@ -137,30 +136,34 @@ class TowerTakeOp : public tensorflow::OpKernel {
       return sum.Invalid(absl::StrCat(
           "Expected ", num_required, " gradients to have been added, got ", sum.num_accumulated()));
     }
-    outcome.Await();
-    TF_RETURN_IF_ERROR(ToAbsl(outcome.status));
-    return Traits::SetOutputs(ctx, 0, sum, reserved, std::move(outcome.value));
+    typename Core::Value value;
+    TF_RETURN_IF_ERROR(ToAbsl(outcome.Await(&value)));
+    return Traits::SetOutputs(ctx, 0, sum, reserved, std::move(value));
   }
 
   // Of the take: there at once, unless an add that nothing orders before the take is still at work.
-  struct Outcome {
-    Status status;
-    typename Core::Value value;
-    bool is_set = false;
-    std::mutex mutex;
-    std::condition_variable changed;
+  class Outcome {
+   public:
+    void Set(const Status& status, typename Core::Value* value) CONDACC_EXCLUDES(mu_) {
+      MutexLock lock(&mu_);
+      status_ = status;
+      if (value != nullptr) value_ = std::move(*value);
+      is_set_ = true;
+      changed_.NotifyAll();
+    }
+    Status Await(typename Core::Value* value) CONDACC_EXCLUDES(mu_) {
+      MutexLock lock(&mu_);
+      while (!is_set_) changed_.Wait(&mu_);
+      *value = std::move(value_);
+      return status_;
+    }
 
-    void Set(const Status& new_status, typename Core::Value* new_value) {
-      const std::lock_guard<std::mutex> lock(mutex);
-      status = new_status;
-      if (new_value != nullptr) value = std::move(*new_value);
-      is_set = true;
-      changed.notify_all();
-    }
-    void Await() {
-      std::unique_lock<std::mutex> lock(mutex);
-      changed.wait(lock, [this] { return is_set; });
-    }
+   private:
+    Mutex mu_;
+    CondVar changed_;
+    bool is_set_ CONDACC_GUARDED_BY(mu_) = false;
+    Status status_ CONDACC_GUARDED_BY(mu_);
+    typename Core::Value value_ CONDACC_GUARDED_BY(mu_);
   };
 
   tensorflow::DataType dtype_;
