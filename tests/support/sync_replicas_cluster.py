@@ -111,7 +111,9 @@ class Training:
             )
 
     def step(self, task: int) -> int:
-        return self.models[task].run(self.sessions[task])
+        model = self.models[task]
+        with model.graph.as_default():  # For hooks that save checkpoints.
+            return model.run(self.sessions[task])
 
     def steps_on_thread(self, task: int, count: int = 1) -> threading.Thread:
         """Makes steps on a thread."""
@@ -152,7 +154,7 @@ class Training:
         """Waits for all threads; fails if one does not end, or has failed."""
         for thread in self.threads:
             thread.join(TIME_LIMIT)
-        assert self.errors == []
+        assert not self.errors, self.errors
         assert not any(thread.is_alive() for thread in self.threads), "a worker hangs"
 
     def permit(self, task: int, count: int = 1) -> None:

@@ -161,7 +161,13 @@ class Model:
     def hook(self, num_tokens: int = -1) -> Any:
         return self.optimizer.make_session_run_hook(self.task == 0, num_tokens)
 
-    def session(self, target: str, hooks: Iterable[Any] = (), **arguments: Any) -> Any:
+    def session(
+        self,
+        target: str,
+        hooks: Iterable[Any] = (),
+        first_hooks: Iterable[Any] = (),
+        **arguments: Any,
+    ) -> Any:
         """A monitored session of this worker. The chief's must be made first."""
         settings: dict[str, Any] = {
             "save_checkpoint_secs": None,
@@ -173,7 +179,7 @@ class Model:
             return tf1.train.MonitoredTrainingSession(
                 master=target,
                 is_chief=self.task == 0,
-                hooks=[self.hook(), *hooks],
+                hooks=[*first_hooks, self.hook(), *hooks],
                 **{**settings, **arguments},
             )
 
