@@ -32,7 +32,7 @@ from tensorflow.python.training import session_manager  # noqa: E402
 tf1 = tf.compat.v1
 NUM_PS, NUM_WORKERS, REPLICAS = 2, 3, 2
 CHECKPOINT_STEPS = 20
-ENDS_AFTER_SECS = 60
+HANGS_AFTER_SECS = 30
 
 
 def _end_with_parent() -> None:
@@ -61,6 +61,7 @@ class Cluster:
         self.spec = {"ps": addresses[:NUM_PS], "worker": addresses[NUM_PS:]}
         self.folder = folder
         self.processes: dict[tuple[str, int], int] = {}
+        self._dead: list[tuple[str, int]] = []
         self._num_started = 0
 
     @property
@@ -90,9 +91,13 @@ class Cluster:
 
     def dead(self) -> list[tuple[str, int]]:
         """Those that have ended by themselves."""
-        return [
+        dead = [
             who for who, process in self.processes.items() if os.waitpid(process, os.WNOHANG)[0]
         ]
+        for who in dead:
+            del self.processes[who]
+        self._dead += dead
+        return self._dead
 
     def model(self, task: int, log: PushLog, first: int = 0) -> Model:
         setter = tf1.train.replica_device_setter(
@@ -133,9 +138,12 @@ class Cluster:
         model = self.model(task, log, first=number * 10**4)
         chief = {"checkpoint_dir": self.folder, "save_checkpoint_steps": CHECKPOINT_STEPS}
         hooks = [Restored(model)] if task == 0 else []
-        with model.session(
-            server.target, config=config, first_hooks=hooks, **(chief if task == 0 else {})
-        ) as session:
+        with (
+            model.graph.as_default(),
+            model.session(
+                server.target, config=config, first_hooks=hooks, **(chief if task == 0 else {})
+            ) as session,
+        ):
             while not session.should_stop():
                 step = model.run(session)
                 log.add("step", task=task, step=step)
@@ -147,7 +155,7 @@ def steps(cluster: Cluster) -> int:
 
 def await_steps(cluster: Cluster, count: int) -> None:
     """Waits for further steps; fails if there are none."""
-    first, end = steps(cluster), time.monotonic() + ENDS_AFTER_SECS
+    first, end = steps(cluster), time.monotonic() + HANGS_AFTER_SECS
     while steps(cluster) < first + count:
         assert not cluster.dead(), f"{cluster.dead()} ended"
         assert time.monotonic() < end, "training hangs"
@@ -156,6 +164,7 @@ def await_steps(cluster: Cluster, count: int) -> None:
 
 def disturb(cluster: Cluster, seconds: float, chance: random.Random) -> dict[str, int]:
     """Kills and stops processes for some time; those that were killed are started again."""
+    log = PushLog(cluster.log_path)
     counts = {"kills": 0, "stops": 0, "chiefs": 0, "servers": 0}
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -166,7 +175,9 @@ def disturb(cluster: Cluster, seconds: float, chance: random.Random) -> dict[str
         elif kind < 0.25:
             who = ("ps", chance.randrange(NUM_PS))
         time.sleep(chance.random() * 0.4)
-        if chance.random() < 0.5:
+        kills = chance.random() < 0.5
+        log.add("kill" if kills else "stop", who=f"{who[0]} {who[1]}")
+        if kills:
             cluster.kill(who)
             time.sleep(chance.random() * 0.5)
             cluster.start(*who)
@@ -184,7 +195,7 @@ def disturb(cluster: Cluster, seconds: float, chance: random.Random) -> dict[str
 
 
 def check(cluster: Cluster) -> dict[str, int]:
-    """Ends the workers, reads the weights and compares them with the logs since the last opening."""
+    """Ends the workers, and compares the weights with the logs since the last opening."""
     for task in range(NUM_WORKERS):
         cluster.kill(("worker", task))
     log = PushLog()
@@ -213,7 +224,7 @@ def check(cluster: Cluster) -> dict[str, int]:
 def check_last_round(
     events: list[dict[str, Any]], model: Model, weights: list[float], base: list[float]
 ) -> None:
-    """Checks the weights; the chief may have died between the log of its last takes and the update."""
+    """Checks the weights. The chief may have died between the log of a take and its update."""
     last = max((event["round"] for event in events if event["kind"] == "take"), default=0)
     model.log.events = events
     try:
@@ -238,6 +249,9 @@ def main() -> None:
             done = disturb(cluster, seconds, random.Random(seed))
             await_steps(cluster, 20)
             print(json.dumps({"seed": seed, **done, **check(cluster)}), flush=True)
+        except BaseException:
+            print(*read_log(cluster.log_path)[-40:], sep="\n", file=sys.stderr)
+            raise
         finally:
             for who in list(cluster.processes):
                 cluster.kill(who)
