@@ -61,7 +61,7 @@ def test_a_new_chief_discards_the_round_and_begins_another(two_ps, training, tmp
     saved = int(tf.train.latest_checkpoint(tmp_path).rsplit("-", 1)[1])
     run.log.events.clear()
     restored = tf.train.load_checkpoint(str(tmp_path))
-    base = [restored.get_tensor(v.op.name)[0] for v in run.models[1].variables]
+    base = {v.op.name: restored.get_tensor(v.op.name)[0] for v in run.models[1].variables}
     run.new_model(0, first=100)
     run.start(0, **saver)
     state = run.gate_state()
@@ -81,7 +81,7 @@ def test_of_two_chiefs_the_first_one_ends_with_an_error(two_ps, training):
     first_session = run.sessions[0]
     run.start(0)
     run.log.events.clear()
-    base = [float(each[0]) for each in run.values(lambda model: model.variables)]
+    base = run.weights()
     run.start(1)
     waiting.join(30)
     run.steps_on_thread(0, 2)
