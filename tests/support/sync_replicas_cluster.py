@@ -111,7 +111,9 @@ class Training:
             )
 
     def step(self, task: int) -> int:
-        return self.models[task].run(self.sessions[task])
+        model = self.models[task]
+        with model.graph.as_default():  # For hooks that save checkpoints.
+            return model.run(self.sessions[task])
 
     def steps_on_thread(self, task: int, count: int = 1) -> threading.Thread:
         """Makes steps on a thread."""
@@ -152,7 +154,7 @@ class Training:
         """Waits for all threads; fails if one does not end, or has failed."""
         for thread in self.threads:
             thread.join(TIME_LIMIT)
-        assert self.errors == []
+        assert not self.errors, self.errors
         assert not any(thread.is_alive() for thread in self.threads), "a worker hangs"
 
     def permit(self, task: int, count: int = 1) -> None:
@@ -200,10 +202,15 @@ class Training:
             assert time.monotonic() < end, f"the gate is at {self.gate_state()}"
             time.sleep(0.005)
 
-    def check(self, base: Any = None) -> dict[str, int]:
+    def weights(self) -> dict[str, float]:
+        """The weights by the names of their variables."""
+        model = self.models[-1]
+        with tf1.Session(self.place.ps_target, graph=model.graph) as session:
+            return model.weights(session)
+
+    def check(self, base: dict[str, float] | None = None) -> dict[str, int]:
         """Checks that the weights are what the logs say."""
-        weights = self.values(lambda model: model.variables)
-        return check_weights(self.models[-1], [float(each[0]) for each in weights], base)
+        return check_weights(self.log.events, self.models[-1].replicas, self.weights(), base)
 
     def close(self) -> None:
         for session in self.sessions.values():

@@ -131,8 +131,11 @@ class Model:
             ]
             self.short_names = list(variables)
             with tf1.device(worker):
-                permits = tf1.FIFOQueue(-1, [tf.bool], [[]], shared_name=f"{name}_permits{task}")
-                self.permit = permits.enqueue(True)
+                if stops_before is not None:
+                    permits = tf1.FIFOQueue(
+                        -1, [tf.bool], [[]], shared_name=f"{name}_permits{task}"
+                    )
+                    self.permit = permits.enqueue(True)
                 with tf.control_dependencies([permits.dequeue()] if stops_before == "" else []):
                     value = tf1.py_func(self._next_value, [], tf.float64, stateful=True)
                 value.set_shape([])
@@ -161,7 +164,13 @@ class Model:
     def hook(self, num_tokens: int = -1) -> Any:
         return self.optimizer.make_session_run_hook(self.task == 0, num_tokens)
 
-    def session(self, target: str, hooks: Iterable[Any] = (), **arguments: Any) -> Any:
+    def session(
+        self,
+        target: str,
+        hooks: Iterable[Any] = (),
+        first_hooks: Iterable[Any] = (),
+        **arguments: Any,
+    ) -> Any:
         """A monitored session of this worker. The chief's must be made first."""
         settings: dict[str, Any] = {
             "save_checkpoint_secs": None,
@@ -173,7 +182,7 @@ class Model:
             return tf1.train.MonitoredTrainingSession(
                 master=target,
                 is_chief=self.task == 0,
-                hooks=[self.hook(), *hooks],
+                hooks=[*first_hooks, self.hook(), *hooks],
                 **{**settings, **arguments},
             )
 
@@ -181,8 +190,10 @@ class Model:
         """Makes a step; returns the global step after it."""
         return int(session.run(self.fetches)[1])
 
-    def weights(self, session: Any) -> list[float]:
-        return [float(x[0]) for x in session.run(self.variables)]
+    def weights(self, session: Any) -> dict[str, float]:
+        values = session.run(self.variables)
+        names = [variable.op.name for variable in self.variables]
+        return {name: float(value[0]) for name, value in zip(names, values, strict=True)}
 
     def _next_value(self) -> np.float64:
         self._compute()
@@ -291,14 +302,13 @@ def check_rounds(events: list[dict[str, Any]], replicas: int) -> dict[str, int]:
 
 
 def check_weights(
-    model: Model, weights: Iterable[float], base: Iterable[float] | None = None
+    events: list[dict[str, Any]],
+    replicas: int,
+    weights: Mapping[str, float],
+    base: Mapping[str, float] | None = None,
 ) -> dict[str, int]:
     """Checks that the weights are `base` and what the logs say, and returns the sums of takes."""
-    totals = check_rounds(model.log.events, model.replicas)
-    names = [variable.op.name for variable in model.variables]
-    expected = [
-        start + totals[name] / model.replicas
-        for start, name in zip(base or [0.0] * len(names), names, strict=True)
-    ]
-    assert list(weights) == expected
+    totals = check_rounds(events, replicas)
+    expected = {name: (base or {}).get(name, 0.0) + totals[name] / replicas for name in weights}
+    assert dict(weights) == expected, f"{weights} instead of {expected}"
     return totals

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 
@@ -62,7 +61,7 @@ def test_a_new_chief_discards_the_round_and_begins_another(two_ps, training, tmp
     saved = int(tf.train.latest_checkpoint(tmp_path).rsplit("-", 1)[1])
     run.log.events.clear()
     restored = tf.train.load_checkpoint(str(tmp_path))
-    base = [restored.get_tensor(v.op.name)[0] for v in run.models[1].variables]
+    base = {v.op.name: restored.get_tensor(v.op.name)[0] for v in run.models[1].variables}
     run.new_model(0, first=100)
     run.start(0, **saver)
     state = run.gate_state()
@@ -82,7 +81,7 @@ def test_of_two_chiefs_the_first_one_ends_with_an_error(two_ps, training):
     first_session = run.sessions[0]
     run.start(0)
     run.log.events.clear()
-    base = [float(each[0]) for each in run.values(lambda model: model.variables)]
+    base = run.weights()
     run.start(1)
     waiting.join(30)
     run.steps_on_thread(0, 2)
@@ -124,7 +123,7 @@ def test_training_ends_at_once_for_everybody(two_ps, training):
     run.check()
 
 
-def supervised(name: str, is_chief: bool, place: OneProcess, starts_runner: bool = True):
+def supervised(name: str, place: OneProcess):
     """A program for the original, with a Supervisor; returns what trains in a session."""
     graph = tf.Graph()
     with graph.as_default():
@@ -133,22 +132,20 @@ def supervised(name: str, is_chief: bool, place: OneProcess, starts_runner: bool
         optimizer = tf_condacc.SyncReplicasOptimizer(
             tf1.train.GradientDescentOptimizer(-1.0), 1, 1, name=name
         )
-        optimizer.configure(report_secs=0.3)
         train = optimizer.apply_gradients([(tf.constant([1.0]), weights)], step)
         runner = optimizer.get_chief_queue_runner()
         tokens = optimizer.get_init_tokens_op()
         supervisor = tf1.train.Supervisor(
             graph=graph,
-            is_chief=is_chief,
+            is_chief=True,
             init_op=tf1.global_variables_initializer(),
-            local_init_op=optimizer.chief_init_op if is_chief else optimizer.local_step_init_op,
+            local_init_op=optimizer.chief_init_op,
             ready_for_local_init_op=optimizer.ready_for_local_init_op,
             recovery_wait_secs=1,
             global_step=step,
             summary_op=None,
         )
-    session = supervisor.prepare_or_wait_for_session(place.ps_target)
-    if is_chief and starts_runner:
+        session = supervisor.prepare_or_wait_for_session(place.ps_target)
         supervisor.start_queue_runners(session, [runner])
         session.run(tokens)
     return supervisor, session, train, weights
@@ -162,7 +159,7 @@ def place_gate_is_open(place: OneProcess, name: str) -> bool:
 
 def test_a_program_with_a_supervisor_trains_and_ends(training):
     place = OneProcess()
-    supervisor, session, train, weights = supervised("supervised", True, place)
+    supervisor, session, train, weights = supervised("supervised", place)
     for _ in range(5):
         session.run(train)
     assert session.run(weights) == [5.0]
@@ -170,24 +167,16 @@ def test_a_program_with_a_supervisor_trains_and_ends(training):
     assert not place_gate_is_open(place, "supervised")
 
 
-def test_a_queue_runner_that_was_not_started_is_reported(capfd):
-    place = OneProcess()
-    supervisor, session, train, _ = supervised("forgotten", True, place, starts_runner=False)
-    threading.Thread(target=lambda: _ignoring_errors(session.run, train), daemon=True).start()
-    text = ""
-    for _ in range(200):
-        text += capfd.readouterr().err
-        if "queue runner has not been started" in text:
-            break
-        threading.Event().wait(0.05)
-    assert "forgotten/gate" in text and "queue runner has not been started" in text
-    session.close()
-    supervisor.stop()
-
-
-def _ignoring_errors(call, *args) -> None:
-    with contextlib.suppress(Exception):
-        call(*args)
+def test_a_queue_runner_that_was_not_started_is_reported(two_ps, training, messages):
+    """The original waits in silence."""
+    run = training(two_ps, 1, 2, configure={"report_secs": 0.3})
+    chief = run.models[0]
+    with chief.graph.as_default(), tf1.Session(two_ps.targets[0]) as session:
+        session.run(tf1.global_variables_initializer())
+        session.run(chief.optimizer.chief_init_op)
+    run.start(1)
+    run.steps_on_thread(1)
+    messages.await_line("/gate' is at round 1", "queue runner has not been started")
 
 
 def test_chief_and_workers_say_who_is_missing(two_ps, training, messages):
