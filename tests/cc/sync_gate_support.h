@@ -19,9 +19,11 @@ class RecordedWait {
  public:
   RecordedWait(const std::shared_ptr<SyncGate>& gate, GateWait::For what, const std::string& who,
                int64_t after = 0, GateWait::Clock::duration patience = {})
-      : gate_(gate), end_(std::make_shared<std::promise<void>>()), ended_(end_->get_future().share()) {
-    wait_ =
-        std::make_shared<GateWait>(what, who, after, [end = end_](const GateWait&) { end->set_value(); });
+      : gate_(gate),
+        end_(std::make_shared<std::promise<void>>()),
+        ended_(end_->get_future().share()) {
+    wait_ = std::make_shared<GateWait>(what, who, after,
+                                       [end = end_](const GateWait&) { end->set_value(); });
     wait_->patience = patience;
   }
 
