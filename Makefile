@@ -1,5 +1,5 @@
 # Thin calls of configure.sh, Bazel and the environment's Python.
-#   make build | demo | test | bench | wheel | lint | tsan | asan | clean
+#   make build | demo | test | test-long | bench | wheel | lint | tsan | asan | clean
 # CONDACC_PYTHON, CONDACC_CUDA, CUDA_HOME and CXX are explained in configure.sh.
 
 PYTHON := $(or $(CONDACC_PYTHON),.venv/bin/python)
@@ -8,7 +8,7 @@ CLANG_FORMAT := $(dir $(PYTHON))clang-format
 CXX_SOURCES = $(shell find cc tests/cc benchmarks -name '*.h' -o -name '*.cc')
 PRODUCTS := _condacc_ops.so _build_info.json
 
-.PHONY: configure build demo test cc-test tsan asan bench wheel lint format clean
+.PHONY: configure build demo test test-long cc-test tsan asan bench wheel lint format clean
 
 .NOTPARALLEL:
 
@@ -30,6 +30,10 @@ demo: build
 
 test: build cc-test
 	$(PYTHON) -m pytest -n 2 --dist loadfile tests
+
+# Ten minutes of killed and stopped processes.
+test-long: build
+	TF_CONDACC_CHAOS_SECS=600 $(PYTHON) -m pytest tests/sync_replicas/test_sync_replicas_chaos.py
 
 cc-test: configure
 	$(if $(shell grep -s 'CONDACC_GTEST_DIR=/' .condacc.bazelrc),\
