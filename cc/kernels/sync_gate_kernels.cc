@@ -1,6 +1,5 @@
-// Kernels of the gate of synchronous training.
+// Kernels of the gate of synchronous training, apart from those that wait.
 #define EIGEN_USE_THREADS
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -12,7 +11,6 @@
 #include "cc/kernels/inputs.h"
 #include "cc/kernels/status_conversion.h"
 #include "cc/kernels/sync_gate_resource.h"
-#include "cc/kernels/sync_gate_wait.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_handle.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -31,18 +29,6 @@ using tensorflow::TensorShape;
 using tensorflow::core::RefCountPtr;
 using GatePtr = RefCountPtr<SyncGateResource>;
 using ReservationPtr = RefCountPtr<SyncGateReservationResource>;
-using Duration = SyncGate::Clock::duration;
-
-absl::Status ReadDuration(OpKernelConstruction* ctx, const char* name, Duration* duration) {
-  float seconds = 0;
-  TF_RETURN_IF_ERROR(ctx->GetAttr(name, &seconds));
-  if (!(seconds >= 0 && seconds < 1e9)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("Expected ", name, " to be at least 0 and below 1e9, got ", seconds));
-  }
-  *duration = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
-  return absl::OkStatus();
-}
 
 // Inputs: gate, local_step. Output: reservation.
 class EnterOp : public SyncGateUserOp {
@@ -86,86 +72,6 @@ class ClaimOp : public SyncGateUserOp {
   }
 };
 
-// Input: reservation. Output: round.
-class FinishOp : public SyncGateWaitOp {
- public:
-  using SyncGateWaitOp::SyncGateWaitOp;
-
- private:
-  absl::Status Read(OpKernelContext* ctx, GateQuery* query) override {
-    ReservationPtr found;
-    TF_RETURN_IF_ERROR(LookupReservation(ctx, &found));
-    GateReservation& reservation = found->reservation();
-    reservation.Done();
-    query->gate = reservation.gate();
-    query->what = GateWait::For::kNextRound;
-    query->who = reservation.worker();
-    query->after = reservation.local_step();
-    return absl::OkStatus();
-  }
-};
-
-// Input: gate. Output: round.
-class AwaitOpenOp : public SyncGateWaitOp {
- public:
-  explicit AwaitOpenOp(OpKernelConstruction* ctx) : SyncGateWaitOp(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("worker", &worker_));
-  }
-
- private:
-  absl::Status Read(OpKernelContext* ctx, GateQuery* query) override {
-    GatePtr gate;
-    TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
-    query->gate = gate->gate();
-    query->what = GateWait::For::kOpening;
-    query->who = worker_;
-    return absl::OkStatus();
-  }
-
-  std::string worker_;
-};
-
-// Input: gate. Output: round.
-class AwaitFullOp : public SyncGateWaitOp {
- public:
-  explicit AwaitFullOp(OpKernelConstruction* ctx) : SyncGateWaitOp(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("chief", &chief_));
-  }
-
- private:
-  absl::Status Read(OpKernelContext* ctx, GateQuery* query) override {
-    GatePtr gate;
-    TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
-    query->gate = gate->gate();
-    query->what = GateWait::For::kFullRound;
-    query->who = chief_;
-    return absl::OkStatus();
-  }
-
-  std::string chief_;
-};
-
-// Inputs: gate, seen. Outputs: round, report.
-class ReportOp : public SyncGateWaitOp {
- public:
-  explicit ReportOp(OpKernelConstruction* ctx) : SyncGateWaitOp(ctx) {
-    OP_REQUIRES_OK(ctx, ReadDuration(ctx, "report_secs", &patience_));
-  }
-
- private:
-  absl::Status Read(OpKernelContext* ctx, GateQuery* query) override {
-    GatePtr gate;
-    TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
-    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "seen", &query->after));
-    query->gate = gate->gate();
-    query->what = GateWait::For::kReport;
-    query->patience = patience_;
-    return absl::OkStatus();
-  }
-
-  Duration patience_{};
-};
-
 // Inputs: gate, at_least. Output: round.
 class PrepareOp : public SyncGateUserOp {
  public:
@@ -194,8 +100,8 @@ class OpenOp : public SyncGateUserOp {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("chief", &chief_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("num_slots", &options_.num_slots));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("num_workers", &options_.num_workers));
-    OP_REQUIRES_OK(ctx, ReadDuration(ctx, "takeover_secs", &options_.takeover));
-    OP_REQUIRES_OK(ctx, ReadDuration(ctx, "report_secs", &options_.report));
+    OP_REQUIRES_OK(ctx, ReadGateDuration(ctx, "takeover_secs", &options_.takeover));
+    OP_REQUIRES_OK(ctx, ReadGateDuration(ctx, "report_secs", &options_.report));
   }
 
  private:
@@ -332,17 +238,13 @@ using DismissOp = TellOp<kChief, &SyncGate::Dismiss>;
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGate").Device(DEVICE_CPU), SyncGateOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateEnter").Device(DEVICE_CPU), EnterOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateClaim").Device(DEVICE_CPU), ClaimOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateFinish").Device(DEVICE_CPU), FinishOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateLeave").Device(DEVICE_CPU), LeaveOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateAwaitOpen").Device(DEVICE_CPU), AwaitOpenOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateAwaitFull").Device(DEVICE_CPU), AwaitFullOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateAdvance").Device(DEVICE_CPU), AdvanceOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGatePrepare").Device(DEVICE_CPU), PrepareOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateOpen").Device(DEVICE_CPU), OpenOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateAddCredits").Device(DEVICE_CPU), AddCreditsOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateClose").Device(DEVICE_CPU), CloseOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateDismiss").Device(DEVICE_CPU), DismissOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateReport").Device(DEVICE_CPU), ReportOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateState").Device(DEVICE_CPU), StateOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateTaken").Device(DEVICE_CPU), TakenOp);
 

@@ -67,6 +67,10 @@ inline absl::Status LookupReservation(
   return LookupInput(ctx, 0, "reservation", "a step at a synchronization gate", resource);
 }
 
+// Reads an attribute that is a number of seconds.
+absl::Status ReadGateDuration(tensorflow::OpKernelConstruction* ctx, const char* name,
+                              SyncGate::Clock::duration* duration);
+
 inline absl::Status GateOutOfMemory() {
   return absl::ResourceExhaustedError("Out of memory (a synchronization gate)");
 }

@@ -154,11 +154,11 @@ class Model:
             self.train = self.optimizer.apply_gradients(
                 zip(gradients, self.variables, strict=True), global_step=self.step
             )
-            gate = self.optimizer._gate
+            gate = self.optimizer._graph.gate
             with gate.on_device():
                 self.gate_state = ops.condacc_sync_gate_state(gate.handle)
             with tf1.device(worker):
-                made = self.optimizer._step
+                made = self.optimizer._graph.step
                 self.fetches = [self.train, self.step, *self._logs(value, made)]
 
     def hook(self, num_tokens: int = -1) -> Any:

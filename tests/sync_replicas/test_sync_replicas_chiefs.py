@@ -179,6 +179,41 @@ def test_a_queue_runner_that_was_not_started_is_reported(two_ps, training, messa
     messages.await_line("/gate' is at round 1", "queue runner has not been started")
 
 
+@pytest.mark.parametrize(
+    ("error", "asked"),
+    [
+        (tf.errors.CancelledError, tf.errors.AbortedError),
+        (tf.errors.UnavailableError, tf.errors.UnavailableError),
+        (tf.errors.OutOfRangeError, None),
+    ],
+)
+def test_a_cancelled_step_of_the_chief_makes_the_session_begin_again(training, error, asked):
+    """When a parameter server is lost, steps may end as cancelled."""
+    run = training(OneProcess(), 1, 1)
+    runner = run.models[0].optimizer.get_chief_queue_runner()
+    coordinator = tf.train.Coordinator()
+
+    class Session:
+        def make_callable(self, op):
+            def fail():
+                raise error(None, None, "lost")
+
+            return fail
+
+        def run(self, op):
+            pass
+
+    (step, *_) = runner.create_threads_without_closing(Session(), coordinator)
+    step.start()
+    step.join(30)
+    assert not step.is_alive()
+    if asked is None:
+        assert not coordinator.should_stop()
+    else:
+        with pytest.raises(asked):
+            coordinator.raise_requested_exception()
+
+
 def test_chief_and_workers_say_who_is_missing(two_ps, training, messages):
     run = training(two_ps, 3, 3, configure={"report_secs": 0.3})
     run.start(0, 1)

@@ -31,10 +31,11 @@ class SyncReplicasOptimizerHook(tf.compat.v1.train.SessionRunHook):
             ValueError: `apply_gradients` has not been called.
         """
         optimizer = self._optimizer
-        if not optimizer._gradients_applied:
+        if optimizer._graph is None:
             raise ValueError(
                 "SyncReplicasOptimizer.apply_gradient should be called before using the hook."
             )
+        self._graph = optimizer._graph
         self._ready_op = optimizer.ready_for_local_init_op
         if self._is_chief:
             self._init_op = optimizer.chief_init_op
@@ -54,17 +55,17 @@ class SyncReplicasOptimizerHook(tf.compat.v1.train.SessionRunHook):
         if self._is_chief:
             session.run(self._init_op)
             session.run(self._tokens_op)
-            runner = self._optimizer.get_chief_queue_runner()
+            runner = self._graph.queue_runner
             runner.create_threads_without_closing(session, coord, daemon=True, start=True)
             return
-        if self._optimizer._reports is not None:
-            self._optimizer._reports.thread(session).start()
+        if self._graph.reports is not None:
+            self._graph.reports.thread(session).start()
         session.run(self._init_op)
 
     def end(self, session: tf.compat.v1.Session) -> None:
         """Closes the gate if this is the chief; tells that the worker leaves if not."""
         try:
-            session.run(self._optimizer._end_ops[self._is_chief])
+            session.run(self._graph.end_ops[self._is_chief])
         except tf.errors.OpError as error:
             tf.compat.v1.logging.warning("The gate could not be told of the end: %s", error.message)
 

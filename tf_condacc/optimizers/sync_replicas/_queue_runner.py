@@ -10,6 +10,33 @@ from tf_condacc.optimizers.sync_replicas._gate import SyncGate
 from tf_condacc.optimizers.sync_replicas._reports import Reports
 
 
+class _Recovering:
+    """A coordinator to which a cancelled step is the loss of a server.
+
+    If a parameter server is lost, its steps are cancelled on the others, and it is chance whether
+    the chief's thread gets the one error or the other. Monitored sessions begin again after one of
+    them only.
+    """
+
+    def __init__(self, coordinator: tf.train.Coordinator) -> None:
+        self._coordinator = coordinator
+
+    def should_stop(self) -> bool:
+        return self._coordinator.should_stop()
+
+    def request_stop(self, error: Exception) -> None:
+        if self._coordinator.should_stop():
+            return  # The session was closed.
+        if isinstance(error, tf.errors.CancelledError):
+            aborted = tf.errors.AbortedError(
+                error.node_def, error.op, f"The chief's step was cancelled: {error.message}"
+            )
+            # A tuple, or the coordinator would take the error that is being handled.
+            self._coordinator.request_stop((type(aborted), aborted, error.__traceback__))
+        else:
+            self._coordinator.request_stop(error)
+
+
 class ChiefQueueRunner(tf.compat.v1.train.QueueRunner):
     """Applies the gradients of round after round, until training ends.
 
@@ -31,7 +58,7 @@ class ChiefQueueRunner(tf.compat.v1.train.QueueRunner):
             [sync_op],
             close_op=nothing,
             cancel_op=gate.dismiss(),
-            queue_closed_exception_types=(tf.errors.OutOfRangeError, tf.errors.CancelledError),
+            queue_closed_exception_types=(tf.errors.OutOfRangeError,),
         )
         self._close_gate = gate.close()
         self._reports = reports
@@ -79,6 +106,14 @@ class ChiefQueueRunner(tf.compat.v1.train.QueueRunner):
                 reporter.start()
             threads.append(reporter)
         return threads
+
+    def _run(
+        self,
+        sess: tf.compat.v1.Session,
+        enqueue_op: tf.Operation,
+        coord: tf.train.Coordinator | None = None,
+    ) -> None:
+        super()._run(sess, enqueue_op, None if coord is None else _Recovering(coord))
 
     def _close_when_ended(self, session: tf.compat.v1.Session, coord: tf.train.Coordinator) -> None:
         coord.wait_for_stop()

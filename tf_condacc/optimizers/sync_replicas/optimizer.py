@@ -5,30 +5,23 @@ Mirrors ``tf.compat.v1.train.SyncReplicasOptimizer``.
 
 from __future__ import annotations
 
-import numbers
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
 
 from tf_condacc._typing import GradientAndVariable
 from tf_condacc.optimizers._wrapper import OptimizerWrapper
-from tf_condacc.optimizers.sync_replicas._gate import GateOptions, SyncGate
+from tf_condacc.optimizers.sync_replicas._graph import SyncGraph
 from tf_condacc.optimizers.sync_replicas._hook import SyncReplicasOptimizerHook
-from tf_condacc.optimizers.sync_replicas._pushes import VariableGradients
-from tf_condacc.optimizers.sync_replicas._queue_runner import ChiefQueueRunner
-from tf_condacc.optimizers.sync_replicas._reports import Reports
-from tf_condacc.optimizers.sync_replicas._steps import (
-    assign_round,
-    chief_step,
-    make_local_step,
-    open_gate,
-    worker_step,
+from tf_condacc.optimizers.sync_replicas._options import (
+    check_count,
+    check_sparse_reduction,
+    gate_options,
 )
-from tf_condacc.optimizers.sync_replicas._worker_name import worker_name
+from tf_condacc.optimizers.sync_replicas._queue_runner import ChiefQueueRunner
 
 tf1 = tf.compat.v1
-_SPARSE_REDUCTIONS = ("MEAN", "GLOBAL_MEAN", "SUM")
 
 
 class SyncReplicasOptimizer(OptimizerWrapper):
@@ -67,7 +60,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
 
     def __init__(
         self,
-        opt: tf1.train.Optimizer,
+        opt: tf.compat.v1.train.Optimizer,
         replicas_to_aggregate: int,
         total_num_replicas: int | None = None,
         variable_averages: tf.train.ExponentialMovingAverage | None = None,
@@ -77,19 +70,15 @@ class SyncReplicasOptimizer(OptimizerWrapper):
     ) -> None:
         if total_num_replicas is None:
             total_num_replicas = replicas_to_aggregate
-        for argument, value in (
-            ("replicas_to_aggregate", replicas_to_aggregate),
-            ("total_num_replicas", total_num_replicas),
-        ):
-            if not isinstance(value, numbers.Integral) or value < 1:
-                raise ValueError(f"Optimizer '{name}' expects {argument} >= 1, got {value!r}.")
         super().__init__(use_locking, name)
         self._opt = opt
-        self._replicas_to_aggregate = replicas_to_aggregate
-        self._total_num_replicas = total_num_replicas
+        self._replicas_to_aggregate = check_count(
+            name, "replicas_to_aggregate", replicas_to_aggregate
+        )
+        self._total_num_replicas = check_count(name, "total_num_replicas", total_num_replicas)
         self._variable_averages = variable_averages
         self._variables_to_average = variables_to_average
-        self._gradients_applied = False
+        self._graph: SyncGraph | None = None
         self.configure()
 
     def configure(
@@ -117,27 +106,17 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         Raises:
             ValueError: An argument is out of range, or `apply_gradients` has been called.
         """
-        if self._gradients_applied:
+        if self._graph is not None:
             raise ValueError(
                 f"Optimizer '{self.get_name()}' expects configure() before apply_gradients()."
             )
-        if sparse_reduction not in _SPARSE_REDUCTIONS:
-            raise ValueError(
-                f"Optimizer '{self.get_name()}' expects sparse_reduction to be one of "
-                f"{', '.join(_SPARSE_REDUCTIONS)}, got {sparse_reduction!r}."
-            )
-        for argument, seconds in (("takeover_secs", takeover_secs), ("report_secs", report_secs)):
-            if seconds is not None and not 0 < seconds < 1e9:
-                raise ValueError(
-                    f"Optimizer '{self.get_name()}' expects {argument} to be a positive number of "
-                    f"seconds or None, got {seconds!r}."
-                )
-        self._sparse = sparse_reduction
-        self._gate_options = GateOptions(
-            int(self._replicas_to_aggregate),
-            int(self._total_num_replicas),
-            float(takeover_secs or 0),
-            float(report_secs or 0),
+        self._sparse_reduction = check_sparse_reduction(self._name, sparse_reduction)
+        self._gate_options = gate_options(
+            self._name,
+            self._replicas_to_aggregate,
+            self._total_num_replicas,
+            takeover_secs,
+            report_secs,
         )
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> list[GradientAndVariable]:
@@ -189,15 +168,18 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         for gradient, _ in grads_and_vars:
             if not isinstance(gradient, tf.Tensor | tf.IndexedSlices | None):
                 raise ValueError("Unknown grad type!")
-        self._global_step = global_step
-        local_step = make_local_step(global_step.dtype.base_dtype)
-        self._local_step = local_step
-        self.ready_for_local_init_op = tf1.report_uninitialized_variables(tf1.global_variables())
-        self.ready_for_local_init_op.mark_used()
-        with tf1.name_scope(None, self._name) as scope:
-            self._build(grads_and_vars, scope, worker_name(local_step.device))
-        self._gradients_applied = True
-        return self._step.train_op
+        self._graph = SyncGraph(
+            self._name,
+            grads_and_vars,
+            global_step,
+            self._gate_options,
+            self._sparse_reduction,
+            lambda reduced: self._update(reduced, global_step),
+        )
+        self.ready_for_local_init_op = self._graph.ready_for_local_init_op
+        self.local_step_init_op = self._graph.local_step_init_op
+        self.chief_init_op = self._graph.chief_init_op
+        return self._graph.step.train_op
 
     def get_chief_queue_runner(self) -> ChiefQueueRunner:
         """Returns the queue runner for the chief to start.
@@ -207,9 +189,9 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         Raises:
             ValueError: `apply_gradients` has not been called.
         """
-        if not self._gradients_applied:
+        if self._graph is None:
             raise ValueError("Should be called after apply_gradients().")
-        return self._chief_queue_runner
+        return self._graph.queue_runner
 
     def get_init_tokens_op(self, num_tokens: int = -1) -> tf.Operation:
         """Returns an operation for the chief to run before its queue runner is started.
@@ -225,7 +207,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
             ValueError: `apply_gradients` has not been called, or `num_tokens` is lower than what
                 the mirrored class needs.
         """
-        if not self._gradients_applied:
+        if self._graph is None:
             raise ValueError("get_init_tokens_op() should be called after apply_gradients().")
         needed = self._replicas_to_aggregate - self._total_num_replicas
         if num_tokens != -1 and num_tokens < needed:
@@ -234,7 +216,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
                 f"{num_tokens} (given) vs {needed} (needed)"
             )
         if num_tokens > 0:
-            return self._gate.add_credits(num_tokens)
+            return self._graph.gate.add_credits(num_tokens)
         return tf.no_op(name="no_init_tokens")
 
     def make_session_run_hook(
@@ -259,9 +241,9 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         It is a part of the worker's step: fetch it together with the training operation. Alone, it
         makes a step as well. The mirrored class has no such property.
         """
-        if not self._gradients_applied:
+        if self._graph is None:
             raise ValueError("gradients_dropped is known after apply_gradients().")
-        return self._step.dropped
+        return self._graph.step.dropped
 
     def num_dropped(self, name: str | None = None) -> tf.Tensor:
         """Returns in how many steps of all workers the gradients were dropped: `[] int64`.
@@ -274,47 +256,20 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         Raises:
             ValueError: `apply_gradients` has not been called.
         """
-        if not self._gradients_applied:
+        if self._graph is None:
             raise ValueError("num_dropped() should be called after apply_gradients().")
-        return tf.identity(self._gate.num_dropped(), name=name)
+        return tf.identity(self._graph.gate.num_dropped(), name=name)
 
     @property
-    def _wrapped(self) -> tf1.train.Optimizer:
+    def _wrapped(self) -> tf.compat.v1.train.Optimizer:
         return self._opt
 
-    def _build(
-        self, grads_and_vars: Sequence[GradientAndVariable], scope: str, worker: str
-    ) -> None:
-        """Builds all operations; `scope` is the optimizer's name, made unique."""
-        gate = SyncGate(f"{scope}gate", self._global_step.device, worker, self._gate_options)
-        gradients = [
-            None if gradient is None else VariableGradients(gradient, variable, scope, self._sparse)
-            for gradient, variable in grads_and_vars
-        ]
-        variables = [variable for _, variable in grads_and_vars]
-        pushed = [each for each in gradients if each is not None]
-        # Every worker has a slot: nobody else needs this one, and it is claimed at once.
-        claims_early = self._replicas_to_aggregate >= self._total_num_replicas
-        computed = None if claims_early else [gradient for gradient, _ in grads_and_vars]
-        self._gate = gate
-        self._step = worker_step(gate, self._local_step, pushed, computed)
-        sync_op = chief_step(
-            gate,
-            gradients,
-            self._replicas_to_aggregate,
-            lambda taken: self._update(list(zip(taken, variables, strict=True))),
-        )
-        self._reports = Reports(gate, self._name) if self._gate_options.report_secs else None
-        self._chief_queue_runner = ChiefQueueRunner(gate, sync_op, self._reports)
-        self.local_step_init_op = assign_round(self._local_step, gate.await_open())
-        self.chief_init_op = open_gate(gate, self._local_step, self._global_step, pushed)
-        self._end_ops = {True: gate.close(), False: gate.leave()}
-        tf1.summary.scalar("num_dropped", gate.num_dropped())
-
-    def _update(self, grads_and_vars: list[GradientAndVariable]) -> tf.Operation:
+    def _update(
+        self, grads_and_vars: list[GradientAndVariable], global_step: tf.Variable
+    ) -> tf.Operation:
         """Applies the gradients of a round, and then the averages."""
-        with tf1.device(self._global_step.device), tf1.name_scope(""):
-            update = self._opt.apply_gradients(grads_and_vars, self._global_step)
+        with tf1.device(global_step.device), tf1.name_scope(""):
+            update = self._opt.apply_gradients(grads_and_vars, global_step)
         if self._variable_averages is None:
             return update
         with tf.control_dependencies([update]), tf1.name_scope(""):

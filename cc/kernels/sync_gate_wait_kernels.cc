@@ -1,0 +1,110 @@
+// Kernels that wait at the gate of synchronous training.
+#define EIGEN_USE_THREADS
+#include <string>
+
+#include "absl/status/status.h"
+#include "cc/core/gate/gate_wait.h"
+#include "cc/core/gate/sync_gate.h"
+#include "cc/kernels/inputs.h"
+#include "cc/kernels/sync_gate_resource.h"
+#include "cc/kernels/sync_gate_wait.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/lib/core/refcount.h"
+
+namespace condacc {
+namespace {
+
+using tensorflow::DEVICE_CPU;
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::core::RefCountPtr;
+using GatePtr = RefCountPtr<SyncGateResource>;
+using ReservationPtr = RefCountPtr<SyncGateReservationResource>;
+
+// Input: reservation. Output: round.
+class FinishOp : public SyncGateWaitOp {
+ public:
+  using SyncGateWaitOp::SyncGateWaitOp;
+
+ private:
+  absl::Status Read(OpKernelContext* ctx, GateQuery* query) override {
+    ReservationPtr found;
+    TF_RETURN_IF_ERROR(LookupReservation(ctx, &found));
+    GateReservation& reservation = found->reservation();
+    reservation.Done();
+    query->gate = reservation.gate();
+    query->what = GateWait::For::kNextRound;
+    query->who = reservation.worker();
+    query->after = reservation.local_step();
+    return absl::OkStatus();
+  }
+};
+
+// Input: gate. Output: round.
+class AwaitOpenOp : public SyncGateWaitOp {
+ public:
+  explicit AwaitOpenOp(OpKernelConstruction* ctx) : SyncGateWaitOp(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("worker", &worker_));
+  }
+
+ private:
+  absl::Status Read(OpKernelContext* ctx, GateQuery* query) override {
+    GatePtr gate;
+    TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
+    query->gate = gate->gate();
+    query->what = GateWait::For::kOpening;
+    query->who = worker_;
+    return absl::OkStatus();
+  }
+
+  std::string worker_;
+};
+
+// Input: gate. Output: round.
+class AwaitFullOp : public SyncGateWaitOp {
+ public:
+  explicit AwaitFullOp(OpKernelConstruction* ctx) : SyncGateWaitOp(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("chief", &chief_));
+  }
+
+ private:
+  absl::Status Read(OpKernelContext* ctx, GateQuery* query) override {
+    GatePtr gate;
+    TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
+    query->gate = gate->gate();
+    query->what = GateWait::For::kFullRound;
+    query->who = chief_;
+    return absl::OkStatus();
+  }
+
+  std::string chief_;
+};
+
+// Inputs: gate, seen. Outputs: round, report.
+class ReportOp : public SyncGateWaitOp {
+ public:
+  explicit ReportOp(OpKernelConstruction* ctx) : SyncGateWaitOp(ctx) {
+    OP_REQUIRES_OK(ctx, ReadGateDuration(ctx, "report_secs", &patience_));
+  }
+
+ private:
+  absl::Status Read(OpKernelContext* ctx, GateQuery* query) override {
+    GatePtr gate;
+    TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "seen", &query->after));
+    query->gate = gate->gate();
+    query->what = GateWait::For::kReport;
+    query->patience = patience_;
+    return absl::OkStatus();
+  }
+
+  SyncGate::Clock::duration patience_{};
+};
+
+REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateFinish").Device(DEVICE_CPU), FinishOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateAwaitOpen").Device(DEVICE_CPU), AwaitOpenOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateAwaitFull").Device(DEVICE_CPU), AwaitFullOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateReport").Device(DEVICE_CPU), ReportOp);
+
+}  // namespace
+}  // namespace condacc
