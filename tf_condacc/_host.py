@@ -39,7 +39,14 @@ def arguments_on_host() -> contextlib.AbstractContextManager:
 
 
 def host_int64(value: TensorLike) -> tf.Tensor:
-    """Converts a tensor, a variable, a number or a list of these to int64, on the host."""
+    """Converts a tensor, a variable, a number or a list of these to int64, on the host.
+
+    Args:
+        value: The value, of any shape and any numeric dtype.
+
+    Returns:
+        A tensor of the same shape and of dtype int64.
+    """
     if isinstance(value, tf.Tensor) and value.dtype == tf.int64:
         return value
     with on_host():

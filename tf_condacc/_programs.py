@@ -1,8 +1,8 @@
 """The start of the programs of this package: quiet, and ended cleanly by Ctrl-C.
 
 ``python -m tf_condacc.demo`` imports the package, and with it TensorFlow, before any code of the
-program runs. What is to happen differently in programs during this import is decided here. Nothing
-changes in other programs that import this package.
+program runs. This module handles Ctrl-C and TensorFlow's log during that import. It changes nothing
+in other programs that import this package.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def exit_quietly_while_starting() -> None:
 
 
 def raise_from_now_on() -> None:
-    """Makes Ctrl-C raise KeyboardInterrupt again. Called when the program can catch it."""
+    """Makes Ctrl-C raise KeyboardInterrupt again. A program calls this when it can catch it."""
     if signal.getsignal(signal.SIGINT) is _exit_now:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -19,7 +19,7 @@ class SparseApplies(ConditionalAccumulatorBase):
     ) -> tf.Operation | None:
         """Applies ``tf.IndexedSlices``: accumulates them, or drops them silently if they are stale.
 
-        Errors are those of `apply_grad`.
+        The errors are those of `apply_grad`.
 
         Args:
             grad: The gradient. `apply_grad` describes its parts.
@@ -55,10 +55,10 @@ class SparseApplies(ConditionalAccumulatorBase):
                 int64.
             grad_values: The rows: `[nnz, d1, …] dtype`, or anything that converts to it.
             grad_shape: Shape of the tensor that the rows belong to, cast to int64: `[rank] int64`.
-                None or empty if unknown; a negative first dimension is unknown too. It must be
-                compatible with the constructor's shape. It limits the row numbers if the
-                constructor's shape does not. It is not compared with the values, and takes do not
-                depend on it.
+                None or empty if unknown; a negative first dimension means that the number of rows
+                is unknown. It must be compatible with the constructor's shape. Row numbers must be
+                lower than its first dimension if the constructor's shape does not give one. It is
+                not compared with the values, and takes do not depend on it.
             local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
             name: Optional name of the operation.
 
@@ -98,12 +98,12 @@ class SparseApplies(ConditionalAccumulatorBase):
             grad_shape: Shape of the tensor that the rows belong to: `[rank] int64`.
             local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
             name: Optional name of the operation.
-            contributor: If given, the id of who contributes the gradient, and the gradient is
-                applied as `apply_contribution` does: `[] integer`, not negative.
+            contributor: Id of the gradient's contributor: `[] integer`, not negative. If given, the
+                gradient is applied as by `apply_contribution`.
 
         Returns:
-            True if the gradient was accumulated, False if it was dropped as stale, or for any other
-            outcome of `apply_contribution`: `[] bool`.
+            Whether the gradient was accumulated: `[] bool`. False if it was dropped as stale or,
+            with a contributor, was a duplicate or ahead of the accumulator's step.
         """
         name = name or f"{self._OPS.gradient_prefix}TryApplyGradient"
         if contributor is None:
@@ -123,11 +123,16 @@ class SparseApplies(ConditionalAccumulatorBase):
     ) -> tf.Tensor:
         """Applies ``tf.IndexedSlices``, and returns whether they were accumulated.
 
-        TensorFlow's own accumulator has no such method. Other arguments and errors are those of
-        `apply_indexed_slices_grad`, and `contributor` is that of `try_apply_grad`.
+        TensorFlow's own accumulator has no such method. The errors are those of `try_apply_grad`.
+
+        Args:
+            grad: The gradient. `apply_grad` describes its parts.
+            local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
+            name: Optional name of the operation.
+            contributor: Id of the gradient's contributor, as in `try_apply_grad`: `[] integer`.
 
         Returns:
-            The result of `try_apply_grad`: `[] bool`.
+            Whether the gradient was accumulated, as in `try_apply_grad`: `[] bool`.
         """
         return self.try_apply_grad(
             grad.indices, grad.values, grad.dense_shape, local_step, name, contributor
@@ -144,11 +149,11 @@ class SparseApplies(ConditionalAccumulatorBase):
     ) -> tf.Tensor:
         """Applies a gradient of a contributor, and returns what became of it.
 
-        A contributor has at most one gradient among those that are accumulated between two takes or
-        resets: the first one counts. The gradient must be of the accumulator's own step; unlike
-        that of `apply_grad`, a gradient of a later step is refused. A gradient that is not
-        accumulated is not checked. After an error the contributor may apply another gradient.
-        Gradients of contributors and those without a contributor are accumulated together.
+        Between two takes or resets, at most one gradient of each contributor is accumulated, namely
+        the first one. Its local step must equal the accumulator's own step: unlike `apply_grad`,
+        this method refuses gradients of later steps. The parts of a gradient that is not
+        accumulated are not checked. After an error the contributor may apply another gradient.
+        Gradients with a contributor and gradients without one are accumulated together.
 
         TensorFlow's own accumulator has no such method.
 
@@ -189,8 +194,14 @@ class SparseApplies(ConditionalAccumulatorBase):
     ) -> tf.Tensor:
         """Applies ``tf.IndexedSlices`` of a contributor, and returns what became of them.
 
-        TensorFlow's own accumulator has no such method. Arguments and errors are those of
+        TensorFlow's own accumulator has no such method. The errors are those of
         `apply_contribution`.
+
+        Args:
+            grad: The gradient. `apply_grad` describes its parts.
+            contributor: Id of the contributor, as in `apply_contribution`: `[] integer`.
+            local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
+            name: Optional name of the operation.
 
         Returns:
             The outcome, one of the values of `tf_condacc.ApplyOutcome`: `[] int32`.

@@ -22,7 +22,8 @@ class TryTakeResult(NamedTuple):
 
     Attributes:
         taken: Whether gradients were taken: `[] bool`.
-        value: The gradient that was taken. It is meaningful only if `taken` is True.
+        value: The gradient that was taken, of the type that the method returns. It is meaningful
+            only if `taken` is True.
     """
 
     taken: tf.Tensor
@@ -32,9 +33,10 @@ class TryTakeResult(NamedTuple):
 class ConditionalAccumulatorBase:
     """The base class of dense and sparse conditional accumulators.
 
+    Accumulators work in graphs with sessions, in ``tf.function`` and in eager mode.
+
     Mirrors ``tf.compat.v1.ConditionalAccumulatorBase``, and adds `num_dropped`, `global_step` and
     `reset`.
-    Accumulators work in graphs with sessions, in ``tf.function`` and in eager mode.
 
     Args:
         dtype: Data type of the accumulated gradients.
@@ -63,7 +65,8 @@ class ConditionalAccumulatorBase:
     def name(self) -> str:
         """The last part of the name of the accumulator's operation.
 
-        In eager mode, the name scope in which the accumulator was made.
+        In eager mode, the name scope in which the accumulator was made, with a slash at the end, or
+        an empty string if there was none.
         """
         return self._name
 
@@ -106,8 +109,8 @@ class ConditionalAccumulatorBase:
     ) -> tf.Operation | None:
         """Sets the accumulator's own step.
 
-        Accumulated gradients and pending takes do not change. If the new step is lower than the
-        current one, it is set all the same, and a warning is logged.
+        Accumulated gradients stay accumulated, and pending takes stay pending. If the new step is
+        lower than the current one, it is set all the same, and a warning is logged.
 
         Args:
             new_global_step: The new step, cast to int64: `[] int64`.
@@ -130,9 +133,9 @@ class ConditionalAccumulatorBase:
     def reset(self, new_global_step: TensorLike, name: str | None = None) -> tf.Tensor:
         """Discards the accumulated gradients and sets the accumulator's own step, atomically.
 
-        TensorFlow's own accumulators have no such method. Pending takes wait on. A take for which
-        enough gradients were accumulated when the reset came is completed first, and its gradients
-        are not discarded. `num_dropped` does not change.
+        Pending takes go on waiting. If enough gradients were accumulated for a pending take before
+        the reset, this take is completed first, and its gradients are not discarded. `num_dropped`
+        does not change. TensorFlow's own accumulators have no such method.
 
         Args:
             new_global_step: The new step, cast to int64: `[] int64`. It may be lower than the
@@ -183,9 +186,9 @@ class ConditionalAccumulatorBase:
         return read(self._accumulator_ref, name=name or f"{self._OPS.state_prefix}{what}")
 
     def _take(self, num_required: TensorLike, name: str | None) -> list[tf.Tensor]:
-        """Takes gradients, and returns the outputs of the operation.
+        """Takes gradients, waiting for them if necessary, and returns the outputs of the operation.
 
-        In eager mode the take can be interrupted with Ctrl-C.
+        In eager mode, Ctrl-C ends the wait.
         """
         if not tf.executing_eagerly():
             name = name or f"{self._OPS.gradient_prefix}TakeGradient"

@@ -1,4 +1,4 @@
-"""What becomes of a gradient, and who contributed it."""
+"""The outcomes of an apply, and the ids of contributors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ def contributor_id(contributor: TensorLike, accumulator: str) -> tf.Tensor:
 
     Args:
         contributor: The id: `[] integer`.
-        accumulator: Name of the accumulator, for the error; empty if it has none.
+        accumulator: Name of the accumulator, for the error message; empty if it has none.
+
+    Returns:
+        The id: `[] int64`.
 
     Raises:
         TypeError: `contributor` is not of an integer type.

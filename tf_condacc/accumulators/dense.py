@@ -115,12 +115,12 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             grad: The gradient: `[d0, …] dtype`.
             local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
             name: Optional name of the operation.
-            contributor: If given, the id of who contributes the gradient, and the gradient is
-                applied as `apply_contribution` does: `[] integer`, not negative.
+            contributor: Id of the gradient's contributor: `[] integer`, not negative. If given, the
+                gradient is applied as by `apply_contribution`.
 
         Returns:
-            True if the gradient was accumulated, False if it was dropped as stale, or for any other
-            outcome of `apply_contribution`: `[] bool`.
+            Whether the gradient was accumulated: `[] bool`. False if it was dropped as stale or,
+            with a contributor, was a duplicate or ahead of the accumulator's step.
         """
         name = name or f"{self._OPS.gradient_prefix}TryApplyGradient"
         if contributor is None:
@@ -138,11 +138,11 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
     ) -> tf.Tensor:
         """Applies a gradient of a contributor, and returns what became of it.
 
-        A contributor has at most one gradient among those that are accumulated between two takes or
-        resets: the first one counts. The gradient must be of the accumulator's own step; unlike
-        that of `apply_grad`, a gradient of a later step is refused. A gradient that is not
+        Between two takes or resets, at most one gradient of each contributor is accumulated, namely
+        the first one. Its local step must equal the accumulator's own step: unlike `apply_grad`,
+        this method refuses gradients of later steps. The shape of a gradient that is not
         accumulated is not checked. After an error the contributor may apply another gradient.
-        Gradients of contributors and those without a contributor are accumulated together.
+        Gradients with a contributor and gradients without one are accumulated together.
 
         TensorFlow's own accumulator has no such method.
 

@@ -101,7 +101,8 @@ class SparseConditionalAccumulator(SparseApplies):
     def take_grad(self, num_required: TensorLike, name: str | None = None) -> SparseGradient:
         """Waits until enough gradients are accumulated, and takes all of them.
 
-        Waits as `ConditionalAccumulator.take_grad` does, and raises the same errors.
+        Waits as `ConditionalAccumulator.take_grad` does, and raises the errors of that method as
+        well.
 
         Args:
             num_required: Number of gradients to wait for, at least 1: `[] int32`.
@@ -126,10 +127,14 @@ class SparseConditionalAccumulator(SparseApplies):
     ) -> tf.IndexedSlices:
         """Waits until enough gradients are accumulated, and takes all of them.
 
-        Arguments and errors are those of `take_grad`.
+        The errors are those of `take_grad`.
+
+        Args:
+            num_required: Number of gradients to wait for, at least 1: `[] int32`.
+            name: Optional name of the operation.
 
         Returns:
-            ``tf.IndexedSlices`` made of the parts that `take_grad` returns.
+            The parts that `take_grad` returns, as ``tf.IndexedSlices``.
         """
         return _as_slices(self.take_grad(num_required, name))
 
@@ -164,10 +169,18 @@ class SparseConditionalAccumulator(SparseApplies):
         name: str | None = None,
         global_step: TensorLike | None = None,
     ) -> TryTakeResult:
-        """Like `try_take_grad`, but the value is ``tf.IndexedSlices``.
+        """Takes the accumulated gradients if there are enough of them and no other take is pending.
 
-        TensorFlow's own accumulator has no such method. Arguments and errors are those of
-        `try_take_grad`.
+        TensorFlow's own accumulator has no such method. The errors are those of `try_take_grad`.
+
+        Args:
+            num_required: Number of gradients that are enough, at least 1: `[] int32`.
+            name: Optional name of the operation.
+            global_step: If given, the only step of the accumulator at which gradients are taken,
+                cast to int64: `[] int64`.
+
+        Returns:
+            The result of `try_take_grad`, with ``tf.IndexedSlices`` as its value.
         """
         taken, value = self.try_take_grad(num_required, name, global_step)
         return TryTakeResult(taken, _as_slices(value))

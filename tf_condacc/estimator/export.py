@@ -134,7 +134,11 @@ class PredictOutput(ExportOutput):
         return self._outputs
 
     def as_signature_def(self, receiver_tensors: Tensors) -> SignatureDef:
-        """Returns the SignatureDef of the output. The model may be fed with any tensors."""
+        """Returns the SignatureDef of the output.
+
+        Args:
+            receiver_tensors: The tensors that the model is fed with, of any number and dtype.
+        """
         return v1.saved_model.predict_signature_def(
             _as_dict(receiver_tensors, "input"), self.outputs
         )
@@ -163,8 +167,12 @@ def build_raw_serving_input_receiver_fn(
     Mirrors ``tf.estimator.export.build_raw_serving_input_receiver_fn``.
 
     Args:
-        features: A dictionary from names to tensors. The placeholders get their shapes and dtypes.
+        features: A dictionary from names to tensors `[n, …]`. The placeholders get their dtypes
+            and, apart from the first dimension, their shapes.
         default_batch_size: First dimension of the placeholders; None if unknown.
+
+    Returns:
+        A function without arguments that returns a `ServingInputReceiver`.
     """
     specs = {
         name: (tensor.dtype, [default_batch_size, *tensor.shape[1:]])
@@ -191,6 +199,9 @@ def build_parsing_serving_input_receiver_fn(
     Args:
         feature_spec: The features to parse, as ``tf.io.parse_example`` takes them.
         default_batch_size: Number of examples; None if unknown.
+
+    Returns:
+        A function without arguments that returns a `ServingInputReceiver`.
     """
 
     def serving_input_receiver_fn() -> ServingInputReceiver:

@@ -57,7 +57,8 @@ class Settings(command_line.Settings):
 class Worker:
     """A worker, with the graph of its turns and the loop of its thread.
 
-    The workers share the inner optimizer, with its slots. Each has an optimizer that drops.
+    The workers share the inner optimizer, with its slots. Each worker has a
+    `DropStaleGradientOptimizer` of its own.
     """
 
     def __init__(

@@ -12,7 +12,8 @@ class OptimizerWrapper(tf.compat.v1.train.Optimizer):
 
     A ``tf.train.Checkpoint`` cannot hold a slot variable that two of its objects own. The wrapped
     optimizer is therefore not an object of the checkpoint. Its children and slots are saved as
-    those of the wrapper, and are restored through the wrapper, also when they are created later.
+    those of the wrapper, and are restored through the wrapper, even if they are created after the
+    call of ``restore``.
     """
 
     @property

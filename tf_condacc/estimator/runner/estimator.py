@@ -89,8 +89,12 @@ class Estimator:
     def get_variable_value(self, name: str) -> np.ndarray:
         """Returns the value of a variable in the latest checkpoint.
 
+        Args:
+            name: Name of the variable.
+
         Raises:
             ValueError: There is no checkpoint.
+            tf.errors.NotFoundError: The checkpoint has no variable of this name.
         """
         return tf.train.load_variable(_trained.checkpoint(self.model_dir), name)
 

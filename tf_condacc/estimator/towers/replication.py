@@ -42,7 +42,8 @@ def replicate_model_fn(
     applies the sum of the gradients of all towers. The resulting spec depends on the mode:
 
     - TRAIN: The loss is the sum of the towers' losses. Each is divided by the number of towers,
-      unless `loss_reduction` is SUM. The other fields are those of the last tower's spec.
+      unless `loss_reduction` is SUM. The other fields are those of the last tower's spec, whose
+      `train_op` applies the gradients of all towers.
     - EVAL: The loss is the same, and metrics are those of the whole batch. The other fields are
       those of the first tower's spec.
     - PREDICT: The predictions and export outputs of the towers are concatenated. A scalar export

@@ -53,10 +53,11 @@ class Machines:
     def run(
         self, session: v1.Session, turns: int, seed: int, after_turn: Callable[[int], None]
     ) -> None:
-        """Lets workers finish in the order of their speed, and then ends them.
+        """Lets workers finish one by one, as their simulated speed demands, and then ends them.
 
-        Continues when a worker has ended its turn and has computed the gradients of the next. The
-        steps of all gradients, and the training, therefore do not depend on this machine's speed.
+        The next worker finishes only after the previous one has ended its turn and has computed the
+        gradients of its next turn. The local steps of all gradients, and the training, therefore do
+        not depend on the speed of this machine.
 
         Args:
             session: A session that no other thread uses.

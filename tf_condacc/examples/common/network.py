@@ -14,14 +14,15 @@ from tf_condacc.examples.common.data import IMAGE_SHAPE, NUM_CLASSES, Examples
 _LAYERS = ("conv1", "conv2", "hidden", "scores")
 _DECAY = 0.9  # Decay of the moving statistics of batch normalization.
 
-# A function that returns the kernel and the bias of a layer, whose kernel has a shape.
+# A function that returns the kernel and the bias of a layer, given the name of the layer and the
+# shape of its kernel.
 Weights = Callable[[str, list[int]], tuple[Any, Any]]
-# A function that normalizes the output of a convolution.
+# A function that normalizes the output of a layer, given the name of the layer and this output.
 Normalize = Callable[[str, tf.Tensor], tf.Tensor]
 
 
 class Classifier:
-    """The network on a batch that is fed. The first one in a graph makes the variables.
+    """The network on a batch that is fed. All networks in a graph share the variables.
 
     Args:
         seed: Seed of the initial weights.
@@ -79,8 +80,11 @@ def small_scores(
 ) -> tf.Tensor:
     """Returns the scores of the classes in a smaller network, which may have batch normalization.
 
-    Its arguments are those of `scores`, and a function that is called with the name and the output
-    of each convolution, before the rectifier.
+    Args:
+        images: `[n, 8, 8, 1] float32`.
+        weights: Function that returns the weights of a layer.
+        normalize: Function that normalizes the output of each convolution, before the rectifier.
+            None for no normalization.
     """
     hidden = images
     for layer, channels in (("conv1", 16), ("conv2", 32)):

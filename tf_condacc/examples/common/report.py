@@ -189,8 +189,8 @@ def tower_differences(comparison: Comparison, steps: int) -> str:
 def _rounds(history: History, settings: rounds.Settings, rows: Sequence[tuple[str, str]]) -> str:
     """Returns the results of a training with a chief, with some further rows.
 
-    The gradients of all variables that a worker pushes together count as one. The accumulator of
-    the losses counts them.
+    The gradients of all variables that a worker pushes in one turn count as one gradient. The
+    accumulator of the losses counts these.
     """
     applied = sum(history.accepted)
     if history.dropped_in_all is None:

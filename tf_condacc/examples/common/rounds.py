@@ -55,7 +55,7 @@ class Settings(command_line.Settings):
 
 
 def title(backend: str) -> str:
-    """Returns the name and version of the library that a value of ``--backend`` means."""
+    """Returns the name and the version of the library that ``--backend`` chooses."""
     is_tf = backend == "tf"
     return f"TensorFlow {tf.__version__}" if is_tf else f"tf_condacc {tf_condacc.__version__}"
 

@@ -13,7 +13,7 @@ from tf_condacc.examples.common.text import Batch
 
 
 class SkipGram:
-    """The model on a batch that is fed. The first one in a graph makes the variables.
+    """The model on a batch that is fed. All models in a graph share the variables.
 
     Args:
         num_words: Size of the vocabulary.
@@ -35,8 +35,9 @@ class SkipGram:
             self.of_neighbours = v1.get_variable("of_neighbours", shape, initializer=zeros)
         self._words = v1.placeholder(tf.int64, [None], name="words")
         self._candidates = v1.placeholder(tf.int64, [None, None], name="candidates")
-        # The placeholders are outside of this context. An operation gets no control dependency from
-        # it if one of its inputs has that already, and a fed placeholder does not wait for its own.
+        # The placeholders are made outside of this context. Inside, they would get the control
+        # dependencies, and the operations that use them would not: TensorFlow leaves them out where
+        # an input has them already. But a placeholder that is fed waits for nothing.
         with tf.control_dependencies(after):
             word = tf.gather(self.of_words, self._words)
             candidate = tf.gather(self.of_neighbours, self._candidates)

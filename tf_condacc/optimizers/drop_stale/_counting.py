@@ -16,7 +16,7 @@ COUNTER_NAME = "stale_counter"
 
 
 class Counters:
-    """The counters of an optimizer, which are made when gradients are first applied.
+    """The counters of an optimizer, which are made when gradients are applied for the first time.
 
     There is one set of counters for each graph, and one for eager mode.
 
@@ -40,6 +40,9 @@ class Counters:
         """Returns the variable that counts dropped updates, and the gate of the step variable.
 
         Both are made if they do not exist.
+
+        Args:
+            step: The step variable: `[] int32 or int64`.
         """
         key = _outermost_graph()
         with self._lock, tf.init_scope():
@@ -56,6 +59,10 @@ class Counters:
 
     def total(self, count: Callable[[StalenessGate], tf.Tensor], name: str | None) -> tf.Tensor:
         """Returns the sum of a count over all gates: `[] int64`.
+
+        Args:
+            count: Method of `StalenessGate` that returns the count.
+            name: Name scope of the operations; None for the name of the method.
 
         Raises:
             ValueError: There are no counters yet, in this graph or in eager mode.

@@ -59,6 +59,13 @@ class StalenessGate:
         Args:
             local_step: The step at which the computation of the update began: `[] int64`.
             limit: The highest staleness that is accepted: `[] int64`.
+
+        Returns:
+            The decision. If the update was accepted, `end` must be called with its reservation.
+
+        Raises:
+            tf.errors.FailedPreconditionError: The step variable is not initialized.
+            tf.errors.InvalidArgumentError: The step variable is not a scalar of its dtype.
         """
         if self._step.dtype._is_ref_dtype:
             decide, step, types = ops.condacc_staleness_gate_decide_ref, self._step._ref(), {}
@@ -78,7 +85,7 @@ class StalenessGate:
             )
 
     def end(self, reservation: tf.Tensor, applied: TensorLike) -> tf.Operation | None:
-        """Ends the reservation of an update. Does nothing if the reservation has ended already.
+        """Ends the reservation of an update. Does nothing if the reservation has already ended.
 
         Args:
             reservation: The reservation that `decide` returned: `[] resource`. It may be that of an

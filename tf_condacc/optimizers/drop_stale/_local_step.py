@@ -25,7 +25,7 @@ _GLOBAL_STEP = tf.compat.v1.GraphKeys.GLOBAL_STEP
 
 
 class LocalSteps:
-    """The latest local steps of one optimizer.
+    """The latest local steps that one optimizer has read.
 
     There is one local step for each graph and, in eager mode, one for each thread.
 
@@ -44,7 +44,11 @@ class LocalSteps:
 
     @contextlib.contextmanager
     def minimizing(self, step: tf.Variable | None) -> Iterator[None]:
-        """Sets the step variable to read in eager mode and in functions without a global step."""
+        """Returns a context in which `step` is read in eager mode and in functions.
+
+        Args:
+            step: The step variable; None to read the global step.
+        """
         self._thread.minimized_step = step
         try:
             yield

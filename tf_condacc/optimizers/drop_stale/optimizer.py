@@ -91,9 +91,24 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
     ) -> tf.Tensor:
         """Computes gradients, and applies them if they are not stale.
 
-        Arguments, result and errors are those of `compute_gradients` and `apply_gradients`. In
-        eager mode and in a ``tf.function``, the local step is the value of `global_step` before the
-        loss is computed.
+        The errors are those of `compute_gradients` and `apply_gradients`. In eager mode and in a
+        ``tf.function``, the local step is the value of `global_step` before the loss is computed.
+
+        Args:
+            loss: The loss, `[] float`, or a function that returns it. In eager mode it must be a
+                function.
+            global_step: The step variable: `[] int32 or int64`. Required, although it has a default
+                as in the mirrored class.
+            var_list: The variables to update, or a function that returns them. By default the
+                graph's trainable variables or, in eager mode, those that the loss reads.
+            gate_gradients: Passed to the wrapped optimizer's `compute_gradients`.
+            aggregation_method: Passed to the wrapped optimizer's `compute_gradients`.
+            colocate_gradients_with_ops: Passed to the wrapped optimizer's `compute_gradients`.
+            name: Name of the wrapped optimizer's operation.
+            grad_loss: Passed to the wrapped optimizer's `compute_gradients`.
+
+        Returns:
+            The value of ``stale_counter``, as `apply_gradients` returns it: `[] float32`.
         """
         with self._local_steps.minimizing(global_step):
             return super().minimize(
@@ -208,6 +223,12 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
 
         Gradients that were accepted do not count if applying them failed or was cancelled.
         Otherwise this method is like `num_dropped`.
+
+        Args:
+            name: Optional name of the operation.
+
+        Raises:
+            ValueError: `apply_gradients` was not called before, in this graph or in eager mode.
         """
         return self._counters.total(StalenessGate.num_accepted, name)
 
