@@ -215,7 +215,7 @@ def test_a_cancelled_step_of_the_chief_makes_the_session_begin_again(training, e
 
 
 def test_chief_and_workers_say_who_is_missing(two_ps, training, messages):
-    run = training(two_ps, 3, 3, configure={"report_secs": 0.3})
+    run = training(two_ps, 3, 3, configure={"report_secs": 2})
     run.start(0, 1)
     run.steps_on_thread(0)
     run.steps_on_thread(1)

@@ -146,6 +146,8 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   void ReleaseCancelled(const GateWait::Ptr& wait, ReleasedWaits* released) CONDACC_REQUIRES(mu_);
   // Whether a wait ends now, for what it waits for or with an error.
   bool Ends(GateWait* wait, Status* status) CONDACC_REQUIRES(mu_);
+  // Lets workers that wait go, one for each credit.
+  void SpendCredits(ReleasedWaits* released) CONDACC_REQUIRES(mu_);
   // Releases all waits that an event may have ended.
   void LetGo(ReleasedWaits* released) CONDACC_REQUIRES(mu_);
   // Arranges for OnTimer() to run when the next thing is due.

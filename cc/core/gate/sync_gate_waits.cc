@@ -97,7 +97,20 @@ bool SyncGate::Ends(GateWait* wait, Status* status) {
   return false;
 }
 
+// A credit comes before the next round, as a token that was in the queue before does: otherwise it
+// would depend on the chief's speed whether a worker gets it.
+void SyncGate::SpendCredits(ReleasedWaits* released) {
+  while (credits_ > 0 && is_open() && !round_waits_.empty()) {
+    const GateWait::Ptr wait = round_waits_.front();
+    roster_.NoteKnown(wait->who, WorkerState::kBetweenSteps);
+    Release(wait, Status(), released);
+    wait->round = credit_round_;
+    --credits_;
+  }
+}
+
 void SyncGate::LetGo(ReleasedWaits* released) {
+  SpendCredits(released);
   for (GateWait::List* const list : {&round_waits_, &open_waits_, &full_waits_}) {
     for (auto next = list->begin(); next != list->end();) {
       const GateWait::Ptr& wait = *next;
@@ -116,13 +129,9 @@ void SyncGate::LetGo(ReleasedWaits* released) {
     const int num_waiting = static_cast<int>(round_waits_.size());
     const int num_coming =
         roster_.NumPresent(options_.num_workers) - num_waiting - slots_.num_held();
-    const bool has_credit = credits_ > 0;
-    if (!has_credit && slots_.num_free() <= num_coming) return;
+    if (slots_.num_free() <= num_coming) return;
     roster_.NoteKnown(wait->who, WorkerState::kBetweenSteps);
     Release(wait, Status(), released);
-    if (!has_credit) continue;
-    --credits_;
-    wait->round = credit_round_;
   }
 }
 
