@@ -1,5 +1,5 @@
 # Thin calls of configure.sh, Bazel and the environment's Python.
-#   make build | demo | test | bench | wheel | lint | tsan | asan | clean
+#   make build | demo | test | test-long | bench | wheel | lint | tsan | asan | clean
 #   make test-gpu-emulated | test-gpu-emulated-plugin
 # CONDACC_PYTHON, CONDACC_CUDA, CUDA_HOME and CXX are explained in configure.sh.
 
@@ -12,7 +12,7 @@ EMULATED_MYPY := tests/gpu/emulated/translate_ptx.py tests/gpu/emulated/ptx
 NO_NVCC = $(if $(shell grep -s 'CONDACC_CUDA_DIR=/' .condacc.bazelrc),,configure.sh found no nvcc)
 PRODUCTS := _condacc_ops.so _build_info.json
 
-.PHONY: configure build demo test cc-test tsan asan bench wheel lint format clean \
+.PHONY: configure build demo test test-long cc-test tsan asan bench wheel lint format clean \
   test-gpu-emulated test-gpu-emulated-plugin
 
 .NOTPARALLEL:
@@ -34,6 +34,10 @@ demo: build
 
 test: build cc-test
 	$(PYTHON) -m pytest -n 2 --dist loadfile tests
+
+# What `make test` leaves out: the same tests repeated more often, and tests that go on for long.
+test-long: build
+	$(PYTHON) -m pytest -m long -n 2 --dist loadfile tests
 
 cc-test: configure
 	$(if $(shell grep -s 'CONDACC_GTEST_DIR=/' .condacc.bazelrc),\
