@@ -144,6 +144,14 @@ def ours(request: pytest.FixtureRequest) -> Any:
     return _load("tf_condacc", getattr(request, "param", "dense"))
 
 
+@pytest.fixture(scope="module")
+def results(ours: Any) -> Any:
+    """Outcomes of trials of ours, each in a process that may die of it."""
+    from trial_runs import Results
+
+    return Results(ours)
+
+
 def _drivers(classes: dict[str, Any], mode: str) -> Iterator[Callable[..., Any]]:
     made: list[Any] = []
 

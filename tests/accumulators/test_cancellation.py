@@ -114,12 +114,12 @@ class ServerTakes:
 
 
 @with_and_without_a_take_in_front
-def test_operation_timeout_on_a_server_many_times(ours, server, behind):
+def test_operation_timeout_on_a_server_many_times(ours, server, behind, rounds):
     takes = ServerTakes(ours, server, behind)
     # Long: a server's step that times out before it has begun hangs in TensorFlow itself.
     config = tf1.ConfigProto(operation_timeout_in_ms=300)
     with tf1.Session(server.target, graph=takes.graph, config=config) as hasty:
-        for _ in range(10):
+        for _ in range(rounds // 25):
             with pytest.raises(tf.errors.DeadlineExceededError):
                 hasty.run(takes.take)
     takes.assert_unharmed()
