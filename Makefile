@@ -35,9 +35,9 @@ demo: build
 test: build cc-test
 	$(PYTHON) -m pytest -n 2 --dist loadfile tests
 
-# Ten minutes of killed and stopped processes.
+# What `make test` leaves out: the same tests repeated more often, and tests that go on for long.
 test-long: build
-	TF_CONDACC_CHAOS_SECS=600 $(PYTHON) -m pytest tests/sync_replicas/test_sync_replicas_chaos.py
+	$(PYTHON) -m pytest -m long -n 2 --dist loadfile tests
 
 cc-test: configure
 	$(if $(shell grep -s 'CONDACC_GTEST_DIR=/' .condacc.bazelrc),\

@@ -27,6 +27,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 import pytest  # noqa: E402
 
 DEFAULT_TIMEOUT_SECS = 120
+LONG_TIMEOUT_SECS = 1800
 SEED_VARIABLE = "TF_CONDACC_TEST_SEED"
 LIBRARIES = ("tensorflow", "tf_condacc")
 
@@ -112,7 +113,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             item.add_marker(pytest.mark.skip(reason="TensorFlow sees no GPU on this machine"))
     for item in items:
-        if item.get_closest_marker("timeout") is None:
+        if item.get_closest_marker("long"):
+            limit = pytest.mark.timeout(LONG_TIMEOUT_SECS, method="thread")
+            item.add_marker(limit, append=False)  # It takes precedence over limits of the short.
+        elif item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(DEFAULT_TIMEOUT_SECS, method="thread"))
 
 
@@ -138,6 +142,14 @@ def original(request: pytest.FixtureRequest) -> Any:
 def ours(request: pytest.FixtureRequest) -> Any:
     """Our accumulator, for what the original does not have or does not survive."""
     return _load("tf_condacc", getattr(request, "param", "dense"))
+
+
+@pytest.fixture(scope="module")
+def results(ours: Any) -> Any:
+    """Outcomes of trials of ours, each in a process that may die of it."""
+    from trial_runs import Results
+
+    return Results(ours)
 
 
 def _drivers(classes: dict[str, Any], mode: str) -> Iterator[Callable[..., Any]]:
@@ -236,6 +248,12 @@ def device(request: pytest.FixtureRequest) -> str:
     if not any(kernel.device_type == "GPU" for kernel in registered):
         pytest.skip("tf_condacc registers no GPU kernel for the dense accumulator")
     return "/GPU:0"
+
+
+@pytest.fixture(params=[100, pytest.param(1000, marks=pytest.mark.long)])
+def rounds(request: pytest.FixtureRequest) -> int:
+    """How often a test repeats what must hold every time."""
+    return request.param
 
 
 @pytest.fixture

@@ -10,47 +10,37 @@ import bad_dtype_trials
 import bad_handle_trials
 import bad_scalars_trials
 import dense_memory_trials
-import pytest
 from accumulator_support import every_kind
-from trial_runs import Results, outcomes
-
-
-@pytest.fixture(scope="module")
-def results(ours):
-    return Results(ours)
+from trial_runs import each_trial, outcomes
 
 
 def test_original_dies_of_bad_input_and_is_seen_to(original):
     """Shows, too, that a signal is told from a refusal, and the next trial still run."""
-    trials = ["local_step-2-eager", "new_global_step-0-eager"]
-    found = outcomes("bad_scalars_trials.py", original.name, trials)
+    trials = ["not_a_scalar-local_step-(2,)-eager", "not_a_scalar-new_global_step-(0,)-eager"]
+    found = outcomes(bad_scalars_trials, original, trials)
     for trial in trials:
         assert not found[trial].passed
         assert found[trial].detail.startswith("exit status -6"), "SIGABRT"
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("trial", [*bad_scalars_trials.TRIALS, "exit"])
+@each_trial(bad_scalars_trials)
 @every_kind
 def test_input_that_is_no_scalar_is_refused(results, trial):
     results.check(bad_scalars_trials, trial)
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("trial", [*bad_dtype_trials.TRIALS, "exit"])
+@each_trial(bad_dtype_trials)
 @every_kind
 def test_gradient_or_take_of_another_kind_is_refused(results, trial):
     results.check(bad_dtype_trials, trial)
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("trial", [*bad_handle_trials.TRIALS, "exit"])
+@each_trial(bad_handle_trials)
 @every_kind
 def test_wrong_or_vanished_handle_is_refused(results, trial):
     results.check(bad_handle_trials, trial)
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("trial", [*dense_memory_trials.TRIALS, "exit"])
+@each_trial(dense_memory_trials)
 def test_refused_allocation_leaves_the_accumulator_as_it_was(results, trial):
     results.check(dense_memory_trials, trial)

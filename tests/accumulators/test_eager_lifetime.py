@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import gc
 import weakref
-from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from accumulator_support import Background, every_kind, needs_resource, unique_name
-
-MEGABYTE = 2**20
-
-
-def resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+from memory_limits import MEGABYTE, resident_bytes
 
 
 def test_original_shares_one_eager_state_between_equal_objects(original):

@@ -4,69 +4,71 @@ from __future__ import annotations
 
 import re
 
+import lifetime_trials
 import pytest
 from accumulator_support import every_kind, needs_resource
-from trial_runs import outcomes
+from trial_runs import each_trial, outcomes
 
 pytestmark = every_kind
 
-SCRIPT = "lifetime_trials.py"
 CLEAN_ENDS = [
     "four_hundred_waiting_takes_then_close",
     "twenty_times_close_with_a_waiting_take",
     "session_is_dropped_after_a_cancelled_take",
 ]
 WAITING_EXIT = "process_exits_with_waiting_takes"
+LOWER_STEP = "lower_step_is_warned_about"
+STALLED, IN_TIME = "stalled_take_is_warned_about", "take_that_ends_in_time_is_not_warned_about"
+CTRL_C = "ctrl_c_ends_an_eager_take"
+# TensorFlow's warnings are shown, and ours of a take that waits come soon.
+ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "1", "TF_CONDACC_STALL_WARNING_SECS": "1"}
 
 
 @pytest.fixture(scope="module")
-def ends(impl):
-    return outcomes(SCRIPT, impl.name, CLEAN_ENDS + [WAITING_EXIT] * impl.has_resource)
+def log_of():
+    """Runs all trials of an implementation in one process; returns the log if the one passed."""
+    found = {}
 
-
-def run_one(impl, trial, **env):
-    """Runs one trial with TensorFlow's warnings shown; returns what it logged."""
-    found = outcomes(SCRIPT, impl.name, [trial], {"TF_CPP_MIN_LOG_LEVEL": "1", **env})
-    for outcome in found.values():
+    def log_of(impl, trial):
+        if impl.name not in found:
+            names = [*CLEAN_ENDS, LOWER_STEP]
+            names += [CTRL_C, STALLED, IN_TIME] * impl.ours + [WAITING_EXIT] * impl.has_resource
+            found[impl.name] = outcomes(lifetime_trials, impl, names, ENVIRONMENT)
+        outcome = found[impl.name][trial]
         assert outcome.passed, outcome.detail
-    return found[trial].log
+        return outcome.log
+
+    return log_of
 
 
 def lines_with(log, text):
     return [line for line in log.splitlines() if text in line]
 
 
-@pytest.mark.timeout(400)
-@pytest.mark.parametrize(
-    "trial", [*CLEAN_ENDS, pytest.param(WAITING_EXIT, marks=needs_resource), "exit"]
-)
-def test_ending_with_waiting_takes_is_clean(ends, trial):
-    assert ends[trial].passed, ends[trial].detail
+@each_trial(lifetime_trials, [*CLEAN_ENDS, pytest.param(WAITING_EXIT, marks=needs_resource)])
+def test_ending_with_waiting_takes_is_clean(log_of, impl, trial):
+    log_of(impl, trial)
 
 
-def test_ctrl_c_ends_an_eager_take(ours):
-    run_one(ours, "ctrl_c_ends_an_eager_take")
+def test_ctrl_c_ends_an_eager_take(log_of, ours):
+    log_of(ours, CTRL_C)
 
 
-def test_lower_step_is_warned_about(impl):
-    log = run_one(impl, "lower_step_is_warned_about")
+def test_lower_step_is_warned_about(log_of, impl):
+    log = log_of(impl, LOWER_STEP)
     (line,) = lines_with(log, "Attempt to set current_global_step_ to smaller value")
     assert re.search(r"\b7\b.*\b2\b", line.partition("smaller value")[2])
     if impl.ours:
         assert "lowered" in line
 
 
-def test_stalled_take_is_warned_about_once(ours):
-    log = run_one(ours, "stalled_take_is_warned_about", TF_CONDACC_STALL_WARNING_SECS="1")
-    (line,) = lines_with(log, "stalled_one")
+def test_stalled_take_is_warned_about_once(log_of, ours):
+    (line,) = lines_with(log_of(ours, STALLED), "stalled_one")
     assert re.search(r"\b2\b.*\b5\b|\b5\b.*\b2\b", line), "have and need"
     assert re.search(r"step\D*7\b|\b7\b\D*step", line), "its step"
     assert re.search(r"\b3\b\D*(drop|stale)|(drop|stale)\D*\b3\b", line), "the drops"
     assert re.search(r" W | W\d{4} |WARN|^W", line), "it is a warning"
 
 
-def test_take_that_ends_in_time_is_not_warned_about(ours):
-    log = run_one(
-        ours, "take_that_ends_in_time_is_not_warned_about", TF_CONDACC_STALL_WARNING_SECS="1"
-    )
-    assert lines_with(log, "quick_one") == []
+def test_take_that_ends_in_time_is_not_warned_about(log_of, ours):
+    assert lines_with(log_of(ours, IN_TIME), "quick_one") == []

@@ -10,14 +10,9 @@ import sparse_bad_input_trials
 import sparse_fold_trials
 import sparse_memory_trials
 from sparse_refusals import marked
-from trial_runs import Results
+from trial_runs import Results, each_trial
 
-pytestmark = [pytest.mark.kinds("sparse"), pytest.mark.timeout(600)]
-
-
-@pytest.fixture(scope="module")
-def results(ours):
-    return Results(ours)
+pytestmark = pytest.mark.kinds("sparse")
 
 
 @pytest.fixture(scope="module")
@@ -25,16 +20,16 @@ def results_without_holding(ours):
     return Results(ours, {"TF_CONDACC_HOLD_BYTES": "0"})
 
 
-@pytest.mark.parametrize("trial", [*marked(sparse_bad_input_trials.TRIALS), "exit"])
+@each_trial(sparse_bad_input_trials, marked(sparse_bad_input_trials.TRIALS))
 def test_bad_input_is_refused(results, trial):
     results.check(sparse_bad_input_trials, trial)
 
 
-@pytest.mark.parametrize("trial", [*sparse_memory_trials.TRIALS, "exit"])
+@each_trial(sparse_memory_trials)
 def test_refused_allocation_leaves_the_accumulator_as_it_was(results, trial):
     results.check(sparse_memory_trials, trial)
 
 
-@pytest.mark.parametrize("trial", [*sparse_fold_trials.TRIALS, "exit"])
+@each_trial(sparse_fold_trials)
 def test_gradients_that_are_merged_at_once_come_to_the_same(results_without_holding, trial):
     results_without_holding.check(sparse_fold_trials, trial)

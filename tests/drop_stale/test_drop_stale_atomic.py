@@ -6,7 +6,6 @@ import pytest
 import tensorflow as tf
 from accumulator_support import Background, unique_name
 from drop_stale_atomic_support import (
-    ROUNDS,
     Descent,
     Record,
     Try,
@@ -54,14 +53,14 @@ class ChecksThenApplies(tf1.train.Optimizer):
     num_dropped = num_accepted
 
 
-def in_one_run(workers: Workers, session: tf1.Session, rounds: int = ROUNDS) -> Record:
+def in_one_run(workers: Workers, session: tf1.Session, rounds: int) -> Record:
     record = Record()
     for _ in range(rounds):
         record.add(*session.run(workers.tries))
     return record
 
 
-def in_threads_of(runs: list, rounds: int = ROUNDS) -> Record:
+def in_threads_of(runs: list, rounds: int) -> Record:
     """Each call returns the result of one try, and has a thread of its own."""
 
     def work(run):
@@ -81,9 +80,9 @@ def started(workers: Workers) -> tf1.Session:
 
 def test_rule_without_a_gate_accepts_several_computed_from_one_step(world):
     """So the tests below would notice."""
-    workers = Workers(lambda opt: ChecksThenApplies(opt, 0), count=4, overlap=True, rounds=20)
+    workers = Workers(lambda opt: ChecksThenApplies(opt, 0), count=4, overlap=True, max_rounds=20)
     with started(workers) as session:
-        record = in_one_run(workers, session, rounds=20)
+        record = in_one_run(workers, session, 20)
         assert record.accepted == sorted([0, 4, 8, 12] * 4 + list(range(16, 80, 4)) * 4)
         with pytest.raises(AssertionError):
             check(workers, session.run, record, limit=0)
@@ -93,27 +92,27 @@ def test_rule_without_a_gate_accepts_several_computed_from_one_step(world):
     "limit, overlap",
     [(0, True), (0, False), (1, True), (3, True), (3, False), (7, True)],
 )
-def test_one_more_than_the_limit_is_accepted_of_a_round(world, limit, overlap):
+def test_one_more_than_the_limit_is_accepted_of_a_round(world, limit, overlap, rounds):
     """All updates are computed from one step; so their true staleness when applied is known too."""
     workers = Workers(dropping(limit), count=5, overlap=overlap)
     with started(workers) as session:
-        record = in_one_run(workers, session)
+        record = in_one_run(workers, session, rounds)
         each = min(limit + 1, 5)
-        assert record.accepted == sorted(list(range(0, ROUNDS * each, each)) * each)
+        assert record.accepted == sorted(list(range(0, rounds * each, each)) * each)
         check(workers, session.run, record, limit)
 
 
 @overlapping
-def test_threads_of_one_session_never_have_two_accepted_of_one_step(world, overlap):
+def test_threads_of_one_session_never_have_two_accepted_of_one_step(world, overlap, rounds):
     workers = Workers(dropping(0), count=4, overlap=overlap)
     with started(workers) as session:
-        record = in_threads_of([lambda t=t: session.run(t) for t in workers.tries])
-        assert len(record.accepted) == ROUNDS, "one of each round"
+        record = in_threads_of([lambda t=t: session.run(t) for t in workers.tries], rounds)
+        assert len(record.accepted) == rounds, "one of each round"
         check(workers, session.run, record, limit=0)
 
 
 @overlapping
-def test_sessions_of_a_server_never_have_two_accepted_of_one_step(world, overlap):
+def test_sessions_of_a_server_never_have_two_accepted_of_one_step(world, overlap, rounds):
     """Each has a graph of its own, in which the variables have the same names."""
     target = tf1.train.Server.create_local_server().target
     name = unique_name("sessions")
@@ -121,28 +120,28 @@ def test_sessions_of_a_server_never_have_two_accepted_of_one_step(world, overlap
     sessions = [tf1.Session(target, graph=workers.graph) for workers in graphs]
     sessions[0].run(graphs[0].init)
     pairs = zip(sessions, graphs, strict=True)
-    record = in_threads_of([lambda s=s, w=w: s.run(w.tries[0]) for s, w in pairs])
-    assert len(record.accepted) == ROUNDS
+    record = in_threads_of([lambda s=s, w=w: s.run(w.tries[0]) for s, w in pairs], rounds)
+    assert len(record.accepted) == rounds
     check(graphs[1], sessions[1].run, record, limit=0)
     for session in sessions:
         session.close()
 
 
 @pytest.mark.parametrize("limit", [0, 1, 3])
-def test_workers_that_do_not_wait_for_each_other_take_steps_of_their_own(world, limit):
+def test_workers_that_do_not_wait_for_each_other_take_steps_of_their_own(world, limit, rounds):
     workers = Workers(dropping(limit), count=4, together=False)
     with started(workers) as session:
-        record = in_threads_of([lambda t=t: session.run(t) for t in workers.tries])
+        record = in_threads_of([lambda t=t: session.run(t) for t in workers.tries], rounds)
         assert record.accepted
         check(workers, session.run, record, limit)
 
 
-def test_instance_that_is_used_several_times_is_atomic_as_well(world):
+def test_instance_that_is_used_several_times_is_atomic_as_well(world, rounds):
     one = dropping(0)(Descent())
     workers = Workers(lambda _: one, count=4)
     with started(workers) as session:
-        record = in_one_run(workers, session)
-        assert record.accepted == list(range(ROUNDS))
+        record = in_one_run(workers, session, rounds)
+        assert record.accepted == list(range(rounds))
         check(workers, session.run, record, limit=0)
 
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 import tensorflow as tf
 from accumulator_support import PATIENCE_SECS, Background, wait_until
-from drop_stale_atomic_support import ROUNDS, Descent, check_at_rest, dropping, reach
+from drop_stale_atomic_support import Descent, check_at_rest, dropping, reach
 from many_threads import many_threaded_session
 
 tf1 = tf.compat.v1
@@ -74,15 +74,15 @@ def raises() -> tf.Operation:
 
 
 @pytest.mark.parametrize("where", ["begun", "applied"])
-def test_failed_updates_are_not_counted_and_give_up_their_reservation(world, where):
+def test_failed_updates_are_not_counted_and_give_up_their_reservation(world, where, rounds):
     trainee = Trainee(**{where: raises})
     good = trainee.graph.get_tensor_by_name("good:0")
     with trainee.started() as session:
-        for number in range(ROUNDS):
+        for number in range(rounds):
             with pytest.raises(tf.errors.InvalidArgumentError):
                 session.run(trainee.train)
             assert session.run(trainee.reach) == (number + 1 if where == "applied" else 0)
-        step = ROUNDS if where == "applied" else 0
+        step = rounds if where == "applied" else 0
         trainee.expect(session, step, accepted=0)
         session.run(trainee.train, {good: 1})
         trainee.expect(session, step + 1, accepted=1)
@@ -102,7 +102,7 @@ def test_python_function_that_raises_fails_the_update(world):
         trainee.expect_next_to_be_accepted(session)
 
 
-def test_update_cancelled_by_another_fetch_is_not_counted(world):
+def test_update_cancelled_by_another_fetch_is_not_counted(world, rounds):
     """The update waits in a queue until the failure of something else cancels it."""
     queues = {}
 
@@ -119,7 +119,7 @@ def test_update_cancelled_by_another_fetch_is_not_counted(world):
 
     trainee = Trainee(begun, others=fail_when_announced)
     with trainee.started() as session:
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             with pytest.raises(tf.errors.InvalidArgumentError):
                 session.run([trainee.train, trainee.other])
             assert session.run(trainee.reach) == 0
@@ -127,11 +127,11 @@ def test_update_cancelled_by_another_fetch_is_not_counted(world):
         trainee.expect_next_to_be_accepted(session)
 
 
-def test_update_cancelled_at_any_time_leaves_nothing_behind(world):
+def test_update_cancelled_at_any_time_leaves_nothing_behind(world, rounds):
     """The other fetch fails whenever it happens to; what was applied may or may not be counted."""
     trainee = Trainee(others=raises)
     with trainee.started() as session:
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             with pytest.raises(tf.errors.InvalidArgumentError):
                 session.run([trainee.train, trainee.other])
             assert session.run(trainee.reach) == session.run(trainee.step)
@@ -148,11 +148,11 @@ def never() -> tf.Tensor:
 
 
 @pytest.mark.parametrize("where", ["begun", "applied"])
-def test_update_that_times_out_is_not_counted(world, where):
+def test_update_that_times_out_is_not_counted(world, where, rounds):
     trainee = Trainee(**{where: never})
     hasty = tf1.RunOptions(timeout_in_ms=1)
     with trainee.started() as session:
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             with pytest.raises(tf.errors.DeadlineExceededError):
                 session.run(trainee.train, options=hasty)
             assert session.run(trainee.reach) == session.run(trainee.step)
@@ -167,13 +167,13 @@ def announced_and_never(begun: threading.Event) -> tf.Tensor:
         return never()
 
 
-def test_closing_a_session_of_a_server_gives_up_its_update(world):
+def test_closing_a_session_of_a_server_gives_up_its_update(world, rounds):
     target = tf1.train.Server.create_local_server().target
     begun = threading.Event()
     trainee = Trainee(lambda: announced_and_never(begun))
     with tf1.Session(target, graph=trainee.graph) as observer:
         observer.run(trainee.init)
-        for _ in range(100):
+        for _ in range(rounds // 10):
             session = tf1.Session(target, graph=trainee.graph)
             begun.clear()
             running = Background(session.run, trainee.train)

@@ -9,7 +9,6 @@ import pytest
 import tensorflow as tf
 from accumulator_support import Background
 from drop_stale_atomic_support import (
-    ROUNDS,
     Descent,
     Record,
     Workers,
@@ -83,7 +82,7 @@ def test_gate_recovers_from_a_step_written_while_an_update_is_under_way(world, j
         check_at_rest(held, session.run)
 
 
-def test_plain_optimizer_on_the_same_step_disturbs_only_for_a_moment(world):
+def test_plain_optimizer_on_the_same_step_disturbs_only_for_a_moment(world, rounds):
     """Its steps are not reserved; yet no two updates are accepted that are of one step."""
     workers = Workers(dropping(0), count=3, together=False)
     with workers.graph.as_default():
@@ -100,7 +99,7 @@ def test_plain_optimizer_on_the_same_step_disturbs_only_for_a_moment(world):
         return count
 
     def work(one):
-        return [session.run(one) for _ in range(ROUNDS // 3 + 1)]
+        return [session.run(one) for _ in range(rounds)]
 
     with many_threaded_session(workers.graph) as session:
         session.run([workers.init, init_other])
@@ -117,7 +116,7 @@ def test_plain_optimizer_on_the_same_step_disturbs_only_for_a_moment(world):
         check_at_rest(workers, session.run)
 
 
-def test_gate_recovers_from_a_step_that_is_written_at_random(world, seed):
+def test_gate_recovers_from_a_step_that_is_written_at_random(world, seed, rounds):
     workers = Workers(dropping(0), count=3, together=False)
     rng, done = random.Random(seed), threading.Event()
 
@@ -126,7 +125,7 @@ def test_gate_recovers_from_a_step_that_is_written_at_random(world, seed):
             session.run(workers.jump, {workers.jump_to: rng.randrange(-50, 50)})
 
     def work(one):
-        return [session.run(one) for _ in range(ROUNDS // 3 + 1)]
+        return [session.run(one) for _ in range(rounds)]
 
     with many_threaded_session(workers.graph) as session:
         session.run(workers.init)

@@ -17,7 +17,7 @@ import tf_condacc
 from tf_condacc.optimizers.drop_stale._gate import StalenessGate
 
 tf1 = tf.compat.v1
-ROUNDS = 1000
+MAX_ROUNDS = 1000
 FAR_BELOW = -(2**40)
 # The last is that of optimizers that the tests make themselves.
 DECIDE_OPS = ("Condacc>StalenessGateDecide", "Condacc>StalenessGateDecideRef", "IdentityN")
@@ -105,7 +105,7 @@ class Workers:
         name: The same in all graphs whose workers meet.
         only: The workers that are in this graph; by default all.
         devices: Of the variables, and of a worker by its number.
-        rounds: How many there will be.
+        max_rounds: How many there will be at most.
     """
 
     def __init__(
@@ -117,9 +117,9 @@ class Workers:
         name: str = "workers",
         only: Iterable[int] | None = None,
         devices: tuple[str, Callable[[int], str]] = ("", lambda worker: ""),
-        rounds: int = ROUNDS,
+        max_rounds: int = MAX_ROUNDS,
     ) -> None:
-        self._size, self._devices = count * rounds + 8, devices
+        self._size, self._devices = count * max_rounds + 8, devices
         self._make_optimizer = make_optimizer
         with tf.Graph().as_default() as self.graph:
             with tf1.device(devices[0]):

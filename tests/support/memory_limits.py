@@ -1,35 +1,97 @@
-"""Limits on the memory that a process of trials may allocate."""
+"""Limits on the memory that a process of trials may allocate, and what must hold under them."""
 
 from __future__ import annotations
 
 import contextlib
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
+from accumulator_support import Background
 
 MEGABYTE = 2**20
-SPARE_BYTES = 96 * MEGABYTE  # for everything small
+SPARE_BYTES = 96 * MEGABYTE  # For everything small.
+PAGE_BYTES = 4096
+
+
+def _pages(field: int) -> int:
+    return int(Path("/proc/self/statm").read_text().split()[field])
+
+
+def resident_bytes() -> int:
+    return _pages(1) * PAGE_BYTES
 
 
 @contextlib.contextmanager
 def little_memory() -> Iterator[None]:
     """Refuses the process any further address space but a little."""
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
     limits = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (pages * 4096 + SPARE_BYTES, limits[1]))
+    resource.setrlimit(resource.RLIMIT_AS, (_pages(0) * PAGE_BYTES + SPARE_BYTES, limits[1]))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, limits)
 
 
-def accepted_or_exhausted(call: Any) -> bool:
-    """Runs the call; False if memory was refused, which must be told so."""
+def accepted_or_exhausted(call: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
+    """Makes the call; False if memory was refused, which must be told so."""
     try:
-        call()
+        call(*args, **kwargs)
     except tf.errors.ResourceExhaustedError:
         return False
     return True
+
+
+def warm_up(acc: Any, times: int, *small: tf.Tensor) -> Any:
+    """Sends small gradients through the accumulator, which is at step 0 afterwards."""
+    for _ in range(times):
+        acc.apply_grad(*small, local_step=10)
+    acc.take_grad(1)
+    acc.set_global_step(0)
+    return acc
+
+
+def state(acc: Any) -> tuple[int, int, int]:
+    """The gradients that are accumulated, the step, and the gradients that were dropped."""
+    return int(acc.num_accumulated()), int(acc.global_step()), int(acc.num_dropped())
+
+
+def assert_all_equal(values: Any, value: float) -> None:
+    low, high = np.min(values), np.max(values)
+    assert (low, high) == (value, value), (low, high)
+
+
+def num_accepted_later(acc: Any, gradient: tuple, attempts: int) -> int:
+    """Applies one gradient, and then others as far as there is memory."""
+    acc.apply_grad(*gradient)
+    accepted = 1
+    with little_memory():
+        for _ in range(attempts):
+            accepted += accepted_or_exhausted(acc.apply_grad, *gradient)
+            assert state(acc) == (accepted, 0, 0)
+    return accepted
+
+
+def take_that_waits(acc: Any, gradient: tuple) -> Any:
+    """What a take of two gradients returns, the second of which comes when there is little memory.
+
+    If the take fails, it leaves the gradients where they are.
+    """
+    acc.apply_grad(*gradient)
+    waiting = Background(lambda: acc.take_grad(2))
+    waiting.wait_until_blocked()
+    with little_memory():
+        accepted = accepted_or_exhausted(acc.apply_grad, *gradient)
+    if not accepted:
+        assert not waiting.done and state(acc) == (1, 0, 0)
+        acc.apply_grad(*gradient)
+    if isinstance(waiting.error(), tf.errors.ResourceExhaustedError):
+        assert state(acc) == (2, 0, 0), "a take that failed must leave the gradients"
+        taken = acc.take_grad(2)
+    else:
+        taken = waiting.result()
+    assert state(acc) == (0, 1, 0)
+    return taken

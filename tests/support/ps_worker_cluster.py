@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 
 import pytest
 import tensorflow as tf
+from ports import free_ports
 
 tf1 = tf.compat.v1
 
@@ -14,12 +14,9 @@ tf1 = tf.compat.v1
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[dict[str, str]]:
     """Two servers, a ps and a worker; returns the worker's and the ps's targets."""
-    sockets = [socket.create_server(("localhost", 0)) for _ in range(2)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
+    ps_port, worker_port = free_ports(2)
     spec = tf1.train.ClusterSpec(
-        {"ps": [f"localhost:{ports[0]}"], "worker": [f"localhost:{ports[1]}"]}
+        {"ps": [f"localhost:{ps_port}"], "worker": [f"localhost:{worker_port}"]}
     )
     ps = tf1.train.Server(spec, job_name="ps", task_index=0)
     worker = tf1.train.Server(spec, job_name="worker", task_index=0)

@@ -1,25 +1,26 @@
 """Runs named trials in a process of their own, so that a crash is an outcome and not an end.
 
-A file of trials has a dict `TRIALS` of functions that take an implementation and assert; run as
-a script it runs those named on its command line and prints one JSON line before and one after
-each. `outcomes` starts such a script, and starts it again for what is left when it dies.
+A file of trials has `TRIALS`, functions that take an implementation and assert; run as a script it
+runs those named on its command line and prints one JSON line before and one after each. `outcomes`
+starts such a script, and starts it again for what is left when it dies.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
+import functools
+import itertools
 import json
 import os
-import re
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from types import ModuleType
 from typing import Any
 
-_TRIALS = Path(__file__).resolve().parents[1] / "trials"
+import pytest
+
 TIMEOUT_SECS = 90
 
 
@@ -32,25 +33,44 @@ class Outcome:
     log: str = ""
 
 
-def run_trials(trials: dict[str, Callable[[Any], None]]) -> None:
-    """The main function of a file of trials: `python FILE IMPLEMENTATION TRIAL...`."""
-    from implementations import load_implementation
+class Trials(dict[str, Callable[[Any], None]]):
+    """The trials of a file by their names. Functions are added by decorators."""
 
-    impl = load_implementation(sys.argv[1])
-    for name in sys.argv[2:]:
-        print(json.dumps({"begin": name}), flush=True)
-        try:
-            trials[name](impl)
-            detail = ""
-        except BaseException:
-            detail = traceback.format_exc()
-        print(json.dumps({"end": name, "detail": detail}), flush=True)
+    def add(self, trial: Callable[[Any], None]) -> Callable[[Any], None]:
+        self[trial.__name__] = trial
+        return trial
+
+    def add_each(self, **choices: Iterable[Any]) -> Callable[[Any], Any]:
+        """Adds a function once for each combination of arguments, which its name tells."""
+
+        def add(trial: Callable[..., None]) -> Callable[..., None]:
+            for values in itertools.product(*choices.values()):
+                labels = [str(getattr(value, "name", value)) for value in values]
+                arguments = dict(zip(choices, values, strict=True))
+                self["-".join([trial.__name__, *labels])] = functools.partial(trial, **arguments)
+            return trial
+
+        return add
+
+    def run(self) -> None:
+        """The main function of the file: `python FILE IMPLEMENTATION TRIAL...`."""
+        from implementations import load_implementation
+
+        impl = load_implementation(sys.argv[1])
+        for name in sys.argv[2:]:
+            print(json.dumps({"begin": name}), flush=True)
+            try:
+                self[name](impl)
+                detail = ""
+            except BaseException:
+                detail = traceback.format_exc()
+            print(json.dumps({"end": name, "detail": detail}), flush=True)
 
 
 def _start(script: str, impl_name: str, names: list[str], env: dict[str, str]) -> Any:
     """Runs the script; returns its output, its log and how it ended ("" if well)."""
     process = subprocess.Popen(
-        [sys.executable, str(_TRIALS / script), impl_name, *names],
+        [sys.executable, script, impl_name, *names],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -66,13 +86,13 @@ def _start(script: str, impl_name: str, names: list[str], env: dict[str, str]) -
 
 
 def outcomes(
-    script: str, impl_name: str, names: list[str], env: dict[str, str] | None = None
+    module: ModuleType, impl: Any, names: Iterable[str], env: dict[str, str] | None = None
 ) -> dict[str, Outcome]:
-    """Runs the named trials of a script; "exit" is the outcome of leaving the process."""
+    """Runs the named trials of a module; "exit" is the outcome of leaving the process."""
     found: dict[str, Outcome] = {}
     left = list(names)
     while left:
-        out, log, ending = _start(script, impl_name, left, env or {})
+        out, log, ending = _start(str(module.__file__), impl.name, left, env or {})
         begun = None
         for line in out.splitlines():
             if not line.startswith('{"'):
@@ -92,29 +112,37 @@ def outcomes(
     return found
 
 
+def log_of(module: ModuleType, impl: Any, trial: str, env: dict[str, str]) -> str:
+    """Runs one trial, which must pass; returns the log of its process."""
+    found = outcomes(module, impl, [trial], env)
+    for outcome in found.values():
+        assert outcome.passed, outcome.detail
+    return found[trial].log
+
+
 class Results:
     """Outcomes of an implementation's trials; each module of trials is run once."""
 
     def __init__(self, impl: Any, env: dict[str, str] | None = None) -> None:
-        self._impl_name, self._env = impl.name, env
-        self._found: dict[Any, dict[str, Outcome]] = {}
+        self._impl, self._env = impl, env
+        self._found: dict[ModuleType, dict[str, Outcome]] = {}
 
-    def check(self, module: Any, trial: str) -> None:
+    def check(self, module: ModuleType, trial: str) -> None:
         """Fails unless the trial passed."""
         if module not in self._found:
-            script = Path(module.__file__).name
-            self._found[module] = outcomes(script, self._impl_name, list(module.TRIALS), self._env)
+            self._found[module] = outcomes(module, self._impl, module.TRIALS, self._env)
         outcome = self._found[module][trial]
         assert outcome.passed, outcome.detail
 
 
-@contextlib.contextmanager
-def refused(kinds: Any, *patterns: str) -> Iterator[None]:
-    """Expects an error of one of `kinds` in whose text every pattern is found."""
-    try:
-        yield
-    except kinds as error:
-        for pattern in patterns:
-            assert re.search(pattern, str(error)), f"{pattern!r} is not in: {error}"
-        return
-    raise AssertionError(f"not refused (expected {kinds})")
+def each_trial(module: ModuleType, names: Iterable[Any] | None = None) -> Callable[[Any], Any]:
+    """Runs a test on the outcome of each trial of a module, and of leaving its process.
+
+    The first of them runs all the trials, which the time limit allows for.
+    """
+    names = module.TRIALS if names is None else names
+
+    def mark(test: Any) -> Any:
+        return pytest.mark.timeout(600)(pytest.mark.parametrize("trial", [*names, "exit"])(test))
+
+    return mark

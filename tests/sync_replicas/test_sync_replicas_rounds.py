@@ -16,7 +16,8 @@ def test_every_round_averages_one_gradient_of_each_slot(place, training, replica
         run.train_on_thread(task)
     run.join()
     run.check()
-    assert run.values(lambda model: model.step) == 15
+    # With fewer slots than workers, a step that has begun when training ends may complete a round.
+    assert 15 <= run.values(lambda model: model.step) <= 15 + max(total - replicas, 0)
     takes = [event for event in run.log.events if event["kind"] == "take"]
     assert len(takes) >= 2 * 15
 

@@ -4,72 +4,64 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 from accumulator_support import EagerDriver, GraphDriver
-from trial_runs import refused, run_trials
+from refusals import BadArgument, InvalidArgument, assert_unharmed, refused, with_gradients
+from trial_runs import Trials
 
 tf1 = tf.compat.v1
-BadArgument = (tf.errors.InvalidArgumentError, ValueError, TypeError)
 NAMES = {tf.float64: "double|float64", tf.float16: "half|float16"}
 NAMES |= {tf.int32: "int32", tf.bfloat16: "bfloat16"}
-Gone = (tf.errors.NotFoundError, tf.errors.FailedPreconditionError, tf.errors.InvalidArgumentError)
+TRIALS = Trials()
 
 
-def unharmed(acc: Any, count: int = 1) -> None:
-    """The accumulator still has `count` gradients [4, 8] of step 0 and works."""
-    assert acc.count() == count
-    assert acc.step() == 0 and acc.dropped() == 0
-    acc.apply([4.0, 8.0])
-    np.testing.assert_array_equal(acc.take(count + 1), [4.0, 8.0])
+def floats(impl: Any, count: int) -> tuple[Any, Any]:
+    """An eager accumulator of float32 with one gradient or none, and its handle."""
+    acc = with_gradients(count, EagerDriver, impl)
+    return acc, acc.accumulator.accumulator_ref
 
 
-def apply_of_another_dtype(impl: Any, dtype: Any, filled: bool) -> None:
-    acc = EagerDriver(impl, tf.float32, [2])
-    if filled:
-        acc.apply([4.0, 8.0])
-    handle = acc.accumulator.accumulator_ref
+@TRIALS.add_each(dtype=NAMES, count=(0, 1))
+def apply_of_another_dtype(impl: Any, dtype: tf.DType, count: int) -> None:
+    acc, handle = floats(impl, count)
     with refused(BadArgument, "float", NAMES[dtype]):
         impl.raw_apply(handle, tf.constant(0, tf.int64), tf.cast([1, 2], dtype))
-    unharmed(acc, int(filled))
+    assert_unharmed(acc, count)
 
 
+@TRIALS.add
 def apply_of_another_dtype_in_a_graph(impl: Any) -> None:
-    acc = GraphDriver(impl, tf.float32, [2], name="floats")
-    acc.apply([4.0, 8.0])
+    acc = with_gradients(1, GraphDriver, impl, name="floats")
     with acc.graph.as_default():
         handle = tf1.placeholder_with_default(acc.accumulator.accumulator_ref, None)
         apply = impl.raw_apply(handle, tf.constant(0, tf.int64), tf.ones([2], tf.float64))
     with refused(BadArgument, "floats", "float", "double|float64"):
         acc.session.run(apply)
-    unharmed(acc)
+    assert_unharmed(acc)
 
 
-def contribution_of_another_dtype(impl: Any, dtype: Any) -> None:
-    acc = EagerDriver(impl, tf.float32, [2])
-    acc.apply([4.0, 8.0])
-    handle = acc.accumulator.accumulator_ref
+@TRIALS.add_each(dtype=NAMES)
+def contribution_of_another_dtype(impl: Any, dtype: tf.DType) -> None:
+    acc, handle = floats(impl, 1)
     numbers = tf.constant(0, tf.int64), tf.constant(0, tf.int64)
     with refused(BadArgument, "float", NAMES[dtype]):
         impl.raw_contribute(handle, tf.cast([1, 2], dtype), *numbers)
     with refused(BadArgument, "float", NAMES[dtype]):
         impl.raw_take_round(handle, numbers[0], tf.constant(1), dtype)
-    unharmed(acc)
+    assert_unharmed(acc)
 
 
-def take_of_another_dtype(impl: Any, dtype: Any, ready: bool, raw_take: str) -> None:
-    acc = EagerDriver(impl, tf.float32, [2])
-    if ready:
-        acc.apply([4.0, 8.0])
-    handle = acc.accumulator.accumulator_ref
+@TRIALS.add_each(dtype=NAMES, count=(0, 1), raw_take=("raw_take", "raw_try_take"))
+def take_of_another_dtype(impl: Any, dtype: tf.DType, count: int, raw_take: str) -> None:
+    acc, handle = floats(impl, count)
     with refused(BadArgument, "float", NAMES[dtype]):
         getattr(impl, raw_take)(handle, tf.constant(1), dtype)
-    unharmed(acc, int(ready))
+    assert_unharmed(acc, count)
 
 
+@TRIALS.add
 def clash_through_a_shared_name(impl: Any) -> None:
-    acc = GraphDriver(impl, tf.float32, [2], shared_name="clash", name="floats")
-    acc.apply([4.0, 8.0])
+    acc = with_gradients(1, GraphDriver, impl, shared_name="clash", name="floats")
     with acc.graph.as_default():
         other = impl.dense(tf.float64, [2], shared_name="clash", name="doubles")
         uses = [
@@ -80,23 +72,23 @@ def clash_through_a_shared_name(impl: Any) -> None:
             other.set_global_step(5),
         ]
     for use in uses:
-        with refused(tf.errors.InvalidArgumentError, "clash", "float", "double|float64"):
+        with refused(InvalidArgument, "clash", "float", "double|float64"):
             acc.session.run(use)
-    unharmed(acc)
+    assert_unharmed(acc)
 
 
+@TRIALS.add
 def wrong_shape_through_the_raw_op(impl: Any) -> None:
-    acc = EagerDriver(impl, tf.float32, [2])
-    acc.apply([4.0, 8.0])
-    handle = acc.accumulator.accumulator_ref
+    acc, handle = floats(impl, 1)
     bad = ([3], [2, 1], [1, 2]) if impl.kind == "sparse" else ([3], [], [2, 1], [1, 2], [0])
     message = r"Shape mismatch" if impl.kind == "sparse" else r"Shape mismatch: expected \[2\], got"
     for shape in bad:
-        with refused(tf.errors.InvalidArgumentError, message):
+        with refused(InvalidArgument, message):
             impl.raw_apply(handle, tf.constant(0, tf.int64), tf.ones(shape))
-    unharmed(acc)
+    assert_unharmed(acc)
 
 
+@TRIALS.add
 def impossible_creations_through_the_raw_op(impl: Any) -> None:
     make = impl.raw_make
     base = dict(container="", shared_name="", anonymous=False)
@@ -114,28 +106,5 @@ def impossible_creations_through_the_raw_op(impl: Any) -> None:
         make(dtype=tf.bool, shape=[2], reduction_type="SUM", **base)
 
 
-TRIALS = {
-    f.__name__: f
-    for f in (
-        apply_of_another_dtype_in_a_graph,
-        clash_through_a_shared_name,
-        wrong_shape_through_the_raw_op,
-        impossible_creations_through_the_raw_op,
-    )
-}
-for _dtype in (tf.float64, tf.float16, tf.int32, tf.bfloat16):
-    TRIALS[f"contribution_of_{_dtype.name}"] = lambda impl, d=_dtype: contribution_of_another_dtype(
-        impl, d
-    )
-    for _full in (False, True):
-        _suffix = f"{_dtype.name}-{'filled' if _full else 'empty'}"
-        TRIALS[f"apply_of_{_suffix}"] = lambda impl, d=_dtype, f=_full: apply_of_another_dtype(
-            impl, d, f
-        )
-        for _raw in ("raw_take", "raw_try_take"):
-            TRIALS[f"{_raw}_of_{_suffix}"] = lambda impl, d=_dtype, f=_full, r=_raw: (
-                take_of_another_dtype(impl, d, f, r)
-            )
-
 if __name__ == "__main__":
-    run_trials(TRIALS)
+    TRIALS.run()

@@ -8,113 +8,102 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from accumulator_support import Background, EagerDriver, GraphDriver, unique_name
-from trial_runs import refused, run_trials
+from refusals import (
+    BadArgument,
+    Gone,
+    InvalidArgument,
+    assert_unharmed,
+    refused,
+    with_gradients,
+)
+from trial_runs import Trials
 
 tf1 = tf.compat.v1
-BadArgument = (tf.errors.InvalidArgumentError, ValueError, TypeError)
-NAMES = {tf.float64: "double|float64", tf.float16: "half|float16"}
-NAMES |= {tf.int32: "int32", tf.bfloat16: "bfloat16"}
-Gone = (tf.errors.NotFoundError, tf.errors.FailedPreconditionError, tf.errors.InvalidArgumentError)
+TRIALS = Trials()
 
 
-def unharmed(acc: Any, count: int = 1) -> None:
-    """The accumulator still has `count` gradients [4, 8] of step 0 and works."""
-    assert acc.count() == count
-    assert acc.step() == 0 and acc.dropped() == 0
-    acc.apply([4.0, 8.0])
-    np.testing.assert_array_equal(acc.take(count + 1), [4.0, 8.0])
+def assert_every_op_refuses(impl: Any, handle: Any, kinds: Any, *patterns: str) -> None:
+    one, required = tf.constant(1, tf.int64), tf.constant(1)
+    for op, arguments in (
+        (impl.raw_apply, (one, tf.ones([2]))),
+        (impl.raw_take, (required, tf.float32)),
+        (impl.raw_try_take, (required, tf.float32)),
+        (impl.raw_num_accumulated, ()),
+        (impl.raw_num_dropped, ()),
+        (impl.raw_global_step, ()),
+        (impl.raw_set_global_step, (one,)),
+    ):
+        with refused(kinds, *patterns):
+            op(handle, *arguments)
 
 
-def every_op(impl: Any, handle: Any) -> dict[str, Any]:
-    one = tf.constant(1, tf.int64)
-    return {
-        "apply": lambda: impl.raw_apply(handle, one, tf.ones([2])),
-        "take": lambda: impl.raw_take(handle, tf.constant(1), tf.float32),
-        "try_take": lambda: impl.raw_try_take(handle, tf.constant(1), tf.float32),
-        "num_accumulated": lambda: impl.raw_num_accumulated(handle),
-        "num_dropped": lambda: impl.raw_num_dropped(handle),
-        "global_step": lambda: impl.raw_global_step(handle),
-        "set_global_step": lambda: impl.raw_set_global_step(handle, one),
-    }
-
-
+@TRIALS.add
 def variable_handle(impl: Any) -> None:
     variable = tf.Variable([1.0, 2.0])
-    for name, use in every_op(impl, variable.handle).items():
-        with refused(tf.errors.InvalidArgumentError, "wrong type"):
-            use()
-            raise AssertionError(name)
+    assert_every_op_refuses(impl, variable.handle, InvalidArgument, "wrong type")
     np.testing.assert_array_equal(variable, [1.0, 2.0])
 
 
+@TRIALS.add
 def queue_and_table_handles(impl: Any) -> None:
     queue = tf.queue.FIFOQueue(3, tf.float32)
     table = tf.lookup.experimental.MutableHashTable(tf.int64, tf.float32, 0.0)
     for handle in (queue.queue_ref, table.resource_handle):
-        for use in every_op(impl, handle).values():
-            with refused(tf.errors.InvalidArgumentError, "wrong type"):
-                use()
+        assert_every_op_refuses(impl, handle, InvalidArgument, "wrong type")
 
 
+@TRIALS.add
 def handle_of_the_original(impl: Any) -> None:
     theirs = tf1.ConditionalAccumulator(tf.float32, [2], shared_name=unique_name("theirs"))
-    for use in every_op(impl, theirs.accumulator_ref).values():
-        with refused(tf.errors.InvalidArgumentError, "wrong type"):
-            use()
+    assert_every_op_refuses(impl, theirs.accumulator_ref, InvalidArgument, "wrong type")
 
 
+@TRIALS.add
 def our_handle_to_the_original(impl: Any) -> None:
-    acc = EagerDriver(impl, tf.float32, [2])
-    acc.apply([4.0, 8.0])
-    with refused(tf.errors.InvalidArgumentError, "wrong type"):
+    acc = with_gradients(1, EagerDriver, impl)
+    with refused(InvalidArgument, "wrong type"):
         tf.raw_ops.ResourceAccumulatorNumAccumulated(handle=acc.accumulator.accumulator_ref)
-    unharmed(acc)
+    assert_unharmed(acc)
 
 
+@TRIALS.add
 def several_handles_or_none(impl: Any) -> None:
-    acc = EagerDriver(impl, tf.float32, [2])
-    acc.apply([4.0, 8.0])
+    acc = with_gradients(1, EagerDriver, impl)
     pair = tf.stack([acc.accumulator.accumulator_ref] * 2)
     for handle, shown in ((pair, r"\[2\]"), (pair[:0], r"\[0\]|Empty")):
-        for name, use in every_op(impl, handle).items():
-            with refused(BadArgument, "handle", shown):
-                use()
-                raise AssertionError(f"{name} accepted it")
-    unharmed(acc)
+        assert_every_op_refuses(impl, handle, BadArgument, "handle", shown)
+    assert_unharmed(acc)
 
 
+@TRIALS.add
 def handle_of_another_device_or_of_nothing(impl: Any) -> None:
     """A handle whose resource was never made on the device where it is used."""
     with tf.device("/CPU:0"):
         nothing = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[2], shared_name="nothing")
-    for use in every_op(impl, nothing).values():
-        with refused(Gone):
-            use()
+    assert_every_op_refuses(impl, nothing, (*Gone, InvalidArgument))
 
 
+@TRIALS.add
 def destroyed_then_used(impl: Any) -> None:
-    acc = EagerDriver(impl, tf.float32, [2], shared_name=unique_name("destroyed"))
-    acc.apply([4.0, 8.0])
+    acc = with_gradients(1, EagerDriver, impl, shared_name=unique_name("destroyed"))
     handle = acc.accumulator.accumulator_ref
     tf.raw_ops.DestroyResourceOp(resource=handle, ignore_lookup_error=False)
-    for use in every_op(impl, handle).values():
-        with refused(Gone):
-            use()
+    assert_every_op_refuses(impl, handle, (*Gone, InvalidArgument))
     with refused(tf.errors.NotFoundError):
         tf.raw_ops.DestroyResourceOp(resource=handle, ignore_lookup_error=False)
 
 
+@TRIALS.add
 def anonymous_one_lives_on_while_its_handle_does(impl: Any) -> None:
-    acc = EagerDriver(impl, tf.float32, [2])
-    acc.apply([4.0, 8.0])
+    acc = with_gradients(1, EagerDriver, impl)
     tf.raw_ops.DestroyResourceOp(resource=acc.accumulator.accumulator_ref)
-    unharmed(acc)
+    assert_unharmed(acc)
 
 
+@TRIALS.add
 def destroyed_in_a_session_that_then_ends(impl: Any) -> None:
     for shared_name in (None, "destroyed"):
-        acc = GraphDriver(impl, tf.float32, [2], shared_name=shared_name)
-        acc.apply([4.0, 8.0])
+        acc = with_gradients(1, GraphDriver, impl, shared_name=shared_name)
         with acc.graph.as_default():
             destroy = tf.raw_ops.DestroyResourceOp(
                 resource=acc.accumulator.accumulator_ref, ignore_lookup_error=False
@@ -123,12 +112,13 @@ def destroyed_in_a_session_that_then_ends(impl: Any) -> None:
         for use in (acc.count, lambda acc=acc: acc.apply([1.0, 2.0])):
             try:
                 use()
-            except Gone:
+            except (*Gone, InvalidArgument):
                 pass
         acc.close()
         del acc
 
 
+@TRIALS.add
 def destroyed_while_takes_wait(impl: Any) -> None:
     acc = GraphDriver(impl, tf.float32, [2])
     waiting = [acc.start_take(2) for _ in range(3)]
@@ -140,15 +130,16 @@ def destroyed_while_takes_wait(impl: Any) -> None:
         assert isinstance(take.error(), tf.errors.OpError), take.error()
 
 
+@TRIALS.add
 def reset_of_a_direct_session(impl: Any) -> None:
-    acc = GraphDriver(impl, tf.float32, [2])
-    acc.apply([4.0, 8.0])
+    acc = with_gradients(1, GraphDriver, impl)
     tf1.Session.reset("")
     acc.close()
     again = GraphDriver(impl, tf.float32, [2])
     assert again.count() == 0
 
 
+@TRIALS.add
 def reset_of_a_server(impl: Any) -> None:
     server = tf1.train.Server.create_local_server()
     with tf.Graph().as_default() as graph:
@@ -165,6 +156,7 @@ def reset_of_a_server(impl: Any) -> None:
         assert fresh.run(counts) == [1, 1]
 
 
+@TRIALS.add
 def reset_of_a_server_with_a_waiting_take(impl: Any) -> None:
     server = tf1.train.Server.create_local_server()
     with tf.Graph().as_default() as graph:
@@ -185,24 +177,5 @@ def reset_of_a_server_with_a_waiting_take(impl: Any) -> None:
         assert fresh.run(counts) == [0, 0]
 
 
-TRIALS = {
-    f.__name__: f
-    for f in (
-        variable_handle,
-        queue_and_table_handles,
-        handle_of_the_original,
-        our_handle_to_the_original,
-        several_handles_or_none,
-        handle_of_another_device_or_of_nothing,
-        destroyed_then_used,
-        anonymous_one_lives_on_while_its_handle_does,
-        destroyed_in_a_session_that_then_ends,
-        destroyed_while_takes_wait,
-        reset_of_a_direct_session,
-        reset_of_a_server,
-        reset_of_a_server_with_a_waiting_take,
-    )
-}
-
 if __name__ == "__main__":
-    run_trials(TRIALS)
+    TRIALS.run()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,10 @@ from contribution_support import (
     ContributionFunctionDriver,
     ContributionGraphDriver,
 )
-from trial_runs import refused, run_trials
+from refusals import refused
+from trial_runs import Trials
 
-tf1 = tf.compat.v1
-
-SHAPES = {"1": (1,), "1x1": (1, 1), "2": (2,), "0": (0,), "2x0": (2, 0)}
+TRIALS = Trials()
 
 
 class EagerRawDriver(ContributionEagerDriver):
@@ -94,65 +92,43 @@ DRIVERS = {
     "raw": EagerRawDriver,
     "function": FunctionDriver,
 }
-INPUTS = ("local_step", "num_required", "num_required_waiting", "try_take", "new_global_step")
-# Those of the ops that the original does not have: method, argument, and its place among three.
-FURTHER_INPUTS = {
-    "contributor": ("contribute", "contributor", 1),
-    "local_step_of_a_contribution": ("contribute", "local_step", 2),
-    "step_of_a_reset": ("reset", "global_step", 0),
-    "step_of_a_round": ("take_round", "global_step", 1),
-    "num_required_of_a_round": ("take_round", "num_required", 0),
+# The method and what it calls the input, its arguments when all are good, and the input's place.
+INPUTS_OF_BOTH: dict[str, tuple[str, str, tuple, int]] = {
+    "local_step": ("apply", "local_step", ([1.0, 1.0], 3), 1),
+    "num_required": ("take", "num_required", (1,), 0),
+    "num_required_waiting": ("take", "num_required", (1,), 0),
+    "try_take": ("try_take", "num_required", (1,), 0),
+    "new_global_step": ("set_step", "new_global_step", (3,), 0),
+}
+INPUTS = INPUTS_OF_BOTH | {
+    "contributor": ("contribute", "contributor", ([1.0, 1.0], 5, 3), 1),
+    "local_step_of_a_contribution": ("contribute", "local_step", ([1.0, 1.0], 5, 3), 2),
+    "step_of_a_reset": ("reset", "global_step", (3,), 0),
+    "step_of_a_round": ("take_round", "global_step", (1, 3), 1),
+    "num_required_of_a_round": ("take_round", "num_required", (1, 3), 0),
 }
 
 
-def call_with(acc: Any, method: str, _argument: str, place: int, bad: Any) -> None:
-    """Calls a method whose other arguments are good, at step 3."""
-    good = {"contribute": [[1.0, 1.0], 5, 3], "reset": [3], "take_round": [1, 3]}[method]
-    getattr(acc, method)(*good[:place], bad, *good[place + 1 :])
-
-
-def not_a_scalar(impl: Any, which: str, shape: tuple, driver: str, filled: bool) -> None:
+@TRIALS.add_each(which=INPUTS, shape=((1,), (0,)), driver=DRIVERS)
+@TRIALS.add_each(which=INPUTS_OF_BOTH, shape=((1, 1), (2,), (2, 0)), driver=DRIVERS)
+def not_a_scalar(impl: Any, which: str, shape: tuple[int, ...], driver: str) -> None:
+    method, argument, good, place = INPUTS[which]
+    filled = which != "num_required_waiting"
     acc = DRIVERS[driver](impl, tf.float32, [2], name="spoilt")
     acc.set_step(3)
     if filled:
         acc.apply([4.0, 8.0], 3)
-    bad = np.full(shape, 3)
-    argument = which.replace("_waiting", "").replace("try_take", "num_required")
-    if which in FURTHER_INPUTS:
-        argument = FURTHER_INPUTS[which][1]
     shown = r"\[" + ",".join(map(str, shape)) + r"\]"
     name = ("spoilt",) if driver == "placeholder" else ()
     kinds = (tf.errors.InvalidArgumentError, ValueError)
     with refused(kinds, f"{argument}.*must be a? ?scalar|must be rank 0", shown, *name):
-        if which == "local_step":
-            acc.apply([1.0, 1.0], bad)
-        elif which == "new_global_step":
-            acc.set_step(bad)
-        elif which == "try_take":
-            acc.try_take(bad)
-        elif which in FURTHER_INPUTS:
-            call_with(acc, *FURTHER_INPUTS[which], bad)
-        else:
-            acc.take(bad)
-    assert acc.count() == int(filled)
-    assert acc.step() == 3
-    assert acc.dropped() == 0
+        getattr(acc, method)(*good[:place], np.full(shape, 3), *good[place + 1 :])
+    assert (acc.count(), acc.step(), acc.dropped()) == (int(filled), 3, 0)
     acc.apply([2.0, 2.0], 3)
-    expected = [3.0, 5.0] if filled else [2.0, 2.0]
-    np.testing.assert_array_equal(acc.take(1), expected)
+    np.testing.assert_array_equal(acc.take(1), [3.0, 5.0] if filled else [2.0, 2.0])
     assert acc.step() == 4
     acc.close()
 
 
-TRIALS = {
-    f"{which}-{label}-{driver}": functools.partial(
-        not_a_scalar, which=which, shape=shape, driver=driver, filled=which != INPUTS[2]
-    )
-    for which in (*INPUTS, *FURTHER_INPUTS)
-    for label, shape in SHAPES.items()
-    if which in INPUTS or label in ("1", "0")
-    for driver in DRIVERS
-}
-
 if __name__ == "__main__":
-    run_trials(TRIALS)
+    TRIALS.run()

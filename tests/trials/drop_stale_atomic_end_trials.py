@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import gc
 import threading
 from typing import Any
@@ -12,14 +11,16 @@ from accumulator_support import PATIENCE_SECS, Background
 from drop_stale_atomic_support import Descent, dropping
 from drop_stale_atomic_trials import MAX, MIN, Gate
 from drop_stale_support import WORLDS, world_of
-from trial_runs import run_trials
+from trial_runs import Trials
 
 from tf_condacc._ops import ops
 from tf_condacc.optimizers.drop_stale._gate import StalenessGate
 
 tf1 = tf.compat.v1
+TRIALS = Trials()
 
 
+@TRIALS.add
 def reservation_that_is_ended_twice(impl: Any) -> None:
     gate = Gate()
     for applied in ([True, True], [True, False], [False, True]):
@@ -31,6 +32,7 @@ def reservation_that_is_ended_twice(impl: Any) -> None:
     assert gate.counts() == [2, 6]
 
 
+@TRIALS.add
 def reservation_of_a_dropped_update_that_is_ended(impl: Any) -> None:
     gate = Gate()
     dropped = gate.decide(local_step=tf.constant(4, tf.int64))
@@ -40,6 +42,7 @@ def reservation_of_a_dropped_update_that_is_ended(impl: Any) -> None:
     assert gate.decide().accepted and not dropped.accepted
 
 
+@TRIALS.add
 def reservation_that_outlives_the_gate(impl: Any) -> None:
     gate = Gate()
     first, second = gate.decide(limit=tf.constant(9, tf.int64)), gate.decide()
@@ -50,6 +53,7 @@ def reservation_that_outlives_the_gate(impl: Any) -> None:
     gc.collect()
 
 
+@TRIALS.add
 def reservations_given_up_in_many_threads(impl: Any) -> None:
     gate = Gate()
     far = tf.constant(10**6, tf.int64)
@@ -67,6 +71,7 @@ def reservations_given_up_in_many_threads(impl: Any) -> None:
     assert int(probe.staleness) == -1000, "nothing is reserved"
 
 
+@TRIALS.add
 def integers_at_the_ends_of_their_range(impl: Any) -> None:
     numbers = (MIN, MIN + 1, -1, 0, 1, MAX - 1, MAX)
     for step in numbers:
@@ -90,6 +95,7 @@ def integers_at_the_ends_of_their_range(impl: Any) -> None:
             ops.condacc_staleness_gate_end(decision.reservation, True)
 
 
+@TRIALS.add
 def counters_of_any_name(impl: Any) -> None:
     gate = Gate()
     for counter in ("", "c/d", "ä", "x" * 10_000, "zero\0zero"):
@@ -98,6 +104,7 @@ def counters_of_any_name(impl: Any) -> None:
     gate.expect_unharmed()
 
 
+@TRIALS.add
 def gate_whose_name_is_taken(impl: Any) -> None:
     """By a resource of another kind: they do not meet."""
     with tf.Graph().as_default():
@@ -134,9 +141,10 @@ def update_under_way(world: str, target: str) -> tuple[Any, ...]:
     return session, running, go
 
 
-def session_that_is_closed_and_deleted(impl: Any, world: str, remote: bool) -> None:
-    target = tf1.train.Server.create_local_server().target if remote else ""
-    for _ in range(10):
+@TRIALS.add_each(world=WORLDS, place=("direct", "server"))
+def session_that_is_closed_and_deleted(impl: Any, world: str, place: str) -> None:
+    target = tf1.train.Server.create_local_server().target if place == "server" else ""
+    for _ in range(3):
         session, running, go = update_under_way(world, target)
         closing = Background(session.close)
         go.set()
@@ -146,23 +154,5 @@ def session_that_is_closed_and_deleted(impl: Any, world: str, remote: bool) -> N
         gc.collect()
 
 
-TRIALS = {
-    f.__name__: f
-    for f in (
-        reservation_that_is_ended_twice,
-        reservation_of_a_dropped_update_that_is_ended,
-        reservation_that_outlives_the_gate,
-        reservations_given_up_in_many_threads,
-        integers_at_the_ends_of_their_range,
-        counters_of_any_name,
-        gate_whose_name_is_taken,
-    )
-}
-for _world in WORLDS:
-    for _remote in (False, True):
-        TRIALS[f"session_that_is_closed-{_world}-{'server' if _remote else 'direct'}"] = (
-            functools.partial(session_that_is_closed_and_deleted, world=_world, remote=_remote)
-        )
-
 if __name__ == "__main__":
-    run_trials(TRIALS)
+    TRIALS.run()

@@ -7,14 +7,15 @@ from typing import Any
 
 import tensorflow as tf
 from drop_stale_support import WORLDS, world_of
-from trial_runs import refused, run_trials
+from refusals import BadArgument, Gone, refused
+from trial_runs import Trials
 
 from tf_condacc._ops import ops
 from tf_condacc.optimizers.drop_stale._gate import StalenessGate
 
 tf1 = tf.compat.v1
-Bad = (tf.errors.InvalidArgumentError, ValueError, TypeError)
-Gone = (tf.errors.NotFoundError, tf.errors.FailedPreconditionError)
+WRONG_HANDLE = (*BadArgument, *Gone), "wrong type|expected|not found|does not exist"
+TRIALS = Trials()
 MAX, MIN = 2**63 - 1, -(2**63)
 
 
@@ -50,15 +51,17 @@ class Gate:
         assert self.counts() == [1, 0]
 
 
+@TRIALS.add
 def inputs_that_are_no_scalars(impl: Any) -> None:
     gate = Gate()
     for name in ("local_step", "limit"):
         for shape in ([1], [0], [2], [1, 1], [0, 3]):
-            with refused(Bad, name, "scalar"):
+            with refused(BadArgument, name, "scalar"):
                 gate.decide(**{name: tf.zeros(shape, tf.int64)})
     gate.expect_unharmed()
 
 
+@TRIALS.add
 def inputs_that_are_no_scalars_in_a_graph(impl: Any) -> None:
     """The shapes are not known when the graph is made. The error names the gate."""
     with tf.Graph().as_default():
@@ -76,28 +79,30 @@ def inputs_that_are_no_scalars_in_a_graph(impl: Any) -> None:
                     ({local_step: zeros, limit: 0}, "local_step"),
                     ({local_step: 5, limit: zeros}, "limit"),
                 ):
-                    with refused(Bad, name, "scalar", "staleness gate 'my_step"):
+                    with refused(BadArgument, name, "scalar", "staleness gate 'my_step"):
                         session.run(decision.accepted, feed)
-                with refused(Bad, "applied", "scalar"):
+                with refused(BadArgument, "applied", "scalar"):
                     session.run(end, {applied: zeros.astype(bool)})
             assert session.run(gate.num_dropped()) == 0
             assert session.run(gate.num_accepted()) == 0
             assert session.run(reach) == 0, "nothing is reserved"
 
 
+@TRIALS.add
 def inputs_of_another_dtype(impl: Any) -> None:
     gate = Gate()
     for name in ("local_step", "limit"):
         for value in (tf.constant(5), tf.constant(5.0), tf.constant("5"), tf.constant(True)):
-            with refused(Bad, "int64"):
+            with refused(BadArgument, "int64"):
                 gate.decide(**{name: value})
     decision = gate.decide(counter="other")
-    with refused(Bad, "bool"):
+    with refused(BadArgument, "bool"):
         ops.condacc_staleness_gate_end(decision.reservation, tf.constant(1))
     ops.condacc_staleness_gate_end(decision.reservation, False)
     gate.expect_unharmed()
 
 
+@TRIALS.add
 def handles_of_something_else(impl: Any) -> None:
     gate = Gate()
     queue = tf.queue.FIFOQueue(1, [tf.int32])
@@ -106,44 +111,46 @@ def handles_of_something_else(impl: Any) -> None:
     table = tf.raw_ops.MutableHashTableV2(key_dtype=tf.int64, value_dtype=tf.int64)
     others = [gate.step.handle, queue.queue_ref, accumulator, reservation, table]
     for other in others:
-        with refused((*Bad, *Gone), "wrong type|expected|not found|does not exist"):
+        with refused(*WRONG_HANDLE):
             gate.decide(gate=other)
         for count in (
             ops.condacc_staleness_gate_num_accepted,
             ops.condacc_staleness_gate_num_dropped,
             ops.condacc_staleness_gate_recent_staleness,
         ):
-            with refused((*Bad, *Gone), "wrong type|expected|not found|does not exist"):
+            with refused(*WRONG_HANDLE):
                 count(other, counter="c")
     for other in (gate.handle, *others[1:]):
-        with refused((*Bad, *Gone), "wrong type|expected|not found|does not exist"):
+        with refused(*WRONG_HANDLE):
             gate.decide(step=other)
     for other in (gate.handle, *others[:3], table):
-        with refused((*Bad, *Gone), "wrong type|expected|not found|does not exist"):
+        with refused(*WRONG_HANDLE):
             ops.condacc_staleness_gate_end(other, True)
-    with refused(Bad):
+    with refused(BadArgument):
         gate.decide(gate=tf.constant(3))
     del reservation, others, other
     gc.collect()
     gate.expect_unharmed()
 
 
+@TRIALS.add
 def handles_that_are_not_one(impl: Any) -> None:
     gate = Gate()
     for count in (0, 2):
         for argument in ("gate", "step"):
             one = gate.handle if argument == "gate" else gate.step.handle
             handles = tf.raw_ops.Pack(values=[one] * 2)[:count]
-            with refused(Bad, f"{argument}.*one resource handle|Empty resource handle"):
+            with refused(BadArgument, f"{argument}.*one resource handle|Empty resource handle"):
                 gate.decide(**{argument: handles})
         reservation = gate.decide(counter="other").reservation
         handles = tf.raw_ops.Pack(values=[reservation] * 2)[:count]
-        with refused(Bad, "reservation.*one resource handle|Empty resource handle"):
+        with refused(BadArgument, "reservation.*one resource handle|Empty resource handle"):
             ops.condacc_staleness_gate_end(handles, True)
         del reservation, handles
     gate.expect_unharmed()
 
 
+@TRIALS.add
 def step_variable_of_another_kind(impl: Any) -> None:
     for value, dtype in (
         (tf.constant(5), tf.int64),
@@ -155,11 +162,12 @@ def step_variable_of_another_kind(impl: Any) -> None:
     ):
         gate = Gate()
         other = tf.Variable(value)
-        with refused(Bad, "step variable must be a scalar of dtype", "staleness gate"):
+        with refused(BadArgument, "step variable must be a scalar of dtype", "staleness gate"):
             gate.decide(step=other.handle, T=dtype)
         gate.expect_unharmed()
 
 
+@TRIALS.add
 def step_variable_that_is_not_initialized(impl: Any) -> None:
     gate = Gate()
     handle = tf.raw_ops.VarHandleOp(dtype=tf.int64, shape=[], shared_name="nothing")
@@ -180,18 +188,5 @@ def step_variable_that_is_not_initialized(impl: Any) -> None:
                 assert session.run([decision.accepted, *counts]) == [True, 0, 0]
 
 
-TRIALS = {
-    f.__name__: f
-    for f in (
-        inputs_that_are_no_scalars,
-        inputs_that_are_no_scalars_in_a_graph,
-        inputs_of_another_dtype,
-        handles_of_something_else,
-        handles_that_are_not_one,
-        step_variable_of_another_kind,
-        step_variable_that_is_not_initialized,
-    )
-}
-
 if __name__ == "__main__":
-    run_trials(TRIALS)
+    TRIALS.run()

@@ -8,13 +8,14 @@ import time
 from typing import Any
 
 import tensorflow as tf
-from trial_runs import run_trials
+from trial_runs import Trials
 
 from tf_condacc import DropStaleGradientOptimizer
 
 tf1 = tf.compat.v1
 
 NUM_DROPPED = 5
+TRIALS = Trials()
 LIMIT_SECS = float(os.environ.get("TF_CONDACC_STALL_WARNING_SECS", "60"))
 
 
@@ -33,13 +34,13 @@ class WaitingOptimizer(tf1.train.GradientDescentOptimizer):
         return super().apply_gradients(grads_and_vars, *args, **kwargs)
 
 
-def _train(seconds_under_way: float) -> None:
+def _train(name: str, seconds_under_way: float) -> None:
     """Holds one update up for some time, while others are dropped."""
     with tf.Graph().as_default(), tf1.Session() as session:
         weight = tf1.get_variable("w", initializer=1.0, use_resource=True)
         step = tf1.train.get_or_create_global_step()
         waiting = WaitingOptimizer()
-        held_up = DropStaleGradientOptimizer(waiting, 0, name="HeldUp")
+        held_up = DropStaleGradientOptimizer(waiting, 0, name=name)
         other = DropStaleGradientOptimizer(tf1.train.GradientDescentOptimizer(1.0), 0)
         train, train_other = (opt.minimize(weight * 3, step) for opt in (held_up, other))
         begun, go_on = waiting.begun.dequeue(), waiting.may_go_on.enqueue(True)
@@ -57,22 +58,16 @@ def _train(seconds_under_way: float) -> None:
         thread.join()
 
 
+@TRIALS.add
 def update_that_does_not_end_is_warned_about(impl: Any) -> None:
-    _train(3.5 * LIMIT_SECS)  # several times the limit: a second warning would show
+    _train("HeldUp", 3.5 * LIMIT_SECS)  # Several times the limit: a second warning would show.
 
 
+@TRIALS.add
 def update_that_ends_in_time_is_not_warned_about(impl: Any) -> None:
-    _train(0)
+    _train("Quick", 0)
     time.sleep(1.5 * LIMIT_SECS)
 
 
-TRIALS = {
-    f.__name__: f
-    for f in (
-        update_that_does_not_end_is_warned_about,
-        update_that_ends_in_time_is_not_warned_about,
-    )
-}
-
 if __name__ == "__main__":
-    run_trials(TRIALS)
+    TRIALS.run()

@@ -10,11 +10,13 @@ from typing import Any
 
 import tensorflow as tf
 from accumulator_support import Background, GraphDriver, unique_name
-from trial_runs import run_trials
+from trial_runs import Trials
 
 tf1 = tf.compat.v1
+TRIALS = Trials()
 
 
+@TRIALS.add
 def four_hundred_waiting_takes_then_close(impl: Any) -> None:
     with tf.Graph().as_default() as graph:
         accumulators = [impl.dense(tf.float32, []) for _ in range(20)]
@@ -28,6 +30,7 @@ def four_hundred_waiting_takes_then_close(impl: Any) -> None:
     assert isinstance(waiting.error(), tf.errors.CancelledError)
 
 
+@TRIALS.add
 def twenty_times_close_with_a_waiting_take(impl: Any) -> None:
     for _ in range(20):
         acc = GraphDriver(impl)
@@ -36,6 +39,7 @@ def twenty_times_close_with_a_waiting_take(impl: Any) -> None:
         assert isinstance(waiting.error(), tf.errors.CancelledError)
 
 
+@TRIALS.add
 def session_is_dropped_after_a_cancelled_take(impl: Any) -> None:
     for _ in range(20):
         acc = GraphDriver(impl)
@@ -45,6 +49,7 @@ def session_is_dropped_after_a_cancelled_take(impl: Any) -> None:
         del acc, waiting
 
 
+@TRIALS.add
 def process_exits_with_waiting_takes(impl: Any) -> None:
     """Leaves takes waiting; the exit status of the process is the outcome."""
     acc = GraphDriver(impl)
@@ -74,6 +79,7 @@ def interrupt_main_thread_once_blocked() -> threading.Thread:
     return thread
 
 
+@TRIALS.add
 def ctrl_c_ends_an_eager_take(impl: Any) -> None:
     acc = impl.dense(tf.float32, [])
     acc.apply_grad(2.0)
@@ -89,6 +95,7 @@ def ctrl_c_ends_an_eager_take(impl: Any) -> None:
     assert acc.take_grad(2).numpy() == 3.0, "no interrupted take may be left in the queue"
 
 
+@TRIALS.add
 def lower_step_is_warned_about(impl: Any) -> None:
     acc = GraphDriver(impl, name="lowered")
     acc.set_step(6)
@@ -99,6 +106,7 @@ def lower_step_is_warned_about(impl: Any) -> None:
     assert acc.count() == 1
 
 
+@TRIALS.add
 def stalled_take_is_warned_about(impl: Any) -> None:
     acc = GraphDriver(impl, name="stalled_one")
     acc.set_step(7)
@@ -113,6 +121,7 @@ def stalled_take_is_warned_about(impl: Any) -> None:
     assert waiting.result() == [1.0]
 
 
+@TRIALS.add
 def take_that_ends_in_time_is_not_warned_about(impl: Any) -> None:
     acc = GraphDriver(impl, name="quick_one")
     waiting = acc.start_take(1)
@@ -121,19 +130,5 @@ def take_that_ends_in_time_is_not_warned_about(impl: Any) -> None:
     time.sleep(1.5)
 
 
-TRIALS = {
-    f.__name__: f
-    for f in (
-        four_hundred_waiting_takes_then_close,
-        twenty_times_close_with_a_waiting_take,
-        session_is_dropped_after_a_cancelled_take,
-        process_exits_with_waiting_takes,
-        ctrl_c_ends_an_eager_take,
-        lower_step_is_warned_about,
-        stalled_take_is_warned_about,
-        take_that_ends_in_time_is_not_warned_about,
-    )
-}
-
 if __name__ == "__main__":
-    run_trials(TRIALS)
+    TRIALS.run()

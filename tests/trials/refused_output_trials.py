@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
-from trial_runs import run_trials
+from memory_limits import accepted_or_exhausted
+from trial_runs import Trials
 
 # Bytes of a bool, of a shape of rank 2, and of a shape of the maximum rank.
 SIZES = (1, 16, 8 * 254)
+TRIALS = Trials()
 
 
 @contextlib.contextmanager
@@ -25,14 +27,6 @@ def refused(size: int) -> Iterator[None]:
         library.refuse_allocations_of(ctypes.c_size_t(0))
 
 
-def succeeds(call: Any, *args: Any, **kwargs: Any) -> bool:
-    try:
-        call(*args, **kwargs)
-    except tf.errors.ResourceExhaustedError:
-        return False
-    return True
-
-
 def _gradient(acc: Any) -> tuple[tf.Tensor, ...]:
     values = tf.ones([3, 2])
     is_sparse = hasattr(acc, "take_indexed_slices_grad")
@@ -43,6 +37,7 @@ def _accumulators(impl: Any) -> list[Any]:
     return [impl.sparse(tf.float32, [7, 2]), impl.module.ConditionalAccumulator(tf.float32, [3, 2])]
 
 
+@TRIALS.add
 def apply_counts_what_it_says(impl: Any) -> None:
     failures = 0
     for acc in _accumulators(impl):
@@ -50,12 +45,13 @@ def apply_counts_what_it_says(impl: Any) -> None:
         for size in SIZES:
             before = int(acc.num_accumulated())
             with refused(size):
-                succeeded = succeeds(acc.try_apply_grad, *gradient, local_step=step)
+                succeeded = accepted_or_exhausted(acc.try_apply_grad, *gradient, local_step=step)
             failures += not succeeded
             assert int(acc.num_accumulated()) == before + succeeded
     assert failures >= 2, "the output was refused to both"
 
 
+@TRIALS.add
 def contribution_counts_what_it_says(impl: Any) -> None:
     failures = 0
     for acc in _accumulators(impl):
@@ -64,24 +60,28 @@ def contribution_counts_what_it_says(impl: Any) -> None:
             before = int(acc.num_accumulated())
             number = tf.constant(contributor, tf.int64)
             with refused(size):
-                succeeded = succeeds(acc.apply_contribution, *gradient, number, local_step=step)
+                succeeded = accepted_or_exhausted(
+                    acc.apply_contribution, *gradient, number, local_step=step
+                )
             failures += not succeeded
             assert int(acc.num_accumulated()) == before + succeeded
             assert int(acc.apply_contribution(*gradient, number)) == (2 if succeeded else 0)
     assert failures >= 2, "the output, an int32, was refused to both"
 
 
+@TRIALS.add
 def reset_without_memory_discards_nothing(impl: Any) -> None:
     for acc in _accumulators(impl):
         acc.apply_grad(*_gradient(acc), local_step=tf.constant(0, tf.int64))
         step = tf.constant(7, tf.int64)
         with refused(8):
-            assert not succeeds(acc.reset, step)
+            assert not accepted_or_exhausted(acc.reset, step)
         assert (int(acc.num_accumulated()), int(acc.global_step())) == (1, 0)
         assert int(acc.reset(step)) == 1
         assert int(acc.global_step()) == 7
 
 
+@TRIALS.add
 def take_loses_nothing(impl: Any) -> None:
     failures = 0
     for acc in _accumulators(impl):
@@ -92,22 +92,12 @@ def take_loses_nothing(impl: Any) -> None:
                     acc.apply_grad(*gradient, local_step=step)
                 before = int(acc.global_step())
                 with refused(size):
-                    succeeded = succeeds(getattr(acc, method), count)
+                    succeeded = accepted_or_exhausted(getattr(acc, method), count)
                 failures += not succeeded
                 assert int(acc.num_accumulated()) == (0 if succeeded else 1)
                 assert int(acc.global_step()) == before + succeeded
     assert failures >= 2
 
 
-TRIALS = {
-    f.__name__: f
-    for f in (
-        apply_counts_what_it_says,
-        contribution_counts_what_it_says,
-        reset_without_memory_discards_nothing,
-        take_loses_nothing,
-    )
-}
-
 if __name__ == "__main__":
-    run_trials(TRIALS)
+    TRIALS.run()

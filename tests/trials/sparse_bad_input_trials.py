@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from accumulator_support import EagerDriver, GraphDriver, unique_name
+from refusals import InvalidArgument, refused
 from sparse_refusals import OURS_ONLY, REFUSED
 from sparse_support import Rows, RowsEagerDriver, assert_rows
-from trial_runs import refused, run_trials
+from trial_runs import Trials
 
 tf1 = tf.compat.v1
-InvalidArgument = tf.errors.InvalidArgumentError
 INT32_MAX = 2**31 - 1
+TRIALS = Trials()
 
 
 class RawRowsDriver(RowsEagerDriver):
@@ -62,10 +62,13 @@ CASES = {
 } | OURS_ONLY
 
 
-def fits_int32(rows: Rows) -> bool:
+def fits_int32(case: str) -> bool:
+    rows = CASES[case][1]
     return bool(np.all(np.abs(np.asarray(rows.indices, np.float64)) <= INT32_MAX))
 
 
+@TRIALS.add_each(case=CASES, driver=("raw", "function"))
+@TRIALS.add_each(case=filter(fits_int32, CASES), driver=("raw_int32",))
 def refused_gradient(impl: Any, case: str, driver: str) -> None:
     shape, rows, words = CASES[case]
     if case.startswith("other_"):  # than what is accumulated
@@ -87,6 +90,7 @@ def refused_gradient(impl: Any, case: str, driver: str) -> None:
             assert_rows(acc.take(2), first.indices, first.values)
 
 
+@TRIALS.add
 def dense_ops_on_a_sparse_accumulator(impl: Any) -> None:
     acc = RowsEagerDriver(impl, tf.float32, [3, 2])
     acc.apply(Rows([1], [[4.0, 8.0]]))
@@ -103,6 +107,7 @@ def dense_ops_on_a_sparse_accumulator(impl: Any) -> None:
     assert_rows(acc.take(1), [1], [[4.0, 8.0]], [3, 2])
 
 
+@TRIALS.add
 def sparse_ops_on_a_dense_accumulator(impl: Any) -> None:
     acc = impl.module.ConditionalAccumulator(tf.float32, [3, 2])
     acc.apply_grad(tf.ones([3, 2]))
@@ -120,6 +125,7 @@ def sparse_ops_on_a_dense_accumulator(impl: Any) -> None:
     np.testing.assert_array_equal(acc.take_grad(1), np.ones([3, 2]))
 
 
+@TRIALS.add
 def kinds_clash_over_a_shared_name_in_a_graph(impl: Any) -> None:
     acc = GraphDriver(impl, tf.float32, [2], shared_name="clash")
     acc.apply([4.0, 8.0])
@@ -138,6 +144,7 @@ def kinds_clash_over_a_shared_name_in_a_graph(impl: Any) -> None:
     np.testing.assert_array_equal(acc.take(1), [4.0, 8.0])
 
 
+@TRIALS.add
 def handle_of_the_original_in_a_graph(impl: Any) -> None:
     with tf.Graph().as_default():
         theirs = tf1.SparseConditionalAccumulator(tf.float32)
@@ -148,6 +155,7 @@ def handle_of_the_original_in_a_graph(impl: Any) -> None:
             )
 
 
+@TRIALS.add
 def numpys_default_dtype_through_the_class(impl: Any) -> None:
     """What makes the original abort the process."""
     acc = RowsEagerDriver(impl, tf.float32)
@@ -160,6 +168,7 @@ def numpys_default_dtype_through_the_class(impl: Any) -> None:
         assert_rows(session.run(acc.take_grad(1)), [7], [[1.0, 3.0]])
 
 
+@TRIALS.add
 def rows_whose_width_overflows_when_multiplied(impl: Any) -> None:
     """There are no elements, as there are no rows; but so wide a row could never be."""
     acc = impl.sparse(tf.float32, reduction_type="GLOBAL_MEAN")
@@ -176,6 +185,7 @@ def rows_whose_width_overflows_when_multiplied(impl: Any) -> None:
     assert taken.shape.numpy().tolist() == [-1, 2**20, 2**20]
 
 
+@TRIALS.add
 def failing_applies_do_not_disturb_a_waiting_take(impl: Any) -> None:
     acc = RowsEagerDriver(impl, tf.float32, [3, 2], shared_name=unique_name("waits"))
     waiting = acc.start_take(2)
@@ -190,6 +200,7 @@ def failing_applies_do_not_disturb_a_waiting_take(impl: Any) -> None:
     assert_rows(waiting.result(), [1], [[5.0, 8.0]])
 
 
+@TRIALS.add
 def every_size_of_grad_shape(impl: Any) -> None:
     acc = EagerDriver(impl, tf.float32, shape=[1, 1])
     rows, values = tf.constant([0], tf.int64), tf.ones([1, 1, 1, 1])
@@ -201,25 +212,5 @@ def every_size_of_grad_shape(impl: Any) -> None:
     assert acc.count() == len(sizes)
 
 
-TRIALS = {
-    f.__name__: f
-    for f in (
-        dense_ops_on_a_sparse_accumulator,
-        sparse_ops_on_a_dense_accumulator,
-        kinds_clash_over_a_shared_name_in_a_graph,
-        handle_of_the_original_in_a_graph,
-        numpys_default_dtype_through_the_class,
-        rows_whose_width_overflows_when_multiplied,
-        failing_applies_do_not_disturb_a_waiting_take,
-        every_size_of_grad_shape,
-    )
-}
-TRIALS |= {
-    f"{case}-{driver}": functools.partial(refused_gradient, case=case, driver=driver)
-    for case, (_, rows, _) in CASES.items()
-    for driver in DRIVERS
-    if driver != "raw_int32" or fits_int32(rows)
-}
-
 if __name__ == "__main__":
-    run_trials(TRIALS)
+    TRIALS.run()

@@ -12,19 +12,21 @@ from accumulator_support import Background
 from many_threads import FAR_AHEAD, in_threads, many_threaded_session
 from numerics import assert_same_bits
 from sparse_reference import REDUCTIONS, random_rows, reference
-from sparse_support import Rows, RowsEagerDriver, RowsGraphDriver
-from trial_runs import run_trials
+from sparse_support import ROWS_DRIVERS, Rows, RowsEagerDriver, RowsGraphDriver
+from trial_runs import Trials
 
 tf1 = tf.compat.v1
-DRIVERS = {"graph": RowsGraphDriver, "eager": RowsEagerDriver}
+DTYPES = (tf.float32, tf.float64, tf.float16, tf.bfloat16, tf.complex64, tf.complex128)
+TRIALS = Trials()
 
 
+@TRIALS.add_each(dtype=(*DTYPES, tf.int32, tf.int64), driver=ROWS_DRIVERS)
 def same_bits(impl: Any, dtype: tf.DType, driver: str) -> None:
     seed = random.SystemRandom().randrange(2**31)
     print(f"seed {seed}")  # shown with a failure's output
     rng = np.random.default_rng(seed)
     for reduction in ("SUM",) if dtype.is_integer else REDUCTIONS:
-        acc = DRIVERS[driver](impl, dtype, reduction_type=reduction)
+        acc = ROWS_DRIVERS[driver](impl, dtype, reduction_type=reduction)
         for step, count in enumerate((4, 5, 8, 9, 17, 33, 64, 100)):
             width = [(), (3,), (2, 2), (0,)][step % 4]
             gradients = [
@@ -40,6 +42,7 @@ def same_bits(impl: Any, dtype: tf.DType, driver: str) -> None:
         acc.close()
 
 
+@TRIALS.add
 def width_stays_pinned_and_errors_change_nothing(impl: Any) -> None:
     acc = RowsEagerDriver(impl, tf.float32, reduction_type="SUM")
     for _ in range(50):
@@ -60,6 +63,7 @@ def width_stays_pinned_and_errors_change_nothing(impl: Any) -> None:
     np.testing.assert_array_equal(got.values, [[20.0] * 3])
 
 
+@TRIALS.add
 def takes_become_ready_while_others_merge(impl: Any) -> None:
     """Every accepted gradient is in exactly one take, whole, whoever merges at that moment."""
     rows, width, appliers, applies = 4000, 16, 6, 80
@@ -97,6 +101,7 @@ def takes_become_ready_while_others_merge(impl: Any) -> None:
     assert taken == applied
 
 
+@TRIALS.add
 def cancelled_takes_while_others_merge(impl: Any) -> None:
     acc = RowsGraphDriver(impl, tf.float64, reduction_type="SUM")
     rows = np.arange(3000)[::-1].copy()
@@ -111,20 +116,5 @@ def cancelled_takes_while_others_merge(impl: Any) -> None:
     assert np.all(taken.values == 1770.0)
 
 
-DTYPES = (tf.float32, tf.float64, tf.float16, tf.bfloat16, tf.complex64, tf.complex128)
-TRIALS = {
-    f.__name__: f
-    for f in (
-        width_stays_pinned_and_errors_change_nothing,
-        takes_become_ready_while_others_merge,
-        cancelled_takes_while_others_merge,
-    )
-}
-TRIALS |= {
-    f"same_bits-{dtype.name}-{driver}": functools.partial(same_bits, dtype=dtype, driver=driver)
-    for dtype in (*DTYPES, tf.int32, tf.int64)
-    for driver in DRIVERS
-}
-
 if __name__ == "__main__":
-    run_trials(TRIALS)
+    TRIALS.run()

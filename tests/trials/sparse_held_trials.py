@@ -10,22 +10,20 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from accumulator_support import Background
-from memory_limits import MEGABYTE
-from trial_runs import run_trials
+from memory_limits import MEGABYTE, resident_bytes
+from trial_runs import Trials
 
 WIDTH = 64
 GRADIENT_BYTES = 24 * MEGABYTE
 ROWS = GRADIENT_BYTES // (4 * WIDTH)
-
-
-def resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+TRIALS = Trials()
 
 
 def gradient() -> tuple[tf.Tensor, tf.Tensor]:
     return tf.range(ROWS, dtype=tf.int64), tf.ones([ROWS, WIDTH])
 
 
+@TRIALS.add
 def four_accumulators_hold_one_gradient_each_beside_their_sums(impl: Any) -> None:
     indices, values = gradient()
     accumulators = [impl.sparse(tf.float32, reduction_type="SUM") for _ in range(4)]
@@ -44,6 +42,7 @@ def four_accumulators_hold_one_gradient_each_beside_their_sums(impl: Any) -> Non
         np.testing.assert_array_equal(acc.take_grad(6).values[::997], np.float32(6))
 
 
+@TRIALS.add
 def takes_do_not_wait_while_the_heap_is_trimmed(impl: Any) -> None:
     """The stand-in of malloc_trim returns when this tells it to."""
     begun, may_end = os.environ["CONDACC_TRIM_BEGUN"], os.environ["CONDACC_TRIM_MAY_END"]
@@ -63,13 +62,5 @@ def takes_do_not_wait_while_the_heap_is_trimmed(impl: Any) -> None:
     assert ctypes.CDLL(None).count_trims() == 1, "at most one in ten seconds"
 
 
-TRIALS = {
-    f.__name__: f
-    for f in (
-        four_accumulators_hold_one_gradient_each_beside_their_sums,
-        takes_do_not_wait_while_the_heap_is_trimmed,
-    )
-}
-
 if __name__ == "__main__":
-    run_trials(TRIALS)
+    TRIALS.run()

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from accumulator_support import Background
-from memory_limits import MEGABYTE, accepted_or_exhausted, little_memory
-from trial_runs import run_trials
+from memory_limits import (
+    MEGABYTE,
+    accepted_or_exhausted,
+    assert_all_equal,
+    little_memory,
+    num_accepted_later,
+    state,
+    take_that_waits,
+    warm_up,
+)
+from trial_runs import Trials
 
 WIDTH = 64
 ROWS = MEGABYTE  # 256 MB of float32 values, 8 MB of row numbers
+TRIALS = Trials()
 
 
 def warmed_up(impl: Any, dtype: Any = tf.float32, reduction: str = "SUM") -> Any:
-    """An accumulator through which small gradients have gone, at step 0 again."""
     acc = impl.sparse(dtype, reduction_type=reduction)
-    for _ in range(12):
-        acc.apply_grad([3, 1, 3], tf.ones([3, WIDTH], dtype), local_step=10)
-    acc.take_grad(1)
-    acc.set_global_step(0)
-    return acc
+    return warm_up(acc, 12, tf.constant([3, 1, 3]), tf.ones([3, WIDTH], dtype))
 
 
 def gradient(value: float, first_row: int = 0, rows: int = ROWS, dtype: Any = tf.float32) -> tuple:
@@ -31,34 +35,31 @@ def gradient(value: float, first_row: int = 0, rows: int = ROWS, dtype: Any = tf
     )
 
 
-def state(acc: Any) -> tuple[int, int, int]:
-    return int(acc.num_accumulated()), int(acc.global_step()), int(acc.num_dropped())
-
-
 def assert_taken(taken: Any, rows: int, value: float) -> None:
     np.testing.assert_array_equal(taken.indices, np.arange(rows))
-    low, high = np.min(taken.values), np.max(taken.values)
-    assert (low, high) == (value, value), (low, high)
+    assert_all_equal(taken.values, value)
 
 
+@TRIALS.add_each(dtype=(tf.float32, tf.float16))
 def first_apply(impl: Any, dtype: tf.DType) -> None:
     acc = warmed_up(impl, dtype)
     parts = gradient(3.0, rows=ROWS * 4 // dtype.size, dtype=dtype)
     with little_memory():
-        accepted = accepted_or_exhausted(lambda: acc.apply_grad(*parts))
+        accepted = accepted_or_exhausted(acc.apply_grad, *parts)
     assert not accepted, "an eager tensor has to be copied, and there was no memory for it"
     assert state(acc) == (0, 0, 0)
     acc.apply_grad(*parts)
     assert_taken(acc.take_grad(1), len(parts[0]), 3.0)
 
 
+@TRIALS.add_each(dtype=(tf.int32, tf.int64))
 def apply_of_very_many_rows_without_elements(impl: Any, dtype: tf.DType) -> None:
     """The row numbers alone are what there is no memory for."""
     acc = warmed_up(impl)
     rows = tf.range(32 * MEGABYTE, dtype=dtype)
     values = tf.ones([32 * MEGABYTE, 0])
     with little_memory():
-        accepted = accepted_or_exhausted(lambda: acc.apply_grad(rows, values))
+        accepted = accepted_or_exhausted(acc.apply_grad, rows, values)
     assert not accepted
     assert state(acc) == (0, 0, 0)
     acc.apply_grad([1], tf.ones([1, WIDTH]))
@@ -70,19 +71,16 @@ def assert_taken_one_row(taken: Any) -> None:
     np.testing.assert_array_equal(taken.values, np.ones([1, WIDTH]))
 
 
+@TRIALS.add
 def later_applies(impl: Any) -> None:
     acc, parts = warmed_up(impl), gradient(3.0)
-    acc.apply_grad(*parts)
-    accepted = 1
-    with little_memory():
-        for _ in range(5):
-            accepted += accepted_or_exhausted(lambda: acc.apply_grad(*parts))
-            assert state(acc) == (accepted, 0, 0)
+    accepted = num_accepted_later(acc, parts, attempts=5)
     assert accepted < 6, "some must have been refused"
     acc.apply_grad(*parts)
     assert_taken(acc.take_grad(accepted + 1), ROWS, 3.0 * (accepted + 1))
 
 
+@TRIALS.add_each(dtype=(tf.float32, tf.float16))
 def fold(impl: Any, dtype: tf.DType) -> None:
     """Small gradients that make an accumulator of large ones want to merge them."""
     acc = warmed_up(impl, dtype)
@@ -90,7 +88,7 @@ def fold(impl: Any, dtype: tf.DType) -> None:
         acc.apply_grad(*gradient(3.0, part * ROWS // 2, ROWS // 2, dtype))
     small = gradient(1.0, 0, 1, dtype)
     with little_memory():
-        accepted = sum(accepted_or_exhausted(lambda: acc.apply_grad(*small)) for _ in range(30))
+        accepted = sum(accepted_or_exhausted(acc.apply_grad, *small) for _ in range(30))
         assert state(acc) == (3 + accepted, 0, 0)
     acc.apply_grad(*small)
     taken = acc.take_grad(4 + accepted)
@@ -100,11 +98,12 @@ def fold(impl: Any, dtype: tf.DType) -> None:
     assert state(acc) == (0, 1, 0)
 
 
-def take(impl: Any, reduction: str, is_sorted: bool) -> None:
+@TRIALS.add_each(reduction=("SUM", "MEAN", "GLOBAL_MEAN"), order=("sorted", "reversed"))
+def take(impl: Any, reduction: str, order: str) -> None:
     acc = warmed_up(impl, reduction=reduction)
     indices, values = gradient(3.0)
     for _ in range(2):
-        acc.apply_grad(indices if is_sorted else indices[::-1], values)
+        acc.apply_grad(indices if order == "sorted" else indices[::-1], values)
     failures = 0
     with little_memory():
         for take_grad in (acc.take_grad, acc.try_take_grad, acc.take_grad):
@@ -118,6 +117,7 @@ def take(impl: Any, reduction: str, is_sorted: bool) -> None:
     assert state(acc) == (0, 1, 0)
 
 
+@TRIALS.add
 def take_of_a_single_gradient_in_order_needs_no_memory(impl: Any) -> None:
     acc = warmed_up(impl)
     acc.apply_grad(*gradient(3.0))
@@ -126,24 +126,12 @@ def take_of_a_single_gradient_in_order_needs_no_memory(impl: Any) -> None:
     assert_taken(taken, ROWS, 3.0)
 
 
+@TRIALS.add
 def apply_that_completes_a_waiting_take(impl: Any) -> None:
-    acc, parts = warmed_up(impl), gradient(3.0)
-    acc.apply_grad(*parts)
-    waiting = Background(lambda: acc.take_grad(2))
-    waiting.wait_until_blocked()
-    with little_memory():
-        accepted = accepted_or_exhausted(lambda: acc.apply_grad(*parts))
-    if not accepted:
-        assert not waiting.done and state(acc) == (1, 0, 0)
-        acc.apply_grad(*parts)
-    if isinstance(waiting.error(), tf.errors.ResourceExhaustedError):
-        assert state(acc) == (2, 0, 0), "a take that failed must leave the gradients"
-        assert_taken(acc.take_grad(2), ROWS, 6.0)
-    else:
-        assert_taken(waiting.result(), ROWS, 6.0)
-    assert state(acc) == (0, 1, 0)
+    assert_taken(take_that_waits(warmed_up(impl), gradient(3.0)), ROWS, 6.0)
 
 
+@TRIALS.add
 def small_apply_that_completes_a_waiting_take(impl: Any) -> None:
     """The apply has memory enough, the take that it makes ready has not."""
     acc = warmed_up(impl)
@@ -151,7 +139,7 @@ def small_apply_that_completes_a_waiting_take(impl: Any) -> None:
     waiting = Background(lambda: acc.take_grad(2))
     waiting.wait_until_blocked()
     with little_memory():
-        assert accepted_or_exhausted(lambda: acc.apply_grad(*gradient(3.0, 0, 1)))
+        assert accepted_or_exhausted(acc.apply_grad, *gradient(3.0, 0, 1))
         assert isinstance(waiting.error(), tf.errors.ResourceExhaustedError)
         assert state(acc) == (2, 0, 0)
     taken = acc.take_grad(2)
@@ -159,25 +147,5 @@ def small_apply_that_completes_a_waiting_take(impl: Any) -> None:
     assert state(acc) == (0, 1, 0)
 
 
-TRIALS = {
-    "later_applies": later_applies,
-    "take_of_a_single_gradient_in_order_needs_no_memory": (
-        take_of_a_single_gradient_in_order_needs_no_memory
-    ),
-    "apply_that_completes_a_waiting_take": apply_that_completes_a_waiting_take,
-    "small_apply_that_completes_a_waiting_take": small_apply_that_completes_a_waiting_take,
-}
-for _dtype in (tf.float32, tf.float16):
-    TRIALS[f"first_apply-{_dtype.name}"] = functools.partial(first_apply, dtype=_dtype)
-    TRIALS[f"fold-{_dtype.name}"] = functools.partial(fold, dtype=_dtype)
-for _dtype in (tf.int32, tf.int64):
-    TRIALS[f"apply_of_very_many_rows-{_dtype.name}"] = functools.partial(
-        apply_of_very_many_rows_without_elements, dtype=_dtype
-    )
-for _reduction in ("SUM", "MEAN", "GLOBAL_MEAN"):
-    for _sorted in (True, False):
-        _name = f"take-{_reduction}-{'sorted' if _sorted else 'unsorted'}"
-        TRIALS[_name] = functools.partial(take, reduction=_reduction, is_sorted=_sorted)
-
 if __name__ == "__main__":
-    run_trials(TRIALS)
+    TRIALS.run()

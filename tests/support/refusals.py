@@ -1,0 +1,44 @@
+"""What is expected of bad input: an error that tells, and an accumulator that is as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+InvalidArgument = tf.errors.InvalidArgumentError
+# An argument is refused by the kernel, by the shape function, or when it is converted.
+BadArgument = (InvalidArgument, ValueError, TypeError)
+# What a handle stands for is not there, or not any more.
+Gone = (tf.errors.NotFoundError, tf.errors.FailedPreconditionError)
+
+
+@contextlib.contextmanager
+def refused(kinds: Any, *patterns: str) -> Iterator[None]:
+    """Expects an error of one of `kinds` in whose text every pattern is found."""
+    try:
+        yield
+    except kinds as error:
+        for pattern in patterns:
+            assert re.search(pattern, str(error)), f"{pattern!r} is not in: {error}"
+        return
+    raise AssertionError(f"not refused (expected {kinds})")
+
+
+def with_gradients(count: int, driver: Any, impl: Any, **kwargs: Any) -> Any:
+    """An accumulator of float32 that has `count` gradients [4, 8] of step 0."""
+    acc = driver(impl, tf.float32, [2], **kwargs)
+    for _ in range(count):
+        acc.apply([4.0, 8.0])
+    return acc
+
+
+def assert_unharmed(acc: Any, count: int = 1) -> None:
+    """The accumulator still has `count` gradients [4, 8] of step 0 and works."""
+    assert (acc.count(), acc.step(), acc.dropped()) == (count, 0, 0)
+    acc.apply([4.0, 8.0])
+    np.testing.assert_array_equal(acc.take(count + 1), [4.0, 8.0])
