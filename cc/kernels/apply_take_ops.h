@@ -152,7 +152,8 @@ class TakeOp : public tensorflow::AsyncOpKernel {
   // - The callback may run, in another thread, between the registration and the request. It cannot
   //   complete the take, which does not wait yet. So nobody else calls Complete() while OnCancel()
   //   has not returned.
-  // A take that need not wait registers no callback.
+  // A take that need not wait registers no callback. It only finds out, before it is requested,
+  // whether the step was cancelled.
   static void Take(int32_t num_required, std::optional<int64_t> global_step,
                    const std::shared_ptr<TakeOutput<Traits>>& output) {
     Core& core = output->resource().core();
