@@ -30,8 +30,8 @@ struct StallReport {
 };
 
 // Accepts gradients that are not stale, and serves takes in the order in which they came. A take is
-// served when all takes before it have been and enough gradients have been accepted. It gets all of
-// them, and moves the global step on by one.
+// served when all takes before it have ended and enough gradients have been accepted. It gets all
+// of them, and moves the global step on by one.
 //
 // `Sum` defines what a gradient is and how gradients are added (see SumContract). Gradients are
 // added in order of arrival. The threads that call the accumulator do the work, never under the

@@ -27,7 +27,7 @@ enum class Appended {
 //
 // The accumulator calls a method under its lock, unless the comment says "unlocked". No two
 // unlocked methods of one sum run at the same time (Prepare() is static). While RunFold() runs,
-// gradients may be appended. While another unlocked method runs, the sum is not changed otherwise.
+// gradients may be appended. While another unlocked method runs, nothing else changes the sum.
 template <class Sum>
 struct SumContract {
   using Options = typename Sum::Options;

@@ -30,8 +30,8 @@ class HostMerger {
   static Status Prepare(const SparseOptions& options, Workspace& workspace,
                         SparseGradient* gradient);
 
-  // Sets the shape of the values, as that of the first gradient's. Must be called before anything
-  // is merged.
+  // Sets the shape of the values, which is that of the first gradient. Must be called before
+  // anything is merged.
   void SetShape(const Shape& values) {
     shape_ = values;
     layout_ = RowLayout::Of(options_.type, values);

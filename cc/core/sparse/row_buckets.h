@@ -82,8 +82,8 @@ class RowBuckets {
     }
   };
 
-  // Adds a node with at most `wanted` slots, and a bucket for each slot. The first bucket
-  // begins at `first_row`.
+  // Adds a node with at most `wanted` slots, and a bucket for each slot. The first bucket begins at
+  // `first_row`.
   void AddNode(RowRange range, size_t wanted, int64_t first_row);
 
   std::vector<Node> nodes_;  // The first one divides the whole range.
