@@ -1,4 +1,4 @@
-// CUDA's errors as the core's. For .cu.cc files.
+// Converts CUDA's errors to the core's. For .cu.cc files.
 #ifndef CONDACC_GPU_CUDA_STATUS_H_
 #define CONDACC_GPU_CUDA_STATUS_H_
 
@@ -10,10 +10,10 @@
 
 namespace condacc {
 
-// `what` was being done: "a dense sum".
+// `what` completes the sentence "The GPU refused ...", for instance "a dense sum".
 inline Status CudaStatus(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return Status();
-  cudaGetLastError();  // else the next launch of this thread would be told it too
+  cudaGetLastError();  // Otherwise, this thread's next launch would return it.
   return Status(StatusCode::kInternal, std::string("The GPU refused ") + what + ": " +
                                            cudaGetErrorName(error) + ", " +
                                            cudaGetErrorString(error));

@@ -12,19 +12,19 @@
 
 namespace condacc {
 
-// The most inputs that one pass reads. They are parameters of the kernel, of which there may be
-// 4 KiB.
+// The maximum number of inputs of a pass. Their addresses are parameters of the kernel, which may
+// have 4 KiB of parameters.
 inline constexpr size_t kMaxDenseInputs = 256;
 
-// How many inputs' loads are issued before the first of them is added.
+// The number of inputs whose loads are issued before the first of them is added.
 inline constexpr int kInputsAtOnce = 8;
 
-// A sum of elements of type T; running sums of narrow types are float.
+// A sum of elements of type T. Running sums of 16-bit types are float.
 template <typename T, typename First, typename Out>
 struct DensePass {
   using Sum = SumType<T>;
 
-  // The most elements that a thread can take at once.
+  // The maximum number of elements that a thread can process at once.
   static constexpr int kWidth =
       static_cast<int>(kVectorBytes / std::max({sizeof(T), sizeof(First), sizeof(Out)}));
 
@@ -53,7 +53,7 @@ struct DensePass {
                        [](const T* input) { return condacc::IsAligned(input, kWidth); });
   }
 
-  // The same pass without the first elements.
+  // Returns the same pass without the first `begin` elements.
   DensePass From(int64_t begin) const {
     DensePass rest = *this;
     rest.first += begin;
@@ -62,7 +62,8 @@ struct DensePass {
     return rest;
   }
 
-  // Sums the pack number `index`. All of it is read before it is written.
+  // Computes pack number `index` of the output. All operands of the pack are read before it is
+  // written.
   template <int kPack>
   CONDACC_HOST_DEVICE void Run(int64_t index) const {
     const Pack<First, kPack> start = LoadPack<First, kPack>(first, index);

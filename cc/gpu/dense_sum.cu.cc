@@ -21,7 +21,7 @@ struct SumPacks {
   CONDACC_HOST_DEVICE void operator()(int64_t index) const { pass.template Run<kPack>(index); }
 };
 
-// Whole packs where every buffer allows them, then what remains one by one.
+// Sums whole packs if every buffer is aligned to them, and then the remaining elements one by one.
 template <typename T, typename First, typename Out>
 cudaError_t QueueTyped(const DenseSumArgs& args, int64_t size, cudaStream_t stream) {
   using Pass = DensePass<T, First, Out>;
@@ -43,7 +43,7 @@ cudaError_t QueueNarrow(const DenseSumArgs& args, int64_t size, cudaStream_t str
                              : QueueTyped<T, T, T>(args, size, stream);
 }
 
-// Complex numbers add, and divide by a real number, as pairs of their parts.
+// Complex numbers are added, and divided by a real number, as pairs of real numbers.
 cudaError_t Queue(const DenseSumArgs& args, cudaStream_t stream) {
   const int64_t size = static_cast<int64_t>(args.num_elements);
   switch (args.type) {

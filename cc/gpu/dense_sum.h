@@ -8,11 +8,12 @@
 namespace condacc {
 
 // Queues SumDense(args) on `stream` (a cudaStream_t; null for the default one) and returns. The
-// buffers are device memory, at least aligned to their elements; `args.inputs` itself is in host
-// memory and is not looked at any more on return.
+// buffers are device memory, at least aligned to their elements. `args.inputs` itself is in host
+// memory, and is not read any more after the return.
 //
-// Internal if the device, or rather its driver, refuses; ResourceExhausted for more inputs than
-// kMaxDenseInputs. `args.out` may then hold anything. What fails later is told by the stream.
+// Returns Internal if the driver refuses the work, and ResourceExhausted for more than
+// kMaxDenseInputs inputs. `args.out` may then have any content. The stream reports what fails
+// later.
 Status QueueDenseSum(const DenseSumArgs& args, void* stream);
 
 }  // namespace condacc

@@ -1,4 +1,4 @@
-// How elements are loaded, added and divided, by kernels and by their tests on the CPU.
+// Loads, adds and divides elements, in kernels and in their tests on the CPU.
 #ifndef CONDACC_GPU_ELEMENTS_H_
 #define CONDACC_GPU_ELEMENTS_H_
 
@@ -10,7 +10,7 @@
 
 namespace condacc {
 
-// What one thread loads or stores at once.
+// How many bytes one thread loads or stores at once.
 inline constexpr size_t kVectorBytes = 16;
 
 // Elements that are loaded and stored together.
@@ -29,24 +29,24 @@ CONDACC_HOST_DEVICE void StorePack(const Pack<T, kWidth>& pack, T* to, int64_t i
   reinterpret_cast<Pack<T, kWidth>*>(to)[index] = pack;
 }
 
-// Whether packs of so many elements can be loaded from there.
+// Whether packs of `width` elements can be loaded from `pointer`.
 template <typename T>
 bool IsAligned(const T* pointer, int width) {
   return reinterpret_cast<std::uintptr_t>(pointer) % (sizeof(T) * static_cast<size_t>(width)) == 0;
 }
 
-// The type in which elements of type T are added: itself, but float for what is narrower.
+// The type in which elements of type T are added: float for 16-bit types, and T itself for others.
 // Integers are unsigned here, so that an overflow wraps.
 template <typename T>
 using SumType = std::conditional_t<sizeof(T) == 2, float, T>;
 
-// Rounds to nearest even, as the conversions of CUDA's narrow types do.
+// Converts a sum to the type of the output. For CUDA's 16-bit types, this rounds to nearest even.
 template <typename Out, typename Sum>
 CONDACC_HOST_DEVICE Out Rounded(Sum sum) {
   return static_cast<Out>(sum);
 }
 
-// Integers have no mean: their divisor is 1.
+// Divides a sum. Integers are not divided: they have no mean, and their divisor is 1.
 template <typename Sum>
 CONDACC_HOST_DEVICE Sum Divided(Sum sum, Sum divisor) {
   if constexpr (std::is_floating_point_v<Sum>) return sum / divisor;

@@ -1,4 +1,4 @@
-// Runs steps on a stream. For .cu.cc files.
+// Runs the steps of a merge on a stream. For .cu.cc files.
 #ifndef CONDACC_GPU_EXECUTOR_H_
 #define CONDACC_GPU_EXECUTOR_H_
 

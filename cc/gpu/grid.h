@@ -1,4 +1,4 @@
-// How much work of one kind is spread over a device. For .cu.cc files.
+// Runs a function for many items, on many threads of a device. For .cu.cc files.
 #ifndef CONDACC_GPU_GRID_H_
 #define CONDACC_GPU_GRID_H_
 
@@ -9,9 +9,10 @@
 
 namespace condacc {
 
-inline constexpr int kThreads = 256;  // of a block
+inline constexpr int kThreads = 256;  // Threads of a block.
 
-// Blocks for so many items, of which each thread then takes every num_blocks * kThreads-th.
+// Outputs the number of blocks for `num_items` items. Each thread processes every item whose number
+// differs from its own by a multiple of num_blocks * kThreads.
 inline cudaError_t NumBlocks(int64_t num_items, int* num_blocks) {
   constexpr int64_t kBlocksPerMultiprocessor = 8;
   int device = 0;

@@ -1,4 +1,4 @@
-// float16 and bfloat16 as CUDA has them. For .cu.cc files.
+// Conversions to CUDA's types for float16 and bfloat16. For .cu.cc files.
 #ifndef CONDACC_GPU_NARROW_ELEMENTS_H_
 #define CONDACC_GPU_NARROW_ELEMENTS_H_
 

@@ -1,5 +1,5 @@
-// The steps by which rows are merged, each of which does one item of work. Kernels run them, and so
-// do tests on the CPU.
+// The steps of a merge of rows. A step is a function object, and each call of it does one item of
+// work. Kernels run the steps, and so do tests on the CPU.
 #ifndef CONDACC_GPU_ROW_MERGE_H_
 #define CONDACC_GPU_ROW_MERGE_H_
 
@@ -11,16 +11,17 @@
 
 namespace condacc {
 
+// The value of MergeCounts::first_bad_entry if all indices are valid. Higher than any entry.
 inline constexpr uint64_t kNoBadEntry = ~uint64_t{0};
 
-// What the host waits for.
+// The results of sorting, which the host waits for.
 struct MergeCounts {
   uint64_t first_bad_entry;
   int64_t num_rows;
 };
 
-// Puts some sources into the device's table of them. They are parameters of the kernel, so that
-// nothing has to be copied from the host's memory.
+// Copies sources to the device's table of them. They are parameters of the kernel, so that nothing
+// has to be copied from the host's memory.
 struct StoreSources {
   static constexpr int kMax = 64;
   DeviceSource sources[kMax];
@@ -29,12 +30,13 @@ struct StoreSources {
   CONDACC_HOST_DEVICE void operator()(int64_t i) const { to[i] = sources[i]; }
 };
 
-// The entries of all sources, numbered as they came.
+// The entries of all sources, which are numbered from source to source.
 struct EntryTable {
   const DeviceSource* sources;
   int num_sources;
 
-  // The last source that begins at or before the entry.
+  // Returns the number of the source that contains the entry: the last one that begins at or before
+  // it.
   CONDACC_HOST_DEVICE int SourceOf(int64_t entry) const {
     int low = 0;
     int high = num_sources;
@@ -50,6 +52,7 @@ struct EntryTable {
   }
 };
 
+// Sets `*least` to `value` if that is lower. Atomic on a device.
 CONDACC_HOST_DEVICE inline void LowerTo(uint64_t* least, uint64_t value) {
 #if defined(__CUDA_ARCH__)
   atomicMin(reinterpret_cast<unsigned long long*>(least), static_cast<unsigned long long>(value));
@@ -58,7 +61,8 @@ CONDACC_HOST_DEVICE inline void LowerTo(uint64_t* least, uint64_t value) {
 #endif
 }
 
-// Makes what is sorted: entries with their rows as keys.
+// Fills the arrays that are sorted: the numbers of the entries, with their indices as keys. Records
+// the first entry whose index is not valid.
 template <typename Key>
 struct FillEntries {
   EntryTable table;
@@ -76,7 +80,8 @@ struct FillEntries {
   }
 };
 
-// Whether a row begins there among the sorted keys.
+// Whether the key at a position of the sorted keys differs from that before it, so that a row
+// begins.
 template <typename Key>
 struct IsRowStart {
   const Key* keys;
@@ -86,7 +91,7 @@ struct IsRowStart {
   }
 };
 
-// Finds the source of each sorted entry once, for all packs of its row.
+// Finds the source of each sorted entry, once for all packs of its row.
 struct FindSources {
   EntryTable table;
   const uint32_t* entries;
@@ -97,7 +102,8 @@ struct FindSources {
   }
 };
 
-// Counts the gradients that a row was in. Those of one gradient are neighbours, and count once.
+// Counts the gradients that contain a row. Entries of the row that are of one gradient are
+// neighbours, and count once.
 struct GradientCounter {
   int64_t count = 0;
   int last_source = -1;
@@ -108,7 +114,8 @@ struct GradientCounter {
   }
 };
 
-// Sorted entries, the numbers of their sources, and where among them each row begins.
+// The sorted entries, the numbers of their sources, and the positions among them at which rows
+// begin. Here `row` is the number of a row in the result, and not its index in the dense tensor.
 struct RowSegments {
   const DeviceSource* table;
   const uint32_t* entries;
@@ -124,7 +131,9 @@ struct RowSegments {
     return row + 1 < num_rows ? starts[row + 1] : num_entries;
   }
 
-  // A row's first entry begins its count: merged rows come before all others.
+  // Returns a counter that has counted the row's first entry. That entry is a merged row if there
+  // is one, because merged rows are the first source, and then counts as the gradients merged in
+  // it.
   CONDACC_HOST_DEVICE GradientCounter Counter(int64_t row) const {
     const int64_t i = begin(row);
     const int64_t entry = entries[i];
@@ -137,7 +146,7 @@ struct RowSegments {
   }
 };
 
-// Writes a row's number and, if it is asked for, its count.
+// Writes a row's index and, if `counts` is not null, its count.
 template <typename Key>
 struct WriteRow {
   RowSegments segments;
@@ -151,15 +160,16 @@ struct WriteRow {
   }
 };
 
-// Adds up one pack of one row; consecutive items are consecutive packs of the output.
+// Sums one pack of one row. Consecutive items are consecutive packs of the output.
 template <typename T, typename Out, int kPack>
 struct SumRowPack {
   using Sum = SumType<T>;
-  static constexpr int kRowsAtOnce = 4;  // whose loads are issued before the first is added
+  // The number of entries whose loads are issued before the first of them is added.
+  static constexpr int kRowsAtOnce = 4;
 
   RowSegments segments;
   int64_t packs_per_row;
-  int64_t divisor;  // 0: the row's count
+  int64_t divisor;  // 0 means the row's count.
   Out* out;
 
   CONDACC_HOST_DEVICE void operator()(int64_t item) const {
@@ -180,13 +190,13 @@ struct SumRowPack {
   }
 
  private:
-  // 64-bit divisions are many times slower on a GPU.
+  // Divides in 32 bits if possible. 64-bit divisions are many times slower on a GPU.
   CONDACC_HOST_DEVICE static int64_t Quotient(int64_t item, int64_t by) {
     if (((item | by) >> 32) == 0) return static_cast<uint32_t>(item) / static_cast<uint32_t>(by);
     return item / by;
   }
 
-  // Of the sorted entry number `i`.
+  // Loads a pack of the sorted entry number `i`.
   template <typename Element>
   CONDACC_HOST_DEVICE Pack<Element, kPack> Load(int64_t i, int64_t column) const {
     const DeviceSource& source = segments.table[segments.sources[i]];
@@ -226,7 +236,7 @@ struct SumRowPack {
   }
 };
 
-// Widens row numbers.
+// Converts indices from int32 to int64.
 struct WidenRow {
   const int32_t* from;
   int64_t* to;

@@ -1,4 +1,5 @@
-// The order and the types in which the steps of a merge are run, wherever that is.
+// Runs the steps of a merge in their order and with the types that they need, on a device or in a
+// test.
 #ifndef CONDACC_GPU_ROW_MERGE_STEPS_H_
 #define CONDACC_GPU_ROW_MERGE_STEPS_H_
 
@@ -14,18 +15,19 @@
 
 namespace condacc {
 
-// Where things lie in a merge's memory.
+// Divides the memory of a merge, `args.memory`, into arrays. If it is null, so are the arrays, and
+// only num_bytes is of use.
 template <typename Key>
 struct MergeMemory {
   DeviceSource* sources;
   MergeCounts* counts;
   Key* unsorted_keys;
   Key* keys;
-  uint32_t* unsorted_entries;  // once they are sorted: the sources of the sorted ones
+  uint32_t* unsorted_entries;  // After sorting: sources of the sorted entries.
   uint32_t* entries;
   uint32_t* starts;
-  void* scratch;     // of the sort
-  size_t num_bytes;  // all together
+  void* scratch;     // For the sort.
+  size_t num_bytes;  // Of all arrays together.
 
   MergeMemory(const DeviceMergeArgs& args, size_t scratch_bytes) : num_bytes(0) {
     const auto num_entries = static_cast<size_t>(args.num_entries);
@@ -50,14 +52,14 @@ struct MergeMemory {
   }
 };
 
-// Calls run(Key()) with the type in which the rows fit.
+// Calls run(Key()) with the narrower unsigned type in which all valid indices fit.
 template <typename Run>
 Status WithKey(const DeviceMergeArgs& args, Run run) {
   return args.num_row_bits <= 32 ? run(uint32_t()) : run(uint64_t());
 }
 
-// An `Executor` has ForEach(num_items, step), which runs or queues step(i) for each of them, and
-// the types Float16 and BFloat16.
+// Fills the arrays that are sorted. An `Executor` has ForEach(num_items, step), which runs or
+// queues step(i) for each i below num_items, and the types Float16 and BFloat16.
 template <typename Key, class Executor>
 Status FillMerge(const DeviceMergeArgs& args, const MergeMemory<Key>& memory, Executor& executor) {
   const int num_sources = static_cast<int>(args.sources.size());
@@ -108,7 +110,7 @@ Status SumRowsOf(const DeviceMergeArgs& args, const RowSegments& segments,
   return SumRows<T, T>(args, segments, output, executor);
 }
 
-// Integers add as unsigned ones, complex numbers as pairs of their parts.
+// Integers are added as unsigned integers, and complex numbers as pairs of real numbers.
 template <class Executor>
 Status SumAllRows(const DeviceMergeArgs& args, const RowSegments& segments,
                   const DeviceMergeOutput& output, Executor& executor) {
@@ -131,7 +133,7 @@ Status SumAllRows(const DeviceMergeArgs& args, const RowSegments& segments,
   return Status(StatusCode::kInternal, "Bad element type");
 }
 
-// Of a merge whose entries are sorted.
+// Writes the output of a merge whose entries have been sorted.
 template <class Executor>
 Status WriteMerge(const DeviceMergeArgs& args, const DeviceMergeOutput& output,
                   Executor& executor) {

@@ -17,10 +17,11 @@
 namespace condacc {
 namespace {
 
-// There are fewer than 2^31, and CUB is faster with a count of 32 bits.
+// Returns the number of entries. There are fewer than 2^31, and CUB is faster with a 32-bit count.
 uint32_t NumEntries(const DeviceMergeArgs& args) { return static_cast<uint32_t>(args.num_entries); }
 
-// Sorts the entries by their keys, stably. Without scratch memory, only tells how much it takes.
+// Sorts the entries by their keys, stably. If `scratch` is null, only outputs the size that it must
+// have.
 template <typename Key>
 cudaError_t SortEntries(const DeviceMergeArgs& args, const MergeMemory<Key>& memory, void* scratch,
                         size_t* scratch_bytes, cudaStream_t stream) {
@@ -30,7 +31,8 @@ cudaError_t SortEntries(const DeviceMergeArgs& args, const MergeMemory<Key>& mem
                                          0, num_bits, stream);
 }
 
-// Finds where rows begin, and how many there are. Likewise.
+// Finds the positions at which rows begin, and their number. If `scratch` is null, only outputs the
+// size that it must have.
 template <typename Key>
 cudaError_t FindStarts(const DeviceMergeArgs& args, const MergeMemory<Key>& memory, void* scratch,
                        size_t* scratch_bytes, cudaStream_t stream) {
@@ -53,7 +55,7 @@ cudaError_t SizeOfScratch(const DeviceMergeArgs& args, size_t* num_bytes) {
   return error;
 }
 
-// Waits for what the host has to know.
+// Reads the results of sorting, and waits for them.
 cudaError_t ReadCounts(const DeviceMergeArgs& args, const MergeCounts* from, cudaStream_t stream,
                        DeviceMergeReport* report) {
   MergeCounts counts;

@@ -10,8 +10,9 @@
 
 namespace condacc {
 
-// What DeviceSparseWorkspace asks of a device, on `stream`, a cudaStream_t. Internal if the device
-// refuses; what fails later is told by the stream, and by SortRows(), which waits for it.
+// These functions do the work of DeviceSparseWorkspace on `stream`, a cudaStream_t. They return
+// Internal if the device refuses it. What fails later is reported by the stream, and by SortRows(),
+// which waits for it.
 Status QueueWiden(const int32_t* from, size_t size, int64_t* to, void* stream);
 Status SizeOfMergeMemory(const DeviceMergeArgs& args, size_t* num_bytes);
 Status SortRows(const DeviceMergeArgs& args, void* stream, DeviceMergeReport* report);

@@ -1,4 +1,4 @@
-// The op that makes an accumulator and hands out its handle.
+// The op that makes an accumulator and outputs its handle.
 #ifndef CONDACC_KERNELS_ACCUMULATOR_HANDLE_OP_H_
 #define CONDACC_KERNELS_ACCUMULATOR_HANDLE_OP_H_
 

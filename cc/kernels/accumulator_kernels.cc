@@ -33,7 +33,7 @@ class AccumulatorOp : public tensorflow::OpKernel {
   virtual void ComputeWith(OpKernelContext* ctx, AccumulatorResource& accumulator) = 0;
 };
 
-// Outputs one of the accumulator's counters, cut to what `T` can hold.
+// Outputs one of the accumulator's counters, or the highest value of `T` if the counter is higher.
 template <typename T, int64_t (AccumulatorResource::*counter)() const>
 class CounterOp : public AccumulatorOp {
  public:
@@ -82,7 +82,7 @@ class ResetOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(ctx, accumulator->Reset(step, &num_discarded));
     output->scalar<int64_t>()() = num_discarded;
   }
-  // It frees memory, and may have to wait until a take has been served.
+  // A reset frees memory, and may have to wait until a take has been served.
   bool IsExpensive() override { return true; }
 };
 
@@ -102,7 +102,7 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorReset").Device(DEVICE_CPU), Res
 
 using tensorflow::DEVICE_GPU;
 
-// Nothing of these is in device memory.
+// All inputs and outputs of these ops are in host memory.
 REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorNumAccumulated")
                             .Device(DEVICE_GPU)
                             .HostMemory("handle")

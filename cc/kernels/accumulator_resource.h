@@ -1,4 +1,4 @@
-// What every accumulator is to TensorFlow's resource managers and to the ops common to all kinds.
+// The type under which accumulators of all kinds are stored in TensorFlow's resource managers.
 #ifndef CONDACC_KERNELS_ACCUMULATOR_RESOURCE_H_
 #define CONDACC_KERNELS_ACCUMULATOR_RESOURCE_H_
 
@@ -17,21 +17,22 @@
 
 namespace condacc {
 
-// What an accumulator was constructed with. Two uses of one shared name must agree in all of it
-// but the name.
+// The arguments with which an accumulator was made. Two uses of one shared name must agree in all
+// of them but the name.
 struct AccumulatorSpec {
   std::string kind;  // "dense" or "sparse"
-  std::string name;  // for messages
+  std::string name;  // Name in messages.
   tensorflow::DataType dtype = tensorflow::DT_INVALID;
   tensorflow::PartialTensorShape shape;
   std::string reduction_type;
 
   std::string ToString() const;
-  // InvalidArgument naming both if `other` is not the same.
+  // Returns InvalidArgument, naming both, if `other` is not the same.
   absl::Status CheckSame(const AccumulatorSpec& other) const;
 };
 
-// All kinds live under this one type, so that a shared name cannot stand for two kinds at once.
+// Accumulators of all kinds are stored under this one type, so that a shared name cannot stand for
+// two kinds at once.
 class AccumulatorResource : public tensorflow::ResourceBase {
  public:
   explicit AccumulatorResource(AccumulatorSpec spec) : spec_(std::move(spec)) {}
@@ -42,13 +43,13 @@ class AccumulatorResource : public tensorflow::ResourceBase {
   virtual int64_t num_accumulated() const = 0;
   virtual int64_t num_dropped() const = 0;
   virtual int64_t global_step() const = 0;
-  virtual int64_t SetGlobalStep(int64_t global_step) = 0;  // returns the previous one
-  // Discards all gradients, sets the step, and outputs how many gradients were discarded.
+  virtual int64_t SetGlobalStep(int64_t global_step) = 0;  // Returns the previous step.
+  // Discards all gradients, sets the global step, and outputs how many gradients were discarded.
   virtual absl::Status Reset(int64_t global_step, int64_t* num_discarded) = 0;
 
-  // "... (accumulator 'NAME')" as an InvalidArgument error.
+  // Returns the InvalidArgument error "MESSAGE (accumulator 'NAME')".
   absl::Status Invalid(absl::string_view message) const;
-  // "Out of memory (accumulator 'NAME')" as a ResourceExhausted error.
+  // Returns the ResourceExhausted error "Out of memory (accumulator 'NAME')".
   absl::Status OutOfMemory() const;
 
  private:
@@ -57,11 +58,11 @@ class AccumulatorResource : public tensorflow::ResourceBase {
 
 using AccumulatorPtr = tensorflow::core::RefCountPtr<AccumulatorResource>;
 
-// Finds the accumulator that input 0 is a handle of. Errors: InvalidArgument if the input is not
-// one handle or that of something else, NotFound if the accumulator is gone.
+// Finds the accumulator that input 0 is a handle of. Returns InvalidArgument if the input is not a
+// single handle or is a handle of something else, and NotFound if the accumulator is gone.
 absl::Status LookupAccumulator(tensorflow::OpKernelContext* ctx, AccumulatorPtr* accumulator);
 
-// Reads a scalar input; InvalidArgument naming the accumulator if it is not one.
+// Reads a scalar input. Returns InvalidArgument, naming the accumulator, if it is not a scalar.
 template <typename T>
 absl::Status ReadScalar(tensorflow::OpKernelContext* ctx, int index, absl::string_view argument,
                         const AccumulatorResource& accumulator, T* value) {

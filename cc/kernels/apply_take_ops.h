@@ -1,4 +1,4 @@
-// The ops that put gradients into an accumulator of the core and take them out again.
+// The ops that apply gradients to an accumulator of the core and take them from it.
 #ifndef CONDACC_KERNELS_APPLY_TAKE_OPS_H_
 #define CONDACC_KERNELS_APPLY_TAKE_OPS_H_
 
@@ -37,11 +37,12 @@ absl::Status ApplyGradient(tensorflow::OpKernelContext* ctx, CoreResource<Traits
   }
 }
 
-// Whether the last input of an apply is the id of the gradient's contributor.
+// Whether the last input of an apply is the number of the gradient's contributor.
 enum class NamesContributor { kNo, kYes };
 
-// Inputs: handle, local_step, the gradient, and perhaps its contributor. Output: with a contributor
-// the outcome, else whether the gradient was accepted.
+// Applies a gradient. Inputs: handle, local_step, those of the gradient and, if kNamesContributor
+// is kYes, contributor. Output: the outcome ([] int32) if there is a contributor, otherwise whether
+// the gradient was added ([] bool).
 template <class Traits, NamesContributor kNamesContributor = NamesContributor::kNo>
 class ApplyOp : public tensorflow::OpKernel {
  public:
@@ -70,8 +71,8 @@ class ApplyOp : public tensorflow::OpKernel {
                    ApplyGradient(ctx, *resource, local_step, contributor, kGradient, &outcome));
     if (output != nullptr) SetOutput(outcome, output);
   }
-  // TensorFlow takes GPU kernels for inexpensive, and runs them one after the other in one thread.
-  // A kernel that waits for the device must not hold up the others.
+  // TensorFlow regards GPU kernels as inexpensive, and runs them one after another in one thread. A
+  // kernel that waits for the device must not hold up the others.
   bool IsExpensive() override {
     return Traits::Workspace::kBlocksOnDevice || OpKernel::IsExpensive();
   }
@@ -88,13 +89,14 @@ class ApplyOp : public tensorflow::OpKernel {
   tensorflow::DataType dtype_;
 };
 
-// What a take does if there are too few gradients: it waits, without a thread; it outputs that
-// there were too few.
+// What a take does if there are too few gradients: kWait waits, without holding a thread, and kTell
+// ends at once and outputs that nothing was taken.
 enum class IfTooFew { kWait, kTell };
-// Whether a take names the only step of the accumulator at which it takes gradients.
+// Whether a take names the only global step of the accumulator at which it takes gradients.
 enum class NamesStep { kNo, kYes };
 
-// Takes the accumulated gradients. Inputs: handle, perhaps the step, and num_required.
+// Takes the accumulated gradients. Inputs: handle, global_step if kNamesStep is kYes, and
+// num_required. Outputs: taken ([] bool) if kIfTooFew is kTell, and those of Traits::SetOutputs().
 template <class Traits, IfTooFew kIfTooFew, NamesStep kNamesStep = NamesStep::kNo>
 class TakeOp : public tensorflow::AsyncOpKernel {
  public:
@@ -136,6 +138,22 @@ class TakeOp : public tensorflow::AsyncOpKernel {
  private:
   using Core = typename Traits::Core;
 
+  // Requests the take, whose completion calls the op's `done`, perhaps before this returns. A take
+  // that has to wait registers its cancellation callback *before* it is requested, because of these
+  // races:
+  // - As soon as the take is requested, any thread may complete it, after which the op's context
+  //   and its cancellation manager may be gone. A registration after the request would use freed
+  //   objects. It would also race with Complete(), which reads whether there is a callback to
+  //   deregister.
+  // - The step may be cancelled before the request. A cancellation before the registration makes
+  //   the registration fail, and one after it runs the callback. Either way Core::Cancel() marks
+  //   the take, and Request() completes it with Cancelled. So no cancellation is lost, and a
+  //   cancelled take never waits.
+  // - The callback may run, in another thread, between the registration and the request. It cannot
+  //   complete the take, which does not wait yet. So nobody else calls Complete() while OnCancel()
+  //   has not returned.
+  // A take that need not wait registers no callback. It only finds out, before it is requested,
+  // whether the step was cancelled.
   static void Take(int32_t num_required, std::optional<int64_t> global_step,
                    const std::shared_ptr<TakeOutput<Traits>>& output) {
     Core& core = output->resource().core();

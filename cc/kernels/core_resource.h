@@ -16,8 +16,8 @@
 
 namespace condacc {
 
-// `Traits` tells the kind of an accumulator: `Core`, its state machine; `Workspace`, what its calls
-// work with, constructed from an OpKernelContext; `kKind`, its name; and SumOptions(spec).
+// `Traits` defines a kind of accumulator by `Core`, its state machine; `Workspace`, what calls into
+// it work with, constructed from an OpKernelContext; `kKind`, its name; and SumOptions(spec).
 template <class Traits>
 class CoreResource : public AccumulatorResource {
  public:
@@ -44,7 +44,8 @@ class CoreResource : public AccumulatorResource {
     return absl::OkStatus();
   }
 
-  // Finds the accumulator of input 0 and checks that it has the kind and dtype the op works with.
+  // Finds the accumulator that input 0 is a handle of, and checks that it has the kind and the
+  // dtype with which the op works, and the shape that the handle carries.
   static absl::Status Lookup(tensorflow::OpKernelContext* ctx, tensorflow::DataType dtype,
                              Ptr* resource) {
     AccumulatorPtr found;
@@ -65,8 +66,9 @@ class CoreResource : public AccumulatorResource {
   }
 
  private:
-  // A handle that is not anonymous is a name. The accumulator may have been destroyed, and another
-  // one may have been made under the name since the handle was.
+  // Compares the shape that the handle carries. A handle that is not anonymous refers to the
+  // accumulator by name. Since the handle was made, the accumulator may have been destroyed and
+  // another one made under the name.
   static absl::Status CheckShape(tensorflow::OpKernelContext* ctx,
                                  const AccumulatorResource& found) {
     const auto& handle = ctx->input(0).flat<tensorflow::ResourceHandle>()(0);

@@ -65,7 +65,7 @@ ElementType ElementTypeOf(DataType dtype) {
   for (const TypePair& pair : kTypes) {
     if (pair.dtype == dtype) return pair.type;
   }
-  return ElementType::kFloat32;  // not reached: the ops' definitions admit no others
+  return ElementType::kFloat32;  // Not reached: the ops admit no other dtypes.
 }
 
 DataType DataTypeOf(ElementType type) {

@@ -1,4 +1,4 @@
-// TensorFlow's dtypes, shapes, tensors and threads as the core sees them.
+// Converts TensorFlow's dtypes, shapes, tensors and threads to those of the core, and back.
 #ifndef CONDACC_KERNELS_CORE_TYPES_H_
 #define CONDACC_KERNELS_CORE_TYPES_H_
 
@@ -21,25 +21,26 @@ tensorflow::DataType DataTypeOf(ElementType type);
 Shape ShapeOf(const tensorflow::TensorShape& shape);
 Shape ShapeOf(const tensorflow::PartialTensorShape& shape);
 
-// Makes a block of the tensor's memory, which it keeps alive.
+// Returns a block of the tensor's memory, which the block keeps alive.
 Block BlockOf(const tensorflow::Tensor& tensor);
-// Makes a tensor of the memory of a block that BlockOf() or AllocateBlock() made.
+// Returns a tensor in the memory of a block that BlockOf() or AllocateBlock() made.
 tensorflow::Tensor TensorOf(const Block& block, ElementType type, const Shape& shape);
 
-// True if this op alone refers to the input's memory, and that is not much more than the input
-// itself (a slice would keep the whole of its parent): it may be kept and written to.
+// True if the input's memory may be kept and written to: only this op refers to it, and it is not
+// much larger than the input itself (a slice would keep the whole of its parent).
 bool OwnsInput(tensorflow::OpKernelContext* ctx, int index);
 
-// Memory from the op's allocator; ResourceExhausted if there is none.
+// Allocates memory by the op's allocator. Returns ResourceExhausted if it is refused.
 Status AllocateBlock(tensorflow::OpKernelContext* ctx, ElementType type, const Shape& shape,
                      Block* block);
 
-// The same for what an accumulator keeps to itself. Large blocks are mapped, so that what will not
-// be read again can be discarded.
+// Allocates memory that no op outputs. Large blocks are mappings of their own, so that parts that
+// will not be read again can be freed (Block::DiscardFirst()).
 Status AllocateInnerBlock(tensorflow::OpKernelContext* ctx, ElementType type, const Shape& shape,
                           Block* block);
 
-// The threads of the op's device. They outlive the op.
+// Returns a function that runs work on the threads of the op's device. It may be called after the
+// op has ended.
 ParallelFor DeviceThreads(tensorflow::OpKernelContext* ctx);
 
 }  // namespace condacc

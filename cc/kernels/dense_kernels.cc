@@ -36,7 +36,7 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTakeRound").Device(DEVICE_CPU), CpuOp
 
 using tensorflow::DEVICE_GPU;
 
-// All but the gradients themselves is in host memory.
+// All inputs and outputs but the gradients themselves are in host memory.
 using GpuOps = DenseOps<DenseTraitsOn<GpuDenseWorkspace>>;
 REGISTER_KERNEL_BUILDER(Name("Condacc>DenseAccumulator").Device(DEVICE_GPU).HostMemory("handle"),
                         GpuOps::Accumulator);

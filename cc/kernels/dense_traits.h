@@ -18,8 +18,8 @@
 
 namespace condacc {
 
-// Works with the memory and the threads of the op that `ctx` belongs to. Only Allocate() needs the
-// op to be running.
+// Works with the memory and the threads of the op that `ctx` belongs to. Only Allocate() requires
+// that the op has not ended.
 class CpuDenseWorkspace : public DenseWorkspace {
  public:
   explicit CpuDenseWorkspace(tensorflow::OpKernelContext* ctx)
@@ -34,11 +34,11 @@ class CpuDenseWorkspace : public DenseWorkspace {
     if (num_bytes > 0) std::memset(to, 0, num_bytes);
     return Status();
   }
-  // Of gradients that are held back.
+  // The budget of pending gradients.
   static HoldBudget& Budget() { return HoldBudget::Global(); }
-  // Small gradients are cheap to add as soon as they come.
+  // Whether small gradients are added as soon as they come, when they are cheap to add.
   static constexpr bool kAddsSmallAtOnce = true;
-  // Whether work with it waits for the device.
+  // Whether methods wait for the device.
   static constexpr bool kBlocksOnDevice = false;
 
  private:
@@ -46,7 +46,8 @@ class CpuDenseWorkspace : public DenseWorkspace {
   const ParallelFor threads_;
 };
 
-// `DeviceWorkspace` works where the gradients lie; see CpuDenseWorkspace.
+// The traits (see CoreResource) of dense accumulators. `DeviceWorkspace` works on the device where
+// the gradients lie; see CpuDenseWorkspace.
 template <class DeviceWorkspace>
 struct DenseTraitsOn {
   using Core = DenseAccumulator;
@@ -66,7 +67,7 @@ struct DenseTraitsOn {
     return options;
   }
 
-  // Of the input `first`.
+  // Reads the gradient from the input `first`.
   static void ReadGradient(tensorflow::OpKernelContext* ctx, int first,
                            typename Core::Gradient* gradient) {
     const tensorflow::Tensor& input = ctx->input(first);
@@ -75,7 +76,7 @@ struct DenseTraitsOn {
     gradient->block = BlockOf(input);
   }
 
-  // Allocates before the take what SetOutputs() needs beside the value: nothing.
+  // Allocates, before the take, the outputs other than the value. There are none.
   static absl::Status ReserveOutputs(tensorflow::OpKernelContext*, tensorflow::Tensor*) {
     return absl::OkStatus();
   }
@@ -89,7 +90,7 @@ struct DenseTraitsOn {
     return absl::OkStatus();
   }
 
-  // Zeros of the accumulator's shape, with 0 for what is unknown of it.
+  // Outputs zeros of the accumulator's shape, with 0 for unknown dimensions.
   static absl::Status SetEmptyOutputs(tensorflow::OpKernelContext* ctx, int first,
                                       const AccumulatorResource& resource,
                                       const tensorflow::Tensor& /*reserved*/) {

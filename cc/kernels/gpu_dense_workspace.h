@@ -1,4 +1,4 @@
-// What dense accumulators on a GPU work with.
+// The memory and the stream that dense accumulators on a GPU work with.
 #ifndef CONDACC_KERNELS_GPU_DENSE_WORKSPACE_H_
 #define CONDACC_KERNELS_GPU_DENSE_WORKSPACE_H_
 
@@ -16,8 +16,8 @@
 
 namespace condacc {
 
-// Works with the memory and the stream of the op that `ctx` belongs to. Only Allocate() needs the
-// op to be running. Sums are queued, never waited for.
+// Works with the memory and the stream of the op that `ctx` belongs to. Only Allocate() requires
+// that the op has not ended. Sums are queued, and nothing waits for them.
 class GpuDenseWorkspace : public DenseWorkspace {
  public:
   explicit GpuDenseWorkspace(tensorflow::OpKernelContext* ctx) : ctx_(ctx), stream_(ctx) {}
@@ -42,7 +42,7 @@ class GpuDenseWorkspace : public DenseWorkspace {
     return QueueZeros(to, num_bytes, stream_.handle());
   }
   static HoldBudget& Budget() { return HoldBudget::Gpus(); }
-  // To queue a sum costs the same for each size that is small, and one pass is less than two.
+  // Queueing a sum takes the same time for all small sizes, and queueing one takes less than two.
   static constexpr bool kAddsSmallAtOnce = false;
   static constexpr bool kBlocksOnDevice = false;
 

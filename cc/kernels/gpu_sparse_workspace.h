@@ -1,4 +1,4 @@
-// What sparse accumulators on a GPU work with.
+// The memory and the stream that sparse accumulators on a GPU work with.
 #ifndef CONDACC_KERNELS_GPU_SPARSE_WORKSPACE_H_
 #define CONDACC_KERNELS_GPU_SPARSE_WORKSPACE_H_
 
@@ -16,8 +16,8 @@
 
 namespace condacc {
 
-// Works with the memory and the stream of the op that `ctx` belongs to. Only Allocate() needs the
-// op to be running; only Sort() waits for the stream.
+// Works with the memory and the stream of the op that `ctx` belongs to. Only Allocate() requires
+// that the op has not ended, and only Sort() waits for the stream.
 class GpuSparseWorkspace : public DeviceSparseWorkspace {
  public:
   explicit GpuSparseWorkspace(tensorflow::OpKernelContext* ctx) : ctx_(ctx), stream_(ctx) {}

@@ -1,5 +1,5 @@
-// The stream of a GPU op. What of TensorFlow is used here is inline or virtual, so that the library
-// asks nothing of a TensorFlow without GPUs.
+// The stream of a GPU op. Only inline and virtual functions of TensorFlow are used here, so the
+// library needs no symbols that a TensorFlow without GPUs does not have.
 #ifndef CONDACC_KERNELS_GPU_STREAM_H_
 #define CONDACC_KERNELS_GPU_STREAM_H_
 
@@ -13,19 +13,20 @@
 
 namespace condacc {
 
-// TensorFlow has one stream for all computations on one of its GPU devices: what is queued on it
-// comes after what the op's inputs are made by, and before whatever uses its outputs or gets its
-// memory next. It lives as long as the device.
+// The stream on which TensorFlow queues all computations of a GPU device. Work that is queued on it
+// runs after the work that makes the op's inputs, and before the work that uses its outputs or that
+// gets its memory next. The stream lives as long as the device.
 class GpuStream {
  public:
   explicit GpuStream(tensorflow::OpKernelContext* ctx)
       : stream_(ctx->op_device_context()->stream()) {}
 
-  // A cudaStream_t.
+  // Returns the cudaStream_t.
   void* handle() const { return stream_->platform_specific_handle().stream; }
 
-  // While it lives, this thread works with the stream's device. A take may be completed by any
-  // thread, for instance by one that cancels the take before it.
+  // Makes the stream's device the current one of this thread while the result lives. That is
+  // necessary because any thread may complete a take, for instance one that cancels the take before
+  // it.
   std::unique_ptr<stream_executor::ActivateContext> Activate() const {
     return stream_->parent()->Activate();
   }

@@ -1,4 +1,4 @@
-// The op that makes a resource and hands out its handle.
+// The op that makes a resource and outputs its handle.
 #ifndef CONDACC_KERNELS_HANDLE_OP_H_
 #define CONDACC_KERNELS_HANDLE_OP_H_
 
@@ -16,10 +16,11 @@
 
 namespace condacc {
 
-// Three lifetimes, by the attributes:
-// - `anonymous`: each execution makes another resource, which lives as long as its handle;
-// - a shared_name: found or made in the resource manager, and left there;
-// - neither: the kernel's own, kept from step to step and removed with the kernel.
+// Makes a resource, or finds it, and outputs its handle. The attributes determine the lifetime:
+// - If `anonymous`, each execution makes another resource, which lives as long as its handle.
+// - With a `shared_name`, the resource is found or made in the resource manager, and stays there.
+// - Otherwise, the resource belongs to the kernel. It is kept from step to step and removed with
+//   the kernel.
 template <class Resource>
 class HandleOp : public tensorflow::OpKernel {
  public:
@@ -32,7 +33,7 @@ class HandleOp : public tensorflow::OpKernel {
 
   ~HandleOp() override {
     if (!is_initialized_ || !container_.resource_is_private_to_kernel()) return;
-    // It may be gone already, with its container or by DestroyResourceOp.
+    // The resource may be gone already, with its container or by DestroyResourceOp.
     container_.resource_manager()
         ->template Delete<Resource>(container_.container(), container_.name())
         .IgnoreError();
@@ -52,12 +53,13 @@ class HandleOp : public tensorflow::OpKernel {
  protected:
   using Contents = std::vector<tensorflow::DtypeAndPartialTensorShape>;
 
-  // For messages.
+  // The name of the resource in messages.
   const std::string& resource_name() const { return resource_name_; }
 
  private:
   virtual Resource* NewResource() const = 0;
-  // Whether a resource that was found under the shared name is what this op would have made.
+  // Returns an error if a resource that was found under the shared name is not what this op would
+  // have made.
   virtual absl::Status CheckSame(const Resource& /*found*/) const { return absl::OkStatus(); }
   virtual Contents contents() const { return {}; }
 
@@ -69,8 +71,8 @@ class HandleOp : public tensorflow::OpKernel {
     return handle;
   }
 
-  // Looks the resource up, or makes it, unless the one that was found before still exists. After it
-  // was destroyed, another one may have been made under its name.
+  // Looks the resource up or makes it, unless the one that was found before still exists. After
+  // that one was destroyed, another one may have been made under its name.
   absl::Status FindOrMake(tensorflow::OpKernelContext* ctx) CONDACC_REQUIRES(mu_) {
     if (resource_.GetNewRef() != nullptr) return absl::OkStatus();
     if (!is_initialized_) TF_RETURN_IF_ERROR(MakeHandle(ctx));

@@ -1,4 +1,4 @@
-// Reads the inputs of ops, whatever they turn out to be.
+// Reads and checks the inputs of ops.
 #ifndef CONDACC_KERNELS_INPUTS_H_
 #define CONDACC_KERNELS_INPUTS_H_
 
@@ -14,9 +14,9 @@
 
 namespace condacc {
 
-// Finds the resource that an input is a handle of. `what` describes it: "an accumulator". Errors:
-// InvalidArgument if the input is not one handle or that of something else, NotFound if the
-// resource is gone.
+// Finds the resource that an input is a handle of. `what` describes the resource, such as "an
+// accumulator". Returns InvalidArgument if the input is not a single handle or is a handle of
+// something else, and NotFound if the resource is gone.
 template <class Resource>
 absl::Status LookupInput(tensorflow::OpKernelContext* ctx, int index, absl::string_view argument,
                          absl::string_view what,
@@ -30,7 +30,7 @@ absl::Status LookupInput(tensorflow::OpKernelContext* ctx, int index, absl::stri
   return tensorflow::LookupResource(ctx, input.flat<tensorflow::ResourceHandle>()(0), resource);
 }
 
-// Reads a scalar input; InvalidArgument if it is not one.
+// Reads a scalar input. Returns InvalidArgument if the input is not a scalar.
 template <typename T>
 absl::Status ReadScalar(tensorflow::OpKernelContext* ctx, int index, absl::string_view argument,
                         T* value) {

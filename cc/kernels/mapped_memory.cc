@@ -20,7 +20,7 @@ struct Mapping {
   void* begin;
   size_t num_bytes;
 
-  // Where the data begins: where a huge page does.
+  // The data begins at the first boundary of a huge page.
   void* data() const {
     const uintptr_t address = reinterpret_cast<uintptr_t>(begin);
     return reinterpret_cast<void*>((address + kHugePage - 1) / kHugePage * kHugePage);
@@ -33,7 +33,7 @@ void Unmap(void* owner) {
   delete mapping;
 }
 
-// Gives back the whole pages.
+// Returns the whole pages among the first `num_bytes` bytes to the system.
 void DiscardPages(void* owner, size_t num_bytes) {
   const size_t num_discarded = num_bytes / kHugePage * kHugePage;
   if (num_discarded > 0) {
@@ -52,7 +52,8 @@ Block MapBlock(size_t num_bytes) {
     delete mapping;
     return Block();
   }
-  // Faults are a tenth of the price in huge pages. The rest at the end is left to small ones.
+  // Page faults take a tenth of the time in huge pages. What remains at the end stays in small
+  // pages.
   madvise(mapping->data(), num_bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
   return Block(mapping->data(), mapping, Unmap, DiscardPages);
 }

@@ -1,4 +1,4 @@
-// Memory that goes back to the system.
+// Memory that is returned to the system when it is freed.
 #ifndef CONDACC_KERNELS_MAPPED_MEMORY_H_
 #define CONDACC_KERNELS_MAPPED_MEMORY_H_
 
@@ -9,12 +9,12 @@
 namespace condacc {
 
 // Makes a block in a mapping of its own, in huge pages where the system has them. TensorFlow's
-// allocator keeps what it once had; this memory is gone with the block, or earlier, piece by piece
-// (Block::DiscardFirst). The block is empty if there is no memory.
+// allocator keeps what is freed; this memory is returned to the system when the block is destroyed,
+// or before, piece by piece (Block::DiscardFirst()). Returns an empty block if memory is refused.
 Block MapBlock(size_t num_bytes);
 
-// Records that so many bytes of malloc's memory were freed. glibc keeps freed blocks, even large
-// ones, in heaps of the threads that freed them, where other threads cannot use them. When
+// Records that `num_bytes` bytes of malloc's memory were freed. glibc keeps freed blocks, even
+// large ones, in heaps of the threads that freed them, where other threads cannot use them. When
 // TrimSchedule says so, a background thread returns them to the system. Does not block.
 void NoteFreedHeap(size_t num_bytes);
 

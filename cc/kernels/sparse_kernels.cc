@@ -36,7 +36,7 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTakeRound").Device(DEVICE_CPU), CpuO
 
 using tensorflow::DEVICE_GPU;
 
-// All but the indices and the values is in host memory.
+// All inputs and outputs but the indices and the values are in host memory.
 using GpuOps = SparseOps<SparseTraitsOn<GpuSparseWorkspace>>;
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseAccumulator").Device(DEVICE_GPU).HostMemory("handle"),
                         GpuOps::Accumulator);

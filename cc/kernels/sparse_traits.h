@@ -22,13 +22,14 @@
 
 namespace condacc {
 
-// Works with the memory and the threads of the op that `ctx` belongs to. Only what allocates needs
-// the op to be running.
+// Works with the memory and the threads of the op that `ctx` belongs to. Only the methods that
+// allocate require that the op has not ended.
 class CpuSparseWorkspace : public HostSparseWorkspace {
  public:
   explicit CpuSparseWorkspace(tensorflow::OpKernelContext* ctx)
       : ctx_(ctx), threads_(DeviceThreads(ctx)) {}
-  // No take waits for this call's folds any more, so what they freed may now be reported.
+  // No take waits for the folds of this call any more, so it may take time to report what they
+  // freed.
   ~CpuSparseWorkspace() override {
     if (freed_bytes_ > 0) NoteFreedHeap(freed_bytes_);
   }
@@ -45,15 +46,15 @@ class CpuSparseWorkspace : public HostSparseWorkspace {
   const ParallelFor& parallel_for() const override { return threads_; }
 
   using Merger = HostMerger;
-  // Of gradients that are held back.
+  // The budget of pending gradients.
   static HoldBudget& Budget() { return HoldBudget::Global(); }
-  // Whether a fold and a take wait for the device.
+  // Whether folds and takes wait for the device.
   static constexpr bool kBlocksOnDevice = false;
 
  private:
   tensorflow::OpKernelContext* const ctx_;
   const ParallelFor threads_;
-  size_t freed_bytes_ = 0;  // by folds
+  size_t freed_bytes_ = 0;  // Bytes that folds have freed.
 };
 
 inline SparseReduction ReductionOf(const std::string& reduction_type) {
@@ -62,7 +63,8 @@ inline SparseReduction ReductionOf(const std::string& reduction_type) {
   return SparseReduction::kMean;
 }
 
-// `DeviceWorkspace` works where the gradients lie; see CpuSparseWorkspace.
+// The traits (see CoreResource) of sparse accumulators. `DeviceWorkspace` works on the device where
+// the gradients lie; see CpuSparseWorkspace.
 template <class DeviceWorkspace>
 struct SparseTraitsOn {
   using Workspace = DeviceWorkspace;
@@ -75,11 +77,12 @@ struct SparseTraitsOn {
     options.shape = ShapeOf(spec.shape);
     options.reduction = ReductionOf(spec.reduction_type);
     options.budget = &Workspace::Budget();
-    if (Workspace::kBlocksOnDevice) options.fold_bytes = size_t{1} << 30;  // so there are few
+    if (Workspace::kBlocksOnDevice) options.fold_bytes = size_t{1} << 30;  // For fewer folds.
     return options;
   }
 
-  // Of three inputs from `first` on: indices, values and shape.
+  // Reads the gradient from three inputs, beginning with `first`: indices [n], values [n, d1, ...]
+  // and the dense shape [rank], which may be empty.
   static void ReadGradient(tensorflow::OpKernelContext* ctx, int first,
                            typename Core::Gradient* gradient) {
     constexpr int64_t kMoreThanAnyRank = 255;
@@ -100,7 +103,7 @@ struct SparseTraitsOn {
   }
 
   // Allocates the output `shape` before the take. Its size is known only afterwards, so there is
-  // room for the maximum rank.
+  // room for the highest rank.
   static absl::Status ReserveOutputs(tensorflow::OpKernelContext* ctx,
                                      tensorflow::Tensor* reserved) {
     tensorflow::AllocatorAttributes in_host_memory;
@@ -122,7 +125,7 @@ struct SparseTraitsOn {
     return absl::OkStatus();
   }
 
-  // No rows, as wide as is known.
+  // Outputs no rows: indices [0] and values [0, d1, ...], with 0 for unknown dimensions.
   static absl::Status SetEmptyOutputs(tensorflow::OpKernelContext* ctx, int first,
                                       const AccumulatorResource& resource,
                                       const tensorflow::Tensor& reserved) {

@@ -25,13 +25,15 @@
 
 namespace condacc {
 
+// The arguments of a decision of the gate.
 struct GateQuestion {
   const std::string& counter;
   int64_t local_step;
   int64_t limit;
-  tensorflow::DataType dtype;  // of the step variable
+  tensorflow::DataType dtype;  // Of the step variable.
 };
 
+// Checks that the step variable is a scalar of the dtype that the op expects.
 inline absl::Status CheckStep(const tensorflow::Tensor& tensor, tensorflow::DataType dtype) {
   if (tensor.dtype() != dtype || tensor.dims() != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -42,7 +44,7 @@ inline absl::Status CheckStep(const tensorflow::Tensor& tensor, tensorflow::Data
   return absl::OkStatus();
 }
 
-// Where the step variable is found, by its kind. Visit() calls visit(tensor) under its lock.
+// The step variable as a resource variable. Visit() calls visit(tensor) under the variable's lock.
 class ResourceStep {
  public:
   absl::Status Find(tensorflow::OpKernelContext* ctx, int index) {
@@ -63,6 +65,7 @@ class ResourceStep {
   tensorflow::core::RefCountPtr<tensorflow::Var> variable_;
 };
 
+// The step variable as a reference variable. Visit() calls visit(tensor) under the variable's lock.
 class RefStep {
  public:
   absl::Status Find(tensorflow::OpKernelContext* ctx, int index) {
@@ -84,7 +87,7 @@ class RefStep {
   int index_ = 0;
 };
 
-// How the gate decides where the step variable is in host memory: it reads it under its lock.
+// The decision about a step variable in host memory. The gate reads it under its own lock.
 struct HostDecision {
   static constexpr bool kBlocksOnDevice = false;
 
@@ -107,7 +110,8 @@ struct HostDecision {
 
 #if defined(CONDACC_CUDA)
 
-// The same where it may be in device memory: no lock is held while the device is waited for.
+// The decision about a step variable that may be in device memory. No lock is held while the device
+// is waited for.
 struct GpuDecision {
   static constexpr bool kBlocksOnDevice = true;
 
@@ -137,7 +141,8 @@ struct GpuDecision {
 
 #endif
 
-// Inputs: gate, step, local_step, limit. Outputs: accepted, staleness, reservation.
+// Asks the gate for a decision. Inputs: gate, step, local_step, limit. Outputs: accepted,
+// staleness, reservation.
 template <class Step, class How>
 class DecideOp : public GateUserOp {
  public:
@@ -145,7 +150,7 @@ class DecideOp : public GateUserOp {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("T", &dtype_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("optimizer", &optimizer_));
   }
-  // See ApplyOp.
+  // See ApplyOp::IsExpensive().
   bool IsExpensive() override { return How::kBlocksOnDevice; }
 
  private:
@@ -156,7 +161,7 @@ class DecideOp : public GateUserOp {
     TF_RETURN_IF_ERROR(step.Find(ctx, 1));
     TF_RETURN_IF_ERROR(ReadScalar(ctx, 2, "local_step", &local_step));
     TF_RETURN_IF_ERROR(ReadScalar(ctx, 3, "limit", &limit));
-    // What may fail comes before the decision.
+    // Everything that may fail is done before the decision.
     tensorflow::Tensor* accepted = nullptr;
     tensorflow::Tensor* staleness = nullptr;
     tensorflow::Tensor* reservation = nullptr;

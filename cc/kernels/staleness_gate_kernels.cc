@@ -23,7 +23,7 @@ using tensorflow::Tensor;
 using tensorflow::TensorShape;
 using tensorflow::core::RefCountPtr;
 
-// Inputs: reservation, applied.
+// Ends a reservation. Inputs: reservation, applied.
 class EndOp : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -38,6 +38,7 @@ class EndOp : public OpKernel {
   bool IsExpensive() override { return false; }
 };
 
+// Outputs one of the counts of a counter.
 template <int64_t StalenessGate::Counts::* count>
 class CountOp : public GateUserOp {
  public:
@@ -85,8 +86,9 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateRecentStaleness").Device(DEVI
 
 using tensorflow::DEVICE_GPU;
 
-// For step variables that were put on a GPU: the gate must be where they are. Whoever leaves the
-// choice to TensorFlow gets the CPU, where a step is cheap to read; hence the low priority.
+// These are for step variables that were placed on a GPU, where the gate must be, too. If the user
+// leaves the device to TensorFlow, it chooses the CPU, where a step is cheap to read, because these
+// have a lower priority.
 constexpr int kAfterCpu = -1;
 using GpuDecideOp = DecideOp<ResourceStep, GpuDecision>;
 using GpuDecideRefOp = DecideOp<RefStep, GpuDecision>;
@@ -105,7 +107,7 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateDecide")
                             .HostMemory("staleness")
                             .HostMemory("reservation"),
                         GpuDecideOp);
-// The step itself is where its variable is.
+// The input `step` is in the memory of its variable.
 REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateDecideRef")
                             .Device(DEVICE_GPU)
                             .Priority(kAfterCpu)

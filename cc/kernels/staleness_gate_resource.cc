@@ -34,7 +34,7 @@ void ReservationResource::Open(const StalenessGate::Decision& decision,
     };
     stall_watch_ = StallMonitor::Global().Watch(timeout, warn);
   } catch (const std::bad_alloc&) {
-    // A warning is a convenience.
+    // The op does not fail because there is no memory for a warning.
   }
 }
 

@@ -1,4 +1,4 @@
-// The staleness gate and its reservations as TensorFlow's resources.
+// The staleness gate and its reservations as TensorFlow resources.
 #ifndef CONDACC_KERNELS_STALENESS_GATE_RESOURCE_H_
 #define CONDACC_KERNELS_STALENESS_GATE_RESOURCE_H_
 
@@ -29,7 +29,7 @@ class GateResource : public tensorflow::ResourceBase {
     return absl::StrCat("staleness gate '", name_, "' with ", gate_.num_open(),
                         " updates under way");
   }
-  // "... (staleness gate 'NAME')" with the same code.
+  // Returns the same error with " (staleness gate 'NAME')" appended to its message.
   absl::Status Named(const absl::Status& status) const {
     if (status.ok()) return status;
     return absl::Status(status.code(),
@@ -41,19 +41,20 @@ class GateResource : public tensorflow::ResourceBase {
   StalenessGate gate_;
 };
 
-// The leave to apply one update. It ends with its handle, and so at the latest with the step that
-// was given it, however that ends: not having been applied, unless that was told before.
+// The permission to apply one update. It ends at the latest when its handle is freed, which is at
+// the end of the step that got it, however that ends. If End() was not called before, the update
+// counts as failed.
 class ReservationResource : public tensorflow::ResourceBase {
  public:
   ReservationResource(GateResource* gate, std::string counter)
       : gate_(tsl::core::GetNewRef(gate)), counter_(std::move(counter)) {}
   ~ReservationResource() override { End(/*applied=*/false); }
 
-  // The update of `optimizer` was accepted by `decision`. Logs one warning if it has not ended
-  // after StallTimeout().
+  // Records that the update of `optimizer` was accepted by `decision`. Logs one warning if it has
+  // not ended after StallTimeout().
   void Open(const StalenessGate::Decision& decision, const std::string& optimizer);
 
-  // Does nothing for an update that was dropped, or the second time.
+  // Ends the reservation. Does nothing if the update was dropped, or if it has ended before.
   void End(bool applied) {
     if (!is_open_.exchange(false)) return;
     StallMonitor::Global().Unwatch(stall_watch_);
@@ -76,7 +77,8 @@ class GateOp : public HandleOp<GateResource> {
   GateResource* NewResource() const override { return new GateResource(resource_name()); }
 };
 
-// An op whose first input is a gate, and that has a counter of it.
+// An op whose first input is a gate, and whose attribute `counter` names one of the gate's
+// counters.
 class GateUserOp : public tensorflow::OpKernel {
  public:
   explicit GateUserOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {

@@ -10,8 +10,9 @@
 
 namespace condacc {
 
-// How long a take may wait, or an accepted update be under way, before a warning is logged: from
-// the environment variable TF_CONDACC_STALL_WARNING_SECS, 60 seconds by default, zero for never.
+// Returns how long a take may wait, or an accepted update be under way, before a warning is logged.
+// This is the value of the environment variable TF_CONDACC_STALL_WARNING_SECS, or 60 seconds; zero
+// means never.
 std::chrono::milliseconds StallTimeout();
 
 // Returns a function that logs the warning about a take of the accumulator `name`.

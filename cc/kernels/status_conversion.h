@@ -1,4 +1,4 @@
-// Statuses of the core as TensorFlow's.
+// Converts statuses of the core to TensorFlow's.
 #ifndef CONDACC_KERNELS_STATUS_CONVERSION_H_
 #define CONDACC_KERNELS_STATUS_CONVERSION_H_
 

@@ -165,7 +165,7 @@ class CloseOp : public SyncGateUserOp {
   }
 };
 
-// Input: gate. `kAttr` names who it is about.
+// Input: gate. The attribute `kAttr` names the worker or the chief that the call is about.
 template <const char* kAttr, void (SyncGate::*kCall)(const std::string&)>
 class TellOp : public SyncGateUserOp {
  public:
@@ -207,7 +207,7 @@ class StateOp : public SyncGateUserOp {
   }
 };
 
-// Inputs: taken, value. Output: the value.
+// Inputs: taken, value. Output: the value, or Aborted if it was not taken.
 class TakenOp : public OpKernel {
  public:
   explicit TakenOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
@@ -250,7 +250,7 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateTaken").Device(DEVICE_CPU), TakenO
 
 #if defined(CONDACC_CUDA)
 
-// The gate itself is always on a CPU; gradients are where their variables are.
+// The gate itself is always on a CPU. Gradients are where their variables are.
 REGISTER_KERNEL_BUILDER(
     Name("Condacc>SyncGateTaken").Device(tensorflow::DEVICE_GPU).HostMemory("taken"), TakenOp);
 

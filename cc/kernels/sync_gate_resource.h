@@ -1,4 +1,4 @@
-// The gate of synchronous training and its reservations as TensorFlow's resources.
+// The gate of synchronous training and its reservations as TensorFlow resources.
 #ifndef CONDACC_KERNELS_SYNC_GATE_RESOURCE_H_
 #define CONDACC_KERNELS_SYNC_GATE_RESOURCE_H_
 
@@ -29,8 +29,8 @@ class SyncGateResource : public tensorflow::ResourceBase {
   const std::shared_ptr<SyncGate> gate_;
 };
 
-// A worker's step. Ends with its handle, which is a tensor of the step: not being done, unless that
-// was told before.
+// A worker's step. It ends at the latest when its handle, a tensor of the step, is freed. If the
+// worker has not told the gate before that it is done, the step has failed.
 class SyncGateReservationResource : public tensorflow::ResourceBase {
  public:
   explicit SyncGateReservationResource(std::unique_ptr<GateReservation> reservation)
@@ -75,7 +75,7 @@ inline absl::Status GateOutOfMemory() {
   return absl::ResourceExhaustedError("Out of memory (a synchronization gate)");
 }
 
-// An op that does not wait.
+// An op on a gate, or on a reservation, that does not wait.
 class SyncGateUserOp : public tensorflow::OpKernel {
  public:
   using OpKernel::OpKernel;

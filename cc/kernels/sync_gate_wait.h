@@ -20,8 +20,8 @@
 
 namespace condacc {
 
-// The op behind a wait: it sets the outputs and calls the op's `done` when the wait ends. Outputs:
-// round, and for observers the report.
+// The op behind a wait. It sets the outputs and calls the op's `done` when the wait ends. Outputs:
+// round ([] int64) and, for observers, report ([] string).
 class WaitingOp {
  public:
   WaitingOp(tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done)
@@ -34,7 +34,9 @@ class WaitingOp {
     return ctx_->allocate_output(1, tensorflow::TensorShape({}), &report_);
   }
 
-  // Arranges for `cancel` to be called if the step is cancelled; false if it was already.
+  // Registers `cancel` to be called if the step is cancelled. Returns false if the step was
+  // cancelled already, and does not call `cancel` then. Must be called before the wait begins: from
+  // then on, any thread may call Complete(), after which the cancellation manager may be gone.
   bool OnCancel(std::function<void()> cancel) {
     if (cancellation_ == nullptr) return true;
     token_ = cancellation_->get_cancellation_token();
@@ -42,8 +44,10 @@ class WaitingOp {
     return is_registered_;
   }
 
+  // Ends the op with the result of its wait.
   void Complete(const GateWait& wait) {
-    // Not the variant that waits for callbacks: this may run inside one.
+    // TryDeregisterCallback() does not wait for callbacks that are running: this may run inside
+    // one.
     if (is_registered_) cancellation_->TryDeregisterCallback(token_);
     if (wait.status.ok()) {
       round_->scalar<int64_t>()() = wait.round;
@@ -71,7 +75,7 @@ class WaitingOp {
   tensorflow::Tensor* report_ = nullptr;
 };
 
-// What an op waits for: where, and how.
+// The wait of an op: the gate, and the arguments of GateWait.
 struct GateQuery {
   std::shared_ptr<SyncGate> gate;
   GateWait::For what = GateWait::For::kNextRound;
@@ -80,7 +84,7 @@ struct GateQuery {
   GateWait::Clock::duration patience{};
 };
 
-// An op that waits for what its subclass reads from the inputs.
+// An op that waits at a gate. Read() of its subclass reads from the inputs what it waits for.
 class SyncGateWaitOp : public tensorflow::AsyncOpKernel {
  public:
   using AsyncOpKernel::AsyncOpKernel;
@@ -107,6 +111,8 @@ class SyncGateWaitOp : public tensorflow::AsyncOpKernel {
  private:
   virtual absl::Status Read(tensorflow::OpKernelContext* ctx, GateQuery* query) = 0;
 
+  // Begins the wait. The cancellation callback is registered before, for the same reasons as that
+  // of a take (see TakeOp::Take()).
   static void Wait(const GateQuery& query, const std::shared_ptr<WaitingOp>& op) {
     const auto wait = std::make_shared<GateWait>(
         query.what, query.who, query.after, [op](const GateWait& ended) { op->Complete(ended); });

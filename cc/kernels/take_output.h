@@ -1,4 +1,4 @@
-// What a take of an op hands out, and when.
+// Completes a take op: sets its outputs and calls its `done`.
 #ifndef CONDACC_KERNELS_TAKE_OUTPUT_H_
 #define CONDACC_KERNELS_TAKE_OUTPUT_H_
 
@@ -16,8 +16,8 @@
 
 namespace condacc {
 
-// Where a take puts what it gets. Lives as long as the take; its context is that of an op that
-// has not called `done` yet, for as long as the take is not completed.
+// Receives the result of a take. Lives as long as the take. Its context is valid until the take is
+// completed, since the op calls `done` only then.
 template <class Traits>
 class TakeOutput {
  public:
@@ -36,10 +36,14 @@ class TakeOutput {
   Resource& resource() { return *resource_; }
   typename Traits::Workspace& workspace() { return workspace_; }
 
-  // A cancelled step must not take what nobody will get.
+  // True if the step was cancelled. Its takes must not get gradients, which nobody would receive.
   bool is_cancelled() const { return cancellation_ != nullptr && cancellation_->IsCancelled(); }
 
-  // Arranges for `cancel` to be called if the step is cancelled; false if it was already.
+  // Registers `cancel` to be called if the step is cancelled. Returns false if the step was
+  // cancelled already, and does not call `cancel` then. Must be called before the take is
+  // requested: from then on, any thread may call Complete(), which reads what is written here and
+  // after which the cancellation manager may be gone. The lock under which the take is requested
+  // makes what is written here visible to that thread. See TakeOp::Take() for all races.
   bool OnCancel(std::function<void()> cancel) {
     if (cancellation_ == nullptr) return true;
     token_ = cancellation_->get_cancellation_token();
@@ -56,14 +60,16 @@ class TakeOutput {
     return Traits::ReserveOutputs(ctx_, &reserved_);
   }
 
-  // Completes the op, once: later calls do nothing. Reserve() must have succeeded.
+  // Completes the op with the value or an error. Later calls do nothing. Reserve() must have
+  // succeeded.
   void Complete(const Status& status, Value* value) {
-    // The step has moved on while the take waited for work on the gradients.
+    // The global step has changed since the take was requested.
     if (tells_taken_ && status.code() == StatusCode::kFailedPrecondition) return CompleteEmpty();
     Complete([&] { return value == nullptr ? ToAbsl(status) : SetOutputs(value); });
   }
 
-  // There were too few gradients, or it is another step: outputs false, and empty values or zeros.
+  // Completes the op for too few gradients or for another step: outputs false, and empty values or
+  // zeros.
   void CompleteEmpty() {
     Complete([this] {
       SetTaken(false);
@@ -80,13 +86,14 @@ class TakeOutput {
   template <class SetOutputsOrFail>
   void Complete(SetOutputsOrFail set_outputs_or_fail) noexcept {
     if (std::exchange(is_complete_, true)) return;
-    // Not the variant that waits for callbacks: this may run inside one. A callback that comes
-    // too late finds that the take does not wait any more.
+    // TryDeregisterCallback() does not wait for callbacks that are running, as DeregisterCallback()
+    // does: this may run inside a callback of the same manager, which would wait for itself. A
+    // callback that runs too late finds that the take does not wait any more, and does nothing.
     if (is_registered_) cancellation_->TryDeregisterCallback(token_);
     try {
       ctx_->SetStatus(set_outputs_or_fail());
     } catch (const std::bad_alloc&) {
-      ctx_->SetStatus(absl::Status(absl::StatusCode::kResourceExhausted, ""));  // needs no memory
+      ctx_->SetStatus(absl::Status(absl::StatusCode::kResourceExhausted, ""));  // Needs no memory.
     }
     try {
       done_();

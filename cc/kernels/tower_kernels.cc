@@ -29,11 +29,12 @@ namespace {
 using tensorflow::DEVICE_CPU;
 using tensorflow::OpKernelContext;
 
-// A sum of towers is an accumulator of a kind of its own. A step has many such sums at once, and
-// none grows with the number of towers: large gradients are added as soon as there are two, those
-// that come meanwhile together in the next pass; a few smaller ones are held, to be added in one.
-// Borrowed ones are held like others. Their values are those that they have when they are added,
-// as with any op that has several inputs and so is executed when the last of them is there.
+// The sum of the towers' gradients of one variable is an accumulator of a kind of its own. A step
+// has many such sums at once, and the memory of none grows with the number of towers. Large
+// gradients are added as soon as there are two, and those that come during a pass are added
+// together in the next one; a few smaller ones are held and added in one pass. Borrowed gradients
+// are held like others. They are read when they are added, as by any op that has several inputs and
+// is executed when the last of them is there.
 template <class Workspace>
 struct DenseTowerTraits : DenseTraitsOn<Workspace> {
   static constexpr char kKind[] = "dense tower";
@@ -41,7 +42,7 @@ struct DenseTowerTraits : DenseTraitsOn<Workspace> {
   static DenseOptions SumOptions(const AccumulatorSpec& spec) {
     DenseOptions options = DenseTraitsOn<Workspace>::SumOptions(spec);
     options.small_bytes = 0;
-    options.max_pending = 8;  // as many as one pass adds to the first
+    options.max_pending = 8;  // As many as one pass adds to the first.
     options.max_pending_bytes = 32 << 20;
     options.holds_borrowed = true;
     return options;
@@ -55,13 +56,14 @@ struct SparseTowerTraits : SparseTraitsOn<Workspace> {
   static SparseOptions SumOptions(const AccumulatorSpec& spec) {
     SparseOptions options = SparseTraitsOn<Workspace>::SumOptions(spec);
     if (!Workspace::kBlocksOnDevice) options.fold_bytes = 0;
-    // The mean of the towers, as of dense gradients: not that of those which have the row.
+    // The mean is over all towers, as for dense gradients, and not over those that have the row.
     if (spec.reduction_type == "MEAN") options.reduction = SparseReduction::kGlobalMean;
     return options;
   }
 };
 
-// Every execution makes a sum, which lives as long as its handle: at most until its step ends.
+// Makes a sum. Every execution makes another one, which lives as long as its handle: at most until
+// its step ends.
 template <class Traits>
 class TowerSumOp : public CoreHandleOp<Traits> {
  public:
@@ -74,7 +76,8 @@ class TowerSumOp : public CoreHandleOp<Traits> {
   }
 };
 
-// Inputs: handle, and the gradient. Most calls only put the gradient to the others.
+// Adds a tower's gradient. Inputs: handle, and those of the gradient. Most calls only append the
+// gradient to the pending ones.
 template <class Traits>
 class TowerAddOp : public tensorflow::OpKernel {
  public:
@@ -96,8 +99,8 @@ class TowerAddOp : public tensorflow::OpKernel {
   tensorflow::DataType dtype_;
 };
 
-// Inputs: handle, and how many gradients there are. Never waits for gradients, so it need not be
-// asynchronous: the ops behind it run on in its thread.
+// Takes the sum. Inputs: handle, num_required. Never waits for gradients, so it need not be
+// asynchronous, and the ops that follow it run in its thread.
 template <class Traits>
 class TowerTakeOp : public tensorflow::OpKernel {
  public:
@@ -141,7 +144,8 @@ class TowerTakeOp : public tensorflow::OpKernel {
     return Traits::SetOutputs(ctx, 0, sum, reserved, std::move(value));
   }
 
-  // Of the take: there at once, unless an add that nothing orders before the take is still at work.
+  // The outcome of the take. It is set when RequestIfReady() returns, unless another thread is
+  // still adding, which happens only if no control edge orders that add before the take.
   class Outcome {
    public:
     void Set(const Status& status, typename Core::Value* value) CONDACC_EXCLUDES(mu_) {
@@ -189,7 +193,7 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>TowerSparseTake").Device(DEVICE_CPU), Spar
 
 using tensorflow::DEVICE_GPU;
 
-// All but the gradients themselves is in host memory.
+// All inputs and outputs but the gradients themselves are in host memory.
 using GpuDenseOps = TowerOps<DenseTowerTraits<GpuDenseWorkspace>>;
 using GpuSparseOps = TowerOps<SparseTowerTraits<GpuSparseWorkspace>>;
 REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseSum").Device(DEVICE_GPU).HostMemory("handle"),

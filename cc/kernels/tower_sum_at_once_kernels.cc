@@ -25,8 +25,8 @@ namespace {
 using tensorflow::DEVICE_CPU;
 using tensorflow::OpKernelContext;
 
-// Inputs: the gradients, in the order in which they are added. The first whose memory may be
-// written to lends it to the sum.
+// Sums gradients. Inputs: the gradients, in the order in which they are added. The sum is written
+// to the memory of the first input that may be written to, or else to new memory.
 template <class Workspace>
 class TowerDenseSumAtOnceOp : public tensorflow::OpKernel {
  public:

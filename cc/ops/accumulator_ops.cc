@@ -13,7 +13,7 @@ REGISTER_OP("Condacc>AccumulatorNumAccumulated")
     .Output("num_accumulated: int32")
     .SetIsStateful()
     .SetShapeFn(ScalarShape)
-    .Doc("Outputs how many gradients an accumulator holds, at most 2**31 - 1.");
+    .Doc("Outputs how many gradients an accumulator has, at most 2**31 - 1.");
 
 REGISTER_OP("Condacc>AccumulatorNumDropped")
     .Input("handle: resource")
@@ -27,7 +27,7 @@ REGISTER_OP("Condacc>AccumulatorGlobalStep")
     .Output("global_step: int64")
     .SetIsStateful()
     .SetShapeFn(ScalarShape)
-    .Doc("Outputs the step before which gradients are stale.");
+    .Doc("Outputs the global step of an accumulator. Gradients of lower steps are stale.");
 
 REGISTER_OP("Condacc>AccumulatorSetGlobalStep")
     .Input("handle: resource")
@@ -35,8 +35,10 @@ REGISTER_OP("Condacc>AccumulatorSetGlobalStep")
     .SetIsStateful()
     .SetShapeFn(ScalarArgument)
     .Doc(R"(
-Sets the step before which gradients are stale. A step lower than the current one is set too,
-with a warning in the log. Neither gradients nor waiting takes are touched.
+Sets the global step of an accumulator. Gradients of lower steps are stale. A step lower than the
+current one is set, too, with a warning in the log. Neither gradients nor waiting takes are touched.
+
+new_global_step: The new step: [] int64.
 
 InvalidArgument if `new_global_step` is not a scalar.
 )");
@@ -51,15 +53,15 @@ REGISTER_OP("Condacc>AccumulatorReset")
       return ScalarShape(c);
     })
     .Doc(R"(
-Discards the gradients that are accumulated, and sets the accumulator's step, in one. Waiting takes
-wait on; one for which there were enough gradients is served first. The number of dropped gradients
-does not change.
+Discards the accumulated gradients and sets the accumulator's global step, as one atomic operation.
+Waiting takes go on waiting, except that a take for which there were enough gradients is served
+first. The number of dropped gradients does not change.
 
-global_step: The new step. It may be lower than the current one.
-num_discarded: How many gradients were discarded.
+global_step: The new step: [] int64. It may be lower than the current one.
+num_discarded: How many gradients were discarded: [] int64.
 
-InvalidArgument if `global_step` is not a scalar; ResourceExhausted if memory is short. Nothing has
-changed then.
+InvalidArgument if `global_step` is not a scalar; ResourceExhausted if memory is short. After an
+error nothing has changed.
 )");
 
 }  // namespace

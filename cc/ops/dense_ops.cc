@@ -21,13 +21,14 @@ REGISTER_OP("Condacc>DenseAccumulator")
     .Doc(R"(
 Makes a conditional accumulator of dense gradients, or finds the one of its shared_name.
 
-dtype: Of the gradients. Integers require reduction_type SUM. half and bfloat16 are added in
-  float32 and rounded once, when taken.
-shape: Of the gradients, as far as it is known.
+handle: The accumulator: [] resource.
+dtype: Data type of the gradients. Integers require reduction_type SUM. half and bfloat16 are added
+  in float32 and rounded once, when taken.
+shape: Shape of the gradients, as far as it is known.
 reduction_type: Whether a take outputs the mean or the sum.
-anonymous: Every execution makes another accumulator, which lives as long as its handle.
-container: Where an accumulator that is not anonymous is kept; the default container if empty.
-shared_name: By what it is found there by other ops. If empty it belongs to this op alone.
+anonymous: If true, every execution makes another accumulator, which lives as long as its handle.
+container: Where an accumulator that is not anonymous is stored; the default container if empty.
+shared_name: The name by which other ops find it there. If empty, it belongs to this op alone.
 
 InvalidArgument if the shared_name is in use by an accumulator of another kind, dtype, shape or
 reduction_type.
@@ -44,12 +45,15 @@ REGISTER_OP("Condacc>DenseApply")
     .Doc(R"(
 Adds a gradient to an accumulator, unless it is stale.
 
-local_step: The step at which the gradient was computed; stale if lower than the accumulator's.
-gradient: Of the accumulator's shape.
-accepted: False if the gradient was stale and therefore dropped, whatever its shape.
+local_step: The step at which the gradient was computed: [] int64. The gradient is stale if it is
+  lower than the accumulator's global step.
+gradient: The gradient, of the accumulator's shape.
+accepted: Whether the gradient was added: [] bool. False if it was stale and therefore dropped,
+  whatever its shape.
 
-InvalidArgument if `local_step` is not a scalar, the dtype is not the accumulator's, or a fresh
-gradient has another shape; ResourceExhausted if memory is short. Nothing has changed then.
+InvalidArgument if `local_step` is not a scalar, the dtype is not the accumulator's, or a gradient
+that is not stale has another shape; ResourceExhausted if memory is short. After an error nothing
+has changed.
 )");
 
 REGISTER_OP("Condacc>DenseApplyContribution")
@@ -62,21 +66,22 @@ REGISTER_OP("Condacc>DenseApplyContribution")
     .SetIsStateful()
     .SetShapeFn(ContributionShape)
     .Doc(R"(
-Adds a gradient of a contributor to an accumulator, at most one between two takes, and only at the
-gradient's own step.
+Adds a gradient of a contributor to an accumulator, at most one between two takes, and only if
+the accumulator is at the gradient's local step.
 
-local_step: The step at which the gradient was computed.
-gradient: Of the accumulator's shape.
-contributor: Whose gradient it is; not negative.
-outcome: 0 if the gradient was added. 1 if it was stale, its local step lower than the accumulator's:
-  it was dropped, and counted as dropped. 2 if the contributor already has a gradient among those
-  that are accumulated: the first one counts, and this one was ignored. 3 if its local step was
-  higher than the accumulator's: it was refused, and may be applied again when that step has come.
+local_step: The step at which the gradient was computed: [] int64.
+gradient: The gradient, of the accumulator's shape.
+contributor: The number of the contributor, not negative: [] int64.
+outcome: What became of the gradient: [] int32. 0: it was added. 1: it was stale, because its local
+  step is lower than the accumulator's global step; it was dropped and counted as dropped. 2: the
+  contributor already has a gradient among the accumulated ones; the first one counts, and this one
+  was ignored. 3: its local step is higher than the accumulator's global step; it was refused, and
+  may be applied again when that step has come.
 
 InvalidArgument if `local_step` or `contributor` is not a scalar, the contributor is negative, the
 dtype is not the accumulator's, or a gradient that would be added has another shape;
-ResourceExhausted if memory is short. Nothing has changed then, and the contributor may apply
-another gradient.
+ResourceExhausted if memory is short. After an error nothing has changed, and the contributor may
+apply another gradient.
 )");
 
 REGISTER_OP("Condacc>DenseTake")
@@ -91,14 +96,15 @@ REGISTER_OP("Condacc>DenseTake")
       return absl::OkStatus();
     })
     .Doc(R"(
-Waits until enough gradients are accumulated, and takes them all. Holds no thread meanwhile. Takes
-are served in the order in which they came. The accumulator's step moves on by one.
+Waits until enough gradients are accumulated, and takes them all. The wait holds no thread. Takes
+are served in the order in which they came. The accumulator's global step moves on by one.
 
-num_required: How many gradients are enough; at least 1.
-average: Their mean, or sum, as the accumulator's reduction_type says.
+num_required: How many gradients are enough, at least 1: [] int32.
+average: The mean or sum of the gradients, as the accumulator's reduction_type says.
 
 InvalidArgument if `num_required` is not a positive scalar or the dtype is not the accumulator's;
-Cancelled if the step was cancelled; OutOfRange at global step 2**63 - 1. Nothing is taken then.
+Cancelled if the step was cancelled; OutOfRange at global step 2**63 - 1. After an error nothing has
+been taken.
 )");
 
 REGISTER_OP("Condacc>DenseTryTake")
@@ -117,11 +123,12 @@ REGISTER_OP("Condacc>DenseTryTake")
     .Doc(R"(
 Takes the accumulated gradients if there are enough and no other take waits; never waits itself.
 
-num_required: How many gradients are enough; at least 1.
-taken: Whether there were enough.
-average: What was taken, or else zeros: of the accumulator's shape, with 0 where that is unknown.
+num_required: How many gradients are enough, at least 1: [] int32.
+taken: Whether gradients were taken: [] bool.
+average: The mean or sum of the gradients. If nothing was taken, zeros of the accumulator's shape,
+  with 0 for unknown dimensions.
 
-Errors as of Condacc>DenseTake.
+The errors are those of Condacc>DenseTake.
 )");
 
 REGISTER_OP("Condacc>DenseTakeRound")
@@ -143,12 +150,12 @@ REGISTER_OP("Condacc>DenseTakeRound")
 Takes the accumulated gradients if the accumulator is at the given step, there are enough and no
 other take waits; never waits itself.
 
-global_step: The only step of the accumulator at which gradients are taken.
-num_required: How many gradients are enough; at least 1.
-taken: Whether gradients were taken.
-average: What was taken, or else zeros, as of Condacc>DenseTryTake.
+global_step: The only step of the accumulator at which gradients are taken: [] int64.
+num_required: How many gradients are enough, at least 1: [] int32.
+taken: Whether gradients were taken: [] bool.
+average: The mean or sum of the gradients, or zeros, as output by Condacc>DenseTryTake.
 
-InvalidArgument if `global_step` is not a scalar; other errors as of Condacc>DenseTake.
+InvalidArgument if `global_step` is not a scalar. Other errors are those of Condacc>DenseTake.
 )");
 
 }  // namespace

@@ -21,15 +21,16 @@ REGISTER_OP("Condacc>SparseAccumulator")
     .Doc(R"(
 Makes a conditional accumulator of sparse gradients, or finds the one of its shared_name.
 
-dtype: Of the gradients' values. Integers require reduction_type SUM. half and bfloat16 are added
-  in float32 and rounded once, when taken.
-shape: The first dimensions of the tensors whose rows the gradients hold, as far as they are known; a
-  scalar's shape means that none is.
-reduction_type: What a take divides the sum of each row by: the number of gradients that the row was
-  in (MEAN), nothing (SUM) or the number of all gradients (GLOBAL_MEAN).
-anonymous: Every execution makes another accumulator, which lives as long as its handle.
-container: Where an accumulator that is not anonymous is kept; the default container if empty.
-shared_name: By what it is found there by other ops. If empty it belongs to this op alone.
+handle: The accumulator: [] resource.
+dtype: Data type of the gradients' values. Integers require reduction_type SUM. half and bfloat16
+  are added in float32 and rounded once, when taken.
+shape: The first dimensions of the dense tensor whose rows the gradients contain, as far as they are
+  known. The shape [] means that none is known.
+reduction_type: What a take divides the sum of each row by: the number of gradients that contain the
+  row (MEAN), nothing (SUM), or the number of all gradients (GLOBAL_MEAN).
+anonymous: If true, every execution makes another accumulator, which lives as long as its handle.
+container: Where an accumulator that is not anonymous is stored; the default container if empty.
+shared_name: The name by which other ops find it there. If empty, it belongs to this op alone.
 
 InvalidArgument if the shared_name is in use by an accumulator of another kind, dtype, shape or
 reduction_type.
@@ -49,17 +50,19 @@ REGISTER_OP("Condacc>SparseApply")
     .Doc(R"(
 Adds a sparse gradient to an accumulator, unless it is stale.
 
-local_step: The step at which the gradient was computed; stale if lower than the accumulator's.
-indices: Vector of row numbers, in any order. A row that is there several times is summed, and
-  counts once.
-values: The rows: as many as there are indices.
-shape: Vector, the shape of the tensor whose rows they are; empty if unknown.
-accepted: False if the gradient was stale and therefore dropped, whatever its shape.
+local_step: The step at which the gradient was computed: [] int64. The gradient is stale if it is
+  lower than the accumulator's global step.
+indices: The index of each row: [n] Tindices. They may be in any order. Rows with the same index are
+  summed, and count as one gradient.
+values: The rows: [n, d1, ...] dtype.
+shape: The shape of the dense tensor whose rows they are: [rank] int64, or [0] if it is unknown.
+accepted: Whether the gradient was added: [] bool. False if it was stale and therefore dropped,
+  whatever its shape.
 
-InvalidArgument if `local_step` is not a scalar, the dtype is not the accumulator's, or a fresh
-gradient does not fit: its parts to each other, to the accumulator's shape, or to what is
-accumulated; or if a row number is negative or beyond the shape. ResourceExhausted if memory is
-short. Nothing has changed then.
+InvalidArgument if `local_step` is not a scalar, the dtype is not the accumulator's, or a gradient
+that is not stale does not fit: if its parts do not fit each other, the accumulator's shape or what
+is accumulated, or if an index is negative or beyond the shape. ResourceExhausted if memory is
+short. After an error nothing has changed.
 )");
 
 REGISTER_OP("Condacc>SparseApplyContribution")
@@ -76,22 +79,24 @@ REGISTER_OP("Condacc>SparseApplyContribution")
     .SetShapeFn(ContributionShape)
     .Doc(R"(
 Adds a sparse gradient of a contributor to an accumulator, at most one between two takes, and only
-at the gradient's own step.
+if the accumulator is at the gradient's local step.
 
-local_step: The step at which the gradient was computed.
-indices: Vector of row numbers, as of Condacc>SparseApply.
-values: The rows: as many as there are indices.
-grad_shape: Vector, the shape of the tensor whose rows they are; empty if unknown.
-contributor: Whose gradient it is; not negative.
-outcome: 0 if the gradient was added. 1 if it was stale, its local step lower than the accumulator's:
-  it was dropped, and counted as dropped. 2 if the contributor already has a gradient among those
-  that are accumulated: the first one counts, and this one was ignored. 3 if its local step was
-  higher than the accumulator's: it was refused, and may be applied again when that step has come.
+local_step: The step at which the gradient was computed: [] int64.
+indices: The index of each row: [n] Tindices, as for Condacc>SparseApply.
+values: The rows: [n, d1, ...] dtype.
+grad_shape: The shape of the dense tensor whose rows they are: [rank] int64, or [0] if it is
+  unknown.
+contributor: The number of the contributor, not negative: [] int64.
+outcome: What became of the gradient: [] int32. 0: it was added. 1: it was stale, because its local
+  step is lower than the accumulator's global step; it was dropped and counted as dropped. 2: the
+  contributor already has a gradient among the accumulated ones; the first one counts, and this one
+  was ignored. 3: its local step is higher than the accumulator's global step; it was refused, and
+  may be applied again when that step has come.
 
 InvalidArgument if `local_step` or `contributor` is not a scalar, the contributor is negative, the
-dtype is not the accumulator's, or a gradient that would be added does not fit, as of
-Condacc>SparseApply; ResourceExhausted if memory is short. Nothing has changed then, and the
-contributor may apply another gradient.
+dtype is not the accumulator's, or a gradient that would be added does not fit, as for
+Condacc>SparseApply; ResourceExhausted if memory is short. After an error nothing has changed, and
+the contributor may apply another gradient.
 )");
 
 REGISTER_OP("Condacc>SparseTake")
@@ -104,17 +109,19 @@ REGISTER_OP("Condacc>SparseTake")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) { return RowsShape(c, 0); })
     .Doc(R"(
-Waits until enough sparse gradients are accumulated, and takes them all. Holds no thread meanwhile.
-Takes are served in the order in which they came. The accumulator's step moves on by one.
+Waits until enough sparse gradients are accumulated, and takes them all. The wait holds no thread.
+Takes are served in the order in which they came. The accumulator's global step moves on by one.
 
-num_required: How many gradients are enough; at least 1.
-indices: The rows that were in any of the gradients, ascending.
-values: Their mean, or sum, as the accumulator's reduction_type says.
-shape: Of the tensor whose rows they are; -1 for their number if the accumulator does not know it.
+num_required: How many gradients are enough, at least 1: [] int32.
+indices: The indices of the rows that any of the gradients contains, ascending and unique:
+  [n] int64.
+values: The mean or sum of each row, as the accumulator's reduction_type says: [n, d1, ...] dtype.
+shape: The shape of the dense tensor whose rows they are: [rank] int64. The first dimension is -1 if
+  the accumulator does not know it.
 
 InvalidArgument if `num_required` is not a positive scalar or the dtype is not the accumulator's;
 Cancelled if the step was cancelled; OutOfRange at global step 2**63 - 1; ResourceExhausted if
-memory is short. Nothing is taken then.
+memory is short. After an error nothing has been taken.
 )");
 
 REGISTER_OP("Condacc>SparseTryTake")
@@ -134,13 +141,13 @@ REGISTER_OP("Condacc>SparseTryTake")
 Takes the accumulated sparse gradients if there are enough and no other take waits; never waits
 itself.
 
-num_required: How many gradients are enough; at least 1.
-taken: Whether there were enough.
-indices: The rows, as of Condacc>SparseTake, or none.
-values: Likewise.
-shape: Likewise.
+num_required: How many gradients are enough, at least 1: [] int32.
+taken: Whether gradients were taken: [] bool.
+indices: As output by Condacc>SparseTake, or [0] int64 if nothing was taken.
+values: As output by Condacc>SparseTake, or [0, d1, ...] dtype if nothing was taken.
+shape: As output by Condacc>SparseTake.
 
-Errors as of Condacc>SparseTake.
+The errors are those of Condacc>SparseTake.
 )");
 
 REGISTER_OP("Condacc>SparseTakeRound")
@@ -162,14 +169,14 @@ REGISTER_OP("Condacc>SparseTakeRound")
 Takes the accumulated sparse gradients if the accumulator is at the given step, there are enough and
 no other take waits; never waits itself.
 
-global_step: The only step of the accumulator at which gradients are taken.
-num_required: How many gradients are enough; at least 1.
-taken: Whether gradients were taken.
-indices: The rows, as of Condacc>SparseTake, or none.
-values: Likewise.
-shape: Likewise.
+global_step: The only step of the accumulator at which gradients are taken: [] int64.
+num_required: How many gradients are enough, at least 1: [] int32.
+taken: Whether gradients were taken: [] bool.
+indices: As output by Condacc>SparseTake, or [0] int64 if nothing was taken.
+values: As output by Condacc>SparseTake, or [0, d1, ...] dtype if nothing was taken.
+shape: As output by Condacc>SparseTake.
 
-InvalidArgument if `global_step` is not a scalar; other errors as of Condacc>SparseTake.
+InvalidArgument if `global_step` is not a scalar. Other errors are those of Condacc>SparseTake.
 )");
 
 }  // namespace

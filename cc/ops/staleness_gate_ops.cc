@@ -27,32 +27,36 @@ REGISTER_OP("Condacc>StalenessGate")
     .SetShapeFn(ScalarShape)
     .Doc(R"(
 Makes the gate that decides which updates of a step variable are too late, or finds the one of its
-shared_name. All who update one variable must use one gate.
+shared_name. All optimizers that update one variable must use one gate.
 
-anonymous: Every execution makes another gate, which lives as long as its handle.
-container: Where a gate that is not anonymous is kept; the default container if empty.
-shared_name: By what it is found there by other ops. If empty it belongs to this op alone.
+gate: The gate: [] resource.
+anonymous: If true, every execution makes another gate, which lives as long as its handle.
+container: Where a gate that is not anonymous is stored; the default container if empty.
+shared_name: The name by which other ops find it there. If empty, it belongs to this op alone.
 )");
 
 constexpr char kDecideDoc[] = R"(
-Accepts an update if its staleness, which is by how much the step variable will have moved on from
-the update's local step when all updates accepted before have been applied, is at most a limit. The
-variable is read inside the decision, and an accepted update reserves its step: of updates computed
-at one step, limit 0 accepts one.
+Accepts an update if its staleness is at most a limit. The staleness is the step that the variable
+will have reached when all updates accepted before have been applied, minus the update's local step.
+The variable is read inside the decision, and an accepted update reserves its step: of updates
+computed at one step, limit 0 accepts one.
 
-step: The step variable, a scalar that each update increments by one.
-local_step: The variable's value when the computation of the update began.
-limit: The highest staleness that is accepted; if negative, only updates ahead of the step are.
-accepted: Whether the update may be applied.
-staleness: What was compared with the limit.
-reservation: To be ended by Condacc>StalenessGateEnd when the update has been applied. If this handle
-  is gone before, the update counts as failed. It must not leave its device.
+step: The step variable, which each update increments by one: [] T.
+local_step: The variable's value when the computation of the update began: [] int64.
+limit: The highest staleness that is accepted: [] int64. If it is negative, only updates ahead of
+  the step are accepted.
+accepted: Whether the update may be applied: [] bool.
+staleness: The staleness of the update, which was compared with the limit: [] int64.
+reservation: The reserved step: [] resource. Condacc>StalenessGateEnd has to end it when the update
+  has been applied. If the handle is freed before, the update counts as failed. The handle counts
+  references and must not leave its device.
+T: Data type of the step variable.
 counter: The gate counts updates for each counter separately.
 optimizer: Name of the optimizer, for the warning about an accepted update that does not end.
 
 InvalidArgument if `local_step`, `limit` or the variable is not a scalar or the variable's dtype is
 not T; FailedPrecondition, or NotFound if it was never assigned, if the variable is not initialized.
-Nothing is decided or counted then.
+After an error nothing has been decided or counted.
 )";
 
 REGISTER_OP("Condacc>StalenessGateDecide")
@@ -91,9 +95,11 @@ REGISTER_OP("Condacc>StalenessGateEnd")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc(R"(
-Ends a reservation. Does nothing if its update was dropped or it has ended before.
+Ends a reservation. Does nothing if its update was dropped, or if it has ended before.
 
-applied: Whether the update has been applied and the step incremented; if not it counts as failed.
+reservation: What Condacc>StalenessGateDecide has output: [] resource.
+applied: Whether the update has been applied and the step incremented: [] bool. If not, the update
+  counts as failed.
 
 InvalidArgument if `applied` is not a scalar.
 )");
@@ -104,7 +110,7 @@ REGISTER_OP("Condacc>StalenessGateNumAccepted")
     .Attr("counter: string")
     .SetIsStateful()
     .SetShapeFn(ScalarShape)
-    .Doc("Outputs how many updates a counter has seen accepted and applied.");
+    .Doc("Outputs how many updates of a counter were accepted and applied.");
 
 REGISTER_OP("Condacc>StalenessGateNumDropped")
     .Input("gate: resource")
@@ -112,7 +118,7 @@ REGISTER_OP("Condacc>StalenessGateNumDropped")
     .Attr("counter: string")
     .SetIsStateful()
     .SetShapeFn(ScalarShape)
-    .Doc("Outputs how many updates a counter has seen dropped.");
+    .Doc("Outputs how many updates of a counter were dropped.");
 
 REGISTER_OP("Condacc>StalenessGateRecentStaleness")
     .Input("gate: resource")
@@ -123,7 +129,7 @@ REGISTER_OP("Condacc>StalenessGateRecentStaleness")
       c->set_output(0, c->Vector(c->UnknownDim()));
       return absl::OkStatus();
     })
-    .Doc("Outputs the staleness of a counter's last decisions, 1024 at most, in no certain order.");
+    .Doc("Outputs the staleness of a counter's last decisions, at most 1024, in any order.");
 
 }  // namespace
 }  // namespace condacc

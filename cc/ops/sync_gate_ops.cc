@@ -47,9 +47,9 @@ REGISTER_OP("Condacc>SyncGateEnter")
 Begins a worker's step.
 
 local_step: The round in which the step begins: [] int64.
-reservation: The step. If this handle is gone before Condacc>SyncGateFinish, the step has failed: its
-  slot is free, and its worker is lost until it enters again. The handle counts references and must
-  not leave its device.
+reservation: The step: [] resource. If this handle is freed before Condacc>SyncGateFinish, the step
+  has failed: its slot becomes free, and its worker counts as lost until it enters again. The handle
+  counts references and must not leave its device.
 worker: The name of the worker. Two workers must not have the same name.
 )");
 
@@ -77,8 +77,9 @@ REGISTER_OP("Condacc>SyncGateFinish")
     .SetIsStateful()
     .SetShapeFn(Scalars)
     .Doc(R"(
-Tells that all gradients of a step have been pushed, which completes its slot, and waits until the
-worker is to begin its next step. That may be in the same round, if another worker was lost.
+Tells the gate that all gradients of a step have been pushed, which completes its slot, and waits
+until the worker is to begin its next step. That may be in the same round, if another worker was
+lost.
 
 round: The round of the next step: [] int64.
 
@@ -91,7 +92,8 @@ REGISTER_OP("Condacc>SyncGateLeave")
     .SetIsStateful()
     .SetShapeFn(Scalars)
     .Doc(R"(
-Tells that a worker ends, so that nobody waits for its gradients. It may enter again.
+Tells the gate that a worker ends, so that nobody waits for its gradients. The worker may enter
+again.
 )");
 
 REGISTER_OP("Condacc>SyncGateAwaitOpen")
@@ -132,7 +134,7 @@ REGISTER_OP("Condacc>SyncGateAdvance")
 Begins the next round, if the gate is at a round whose slots are complete.
 
 round: The round that has been applied: [] int64.
-advanced: Whether the gate was at that round: [] bool. Nothing has changed if not.
+advanced: Whether the next round was begun: [] bool. If not, nothing has changed.
 )");
 
 REGISTER_OP("Condacc>SyncGatePrepare")
@@ -164,12 +166,12 @@ REGISTER_OP("Condacc>SyncGateOpen")
     .SetIsStateful()
     .SetShapeFn(Scalars)
     .Doc(R"(
-Opens the gate. All accumulators must have been reset to the round before.
+Opens the gate. Before that, all accumulators must have been reset to `round`.
 
 round: What Condacc>SyncGatePrepare returned: [] int64.
 num_slots: Number of gradients that a round averages.
 num_workers: Number of workers.
-takeover_secs: If nothing happens at the gate for so long, slots of workers that do not wait go to
+takeover_secs: If nothing happens at the gate for this long, slots of workers that do not wait go to
   workers that do. 0: never.
 report_secs: If a round lasts longer and a worker waits, a warning is logged. 0: never.
 
@@ -182,8 +184,8 @@ REGISTER_OP("Condacc>SyncGateAddCredits")
     .SetIsStateful()
     .SetShapeFn(Scalars)
     .Doc(R"(
-Lets workers go on without waiting: so many of the next Condacc>SyncGateFinish return the round at
-which the credits were added.
+Lets workers go on without waiting: this many of the next executions of Condacc>SyncGateFinish
+output the round at which the credits were added.
 
 count: Number of credits: [] int64.
 )");
@@ -193,8 +195,8 @@ REGISTER_OP("Condacc>SyncGateClose")
     .SetIsStateful()
     .SetShapeFn(Scalars)
     .Doc(R"(
-Tells that training has ended. Workers and chiefs that wait get OutOfRange, until the gate is opened
-again.
+Tells the gate that training has ended. Workers and chiefs that wait get OutOfRange, until the gate
+is opened again.
 )");
 
 REGISTER_OP("Condacc>SyncGateDismiss")
@@ -215,12 +217,12 @@ REGISTER_OP("Condacc>SyncGateReport")
     .SetIsStateful()
     .SetShapeFn(Scalars)
     .Doc(R"(
-Waits until a round has lasted for long while a worker waits.
+Waits until a round has lasted for `report_secs` while a worker waits.
 
 seen: A round that is not to be reported again: [] int64.
-round: The round that lasts for long: [] int64.
+round: The round that has lasted for so long: [] int64.
 report: What the gate knows of each worker: [] string.
-report_secs: How long is long.
+report_secs: The time in seconds.
 )");
 
 REGISTER_OP("Condacc>SyncGateState")
@@ -255,14 +257,14 @@ REGISTER_OP("Condacc>SyncGateTaken")
       return absl::OkStatus();
     })
     .Doc(R"(
-Passes on what was taken from an accumulator.
+Passes on a value that was taken from an accumulator, or fails if nothing was taken.
 
-taken: Whether it was taken: [] bool.
-value: The gradient, or a part of it.
-output: The same.
+taken: Whether gradients were taken: [] bool.
+value: The gradient that was taken, or a part of it.
+output: `value`.
 accumulator: The name of the accumulator, for the error.
 
-Aborted if it was not taken.
+Aborted if nothing was taken.
 )");
 
 }  // namespace

@@ -22,12 +22,14 @@ REGISTER_OP("Condacc>TowerDenseSum")
     .Doc(R"(
 Makes an empty sum for the dense gradients of one step's towers.
 
-It lives as long as its handle, which ends with the step whether that succeeds, fails or is
-cancelled. Every execution makes another one, so that steps which run at the same time, or
-iterations of a loop, never share one.
+The sum lives as long as its handle, which is freed at the end of the step, whether the step
+succeeds, fails or is cancelled. Every execution makes another sum, so that steps that run at the
+same time, or iterations of a loop, never share one.
 
-dtype: Of the gradients. half and bfloat16 are added in float32 and rounded once, when taken.
-shape: Of the gradients, as far as it is known.
+handle: The sum: [] resource.
+dtype: Data type of the gradients. half and bfloat16 are added in float32 and rounded once, when
+  taken.
+shape: Shape of the gradients, as far as it is known.
 reduction_type: Whether a take outputs the sum or the mean.
 anonymous: Must be true.
 container: Not used.
@@ -46,9 +48,9 @@ REGISTER_OP("Condacc>TowerDenseAdd")
     .Doc(R"(
 Adds a tower's gradient to a sum, in order of arrival.
 
-gradient: Of the sum's shape.
+gradient: The gradient, of the sum's shape.
 
-InvalidArgument if the dtype or the shape is not the sum's, ResourceExhausted if memory is short.
+InvalidArgument if the dtype or the shape is not the sum's; ResourceExhausted if memory is short.
 )");
 
 REGISTER_OP("Condacc>TowerDenseTake")
@@ -63,11 +65,11 @@ REGISTER_OP("Condacc>TowerDenseTake")
       return absl::OkStatus();
     })
     .Doc(R"(
-Outputs what the gradients of all towers come to. Never waits: control edges have to see to it that
-all have been added.
+Outputs the sum or mean of the gradients of all towers. Never waits: control edges must ensure that
+all gradients have been added.
 
-num_required: How many gradients there are.
-sum: Their sum, or mean, as the reduction_type says.
+num_required: How many gradients there are: [] int32.
+sum: The sum or mean of the gradients, as the reduction_type says.
 
 InvalidArgument if fewer have been added, or the dtype is not the sum's.
 )");
@@ -90,14 +92,14 @@ REGISTER_OP("Condacc>TowerDenseSumAtOnce")
       return absl::OkStatus();
     })
     .Doc(R"(
-Sums the gradients of a few towers when all of them are there, in their order. It is for small
-ones, of which each would cost more as an op than to add.
+Sums the gradients of a few towers, in the order of the inputs, when all of them are there. This op
+is for small gradients, for each of which an op would take longer than adding it.
 
-gradients: Of one shape. half and bfloat16 are added in float32 and rounded once.
-shape: Of the gradients, as far as it is known.
-sum: Their sum.
+gradients: The gradients, all of one shape. half and bfloat16 are added in float32 and rounded once.
+shape: Shape of the gradients, as far as it is known.
+sum: The sum of the gradients.
 
-InvalidArgument if a gradient is not of the shape.
+InvalidArgument if a gradient has another shape.
 )");
 
 REGISTER_OP("Condacc>TowerSparseSum")
@@ -114,9 +116,10 @@ REGISTER_OP("Condacc>TowerSparseSum")
 Makes an empty sum for the sparse gradients of one step's towers, as Condacc>TowerDenseSum does for
 dense ones.
 
-dtype: Of the gradients' values.
-shape: Of the tensor whose rows the gradients hold, as far as it is known.
-reduction_type: Whether each row of what is taken is divided by the number of gradients (MEAN).
+handle: The sum: [] resource.
+dtype: Data type of the gradients' values.
+shape: Shape of the dense tensor whose rows the gradients contain, as far as it is known.
+reduction_type: Whether each row of the result is divided by the number of all gradients (MEAN).
 anonymous: Must be true.
 container: Not used.
 shared_name: Not used.
@@ -137,12 +140,12 @@ REGISTER_OP("Condacc>TowerSparseAdd")
     .Doc(R"(
 Adds a tower's sparse gradient to a sum.
 
-indices: Vector of row numbers, in any order and with repeats.
-values: The rows: as many as there are indices.
-shape: Vector, the shape of the tensor whose rows they are; empty if unknown.
+indices: The index of each row: [n] Tindices. They may be in any order and repeat.
+values: The rows: [n, d1, ...] dtype.
+shape: The shape of the dense tensor whose rows they are: [rank] int64, or [0] if it is unknown.
 
-InvalidArgument if the parts do not fit each other or the sum, or a row number is negative or beyond
-the shape; ResourceExhausted if memory is short.
+InvalidArgument if the parts do not fit each other or the sum, or an index is negative or beyond the
+shape; ResourceExhausted if memory is short.
 )");
 
 REGISTER_OP("Condacc>TowerSparseTake")
@@ -155,13 +158,15 @@ REGISTER_OP("Condacc>TowerSparseTake")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) { return RowsShape(c, 0); })
     .Doc(R"(
-Outputs what the sparse gradients of all towers come to. Never waits: control edges have to see to it
-that all have been added.
+Outputs the sum or mean of the sparse gradients of all towers. Never waits: control edges must
+ensure that all gradients have been added.
 
-num_required: How many gradients there are.
-indices: The rows that were in any of the gradients, ascending and unique.
-values: Their sums, or means, as the reduction_type says.
-shape: Of the tensor whose rows they are; -1 for their number if the sum does not know it.
+num_required: How many gradients there are: [] int32.
+indices: The indices of the rows that any of the gradients contains, ascending and unique:
+  [n] int64.
+values: The sum or mean of each row, as the reduction_type says: [n, d1, ...] dtype.
+shape: The shape of the dense tensor whose rows they are: [rank] int64. The first dimension is -1 if
+  the sum does not know it.
 
 InvalidArgument if fewer have been added, or the dtype is not the sum's; ResourceExhausted if memory
 is short.

@@ -21,7 +21,7 @@
 
 namespace condacc {
 
-// The report about a take that has waited for long.
+// What is reported about a take that has waited for longer than Options::stall_timeout.
 struct StallReport {
   int64_t num_accumulated;
   int64_t num_required;
@@ -29,16 +29,17 @@ struct StallReport {
   int64_t num_dropped;
 };
 
-// Accepts gradients that are not stale. Serves takes in the order in which they came, each with all
-// gradients that have been accepted when its turn has come and there are enough. A take moves the
-// global step on.
+// Accepts gradients that are not stale, and serves takes in the order in which they came. A take is
+// served when all takes before it have ended and enough gradients have been accepted. It gets all
+// of them, and moves the global step on by one.
 //
 // `Sum` defines what a gradient is and how gradients are added (see SumContract). Gradients are
-// added in order of arrival. The calls themselves do the work, in their own threads and with the
-// memory and threads of their `Sum::Workspace`, and never under the lock: one thread at a time
-// folds the pending gradients of a round into its sum, while others append to the pending ones. A
-// taken round leaves the accumulator at once; the thread that works on it last finishes it and
-// completes the take.
+// added in order of arrival. The threads that call the accumulator do the work, never under the
+// lock, and with the memory and threads of the `Sum::Workspace` that each call passes. One thread
+// at a time folds the pending gradients of a round into its sum, while other threads append further
+// ones. A round leaves the accumulator as soon as it is taken. If a thread is folding it at that
+// time, that thread finishes the round and completes the take; otherwise, the thread that serves
+// the take does.
 //
 // Thread-safe. An error leaves everything as it was. Completions run without any lock.
 template <class Sum>
@@ -54,52 +55,59 @@ class Accumulator {
   struct Options {
     std::string name;
     typename Sum::Options sum;
-    // A take that waits longer is reported once; zero: never.
+    // A take that waits for longer is reported once. Zero means never.
     std::chrono::milliseconds stall_timeout{0};
     std::function<void(const StallReport&)> on_stall;
-    // When a take that was put off for want of memory is tried again, if no call comes before.
+    // If memory for a take is refused, the take behind it is tried again after this time, unless
+    // another call tries it before.
     std::chrono::milliseconds retry_delay{500};
   };
 
   explicit Accumulator(Options options)
       : options_(std::move(options)), round_(std::make_shared<Round>(options_.sum)) {}
 
-  // Adds the gradient unless it is stale. If it names a contributor, it must be of the global step
-  // itself and the contributor's first one in the round; gradients with and without a contributor
-  // may be mixed. InvalidArgument if the contributor is negative, or if the gradient would be added
-  // and does not fit; ResourceExhausted if it needs memory that is not to be had. May throw
-  // std::bad_alloc. After an error the contributor may apply another gradient.
+  // Adds the gradient unless it is stale. A gradient that names a contributor is added only if its
+  // local step is the global step and the contributor has no gradient in the round yet. Gradients
+  // with and without a contributor may be mixed. Returns InvalidArgument if the contributor is
+  // negative, or if the gradient would be added and does not fit, and ResourceExhausted if memory
+  // that it needs is refused. May throw std::bad_alloc. After an error, the contributor may apply
+  // another gradient.
   ApplyResult Apply(int64_t local_step, Gradient gradient, Workspace& workspace,
                     std::optional<int64_t> contributor = std::nullopt) CONDACC_EXCLUDES(mu_);
 
-  // Completes `take` now or later. `workspace` must stay valid until then. `keep_alive` is held
-  // until then, and keeps the workspace and the accumulator alive. Completions must not throw. They
-  // are InvalidArgument if num_required < 1, OutOfRange if the global step cannot move on,
-  // FailedPrecondition if the take's turn has come at another step than the one that it names,
-  // Cancelled, ResourceExhausted if memory for the value cannot be allocated, or any error that the
-  // workspace or the sum reports; after such an error the round's gradients are lost. When memory
-  // is refused, only the front take fails: the next one is tried at the next call, or after
-  // Options::retry_delay.
-  // May throw std::bad_alloc, and then the take was not requested; so may RequestIfReady().
+  // Completes `take`, before this returns or later. Until then, `keep_alive` is held, and has to
+  // keep the workspace and the accumulator alive. The completion must not throw. Its status may be
+  // - InvalidArgument if num_required < 1;
+  // - OutOfRange if the global step cannot move on;
+  // - FailedPrecondition if the take names another step than that at which its turn comes;
+  // - Cancelled after Cancel();
+  // - ResourceExhausted if memory for the value is refused;
+  // - any error that the sum or the workspace reports.
+  // The round's gradients are lost only if the error is reported in the value (`Value::failure`).
+  // When memory is refused, only the front take fails: the next one is tried at the next call, or
+  // after Options::retry_delay.
+  // May throw std::bad_alloc, and then the take was not requested.
   void Request(const TakePtr& take, std::shared_ptr<void> keep_alive, Workspace& workspace)
       CONDACC_EXCLUDES(mu_);
 
-  // Like Request() if the take need not wait for gradients, for other takes or for the step that
-  // it names. Else returns false and has done nothing.
+  // Does what Request() does and returns true, if the take need not wait for gradients, for other
+  // takes or for the step that it names. Otherwise, does nothing and returns false. The caller
+  // keeps the workspace and the accumulator alive until the completion. May throw std::bad_alloc,
+  // and then the take was not requested.
   bool RequestIfReady(const TakePtr& take, Workspace& workspace) CONDACC_EXCLUDES(mu_);
 
-  // Completes the take with Cancelled if it waits, or as soon as it is requested, or when what is
-  // being prepared for it is ready. Does nothing to one that is served already.
-  // `workspace` serves a take that waited behind it.
+  // Completes the take with Cancelled if it waits. If it has not been requested yet, it is
+  // completed so when it is requested; if its value is being prepared, when that has ended. Does
+  // nothing to a take that has been served. `workspace` is used to serve the take behind it.
   void Cancel(const TakePtr& take, Workspace& workspace) CONDACC_EXCLUDES(mu_);
 
   // Discards the gradients of the open round, sets the global step, and returns how many gradients
-  // were discarded. Waiting takes wait on, but one that there were enough gradients for before is
-  // served first. The memory of what a fold is adding is freed when that fold ends. May throw
-  // std::bad_alloc, and then nothing was discarded or set.
+  // were discarded. Waiting takes go on waiting, except that a take for which there were enough
+  // gradients is served first. If a fold is adding some of the discarded gradients, the thread that
+  // folds frees them afterwards. May throw std::bad_alloc, and then nothing was discarded or set.
   int64_t Reset(int64_t global_step) CONDACC_EXCLUDES(mu_);
 
-  // Returns the previous step. Neither gradients nor takes are touched.
+  // Sets the global step and returns the previous one. Neither gradients nor takes are touched.
   int64_t SetGlobalStep(int64_t global_step) CONDACC_EXCLUDES(mu_) {
     MutexLock lock(&mu_);
     return gate_.Set(global_step);
@@ -120,34 +128,37 @@ class Accumulator {
 
  private:
   enum class Phase {
-    kOpen,     // Gradients are accepted, and nobody works on the sum.
-    kFolding,  // A thread adds pending gradients to the sum; others are accepted meanwhile.
-    kClosing,  // A thread gets the memory for a take's value; gradients have to wait.
-    kTaken,    // It has left the accumulator. One thread finishes it: its folder, or the taker.
-    // A reset has removed it from the accumulator. Its folder, or else the reset, frees it.
+    kOpen,     // Gradients are accepted, and no thread works on the sum.
+    kFolding,  // A thread, the folder, adds pending gradients to the sum. Others are accepted.
+    kClosing,  // A thread allocates the memory for a take's value. Applies wait.
+    // The round has left the accumulator. Its folder finishes it or, if there was none, the thread
+    // that served the take.
+    kTaken,
+    // A reset has removed the round from the accumulator. Its folder frees it or, if there was
+    // none, the reset.
     kDiscarded,
-    kFinished,
+    kFinished,  // The take has its value, or the gradients have been freed.
   };
 
-  // The gradients from one take to the next. Guarded by `mu_`, except that the sum is worked on
-  // without it in all phases but kOpen.
+  // The gradients between one take, or reset, and the next. Guarded by `mu_`, except that the
+  // thread that works on the sum does so without the lock.
   struct Round {
     explicit Round(const typename Sum::Options& options) : sum(options) {}
 
     Phase phase = Phase::kOpen;
     Sum sum;
-    int64_t count = 0;      // Gradients accepted.
-    int64_t num_added = 0;  // How many of these have been added to the sum.
+    int64_t count = 0;      // Number of accepted gradients.
+    int64_t num_added = 0;  // Number of these that have been added to the sum.
     TakePtr take;           // The take that got the round, while the phase is kTaken.
-    // Those who have a gradient among the accepted ones.
+    // The contributors of the accepted gradients.
     std::unordered_set<int64_t> contributors;
   };
   using RoundPtr = std::shared_ptr<Round>;
 
   static constexpr char kCancelled[] = "TakeGrad operation was cancelled";
 
-  // Takes that have failed. They are completed when this goes out of scope, which must be after the
-  // lock was released.
+  // Takes that have failed. The destructor completes them, so it must run after the lock was
+  // released: an object is declared before the lock is taken.
   struct FailedTakes {
     typename PendingTakes<Value, Workspace>::TakeList takes;
 
@@ -159,52 +170,64 @@ class Accumulator {
     FailedTakes& operator=(const FailedTakes&) = delete;
   };
 
-  // Serves the take or fails it, if that can be decided now. Releases and reacquires mu_.
+  // Serves the take or fails it, if that can be decided now; otherwise returns false. Releases and
+  // reacquires mu_.
   bool Decide(const TakePtr& take, Workspace& workspace, FailedTakes* failed) CONDACC_REQUIRES(mu_);
+  // True if the front take is satisfied by `count` gradients.
   bool IsReady(int64_t count) const CONDACC_REQUIRES(mu_) {
     return !takes_.empty() && count >= takes_.front()->num_required;
   }
+  // Returns an empty round, the spare one if possible. May throw std::bad_alloc.
   RoundPtr NewRound() CONDACC_REQUIRES(mu_);
-  // Whether a gradient may be added now. Counts those that are stale.
+  // Decides whether a gradient may be added now. Counts it as dropped if it is stale.
   ApplyOutcome Admit(int64_t local_step, std::optional<int64_t> contributor) CONDACC_REQUIRES(mu_);
-  // Admits and prepares the gradient. Releases and reacquires mu_.
+  // Admits and checks the gradient, and provides what it needs to be appended. Waits while the
+  // round is closing. Releases and reacquires mu_.
   ApplyResult Accept(int64_t local_step, std::optional<int64_t> contributor, Workspace& workspace,
                      Gradient* gradient) CONDACC_REQUIRES(mu_);
   // Appends the gradient to the round. Throws std::bad_alloc only, and then nothing has changed.
   Appended Append(std::optional<int64_t> contributor, Gradient gradient) CONDACC_REQUIRES(mu_);
-  // Gives the round to the front take if it is ready; a take that cannot be served fails. Releases
-  // and reacquires mu_.
+  // Gives the round to the front take if there are enough gradients for it, and finishes the round
+  // unless it has a folder. A take that cannot be served fails. Releases and reacquires mu_.
   void ServeFront(Workspace& workspace, FailedTakes* failed) CONDACC_REQUIRES(mu_);
   // Schedules another attempt at the front take. Returns false if none could be scheduled.
   bool RetryLater() CONDACC_REQUIRES(mu_);
+  // Makes the attempt that RetryLater() has scheduled.
   void Retry() CONDACC_EXCLUDES(mu_);
-  // Does everything that may fail of serving the front take, which stays the front take. Releases
-  // and reacquires mu_.
+  // Does everything of serving the front take that may fail, and outputs the round that is to
+  // follow. The take stays in front. Releases and reacquires mu_.
   Status PrepareToServe(const Take& take, RoundPtr* next, Workspace& workspace)
       CONDACC_REQUIRES(mu_);
+  // Returns an error if the take cannot be served at the current global step.
   Status CheckStep(const Take& take) const CONDACC_REQUIRES(mu_);
   bool IsAtStepOf(const Take& take) const CONDACC_REQUIRES(mu_) {
     return !take.global_step.has_value() || *take.global_step == gate_.global_step();
   }
-  // Returns when no take is being served for which there are enough gradients. Releases and
+  // Waits until the takes for which there are enough gradients have been served. Releases and
   // reacquires mu_.
   void EndServing(FailedTakes* failed) CONDACC_REQUIRES(mu_);
-  // Lets the call that brought gradient number `ordinal` of the round do its share of the adding.
-  // If it is urgent, that gradient has been added when this returns. Releases and reacquires mu_.
+  // Lets the call that appended gradient number `ordinal` of the round (counted from 1) do its
+  // share of the adding. If `is_urgent`, that gradient has been added when this returns. Releases
+  // and reacquires mu_.
   void FoldOrWait(const RoundPtr& round, int64_t ordinal, bool is_urgent, Workspace& workspace,
                   FailedTakes* failed) CONDACC_REQUIRES(mu_);
+  // True if the pending gradients of the round should be added now, rather than later.
   bool IsWorthFolding(const Round& round) const CONDACC_REQUIRES(mu_);
-  // True if a fold now leaves the last gradient of a waiting take nothing to do but to be added.
+  // True if a take of `num_required` gradients lacks just one, and adding the others before it
+  // comes makes the take faster.
   bool LacksOneGradient(const Round& round, int64_t num_required) const CONDACC_REQUIRES(mu_);
-  // Adds what is pending. Returns false if there was not enough memory. Releases and reacquires
-  // mu_.
+  // Adds pending gradients, as the folder of the round. If the round was taken or discarded
+  // meanwhile, finishes or frees it. Returns false if there was not enough memory. Releases and
+  // reacquires mu_.
   bool FoldOnce(const RoundPtr& round, Workspace& workspace, FailedTakes* failed)
       CONDACC_REQUIRES(mu_);
-  // Finishes a taken round, and completes its take. No other thread works on it any more. Releases
-  // and reacquires mu_.
+  // Finishes a taken round, and completes its take. No other thread works on the round any more.
+  // Releases and reacquires mu_.
   void Finish(const RoundPtr& round, Workspace& workspace) CONDACC_REQUIRES(mu_);
-  // Frees a discarded round. No other thread works on it any more. Releases and reacquires mu_.
+  // Frees the gradients of a discarded round. No other thread works on the round any more. Releases
+  // and reacquires mu_.
   void Discard(const RoundPtr& round) CONDACC_REQUIRES(mu_);
+  // Has the take reported if it waits for longer than Options::stall_timeout.
   void WatchForStall(const TakePtr& take, std::shared_ptr<void> keep_alive) CONDACC_REQUIRES(mu_);
   void ReportStall(const TakePtr& take) CONDACC_EXCLUDES(mu_);
   // Fails a waiting take. Allocates nothing, so that it succeeds when memory is short.
@@ -218,11 +241,12 @@ class Accumulator {
 
   const Options options_;
   mutable Mutex mu_;
-  CondVar added_;  // Some round's num_added or phase has changed.
+  CondVar added_;  // Notified when num_added or the phase of a round has changed.
   StepGate gate_ CONDACC_GUARDED_BY(mu_);
   PendingTakes<Value, Workspace> takes_ CONDACC_GUARDED_BY(mu_);
   RoundPtr round_ CONDACC_GUARDED_BY(mu_);
   RoundPtr spare_round_ CONDACC_GUARDED_BY(mu_);  // Kept so that a take need not allocate one.
+  // The num_required of the take that was served last; 0 before the first.
   int64_t last_num_required_ CONDACC_GUARDED_BY(mu_) = 0;
   bool will_retry_ CONDACC_GUARDED_BY(mu_) = false;  // A call of Retry() is scheduled.
 };

@@ -81,14 +81,15 @@ void Accumulator<Sum>::Request(const TakePtr& take, std::shared_ptr<void> keep_a
   FailedTakes failed;
   {
     MutexLock lock(&mu_);
-    // What can be added before the take waits need not be added while it waits. The take is not
-    // pushed yet: once it is, it may end at any time, and its workspace with it.
+    // If only one gradient is missing, the others are added now, so that they need not be added
+    // when it has come. The take is not pushed before that: as soon as it is in the queue, it may
+    // be completed at any time, after which its workspace may be gone.
     const RoundPtr round = round_;
     if (takes_.empty() && round->phase == Phase::kOpen &&
         LacksOneGradient(*round, take->num_required)) {
       FoldOnce(round, workspace, &failed);
     }
-    ServeFront(workspace, &failed);  // The front take may have been put off for want of memory.
+    ServeFront(workspace, &failed);  // The front take may be waiting for Retry().
     if (!Decide(take, workspace, &failed)) {
       takes_.Push(take);
       try {
@@ -141,8 +142,8 @@ void Accumulator<Sum>::Cancel(const TakePtr& take, Workspace& workspace) {
     MutexLock lock(&mu_);
     take->cancelled = true;
     if (!take->waiting) return;
-    // A take does not end while its value is prepared, perhaps with its own workspace. The thread
-    // that prepares it will see that it was cancelled.
+    // While the value of a take is being prepared, perhaps with the take's own workspace, the take
+    // is not completed. The thread that prepares the value will see that the take was cancelled.
     if (round_->phase == Phase::kClosing && take == takes_.front()) return;
     Fail(take, Error(StatusCode::kCancelled, kCancelled), &ended);
     ServeFront(workspace, &ended);
@@ -154,7 +155,7 @@ Status Accumulator<Sum>::Error(StatusCode code, const char* message) const noexc
   try {
     return Status(code, message + (" (accumulator '" + options_.name + "')"));
   } catch (const std::bad_alloc&) {
-    return Status(code, "Out of memory");  // So short that std::string does not allocate.
+    return Status(code, "Out of memory");  // Short enough for std::string not to allocate.
   }
 }
 

@@ -12,7 +12,7 @@ namespace condacc {
 
 template <class Sum>
 typename Accumulator<Sum>::RoundPtr Accumulator<Sum>::NewRound() {
-  // A round is not used again while an apply still watches it.
+  // The spare round is not used again while an apply in FoldOrWait() still refers to it.
   if (spare_round_ == nullptr || spare_round_.use_count() > 1) {
     return std::make_shared<Round>(options_.sum);
   }
@@ -25,7 +25,7 @@ typename Accumulator<Sum>::RoundPtr Accumulator<Sum>::NewRound() {
 template <class Sum>
 void Accumulator<Sum>::ServeFront(Workspace& workspace, FailedTakes* failed) {
   while (IsReady(round_->count)) {
-    // The thread that folds or closes the round calls this when it is done.
+    // The thread that folds or closes the round calls ServeFront() when it is done.
     if (Sum::kFinishNeedsMemory && round_->phase != Phase::kOpen) return;
     const TakePtr take = takes_.front();
     RoundPtr next;
@@ -42,7 +42,7 @@ void Accumulator<Sum>::ServeFront(Workspace& workspace, FailedTakes* failed) {
     last_num_required_ = round->take->num_required;
     StallMonitor::Global().Unwatch(round->take->stall_watch);
     gate_.Advance();
-    // If a fold runs, its thread finishes the round.
+    // If the round has a folder, that thread finishes it.
     if (std::exchange(round->phase, Phase::kTaken) == Phase::kOpen) Finish(round, workspace);
     return;
   }
@@ -69,7 +69,8 @@ void Accumulator<Sum>::Retry() {
   FailedTakes failed;
   MutexLock lock(&mu_);
   will_retry_ = false;
-  // A take cannot be completed while it is being prepared, so its workspace stays valid.
+  // While the value of the front take is being prepared, nobody else completes the take, so its
+  // workspace stays valid.
   if (!takes_.empty()) ServeFront(*takes_.front()->workspace, &failed);
 }
 
@@ -115,7 +116,8 @@ template <class Sum>
 void Accumulator<Sum>::FoldOrWait(const RoundPtr& round, int64_t ordinal, bool is_urgent,
                                   Workspace& workspace, FailedTakes* failed) {
   while (round->num_added < ordinal) {
-    // The thread that finishes a taken round adds all that is pending, and will be done soon.
+    // A taken round need not be waited for because it is overfull: the thread that finishes it adds
+    // all that is pending, and will be done soon.
     const bool is_taken = round->phase >= Phase::kTaken;
     const bool must = is_urgent || (!is_taken && round->sum.IsOverfull());
     if (round->phase == Phase::kOpen && (must || IsWorthFolding(*round))) {
@@ -180,7 +182,7 @@ void Accumulator<Sum>::Finish(const RoundPtr& round, Workspace& workspace) {
   } else {
     take->Complete(Error(failure.code(), failure.message().c_str()), nullptr);
   }
-  // The taker has its value, and need not wait for memory to be given back.
+  // The memory is freed after the take was completed, which need not wait for that.
   round->sum.Clear();
   round->contributors.clear();
   MutexLock lock(&mu_);
@@ -200,8 +202,8 @@ int64_t Accumulator<Sum>::Reset(int64_t global_step) {
     gate_.Set(global_step);
     if (num_discarded > 0) {
       const Phase phase = std::exchange(round->phase, Phase::kDiscarded);
-      added_.NotifyAll();  // Applies that waited only because too much is pending may return.
-      // If a fold runs, its thread frees the round.
+      added_.NotifyAll();  // Applies that wait only because too much is pending may return.
+      // If the round has a folder, that thread frees it.
       if (phase == Phase::kOpen) Discard(round);
     }
   }
@@ -215,7 +217,8 @@ void Accumulator<Sum>::EndServing(FailedTakes* failed) {
     if (round_->phase == Phase::kClosing || (is_ready && round_->phase == Phase::kFolding)) {
       added_.Wait(&mu_);  // The thread that folds or closes the round serves the take.
     } else if (is_ready && takes_.front()->keep_alive == nullptr) {
-      // It came when there was enough for it, and was put off for want of memory.
+      // The take was requested when there were enough gradients, but nobody has served it, because
+      // a retry after refused memory is scheduled.
       ServeFront(*takes_.front()->workspace, failed);
     } else {
       return;

@@ -1,4 +1,4 @@
-// How an apply ends.
+// The result of an apply.
 #ifndef CONDACC_CORE_ACCUMULATOR_APPLY_RESULT_H_
 #define CONDACC_CORE_ACCUMULATOR_APPLY_RESULT_H_
 
@@ -12,23 +12,26 @@ namespace condacc {
 // What became of a gradient. The ops output these numbers.
 enum class ApplyOutcome : int32_t {
   kAdded = 0,
-  kStale = 1,      // Its local step lies before the global step: dropped, and counted as dropped.
-  kDuplicate = 2,  // Its contributor already has a gradient in the round: ignored.
-  kAhead = 3,  // It names a contributor, and its local step lies after the global step: refused.
+  // The local step is lower than the global step. The gradient was counted as dropped.
+  kStale = 1,
+  // The contributor already has a gradient in the round. This gradient was ignored.
+  kDuplicate = 2,
+  // The gradient names a contributor, and its local step is higher than the global step. It was
+  // refused.
+  kAhead = 3,
 };
 
-// An outcome, or the error for which there is none.
+// The outcome of an apply, or the error with which it failed.
 class [[nodiscard]] ApplyResult {
  public:
-  // Both convert, so that a function may return either.
-  // NOLINTBEGIN(google-explicit-constructor)
+  // Both constructors convert implicitly, so that a function may return an outcome or a status.
   ApplyResult(ApplyOutcome outcome) : outcome_(outcome) {}
   ApplyResult(Status error) : status_(std::move(error)) {}
   // NOLINTEND(google-explicit-constructor)
 
   bool ok() const { return status_.ok(); }
   const Status& status() const { return status_; }
-  // Only if ok().
+  // Valid only if ok().
   ApplyOutcome outcome() const { return outcome_; }
   bool is_added() const { return ok() && outcome_ == ApplyOutcome::kAdded; }
 

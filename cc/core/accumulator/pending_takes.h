@@ -25,14 +25,14 @@ struct PendingTake {
       : num_required(num_required), global_step(global_step), done(std::move(done)) {}
 
   const int64_t num_required;
-  // The only step of the accumulator at which gradients are taken; any step if not set.
+  // If set, the take gets gradients only while the accumulator is at this global step.
   const std::optional<int64_t> global_step;
   Done done;
 
-  // Guarded by the accumulator that the take waits on.
+  // The fields below are guarded by the lock of the accumulator.
   bool cancelled = false;
-  bool waiting = false;
-  Status failure;  // why it ends without a value
+  bool waiting = false;  // The take is in PendingTakes, at `position`.
+  Status failure;        // Why the take ends without a value.
   typename std::list<std::shared_ptr<PendingTake>>::iterator position;
   StallMonitor::Ticket stall_watch = StallMonitor::kNoTicket;
   // Set while the take waits: the workspace to serve it with, and a reference that keeps the
@@ -48,7 +48,7 @@ struct PendingTake {
   }
 };
 
-// FIFO of takes; any of them can leave early. Not thread-safe.
+// A queue of takes, first in, first out. Any take can be removed early. Not thread-safe.
 template <class Value, class Workspace = void>
 class PendingTakes {
  public:
@@ -70,13 +70,13 @@ class PendingTakes {
     return take;
   }
 
-  // Moves a take that waits here to the end of `list`. Cannot fail: it needs no memory.
+  // Moves a take from this queue to the end of `list`. Cannot fail: it needs no memory.
   void MoveTo(TakeList* list, const TakePtr& take) noexcept {
     take->waiting = false;
     list->splice(list->end(), takes_, take->position);
   }
 
-  // False if the take does not wait here (not yet, or no longer).
+  // Removes a take. Returns false if it is not in this queue (not yet, or no longer).
   bool Remove(const TakePtr& take) {
     if (!take->waiting) return false;
     take->waiting = false;

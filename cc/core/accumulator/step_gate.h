@@ -1,4 +1,4 @@
-// Decides which gradients are too old, and counts those it turned away.
+// Decides which gradients are stale, and counts those that were dropped.
 #ifndef CONDACC_CORE_ACCUMULATOR_STEP_GATE_H_
 #define CONDACC_CORE_ACCUMULATOR_STEP_GATE_H_
 
@@ -10,14 +10,14 @@ namespace condacc {
 // A gradient is stale when its local step lies before the global step. Not thread-safe.
 class StepGate {
  public:
-  // True if a gradient of `local_step` may pass; one that may not is counted as dropped.
+  // Returns whether a gradient of `local_step` is not stale. Counts it as dropped if it is.
   bool Admit(int64_t local_step) {
     const bool fresh = local_step >= global_step_;
     num_dropped_ += fresh ? 0 : 1;
     return fresh;
   }
 
-  // True if a gradient of `local_step` comes before its round has begun.
+  // True if `local_step` is higher than the global step: the gradient's round has not begun.
   bool IsAhead(int64_t local_step) const { return local_step > global_step_; }
 
   // False at the last representable step, which can only be left by Set().

@@ -1,4 +1,4 @@
-// Memory of gradients and of their sums.
+// A reference to a piece of memory, which holds a gradient or a sum.
 #ifndef CONDACC_CORE_BASE_BLOCK_H_
 #define CONDACC_CORE_BASE_BLOCK_H_
 
@@ -7,19 +7,20 @@
 
 namespace condacc {
 
-// One reference to a piece of memory that somebody else counts the references of: a buffer of
-// TensorFlow's, memory of a CUDA device, memory of a test. The reference is given up when the block
-// is destroyed. A default-constructed block is empty; one of no bytes is not, though it may point
-// to nothing. Makes no allocation.
+// One reference to a piece of memory whose references are counted by its owner: a buffer of
+// TensorFlow's, memory of a CUDA device, or memory of a test. The destructor releases the
+// reference. A default-constructed block is empty. A block of zero bytes is not empty, though its
+// data() may be null. Blocks allocate nothing.
 class Block {
  public:
-  // Gives the reference up.
+  // Releases the reference.
   using Release = void (*)(void* owner);
-  // Frees the first bytes, so many, earlier than the rest. They will not be read again.
+  // Frees the first `num_bytes` bytes before the rest. They will not be read again.
   using Discard = void (*)(void* owner, size_t num_bytes);
 
   Block() = default;
-  // Takes over a reference to `owner`. Without `discard`, memory is freed as a whole only.
+  // Takes over a reference to `owner`. If `discard` is null, the memory can only be freed as a
+  // whole.
   Block(void* data, void* owner, Release release, Discard discard = nullptr)
       : data_(data), owner_(owner), release_(release), discard_(discard) {}
   ~Block() { Reset(); }
@@ -39,11 +40,12 @@ class Block {
   }
 
   explicit operator bool() const { return release_ != nullptr; }
-  // Of a block that is not empty.
+  // The memory and its owner, if the block is not empty.
   void* data() const { return data_; }
   void* owner() const { return owner_; }
 
-  // The first bytes, so many, will not be read again. Numbers of later calls must be higher.
+  // Tells the owner that the first `num_bytes` bytes will not be read again, so that it may free
+  // them. A later call must not give a lower number.
   void DiscardFirst(size_t num_bytes) const {
     if (discard_ != nullptr) discard_(owner_, num_bytes);
   }

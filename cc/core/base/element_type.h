@@ -36,7 +36,8 @@ constexpr size_t SizeOf(ElementType type) {
   return 0;
 }
 
-// Types too narrow to add in: their sums are kept in float32 and rounded once, on take.
+// True for the types that are too narrow to add in. Their sums are kept in float32 and rounded
+// once, by the take.
 constexpr bool SumsInFloat32(ElementType type) {
   return type == ElementType::kFloat16 || type == ElementType::kBFloat16;
 }

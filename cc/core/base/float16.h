@@ -1,4 +1,4 @@
-// float16 and bfloat16 to and from float32, rounding to nearest even, in portable integer code.
+// Converts float16 and bfloat16 to and from float32, rounding to nearest even, in portable code.
 #ifndef CONDACC_CORE_BASE_FLOAT16_H_
 #define CONDACC_CORE_BASE_FLOAT16_H_
 
@@ -43,11 +43,12 @@ struct Float16 {
   static CONDACC_ALWAYS_INLINE float ToFloat(Float16 value) {
     const uint32_t sign = (value.bits & 0x8000u) << 16;
     const uint32_t magnitude = (value.bits & 0x7fffu) << 13;
-    // Neither way through a subnormal float32, which some threads flush to zero.
-    const uint32_t normal = magnitude + 0x38000000;  // moves the exponent's bias
+    // Both `normal` and `subnormal` are computed without a subnormal float32, because some threads
+    // flush these to zero.
+    const uint32_t normal = magnitude + 0x38000000;  // Changes the exponent's bias.
     const uint32_t subnormal = BitsOf(FloatOf(magnitude + 0x38800000) - FloatOf(0x38800000));
     const uint32_t finite = magnitude >= 0x00800000 ? normal : subnormal;
-    const uint32_t special = magnitude | 0x7f800000;  // infinity or NaN
+    const uint32_t special = magnitude | 0x7f800000;  // Infinity or NaN.
     return FloatOf(sign | (magnitude >= 0x0f800000 ? special : finite));
   }
 
@@ -55,7 +56,7 @@ struct Float16 {
     const uint32_t bits = BitsOf(value);
     const uint32_t sign = (bits >> 16) & 0x8000;
     const uint32_t magnitude = bits & 0x7fffffff;
-    // Subnormal results: adding 0.5 leaves the rounded mantissa in the lowest bits.
+    // If the result is subnormal, adding 0.5 rounds its mantissa and leaves it in the lowest bits.
     const uint32_t subnormal = BitsOf(FloatOf(magnitude) + 0.5f) - 0x3f000000;
     const uint32_t normal = (magnitude - 0x38000000 + 0xfff + ((magnitude >> 13) & 1)) >> 13;
     const uint32_t overflow = magnitude > 0x7f800000 ? 0x7e00 : 0x7c00;

@@ -1,6 +1,6 @@
 // std::mutex and std::condition_variable with clang's thread-safety annotations.
 //
-// They stay the standard types underneath, so that ThreadSanitizer sees every lock.
+// They use the standard types, so that ThreadSanitizer sees every lock.
 #ifndef CONDACC_CORE_BASE_MUTEX_H_
 #define CONDACC_CORE_BASE_MUTEX_H_
 
@@ -44,7 +44,7 @@ class CONDACC_SCOPED_CAPABILITY MutexLock {
   Mutex& mutex_;
 };
 
-// Gives the lock back for a scope.
+// Releases the mutex, which the caller holds, and reacquires it at the end of the scope.
 class CONDACC_SCOPED_CAPABILITY MutexUnlock {
  public:
   explicit MutexUnlock(Mutex* mutex) CONDACC_RELEASE(mutex) : mutex_(*mutex) { mutex_.Unlock(); }
@@ -58,11 +58,14 @@ class CONDACC_SCOPED_CAPABILITY MutexUnlock {
 
 class CondVar {
  public:
+  // Waits for NotifyAll(). Releases and reacquires `mutex`. May also return without a notification,
+  // so callers check their condition in a loop.
   void Wait(Mutex* mutex) CONDACC_REQUIRES(mutex) {
     std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
     changed_.wait(lock);
     lock.release();
   }
+  // The same, but waits at most until `deadline`. Releases and reacquires `mutex`.
   template <class TimePoint>
   void WaitUntil(Mutex* mutex, const TimePoint& deadline) CONDACC_REQUIRES(mutex) {
     std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);

@@ -1,4 +1,4 @@
-// How the core is lent threads.
+// The interface through which the core uses threads that it does not own.
 #ifndef CONDACC_CORE_BASE_PARALLEL_FOR_H_
 #define CONDACC_CORE_BASE_PARALLEL_FOR_H_
 
@@ -7,8 +7,9 @@
 
 namespace condacc {
 
-// Calls body(begin, end) for disjoint ranges that cover [0, total), each a multiple of `block`
-// long but for the last, perhaps at once from several threads, and returns when all are done.
+// Calls body(begin, end) for disjoint ranges that cover [0, total), and returns when all calls have
+// returned. Several threads may call `body` at the same time. The length of each range but the last
+// is a multiple of `block`.
 using ParallelFor = std::function<void(size_t total, size_t block,
                                        const std::function<void(size_t, size_t)>& body)>;
 

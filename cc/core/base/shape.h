@@ -1,4 +1,4 @@
-// A possibly partly known tensor shape.
+// The shape of a tensor, which may be known only in part.
 #ifndef CONDACC_CORE_BASE_SHAPE_H_
 #define CONDACC_CORE_BASE_SHAPE_H_
 
@@ -9,12 +9,13 @@
 
 namespace condacc {
 
-// Dimensions up to kInlineRank are stored in place: gradients come and go on the hot path.
+// A tensor shape whose rank, or some of whose dimensions, may be unknown. The first kInlineRank
+// dimensions are stored in the object, so that the shapes of most gradients allocate nothing.
 class Shape {
  public:
   static constexpr int64_t kUnknownDim = -1;
 
-  Shape() = default;  // rank 0
+  Shape() = default;  // Has rank 0.
   static Shape UnknownRank();
   static Shape Of(const std::vector<int64_t>& dims);
 
@@ -28,10 +29,10 @@ class Shape {
   bool operator==(const Shape& other) const;
   bool operator!=(const Shape& other) const { return !(*this == other); }
 
-  // Of a fully known shape.
+  // Returns the number of elements. The shape must be fully known.
   int64_t num_elements() const;
 
-  // "[3,?]"; "<unknown>" if not even the rank is known.
+  // Returns a text such as "[3,?]", or "<unknown>" if the rank is unknown.
   std::string ToString() const;
 
  private:

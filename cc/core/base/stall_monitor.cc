@@ -8,7 +8,7 @@
 namespace condacc {
 
 StallMonitor& StallMonitor::Global() {
-  // Never destroyed: its thread may outlive main().
+  // The monitor is never destroyed, because its thread may outlive main().
   static StallMonitor* const monitor = new StallMonitor;
   return *monitor;
 }
@@ -26,7 +26,7 @@ StallMonitor::Ticket StallMonitor::Watch(Clock::duration timeout, std::function<
 
 void StallMonitor::Unwatch(const Ticket& ticket) {
   if (ticket == kNoTicket) return;
-  std::function<void()> released;  // destroyed without the lock
+  std::function<void()> released;  // Destroyed after the lock has been released.
   MutexLock lock(&mu_);
   const auto found = watches_.find(ticket);
   if (found == watches_.end()) return;
@@ -46,8 +46,9 @@ void StallMonitor::Start() {
 void StallMonitor::Run() {
   mu_.Lock();
   while (true) {
-    // Watches mostly come and go long before their time, and their timeouts are alike. So one
-    // that goes does not wake this thread, and one that comes rarely does.
+    // Most watches are taken back long before their time, and most timeouts are equal. So Unwatch()
+    // does not wake this thread, and Watch() does so only if its deadline is the earliest, which is
+    // rare.
     const auto first = watches_.begin();
     if (first == watches_.end() || Clock::now() < first->first.first) {
       sleeps_until_ = first == watches_.end() ? Clock::time_point::max() : first->first.first;
@@ -63,7 +64,7 @@ void StallMonitor::Run() {
     watches_.erase(first);
     mu_.Unlock();
     on_stall();
-    on_stall = nullptr;  // what it holds goes before the lock is taken again
+    on_stall = nullptr;  // Frees what it holds before the lock is taken again.
     mu_.Lock();
   }
 }

@@ -1,4 +1,4 @@
-// Calls functions when their time has come.
+// Calls functions after a timeout, unless they are taken back before.
 #ifndef CONDACC_CORE_BASE_STALL_MONITOR_H_
 #define CONDACC_CORE_BASE_STALL_MONITOR_H_
 
@@ -12,10 +12,10 @@
 
 namespace condacc {
 
-// Calls a function once its time has come, unless it was taken back before. One thread serves
-// the whole process; it is started by the first Watch() and lives until exit. Thread-safe. The
-// functions run on that thread without any lock of the monitor, so they may take locks under
-// which Watch() and Unwatch() are called.
+// Calls a function after a timeout, unless it is taken back by Unwatch() before. One thread serves
+// the whole process. The first Watch() starts it, and it lives until the process exits. The thread
+// holds no lock of the monitor while it calls a function, so functions may take locks under which
+// Watch() and Unwatch() are called. Thread-safe.
 class StallMonitor {
  public:
   using Clock = std::chrono::steady_clock;
@@ -25,11 +25,13 @@ class StallMonitor {
 
   static StallMonitor& Global();
 
-  // Returns kNoTicket if no thread can be started, and never calls the function then. May throw
-  // std::bad_alloc, and has done nothing then.
+  // Registers `on_stall` to be called after `timeout`, and returns its ticket. Returns kNoTicket if
+  // no thread can be started; then the function is never called. May throw std::bad_alloc, and then
+  // nothing has been registered.
   Ticket Watch(Clock::duration timeout, std::function<void()> on_stall) CONDACC_EXCLUDES(mu_);
 
-  // After it returned, the function either runs already or never will. Harmless if repeated.
+  // Takes a function back. When this returns, the call of the function has either begun already or
+  // will never begin. Repeated calls do nothing.
   void Unwatch(const Ticket& ticket) CONDACC_EXCLUDES(mu_);
 
  private:
@@ -41,7 +43,8 @@ class StallMonitor {
   std::map<Ticket, std::function<void()>> watches_ CONDACC_GUARDED_BY(mu_);
   uint64_t next_id_ CONDACC_GUARDED_BY(mu_) = 1;
   bool started_ CONDACC_GUARDED_BY(mu_) = false;
-  // Until when the thread sleeps unless woken; the past while it is awake.
+  // The time until which the thread sleeps if nobody wakes it. It lies in the past while the thread
+  // is awake.
   Clock::time_point sleeps_until_ CONDACC_GUARDED_BY(mu_) = Clock::time_point::min();
 };
 

@@ -1,4 +1,4 @@
-// Errors of the core, as values. Mirrors the few codes that the kernels hand on to TensorFlow.
+// Errors of the core, as values. The codes are those that the kernels pass on to TensorFlow.
 #ifndef CONDACC_CORE_BASE_STATUS_H_
 #define CONDACC_CORE_BASE_STATUS_H_
 

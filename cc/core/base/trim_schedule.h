@@ -1,4 +1,4 @@
-// Decides when freed memory should be given back to the system.
+// Decides when freed memory should be returned to the system.
 #ifndef CONDACC_CORE_BASE_TRIM_SCHEDULE_H_
 #define CONDACC_CORE_BASE_TRIM_SCHEDULE_H_
 
@@ -11,7 +11,7 @@
 namespace condacc {
 
 // malloc_trim() walks the whole heap of the process, so its cost depends on the size of the heap
-// and not on what was freed. It should therefore run rarely, and only when much was freed.
+// and not on what was freed. It should therefore run rarely, and only after much was freed.
 // Thread-safe.
 class TrimSchedule {
  public:
@@ -20,9 +20,9 @@ class TrimSchedule {
   static constexpr size_t kMinBytes = size_t{256} << 20;
   static constexpr std::chrono::seconds kMinInterval{10};
 
-  // Records that so many bytes were freed. Returns true if the heap should be trimmed now: if at
-  // least kMinBytes were freed since this last returned true, which was at least kMinInterval ago
-  // or never.
+  // Records that `num_bytes` bytes were freed at the time `now`. Returns true if the heap should be
+  // trimmed now: if at least kMinBytes were freed since this last returned true, and that was at
+  // least kMinInterval ago or has never happened.
   bool IsDueAfter(size_t num_bytes, Clock::time_point now) CONDACC_EXCLUDES(mu_) {
     MutexLock lock(&mu_);
     freed_bytes_ += num_bytes;

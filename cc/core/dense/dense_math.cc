@@ -19,13 +19,13 @@
 namespace condacc {
 namespace {
 
-constexpr size_t kParallelBlock = 1 << 16;  // elements that one thread takes at a time
-constexpr size_t kMinParallel = 1 << 18;    // elements below which threads do not pay
-constexpr size_t kChunk = 1024;             // elements whose running sums stay in the L1 cache
-constexpr int kMaxInputs = 8;               // inputs read in one pass; more streams cost more
+constexpr size_t kParallelBlock = 1 << 16;  // Elements that one thread adds at a time.
+constexpr size_t kMinParallel = 1 << 18;    // Fewer elements are added by one thread.
+constexpr size_t kChunk = 1024;             // Elements whose running sums stay in the L1 cache.
+constexpr int kMaxInputs = 8;               // Inputs of one pass. More memory streams are slower.
 
-// One pass over up to kMaxInputs inputs, whose number is known to the compiler. Aliasing of `out`
-// with an operand is harmless, since each element is read before it is written.
+// Adds kInputs inputs in one pass. Their number is known to the compiler. `out` may be one of the
+// operands, since each element is read before it is written.
 template <typename T, int kInputs, bool kDivide>
 CONDACC_ALWAYS_INLINE void AddPass(T* out, const T* first, const T* const* inputs, size_t begin,
                                    size_t end, T divisor) {
@@ -64,7 +64,7 @@ CONDACC_ALWAYS_INLINE void AddUpTo8(T* out, const T* first, const T* const* inpu
   }
 }
 
-// Sums a range of a type that is added in itself.
+// Sums a range of elements of a type whose sums are of the same type.
 template <typename T>
 CONDACC_ALWAYS_INLINE void SumRange(const DenseSumArgs& args, size_t begin, size_t end) {
   const T* const* inputs = reinterpret_cast<const T* const*>(args.inputs);
@@ -72,8 +72,9 @@ CONDACC_ALWAYS_INLINE void SumRange(const DenseSumArgs& args, size_t begin, size
   const T divisor = static_cast<T>(args.divisor);
   T* const out = static_cast<T*>(args.out);
   for (size_t b = begin; b < end;) {
-    // More inputs than one pass takes: stay within a chunk, whose sums wait in the cache. They
-    // may not wait in `out`, which may be an input that is still to be read.
+    // If there are more inputs than one pass reads, several passes go over a chunk, whose running
+    // sums stay in the cache. They are not kept in `out`, which may be an input that is still to be
+    // read.
     T sums[kChunk];
     const size_t e = num_inputs <= kMaxInputs ? end : std::min(end, b + kChunk);
     const T* first = static_cast<const T*>(args.first);
@@ -96,15 +97,15 @@ CONDACC_ALWAYS_INLINE void SumRange(const DenseSumArgs& args, size_t begin, size
   }
 }
 
-// How many real numbers an element is made of.
+// Returns how many real numbers an element consists of.
 size_t NumParts(ElementType type) {
   return type == ElementType::kComplex64 || type == ElementType::kComplex128 ? 2 : 1;
 }
 
-// A sum of one gradient. Large ones gain from several threads all the same: what is slow about them
-// is the first touch of fresh memory.
+// Copies a range: the sum of a single gradient. Large ones are copied faster by several threads,
+// because the first touch of fresh memory is what takes long.
 void CopyRange(const DenseSumArgs& args, size_t begin, size_t end) {
-  if (begin == end) return;  // then there may be no memory either
+  if (begin == end) return;  // The pointers may be null then.
   const size_t size = args.out_is_float32 ? sizeof(float) : SizeOf(args.type) / NumParts(args.type);
   std::memmove(static_cast<char*>(args.out) + begin * size,
                static_cast<const char*>(args.first) + begin * size, (end - begin) * size);
@@ -126,8 +127,8 @@ CONDACC_AVX2 void Avx2(const DenseSumArgs& args, size_t begin, size_t end) {
 
 #endif
 
-// Complex numbers add, and divide by a real number, as pairs of their parts. Integers add as
-// unsigned ones, for which an overflow is defined to wrap.
+// Complex numbers are added, and divided by a real number, as pairs of real numbers. Integers are
+// added as unsigned integers, for which an overflow is defined to wrap.
 RangeFunction FunctionFor(ElementType type) {
   switch (type) {
     case ElementType::kFloat16:

@@ -12,26 +12,27 @@ namespace condacc {
 
 // out[i] = (((first[i] + inputs[0][i]) + inputs[1][i]) + ...) / divisor
 //
-// Additions happen in just this order for each element, whatever is vectorised or threaded, so
-// that the result is that of adding one gradient after another, bit for bit. `out` may be
-// `first` or any of the inputs. With float16 and bfloat16 the additions and the division are
-// done in float32 and the result is rounded once; `first` and `out` may then also be float32.
+// The additions of each element happen in exactly this order, however the work is vectorised or
+// divided among threads. So the result is, bit for bit, that of adding one gradient after another.
+// `out` may be `first` or any of the inputs. For float16 and bfloat16, the additions and the
+// division are done in float32 and the result is rounded once; `first` and `out` may then also be
+// float32.
 struct DenseSumArgs {
   ElementType type = ElementType::kFloat32;
   size_t num_elements = 0;
   void* out = nullptr;
   const void* first = nullptr;
-  bool out_is_float32 = false;    // for the types that sum in float32 only
-  bool first_is_float32 = false;  // likewise
+  bool out_is_float32 = false;    // May be true only if SumsInFloat32(type).
+  bool first_is_float32 = false;  // Likewise.
   const void* const* inputs = nullptr;
   size_t num_inputs = 0;
-  int64_t divisor = 1;  // integers: 1
+  int64_t divisor = 1;  // Must be 1 for integers.
 };
 
 // Computes the sum on the calling thread.
 void SumDense(const DenseSumArgs& args);
 
-// Computes the sum on the calling thread and those that `parallel_for` lends.
+// Computes the sum on the calling thread and the threads of `parallel_for`.
 void SumDense(const DenseSumArgs& args, const ParallelFor& parallel_for);
 
 }  // namespace condacc

@@ -1,4 +1,4 @@
-// What dense gradients, and what is asked of their sum, consist of.
+// The options, gradients and workspace of a sum of dense gradients.
 #ifndef CONDACC_CORE_DENSE_DENSE_PARTS_H_
 #define CONDACC_CORE_DENSE_DENSE_PARTS_H_
 
@@ -19,32 +19,38 @@ struct DenseOptions {
   ElementType type = ElementType::kFloat32;
   Shape shape = Shape::UnknownRank();
   bool mean = true;
-  size_t small_bytes = 32 << 10;  // gradients up to this size are not held back
-  size_t max_pending = 7;         // so many are added whatever else there is
-  size_t max_pending_bytes = std::numeric_limits<size_t>::max();  // likewise
-  bool holds_borrowed = false;  // back like others, instead of adding them at once
-  bool adds_ahead = true;       // what is pending when only the last gradient of a take is missing
+  size_t small_bytes = 32 << 10;  // Gradients of up to this size are added as soon as they come.
+  size_t max_pending = 7;         // Fold once this many gradients are pending.
+  // Fold once the pending gradients have this many bytes.
+  size_t max_pending_bytes = std::numeric_limits<size_t>::max();
+  // If true, borrowed gradients are queued instead of added before Apply() returns.
+  bool holds_borrowed = false;
+  // If true, large pending gradients are added as soon as a waiting take lacks only one more.
+  bool adds_ahead = true;
   HoldBudget* budget = &HoldBudget::Global();
 };
 
-// What a call into the accumulator may work with: memory and threads of the device that the
-// gradients lie on.
+// The memory and threads that a call into the accumulator works with: those of the device on which
+// the gradients lie.
 class DenseWorkspace {
  public:
   virtual ~DenseWorkspace() = default;
+  // Allocates a block for a tensor. Returns ResourceExhausted if memory is refused.
   virtual Status Allocate(ElementType type, const Shape& shape, Block* block) = 0;
+  // Does what SumDense() does. A device may only queue the work.
   virtual void Sum(const DenseSumArgs& args) = 0;
-  // Why a Sum() went wrong, if one did. It has spoiled the sum that it was of.
+  // Returns the error of a Sum() that failed, if there was one. What that Sum() has written is not
+  // valid.
   virtual Status failure() const { return Status(); }
 };
 
 struct DenseGradient {
   Block block;
   Shape shape;
-  bool owned = false;  // nobody else reads or writes the block: it may be kept and written to
-  // Memory that the gradient brings along when the sum asked for it.
-  Block place;  // for the sum, if the gradient is the first and not owned
-  Block wide;   // for a float32 sum
+  bool owned = false;  // If true, nobody else refers to the block: it may be kept and written to.
+  // Memory that DenseSum::Prepare() has allocated.
+  Block place;  // For the sum, if the gradient is the first and not owned.
+  Block wide;   // For a float32 sum.
 };
 
 }  // namespace condacc

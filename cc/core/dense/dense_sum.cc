@@ -27,7 +27,8 @@ Status DenseSum::Check(const Gradient& gradient) const {
 
 DenseSum::Need DenseSum::NeedOf(const Gradient& gradient) const {
   if (empty()) return gradient.owned || gradient.place ? Need::kNothing : Need::kPlace;
-  // Memory for a wide sum is asked for one gradient early, in case the budget runs out meanwhile.
+  // A fold cannot allocate, so the gradient that is expected to cause one brings the memory for a
+  // float32 sum. If the budget is exceeded only after this check, the next gradient brings it.
   const bool will_fold = IsUrgent(gradient) || IsFull(num_pending() + 1);
   return !will_fold || HasRoomToAdd() || gradient.wide ? Need::kNothing : Need::kWide;
 }
@@ -42,7 +43,7 @@ Status DenseSum::Prepare(const Options& options, Need need, Workspace& workspace
 Appended DenseSum::Append(Gradient gradient) {
   CONDACC_INVARIANT(NeedOf(gradient) == Need::kNothing);
   const Appended appended = IsUrgent(gradient) ? Appended::kUrgent : Appended::kPending;
-  // A fold may be running, whose batch is not touched.
+  // A fold may be running, so only `pending_` is changed here, and not `folding_`.
   if (num_pending() == pending_.blocks.capacity()) pending_.Reserve(2 * num_pending());
   ++count_;
   if (!wide_) wide_ = std::move(gradient.wide);
@@ -66,17 +67,18 @@ bool DenseSum::IsFull(size_t num_pending) const {
 
 bool DenseSum::WantsFold(bool take_is_near) const {
   if (num_pending() == 0 || !CanFold()) return false;
-  // A fold would only copy a single borrowed gradient, which may as well stay where it is.
+  // A fold would only copy a single borrowed gradient, so it is left where it is.
   if (options_.holds_borrowed && !has_sum() && num_pending() == 1) return false;
   if (take_is_near) return num_pending() > options_.max_pending;
-  // Small gradients are still in the cache when they come, and what is added early a take need not
-  // add.
+  // Small gradients are still in the cache when they come, so they are added now. A take then has
+  // less to add.
   return IsFull(num_pending()) || GradientBytes() <= options_.small_bytes;
 }
 
-// A take of large gradients is faster if what came before its last gradient is added already.
+// A take of large gradients is faster if all but the last of them have been added before that
+// comes.
 bool DenseSum::WantsFoldAhead() const {
-  constexpr size_t kLarge = 1 << 16;  // elements
+  constexpr size_t kLarge = 1 << 16;  // Elements.
   return options_.adds_ahead && num_elements_ >= kLarge && num_pending() > 0 && CanFold();
 }
 

@@ -18,11 +18,11 @@ namespace condacc {
 
 // Keeps the gradients of one round in order of arrival, and adds them several at a time.
 //
-// The sum has a place from the first gradient on, which is that gradient's own memory if it is
-// owned, and in which it is handed out in the end, so that taking it needs no memory. (float16 and
-// bfloat16 grow in a float32 block of their own.) Gradients are pending until a fold adds them. Not
-// thread-safe, except that a fold runs without its caller's lock while further gradients are
-// appended.
+// The first gradient provides the memory in which the result is handed out, the *place* of the sum:
+// its own buffer if it is owned, else a block that is allocated for it. So a take needs no memory.
+// The sums of float16 and bfloat16 grow in another block, of float32. Gradients are pending until a
+// fold adds them. Not thread-safe, except that RunFold() runs without the lock of its caller while
+// further gradients are appended.
 class DenseSum {
  public:
   using Options = DenseOptions;
@@ -31,7 +31,7 @@ class DenseSum {
   struct Value {
     Block block;
     Shape shape;
-    Status failure;  // why it is not what the gradients come to
+    Status failure;  // If not OK, why the block is not the sum or mean.
   };
 
   enum class Need {
@@ -65,11 +65,11 @@ class DenseSum {
   enum class State {
     kEmpty,    // There has been no gradient, and the sum has no place.
     kPending,  // All gradients are pending.
-    kInPlace,  // What was added is in `place_`,
-    kInWide,   // or, in float32, in `wide_`.
+    kInPlace,  // The gradients that were added are in `place_`.
+    kInWide,   // The gradients that were added are in `wide_`, in float32.
   };
 
-  // Blocks to be added together, and room for their addresses.
+  // Blocks that are added together, and memory for the list of their addresses.
   struct Batch {
     std::vector<Block> blocks;
     std::vector<const void*> operands;
@@ -82,17 +82,21 @@ class DenseSum {
   bool IsUrgent(const Gradient& gradient) const {
     return !gradient.owned && !options_.holds_borrowed;
   }
-  // Without a float32 block only the first float16 gradient can be put in its place.
+  // Whether the pending gradients can be folded. Without `wide_`, float16 and bfloat16 gradients
+  // cannot be added: a fold can only copy the first one to `place_`.
   bool CanFold() const { return HasRoomToAdd() || !has_sum(); }
   bool has_sum() const { return state_ == State::kInPlace || state_ == State::kInWide; }
+  // Returns the arguments for adding a batch to the sum, except for the output.
   DenseSumArgs Operands(Batch* batch) const noexcept;
-  // True if so many pending gradients should be added.
+  // True if a fold should add the pending gradients once there are `num_pending`.
   bool IsFull(size_t num_pending) const;
-  // Whether there is memory in which gradients can be added.
+  // Whether there is memory in which several gradients can be added.
   bool HasRoomToAdd() const { return !SumsInFloat32(options_.type) || wide_; }
   size_t GradientBytes() const { return num_elements_ * SizeOf(options_.type); }
+  // Records the first failure of the workspace, which Finish() will report.
   void NoteFailure(const Workspace& workspace) noexcept;
-  // Modulo 2^64: a negative number of bytes lets go.
+  // Adds to the bytes that count against the budget, modulo 2^64: a negated number gives bytes
+  // back.
   void Hold(size_t bytes) noexcept {
     held_bytes_ += bytes;
     options_.budget->Add(bytes);
@@ -100,15 +104,15 @@ class DenseSum {
 
   const Options& options_;
   State state_ = State::kEmpty;
-  int64_t count_ = 0;  // Gradients appended.
+  int64_t count_ = 0;  // Number of appended gradients.
   Shape shape_;
   size_t num_elements_ = 0;
-  Block place_;  // Where the sum is handed out. Set in all states but kEmpty.
-  Block wide_;   // Where float16 and bfloat16 are added in float32, from the second fold on.
+  Block place_;  // Memory of the result. Set in all states but kEmpty.
+  Block wide_;   // Memory in which float16 and bfloat16 are added in float32; or empty.
   Status failure_;
   Batch pending_;
   size_t held_bytes_ = 0;
-  Batch folding_;  // what the fold that runs adds
+  Batch folding_;  // The gradients that the current fold adds.
   DenseSumArgs fold_;
   size_t num_folded_ = 0;
 };

@@ -14,11 +14,12 @@
 namespace condacc {
 namespace {
 
-constexpr size_t kChunk = 1024;   // elements whose running sums stay in the L1 cache
-constexpr size_t kLanes = 16;     // elements added at a time
-constexpr size_t kMaxInputs = 8;  // inputs read in one pass
+constexpr size_t kChunk = 1024;   // Elements whose running sums stay in the L1 cache.
+constexpr size_t kLanes = 16;     // Elements that are added at a time.
+constexpr size_t kMaxInputs = 8;  // Inputs of one pass.
 
-// Sums a range of a type that is added in float32, chunk by chunk. `Narrow` is Float16 or BFloat16.
+// Sums a range of elements of a type that is added in float32, chunk by chunk. `Narrow` is Float16
+// or BFloat16.
 template <typename Narrow>
 void SumRangeInFloat32(const DenseSumArgs& args, size_t begin, size_t end) {
   float sums[kChunk];
@@ -49,14 +50,14 @@ void SumRangeInFloat32(const DenseSumArgs& args, size_t begin, size_t end) {
 
 #if defined(CONDACC_AVX2)
 
-// Sixteen elements at a time, as two vectors of float32: which element is in which lane is up to
-// the type, and the same for all of its functions.
+// Sixteen elements as two vectors of float32. Avx2Float16 and Avx2BFloat16 arrange the elements
+// differently in the lanes, each in the same way in all of its functions.
 struct TwoVectors {
   __m256 a;
   __m256 b;
 };
 
-// Lanes in order.
+// Loads and stores float16. Elements 0 to 7 are in `a`, and 8 to 15 in `b`.
 struct Avx2Float16 {
   using Narrow = Float16;
   static CONDACC_AVX2 TwoVectors Load(const Float16* from) {
@@ -84,7 +85,8 @@ struct Avx2Float16 {
   }
 };
 
-// Even elements in `a`, odd ones in `b`: a shift or a mask makes a bfloat16 a float32 in place.
+// Loads and stores bfloat16. Even elements are in `a`, and odd ones in `b`, because a shift or a
+// mask then turns a bfloat16 into a float32 without moving it to another lane.
 struct Avx2BFloat16 {
   using Narrow = BFloat16;
   static CONDACC_AVX2 TwoVectors Load(const BFloat16* from) {
@@ -113,7 +115,7 @@ struct Avx2BFloat16 {
  private:
   static constexpr int kHighHalf = static_cast<int>(0xffff0000u);
 
-  // As BFloat16::FromFloat, but the result stays in the high half.
+  // Rounds like BFloat16::FromFloat(), but leaves the result in the high half of each lane.
   static CONDACC_AVX2 __m256i Round(__m256 value) {
     const __m256i bits = _mm256_castps_si256(value);
     const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
@@ -124,14 +126,14 @@ struct Avx2BFloat16 {
     return _mm256_blendv_epi8(_mm256_add_epi32(bits, half), quiet_nan, is_nan);
   }
 
-  // Puts right what a shuffle within the two halves of a vector leaves.
+  // Moves the elements, which were shuffled within the two halves of a vector, to their places.
   static CONDACC_AVX2 __m256 InOrder(__m256 shuffled) {
     return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(shuffled), 0b11011000));
   }
 };
 
-// One pass over kInputs inputs. All are read side by side, so that the processor sees as many
-// steady streams and prefetches them.
+// Adds kInputs inputs in one pass. All are read side by side, as steady streams that the processor
+// prefetches.
 template <typename Lanes, int kInputs>
 CONDACC_AVX2 void AddPassAvx2(const DenseSumArgs& args, size_t begin, size_t end) {
   using Narrow = typename Lanes::Narrow;

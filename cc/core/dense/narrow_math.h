@@ -8,7 +8,7 @@
 
 namespace condacc {
 
-// Sum a range of elements as DenseSumArgs says.
+// Sum the elements [begin, end) as described at DenseSumArgs.
 void SumFloat16(const DenseSumArgs& args, size_t begin, size_t end);
 void SumBFloat16(const DenseSumArgs& args, size_t begin, size_t end);
 

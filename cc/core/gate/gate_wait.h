@@ -14,8 +14,8 @@
 
 namespace condacc {
 
-// One wait. `done` is called exactly once, never under a lock: with `status`, and if that is OK
-// also `round` and `report`, set.
+// One wait at a gate. `done` is called exactly once, and never under a lock. By then `status` is
+// set and, if that is OK, so are `round` and, for an observer, `report`.
 struct GateWait {
   using Clock = std::chrono::steady_clock;
   using Ptr = std::shared_ptr<GateWait>;
@@ -23,10 +23,16 @@ struct GateWait {
   using Done = std::function<void(const GateWait&)>;
 
   enum class For {
-    kNextRound,  // a worker: until the gate is at another round than `after`, or lets it go on
-    kOpening,    // a worker: until the gate is open
-    kFullRound,  // a chief: until all slots are complete
-    kReport,     // an observer: until the gate has been stuck for `patience`, not at round `after`
+    // A worker waits until the gate is at another round than `after`, or until it lets the worker
+    // go on in the same round.
+    kNextRound,
+    // A worker waits until the gate is open.
+    kOpening,
+    // A chief waits until all slots are complete.
+    kFullRound,
+    // An observer waits until a round other than `after` has lasted for `patience` while a worker
+    // waits.
+    kReport,
   };
 
   GateWait(For what, std::string who, int64_t after, Done done)
@@ -35,7 +41,7 @@ struct GateWait {
   bool is_of_worker() const { return what == For::kNextRound || what == For::kOpening; }
 
   const For what;
-  const std::string who;  // the worker or the chief
+  const std::string who;  // Name of the worker or the chief.
   const int64_t after;
   Clock::duration patience{};
   Done done;
@@ -44,14 +50,14 @@ struct GateWait {
   int64_t round = 0;
   std::string report;
 
-  // Guarded by the gate.
+  // The fields below are guarded by the lock of the gate.
   bool cancelled = false;
   bool waiting = false;
   List::iterator position;
 };
 
-// The waits that a call has ended. Completes them when it is destroyed, which must be after the
-// lock was given up: it is declared before the lock is taken.
+// The waits that a call has ended. The destructor completes them, so it must run after the lock was
+// released: an object is declared before the lock is taken.
 class ReleasedWaits {
  public:
   ReleasedWaits() = default;

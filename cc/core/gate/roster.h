@@ -15,21 +15,22 @@ class Roster {
  public:
   enum class State { kBetweenSteps, kComputing, kWaiting, kLost, kLeft };
 
-  // The worker is in this state now. A name that is new may be that of a worker that was taken for
-  // lost before it was seen. May throw std::bad_alloc, and has changed nothing then.
+  // Sets the state of a worker. A new name is taken for that of a worker that was counted as lost
+  // before it was seen, if there is one. May throw std::bad_alloc, and then nothing has changed.
   void Note(const std::string& worker, State state) {
     const bool is_new = workers_.emplace(worker, state).second;
     if (is_new && num_unseen_lost_ > 0) --num_unseen_lost_;
     workers_[worker] = state;
   }
 
-  // The same for a worker that may not be known, which is then ignored. Does not throw.
+  // Sets the state of a worker, or does nothing if its name is not known. Does not throw.
   void NoteKnown(const std::string& worker, State state) {
     const auto found = workers_.find(worker);
     if (found != workers_.end()) found->second = state;
   }
 
-  // Takes everybody for lost who does not wait, out of `total` workers.
+  // Counts all workers as lost that neither wait nor have left. Those of `total` workers that have
+  // never been seen are counted, too.
   void LoseAllThatDoNotWait(int total) {
     for (auto& [name, state] : workers_) {
       if (state != State::kWaiting && state != State::kLeft) state = State::kLost;
@@ -37,6 +38,7 @@ class Roster {
     num_unseen_lost_ = NumUnseen(total);
   }
 
+  // Removes all workers that do not wait.
   void ForgetAllThatDoNotWait() {
     for (auto next = workers_.begin(); next != workers_.end();) {
       next = next->second == State::kWaiting ? std::next(next) : workers_.erase(next);
@@ -44,14 +46,16 @@ class Roster {
     num_unseen_lost_ = 0;
   }
 
-  // The number of workers that take part, out of `total`. Names of processes that were replaced by
-  // others may be among those who are gone, but whoever is here takes part.
+  // Returns how many of `total` workers take part, that is, are not gone. The names of processes
+  // that were replaced by others may be among those that are gone, so the result is at least the
+  // number of known workers that are not.
   int NumPresent(int total) const {
     const int num_gone = Count(State::kLost) + Count(State::kLeft);
     const int num_here = static_cast<int>(workers_.size()) - num_gone;
     return std::max(total - num_gone - num_unseen_lost_, num_here);
   }
 
+  // Returns how many of `total` workers have never been seen.
   int NumUnseen(int total) const { return std::max(0, total - static_cast<int>(workers_.size())); }
 
   int Count(State state) const {
@@ -60,7 +64,7 @@ class Roster {
     return count;
   }
 
-  // "a, b", or "" if there are none.
+  // Returns the names of the workers in a state, such as "a, b", or "" if there are none.
   std::string Names(State state) const {
     std::string names;
     for (const auto& [name, its_state] : workers_) {
@@ -73,7 +77,7 @@ class Roster {
 
  private:
   std::map<std::string, State> workers_;
-  int num_unseen_lost_ = 0;
+  int num_unseen_lost_ = 0;  // Workers that were counted as lost before they were seen.
 };
 
 }  // namespace condacc

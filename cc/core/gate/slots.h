@@ -8,8 +8,8 @@
 
 namespace condacc {
 
-// A slot is free, held by a reservation, or complete: every accumulator has its gradient. Not
-// thread-safe.
+// A slot is free, held by a reservation, or complete, which means that every accumulator has its
+// gradient. Not thread-safe.
 class Slots {
  public:
   static constexpr int kNone = -1;
@@ -29,7 +29,7 @@ class Slots {
     return kNone;
   }
 
-  // Frees a slot, unless it is complete or held by somebody else by now.
+  // Frees a slot, unless it is complete or has been given to another holder since.
   void Free(int slot, uint64_t holder) {
     Slot& freed = slots_[static_cast<size_t>(slot)];
     if (freed.state == State::kHeld && freed.holder == holder) freed = Slot();
@@ -42,7 +42,9 @@ class Slots {
     }
   }
 
-  // Whoever has pushed all gradients of a slot completes it, also after it was given to another.
+  // Completes a slot. Whether the caller still holds it does not matter: once it has pushed all
+  // gradients of the slot they are in the accumulators, even if the slot has been given to another
+  // holder.
   void Complete(int slot) { slots_[static_cast<size_t>(slot)].state = State::kComplete; }
 
   int size() const { return static_cast<int>(slots_.size()); }

@@ -1,4 +1,4 @@
-// Decides which updates of a step variable are too late, and counts both kinds.
+// Decides which updates of a step variable are too late, and counts accepted and dropped ones.
 #ifndef CONDACC_CORE_GATE_STALENESS_GATE_H_
 #define CONDACC_CORE_GATE_STALENESS_GATE_H_
 
@@ -14,12 +14,13 @@
 
 namespace condacc {
 
-// An update computed at some local step is late by its staleness: by how much the step variable
-// will have moved on when all updates accepted before it have been applied. An update that is
-// accepted reserves the step it will take, so that those decided on before it has been applied
-// count it already: the decision is atomic although no lock is held while updates are applied.
-// They count in the order of the decisions: with a limit above 0, an update that takes long to be
-// applied may be overtaken. Thread-safe.
+// The staleness of an update is the step that the variable will have reached when all updates
+// accepted before have been applied, minus the update's local step. An update that is accepted
+// reserves the step that it will take, so that it counts for all later decisions even before it has
+// been applied. So the decision is atomic, although no lock is held while updates are applied.
+//
+// Updates count in the order of the decisions. With a limit above 0, an update that takes long to
+// be applied may be overtaken by later ones. Thread-safe.
 class StalenessGate {
  public:
   struct Decision {
@@ -30,16 +31,16 @@ class StalenessGate {
   };
 
   struct Counts {
-    int64_t num_accepted = 0;  // and applied
+    int64_t num_accepted = 0;  // Number of updates that were accepted and applied.
     int64_t num_dropped = 0;
-    std::vector<int64_t> recent;  // the staleness of the last kMaxRecent updates, in any order
+    std::vector<int64_t> recent;  // Staleness of the last kMaxRecent updates, in any order.
   };
   static constexpr size_t kMaxRecent = 1024;
 
-  // Accepts an update if its staleness is at most `limit`. What is accepted must be ended by End().
-  // `read_step(int64_t*)` reads the step variable, under the gate's lock; if it returns false, so
-  // does this, and nothing has changed. `counter` names whoever asks. May throw std::bad_alloc, and
-  // then nothing has changed either.
+  // Accepts an update if its staleness is at most `limit`. An accepted update must be ended by
+  // End(). `read_step(int64_t*)` reads the step variable under the gate's lock. If it returns
+  // false, so does this, and nothing has changed. `counter` names the counter to which the update
+  // belongs. May throw std::bad_alloc, and then nothing has changed, either.
   template <class ReadStep>
   bool Decide(const std::string& counter, int64_t local_step, int64_t limit, ReadStep read_step,
               Decision* decision) {
@@ -62,9 +63,9 @@ class StalenessGate {
     return true;
   }
 
-  // Like Decide(), but without the lock while the variable is read, for where that takes long. It
-  // is read again if another update has been decided on or has ended meanwhile, so that the
-  // decision is the one that Decide() would have come to at the time of the reading.
+  // Does what Decide() does, but reads the variable without the gate's lock, for variables that
+  // take long to read. Reads it again if another update has been decided on or has ended meanwhile,
+  // so the decision is the one that Decide() would have made at the time of the reading.
   template <class ReadStep>
   bool DecideAfterReading(const std::string& counter, int64_t local_step, int64_t limit,
                           ReadStep read_step, Decision* decision) {
@@ -80,7 +81,7 @@ class StalenessGate {
     }
   }
 
-  // An accepted update was applied, or failed. Does not throw.
+  // Ends an accepted update, which has been applied or has failed. Does not throw.
   void End(const std::string& counter, bool applied) {
     MutexLock lock(&mu_);
     ++num_changes_;
@@ -89,19 +90,20 @@ class StalenessGate {
     if (applied && found != tallies_.end()) ++found->second.counts.num_accepted;
   }
 
-  // All zero for a counter that nobody has used.
+  // Returns the counts of a counter: all zero if nobody has used it.
   Counts counts(const std::string& counter) const {
     MutexLock lock(&mu_);
     const auto found = tallies_.find(counter);
     return found == tallies_.end() ? Counts() : found->second.counts;
   }
 
-  // Number of dropped updates, over all counters.
+  // Returns the number of dropped updates, over all counters.
   int64_t num_dropped() const {
     MutexLock lock(&mu_);
     return num_dropped_;
   }
 
+  // Returns the number of accepted updates that have not ended.
   int64_t num_open() const {
     MutexLock lock(&mu_);
     return reservations_.num_open();
@@ -120,11 +122,11 @@ class StalenessGate {
     }
 
     Counts counts;
-    size_t next_recent = 0;  // the oldest, once there are as many as are kept
+    size_t next_recent = 0;  // Index of the oldest, once kMaxRecent are kept.
   };
 
   mutable Mutex mu_;
-  std::atomic<int64_t> num_changes_{0};  // decisions and ends; changed under the lock
+  std::atomic<int64_t> num_changes_{0};  // Number of decisions and ends. Changed under the lock.
   StepReservations reservations_ CONDACC_GUARDED_BY(mu_);
   std::map<std::string, Tally> tallies_ CONDACC_GUARDED_BY(mu_);
   int64_t num_dropped_ CONDACC_GUARDED_BY(mu_) = 0;

@@ -19,12 +19,13 @@ namespace condacc {
 
 class SyncGate;
 
-// A worker's step, from its start to its last push. Destroyed before Done(), the step has failed or
-// its client is dead: its slot is free then, and the worker lost. Made by SyncGate::Enter().
+// A worker's step, from its start to its last push. If the object is destroyed before Done(), the
+// step has failed or its client has died: its slot becomes free, and its worker counts as lost.
+// Made by SyncGate::Enter().
 class GateReservation {
  public:
-  // The slot to push gradients with. Without one, `round` is lower than every accumulator's step,
-  // so that all gradients are dropped.
+  // The slot to push gradients with. If none was granted, `round` is lower than the step of every
+  // accumulator, so that all gradients are dropped.
   struct Claim {
     bool granted = false;
     int64_t round = 0;
@@ -36,9 +37,9 @@ class GateReservation {
   GateReservation(const GateReservation&) = delete;
   GateReservation& operator=(const GateReservation&) = delete;
 
-  // Asks for a slot of the round in which the step began. Later calls return the same.
+  // Asks for a slot of the round in which the step began. Later calls return the same claim.
   Claim ClaimSlot();
-  // All gradients have been pushed. Later calls do nothing.
+  // Tells the gate that all gradients have been pushed. Later calls do nothing.
   void Done();
 
   const std::shared_ptr<SyncGate>& gate() const { return gate_; }
@@ -51,7 +52,7 @@ class GateReservation {
   const std::shared_ptr<SyncGate> gate_;
   const std::string worker_;
   const int64_t round_;
-  // Guarded by the gate.
+  // The fields below are guarded by the lock of the gate.
   uint64_t id_ = 0;
   int slot_ = Slots::kNone;
   bool claimed_ = false;
@@ -59,12 +60,14 @@ class GateReservation {
 };
 
 // A round has a number of slots, which is how many gradients it averages. A worker enters, claims a
-// slot, pushes its gradients with it, tells that it is done and waits for the next round. A chief
-// opens the gate, waits until all slots are complete, takes the gradients, applies them and lets
-// the gate advance. So parameters do not change while a slot is open. Rounds only go up.
+// slot, pushes its gradients with it, tells the gate that it is done, and waits for the next round.
+// A chief opens the gate, waits until all slots are complete, takes the gradients, applies them and
+// lets the gate advance. So parameters do not change while a slot is open. The numbers of rounds
+// only go up.
 //
-// A worker that waits computes another gradient of the same round if there are more free slots than
-// workers that may still bring one. Each event may make it so: a worker leaves, or is lost.
+// A waiting worker is let go to compute another gradient of the same round if there are more free
+// slots than workers that may still bring a gradient. That may become true when a worker leaves or
+// is lost.
 //
 // Thread-safe. Completions are called without the lock. Methods may throw std::bad_alloc.
 class SyncGate : public std::enable_shared_from_this<SyncGate> {
@@ -74,12 +77,13 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   struct Options {
     int num_slots = 1;
     int num_workers = 1;
-    // How long nothing may happen before slots of workers that do not wait go to those that do.
+    // If nothing happens at the gate for this long, slots of workers that do not wait are given to
+    // workers that do.
     Clock::duration takeover{};  // Never if zero.
-    // How long a round may last, with a worker waiting, before that is logged.
+    // A round that lasts for longer while a worker waits is logged.
     Clock::duration report{};  // Never if zero.
   };
-  // `log` takes a line about a round that lasts too long.
+  // Logs a line of text about a round that lasts too long.
   using Log = std::function<void(const std::string&)>;
 
   struct State {
@@ -90,36 +94,41 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
     int64_t num_refused = 0;  // Number of claims that got no slot.
   };
 
-  // `report` holds until the gate is opened.
+  // `report` is used as Options::report until the gate is opened.
   SyncGate(std::string name, Clock::duration report, Log log);
 
-  // A worker begins a step at the round `local_step`.
+  // Begins a worker's step in the round `local_step`.
   std::unique_ptr<GateReservation> Enter(const std::string& worker, int64_t local_step);
-  // A worker ends for good.
+  // Tells the gate that a worker has ended, so that nobody waits for its gradients. It may enter
+  // again.
   void Leave(const std::string& worker);
 
-  // Begins a wait, which may complete at once. Errors: OutOfRange after Close(), except for
-  // kOpening, which waits for the next opening; OutOfRange for a chief that was dismissed, and
-  // FailedPrecondition for one that has not opened the gate or was superseded by another.
+  // Begins a wait, which may complete at once. After Close(), it completes with OutOfRange, except
+  // that kOpening waits for the next opening. That of a chief also completes with OutOfRange after
+  // Dismiss(), and with FailedPrecondition if the last Prepare() was not by this chief.
   void Wait(const GateWait::Ptr& wait);
-  // Completes a wait with Cancelled, now or when it begins, unless it is complete.
+  // Completes a wait with Cancelled, now or as soon as it begins. Does nothing to a wait that has
+  // been completed.
   void Cancel(const GateWait::Ptr& wait);
 
-  // Shuts the gate for an opening by `chief` and returns the round to open it with: above any so
-  // far, and above `at_least`. Earlier chiefs are superseded.
+  // Shuts the gate, so that `chief` can open it, and outputs the round to open it with: higher than
+  // any round so far, and than `at_least`. Earlier chiefs cannot open the gate or wait at it any
+  // more. OutOfRange if there is no higher round.
   Status Prepare(const std::string& chief, int64_t at_least, int64_t* round);
   // Opens the gate. FailedPrecondition unless the last Prepare() was by `chief` for this round.
   Status Open(const std::string& chief, int64_t round, const Options& options);
-  // The round's gradients have been applied. False, and without effect, at another round.
+  // Begins the next round, after the gradients of `round` have been applied. Returns false, and
+  // does nothing, if the gate is at another round or not all slots are complete.
   bool Advance(int64_t round);
-  // Lets this many waits complete at once, with the current round.
+  // Lets this many waits of workers for the next round complete at once, with the current round.
   void AddCredits(int64_t count);
-  // Training has ended: all waits end, until the gate is opened again.
+  // Ends training: waits complete with OutOfRange until the gate is opened again.
   void Close();
-  // Ends the waits of a chief, until it opens the gate again.
+  // Ends the waits of a chief, until it prepares the gate again.
   void Dismiss(const std::string& chief);
 
-  // Takes all workers for lost that do not wait, and frees their slots.
+  // Counts all workers as lost that do not wait, and frees their slots. Does nothing unless a
+  // worker waits for the next round and some slot is not complete.
   void TakeOver();
 
   State state() const;
@@ -138,19 +147,22 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
     return !round_waits_.empty() || !open_waits_.empty();
   }
   void BeginRound(int64_t round) CONDACC_REQUIRES(mu_);
+  // Returns an error if the chief may not wait for the round.
   Status CheckChief(const std::string& chief) const CONDACC_REQUIRES(mu_);
   GateWait::List* ListOf(const GateWait& wait) CONDACC_REQUIRES(mu_);
-  // Moves a wait out of its list to `released`, and returns its successor.
+  // Ends a wait: moves it from its list to `released`, which will complete it. Returns the next
+  // wait of the list.
   GateWait::List::iterator Release(const GateWait::Ptr& wait, const Status& status,
                                    ReleasedWaits* released) CONDACC_REQUIRES(mu_);
   void ReleaseCancelled(const GateWait::Ptr& wait, ReleasedWaits* released) CONDACC_REQUIRES(mu_);
-  // Whether a wait ends now, for what it waits for or with an error.
+  // Returns whether a wait ends now, because what it waits for has happened, or because of an
+  // error, which is output.
   bool Ends(GateWait* wait, Status* status) CONDACC_REQUIRES(mu_);
   // Lets workers that wait go, one for each credit.
   void SpendCredits(ReleasedWaits* released) CONDACC_REQUIRES(mu_);
-  // Releases all waits that an event may have ended.
+  // Ends all waits that an event may have made complete.
   void LetGo(ReleasedWaits* released) CONDACC_REQUIRES(mu_);
-  // Arranges for OnTimer() to run when the next thing is due.
+  // Makes OnTimer() run when the next takeover, log line or report is due.
   void ArmTimer() CONDACC_REQUIRES(mu_);
   Clock::time_point NextDeadline() const CONDACC_REQUIRES(mu_);
   void OnTimer();
@@ -167,17 +179,17 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   int64_t round_ CONDACC_GUARDED_BY(mu_) = 0;
   Slots slots_ CONDACC_GUARDED_BY(mu_){1};
   Roster roster_ CONDACC_GUARDED_BY(mu_);
-  std::string chief_ CONDACC_GUARDED_BY(mu_);  // who prepared the current or next opening
+  std::string chief_ CONDACC_GUARDED_BY(mu_);  // The chief that has called Prepare() last.
   bool chief_dismissed_ CONDACC_GUARDED_BY(mu_) = false;
-  bool chief_came_ CONDACC_GUARDED_BY(mu_) = false;  // has waited for a round since the opening
+  bool chief_came_ CONDACC_GUARDED_BY(mu_) = false;  // The chief has waited since the opening.
   int64_t credits_ CONDACC_GUARDED_BY(mu_) = 0;
-  int64_t credit_round_ CONDACC_GUARDED_BY(mu_) = 0;
+  int64_t credit_round_ CONDACC_GUARDED_BY(mu_) = 0;  // The round of the last AddCredits().
   uint64_t next_id_ CONDACC_GUARDED_BY(mu_) = 1;
   int64_t num_takeovers_ CONDACC_GUARDED_BY(mu_) = 0;
   int64_t num_refused_ CONDACC_GUARDED_BY(mu_) = 0;
   Clock::time_point last_event_ CONDACC_GUARDED_BY(mu_) = Clock::now();
   Clock::time_point round_began_ CONDACC_GUARDED_BY(mu_) = Clock::now();
-  bool logged_ CONDACC_GUARDED_BY(mu_) = false;  // the current round is known to last too long
+  bool logged_ CONDACC_GUARDED_BY(mu_) = false;  // The current round has been logged.
 
   GateWait::List round_waits_ CONDACC_GUARDED_BY(mu_);
   GateWait::List open_waits_ CONDACC_GUARDED_BY(mu_);

@@ -1,4 +1,4 @@
-// What a gate does when nothing happens for long.
+// The methods of SyncGate for rounds that last long: takeovers, log lines and reports.
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -39,7 +39,7 @@ SyncGate::Clock::time_point SyncGate::NextDeadline() const {
   }
   for (const GateWait::Ptr& wait : report_waits_) {
     if (wait->after == round_) continue;
-    // Nobody may be waiting when a report is due: the next look is after as long again.
+    // If no worker waits when a report is due, the gate looks again after the same time.
     const auto due = round_began_ + wait->patience;
     deadline = std::min(deadline, due > Clock::now() ? due : Clock::now() + wait->patience);
   }

@@ -12,19 +12,20 @@
 
 namespace condacc {
 
-// One row of one gradient.
+// One row of one gradient, identified by the row's index in the dense tensor.
 struct RowEntry {
   int64_t row;
-  uint32_t gradient;  // Index of its list.
-  uint32_t position;  // Index within the list.
+  uint32_t gradient;  // Number of the gradient's list.
+  uint32_t position;  // Position within the list.
 };
 
-// Sorts entries by row, stably, by radix. Row numbers that span more than 32 bits are radix-sorted
-// by their highest 16 bits; runs that agree in these are then sorted by comparison. Keeps its
-// memory for the next bucket. Not thread-safe.
+// Sorts entries by index, stably, by radix. If the indices span more than 32 bits, entries are
+// radix-sorted by the highest 16 bits; runs that agree in these are then sorted by comparison.
+// Keeps its memory for the next bucket. Not thread-safe.
 class BucketSorter {
  public:
-  // All rows lie within `bound`. May throw std::bad_alloc, and then the entries are as they were.
+  // All indices lie within `bound`. May throw std::bad_alloc, and then the entries are as they
+  // were.
   void Sort(RowEntry* begin, RowEntry* end, RowRange bound) {
     const size_t size = static_cast<size_t>(end - begin);
     if (size < 2 || std::is_sorted(begin, end, IsLower)) return;
@@ -56,10 +57,11 @@ class BucketSorter {
  private:
   static constexpr int kDigitBits = 8;
   static constexpr size_t kNumDigits = size_t{1} << kDigitBits;
-  static constexpr size_t kMinRadix = 64;  // entries
+  static constexpr size_t kMinRadix = 64;  // Entries.
   static constexpr int kMaxRadixBits = 32;
   static constexpr int kTopBits = 2 * kDigitBits;
-  static constexpr int kMaxBoundBits = 3 * kDigitBits;  // Beyond it, the exact range is looked for.
+  // If offsets within `bound` need more bits, the exact range of the entries is determined.
+  static constexpr int kMaxBoundBits = 3 * kDigitBits;
 
   static bool IsLower(const RowEntry& a, const RowEntry& b) { return a.row < b.row; }
 

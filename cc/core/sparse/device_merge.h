@@ -1,4 +1,4 @@
-// What a device is asked to do to merge the rows of sparse gradients that lie in its memory.
+// The interface to a device that merges sparse gradients in its own memory.
 #ifndef CONDACC_CORE_SPARSE_DEVICE_MERGE_H_
 #define CONDACC_CORE_SPARSE_DEVICE_MERGE_H_
 
@@ -12,44 +12,45 @@
 
 namespace condacc {
 
-// A gradient, or rows that were merged before. Entries, one for each row of each source, are
-// numbered from source to source. The addresses are the device's.
+// A gradient, or the rows merged before. Each row of each source is an entry. Entries are numbered
+// from source to source. The pointers are device addresses.
 struct DeviceSource {
-  const int64_t* rows = nullptr;
-  const void* values = nullptr;
-  int64_t first_entry = 0;
-  int64_t num_dense_rows = -1;  // rows must be lower; -1: any may come
+  const int64_t* rows = nullptr;  // [n] indices
+  const void* values = nullptr;   // [n, width]
+  int64_t first_entry = 0;        // Number of the source's first entry.
+  int64_t num_dense_rows = -1;    // Indices must be lower. -1 means that there is no bound.
 };
 
 struct DeviceMergeArgs {
   RowLayout layout;
-  std::vector<DeviceSource> sources;  // in order of arrival
+  std::vector<DeviceSource> sources;  // In order of arrival.
   int64_t num_entries = 0;
-  // So many entries, those of the first source, are merged rows: their values are sums, in the
-  // layout's sum type, and `merged_counts` tells how many gradients each was in.
+  // The first `num_merged` entries are the rows merged before, if there are any, and are the first
+  // source. Their values are sums, of the layout's sum type. `merged_counts` [num_merged] has the
+  // number of gradients that contain each.
   int64_t num_merged = 0;
   const int64_t* merged_counts = nullptr;
-  int num_row_bits = 64;   // good rows need no more
-  void* memory = nullptr;  // of the device, to work in; aligned to 256 bytes
+  int num_row_bits = 64;   // Number of bits of valid indices.
+  void* memory = nullptr;  // Device memory to work in, aligned to 256 bytes.
 };
 
 struct DeviceMergeReport {
-  int64_t num_rows = 0;    // different ones
-  int64_t bad_entry = -1;  // the first whose row is negative or too high
-  int64_t bad_row = 0;     // which that is
+  int64_t num_rows = 0;    // Number of different indices.
+  int64_t bad_entry = -1;  // The first whose index is negative or too high; or -1.
+  int64_t bad_row = 0;     // The index of that entry.
 };
 
-// Where the merged rows are put, ascending, with their sums.
+// The memory to which the merged rows are written, in ascending order.
 struct DeviceMergeOutput {
   int64_t num_rows = 0;
-  int64_t* rows = nullptr;
-  void* values = nullptr;
-  bool values_are_sums = false;  // of the sum type, instead of the gradients'
-  int64_t* counts = nullptr;     // of gradients that each row was in; may be null
-  int64_t divisor = 1;           // 0: each row is divided by its count
+  int64_t* rows = nullptr;       // [num_rows] indices
+  void* values = nullptr;        // [num_rows, width]
+  bool values_are_sums = false;  // If true, values are of the sum type, not of the gradients'.
+  int64_t* counts = nullptr;     // [num_rows] number of gradients with the row; may be null.
+  int64_t divisor = 1;           // 0 means that each row is divided by its count.
 };
 
-// How many bits the rows below `num_dense_rows` (-1: any) take.
+// Returns how many bits the indices below `num_dense_rows` need (-1 means that there is no bound).
 constexpr int NumRowBits(int64_t num_dense_rows) {
   if (num_dense_rows < 0) return 64;
   int bits = 1;
@@ -57,15 +58,16 @@ constexpr int NumRowBits(int64_t num_dense_rows) {
   return bits;
 }
 
-// Memory of a device. What is done there is queued and not waited for, if nothing else is said.
-// Internal: the device refused.
+// Works with the memory of a device. Methods queue their work and do not wait for it, unless the
+// comment says so. They return Internal if the device refuses the work.
 class DeviceSparseWorkspace : public SparseWorkspace {
  public:
-  // The size of `args.memory`.
+  // Outputs the size that `args.memory` must have.
   virtual Status SizeOfMemory(const DeviceMergeArgs& args, size_t* num_bytes) = 0;
-  // Sorts the entries, stably, and counts the rows. Waits for the device.
+  // Sorts the entries by index, stably, and counts the different indices. Waits for the device.
   virtual Status Sort(const DeviceMergeArgs& args, DeviceMergeReport* report) = 0;
-  // After Sort() of the same arguments. Additions happen in order of arrival for each row.
+  // Adds the values of each row in order of arrival, and writes the output. Sort() must have been
+  // called with the same arguments.
   virtual Status Write(const DeviceMergeArgs& args, const DeviceMergeOutput& output) = 0;
 };
 

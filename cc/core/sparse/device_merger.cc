@@ -60,7 +60,6 @@ Status DeviceMerger::AddSources(const std::list<KeptRows>& gradients, DeviceMerg
   return Status();
 }
 
-// Beside its status it may throw std::bad_alloc.
 Status DeviceMerger::StartMerging(const std::list<KeptRows>& gradients, Workspace& workspace,
                                   Merging* merging) {
   DeviceMergeArgs& args = merging->args;
@@ -132,7 +131,7 @@ bool DeviceMerger::Fold(const std::list<KeptRows>& gradients, Workspace& workspa
     output.counts = static_cast<int64_t*>(merged.counts.data());
     if (status.ok() && merged.num_rows > 0) status = workspace.Write(merging.args, output);
     if (status.code() == StatusCode::kResourceExhausted) return false;
-    // What a device has refused is lost.
+    // After any other error the gradients are lost, and the take of the round will report it.
     if (status.ok()) {
       merged_ = std::move(merged);
     } else {

@@ -1,4 +1,4 @@
-// Merges sparse gradients in memory that only a device reads.
+// Merges sparse gradients in the memory of a device.
 #ifndef CONDACC_CORE_SPARSE_DEVICE_MERGER_H_
 #define CONDACC_CORE_SPARSE_DEVICE_MERGER_H_
 
@@ -17,10 +17,11 @@
 
 namespace condacc {
 
-// The device's counterpart of HostMerger; see there. What differs:
-// - Row numbers are not looked at before they are merged, so that no apply waits for the device. If
-//   one is found to be bad then, the round is lost, and the take that gets it fails.
-// - A fold and PrepareFinish() wait for the device once, to learn how many rows there are.
+// The counterpart of HostMerger for a device. See HostMerger for the methods. There are two
+// differences:
+// - Indices are not checked before they are merged, so that no apply waits for the device. If a
+//   merge finds a bad index, the round is lost, and the take that gets it fails.
+// - Fold() and PrepareFinish() wait for the device once, to learn how many rows there are.
 class DeviceMerger {
  public:
   using Workspace = DeviceSparseWorkspace;
@@ -71,13 +72,15 @@ class DeviceMerger {
     SparseValue value;
   };
 
-  // Sorts the entries of what is merged and of `gradients`.
+  // Sorts the entries of the merged rows and of `gradients`. May also throw std::bad_alloc.
   Status StartMerging(const std::list<KeptRows>& gradients, Workspace& workspace, Merging* merging);
+  // Adds the merged rows and `gradients` to the arguments.
   Status AddSources(const std::list<KeptRows>& gradients, DeviceMergeArgs* args);
   Status AllocateRows(int64_t num_rows, ElementType type, Workspace& workspace, Block* rows,
                       Block* values) const;
   Shape ShapeOf(int64_t num_rows) const;
-  // Remembers what spoils the round, if it is the first.
+  // Note() records an error that spoils the round, if it is the first. NoteBadRow() does so if a
+  // merge has found a bad index.
   void NoteBadRow(const Merging& merging);
   void Note(Status status) {
     if (failure_.ok()) failure_ = std::move(status);
@@ -87,9 +90,9 @@ class DeviceMerger {
   Shape shape_;
   RowLayout layout_;
   Merged merged_;
-  int64_t max_dense_rows_ = 0;  // of all gradients so far; -1 if one does not say
+  int64_t max_dense_rows_ = 0;  // Highest bound of the gradients so far; -1 if one has none.
   Status failure_;
-  std::unique_ptr<Output> output_;  // from PrepareFinish() on
+  std::unique_ptr<Output> output_;  // Set from PrepareFinish() to Finish().
 };
 
 }  // namespace condacc

@@ -20,7 +20,7 @@ Status HostMerger::Prepare(const SparseOptions& options, Workspace& workspace,
   rows.num_dense_rows = NumDenseRows(gradient->shapes, options.shape);
   Status status = KeepIndices(workspace, gradient, &rows.indices);
   if (!status.ok()) return status;
-  // Bad indices are found before the large copy.
+  // Indices are checked before the values, which may be large, are copied.
   status = SurveyRows(static_cast<const int64_t*>(rows.indices.data()), num_rows,
                       rows.num_dense_rows, &rows.survey);
   if (!status.ok()) return status;
@@ -33,7 +33,6 @@ Status HostMerger::Prepare(const SparseOptions& options, Workspace& workspace,
   return Status();
 }
 
-// Beside its status it may throw std::bad_alloc.
 Status HostMerger::StartMerging(const std::list<KeptRows>& gradients, Workspace& workspace,
                                 Merging* merging) const {
   size_t num_entries = 0;

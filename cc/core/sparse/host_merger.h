@@ -1,4 +1,4 @@
-// Merges sparse gradients in memory that the CPU reads.
+// Merges sparse gradients in host memory.
 #ifndef CONDACC_CORE_SPARSE_HOST_MERGER_H_
 #define CONDACC_CORE_SPARSE_HOST_MERGER_H_
 
@@ -18,47 +18,51 @@
 
 namespace condacc {
 
-// What of a SparseSum depends on where its gradients lie: the rows that were merged before the
-// take, and how others are merged into them. See DeviceMerger for another.
+// The device-specific part of SparseSum: the rows merged so far, and how to merge gradients into
+// them. This one is for host memory; DeviceMerger is for a device.
 class HostMerger {
  public:
   using Workspace = HostSparseWorkspace;
 
   explicit HostMerger(const SparseOptions& options) : options_(options) {}
 
-  // Makes rows of the gradient that may be kept, once their indices are seen to be good.
+  // Checks the indices, and sets gradient->rows to the gradient in memory that may be kept.
   static Status Prepare(const SparseOptions& options, Workspace& workspace,
                         SparseGradient* gradient);
 
-  // Of the first gradient's values. Rows may be merged from then on.
+  // Sets the shape of the values, which is that of the first gradient. Must be called before
+  // anything is merged.
   void SetShape(const Shape& values) {
     shape_ = values;
     layout_ = RowLayout::Of(options_.type, values);
   }
   const Shape& shape() const { return shape_; }
 
-  size_t num_rows() const { return merged_.size(); }  // merged so far
+  // Number of rows merged so far, and bytes of their sums.
+  size_t num_rows() const { return merged_.size(); }
   size_t num_bytes() const { return merged_.size() * layout_.num_sum_bytes(); }
 
-  // Merges the gradients. False if there was not enough memory: nothing has changed then.
+  // Merges the gradients. Returns false if there was not enough memory, and then nothing has
+  // changed.
   bool Fold(const std::list<KeptRows>& gradients, Workspace& workspace);
 
-  // See SumContract. `pending`: the gradients that are not merged yet, which stay where they are
-  // until Finish(); `count`: of all gradients.
+  // See SumContract. `pending` are the gradients that have not been merged. They must stay where
+  // they are until Finish(). `count` is the number of all gradients.
   Status PrepareFinish(std::list<KeptRows>* pending, int64_t count, Workspace& workspace);
   void AbandonFinish() { output_.reset(); }
   SparseValue Finish(Workspace& workspace);
 
-  // Forgets all rows.
+  // Frees all merged rows.
   void Clear() {
     merged_ = MergedRows();
     chunks_.clear();
   }
 
  private:
-  static constexpr size_t kMinDiscarded = size_t{4} << 20;  // bytes, of all that might be
+  // If entries and merged sums have fewer bytes together, they are not freed piece by piece.
+  static constexpr size_t kMinDiscarded = size_t{4} << 20;
 
-  // Gradients that are merged, and the memory for it.
+  // A merge of gradients, and the memory for it.
   struct Merging {
     std::vector<RowSource> sources;
     Block entries;
@@ -67,27 +71,29 @@ class HostMerger {
   // A result that is to be written.
   struct Output {
     Merging merging;
-    KeptRows* forwarded = nullptr;  // The gradient that is handed out, without merging anything.
+    KeptRows* forwarded = nullptr;  // If set, this gradient is the result, and nothing is merged.
     int64_t divisor = 0;
     SparseValue value;
   };
 
-  // A single gradient whose rows are in order is its own result.
+  // True if the result is the only gradient, whose indices ascend without repeats.
   bool IsForwarded(const std::list<KeptRows>& pending, int64_t count) const {
     return count == 1 && merged_.size() == 0 && pending.size() == 1 &&
            pending.front().survey.is_ascending;
   }
 
+  // Allocates the entries of the gradients and sorts them. May also throw std::bad_alloc.
   Status StartMerging(const std::list<KeptRows>& gradients, Workspace& workspace,
                       Merging* merging) const;
+  // Merges everything into `value`, and frees what was read piece by piece.
   void Write(const SparseValue& value, Workspace& workspace);
 
   const SparseOptions& options_;
   Shape shape_;
   RowLayout layout_;
   MergedRows merged_;
-  std::vector<SumChunk> chunks_;    // where the merged sums lie
-  std::unique_ptr<Output> output_;  // from PrepareFinish() on
+  std::vector<SumChunk> chunks_;    // Memory of the merged sums.
+  std::unique_ptr<Output> output_;  // Set from PrepareFinish() to Finish().
 };
 
 }  // namespace condacc

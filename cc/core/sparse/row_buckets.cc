@@ -24,7 +24,8 @@ void RowBuckets::AddNode(RowRange range, size_t wanted, int64_t first_row) {
 void RowBuckets::Divide(const std::vector<Split>& splits, const std::vector<size_t>& sizes) {
   const size_t num_old_slots = slots_.size();
   const std::vector<int64_t> old = std::exchange(first_rows_, {});
-  std::vector<uint32_t> successors(old.size());  // as slots_ has them
+  // The buckets or nodes that replace the old buckets, in the form that slots_ has.
+  std::vector<uint32_t> successors(old.size());
   auto split = splits.begin();
   for (size_t b = 0; b < old.size(); ++b) {
     if (split != splits.end() && split->bucket == b) {

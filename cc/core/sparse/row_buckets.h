@@ -1,4 +1,4 @@
-// Divides row numbers into ranges that hold about as many rows each.
+// Divides the indices of rows into ranges that contain about equally many rows.
 #ifndef CONDACC_CORE_SPARSE_ROW_BUCKETS_H_
 #define CONDACC_CORE_SPARSE_ROW_BUCKETS_H_
 
@@ -9,21 +9,22 @@
 
 namespace condacc {
 
-// Row numbers from `min` to `max`, both included.
+// The indices from `min` to `max`, both included.
 struct RowRange {
   int64_t min;
   int64_t max;
 };
 
-// Buckets are ascending ranges of row numbers. At first they are equally wide. If the row numbers
-// lie unevenly (one far away from all others, or in clusters), a few buckets hold nearly all of
-// them; such buckets are then divided again, each by the range of what it holds.
+// Buckets are ascending ranges of indices. At first they are equally wide. If the indices lie
+// unevenly (one far away from all others, or in clusters), a few buckets contain nearly all of
+// them. Such buckets are then divided again, each by the range of the indices that it contains.
 class RowBuckets {
  public:
   // A bucket that is to be divided.
   struct Split {
     size_t bucket;
-    RowRange range;  // Of row numbers seen in the bucket, at least two. Others may lie outside.
+    // Range of the indices seen in the bucket, at least two. Other indices may lie outside.
+    RowRange range;
     size_t num_children;  // Target number of new buckets, at least 2.
   };
 
@@ -33,7 +34,7 @@ class RowBuckets {
 
   size_t size() const { return first_rows_.size(); }
 
-  // Returns the bucket of a row number in the range of the constructor.
+  // Returns the bucket of an index within the range given to the constructor.
   size_t BucketOf(int64_t row) const {
     const Node& root = nodes_.front();
     size_t slot = static_cast<size_t>(static_cast<uint64_t>(row - root.min) >> root.shift);
@@ -42,8 +43,9 @@ class RowBuckets {
     return slots_[slot];
   }
 
-  // Calls visit(bucket_of) with a function that does what BucketOf() does. It is faster for many
-  // rows, as it has what it needs at hand while no bucket has been divided.
+  // Calls visit(bucket_of) with a function that does what BucketOf() does. For many rows this is
+  // faster, since the function has copies of the two numbers that it needs as long as no bucket has
+  // been divided.
   template <typename Visit>
   void WithBucketOf(Visit visit) const {
     if (nodes_.size() > 1) return visit([this](int64_t row) { return BucketOf(row); });
@@ -54,19 +56,19 @@ class RowBuckets {
     });
   }
 
-  // A bucket covers the row numbers from its first_row() up to that of the next bucket.
+  // A bucket covers the indices from its first_row() up to that of the next bucket.
   int64_t first_row(size_t bucket) const { return first_rows_[bucket]; }
 
-  // Divides buckets, which are given in ascending order, and renumbers all buckets. Those whose
-  // entry in `sizes` is 0 are merged into the preceding one. May throw std::bad_alloc, and then the
-  // object must not be used any more.
+  // Divides the buckets of `splits`, which are in ascending order, and renumbers all buckets. Other
+  // buckets whose entry in `sizes` is 0 are merged into the preceding one. May throw
+  // std::bad_alloc, and then the object must not be used any more.
   void Divide(const std::vector<Split>& splits, const std::vector<size_t>& sizes);
 
  private:
   static constexpr uint32_t kIsNode = uint32_t{1} << 31;
 
-  // A range of row numbers that is divided into slots of 2**shift row numbers each. Row numbers
-  // below the range belong to the first slot, and those above it to the last.
+  // A range of indices that is divided into slots of 2**shift indices each. Indices below the range
+  // belong to the first slot, and those above it to the last.
   struct Node {
     int64_t min;
     int shift;
@@ -80,14 +82,15 @@ class RowBuckets {
     }
   };
 
-  // Adds a node, its slots, and a bucket for each slot. The first bucket begins at `first_row`.
+  // Adds a node with at most `wanted` slots, and a bucket for each slot. The first bucket begins at
+  // `first_row`.
   void AddNode(RowRange range, size_t wanted, int64_t first_row);
 
   std::vector<Node> nodes_;  // The first one divides the whole range.
-  // For each slot of each node: a bucket, or with kIsNode the node that divides it again. While
-  // there is one node only, a slot is the bucket of the same number.
+  // For each slot of each node: its bucket or, marked with kIsNode, the node that divides it again.
+  // While there is only one node, each slot is the bucket of the same number.
   std::vector<uint32_t> slots_;
-  std::vector<int64_t> first_rows_;  // of the buckets
+  std::vector<int64_t> first_rows_;  // The first index of each bucket.
 };
 
 }  // namespace condacc

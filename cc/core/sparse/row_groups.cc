@@ -16,12 +16,13 @@ constexpr size_t kEntriesPerBucket = 1024;  // So that a bucket is sorted within
 constexpr size_t kMaxBuckets = 4096;        // Initially; each division may add about as many.
 constexpr size_t kDealBlock = 1 << 16;      // Entries that one thread deals out at a time.
 constexpr size_t kSortBlock = 16;           // Buckets that one thread sorts at a time.
-constexpr size_t kOverfull = 8;             // A bucket of more than so many shares is divided.
+constexpr size_t kOverfull = 8;             // A bucket of more than this many shares is divided.
 constexpr int kMaxDivisions = 8;
-constexpr int kMinStrideBits = 6;       // At most one entry of 2^6 is sampled.
+constexpr int kMinStrideBits = 6;       // At most one of 2^6 entries is sampled.
 constexpr size_t kMaxSample = 1 << 13;  // About the maximum number of sampled entries.
 
-// Calls visit(gradient, position, row) for the entries numbered [begin, end) over all lists.
+// Calls visit(gradient, position, row) for the entries numbered [begin, end), which are counted
+// over all lists.
 template <typename Visit>
 void VisitEntries(const std::vector<RowList>& lists, size_t begin, size_t end, Visit visit) {
   size_t list_begin = 0;
@@ -84,9 +85,9 @@ RowGroups::RowGroups(const std::vector<RowList>& lists, const RowList& merged_ro
 
 size_t RowGroups::num_blocks() const { return (num_entries_ + kDealBlock - 1) / kDealBlock; }
 
-// Divides the buckets that a sample shows to hold far more than their share, at most kMaxDivisions
-// times. The entries of a single row stay together, however many they are: a bucket that holds far
-// more than its share only because of such a row is left alone.
+// Divides the buckets that contain far more than their share according to a sample, at most
+// kMaxDivisions times. The entries of a single row stay together, however many they are: a bucket
+// that contains far more than its share only because of such a row is left alone.
 void RowGroups::ChooseBuckets(const std::vector<RowList>& lists, const RowList& merged_rows) {
   const size_t num_rows = num_entries_ + merged_rows.size;
   const size_t share = std::max(kEntriesPerBucket, num_rows / kMaxBuckets);
@@ -101,8 +102,9 @@ void RowGroups::ChooseBuckets(const std::vector<RowList>& lists, const RowList& 
     std::vector<RowBuckets::Split> splits;
     std::vector<size_t> sizes;
     for (const Survey& survey : surveys) {
-      // If one row makes up most of a bucket, only the other rows can be divided. The vote sets
-      // each entry of another row off against one of that row, so they are half of what is left.
+      // If one row makes up most of a bucket, only the other rows can be divided. The vote has
+      // cancelled entries in pairs of different rows until `majority` entries were left. At least
+      // half of the cancelled entries are of other rows.
       const size_t majority = survey.majority << stride_bits;
       const bool is_mostly_one_row = majority > survey.size / 2;
       const size_t num_divisible = is_mostly_one_row ? (survey.size - majority) / 2 : survey.size;
@@ -117,8 +119,8 @@ void RowGroups::ChooseBuckets(const std::vector<RowList>& lists, const RowList& 
   }
 }
 
-// Returns the row number of one entry of every 2^stride_bits over all lists. The positions are not
-// periodic: rows often come in turn from a number of features.
+// Returns the indices of a sample: one of every 2^stride_bits entries over all lists. The sampled
+// positions are not periodic, because ids often come in turn from a number of features.
 std::vector<int64_t> RowGroups::Sample(const std::vector<RowList>& lists, int stride_bits) const {
   constexpr uint64_t kGoldenRatio = 0x9E3779B97F4A7C15;
   const auto position = [stride_bits](uint64_t k) {
@@ -191,8 +193,8 @@ RowGroups::Counts RowGroups::Count(const std::vector<RowList>& lists,
   return counts;
 }
 
-// The counts of each block and bucket give each block its own places to write to, so that all
-// blocks write in parallel.
+// Turns the counts into positions: each block has positions of its own in each bucket, so that
+// threads write the entries of all blocks in parallel.
 void RowGroups::Deal(const std::vector<RowList>& lists, Counts counts,
                      const ParallelFor& parallel_for) {
   starts_.assign(num_buckets() + 1, 0);

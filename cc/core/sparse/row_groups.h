@@ -1,4 +1,4 @@
-// Groups the rows of sparse gradients by row number.
+// Groups the rows of sparse gradients by their indices.
 #ifndef CONDACC_CORE_SPARSE_ROW_GROUPS_H_
 #define CONDACC_CORE_SPARSE_ROW_GROUPS_H_
 
@@ -13,23 +13,25 @@
 
 namespace condacc {
 
-// The row numbers of one gradient, none negative, in any order and with any repeats.
+// The indices of one gradient: [size] int64. None is negative. They may be in any order and repeat.
 struct RowList {
   const int64_t* rows = nullptr;
   size_t size = 0;
-  int64_t min = 0;  // of the rows, if there are any
-  int64_t max = 0;
+  int64_t min = 0;  // The lowest index, if there are any.
+  int64_t max = 0;  // The highest index, if there are any.
 };
 
-// Entries ordered by row number, and within a row in order of arrival. They lie in buckets, each of
-// which covers a range of row numbers of its own, so that threads can work on buckets side by side.
+// The rows of several gradients as entries, ordered by index, and for each index in order of
+// arrival. The entries lie in buckets, each of which covers a range of indices of its own, so that
+// several threads can work on different buckets.
 class RowGroups {
  public:
-  // Sorts: entries are dealt out to buckets in one stable pass and then sorted within each, in the
-  // cache. Lists of 2^32 rows or more and more than 2^32 lists are not supported. `merged_rows` are
-  // ascending and without repeats, and will be walked along with the entries: the buckets share
-  // them out as well. `entries`: where the entries are put, as many as the lists have rows
-  // together. Throws std::bad_alloc.
+  // Sorts the entries: they are dealt out to buckets in one stable pass and then sorted within each
+  // bucket, in the cache. Lists of 2^32 rows or more and more than 2^32 lists are not supported.
+  // `merged_rows` are the indices of the rows merged before, ascending and without repeats. They
+  // will be walked along with the entries, so they count, too, when buckets are chosen. `entries`
+  // is the memory for the entries, of which there are as many as rows in all lists. May throw
+  // std::bad_alloc.
   RowGroups(const std::vector<RowList>& lists, const RowList& merged_rows, RowEntry* entries,
             const ParallelFor& parallel_for);
 
@@ -41,20 +43,21 @@ class RowGroups {
   size_t num_merged_before(size_t bucket) const { return merged_starts_[bucket]; }
   RowEntry* begin(size_t bucket) const { return entries_ + starts_[bucket]; }
   RowEntry* end(size_t bucket) const { return entries_ + starts_[bucket + 1]; }
-  // A bucket covers the row numbers from its first_row() up to that of the next bucket.
+  // A bucket covers the indices from its first_row() up to that of the next bucket.
   int64_t first_row(size_t bucket) const { return buckets_.first_row(bucket); }
 
  private:
-  // Estimates about a bucket, made before entries are dealt out.
+  // Estimates about a bucket, made before entries are dealt out to it.
   struct Survey {
     size_t size = 0;  // Estimated number of its entries and merged rows.
-    RowRange range;   // Of its sampled entries and its merged rows.
-    // The row that most of the sampled entries are of, if there is such a row; and by how many
-    // sampled entries at least it outnumbers the others.
+    RowRange range;   // Range of the indices of its sampled entries and its merged rows.
+    // The result of a majority vote of the sampled entries (Boyer and Moore): if one index is that
+    // of more than half of them, it is `frequent_row`. Its entries outnumber all others by at most
+    // `majority`.
     int64_t frequent_row = 0;
     size_t majority = 0;
   };
-  // For each block of entries, and each bucket: how many entries of the block belong to the bucket.
+  // Counts[block][bucket] is how many entries of a block belong to a bucket.
   using Counts = std::vector<std::vector<size_t>>;
 
   void ChooseBuckets(const std::vector<RowList>& lists, const RowList& merged_rows);
@@ -71,12 +74,14 @@ class RowGroups {
   RowBuckets buckets_;
   RowEntry* const entries_;
   size_t num_entries_ = 0;
-  // Where the entries, and the merged rows, of each bucket begin; and where those of the last end.
+  // The positions at which the entries and the merged rows of each bucket begin, and as the last
+  // element, where those of the last bucket end.
   std::vector<size_t> starts_;
   std::vector<size_t> merged_starts_;
 };
 
-// Like parallel_for, but an std::bad_alloc in any body is thrown here, when all have returned.
+// Does what parallel_for does. If any call of `body` throws std::bad_alloc, this throws it after
+// all calls have returned.
 void ParallelForThrowing(const ParallelFor& parallel_for, size_t total, size_t block,
                          const std::function<void(size_t, size_t)>& body);
 

@@ -1,4 +1,4 @@
-// Memory kept for the next copy of the same shape.
+// Keeps memory for the next copy of the same shape.
 #ifndef CONDACC_CORE_SPARSE_SPARE_BLOCKS_H_
 #define CONDACC_CORE_SPARSE_SPARE_BLOCKS_H_
 
@@ -14,8 +14,8 @@
 
 namespace condacc {
 
-// The first touch of fresh memory costs several times what copying into it does, so blocks that are
-// done with are kept, up to `max_bytes`, as long as all accumulators together hold not too much.
+// Keeps blocks that are no longer in use, since the first touch of fresh memory takes several times
+// as long as copying to it. They come to at most `max_bytes`, and never exceed the budget.
 // Thread-safe.
 class SpareBlocks {
  public:
@@ -24,7 +24,7 @@ class SpareBlocks {
   SpareBlocks(const SpareBlocks&) = delete;
   SpareBlocks& operator=(const SpareBlocks&) = delete;
 
-  // Keeps the block, or lets it go.
+  // Keeps the block, or frees it.
   void Give(Block block, const Shape& shape, size_t num_bytes) noexcept CONDACC_EXCLUDES(mu_) {
     std::list<Spare> spare;
     try {
@@ -39,7 +39,7 @@ class SpareBlocks {
     budget_->Add(num_bytes);
   }
 
-  // A block of just this shape, or an empty one.
+  // Returns a block of exactly this shape, or an empty one.
   Block Take(const Shape& shape) CONDACC_EXCLUDES(mu_) {
     std::list<Spare> taken;
     MutexLock lock(&mu_);
@@ -50,7 +50,8 @@ class SpareBlocks {
       taken.splice(taken.end(), spares_, spare);
       return std::move(taken.front().block);
     }
-    // Shapes have changed: what does not fit now will hardly fit later.
+    // No spare has this shape, so the shapes have changed. The spares would hardly fit later, so
+    // they are freed.
     budget_->Add(-std::exchange(num_bytes_, 0));
     taken.swap(spares_);
     return Block();

@@ -1,4 +1,4 @@
-// The accumulators of sparse gradients: of those that the CPU reads, and of those on a device.
+// The accumulators of sparse gradients in host memory and in device memory.
 #ifndef CONDACC_CORE_SPARSE_SPARSE_ACCUMULATOR_H_
 #define CONDACC_CORE_SPARSE_SPARSE_ACCUMULATOR_H_
 

@@ -9,7 +9,8 @@ namespace {
 
 Status Invalid(const std::string& message) { return Status(StatusCode::kInvalidArgument, message); }
 
-// "Shape mismatch: expected WHAT to be A, got B" over the dims of `got` from `first` on.
+// Returns the error "Shape mismatch: expected WHAT to be A, got B" for the first dimension of
+// `got`, from dimension `first` on, that differs from the expected one.
 Status CheckDims(const Shape& expected, const Shape& got, int first, const std::string& what) {
   for (int i = first; i < expected.rank(); ++i) {
     if (expected.dim(i) == Shape::kUnknownDim || expected.dim(i) == got.dim(i)) continue;
@@ -19,8 +20,8 @@ Status CheckDims(const Shape& expected, const Shape& got, int first, const std::
   return Status();
 }
 
-// Rows of dimensions so large that not even the shape of many of them could be told, zeros among
-// the dimensions or not.
+// True if the dimensions of a row multiply to more than 2**40, where 0 counts as 1. The number of
+// elements of many such rows could not be represented.
 bool IsTooWide(const Shape& values) {
   constexpr int64_t kMaxWidth = int64_t{1} << 40;
   int64_t width = 1;
@@ -37,8 +38,8 @@ Status RankMismatch(const std::string& what, int expected, int got) {
                  std::to_string(got));
 }
 
-// Checks the gradient's dense shape against the constructor's. It is not compared with the values:
-// only its first dimension is used later, as the bound of the row numbers.
+// Checks the gradient's dense shape against the constructor's. The values are not compared with it:
+// only its first dimension is used later, as the bound of the indices.
 Status CheckDense(const Shape& dense, const Shape& expected) {
   if (expected.rank() > dense.rank()) {
     return RankMismatch("shape rank at least", expected.rank(), dense.rank());

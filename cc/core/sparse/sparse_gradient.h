@@ -1,4 +1,4 @@
-// A sparse gradient: some rows of a tensor, by their numbers.
+// Checks of sparse gradients. A sparse gradient is some rows of a dense tensor, and their indices.
 #ifndef CONDACC_CORE_SPARSE_SPARSE_GRADIENT_H_
 #define CONDACC_CORE_SPARSE_SPARSE_GRADIENT_H_
 
@@ -17,13 +17,14 @@ struct SparseShapes {
   Shape indices;
   Shape values;
   bool has_dense = false;  // The caller gave the shape of the tensor whose rows these are.
-  Shape dense;             // That shape. A negative number of rows is unknown.
+  Shape dense;             // That shape. A negative first dimension is unknown.
 };
 
-// Checks the parts against each other, against the shape that the accumulator was constructed with
-// (`expected`), which gives the first dimensions of what may come, and against the shape of the
-// values that it has accumulated (`accumulated`, null if there are none), which binds them all but
-// the number of rows. Does not look at the row numbers. Errors are InvalidArgument.
+// Checks the shapes of a gradient's parts against each other, against `expected` and against
+// `accumulated`. `expected` is the shape that the accumulator was constructed with, and gives the
+// first dimensions of the dense tensor. `accumulated` is the shape of the values accumulated so
+// far, or null if there are none; all dimensions but the first must be equal. Does not read the
+// indices. Errors are InvalidArgument.
 Status CheckSparseShapes(const SparseShapes& shapes, const Shape& expected,
                          const Shape* accumulated);
 
@@ -31,13 +32,13 @@ Status CheckSparseShapes(const SparseShapes& shapes, const Shape& expected,
 // gradient gives it.
 int64_t NumDenseRows(const SparseShapes& shapes, const Shape& expected);
 
-// What a pass over the row numbers finds.
+// What a pass over the indices finds.
 struct RowSurvey {
   RowList list;
-  bool is_ascending = true;  // and without repeats
+  bool is_ascending = true;  // If true, the indices ascend without repeats.
 };
 
-// Looks at all row numbers once. InvalidArgument if one is negative or not below `num_dense_rows`
+// Reads all indices once. Returns InvalidArgument if one is negative or not below `num_dense_rows`
 // (unless that is -1).
 Status SurveyRows(const int64_t* rows, size_t size, int64_t num_dense_rows, RowSurvey* survey);
 

@@ -12,10 +12,10 @@
 namespace condacc {
 namespace {
 
-constexpr size_t kWalkBlock = 8;         // buckets that one thread walks at a time
-constexpr int kPrefetchAhead = 8;        // rows or entries
-constexpr size_t kOutSlices = 10;        // what is not discarded in time is a tenth
-constexpr size_t kPrefetchBytes = 1024;  // of a row; the processor itself goes on from there
+constexpr size_t kWalkBlock = 8;         // Buckets that one thread walks at a time.
+constexpr int kPrefetchAhead = 8;        // Rows or entries.
+constexpr size_t kOutSlices = 10;        // Slices of a result. Memory is freed after each.
+constexpr size_t kPrefetchBytes = 1024;  // Of a row. The processor prefetches the rest.
 
 void Prefetch(const void* begin, size_t num_bytes) {
   constexpr size_t kLine = 64;
@@ -36,7 +36,8 @@ RowList ListOf(const MergedRows& merged) {
   return {merged.rows.data(), merged.size(), merged.rows.front(), merged.rows.back()};
 }
 
-// Sizes, with a place after the last, become the places where each begins.
+// Replaces each size by the sum of the sizes before it. The last element must be 0, and becomes the
+// sum of all.
 void SizesToStarts(std::vector<size_t>* sizes) {
   size_t start = 0;
   for (size_t& size : *sizes) start += std::exchange(size, start);
@@ -44,19 +45,19 @@ void SizesToStarts(std::vector<size_t>* sizes) {
 
 }  // namespace
 
-// A row of the union: its sum if it was merged before (which may be null if rows have no width),
-// and the new entries of it.
+// A row of the union: its sum, if it was merged before, and its new entries. The sum may be null
+// even if the row was merged before, since rows may have no elements.
 struct SparseMerge::UnionRow {
   int64_t row;
   void* sum;
-  int64_t count;  // of the gradients in the sum
+  int64_t count;  // Number of gradients in the sum; 0 for a new row.
   RowEntry* begin;
   RowEntry* end;
-  const RowEntry* bucket_end;  // beyond it another thread may be at work
+  const RowEntry* bucket_end;  // Another thread may use the entries beyond.
 
   bool is_new() const { return count == 0; }
 
-  // How many gradients the row was in, new ones included.
+  // Returns how many gradients contain the row, including the new ones.
   int64_t num_gradients() const {
     int64_t total = count + (begin == end ? 0 : 1);
     for (const RowEntry* e = begin; e + 1 < end; ++e) total += e[0].gradient != e[1].gradient;
@@ -96,11 +97,12 @@ class SparseMerge::Cursor {
   RowEntry* const end_;
 };
 
-// Adds up the new entries of a row and what was merged of it before, and overwrites these entries.
-// `out_is_sum`: `out` is of the type that sums have. Allocates nothing, so that
-// it can be done in place.
+// Adds the new entries of a row to its sum, if there is one, and writes the result to `out`, which
+// is of the sum type if `out_is_sum`. Overwrites the entries. Allocates nothing, because sums that
+// are changed in place could not be restored if an allocation failed.
 void SparseMerge::Add(const UnionRow& row, void* out, bool out_is_sum, int64_t divisor) const {
-  // Where the entries lie, since each is read before a pointer comes into its place.
+  // The addresses of the operands are stored in the memory of the entries. Each entry is read
+  // before an address overwrites it.
   static_assert(sizeof(const void*) <= sizeof(RowEntry) &&
                 alignof(const void*) <= alignof(RowEntry));
   char* const place = reinterpret_cast<char*>(row.begin);
@@ -110,7 +112,7 @@ void SparseMerge::Add(const UnionRow& row, void* out, bool out_is_sum, int64_t d
     new (place + num_operands++ * sizeof(values)) const void*(values);
   }
   const void* const* const operands = std::launder(reinterpret_cast<const void* const*>(place));
-  // Rows of several gradients lie far apart: those to come are fetched meanwhile.
+  // Rows of different gradients lie far apart, so those that follow are prefetched meanwhile.
   if (row.bucket_end - row.end > kPrefetchAhead) {
     Prefetch(ValuesOf(row.end[kPrefetchAhead]), layout_.num_bytes());
   }
@@ -152,8 +154,8 @@ SparseMerge::SparseMerge(const RowLayout& layout, const MergedRows& merged,
   SizesToStarts(&new_starts_);
 }
 
-// Calls visit(UnionRow) for each row of a bucket, in ascending order. Meanwhile the sums of merged
-// rows to come are fetched, `kAll` of them or only those that have new entries.
+// Calls visit(UnionRow) for each row of a bucket, in ascending order. Prefetches the sums of the
+// merged rows that follow: all of them if `kAll`, else only those that have new entries.
 template <bool kAll, typename Visit>
 void SparseMerge::Walk(size_t bucket, Visit visit) const {
   const bool has_merged = groups_.num_merged_before(bucket) < groups_.num_merged_before(bucket + 1);
@@ -231,7 +233,7 @@ void SparseMerge::WriteTo(int64_t* rows, void* values, int64_t divisor,
     while (end < num_buckets &&
            (end == begin || union_starts_[end + 1] <= union_starts_[begin] + slice_rows))
       ++end;
-    // Captures so little that std::function does not allocate.
+    // The function captures so little that std::function does not allocate.
     const auto write = [&pass, begin](size_t first, size_t last) {
       for (size_t b = first; b < last; ++b) pass.merge->WriteBucket(begin + b, pass.output);
     };

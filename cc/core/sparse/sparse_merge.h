@@ -14,12 +14,12 @@
 
 namespace condacc {
 
-// What the values of a row look like: `width` elements in a piece.
+// The layout of a row's values: `width` elements without gaps.
 struct RowLayout {
   ElementType type = ElementType::kFloat32;
   size_t width = 0;
 
-  // Of values of that shape, of which each entry of the first dimension is a row.
+  // Returns the layout of values of shape [n, d1, ...], which are n rows of d1 * ... elements.
   static RowLayout Of(ElementType type, const Shape& values) {
     RowLayout layout{type, 1};
     for (int i = 1; i < values.rank(); ++i) layout.width *= static_cast<size_t>(values.dim(i));
@@ -32,33 +32,36 @@ struct RowLayout {
   size_t num_sum_bytes() const { return width * SizeOf(sum_type()); }
 };
 
-// Row numbers in ascending order, for each its sum so far and the number of gradients it was in.
+// The rows merged so far: their indices, ascending and unique, and for each its sum and the number
+// of gradients that contain it.
 struct MergedRows {
   std::vector<int64_t> rows;
-  std::vector<void*> sums;  // of the layout's sum type
+  std::vector<void*> sums;  // Each of RowLayout::width elements of RowLayout::sum_type().
   std::vector<int64_t> counts;
 
   size_t size() const { return rows.size(); }
 };
 
-// A gradient that is to be merged: `values` holds a row for each entry of `list`.
+// A gradient that is to be merged. `values` is of shape [list.size, width].
 struct RowSource {
   RowList list;
   const void* values = nullptr;
 };
 
-// A place among rows in ascending order: `position` of them are lower than `row`.
+// A position among rows in ascending order: `position` of them have an index below `row`.
 struct RowMark {
   int64_t row;
   size_t position;
 };
 
-// The union of merged rows and of new gradients, in order of arrival. Additions happen in that
-// order for each row; repeats of a row within a gradient count once. Everything that needs memory
-// throws std::bad_alloc and leaves `merged` as it was. Serves one call of MergeInto() or WriteTo().
+// Merges new gradients with the rows merged before. The values of each row are added in order of
+// arrival. If a row is repeated within a gradient, the gradient counts once. Methods that need
+// memory may throw std::bad_alloc, and then `merged` is as it was. An object serves one call of
+// MergeInto() or WriteTo().
 class SparseMerge {
  public:
-  // `entries`: memory to work in, an entry for each row of the sources.
+  // `entries` is memory to work in, with room for an entry for each row of the sources. The
+  // references to `merged` and `sources` are kept.
   SparseMerge(const RowLayout& layout, const MergedRows& merged,
               const std::vector<RowSource>& sources, RowEntry* entries,
               const ParallelFor& parallel_for);
@@ -67,20 +70,22 @@ class SparseMerge {
   size_t num_new_rows() const { return new_starts_.back(); }
   size_t num_entries() const { return groups_.num_entries(); }
 
-  // Places among the new rows, ascending, evenly spread, and at most `max_marks` of them.
+  // Returns at most `max_marks` positions among the new rows, ascending and evenly spread.
   std::vector<RowMark> MarkNewRows(size_t max_marks) const;
 
-  // Adds the sources to the sums in place; rows that are new get theirs in `new_sums`, of
-  // num_new_rows() rows. Replaces `merged`, which must be the one this merge was made of.
+  // Adds the sources to the sums in place. The sums of new rows are written to `new_sums`:
+  // [num_new_rows(), width] of the sum type. Replaces `merged`, which must be the object that was
+  // given to the constructor.
   void MergeInto(MergedRows* merged, void* new_sums, const ParallelFor& parallel_for);
 
-  // Is told a row while the union is written: the sums of lower ones will not be read again, nor
-  // will the first `num_entries` of the entries.
+  // Is called between the slices of a result: the sums of rows below `row` and the first
+  // `num_entries` entries will not be read again.
   using WrittenBelow = std::function<void(int64_t row, size_t num_entries)>;
 
-  // Writes all rows and their sums, each divided by the number of gradients it was in or, if that
-  // is not 0, by `divisor`. With `written_below` it goes slice by slice, and calls it in between on
-  // this thread. Allocates nothing and cannot fail.
+  // Writes all indices to `rows` [num_rows()], and their sums to `values` [num_rows(), width]. Each
+  // sum is divided by `divisor` or, if that is 0, by the number of gradients that contain the row.
+  // If `written_below` is set, the result is written in slices, between which the calling thread
+  // calls it. Allocates nothing and cannot fail.
   void WriteTo(int64_t* rows, void* values, int64_t divisor, const ParallelFor& parallel_for,
                const WrittenBelow& written_below = nullptr);
 
@@ -102,8 +107,8 @@ class SparseMerge {
   const MergedRows& merged_;
   const std::vector<RowSource>& sources_;
   const RowGroups groups_;
-  std::vector<size_t> union_starts_;  // where each bucket begins among all rows
-  std::vector<size_t> new_starts_;    // among those that are not merged yet
+  std::vector<size_t> union_starts_;  // Where each bucket begins among all rows.
+  std::vector<size_t> new_starts_;    // Where each bucket begins among the new rows.
 };
 
 }  // namespace condacc

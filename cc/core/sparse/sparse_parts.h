@@ -1,4 +1,4 @@
-// What sparse gradients, what is asked of their sum, and what comes of them consist of.
+// The options, gradients and results of a sum of sparse gradients.
 #ifndef CONDACC_CORE_SPARSE_SPARSE_PARTS_H_
 #define CONDACC_CORE_SPARSE_SPARSE_PARTS_H_
 
@@ -17,54 +17,57 @@
 
 namespace condacc {
 
-// What the sum of a row is divided by: the number of gradients it was in, nothing, or the number of
-// all gradients.
+// What the sum of a row is divided by: the number of gradients that contain the row (kMean),
+// nothing (kSum), or the number of all gradients (kGlobalMean).
 enum class SparseReduction { kMean, kSum, kGlobalMean };
 
 struct SparseOptions {
   ElementType type = ElementType::kFloat32;
   Shape shape = Shape::UnknownRank();
   SparseReduction reduction = SparseReduction::kMean;
-  size_t fold_bytes = size_t{240} << 20;  // what is pending is not folded before it is as much
+  // A fold needs at least this many bytes of pending gradients, unless they are very many or the
+  // budget is exceeded.
+  size_t fold_bytes = size_t{240} << 20;
   HoldBudget* budget = &HoldBudget::Global();
-  // Where copies of values are made that were not owned.
+  // Memory for copies of values that are not owned.
   std::shared_ptr<SpareBlocks> spares =
       std::make_shared<SpareBlocks>(size_t{64} << 20, &HoldBudget::Global());
 };
 
-// What a take that gets `count` gradients divides by; 0: each row by how many it was in.
+// Returns the divisor of a take that gets `count` gradients. 0 means that each row is divided by
+// the number of gradients that contain it.
 constexpr int64_t DivisorOf(SparseReduction reduction, int64_t count) {
   if (reduction == SparseReduction::kMean) return 0;
   return reduction == SparseReduction::kSum ? 1 : count;
 }
 
-// The rows of a gradient in memory that nobody else writes to, so that they may be kept.
+// A gradient in memory that nobody else writes to, so that it may be kept.
 struct KeptRows {
-  Block indices;  // int64
-  Block values;
+  Block indices;  // [n] int64
+  Block values;   // [n, d1, ...]
   Shape values_shape;
-  int64_t num_dense_rows = -1;     // Indices are lower; -1: any may come.
-  bool values_are_a_copy = false;  // Their memory may be used for another copy.
+  int64_t num_dense_rows = -1;     // Indices must be lower. -1 means that there is no bound.
+  bool values_are_a_copy = false;  // If true, their memory may be used for another copy.
   RowSurvey survey;
 };
 
-// A gradient as it comes.
+// A gradient as an apply passes it.
 struct SparseGradient {
   SparseShapes shapes;
-  Block indices;  // int64 or int32
-  Block values;
+  Block indices;  // [n] int64 or int32
+  Block values;   // [n, d1, ...]
   bool indices_are_int32 = false;
-  bool owns_indices = false;  // Nobody else reads or writes the block: it may be kept.
-  bool owns_values = false;
-  std::optional<KeptRows> rows;  // What Prepare() makes of it.
+  bool owns_indices = false;     // If true, nobody else refers to the block: it may be kept.
+  bool owns_values = false;      // Likewise.
+  std::optional<KeptRows> rows;  // Set by Prepare().
 };
 
-// Rows, ascending and unique.
+// The result of a take. The indices ascend and are unique.
 struct SparseValue {
-  Block indices;
-  Block values;
-  Shape shape;     // of the values
-  Status failure;  // why it is not what the gradients come to
+  Block indices;   // [n] int64
+  Block values;    // [n, d1, ...]
+  Shape shape;     // Shape of the values.
+  Status failure;  // If not OK, why this is not the sum or mean.
 };
 
 }  // namespace condacc

@@ -9,9 +9,9 @@
 namespace condacc {
 namespace {
 
-constexpr size_t kMinFold = 4;             // gradients
-constexpr size_t kMaxPending = 1024;       // gradients
-constexpr size_t kBookkeepingBytes = 256;  // of a gradient that may have no rows at all
+constexpr size_t kMinFold = 4;             // Gradients.
+constexpr size_t kMaxPending = 1024;       // Gradients.
+constexpr size_t kBookkeepingBytes = 256;  // Counted for each gradient, even without rows.
 
 }  // namespace
 
@@ -54,8 +54,8 @@ bool SparseSum<Merger>::IsOverfull() const {
                                                                num_pending() >= 2 * MaxPending()));
 }
 
-// Gradients that are small compared with the sums are kept all the same, since each fold walks all
-// merged rows.
+// Pending gradients that are small compared with the merged sums are kept even if the budget is
+// exceeded, since each fold walks all merged rows.
 template <class Merger>
 bool SparseSum<Merger>::ExceedsBudget() const {
   return num_pending() > 1 && options_.budget->IsExceeded() && pending_bytes_ >= merged_bytes_ / 16;
@@ -66,7 +66,7 @@ size_t SparseSum<Merger>::FoldBytes() const {
   return std::max(merged_bytes_ / 20 * 9, options_.fold_bytes);
 }
 
-// Many tiny gradients: not so few that walking the merged rows for them would weigh.
+// Tiny gradients wait until they are so many that walking the merged rows costs little for each.
 template <class Merger>
 size_t SparseSum<Merger>::MaxPending() const {
   return kMaxPending + num_merged_ / 16;

@@ -14,12 +14,13 @@
 
 namespace condacc {
 
-// Keeps the gradients of one round in order of arrival, and merges many at a time: rows may come in
-// any order and repeat, and go out ascending and unique. When what is pending has grown to some
-// part of what was merged before, it is merged into that, so that memory stays near that of the
-// result and the cost of a gradient does not grow with their number.
+// Keeps the gradients of one round in order of arrival, and merges many of them at a time. The
+// indices of a gradient may be in any order and repeat; those of the result ascend and are unique.
+// When the pending gradients have grown to a certain part of the rows merged before, a fold merges
+// them into those rows. So the memory stays near that of the result, and the cost of a gradient
+// does not grow with the number of gradients.
 //
-// `Merger`: HostMerger or DeviceMerger.
+// `Merger` is HostMerger or DeviceMerger.
 template <class Merger>
 class SparseSum {
  public:
@@ -29,7 +30,7 @@ class SparseSum {
   using Value = SparseValue;
   enum class Need {
     kNothing,
-    kRows,  // Good rows, in memory that may be kept.
+    kRows,  // The gradient has to be checked, and moved to memory that may be kept.
   };
   static constexpr bool kFinishNeedsMemory = true;
 
@@ -56,7 +57,7 @@ class SparseSum {
     return merger_.PrepareFinish(&pending_, count_, workspace);
   }
   void AbandonFinish() { merger_.AbandonFinish(); }
-  // What was merged is given up while the result is written.
+  // Frees the merged rows piece by piece while the result is written.
   Value Finish(Workspace& workspace) { return merger_.Finish(workspace); }
   void Clear();
 
@@ -65,29 +66,31 @@ class SparseSum {
  private:
   // True if the budget is exceeded and there are pending gradients to fold.
   bool ExceedsBudget() const;
-  // So much pending is worth a fold.
+  // A fold is worth its cost once the pending gradients have this many bytes, or are this many.
   size_t FoldBytes() const;
   size_t MaxPending() const;
 
   size_t BytesOf(const KeptRows& rows) const;
-  // Ends gradients whose values have been added.
+  // Frees gradients whose values have been added. Memory of copies goes to the spares.
   void Release(std::list<KeptRows>* gradients);
-  // Modulo 2^64: a negative number of bytes lets go.
+  // Adds to the bytes that count against the budget, modulo 2^64: a negated number gives bytes
+  // back.
   void Hold(size_t bytes) noexcept {
     held_bytes_ += bytes;
     options_.budget->Add(bytes);
   }
 
   const Options& options_;
-  int64_t count_ = 0;  // Gradients appended.
+  int64_t count_ = 0;  // Number of appended gradients.
   std::list<KeptRows> pending_;
   size_t pending_bytes_ = 0;
   size_t held_bytes_ = 0;
-  std::list<KeptRows> folding_;
+  std::list<KeptRows> folding_;  // The gradients that the current fold merges.
   size_t folding_bytes_ = 0;
-  bool has_folded_ = false;  // Whether the fold that ran has merged them.
+  bool has_folded_ = false;  // Whether RunFold() has merged `folding_`.
   Merger merger_;
-  size_t num_merged_ = 0;  // rows, by the folds that have ended
+  // Number of rows, and bytes of their sums, that the folds so far have merged.
+  size_t num_merged_ = 0;
   size_t merged_bytes_ = 0;
 };
 

@@ -7,16 +7,16 @@
 namespace condacc {
 
 Status HostSparseWorkspace::Copy(const void* from, size_t num_bytes, void* to) {
-  constexpr size_t kMinParallel = size_t{1} << 20;  // bytes
+  constexpr size_t kMinParallel = size_t{1} << 20;  // Bytes.
   constexpr size_t kBlock = size_t{256} << 10;
   const auto copy = [from, to](size_t begin, size_t end) {
     std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin,
                 end - begin);
   };
   if (num_bytes >= kMinParallel) {
-    // What is slow is the first touch of fresh memory, which several threads share.
+    // The first touch of fresh memory is what takes long, and several threads share it.
     parallel_for()(num_bytes, kBlock, copy);
-  } else if (num_bytes > 0) {  // Otherwise there may be no memory either.
+  } else if (num_bytes > 0) {  // If it is 0, the pointers may be null.
     copy(0, num_bytes);
   }
   return Status();

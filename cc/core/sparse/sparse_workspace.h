@@ -1,4 +1,4 @@
-// What a call into a sparse accumulator may work with.
+// The memory and threads that a call into a sparse accumulator works with.
 #ifndef CONDACC_CORE_SPARSE_SPARSE_WORKSPACE_H_
 #define CONDACC_CORE_SPARSE_SPARSE_WORKSPACE_H_
 
@@ -14,24 +14,26 @@
 
 namespace condacc {
 
-// Memory where the gradients lie, and what moves it about.
+// Allocates and copies memory where the gradients lie. Allocate() returns ResourceExhausted if
+// memory is refused.
 class SparseWorkspace {
  public:
   virtual ~SparseWorkspace() = default;
   virtual Status Allocate(ElementType type, const Shape& shape, Block* block) = 0;
   virtual Status Copy(const void* from, size_t num_bytes, void* to) = 0;
+  // Copies `size` integers and converts them to int64.
   virtual Status Widen(const int32_t* from, size_t size, int64_t* to) = 0;
-  // Records that a fold has freed gradients of so many bytes. Must return at once: takes may be
-  // waiting for the fold. By default nothing is recorded: a device's allocator keeps what is freed,
-  // and uses it for all its ops.
+  // Records that a fold has freed gradients of `num_bytes` bytes. Must return at once, because
+  // takes may be waiting for the fold. By default, nothing is recorded: a device's allocator keeps
+  // what is freed, and uses it for all ops of the device.
   virtual void NoteFreed(size_t /*num_bytes*/) {}
 };
 
-// Memory that the CPU reads, and threads.
+// Works with host memory and with threads of the CPU.
 class HostSparseWorkspace : public SparseWorkspace {
  public:
-  // For what nobody else will see: sums that are merged before the take, and what merging works
-  // with. It is these blocks that are discarded piece by piece.
+  // Allocates memory that is not output by an op: the sums of merged rows, and the entries that a
+  // merge sorts. Such blocks are freed piece by piece (Block::DiscardFirst()).
   virtual Status AllocateInner(ElementType type, const Shape& shape, Block* block) = 0;
   virtual const ParallelFor& parallel_for() const = 0;
 
@@ -42,8 +44,8 @@ class HostSparseWorkspace : public SparseWorkspace {
 // Moves the gradient's indices to `indices`, as int64, in memory that may be kept.
 Status KeepIndices(SparseWorkspace& workspace, SparseGradient* gradient, Block* indices);
 
-// Moves the gradient's values to `values`, in memory that may be kept. If they have to be copied
-// and `values` is not empty, it is where they are copied to.
+// Moves the gradient's values to `values`, in memory that may be kept. Values that have to be
+// copied are copied to the block that `values` holds, or to a new one if that is empty.
 Status KeepValues(SparseWorkspace& workspace, ElementType type, SparseGradient* gradient,
                   Block* values);
 

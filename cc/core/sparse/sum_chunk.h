@@ -1,4 +1,4 @@
-// Memory of sums that were merged before the take.
+// Memory of the sums of merged rows.
 #ifndef CONDACC_CORE_SPARSE_SUM_CHUNK_H_
 #define CONDACC_CORE_SPARSE_SUM_CHUNK_H_
 
@@ -13,19 +13,20 @@
 
 namespace condacc {
 
-// Holds the sums of those rows that one fold found new, in ascending order of the rows. While a
-// take writes them out it gives up its memory piece by piece, so that it and the result are never
-// there as a whole both at once.
+// Holds the sums of the rows that were new to one fold, in ascending order of their indices. While
+// a take writes these sums to its result, the chunk frees its memory piece by piece, so that the
+// chunk and the result never exist in full at the same time.
 class SumChunk {
  public:
   static constexpr size_t kMaxMarks = 64;
 
-  // `marks`: places among its rows (SparseMerge::MarkNewRows).
+  // `marks`: positions among the rows, up to which memory can be freed (see
+  // SparseMerge::MarkNewRows()).
   SumChunk(Block sums, std::vector<RowMark> marks, size_t row_bytes)
       : sums_(std::move(sums)), marks_(std::move(marks)), row_bytes_(row_bytes) {}
 
-  // What rows lower than `row` have in it will not be read again. Rows of later calls are higher.
-  // Allocates nothing.
+  // Frees the sums of rows below `row`, which will not be read again, up to the nearest mark. Later
+  // calls must give higher rows. Allocates nothing.
   void DiscardBelow(int64_t row) {
     const auto is_lower = [](int64_t value, const RowMark& mark) { return value < mark.row; };
     const auto after = std::upper_bound(marks_.begin(), marks_.end(), row, is_lower);
