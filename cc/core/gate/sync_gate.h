@@ -116,8 +116,9 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   void AddCredits(int64_t count);
   // Training has ended: all waits end, until the gate is opened again.
   void Close();
-  // Ends the waits of a chief, until it opens the gate again.
-  void Dismiss(const std::string& chief);
+  // Ends the waits of a chief, and those of the worker in its process with Cancelled, until the
+  // gate is prepared again. The process may have to notice that its chief has failed.
+  void Dismiss(const std::string& chief, const std::string& worker);
 
   // Takes all workers for lost that do not wait, and frees their slots.
   void TakeOver();
@@ -167,6 +168,7 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   Roster roster_ CONDACC_GUARDED_BY(mu_);
   std::string chief_ CONDACC_GUARDED_BY(mu_);  // who prepared the current or next opening
   bool chief_dismissed_ CONDACC_GUARDED_BY(mu_) = false;
+  std::string dismissed_worker_ CONDACC_GUARDED_BY(mu_);  // if the chief is dismissed
   bool chief_came_ CONDACC_GUARDED_BY(mu_) = false;  // has waited for a round since the opening
   int64_t credits_ CONDACC_GUARDED_BY(mu_) = 0;
   int64_t credit_round_ CONDACC_GUARDED_BY(mu_) = 0;
