@@ -165,23 +165,42 @@ class CloseOp : public SyncGateUserOp {
   }
 };
 
-// Input: gate. The attribute `kAttr` names the worker or the chief that the call is about.
-template <const char* kAttr, void (SyncGate::*kCall)(const std::string&)>
-class TellOp : public SyncGateUserOp {
+// Input: gate.
+class LeaveOp : public SyncGateUserOp {
  public:
-  explicit TellOp(OpKernelConstruction* ctx) : SyncGateUserOp(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr(kAttr, &who_));
+  explicit LeaveOp(OpKernelConstruction* ctx) : SyncGateUserOp(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("worker", &worker_));
   }
 
  private:
   absl::Status Run(OpKernelContext* ctx) override {
     GatePtr gate;
     TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
-    (gate->gate().get()->*kCall)(who_);
+    gate->gate()->Leave(worker_);
     return absl::OkStatus();
   }
 
-  std::string who_;
+  std::string worker_;
+};
+
+// Input: gate.
+class DismissOp : public SyncGateUserOp {
+ public:
+  explicit DismissOp(OpKernelConstruction* ctx) : SyncGateUserOp(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("chief", &chief_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("worker", &worker_));
+  }
+
+ private:
+  absl::Status Run(OpKernelContext* ctx) override {
+    GatePtr gate;
+    TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
+    gate->gate()->Dismiss(chief_, worker_);
+    return absl::OkStatus();
+  }
+
+  std::string chief_;
+  std::string worker_;
 };
 
 // Input: gate. Outputs: open, round, num_complete, num_takeovers, num_refused.
@@ -229,11 +248,6 @@ class TakenOp : public OpKernel {
  private:
   std::string accumulator_;
 };
-
-constexpr char kWorker[] = "worker";
-constexpr char kChief[] = "chief";
-using LeaveOp = TellOp<kWorker, &SyncGate::Leave>;
-using DismissOp = TellOp<kChief, &SyncGate::Dismiss>;
 
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGate").Device(DEVICE_CPU), SyncGateOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateEnter").Device(DEVICE_CPU), EnterOp);

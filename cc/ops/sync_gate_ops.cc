@@ -202,10 +202,15 @@ is opened again.
 REGISTER_OP("Condacc>SyncGateDismiss")
     .Input("gate: resource")
     .Attr("chief: string")
+    .Attr("worker: string")
     .SetIsStateful()
     .SetShapeFn(Scalars)
     .Doc(R"(
-Ends the waits of a chief with OutOfRange, until it prepares the gate again. Workers wait on.
+Ends the waits of a chief with OutOfRange, and those of the worker in its process with Cancelled,
+until the gate is prepared again. Other workers wait on.
+
+chief: The name of the chief. Nothing happens if it is not the one that prepared the gate.
+worker: The name of the worker.
 )");
 
 REGISTER_OP("Condacc>SyncGateReport")

@@ -214,6 +214,21 @@ def test_a_cancelled_step_of_the_chief_makes_the_session_begin_again(training, e
             coordinator.raise_requested_exception()
 
 
+def test_a_chief_whose_queue_runner_has_failed_does_not_wait_as_a_worker(two_ps, training):
+    """Its session waits for the round that only the queue runner could end."""
+    run = training(two_ps, 2, 2)
+    run.start()
+    run.steps_on_thread(0)
+    run.await_state(lambda state: state.num_complete == 1)
+    coordinator = run.sessions[0]._coordinated_creator.coord
+    error = tf.errors.AbortedError(None, None, "a server was lost")
+    coordinator.request_stop((type(error), error, None))
+    run.await_state(lambda state: state.round == 2 and state.num_complete == 1)
+    run.steps_on_thread(1, 2)  # The first one is of the round that was lost.
+    run.join()
+    run.check()
+
+
 def test_chief_and_workers_say_who_is_missing(two_ps, training, messages):
     run = training(two_ps, 3, 3, configure={"report_secs": 2})
     run.start(0, 1)

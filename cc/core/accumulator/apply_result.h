@@ -24,7 +24,8 @@ enum class ApplyOutcome : int32_t {
 // The outcome of an apply, or the error with which it failed.
 class [[nodiscard]] ApplyResult {
  public:
-  // Both constructors convert implicitly, so that a function may return an outcome or a status.
+  // Both convert, so that a function may return either.
+  // NOLINTBEGIN(google-explicit-constructor)
   ApplyResult(ApplyOutcome outcome) : outcome_(outcome) {}
   ApplyResult(Status error) : status_(std::move(error)) {}
   // NOLINTEND(google-explicit-constructor)

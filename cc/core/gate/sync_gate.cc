@@ -144,10 +144,11 @@ void SyncGate::Close() {
   LetGo(&released);
 }
 
-void SyncGate::Dismiss(const std::string& chief) {
+void SyncGate::Dismiss(const std::string& chief, const std::string& worker) {
   ReleasedWaits released;
   MutexLock lock(&mu_);
   if (chief != chief_) return;
+  dismissed_worker_ = worker;
   chief_dismissed_ = true;
   LetGo(&released);
 }

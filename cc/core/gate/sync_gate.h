@@ -124,8 +124,9 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   void AddCredits(int64_t count);
   // Ends training: waits complete with OutOfRange until the gate is opened again.
   void Close();
-  // Ends the waits of a chief, until it prepares the gate again.
-  void Dismiss(const std::string& chief);
+  // Ends the waits of a chief, and those of the worker in its process with Cancelled, until the
+  // gate is prepared again. The process may have to notice that its chief has failed.
+  void Dismiss(const std::string& chief, const std::string& worker);
 
   // Counts all workers as lost that do not wait, and frees their slots. Does nothing unless a
   // worker waits for the next round and some slot is not complete.
@@ -181,7 +182,8 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   Roster roster_ CONDACC_GUARDED_BY(mu_);
   std::string chief_ CONDACC_GUARDED_BY(mu_);  // The chief that has called Prepare() last.
   bool chief_dismissed_ CONDACC_GUARDED_BY(mu_) = false;
-  bool chief_came_ CONDACC_GUARDED_BY(mu_) = false;  // The chief has waited since the opening.
+  std::string dismissed_worker_ CONDACC_GUARDED_BY(mu_);  // Set while the chief is dismissed.
+  bool chief_came_ CONDACC_GUARDED_BY(mu_) = false;       // The chief has waited since the opening.
   int64_t credits_ CONDACC_GUARDED_BY(mu_) = 0;
   int64_t credit_round_ CONDACC_GUARDED_BY(mu_) = 0;  // The round of the last AddCredits().
   uint64_t next_id_ CONDACC_GUARDED_BY(mu_) = 1;

@@ -85,6 +85,11 @@ bool SyncGate::Ends(GateWait* wait, Status* status) {
         *status = Status(StatusCode::kOutOfRange, "Gate '" + name_ + "': training has ended");
         return true;
       }
+      if (chief_dismissed_ && wait->who == dismissed_worker_) {
+        *status = Status(StatusCode::kCancelled,
+                         "Gate '" + name_ + "': the chief of this worker's process has ended");
+        return true;
+      }
       return open_ && wait->after != round_;
     case GateWait::For::kOpening:
       return is_open();
@@ -119,7 +124,9 @@ void SyncGate::LetGo(ReleasedWaits* released) {
         ++next;
         continue;
       }
-      if (wait->is_of_worker()) roster_.NoteKnown(wait->who, WorkerState::kBetweenSteps);
+      if (wait->is_of_worker()) {
+        roster_.NoteKnown(wait->who, status.ok() ? WorkerState::kBetweenSteps : WorkerState::kLost);
+      }
       next = Release(wait, status, released);
     }
   }

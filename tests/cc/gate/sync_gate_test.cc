@@ -284,17 +284,23 @@ TEST_F(SyncGateTest, AClosedGateEndsAllWaitsUntilItIsOpenedAgain) {
 }
 
 TEST_F(SyncGateTest, ADismissedChiefEndsAndWorkersWaitOn) {
-  OpenFor(2, 2);
+  OpenFor(3, 3);
   Step(0);
-  gate_->Dismiss("another");
+  Step(1);
+  gate_->Dismiss("another", "w1");
   const RecordedWaitPtr full = BeginWait(gate_, For::kFullRound, "c");
   EXPECT_FALSE(full->has_ended());
-  gate_->Dismiss("c");
+  gate_->Dismiss("c", "w0");
   EXPECT_EQ(full->code(), StatusCode::kOutOfRange);
   EXPECT_EQ(BeginWait(gate_, For::kFullRound, "c")->code(), StatusCode::kOutOfRange);
+  EXPECT_EQ(w(0).wait->code(), StatusCode::kCancelled);
+  EXPECT_TRUE(w(1).is_waiting());
+  // A wait of the chief's process that begins later ends as well.
+  EXPECT_EQ(BeginWait(gate_, For::kNextRound, "w0", 1)->code(), StatusCode::kCancelled);
+  w(0).round = Open(gate_.get(), 3, 3);
+  EXPECT_FALSE(w(1).is_waiting());
+  Step(0);
   EXPECT_TRUE(w(0).is_waiting());
-  Open(gate_.get(), 2, 2);
-  EXPECT_FALSE(w(0).is_waiting());
 }
 
 TEST_F(SyncGateTest, AWrongNumberOfSlotsIsRefused) {

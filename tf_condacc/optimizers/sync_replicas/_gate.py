@@ -116,9 +116,11 @@ class SyncGate:
             return ops.condacc_sync_gate_close(self.handle, name="close")
 
     def dismiss(self) -> tf.Operation:
-        """Ends the waits of this chief."""
+        """Ends the waits of this chief, and of this worker."""
         with self.on_device():
-            return ops.condacc_sync_gate_dismiss(self.handle, chief=self._chief, name="dismiss")
+            return ops.condacc_sync_gate_dismiss(
+                self.handle, chief=self._chief, worker=self._worker, name="dismiss"
+            )
 
     def report(self, seen: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Waits until a round lasts for too long.
