@@ -19,7 +19,10 @@ tf1 = tf.compat.v1
 
 HAS_CUDA = tf_condacc.build_info()["cuda"] is not None
 HAS_GPU = bool(tf.config.list_physical_devices("GPU"))
-ON_THE_DEVICE = {"gradient", "gradients", "average", "indices", "values", "sum"}
+ON_THE_DEVICE = {
+    *("gradient", "gradients", "average", "indices", "values", "sum"),
+    *("value", "output"),  # Of the op that gradients of synchronous training pass through.
+}
 
 needs_cuda = pytest.mark.skipif(not HAS_CUDA, reason="built without CUDA")
 needs_no_gpu = pytest.mark.skipif(HAS_GPU, reason="this machine has a GPU")
@@ -50,8 +53,11 @@ def run_python(code: str, **environment: str) -> str:
 
 @needs_cuda
 def test_every_op_that_has_a_kernel_has_one_for_gpus():
-    assert len(kernels_by_op("CPU")) >= 31
-    assert set(kernels_by_op("GPU")) == set(kernels_by_op("CPU"))
+    ops = set(kernels_by_op("CPU"))
+    assert len(ops) >= 31
+    # The gate of synchronous training is put on a CPU; gradients pass through the last of its ops.
+    of_gate = {op for op in ops if op.startswith("Condacc>SyncGate")} - {"Condacc>SyncGateTaken"}
+    assert set(kernels_by_op("GPU")) == ops - of_gate
 
 
 @pytest.mark.skipif(HAS_CUDA, reason="built with CUDA")
