@@ -41,9 +41,9 @@ class ChiefQueueRunner(tf.compat.v1.train.QueueRunner):
     """Applies the gradients of round after round, until training ends.
 
     When the coordinator stops, the chief's waits at the gate end: that of its queue runner, and
-    that of its own step as a worker, so that its session learns of an error of the other one. The gate
-    itself is closed only if the coordinator stops without an error, as that of a Supervisor does
-    when training has ended: after an error, training goes on with the next session.
+    that of its own step as a worker, so that its session learns of an error of the other one. The
+    gate itself is closed only if the coordinator stops without an error, as that of a Supervisor
+    does when training has ended: after an error, training goes on with the next session.
 
     Args:
         gate: The gate of the rounds.
