@@ -211,6 +211,15 @@ def rows_graph_driver() -> Iterator[Callable[..., Any]]:
     yield from _drivers(ROWS_DRIVERS, "graph")
 
 
+@pytest.fixture
+def graph() -> Iterator[Any]:
+    """A graph in which a test builds."""
+    import tensorflow as tf
+
+    with tf.Graph().as_default() as graph:
+        yield graph
+
+
 @pytest.fixture(params=["ref", "resource", "resource_v2"])
 def world(request: pytest.FixtureRequest) -> Iterator[Any]:
     """A graph with each kind of variables and control flow; the process is as before afterwards."""

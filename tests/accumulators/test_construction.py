@@ -12,13 +12,7 @@ from accumulator_support import every_kind, needs_resource
 from signatures import parameters
 
 tf1 = tf.compat.v1
-pytestmark = every_kind
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default() as graph:
-        yield graph
+pytestmark = [every_kind, pytest.mark.usefixtures("graph")]
 
 
 def run(fetches: Any, feed: Any = None) -> Any:

@@ -15,12 +15,6 @@ tf1 = tf.compat.v1
 pytestmark = every_kind
 
 
-@pytest.fixture
-def graph():
-    with tf.Graph().as_default() as graph:
-        yield graph
-
-
 def test_the_outcomes_are_public_and_are_numbers():
     assert {o.name: int(o) for o in tf_condacc.ApplyOutcome} == {
         "ADDED": ADDED,

@@ -11,12 +11,6 @@ tf1 = tf.compat.v1
 pytestmark = every_kind
 
 
-@pytest.fixture
-def graph():
-    with tf.Graph().as_default() as graph:
-        yield graph
-
-
 def test_name_is_the_last_component_after_uniquifying(impl, graph):
     with tf.name_scope("outer"):
         names = [impl.dense(tf.float32, name="Q").name for _ in range(3)]

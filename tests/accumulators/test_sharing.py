@@ -48,31 +48,20 @@ def test_private_accumulators_of_one_graph_are_separate(impl):
         assert session.run([count, other_count]) == [1, 0]
 
 
-def test_two_imports_of_one_graph_are_separate(impl):
+@pytest.mark.parametrize(
+    ("shared_name", "counts"), [(None, [2, 1]), ("shared", [3, 3])], ids=["private", "shared"]
+)
+def test_two_imports_of_one_graph_are_one_only_with_a_shared_name(impl, shared_name, counts):
     with tf.Graph().as_default() as source:
-        _, apply, _, count = build(impl, name="Q")
+        _, apply, _, count = build(impl, name="Q", shared_name=shared_name)
         definition = source.as_graph_def()
     names = [apply.name, count.op.name + ":0"]
     with tf.Graph().as_default(), tf1.Session() as session:
         one = tf.import_graph_def(definition, return_elements=names, name="one")
         two = tf.import_graph_def(definition, return_elements=names, name="two")
-        session.run(one[0])
-        session.run(one[0])
-        session.run(two[0])
-        assert session.run([one[1], two[1]]) == [2, 1]
-
-
-def test_two_imports_with_a_shared_name_are_one(impl):
-    with tf.Graph().as_default() as source:
-        _, apply, _, count = build(impl, name="Q", shared_name="shared")
-        definition = source.as_graph_def()
-    names = [apply.name, count.op.name + ":0"]
-    with tf.Graph().as_default(), tf1.Session() as session:
-        one = tf.import_graph_def(definition, return_elements=names, name="one")
-        two = tf.import_graph_def(definition, return_elements=names, name="two")
-        session.run(one[0])
-        session.run(two[0])
-        assert session.run([one[1], two[1]]) == [2, 2]
+        for imported in (one, one, two):
+            session.run(imported[0])
+        assert session.run([one[1], two[1]]) == counts
 
 
 def test_shared_name_joins_the_objects_of_one_graph(impl):

@@ -131,13 +131,7 @@ def test_forward_pass_waits_for_the_local_step(world, model, make_step):
 @every_model
 def test_step_that_moves_on_during_the_forward_pass_makes_the_update_stale(world, model, make_step):
     training = Training(model=model, make_step=make_step)
-    halved, quartered = np.divide(START, 2.0), np.divide(START, 4.0)
-    assert training.run() == 0.0
-    training.expect(step=1, weights=halved, accepted=1, dropped=0)
-    assert training.run(late_by=1) == 1.0
-    training.expect(step=2, weights=halved, accepted=1, dropped=1)
-    assert training.run() == 1.0
-    training.expect(step=3, weights=quartered, accepted=2, dropped=1)
+    training.expect_late_updates_to_be_dropped(late_by=1)
 
 
 @every_step

@@ -48,15 +48,6 @@ every_way = by_name("apply", WAYS)
 every_dtype = pytest.mark.parametrize("dtype", [tf.int32, tf.int64], ids=lambda d: d.name)
 
 
-def expect_stale_updates_to_be_dropped(training: Training) -> None:
-    assert training.run() == 0.0
-    training.expect(step=1, weights=HALVED, accepted=1, dropped=0)
-    assert training.run(late_by=2) == 1.0
-    training.expect(step=3, weights=HALVED, accepted=1, dropped=1)
-    assert training.run() == 1.0
-    training.expect(step=4, weights=QUARTERED, accepted=2, dropped=1)
-
-
 @every_way
 @every_dtype
 @pytest.mark.parametrize("name", ["global_step", "my_step"])
@@ -68,7 +59,7 @@ def test_step_that_the_program_made_itself(world, maker, name, dtype, apply):
     training = Training(step_dtype=dtype, make_step=make_step, apply=apply)
     assert training.step.dtype.base_dtype == dtype
     assert_read_after_local_step(training.loss, training.weights)
-    expect_stale_updates_to_be_dropped(training)
+    training.expect_late_updates_to_be_dropped(late_by=2)
     training.close()
 
 
@@ -80,7 +71,7 @@ def test_step_in_none_of_the_usual_collections(world, collections, apply):
 
     training = Training(make_step=make_step, apply=apply)
     training.session.run(training.step.initializer)
-    expect_stale_updates_to_be_dropped(training)
+    training.expect_late_updates_to_be_dropped(late_by=2)
     training.close()
 
 
@@ -174,12 +165,12 @@ def test_variable_of_the_usual_name_that_is_no_integer_is_a_type_error(world, dt
 def test_variable_of_the_usual_name_in_a_scope_is_not_the_global_step(world):
     with tf1.variable_scope("scope"):
         of_get_variable("global_step", tf.int32)
-    expect_stale_updates_to_be_dropped(Training(make_step=own_step))
+    Training(make_step=own_step).expect_late_updates_to_be_dropped(late_by=2)
 
 
 def test_placeholder_of_the_usual_name_is_not_the_global_step(world):
     tf1.placeholder(tf.int64, [], name="global_step")
-    expect_stale_updates_to_be_dropped(Training(make_step=own_step))
+    Training(make_step=own_step).expect_late_updates_to_be_dropped(late_by=2)
 
 
 @every_dtype

@@ -161,6 +161,16 @@ class Training:
         assert self.counts() == (accepted, dropped)
         assert self.value(stale_counter()) == dropped
 
+    def expect_late_updates_to_be_dropped(self, late_by: int) -> None:
+        """Trains in time, late, and in time again; the weights are halved by each in time."""
+        halved, quartered = np.divide(START, 2.0), np.divide(START, 4.0)
+        assert self.run() == 0.0
+        self.expect(step=1, weights=halved, accepted=1, dropped=0)
+        assert self.run(late_by=late_by) == 1.0
+        self.expect(step=1 + late_by, weights=halved, accepted=1, dropped=1)
+        assert self.run() == 1.0
+        self.expect(step=2 + late_by, weights=quartered, accepted=2, dropped=1)
+
     def close(self) -> None:
         self.session.close()
 
