@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import tensorflow as tf
 from drop_stale_support import drop_stale, half_square
 from tower_support import rows
@@ -54,7 +56,7 @@ def sum_gradients_of_towers() -> None:
 
 
 def all_operations(graph: tf.Graph) -> list:
-    functions = graph.as_graph_def().library.function
+    functions = attrgetter("library.function")(graph.as_graph_def())
     return [*graph.get_operations(), *(node for one in functions for node in one.node_def)]
 
 

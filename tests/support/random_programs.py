@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import random
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 
-class RandomProgram:
+class RandomProgram(abc.ABC):
     """Runs random operations on a driver and on a model and compares what they tell.
 
     A model has `step`, `count` and `dropped`, and `apply(gradient, local_step)`. What depends on
@@ -25,12 +26,13 @@ class RandomProgram:
         if self.ours:
             self.moves += [self.try_apply] * 3 + [self.try_take] * 2
 
+    @abc.abstractmethod
     def gradient(self) -> Any:
-        raise NotImplementedError
+        """Returns a random gradient."""
 
+    @abc.abstractmethod
     def check_taken(self, value: Any) -> None:
         """Compares what was taken with what the model gives, and begins the next round."""
-        raise NotImplementedError
 
     def local_step(self) -> int:
         return self.model.step + self.rng.choice([-3, -1, -1, 0, 0, 0, 0, 0, 1, 10])

@@ -40,9 +40,12 @@ class Messages(logging.Handler):
 def messages():
     handler = Messages()
     logger = tf.get_logger()
+    level = logger.level
+    logger.setLevel(logging.WARNING)  # Other tests of the process may have silenced it.
     logger.addHandler(handler)
     yield handler
     logger.removeHandler(handler)
+    logger.setLevel(level)
 
 
 def test_a_new_chief_discards_the_round_and_begins_another(two_ps, training, tmp_path):

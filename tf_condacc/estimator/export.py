@@ -5,6 +5,7 @@ Mirrors ``tf.estimator.export``.
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
@@ -18,9 +19,10 @@ Tensors: TypeAlias = tf.Tensor | Mapping[str, tf.Tensor]
 SignatureDef: TypeAlias = Any  # A ``SignatureDef`` proto of a SavedModel.
 
 
-class ExportOutput:
+class ExportOutput(abc.ABC):
     """One signature of an exported model. Mirrors ``tf.estimator.export.ExportOutput``."""
 
+    @abc.abstractmethod
     def as_signature_def(self, receiver_tensors: Tensors) -> SignatureDef:
         """Returns the SignatureDef of the output.
 
@@ -30,7 +32,6 @@ class ExportOutput:
         Raises:
             ValueError: The output cannot be computed from such inputs.
         """
-        raise NotImplementedError
 
 
 class ClassificationOutput(ExportOutput):

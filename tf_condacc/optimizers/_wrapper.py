@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from typing import Any
 
 import tensorflow as tf
@@ -17,9 +18,9 @@ class OptimizerWrapper(tf.compat.v1.train.Optimizer):
     """
 
     @property
+    @abc.abstractmethod
     def _wrapped(self) -> tf.compat.v1.train.Optimizer:
         """The wrapped optimizer."""
-        raise NotImplementedError
 
     def get_slot(self, *args: Any, **kwargs: Any) -> tf.Variable | None:
         """Returns a slot variable of the wrapped optimizer, or None if it has no such slot.
