@@ -41,15 +41,15 @@ class Watch:
 
     def _run(self) -> None:
         answered = dict.fromkeys(self._addresses, time.monotonic())
-        reported: set[str] = set()
+        reported: dict[str, Answer] = {}
         while not self._stop.wait(_POLL_SECS):
             for name, address in self._addresses.items():
                 answer = probe(address, _POLL_SECS)
                 now = time.monotonic()
                 if answer is not Answer.ANSWERED:
                     silent_secs = now - answered[name]
-                    if silent_secs >= self._report_secs and name not in reported:
-                        reported.add(name)
+                    if silent_secs >= self._report_secs and reported.get(name) is not answer:
+                        reported[name] = answer
                         self._warn(
                             "%s (%s) has not answered for %.0f s: %s. Steps that need it wait.",
                             name,
@@ -59,7 +59,7 @@ class Watch:
                         )
                     continue
                 if name in reported:
-                    reported.discard(name)
+                    del reported[name]
                     self._warn("%s (%s) answers again.", name, address)
                 answered[name] = now
 
