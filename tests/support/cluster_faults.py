@@ -87,10 +87,8 @@ class Faults:
         def hold() -> bool:
             new = self._cluster.messages(before)
             names = f"{job} {task}", f"{job}/task:{task}", "never seen: 1 of 3 workers"
-            return (
-                any(name in new for name in names)
-                or len(self._cluster.events("step")) >= steps + 10
-            )
+            went_on = len(self._cluster.events("step")) >= steps + 10
+            return went_on or any(name in new for name in names)
 
         self._cluster.await_that(hold, f"steps without {job} {task}, or a message about it")
 
