@@ -1,0 +1,212 @@
+"""The end of the launcher's tasks: after the training, by signals, and after errors of use."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import terminal
+from launched import is_stopped, launchers, task_command, wait_until, wait_until_gone
+
+STUBBORN = (
+    "for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):\n"
+    "    signal.signal(number, lambda number, frame: print('ignores', number))\n"
+    "print('ready')\n"
+    "wait()"
+)
+
+
+@pytest.fixture
+def launch(tmp_path):
+    yield from launchers(tmp_path)
+
+
+def test_a_parameter_server_may_end_by_itself(launch):
+    code = (
+        "if job == 'ps':\n"
+        "    while not os.path.exists('done'): time.sleep(0.01)\n"
+        "elif index == 1: once('done')"
+    )
+    launched = launch(code, "--ps", "1", "--workers", "2", "--end-secs", "60")
+    assert launched.end() == 0
+    assert "[launch] ps 0: status 0, 0 restarts" in launched.output
+
+
+def test_a_parameter_server_that_never_ends_is_ended(launch):
+    code = f"if job == 'worker': sys.exit(0)\n{STUBBORN}"
+    launched = launch(code, "--ps", "2", "--workers", "1", "--end-secs", "0.5")
+    assert launched.end() == 0
+    for name in ("ps 0", "ps 1"):
+        assert f"[{name}] ignores 15" in launched.output
+        assert f"[launch] {name}: status 0 (ended by the launcher)" in launched.output
+        wait_until_gone(launched.processes()[name])
+
+
+def test_workers_that_do_not_end_after_the_chief_are_ended(launch):
+    code = "print('ready'); wait() if index in (1, 2) else None"
+    launched = launch(code, "--ps", "0", "--workers", "4", "--grace-secs", "0.5")
+    assert launched.end() == 143
+    told = "worker 1, worker 2 have not ended by themselves within 0.5 s"
+    assert f"{told} (worker 0, the chief, has finished), and are ended." in launched.output
+    assert re.search(r"worker 2: SIGTERM \(status 143\) \(ended by the", launched.output)
+
+
+def test_a_worker_that_is_ended_after_the_chief_has_failed_whatever_its_status(launch):
+    code = (
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n"
+        "print('ready'); wait() if index == 1 else None"
+    )
+    launched = launch(code, "--ps", "0", "--workers", "2", "--grace-secs", "0.5")
+    assert launched.end() == 143
+
+
+def test_a_signal_ends_even_stubborn_tasks_within_five_seconds(launch):
+    kinds = {signal.SIGINT: (130, ["2", "15"]), signal.SIGTERM: (143, ["15"])}
+    kinds[signal.SIGHUP] = (129, ["15"])
+    each = {
+        number: launch(STUBBORN, "--workers", "1", "--restarts", "9", "--log-dir", number.name)
+        for number in kinds
+    }
+    for launched in each.values():
+        launched.until("ready", count=2)
+    began = time.monotonic()
+    for number, launched in each.items():
+        launched.process.send_signal(number)
+    for number, (status, received) in kinds.items():
+        assert each[number].end() == status
+        assert time.monotonic() - began < 5.0
+        for name, pid in each[number].processes().items():
+            assert re.findall(rf"\[{name}\] ignores (\d+)", each[number].output) == received
+            assert f"[launch] {name}: SIGKILL (status 137), 0 restarts" in each[number].output
+            wait_until_gone(pid)
+
+
+def test_ctrl_c_on_a_terminal_reaches_each_task_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.getcwd())
+    code = (
+        "def end(number, frame):\n"
+        "    print('received', number); sys.exit(0)\n"
+        "signal.signal(signal.SIGINT, end)\n"
+        "print('ready'); wait()"
+    )
+    command = ["-m", "tf_condacc.launch", "--ps", "1", "--workers", "1", "--log-dir"]
+    command += [str(tmp_path), "--", *task_command(code)]
+    ended = terminal.press_ctrl_c(command, when=r"(?s)ready.*ready")
+    assert ended.status == 130
+    assert ended.seconds < 2.0
+    assert ended.output.count("received 2") == 2
+    assert "Traceback" not in ended.output
+
+
+def test_a_second_signal_kills_at_once(launch):
+    launched = launch(STUBBORN, "--ps", "0", "--workers", "2")
+    launched.until("ready", count=2)
+    launched.process.send_signal(signal.SIGINT)
+    launched.until("ignores 2", count=2)
+    began = time.monotonic()
+    while launched.process.poll() is None:  # One that follows at once is the same key press.
+        launched.process.send_signal(signal.SIGINT)
+        time.sleep(0.05)
+    assert time.monotonic() - began < 1.5
+    assert launched.end() == 130
+    assert "all tasks are killed" in launched.output
+
+
+def test_signals_of_the_user_are_forwarded_and_change_nothing(launch):
+    code = (
+        "for number in (signal.SIGUSR1, signal.SIGUSR2):\n"
+        "    signal.signal(number, lambda number, frame: print('received', number))\n"
+        "print('ready')\n"
+        "while not os.path.exists('done'): time.sleep(0.01)"
+    )
+    launched = launch(code, "--ps", "1", "--workers", "1")
+    launched.until("ready", count=2)
+    launched.process.send_signal(signal.SIGUSR1)
+    launched.until("received 10", count=2)
+    launched.process.send_signal(signal.SIGUSR2)
+    launched.until("received 12", count=2)
+    (launched.logs.parent / "done").touch()
+    assert launched.end() == 0
+
+
+def test_a_stopped_launcher_stops_its_tasks_until_it_is_continued(launch):
+    code = "print('ready')\nwhile not os.path.exists('done'): time.sleep(0.01)"
+    launched = launch(code, "--ps", "0", "--workers", "2")
+    launched.until("ready", count=2)
+    launched.process.send_signal(signal.SIGTSTP)
+    every = [launched.process.pid, *launched.processes().values()]
+    wait_until(lambda: all(map(is_stopped, every)), "not all are stopped")
+    launched.process.send_signal(signal.SIGCONT)
+    wait_until(lambda: not any(map(is_stopped, every)), "not all are continued")
+    (launched.logs.parent / "done").touch()
+    assert launched.end() == 0
+
+
+def test_a_frozen_task_is_ended_by_a_signal_too(launch):
+    launched = launch("print('ready'); wait()", "--ps", "0", "--workers", "2")
+    launched.until("ready", count=2)
+    pid = launched.processes()["worker 1"]
+    os.kill(pid, signal.SIGSTOP)
+    launched.process.send_signal(signal.SIGTERM)
+    assert launched.end() == 143
+    assert "worker 1: SIGTERM (status 143)" in launched.output
+
+
+def test_a_signal_that_was_ignored_at_the_start_stays_ignored(launch, tmp_path):
+    hangup = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        code = "print('ready')\nwhile not os.path.exists('done'): time.sleep(0.01)"
+        launched = launch(code, "--ps", "0", "--workers", "1")
+    finally:
+        signal.signal(signal.SIGHUP, hangup)
+    launched.until("ready")
+    launched.process.send_signal(signal.SIGHUP)
+    launched.process.send_signal(signal.SIGUSR2)  # It comes later, and ends the task.
+    assert launched.end() == 128 + signal.SIGUSR2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["--workers", "2"], 2, "there is no command"),
+        (["--workers", "2", "--"], 2, "there is no command"),
+        (["--workers", "0", "--", "true"], 2, "--workers: must be at least 1, got 0"),
+        (["--ps", "-1", "--workers", "1", "--", "true"], 2, "--ps: must be at least 0, got -1"),
+        (["--workers", "1", "--restarts", "-1", "--", "true"], 2, "--restarts: must be at least 0"),
+        (["--workers", "1", "--lost-secs", "nan", "--", "true"], 2, "--lost-secs: must be at"),
+        (["--workers", "1000", "--", "true"], 2, "at most 1000 tasks, got 1001"),
+        (["--", "true"], 2, "the following arguments are required: --workers"),
+        (["--workers", "1", "train.py"], 2, "unrecognized arguments: train.py"),
+        (["--workers", "1", "--log-dir", "/dev/null", "--", "true"], 2, "--log-dir: "),
+        (["--workers", "1", "--", "no-such-command", "x"], 127, "not found: no-such-command"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_an_error_of_use_starts_nothing(arguments, status, message, tmp_path):
+    ended = subprocess.run(
+        [sys.executable, "-m", "tf_condacc.launch", *arguments],
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    assert (ended.returncode, ended.stdout) == (status, "")
+    assert message in ended.stderr
+    assert ended.stderr.startswith("usage: " if status == 2 else "python -m tf_condacc.launch: ")
+    assert "Traceback" not in ended.stderr
+    assert not (tmp_path / "launch_logs").exists()
+
+
+def test_a_command_that_cannot_be_executed_is_a_lost_task(launch, tmp_path):
+    program = tmp_path / "program"
+    program.write_text("#!/no/such/interpreter\n")
+    program.chmod(0o755)
+    launched = launch([str(program)], "--ps", "0", "--workers", "1")
+    assert launched.end() == 127
+    assert "cannot be started: No such file or directory" in launched.output
