@@ -117,6 +117,36 @@ def test_a_second_signal_kills_at_once(launch):
     assert "all tasks are killed" in launched.output
 
 
+def test_a_signal_ends_tasks_although_nobody_reads_what_they_write(launch):
+    code = "print('ready')\nwhile True: print('x' * 1000)"
+    launched = launch(code, "--ps", "0", "--workers", "2")
+    launched.until("ready", count=2)
+    log = launched.logs / "worker-1.log"
+    size = -1
+    while size != (size := log.stat().st_size):  # The pipe to this test is full when it stays.
+        time.sleep(0.3)
+    began = time.monotonic()
+    launched.process.send_signal(signal.SIGINT)
+    assert launched.process.wait(20) == 130
+    assert time.monotonic() - began < 5.0
+
+
+def test_time_to_end_after_a_signal_is_given_to_all_processes_of_a_task(launch):
+    child = (
+        "import signal, sys, time\n"
+        "def end(number, frame): time.sleep(0.3); print('saved', flush=True); sys.exit(0)\n"
+        "signal.signal(signal.SIGTERM, end)\n"
+        "print('ready', flush=True)\n"
+        "while True: signal.pause()"
+    )
+    code = f"import subprocess\nsubprocess.Popen([sys.executable, '-S', '-c', {child!r}])\nwait()"
+    launched = launch(code, "--ps", "0", "--workers", "1")
+    launched.until("ready")
+    launched.process.send_signal(signal.SIGTERM)
+    assert launched.end() == 143
+    assert "[worker 0] saved" in launched.output
+
+
 def test_signals_of_the_user_are_forwarded_and_change_nothing(launch):
     code = (
         "for number in (signal.SIGUSR1, signal.SIGUSR2):\n"

@@ -103,6 +103,15 @@ def test_what_a_lost_task_leaves_behind_is_killed_before_the_restart(launch):
     assert launched.end() == 0
 
 
+def test_a_task_that_waits_for_its_restart_stays_lost_when_the_chief_finishes(launch, tmp_path):
+    code = "if index == 1: sys.exit(5)\nwhile not os.path.exists('done'): time.sleep(0.01)"
+    launched = launch(code, "--ps", "0", "--workers", "2", "--restarts", "9")
+    launched.until("Restart 2 of 9 follows in 2 s")
+    (tmp_path / "done").touch()
+    assert launched.end() == 5
+    assert "worker 1 is not started again: worker 0, the chief, has finished." in launched.output
+
+
 def test_a_frozen_task_is_reported_once_and_when_it_answers_again(launch):
     launched = launch(
         "serve()\nwait()", "--ps", "0", "--workers", "1", "--frozen-secs", "0.5", "--lost-secs", "0"

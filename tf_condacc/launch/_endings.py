@@ -55,8 +55,7 @@ class Endings:
             self._find_reason()
             if self._reason:
                 self._grace_ends = now + self._grace_secs
-                for task in self._tasks:
-                    task.restart_at = None
+                self._cancel_restarts()
         if self._grace_ends is not None and now >= self._grace_ends:
             self._grace_ends = None
             self._end_late(now)
@@ -73,6 +72,12 @@ class Endings:
         elif task.status == 0:
             task.status = _TERMINATED
         return True
+
+    def _cancel_restarts(self) -> None:
+        for task in self._tasks:
+            if task.restart_at is not None:
+                task.restart_at = None
+                self._say(f"{task.name} is not started again: {self._reason}.")
 
     def _find_reason(self) -> None:
         chief = self._workers[0]

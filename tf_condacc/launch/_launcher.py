@@ -190,10 +190,10 @@ class Launcher:
         steps = _ENDING_SIGNALS[number] if is_first else ((0.0, signal.SIGKILL),)
         if is_first:
             self._interrupted_by, self._interrupted_at = number, now
-        self._output.say(f"{number.name}: all tasks are {'ended' if is_first else 'killed'}.")
+        self._output.say(f"{number.name}: all tasks are {'told to end' if is_first else 'killed'}.")
         for task in self._tasks:
             task.restart_at = None
-            if task.process is not None and task.is_running:
+            if task.process is not None and task.process.has_remains():
                 task.process.plan(*((now + delay, step) for delay, step in steps))
                 task.process.send_due(now)
 
@@ -230,5 +230,5 @@ class Launcher:
 
 
 def _is_ending(task: Task) -> bool:
-    """Returns whether processes of a task are left that have been told to end."""
+    """Returns whether processes of a task are left that have time to end by themselves."""
     return task.process is not None and task.process.is_ending and task.process.has_remains()

@@ -19,6 +19,7 @@ from tf_condacc.launch._lines import LineSplitter
 from tf_condacc.launch._sink import Sink
 
 _READ_BYTES = 1 << 16
+_MAX_PIPE_BYTES = 1 << 20  # What the kernel lets a process without privileges put into a pipe.
 _COLOURS = (36, 33, 32, 35, 34, 31)
 _RESET = b"\x1b[0m"
 # Control sequences of terminals, other than those that only change colours.
@@ -141,9 +142,14 @@ class Output:
 
     def _drain(self, task: str) -> None:
         for stream in [each for each in self._streams if each.task == task]:
-            while self._read(stream):
-                pass
+            self._read_all(stream)
             self._write(task, stream.splitter.close())
+
+    def _read_all(self, stream: _Stream) -> None:
+        """Copies what an ended task has written. A process that it has left may go on writing."""
+        for _ in range(_MAX_PIPE_BYTES // _READ_BYTES):
+            if not self._read(stream):
+                return
 
     def _close(self, stream: _Stream) -> None:
         self._write(stream.task, stream.splitter.close())
@@ -153,8 +159,7 @@ class Output:
 
     def _finish(self) -> None:
         for stream in list(self._streams):
-            while self._read(stream):
-                pass
+            self._read_all(stream)
         for stream in list(self._streams):
             self._close(stream)
         for sink in (self._log, *self._logs.values()):

@@ -79,7 +79,6 @@ class TaskProcess:
         assert self._process.stdout is not None and self._process.stderr is not None
         self.pipes: tuple[IO[bytes], IO[bytes]] = (self._process.stdout, self._process.stderr)
         self._plan: list[tuple[float, int]] = []
-        self._is_ending = False
         self._has_remains = True
 
     @property
@@ -103,12 +102,11 @@ class TaskProcess:
     def plan(self, *steps: tuple[float, int]) -> None:
         """Sets the times at which signals are sent, instead of those that were set before."""
         self._plan = sorted(steps)
-        self._is_ending = True
 
     @property
     def is_ending(self) -> bool:
-        """Whether the process has been told to end: signals that end it have been planned."""
-        return self._is_ending
+        """Whether signals that end the process are still to be sent."""
+        return bool(self._plan)
 
     @property
     def next_step(self) -> float | None:

@@ -40,6 +40,8 @@ class Silences:
 
     def watch(self, task: Task, process: TaskProcess) -> None:
         """Starts to watch the server of a process that has been started for a task."""
+        if not self._limits:
+            return
         watch = Watch(
             {task.name: task.place.address},
             self._limits,

@@ -10,7 +10,7 @@ from tf_condacc.launch._cluster import Place, tf_config
 from tf_condacc.launch._processes import Guard, TaskProcess
 
 _CANNOT_START = 126
-_QUICK_SECS = 10.0  # A task that is lost sooner than this after its start died at once.
+_QUICK_SECS = 30.0  # A task that is lost sooner than this after its start has not trained yet.
 _MAX_DELAY_SECS = 10.0
 
 
