@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
 import terminal
 from launched import is_stopped, launchers, task_command, wait_until, wait_until_gone
+
+from tf_condacc.launch.__main__ import main
 
 STUBBORN = (
     "for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):\n"
@@ -19,6 +19,9 @@ STUBBORN = (
     "print('ready')\n"
     "wait()"
 )
+
+
+FIVE_SECS = 5.0 + 1.0  # The machine may be busy.
 
 
 @pytest.fixture
@@ -38,7 +41,12 @@ def test_a_parameter_server_may_end_by_itself(launch):
 
 
 def test_a_parameter_server_that_never_ends_is_ended(launch):
-    code = f"if job == 'worker': sys.exit(0)\n{STUBBORN}"
+    code = (
+        "if job == 'worker':\n"
+        "    while not (os.path.exists('0') and os.path.exists('1')): time.sleep(0.01)\n"
+        "    sys.exit(0)\n"
+    )
+    code += STUBBORN.replace("print('ready')", "once(str(index))")
     launched = launch(code, "--ps", "2", "--workers", "1", "--end-secs", "0.5")
     assert launched.end() == 0
     for name in ("ps 0", "ps 1"):
@@ -47,9 +55,14 @@ def test_a_parameter_server_that_never_ends_is_ended(launch):
         wait_until_gone(launched.processes()[name])
 
 
-def test_workers_that_do_not_end_after_the_chief_are_ended(launch):
-    code = "print('ready'); wait() if index in (1, 2) else None"
+def test_workers_that_do_not_end_after_the_chief_are_ended(launch, tmp_path):
+    code = (
+        "if index in (1, 2): wait()\n"
+        "while index == 0 and not os.path.exists('done'): time.sleep(0.01)"
+    )
     launched = launch(code, "--ps", "0", "--workers", "4", "--grace-secs", "0.5")
+    launched.until("worker 3 has finished")
+    (tmp_path / "done").touch()
     assert launched.end() == 143
     told = "worker 1, worker 2 have not ended by themselves within 0.5 s"
     assert f"{told} (worker 0, the chief, has finished), and are ended." in launched.output
@@ -58,11 +71,16 @@ def test_workers_that_do_not_end_after_the_chief_are_ended(launch):
 
 def test_a_worker_that_is_ended_after_the_chief_has_failed_whatever_its_status(launch):
     code = (
-        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n"
-        "print('ready'); wait() if index == 1 else None"
+        "def end(number, frame):\n"
+        "    print('ends with 0'); sys.exit(0)\n"
+        "signal.signal(signal.SIGTERM, end)\n"
+        "if index == 1: once('ready') and wait()\n"
+        "while not os.path.exists('ready'): time.sleep(0.01)"
     )
-    launched = launch(code, "--ps", "0", "--workers", "2", "--grace-secs", "0.5")
+    launched = launch(code, "--ps", "0", "--workers", "2", "--grace-secs", "0.1")
     assert launched.end() == 143
+    assert "[worker 1] ends with 0" in launched.output
+    assert "worker 1 has not ended by itself within 0.1 s" in launched.output
 
 
 def test_a_signal_ends_even_stubborn_tasks_within_five_seconds(launch):
@@ -79,7 +97,7 @@ def test_a_signal_ends_even_stubborn_tasks_within_five_seconds(launch):
         launched.process.send_signal(number)
     for number, (status, received) in kinds.items():
         assert each[number].end() == status
-        assert time.monotonic() - began < 5.0
+        assert time.monotonic() - began < FIVE_SECS
         for name, pid in each[number].processes().items():
             assert re.findall(rf"\[{name}\] ignores (\d+)", each[number].output) == received
             assert f"[launch] {name}: SIGKILL (status 137), 0 restarts" in each[number].output
@@ -98,7 +116,7 @@ def test_ctrl_c_on_a_terminal_reaches_each_task_once(tmp_path, monkeypatch):
     command += [str(tmp_path), "--", *task_command(code)]
     ended = terminal.press_ctrl_c(command, when=r"(?s)ready.*ready")
     assert ended.status == 130
-    assert ended.seconds < 2.0
+    assert ended.seconds < 4.0  # Then SIGKILL would come.
     assert ended.output.count("received 2") == 2
     assert "Traceback" not in ended.output
 
@@ -112,7 +130,7 @@ def test_a_second_signal_kills_at_once(launch):
     while launched.process.poll() is None:  # One that follows at once is the same key press.
         launched.process.send_signal(signal.SIGINT)
         time.sleep(0.05)
-    assert time.monotonic() - began < 1.5
+    assert time.monotonic() - began < 3.5  # Without it, SIGKILL comes after 4 s.
     assert launched.end() == 130
     assert "all tasks are killed" in launched.output
 
@@ -128,7 +146,7 @@ def test_a_signal_ends_tasks_although_nobody_reads_what_they_write(launch):
     began = time.monotonic()
     launched.process.send_signal(signal.SIGINT)
     assert launched.process.wait(20) == 130
-    assert time.monotonic() - began < 5.0
+    assert time.monotonic() - began < FIVE_SECS
 
 
 def test_time_to_end_after_a_signal_is_given_to_all_processes_of_a_task(launch):
@@ -217,19 +235,15 @@ def test_a_signal_that_was_ignored_at_the_start_stays_ignored(launch, tmp_path):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_an_error_of_use_starts_nothing(arguments, status, message, tmp_path):
-    ended = subprocess.run(
-        [sys.executable, "-m", "tf_condacc.launch", *arguments],
-        env={**os.environ, "PYTHONPATH": os.getcwd()},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=20,
-    )
-    assert (ended.returncode, ended.stdout) == (status, "")
-    assert message in ended.stderr
-    assert ended.stderr.startswith("usage: " if status == 2 else "python -m tf_condacc.launch: ")
-    assert "Traceback" not in ended.stderr
+def test_an_error_of_use_starts_nothing(arguments, status, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == status
+    output, errors = capsys.readouterr()
+    assert output == ""
+    assert message in errors
+    assert errors.startswith("usage: " if status == 2 else "python -m tf_condacc.launch: ")
     assert not (tmp_path / "launch_logs").exists()
 
 
