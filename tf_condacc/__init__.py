@@ -7,6 +7,7 @@ import importlib
 from tf_condacc import _programs
 
 _programs.exit_quietly_while_starting()
+_programs.run_launcher()
 with _programs.without_log():
     importlib.import_module("tensorflow")
 
