@@ -171,8 +171,8 @@ def test_a_watch_reports_each_limit_once_and_the_answer(server, quick):
     watch.start()
     assert server.has_answered.wait(10)
     server.answers = False
-    assert reports.get(timeout=10) == ("one", 0.5)
-    assert reports.get(timeout=10) == ("one", 1.0)
+    assert reports.get(timeout=10) == ("one", 0.5, Answer.SILENT)
+    assert reports.get(timeout=10) == ("one", 1.0, Answer.SILENT)
     server.answers = True
     assert reports.get(timeout=10) == "one"
     watch.stop()
@@ -191,8 +191,24 @@ def test_a_server_that_never_answered_or_has_ended_is_not_reported(server, quick
     assert server.has_answered.wait(10)
     server.answers = False
     assert asked.wait(10)
-    assert reports.get() == ("frozen", 0.5)
+    assert reports.get() == ("frozen", 0.5, Answer.SILENT)
     watch.stop()
     assert watch.join(1.0)
     assert reports.empty()
     silent.close()
+
+
+def test_a_watch_reports_a_server_that_is_absent_if_it_is_asked_to(quick):
+    reports: queue.Queue = queue.Queue()
+    (port,) = free_ports(1)
+    watch = Watch(
+        {"absent": f"localhost:{port}"},
+        [0.5],
+        on_silent=lambda *report: reports.put(report),
+        on_answer=reports.put,
+        reports_refused=True,
+    )
+    watch.start()
+    assert reports.get(timeout=10) == ("absent", 0.5, Answer.REFUSED)
+    watch.stop()
+    assert watch.join(1.0)

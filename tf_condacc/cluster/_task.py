@@ -19,7 +19,8 @@ from tf_condacc.cluster import _ending, _tf_config
 from tf_condacc.cluster._balancing import GreedyLoadBalancingStrategy, byte_size_load_fn
 from tf_condacc.cluster._sessions import worker_session
 from tf_condacc.cluster._tf_config import CHIEF_JOBS, EVALUATOR_JOB, PS_JOB, TaskConfig
-from tf_condacc.cluster._watch import Watch
+from tf_condacc.cluster._warnings import watch_with_warnings
+from tf_condacc.launch._watch import Watch
 
 
 def start(
@@ -109,7 +110,7 @@ class Task:
             if trains and report_secs is not None:
                 # Filters of the program's own may let this task wait for any other one.
                 watched = self._all_others() if has_filters else self._needed()
-                self._watch = Watch(watched, report_secs)
+                self._watch = watch_with_warnings(watched, report_secs)
 
     def __enter__(self) -> Task:
         if self._watch is not None:

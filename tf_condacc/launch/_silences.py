@@ -45,7 +45,7 @@ class Silences:
         watch = Watch(
             {task.name: task.place.address},
             self._limits,
-            on_silent=lambda name, seconds: self._note(task, process, seconds),
+            on_silent=lambda name, seconds, answer: self._note(task, process, seconds),
             on_answer=lambda name: self._note(task, process, None),
         )
         self._watches[task.name] = watch

@@ -15,8 +15,9 @@ _ANSWER_SECS = 0.8  # The time limit of one request. A watch that is stopped end
 class Watch:
     """Asks servers about every second whether they answer, each from a daemon thread of its own.
 
-    A server is silent if it has answered once since it was started, and then does not answer for
-    as long as a limit. A server to which nobody can connect is not silent: it has ended.
+    A server is silent if it has answered once since it was started, and then accepts connections
+    without an answer for as long as a limit. A server to which nobody can connect has ended, or has
+    not been started yet; that is reported only if the caller asks for it.
 
     The time for which a server has been silent is the time spent asking it. Time for which this
     process did not run, because it was stopped or because the machine slept, does not count.
@@ -26,22 +27,26 @@ class Watch:
         self,
         addresses: Mapping[str, str],
         limits_secs: Sequence[float],
-        on_silent: Callable[[str, float], None],
+        on_silent: Callable[[str, float, Answer], None],
         on_answer: Callable[[str], None],
+        reports_refused: bool = False,
     ) -> None:
         """Makes a watch that has not been started.
 
         Args:
             addresses: "host:port" of each server, by the server's name.
             limits_secs: Times, each of which makes the silence of a server worth a report.
-            on_silent: Called with the name of a server and the limit in seconds, once for each
-                limit that the silence has reached.
+            on_silent: Called with the name of a server, the limit in seconds, and SILENT or
+                REFUSED, once for each limit that the silence has reached.
             on_answer: Called with the name of a server that answers again after a report. Threads
                 of the watch make the calls, one at a time for each server.
+            reports_refused: Whether servers to which nobody can connect are reported, too, and
+                servers that have never answered.
         """
         self._limits = sorted(limits_secs)
         self._on_silent = on_silent
         self._on_answer = on_answer
+        self._reports_refused = reports_refused
         self._stopped = threading.Event()
         self._threads = [
             threading.Thread(
@@ -67,22 +72,32 @@ class Watch:
         return not any(thread.is_alive() for thread in self._threads)
 
     def _watch(self, name: str, address: str) -> None:
-        has_answered = False
+        last = Answer.ANSWERED if self._reports_refused else Answer.REFUSED
         silent_secs = 0.0
         reported = 0
+        is_reported = False
         asked = time.monotonic()
         while not self._stopped.wait(_INTERVAL_SECS if silent_secs == 0.0 else 0.2):
             answer = probe(address, _ANSWER_SECS)
             before, asked = asked, time.monotonic()
             if self._stopped.is_set():
                 return
-            if answer is Answer.SILENT and has_answered:
-                silent_secs += min(asked - before, _INTERVAL_SECS + _ANSWER_SECS)
-                while reported < len(self._limits) and silent_secs >= self._limits[reported]:
-                    self._on_silent(name, self._limits[reported])
-                    reported += 1
+            if answer is Answer.ANSWERED:
+                if is_reported:
+                    self._on_answer(name)
+                is_reported = False
+            if answer is Answer.ANSWERED or not self._counts(answer, last):
+                last, silent_secs, reported = answer, 0.0, 0
                 continue
-            if answer is Answer.ANSWERED and reported:
-                self._on_answer(name)
-            has_answered = answer is Answer.ANSWERED
-            silent_secs, reported = 0.0, 0
+            if answer is not last:
+                silent_secs, reported = 0.0, 0
+            last = answer
+            silent_secs += min(asked - before, _INTERVAL_SECS + _ANSWER_SECS)
+            while reported < len(self._limits) and silent_secs >= self._limits[reported]:
+                self._on_silent(name, self._limits[reported], answer)
+                reported += 1
+                is_reported = True
+
+    def _counts(self, answer: Answer, last: Answer) -> bool:
+        """Returns whether a server without an answer is silent, given what it did before."""
+        return self._reports_refused or (answer is Answer.SILENT and last is not Answer.REFUSED)
