@@ -20,8 +20,8 @@ ALL += [f"{fault} {task}" for task in ("worker 0", "ps 0", "ps 1") for fault in 
 EXPECTED = {
     "backups": [*ALL, "end"],
     "drop_stale": [*ALL, "end"],
-    "all_needed": ["late worker 2", "kill worker 2", "freeze worker 2", "kill ps 0", "end"],
-    "unfiltered": ["late worker 2", "kill worker 2", "end"],
+    "all_needed": ["late worker 2", "kill worker 2", "freeze worker 2", "kill ps 0", "end_late"],
+    "unfiltered": ["late worker 2", "kill worker 2", "end_late"],
 }
 
 

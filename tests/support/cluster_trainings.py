@@ -94,7 +94,7 @@ class Training(abc.ABC):
 
     def _be(self, job: str, task_id: int, number: int) -> None:
         with tf_condacc.cluster.start(
-            session_config=self._session_config, report_secs=1, grace_secs=1
+            session_config=self._session_config, report_secs=1, grace_secs=20
         ) as task:
             self._train(task, PushLog(self.cluster.log_path), number)
 

@@ -28,7 +28,7 @@ def start(
     *,
     session_config: v1.ConfigProto | None = None,
     report_secs: float | None = 10,
-    grace_secs: float = 5,
+    grace_secs: float = 30,
 ) -> Task:
     """Starts the server of this process, as ``TF_CONFIG`` tells.
 
@@ -47,7 +47,8 @@ def start(
             logs a warning that names the task, once, and again when it answers. Tasks that train
             need the parameter servers and the chief; with device filters of the program's own, all
             others. None for never.
-        grace_secs: How long a parameter server waits for other tasks when the chief has ended.
+        grace_secs: How long a parameter server waits for other tasks when the chief has ended. A
+            worker that is started again meanwhile finds that training has ended, and ends too.
 
     Returns:
         The task, to be used as a context in which the program trains. When the context is left

@@ -43,6 +43,9 @@ class Settings(command_line.Settings):
     batch_size: int = option(128, "examples in a batch; synchronous workers share it")
     learning_rate: float = option(0.1, "learning rate of the momentum optimizer")
     staleness: int = option(4, "how stale gradients of asynchronous workers may be", minimum=0)
+    takeover_secs: int = option(
+        0, "after so long others compute for a worker that is lost; 0 for never", minimum=0
+    )
     fault_at: int = option(0, "step at which the last worker kills itself; 0 for none", minimum=0)
     folder: Path = option(Path("cluster_digits"), "folder of checkpoints and summaries")
     output: Path = option(Path("cluster_digits.png"), "where to write the picture")
@@ -117,6 +120,7 @@ def train(settings: Settings) -> ClusterHistory | None:
                 optimizer: Any = tf_condacc.SyncReplicasOptimizer(
                     momentum, task.num_worker_replicas
                 )
+                optimizer.configure(takeover_secs=settings.takeover_secs or None)
                 hooks.append(optimizer.make_session_run_hook(task.is_chief))
             else:
                 optimizer = tf_condacc.DropStaleGradientOptimizer(momentum, settings.staleness)

@@ -130,16 +130,15 @@ def cluster_digits(history: ClusterHistory, mode: str, path: Path) -> None:
     speed.set_ylim(bottom=0)
     plotting.title(speed, "Speed", "global steps per second, all workers together")
     dropped.step(history.moments, history.dropped, color=ORANGE, linewidth=2.2, where="post")
-    dropped.set_ylim(bottom=0)
+    dropped.set_ylim(0, 1.08 * max(history.dropped[-1], 1))
     dropped.yaxis.set_major_locator(MaxNLocator(integer=True))
     plotting.title(dropped, "Gradients dropped", "up to each moment, of all workers")
     for ax in axes.flat:
         plotting.style(ax, history.moments[-1], "seconds" if ax in axes[1] else "")
-        for event, at in history.faults:
+        for _, at in history.faults:
             ax.axvline(at, color=GREY, linewidth=1.4, linestyle=DASHES)
-            if ax is speed:
-                end = (at, 0.0)
-                plotting.note(ax, end, f"worker {event}", GREY, (4, 6), ha="left", va="bottom")
+    for event, at in history.faults:
+        plotting.label(speed, at, 0.5 * speed.get_ylim()[1], f"worker {event}", GREY)
     figure.savefig(path, format="png")
 
 
