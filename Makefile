@@ -35,7 +35,7 @@ demo: build
 test: build cc-test
 	$(PYTHON) -m pytest -n 2 --dist loadfile tests
 
-# What `make test` leaves out: the same tests repeated more often, and tests that go on for long.
+# Runs the tests that `make test` leaves out: more repetitions of the same tests, and tests that take long.
 test-long: build
 	$(PYTHON) -m pytest -m long -n 2 --dist loadfile tests
 
@@ -47,13 +47,13 @@ cc-test: configure
 tsan asan: configure
 	$(BAZEL) test --config=$@ //tests/cc/...
 
-# The launchers on a GPU that the CPU plays, and bugs that must be noticed there.
+# Runs the launchers on a GPU that the CPU emulates, and checks that bugs are noticed there.
 test-gpu-emulated: configure
 	$(if $(NO_NVCC),\
 	  @echo 'Tests on the emulated GPU left out: $(NO_NVCC)',\
 	  $(BAZEL) test //tests/gpu/emulated:tests)
 
-# The whole plugin in TensorFlow, on a device that says that it is a GPU.
+# Runs the whole plugin in TensorFlow, on an emulated device that is registered as a GPU.
 test-gpu-emulated-plugin: configure
 	$(if $(NO_NVCC),\
 	  @echo 'The plugin on the emulated GPU left out: $(NO_NVCC)',\

@@ -1,4 +1,4 @@
-"""Many accumulators of a few elements each: what a single op costs."""
+"""Many accumulators of a few elements each, which show the cost of a single op."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REPETITIONS = 10
 
 
 class ManyVariables:
-    """``count`` accumulators of ``size`` elements, all applied to in one step, taken in another.
+    """One step applies to ``count`` accumulators of ``size`` elements, and another one takes.
 
     The producer is ``shared`` or ``mul``, as in `DenseCycle`.
     """

@@ -1,4 +1,4 @@
-"""Bad input to the ops of the gate, and unusual ends: clear errors, and a process that lives."""
+"""Tests of bad input to the ops of the gate, and of unusual ends: clear errors, a live process."""
 
 from __future__ import annotations
 

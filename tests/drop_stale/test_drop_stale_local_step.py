@@ -1,4 +1,4 @@
-"""The local step is read before the forward pass, wherever in a graph that is."""
+"""Tests of the local step, which is read before the forward pass anywhere in a graph."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def in_cond_of_a_value_that_was_read_outside(interlude: Interlude) -> tuple[tf.T
 
 
 def in_while_loop(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
-    """As dynamic RNNs: the variable is read outside, its value used in every iteration."""
+    """Reads the variable outside of a loop and uses it in every iteration, as dynamic RNNs do."""
     weights = vector()
     value = tf.convert_to_tensor(weights)
     _, total = tf1.while_loop(
@@ -94,7 +94,7 @@ def embedded(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
 
 
 def read_twice(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
-    """The variable's second read waits for the first."""
+    """Reads a variable twice; the second read waits for the first."""
     weights = vector()
     with tf.control_dependencies([interlude(tf.identity(weights))]):
         return half_square(tf.identity(weights)), [weights]
@@ -152,7 +152,7 @@ def test_function_that_reads_the_variable_itself(graph_of_v1, make_step):
 
 @every_step
 def test_under_a_forward_pass_that_reads_the_step_itself(world, make_step):
-    """As learning rates and noise that fall from step to step: it must not wait for itself."""
+    """Learning rates and noise may depend on the step; its read must not wait for itself."""
     step, interlude, weights = make_step(), Interlude(), vector()
     scale = tf.cast(step >= 0, tf.float32)
     with tf.control_dependencies([tf.identity(step)]):

@@ -1,4 +1,4 @@
-"""The demo and the examples as programs: Ctrl-C ends them cleanly, wrong options are refused."""
+"""Tests of the demo and the examples as programs: Ctrl-C ends them, wrong options are refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from terminal import press_ctrl_c
 
 _LOSS = r"loss=\d"
-_STEP = r"[1-9]\d*/\d+ \["  # of a progress bar, which says that the first step is done
+_STEP = r"[1-9]\d*/\d+ \["  # The pattern matches a progress bar after the first step.
 _STOPPED = "Interrupted: all workers have stopped."
 _SHARED_WRONG_OPTIONS = [
     (["--steps", "0"], "must be at least"),

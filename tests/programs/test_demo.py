@@ -1,4 +1,4 @@
-"""The demo: it learns, it drops stale gradients, it ends cleanly, and it names what is missing."""
+"""Tests of the demo: it learns, drops stale gradients, ends cleanly, and names missing packages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _run_demo(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def _cell(table: str, row: str) -> str:
-    """The value beside a row's name in the table."""
+    """Returns the value beside a row's name in the table."""
     return re.search(rf"^  {row}  +(.*)$", table, re.MULTILINE).group(1)
 
 

@@ -1,4 +1,4 @@
-"""The example of asynchronous training: it drops what is stale, repeats, and ends cleanly."""
+"""Tests of the asynchronous example: it drops stale gradients, is repeatable, and ends cleanly."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _TIMEOUT_SECONDS = 110
 
 
 def _cells(table: str, row: str) -> list[str]:
-    """The values beside a row's name in the table."""
+    """Returns the values beside a row's name in the table."""
     line = re.search(rf"^ +{re.escape(row)}  +(.*)$", table, re.MULTILINE).group(1)
     return re.split(r"  +", line)
 
 
 def _by_the_rule(num_workers: int, steps: int, seed: int, limit: int) -> list[tuple[Any, ...]]:
-    """(worker, local step, step, accepted) of each turn, as the rule alone would have it."""
+    """Returns (worker, local step, step, accepted) of each turn, computed by the rule alone."""
     turns = []
     step, local_steps = 0, [0] * num_workers
     for worker in islice(machines.finishes(num_workers, seed), steps):

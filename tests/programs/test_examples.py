@@ -1,4 +1,4 @@
-"""The examples: they learn, they say what is true, and they end cleanly."""
+"""Tests of the examples: they learn, print true statements, and end cleanly."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from tf_condacc.examples.common.text import Text
 
 _MODULE = "tf_condacc.examples.word_vectors"
 _TIMEOUT_SECONDS = 110
-# Of each word some that are used with it. Which of them are nearest differs from run to run.
+# For each word, the set contains words that are used with it. The nearest one differs from run to
+# run.
 _USED_TOGETHER = {
     "class": {"cls", "instance", "__new__", "derived"},
     "exception": {"raised", "handler", "caught", "handled", "occurred"},
@@ -35,7 +36,7 @@ _THEIRS = tf.compat.v1.SparseConditionalAccumulator
 
 
 def _cell(table: str, row: str) -> str:
-    """The value beside a row's name in the table."""
+    """Returns the value beside a row's name in the table."""
     return re.search(rf"^  {re.escape(row)}  +(.*)$", table, re.MULTILINE).group(1)
 
 
@@ -97,8 +98,8 @@ def test_one_worker_learns_the_same_through_both_classes():
         for backend in ("condacc", "tf")
     )
 
-    # Of a single gradient TensorFlow's class gives out the rows as they are, for the optimizer to
-    # add up; so only rounding differs.
+    # TensorFlow's class returns the rows of a single gradient as they are, and the optimizer adds
+    # them up. So the results differ by rounding only.
     np.testing.assert_allclose(ours.losses, theirs.losses, rtol=1e-3)
     assert ours.rows == theirs.rows
 
@@ -111,11 +112,12 @@ def _gradient(indices: Sequence[int], values: Sequence[float]) -> tf.IndexedSlic
 @pytest.mark.parametrize(
     ("gradients", "theirs"),
     [
-        # Ascending and unique: both are right.
+        # The rows are ascending and unique, so both libraries are right.
         ([([0, 2], [1, 2]), ([2, 5], [3, 4])], Comparison(rows=3, repeated=0, wrong=0)),
-        # One gradient: the parts of a row add up to it.
+        # There is a single gradient, so the parts of a repeated row add up to its mean.
         ([([3, 1, 3], [1, 2, 4])], Comparison(rows=2, repeated=1, wrong=0)),
-        # Row 3 meets itself, row 0 does not: its parts add up to the sum instead of the mean.
+        # The parts of row 3 are merged. Those of row 0 are not, and add up to their sum instead of
+        # the mean.
         ([([3, 0], [1, 2]), ([0, 3], [3, 5])], Comparison(rows=2, repeated=1, wrong=1)),
     ],
 )

@@ -1,4 +1,4 @@
-"""TensorFlow's C++ log: the programs of the package hide it, and other programs see it."""
+"""Tests of TensorFlow's C++ log: the programs of the package hide it, and other programs see it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 _PROGRAMS = ["demo", "examples.word_vectors", "examples.async_digits", "examples.towers"]
-# Python imports a module of this name before anything else. It runs code as TensorFlow begins.
+# Python imports a module of this name before anything else. This one runs code when the import of
+# TensorFlow begins.
 _SITE = """
 import sys
 

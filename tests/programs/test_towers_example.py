@@ -1,4 +1,4 @@
-"""The example with towers: it learns, towers learn what one device learns, and it says so."""
+"""Tests of the example with towers: it learns, and towers learn the weights of one device."""
 
 from __future__ import annotations
 

@@ -8,10 +8,10 @@ import socket
 
 
 def free_ports(count: int) -> list[int]:
-    """Returns different ports on which nobody listens.
+    """Returns different ports on which no process listens.
 
-    They lie below those that the system gives to outgoing connections, so that they are still free
-    when a server that takes its time listens on them.
+    They are lower than the ports that the system gives to outgoing connections, so that they are
+    still free when a slow server begins to listen on them.
     """
     ports: set[int] = set()
     while len(ports) < count:

@@ -1,8 +1,8 @@
-"""Runs named trials in a process of their own, so that a crash is an outcome and not an end.
+"""Runs named trials in a process of their own, so that a crash is reported like a failure.
 
-A file of trials has `TRIALS`, functions that take an implementation and assert; run as a script it
-runs those named on its command line and prints one JSON line before and one after each. `outcomes`
-starts such a script, and starts it again for what is left when it dies.
+A file of trials has `TRIALS`, functions that take an implementation and assert. Run as a script, it
+runs the trials named on its command line, and prints a JSON line before and after each. `outcomes`
+starts such a script. If the process dies, it starts another one for the remaining trials.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TIMEOUT_SECS = 90
 
 @dataclasses.dataclass
 class Outcome:
-    """What became of one trial: whether it passed, why not, and the process's stderr."""
+    """The outcome of one trial: whether it passed, the reason if not, and the process's stderr."""
 
     passed: bool
     detail: str
@@ -34,14 +34,14 @@ class Outcome:
 
 
 class Trials(dict[str, Callable[[Any], None]]):
-    """The trials of a file by their names. Functions are added by decorators."""
+    """The trials of a file by their names. Decorators add the functions."""
 
     def add(self, trial: Callable[[Any], None]) -> Callable[[Any], None]:
         self[trial.__name__] = trial
         return trial
 
     def add_each(self, **choices: Iterable[Any]) -> Callable[[Any], Any]:
-        """Adds a function once for each combination of arguments, which its name tells."""
+        """Adds a function once for each combination of arguments, which its name contains."""
 
         def add(trial: Callable[..., None]) -> Callable[..., None]:
             for values in itertools.product(*choices.values()):
@@ -53,7 +53,7 @@ class Trials(dict[str, Callable[[Any], None]]):
         return add
 
     def run(self) -> None:
-        """The main function of the file: `python FILE IMPLEMENTATION TRIAL...`."""
+        """Runs as the main function of the file: `python FILE IMPLEMENTATION TRIAL...`."""
         from implementations import load_implementation
 
         impl = load_implementation(sys.argv[1])
@@ -68,7 +68,7 @@ class Trials(dict[str, Callable[[Any], None]]):
 
 
 def _start(script: str, impl_name: str, names: list[str], env: dict[str, str]) -> Any:
-    """Runs the script; returns its output, its log and how it ended ("" if well)."""
+    """Runs the script; returns its output, its log and how it failed ("" if it did not)."""
     process = subprocess.Popen(
         [sys.executable, script, impl_name, *names],
         stdout=subprocess.PIPE,
@@ -138,7 +138,7 @@ class Results:
 def each_trial(module: ModuleType, names: Iterable[Any] | None = None) -> Callable[[Any], Any]:
     """Runs a test on the outcome of each trial of a module, and of leaving its process.
 
-    The first of them runs all the trials, which the time limit allows for.
+    The first of these tests runs all the trials, for which the time limit is raised.
     """
     names = module.TRIALS if names is None else names
 

@@ -1,4 +1,4 @@
-"""Trials: gradients and takes of another dtype or shape, through raw ops and shared names."""
+"""Trials of gradients and takes of another dtype or shape, through raw ops and shared names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TRIALS = Trials()
 
 
 def floats(impl: Any, count: int) -> tuple[Any, Any]:
-    """An eager accumulator of float32 with one gradient or none, and its handle."""
+    """Returns an eager accumulator of float32 with or without one gradient, and its handle."""
     acc = with_gradients(count, EagerDriver, impl)
     return acc, acc.accumulator.accumulator_ref
 

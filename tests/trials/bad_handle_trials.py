@@ -1,4 +1,4 @@
-"""Trials: handles of something else, resources that are gone, sessions that are reset."""
+"""Trials of handles of other resources, destroyed resources, and sessions that are reset."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def several_handles_or_none(impl: Any) -> None:
 
 @TRIALS.add
 def handle_of_another_device_or_of_nothing(impl: Any) -> None:
-    """A handle whose resource was never made on the device where it is used."""
+    """Uses a handle whose resource was never made on that device."""
     with tf.device("/CPU:0"):
         nothing = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[2], shared_name="nothing")
     assert_every_op_refuses(impl, nothing, (*Gone, InvalidArgument))

@@ -1,4 +1,4 @@
-"""Trials: allocations that are refused; the accumulator must be as it was before."""
+"""Trials of allocations that are refused; the accumulator must keep its state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from memory_limits import (
 )
 from trial_runs import Trials
 
-ELEMENTS = 64 * MEGABYTE  # 256 MB of float32
+ELEMENTS = 64 * MEGABYTE  # The gradient is 256 MB of float32.
 TRIALS = Trials()
 
 

@@ -147,7 +147,7 @@ class SparseApplies(ConditionalAccumulatorBase):
         local_step: TensorLike = 0,
         name: str | None = None,
     ) -> tf.Tensor:
-        """Applies a gradient of a contributor, and returns what became of it.
+        """Applies a gradient of a contributor, and returns the outcome.
 
         Between two takes or resets, at most one gradient of each contributor is accumulated, namely
         the first one. Its local step must equal the accumulator's own step: unlike `apply_grad`,
@@ -192,7 +192,7 @@ class SparseApplies(ConditionalAccumulatorBase):
         local_step: TensorLike = 0,
         name: str | None = None,
     ) -> tf.Tensor:
-        """Applies ``tf.IndexedSlices`` of a contributor, and returns what became of them.
+        """Applies ``tf.IndexedSlices`` of a contributor, and returns the outcome.
 
         TensorFlow's own accumulator has no such method. The errors are those of
         `apply_contribution`.

@@ -136,7 +136,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         local_step: TensorLike = 0,
         name: str | None = None,
     ) -> tf.Tensor:
-        """Applies a gradient of a contributor, and returns what became of it.
+        """Applies a gradient of a contributor, and returns the outcome.
 
         Between two takes or resets, at most one gradient of each contributor is accumulated, namely
         the first one. Its local step must equal the accumulator's own step: unlike `apply_grad`,
