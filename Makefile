@@ -35,7 +35,7 @@ demo: build
 test: build cc-test
 	$(PYTHON) -m pytest -n 2 --dist loadfile tests
 
-# Runs the tests that `make test` leaves out: more repetitions of the same tests, and tests that take long.
+# Runs the tests that `make test` leaves out: more repetitions of the same tests, and long tests.
 test-long: build
 	$(PYTHON) -m pytest -m long -n 2 --dist loadfile tests
 

@@ -74,3 +74,10 @@ def new_session(graph: tf.Graph) -> v1.Session:
 def unique_name(stem: str) -> str:
     """Returns a name that no other call has returned."""
     return f"{stem}_{next(_unique)}"
+
+
+def check_all(values: Any, shape: tuple[int, ...], expected: float) -> None:
+    """Raises AssertionError unless the values have this shape and are all as expected."""
+    values = np.array(values)
+    if values.shape != shape or not np.all(values == expected):
+        raise AssertionError(f"expected {expected} everywhere, got {values}")

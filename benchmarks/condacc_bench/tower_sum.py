@@ -61,9 +61,7 @@ class TowerSum:
 
     def _check_result(self, size: int, expected: float) -> None:
         self._run_fill()
-        sums = np.array(self._run_check())
-        if sums.shape != (self._num_sums, size) or not np.all(sums == expected):
-            raise AssertionError(f"expected {expected} everywhere, got {sums}")
+        implementations.check_all(self._run_check(), (self._num_sums, size), expected)
 
     def measure(self) -> dict[str, float]:
         times = []

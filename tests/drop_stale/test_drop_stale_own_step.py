@@ -13,6 +13,7 @@ from drop_stale_support import (
     Interlude,
     Training,
     assert_read_after_local_step,
+    assert_second_update_is_dropped,
     compute_clip_and_apply,
     drop_stale,
     half_square,
@@ -87,13 +88,7 @@ def test_loss_that_is_a_function(graph_of_v1, apply):
 
     train = apply(drop_stale(), loss, step, [weights])
     assert_read_after_local_step(losses[0], weights)
-    advance = tf1.assign_add(step, 1)
-    with new_session() as session:
-        session.run(tf1.global_variables_initializer())
-        assert session.run(train) == 0.0
-        interlude.action = lambda: session.run(advance)
-        assert session.run(train) == 1.0
-        np.testing.assert_array_equal(session.run(weights), HALVED)
+    assert_second_update_is_dropped(train, step, interlude, weights)
 
 
 @every_way

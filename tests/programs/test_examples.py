@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from programs import run_program
 
 import tf_condacc
-from tf_condacc.examples import word_vectors
+from tf_condacc.examples import async_digits, digits, word_vectors
+from tf_condacc.examples.common import data
 from tf_condacc.examples.common.sparse_means import Comparison, compare
 from tf_condacc.examples.common.text import Text
 
-_MODULE = "tf_condacc.examples.word_vectors"
-_TIMEOUT_SECONDS = 110
 # For each word, the set contains words that are used with it. The nearest one differs from run to
 # run.
 _USED_TOGETHER = {
@@ -47,13 +46,8 @@ def _number(table: str, row: str) -> float:
 @pytest.mark.parametrize("backend", ["condacc", "tf"])
 def test_it_learns_and_says_what_happened(backend: str, tmp_path: Path):
     picture, record = tmp_path / "picture.png", tmp_path / "losses.json"
-    run = subprocess.run(
-        [sys.executable, "-m", _MODULE, "--backend", backend, "--steps", "1000"]
-        + ["--output", str(picture), "--losses", str(record)],
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_SECONDS,
-    )
+    options = ["--output", str(picture), "--losses", str(record)]
+    run = run_program("examples.word_vectors", "--backend", backend, "--steps", "1000", *options)
 
     assert run.returncode == 0, run.stderr
     history = json.loads(record.read_text())
@@ -141,3 +135,15 @@ def test_the_batches_of_a_shard_repeat_with_the_seed_and_stay_in_the_vocabulary(
         assert batch.candidates.shape[0] == 64 and batch.candidates.shape[1] > 1
         assert batch.candidates.min() >= 0
         assert max(batch.candidates.max(), batch.words.max()) < len(text.vocabulary)
+
+
+@pytest.mark.parametrize("program", [digits, async_digits], ids=lambda program: program.__name__)
+def test_an_error_in_a_worker_ends_the_training(program: Any, monkeypatch: pytest.MonkeyPatch):
+    def batches_that_fail(examples, batch_size, seed):
+        for _ in range(5):
+            yield examples[:batch_size]
+        raise RuntimeError("the disk is gone")
+
+    monkeypatch.setattr(data, "batches", batches_that_fail)
+    with pytest.raises(RuntimeError, match="the disk is gone"):
+        program.train(program.Settings())

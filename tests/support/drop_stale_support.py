@@ -223,6 +223,19 @@ def assert_read_after_local_step(loss: tf.Tensor, variable: Any) -> None:
         assert "local_step" in needed_for(read), f"{read.name} may run before"
 
 
+def assert_second_update_is_dropped(
+    train: tf.Tensor, step: Any, interlude: Interlude, weights: Any
+) -> None:
+    """Trains twice, asserting that the update is dropped if the step moves on in the interlude."""
+    advance = tf1.assign_add(step, 1)
+    with new_session() as session:
+        session.run(tf1.global_variables_initializer())
+        assert session.run(train) == 0.0
+        interlude.action = lambda: session.run(advance)
+        assert session.run(train) == 1.0
+        np.testing.assert_array_equal(session.run(weights), np.divide(START, 2.0))
+
+
 class Inner(NamedTuple):
     """An optimizer to wrap.
 

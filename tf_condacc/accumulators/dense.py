@@ -148,8 +148,8 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
 
         Args:
             grad: The gradient: `[d0, …] dtype`, or anything that converts to it.
-            contributor: Id of who contributes the gradient, such as the index of a worker, cast to
-                int64: `[] integer`, not negative.
+            contributor: Id of the contributor, such as the index of a worker, cast to int64:
+                `[] integer`, not negative.
             local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
             name: Optional name of the operation.
 
