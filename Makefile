@@ -5,6 +5,9 @@
 
 PYTHON := $(or $(CONDACC_PYTHON),.venv/bin/python)
 BAZEL := .tools/bazelisk
+# Files are started in the order of their folders, and the last ones are short. By default pytest-xdist
+# starts those with the fewest tests last, which are the longest here.
+PYTEST := $(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 CLANG_FORMAT := $(dir $(PYTHON))clang-format
 CLANG_TIDY := $(dir $(PYTHON))clang-tidy
 CXX_SOURCES = $(shell find cc tests benchmarks -name '*.h' -o -name '*.cc')
@@ -33,11 +36,11 @@ demo: build
 	$(PYTHON) -m tf_condacc.demo
 
 test: build cc-test
-	$(PYTHON) -m pytest -n 2 --dist loadfile tests
+	$(PYTEST) tests
 
 # Runs the tests that `make test` leaves out: more repetitions of the same tests, and long tests.
 test-long: build
-	$(PYTHON) -m pytest -m long -n 2 --dist loadfile tests
+	$(PYTEST) -m long tests
 
 cc-test: configure
 	$(if $(shell grep -s 'CONDACC_GTEST_DIR=/' .condacc.bazelrc),\

@@ -146,11 +146,14 @@ def ours(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.fixture(scope="module")
-def results(ours: Any) -> Any:
-    """Returns the outcomes of trials of our accumulator, which run in other processes."""
+def results(ours: Any, request: pytest.FixtureRequest) -> Any:
+    """Returns the outcomes of trials of our accumulator, which run in other processes.
+
+    The modules of trials that a test module lists in TOGETHER run in one process.
+    """
     from trial_runs import Results
 
-    return Results(ours)
+    return Results(ours, together=getattr(request.module, "TOGETHER", ()))
 
 
 def _drivers(classes: dict[str, Any], mode: str) -> Iterator[Callable[..., Any]]:

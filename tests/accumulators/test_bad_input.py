@@ -14,6 +14,8 @@ import dense_memory_trials
 from accumulator_support import every_kind
 from trial_runs import each_trial, outcomes
 
+TOGETHER = (bad_scalars_trials, bad_dtype_trials, bad_handle_trials)
+
 
 def test_original_dies_of_bad_input_and_is_seen_to(original):
     """Shows that a signal differs from a refusal, and that the next trial still runs."""

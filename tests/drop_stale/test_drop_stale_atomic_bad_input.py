@@ -6,6 +6,8 @@ import drop_stale_atomic_end_trials
 import drop_stale_atomic_trials
 from trial_runs import each_trial
 
+TOGETHER = (drop_stale_atomic_trials, drop_stale_atomic_end_trials)
+
 
 @each_trial(drop_stale_atomic_trials)
 def test_bad_input_is_refused_and_changes_nothing(results, trial):

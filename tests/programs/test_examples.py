@@ -43,7 +43,7 @@ def _number(table: str, row: str) -> float:
     return float(_cell(table, row).partition(" ")[0].replace(",", ""))
 
 
-@pytest.mark.parametrize("backend", ["condacc", "tf"])
+@pytest.mark.parametrize("backend", ["condacc", pytest.param("tf", marks=pytest.mark.long)])
 def test_it_learns_and_says_what_happened(backend: str, tmp_path: Path):
     picture, record = tmp_path / "picture.png", tmp_path / "losses.json"
     options = ["--output", str(picture), "--losses", str(record)]
@@ -74,6 +74,14 @@ def test_it_learns_and_says_what_happened(backend: str, tmp_path: Path):
     assert "0" not in theirs.groups()
     assert ("This training used such means" in run.stdout) == (backend == "tf")
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_short_run_says_that_it_used_wrong_means_of_tensorflow(tmp_path: Path):
+    options = ["--steps", "20", "--output", str(tmp_path / "picture.png")]
+    run = run_program("examples.word_vectors", "--backend", "tf", *options)
+
+    assert run.returncode == 0, run.stderr
+    assert "This training used such means" in run.stdout
 
 
 def test_every_pushed_gradient_is_applied_dropped_or_still_pending():

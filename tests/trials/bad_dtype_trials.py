@@ -104,7 +104,3 @@ def impossible_creations_through_the_raw_op(impl: Any) -> None:
             impl.raw_num_accumulated(handle)
     with refused(BadArgument):
         make(dtype=tf.bool, shape=[2], reduction_type="SUM", **base)
-
-
-if __name__ == "__main__":
-    TRIALS.run()

@@ -175,7 +175,3 @@ def reset_of_a_server_with_a_waiting_take(impl: Any) -> None:
         assert isinstance(take.error(), tf.errors.OpError), take.error()
     with tf1.Session(server.target, graph=graph) as fresh:
         assert fresh.run(counts) == [0, 0]
-
-
-if __name__ == "__main__":
-    TRIALS.run()

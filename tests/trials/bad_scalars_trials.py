@@ -128,7 +128,3 @@ def not_a_scalar(impl: Any, which: str, shape: tuple[int, ...], driver: str) -> 
     np.testing.assert_array_equal(acc.take(1), [3.0, 5.0] if filled else [2.0, 2.0])
     assert acc.step() == 4
     acc.close()
-
-
-if __name__ == "__main__":
-    TRIALS.run()

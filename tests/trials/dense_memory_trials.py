@@ -71,7 +71,3 @@ def take(impl: Any, dtype: tf.DType, reduction: str) -> None:
 @TRIALS.add
 def apply_that_completes_a_waiting_take(impl: Any) -> None:
     assert_all_equal(take_that_waits(warmed_up(impl), (gradient(),)), 6.0)
-
-
-if __name__ == "__main__":
-    TRIALS.run()

@@ -152,7 +152,3 @@ def session_that_is_closed_and_deleted(impl: Any, world: str, place: str) -> Non
         running.error()
         del session, running, closing
         gc.collect()
-
-
-if __name__ == "__main__":
-    TRIALS.run()

@@ -186,7 +186,3 @@ def step_variable_that_is_not_initialized(impl: Any) -> None:
                         session.run(decision.accepted)
                 session.run(step.initializer)
                 assert session.run([decision.accepted, *counts]) == [True, 0, 0]
-
-
-if __name__ == "__main__":
-    TRIALS.run()

@@ -68,7 +68,3 @@ def update_that_does_not_end_is_warned_about(impl: Any) -> None:
 def update_that_ends_in_time_is_not_warned_about(impl: Any) -> None:
     _train("Quick", 0)
     time.sleep(1.5 * LIMIT_SECS)
-
-
-if __name__ == "__main__":
-    TRIALS.run()

@@ -97,7 +97,3 @@ def take_loses_nothing(impl: Any) -> None:
                 assert int(acc.num_accumulated()) == (0 if succeeded else 1)
                 assert int(acc.global_step()) == before + succeeded
     assert failures >= 2
-
-
-if __name__ == "__main__":
-    TRIALS.run()

@@ -210,7 +210,3 @@ def every_size_of_grad_shape(impl: Any) -> None:
     for size in sizes:
         acc.accumulator._accumulator.apply_grad(rows, values, [1] * size)
     assert acc.count() == len(sizes)
-
-
-if __name__ == "__main__":
-    TRIALS.run()

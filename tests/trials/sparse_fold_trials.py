@@ -114,7 +114,3 @@ def cancelled_takes_while_others_merge(impl: Any) -> None:
     taken = acc.take(60)
     np.testing.assert_array_equal(taken.indices, np.arange(3000))
     assert np.all(taken.values == 1770.0)
-
-
-if __name__ == "__main__":
-    TRIALS.run()

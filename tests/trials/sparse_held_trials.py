@@ -61,7 +61,3 @@ def takes_do_not_wait_while_the_heap_is_trimmed(impl: Any) -> None:
         assert taken and value.values[0, 0] == 16
     Path(may_end).open("wb").close()
     assert ctypes.CDLL(None).count_trims() == 1, "at most one in ten seconds"
-
-
-if __name__ == "__main__":
-    TRIALS.run()

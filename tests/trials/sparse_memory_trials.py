@@ -145,7 +145,3 @@ def small_apply_that_completes_a_waiting_take(impl: Any) -> None:
     taken = acc.take_grad(2)
     np.testing.assert_array_equal(taken.values[:2], np.stack([[6.0] * WIDTH, [3.0] * WIDTH]))
     assert state(acc) == (0, 1, 0)
-
-
-if __name__ == "__main__":
-    TRIALS.run()
