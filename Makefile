@@ -5,6 +5,9 @@
 
 PYTHON := $(or $(CONDACC_PYTHON),.venv/bin/python)
 BAZEL := .tools/bazelisk
+# Files are started in the order of their folders, and the last ones are short. By default pytest-xdist
+# starts those with the fewest tests last, which are the longest here.
+PYTEST := $(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 CLANG_FORMAT := $(dir $(PYTHON))clang-format
 CLANG_TIDY := $(dir $(PYTHON))clang-tidy
 CXX_SOURCES = $(shell find cc tests benchmarks -name '*.h' -o -name '*.cc')
@@ -33,11 +36,11 @@ demo: build
 	$(PYTHON) -m tf_condacc.demo
 
 test: build cc-test
-	$(PYTHON) -m pytest -n 2 --dist loadfile tests
+	$(PYTEST) tests
 
-# What `make test` leaves out: the same tests repeated more often, and tests that go on for long.
+# Runs the tests that `make test` leaves out: more repetitions of the same tests, and long tests.
 test-long: build
-	$(PYTHON) -m pytest -m long -n 2 --dist loadfile tests
+	$(PYTEST) -m long tests
 
 cc-test: configure
 	$(if $(shell grep -s 'CONDACC_GTEST_DIR=/' .condacc.bazelrc),\
@@ -47,13 +50,13 @@ cc-test: configure
 tsan asan: configure
 	$(BAZEL) test --config=$@ //tests/cc/...
 
-# The launchers on a GPU that the CPU plays, and bugs that must be noticed there.
+# Runs the launchers on a GPU that the CPU emulates, and checks that bugs are noticed there.
 test-gpu-emulated: configure
 	$(if $(NO_NVCC),\
 	  @echo 'Tests on the emulated GPU left out: $(NO_NVCC)',\
 	  $(BAZEL) test //tests/gpu/emulated:tests)
 
-# The whole plugin in TensorFlow, on a device that says that it is a GPU.
+# Runs the whole plugin in TensorFlow, on an emulated device that is registered as a GPU.
 test-gpu-emulated-plugin: configure
 	$(if $(NO_NVCC),\
 	  @echo 'The plugin on the emulated GPU left out: $(NO_NVCC)',\
