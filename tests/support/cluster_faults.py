@@ -134,7 +134,7 @@ def run_plan(name: str, folder: Path, frozen_secs: float) -> None:
             act(who)
             secs = round(time.monotonic() - start, 1)
             report(plan=name, fault=f"{act.__name__} {who[0]} {who[1]}", secs=secs)
-        end = faults.end if name in ("backups", "drop_stale") else faults.end_late
+        end = faults.end_late if name in ("backups", "drop_stale") else faults.end
         end()
         report(plan=name, fault=end.__name__, **training.check())
 

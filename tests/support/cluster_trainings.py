@@ -56,11 +56,11 @@ class LoggedWeights(tf1.train.SessionRunHook):
         self._log.add("restored", weights=self._read(session))
 
     def end(self, session: Any) -> None:
-        weights, last = self._read(session), None
-        while weights != last:  # An update may be under way.
-            time.sleep(0.1)
-            weights, last = self._read(session), weights
-        self._log.add("final", weights=weights)
+        reads = [self._read(session)]
+        while len(reads) < 5 or reads[-5:] != reads[-1:] * 5:  # An update may be under way.
+            time.sleep(0.05)
+            reads.append(self._read(session))
+        self._log.add("final", weights=reads[-1])
 
 
 class Training(abc.ABC):

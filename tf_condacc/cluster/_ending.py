@@ -1,7 +1,8 @@
 """How parameter servers learn that training has ended.
 
 A TensorFlow server cannot be stopped; it ends with its process. Each parameter server has a queue
-into which the tasks that train put their names when they end.
+into which the tasks that train put their names when they end. When the chief has ended, the server
+fills another queue, from which workers that are late learn that they need not begin.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.compat import v1
@@ -18,8 +20,16 @@ from tf_condacc.cluster._tf_config import PS_JOB
 from tf_condacc.launch._probe import Answer, probe
 
 _LOG = logging.getLogger("tf_condacc")
-_QUEUE_NAME = "tf_condacc/cluster/ended_tasks"
+_ENDED_TASKS = "tf_condacc/cluster/ended_tasks"
+_CHIEF_HAS_ENDED = "tf_condacc/cluster/chief_has_ended"
 _TELL_SECS = 5
+
+
+class TrainingHasEndedError(tf.errors.OutOfRangeError):
+    """The chief had ended before this task began to train."""
+
+    def __init__(self) -> None:
+        super().__init__(None, None, "The chief has ended: there is nothing left to train.")
 
 
 def await_end(target: str, ps: int, tasks: Iterable[str], chief: str, grace_secs: float) -> None:
@@ -48,6 +58,8 @@ def await_end(target: str, ps: int, tasks: Iterable[str], chief: str, grace_secs
     with changed:
         while chief in running:
             changed.wait()
+    _run(target, ps, lambda: _queue(ps, _CHIEF_HAS_ENDED).enqueue(chief))
+    with changed:
         end = time.monotonic() + grace_secs
         while running and time.monotonic() < end:
             changed.wait(end - time.monotonic())
@@ -81,27 +93,42 @@ def tell_end(target: str, own_name: str, addresses: list[str]) -> None:
         thread.join(max(0, end - time.monotonic()))
 
 
+def check_not_ended(target: str) -> None:
+    """Waits for parameter server 0, and asks it whether the chief has ended.
+
+    Raises:
+        TrainingHasEndedError: The chief has ended.
+    """
+    if _run(target, 0, lambda: _queue(0, _CHIEF_HAS_ENDED).size()) > 0:
+        raise TrainingHasEndedError
+
+
 def _tell(target: str, own_name: str, ps: int) -> None:
-    with tf.Graph().as_default() as graph:
-        tell = _queue(ps).enqueue(own_name)
     try:
-        with v1.Session(target, graph=graph, config=_only(ps)) as session:
-            session.run(tell)
+        _run(target, ps, lambda: _queue(ps, _ENDED_TASKS).enqueue(own_name))
     except tf.errors.OpError as error:
         _LOG.warning("Parameter server %d could not be told of the end: %s", ps, error.message)
 
 
 def _read_names(target: str, ps: int, read: Callable[[str], None]) -> None:
     with tf.Graph().as_default() as graph:
-        name = _queue(ps).dequeue()
+        name = _queue(ps, _ENDED_TASKS).dequeue()
     with v1.Session(target, graph=graph, config=_only(ps)) as session:
         while True:
             read(session.run(name).decode())
 
 
-def _queue(ps: int) -> v1.FIFOQueue:
+def _run(target: str, ps: int, build: Callable[[], Any]) -> Any:
+    """Builds an operation, and runs it in a session of its own that needs one parameter server."""
+    with tf.Graph().as_default() as graph:
+        built = build()
+    with v1.Session(target, graph=graph, config=_only(ps)) as session:
+        return session.run(built)
+
+
+def _queue(ps: int, name: str) -> v1.FIFOQueue:
     with v1.device(f"/job:{PS_JOB}/task:{ps}/device:CPU:0"):
-        return v1.FIFOQueue(-1, [tf.string], [[]], shared_name=_QUEUE_NAME)
+        return v1.FIFOQueue(-1, [tf.string], [[]], shared_name=name)
 
 
 def _only(ps: int) -> v1.ConfigProto:

@@ -6,6 +6,8 @@ from typing import Any
 
 from tensorflow.compat import v1
 
+from tf_condacc.cluster._ending import check_not_ended
+
 _POLL_SECS = 1
 
 
@@ -20,6 +22,7 @@ class WorkerSessionCreator(v1.train.SessionCreator):
         master: Target of the session.
         config: The ``tf.compat.v1.ConfigProto`` of the session.
         max_wait_secs: How long to wait for the chief.
+        has_ps: Whether there are parameter servers, which know whether the chief has ended.
     """
 
     def __init__(
@@ -28,18 +31,23 @@ class WorkerSessionCreator(v1.train.SessionCreator):
         master: str,
         config: v1.ConfigProto,
         max_wait_secs: float,
+        has_ps: bool,
     ) -> None:
         self._scaffold = scaffold or v1.train.Scaffold()
         self._master = master
         self._config = config
         self._max_wait_secs = max_wait_secs
+        self._has_ps = has_ps
 
     def create_session(self) -> v1.Session:
         """Returns a session.
 
         Raises:
             tf.errors.DeadlineExceededError: The chief has not initialized the variables in time.
+            TrainingHasEndedError: The chief has ended already.
         """
+        if self._has_ps:
+            check_not_ended(self._master)
         self._scaffold.finalize()
         manager = v1.train.SessionManager(
             local_init_op=self._scaffold.local_init_op,
@@ -57,6 +65,7 @@ class WorkerSessionCreator(v1.train.SessionCreator):
 def worker_session(
     master: str,
     config: v1.ConfigProto,
+    has_ps: bool,
     scaffold: v1.train.Scaffold | None = None,
     hooks: Any = None,
     stop_grace_period_secs: float = 120,
@@ -68,6 +77,7 @@ def worker_session(
     Args:
         master: Target of the session.
         config: The ``tf.compat.v1.ConfigProto`` of the session.
+        has_ps: Whether there are parameter servers.
         scaffold: A ``tf.compat.v1.train.Scaffold``; None for a default one.
         hooks: The hooks; None for no hooks.
         stop_grace_period_secs: How long threads may take to end when the session is closed.
@@ -77,7 +87,7 @@ def worker_session(
     """
     del of_chief
     return v1.train.MonitoredSession(
-        session_creator=WorkerSessionCreator(scaffold, master, config, max_wait_secs),
+        session_creator=WorkerSessionCreator(scaffold, master, config, max_wait_secs, has_ps),
         hooks=hooks,
         stop_grace_period_secs=stop_grace_period_secs,
     )

@@ -53,7 +53,8 @@ def start(
     Returns:
         The task, to be used as a context in which the program trains. When the context is left
         without an error, the parameter servers are told that this task has ended. They end when all
-        tasks have, or `grace_secs` after the chief.
+        tasks have, or `grace_secs` after the chief. If the chief had ended before this task made
+        its session, `Task.session` leaves the context in the same way.
 
     Raises:
         ValueError: ``TF_CONFIG`` does not describe a cluster and a task of it.
@@ -123,13 +124,15 @@ class Task:
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None:
+    ) -> bool:
         if self._watch is not None:
             self._watch.stop()
-        if exc is None:
+        is_late = isinstance(exc, _ending.TrainingHasEndedError)
+        if exc is None or is_late:
             self._tell_end()
         elif (better := explanation(exc)) is not None:
             raise better from exc
+        return is_late
 
     def replica_device_setter(
         self, ps_strategy: Callable[[tf.Operation], int] | None = None
@@ -164,6 +167,8 @@ class Task:
 
         Raises:
             TypeError: An argument is not known, or is one of those three.
+            tf.errors.OutOfRangeError: The chief has ended. The context of the task takes it for the
+                end of training.
         """
         given = {"master", "is_chief", "config"} & arguments.keys()
         if given:
@@ -173,7 +178,9 @@ class Task:
             return v1.train.MonitoredTrainingSession(
                 master=self.master, is_chief=True, config=self.session_config, **arguments
             )
-        return worker_session(self.master, self.session_config, **arguments)
+        return worker_session(
+            self.master, self.session_config, self.num_ps_replicas > 0, **arguments
+        )
 
     @property
     def _name(self) -> str:
