@@ -35,7 +35,7 @@ class CpuDenseWorkspace : public DenseWorkspace {
     return Status();
   }
   // The budget of pending gradients.
-  static HoldBudget& Budget() { return HoldBudget::Global(); }
+  static HoldBudget& Budget() { return HoldBudget::Host(); }
   // Whether small gradients are added as soon as they come, when they are cheap to add.
   static constexpr bool kAddsSmallAtOnce = true;
   // Whether methods wait for the device.

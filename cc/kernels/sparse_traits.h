@@ -47,7 +47,7 @@ class CpuSparseWorkspace : public HostSparseWorkspace {
 
   using Merger = HostMerger;
   // The budget of pending gradients.
-  static HoldBudget& Budget() { return HoldBudget::Global(); }
+  static HoldBudget& Budget() { return HoldBudget::Host(); }
   // Whether folds and takes wait for the device.
   static constexpr bool kBlocksOnDevice = false;
 

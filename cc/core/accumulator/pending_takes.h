@@ -9,8 +9,8 @@
 #include <optional>
 #include <utility>
 
-#include "cc/core/base/stall_monitor.h"
 #include "cc/core/base/status.h"
+#include "cc/core/base/timer_queue.h"
 
 namespace condacc {
 
@@ -34,7 +34,7 @@ struct PendingTake {
   bool waiting = false;  // The take is in PendingTakes, at `position`.
   Status failure;        // Why the take ends without a value.
   typename std::list<std::shared_ptr<PendingTake>>::iterator position;
-  StallMonitor::Ticket stall_watch = StallMonitor::kNoTicket;
+  TimerQueue::Ticket stall_timer = TimerQueue::kNoTicket;
   // Set while the take waits: the workspace to serve it with, and a reference that keeps the
   // workspace and the accumulator alive.
   Workspace* workspace = nullptr;

@@ -42,7 +42,7 @@ template <>
 constexpr ElementType kTypeOf<BFloat16> = ElementType::kBFloat16;
 
 template <typename T>
-DenseAccumulator::Options OptionsOf(bool mean, HoldBudget* budget = &HoldBudget::Global()) {
+DenseAccumulator::Options OptionsOf(bool mean, HoldBudget* budget = &HoldBudget::Host()) {
   DenseAccumulator::Options options;
   options.name = "tested";
   options.sum.type = kTypeOf<T>;

@@ -75,7 +75,7 @@ struct Worker {
   // The step is cancelled before all is pushed.
   void Fail() { reservation.reset(); }
   bool is_waiting() const { return wait != nullptr && !wait->has_ended(); }
-  // Takes up the round that it was let go to.
+  // Continues in the round with which it was released.
   void GoOn() {
     ASSERT_TRUE(wait->has_ended());
     ASSERT_EQ(wait->code(), StatusCode::kOk);

@@ -37,17 +37,17 @@ condacc::DenseSumArgs Sum(int type, size_t size, void* out, const void* first, c
   return args;
 }
 
-// Gradients of `size` rows each, of `width` elements. Any rows may come if `num_dense_rows` is -1.
-condacc::DeviceMergeArgs Merge(int type, const int64_t** rows, const void** values,
+// Gradients of `size` slices each, of `width` elements. There is no bound if `index_bound` is -1.
+condacc::DeviceMergeArgs Merge(int type, const int64_t** indices, const void** values,
                                size_t num_gradients, int64_t size, size_t width,
-                               int64_t num_dense_rows, void* memory) {
+                               int64_t index_bound, void* memory) {
   condacc::DeviceMergeArgs args;
   args.layout = {static_cast<condacc::ElementType>(type), width};
   for (size_t i = 0; i < num_gradients; ++i) {
-    args.sources.push_back({rows[i], values[i], args.num_entries, num_dense_rows});
+    args.sources.push_back({indices[i], values[i], args.num_entries, index_bound});
     args.num_entries += size;
   }
-  args.num_row_bits = condacc::NumRowBits(num_dense_rows);
+  args.num_index_bits = condacc::NumIndexBits(index_bound);
   args.memory = memory;
   return args;
 }
@@ -76,24 +76,24 @@ bool condacc_dense_sum_host_time(int type, size_t size, void* out, const void* f
   return true;
 }
 
-bool condacc_merge_memory(int type, const int64_t** rows, const void** values, size_t num_gradients,
-                          int64_t size, size_t width, int64_t num_dense_rows, size_t* num_bytes,
-                          char* error) {
-  const auto args = Merge(type, rows, values, num_gradients, size, width, num_dense_rows, nullptr);
+bool condacc_merge_memory(int type, const int64_t** indices, const void** values,
+                          size_t num_gradients, int64_t size, size_t width, int64_t index_bound,
+                          size_t* num_bytes, char* error) {
+  const auto args = Merge(type, indices, values, num_gradients, size, width, index_bound, nullptr);
   return Told(condacc::SizeOfMergeMemory(args, num_bytes), error);
 }
 
-// Merges to the sum; `out_rows` and `out_values` have room for all rows of all gradients.
-bool condacc_merge(int type, const int64_t** rows, const void** values, size_t num_gradients,
-                   int64_t size, size_t width, int64_t num_dense_rows, void* memory,
-                   int64_t* out_rows, void* out_values, int64_t* num_rows, void* stream,
+// Merges to the sum; `out_indices` and `out_values` have room for all slices of all gradients.
+bool condacc_merge(int type, const int64_t** indices, const void** values, size_t num_gradients,
+                   int64_t size, size_t width, int64_t index_bound, void* memory,
+                   int64_t* out_indices, void* out_values, int64_t* num_rows, void* stream,
                    char* error) {
-  const auto args = Merge(type, rows, values, num_gradients, size, width, num_dense_rows, memory);
+  const auto args = Merge(type, indices, values, num_gradients, size, width, index_bound, memory);
   condacc::DeviceMergeReport report;
   if (!Told(condacc::SortRows(args, stream, &report), error)) return false;
   condacc::DeviceMergeOutput output;
   output.num_rows = *num_rows = report.num_rows;
-  output.rows = out_rows;
+  output.indices = out_indices;
   output.values = out_values;
   return Told(condacc::QueueWrite(args, output, stream), error);
 }

@@ -1,7 +1,7 @@
 """Libraries of the core: C++17 and its standard library only."""
 
 def core_library(name, deps = []):
-    """A room of the core: all sources and headers of the package.
+    """Declares a module of the core: all sources and headers of the package.
 
     Floating point contraction is off, because sums are specified to the last bit.
     """
