@@ -1,4 +1,4 @@
-# Thin calls of configure.sh, Bazel and the environment's Python.
+# These targets call configure.sh, Bazel and the environment's Python.
 #   make build | demo | test | test-long | bench | wheel | lint | tsan | asan | clean
 #   make test-gpu-emulated | test-gpu-emulated-plugin
 # CONDACC_PYTHON, CONDACC_CUDA, CUDA_HOME and CXX are explained in configure.sh.
@@ -35,7 +35,8 @@ demo: build
 test: build cc-test
 	$(PYTHON) -m pytest -n 2 --dist loadfile tests
 
-# What `make test` leaves out: the same tests repeated more often, and tests that go on for long.
+# The tests that `make test` leaves out: the same tests repeated more often, and tests that take
+# long.
 test-long: build
 	$(PYTHON) -m pytest -m long -n 2 --dist loadfile tests
 
@@ -47,13 +48,14 @@ cc-test: configure
 tsan asan: configure
 	$(BAZEL) test --config=$@ //tests/cc/...
 
-# The launchers on a GPU that the CPU plays, and bugs that must be noticed there.
+# Tests the launchers on a GPU that the CPU emulates, and checks that planted bugs are noticed
+# there.
 test-gpu-emulated: configure
 	$(if $(NO_NVCC),\
 	  @echo 'Tests on the emulated GPU left out: $(NO_NVCC)',\
 	  $(BAZEL) test //tests/gpu/emulated:tests)
 
-# The whole plugin in TensorFlow, on a device that says that it is a GPU.
+# Tests the whole plugin in TensorFlow, on a device that presents itself as a GPU.
 test-gpu-emulated-plugin: configure
 	$(if $(NO_NVCC),\
 	  @echo 'The plugin on the emulated GPU left out: $(NO_NVCC)',\

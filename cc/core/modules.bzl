@@ -18,7 +18,7 @@ def core_library(name, deps = []):
         deps = deps,
     )
 
-    # For nvcc.
+    # The headers as files, for nvcc.
     native.filegroup(
         name = "headers",
         srcs = native.glob(["*.h"]),

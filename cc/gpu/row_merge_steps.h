@@ -26,8 +26,8 @@ struct MergeMemory {
   uint32_t* unsorted_entries;  // After sorting: sources of the sorted entries.
   uint32_t* entries;
   uint32_t* starts;
-  void* scratch;     // For the sort.
-  size_t num_bytes;  // Of all arrays together.
+  void* scratch;     // Memory for the sort.
+  size_t num_bytes;  // The size of all arrays together.
 
   MergeMemory(const DeviceMergeArgs& args, size_t scratch_bytes) : num_bytes(0) {
     const auto num_entries = static_cast<size_t>(args.num_entries);

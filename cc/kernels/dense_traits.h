@@ -36,9 +36,9 @@ class CpuDenseWorkspace : public DenseWorkspace {
   }
   // The budget of pending gradients.
   static HoldBudget& Budget() { return HoldBudget::Host(); }
-  // Whether small gradients are added as soon as they come, when they are cheap to add.
+  // If true, small gradients, which are cheap to add, are added as soon as they come.
   static constexpr bool kAddsSmallAtOnce = true;
-  // Whether methods wait for the device.
+  // If true, methods wait for the device.
   static constexpr bool kBlocksOnDevice = false;
 
  private:

@@ -30,7 +30,7 @@ struct StalenessQuestion {
   const std::string& counter;
   int64_t local_step;
   int64_t limit;
-  tensorflow::DataType dtype;  // Of the step variable.
+  tensorflow::DataType dtype;  // The data type of the step variable.
 };
 
 // Checks that the step variable is a scalar of the dtype that the op expects.

@@ -32,7 +32,7 @@ struct PendingTake {
   // The fields below are guarded by the lock of the accumulator.
   bool cancelled = false;
   bool waiting = false;  // The take is in PendingTakes, at `position`.
-  Status failure;        // Why the take ends without a value.
+  Status failure;        // The error with which the take ends, if it gets no value.
   typename std::list<std::shared_ptr<PendingTake>>::iterator position;
   TimerQueue::Ticket stall_timer = TimerQueue::kNoTicket;
   // Set while the take waits: the workspace to serve it with, and a reference that keeps the

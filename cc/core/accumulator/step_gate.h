@@ -7,7 +7,7 @@
 
 namespace condacc {
 
-// A gradient is stale when its local step lies before the global step. Not thread-safe.
+// A gradient is stale when its local step is lower than the global step. Not thread-safe.
 class StepGate {
  public:
   // Returns true, and counts the gradient as dropped, if a gradient of `local_step` is stale.

@@ -18,8 +18,8 @@
 
 namespace condacc {
 
-// What the sum of a row is divided by: the number of gradients that contain the row (kMean),
-// nothing (kSum), or the number of all gradients (kGlobalMean).
+// The divisor of the sum of a row: the number of gradients that contain the row (kMean), 1 (kSum),
+// or the number of all gradients (kGlobalMean).
 enum class SparseReduction { kMean, kSum, kGlobalMean };
 
 struct SparseOptions {
@@ -68,7 +68,7 @@ struct SparseValue {
   Block indices;   // [n] int64
   Block values;    // [n, d1, ...]
   Shape shape;     // Shape of the values.
-  Status failure;  // If not OK, why this is not the sum or mean.
+  Status failure;  // If not OK, the error for which this is not the sum or mean.
 };
 
 }  // namespace condacc

@@ -87,7 +87,7 @@ class SparseSum {
   size_t held_bytes_ = 0;
   std::list<KeptGradient> folding_;  // The gradients that the current fold merges.
   size_t folding_bytes_ = 0;
-  bool has_folded_ = false;  // Whether RunFold() has merged `folding_`.
+  bool has_folded_ = false;  // RunFold() has merged `folding_`.
   Merger merger_;
   // Number of rows, and bytes of their sums, that the folds so far have merged.
   size_t num_merged_ = 0;

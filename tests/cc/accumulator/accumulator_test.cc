@@ -1,4 +1,4 @@
-// What an accumulator does with gradients, takes and steps, one call after the other.
+// Tests of an accumulator's gradients, takes and steps, with one call after the other.
 #include "cc/core/accumulator/accumulator.h"
 
 #include <cstdint>

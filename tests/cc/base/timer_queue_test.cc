@@ -62,7 +62,7 @@ TEST(TimerQueue, CallsTheFunctionOnceAndNotBeforeItsTime) {
 
 TEST(TimerQueue, CallsInTheOrderOfTheDeadlines) {
   Log log;
-  std::vector<std::pair<TimerQueue::Ticket, int>> expected;  // tickets begin with the deadline
+  std::vector<std::pair<TimerQueue::Ticket, int>> expected;  // Tickets begin with the deadline.
   for (int id : {0, 1, 2}) {
     expected.emplace_back(Queue().Schedule(milliseconds(90 - 30 * id), log.Entry(id)), id);
   }

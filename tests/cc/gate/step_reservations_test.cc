@@ -51,7 +51,7 @@ TEST(StepReservations, AReservationMayFailAfterItsIncrement) {
   reservations.Reserve();
   reservations.ExpectedStep(10);
   reservations.Reserve();
-  reservations.End(/*applied=*/false);           // had made its increment,
+  reservations.End(/*applied=*/false);           // It had made its increment,
   EXPECT_GE(reservations.ExpectedStep(11), 12);  // so another one is to come.
   reservations.End(/*applied=*/true);
   EXPECT_EQ(reservations.ExpectedStep(12), 12);
@@ -85,7 +85,7 @@ TEST(StepReservations, StopsAtTheLastStep) {
   EXPECT_EQ(SaturatedSubtract(-5, -3), -2);
 }
 
-// Reservations of which some have made their increment, and their variable.
+// A variable and its reservations, some of which have made their increment.
 class Model {
  public:
   explicit Model(uint32_t seed) : random_(seed) {}
@@ -93,7 +93,7 @@ class Model {
   int64_t step = 0;
   StepReservations reservations;
 
-  // What the step comes to once all has been applied.
+  // Returns the step that the variable comes to when all updates have been applied.
   int64_t truth() const { return step + num_waiting_; }
 
   void Reserve() {

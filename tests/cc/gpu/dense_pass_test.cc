@@ -1,4 +1,4 @@
-// The arithmetic of the GPU's dense sums, run on the CPU.
+// Tests the arithmetic of the GPU's dense sums on the CPU.
 #include "cc/gpu/dense_pass.h"
 
 #include <cstddef>
@@ -24,7 +24,8 @@ constexpr ElementType kElement<uint32_t> = ElementType::kInt32;
 template <>
 constexpr ElementType kElement<uint64_t> = ElementType::kInt64;
 
-// As a launcher would: whole packs where everything is aligned, then one by one.
+// Runs a pass as a launcher would: whole packs if everything is aligned, then the remaining
+// elements one by one.
 template <typename T>
 void RunOnCpu(const DenseSumArgs& args) {
   using Pass = DensePass<T, T, T>;
@@ -42,7 +43,7 @@ class DensePassTest : public testing::Test {};
 using Elements = testing::Types<float, double, uint32_t, uint64_t>;
 TYPED_TEST_SUITE(DensePassTest, Elements);
 
-// Elements from `offset` on, in memory that is aligned for packs.
+// A buffer that is aligned for packs, with elements from `offset` on.
 template <typename T>
 struct Buffer {
   explicit Buffer(size_t size) : packs(size / 2 + 2) {}
@@ -79,7 +80,7 @@ TYPED_TEST(DensePassTest, HasTheBitsOfTheSumOnTheCpu) {
         args.divisor = std::is_integral_v<T> ? 1 : 3;
         args.out = expected.data();
         SumDense(args);
-        // In place, as a take does it.
+        // The sum is written in place, as in a take.
         args.out = buffers[0].at(offset);
         RunOnCpu<T>(args);
         EXPECT_EQ(std::memcmp(args.out, expected.data(), size * sizeof(T)), 0);

@@ -37,7 +37,7 @@ constexpr ElementType kElement<int64_t> = ElementType::kInt64;
 // Draws some of the values and repeats them, because drawing would take most of a test's time.
 template <typename T>
 std::vector<T> RandomValues(size_t size, std::mt19937* random) {
-  constexpr size_t kDrawn = 10007;  // No power of two, by which threads are spaced.
+  constexpr size_t kDrawn = 10007;  // Not a power of two, because threads are spaced by those.
   std::normal_distribution<float> normal(0, std::is_integral_v<T> ? 1e6f : 1.0f);
   std::vector<T> values(size);
   for (size_t i = 0; i < size; ++i) {
@@ -62,7 +62,7 @@ struct Case {
   size_t size;
   int num_inputs;
   int64_t count = 1;
-  size_t offset = 0;  // Elements by which every buffer is out of alignment.
+  size_t offset = 0;  // The number of elements by which buffers are misaligned.
 };
 
 // Compares bit patterns: the order of the additions is part of the contract.
@@ -176,7 +176,7 @@ TEST_F(DenseSumGpuTest, SumReplacesAnyOfItsOperandsInPlace) {
   }
 }
 
-// Nothing of these reaches a device.
+// None of these sums reaches a device.
 TEST(DenseSumArgumentsTest, NoElementsNeedNoDevice) {
   EXPECT_TRUE(QueueDenseSum(DenseSumArgs(), nullptr).ok());
 }

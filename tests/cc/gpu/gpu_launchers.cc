@@ -1,4 +1,4 @@
-// The CUDA launchers for programs in other languages: functions that copy an error's text to
+// The CUDA launchers for programs in other languages. The functions copy the text of an error to
 // `error`, of 256 bytes, and return whether there was none.
 #include <algorithm>
 #include <chrono>
@@ -37,7 +37,8 @@ condacc::DenseSumArgs Sum(int type, size_t size, void* out, const void* first, c
   return args;
 }
 
-// Gradients of `size` slices each, of `width` elements. There is no bound if `index_bound` is -1.
+// Returns the arguments for merging gradients of `size` slices of `width` elements each. There is
+// no bound if `index_bound` is -1.
 condacc::DeviceMergeArgs Merge(int type, const int64_t** indices, const void** values,
                                size_t num_gradients, int64_t size, size_t width,
                                int64_t index_bound, void* memory) {
@@ -62,7 +63,7 @@ bool condacc_dense_sum(int type, size_t size, void* out, const void* first, cons
   return Told(condacc::QueueDenseSum(args, stream), error);
 }
 
-// The host's time for one of many sums that are queued, in nanoseconds.
+// Outputs the host's time for one of many sums that are queued, in nanoseconds.
 bool condacc_dense_sum_host_time(int type, size_t size, void* out, const void* first,
                                  const void** inputs, size_t num_inputs, int repeats, void* stream,
                                  double* nanoseconds, char* error) {
@@ -83,7 +84,8 @@ bool condacc_merge_memory(int type, const int64_t** indices, const void** values
   return Told(condacc::SizeOfMergeMemory(args, num_bytes), error);
 }
 
-// Merges to the sum; `out_indices` and `out_values` have room for all slices of all gradients.
+// Merges the gradients to their sum. `out_indices` and `out_values` have room for all slices of all
+// gradients.
 bool condacc_merge(int type, const int64_t** indices, const void** values, size_t num_gradients,
                    int64_t size, size_t width, int64_t index_bound, void* memory,
                    int64_t* out_indices, void* out_values, int64_t* num_rows, void* stream,

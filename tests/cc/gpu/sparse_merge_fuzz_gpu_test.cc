@@ -1,4 +1,4 @@
-// Random merges of sparse gradients on a GPU, against a map of rows, bit for bit.
+// Compares random merges of sparse gradients on a GPU with a map of rows, bit for bit.
 #include <cuda_runtime.h>
 
 #include <cstddef>
@@ -105,7 +105,7 @@ class RandomMerge {
     return buffer->data();
   }
 
-  // Makes one of the rows negative or too high.
+  // Makes one of the indices negative or too high.
   void MakeBad(std::vector<int64_t>* indices) {
     const size_t at = Below(indices->size(), &random_);
     const auto by = static_cast<int64_t>(Below(5, &random_));
@@ -147,7 +147,7 @@ class RandomMerge {
     output.divisor = std::is_integral_v<Part> ? 1 : static_cast<int64_t>(Below(4, &random_));
     ASSERT_STREQ(QueueWrite(args_, output, nullptr).message().c_str(), "");
     ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-    if (bad_entry_ >= 0) return;  // What is written of a bad merge is not used.
+    if (bad_entry_ >= 0) return;  // The output of a bad merge is not used.
     Compare(indices.Read(), wants_counts ? counts.Read() : std::vector<int64_t>(), values.Read(),
             output.divisor);
   }
@@ -217,7 +217,7 @@ TEST_F(SparseMergeFuzzGpuTest, RandomMergesHaveTheBitsOfAddingRowAfterRow) {
   }
 }
 
-// CUB sorts as many entries in several passes.
+// CUB sorts this many entries in several passes.
 TEST_F(SparseMergeFuzzGpuTest, AMergeOfManyEntriesIsSortedInPasses) {
   SCOPED_TRACE(seed());
   RandomMerge<Float32, float> merge(&random_);

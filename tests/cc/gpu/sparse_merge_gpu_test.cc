@@ -1,4 +1,4 @@
-// Sparse sums on a GPU, by the launchers alone.
+// Tests sparse sums on a GPU with the launchers alone.
 #include "cc/gpu/sparse_merge.h"
 
 #include <cuda_runtime.h>
@@ -71,7 +71,7 @@ class CudaDevice : public DeviceSparseWorkspace {
 
 struct Round {
   size_t num_gradients;
-  size_t num_rows;  // in each, at most
+  size_t num_rows;  // The maximum for each gradient.
   int64_t range;
   size_t width;
   SparseReduction reduction = SparseReduction::kMean;
@@ -81,7 +81,7 @@ struct Round {
 
 class SparseMergeGpuTest : public GpuTest {
  protected:
-  // What the gradients come to; a status other than OK fails the test.
+  // Returns the sum or mean of the gradients. A status other than OK fails the test.
   Slices Sum(const Round& round, const std::vector<Slices>& gradients) {
     DeviceSparseAccumulator::Options options;
     options.name = "tested";

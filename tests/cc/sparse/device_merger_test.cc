@@ -1,4 +1,4 @@
-// Sparse sums on a device, with the CPU for a device.
+// Tests sparse sums on a device, with the CPU as the device.
 #include "cc/core/sparse/device_merger.h"
 
 #include <cstddef>
@@ -142,7 +142,7 @@ TEST_F(DeviceMergerTest, NarrowSumsAreThoseOfTheCpu) {
           value = type == ElementType::kFloat16 ? Float16::FromFloat(real).bits
                                                 : BFloat16::FromFloat(real).bits;
         }
-        Slices slices = RandomSlices(&random_, 6, 9, 2);  // 2 floats are as long as 4 of these
+        Slices slices = RandomSlices(&random_, 6, 9, 2);  // 2 floats are as long as 4 of these.
         std::memcpy(slices.values.data(), values.data(), values.size() * sizeof(uint16_t));
         for (const bool is_device : {true, false}) {
           auto gradient = GradientOf(slices, 2, /*owned=*/true);
@@ -189,7 +189,8 @@ TEST_F(DeviceMergerTest, EmptyGradientsCountToo) {
 
 class BadRowsOnADevice : public DeviceMergerTest, public testing::WithParamInterface<size_t> {
  protected:
-  // In one of 20 gradients of a round, which may be folded before the take.
+  // Applies 20 gradients, one of which has a bad index, and expects the round to be lost. Gradients
+  // may be folded before the take.
   void ExpectLost(int64_t bad_index, const std::string& message) {
     auto options = Options(/*fold_bytes=*/GetParam());
     options.sum.shape = Shape::Of({kRange, 1});
@@ -254,7 +255,7 @@ TEST_F(DeviceMergerTest, NothingIsLostWhenMemoryIsShort) {
   for (int ordinal = 0; ordinal < 6; ++ordinal) {
     for (const Slices& slices : gradients) {
       device_.memory().RefuseAllocation(ordinal % 4);
-      // Owned: what is refused are folds, not copies.
+      // The gradients are owned, so that folds are refused memory and not copies.
       ASSERT_TRUE(Apply(GradientOf(slices, 2, /*owned=*/true)).ok());
     }
     device_.memory().RefuseAllocation(ordinal % 3);

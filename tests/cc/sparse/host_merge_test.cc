@@ -23,7 +23,7 @@ std::vector<HostSource> SourcesOf(const std::vector<Slices>& gradients) {
   return sources;
 }
 
-// Merges the first gradients in steps, and the rest on the way out.
+// Merges the first gradients in steps, and the rest while the result is written.
 Slices MergeInSteps(const std::vector<Slices>& gradients, const std::vector<size_t>& steps,
                     size_t width, int64_t divisor, const ParallelFor& parallel_for) {
   const SliceLayout layout{ElementType::kFloat32, width};
@@ -55,7 +55,7 @@ class HostMergeTest : public testing::TestWithParam<bool> {
   ParallelFor parallel_for() const { return GetParam() ? ParallelFor(ThreadedFor) : SerialFor; }
 };
 
-// Sums without elements may lie nowhere.
+// Sums without elements may have null pointers.
 TEST_P(HostMergeTest, RowsWithoutWidthAreMergedAndWrittenWithoutMemory) {
   const SliceLayout layout{ElementType::kFloat32, 0};
   MergedRows merged;
@@ -105,7 +105,7 @@ TEST_P(HostMergeTest, ManyEntriesOfOneRowAmongFewOfOthers) {
             Merged(gradients, 2, SparseReduction::kMean));
 }
 
-// Rows in clusters of clusters, and single rows far away from all others.
+// Returns indices in clusters of clusters, and single ones far away from all others.
 Slices ClusteredSlices(std::mt19937* random, size_t size) {
   Slices result = RandomSlices(random, size, 3000, 2);
   for (size_t i = 0; i < size; ++i) {
@@ -151,7 +151,7 @@ TEST_P(HostMergeTest, NoBucketOfClusteredRowsIsFarLargerThanOthers) {
         largest = std::max(largest, static_cast<size_t>(sorted.end(b) - sorted.begin(b)));
       }
       EXPECT_LE(largest, 9000u);
-      // Rows ascend, and the entries of a row are in order of arrival.
+      // Indices ascend, and the entries of an index are in order of arrival.
       for (size_t i = 1; i < entries.size(); ++i) {
         ASSERT_TRUE(entries[i - 1].index < entries[i].index ||
                     (entries[i - 1].index == entries[i].index &&
@@ -208,10 +208,10 @@ TEST_P(HostMergeTest, NarrowTypesAreAddedInFloat32AndRoundedOnce) {
   HostMerge(layout, merged, rest, entries.data(), parallel_for())
       .WriteTo(&row, &total, 1, parallel_for());
   EXPECT_EQ(row, 3);
-  EXPECT_EQ(Float16::ToFloat(total), 4160);  // 4159, rounded to even once
+  EXPECT_EQ(Float16::ToFloat(total), 4160);  // This is 4159, rounded to even once.
 }
 
-// What a slice was told to have been read is overwritten: nothing of it may be needed again.
+// Overwrites the memory that was reported as read, so that the test notices if it is read again.
 TEST_P(HostMergeTest, WhatIsWrittenIsNotReadAgain) {
   std::mt19937 random(3);
   const std::vector<Slices> gradients = {RandomSlices(&random, 20000, 1 << 17, 2),

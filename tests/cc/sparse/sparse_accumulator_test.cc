@@ -99,7 +99,8 @@ TEST_F(SparseAccumulatorTest, WhatIsNotOwnedIsCopiedIntoMemoryThatIsUsedAgain) {
     std::fill(slices.indices.begin(), slices.indices.end(), 9);
     EXPECT_EQ(Take(1).values, (std::vector<float>{2, 2, 2, 4, 4, 4}));
   }
-  // Indices, entries and both outputs each time, and the copied values once.
+  // Memory was allocated for indices, entries and both outputs each time, and for the copied values
+  // once.
   EXPECT_EQ(workspace_.memory().num_allocations(), 3 * 4 + 1);
 }
 
@@ -122,8 +123,8 @@ TEST_F(SparseAccumulatorTest, ARefusedAllocationChangesNothing) {
   const std::vector<Slices> gradients = Gradients(12);
   for (int refused = 0; refused < 5; ++refused) {
     for (const Slices& gradient : gradients) {
-      // Refused when copied: not accepted. Refused when folded, be it the entries or the sums:
-      // accepted all the same.
+      // A gradient whose copy is refused memory is not accepted. One whose fold is refused memory,
+      // for the entries or the sums, is accepted all the same.
       workspace_.memory().RefuseAllocation(refused);
       const int64_t before = accumulator_.num_accumulated();
       const ApplyResult result =
@@ -134,7 +135,7 @@ TEST_F(SparseAccumulatorTest, ARefusedAllocationChangesNothing) {
         Apply(gradient);
       }
     }
-    for (int memory = 0; memory < 3; ++memory) {  // the entries and both outputs
+    for (int memory = 0; memory < 3; ++memory) {  // These are the entries and both outputs.
       workspace_.memory().RefuseAllocation(memory);
       SparseTake take(1);
       accumulator_.Request(take.ptr(), nullptr, workspace_);
@@ -152,14 +153,14 @@ TEST_F(SparseAccumulatorTest, BeyondTheBudgetOneGradientIsHeldWhateverTakeIsNear
   TestSparseWorkspace workspace;
   SparseAccumulator accumulator(OptionsOf(&none, /*fold_bytes=*/size_t{1} << 40));
   const Slices slices = {{1, 4, 6}, std::vector<float>(3 * kWidth, 2)};
-  const size_t kBytes = 512;  // of such a gradient, with what is counted for its bookkeeping
+  const size_t kBytes = 512;  // Bytes counted for such a gradient.
   for (int step = 0; step < 3; ++step) {
     for (int i = 0; i < 6; ++i) {
       ASSERT_TRUE(
           accumulator.Apply(step, GradientOf(slices, kWidth, i % 2 == 0), workspace).is_added());
       EXPECT_LE(none.num_held(), kBytes) << "gradient " << i << " of step " << step;
     }
-    SparseTake take(6);  // from the second step on the accumulator knows that 6 are wanted
+    SparseTake take(6);  // The accumulator knows this from the second step on.
     accumulator.Request(take.ptr(), nullptr, workspace);
     ASSERT_EQ(take.num_completions(), 1);
     EXPECT_EQ(take.slices(), slices);

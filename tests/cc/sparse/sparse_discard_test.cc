@@ -1,4 +1,5 @@
-// Memory that sparse sums give up while a take is written, and takes that come to nothing before.
+// Tests of the memory that sparse sums free while a take is written, and of takes that fail before
+// that.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -21,7 +22,7 @@ constexpr size_t kRowBytes = kWidth * sizeof(float);
 
 using Sum = SparseSum<HostMerger>;
 
-// The parameter: whether there are several threads.
+// If the parameter is true, there are several threads.
 class SparseDiscardTest : public testing::TestWithParam<bool> {
  protected:
   SparseDiscardTest() {

@@ -1,4 +1,4 @@
-// What happens to a sparse take when operator new fails, at each place where it is called.
+// Lets operator new fail, at each place where a sparse take calls it.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace {
 
-thread_local int allocations_left = -1;  // until one fails; negative: none does
+thread_local int allocations_left = -1;  // If negative, none fails.
 thread_local int num_allocations = 0;
 
 }  // namespace
@@ -53,7 +53,8 @@ class SparseOutOfMemory : public testing::Test {
     options_.spares = std::make_shared<SpareBlocks>(0, &budget_);
   }
 
-  // Four gradients, merged, and two that are pending; so many that their memory is discarded.
+  // Fills the sum with four merged gradients and two pending ones, which are so large that their
+  // memory is discarded.
   void Fill(Sum* sum) {
     std::mt19937 random(5);
     gradients_.clear();
@@ -117,7 +118,7 @@ TEST_F(SparseOutOfMemory, FinishingATakeAllocatesNothing) {
   ExpectResult(value);
 }
 
-// A gradient that could not be kept after all leaves no trace of its contributor.
+// A gradient that could not be kept leaves no trace of its contributor.
 TEST_F(SparseOutOfMemory, AContributorWhoseApplyThrewMayComeAgain) {
   const Slices slices = {{3, 1}, std::vector<float>(2 * kWidth, 1)};
   int num_thrown = 0;

@@ -36,13 +36,13 @@ inline Slices RandomSlices(std::mt19937* random, size_t size, int64_t range, siz
   for (size_t i = 0; i < size; ++i) result.indices.push_back(index(*random));
   if ((*random)() % 2 == 0) std::sort(result.indices.begin(), result.indices.end());
   result.values.reserve(size * width);
-  for (size_t i = 0; i < size * width; ++i) {  // from -1 to 1; a distribution takes far longer
+  for (size_t i = 0; i < size * width; ++i) {  // From -1 to 1. A distribution takes far longer.
     result.values.push_back(static_cast<float>((*random)() >> 8) * 0x1p-23f - 1.0f);
   }
   return result;
 }
 
-// Adds one row after another in order of arrival, and divides.
+// Adds one slice after another in order of arrival, and divides.
 inline Slices Merged(const std::vector<Slices>& gradients, size_t width,
                      SparseReduction reduction) {
   struct Sum {
@@ -87,7 +87,7 @@ inline HostSource SourceOf(const Slices& gradient) {
   return source;
 }
 
-// Memory for a merge of the sources to work in.
+// Returns memory for a merge of the sources to work in.
 inline std::vector<SliceEntry> EntriesFor(const std::vector<HostSource>& sources) {
   size_t num_entries = 0;
   for (const HostSource& source : sources) num_entries += source.indices.size;
@@ -123,7 +123,7 @@ inline Block BlockOf(const void* data, size_t num_bytes) {
   return block;
 }
 
-// `owned`: in memory of its own, else in that of `slices`.
+// Returns a gradient in memory of its own if `owned`, and otherwise in that of `slices`.
 inline SparseGradient GradientOf(const Slices& slices, size_t width, bool owned) {
   SparseGradient gradient;
   const int64_t size = static_cast<int64_t>(slices.indices.size());
@@ -134,7 +134,7 @@ inline SparseGradient GradientOf(const Slices& slices, size_t width, bool owned)
     gradient.indices = BlockOf(slices.indices.data(), slices.indices.size() * sizeof(int64_t));
     gradient.values = BlockOf(slices.values.data(), slices.values.size() * sizeof(float));
   } else {
-    static int64_t nothing = 0;  // blocks of no elements are blocks all the same
+    static int64_t nothing = 0;  // Blocks of no elements are not empty either.
     gradient.indices =
         TestBlock::Borrowing(size == 0 ? &nothing : const_cast<int64_t*>(slices.indices.data()));
     gradient.values =
@@ -144,7 +144,7 @@ inline SparseGradient GradientOf(const Slices& slices, size_t width, bool owned)
   return gradient;
 }
 
-// A take of a sparse accumulator that keeps what it got.
+// A take of a sparse accumulator that keeps its result.
 template <class TakenFrom>
 class SparseTakeOf {
  public:
