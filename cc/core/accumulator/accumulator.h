@@ -13,6 +13,7 @@
 
 #include "cc/core/accumulator/apply_result.h"
 #include "cc/core/accumulator/pending_takes.h"
+#include "cc/core/accumulator/stall_report.h"
 #include "cc/core/accumulator/step_gate.h"
 #include "cc/core/accumulator/sum_contract.h"
 #include "cc/core/base/mutex.h"
@@ -20,15 +21,6 @@
 #include "cc/core/base/timer_queue.h"
 
 namespace condacc {
-
-// The state of a take that has waited for longer than Options::stall_timeout, and of its
-// accumulator.
-struct StallReport {
-  int64_t num_accumulated;
-  int64_t num_required;
-  int64_t global_step;
-  int64_t num_dropped;
-};
 
 // Accepts gradients that are not stale, and serves takes in the order in which they came. A take is
 // served when all takes before it have ended and enough gradients have been accepted. It gets all
@@ -155,21 +147,9 @@ class Accumulator {
     std::unordered_set<int64_t> contributors;
   };
   using RoundPtr = std::shared_ptr<Round>;
+  using FailedTakes = condacc::FailedTakes<Value, Workspace>;
 
   static constexpr char kCancelled[] = "TakeGrad operation was cancelled";
-
-  // Takes that have failed. The destructor completes them, so it must run after the lock was
-  // released: an object is declared before the lock is taken.
-  struct FailedTakes {
-    typename PendingTakes<Value, Workspace>::TakeList takes;
-
-    FailedTakes() = default;
-    ~FailedTakes() {
-      for (const TakePtr& take : takes) take->Complete(take->failure, nullptr);
-    }
-    FailedTakes(const FailedTakes&) = delete;
-    FailedTakes& operator=(const FailedTakes&) = delete;
-  };
 
   // Serves the take if it need not wait, and fails it if it is not valid, was cancelled or cannot
   // be served. If it has to wait, does nothing and returns false. Releases and reacquires mu_.

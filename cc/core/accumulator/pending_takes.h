@@ -88,6 +88,20 @@ class PendingTakes {
   TakeList takes_;
 };
 
+// Takes that have failed. The destructor completes them, so it must run after the lock was
+// released: an object is declared before the lock is taken.
+template <class Value, class Workspace = void>
+struct FailedTakes {
+  typename PendingTakes<Value, Workspace>::TakeList takes;
+
+  FailedTakes() = default;
+  ~FailedTakes() {
+    for (const auto& take : takes) take->Complete(take->failure, nullptr);
+  }
+  FailedTakes(const FailedTakes&) = delete;
+  FailedTakes& operator=(const FailedTakes&) = delete;
+};
+
 }  // namespace condacc
 
 #endif  // CONDACC_CORE_ACCUMULATOR_PENDING_TAKES_H_

@@ -79,14 +79,16 @@ struct SumContract {
   // If true, PrepareFinish() has to be called before Finish(), and nothing is appended in between.
   static_assert(std::is_same_v<decltype(Sum::kFinishNeedsMemory), const bool>);
   // Unlocked: allocates all memory that Finish() needs. If memory is short, returns
-  // ResourceExhausted or throws std::bad_alloc, and nothing has been prepared.
+  // ResourceExhausted or throws std::bad_alloc, and nothing has been prepared. Only sums with
+  // kFinishNeedsMemory have it.
   static Status PrepareFinish(Sum& sum, Workspace& workspace) {
-    if constexpr (Sum::kFinishNeedsMemory) return sum.PrepareFinish(workspace);
-    return Status();
+    static_assert(kIs<decltype(&Sum::PrepareFinish), Status (Sum::*)(Workspace&)>);
+    return sum.PrepareFinish(workspace);
   }
-  // Frees what PrepareFinish() has allocated.
+  // Frees the memory that PrepareFinish() has allocated. Only sums with kFinishNeedsMemory have it.
   static void AbandonFinish(Sum& sum) {
-    if constexpr (Sum::kFinishNeedsMemory) sum.AbandonFinish();
+    static_assert(kIs<decltype(&Sum::AbandonFinish), void (Sum::*)()>);
+    sum.AbandonFinish();
   }
   // Unlocked: returns the sum or mean of all gradients. Cannot fail for want of memory. Only
   // Clear() may follow.

@@ -49,8 +49,8 @@ struct DenseGradient {
   Shape shape;
   bool owned = false;  // If true, nobody else refers to the block: it may be kept and written to.
   // Memory that DenseSum::Prepare() has allocated.
-  Block result_memory;   // For the result, if the gradient is the first and not owned.
-  Block float32_memory;  // For a float32 sum.
+  Block result_memory;   // Memory for the result, if the gradient is the first and not owned.
+  Block float32_memory;  // Memory for a float32 sum.
 };
 
 }  // namespace condacc
