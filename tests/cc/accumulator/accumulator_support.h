@@ -19,6 +19,7 @@
 #include "cc/core/base/float16.h"
 #include "cc/core/base/shape.h"
 #include "cc/core/dense/dense_accumulator.h"
+#include "tests/cc/base/element_type_of.h"
 #include "tests/cc/dense/test_block.h"
 
 namespace condacc {
@@ -29,17 +30,6 @@ using Gradient = DenseGradient;
 constexpr size_t kBigSize = 1 << 16;
 // The number of gradients that are pending, beside the first one, when a fold is due.
 constexpr int kFoldAt = 7;
-
-template <typename T>
-constexpr ElementType kTypeOf = ElementType::kFloat32;
-template <>
-constexpr ElementType kTypeOf<double> = ElementType::kFloat64;
-template <>
-constexpr ElementType kTypeOf<int64_t> = ElementType::kInt64;
-template <>
-constexpr ElementType kTypeOf<Float16> = ElementType::kFloat16;
-template <>
-constexpr ElementType kTypeOf<BFloat16> = ElementType::kBFloat16;
 
 template <typename T>
 DenseAccumulator::Options OptionsOf(bool mean, HoldBudget* budget = &HoldBudget::Host()) {

@@ -8,21 +8,12 @@
 #include <type_traits>
 #include <vector>
 
-#include "cc/core/base/element_type.h"
 #include "cc/core/dense/dense_math.h"
 #include "gtest/gtest.h"
+#include "tests/cc/base/element_type_of.h"
 
 namespace condacc {
 namespace {
-
-template <typename T>
-constexpr ElementType kElement = ElementType::kFloat32;
-template <>
-constexpr ElementType kElement<double> = ElementType::kFloat64;
-template <>
-constexpr ElementType kElement<uint32_t> = ElementType::kInt32;
-template <>
-constexpr ElementType kElement<uint64_t> = ElementType::kInt64;
 
 // Runs a pass as a launcher would: whole packs if everything is aligned, then the remaining
 // elements one by one.
@@ -72,7 +63,7 @@ TYPED_TEST(DensePassTest, HasTheBitsOfTheSumOnTheCpu) {
         }
         std::vector<T> expected(size);
         DenseSumArgs args;
-        args.type = kElement<T>;
+        args.type = kTypeOf<T>;
         args.num_elements = size;
         args.first = inputs[0];
         args.inputs = inputs.data() + 1;
@@ -101,7 +92,7 @@ TYPED_TEST(DensePassTest, ReplacesAnyOfItsOperandsInPlace) {
       operands.push_back(buffers[k].at(0));
     }
     DenseSumArgs args;
-    args.type = kElement<T>;
+    args.type = kTypeOf<T>;
     args.num_elements = kSize;
     args.first = operands[0];
     args.inputs = operands.data() + 1;

@@ -16,23 +16,16 @@
 #include "cc/core/dense/dense_math.h"
 #include "cc/gpu/dense_pass.h"
 #include "gtest/gtest.h"
+#include "tests/cc/base/element_type_of.h"
 #include "tests/cc/gpu/gpu_support.h"
 
 namespace condacc {
-namespace {
+template <>
+constexpr ElementType kTypeOf<__half> = ElementType::kFloat16;
+template <>
+constexpr ElementType kTypeOf<__nv_bfloat16> = ElementType::kBFloat16;
 
-template <typename T>
-constexpr ElementType kElement = ElementType::kFloat32;
-template <>
-constexpr ElementType kElement<double> = ElementType::kFloat64;
-template <>
-constexpr ElementType kElement<__half> = ElementType::kFloat16;
-template <>
-constexpr ElementType kElement<__nv_bfloat16> = ElementType::kBFloat16;
-template <>
-constexpr ElementType kElement<int32_t> = ElementType::kInt32;
-template <>
-constexpr ElementType kElement<int64_t> = ElementType::kInt64;
+namespace {
 
 // Draws some of the values and repeats them, because drawing would take most of a test's time.
 template <typename T>
@@ -86,7 +79,7 @@ void CheckSum(const Case& test, unsigned seed) {
   args.num_inputs = addresses.size();
   const DeviceBuffer<First> device_first(first, test.offset);
   const DeviceBuffer<Out> device_out(std::vector<Out>(test.size), test.offset);
-  args.type = kElement<T>;
+  args.type = kTypeOf<T>;
   args.num_elements = test.size;
   args.first = device_first.data();
   args.first_is_float32 = sizeof(T) == 2 && std::is_same_v<First, float>;
