@@ -21,8 +21,8 @@ namespace condacc {
 // The first gradient provides the memory in which the result is handed out: its own buffer if it is
 // owned, else a block that is allocated for it. So a take needs no memory. The sums of float16 and
 // bfloat16 grow in another block, of float32. Gradients are pending until a fold adds them. Not
-// thread-safe, except that RunFold() runs without the lock of its caller while further gradients are
-// appended.
+// thread-safe, except that RunFold() runs without the lock of its caller while further gradients
+// are appended.
 class DenseSum {
  public:
   using Options = DenseOptions;
