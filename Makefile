@@ -1,10 +1,13 @@
-# These targets call configure.sh, Bazel and the environment's Python.
+# Thin calls of configure.sh, Bazel and the environment's Python.
 #   make build | demo | test | test-long | bench | wheel | lint | tsan | asan | clean
 #   make test-gpu-emulated | test-gpu-emulated-plugin
 # CONDACC_PYTHON, CONDACC_CUDA, CUDA_HOME and CXX are explained in configure.sh.
 
 PYTHON := $(or $(CONDACC_PYTHON),.venv/bin/python)
 BAZEL := .tools/bazelisk
+# Files are started in the order of their folders, and the last ones are short. By default pytest-xdist
+# starts those with the fewest tests last, which are the longest here.
+PYTEST := $(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 CLANG_FORMAT := $(dir $(PYTHON))clang-format
 CLANG_TIDY := $(dir $(PYTHON))clang-tidy
 CXX_SOURCES = $(shell find cc tests benchmarks -name '*.h' -o -name '*.cc')
@@ -33,12 +36,11 @@ demo: build
 	$(PYTHON) -m tf_condacc.demo
 
 test: build cc-test
-	$(PYTHON) -m pytest -n 2 --dist loadfile tests
+	$(PYTEST) tests
 
-# The tests that `make test` leaves out: the same tests repeated more often, and tests that take
-# long.
+# Runs the tests that `make test` leaves out: more repetitions of the same tests, and long tests.
 test-long: build
-	$(PYTHON) -m pytest -m long -n 2 --dist loadfile tests
+	$(PYTEST) -m long tests
 
 cc-test: configure
 	$(if $(shell grep -s 'CONDACC_GTEST_DIR=/' .condacc.bazelrc),\
@@ -48,14 +50,13 @@ cc-test: configure
 tsan asan: configure
 	$(BAZEL) test --config=$@ //tests/cc/...
 
-# Tests the launchers on a GPU that the CPU emulates, and checks that planted bugs are noticed
-# there.
+# Runs the launchers on a GPU that the CPU emulates, and checks that bugs are noticed there.
 test-gpu-emulated: configure
 	$(if $(NO_NVCC),\
 	  @echo 'Tests on the emulated GPU left out: $(NO_NVCC)',\
 	  $(BAZEL) test //tests/gpu/emulated:tests)
 
-# Tests the whole plugin in TensorFlow, on a device that presents itself as a GPU.
+# Runs the whole plugin in TensorFlow, on an emulated device that is registered as a GPU.
 test-gpu-emulated-plugin: configure
 	$(if $(NO_NVCC),\
 	  @echo 'The plugin on the emulated GPU left out: $(NO_NVCC)',\

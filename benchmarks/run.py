@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Times this project's accumulators and TensorFlow's own side by side.
 
-Prints a table of ratios with the goal beside each, and writes ``latest.json`` and ``latest.png``
-to the output folder. ``condacc_bench/__init__.py`` tells how it is measured.
+Prints a table of ratios with the goal beside each, and writes ``latest.json`` and ``latest.png`` to
+the output folder. ``condacc_bench/__init__.py`` describes the method.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ _HERE = Path(__file__).resolve().parent
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the scenarios asked for and returns the exit status."""
+    """Runs the requested scenarios and returns the exit status."""
     options = _parse(arguments)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is imported
-    sys.path.insert(0, str(_HERE.parent))  # where the package is when it is not installed
+    # This must be set before TensorFlow is imported.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    sys.path.insert(0, str(_HERE.parent))  # The package is here if it is not installed.
     try:
         return _run(options)
     except KeyboardInterrupt:
@@ -72,7 +73,7 @@ def _scale(options: argparse.Namespace) -> Scale:
 
 
 def _draw(results: Sequence[Result], subtitle: str, folder: Path) -> list[str]:
-    """Draws what there is to draw and returns the names of the files."""
+    """Draws the pictures of the results and returns the names of the files."""
     try:
         from condacc_bench import chart, growth_chart
     except ModuleNotFoundError as error:

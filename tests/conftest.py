@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-# Before TensorFlow is imported: its C++ log would drown the report.
+# This is set before TensorFlow is imported, because its C++ log would hide the report.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
-# Nothing here uses Keras; looking for the old one instead, TensorFlow starts in half the time, and
-# so do the many processes that the tests start.
+# The tests themselves do not use Keras. With this variable TensorFlow does not import Keras 3, and
+# starts in half the time. The processes that the tests start inherit it.
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 # Processes that the tests start need some of a GPU's memory too.
 os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
 sys.path[:0] = [str(Path(__file__).resolve().parent / name) for name in ("support", "trials")]
-# A shell runs jobs in the background with Ctrl-C ignored, and their programs inherit that: those
-# that the tests start and interrupt as well.
+# Jobs that a shell runs in the background inherit a Ctrl-C that is ignored. The programs that the
+# tests start and interrupt would inherit it as well.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest  # noqa: E402
@@ -58,7 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Runs a test on every kind of accumulator that it is marked with, else on the dense one."""
+    """Runs a test on every kind of accumulator that it is marked with, or on the dense kind."""
     marker = metafunc.definition.get_closest_marker("kinds")
     kinds = marker.args if marker else ("dense",)
     if "impl" in metafunc.fixturenames:
@@ -78,7 +78,7 @@ def _sees_gpu() -> bool:
 
 
 def _invert_bad_rows(items: list[pytest.Item]) -> None:
-    """Expects tests of bad rows to fail on ours; TensorFlow's own accumulator has no GPU kernel."""
+    """Expects tests of bad rows to fail on our accumulator; TensorFlow's own has no GPU kernel."""
     inverted = pytest.mark.xfail(
         reason="indices on a GPU are not checked before they are merged",
         raises=(AssertionError, pytest.fail.Exception),
@@ -92,10 +92,10 @@ def _invert_bad_rows(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Gives every test a time limit; a take that hangs holds its thread in native code.
+    """Gives every test a time limit, because a take that hangs holds its thread in native code.
 
-    TensorFlow's own sparse accumulator has a reference as its handle, and so exists in graphs and
-    control flow of version 1 only: there are no such tests of other modes on it.
+    The handle of TensorFlow's own sparse accumulator is a reference, which works only in graphs and
+    in control flow of version 1. Tests in other modes are not run on it.
     """
 
     def can_be_run(item: pytest.Item) -> bool:
@@ -108,14 +108,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = filter(can_be_run, items)
     if config.getoption("--device") == "gpu":
         _invert_bad_rows(items)
-    # TensorFlow places ops on a GPU of its own accord wherever they have kernels for one.
+    # TensorFlow places operations on a GPU by itself if they have kernels for one.
     if config.getoption("--device") == "gpu" and not _sees_gpu():
         for item in items:
             item.add_marker(pytest.mark.skip(reason="TensorFlow sees no GPU on this machine"))
     for item in items:
         if item.get_closest_marker("long"):
             limit = pytest.mark.timeout(LONG_TIMEOUT_SECS, method="thread")
-            item.add_marker(limit, append=False)  # It takes precedence over limits of the short.
+            # It takes precedence over the limits of short tests.
+            item.add_marker(limit, append=False)
         elif item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(DEFAULT_TIMEOUT_SECS, method="thread"))
 
@@ -128,28 +129,31 @@ def _load(library: str, kind: str = "dense") -> Any:
 
 @pytest.fixture(scope="session")
 def impl(request: pytest.FixtureRequest) -> Any:
-    """TensorFlow's own accumulator (the reference), then ours."""
+    """Returns TensorFlow's own accumulator (the reference), then ours."""
     return _load(request.param)
 
 
 @pytest.fixture(scope="session")
 def original(request: pytest.FixtureRequest) -> Any:
-    """TensorFlow's own accumulator, where only it behaves in some way."""
+    """Returns TensorFlow's own accumulator, for behavior that ours does not share."""
     return _load("tensorflow", getattr(request, "param", "dense"))
 
 
 @pytest.fixture(scope="session")
 def ours(request: pytest.FixtureRequest) -> Any:
-    """Our accumulator, for what the original does not have or does not survive."""
+    """Returns our accumulator, for tests that the original does not support or survive."""
     return _load("tf_condacc", getattr(request, "param", "dense"))
 
 
 @pytest.fixture(scope="module")
-def results(ours: Any) -> Any:
-    """Outcomes of trials of ours, each in a process that may die of it."""
+def results(ours: Any, request: pytest.FixtureRequest) -> Any:
+    """Returns the outcomes of trials of our accumulator, which run in other processes.
+
+    The modules of trials that a test module lists in TOGETHER run in one process.
+    """
     from trial_runs import Results
 
-    return Results(ours)
+    return Results(ours, together=getattr(request.module, "TOGETHER", ()))
 
 
 def _drivers(classes: dict[str, Any], mode: str) -> Iterator[Callable[..., Any]]:
@@ -166,13 +170,13 @@ def _drivers(classes: dict[str, Any], mode: str) -> Iterator[Callable[..., Any]]
 
 @pytest.fixture(params=["graph", pytest.param("eager", marks=pytest.mark.needs_resource)])
 def mode(request: pytest.FixtureRequest) -> str:
-    """Whether a test drives the accumulator through a v1 session or eagerly."""
+    """Returns how a test drives the accumulator: "graph" (a v1 session) or "eager"."""
     return request.param
 
 
 @pytest.fixture
 def driver(mode: str) -> Iterator[Callable[..., Any]]:
-    """Makes drivers: `driver(impl, dtype, shape, **constructor_arguments)`."""
+    """Yields a function that makes drivers: `driver(impl, dtype, shape, **arguments)`."""
     from accumulator_support import DRIVERS
 
     yield from _drivers(DRIVERS, mode)
@@ -180,7 +184,7 @@ def driver(mode: str) -> Iterator[Callable[..., Any]]:
 
 @pytest.fixture
 def graph_driver() -> Iterator[Callable[..., Any]]:
-    """Makes drivers of v1 sessions, for what only sessions have."""
+    """Yields a function that makes drivers with v1 sessions, for tests of sessions only."""
     from accumulator_support import DRIVERS
 
     yield from _drivers(DRIVERS, "graph")
@@ -188,7 +192,7 @@ def graph_driver() -> Iterator[Callable[..., Any]]:
 
 @pytest.fixture(params=["graph", "function", "eager"])
 def contributions(ours: Any, request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
-    """Makes drivers of ours with contributors and rounds: `contributions(dtype, shape, ...)`."""
+    """Yields a function that makes drivers of contributions: `contributions(dtype, shape, ...)`."""
     from contribution_support import CONTRIBUTION_DRIVERS
 
     for make in _drivers(CONTRIBUTION_DRIVERS, request.param):
@@ -197,7 +201,7 @@ def contributions(ours: Any, request: pytest.FixtureRequest) -> Iterator[Callabl
 
 @pytest.fixture
 def rows_driver(mode: str) -> Iterator[Callable[..., Any]]:
-    """Makes drivers whose gradients are `Rows` and whose takes return them."""
+    """Yields a function that makes drivers whose gradients and taken values are `Rows`."""
     from sparse_support import ROWS_DRIVERS
 
     yield from _drivers(ROWS_DRIVERS, mode)
@@ -205,7 +209,7 @@ def rows_driver(mode: str) -> Iterator[Callable[..., Any]]:
 
 @pytest.fixture
 def rows_graph_driver() -> Iterator[Callable[..., Any]]:
-    """The same, of v1 sessions only."""
+    """Yields a function like `rows_driver`, with v1 sessions only."""
     from sparse_support import ROWS_DRIVERS
 
     yield from _drivers(ROWS_DRIVERS, "graph")
@@ -213,7 +217,7 @@ def rows_graph_driver() -> Iterator[Callable[..., Any]]:
 
 @pytest.fixture
 def graph() -> Iterator[Any]:
-    """A graph in which a test builds."""
+    """Yields a graph that is the default graph during the test."""
     import tensorflow as tf
 
     with tf.Graph().as_default() as graph:
@@ -222,7 +226,7 @@ def graph() -> Iterator[Any]:
 
 @pytest.fixture(params=["ref", "resource", "resource_v2"])
 def world(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """A graph with each kind of variables and control flow; the process is as before afterwards."""
+    """Yields each setting of variables and control flow, in a graph; restores it afterwards."""
     import tensorflow as tf
     from drop_stale_support import WORLDS, world_of
 
@@ -232,7 +236,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 @pytest.fixture
 def graph_of_v1() -> Iterator[Any]:
-    """A graph as `world` makes it, where the kind of variables does not matter."""
+    """Yields a graph like that of `world`, for tests of any kind of variables."""
     import tensorflow as tf
     from drop_stale_support import WORLDS, world_of
 
@@ -242,7 +246,7 @@ def graph_of_v1() -> Iterator[Any]:
 
 @pytest.fixture(params=["cpu", "gpu"])
 def device(request: pytest.FixtureRequest) -> str:
-    """A device on which our kernels can be run."""
+    """Returns a device on which our kernels can run."""
     from tensorflow.python.framework import kernels
 
     wanted = request.config.getoption("--device") or request.param
@@ -261,13 +265,13 @@ def device(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(params=[100, pytest.param(1000, marks=pytest.mark.long)])
 def rounds(request: pytest.FixtureRequest) -> int:
-    """How often a test repeats what must hold every time."""
+    """Returns how many times a test repeats a check that must pass every time."""
     return request.param
 
 
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
-    """A fresh seed for each test, or the one in TF_CONDACC_TEST_SEED; shown on failure."""
+    """Returns a fresh seed for each test, or that of TF_CONDACC_TEST_SEED; failures show it."""
     value = int(os.environ.get(SEED_VARIABLE) or random.SystemRandom().randrange(2**31))
     print(f"{SEED_VARIABLE}={value}")
     request.node.user_properties.append(("seed", value))

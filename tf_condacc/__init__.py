@@ -7,10 +7,11 @@ import importlib
 from tf_condacc import _programs
 
 _programs.exit_quietly_while_starting()
+_programs.run_launcher()
 with _programs.without_log():
     importlib.import_module("tensorflow")
 
-from tf_condacc import estimator, sparse
+from tf_condacc import cluster, estimator, sparse
 from tf_condacc._build_info import build_info
 from tf_condacc._version import __version__
 from tf_condacc.accumulators.contributions import ApplyOutcome
@@ -32,6 +33,7 @@ __all__ = [
     "TowerOptimizer",
     "__version__",
     "build_info",
+    "cluster",
     "estimator",
     "replica_device_setter",
     "replicate_model_fn",

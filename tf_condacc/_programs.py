@@ -8,6 +8,7 @@ in other programs that import this package.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import re
 import signal
@@ -17,7 +18,8 @@ from collections.abc import Iterator
 from types import FrameType
 
 INTERRUPTED = 130  # The exit status that a shell reports for a program that Ctrl-C has ended.
-_OWN_MODULE = re.compile(r"(-\w*m)?tf_condacc(\.\w+)*")
+_OWN_MODULE = re.compile(r"(-\w*m)?(?P<module>tf_condacc(\.\w+)*)")
+_LAUNCHER = ("tf_condacc.launch", "tf_condacc.launch.__main__")
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 _LOG_LINE = re.compile(rb"[IWE]\d{4} [\d:.]+ |WARNING: All log messages before absl::InitializeLog")
 
@@ -34,6 +36,15 @@ def exit_quietly_while_starting() -> None:
         and signal.getsignal(signal.SIGINT) is signal.default_int_handler
     ):
         signal.signal(signal.SIGINT, _exit_now)
+
+
+def run_launcher() -> None:
+    """Runs the launcher and ends the process if the process was started as the launcher.
+
+    The launcher needs no TensorFlow, and so does not wait for its import.
+    """
+    if _own_program() in _LAUNCHER:
+        sys.exit(importlib.import_module("tf_condacc.launch.__main__").main())
 
 
 def raise_from_now_on() -> None:
@@ -98,11 +109,17 @@ def _start_filter(terminal: int) -> int:
 
 def _is_own_program() -> bool:
     """Returns whether Python was started with ``-m`` and the name of a module of this package."""
+    return _own_program() is not None
+
+
+def _own_program() -> str | None:
+    """Returns the module of this package that Python was started with ``-m`` to run, if it was."""
     # Until Python has found the module, sys.argv[0] is "-m" instead of the module's path. In
     # sys.orig_argv the module's name comes right before the arguments of the program.
     if getattr(sys, "argv", [])[:1] != ["-m"]:
-        return False
-    return _OWN_MODULE.fullmatch(sys.orig_argv[-len(sys.argv)]) is not None
+        return None
+    own = _OWN_MODULE.fullmatch(sys.orig_argv[-len(sys.argv)])
+    return own["module"] if own else None
 
 
 def _exit_now(number: int, frame: FrameType | None) -> None:

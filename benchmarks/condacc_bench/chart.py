@@ -1,4 +1,4 @@
-"""The results as a picture: one dot per line, on a scale of ratios."""
+"""The results as a picture, with one dot per line on a scale of ratios."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TICKS = [0.125, 0.25, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000]
 
 
 def draw(results: Sequence[Result], subtitle: str, path: Path) -> None:
-    """Writes a PNG file. What is compared with the machine's limit is left to the table."""
+    """Writes a PNG file. Comparisons with the machine's limit are only in the table."""
     shown = [result for result in results if result.against != "limit"]
     rows = _rows(shown)
     height = 1.9 + 0.265 * (len(shown) + 1.5 * len(_scenarios(shown)))
@@ -72,7 +72,7 @@ def _scenarios(results: Sequence[Result]) -> list[str]:
 
 
 def _rows(results: Sequence[Result]) -> list[tuple[float, Result]]:
-    """Heights, downwards from 0, with room for a title above each scenario."""
+    """Returns the heights of lines, downwards from 0, with room for a title above each scenario."""
     rows: list[tuple[float, Result]] = []
     y = 0.0
     for scenario in _scenarios(results):

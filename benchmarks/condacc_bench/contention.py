@@ -1,4 +1,4 @@
-"""Threads that apply to one accumulator at a time, and a taker that waits for the last of them."""
+"""Threads that apply to one accumulator at the same time, and a take that waits for them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _LATENCIES = 3
 class Contention:
     """``num_threads`` threads apply gradients of ``size`` elements while another one takes.
 
-    Metrics: ``applies/s``, producing the gradients included; and ``last apply to take``, from just
-    before the apply that completes the number a taker waits for to the taker's return. The
-    gradient of that last apply is staged, so that making it costs nothing.
+    Metrics: ``applies/s``, which includes producing the gradients; and ``last apply to take``, the
+        time from just before the apply that completes the required number to the return of the
+        waiting take. The gradient of that last apply is staged, so that its production takes no
+        time.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class Contention:
         }
 
     def _applies_per_second(self) -> float:
-        """With a taker at work, which takes as soon as there is one gradient for each thread."""
+        """Measures while another thread takes whenever there is one gradient for each thread."""
         num_threads = len(self._run_applies)
         everybody = threading.Barrier(num_threads + 2)
         ended = threading.Event()
@@ -107,7 +108,7 @@ class Contention:
         return num_threads * self._per_thread / elapsed
 
     def _release(self, taker: threading.Thread) -> None:
-        """Gives a taker that still waits its gradients, and leaves the accumulator empty."""
+        """Applies the missing gradients of a waiting take, and leaves the accumulator empty."""
         while taker.is_alive():
             self._run_applies[0]()
             taker.join(0.001)
@@ -128,8 +129,8 @@ class Contention:
 
         taker = threading.Thread(target=take)
         taker.start()
-        # Nothing tells from outside when a take has begun to wait, and may have added what is
-        # there: it is given ample time, on machines with slow memory too.
+        # It is not visible from outside when a take has begun to wait and has added the pending
+        # gradients. The delay is long enough even on machines with slow memory.
         time.sleep(0.003 + self._size * 3e-9)
         start = time.perf_counter()
         self._run_staged_apply()

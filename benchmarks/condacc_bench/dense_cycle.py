@@ -19,15 +19,15 @@ _MAX_REPETITIONS = 50
 
 
 class DenseCycle:
-    """``count`` applies of ``size`` elements each, and a take.
+    """A cycle of ``count`` applies of ``size`` elements each, and a take.
 
-    How a gradient comes to the accumulator depends on the producer:
+    The producer of the gradients is one of:
 
-    * ``staged``: made beforehand and held in a staging buffer, which the timed step empties, so
-      that the accumulator's op is its only owner, as of a gradient that came from a worker.
-    * ``mul``: computed right before, in the timed step. Owned as well; an accumulator that keeps
-      it makes the next one be computed into other memory, and that counts here.
-    * ``shared``: the value of a variable, which the op must not keep or overwrite.
+    * ``staged``: Gradients are made beforehand and held in a staging buffer. The timed step empties
+    the buffer, so that the accumulator's op is the only owner, as with gradients from a worker.
+    * ``mul``: Gradients are computed in the timed step. The accumulator's op owns them as well. If
+    it keeps one, the next is computed in other memory, and this time is included.
+    * ``shared``: The gradient is the value of a variable, which the op must not keep or overwrite.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class DenseCycle:
         self._nothing_op = tf.no_op()
 
     def _chain(self, consume: Callable[[tf.Tensor], tf.Operation]) -> tf.Operation:
-        """Gradients are produced and consumed strictly one after another."""
+        """Builds operations that produce and consume gradients strictly one after another."""
         last: tf.Operation | None = None
         for i in range(self._per_step):
             with tf.control_dependencies([last] if last is not None else []):
@@ -109,7 +109,7 @@ class DenseCycle:
                 self._run_fill(_value(i))
 
     def check_result(self) -> None:
-        """One cycle whose mean is looked at; it also warms everything up."""
+        """Runs one cycle and checks its mean. This also warms up the session."""
         self.apply_all()
         mean = self._session.run(self._taken).astype(np.float64)
         one_each = self._producer == "shared"
@@ -118,7 +118,7 @@ class DenseCycle:
             raise AssertionError(f"expected {self._size} times {expected}, got {mean}")
 
     def apply_all(self) -> None:
-        """Applies all gradients; for who does not time it."""
+        """Applies all gradients, without timing."""
         for _ in range(self._count // self._per_step):
             self._fill()
             self._run_apply()
@@ -150,5 +150,5 @@ def _value(i: int) -> float:
 
 
 def largest_divisor(number: int, limit: int) -> int:
-    """The largest divisor of ``number`` that is at most ``limit``, at least 1."""
+    """Returns the largest divisor of ``number`` that is at most ``limit`` and at least 1."""
     return max(d for d in range(1, number + 1) if number % d == 0 and d <= max(limit, 1))

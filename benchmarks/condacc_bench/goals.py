@@ -1,4 +1,4 @@
-"""How many times faster than TensorFlow's own this project wants to be."""
+"""The goals: ratios to TensorFlow's own accumulators that this project wants to reach."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ KI, MI = 1 << 10, 1 << 20
 
 @dataclass(frozen=True)
 class Goal:
-    """A ratio to reach at least, and one to aim for where there is one."""
+    """The ratio to reach, and a higher ratio to aim for if there is one."""
 
     at_least: float
     aim: float | None = None
 
     def verdict(self, ratio: float) -> str:
-        """``aim``, ``reached`` or ``missed``."""
+        """Returns ``aim``, ``reached`` or ``missed``."""
         if self.aim is not None and ratio >= self.aim:
             return "aim"
         return "reached" if ratio >= self.at_least else "missed"
@@ -26,13 +26,13 @@ class Goal:
 
 @dataclass(frozen=True)
 class Limit:
-    """What our own figure, whatever TensorFlow's is, may be at most; and what to aim for."""
+    """An upper bound of our own figure, independent of TensorFlow's, and a lower one to aim for."""
 
     at_most: float
     aim: float
 
     def verdict(self, value: float) -> str:
-        """``aim``, ``reached`` or ``missed``."""
+        """Returns ``aim``, ``reached`` or ``missed``."""
         if value <= self.aim:
             return "aim"
         return "reached" if value <= self.at_most else "missed"
@@ -50,10 +50,11 @@ _THROUGHPUT = {(MI, "shared"): Goal(1.5, 1.8), (16 * MI, "mul"): Goal(1.3, 1.45)
 
 
 def cycle(size: int, count: int, producer: str) -> Goal | None:
-    """Of a float32 cycle.
+    """Returns the goal of a float32 cycle.
 
-    Below 64K elements it is overhead, which D2 is about. Where a gradient is computed in the timed
-    step (``mul``), its goal needs sums that outweigh the computation: many, and larger than caches.
+    Cycles below 64K elements consist of overhead, for which scenario D2 has goals. If gradients are
+    computed in the timed step (``mul``), there is a goal only for sums that outweigh this
+    computation: those of many gradients larger than the caches.
     """
     if size < 64 * KI or (producer == "mul" and (count == 1 or size < 16 * MI)):
         return None
@@ -65,32 +66,32 @@ def cycle(size: int, count: int, producer: str) -> Goal | None:
 
 
 def per_op(size: int) -> Goal | None:
-    """Of an apply or a take among many small ones."""
+    """Returns the goal of an apply or a take among many small ones."""
     return Goal(0.95, 1.2) if size == 4 * KI else None
 
 
 def last_apply_to_take(size: int) -> Goal | None:
-    """Of how soon a waiting taker returns."""
+    """Returns the goal of the time from the last apply to the return of a waiting take."""
     return _LATENCY.get(size)
 
 
 def applies_per_second(size: int, producer: str) -> Goal | None:
-    """Of threads that apply to one accumulator."""
+    """Returns the goal of threads that apply to one accumulator."""
     return _THROUGHPUT.get((size, producer))
 
 
 def other_dtype(size: int, count: int) -> Goal | None:
-    """Of a float16 or float64 cycle."""
+    """Returns the goal of a float16 or float64 cycle."""
     return Goal(1.8, 2.2) if (size, count) == (16 * MI, 8) else None
 
 
 def bfloat16_against_float16(size: int, count: int) -> Goal | None:
-    """Of a bfloat16 cycle, which TensorFlow's own does not have, against our float16 one."""
+    """Returns the goal of a bfloat16 cycle, relative to our float16 cycle."""
     return _BFLOAT16 if (size, count) == (16 * MI, 8) else None
 
 
 def cycle_against_limit(size: int, producer: str) -> Goal | None:
-    """Of what the machine can do at all: one pass over all gradients that are summed."""
+    """Returns the goal of a cycle, relative to one native pass over the summed gradients."""
     return _LIMIT if size >= 16 * MI and producer != "shared" else None
 
 
@@ -102,16 +103,16 @@ _LARGE_ROWS = 100_000
 
 
 def sparse_cycle(rows: int, columns: int, count: int) -> Goal | None:
-    """Of a sparse cycle whose rows are sorted, unique and drawn evenly."""
+    """Returns the goal of a sparse cycle whose rows are sorted, unique and drawn evenly."""
     if columns != 64:
         return None
     return (_UNIFORM if rows < _LARGE_ROWS else _UNIFORM_LARGE).get(count)
 
 
 def power_law_cycle(columns: int, count: int, raw: bool) -> Goal | None:
-    """Of a sparse cycle whose rows are drawn by a power law.
+    """Returns the goal of a sparse cycle whose rows are drawn by a power law.
 
-    If they are ``raw``, TensorFlow's own has to have them made unique and sorted first.
+    If they are ``raw``, they must be made unique and sorted for TensorFlow's own accumulator.
     """
     if columns != 64:
         return None
@@ -120,18 +121,18 @@ def power_law_cycle(columns: int, count: int, raw: bool) -> Goal | None:
     return Goal(3, 5) if count == 8 else None
 
 
-# How many times as long as the second apply the last one of many may take.
+# The last of many applies may take this many times as long as the second one.
 GROWTH = Limit(at_most=2, aim=1.3)
 
 
 def dense_peak(size: int, reference: float) -> Limit | None:
-    """Of memory, in gradients, where TensorFlow's own takes ``reference``.
+    """Returns the limit of peak memory, in gradients, if TensorFlow's own takes ``reference``.
 
-    Other memory than that of gradients must not count much.
+    The bound is tight for gradients only; it leaves room for other memory.
     """
     return Limit(at_most=reference + 2, aim=reference) if size >= 16 * MI else None
 
 
 def sparse_peak(rows: int, gradient: float) -> Limit | None:
-    """Of memory, in unions of the rows of all gradients, where one takes ``gradient``."""
+    """Returns the limit of peak memory, in unions of all rows, as is the size ``gradient``."""
     return Limit(at_most=2.5 + gradient, aim=2) if rows >= _LARGE_ROWS else None

@@ -1,4 +1,4 @@
-"""The cost of one sparse apply after another, as a picture: a curve for each side."""
+"""The cost of consecutive sparse applies as a picture, with a curve for each implementation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The accumulators under test, and what their graphs have in common."""
+"""The accumulators under test, and the common parts of their graphs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tensorflow as tf
 
 v1 = tf.compat.v1
 
-# A local step that is never behind.
+# No accumulator in these graphs has a step as high as this local step.
 NEVER_STALE = np.int64(1) << 60
 
 _unique = itertools.count()
@@ -23,11 +23,11 @@ class Implementation:
     """The classes of accumulators and a short name for them.
 
     Attributes:
-      name: short.
-      dense: class of the accumulators of whole gradients.
-      sparse: class of the accumulators of rows.
-      takes_any_rows: whether ``sparse`` is right where rows do not ascend, or repeat.
-      sum_gradients: sums a variable's gradients of all towers.
+      name: Short name.
+      dense: Class of the accumulators of dense gradients.
+      sparse: Class of the accumulators of sparse gradients.
+      takes_any_rows: Whether ``sparse`` is right for rows that are not ascending or repeat.
+      sum_gradients: Function that sums a variable's gradients of all towers.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Implementation:
 
 
 def tensorflow(name: str = "tf") -> Implementation:
-    """TensorFlow's own; under another name, and against itself, it shows the machine's noise."""
+    """Returns TensorFlow's own classes. Compared with themselves, they show the machine's noise."""
     return Implementation(
         name,
         v1.ConditionalAccumulator,
@@ -49,7 +49,7 @@ def tensorflow(name: str = "tf") -> Implementation:
 
 
 def condacc() -> Implementation:
-    """This project's."""
+    """Returns this project's classes."""
     import tf_condacc
     from tf_condacc.estimator.towers._reduction import sum_gradients
 
@@ -63,14 +63,21 @@ def condacc() -> Implementation:
 
 
 def new_session(graph: tf.Graph) -> v1.Session:
-    """A session on the CPU, with the same options for every implementation."""
+    """Returns a session on the CPU, with the same options for every implementation."""
     config = v1.ConfigProto(device_count={"GPU": 0})
-    # The optimizer drops stateless nodes that only control edges lead to, such as the producers
-    # when they run alone.
+    # The optimizer removes stateless nodes that only control edges lead to. These are, for example,
+    # the producers of gradients when they run alone.
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     return v1.Session(graph=graph, config=config)
 
 
 def unique_name(stem: str) -> str:
-    """A name that no other call has returned."""
+    """Returns a name that no other call has returned."""
     return f"{stem}_{next(_unique)}"
+
+
+def check_all(values: Any, shape: tuple[int, ...], expected: float) -> None:
+    """Raises AssertionError unless the values have this shape and are all as expected."""
+    values = np.array(values)
+    if values.shape != shape or not np.all(values == expected):
+        raise AssertionError(f"expected {expected} everywhere, got {values}")

@@ -1,4 +1,4 @@
-"""The limit of the machine for a dense cycle: one native pass over gradients that are there."""
+"""The machine's limit for a dense cycle: one native pass over existing gradients."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _MAX_BYTES = 2 << 30
 
 
 def compiler() -> str | None:
-    """The C++ compiler that `Limit` needs, or None."""
+    """Returns the C++ compiler that `Limit` needs, or None."""
     return shutil.which(os.environ.get("CXX", "g++"))
 
 
 class Limit:
     """Sums ``count`` gradients of ``size`` elements into one of them and scales it.
 
-    If they take more memory than two gibibytes it does so in groups that carry the sum on, as
-    `DenseCycle` produces them. The faster of one thread and all cores counts.
+    If the gradients take more than two gibibytes, they are added in groups that carry the sum on,
+    as `DenseCycle` produces them. The result is the faster of one thread and all cores.
     """
 
     def __init__(self, count: int, size: int):
@@ -35,7 +35,7 @@ class Limit:
         self._size = size
         self._scale = 1 / count
         group = max(2, min(count, _MAX_BYTES // (size * 4)))
-        # Written to, so that they are not all the one page of zeros.
+        # Writing makes the system give each array its own memory, instead of one page of zeros.
         self._gradients = [np.ones(size, np.float32) for _ in range(group)]
         others = [gradient.ctypes.data for gradient in self._gradients[1:]]
         self._others = (ctypes.c_void_p * len(others))(*others)
@@ -46,7 +46,8 @@ class Limit:
         return {"cycle": min(self._seconds(threads) for threads in self._thread_counts)}
 
     def _seconds(self, num_threads: int) -> float:
-        for gradient in self._gradients:  # as fresh in the caches as a staged one
+        # Afterwards it is as fresh in the caches as a staged gradient.
+        for gradient in self._gradients:
             gradient.fill(1)
         return sum(
             seconds_for(lambda n=n, last=last: self._sum(n, last, num_threads))
@@ -65,7 +66,7 @@ class Limit:
 
     @property
     def mean(self) -> np.ndarray:
-        """What the last measurement has computed; every gradient is ones."""
+        """Returns the mean of the last measurement; every gradient consists of ones."""
         return self._gradients[0]
 
     def close(self) -> None:
@@ -73,7 +74,7 @@ class Limit:
 
 
 def _passes(num_others: int, most: int) -> list[tuple[int, bool]]:
-    """How many gradients each pass adds, and whether it is the last."""
+    """Yields the number of gradients that each pass adds, and whether it is the last pass."""
     counts = [min(most, num_others - done) for done in range(0, num_others, most)]
     return [(n, i == len(counts) - 1) for i, n in enumerate(counts)]
 

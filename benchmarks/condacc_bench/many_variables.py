@@ -1,10 +1,9 @@
-"""Many accumulators of a few elements each: what a single op costs."""
+"""Many accumulators of a few elements each, which show the cost of a single op."""
 
 from __future__ import annotations
 
 import statistics
 
-import numpy as np
 import tensorflow as tf
 
 from condacc_bench import implementations
@@ -18,7 +17,7 @@ _REPETITIONS = 10
 
 
 class ManyVariables:
-    """``count`` accumulators of ``size`` elements, all applied to in one step, taken in another.
+    """One step applies to ``count`` accumulators of ``size`` elements, and another one takes.
 
     The producer is ``shared`` or ``mul``, as in `DenseCycle`.
     """
@@ -54,9 +53,7 @@ class ManyVariables:
 
     def _check_result(self, size: int, expected: float) -> None:
         self._run_apply()
-        means = np.array(self._run_check())
-        if means.shape != (self._count, size) or not np.all(means == expected):
-            raise AssertionError(f"expected {expected} everywhere, got {means}")
+        implementations.check_all(self._run_check(), (self._count, size), expected)
 
     def measure(self) -> dict[str, float]:
         apply, produce, take, nothing = [], [], [], []

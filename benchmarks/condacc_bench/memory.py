@@ -1,7 +1,7 @@
 """Peak memory of an accumulator, in a process of its own.
 
 Run as a program, ``python -m condacc_bench.memory IMPLEMENTATION KIND SIZE N NUM_ROWS COLUMNS``
-prints how many bytes a cycle takes at most, beyond what was there before.
+prints the peak memory of a cycle in bytes, beyond the memory before it.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ _DECIMALS = 2
 
 
 class PeakMemory:
-    """Bytes that a cycle takes at most, as a multiple of something: metric ``peak, UNITS``.
+    """The peak memory of a cycle as a multiple of a unit: metric ``peak, UNITS``.
 
-    What the gradients themselves take is part of it: they are made one at a time.
+    The gradients themselves are included; they are made one at a time.
 
     Args:
-      name: of the implementation.
+      name: Name of the implementation.
       kind: "dense" or "sparse".
-      size: elements of a dense gradient, or rows of a sparse one.
-      count: gradients in a cycle.
-      shape: of the variable, if they are sparse.
-      units: of what it is a multiple.
-      unit_bytes: how many bytes that is.
+      size: Elements of a dense gradient, or rows of a sparse one.
+      count: Number of gradients in a cycle.
+      shape: Shape of the variable, for sparse gradients.
+      units: Name of the unit, in the plural.
+      unit_bytes: Bytes of the unit.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class PeakMemory:
         return {f"peak, {self._units}": round(int(child.stdout) / self._unit_bytes, _DECIMALS)}
 
     def close(self) -> None:
-        """There is nothing to free: the process has ended."""
+        """Does nothing, because the process has ended."""
 
 
 def _main(name: str, kind: str, *numbers: str) -> None:
@@ -69,7 +69,7 @@ def _main(name: str, kind: str, *numbers: str) -> None:
         implementation = implementations.condacc()
     else:
         implementation = implementations.tensorflow()
-    # Not checked yet: that would leave memory behind which the measured cycle could use.
+    # The mean is not checked yet, because the memory of the check could be used by the cycle.
     options = {"max_step_bytes": 0, "check": False}
     if kind == "dense":
         case = DenseCycle(implementation, count, size, producer="mul", **options)
@@ -79,7 +79,7 @@ def _main(name: str, kind: str, *numbers: str) -> None:
         case = SparseCycle(implementation, gradients, (num_rows, columns), **options)
         apply_all = case.apply_each
     gc.collect()
-    Path("/proc/self/clear_refs").write_text("5")  # the peak is from now on
+    Path("/proc/self/clear_refs").write_text("5")  # This resets the peak.
     before = _status_bytes("VmRSS")
     apply_all()
     case.take()

@@ -1,4 +1,4 @@
-"""One line of the result, and how lines come from samples."""
+"""A line of the results, and the computation of lines from samples."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ class Result:
     """A metric of a case: medians of both sides and the median of the ratios of the rounds.
 
     Attributes:
-      scenario: such as D1.
-      case: what was measured, in words.
-      metric: such as "cycle".
-      parameters: what the case was made from.
-      reference: median of the side compared with, in seconds, per second or as the metric says.
-      ours: median of ours.
-      ratio: how many times better ours is.
-      rounds: how many ratios it is the median of.
-      goal: what it is measured by, if anything.
-      against: what is compared with.
-      curves: for a picture of their own, of each side the seconds of one apply after another, and
-        of the take at the end.
+      scenario: Name of the scenario, such as D1.
+      case: Description of the case.
+      metric: Name of the metric, such as "cycle".
+      parameters: The parameters that the case was made from.
+      reference: Median of the other side, in seconds, per second or as the metric says.
+      ours: Median of our side.
+      ratio: How many times better our side is: the median over the rounds.
+      rounds: Number of rounds.
+      goal: The goal of the ratio, or None.
+      against: Name of the other side.
+      curves: Values for a separate picture: for each side, the seconds of one apply after another,
+          and of the take at the end.
     """
 
     scenario: str
@@ -49,7 +49,7 @@ class Result:
 
     @property
     def goal_as_ratio(self) -> Goal | None:
-        """The goal on the scale of ratios, also where it is a limit."""
+        """The goal on the scale of ratios, even if it is a limit."""
         if isinstance(self.goal, Limit):
             return Goal(self.reference / self.goal.at_most, self.reference / self.goal.aim)
         return self.goal
@@ -65,7 +65,7 @@ def compare(
     metric: str,
     **fields: object,
 ) -> Result:
-    """Makes the line that compares two of the cases that ran in the same rounds."""
+    """Returns the line that compares two of the cases that ran in the same rounds."""
     values, reference_values = samples[ours][metric], samples[reference][metric]
     return Result(
         metric=metric,
@@ -78,12 +78,12 @@ def compare(
 
 
 def in_words(size: int) -> str:
-    """A number of elements, such as 64K."""
+    """Returns a number of elements as text, such as 64K."""
     if size >= MI:
         return f"{size // MI}M"
     return f"{size // KI}K" if size >= KI else str(size)
 
 
 def in_thousands(rows: int) -> str:
-    """A number of rows, such as 100K."""
+    """Returns a number of rows as text, such as 100K."""
     return f"{rows // 1000}K" if rows >= 1000 else str(rows)

@@ -1,4 +1,4 @@
-"""Timing in rounds, and the statistics of it."""
+"""Timing in rounds, and its statistics."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-# No net duration below these is told from zero: about what a call into a session varies by, and
-# by how much two runs of the same thing differ.
+# A net duration below these cannot be distinguished from zero. They are about the variation of a
+# call of a session, and the variation between two runs of the same computation.
 RESOLUTION_SECONDS = 5e-7
 RESOLUTION_OF_GROSS = 0.05
 
-Samples = dict[str, dict[str, list[float]]]  # of each case and metric, one value a round
+# For each case and metric there is one value per round.
+Samples = dict[str, dict[str, list[float]]]
 
 
 class Case(Protocol):
-    """Something that one implementation does, ready to be timed."""
+    """A computation of one implementation that can be timed."""
 
     def measure(self) -> dict[str, float]:
-        """Does it and returns each metric: seconds, or a rate if its name ends in "/s"."""
+        """Runs once and returns each metric: seconds, or a rate if its name ends in "/s"."""
 
     def close(self) -> None:
         """Frees what the case holds."""
@@ -29,7 +30,7 @@ class Case(Protocol):
 
 @dataclass(frozen=True)
 class Budget:
-    """How many rounds to run: at least and at most so many, and no new one after ``seconds``."""
+    """The minimum and maximum number of rounds; no round begins after ``seconds``."""
 
     min_rounds: int = 5
     max_rounds: int = 41
@@ -52,26 +53,26 @@ def run_rounds(cases: Mapping[str, Case], budget: Budget) -> Samples:
 
 
 def close(cases: Mapping[str, Case]) -> None:
-    """Closes all cases and frees their memory, before the next ones ask for theirs."""
+    """Closes all cases and frees their memory, before the next ones are made."""
     for case in cases.values():
         case.close()
     gc.collect()
 
 
 def times_better(metric: str, values: list[float], reference: list[float]) -> float:
-    """Median over the rounds of how many times better ``values`` are than ``reference``."""
+    """Returns the median over the rounds of how many times better ``values`` are."""
     if metric.endswith("/s"):
         return statistics.median(v / r for v, r in zip(values, reference, strict=True))
     return statistics.median(r / v for v, r in zip(values, reference, strict=True))
 
 
 def seconds_for(action: Callable[[], object]) -> float:
-    """How long a call takes."""
+    """Returns the duration of a call in seconds."""
     start = time.perf_counter()
     action()
     return time.perf_counter() - start
 
 
 def net(gross: float, base: float) -> float:
-    """``gross`` without ``base``, at least what can be told from zero."""
+    """Returns ``gross`` without ``base``, or the lowest duration that differs from zero."""
     return max(gross - base, RESOLUTION_SECONDS, RESOLUTION_OF_GROSS * gross)

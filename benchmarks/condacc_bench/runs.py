@@ -1,4 +1,4 @@
-"""A run: what is compared, in which sizes."""
+"""A run of the benchmark: the implementations that are compared, and the sizes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from condacc_bench.scales import Scale
 
 @dataclass(frozen=True)
 class Run:
-    """What a scenario needs to know of a run."""
+    """The settings of a run, for the scenarios."""
 
     ours: Implementation
     reference: Implementation
@@ -30,7 +30,7 @@ class Run:
         others: Mapping[str, Callable[[], rounds.Case]],
         budget: rounds.Budget | None = None,
     ) -> rounds.Samples:
-        """Samples of both implementations, and of what else is to run in the same rounds."""
+        """Returns samples of both implementations, and of further cases in the same rounds."""
         cases: dict[str, rounds.Case] = {}
         try:
             for implementation in self.both:

@@ -1,4 +1,4 @@
-"""In which sizes the cases are run."""
+"""The sizes of the cases."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ _TOWER_SUMS = [*product([KI, 64 * KI, MI, 16 * MI], [2, 4, 8], ["staged", "share
 
 @dataclass(frozen=True)
 class MemoryScale:
-    """Of accumulators in processes of their own."""
+    """The sizes of the measurements of memory."""
 
-    size: int  # elements of a dense gradient
-    dense: Sequence[int]  # N
-    sparse: Sequence[tuple[int, int]]  # rows of a gradient, N
+    size: int  # Elements of a dense gradient.
+    dense: Sequence[int]  # Numbers of gradients.
+    sparse: Sequence[tuple[int, int]]  # Rows of a gradient, and number of gradients.
 
 
 @dataclass(frozen=True)
 class SparseScale:
-    """The sizes of what is sparse."""
+    """The sizes of the cases with sparse gradients."""
 
-    uniform: Sequence[tuple[int, int]]  # rows of a gradient, N
-    power_law: Sequence[tuple[int, int]]  # the same
-    growth: tuple[int, int]  # the same
+    uniform: Sequence[tuple[int, int]]  # Rows of a gradient, and number of gradients.
+    power_law: Sequence[tuple[int, int]]  # Rows of a gradient, and number of gradients.
+    growth: tuple[int, int]  # Rows of a gradient, and number of gradients.
     memory: MemoryScale
     budget: Budget
     num_rows: int = MI
     columns: int = 64
-    more_columns: Sequence[int] = ()  # for the uniform ones
+    more_columns: Sequence[int] = ()  # Further numbers of columns for the uniform cases.
 
 
 @dataclass(frozen=True)
 class Scale:
     """The sizes of a run."""
 
-    cycles: Sequence[tuple[int, int, str]]  # elements, N, producer
-    small_variables: tuple[int, int]  # how many, elements of each
-    contention: Sequence[tuple[int, int, str]]  # threads, elements, producer
-    other_dtypes: Sequence[tuple[int, int]]  # elements, N
-    tower_sums: Sequence[tuple[int, int, str]]  # elements, N, producer
+    cycles: Sequence[tuple[int, int, str]]  # Elements, number of gradients, producer.
+    small_variables: tuple[int, int]  # Number of variables, elements of each.
+    contention: Sequence[tuple[int, int, str]]  # Threads, elements, producer.
+    other_dtypes: Sequence[tuple[int, int]]  # Elements, number of gradients.
+    tower_sums: Sequence[tuple[int, int, str]]  # Elements, number of gradients, producer.
     budget: Budget
     sparse: SparseScale
 
 
 def default_scale(seconds: float) -> Scale:
-    """What most goals are about, in a few minutes."""
+    """Returns the sizes of most goals, which take a few minutes."""
     return Scale(
         cycles=[
             *product([64 * KI, MI, 16 * MI], [1, 4, 8, 32], ["staged"]),
@@ -74,7 +74,7 @@ def default_scale(seconds: float) -> Scale:
 
 
 def full_scale(seconds: float) -> Scale:
-    """Everything."""
+    """Returns all sizes."""
     sizes, counts = [KI, 64 * KI, MI, 16 * MI, 64 * MI], [1, 4, 8, 32]
     return Scale(
         cycles=[*product(sizes, counts, ["staged", "shared", "mul"])],
@@ -95,7 +95,7 @@ def full_scale(seconds: float) -> Scale:
 
 
 def smoke_scale() -> Scale:
-    """Every kind of case once and tiny: shows that they work, not how fast they are."""
+    """Returns one tiny size for every kind of case, to show that it works."""
     return Scale(
         cycles=[(64, 2, "staged"), (64, 3, "mul"), (64, 2, "shared")],
         small_variables=(3, 16),

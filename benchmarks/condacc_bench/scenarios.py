@@ -1,4 +1,4 @@
-"""What is run, and what comes out of it: the dense scenarios, and the list of all."""
+"""The dense scenarios, and the list of all scenarios."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LIMIT = "limit"
 
 
 def cycles(run: Run) -> Iterator[Result]:
-    """D1: the cycle of a float32 accumulator."""
+    """Runs scenario D1, the cycle of a float32 accumulator."""
     for size, count, producer in run.scale.cycles:
         limit = {_LIMIT: lambda n=count, s=size: Limit(n, s)} if _has_limit(run, count) else {}
         samples = run.measure(
@@ -44,7 +44,7 @@ def _has_limit(run: Run, count: int) -> bool:
 
 
 def small_variables(run: Run) -> Iterator[Result]:
-    """D2: many small accumulators."""
+    """Runs scenario D2, many small accumulators."""
     count, size = run.scale.small_variables
     for producer in MANY_VARIABLES_PRODUCERS:
         samples = run.measure(lambda who, p=producer: ManyVariables(who, count, size, p), {})
@@ -60,7 +60,7 @@ def small_variables(run: Run) -> Iterator[Result]:
 
 
 def contention(run: Run) -> Iterator[Result]:
-    """D3: threads on one accumulator."""
+    """Runs scenario D3, threads on one accumulator."""
     for num_threads, size, producer in run.scale.contention:
         samples = run.measure(
             lambda who, t=num_threads, s=size, p=producer: Contention(who, t, s, p), {}
@@ -81,7 +81,7 @@ def contention(run: Run) -> Iterator[Result]:
 
 
 def other_dtypes(run: Run) -> Iterator[Result]:
-    """D4: the cycle in float16 and float64; bfloat16, which TensorFlow has not, against float16."""
+    """Runs scenario D4, cycles in other dtypes. TensorFlow has no bfloat16; float16 is compared."""
     for size, count in run.scale.other_dtypes:
         for dtype in (tf.float16, tf.float64):
             samples = run.measure(
@@ -121,7 +121,7 @@ def _dtype_fields(dtype: tf.DType, size: int, count: int) -> dict[str, object]:
 
 
 def tower_sums(run: Run) -> Iterator[Result]:
-    """T: the sum of towers, against tf.add_n."""
+    """Runs scenario T, the sum of towers, compared with tf.add_n."""
     for size, count, producer in run.scale.tower_sums:
         samples = run.measure(lambda who, n=count, s=size, p=producer: TowerSum(who, n, s, p), {})
         yield run.compare(

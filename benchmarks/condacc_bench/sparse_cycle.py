@@ -19,20 +19,21 @@ _MAX_FUSED_CYCLES = 32
 
 
 class SparseCycle:
-    """Applies of the given rows, and a take.
+    """A cycle of applies of the given rows, and a take.
 
-    Gradients are made beforehand and held in a staging buffer, which the timed step empties, so
-    that the accumulator's op is their only owner. Short cycles are timed several to a step, so
-    that they stand out from what the step itself costs.
+    Gradients are made beforehand and held in a staging buffer. The timed step empties the buffer,
+    so that the accumulator's op is the only owner. A step contains several short cycles, so that
+    their time exceeds that of the step itself.
 
     Args:
-      implementation: whose accumulator.
-      gradients: rows of each, ``[N, rows of a gradient]``.
-      shape: of the variable whose rows they are; None for a number of rows that is not known.
-      raw: whether the rows are in any order and repeat. Where the implementation cannot take such,
-        they are made sorted and unique in the timed step, at its cost.
-      max_step_bytes: how much is staged and then applied in one step; at least one gradient is.
-      check: whether to look at a mean first.
+      implementation: The implementation of the accumulator.
+      gradients: Row numbers of each gradient, ``[N, rows of a gradient]``.
+      shape: Shape of the variable that the rows belong to; None if the number of rows is unknown.
+      raw: Whether the rows are in any order and repeat. If the implementation cannot take such
+          rows, the timed step sorts them and makes them unique, and this time is included.
+      max_step_bytes: Limit of the gradients that are staged and then applied in one step, which has
+          at least one gradient.
+      check: Whether to check a mean first.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class SparseCycle:
         number: int,
         consume: Callable[[tf.Tensor, tf.Tensor], tf.Operation],
     ) -> tf.Operation:
-        """Gradients are produced and consumed strictly one after another."""
+        """Builds operations that produce and consume gradients strictly one after another."""
         for _ in range(number):
             with tf.control_dependencies(after):
                 indices, values = tf.raw_ops.Unstage(
@@ -133,7 +134,7 @@ class SparseCycle:
             self._run_fill(number, _value(number))
 
     def apply_each(self) -> list[float]:
-        """Applies all gradients and returns how long each step took, its making left out."""
+        """Applies all gradients; returns the time of each step without producing the gradients."""
         seconds = []
         for first in range(0, self._count, self._per_step):
             self._fill(first)
@@ -141,11 +142,11 @@ class SparseCycle:
         return seconds
 
     def take(self) -> float:
-        """Takes their mean and returns how long that took."""
+        """Takes their mean and returns the time."""
         return seconds_for(self._run_take)
 
     def check_result(self) -> None:
-        """One cycle whose mean is looked at; it also warms everything up."""
+        """Runs one cycle and checks its mean. This also warms up the session."""
         self.apply_each()
         indices, values, _ = self._session.run(self._taken)
         rows, means = sparse_data.mean(self._gradients, [_value(i) for i in range(self._count)])
@@ -160,7 +161,7 @@ class SparseCycle:
         return {"cycle": self._fused_cycle() if self._fused else self._long_cycle()}
 
     def _fused_cycle(self) -> float:
-        """Seconds of one cycle, if several are made in one step."""
+        """Returns the seconds of one cycle, if a step contains several."""
         for _ in range(self._fused):
             self._fill()
         produce = seconds_for(self._run_produce)
@@ -169,7 +170,7 @@ class SparseCycle:
         return net(seconds_for(self._run_cycles), produce) / self._fused
 
     def _long_cycle(self) -> float:
-        """Seconds of a cycle of one step or several, and one in which it is taken."""
+        """Returns the seconds of a cycle whose take is a step of its own."""
         apply = produce = 0.0
         for first in range(0, self._count, self._per_step):
             self._fill(first)

@@ -1,4 +1,4 @@
-"""Rows of sparse gradients, and what their mean must be. Numbers of rows are int64."""
+"""The rows of sparse gradients, and the mean that they must have. Row numbers are int64."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _EXPONENT = 1.05
 
 
 def uniform(num_rows: int, rows: int, count: int) -> np.ndarray:
-    """``count`` gradients of ``rows`` rows: ascending, unique and drawn evenly."""
+    """Returns ``count`` gradients of ``rows`` rows: ascending, unique and drawn evenly."""
     rng = np.random.default_rng(1)
     drawn = [rng.choice(num_rows, rows, replace=False, shuffle=False) for _ in range(count)]
     return np.sort(np.array(drawn, np.int64))
 
 
 def power_law(num_rows: int, rows: int, count: int) -> np.ndarray:
-    """In any order and repeated, as the words of a text: the k-th most frequent one k^-1.05."""
+    """Returns unordered, repeated rows like the words of a text: the k-th has frequency k^-1.05."""
     rng = np.random.default_rng(2)
     shares = np.cumsum(np.arange(1, num_rows + 1, dtype=np.float64) ** -_EXPONENT)
     row_of_rank = rng.permutation(num_rows)
@@ -26,25 +26,25 @@ def power_law(num_rows: int, rows: int, count: int) -> np.ndarray:
 
 
 def hashed(gradients: np.ndarray) -> np.ndarray:
-    """The same rows by other numbers, spread over all of 63 bits."""
+    """Returns the same rows with other numbers, spread over all of 63 bits."""
     odd = np.uint64(0x9E3779B97F4A7C15)
     return ((gradients.astype(np.uint64) * odd) & np.uint64(2**63 - 1)).astype(np.int64)
 
 
 def with_slots(gradients: np.ndarray, num_slots: int = 26) -> np.ndarray:
-    """The same rows with the number of a feature, one of ``num_slots``, in their highest bits."""
+    """Returns the same rows with a feature's number, one of ``num_slots``, in the highest bits."""
     return gradients | (gradients % num_slots << 50)
 
 
 def sorted_and_unique(gradients: np.ndarray) -> np.ndarray:
-    """The same gradients without repeats; all as short as the shortest."""
+    """Returns the same gradients without repeats, all as short as the shortest."""
     unique = [np.unique(gradient) for gradient in gradients]
     length = min(map(len, unique))
     return np.array([gradient[:length] for gradient in unique])
 
 
 def deduplicate(indices: tf.Tensor, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Sorts rows and sums repeated ones, in the graph: what TensorFlow's own class needs."""
+    """Sorts rows and sums repeated ones in the graph, as TensorFlow's own class requires."""
     unique, position = tf.unique(indices)
     order = tf.argsort(unique)
     segments = tf.gather(tf.math.invert_permutation(order), position)
@@ -52,9 +52,9 @@ def deduplicate(indices: tf.Tensor, values: tf.Tensor) -> tuple[tf.Tensor, tf.Te
 
 
 def mean(gradients: np.ndarray, values: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-    """The rows that are in any gradient, ascending, and the mean of each.
+    """Returns the rows that are in any gradient, ascending, and the mean of each.
 
-    Gradient ``i`` is ``values[i]`` everywhere.
+    Gradient ``i`` has the value ``values[i]`` everywhere.
     """
     rows, places = np.unique(gradients, return_inverse=True)
     total, count = np.zeros(len(rows)), np.zeros(len(rows))

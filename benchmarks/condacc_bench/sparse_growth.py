@@ -1,4 +1,4 @@
-"""How the cost of an apply grows with what is accumulated already."""
+"""The cost of an apply as a function of the gradients that are accumulated already."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from condacc_bench.sparse_cycle import SparseCycle
 
 
 class SparseGrowth:
-    """Sparse applies one after another, each a step of its own, and a take.
+    """Consecutive sparse applies, each in a step of its own, and a take.
 
-    Metrics: seconds of each apply, as ``apply 1``, ``apply 2`` and so on, and of ``all`` of them
-    with the ``take``; how many times as long as the second one the last took (``growth``), and the
-    second half of them as long as the first half (``growth of halves``: 1 if all cost the same, 3
-    if the cost grows with k), which also counts what is done only now and then.
+    Metrics: the seconds of each apply (``apply 1``, ``apply 2`` and so on), of the ``take``, and of
+        ``all`` of them together; ``growth``, the time of the last apply divided by that of the
+        second; and ``growth of halves``, the time of the second half of the applies divided by that
+        of the first half. The latter is 1 if all applies cost the same and 3 if the cost grows
+        linearly, and includes work that is done only now and then.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The scenarios of sparse accumulators, and of memory."""
+"""The scenarios of sparse accumulators, and that of memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ITEM_BYTES, _INDEX_BYTES = 4, 8
 
 
 def uniform(run: Run) -> Iterator[Result]:
-    """S1: the cycle of a sparse accumulator; rows sorted, unique and drawn evenly."""
+    """Runs scenario S1, the cycle of a sparse accumulator: rows sorted, unique and evenly drawn."""
     scale = run.scale.sparse
     for columns in (scale.columns, *scale.more_columns):
         for rows, count in scale.uniform:
@@ -36,7 +36,7 @@ def uniform(run: Run) -> Iterator[Result]:
 
 
 def power_law(run: Run) -> Iterator[Result]:
-    """SZ: rows drawn by a power law: as they come, deduplicated, and by numbers of 64 bits."""
+    """Runs scenario SZ, rows drawn by a power law: raw, deduplicated, and with 64-bit numbers."""
     scale = run.scale.sparse
     columns = scale.columns
     for rows, count in scale.power_law:
@@ -71,7 +71,7 @@ def _cycles(
 
 
 def growth(run: Run) -> Iterator[Result]:
-    """S2: the cost of one apply after another."""
+    """Runs scenario S2, the cost of consecutive applies."""
     scale = run.scale.sparse
     rows, count = scale.growth
     columns = scale.columns
@@ -96,7 +96,7 @@ def growth(run: Run) -> Iterator[Result]:
 
 
 def memory(run: Run) -> Iterator[Result]:
-    """M: peak memory, in gradients if they are dense, in unions of all rows if sparse."""
+    """Runs scenario M, peak memory in gradients (dense) or in unions of all rows (sparse)."""
     scale = run.scale.sparse.memory
     for count in scale.dense:
         yield _dense_peak(run, scale.size, count)

@@ -1,4 +1,4 @@
-"""Results as lines of text, and as JSON."""
+"""The results as lines of text, and as JSON."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _LINE = "{:<4} {:<26} {:<19} {:>11} {:>11} {:>8}  {:<11} {}"
 
 
 def header() -> str:
-    """Names of the columns of `line`."""
+    """Returns the names of the columns of `line`."""
     names = ("", "case", "metric", "reference", "ours", "ratio", "goal / aim", "")
     return _LINE.format(*names).rstrip()
 
 
 def line(result: Result) -> str:
-    """One result."""
+    """Returns a result as a line of text."""
     note = _MARKS[result.verdict]
     if result.against != "TensorFlow":
         note = f"{note} (against {result.against})".strip()
@@ -42,7 +42,7 @@ def line(result: Result) -> str:
 
 
 def summary(results: Sequence[Result]) -> str:
-    """How many goals are reached, and which are not."""
+    """Returns the number of goals that are reached, and the goals that are not."""
     with_goal = [result for result in results if result.goal]
     missed = [result for result in with_goal if result.verdict == "missed"]
     aims = [result for result in with_goal if result.verdict == "aim"]
@@ -58,13 +58,13 @@ def summary(results: Sequence[Result]) -> str:
 
 
 def save(results: Sequence[Result], path: Path) -> None:
-    """Writes the results, and what they were measured on, as JSON."""
+    """Writes the results, and a description of the machine, as JSON."""
     record = {"machine": machine(), "results": [result.as_json() for result in results]}
     path.write_text(json.dumps(record, indent=1) + "\n")
 
 
 def machine() -> dict[str, object]:
-    """What the results depend on."""
+    """Returns the properties of the machine and the software that affect the results."""
     return {
         "cpu": _cpu_model(),
         "cores": os.cpu_count(),

@@ -1,4 +1,4 @@
-"""The sum of a variable's gradients from all towers, which are all there when it begins."""
+"""The sum of a variable's gradients from all towers, which are all computed when it begins."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ _REPETITIONS = 5
 
 
 class TowerSum:
-    """``count`` gradients of ``size`` elements are summed; small ones in many sums a step.
+    """The sum of ``count`` gradients of ``size`` elements; a step contains many sums of small ones.
 
     The producer is ``staged`` or ``shared``, as in `DenseCycle`. No gradient is a constant, and no
-    two sums are of the same tensors, so that nothing is computed beforehand or only once.
+    two sums have the same tensors, so TensorFlow cannot compute any of them beforehand or only
+    once.
     """
 
     def __init__(
@@ -60,9 +61,7 @@ class TowerSum:
 
     def _check_result(self, size: int, expected: float) -> None:
         self._run_fill()
-        sums = np.array(self._run_check())
-        if sums.shape != (self._num_sums, size) or not np.all(sums == expected):
-            raise AssertionError(f"expected {expected} everywhere, got {sums}")
+        implementations.check_all(self._run_check(), (self._num_sums, size), expected)
 
     def measure(self) -> dict[str, float]:
         times = []
@@ -79,7 +78,7 @@ class TowerSum:
 
 
 def _staged(size: int, value: float) -> tuple[tf.Tensor, tf.Operation]:
-    """A gradient that is made beforehand, and the operation that makes it."""
+    """Returns a gradient that is made beforehand, and the operation that makes it."""
     name = implementations.unique_name("stage")
     fill = tf.raw_ops.Stage(values=[tf.fill([size], value)], shared_name=name)
     [gradient] = tf.raw_ops.Unstage(dtypes=[tf.float32], shared_name=name)

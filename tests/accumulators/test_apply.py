@@ -1,4 +1,4 @@
-"""apply_grad: staleness, shapes, and that a failed apply changes nothing."""
+"""Tests of `apply_grad`: staleness, shapes, and an unchanged state after a failed apply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""apply_grad: what may be passed as gradient and as local_step, and what is refused."""
+"""Tests of the arguments that `apply_grad` accepts and refuses as gradient and as local_step."""
 
 from __future__ import annotations
 

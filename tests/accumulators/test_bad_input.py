@@ -1,7 +1,8 @@
-"""Bad input to our accumulators: a clear error, unchanged state, and a process that lives.
+"""Tests of bad input to our accumulators: a clear error, unchanged state, and a live process.
 
-TensorFlow's own dies of most of these; ours runs each group of trials in one process, and a
-trial during which that process dies fails alone.
+TensorFlow's own accumulator aborts the process on most of these inputs. The trials of our
+accumulator run together in one process. If a trial ends that process, this trial fails, and the
+remaining trials run in a new process.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import dense_memory_trials
 from accumulator_support import every_kind
 from trial_runs import each_trial, outcomes
 
+TOGETHER = (bad_scalars_trials, bad_dtype_trials, bad_handle_trials)
+
 
 def test_original_dies_of_bad_input_and_is_seen_to(original):
-    """Shows, too, that a signal is told from a refusal, and the next trial still run."""
+    """Shows that a signal differs from a refusal, and that the next trial still runs."""
     trials = ["not_a_scalar-local_step-(2,)-eager", "not_a_scalar-new_global_step-(0,)-eager"]
     found = outcomes(bad_scalars_trials, original, trials)
     for trial in trials:

@@ -1,4 +1,4 @@
-"""Waiting takes: they hold no thread, are served first come first served, can be cancelled."""
+"""Tests of waiting takes: they hold no thread, complete in order, and can be cancelled."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_cancellation_manager_cancels_a_take_in_a_function(impl):
 
 @needs_resource
 def test_take_in_a_step_that_is_cancelled_already_takes_nothing(impl):
-    """Also where there are enough gradients: nobody would get what it takes."""
+    """This holds even if there are enough gradients, because nobody would get the taken value."""
     acc = impl.dense(tf.float32, [], shared_name=unique_name())
     acc.apply_grad(4.0)
     entered, cancelled = threading.Event(), threading.Event()

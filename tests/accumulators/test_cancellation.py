@@ -1,7 +1,7 @@
-"""A take stays cancellable, also behind another take, every time.
+"""Tests of cancelling a take, with and without another take in front of it.
 
-Ours only: TensorFlow's own soon hangs when a take behind another one is cancelled, because the
-cancelled entry stays queued and is mistaken for a later one.
+The tests run on our accumulator only. TensorFlow's own hangs after a few rounds when a take behind
+another one is cancelled: the cancelled entry stays queued and is mistaken for a later one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def server():
 
 
 def assert_unharmed(acc, front=None):
-    """The front take, where there is one, and later takes still work."""
+    """Asserts that the front take, if there is one, and later takes still work."""
     acc.apply([2.0], 100)
     acc.apply([4.0], 100)
     if front is not None:
@@ -90,7 +90,7 @@ def test_operation_timeout_every_time(ours, graph_driver, behind, rounds):
 
 
 class ServerTakes:
-    """A shared accumulator on a server, with a session of its own, and maybe a take in front."""
+    """A shared accumulator on a server, with its own session and optionally a take in front."""
 
     def __init__(self, impl, server, behind):
         with tf.Graph().as_default() as self.graph:
@@ -116,7 +116,8 @@ class ServerTakes:
 @with_and_without_a_take_in_front
 def test_operation_timeout_on_a_server_many_times(ours, server, behind, rounds):
     takes = ServerTakes(ours, server, behind)
-    # Long: a server's step that times out before it has begun hangs in TensorFlow itself.
+    # The time-out is long, because TensorFlow hangs if a step on a server times out before it
+    # begins.
     config = tf1.ConfigProto(operation_timeout_in_ms=300)
     with tf1.Session(server.target, graph=takes.graph, config=config) as hasty:
         for _ in range(rounds // 25):
@@ -128,7 +129,7 @@ def test_operation_timeout_on_a_server_many_times(ours, server, behind, rounds):
 @with_and_without_a_take_in_front
 def test_closing_the_session_many_times(ours, server, behind, rounds):
     takes = ServerTakes(ours, server, behind)
-    for _ in range(rounds // 4 if behind else rounds):  # A session takes a while.
+    for _ in range(rounds // 4 if behind else rounds):  # Opening a session takes a while.
         session = tf1.Session(server.target, graph=takes.graph)
         takes.announcement.clear()
         waiting = Background(session.run, takes.take)

@@ -1,4 +1,4 @@
-"""Many threads at once: every accepted gradient is counted exactly once."""
+"""Tests with many threads on one accumulator: every accepted gradient is counted exactly once."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def test_appliers_against_takers_lose_and_double_nothing(impl, seed, size):
     def take():
         return [whole(run("take", r=required)) for _ in range(rounds)]
 
-    # A take gets everything there is, so there may be fewer rounds than applies / required:
-    # what is missing for the last ones is applied by the feeder below.
+    # A take gets all gradients that are there, so there may be fewer rounds than applies /
+    # required. The feeder below applies the gradients that the last takes would otherwise wait for.
     rounds = 20
     done = threading.Event()
 
@@ -61,10 +61,11 @@ def test_appliers_against_takers_lose_and_double_nothing(impl, seed, size):
 
 
 def test_takes_that_time_out_neither_tear_nor_double_what_there_is(impl, seed):
-    """A step that times out just when its take succeeds discards the value: whole, and rarely.
+    """A step that times out while its take succeeds discards the whole value, and does so rarely.
 
-    The applier numbers its gradients. The numbers of one take are consecutive, so what a take
-    returns tells which they were, and what is missing in the end.
+    The applier numbers its gradients, and the gradients of one take have consecutive numbers. The
+    sum that a take returns therefore tells which gradients it had and, in the end, which ones are
+    missing.
     """
     with tf.Graph().as_default() as graph:
         number = tf1.placeholder(tf.float64, [])

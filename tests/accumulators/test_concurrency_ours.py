@@ -1,4 +1,4 @@
-"""Many threads at once on what only ours has: accepted or dropped, each exactly once."""
+"""Tests with many threads of our extensions: a gradient is accepted or dropped, exactly once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Construction of accumulators: arguments, their forms and their errors."""
+"""Tests of the construction of accumulators: arguments, their forms and their errors."""
 
 from __future__ import annotations
 

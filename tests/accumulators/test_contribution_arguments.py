@@ -1,4 +1,4 @@
-"""Arguments and results of contributions: ids, outcomes, types and static shapes."""
+"""Tests of the arguments and results of contributions: ids, outcomes, types and static shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of contributors: at most one of each in a round, and only of the round's own step."""
+"""Tests of contributions: at most one gradient of each contributor counts in a round."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_a_function_orders_contributions_and_takes(ours):
 
 
 def test_workers_that_push_everything_twice_are_counted_once(ours):
-    """The values of gradients tell who made them and when, so sums are checked exactly."""
+    """The value of a gradient encodes its worker and its step, so sums are checked exactly."""
     workers, rounds = 4, 40
     acc = ContributionEagerDriver(ours, tf.float64, [1], reduction_type="SUM")
 

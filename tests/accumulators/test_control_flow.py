@@ -1,4 +1,4 @@
-"""Accumulators inside conditionals and loops, with control flow v1 and v2."""
+"""Tests of accumulators inside conditionals and loops, with control flow v1 and v2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All dtypes of ours, on every device that has kernels: values to the bit."""
+"""Tests of all dtypes of our dense accumulator on every device: values are exact to the bit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DTYPES = (*HALVES, tf.float32, tf.float64, tf.complex64, tf.complex128, *INTEGER
 
 
 def model(gradients: np.ndarray, dtype: tf.DType, reduction: str) -> np.ndarray:
-    """Sums in order of arrival; halves in float32, rounded once at the end."""
+    """Sums in order of arrival; float16 and bfloat16 in float32, rounded once at the end."""
     wide = gradients.astype(np.float32) if dtype in HALVES else gradients
     total = as_arrived(wide)
     if reduction == "MEAN":

@@ -1,4 +1,4 @@
-"""The sum of random gradients, bit for bit, in the order of their arrival."""
+"""Tests of the sum of random gradients, which is exact to the bit, in the order of arrival."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_shape_is_kept(impl, seed, driver):
 
 
 def repeated(acc, value, times):
-    """Applies one value many times in a loop of the runtime, then takes."""
+    """Applies one value many times in a `while_loop`, then takes."""
 
     @tf.function
     def loop():

@@ -1,4 +1,4 @@
-"""Random programs of accumulator operations against a small model of what they must do."""
+"""Random programs of accumulator operations, compared with a small model of the accumulator."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OPERATIONS = 150
 
 @dataclasses.dataclass
 class Model:
-    """What a dense accumulator of integer-valued gradients must do."""
+    """A model of a dense accumulator of integer-valued gradients."""
 
     reduction: str
     step: int = 0
@@ -43,7 +43,7 @@ class Model:
 
 
 class Program(RandomProgram):
-    """A program of dense gradients, whose mean is exact as long as there are not too many."""
+    """A program of dense gradients whose mean is exact as long as there are few of them."""
 
     max_count = 6
 
@@ -54,7 +54,8 @@ class Program(RandomProgram):
         self.moves.append(self.odd_shape)
 
     def gradient(self, shape=None) -> np.ndarray:
-        # Multiples of 720 below 2^22: exact in float32, also when divided by 1 to 6.
+        # Values are multiples of 720 below 2^22: float32 holds them exactly, also divided by 1 to
+        # 6.
         return 720.0 * self.np_rng.integers(-500, 500, self.shape if shape is None else shape)
 
     def odd_shape(self) -> None:

@@ -1,4 +1,4 @@
-"""Sessions on in-process servers: sharing, lifetime, and a ps/worker cluster."""
+"""Tests of sessions on in-process servers: sharing, lifetime, and a ps/worker cluster."""
 
 from __future__ import annotations
 
@@ -97,7 +97,8 @@ def test_run_timeout_ends_a_take_on_a_server(impl, server):
     take = graph.get_tensor_by_name("announced_take:0")
     with tf1.Session(server.target, graph=graph) as session:
         for _ in range(3):
-            # Long: a server's step that times out before it has begun hangs in TensorFlow itself.
+            # The time-out is long, because TensorFlow hangs if a step on a server times out before
+            # it begins.
             with pytest.raises(tf.errors.DeadlineExceededError):
                 session.run(take, options=tf1.RunOptions(timeout_in_ms=300))
 
@@ -139,7 +140,7 @@ def test_isolated_sessions_do_not_share(impl, server):
 
 
 def on_the_ps(impl, name):
-    """An accumulator on the ps whose other ops are pinned to the worker."""
+    """Builds an accumulator on the ps whose other operations are pinned to the worker."""
     with tf.Graph().as_default() as graph:
         with tf1.device("/job:ps/task:0"):
             acc = impl.dense(tf.float32, [1000], shared_name=name)

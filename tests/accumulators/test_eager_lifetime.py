@@ -1,4 +1,4 @@
-"""Eager accumulators: whose state it is and when it goes."""
+"""Tests of the state of eager accumulators: which objects share it, and when it is freed."""
 
 from __future__ import annotations
 
@@ -190,6 +190,6 @@ def test_object_may_go_while_another_thread_waits_in_it(ours):
     other = ours.dense(tf.float32, [])
     other.apply_grad(1.0)
     assert other.take_grad(1).numpy() == 1.0
-    # The resource has left its manager; whoever waits in it is told so, or waits on.
+    # The resource has left its manager. The take that waits in it either fails or goes on waiting.
     if waiting.done:
         assert isinstance(waiting.error(), tf.errors.OpError)

@@ -1,4 +1,4 @@
-"""What ours has beyond the original: try_apply_grad, try_take_grad and the counters."""
+"""Tests of methods that only our class has: try_apply_grad, try_take_grad and the counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What accumulators put into a graph: names, types, static shapes, placement."""
+"""Tests of the operations that accumulators add to a graph: names, types, shapes, placement."""
 
 from __future__ import annotations
 

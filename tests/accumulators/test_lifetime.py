@@ -1,4 +1,4 @@
-"""Ends of sessions and processes, Ctrl-C and warnings, each seen from outside the process."""
+"""Tests of the ends of sessions and processes, of Ctrl-C and of warnings, in other processes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 from accumulator_support import every_kind, needs_resource
 from trial_runs import each_trial, outcomes
 
-pytestmark = every_kind
+# Any of these tests may be the first one, which runs all trials of its implementation.
+pytestmark = [every_kind, pytest.mark.timeout(600)]
 
 CLEAN_ENDS = [
     "four_hundred_waiting_takes_then_close",
@@ -20,19 +21,19 @@ WAITING_EXIT = "process_exits_with_waiting_takes"
 LOWER_STEP = "lower_step_is_warned_about"
 STALLED, IN_TIME = "stalled_take_is_warned_about", "take_that_ends_in_time_is_not_warned_about"
 CTRL_C = "ctrl_c_ends_an_eager_take"
-# TensorFlow's warnings are shown, and ours of a take that waits come soon.
+# TensorFlow shows its warnings, and our warning about a take that waits comes after one second.
 ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "1", "TF_CONDACC_STALL_WARNING_SECS": "1"}
 
 
 @pytest.fixture(scope="module")
 def log_of():
-    """Runs all trials of an implementation in one process; returns the log if the one passed."""
+    """Runs all trials of an implementation in one process; returns the log of one that passed."""
     found = {}
 
     def log_of(impl, trial):
         if impl.name not in found:
             names = [*CLEAN_ENDS, LOWER_STEP]
-            names += [CTRL_C, STALLED, IN_TIME] * impl.ours + [WAITING_EXIT] * impl.has_resource
+            names += [CTRL_C, IN_TIME, STALLED] * impl.ours + [WAITING_EXIT] * impl.has_resource
             found[impl.name] = outcomes(lifetime_trials, impl, names, ENVIRONMENT)
         outcome = found[impl.name][trial]
         assert outcome.passed, outcome.detail

@@ -1,4 +1,4 @@
-"""Accumulators in sessions, functions, eager mode and monitored sessions."""
+"""Tests of accumulators in sessions, functions, eager mode and monitored sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose buffers the gradients and the taken values are: nothing is changed behind anyone's back."""
+"""Tests of the ownership of buffers: no gradient and no taken value is changed later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory that accumulators hold, give back, and are refused, where functions of C are replaced."""
+"""Tests of held, freed and refused memory, with replaced functions of the C library."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ pytestmark = pytest.mark.kinds("sparse")
 
 def test_nothing_is_held_back_beyond_the_budget(ours):
     trial = "four_accumulators_hold_one_gradient_each_beside_their_sums"
-    # malloc then returns all that is freed, so resident memory is memory that is held.
+    # With these settings malloc returns all freed memory, so resident memory is memory that is
+    # held.
     env = {"TF_CONDACC_HOLD_BYTES": "0", "MALLOC_MMAP_THRESHOLD_": "1000000"}
     log_of(sparse_held_trials, ours, trial, env)
 

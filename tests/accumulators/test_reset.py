@@ -1,4 +1,4 @@
-"""`reset`: discards the accumulated gradients and sets the step in one."""
+"""Tests of `reset`, which discards the accumulated gradients and sets the step atomically."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`try_take_grad` of a round: takes only at the given step, and never waits."""
+"""Tests of `try_take_grad` with a global step: it takes at that step only, and never waits."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_two_chiefs_take_each_round_once(ours):
 
 
 def test_a_step_that_is_set_meanwhile_is_no_error(ours):
-    """Then nothing is taken, even if the take had begun."""
+    """If the step is set during a take, the take returns nothing instead of failing."""
     acc = ContributionEagerDriver(ours, tf.float32, [2000], reduction_type="SUM")
 
     def set_steps():

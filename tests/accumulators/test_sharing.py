@@ -1,4 +1,4 @@
-"""Which accumulators share one state within a process: graphs, sessions, shared_name."""
+"""Tests of the sharing of state among accumulators: graphs, sessions and shared_name."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_clash_over_a_shared_name_is_refused_naming_both(ours, clash, eager):
 
 def test_shared_name_is_free_again_when_its_accumulator_was_destroyed(ours):
     name = unique_name("destroyed")
-    for value in (2.0, 5.0):  # the second object is made by the same kernel, which is cached
+    for value in (2.0, 5.0):  # The cached kernel of the first object makes the second one too.
         acc = ours.dense(tf.float32, [], shared_name=name)
         acc.apply_grad(value)
         assert acc.take_grad(1) == value

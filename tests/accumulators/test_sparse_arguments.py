@@ -1,4 +1,4 @@
-"""What may be passed to the sparse accumulator's apply_grad, and what is refused when built."""
+"""Tests of the arguments of the sparse accumulator's apply_grad when the operation is built."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.kinds("sparse")
 
 @pytest.fixture(params=["graph", pytest.param("eager", marks=needs_resource)])
 def apply_and_take(request, impl):
-    """Applies with the arguments as given and takes."""
+    """Applies with the given arguments, and takes."""
 
     def call(*args, shape=None, **kwargs):
         if request.param == "eager":

@@ -1,6 +1,6 @@
-"""Trials of sparse accumulators in processes of their own: bad input, short memory, no holding.
+"""Tests of sparse accumulators in other processes: bad input, short memory, no held gradients.
 
-TensorFlow's own dies of some of these.
+TensorFlow's own accumulator aborts the process on some of these inputs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the sparse accumulator checks of a gradient when run, and in which words."""
+"""Tests of the checks of a sparse gradient when the operation runs, and of their messages."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_try_apply_refuses_what_apply_refuses(ours, rows_driver, case):
 
 
 def test_checks_come_in_the_order_of_the_original(impl, rows_driver):
-    """A gradient with every fault at once, of which one after another is mended."""
+    """The gradient has every fault at once, and the faults are mended one after another."""
     acc = rows_driver(impl, shape=[3, 2])
     faulty = [
         (Rows([[7, 8]], 1.0, [1]), "Input indices should be vector"),

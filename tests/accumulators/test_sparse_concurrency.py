@@ -1,4 +1,4 @@
-"""Many threads on one sparse accumulator: every row of every accepted gradient counts once."""
+"""Tests of many threads on one sparse accumulator: every accepted row counts exactly once."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_random_rows_of_many_threads_add_up(ours, seed, width):
 
 
 def test_own_count_of_a_row_is_that_of_its_gradients_whoever_applied_them(ours, seed):
-    """Every gradient is 1 in all its rows, so every mean is 1, repeats and threads or not."""
+    """All values of all gradients are 1, so every mean is 1, despite repeated rows and threads."""
     acc = ours.sparse(tf.float32)
 
     def apply(index):

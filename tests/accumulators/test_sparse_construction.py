@@ -1,4 +1,4 @@
-"""The public class of sparse accumulators: what only they have."""
+"""Tests of the public class of sparse accumulators that do not apply to dense ones."""
 
 from __future__ import annotations
 

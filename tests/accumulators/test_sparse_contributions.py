@@ -1,4 +1,4 @@
-"""Contributions and takes of a round of sparse gradients: rows, and slices."""
+"""Tests of contributions of sparse gradients, and of takes of a round, as rows and as slices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def slices(indices, values, shape=None):
 
 
 def push_three(acc):
-    """Pushes {3: 4} and {3: 8, 5: 2}, and a duplicate."""
+    """Pushes the gradients {3: 4} and {3: 8, 5: 2}, and a duplicate."""
     outcomes = [
         acc.apply_contribution([3], [[4.0]], 0),
         acc.apply_indexed_slices_contribution(slices([5, 3], [[2.0], [8.0]]), 1),

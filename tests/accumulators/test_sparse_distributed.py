@@ -1,4 +1,4 @@
-"""Sparse gradients in a cluster, and the placement of our accumulators in it."""
+"""Tests of sparse gradients in a cluster, and of the placement of our accumulators in it."""
 
 from __future__ import annotations
 

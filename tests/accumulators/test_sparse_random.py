@@ -1,4 +1,4 @@
-"""Random programs of sparse gradients against the merge by brute force."""
+"""Random programs of sparse gradients, compared with a merge by brute force."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WIDTHS = [(), (1,), (5,), (2, 3), (0,), (1, 1, 2, 2)]
 
 @dataclasses.dataclass
 class Model:
-    """What a sparse accumulator must do: it remembers its gradients and merges them on a take."""
+    """A model of a sparse accumulator: it keeps its gradients and merges them in a take."""
 
     dtype: tf.DType
     reduction: str
@@ -59,7 +59,7 @@ class Program(RandomProgram):
         self.num_rows = self.rng.choice([1, 3, 20, 400, 2**40])
 
     def gradient(self) -> Rows:
-        # TensorFlow's own gives right results for ascending rows only.
+        # TensorFlow's own accumulator returns right results for ascending rows only.
         order = self.rng.choice(["any", "ascending"] if self.ours else ["ascending"])
         size = self.rng.choice([0, 1, 2, 5, 17, 100])
         num_rows = self.num_rows

@@ -1,4 +1,4 @@
-"""Which rows a take returns, and what their values are."""
+"""Tests of the rows that a take returns, and of their values."""
 
 from __future__ import annotations
 

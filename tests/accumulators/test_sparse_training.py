@@ -1,4 +1,4 @@
-"""Training with sparse gradients of two replicas: the update is that of their true mean."""
+"""Tests of training with sparse gradients of two replicas, whose true mean is applied."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from tensorflow.python.training import sync_replicas_optimizer
 
 tf1 = tf.compat.v1
 pytestmark = pytest.mark.kinds("sparse")
-# The chief's thread ends with the error of the take that is cancelled when the session ends.
+# When the session ends, the pending take is cancelled and ends the chief's thread with an error.
 ends_while_the_chief_waits = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnhandledThreadExceptionWarning"
 )
 
-# The rows that the two replicas look up, and how far a step of size 1 moves each row of the table.
+# Each case has the rows that the two replicas look up, and how far a step of size 1 moves each row
+# of the table.
 LOOKUPS = {
     "opposite_orders": ([0, 1, 2, 3], [3, 2, 1, 0], [1.0, 1.0, 1.0, 1.0]),
     "repeats": ([3, 1, 3], [1, 3, 3], [0.0, 1.0, 0.0, 2.0]),
@@ -34,7 +35,7 @@ def table_variable():
 
 
 def lookup_gradient(table, rows):
-    """The gradient of the sum of some rows: IndexedSlices whose rows are as they were looked up."""
+    """Returns the gradient of the sum of some rows: IndexedSlices with the rows as looked up."""
     (gradient,) = tf1.gradients(tf.reduce_sum(tf.gather(table, rows)), [table])
     assert isinstance(gradient, tf.IndexedSlices)
     return gradient
@@ -90,7 +91,7 @@ def test_original_moves_it_by_something_else(original, which, moves):
 
 
 def test_global_mean_moves_the_table_like_dense_gradients(ours):
-    """The true mean of the replicas' gradients in dense form: also rows that only one has."""
+    """The result is the mean of the replicas' dense gradients, also in rows of only one."""
     table = np.zeros([4, 2])
     acc = ours.sparse(tf.float32, [4, 2], reduction_type="GLOBAL_MEAN")
     dense = ours.module.ConditionalAccumulator(tf.float32, [4, 2])

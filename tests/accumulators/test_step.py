@@ -1,4 +1,4 @@
-"""set_global_step: what it sets and what it leaves alone."""
+"""Tests of `set_global_step`: the state that it changes and the state that it keeps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = every_kind
 
 
 def accepts(acc, step) -> bool:
-    """Whether a gradient computed at `step` is accepted now."""
+    """Returns whether a gradient computed at `step` is accepted now."""
     before = acc.count()
     acc.apply([1.0], step)
     return acc.count() == before + 1

@@ -1,4 +1,4 @@
-"""take_grad: readiness, effects, values, and the forms of num_required."""
+"""Tests of `take_grad`: readiness, effects, values, and the forms of num_required."""
 
 from __future__ import annotations
 

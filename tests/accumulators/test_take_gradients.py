@@ -1,4 +1,4 @@
-"""Gradients end at an accumulator, as they do at TensorFlow's own, wherever its ops stand."""
+"""Tests of `tf.gradients` through an accumulator: gradients end there, as with TensorFlow's own."""
 
 import pytest
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""What the build promises: who includes what, what the library exports, what the guard says."""
+"""Tests of the build: the includes of each folder, the exported symbols, and the version check."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What can be said of the GPU kernels without a GPU: they are there, and in nobody's way."""
+"""Tests of the GPU kernels that need no GPU: they are registered, and do no harm without one."""
 
 import os
 import subprocess
@@ -21,7 +21,8 @@ HAS_CUDA = tf_condacc.build_info()["cuda"] is not None
 HAS_GPU = bool(tf.config.list_physical_devices("GPU"))
 ON_THE_DEVICE = {
     *("gradient", "gradients", "average", "indices", "values", "sum"),
-    *("value", "output"),  # Of the op that gradients of synchronous training pass through.
+    # These belong to the operation that taken gradients of synchronous training pass through.
+    *("value", "output"),
 }
 
 needs_cuda = pytest.mark.skipif(not HAS_CUDA, reason="built without CUDA")
@@ -55,7 +56,8 @@ def run_python(code: str, **environment: str) -> str:
 def test_every_op_that_has_a_kernel_has_one_for_gpus():
     ops = set(kernels_by_op("CPU"))
     assert len(ops) >= 31
-    # The gate of synchronous training is put on a CPU; gradients pass through the last of its ops.
+    # The gate of synchronous training is on a CPU, except for the last of its operations, through
+    # which the gradients pass.
     of_gate = {op for op in ops if op.startswith("Condacc>SyncGate")} - {"Condacc>SyncGateTaken"}
     assert set(kernels_by_op("GPU")) == ops - of_gate
 
@@ -75,7 +77,7 @@ def test_gradients_alone_are_in_device_memory():
 
 
 def test_all_symbols_are_found_when_they_are_bound_at_once():
-    # Lazily bound, a function that TensorFlow does not have would be missed by its first call only.
+    # Symbols are usually bound at their first use, so a missing function would show only then.
     assert run_python("import tf_condacc; print('loaded')", LD_BIND_NOW="1") == "loaded"
 
 

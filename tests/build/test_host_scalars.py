@@ -1,4 +1,4 @@
-"""Scalars are computed on the CPU of the task whose GPU an accumulator is on."""
+"""Tests of scalars, which are computed on the CPU of the task whose GPU has the accumulator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tf_condacc._host import host_int64
 
 tf1 = tf.compat.v1
 OWN_OPS = "Condacc>"
-# For each scope: the devices of the accumulators, and of the scalars, that are built in it.
+# For each scope, the device of the accumulators and the device of the scalars built in it.
 SCOPES = {
     "/GPU:0": ("/device:GPU:0", "/device:CPU:0"),
     "/job:worker/task:1/device:GPU:0": (
@@ -75,20 +75,20 @@ def call(accumulator: Any, method: str, step: Any, shape: Any) -> Any:
 
 
 def new_ops(graph: tf.Graph, before: list[tf.Operation]) -> list[tf.Operation]:
-    """What has been built, apart from what the test itself has built."""
+    """Returns the operations that were built since `before`, without those of the test itself."""
     known = {op.name for op in before}
     new = [op for op in graph.get_operations() if op.name not in known]
     return [op for op in new if not op.name.startswith(("user", "my_step"))]
 
 
 def check_devices(ops: list[tf.Operation], scope: str) -> None:
-    """Nothing but this package's operations is on the accumulator's device if that is a GPU."""
+    """Asserts that only this package's operations are on the accumulator's GPU."""
     of_accumulators, of_scalars = SCOPES[scope]
     assert any(op.type.startswith(OWN_OPS) for op in ops)
     for op in ops:
         if op.type.startswith(OWN_OPS):
             assert op.device == of_accumulators, op.name
-        elif op.type != "ReadVariableOp":  # It is where the variable is.
+        elif op.type != "ReadVariableOp":  # A read of a variable is on the variable's device.
             assert op.device == of_scalars, op.name
 
 
@@ -318,6 +318,6 @@ def test_what_a_staleness_gate_reads_is_computed_on_the_host(world, dtype, late)
         assert op.device == gpu
         assert [scalar.device for scalar in scalars] == [cpu] * len(scalars)
     assert graph.get_operation_by_name("local_step").device == cpu
-    # The branches tell what was done by an int32, which is in the memory of the host anyway.
+    # The branches return an int32 that tells which one ran; TensorFlow keeps int32 in host memory.
     (flag,) = ends[0].inputs[1].op.inputs[:1]
     assert flag.dtype == tf.int32

@@ -1,4 +1,4 @@
-"""The wheel, installed in a fresh environment and used outside of the source tree."""
+"""Test of the wheel, installed in a fresh environment and used outside of the source tree."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Operations are not called after their types, which carry the namespace of this package."""
+"""Tests of operation names, which do not contain the namespace of this package's op types."""
 
 from __future__ import annotations
 

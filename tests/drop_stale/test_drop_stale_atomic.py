@@ -1,4 +1,4 @@
-"""Gradients that become ready together: no two are accepted that the limit keeps apart."""
+"""Tests of gradients that become ready together: the limit holds between all accepted ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ overlapping = pytest.mark.parametrize("overlap", [True, False], ids=["overlappin
 
 
 class ChecksThenApplies(tf1.train.Optimizer):
-    """The rule without a gate: the step is read, and then the update applied if it is not late."""
+    """The rule without a gate: reads the step, and then applies the update if it is not late."""
 
     def __init__(self, opt, limit):
         super().__init__(False, "ChecksThenApplies")
@@ -61,7 +61,7 @@ def in_one_run(workers: Workers, session: tf1.Session, rounds: int) -> Record:
 
 
 def in_threads_of(runs: list, rounds: int) -> Record:
-    """Each call returns the result of one try, and has a thread of its own."""
+    """Runs each call in a thread of its own; each call returns the result of one try."""
 
     def work(run):
         return [run() for _ in range(rounds)]
@@ -79,7 +79,7 @@ def started(workers: Workers) -> tf1.Session:
 
 
 def test_rule_without_a_gate_accepts_several_computed_from_one_step(world):
-    """So the tests below would notice."""
+    """Without a gate the rule is broken, so the tests below would notice a missing gate."""
     workers = Workers(lambda opt: ChecksThenApplies(opt, 0), count=4, overlap=True, max_rounds=20)
     with started(workers) as session:
         record = in_one_run(workers, session, 20)
@@ -93,7 +93,7 @@ def test_rule_without_a_gate_accepts_several_computed_from_one_step(world):
     [(0, True), (0, False), (1, True), (3, True), (3, False), (7, True)],
 )
 def test_one_more_than_the_limit_is_accepted_of_a_round(world, limit, overlap, rounds):
-    """All updates are computed from one step; so their true staleness when applied is known too."""
+    """All updates are computed from one step, so their true staleness when applied is known."""
     workers = Workers(dropping(limit), count=5, overlap=overlap)
     with started(workers) as session:
         record = in_one_run(workers, session, rounds)
@@ -113,7 +113,7 @@ def test_threads_of_one_session_never_have_two_accepted_of_one_step(world, overl
 
 @overlapping
 def test_sessions_of_a_server_never_have_two_accepted_of_one_step(world, overlap, rounds):
-    """Each has a graph of its own, in which the variables have the same names."""
+    """Each session has a graph of its own, in which the variables have the same names."""
     target = tf1.train.Server.create_local_server().target
     name = unique_name("sessions")
     graphs = [Workers(dropping(0), 3, overlap, name=name, only=[i]) for i in range(3)]
@@ -146,7 +146,7 @@ def test_instance_that_is_used_several_times_is_atomic_as_well(world, rounds):
 
 
 def test_gates_of_other_steps_do_not_count(world):
-    """An update under way on one step is no reason to drop those on another."""
+    """An update in progress on one step is no reason to drop updates on another step."""
     with tf.Graph().as_default() as graph:
         tf1.train.get_or_create_global_step()
         go = tf.queue.FIFOQueue(1, [tf.int32], [()])
@@ -175,11 +175,11 @@ def test_gates_of_other_steps_do_not_count(world):
 
 
 def test_update_that_takes_long_is_overtaken_only_where_the_limit_allows_it(world):
-    """The limit counts what was accepted before; what is accepted later may still be faster.
+    """The limit covers updates accepted before this one; later ones may still overtake it.
 
-    With limit 0 nothing else is accepted as long as an update is under way. With limit 1 updates
-    that begin when it is under way are accepted, and so the step may have moved on further than
-    that when it is applied.
+    With limit 0 nothing else is accepted while an update is in progress. With limit 1 updates that
+    begin while it is in progress are accepted, so that the step may have moved on further than the
+    limit when it is applied.
     """
     for limit, expected in ((0, [False] * 5), (1, [True] * 5)):
         with tf.Graph().as_default() as graph:

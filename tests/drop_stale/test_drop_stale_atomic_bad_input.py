@@ -1,10 +1,12 @@
-"""Bad input to the ops of the gate, and unusual ends: clear errors, and a process that lives."""
+"""Tests of bad input to the ops of the gate, and of unusual ends: clear errors, a live process."""
 
 from __future__ import annotations
 
 import drop_stale_atomic_end_trials
 import drop_stale_atomic_trials
 from trial_runs import each_trial
+
+TOGETHER = (drop_stale_atomic_trials, drop_stale_atomic_end_trials)
 
 
 @each_trial(drop_stale_atomic_trials)

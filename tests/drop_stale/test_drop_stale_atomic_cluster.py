@@ -1,4 +1,4 @@
-"""Processes: a parameter server, and workers that train with gradients of one step."""
+"""Tests of a parameter server and workers in processes, which train with gradients of one step."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Cluster:
             assert member.answer() == "started"
 
     def session(self, graph: tf.Graph) -> tf1.Session:
-        """One of the parameter server, that needs no worker."""
+        """Returns a session with the parameter server that does not need any worker."""
         config = tf1.ConfigProto(device_filters=[PS])
         return tf1.Session(self.target, graph=graph, config=config)
 
@@ -47,7 +47,7 @@ def cluster():
 
 
 def observer() -> Workers:
-    """The graph of a worker that trains on the parameter server, without waiting for others."""
+    """Returns the graph of a worker that uses the parameter server and waits for no other."""
     return Workers(
         dropping(0), NUM_WORKERS, together=False, devices=(PS, lambda worker: PS), only=[0]
     )

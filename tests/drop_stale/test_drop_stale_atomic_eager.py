@@ -1,4 +1,4 @@
-"""Threads that minimize eagerly, or call a tf.function, on one step."""
+"""Tests of threads that minimize eagerly, or call a tf.function, on one step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NUM_THREADS = 8
 
 
 class RecordingDescent(tf1.train.GradientDescentOptimizer):
-    """Notes the step at which each update was applied, before it is incremented."""
+    """Records the step at which each update was applied, before it is incremented."""
 
     def __init__(self, fail=None) -> None:
         super().__init__(1.0, use_locking=True)
@@ -58,7 +58,8 @@ def test_threads_never_have_more_accepted_of_one_step_than_the_limit_allows(
         optimizer = optimizers[number % instances]
 
         def loss():
-            row = step.read_value()  # as the local step: nobody applies anything now
+            # This equals the local step, because no other thread applies anything now.
+            row = step.read_value()
             all_ready.wait(60)
             return weights[row]
 
@@ -110,7 +111,7 @@ def test_threads_that_call_a_function_never_have_more_accepted_than_the_limit_al
 
 @pytest.fixture
 def quick_switches():
-    """Threads take turns after every few instructions."""
+    """Makes Python switch threads after every few instructions."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield

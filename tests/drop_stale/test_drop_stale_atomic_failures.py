@@ -1,4 +1,4 @@
-"""Updates that are accepted and then fail or are cancelled: not counted, and never in the way."""
+"""Tests of accepted updates that fail or are cancelled: they are not counted and block nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ tf1 = tf.compat.v1
 
 
 class Interrupted(Descent):
-    """Calls `begun` in the accepted branch before anything is applied, and `applied` after it."""
+    """Runs `begun` in the accepted branch before anything is applied, and `applied` afterwards."""
 
     def __init__(self, begun, applied) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Interrupted(Descent):
 
 
 class Trainee:
-    """A graph with an update at limit 0 that is interrupted as told; and one that is not."""
+    """A graph with two updates at limit 0, one that is interrupted as requested and a plain one."""
 
     def __init__(self, begun=tf.no_op, applied=tf.no_op, others=lambda: None) -> None:
         with tf.Graph().as_default() as self.graph:
@@ -67,7 +67,7 @@ class Trainee:
 
 
 def raises() -> tf.Operation:
-    """Fails unless 1 is fed to "good"."""
+    """Returns an operation that fails unless 1 is fed to "good"."""
     with tf.init_scope(), tf1.name_scope(None):
         good = tf1.placeholder_with_default(0, [], name="good")
     return tf.debugging.assert_equal(good, 1)
@@ -103,7 +103,7 @@ def test_python_function_that_raises_fails_the_update(world):
 
 
 def test_update_cancelled_by_another_fetch_is_not_counted(world, rounds):
-    """The update waits in a queue until the failure of something else cancels it."""
+    """The update waits in a queue until the failure of another fetch cancels it."""
     queues = {}
 
     def begun():
@@ -128,7 +128,7 @@ def test_update_cancelled_by_another_fetch_is_not_counted(world, rounds):
 
 
 def test_update_cancelled_at_any_time_leaves_nothing_behind(world, rounds):
-    """The other fetch fails whenever it happens to; what was applied may or may not be counted."""
+    """The other fetch fails at a random time, so an applied update may or may not count."""
     trainee = Trainee(others=raises)
     with trainee.started() as session:
         for _ in range(rounds):
@@ -162,7 +162,7 @@ def test_update_that_times_out_is_not_counted(world, where, rounds):
 
 
 def announced_and_never(begun: threading.Event) -> tf.Tensor:
-    """Tells that the branch has begun, and waits for ever."""
+    """Returns a tensor that reports the beginning of the branch and is never computed."""
     with tf.control_dependencies([tf1.py_func(begun.set, [], [], stateful=True)]):
         return never()
 

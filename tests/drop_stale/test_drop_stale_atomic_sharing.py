@@ -1,4 +1,4 @@
-"""Others write the step while updates are under way, or share it, or go away."""
+"""Tests of other programs that write or share the step, or end, during updates."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ tf1 = tf.compat.v1
 
 
 class Held:
-    """A graph with an update that waits, when accepted, until it is let go, and a free one."""
+    """A graph with an update that waits for `let_go` once accepted, and one that does not."""
 
     def __init__(self, limit: int = 0, container: str = "") -> None:
         with tf.Graph().as_default() as self.graph, self.graph.container(container):
             self.step = tf1.train.get_or_create_global_step()
             weights = tf1.get_variable("weights", initializer=tf.constant(0.0))
-            # Not a queue of TensorFlow: its server dies when it is reset while one is waited for.
+            # A TensorFlow queue would abort its server, if the server is reset while a step waits
+            # for it.
             zeros = tf_condacc.ConditionalAccumulator(tf.float32, [], shared_name="zeros")
 
             def wait(decided):
@@ -67,7 +68,7 @@ class Held:
 
 @pytest.mark.parametrize("jump_to", [0, 3, 7, 8, 1000, -5, 2**63 - 1, -(2**63)])
 def test_gate_recovers_from_a_step_written_while_an_update_is_under_way(world, jump_to):
-    """What is decided meanwhile errs on the side of dropping; afterwards all is as usual."""
+    """Decisions in the meantime may drop too much; later decisions are exact again."""
     held = Held()
     with many_threaded_session(held.graph) as session:
         session.run(held.init)
@@ -83,7 +84,7 @@ def test_gate_recovers_from_a_step_written_while_an_update_is_under_way(world, j
 
 
 def test_plain_optimizer_on_the_same_step_disturbs_only_for_a_moment(world, rounds):
-    """Its steps are not reserved; yet no two updates are accepted that are of one step."""
+    """The plain optimizer reserves no steps; still, no two updates of one step are accepted."""
     workers = Workers(dropping(0), count=3, together=False)
     with workers.graph.as_default():
         other = tf1.get_variable("other", initializer=tf.constant(0.0))
@@ -179,7 +180,8 @@ def test_isolated_sessions_have_gates_of_their_own(world):
             held.let_go_of(running, one)
 
 
-# A reset frees reference variables although running operations hold them, and TensorFlow may crash.
+# A reset frees reference variables although running operations use them, which may crash
+# TensorFlow.
 @pytest.mark.parametrize("world", ["resource", "resource_v2"], indirect=True)
 @pytest.mark.parametrize("container", ["", "box"])
 def test_reset_begins_anew_also_while_an_update_is_under_way(world, container):

@@ -1,4 +1,4 @@
-"""Checkpoints go back and forth between programs of the original and ours."""
+"""Tests of checkpoints, which the original and our optimizer can exchange in both directions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ every_inner = pytest.mark.parametrize("inner", list(INNER))
 
 
 def recorded_values(inner: str, world: World) -> dict[str, np.ndarray]:
-    """Values for the variables of a program that trains a vector "w" with the original."""
+    """Returns values for the variables of a program that trains a vector "w" with the original."""
     recorded = INNER[inner]
     values = {"global_step": np.int64(7), "stale_counter": np.float32(3.0)}
     for i, name in enumerate(["w", *(f"w/{suffix}" for suffix in recorded.slots.values())]):
@@ -25,7 +25,7 @@ def recorded_values(inner: str, world: World) -> dict[str, np.ndarray]:
 
 
 def save(values: dict[str, np.ndarray], path: Path) -> str:
-    """Writes a checkpoint of variables that have names and values, and nothing else in common."""
+    """Writes a checkpoint of plain variables with the given names and values."""
     with tf.Graph().as_default(), tf1.Session() as session:
         for name, value in values.items():
             tf1.get_variable(name, initializer=value)
@@ -63,7 +63,7 @@ def test_our_checkpoint_has_the_originals_layout(world, inner, tmp_path):
     assert saved == {name: value.shape for name, value in expected.items()}
     assert tf.train.load_variable(path, "stale_counter") == 1.0
     assert tf.train.load_variable(path, "global_step") == 4
-    # And it is read into such variables, of these dtypes.
+    # Variables with these names and dtypes can read the checkpoint.
     with tf.Graph().as_default(), tf1.Session() as session:
         variables = [tf1.get_variable(name, initializer=value) for name, value in expected.items()]
         tf1.train.Saver().restore(session, path)
@@ -118,7 +118,7 @@ def test_several_instances_are_saved_under_names_of_their_own(world, tmp_path):
 
 
 class EagerTraining:
-    """The same model eagerly."""
+    """An eager training of the same model."""
 
     def __init__(self, inner: str) -> None:
         self.step = tf.Variable(0, dtype=tf.int64, trainable=False)

@@ -1,4 +1,4 @@
-"""The class as programs see it: signatures, names, what it takes and what it refuses."""
+"""Tests of the public class: signatures, names, and accepted and refused arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The variable `stale_counter`, the exact counts beside it, and the summaries."""
+"""Tests of the variable `stale_counter`, of the exact counts beside it, and of the summaries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ tf1 = tf.compat.v1
 
 
 def build(step=None) -> tuple:
-    """An optimizer and the result of its minimize()."""
+    """Returns an optimizer and the result of its `minimize`."""
     step = global_step() if step is None else step
     weights = tf1.get_variable("w", initializer=tf.constant(START))
     optimizer = drop_stale()
@@ -28,7 +28,7 @@ def build(step=None) -> tuple:
 
 
 def summaries(session: tf1.Session) -> dict:
-    """The values of all summaries of the default graph, by tag."""
+    """Returns the values of all summaries of the default graph, by tag."""
     merged = tf1.summary.Summary.FromString(session.run(tf1.summary.merge_all()))
     return {value.tag: value for value in merged.value}
 

@@ -1,4 +1,4 @@
-"""Eager mode and tf.function: callable losses, exceptions, threads."""
+"""Tests of eager mode and tf.function: callable losses, exceptions, threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HALVED = np.divide(START, 2.0)
 
 
 class EagerTraining:
-    """A model whose loss is a function, in the midst of which the step may move on."""
+    """A model whose loss is a function that may increment the step while it is computed."""
 
     def __init__(self, staleness: Any = 0, inner: Any = None, step_dtype: Any = tf.int64) -> None:
         self.step = tf.Variable(0, dtype=step_dtype, trainable=False, name="step")
@@ -45,7 +45,7 @@ class EagerTraining:
 
 @pytest.fixture(params=["eager", "function"])
 def compiled(request: pytest.FixtureRequest) -> Any:
-    """Wraps a call in a tf.function or leaves it as it is."""
+    """Wraps a call in a tf.function, or leaves it as it is."""
     return tf.function if request.param == "function" else lambda call: call
 
 
@@ -146,7 +146,7 @@ def test_counts_before_anything_was_applied_are_a_value_error():
 
 
 class Failing(tf1.train.GradientDescentOptimizer):
-    """An optimizer that fails when it is told to."""
+    """An optimizer that fails while `fails` is set."""
 
     fails = True
 
@@ -159,7 +159,7 @@ class Failing(tf1.train.GradientDescentOptimizer):
 def test_failure_of_the_wrapped_optimizer_leaves_nothing_behind():
     inner = Failing(0.5)
     training = EagerTraining(0, inner)
-    kept = []  # the exceptions, and what their frames hold
+    kept = []  # Keeps the exceptions, and with them the local variables of their frames.
     for _ in range(3):
         with pytest.raises(RuntimeError, match="out of order") as caught:
             training.run()
@@ -240,7 +240,7 @@ def test_function_that_is_called_by_several_threads():
 
 
 def test_step_that_is_passed_to_minimize_comes_before_the_global_step():
-    """Also eagerly, TensorFlow keeps a global step, which another part of the program may use."""
+    """Eager TensorFlow has a global step too, which another part of the program may use."""
     training = EagerTraining()
     unrelated = tf.Variable(1000, dtype=tf.int64, trainable=False)
     steps = tf1.get_default_graph().get_collection_ref(tf1.GraphKeys.GLOBAL_STEP)

@@ -1,4 +1,4 @@
-"""Several optimizers, graphs and updates beside each other."""
+"""Tests of several optimizers, graphs and updates beside each other."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_two_optimizers_count_on_their_own(world):
     assert counter_names() == ["stale_counter", "stale_counter_1"]
     assert game.session.run(game.trains[0]) == 0.0
     assert game.session.run(game.trains[1]) == 0.0
-    # A step of the other player in the middle of one's own makes one's own stale.
+    # A step of the other player during one's own makes one's own stale.
     game.interludes[1].action = lambda: game.session.run(game.trains[0])
     assert game.session.run(game.trains[1]) == 1.0
     assert game.value(game.counts) == [2, 0, 1, 1]

@@ -1,4 +1,4 @@
-"""Ctrl-C anywhere in an eager update ends its reservation, whoever keeps the error."""
+"""Tests of Ctrl-C in an eager update: the reservation ends even if the error is kept."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ import tf_condacc
 
 tf1 = tf.compat.v1
 PACKAGE = str(Path(tf_condacc.__file__).parent)
-# TensorFlow's wrapper of the operations, and what makes a named tuple of their outputs.
+# These are TensorFlow's wrapper of the operations, and the function that names their outputs.
 WRAPPERS = ("condacc_staleness_gate_", "_make")
 
 
 class CtrlC:
     """Interrupts a call at the n-th instruction after the beginning of the decision.
 
-    Instructions of this package and of TensorFlow's wrappers of its operations count.
+    Only instructions of this package and of TensorFlow's wrappers of its operations count.
 
     Attributes:
-        has_struck: Whether there were as many instructions.
+        has_struck: Whether the call was long enough to be interrupted.
         error: The interrupt, with all its frames.
     """
 
@@ -79,14 +79,15 @@ def test_next_update_is_accepted_wherever_the_interrupt_strikes(stale):
         def update(optimizer=optimizer, step=step, weights=weights):
             return optimizer.minimize(lambda: weights * 1.0, step, [weights])
 
-        # In a thread of its own, whose device scope nobody misses if it is not left.
+        # The thread ends afterwards, so a device scope that is not left affects no other test.
         Background(ctrl_c.during, update).result()
         kept.append(ctrl_c.error)
         if not ctrl_c.has_struck:
             break
         assert ctrl_c.error is not None, "nobody may keep an interrupt to himself"
         before = int(step)
-        place = traceback.extract_tb(ctrl_c.error.__traceback__)[-2]  # The last one is of CtrlC.
+        # The last frame belongs to CtrlC.
+        place = traceback.extract_tb(ctrl_c.error.__traceback__)[-2]
         assert other.minimize(lambda w=weights: w * 1.0, step, [weights]).numpy() == 0.0, place
         assert int(step) == before + 1
     assert len(kept) > 100
@@ -94,7 +95,7 @@ def test_next_update_is_accepted_wherever_the_interrupt_strikes(stale):
 
 
 class FailingLater(tf1.train.GradientDescentOptimizer):
-    """Applies an update and is interrupted then."""
+    """Applies an update and then raises KeyboardInterrupt."""
 
     def apply_gradients(self, *args: Any, **kwargs: Any) -> Any:
         super().apply_gradients(*args, **kwargs)
@@ -102,7 +103,7 @@ class FailingLater(tf1.train.GradientDescentOptimizer):
 
 
 def test_local_variables_of_the_wrapped_optimizer_can_still_be_looked_at():
-    """Programs are debugged by them; only what belongs to the decision itself is cleared."""
+    """Debuggers show them, so only variables that hold the decision itself are cleared."""
     step, weights = new_variables()
     with pytest.raises(KeyboardInterrupt) as caught:
         drop_stale(0, FailingLater(0.5)).minimize(lambda: weights * 1.0, step, [weights])

@@ -1,11 +1,10 @@
-"""The local step is read before the forward pass, wherever in a graph that is."""
+"""Tests of the local step, which is read before the forward pass anywhere in a graph."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 import tensorflow as tf
 from drop_stale_support import (
@@ -13,10 +12,10 @@ from drop_stale_support import (
     Interlude,
     Training,
     assert_read_after_local_step,
+    assert_second_update_is_dropped,
     drop_stale,
     global_step,
     half_square,
-    new_session,
     own_step,
 )
 
@@ -50,7 +49,7 @@ def in_cond_of_a_value_that_was_read_outside(interlude: Interlude) -> tuple[tf.T
 
 
 def in_while_loop(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
-    """As dynamic RNNs: the variable is read outside, its value used in every iteration."""
+    """Reads the variable outside of a loop and uses it in every iteration, as dynamic RNNs do."""
     weights = vector()
     value = tf.convert_to_tensor(weights)
     _, total = tf1.while_loop(
@@ -94,7 +93,7 @@ def embedded(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
 
 
 def read_twice(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
-    """The variable's second read waits for the first."""
+    """Reads a variable twice; the second read waits for the first."""
     weights = vector()
     with tf.control_dependencies([interlude(tf.identity(weights))]):
         return half_square(tf.identity(weights)), [weights]
@@ -141,27 +140,16 @@ def test_function_that_reads_the_variable_itself(graph_of_v1, make_step):
     loss = compute()
     train = drop_stale().minimize(loss, step, [weights])
     assert_read_after_local_step(loss, weights)
-    advance = tf1.assign_add(step, 1)
-    with new_session() as session:
-        session.run(tf1.global_variables_initializer())
-        assert session.run(train) == 0.0
-        interlude.action = lambda: session.run(advance)
-        assert session.run(train) == 1.0
-        np.testing.assert_array_equal(session.run(weights), np.divide(START, 2.0))
+    assert_second_update_is_dropped(train, step, interlude, weights)
 
 
 @every_step
 def test_under_a_forward_pass_that_reads_the_step_itself(world, make_step):
-    """As learning rates and noise that fall from step to step: it must not wait for itself."""
+    """Learning rates and noise may depend on the step; its read must not wait for itself."""
     step, interlude, weights = make_step(), Interlude(), vector()
     scale = tf.cast(step >= 0, tf.float32)
     with tf.control_dependencies([tf.identity(step)]):
         loss = half_square(interlude(tf.identity(weights) * scale))
     train = drop_stale().minimize(loss, step)
     assert_read_after_local_step(loss, weights)
-    advance = tf1.assign_add(step, 1)
-    with new_session() as session:
-        session.run(tf1.global_variables_initializer())
-        assert session.run(train) == 0.0
-        interlude.action = lambda: session.run(advance)
-        assert session.run(train) == 1.0
+    assert_second_update_is_dropped(train, step, interlude, weights)

@@ -1,4 +1,4 @@
-"""Every wrapped optimizer does on accepted updates what it does alone, to the bit."""
+"""Tests of wrapped optimizers: accepted updates equal those of the optimizer alone, to the bit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def two_tables(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
 
 
 def state(training: Training, inner: str) -> list[np.ndarray]:
-    """The values of a model's variables and of their slots."""
+    """Returns the values of a model's variables and of their slots."""
     weights, unused, rows = training.variables
     slots = [
         training.optimizer.get_slot(variable, name)
@@ -35,7 +35,7 @@ def state(training: Training, inner: str) -> list[np.ndarray]:
 
 
 def states_alone(inner: str, num_steps: int) -> list[list[np.ndarray]]:
-    """What the wrapped optimizer alone makes of a model, before its first step and after each."""
+    """Returns the states before and after each step of the wrapped optimizer alone."""
     with tf.Graph().as_default():
         training = Training(INNER[inner].make(), two_tables)
         states = [state(training, inner)]

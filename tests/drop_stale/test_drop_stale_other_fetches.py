@@ -1,4 +1,4 @@
-"""What shares variables with the loss goes on working as it does without the optimizer."""
+"""Tests of other operations on the loss's variables, which work as without the optimizer."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_variables_can_be_fetched_together_with_the_training(world):
 
 
 def test_variables_can_be_read_before_the_step_is_initialized_but_not_the_loss(world):
-    """Not the loss, since its variables are read after the step."""
+    """The loss cannot be computed yet, since its variables are read after the step."""
     training = Training()
     with new_session() as session:
         session.run(training.weights.initializer)
@@ -47,7 +47,7 @@ def test_variables_can_be_read_before_the_step_is_initialized_but_not_the_loss(w
 
 
 def test_variables_initialized_from_those_of_the_loss(world):
-    """In the order in which programs with pretrained weights initialize theirs."""
+    """The variables are initialized in the order that programs with pretrained weights use."""
     weights = tf1.get_variable("w", initializer=tf.constant(START))
     initial = weights.read_value() * 2.0
     copy = tf1.get_variable("copy", initializer=initial, trainable=False)

@@ -1,4 +1,4 @@
-"""Step variables that the program made itself, under the usual name or another."""
+"""Tests of step variables that the program made itself, under the usual name or another."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from drop_stale_support import (
     Interlude,
     Training,
     assert_read_after_local_step,
+    assert_second_update_is_dropped,
     compute_clip_and_apply,
     drop_stale,
     half_square,
@@ -33,7 +34,7 @@ def of_get_variable(name: str, dtype: tf.DType, **kwargs: Any) -> Any:
 
 
 def of_variable(name: str, dtype: tf.DType) -> Any:
-    """Trainable as well, as it is if nothing is said."""
+    """Makes a variable that is trainable, because this is the default."""
     return tf.Variable(tf.constant(0, dtype), name=name)
 
 
@@ -87,13 +88,7 @@ def test_loss_that_is_a_function(graph_of_v1, apply):
 
     train = apply(drop_stale(), loss, step, [weights])
     assert_read_after_local_step(losses[0], weights)
-    advance = tf1.assign_add(step, 1)
-    with new_session() as session:
-        session.run(tf1.global_variables_initializer())
-        assert session.run(train) == 0.0
-        interlude.action = lambda: session.run(advance)
-        assert session.run(train) == 1.0
-        np.testing.assert_array_equal(session.run(weights), HALVED)
+    assert_second_update_is_dropped(train, step, interlude, weights)
 
 
 @every_way
@@ -116,7 +111,7 @@ def test_name_and_scope_of_a_local_step_that_is_read_late_are_those_of_the_compu
 
 
 def test_gradients_may_be_applied_to_one_step_and_then_to_another(world):
-    """Each has a local step of its own."""
+    """Each step variable has a local step of its own."""
     interlude = Interlude()
     loss, (weights,) = one_vector(interlude)
     first, second = of_get_variable("first", tf.int32), of_get_variable("second", tf.int64)
@@ -138,11 +133,12 @@ def test_gradients_may_be_applied_to_one_step_and_then_to_another(world):
 
 @every_way
 def test_step_of_the_usual_name_counts_also_if_another_one_is_applied_to(world, apply):
-    """As in the original: what is compared is the step applied to, with the graph's before."""
+    """As in the original, the local step is the graph's own, and is compared with the one given."""
     graphs_own = of_get_variable("global_step", tf.int64)
     training = Training(make_step=own_step, apply=apply)
     assert training.run() == 0.0
-    assert training.run() == 1.0  # The step applied to is 1 now, and the graph's still 0.
+    # The step that is applied to is 1 now, and the graph's global step is still 0.
+    assert training.run() == 1.0
     training.session.run(tf1.assign(graphs_own, 1))
     assert training.run() == 1.0
     training.expect(step=2, weights=QUARTERED, accepted=2, dropped=1)
@@ -199,7 +195,7 @@ def test_function_finds_the_step_of_the_graph_around_it(graph_of_v1, dtype):
 @every_way
 @every_dtype
 def test_monitored_training_session_counts_a_step_of_the_usual_name(tmp_path, dtype, apply):
-    """TensorFlow's hooks know such a step only if it is a reference variable."""
+    """TensorFlow's hooks recognize such a step only if it is a reference variable."""
     with world_of(resource=False, control_flow=1), tf.Graph().as_default():
         step = of_get_variable("global_step", dtype)
         loss, (weights,) = one_vector(Interlude())

@@ -1,4 +1,4 @@
-"""Which updates are dropped, and what that does."""
+"""Tests of the rule by which updates are dropped, and of the effect of dropping."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_limit_that_is_no_scalar_when_run_is_refused_and_changes_nothing(graph_o
 def test_limit_that_is_no_integer_of_the_step_dtype_is_a_type_error(world, limit):
     if isinstance(limit, tf.DType):
         limit = tf.constant(1, limit)
-    optimizer = drop_stale(limit)  # as in the original, nothing is checked here
+    optimizer = drop_stale(limit)  # As in the original, the constructor checks nothing.
     weights = tf1.get_variable("w", initializer=tf.constant(START))
     with pytest.raises(TypeError, match="'DropStaleGradient' expects staleness to be an integer"):
         optimizer.minimize(half_square(weights), global_step())

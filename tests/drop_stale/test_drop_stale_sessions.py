@@ -1,4 +1,4 @@
-"""Training under MonitoredTrainingSession and Supervisor, and inside of loops and branches."""
+"""Tests of MonitoredTrainingSession and Supervisor, and of training inside loops and branches."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class LateEveryOtherTime(tf1.train.SessionRunHook):
 
 
 def train_until(last_step: int, directory: str) -> tuple[int, int]:
-    """Trains in a monitored session; returns what was accepted and dropped in it."""
+    """Trains in a monitored session; returns the numbers of accepted and dropped updates in it."""
     training = Training()
     counts = [training.optimizer.num_accepted(), training.optimizer.num_dropped()]
     hooks = [tf1.train.StopAtStepHook(last_step=last_step), LateEveryOtherTime(training)]
@@ -196,7 +196,7 @@ def test_inside_both_branches_one_counter_serves(world):
 
 
 def test_loss_of_many_iterations_is_one_update(world):
-    """As dynamic RNNs, whose gradients need what every iteration has computed."""
+    """The model resembles a dynamic RNN, whose gradients need the values of every iteration."""
     step, interlude = global_step(), Interlude()
     weights = tf1.get_variable("w", initializer=tf.constant([2.0]))
     value = interlude(tf.convert_to_tensor(weights))

@@ -1,4 +1,4 @@
-"""The local step is read before a slow forward pass, also where it is told to wait for that."""
+"""Tests of the local step, which is read before a slow forward pass in any case."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ tf1 = tf.compat.v1
 
 
 class SlowForwardPass:
-    """A forward pass that stands still until it is told to go on.
+    """A forward pass that pauses until it is told to go on.
 
     Attributes:
-        interlude: What it goes through.
+        interlude: The interlude that the forward pass goes through.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class SlowForwardPass:
         assert self._go_on.wait(PATIENCE_SECS), "nobody told the forward pass to go on"
 
     def run(self, session: tf1.Session, train: Any, meanwhile: Callable[[], Any]) -> Any:
-        """Trains once; meanwhile something else happens."""
+        """Trains once, and calls `meanwhile` during the forward pass."""
         self._begun.clear()
         self._go_on.clear()
         step = Background(session.run, train)
@@ -50,7 +50,7 @@ class SlowForwardPass:
 
 
 def batch_norm(value: tf.Tensor) -> tf.Tensor:
-    """A normalized batch; what updates the moving averages is in the collection UPDATE_OPS."""
+    """Returns a normalized batch; adds the updates of the moving averages to UPDATE_OPS."""
     channels = value.shape[-1]
     normalized, mean, variance = tf1.nn.fused_batch_norm(
         value, tf.ones([channels]), tf.zeros([channels]), is_training=True

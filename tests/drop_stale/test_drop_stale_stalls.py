@@ -1,4 +1,4 @@
-"""What the log tells of an accepted update that does not end."""
+"""Tests of the warning about an accepted update that does not end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark: every scenario works at a tiny size and says what it should. No timing is judged.
+"""Tests of the benchmark at a tiny size: every scenario runs and reports. No timing is judged.
 
 Each case checks the mean that its own accumulator returns before it is timed, and raises
 AssertionError if that is wrong, so a run that ends well has computed the right things.
@@ -44,9 +44,9 @@ _METRICS = {
     "S2": ["growth", "growth of halves", "take", "all"],
     "T": ["sum"],
 }
-_ROUNDS = {"M": 1}  # of what varies little
+_ROUNDS = {"M": 1}  # Scenarios whose figures vary little have fewer rounds.
 
-_TIMEOUT_SECONDS = 300  # a run starts a process, with a TensorFlow, for each peak of memory
+_TIMEOUT_SECONDS = 300  # Each measurement of peak memory starts a process that imports TensorFlow.
 
 pytestmark = pytest.mark.timeout(_TIMEOUT_SECONDS, method="thread")
 
@@ -62,7 +62,7 @@ def _run_benchmark(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @dataclass(frozen=True)
 class SmokeRun:
-    """What a run of all scenarios, at a tiny size, has left."""
+    """The output and the files of a run of all scenarios at a tiny size."""
 
     output: str
     folder: Path
@@ -152,7 +152,8 @@ def test_rounds_rotate_and_ratios_are_paired_by_round():
 
     assert order == ["tf", "ours", "ours", "tf", "tf", "ours"]
     line = results.compare(samples, "ours", "tf", "cycle", scenario="D1", case="", parameters={})
-    assert line.ratio == 4.0  # the median of 2, 4 and 4.5; that of the medians would be 4.5
+    # This is the median of 2, 4 and 4.5; the ratio of the medians would be 4.5.
+    assert line.ratio == 4.0
     assert (line.reference, line.ours, line.rounds) == (9.0, 2.0, 3)
 
 

@@ -1,4 +1,4 @@
-"""The sparse cases of the benchmark: what they feed, check and refuse. No timing is judged."""
+"""Tests of the benchmark's sparse cases: data, checks and errors. No timing is judged."""
 
 from __future__ import annotations
 
@@ -83,6 +83,6 @@ def test_peak_memory_counts_the_gradients(name: str):
     size, count = 4 << 20, 3
     case = memory.PeakMemory(name, "dense", size, count, (0, 0), "gradients", 4 * size)
 
-    # At least what is accumulated is there, at most each gradient, their mean and what TensorFlow
-    # itself has taken meanwhile.
+    # The peak is at least the accumulated gradient. It is at most every gradient, their mean, and
+    # the memory that TensorFlow itself has taken in the meantime.
     assert 1 <= case.measure()["peak, gradients"] <= count + 2

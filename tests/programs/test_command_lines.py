@@ -1,4 +1,4 @@
-"""The demo and the examples as programs: Ctrl-C ends them cleanly, wrong options are refused."""
+"""Tests of the demo and the examples as programs: Ctrl-C ends them, wrong options are refused."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from terminal import press_ctrl_c
 
+# Each program and each backend is interrupted in `make test`, and all pairs in `make test-long`.
+_long = pytest.mark.long
 _LOSS = r"loss=\d"
-_STEP = r"[1-9]\d*/\d+ \["  # of a progress bar, which says that the first step is done
+_STEP = r"[1-9]\d*/\d+ \["  # The pattern matches a progress bar after the first step.
 _STOPPED = "Interrupted: all workers have stopped."
 _SHARED_WRONG_OPTIONS = [
     (["--steps", "0"], "must be at least"),
@@ -42,9 +44,14 @@ _WRONG_OPTIONS = {
     ("command", "when", "last_line"),
     [
         (["tf_condacc.demo", "--backend", "condacc"], _LOSS, _STOPPED),
-        (["tf_condacc.demo", "--backend", "tf"], _LOSS, _STOPPED),
-        (["tf_condacc.examples.word_vectors", "--backend", "condacc"], _LOSS, _STOPPED),
+        pytest.param(["tf_condacc.demo", "--backend", "tf"], _LOSS, _STOPPED, marks=_long),
         (["tf_condacc.examples.word_vectors", "--backend", "tf"], _LOSS, _STOPPED),
+        pytest.param(
+            ["tf_condacc.examples.word_vectors", "--backend", "condacc"],
+            _LOSS,
+            _STOPPED,
+            marks=_long,
+        ),
         (["tf_condacc.examples.async_digits"], _LOSS, _STOPPED),
         (["tf_condacc.examples.towers"], _STEP, "Interrupted"),
     ],

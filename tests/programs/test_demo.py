@@ -1,4 +1,4 @@
-"""The demo: it learns, it drops stale gradients, it ends cleanly, and it names what is missing."""
+"""Tests of the demo: it learns, drops stale gradients, ends cleanly, and names missing packages."""
 
 from __future__ import annotations
 
@@ -8,25 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from programs import TIMEOUT_SECONDS, run_program
 
 from tf_condacc.examples import digits
-from tf_condacc.examples.common import data
-
-_TIMEOUT_SECONDS = 180
-
-
-def _run_demo(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tf_condacc.demo", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_SECONDS,
-    )
 
 
 def _cell(table: str, row: str) -> str:
-    """The value beside a row's name in the table."""
+    """Returns the value beside a row's name in the table."""
     return re.search(rf"^  {row}  +(.*)$", table, re.MULTILINE).group(1)
 
 
@@ -46,7 +34,8 @@ def test_one_worker_gives_the_same_losses_as_tensorflow_to_the_last_bit():
 
 def test_four_workers_learn_and_stale_gradients_are_dropped(tmp_path: Path):
     picture, record = tmp_path / "demo.png", tmp_path / "losses.json"
-    demo = _run_demo("--steps", "300", "--output", str(picture), "--losses", str(record))
+    options = ["--steps", "300", "--output", str(picture), "--losses", str(record)]
+    demo = run_program("demo", *options)
 
     assert demo.returncode == 0, demo.stderr
     assert float(_cell(demo.stdout, "test accuracy")) >= 0.95
@@ -68,21 +57,11 @@ def test_every_pushed_gradient_is_applied_dropped_or_still_pending():
 
 
 def test_the_table_says_where_drops_are_not_counted(tmp_path: Path):
-    demo = _run_demo("--backend", "tf", "--steps", "20", "--output", str(tmp_path / "demo.png"))
+    options = ["--backend", "tf", "--steps", "20", "--output", str(tmp_path / "demo.png")]
+    demo = run_program("demo", *options)
 
     assert demo.returncode == 0, demo.stderr
     assert "TensorFlow's class does not count them" in _cell(demo.stdout, "gradients dropped")
-
-
-def test_an_error_in_a_worker_ends_the_training(monkeypatch: pytest.MonkeyPatch):
-    def batches_that_fail(examples, batch_size, seed):
-        for _ in range(5):
-            yield examples[:batch_size]
-        raise RuntimeError("the disk is gone")
-
-    monkeypatch.setattr(data, "batches", batches_that_fail)
-    with pytest.raises(RuntimeError, match="the disk is gone"):
-        digits.train(digits.Settings())
 
 
 def test_a_missing_package_is_named_in_one_line():
@@ -92,7 +71,7 @@ def test_a_missing_package_is_named_in_one_line():
         "sys.exit(main([]))"
     )
     demo = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=_TIMEOUT_SECONDS
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=TIMEOUT_SECONDS
     )
 
     assert demo.returncode == 1

@@ -1,4 +1,4 @@
-"""The documentation: its code prints what it says, and its links lead somewhere."""
+"""Tests of the documentation: its code prints what the comments say, and its links exist."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
 
-# Runs blocks of code, each by itself, and marks where the output of each begins.
+# This program runs each block of code by itself, and marks the beginning of its output.
 _RUN_BLOCKS = """
 import json, sys
 for number, block in enumerate(json.load(sys.stdin)):
@@ -29,7 +29,7 @@ def _blocks(page: Path) -> list[str]:
 
 
 def _expected(block: str) -> list[str]:
-    """The comments behind calls of `print`."""
+    """Returns the comments behind calls of `print`."""
     return re.findall(r"^ *print\(.*\)  # (.*)$", block, re.MULTILINE)
 
 
@@ -60,7 +60,7 @@ def _without_code(page: Path) -> str:
 
 
 def _anchors(page: Path) -> set[str]:
-    """The anchors that the headings of a page get."""
+    """Returns the anchors of the headings of a page."""
     headings = re.findall(r"^#+ (.*)$", _without_code(page), re.MULTILINE)
     words = [re.sub(r"[^\w\- ]", "", heading.strip().lower()) for heading in headings]
     return {heading.replace(" ", "-") for heading in words}

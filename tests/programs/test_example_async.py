@@ -1,11 +1,9 @@
-"""The example of asynchronous training: it drops what is stale, repeats, and ends cleanly."""
+"""Tests of the asynchronous example: it drops stale gradients, is repeatable, and ends cleanly."""
 
 from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections import Counter
 from itertools import islice
 from pathlib import Path
@@ -13,23 +11,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from programs import run_program
 
 from tf_condacc.examples import async_digits
 from tf_condacc.examples.async_digits import Settings
-from tf_condacc.examples.common import data, machines
-
-_MODULE = "tf_condacc.examples.async_digits"
-_TIMEOUT_SECONDS = 110
+from tf_condacc.examples.common import machines
 
 
 def _cells(table: str, row: str) -> list[str]:
-    """The values beside a row's name in the table."""
+    """Returns the values beside a row's name in the table."""
     line = re.search(rf"^ +{re.escape(row)}  +(.*)$", table, re.MULTILINE).group(1)
     return re.split(r"  +", line)
 
 
 def _by_the_rule(num_workers: int, steps: int, seed: int, limit: int) -> list[tuple[Any, ...]]:
-    """(worker, local step, step, accepted) of each turn, as the rule alone would have it."""
+    """Returns (worker, local step, step, accepted) of each turn, computed by the rule alone."""
     turns = []
     step, local_steps = 0, [0] * num_workers
     for worker in islice(machines.finishes(num_workers, seed), steps):
@@ -42,13 +38,8 @@ def _by_the_rule(num_workers: int, steps: int, seed: int, limit: int) -> list[tu
 
 def test_it_compares_dropping_with_not_dropping_and_says_what_happened(tmp_path: Path):
     picture, record = tmp_path / "picture.png", tmp_path / "record.json"
-    run = subprocess.run(
-        [sys.executable, "-m", _MODULE, "--steps", "120", "--staleness", "4"]
-        + ["--output", str(picture), "--losses", str(record)],
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_SECONDS,
-    )
+    options = ["--output", str(picture), "--losses", str(record)]
+    run = run_program("examples.async_digits", "--steps", "120", "--staleness", "4", *options)
 
     assert run.returncode == 0, run.stderr
     written = json.loads(record.read_text())
@@ -95,14 +86,3 @@ def test_slower_workers_finish_as_much_less_often(seed: int):
     for worker in range(4):
         share = 8_000 / machines.times_as_long(worker)
         assert finished[worker] == pytest.approx(share, rel=0.05)
-
-
-def test_an_error_in_a_worker_ends_the_training(monkeypatch: pytest.MonkeyPatch):
-    def batches_that_fail(examples, batch_size, seed):
-        for _ in range(5):
-            yield examples[:batch_size]
-        raise RuntimeError("the disk is gone")
-
-    monkeypatch.setattr(data, "batches", batches_that_fail)
-    with pytest.raises(RuntimeError, match="the disk is gone"):
-        async_digits.train(Settings())

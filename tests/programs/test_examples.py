@@ -1,27 +1,27 @@
-"""The examples: they learn, they say what is true, and they end cleanly."""
+"""Tests of the examples: they learn, print true statements, and end cleanly."""
 
 from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from programs import run_program
 
 import tf_condacc
-from tf_condacc.examples import word_vectors
+from tf_condacc.examples import async_digits, digits, word_vectors
+from tf_condacc.examples.common import data
 from tf_condacc.examples.common.sparse_means import Comparison, compare
 from tf_condacc.examples.common.text import Text
 
-_MODULE = "tf_condacc.examples.word_vectors"
-_TIMEOUT_SECONDS = 110
-# Of each word some that are used with it. Which of them are nearest differs from run to run.
+# For each word, the set contains words that are used with it. The nearest one differs from run to
+# run.
 _USED_TOGETHER = {
     "class": {"cls", "instance", "__new__", "derived"},
     "exception": {"raised", "handler", "caught", "handled", "occurred"},
@@ -35,7 +35,7 @@ _THEIRS = tf.compat.v1.SparseConditionalAccumulator
 
 
 def _cell(table: str, row: str) -> str:
-    """The value beside a row's name in the table."""
+    """Returns the value beside a row's name in the table."""
     return re.search(rf"^  {re.escape(row)}  +(.*)$", table, re.MULTILINE).group(1)
 
 
@@ -43,16 +43,11 @@ def _number(table: str, row: str) -> float:
     return float(_cell(table, row).partition(" ")[0].replace(",", ""))
 
 
-@pytest.mark.parametrize("backend", ["condacc", "tf"])
+@pytest.mark.parametrize("backend", ["condacc", pytest.param("tf", marks=pytest.mark.long)])
 def test_it_learns_and_says_what_happened(backend: str, tmp_path: Path):
     picture, record = tmp_path / "picture.png", tmp_path / "losses.json"
-    run = subprocess.run(
-        [sys.executable, "-m", _MODULE, "--backend", backend, "--steps", "1000"]
-        + ["--output", str(picture), "--losses", str(record)],
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_SECONDS,
-    )
+    options = ["--output", str(picture), "--losses", str(record)]
+    run = run_program("examples.word_vectors", "--backend", backend, "--steps", "1000", *options)
 
     assert run.returncode == 0, run.stderr
     history = json.loads(record.read_text())
@@ -81,6 +76,14 @@ def test_it_learns_and_says_what_happened(backend: str, tmp_path: Path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_short_run_says_that_it_used_wrong_means_of_tensorflow(tmp_path: Path):
+    options = ["--steps", "20", "--output", str(tmp_path / "picture.png")]
+    run = run_program("examples.word_vectors", "--backend", "tf", *options)
+
+    assert run.returncode == 0, run.stderr
+    assert "This training used such means" in run.stdout
+
+
 def test_every_pushed_gradient_is_applied_dropped_or_still_pending():
     settings = word_vectors.Settings(workers=4, required=2, steps=100, batch_size=32)
     history, _, _ = word_vectors.train(settings, Text())
@@ -97,8 +100,8 @@ def test_one_worker_learns_the_same_through_both_classes():
         for backend in ("condacc", "tf")
     )
 
-    # Of a single gradient TensorFlow's class gives out the rows as they are, for the optimizer to
-    # add up; so only rounding differs.
+    # TensorFlow's class returns the rows of a single gradient as they are, and the optimizer adds
+    # them up. So the results differ by rounding only.
     np.testing.assert_allclose(ours.losses, theirs.losses, rtol=1e-3)
     assert ours.rows == theirs.rows
 
@@ -111,11 +114,12 @@ def _gradient(indices: Sequence[int], values: Sequence[float]) -> tf.IndexedSlic
 @pytest.mark.parametrize(
     ("gradients", "theirs"),
     [
-        # Ascending and unique: both are right.
+        # The rows are ascending and unique, so both libraries are right.
         ([([0, 2], [1, 2]), ([2, 5], [3, 4])], Comparison(rows=3, repeated=0, wrong=0)),
-        # One gradient: the parts of a row add up to it.
+        # There is a single gradient, so the parts of a repeated row add up to its mean.
         ([([3, 1, 3], [1, 2, 4])], Comparison(rows=2, repeated=1, wrong=0)),
-        # Row 3 meets itself, row 0 does not: its parts add up to the sum instead of the mean.
+        # The parts of row 3 are merged. Those of row 0 are not, and add up to their sum instead of
+        # the mean.
         ([([3, 0], [1, 2]), ([0, 3], [3, 5])], Comparison(rows=2, repeated=1, wrong=1)),
     ],
 )
@@ -139,3 +143,15 @@ def test_the_batches_of_a_shard_repeat_with_the_seed_and_stay_in_the_vocabulary(
         assert batch.candidates.shape[0] == 64 and batch.candidates.shape[1] > 1
         assert batch.candidates.min() >= 0
         assert max(batch.candidates.max(), batch.words.max()) < len(text.vocabulary)
+
+
+@pytest.mark.parametrize("program", [digits, async_digits], ids=lambda program: program.__name__)
+def test_an_error_in_a_worker_ends_the_training(program: Any, monkeypatch: pytest.MonkeyPatch):
+    def batches_that_fail(examples, batch_size, seed):
+        for _ in range(5):
+            yield examples[:batch_size]
+        raise RuntimeError("the disk is gone")
+
+    monkeypatch.setattr(data, "batches", batches_that_fail)
+    with pytest.raises(RuntimeError, match="the disk is gone"):
+        program.train(program.Settings())

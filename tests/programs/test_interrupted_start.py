@@ -1,4 +1,4 @@
-"""Ctrl-C while programs import what they need, which takes seconds."""
+"""Tests of Ctrl-C while programs import their packages, which takes seconds."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class PressCtrlC:
 
 sys.meta_path.insert(0, PressCtrlC())
 """
-# The beginning of TensorFlow, a module in the middle of it, and the package itself.
+# These are the beginning of TensorFlow, a module in the middle of it, and this package.
 EARLY = ["tensorflow", "tensorflow.python.framework.ops", "tf_condacc._ops"]
 INTERRUPTED = ["Interrupted: all workers have stopped."]
 
 
 @pytest.fixture
 def interrupted(tmp_path: Path):
-    """Runs Python with Ctrl-C pressed at the beginning of the import of a module."""
+    """Runs Python, and presses Ctrl-C at the beginning of the import of a module."""
     (tmp_path / "sitecustomize.py").write_text(SITE)
 
     def run(at: str, *arguments: str) -> subprocess.CompletedProcess:
@@ -54,7 +54,7 @@ def interrupted(tmp_path: Path):
 
 
 def messages(ended: subprocess.CompletedProcess) -> list[str]:
-    """The lines that a program has written to its standard error."""
+    """Returns the lines that a program has written to its standard error."""
     return ended.stderr.splitlines()
 
 

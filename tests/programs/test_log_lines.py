@@ -1,4 +1,4 @@
-"""TensorFlow's C++ log: the programs of the package hide it, and other programs see it."""
+"""Tests of TensorFlow's C++ log: the programs of the package hide it, and other programs see it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,15 @@ from pathlib import Path
 
 import pytest
 
-_PROGRAMS = ["demo", "examples.word_vectors", "examples.async_digits", "examples.towers"]
-# Python imports a module of this name before anything else. It runs code as TensorFlow begins.
+# All programs start in the same way, so `make test` runs one of each form of their names.
+_PROGRAMS = [
+    "demo",
+    "examples.word_vectors",
+    pytest.param("examples.async_digits", marks=pytest.mark.long),
+    pytest.param("examples.towers", marks=pytest.mark.long),
+]
+# Python imports a module of this name before anything else. This one runs code when the import of
+# TensorFlow begins.
 _SITE = """
 import sys
 

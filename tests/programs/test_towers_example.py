@@ -1,23 +1,19 @@
-"""The example with towers: it learns, towers learn what one device learns, and it says so."""
+"""Tests of the example with towers: it learns, and towers learn the weights of one device."""
 
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
-from tf_condacc.examples.common.tower_runs import TOLERANCE, Difference
+from programs import run_program
 
-_MODULE = "tf_condacc.examples.towers"
+from tf_condacc.examples.common.tower_runs import TOLERANCE, Difference
 
 
 def test_it_learns_and_towers_learn_what_one_device_learns(tmp_path: Path):
     picture = tmp_path / "picture.png"
-    command = [sys.executable, "-m", _MODULE, "--steps", "60", "--compared-steps", "8"]
-    run = subprocess.run(
-        [*command, "--output", str(picture)], capture_output=True, text=True, timeout=110
-    )
+    options = ["--steps", "60", "--compared-steps", "8", "--output", str(picture)]
+    run = run_program("examples.towers", *options)
 
     assert run.returncode == 0, run.stderr
     trained = re.findall(

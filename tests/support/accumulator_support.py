@@ -1,4 +1,4 @@
-"""Threads, waiting and drivers that the behaviour tests share."""
+"""Threads, waiting and drivers that the behavior tests share."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ PATIENCE_SECS = 30.0
 PATIENT = tf1.RunOptions(timeout_in_ms=100_000)
 _unique = itertools.count()
 
-# For tests of what does not depend on the kind of the accumulator.
+# Marks tests that do not depend on the kind of the accumulator.
 every_kind = pytest.mark.kinds("dense", "sparse")
-# For tests in modes in which the original sparse accumulator does not work.
+# Marks tests in modes in which the original sparse accumulator does not work.
 needs_resource = pytest.mark.needs_resource
 
 
@@ -70,12 +70,12 @@ class Background:
         return self._value
 
     def error(self, timeout: float = PATIENCE_SECS) -> BaseException | None:
-        """Returns what the call raised, None if it returned."""
+        """Returns the exception that the call raised, or None if it returned."""
         assert self._done.wait(timeout), f"a background call did not end within {timeout} s"
         return self._error
 
     def wait_until_blocked(self) -> None:
-        """Waits until the thread has been asleep, using no CPU time, for many polls in a row."""
+        """Waits until the thread has slept, without using CPU time, during many polls in a row."""
         stat = Path(f"/proc/self/task/{self._thread.native_id}/stat")
         quiet, last = 0, ""
         deadline = time.monotonic() + PATIENCE_SECS
@@ -90,7 +90,7 @@ class Background:
 
 
 class Announcement:
-    """An op that tells, when it runs, that the step in which it is has begun."""
+    """An operation that reports, when it runs, that its step has begun."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -106,12 +106,12 @@ class Announcement:
 class GraphDriver:
     """An accumulator in a v1 graph with its own session, fed through placeholders.
 
-    Nothing in the graph has a static shape, so every check is left to the kernels. The session
-    has one inter-op thread: a step that has finished shows that whatever was runnable in the
-    steps begun before it has run, which `start_take` uses to know that a take is queued.
+    Nothing in the graph has a static shape, so every check is left to the kernels. The session has
+    one inter-op thread. A step that has finished therefore shows that all runnable operations of
+    the steps begun before it have run; `start_take` uses this to know that a take is queued.
     """
 
-    form = "dense"  # the attribute of the implementation that the accumulator is made with
+    form = "dense"  # The attribute of the implementation that makes the accumulator.
 
     def __init__(self, impl: Any, dtype: Any = tf.float32, shape: Any = None, **kwargs: Any):
         self.impl, self.dtype = impl, tf.as_dtype(dtype)

@@ -14,7 +14,7 @@ ADDED, STALE, DUPLICATE, AHEAD = range(4)
 
 
 class ContributionGraphDriver(GraphDriver):
-    """Feeds everything through placeholders without a static shape."""
+    """A driver of a v1 session, fed through placeholders without a static shape."""
 
     def _build(self, acc: Any) -> None:
         super()._build(acc)
@@ -45,7 +45,7 @@ class ContributionGraphDriver(GraphDriver):
 
 
 class ContributionEagerDriver(EagerDriver):
-    """Calls the methods eagerly."""
+    """A driver that calls the methods eagerly."""
 
     def contribute(self, value: Any, contributor: Any, step: Any = 0) -> int:
         return int(self.accumulator.apply_contribution(self._tensor(value), contributor, step))
@@ -63,7 +63,7 @@ class ContributionEagerDriver(EagerDriver):
 
 
 class ContributionFunctionDriver(EagerDriver):
-    """Goes through tf.functions whose arguments have unknown shapes."""
+    """A driver that calls tf.functions whose arguments have unknown shapes."""
 
     def __init__(self, impl: Any, *args: Any, **kwargs: Any):
         super().__init__(impl, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""The two versions of control flow."""
+"""A context for each version of control flow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ tf1 = tf.compat.v1
 
 @contextlib.contextmanager
 def control_flow(version: int) -> Iterator[None]:
-    """Builds graphs with control flow of version 1 or 2 in the body."""
+    """Makes graphs that are built in the body use control flow of version 1 or 2."""
     was_enabled = tf1.control_flow_v2_enabled()
     (tf1.enable_control_flow_v2 if version == 2 else tf1.disable_control_flow_v2)()
     try:

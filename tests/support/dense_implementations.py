@@ -1,7 +1,7 @@
-"""The two implementations of the dense accumulator that the behaviour tests are run on.
+"""The two implementations of the dense accumulator that the behavior tests run on.
 
-TensorFlow's own class is the reference implementation; both offer the same public class, and
-their raw ops are wrapped here under one set of names so that a test can go below the class.
+TensorFlow's own class is the reference implementation. Both offer the same public class. Their raw
+ops are wrapped here under one set of names, so that a test can call them directly.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import tensorflow as tf
 tf1 = tf.compat.v1
 tf.get_logger().setLevel("ERROR")
 
-# What operations are called that are not given a name.
+# These are the default names of operations.
 NAMELESS_OPS = {
     "accumulator": "ResourceConditionalAccumulator",
     "apply_grad": "ResourceAccumulatorApplyGradient",
@@ -30,7 +30,7 @@ class TensorFlowDense:
     kind = "dense"
     ours = False
     default_name = "conditional_accumulator"
-    has_resource = True  # not a reference to a string as its handle
+    has_resource = True  # The handle is a resource, and not a reference to a string.
     reductions = '"MEAN", "SUM"'
     op_type = "ResourceConditionalAccumulator"
     nameless = NAMELESS_OPS
@@ -77,7 +77,7 @@ class CondaccDense:
     kind = "dense"
     ours = True
     default_name = "conditional_accumulator"
-    has_resource = True  # not a reference to a string as its handle
+    has_resource = True  # The handle is a resource, and not a reference to a string.
     reductions = '"MEAN", "SUM"'
     op_type = "Condacc>DenseAccumulator"
     nameless = NAMELESS_OPS

@@ -1,7 +1,7 @@
 """A process of a cluster: `python FILE {"job": ..., "index": ..., "ports": {job: [port]}}`.
 
-A parameter server serves until it is killed. A worker then reads jobs, one JSON line each, and
-answers each with a line.
+A parameter server serves until it is killed. A worker reads jobs, one JSON line each, and answers
+each with a line.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def worker_device(worker: int) -> str:
 
 
 class Member:
-    """A process of a cluster that was started here, and that is killed in the end."""
+    """A process of a cluster, which is started by the constructor and ended by `kill`."""
 
     def __init__(self, job: str, index: int, ports: dict[str, list[int]]) -> None:
         setting = json.dumps({"job": job, "index": index, "ports": ports})
@@ -38,7 +38,7 @@ class Member:
         self._process.stdin.flush()
 
     def answer(self) -> Any:
-        """The next answer; other output of the process is passed over."""
+        """Returns the next answer, and skips other output of the process."""
         for line in self._process.stdout:
             if line.startswith('{"answer"'):
                 return json.loads(line)["answer"]
@@ -50,12 +50,13 @@ class Member:
 
 
 def _answer(value: Any) -> None:
-    sys.stdout.write(json.dumps({"answer": value}) + "\n")  # in one piece; threads answer as well
+    # The line is written in one piece, because other threads answer as well.
+    sys.stdout.write(json.dumps({"answer": value}) + "\n")
     sys.stdout.flush()
 
 
 def _rounds(server: Any, index: int, job: dict[str, Any]) -> None:
-    """Tries as often as told, together with the other workers; answers with what was decided."""
+    """Runs tries together with the other workers, and answers with the decisions."""
     from drop_stale_atomic_support import Record, Workers, dropping, tf1
 
     workers = Workers(

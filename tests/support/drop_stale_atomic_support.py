@@ -1,7 +1,7 @@
-"""Workers whose gradients become ready together, and the record of what became of them.
+"""Workers whose gradients become ready together, and the record of their tries.
 
-Everything here waits in queues inside of the graph, so that it works across sessions and processes
-and holds no thread.
+Workers wait in queues inside the graph. This works across sessions and processes, and holds no
+thread.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from tf_condacc.optimizers.drop_stale._gate import StalenessGate
 tf1 = tf.compat.v1
 MAX_ROUNDS = 1000
 FAR_BELOW = -(2**40)
-# The last is that of optimizers that the tests make themselves.
+# IdentityN is the operation that decides in the optimizers that the tests make themselves.
 DECIDE_OPS = ("Condacc>StalenessGateDecide", "Condacc>StalenessGateDecideRef", "IdentityN")
 
 
 def dropping(limit: int) -> Callable[[Any], Any]:
-    """Makes the optimizer under test around others."""
+    """Returns a function that wraps an optimizer in the optimizer under test."""
     return functools.partial(tf_condacc.DropStaleGradientOptimizer, staleness=limit)
 
 
 class Meeting:
-    """A barrier of `count` workers inside of a graph, for any number of rounds."""
+    """A barrier of `count` workers inside a graph, for any number of rounds."""
 
     def __init__(self, name: str, count: int) -> None:
         def queue(capacity: int, name: str) -> tf.queue.FIFOQueue:
@@ -40,7 +40,7 @@ class Meeting:
         self._go = [queue(1, f"{name}_go_{i}") for i in range(count)]
 
     def join(self, worker: int, after: Iterable[Any]) -> tf.Tensor:
-        """A zero that is there when all workers have come as far."""
+        """Returns a zero that is computed when all workers have come to this point."""
         with tf.control_dependencies(list(after)):
             ready = [self._arrived.enqueue(0)]
         if worker == 0:
@@ -53,19 +53,19 @@ class Meeting:
 
 
 def last_decision(graph: tf.Graph) -> tf.Operation:
-    """The operation that decides whether the update that is being built is accepted."""
+    """Returns the operation that decides about the update that is being built."""
     return [op for op in graph.get_operations() if op.type in DECIDE_OPS][-1]
 
 
 class Descent(tf1.train.GradientDescentOptimizer):
     """Subtracts gradients and increments the step, each under a lock.
 
-    TensorFlow's own optimizers do not lock reference variables where they increment the step, and
-    lose increments where updates may overlap.
+    TensorFlow's own optimizers do not lock reference variables to increment the step, and lose
+    increments if updates overlap.
 
     Args:
-        before: Given the operation that decided, makes a zero, outside of the branch, for which the
-            update waits.
+        before: Function of the operation that decided. It returns a zero, computed outside of the
+            branch, for which the update waits.
     """
 
     def __init__(self, before: Callable[[tf.Operation], tf.Tensor] | None = None) -> None:
@@ -83,7 +83,7 @@ class Descent(tf1.train.GradientDescentOptimizer):
 
 
 class Try(NamedTuple):
-    """What one worker does in a round; all of it is to be fetched at once."""
+    """The tensors of one worker in a round, which are fetched together."""
 
     train: Any
     local_step: Any
@@ -94,18 +94,18 @@ class Try(NamedTuple):
 class Workers:
     """A graph in which workers read the step together and have their gradients together.
 
-    The gradient of local step n is one at weight n: the weights tell how many updates of each local
-    step have been applied.
+    The gradient of local step n is one at weight n, so the weights show how many updates of each
+    local step have been applied.
 
     Args:
-        make_optimizer: Called with the optimizer to wrap, once for each worker.
-        count: How many workers there are.
-        overlap: Whether nothing is applied before all have been decided on.
+        make_optimizer: Function that is called with the optimizer to wrap, once for each worker.
+        count: Number of workers.
+        overlap: Whether no update is applied before all have been decided on.
         together: Whether workers wait for each other at all.
-        name: The same in all graphs whose workers meet.
-        only: The workers that are in this graph; by default all.
-        devices: Of the variables, and of a worker by its number.
-        max_rounds: How many there will be at most.
+        name: Name of the queues, the same in all graphs whose workers meet.
+        only: The workers that are in this graph. By default all.
+        devices: Device of the variables, and function from a worker's number to its device.
+        max_rounds: The highest number of rounds.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class Workers:
 
 
 def reach(step: Any) -> tf.Tensor:
-    """What the step comes to when all updates under way have been applied, as its gate sees it."""
+    """Returns the step after all updates in progress, as the gate expects it."""
     with tf.name_scope("reach"):
         return (
             StalenessGate(step, "reach").decide(tf.constant(0, tf.int64), FAR_BELOW * 2).staleness
@@ -174,10 +174,10 @@ def reach(step: Any) -> tf.Tensor:
 
 
 def check_at_rest(workers: Workers, run: Callable[..., Any]) -> None:
-    """No reservation is left: nothing is expected of the step beyond what it is.
+    """Asserts that no reservation is left: the gate expects no step beyond the current one.
 
-    The gate does not say how many there are; but when the step turns out to be less than possible,
-    it expects all of them still to come.
+    The gate does not report the number of reservations. But if the step turns out to be lower than
+    possible, the gate expects all of them still to come.
     """
     assert run(workers.reach) == run(workers.step)
     run(workers.jump, {workers.jump_to: FAR_BELOW})
@@ -185,7 +185,7 @@ def check_at_rest(workers: Workers, run: Callable[..., Any]) -> None:
 
 
 class Record:
-    """What became of tries: rows of local step, accepted, staleness."""
+    """The results of tries, as rows of local step, accepted and staleness."""
 
     def __init__(self, rows: Iterable[Any] = ()) -> None:
         self.rows = [(int(n), bool(accepted), int(late)) for n, accepted, late in rows]
@@ -196,7 +196,7 @@ class Record:
 
     @property
     def accepted(self) -> list[int]:
-        """The local steps of what was accepted."""
+        """The local steps of the accepted updates."""
         return [n for n, accepted, _ in self.rows if accepted]
 
     @property
@@ -205,12 +205,12 @@ class Record:
 
     @property
     def own_steps(self) -> list[int]:
-        """The step that each accepted update was to take, ascending."""
+        """The step that each accepted update reserved, ascending."""
         return sorted(n + late for n, accepted, late in self.rows if accepted)
 
 
 def check(workers: Workers, run: Callable[..., Any], record: Record, limit: int) -> None:
-    """What holds of any record, and of the variables in the end."""
+    """Checks the rules that every record obeys, and the variables at the end."""
     accepted = record.accepted
     assert record.own_steps == list(range(len(accepted))), "each update takes a step of its own"
     assert all((late <= limit) == was_accepted for _, was_accepted, late in record.rows)

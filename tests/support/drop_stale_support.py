@@ -18,10 +18,10 @@ START = [4.0, 8.0, 16.0]
 
 
 class World(NamedTuple):
-    """What v1 programs choose for the whole process."""
+    """The process-wide switches that programs of TensorFlow 1 set."""
 
-    resource: bool  # the default kind of variables
-    control_flow: int  # the version
+    resource: bool  # The default kind of variables.
+    control_flow: int  # The version of control flow.
 
 
 WORLDS = {
@@ -33,7 +33,7 @@ WORLDS = {
 
 @contextlib.contextmanager
 def world_of(resource: bool, control_flow: int) -> Iterator[World]:
-    """Sets the switches of the process, and puts them back."""
+    """Sets the switches of the process, and restores them afterwards."""
     were = tf1.resource_variables_enabled(), tf1.control_flow_v2_enabled()
     _set_switches(resource, control_flow == 2)
     try:
@@ -48,9 +48,9 @@ def _set_switches(resource: bool, control_flow_v2: bool) -> None:
 
 
 class Interlude:
-    """Something that happens in the middle of forward passes.
+    """An action that runs in the middle of forward passes.
 
-    What is passed through it is computed before; what comes out is there only afterwards.
+    The value that is passed through it is computed before the action, the result after it.
     """
 
     def __init__(self) -> None:
@@ -66,50 +66,50 @@ class Interlude:
 
 
 def half_square(value: tf.Tensor) -> tf.Tensor:
-    """A loss whose gradient is `value` itself."""
+    """Returns a loss whose gradient is `value` itself."""
     return tf.reduce_sum(tf.square(value)) / 2.0
 
 
 def drop_stale(staleness: Any = 0, inner: Any = None, **kwargs: Any) -> Any:
-    """The optimizer under test around one that halves weights whose loss is `half_square`."""
+    """Returns the optimizer under test around one that halves weights of a `half_square` loss."""
     if inner is None:
         inner = tf1.train.GradientDescentOptimizer(0.5)
     return tf_condacc.DropStaleGradientOptimizer(inner, staleness, **kwargs)
 
 
 def new_session() -> tf1.Session:
-    """A session that can run steps from within a step."""
+    """Returns a session that can run steps from within a step."""
     return tf1.Session(config=tf1.ConfigProto(inter_op_parallelism_threads=4))
 
 
 def one_vector(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
-    """A model's loss, with an interlude in the middle of its computation, and its variables."""
+    """Returns a model's loss, computed with an interlude in the middle, and its variables."""
     weights = tf1.get_variable("w", initializer=tf.constant(START))
     return half_square(interlude(tf.convert_to_tensor(weights))), [weights]
 
 
 def minimize(optimizer: Any, loss: tf.Tensor, step: Any, variables: list[Any]) -> tf.Tensor:
-    """How most programs train."""
+    """Trains as most programs do."""
     return optimizer.minimize(loss, step, variables)
 
 
 def compute_clip_and_apply(
     optimizer: Any, loss: tf.Tensor, step: Any, variables: list[Any]
 ) -> tf.Tensor:
-    """How programs train that look at the gradients; these here pass unchanged."""
+    """Trains as programs that clip gradients do; the limits are too wide to change any."""
     pairs = optimizer.compute_gradients(loss, variables)
     clipped = [(tf.clip_by_value(gradient, -1e6, 1e6), variable) for gradient, variable in pairs]
     return optimizer.apply_gradients(clipped, global_step=step)
 
 
 class Training:
-    """A model in the default graph, trained in a session by steps that are as late as wished.
+    """A model in the default graph, trained in a session by updates that are as late as requested.
 
     Attributes:
-        step: A variable.
-        variables: The model's; `weights` is the first of them.
-        train: The training operation's result.
-        interlude: In the middle of the computation of the loss.
+        step: The step variable.
+        variables: The variables of the model; `weights` is the first of them.
+        train: The result of the training operation.
+        interlude: The interlude in the middle of the computation of the loss.
     """
 
     def __init__(
@@ -131,17 +131,17 @@ class Training:
 
     @functools.cached_property
     def session(self) -> tf1.Session:
-        """Made, with the variables initialized, when it is first used."""
+        """The session, which is made with initialized variables when it is first used."""
         session = new_session()
         session.run(tf1.global_variables_initializer())
         return session
 
     def advance(self, steps: int) -> None:
-        """Moves the step on, as other workers do."""
+        """Increments the step, as other workers do."""
         self.session.run(self._advance, {self._advance_by: steps})
 
     def run(self, late_by: int = 0, feed: Any = None) -> Any:
-        """Trains once while the step moves on; returns how many updates have been dropped."""
+        """Trains once while the step is incremented; returns how many updates have been dropped."""
         self.interlude.action = lambda: self.advance(late_by)
         return self.session.run(self.train, feed)
 
@@ -149,20 +149,20 @@ class Training:
         return self.session.run(fetched)
 
     def counts(self) -> tuple[int, int]:
-        """How many updates were accepted, and how many dropped."""
+        """Returns the numbers of accepted and of dropped updates."""
         counts = [self.optimizer.num_accepted(), self.optimizer.num_dropped()]
         accepted, dropped = self.value(counts)
         return int(accepted), int(dropped)
 
     def expect(self, step: int, weights: Any, accepted: int, dropped: int) -> None:
-        """Asserts where the training is."""
+        """Asserts the values of the step, the weights and the counts."""
         assert self.value(self.step) == step
         np.testing.assert_array_equal(self.value(self.weights), weights)
         assert self.counts() == (accepted, dropped)
         assert self.value(stale_counter()) == dropped
 
     def expect_late_updates_to_be_dropped(self, late_by: int) -> None:
-        """Trains in time, late, and in time again; the weights are halved by each in time."""
+        """Trains in time, late, and in time again; each update in time halves the weights."""
         halved, quartered = np.divide(START, 2.0), np.divide(START, 4.0)
         assert self.run() == 0.0
         self.expect(step=1, weights=halved, accepted=1, dropped=0)
@@ -176,7 +176,7 @@ class Training:
 
 
 def global_step(dtype: tf.DType = tf.int64) -> Any:
-    """The default graph's global step, made by hand if its dtype is not the usual one."""
+    """Returns the default graph's global step, which is made by hand if its dtype is unusual."""
     if dtype == tf.int64:
         return tf1.train.get_or_create_global_step()
     return tf1.get_variable(
@@ -190,20 +190,20 @@ def global_step(dtype: tf.DType = tf.int64) -> Any:
 
 
 def own_step(dtype: tf.DType = tf.int64) -> Any:
-    """A step variable that nothing but the program knows to be one."""
+    """Returns a step variable that only the program knows to be one."""
     return tf1.get_variable(
         "my_step", shape=(), dtype=dtype, initializer=tf1.zeros_initializer(), trainable=False
     )
 
 
 def stale_counter(name: str = "stale_counter:0") -> Any:
-    """The variable in which the original counts, found by its name."""
+    """Returns the variable in which the original counts, found by its name."""
     (found,) = [v for v in tf1.global_variables() if v.name == name]
     return found
 
 
 def needed_for(op: tf.Operation) -> dict[str, tf.Operation]:
-    """By their names `op` and the operations of its graph that run before it."""
+    """Returns `op` and the operations of its graph that run before it, by their names."""
     found, waiting = {op.name: op}, [op]
     while waiting:
         current = waiting.pop()
@@ -215,7 +215,7 @@ def needed_for(op: tf.Operation) -> dict[str, tf.Operation]:
 
 
 def assert_read_after_local_step(loss: tf.Tensor, variable: Any) -> None:
-    """Asserts that it is by no chance that all that reads the variable for the loss comes late."""
+    """Asserts that every read of the variable for the loss depends on the local step."""
     holder = variable.handle if hasattr(variable, "handle") else variable._ref()
     reads = [op for op in needed_for(loss.op).values() if any(t is holder for t in op.inputs)]
     assert reads
@@ -223,12 +223,25 @@ def assert_read_after_local_step(loss: tf.Tensor, variable: Any) -> None:
         assert "local_step" in needed_for(read), f"{read.name} may run before"
 
 
+def assert_second_update_is_dropped(
+    train: tf.Tensor, step: Any, interlude: Interlude, weights: Any
+) -> None:
+    """Trains twice, asserting that the update is dropped if the step moves on in the interlude."""
+    advance = tf1.assign_add(step, 1)
+    with new_session() as session:
+        session.run(tf1.global_variables_initializer())
+        assert session.run(train) == 0.0
+        interlude.action = lambda: session.run(advance)
+        assert session.run(train) == 1.0
+        np.testing.assert_array_equal(session.run(weights), np.divide(START, 2.0))
+
+
 class Inner(NamedTuple):
     """An optimizer to wrap.
 
     Attributes:
-        make: Makes it.
-        slots: The names of its slots, and of the variables that hold them, after the weights'.
+        make: Function that makes the optimizer.
+        slots: The names of its slots, with the suffixes of the variables that hold them.
         others: The names of its variables that belong to no weights, by version of control flow.
     """
 

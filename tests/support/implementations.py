@@ -1,8 +1,8 @@
 """The two implementations of the sparse accumulator, each in two forms.
 
-`sparse` is the public class. `dense` is the same class behind the interface of a dense
-accumulator, where a gradient consists of all its rows: whatever does not depend on the kind of the
-accumulator is tested through it by the tests that are there for the dense one.
+`sparse` is the public class. `dense` is the same class behind the interface of a dense accumulator,
+where a gradient consists of all its rows. Through it, the tests of the dense accumulator also run
+on the sparse one, as far as they do not depend on the kind.
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ class AllRows:
         self, num_required: Any, name: str | None = None, global_step: Any = None
     ) -> tuple:
         taken, value = self._accumulator.try_take_grad(num_required, name, global_step)
-        if self._shape.rank == 0:  # There may be no row to make a scalar of.
+        if self._shape.rank == 0:  # The tensor may have no row that could become a scalar.
             return taken, tf.reduce_sum(value.values)
         return taken, value.values
 
 
 class Sparse:
-    """What both implementations have in common."""
+    """The parts that both implementations have in common."""
 
     kind = "sparse"
     default_name = "sparse_conditional_accumulator"
@@ -101,7 +101,7 @@ class Sparse:
         return type("AllRows", (AllRows,), {"sparse": self.sparse})
 
     def static_shape(self, shape: Any) -> tf.TensorShape:
-        """The static shape of what is taken from `dense(dtype, shape)`."""
+        """Returns the static shape of values taken from `dense(dtype, shape)`."""
         shape = tf.TensorShape(shape)
         return tf.TensorShape(None) if shape.rank else shape
 
@@ -179,5 +179,5 @@ IMPLEMENTATIONS = {
 
 
 def load_implementation(name: str) -> Any:
-    """Returns the implementation called `name`, importing what it needs."""
+    """Returns the implementation called `name`, and imports its modules."""
     return IMPLEMENTATIONS[name]()

@@ -1,6 +1,7 @@
-"""Programs with Keras 3 layers, run apart from the tests, whose processes have no Keras.
+"""Programs with Keras 3 layers, which run in processes of their own.
 
-Run as ``python keras_programs.py NAME FOLDER``. A program raises AssertionError if it fails.
+Run as ``python keras_programs.py NAME FOLDER``. A program raises AssertionError if it fails. The
+processes of the tests themselves do not import Keras.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ tf1 = tf.compat.v1
 
 
 def model_fn(features, labels, mode):
-    """Each step subtracts the mean of the features from the kernel, which is zero at first."""
+    """Builds a model whose kernel starts at zero; each step subtracts the mean of the features."""
     import keras
 
     x = features["x"]
     if mode == ModeKeys.TRAIN:
-        x += 0 * keras.random.uniform([])  # uses Keras's global generator, which has a variable
+        # This uses Keras's global generator, which has a variable.
+        x += 0 * keras.random.uniform([])
     y = keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")(x)
     if mode == ModeKeys.PREDICT:
         return EstimatorSpec(mode, predictions={"y": y})
@@ -73,7 +75,7 @@ def run_with_keras_first_imported_by_the_model_fn(folder: str) -> None:
 
 
 def run_with_towers(folder: str) -> None:
-    """Each tower trains a kernel of its own, whose gradient is half the mean of its part."""
+    """Trains a kernel for each tower, whose gradient is half the mean of the tower's part."""
     warnings: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: warnings.append(record.getMessage())

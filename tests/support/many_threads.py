@@ -1,4 +1,4 @@
-"""Many threads on one accumulator: starting them together and adding up what they did."""
+"""Many threads on one accumulator: starting them together, and adding up their results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FAR_AHEAD = 2**40
 
 
 def in_threads(*calls: Callable[[], Any]) -> list[Any]:
-    """Runs the calls at the same time; returns their results."""
+    """Runs the calls at the same time, and returns their results."""
     start = threading.Barrier(len(calls))
 
     def begin(call):
@@ -56,7 +56,7 @@ def build(impl: Any, size: int) -> Callable[..., Any]:
 
 
 def whole(value: np.ndarray) -> float:
-    """The one number of which the gradient is made; a torn value has several."""
+    """Returns the one number of which the gradient is made; a torn value has several."""
     assert np.all(value == value.flat[0]), "torn value"
     return float(value.flat[0])
 

@@ -1,4 +1,4 @@
-"""Limits on the memory that a process of trials may allocate, and what must hold under them."""
+"""Limits on the memory of a process of trials, and checks that must hold under them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import tensorflow as tf
 from accumulator_support import Background
 
 MEGABYTE = 2**20
-SPARE_BYTES = 96 * MEGABYTE  # For everything small.
+SPARE_BYTES = 96 * MEGABYTE  # This is for all small allocations.
 PAGE_BYTES = 4096
 
 
@@ -27,7 +27,7 @@ def resident_bytes() -> int:
 
 @contextlib.contextmanager
 def little_memory() -> Iterator[None]:
-    """Refuses the process any further address space but a little."""
+    """Limits the address space of the process to little more than it has."""
     limits = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (_pages(0) * PAGE_BYTES + SPARE_BYTES, limits[1]))
     try:
@@ -37,7 +37,7 @@ def little_memory() -> Iterator[None]:
 
 
 def accepted_or_exhausted(call: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
-    """Makes the call; False if memory was refused, which must be told so."""
+    """Returns whether the call succeeded; it may fail only with ResourceExhaustedError."""
     try:
         call(*args, **kwargs)
     except tf.errors.ResourceExhaustedError:
@@ -55,7 +55,7 @@ def warm_up(acc: Any, times: int, *small: tf.Tensor) -> Any:
 
 
 def state(acc: Any) -> tuple[int, int, int]:
-    """The gradients that are accumulated, the step, and the gradients that were dropped."""
+    """Returns the number of accumulated gradients, the step, and the number of dropped ones."""
     return int(acc.num_accumulated()), int(acc.global_step()), int(acc.num_dropped())
 
 
@@ -65,7 +65,7 @@ def assert_all_equal(values: Any, value: float) -> None:
 
 
 def num_accepted_later(acc: Any, gradient: tuple, attempts: int) -> int:
-    """Applies one gradient, and then others as far as there is memory."""
+    """Applies one gradient and then others in little memory; returns how many were accepted."""
     acc.apply_grad(*gradient)
     accepted = 1
     with little_memory():
@@ -76,9 +76,10 @@ def num_accepted_later(acc: Any, gradient: tuple, attempts: int) -> int:
 
 
 def take_that_waits(acc: Any, gradient: tuple) -> Any:
-    """What a take of two gradients returns, the second of which comes when there is little memory.
+    """Returns the result of a take whose second gradient comes when there is little memory.
 
-    If the take fails, it leaves the gradients where they are.
+    A take that fails must leave the gradients where they are; the take that is made next returns
+    them.
     """
     acc.apply_grad(*gradient)
     waiting = Background(lambda: acc.take_grad(2))

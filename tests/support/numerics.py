@@ -1,4 +1,4 @@
-"""Random gradients, a numpy model of their sum, and the paths they take to an accumulator."""
+"""Random gradients, a NumPy model of their sum, and the ways in which they reach an accumulator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATHS = ["fed", "owned", "eager", "waiting"]
 
 
 class OwnedDriver(GraphDriver):
-    """Applies gradients that the step has computed itself, so nobody else holds their buffer."""
+    """Applies gradients that the step itself has computed, so that nothing else holds them."""
 
     def _build(self, acc: Any) -> None:
         fed = self.gradient
@@ -28,7 +28,7 @@ class OwnedDriver(GraphDriver):
 
 
 def as_arrived(gradients: np.ndarray) -> np.ndarray:
-    """Adds one gradient after another, each addition rounded in the gradients' own dtype."""
+    """Adds one gradient after another; each addition is rounded to the gradients' own dtype."""
     total = gradients[0].copy()
     for gradient in gradients[1:]:
         total = total + gradient
@@ -36,7 +36,7 @@ def as_arrived(gradients: np.ndarray) -> np.ndarray:
 
 
 def divided(total: np.ndarray, count: int) -> np.ndarray:
-    """Divides every part, real or imaginary, by the count, in the total's own precision."""
+    """Divides each real or imaginary part by the count, in the total's own precision."""
     parts = total.real.dtype.type
     flat = np.ascontiguousarray(total).reshape(-1).view(parts)
     return (flat / parts(count)).view(total.dtype).reshape(total.shape)
@@ -50,7 +50,7 @@ def assert_same_bits(got: np.ndarray, expected: np.ndarray) -> None:
 
 
 def random_gradients(rng: Any, dtype: tf.DType, count: int, size: int) -> np.ndarray:
-    """Numbers of very different magnitudes, so that every reordering changes the sum."""
+    """Returns numbers of very different magnitudes, so that every reordering changes the sum."""
     kind = dtype.as_numpy_dtype
     if dtype.is_integer:
         return rng.integers(-(2**20), 2**20, (count, size)).astype(kind)
@@ -62,7 +62,7 @@ def random_gradients(rng: Any, dtype: tf.DType, count: int, size: int) -> np.nda
 
 
 def make_driver(impl: Any, path: str, dtype: Any, reduction: str, device: Any = None) -> Any:
-    """Makes the driver of a path; "waiting" is the owned path with the take queued first."""
+    """Makes the driver of a path; "waiting" is the path "owned" with the take queued first."""
     kinds = {"fed": GraphDriver, "owned": OwnedDriver, "eager": EagerDriver}
     kind = kinds.get(path, OwnedDriver)
     return kind(impl, dtype, reduction_type=reduction, device=device)

@@ -54,7 +54,7 @@ int malloc_trim(size_t pad) {
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """The environment of a process that loads them; skips the test if there is no compiler."""
+    """Returns the environment that loads the stand-ins; skips the test if there is no compiler."""
     compiler = os.environ.get("CXX") or shutil.which("gcc") or shutil.which("g++")
     if not compiler:
         pytest.skip("needs a C compiler")

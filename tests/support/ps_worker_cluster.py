@@ -1,4 +1,4 @@
-"""A cluster of a parameter server and a worker, in this process."""
+"""A cluster of a parameter server and a worker in this process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ tf1 = tf.compat.v1
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[dict[str, str]]:
-    """Two servers, a ps and a worker; returns the worker's and the ps's targets."""
+    """Starts a ps and a worker; returns the targets of the worker and of the ps."""
     ps_port, worker_port = free_ports(2)
     spec = tf1.train.ClusterSpec(
         {"ps": [f"localhost:{ps_port}"], "worker": [f"localhost:{worker_port}"]}

@@ -1,4 +1,4 @@
-"""Random programs of operations on an accumulator, side by side with a model of what it must do."""
+"""Random programs of operations on an accumulator, compared with a model of the accumulator."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 
 
 class RandomProgram(abc.ABC):
-    """Runs random operations on a driver and on a model and compares what they tell.
+    """Runs random operations on a driver and on a model, and compares their results.
 
-    A model has `step`, `count` and `dropped`, and `apply(gradient, local_step)`. What depends on
-    the kind of the accumulator is added by the derived class, which makes the gradients.
+    A model has `step`, `count` and `dropped`, and `apply(gradient, local_step)`. The derived class
+    adds everything that depends on the kind of the accumulator, and makes the gradients.
     """
 
-    max_count: int | None = None  # at so many gradients they are taken
+    max_count: int | None = None  # All gradients are taken when there are this many.
 
     def __init__(self, rng: random.Random, acc: Any, model: Any):
         self.rng, self.acc, self.model, self.ours = rng, acc, model, acc.impl.ours
@@ -32,7 +32,7 @@ class RandomProgram(abc.ABC):
 
     @abc.abstractmethod
     def check_taken(self, value: Any) -> None:
-        """Compares what was taken with what the model gives, and begins the next round."""
+        """Compares the taken value with that of the model, and begins the next round."""
 
     def local_step(self) -> int:
         return self.model.step + self.rng.choice([-3, -1, -1, 0, 0, 0, 0, 0, 1, 10])

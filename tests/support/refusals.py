@@ -1,4 +1,4 @@
-"""What is expected of bad input: an error that tells, and an accumulator that is as it was."""
+"""Checks of bad input: a clear error, and an accumulator whose state is unchanged."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 InvalidArgument = tf.errors.InvalidArgumentError
-# An argument is refused by the kernel, by the shape function, or when it is converted.
+# The kernel, the shape function or the conversion may refuse an argument.
 BadArgument = (InvalidArgument, ValueError, TypeError)
-# What a handle stands for is not there, or not any more.
+# The resource of a handle does not exist, or has been destroyed.
 Gone = (tf.errors.NotFoundError, tf.errors.FailedPreconditionError)
 
 
@@ -30,7 +30,7 @@ def refused(kinds: Any, *patterns: str) -> Iterator[None]:
 
 
 def with_gradients(count: int, driver: Any, impl: Any, **kwargs: Any) -> Any:
-    """An accumulator of float32 that has `count` gradients [4, 8] of step 0."""
+    """Returns an accumulator of float32 that has `count` gradients [4, 8] of step 0."""
     acc = driver(impl, tf.float32, [2], **kwargs)
     for _ in range(count):
         acc.apply([4.0, 8.0])
@@ -38,7 +38,7 @@ def with_gradients(count: int, driver: Any, impl: Any, **kwargs: Any) -> Any:
 
 
 def assert_unharmed(acc: Any, count: int = 1) -> None:
-    """The accumulator still has `count` gradients [4, 8] of step 0 and works."""
+    """Asserts that the accumulator still has `count` gradients [4, 8] of step 0, and works."""
     assert (acc.count(), acc.step(), acc.dropped()) == (count, 0, 0)
     acc.apply([4.0, 8.0])
     np.testing.assert_array_equal(acc.take(count + 1), [4.0, 8.0])

@@ -1,4 +1,4 @@
-"""Signatures as tests compare them."""
+"""The signatures of functions, in a form that tests can compare."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ def bare_signature(function: Callable[..., Any]) -> str:
 
 
 def parameters(function: Any) -> list[tuple[str, Any, Any]]:
-    """Names, kinds and defaults of a signature; annotations are ours to add."""
+    """Returns names, kinds and defaults of a signature; our annotations are left out."""
     return [(p.name, p.kind, p.default) for p in inspect.signature(function).parameters.values()]

@@ -15,7 +15,7 @@ REDUCTIONS = ("MEAN", "SUM", "GLOBAL_MEAN")
 
 
 def occurrences(indices: np.ndarray) -> np.ndarray:
-    """Returns how many times each row number stands before its place."""
+    """Returns, for each place, how many times the same row number stands before it."""
     seen: dict[int, int] = {}
     numbers = np.zeros(len(indices), np.int64)
     for place, row in enumerate(indices.tolist()):
@@ -27,8 +27,9 @@ def occurrences(indices: np.ndarray) -> np.ndarray:
 def reference(gradients: Sequence[Rows], dtype: tf.DType, reduction: str) -> Rows:
     """Adds rows one after another in order of arrival, each addition rounded to the dtype.
 
-    float16 and bfloat16 are added in float32 and rounded once at the end. A row is divided by the
-    number of gradients that it was in (MEAN), by that of all (GLOBAL_MEAN), or not (SUM).
+    float16 and bfloat16 are added in float32 and rounded once at the end. With MEAN a row is
+    divided by the number of gradients that contain it, with GLOBAL_MEAN by the number of all
+    gradients, and with SUM it is not divided.
     """
     wide = np.float32 if dtype in HALVES else dtype.as_numpy_dtype
     rows = np.unique(np.concatenate([np.asarray(g.indices, np.int64) for g in gradients]))

@@ -1,4 +1,4 @@
-"""Sparse gradients that have to be refused, and in which words."""
+"""Sparse gradients that must be refused, and the messages of the errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ def ones(*shape):
     return np.ones(shape, np.float32)
 
 
-# The constructor's shape, a gradient that is accumulated already, the refused one, the words.
+# Each case has the constructor's shape, a gradient that is accumulated already, the refused
+# gradient, and words of the message.
 REFUSED = {
     "indices_of_rank_2": (
         None,
@@ -105,7 +106,8 @@ REFUSED = {
     ),
 }
 
-# What the original accepts and ours refuses. Also the words that only ours has.
+# The original accepts these gradients, and ours refuses them. The last part of each message is ours
+# alone.
 OURS_ONLY = {
     "negative_row": (None, Rows([0, -1], ones(2, 2)), "index of slice 1 is negative; index is -1"),
     "negative_row_of_known_rows": ([3, 2], Rows([-4], ones(1, 2)), "index is -4"),
@@ -123,20 +125,20 @@ OURS_ONLY = {
     "row_of_no_rows": (None, Rows([0], ones(1, 2), [0, 2]), "index is 0 exceeded 0"),
 }
 
-# Cases that are refused because of one of their indices.
+# These cases are refused because of one of their indices.
 BAD_ROWS = {"row_beyond_the_constructors", "later_row_beyond_the_constructors", *OURS_ONLY}
 
 
 def marked(cases: Iterable[str]) -> list[Any]:
-    """Returns parameters of which those with the name of a bad row's case in theirs are marked."""
+    """Returns the parameters, of which those that name a case of a bad row are marked."""
     return [
         pytest.param(case, marks=pytest.mark.bad_row) if BAD_ROWS & {*case.split("-")} else case
         for case in cases
     ]
 
 
-# What both accept: the constructor's shape, the gradients, and the shape that comes out. Each
-# gradient has the row 1, and its values are ones.
+# Both libraries accept these gradients. Each case has the constructor's shape, the gradients, and
+# the resulting shape. Each gradient has the row 1, and its values are ones.
 ACCEPTED = {
     "values_of_higher_rank": ([2, None], [Rows([1], ones(1, 2, 2, 2))], [2, 2, 2, 2]),
     "values_of_rank_2_for_a_vector": ([3], [Rows([1], ones(1, 5))], [3, 5]),

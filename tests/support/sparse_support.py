@@ -1,4 +1,4 @@
-"""Drivers of sparse accumulators, and the rows that go through them."""
+"""Drivers of sparse accumulators, and the rows that pass through them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ tf1 = tf.compat.v1
 
 
 class Rows(NamedTuple):
-    """A sparse gradient; without a shape nothing is said of the tensor whose rows they are."""
+    """A sparse gradient; if `shape` is None, the shape of the whole tensor is not given."""
 
     indices: Any
     values: Any
@@ -20,7 +20,7 @@ class Rows(NamedTuple):
 
 
 def assert_rows(got: Any, indices: Any, values: Any, shape: Any = None) -> None:
-    """Checks what a take returned; equal means equal, not close."""
+    """Checks the rows that a take returned, for exact equality."""
     np.testing.assert_array_equal(got.indices, indices)
     np.testing.assert_array_equal(got.values, values)
     assert got.indices.dtype == np.int64 and got.shape.dtype == np.int64
@@ -29,7 +29,7 @@ def assert_rows(got: Any, indices: Any, values: Any, shape: Any = None) -> None:
 
 
 class RowsGraphDriver(GraphDriver):
-    """Feeds the three parts of a gradient through placeholders without a static shape."""
+    """A driver of a v1 session, fed with the parts of a gradient through placeholders."""
 
     form = "sparse"
     indices_dtype = tf.int64

@@ -18,7 +18,7 @@ _CTRL_C = b"\x03"
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program has ended: all it wrote, its exit status, and how long Ctrl-C took."""
+    """The end of a program: its whole output, its exit status, and the seconds after Ctrl-C."""
 
     output: str
     status: int
@@ -26,11 +26,11 @@ class Ended:
 
 
 def press_ctrl_c(arguments: Sequence[str], when: str) -> Ended:
-    """Runs Python on a terminal and presses Ctrl-C once the program has written what is asked for.
+    """Runs Python on a terminal, and presses Ctrl-C once the output matches a pattern.
 
     Args:
-      arguments: of Python.
-      when: regular expression to be found in the output.
+      arguments: Arguments of Python.
+      when: Regular expression that the output must match before Ctrl-C is pressed.
     """
     child, terminal = pty.fork()
     if child == 0:
@@ -50,11 +50,11 @@ def press_ctrl_c(arguments: Sequence[str], when: str) -> Ended:
 
 
 def _read(terminal: int, until: re.Pattern[bytes] | None = None) -> bytes:
-    """Reads what a program writes to its terminal, to ``until`` or to the program's end."""
+    """Reads the output of a program on a terminal, up to ``until`` or to the program's end."""
     output = b""
     while until is None or not until.search(output):
         try:
             output += os.read(terminal, 4096)
-        except OSError:  # how Linux reports that the other end is closed
+        except OSError:  # Linux reports in this way that the other end is closed.
             break
     return output

@@ -25,14 +25,14 @@ def cpus(number: int) -> list[str]:
 
 
 def new_session(graph: tf.Graph | None = None, **options: Any) -> tf1.Session:
-    """A session with a virtual CPU for every tower there may be, and fresh variables."""
+    """Returns a session with a virtual CPU for every tower that a test may use."""
     config = tf1.ConfigProto(device_count={"CPU": MAX_TOWERS}, **options)
     return tf1.Session(graph=graph, config=config)
 
 
 @contextmanager
 def sums_one_by_one(one_by_one: bool = True) -> Iterator[None]:
-    """Dense gradients are added one by one, also those small enough to be added at once."""
+    """Makes towers add dense gradients one by one, even if they are small enough to add at once."""
     with pytest.MonkeyPatch.context() as patch:
         if one_by_one:
             patch.setattr(_reduction, "_MAX_BYTES_AT_ONCE", -1)
@@ -47,7 +47,7 @@ def initialized_session(**options: Any) -> Iterator[tf1.Session]:
 
 
 class Recording(tf1.train.GradientDescentOptimizer):
-    """Subtracts gradients, and keeps those that it is given."""
+    """Subtracts gradients, and records those that it is given."""
 
     def __init__(self, learning_rate: float = 1.0, name: str = "Recording"):
         super().__init__(learning_rate, use_locking=True, name=name)
@@ -64,12 +64,12 @@ def two_zeros(name: str = "w") -> tf.Variable:
 
 
 def weighted_sum(name: str = "w") -> tf.Tensor:
-    """A loss whose gradient is always [1, 2]."""
+    """Returns a loss whose gradient is always [1, 2]."""
     return tf.reduce_sum(two_zeros(name) * [1.0, 2.0])
 
 
 def linear_model_fn(features, labels, mode):
-    """Its gradient is the mean of the features of the tower."""
+    """Builds a model whose gradient is the mean of the features of the tower."""
     w = tf1.get_variable("w", [3], initializer=tf1.zeros_initializer())
     predictions = tf.reduce_sum(features * w, axis=1)
     loss = tf.reduce_mean(predictions)
@@ -87,7 +87,7 @@ def replicate(
     loss_reduction: str = SUM,
     **more: Any,
 ) -> Any:
-    """The spec of a model with towers, in the current graph."""
+    """Returns the spec of a model with towers, in the current graph."""
     replicated = estimator.replicate_model_fn(model_fn, loss_reduction, devices=cpus(num_towers))
     return replicated(features, labels, mode, **more)
 
@@ -97,12 +97,12 @@ def sum_of(
     shape: Sequence[int | None],
     dtype: Any = tf.float32,
 ) -> Any:
-    """What the optimizer gets for a variable of whose gradient each tower makes its part.
+    """Returns the gradient that the optimizer gets for a variable, summed over the towers.
 
     Args:
-      make_gradients: for each tower a function of the variable: its gradient, or None.
-      shape: of the variable.
-      dtype: likewise.
+      make_gradients: For each tower a function of the variable that returns its gradient, or None.
+      shape: Shape of the variable.
+      dtype: Data type of the variable.
 
     Returns:
       The sum, a tensor or IndexedSlices.
@@ -124,14 +124,14 @@ def sum_of(
 
 
 def rows(indices: Sequence[int], values: Any, shape: Sequence[int], dtype: Any = tf.float32) -> Any:
-    """A sparse gradient."""
+    """Returns a sparse gradient."""
     return tf.IndexedSlices(
         tf.constant(values, dtype), tf.constant(indices, tf.int64), tf.constant(shape, tf.int64)
     )
 
 
 def to_dense(value: Any, shape: Sequence[int]) -> np.ndarray:
-    """A gradient that a session has returned, as an array."""
+    """Returns a gradient that a session has computed as an array."""
     if not hasattr(value, "indices"):
         return np.asarray(value)
     total = np.zeros(shape, value.values.dtype)

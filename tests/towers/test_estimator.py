@@ -1,4 +1,4 @@
-"""The Estimator: trains, evaluates, predicts and exports, with towers and without."""
+"""Tests of the Estimator: it trains, evaluates, predicts and exports, with towers and without."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ tf1 = tf.compat.v1
 
 
 def momentum_steps(steps: int, batch: int = 4) -> np.ndarray:
-    """The weights that the training must come to."""
+    """Returns the weights that the training must produce."""
     w, velocity = np.zeros(2), np.zeros(2)
     for k in range(steps):
         rows = np.arange(k * batch, (k + 1) * batch) % len(X)
@@ -66,8 +66,9 @@ def test_training_goes_on_from_the_last_checkpoint(tmp_path: Path):
     new_estimator(tmp_path).train(lambda: input_fn(5), steps=4)
     model = new_estimator(tmp_path)
     model.train(lambda: input_fn(5), max_steps=6)
-    model.train(lambda: input_fn(5), max_steps=6)  # is done already
-    # The slots of the optimizer, too, are those of the checkpoint.
+    # The training is complete already, so this call does nothing.
+    model.train(lambda: input_fn(5), max_steps=6)
+    # The checkpoint also restores the slots of the optimizer.
     np.testing.assert_allclose(model.get_variable_value("w"), momentum_steps(6), rtol=1e-4)
     assert model.evaluate(lambda: input_fn(), steps=1)["global_step"] == 6
     assert {"w", "w/Momentum", "global_step"} <= set(model.get_variable_names())

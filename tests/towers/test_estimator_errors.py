@@ -1,4 +1,4 @@
-"""What the Estimator refuses."""
+"""Tests of the arguments, specs and inputs that the Estimator refuses."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_spec_of_another_type_must_have_what_the_mode_requires(run, fields, te
     model = Estimator(other_model_fn, model_dir=str(tmp_path))
     with pytest.raises(ValueError, match=re.escape(text)):
         result = getattr(model, run)(lambda: input_fn())
-        next(result)  # a prediction begins when it is asked for
+        next(result)  # A prediction begins only when it is requested.
 
 
 def test_labels_for_a_model_fn_without_are_refused(tmp_path):

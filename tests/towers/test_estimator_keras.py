@@ -1,4 +1,4 @@
-"""Keras 3 layers in a model_fn, in processes of their own: the tests' process has no Keras."""
+"""Tests of Keras 3 layers in a model_fn, in processes of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EstimatorSpec, ModeKeys and export outputs: what tf.estimator's are, field for field."""
+"""Tests of EstimatorSpec, ModeKeys and export outputs, whose fields are those of tf.estimator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What replicate_model_fn is given and hands on: functions, params, config, devices."""
+"""Tests of the arguments of replicate_model_fn: functions, params, config, devices."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_older_form_brings_the_optimizer():
                     session.run(spec.train_op)
                     (value,) = session.run(tf1.trainable_variables())
                     assert session.run(tf1.train.get_global_step()) == 1
-            # It sums the towers' gradients, each the mean of its part.
+            # The update is the sum of the towers' gradients, each of which is the mean of its part.
             np.testing.assert_allclose(value, -0.5 * num_towers * X.mean(axis=0), rtol=1e-6)
 
 
@@ -95,7 +95,7 @@ class _Model:
             features,
             labels,
             mode,
-            kwargs or {"rate": 2},  # what is not named is not given
+            kwargs or {"rate": 2},  # Only arguments that are named in the signature are passed.
         ),
     ],
     ids=["method", "object", "partial", "wrapped", "keywords"],

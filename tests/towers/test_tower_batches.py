@@ -1,4 +1,4 @@
-"""How a batch is dealt out to the towers."""
+"""Tests of the distribution of a batch over the towers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Pair = collections.namedtuple("Pair", ["left", "right"])
 
 
 def parts(features: Any, labels: Any = None, num_towers: int = 2) -> list[tuple[Any, Any]]:
-    """What each tower's model_fn is given, in the current graph."""
+    """Returns the features and labels that each tower's model_fn gets, in the current graph."""
     given = []
 
     def model_fn(features, labels, mode):

@@ -1,4 +1,4 @@
-"""Several optimizers in one model: the calls of the towers are compared one by one."""
+"""Tests of several optimizers in one model, whose calls are compared between the towers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CALLS = "Each invocation of model_fn was supposed to make the same optimizer cal
 
 
 def _towers(calls_of_towers: list[str], optimizer=None):
-    """A model whose towers call optimizers as the letters say, each about its own variable."""
+    """Builds a model whose towers make an optimizer call for each letter, the variable's name."""
     letters = iter(calls_of_towers)
 
     def model_fn(features, labels, mode):

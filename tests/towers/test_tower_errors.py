@@ -1,4 +1,4 @@
-"""What replicate_model_fn refuses, and what it leaves behind then."""
+"""Tests of models that replicate_model_fn refuses, and of the graph afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluation with towers."""
+"""Tests of evaluation with towers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def metric_model_fn(features, labels, mode):
 
 
 def evaluate(model_fn, num_towers: int, batches: int = 1, before=None) -> dict[str, np.ndarray]:
-    """The metrics and the loss of the last batch, of the scores in so many batches."""
+    """Returns the metrics and the loss of the last batch, with the scores split into batches."""
     with tf.Graph().as_default():
         if before is not None:
             before()
@@ -58,7 +58,7 @@ def evaluate(model_fn, num_towers: int, batches: int = 1, before=None) -> dict[s
 def test_metrics_and_loss_are_those_of_the_whole_batch(num_towers: int, batches: int):
     expected = evaluate(metric_model_fn, 1, batches)
     got = evaluate(metric_model_fn, num_towers, batches)
-    # Whether the first of a tower's examples is right is another question in each.
+    # The metric "right" looks at the first example of each tower, which differs with their number.
     for each in (expected, got):
         del each["right"]
     assert expected.keys() == got.keys()
@@ -78,7 +78,7 @@ def test_metrics_in_reference_variables_are_those_of_the_whole_batch(num_towers:
 
     whole, merged = evaluate(model_fn, 1, batches=2), evaluate(model_fn, num_towers, batches=2)
     for name, expected in whole.items():
-        if name != "right":  # of each tower, what its first example says
+        if name != "right":  # The metric "right" depends on the first example of each tower.
             np.testing.assert_allclose(merged[name], expected, rtol=1e-5, err_msg=name)
 
 

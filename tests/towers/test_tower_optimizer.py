@@ -1,4 +1,4 @@
-"""TowerOptimizer: state, forwarding, several optimizers, and what it is wrapped around."""
+"""Tests of TowerOptimizer: state, forwarded calls, several optimizers, and wrapped optimizers."""
 
 from __future__ import annotations
 
@@ -220,13 +220,15 @@ def test_it_wraps_optimizers_that_synchronize_replicas():
         spec = replicated(tf.constant([[1.0, 2.0], [3.0, 4.0]]), None, ModeKeys.TRAIN)
         (variable,) = tf1.trainable_variables()
         config = tf1.ConfigProto(device_count={"CPU": 2})
-        # At its end the chief's thread waits for gradients; the session stops waiting for it.
+        # The chief's thread still waits for gradients at the end, and the session stops waiting for
+        # it.
         with tf1.train.MonitoredTrainingSession(
             hooks=spec.training_hooks, config=config, stop_grace_period_secs=1
         ) as session:
             value = np.zeros(2)
             while value[0] > -3.0:
                 session.run(spec.train_op)
-                # What has been applied by now: so many times the towers' mean gradient, [2, 3].
+                # The value is a multiple of the towers' mean gradient, [2, 3], with one for each
+                # applied update.
                 value = session.run(variable)
                 np.testing.assert_array_equal(value, np.round(value[0]) * np.array([1, 1.5]))

@@ -1,4 +1,4 @@
-"""Prediction with towers."""
+"""Tests of prediction with towers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ export = estimator.export
 
 
 def predict(make, num_towers: int = 2):
-    """The spec of what `make` makes of the features, given the numbers 0 to 3."""
+    """Returns the spec of the predictions that `make` computes from the numbers 0 to 3."""
 
     def model_fn(features, labels, mode):
         predictions, outputs = make(features)

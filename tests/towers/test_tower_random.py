@@ -1,4 +1,4 @@
-"""Random models with towers against a numpy model of what they must do."""
+"""Random models with towers, compared with a NumPy model of their gradients."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ REDUCTIONS = [tf1.losses.Reduction.SUM, tf1.losses.Reduction.MEAN]
 class Model:
     """A model of some variables, whose gradients are drawn anew for each tower and variable.
 
-    The loss is a sum of products, so that every gradient is made of the numbers of the batch, which
-    are whole: sums are exact, and divided by 1, 2, 4 or 8 towers as well.
+    The loss is a sum of products, so every gradient consists of numbers of the batch. They are
+    integers, so sums are exact, even if they are divided by 1, 2, 4 or 8 towers.
     """
 
     def __init__(self, rng: random.Random) -> None:
@@ -65,7 +65,7 @@ class Model:
         return estimator.EstimatorSpec(mode, loss=loss, train_op=train)
 
     def gradients(self, numbers: np.ndarray) -> list[np.ndarray]:
-        """What the optimizer must be given for each variable."""
+        """Returns the gradients that the optimizer must get for each variable."""
         scale = self.num_towers if self.reduction != tf1.losses.Reduction.SUM else 1
         totals = []
         for kinds, ids in zip(self.kinds, self.ids, strict=True):

@@ -1,4 +1,4 @@
-"""replicate_model_fn in training: names, places, errors, and what is left behind."""
+"""Tests of replicate_model_fn in training: names, devices, errors, and the graph afterwards."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_with_one_device_there_is_no_split_and_plain_optimizers_are_allowed(devi
         replicated = estimator.replicate_model_fn(model_fn, Reduction.SUM, devices=devices)
         assert replicated(features, None, ModeKeys.TRAIN) is specs[0]
         assert not [op for op in graph.get_operations() if "split" in op.name]
-        # Variables are on the one GPU, but on the first CPU if it is not one.
+        # Variables are on the device if it is a GPU, and on the first CPU otherwise.
         is_gpu = "GPU" in devices[0]
         place = tf.DeviceSpec.from_string(devices[0]).to_string()
         expected = place if is_gpu else "/device:CPU:0"

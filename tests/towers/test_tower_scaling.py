@@ -1,4 +1,4 @@
-"""Gradients that are applied must be those of a loss divided by the number of towers."""
+"""Tests of scaling: applied gradients must be those of a loss divided by the number of towers."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ WRAP = (
 def trained(
     train: Callable, num_towers: int = 2, loss_reduction: str = MEAN, steps: int = 1
 ) -> dict[str, list[float]]:
-    """The variables a and b after some steps, whose gradients are [1, 2] in each tower.
+    """Returns the variables a and b after some steps, whose gradients are [1, 2] in each tower.
 
     Args:
-      train: makes the train_op of the loss and the two variables.
-      num_towers: number of towers.
-      loss_reduction: as of replicate_model_fn.
-      steps: number of steps.
+      train: Function that makes the train_op from the loss and the two variables.
+      num_towers: Number of towers.
+      loss_reduction: Loss reduction, as replicate_model_fn takes it.
+      steps: Number of steps.
     """
 
     def model_fn(features, labels, mode):
@@ -107,7 +107,7 @@ def clipped_by_other_instances(loss, a, b):
 
 
 def two_losses(loss, a, b):
-    """Two losses whose gradients add up to those of the one, and are then clipped."""
+    """Clips the sum of the gradients of two losses, which together are the given loss."""
     optimizer = TowerOptimizer(Recording())
     parts = [optimizer.compute_gradients(loss * factor, [a, b]) for factor in (0.25, 0.75)]
     pairs = [
@@ -135,12 +135,12 @@ def several_optimizers(loss, a, b):
     "train", [clipped, clipped_by_other_instances, two_losses, several_optimizers]
 )
 def test_computed_gradients_may_be_transformed_before_they_are_applied(train: Callable):
-    # Divided by two towers, the gradients [1, 2] are [0.5, 1], of which 0.5 is left in each.
+    # Each tower's gradients are [1, 2] / 2 = [0.5, 1]. Clipping to 0.5 makes them [0.5, 0.5].
     assert trained(train) == {"a": [-1, -1], "b": [-1, -1]}
 
 
 def accumulated(loss, a, b):
-    """Adds up the gradients of all steps, and applies what a variable says that they come to."""
+    """Adds the gradients of all steps to variables, and applies the values of these variables."""
     optimizer = TowerOptimizer(Recording())
     sums, adds = [], []
     for gradient, _ in optimizer.compute_gradients(loss, [a, b]):

@@ -1,4 +1,4 @@
-"""A sum of towers belongs to one step: steps never mix, and leave nothing behind."""
+"""Tests of the steps of a sum of towers: they never mix, and leave no memory behind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tf_condacc.estimator.towers._reduction import sum_gradients
 tf1 = tf.compat.v1
 THREADS, STEPS, TOWERS, SIZE = 8, 60, 4, 40_000
 MEBIBYTE = 2**20
-BIG = 8 * MEBIBYTE  # float32 elements
+BIG = 8 * MEBIBYTE  # This is the number of float32 elements.
 
 
 def _status_bytes(field: str) -> int:
@@ -81,7 +81,7 @@ def test_steps_at_the_same_time_never_mix():
 
 
 def _growth_of(run, repeats: int) -> int:
-    """By how many bytes the process grows when a step is repeated."""
+    """Returns the number of bytes by which the process grows when a step is repeated."""
     for _ in range(3):
         run()
     before = _status_bytes("VmRSS")
@@ -101,7 +101,7 @@ def test_a_step_that_fails_or_is_cancelled_leaves_nothing_behind(kind: str):
             values = tf.fill([8, BIG // 8], scale)
             return values if kind == "dense" else tf.IndexedSlices(values, tf.range(8))
 
-        # The second tower's gradient comes when the queue has something: a failure, or nothing.
+        # The second tower's gradient waits for the queue. It may fail instead, or never come.
         check = tf.debugging.Assert(tf.logical_not(fails), ["the second tower fails"])
         with tf.control_dependencies([check]):
             late = queue.dequeue()
@@ -122,7 +122,7 @@ def test_a_step_that_fails_or_is_cancelled_leaves_nothing_behind(kind: str):
                 run = Background(
                     lambda: session.run(fetches, {value: 1.0, fails: False}, options=options)
                 )
-                announcement.wait()  # the first gradient is in the sum
+                announcement.wait()  # The first gradient is in the sum now.
                 assert isinstance(run.error(), tf.errors.DeadlineExceededError)
 
             assert _growth_of(fail, 15) < 4 * BIG
@@ -135,14 +135,14 @@ def test_a_step_that_fails_or_is_cancelled_leaves_nothing_behind(kind: str):
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_what_a_step_holds_does_not_grow_with_the_number_of_towers(kind: str):
     def peak(num_towers: int) -> float:
-        """The most that a step holds beyond a gradient, in gradients."""
+        """Returns the memory that a step holds beyond one gradient, in units of a gradient."""
         with tf.Graph().as_default():
             name = f"condacc_tower_{kind}"
             handle = getattr(ops, f"{name}_sum")(dtype=tf.float32, shape=[8, BIG // 8])
             scale = tf1.placeholder(tf.float32, [])
             shape, adds = [8, BIG // 8], []
             for _ in range(num_towers):
-                with tf.control_dependencies(adds):  # each tower is slower than the one before
+                with tf.control_dependencies(adds):  # Each tower is slower than the previous one.
                     gradient = tf.fill(shape, scale)
                     parts = [gradient] if kind == "dense" else [range(8), gradient, shape]
                     adds = [getattr(ops, f"{name}_add")(handle, *parts)]
@@ -151,7 +151,7 @@ def test_what_a_step_holds_does_not_grow_with_the_number_of_towers(kind: str):
             total = tf.reduce_max(taken if kind == "dense" else taken.values)
             with new_session() as session:
                 assert session.run(total, {scale: 1.0}) == num_towers
-                Path("/proc/self/clear_refs").write_text("5")  # the peak is from now on
+                Path("/proc/self/clear_refs").write_text("5")  # This resets the peak.
                 before = _status_bytes("VmRSS")
                 session.run(total, {scale: 1.0})
                 return (_status_bytes("VmHWM") - before) / (4 * BIG)
@@ -196,7 +196,8 @@ def test_a_function_sums_in_each_call_anew():
 
 @pytest.mark.parametrize("one_by_one", [False, True])
 def test_with_op_determinism_gradients_are_added_in_the_order_of_the_towers(one_by_one: bool):
-    # Each order of these gives another float32 sum; the second tower's comes last.
+    # Each order of these parts has another float32 sum. The gradient of the second tower comes
+    # last.
     parts = [2.0**24, 1.0, 1.0, -(2.0**24)]
     expected = np.float32(0)
     for part in parts:

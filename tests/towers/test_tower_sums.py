@@ -1,4 +1,4 @@
-"""The sum of a variable's gradients from all towers: what kinds and numbers it is made of."""
+"""Tests of the sum of a variable's gradients over all towers: kinds, dtypes, shapes and order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tf_condacc.estimator.towers._reduction import sum_gradients
 tf1 = tf.compat.v1
 SHAPE = [4, 2]
 
-# What each kind of gradient comes to.
+# Each kind of gradient has a function of the variable, and below it the value in dense form.
 KINDS = {
     "dense": lambda v: tf.constant([[1.0, 2], [3, 4], [5, 6], [7, 8]]),
     "sparse": lambda v: rows([3, 1, 3], [[10.0, 10], [20, 20], [30, 30]], SHAPE),
@@ -31,7 +31,7 @@ VALUES = {
 
 @pytest.fixture(params=[False, True], ids=["at once", "one by one"])
 def either_way(request: pytest.FixtureRequest) -> Iterator[None]:
-    """How small dense gradients are added."""
+    """Adds small dense gradients at once, and then one by one."""
     with sums_one_by_one(request.param):
         yield
 
@@ -75,7 +75,7 @@ def test_the_gradients_of_an_embedding_stay_sparse():
 @pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16], ids=lambda dtype: dtype.name)
 def test_narrow_gradients_are_added_in_float32_and_rounded_once(dtype: tf.DType):
-    # Each 1 is lost on the 2048 (256) when added in the narrow type itself.
+    # In the narrow dtype, 2048 + 1 (or 256 + 1) would be rounded to 2048 (or 256).
     big = 2048.0 if dtype == tf.float16 else 256.0
     parts = [big] + [1.0] * 6
     with tf.Graph().as_default():
@@ -206,7 +206,7 @@ def test_what_others_read_is_not_written_to(either: bool, count: int):
 
 
 class TestTheOps:
-    """The ops by themselves: nobody but their gradients knows how many towers there are."""
+    """Tests of the ops alone, which learn the number of towers only from the take."""
 
     @staticmethod
     def _sum(kind: str = "dense", **attributes):
@@ -218,7 +218,7 @@ class TestTheOps:
         dense, sparse = (self._sum(kind, reduction_type=reduction) for kind in ("dense", "sparse"))
         for gradient in ([1.0, 2.0], [5.0, 0.0], [0.0, 7.0]):
             ops.condacc_tower_dense_add(dense, gradient)
-        # The mean is over the towers, not over those that have the row.
+        # The mean is over all towers, and not over those that have the row.
         for indices, values in (([0, 1], [1.0, 2]), ([0], [5.0]), ([1], [7.0])):
             ops.condacc_tower_sparse_add(sparse, indices, values, [2])
 

@@ -1,4 +1,4 @@
-"""Variables that towers do not share: a warning names them."""
+"""Tests of the warning about variables that towers do not share."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_trainable_variable_of_a_later_tower_is_warned_of(mode, caplog):
 
 def test_variables_by_get_variable_slots_metrics_and_counters_are_not_warned_of(caplog):
     class WithCounter(tf1.train.AdamOptimizer):
-        """Has a variable that TensorFlow takes for a trainable one."""
+        """A model part with a counter variable that TensorFlow takes for a trainable one."""
 
         def apply_gradients(self, *args, **kwargs):
             tf.Variable(0.0, name="counter")

@@ -1,4 +1,4 @@
-"""Trials: gradients and takes of another dtype or shape, through raw ops and shared names."""
+"""Trials of gradients and takes of another dtype or shape, through raw ops and shared names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TRIALS = Trials()
 
 
 def floats(impl: Any, count: int) -> tuple[Any, Any]:
-    """An eager accumulator of float32 with one gradient or none, and its handle."""
+    """Returns an eager accumulator of float32 with or without one gradient, and its handle."""
     acc = with_gradients(count, EagerDriver, impl)
     return acc, acc.accumulator.accumulator_ref
 
@@ -104,7 +104,3 @@ def impossible_creations_through_the_raw_op(impl: Any) -> None:
             impl.raw_num_accumulated(handle)
     with refused(BadArgument):
         make(dtype=tf.bool, shape=[2], reduction_type="SUM", **base)
-
-
-if __name__ == "__main__":
-    TRIALS.run()

@@ -1,4 +1,4 @@
-"""Trials: handles of something else, resources that are gone, sessions that are reset."""
+"""Trials of handles of other resources, destroyed resources, and sessions that are reset."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def several_handles_or_none(impl: Any) -> None:
 
 @TRIALS.add
 def handle_of_another_device_or_of_nothing(impl: Any) -> None:
-    """A handle whose resource was never made on the device where it is used."""
+    """Uses a handle whose resource was never made on that device."""
     with tf.device("/CPU:0"):
         nothing = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[2], shared_name="nothing")
     assert_every_op_refuses(impl, nothing, (*Gone, InvalidArgument))
@@ -175,7 +175,3 @@ def reset_of_a_server_with_a_waiting_take(impl: Any) -> None:
         assert isinstance(take.error(), tf.errors.OpError), take.error()
     with tf1.Session(server.target, graph=graph) as fresh:
         assert fresh.run(counts) == [0, 0]
-
-
-if __name__ == "__main__":
-    TRIALS.run()

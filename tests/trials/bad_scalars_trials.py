@@ -1,4 +1,4 @@
-"""Trials: scalar inputs that are no scalars, where no shape function sees them."""
+"""Trials of scalar inputs that are not scalars, in graphs without static shapes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TRIALS = Trials()
 
 
 class EagerRawDriver(ContributionEagerDriver):
-    """Goes below the class, to the raw ops."""
+    """A driver that calls the raw ops."""
 
     @property
     def handle(self) -> Any:
@@ -53,7 +53,7 @@ class EagerRawDriver(ContributionEagerDriver):
 
 
 class FunctionDriver(ContributionFunctionDriver):
-    """Goes through tf.functions whose arguments have unknown shapes."""
+    """A driver that calls tf.functions whose arguments have unknown shapes."""
 
     def __init__(self, impl: Any, *args: Any, **kwargs: Any):
         super().__init__(impl, *args, **kwargs)
@@ -92,7 +92,7 @@ DRIVERS = {
     "raw": EagerRawDriver,
     "function": FunctionDriver,
 }
-# The method and what it calls the input, its arguments when all are good, and the input's place.
+# Each case has the method, the name of the input, valid arguments, and the input's position.
 INPUTS_OF_BOTH: dict[str, tuple[str, str, tuple, int]] = {
     "local_step": ("apply", "local_step", ([1.0, 1.0], 3), 1),
     "num_required": ("take", "num_required", (1,), 0),
@@ -128,7 +128,3 @@ def not_a_scalar(impl: Any, which: str, shape: tuple[int, ...], driver: str) -> 
     np.testing.assert_array_equal(acc.take(1), [3.0, 5.0] if filled else [2.0, 2.0])
     assert acc.step() == 4
     acc.close()
-
-
-if __name__ == "__main__":
-    TRIALS.run()

@@ -1,4 +1,4 @@
-"""Trials: allocations that are refused; the accumulator must be as it was before."""
+"""Trials of allocations that are refused; the accumulator must keep its state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from memory_limits import (
 )
 from trial_runs import Trials
 
-ELEMENTS = 64 * MEGABYTE  # 256 MB of float32
+ELEMENTS = 64 * MEGABYTE  # The gradient is 256 MB of float32.
 TRIALS = Trials()
 
 
@@ -71,7 +71,3 @@ def take(impl: Any, dtype: tf.DType, reduction: str) -> None:
 @TRIALS.add
 def apply_that_completes_a_waiting_take(impl: Any) -> None:
     assert_all_equal(take_that_waits(warmed_up(impl), (gradient(),)), 6.0)
-
-
-if __name__ == "__main__":
-    TRIALS.run()

@@ -1,4 +1,4 @@
-"""Trials: reservations that end in unusual ways, numbers at their ends, sessions that go away."""
+"""Trials of reservations that end in unusual ways, of extreme steps, and of sessions that end."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def integers_at_the_ends_of_their_range(impl: Any) -> None:
                 ops.condacc_staleness_gate_end(decision.reservation, True)
     for dtype, highest in ((tf.int64, MAX), (tf.int32, 2**31 - 1)):
         gate = Gate(highest, dtype)
-        for _ in range(3):  # the step goes round to its lowest value, as TensorFlow's counters do
+        for _ in range(3):  # The step overflows to its lowest value, as TensorFlow's counters do.
             now = tf.cast(gate.step, tf.int64)
             decision = gate.decide(local_step=now)
             assert bool(decision.accepted) and int(decision.staleness) == 0
@@ -106,7 +106,7 @@ def counters_of_any_name(impl: Any) -> None:
 
 @TRIALS.add
 def gate_whose_name_is_taken(impl: Any) -> None:
-    """By a resource of another kind: they do not meet."""
+    """The name of the gate may belong to a resource of another kind, without any effect."""
     with tf.Graph().as_default():
         step = tf1.get_variable("my_step", initializer=tf.constant(5, tf.int64))
         accumulator = impl.dense(tf.float32, [], shared_name="my_step/staleness_gate")
@@ -118,7 +118,7 @@ def gate_whose_name_is_taken(impl: Any) -> None:
 
 
 def update_under_way(world: str, target: str) -> tuple[Any, ...]:
-    """A session with an update that has been accepted and waits for the event."""
+    """Returns a session with an accepted update that waits for the event."""
     begun, go = threading.Event(), threading.Event()
 
     def hold(decided: Any) -> Any:
@@ -152,7 +152,3 @@ def session_that_is_closed_and_deleted(impl: Any, world: str, place: str) -> Non
         running.error()
         del session, running, closing
         gc.collect()
-
-
-if __name__ == "__main__":
-    TRIALS.run()

@@ -1,4 +1,4 @@
-"""Trials: bad input to the ops of the gate."""
+"""Trials of bad input to the ops of the gate."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX, MIN = 2**63 - 1, -(2**63)
 
 
 class Gate:
-    """A gate of an eager step variable, and its ops with arguments that are good."""
+    """A gate of an eager step variable, whose methods call its ops with valid arguments."""
 
     def __init__(self, step: int = 5, dtype: tf.DType = tf.int64) -> None:
         self.step = tf.Variable(step, dtype=dtype)
@@ -42,7 +42,7 @@ class Gate:
         ]
 
     def expect_unharmed(self) -> None:
-        """Nothing is reserved or counted, and an update is accepted."""
+        """Asserts that nothing is reserved or counted, and that an update is accepted."""
         assert self.counts() == [0, 0]
         assert not ops.condacc_staleness_gate_recent_staleness(self.handle, counter="c").shape[0]
         decision = self.decide(local_step=tf.cast(self.step, tf.int64))
@@ -63,7 +63,7 @@ def inputs_that_are_no_scalars(impl: Any) -> None:
 
 @TRIALS.add
 def inputs_that_are_no_scalars_in_a_graph(impl: Any) -> None:
-    """The shapes are not known when the graph is made. The error names the gate."""
+    """The shapes are unknown when the graph is built, and the error names the gate."""
     with tf.Graph().as_default():
         step = tf1.get_variable("my_step", initializer=tf.constant(5, tf.int64))
         local_step, limit = (tf1.placeholder(tf.int64, None) for _ in range(2))
@@ -186,7 +186,3 @@ def step_variable_that_is_not_initialized(impl: Any) -> None:
                         session.run(decision.accepted)
                 session.run(step.initializer)
                 assert session.run([decision.accepted, *counts]) == [True, 0, 0]
-
-
-if __name__ == "__main__":
-    TRIALS.run()

@@ -1,4 +1,4 @@
-"""Trials: updates that were accepted and do not end, as the log tells of them."""
+"""Trials of accepted updates that do not end, and of the warnings about them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIMIT_SECS = float(os.environ.get("TF_CONDACC_STALL_WARNING_SECS", "60"))
 
 
 class WaitingOptimizer(tf1.train.GradientDescentOptimizer):
-    """Tells that it has been allowed to apply gradients, and waits until it may go on."""
+    """Reports that it may apply gradients, and waits until it is told to go on."""
 
     def __init__(self) -> None:
         super().__init__(1.0)
@@ -35,7 +35,7 @@ class WaitingOptimizer(tf1.train.GradientDescentOptimizer):
 
 
 def _train(name: str, seconds_under_way: float) -> None:
-    """Holds one update up for some time, while others are dropped."""
+    """Delays one update for some time, while others are dropped."""
     with tf.Graph().as_default(), tf1.Session() as session:
         weight = tf1.get_variable("w", initializer=1.0, use_resource=True)
         step = tf1.train.get_or_create_global_step()
@@ -60,14 +60,11 @@ def _train(name: str, seconds_under_way: float) -> None:
 
 @TRIALS.add
 def update_that_does_not_end_is_warned_about(impl: Any) -> None:
-    _train("HeldUp", 3.5 * LIMIT_SECS)  # Several times the limit: a second warning would show.
+    # The update takes several times the limit, so that a second warning would show.
+    _train("HeldUp", 3.5 * LIMIT_SECS)
 
 
 @TRIALS.add
 def update_that_ends_in_time_is_not_warned_about(impl: Any) -> None:
     _train("Quick", 0)
     time.sleep(1.5 * LIMIT_SECS)
-
-
-if __name__ == "__main__":
-    TRIALS.run()

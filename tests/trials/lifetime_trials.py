@@ -1,4 +1,4 @@
-"""Trials: sessions and processes that end while takes wait, Ctrl-C, and logged warnings."""
+"""Trials of sessions and processes that end while takes wait, of Ctrl-C, and of warnings."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def process_exits_with_waiting_takes(impl: Any) -> None:
 
 
 def interrupt_main_thread_once_blocked() -> threading.Thread:
-    """Sends SIGINT to this process when its main thread has come to rest."""
+    """Sends SIGINT to this process when its main thread is blocked."""
 
     def watch() -> None:
         quiet, last, path = 0, "", f"/proc/self/task/{os.getpid()}/stat"
@@ -115,7 +115,7 @@ def stalled_take_is_warned_about(impl: Any) -> None:
     for _ in range(3):
         acc.apply([1.0], 0)
     waiting = acc.start_take(5)
-    time.sleep(3.5)  # Several times the limit: a second warning would show.
+    time.sleep(3.5)  # The take waits several times the limit, so that a second warning would show.
     for _ in range(3):
         acc.apply([1.0], 7)
     assert waiting.result() == [1.0]
@@ -123,12 +123,8 @@ def stalled_take_is_warned_about(impl: Any) -> None:
 
 @TRIALS.add
 def take_that_ends_in_time_is_not_warned_about(impl: Any) -> None:
+    """Must run before the trial of the stalled take, during which a wrong warning would come."""
     acc = GraphDriver(impl, name="quick_one")
     waiting = acc.start_take(1)
     acc.apply([1.0])
     waiting.result()
-    time.sleep(1.5)
-
-
-if __name__ == "__main__":
-    TRIALS.run()

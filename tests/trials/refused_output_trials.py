@@ -1,4 +1,4 @@
-"""Trials: memory for the small outputs of an op is refused; no gradient may be lost by that."""
+"""Trials of refused memory for the small outputs of an op, which must not lose a gradient."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import tensorflow as tf
 from memory_limits import accepted_or_exhausted
 from trial_runs import Trials
 
-# Bytes of a bool, of a shape of rank 2, and of a shape of the maximum rank.
+# These are the bytes of a bool, of a shape of rank 2, and of a shape of the maximum rank.
 SIZES = (1, 16, 8 * 254)
 TRIALS = Trials()
 
 
 @contextlib.contextmanager
 def refused(size: int) -> Iterator[None]:
-    """Refuses TensorFlow all memory of just this size."""
+    """Refuses TensorFlow all allocations of exactly this size."""
     library = ctypes.CDLL(None)
     library.refuse_allocations_of(ctypes.c_size_t(size))
     try:
@@ -97,7 +97,3 @@ def take_loses_nothing(impl: Any) -> None:
                 assert int(acc.num_accumulated()) == (0 if succeeded else 1)
                 assert int(acc.global_step()) == before + succeeded
     assert failures >= 2
-
-
-if __name__ == "__main__":
-    TRIALS.run()

@@ -1,4 +1,4 @@
-"""Trials: sparse gradients that do not fit, below the class; ops of the other kind."""
+"""Trials of sparse gradients of wrong shapes or rows, through raw ops and ops of the dense kind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TRIALS = Trials()
 
 
 class RawRowsDriver(RowsEagerDriver):
-    """Goes below the class, to the raw ops."""
+    """A driver that calls the raw ops."""
 
     def apply(self, value: Rows, step: Any = 0) -> Any:
         indices, values, shape = self._parts(value)
@@ -37,7 +37,7 @@ class RawInt32RowsDriver(RawRowsDriver):
 
 
 class FunctionRowsDriver(RowsEagerDriver):
-    """Goes through a tf.function whose arguments have unknown shapes."""
+    """A driver that calls a tf.function whose arguments have unknown shapes."""
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
@@ -71,7 +71,7 @@ def fits_int32(case: str) -> bool:
 @TRIALS.add_each(case=filter(fits_int32, CASES), driver=("raw_int32",))
 def refused_gradient(impl: Any, case: str, driver: str) -> None:
     shape, rows, words = CASES[case]
-    if case.startswith("other_"):  # than what is accumulated
+    if case.startswith("other_"):  # These gradients differ from the accumulated one.
         first = Rows([1], np.ones([1, 2, 2, 2]))
     else:
         width = [2] if shape is None else shape[1:]
@@ -80,7 +80,7 @@ def refused_gradient(impl: Any, case: str, driver: str) -> None:
         acc = DRIVERS[driver](impl, tf.float32, shape)
         if filled:
             acc.apply(first)
-        # The width of what is accumulated is looked at before the numbers of the rows.
+        # The width of the accumulated gradient is checked before the row numbers.
         or_else = "|Shape mismatch: expected values (rank|dim)" if filled else ""
         with refused(InvalidArgument, re.escape(words) + or_else):
             acc.apply(rows)
@@ -157,7 +157,7 @@ def handle_of_the_original_in_a_graph(impl: Any) -> None:
 
 @TRIALS.add
 def numpys_default_dtype_through_the_class(impl: Any) -> None:
-    """What makes the original abort the process."""
+    """Applies float64 arrays, with which the original aborts the process."""
     acc = RowsEagerDriver(impl, tf.float32)
     for values in (np.array([[1.0, 3.0]]), np.array([[1, 3]]), np.array([[1.0, 3.0]], np.float16)):
         acc.accumulator.apply_grad(np.array([7.0]), values)
@@ -170,7 +170,7 @@ def numpys_default_dtype_through_the_class(impl: Any) -> None:
 
 @TRIALS.add
 def rows_whose_width_overflows_when_multiplied(impl: Any) -> None:
-    """There are no elements, as there are no rows; but so wide a row could never be."""
+    """There are no rows and so no elements, but no row could have this width."""
     acc = impl.sparse(tf.float32, reduction_type="GLOBAL_MEAN")
     for width in ([2**40, 2**40], [2**31, 2**32], [2**61], [2**20, 2**20, 2**20, 2**20]):
         with refused(InvalidArgument, r"Shape mismatch: expected rows of at most 2\*\*40 elements"):
@@ -210,7 +210,3 @@ def every_size_of_grad_shape(impl: Any) -> None:
     for size in sizes:
         acc.accumulator._accumulator.apply_grad(rows, values, [1] * size)
     assert acc.count() == len(sizes)
-
-
-if __name__ == "__main__":
-    TRIALS.run()

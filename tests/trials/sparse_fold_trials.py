@@ -1,4 +1,4 @@
-"""Trials: gradients that are merged as soon as there are a few, because none may be held."""
+"""Trials of gradients that are merged after a few applies, because none may be held."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TRIALS = Trials()
 @TRIALS.add_each(dtype=(*DTYPES, tf.int32, tf.int64), driver=ROWS_DRIVERS)
 def same_bits(impl: Any, dtype: tf.DType, driver: str) -> None:
     seed = random.SystemRandom().randrange(2**31)
-    print(f"seed {seed}")  # shown with a failure's output
+    print(f"seed {seed}")  # The seed is shown with the output of a failure.
     rng = np.random.default_rng(seed)
     for reduction in ("SUM",) if dtype.is_integer else REDUCTIONS:
         acc = ROWS_DRIVERS[driver](impl, dtype, reduction_type=reduction)
@@ -56,7 +56,7 @@ def width_stays_pinned_and_errors_change_nothing(impl: Any) -> None:
     assert (acc.count(), acc.dropped()) == (50, 0)
     got = acc.take(50)
     np.testing.assert_array_equal(got.values, [[50.0, 50.0], [100.0, 100.0]])
-    for _ in range(20):  # Nothing of the round before is left, its width included.
+    for _ in range(20):  # Nothing of the previous round is left, including its width.
         acc.apply(Rows([9], np.ones([1, 3])), 1)
     got = acc.take(20)
     np.testing.assert_array_equal(got.indices, [9])
@@ -65,7 +65,7 @@ def width_stays_pinned_and_errors_change_nothing(impl: Any) -> None:
 
 @TRIALS.add
 def takes_become_ready_while_others_merge(impl: Any) -> None:
-    """Every accepted gradient is in exactly one take, whole, whoever merges at that moment."""
+    """Every accepted gradient is in exactly one take and is whole, whichever thread merges."""
     rows, width, appliers, applies = 4000, 16, 6, 80
     with tf.Graph().as_default() as graph:
         number = tf1.placeholder(tf.float64, [])
@@ -114,7 +114,3 @@ def cancelled_takes_while_others_merge(impl: Any) -> None:
     taken = acc.take(60)
     np.testing.assert_array_equal(taken.indices, np.arange(3000))
     assert np.all(taken.values == 1770.0)
-
-
-if __name__ == "__main__":
-    TRIALS.run()

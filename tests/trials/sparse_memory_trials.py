@@ -1,4 +1,4 @@
-"""Trials: allocations that are refused to sparse accumulators; nothing may change by that."""
+"""Trials of allocations that are refused to sparse accumulators, which must keep their state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from memory_limits import (
 from trial_runs import Trials
 
 WIDTH = 64
-ROWS = MEGABYTE  # 256 MB of float32 values, 8 MB of row numbers
+ROWS = MEGABYTE  # A gradient has 256 MB of float32 values and 8 MB of row numbers.
 TRIALS = Trials()
 
 
@@ -54,7 +54,7 @@ def first_apply(impl: Any, dtype: tf.DType) -> None:
 
 @TRIALS.add_each(dtype=(tf.int32, tf.int64))
 def apply_of_very_many_rows_without_elements(impl: Any, dtype: tf.DType) -> None:
-    """The row numbers alone are what there is no memory for."""
+    """There is too little memory for the row numbers alone."""
     acc = warmed_up(impl)
     rows = tf.range(32 * MEGABYTE, dtype=dtype)
     values = tf.ones([32 * MEGABYTE, 0])
@@ -82,7 +82,7 @@ def later_applies(impl: Any) -> None:
 
 @TRIALS.add_each(dtype=(tf.float32, tf.float16))
 def fold(impl: Any, dtype: tf.DType) -> None:
-    """Small gradients that make an accumulator of large ones want to merge them."""
+    """Small gradients cause a merge of the large ones that are accumulated."""
     acc = warmed_up(impl, dtype)
     for part in range(3):
         acc.apply_grad(*gradient(3.0, part * ROWS // 2, ROWS // 2, dtype))
@@ -133,7 +133,7 @@ def apply_that_completes_a_waiting_take(impl: Any) -> None:
 
 @TRIALS.add
 def small_apply_that_completes_a_waiting_take(impl: Any) -> None:
-    """The apply has memory enough, the take that it makes ready has not."""
+    """The apply has enough memory, and the take that it completes has not."""
     acc = warmed_up(impl)
     acc.apply_grad(*gradient(3.0))
     waiting = Background(lambda: acc.take_grad(2))
@@ -145,7 +145,3 @@ def small_apply_that_completes_a_waiting_take(impl: Any) -> None:
     taken = acc.take_grad(2)
     np.testing.assert_array_equal(taken.values[:2], np.stack([[6.0] * WIDTH, [3.0] * WIDTH]))
     assert state(acc) == (0, 1, 0)
-
-
-if __name__ == "__main__":
-    TRIALS.run()

@@ -147,24 +147,17 @@ class SparseApplies(ConditionalAccumulatorBase):
         local_step: TensorLike = 0,
         name: str | None = None,
     ) -> tf.Tensor:
-        """Applies a gradient of a contributor, and returns what became of it.
+        """Applies a gradient of a contributor, and returns the outcome.
 
-        Between two takes or resets, at most one gradient of each contributor is accumulated, namely
-        the first one. Its local step must equal the accumulator's own step: unlike `apply_grad`,
-        this method refuses gradients of later steps. The parts of a gradient that is not
-        accumulated are not checked. After an error the contributor may apply another gradient.
-        Gradients with a contributor and gradients without one are accumulated together.
-
-        TensorFlow's own accumulator has no such method.
+        The rules are those of `ConditionalAccumulator.apply_contribution`. The parts of a gradient
+        that is not accumulated are not checked. The errors are those of `apply_grad` and those
+        listed below. TensorFlow's own accumulator has no such method.
 
         Args:
-            grad_indices: Row numbers in any order: `[nnz] int32 or int64`. Other types are cast to
-                int64.
-            grad_values: The rows: `[nnz, d1, …] dtype`, or anything that converts to it.
-            contributor: Id of who contributes the gradient, such as the index of a worker, cast to
-                int64: `[] integer`, not negative.
-            grad_shape: Shape of the tensor that the rows belong to, as `apply_grad` takes it:
-                `[rank] int64`.
+            grad_indices: Row numbers, as `apply_grad` takes them: `[nnz] int32 or int64`.
+            grad_values: The rows: `[nnz, d1, …] dtype`.
+            contributor: Id of the contributor, cast to int64: `[] integer`, not negative.
+            grad_shape: Shape of the tensor that the rows belong to: `[rank] int64`.
             local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
             name: Optional name of the operation.
 
@@ -173,12 +166,8 @@ class SparseApplies(ConditionalAccumulatorBase):
 
         Raises:
             TypeError: `contributor` is not of an integer type.
-            ValueError: `grad_values` has another dtype, or the static shape of `contributor` or
-                `local_step` is not that of a scalar.
-            tf.errors.InvalidArgumentError: `contributor` is not a scalar or is negative, or another
-                error of `apply_grad`.
-            tf.errors.ResourceExhaustedError: There is not enough memory. The accumulator has not
-                changed.
+            ValueError: The static shape of `contributor` is not that of a scalar.
+            tf.errors.InvalidArgumentError: `contributor` is not a scalar or is negative.
         """
         name = name or f"{self._OPS.gradient_prefix}ApplyContribution"
         inputs = self._inputs_of_apply(grad_indices, grad_values, grad_shape, local_step)
@@ -192,7 +181,7 @@ class SparseApplies(ConditionalAccumulatorBase):
         local_step: TensorLike = 0,
         name: str | None = None,
     ) -> tf.Tensor:
-        """Applies ``tf.IndexedSlices`` of a contributor, and returns what became of them.
+        """Applies ``tf.IndexedSlices`` of a contributor, and returns the outcome.
 
         TensorFlow's own accumulator has no such method. The errors are those of
         `apply_contribution`.

@@ -12,7 +12,7 @@ from tf_condacc._typing import TensorLike
 
 
 class ApplyOutcome(enum.IntEnum):
-    """What became of a gradient that was applied for a contributor.
+    """The outcome of a gradient that was applied for a contributor.
 
     The members are integers and can be compared with the tensors that `apply_contribution` returns.
 

@@ -136,7 +136,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         local_step: TensorLike = 0,
         name: str | None = None,
     ) -> tf.Tensor:
-        """Applies a gradient of a contributor, and returns what became of it.
+        """Applies a gradient of a contributor, and returns the outcome.
 
         Between two takes or resets, at most one gradient of each contributor is accumulated, namely
         the first one. Its local step must equal the accumulator's own step: unlike `apply_grad`,
@@ -148,8 +148,8 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
 
         Args:
             grad: The gradient: `[d0, …] dtype`, or anything that converts to it.
-            contributor: Id of who contributes the gradient, such as the index of a worker, cast to
-                int64: `[] integer`, not negative.
+            contributor: Id of the contributor, such as the index of a worker, cast to int64:
+                `[] integer`, not negative.
             local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
             name: Optional name of the operation.
 

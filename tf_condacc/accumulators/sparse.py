@@ -146,19 +146,17 @@ class SparseConditionalAccumulator(SparseApplies):
     ) -> TryTakeResult:
         """Takes the accumulated gradients if there are enough of them and no other take is pending.
 
-        Never waits for gradients. TensorFlow's own accumulator has no such method. Errors are those
+        Takes as `ConditionalAccumulator.try_take_grad` does, and never waits. The errors are those
         of `take_grad`.
 
         Args:
             num_required: Number of gradients that are enough, at least 1: `[] int32`.
             name: Optional name of the operation.
-            global_step: If given, the only step of the accumulator at which gradients are taken,
-                cast to int64: `[] int64`.
+            global_step: If given, the only step at which gradients are taken: `[] int64`.
 
         Returns:
-            A named tuple ``(taken, value)``. ``taken: [] bool`` tells whether gradients were taken.
-            ``value`` is then the result of `take_grad`. Otherwise it is a `SparseGradient` without
-            rows.
+            A named tuple ``(taken, value)``. If ``taken: [] bool`` is True, ``value`` is the result
+            of `take_grad`. Otherwise it is a `SparseGradient` without rows.
         """
         taken, *parts = self._try_take(num_required, name, global_step)
         return TryTakeResult(taken, SparseGradient(*parts))
@@ -171,13 +169,12 @@ class SparseConditionalAccumulator(SparseApplies):
     ) -> TryTakeResult:
         """Takes the accumulated gradients if there are enough of them and no other take is pending.
 
-        TensorFlow's own accumulator has no such method. The errors are those of `try_take_grad`.
+        The errors are those of `try_take_grad`.
 
         Args:
-            num_required: Number of gradients that are enough, at least 1: `[] int32`.
+            num_required: Number of gradients that are enough, as in `try_take_grad`: `[] int32`.
             name: Optional name of the operation.
-            global_step: If given, the only step of the accumulator at which gradients are taken,
-                cast to int64: `[] int64`.
+            global_step: The only step at which gradients are taken, if given: `[] int64`.
 
         Returns:
             The result of `try_take_grad`, with ``tf.IndexedSlices`` as its value.

@@ -61,12 +61,12 @@ class GraphState:
 
     @property
     def is_last_tower(self) -> bool:
-        """Whether the tower that is being built is the last one."""
+        """True if the tower that is being built is the last one."""
         return len(self.towers) == self.number_of_towers
 
     @property
     def scales_losses(self) -> bool:
-        """Whether the loss of a tower is divided by the number of towers."""
+        """True if the loss of a tower is divided by the number of towers."""
         return self.number_of_towers > 1 and self.loss_reduction != v1.losses.Reduction.SUM
 
     @contextmanager

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator, MultipleLocator, PercentFormatter, St
 
 from tf_condacc.examples.common import plotting, rounds
 from tf_condacc.examples.common.plotting import BLUE, DASHES, GREEN, GREY, ORANGE, WINDOW
-from tf_condacc.examples.common.records import AsyncHistory, History, Run
+from tf_condacc.examples.common.records import AsyncHistory, ClusterHistory, History, Run
 from tf_condacc.examples.common.tower_runs import TOLERANCE, Difference
 
 _ACCURACY = ("Accuracy", "on test images that no worker has seen")  # Title and subtitle.
@@ -104,6 +104,44 @@ def async_digits(histories: Mapping[str, AsyncHistory], limit: int, path: Path) 
     figure.savefig(path, format="png")
 
 
+def cluster_digits(history: ClusterHistory, mode: str, path: Path) -> None:
+    """Draws what was learned on a cluster, how fast, and when a worker was lost and came back.
+
+    Args:
+        history: The record.
+        mode: "sync" or "async".
+        path: Path of the PNG file to write.
+    """
+    kind = {"sync": "synchronous", "async": "asynchronous"}[mode]
+    figure = plotting.new_figure(11, 6.8, f"Handwritten digits, learned on a cluster, {kind}")
+    axes = figure.subplots(2, 2, sharex=True)
+    (loss, speed), (accuracy, dropped) = axes
+    loss.plot(history.moments, history.losses, color=BLUE, linewidth=2.2)
+    loss.set_yscale("log")
+    loss.minorticks_off()
+    plotting.title(loss, "Training loss", "on all training images")
+    _accuracy(accuracy, list(zip(history.moments, history.accuracies, strict=True)), GREEN)
+    last = history.moments[-1], history.accuracies[-1]
+    plotting.note(
+        accuracy, last, f"{last[1]:.1%} at the end", GREEN, (0, -16), ha="right", va="top"
+    )
+    plotting.title(accuracy, *_ACCURACY)
+    speed.step(history.moments[1:], history.steps_per_second, color=BLUE, linewidth=2, where="pre")
+    speed.set_ylim(bottom=0)
+    plotting.title(speed, "Speed", "global steps per second, all workers together")
+    dropped.step(history.moments, history.dropped, color=ORANGE, linewidth=2.2, where="post")
+    dropped.set_ylim(0, 1.08 * max(history.dropped[-1], 1))
+    dropped.yaxis.set_major_locator(MaxNLocator(integer=True))
+    plotting.title(dropped, "Gradients dropped", "up to each moment, of all workers")
+    for ax in axes.flat:
+        plotting.style(ax, history.moments[-1], "seconds" if ax in axes[1] else "")
+        for _, at in history.faults:
+            ax.axvline(at, color=GREY, linewidth=1.4, linestyle=DASHES)
+    for event, at in history.faults:
+        plotting.label(speed, at, 0.5 * speed.get_ylim()[1], f"worker {event}", GREY)
+    figure.savefig(path, format="png")
+
+
 def towers(runs: Sequence[Run], differences: Sequence[Difference], path: Path) -> None:
     """Draws losses, differences of weights, and step times.
 
@@ -147,7 +185,7 @@ def _workers(count: int) -> str:
     return "1 worker" if count == 1 else f"{count} workers"
 
 
-def _accuracy(ax: Axes, accuracies: Sequence[tuple[int, float]], color: str) -> None:
+def _accuracy(ax: Axes, accuracies: Sequence[tuple[float, float]], color: str) -> None:
     """Draws the accuracy on test examples, with a dot at the end."""
     steps, values = zip(*accuracies, strict=True)
     ax.plot(steps, values, color=color, linewidth=2.2)

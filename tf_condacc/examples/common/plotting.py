@@ -29,7 +29,7 @@ def title(ax: Axes, text: str, subtitle: str) -> None:
     ax.text(0, 1.035, subtitle, transform=ax.transAxes, color=GREY, fontsize=9.5, va="bottom")
 
 
-def style(ax: Axes, last_step: int, label: str = "") -> None:
+def style(ax: Axes, last_step: float, label: str = "") -> None:
     """Sets the style of axes whose horizontal axis is the step."""
     ax.set_xlim(0, last_step)
     ax.set_xlabel(label, color=GREY)

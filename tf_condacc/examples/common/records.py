@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from itertools import accumulate
+from pathlib import Path
 
 import numpy as np
 
@@ -113,3 +115,56 @@ class Run:
     def step_seconds(self) -> float:
         """The median time of a step, without the first few."""
         return float(np.median(np.diff(self.moments[min(5, len(self.moments) - 2) :])))
+
+
+@dataclass
+class ClusterHistory:
+    """The record of a training on a cluster, made by its chief.
+
+    Attributes:
+        start: Time at which the chief began, in seconds.
+        moments: Seconds from the start to each measurement.
+        steps: Global step at each measurement.
+        losses: Loss on all training examples at each measurement.
+        accuracies: Accuracy on the test examples at each measurement.
+        dropped: Number of gradients that had been dropped at each measurement.
+        faults: Pairs of an event, "killed" or "back", and the seconds from the start to it.
+    """
+
+    start: float
+    moments: list[float] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+    accuracies: list[float] = field(default_factory=list)
+    dropped: list[int] = field(default_factory=list)
+    faults: list[tuple[str, float]] = field(default_factory=list)
+
+    def add(self, step: int, loss: float, accuracy: float, dropped: int) -> None:
+        """Adds a measurement."""
+        self.moments.append(time.time() - self.start)
+        self.steps.append(step)
+        self.losses.append(float(loss))
+        self.accuracies.append(float(accuracy))
+        self.dropped.append(dropped)
+
+    def line(self, last_step: int) -> str:
+        """Returns the last measurement as a line of text."""
+        return (
+            f"step {self.steps[-1]:,} of {last_step:,}  loss {self.losses[-1]:.4f}  "
+            f"accuracy {self.accuracies[-1]:.3f}  dropped {self.dropped[-1]:,}  "
+            f"{self.moments[-1]:.1f} s"
+        )
+
+    def read_faults(self, path: Path) -> None:
+        """Reads the faults since the start from a file with an event and a time in each line."""
+        if path.exists():
+            events = [line.split() for line in path.read_text().splitlines()]
+            self.faults = [
+                (name, float(at) - self.start) for name, at in events if float(at) > self.start
+            ]
+
+    @property
+    def steps_per_second(self) -> list[float]:
+        """The speed between each measurement and the one before; one entry less than there are."""
+        seconds = np.maximum(np.diff(self.moments), 1e-6)
+        return (np.diff(self.steps) / seconds).tolist()

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 import tf_condacc
 from tf_condacc.examples.common import command_line, machines, rounds, skip_gram, sparse_means
-from tf_condacc.examples.common.records import AsyncHistory, History, Run
+from tf_condacc.examples.common.records import AsyncHistory, ClusterHistory, History, Run
 from tf_condacc.examples.common.text import Text
 from tf_condacc.examples.common.tower_runs import TOLERANCE, Comparison
 
@@ -155,6 +155,21 @@ def async_digits(histories: Mapping[str, AsyncHistory], staleness: int) -> str:
                 lambda h: str(max(turn.staleness for turn in h.turns if turn.accepted)),
             ),
             row("seconds", lambda h: f"{h.seconds:.1f}"),
+        ]
+    )
+
+
+def cluster_digits(history: ClusterHistory) -> str:
+    """Returns the results of a training on a cluster, as lines of text."""
+    seconds = history.moments[-1] - history.moments[0]
+    return _table(
+        [
+            ("test accuracy", f"{history.accuracies[-1]:.4f}"),
+            ("loss", f"{history.losses[-1]:.4f}"),
+            ("steps", f"{history.steps[-1]:,}"),
+            ("gradients dropped", f"{history.dropped[-1]:,}"),
+            ("seconds", f"{seconds:.1f}"),
+            *[(f"worker {event}", f"after {at:.1f} s") for event, at in history.faults],
         ]
     )
 

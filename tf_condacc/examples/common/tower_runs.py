@@ -1,4 +1,4 @@
-"""What is measured of trainings with towers, and the comparison of the weights that they learn."""
+"""The records of trainings with towers, and the comparison of the weights that they learn."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Difference(NamedTuple):
 
     @property
     def is_tolerable(self) -> bool:
-        """Whether the weights differ by no more than rounding errors."""
+        """True if the weights differ only by rounding errors."""
         return max(self.largest) <= TOLERANCE
 
 

@@ -1,0 +1,151 @@
+"""The part of a process in a cluster, as TF_CONFIG tells it, and the placement of variables."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+from ports import free_ports
+
+import tf_condacc
+from tf_condacc import cluster
+from tf_condacc.cluster import GreedyLoadBalancingStrategy, byte_size_load_fn
+from tf_condacc.cluster._task import Task
+from tf_condacc.cluster._tf_config import read
+
+tf1 = tf.compat.v1
+
+WORKERS = {"ps": ["a:1", "b:2"], "worker": ["c:3", "d:4"]}
+WITH_CHIEF = {"chief": ["e:5"], **WORKERS}
+
+
+def config(cluster, job, index=0):
+    return {"cluster": cluster, "task": {"type": job, "index": index}}
+
+
+def test_without_a_cluster_the_process_is_alone(monkeypatch):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    with cluster.start() as task:
+        assert task.is_chief and task.master == "" and task.num_worker_replicas == 1
+        assert task.replica_device_setter() is None
+
+
+def test_the_environment_is_read(monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config(WORKERS, "worker", 1)))
+    assert read(None) == (WORKERS, "worker", 1)
+
+
+@pytest.mark.parametrize(
+    "spec, chief, workers",
+    [(WORKERS, ("worker", 0), 2), (WITH_CHIEF, ("chief", 0), 3)],
+    ids=["worker 0", "chief"],
+)
+def test_there_is_one_chief(spec, chief, workers):
+    task = read(config(spec, "worker", 1))
+    assert task.chief == chief
+    assert task.workers[0] == chief and len(task.workers) == workers
+
+
+@pytest.mark.parametrize(
+    "value, message",
+    [
+        ("{", "TF_CONFIG is not valid JSON"),
+        ("[]", "expected to be a JSON object, got"),
+        ({"cluster": ["a:1"]}, "'cluster' is expected to be an object, got"),
+        ({"cluster": {"worker": "a:1"}}, "job 'worker' is expected to be a list of addresses"),
+        ({"cluster": {"worker": ["a"]}}, "job 'worker' is expected to be a list of addresses"),
+        ({"cluster": {"ps": ["a:1"]}}, "no chief and no worker"),
+        ({"cluster": WORKERS}, "'task' is expected to be an object with 'type' and 'index'"),
+        (config(WORKERS, "chief"), "job 'chief', which is not in the cluster of jobs"),
+        (config(WORKERS, "ps", 2), "expected to be from 0 to 1, got 2"),
+        (config(WORKERS, "ps", "x"), "expected to be from 0 to 1, got 'x'"),
+    ],
+)
+def test_a_config_that_describes_no_task_is_refused(value, message):
+    with pytest.raises(ValueError, match=message):
+        read(value)
+
+
+@pytest.fixture(scope="module")
+def worker():
+    """A task of a cluster whose other tasks are not there."""
+    ports = free_ports(3)
+    spec = {"ps": [f"localhost:{p}" for p in ports[:2]], "worker": [f"localhost:{ports[2]}"]}
+    return Task(read(config(spec, "worker")))
+
+
+def test_variables_are_spread_by_their_size(worker):
+    sizes = {"a": 100, "b": 10, "c": 20, "d": 60, "e": 30}
+    with tf.Graph().as_default(), tf1.device(worker.replica_device_setter()):
+        made = [tf1.get_variable(name, [n], use_resource=n > 20) for name, n in sizes.items()]
+    tasks = [tf.DeviceSpec.from_string(variable.device).task for variable in made]
+    assert tasks == [0, 1, 1, 1, 1]
+
+
+def test_an_accumulator_beside_its_variable_does_not_count(worker):
+    with tf.Graph().as_default(), tf1.device(worker.replica_device_setter()):
+        big = tf1.get_variable("big", [100])
+        small = tf1.get_variable("small", [10])
+        with tf1.device(small.device):
+            accumulator = tf_condacc.ConditionalAccumulator(tf.float32, [1000])
+        last = tf1.get_variable("last", [10])
+        tasks = [tf.DeviceSpec.from_string(each.device).task for each in (big, small, last)]
+        handle = tf.DeviceSpec.from_string(accumulator.accumulator_ref.device)
+    assert tasks == [0, 1, 1] and handle.task == 1 and handle.job == "ps"
+
+
+def test_sizes_are_in_bytes():
+    with tf.Graph().as_default():
+        resource = tf1.get_variable("r", [2, 3], tf.float64, use_resource=True)
+        reference = tf1.get_variable("v", [5], tf.int32, use_resource=False)
+        unknown = tf1.placeholder(tf.float32, [None, 4])
+        sizes = [byte_size_load_fn(each.op) for each in (resource.handle, reference, unknown)]
+    assert sizes == [48, 20, 16]
+
+
+def test_a_strategy_needs_a_parameter_server():
+    with pytest.raises(ValueError, match="num_tasks >= 1, got 0"):
+        GreedyLoadBalancingStrategy(0, byte_size_load_fn)
+
+
+def test_a_task_sees_parameter_servers_and_itself(worker):
+    assert list(worker.session_config.device_filters) == ["/job:ps", "/job:worker/task:0"]
+
+
+@pytest.mark.parametrize("arguments", [{"master": "x"}, {"is_chief": True}, {"chekpoint_dir": "x"}])
+def test_a_session_refuses_arguments_that_are_not_its_own(worker, arguments):
+    with pytest.raises(TypeError, match=next(iter(arguments))):
+        worker.session(**arguments)
+
+
+def test_a_server_without_the_package_is_told_to_import_it():
+    ps, worker = free_ports(2)
+    spec = {"ps": [f"localhost:{ps}"], "worker": [f"localhost:{worker}"]}
+    program = (
+        f"import tensorflow as tf; tf.distribute.Server({spec}, job_name='ps', task_index=0).join()"
+    )
+    server = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.DEVNULL)
+    try:
+        with (
+            pytest.raises(
+                tf.errors.NotFoundError, match="Task /job:ps/.*/task:0 does not know"
+            ) as raised,
+            cluster.start(config(spec, "worker")) as task,
+            tf.Graph().as_default(),
+            tf1.device(task.replica_device_setter()),
+        ):
+            take = tf_condacc.ConditionalAccumulator(tf.float32, []).num_accumulated()
+            with task.session() as session:
+                session.run(take)
+        assert "has to `import tf_condacc`" in raised.value.message
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_other_errors_stay_as_they_are():
+    with pytest.raises(tf.errors.NotFoundError, match="^no such file$"), Task(read({})):
+        raise tf.errors.NotFoundError(None, None, "no such file")

@@ -1,0 +1,214 @@
+"""Units of the launcher: lines and progress bars, requests to servers, and watches."""
+
+from __future__ import annotations
+
+import queue
+import re
+import socket
+import threading
+
+import pytest
+
+from tf_condacc.launch import _watch
+from tf_condacc.launch._lines import MAX_LINE_BYTES, PROGRESS_SECS, LineSplitter
+from tf_condacc.launch._ports import free_ports
+from tf_condacc.launch._probe import Answer, probe
+from tf_condacc.launch._watch import Watch
+
+SETTINGS = b"\0\0\0\4\0\0\0\0\0"  # An empty frame of HTTP/2 settings.
+
+
+class Server:
+    """A server that answers, or accepts connections and says nothing, as a frozen one does."""
+
+    def __init__(self, answers: bool = True) -> None:
+        self.answers = answers
+        self.has_answered = threading.Event()
+        self._socket = socket.create_server(("localhost", 0))
+        self.address = f"localhost:{self._socket.getsockname()[1]}"
+        self._silent: list[socket.socket] = []
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                client, _ = self._socket.accept()
+            except OSError:
+                return
+            if self.answers and client.recv(100).startswith(b"PRI * HTTP/2.0\r\n"):
+                client.sendall(SETTINGS)
+                client.close()
+                self.has_answered.set()
+            else:
+                self._silent.append(client)
+
+    def close(self) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        for client in self._silent:
+            client.close()
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Makes watches ask often."""
+    monkeypatch.setattr(_watch, "_INTERVAL_SECS", 0.05)
+    monkeypatch.setattr(_watch, "_ANSWER_SECS", 0.2)
+
+
+@pytest.fixture
+def server():
+    server = Server()
+    yield server
+    server.close()
+
+
+def split(*chunks, step=1.0):
+    """The lines of chunks that come one step after the other, and those at the end."""
+    splitter = LineSplitter()
+    lines = [splitter.feed(chunk, number * step) for number, chunk in enumerate(chunks)]
+    return [*lines, splitter.close()]
+
+
+@pytest.mark.parametrize(
+    ("chunks", "lines"),
+    [
+        ([b"one\ntwo\n\nthr", b"ee\nrest"], [[b"one", b"two", b""], [b"three"], [b"rest"]]),
+        ([b"one\r", b"\ntwo\r\n"], [[], [b"one", b"two"], []]),
+        ([b"\r 1/3", b"\r 2/3", b"\r 3/3", b"\n"], [[], [b" 1/3"], [b" 2/3"], [b" 3/3"], []]),
+        ([b"1/3\r", b"2/3\r", b"\n", b"\n"], [[], [b"1/3"], [b"2/3"], [b""], []]),
+        ([b"\r 1/3\r 2/3", b"\r    \rdone\n"], [[b" 1/3"], [b"done"], []]),
+        ([b"\r 1/3", b"\r 2", b"/3 \rthen\n"], [[], [b" 1/3"], [b"then"], []]),
+    ],
+    ids=repr,
+)
+def test_lines_and_states_of_progress_bars(chunks, lines):
+    assert split(*chunks) == lines
+
+
+def test_states_of_a_progress_bar_are_shown_now_and_then():
+    splitter = LineSplitter()
+    shown = [splitter.feed(b"\r%d" % number, number / 1000) for number in range(1000)]
+    states = [state for each in shown for state in each]
+    assert 3 <= len(states) <= 1 / PROGRESS_SECS + 1
+
+
+def test_a_state_without_a_line_end_is_shown_after_a_while_and_once():
+    splitter = LineSplitter()
+    assert splitter.feed(b"\r1/2", 5.0) == []
+    due = splitter.due
+    assert due is not None and 5.0 < due <= 5.0 + PROGRESS_SECS
+    assert splitter.states(due - 0.001) == []
+    assert splitter.states(due) == [b"1/2"]
+    assert splitter.due is None
+    assert splitter.feed(b"\r2/2\r", due) == []
+    assert splitter.due is not None
+    assert splitter.states(splitter.due) == [b"2/2"]
+    assert splitter.feed(b"\n", due + 1.0) == []
+    assert splitter.close() == []
+
+
+def test_a_state_that_was_not_shown_is_shown_at_the_end():
+    splitter = LineSplitter()
+    assert splitter.feed(b"1/3\r2/3\r", 0.0) == [b"1/3"]
+    assert splitter.feed(b"3/3\r", 0.0) == []
+    assert splitter.close() == [b"3/3"]
+
+
+def test_a_held_state_is_shown_before_the_line_end_that_follows_it():
+    splitter = LineSplitter()
+    assert splitter.feed(b"1/2\r2/2\r", 0.0) == [b"1/2"]
+    assert splitter.feed(b"3/2\r\n", 0.1) == [b"3/2"]
+    assert splitter.feed(b"4/2\r", 0.1) == []
+    assert splitter.feed(b"\r\n", 0.1) == [b"4/2"]
+
+
+def test_a_long_line_comes_in_pieces():
+    line = bytes(range(32, 127)) * (3 * MAX_LINE_BYTES // 95)
+    *read, last = split(line[:100_000], line[100_000:] + b"\nnext\n", step=0.0)
+    pieces = [piece for lines in read for piece in lines]
+    assert pieces.pop() == b"next"
+    assert b"".join(pieces) == line
+    assert max(map(len, pieces)) == MAX_LINE_BYTES
+    assert last == []
+
+
+def test_any_cut_of_a_stream_gives_the_same_lines():
+    stream = b"one\r\ntwo\n\n\rbar 1\rbar 2\nthree"
+    whole = [line for lines in split(stream) for line in lines]
+    for end in range(len(stream)):
+        parts = split(stream[:end], stream[end:], step=0.0)
+        lines = [line for each in parts for line in each if not re.match(rb"b|ba|bar|bar .", line)]
+        assert lines == [line for line in whole if not line.startswith(b"bar")], end
+
+
+def test_a_server_answers(server):
+    assert probe(server.address, 5.0) is Answer.ANSWERED
+
+
+def test_a_server_is_silent(server):
+    server.answers = False
+    assert probe(server.address, 0.1) is Answer.SILENT
+
+
+def test_a_listening_socket_without_a_process_that_accepts_is_silent():
+    with socket.create_server(("localhost", 0)) as listening:
+        assert probe(f"localhost:{listening.getsockname()[1]}", 0.1) is Answer.SILENT
+
+
+def test_a_port_without_a_server_refuses():
+    assert probe(f"localhost:{free_ports(1)[0]}", 5.0) is Answer.REFUSED
+
+
+def test_a_watch_reports_each_limit_once_and_the_answer(server, quick):
+    reports: queue.Queue = queue.Queue()
+    watch = Watch(
+        {"one": server.address},
+        [1.0, 0.5],
+        on_silent=lambda *report: reports.put(report),
+        on_answer=reports.put,
+    )
+    watch.start()
+    assert server.has_answered.wait(10)
+    server.answers = False
+    assert reports.get(timeout=10) == ("one", 0.5, Answer.SILENT)
+    assert reports.get(timeout=10) == ("one", 1.0, Answer.SILENT)
+    server.answers = True
+    assert reports.get(timeout=10) == "one"
+    watch.stop()
+    assert watch.join(1.0)
+    assert reports.empty()
+
+
+def test_a_server_that_never_answered_or_has_ended_is_not_reported(server, quick):
+    reports: queue.Queue = queue.Queue()
+    silent = Server(answers=False)
+    asked = threading.Event()
+    addresses = {"starting": silent.address, "absent": f"localhost:{free_ports(1)[0]}"}
+    addresses["frozen"] = server.address
+    watch = Watch(addresses, [0.5], lambda *report: (reports.put(report), asked.set()), print)
+    watch.start()
+    assert server.has_answered.wait(10)
+    server.answers = False
+    assert asked.wait(10)
+    assert reports.get() == ("frozen", 0.5, Answer.SILENT)
+    watch.stop()
+    assert watch.join(1.0)
+    assert reports.empty()
+    silent.close()
+
+
+def test_a_watch_reports_a_server_that_is_absent_if_it_is_asked_to(quick):
+    reports: queue.Queue = queue.Queue()
+    (port,) = free_ports(1)
+    watch = Watch(
+        {"absent": f"localhost:{port}"},
+        [0.5],
+        on_silent=lambda *report: reports.put(report),
+        on_answer=reports.put,
+        reports_refused=True,
+    )
+    watch.start()
+    assert reports.get(timeout=10) == ("absent", 0.5, Answer.REFUSED)
+    watch.stop()
+    assert watch.join(1.0)

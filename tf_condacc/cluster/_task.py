@@ -1,0 +1,233 @@
+"""A process of a cluster."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+import sys
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, NoReturn
+
+import tensorflow as tf
+from tensorflow.compat import v1
+
+from tf_condacc._missing_library import explanation
+from tf_condacc.accumulators.placement import replica_device_setter
+from tf_condacc.cluster import _ending, _tf_config
+from tf_condacc.cluster._balancing import GreedyLoadBalancingStrategy, byte_size_load_fn
+from tf_condacc.cluster._sessions import worker_session
+from tf_condacc.cluster._tf_config import CHIEF_JOBS, EVALUATOR_JOB, PS_JOB, TaskConfig
+from tf_condacc.cluster._warnings import watch_with_warnings
+from tf_condacc.launch._watch import Watch
+
+
+def start(
+    config: Mapping[str, Any] | str | None = None,
+    *,
+    session_config: v1.ConfigProto | None = None,
+    report_secs: float | None = 10,
+    grace_secs: float = 30,
+) -> Task:
+    """Starts the server of this process, as ``TF_CONFIG`` tells.
+
+    In a parameter server this function does not return: it serves until training has ended, and
+    then ends the process with status 0, without exit handlers.
+
+    If there is no cluster in ``TF_CONFIG``, the process trains alone, without a server.
+
+    Args:
+        config: What ``TF_CONFIG`` contains, as text or as the object that it describes. By default
+            the environment variable is read.
+        session_config: A ``tf.compat.v1.ConfigProto`` for the server and for sessions. If it has no
+            device filters, some are added: a task that trains sees parameter servers and itself
+            only, and so does not wait for other tasks.
+        report_secs: After so many seconds without an answer from a task that this one needs, it
+            logs a warning that names the task, once, and again when it answers. Tasks that train
+            need the parameter servers and the chief; with device filters of the program's own, all
+            others. None for never.
+        grace_secs: How long a parameter server waits for other tasks when the chief has ended. A
+            worker that is started again meanwhile finds that training has ended, and ends too.
+
+    Returns:
+        The task, to be used as a context in which the program trains. When the context is left
+        without an error, the parameter servers are told that this task has ended. They end when all
+        tasks have, or `grace_secs` after the chief.
+
+    Raises:
+        ValueError: ``TF_CONFIG`` does not describe a cluster and a task of it.
+        tf.errors.OpError: The server cannot listen on its port.
+    """
+    task = Task(_tf_config.read(config), session_config, report_secs)
+    if task.task_type == PS_JOB:
+        task._serve(grace_secs)
+    return task
+
+
+class Task:
+    """The part of this process in a cluster. Made by `start`.
+
+    The names of the attributes are those of ``tf.estimator.RunConfig``.
+
+    Attributes:
+        cluster_spec: The ``tf.train.ClusterSpec``; an empty one if the process is alone.
+        task_type: Job of this task: "chief", "worker", "ps" or "evaluator".
+        task_id: Number of this task in its job.
+        is_chief: Whether this task initializes variables and saves checkpoints. This is the task of
+            job "chief" or, without such a job, worker 0.
+        num_ps_replicas: Number of parameter servers.
+        num_worker_replicas: Number of tasks that train, the chief included.
+        worker_index: Number of this task among those that train, the chief first.
+        master: Target for sessions: "" if the process is alone.
+        session_config: The ``tf.compat.v1.ConfigProto`` for sessions.
+    """
+
+    def __init__(
+        self,
+        config: TaskConfig,
+        session_config: v1.ConfigProto | None = None,
+        report_secs: float | None = None,
+    ) -> None:
+        self._config = config
+        self.cluster_spec = tf.train.ClusterSpec(config.cluster)
+        self.task_type, self.task_id = config.task_type, config.task_id
+        self.is_chief = (self.task_type, self.task_id) == config.chief
+        self.num_ps_replicas = len(config.cluster.get(PS_JOB, []))
+        self.num_worker_replicas = len(config.workers) or 1
+        trains = (self.task_type, self.task_id) in config.workers
+        self.worker_index = config.workers.index((self.task_type, self.task_id)) if trains else 0
+        self.session_config = v1.ConfigProto()
+        if session_config is not None:
+            self.session_config.CopyFrom(session_config)
+        has_filters = bool(self.session_config.device_filters)
+        self.master = ""
+        self._watch: Watch | None = None
+        if config.cluster and self.task_type != EVALUATOR_JOB:
+            if not has_filters:
+                self.session_config.device_filters.extend(self._filters())
+            self._server = self._start_server()
+            self.master = self._server.target
+            if trains and report_secs is not None:
+                # Filters of the program's own may let this task wait for any other one.
+                watched = self._all_others() if has_filters else self._needed()
+                self._watch = watch_with_warnings(watched, report_secs)
+
+    def __enter__(self) -> Task:
+        if self._watch is not None:
+            self._watch.start()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._watch is not None:
+            self._watch.stop()
+        if exc is None:
+            self._tell_end()
+        elif (better := explanation(exc)) is not None:
+            raise better from exc
+
+    def replica_device_setter(
+        self, ps_strategy: Callable[[tf.Operation], int] | None = None
+    ) -> Callable[[tf.Operation], str] | None:
+        """Returns a device function that places variables and accumulators on parameter servers.
+
+        Args:
+            ps_strategy: Function that chooses the parameter server of an operation. By default
+                variables are spread so that all servers have about as many bytes.
+
+        Returns:
+            A function for ``tf.compat.v1.device``; None if there are no parameter servers.
+        """
+        if not self.num_ps_replicas or not self.master:
+            return None
+        return replica_device_setter(
+            cluster=self.cluster_spec,
+            worker_device=f"/job:{self.task_type}/task:{self.task_id}",
+            ps_strategy=ps_strategy
+            or GreedyLoadBalancingStrategy(self.num_ps_replicas, byte_size_load_fn),
+        )
+
+    def session(self, **arguments: Any) -> v1.train.MonitoredSession:
+        """Returns a monitored session for training.
+
+        Mirrors ``tf.compat.v1.train.MonitoredTrainingSession``. A worker looks every second,
+        instead of every 30 seconds, whether the chief has initialized the variables.
+
+        Args:
+            **arguments: Arguments of ``tf.compat.v1.train.MonitoredTrainingSession``. `master`,
+                `is_chief` and `config` are those of the task.
+
+        Raises:
+            TypeError: An argument is not known, or is one of those three.
+        """
+        given = {"master", "is_chief", "config"} & arguments.keys()
+        if given:
+            raise TypeError(f"Task.session() got {sorted(given)}, which the task itself sets")
+        inspect.signature(v1.train.MonitoredTrainingSession).bind(**arguments)
+        if self.is_chief:
+            return v1.train.MonitoredTrainingSession(
+                master=self.master, is_chief=True, config=self.session_config, **arguments
+            )
+        return worker_session(self.master, self.session_config, **arguments)
+
+    @property
+    def _name(self) -> str:
+        return _name(self.task_type, self.task_id)
+
+    def _filters(self) -> list[str]:
+        own = f"/job:{self.task_type}/task:{self.task_id}"
+        return [own] if self.task_type == PS_JOB else [f"/job:{PS_JOB}", own]
+
+    def _start_server(self) -> tf.distribute.Server:
+        # Otherwise connections to a task that comes back are tried after up to two minutes.
+        os.environ.setdefault("TF_GRPC_DEFAULT_OPTIONS", "grpc.max_reconnect_backoff_ms=1000")
+        return tf.distribute.Server(
+            self.cluster_spec,
+            job_name=self.task_type,
+            task_index=self.task_id,
+            config=self.session_config,
+        )
+
+    def _needed(self) -> dict[str, str]:
+        """Returns the addresses of the parameter servers and of the chief, by their names."""
+        chief = _name(*self._config.chief)
+        return {
+            name: address
+            for name, address in self._all_others().items()
+            if name == chief or name.startswith(f"{PS_JOB} ")
+        }
+
+    def _all_others(self) -> dict[str, str]:
+        """Returns the addresses of all other tasks, by their names."""
+        return {
+            _name(job, task): address
+            for job, addresses in self._config.cluster.items()
+            for task, address in enumerate(addresses)
+            if (job, task) != (self.task_type, self.task_id)
+        }
+
+    def _serve(self, grace_secs: float) -> NoReturn:
+        _ending.await_end(
+            self.master,
+            self.task_id,
+            [_name(*each) for each in self._config.workers],
+            _name(*self._config.chief),
+            grace_secs,
+        )
+        # The end of the interpreter would take seconds, and there is nothing left to clean up.
+        logging.shutdown()
+        sys.stdout.flush()
+        os._exit(0)
+
+    def _tell_end(self) -> None:
+        if self.master and self.num_ps_replicas:
+            _ending.tell_end(self.master, self._name, self._config.cluster[PS_JOB])
+
+
+def _name(job: str, task: int) -> str:
+    return job if job in CHIEF_JOBS else f"{job} {task}"

@@ -1,0 +1,171 @@
+"""Trains a digit classifier on a cluster of parameter servers and workers.
+
+Run it with ``python -m tf_condacc.launch --ps 1 --workers 4 --restarts 1 -- python -m
+tf_condacc.examples.cluster_digits``; ``--help`` lists the options. Without a launcher it trains in
+one process.
+
+Synchronous workers average their gradients in each step; each has its part of the batch, so the
+training equals that of one process with the whole batch. Asynchronous workers apply their gradients
+themselves, each of a whole batch, unless they are too stale. The chief saves checkpoints and
+TensorBoard summaries, measures the accuracy, and draws a picture at the end. With ``--fault-at``
+the last worker kills itself at a step, once; the launcher starts it again.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.compat import v1
+
+import tf_condacc
+from tf_condacc import cluster
+from tf_condacc.examples.common import command_line, data
+from tf_condacc.examples.common.command_line import option
+from tf_condacc.examples.common.network import Classifier
+from tf_condacc.examples.common.records import ClusterHistory
+
+_EVALUATE_EVERY = 10  # Number of steps.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(command_line.Settings):
+    """The options of the program."""
+
+    mode: str = option("sync", "how the workers train", choices=("sync", "async"))
+    steps: int = option(300, "training steps")
+    batch_size: int = option(128, "examples in a batch; synchronous workers share it")
+    learning_rate: float = option(0.1, "learning rate of the momentum optimizer")
+    staleness: int = option(4, "how stale gradients of asynchronous workers may be", minimum=0)
+    takeover_secs: int = option(
+        0, "after so long others compute for a worker that is lost; 0 for never", minimum=0
+    )
+    fault_at: int = option(0, "step at which the last worker kills itself; 0 for none", minimum=0)
+    folder: Path = option(Path("cluster_digits"), "folder of checkpoints and summaries")
+    output: Path = option(Path("cluster_digits.png"), "where to write the picture")
+
+
+class Faults(v1.train.SessionRunHook):
+    """Kills the process once, when training has come to a step, and records when it is back."""
+
+    def __init__(self, settings: Settings, step: tf.Variable) -> None:
+        self._settings, self._step = settings, step
+        self._record = settings.folder / "faults.txt"
+
+    def _write(self, what: str) -> None:
+        self._record.parent.mkdir(parents=True, exist_ok=True)
+        with self._record.open("a") as file:
+            file.write(f"{what} {time.time()}\n")
+
+    def after_create_session(self, session: v1.Session, coord: Any) -> None:
+        """Records that the process is back."""
+        if self._record.exists():
+            self._write("back")
+
+    def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:
+        """Asks for the global step."""
+        return v1.train.SessionRunArgs(self._step)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Kills the process at the step of the fault."""
+        if not self._record.exists() and run_values.results >= self._settings.fault_at > 0:
+            self._write("killed")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Chief:
+    """The chief's measurements of a training."""
+
+    def __init__(self, settings: Settings, model: Classifier, dropped: Any, step: tf.Variable):
+        self.history = ClusterHistory(start=time.time())
+        self._settings = settings
+        self._model = model
+        self._fetches = step, model.loss, model.accuracy, dropped
+        self._feeds = [model.feed(each) for each in data.load(settings.seed)]
+
+    def measure(self, session: v1.train.MonitoredSession) -> None:
+        """Measures the loss on all training examples and the accuracy on test examples."""
+
+        def run_without_hooks(step_context: Any) -> list[Any]:
+            return [step_context.session.run(self._fetches, feed) for feed in self._feeds]
+
+        on_train, on_test = session.run_step_fn(run_without_hooks)
+        self.history.add(int(on_train[0]), on_train[1], on_test[2], int(on_train[3]))
+        print(self.history.line(self._settings.steps), flush=True)
+
+
+def train(settings: Settings) -> ClusterHistory | None:
+    """Trains in this task of a cluster. Returns the record if this is the chief."""
+    with cluster.start() as task:
+        examples, _ = data.load(settings.seed)
+        seed = settings.seed if settings.mode == "sync" else settings.seed + task.worker_index
+        batches = data.batches(examples, settings.batch_size, seed)
+        # In a step, all synchronous workers take a turn, but only one of the asynchronous workers.
+        every = _EVALUATE_EVERY
+        if settings.mode == "async":
+            every = max(1, every // task.num_worker_replicas)
+        with tf.Graph().as_default(), v1.device(task.replica_device_setter()):
+            step = v1.train.get_or_create_global_step()
+            model, whole = Classifier(settings.seed), Classifier(settings.seed)
+            v1.summary.scalar("loss", model.loss)
+            momentum = v1.train.MomentumOptimizer(settings.learning_rate, 0.9)
+            hooks: list[Any] = [v1.train.StopAtStepHook(last_step=settings.steps)]
+            if settings.mode == "sync":
+                optimizer: Any = tf_condacc.SyncReplicasOptimizer(
+                    momentum, task.num_worker_replicas
+                )
+                optimizer.configure(takeover_secs=settings.takeover_secs or None)
+                hooks.append(optimizer.make_session_run_hook(task.is_chief))
+            else:
+                optimizer = tf_condacc.DropStaleGradientOptimizer(momentum, settings.staleness)
+            train_op = optimizer.minimize(model.loss, step)
+            if task.worker_index == task.num_worker_replicas - 1 and not task.is_chief:
+                hooks.append(Faults(settings, step))
+            chief = Chief(settings, whole, optimizer.num_dropped(), step)
+            with task.session(
+                checkpoint_dir=str(settings.folder),
+                save_checkpoint_steps=100,
+                save_summaries_steps=20,
+                hooks=hooks,
+            ) as session:
+                if task.is_chief:
+                    chief.measure(session)
+                for turn, batch in enumerate(batches, start=1):
+                    if settings.mode == "sync":
+                        batch = batch[task.worker_index :: task.num_worker_replicas]
+                    session.run(train_op, model.feed(batch))
+                    if task.is_chief and (turn % every == 0 or session.should_stop()):
+                        chief.measure(session)
+                    if session.should_stop():
+                        break
+    return chief.history if task.is_chief else None
+
+
+def run(settings: Settings) -> None:
+    """Trains, and shows the results in the chief."""
+    # Imported here, so that a missing package can be reported.
+    from tf_condacc.examples.common import pictures, report
+
+    history = train(settings)
+    if history is not None:
+        history.read_faults(settings.folder / "faults.txt")
+        print(report.cluster_digits(history))
+        report.save(history, settings)
+        pictures.cluster_digits(history, settings.mode, settings.output)
+        print(f"  picture: {settings.output}")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the program and returns its exit status."""
+    command = "python -m tf_condacc.examples.cluster_digits"
+    return command_line.run(run, Settings, command, __doc__, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

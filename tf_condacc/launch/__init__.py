@@ -1,0 +1,1 @@
+"""A launcher of local clusters. It needs no TensorFlow."""
