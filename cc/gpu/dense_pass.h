@@ -46,7 +46,7 @@ struct DensePass {
     return pass;
   }
 
-  // Whether all operands can be read and written kWidth elements at a time.
+  // Returns whether all operands can be read and written kWidth elements at a time.
   bool IsAligned() const {
     return condacc::IsAligned(first, kWidth) && condacc::IsAligned(out, kWidth) &&
            std::all_of(inputs, inputs + num_inputs,

@@ -10,7 +10,7 @@
 
 namespace condacc {
 
-// How many bytes one thread loads or stores at once.
+// The number of bytes that one thread loads or stores at once.
 inline constexpr size_t kVectorBytes = 16;
 
 // Elements that are loaded and stored together.
@@ -29,7 +29,7 @@ CONDACC_HOST_DEVICE void StorePack(const Pack<T, kWidth>& pack, T* to, int64_t i
   reinterpret_cast<Pack<T, kWidth>*>(to)[index] = pack;
 }
 
-// Whether packs of `width` elements can be loaded from `pointer`.
+// Returns whether packs of `width` elements can be loaded from `pointer`.
 template <typename T>
 bool IsAligned(const T* pointer, int width) {
   return reinterpret_cast<std::uintptr_t>(pointer) % (sizeof(T) * static_cast<size_t>(width)) == 0;

@@ -72,16 +72,16 @@ struct FillEntries {
 
   CONDACC_HOST_DEVICE void operator()(int64_t entry) const {
     const DeviceSource& source = table.sources[table.SourceOf(entry)];
-    const int64_t row = source.rows[entry - source.first_entry];
-    keys[entry] = static_cast<Key>(row);
+    const int64_t index = source.indices[entry - source.first_entry];
+    keys[entry] = static_cast<Key>(index);
     entries[entry] = static_cast<uint32_t>(entry);
-    const bool is_bad = row < 0 || (source.num_dense_rows >= 0 && row >= source.num_dense_rows);
+    const bool is_bad = index < 0 || (source.index_bound >= 0 && index >= source.index_bound);
     if (is_bad) LowerTo(&counts->first_bad_entry, static_cast<uint64_t>(entry));
   }
 };
 
-// Whether the key at a position of the sorted keys differs from that before it, so that a row
-// begins.
+// Returns whether the key at a position of the sorted keys differs from that before it, so that a
+// row begins.
 template <typename Key>
 struct IsRowStart {
   const Key* keys;
@@ -151,11 +151,11 @@ template <typename Key>
 struct WriteRow {
   RowSegments segments;
   const Key* keys;
-  int64_t* rows;
+  int64_t* indices;
   int64_t* counts;
 
   CONDACC_HOST_DEVICE void operator()(int64_t row) const {
-    rows[row] = static_cast<int64_t>(keys[segments.begin(row)]);
+    indices[row] = static_cast<int64_t>(keys[segments.begin(row)]);
     if (counts != nullptr) counts[row] = segments.CountOf(row);
   }
 };
@@ -237,7 +237,7 @@ struct SumRowPack {
 };
 
 // Converts indices from int32 to int64.
-struct WidenRow {
+struct WidenIndex {
   const int32_t* from;
   int64_t* to;
 

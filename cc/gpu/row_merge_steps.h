@@ -26,8 +26,8 @@ struct MergeMemory {
   uint32_t* unsorted_entries;  // After sorting: sources of the sorted entries.
   uint32_t* entries;
   uint32_t* starts;
-  void* scratch;     // For the sort.
-  size_t num_bytes;  // Of all arrays together.
+  void* scratch;     // Memory for the sort.
+  size_t num_bytes;  // The size of all arrays together.
 
   MergeMemory(const DeviceMergeArgs& args, size_t scratch_bytes) : num_bytes(0) {
     const auto num_entries = static_cast<size_t>(args.num_entries);
@@ -55,7 +55,7 @@ struct MergeMemory {
 // Calls run(Key()) with the narrower unsigned type in which all valid indices fit.
 template <typename Run>
 Status WithKey(const DeviceMergeArgs& args, Run run) {
-  return args.num_row_bits <= 32 ? run(uint32_t()) : run(uint64_t());
+  return args.num_index_bits <= 32 ? run(uint32_t()) : run(uint64_t());
 }
 
 // Fills the arrays that are sorted. An `Executor` has ForEach(num_items, step), which runs or
@@ -148,7 +148,7 @@ Status WriteMerge(const DeviceMergeArgs& args, const DeviceMergeOutput& output,
     const RowSegments segments{memory.sources,  memory.entries,    sources,
                                memory.starts,   output.num_rows,   args.num_entries,
                                args.num_merged, args.merged_counts};
-    const WriteRow<Key> write{segments, memory.keys, output.rows, output.counts};
+    const WriteRow<Key> write{segments, memory.keys, output.indices, output.counts};
     const Status written = executor.ForEach(output.num_rows, write);
     return written.ok() ? SumAllRows(args, segments, output, executor) : written;
   });

@@ -25,7 +25,7 @@ uint32_t NumEntries(const DeviceMergeArgs& args) { return static_cast<uint32_t>(
 template <typename Key>
 cudaError_t SortEntries(const DeviceMergeArgs& args, const MergeMemory<Key>& memory, void* scratch,
                         size_t* scratch_bytes, cudaStream_t stream) {
-  const int num_bits = std::min<int>(args.num_row_bits, 8 * sizeof(Key));
+  const int num_bits = std::min<int>(args.num_index_bits, 8 * sizeof(Key));
   return cub::DeviceRadixSort::SortPairs(scratch, *scratch_bytes, memory.unsorted_keys, memory.keys,
                                          memory.unsorted_entries, memory.entries, NumEntries(args),
                                          0, num_bits, stream);
@@ -68,8 +68,9 @@ cudaError_t ReadCounts(const DeviceMergeArgs& args, const MergeCounts* from, cud
   report->bad_entry = static_cast<int64_t>(counts.first_bad_entry);
   const EntryTable table{args.sources.data(), static_cast<int>(args.sources.size())};
   const DeviceSource& source = args.sources[static_cast<size_t>(table.SourceOf(report->bad_entry))];
-  error = cudaMemcpyAsync(&report->bad_row, source.rows + (report->bad_entry - source.first_entry),
-                          sizeof(int64_t), cudaMemcpyDeviceToHost, stream);
+  error =
+      cudaMemcpyAsync(&report->bad_index, source.indices + (report->bad_entry - source.first_entry),
+                      sizeof(int64_t), cudaMemcpyDeviceToHost, stream);
   return error == cudaSuccess ? cudaStreamSynchronize(stream) : error;
 }
 
@@ -96,7 +97,7 @@ Status Sort(const DeviceMergeArgs& args, cudaStream_t stream, DeviceMergeReport*
 
 Status QueueWiden(const int32_t* from, size_t size, int64_t* to, void* stream) {
   StreamExecutor executor{static_cast<cudaStream_t>(stream)};
-  return executor.ForEach(static_cast<int64_t>(size), WidenRow{from, to});
+  return executor.ForEach(static_cast<int64_t>(size), WidenIndex{from, to});
 }
 
 Status SizeOfMergeMemory(const DeviceMergeArgs& args, size_t* num_bytes) {

@@ -37,7 +37,7 @@ absl::Status ApplyGradient(tensorflow::OpKernelContext* ctx, CoreResource<Traits
   }
 }
 
-// Whether the last input of an apply is the number of the gradient's contributor.
+// kYes: the last input of an apply is the number of the gradient's contributor.
 enum class NamesContributor { kNo, kYes };
 
 // Applies a gradient. Inputs: handle, local_step, those of the gradient and, if kNamesContributor
@@ -89,10 +89,10 @@ class ApplyOp : public tensorflow::OpKernel {
   tensorflow::DataType dtype_;
 };
 
-// What a take does if there are too few gradients: kWait waits, without holding a thread, and kTell
-// ends at once and outputs that nothing was taken.
+// The behaviour of a take if there are too few gradients: kWait waits, without holding a thread,
+// and kTell ends at once and outputs that nothing was taken.
 enum class IfTooFew { kWait, kTell };
-// Whether a take names the only global step of the accumulator at which it takes gradients.
+// kYes: a take names the only global step of the accumulator at which it takes gradients.
 enum class NamesStep { kNo, kYes };
 
 // Takes the accumulated gradients. Inputs: handle, global_step if kNamesStep is kYes, and

@@ -16,8 +16,9 @@
 
 namespace condacc {
 
-// `Traits` defines a kind of accumulator by `Core`, its state machine; `Workspace`, what calls into
-// it work with, constructed from an OpKernelContext; `kKind`, its name; and SumOptions(spec).
+// `Traits` defines a kind of accumulator by `Core`, its state machine; `Workspace`, the memory and
+// threads that calls into it work with, constructed from an OpKernelContext; `kKind`, its name; and
+// SumOptions(spec).
 template <class Traits>
 class CoreResource : public AccumulatorResource {
  public:

@@ -35,10 +35,10 @@ class CpuDenseWorkspace : public DenseWorkspace {
     return Status();
   }
   // The budget of pending gradients.
-  static HoldBudget& Budget() { return HoldBudget::Global(); }
-  // Whether small gradients are added as soon as they come, when they are cheap to add.
+  static HoldBudget& Budget() { return HoldBudget::Host(); }
+  // If true, small gradients, which are cheap to add, are added as soon as they come.
   static constexpr bool kAddsSmallAtOnce = true;
-  // Whether methods wait for the device.
+  // If true, methods wait for the device.
   static constexpr bool kBlocksOnDevice = false;
 
  private:

@@ -52,7 +52,7 @@ Block MapBlock(size_t num_bytes) {
     delete mapping;
     return Block();
   }
-  // Page faults take a tenth of the time in huge pages. What remains at the end stays in small
+  // Page faults take a tenth of the time in huge pages. The rest at the end stays in small
   // pages.
   madvise(mapping->data(), num_bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
   return Block(mapping->data(), mapping, Unmap, DiscardPages);

@@ -47,8 +47,8 @@ class CpuSparseWorkspace : public HostSparseWorkspace {
 
   using Merger = HostMerger;
   // The budget of pending gradients.
-  static HoldBudget& Budget() { return HoldBudget::Global(); }
-  // Whether folds and takes wait for the device.
+  static HoldBudget& Budget() { return HoldBudget::Host(); }
+  // If true, folds and takes wait for the device.
   static constexpr bool kBlocksOnDevice = false;
 
  private:
@@ -77,7 +77,8 @@ struct SparseTraitsOn {
     options.shape = ShapeOf(spec.shape);
     options.reduction = ReductionOf(spec.reduction_type);
     options.budget = &Workspace::Budget();
-    if (Workspace::kBlocksOnDevice) options.fold_bytes = size_t{1} << 30;  // For fewer folds.
+    if (Workspace::kBlocksOnDevice)
+      options.fold_bytes = size_t{1} << 30;  // Folds wait for the device, so there should be few.
     return options;
   }
 

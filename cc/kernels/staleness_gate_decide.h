@@ -26,11 +26,11 @@
 namespace condacc {
 
 // The arguments of a decision of the gate.
-struct GateQuestion {
+struct StalenessQuestion {
   const std::string& counter;
   int64_t local_step;
   int64_t limit;
-  tensorflow::DataType dtype;  // Of the step variable.
+  tensorflow::DataType dtype;  // The data type of the step variable.
 };
 
 // Checks that the step variable is a scalar of the dtype that the op expects.
@@ -93,7 +93,7 @@ struct HostDecision {
 
   template <class Step>
   static absl::Status Decide(tensorflow::OpKernelContext*, StalenessGate* gate,
-                             const GateQuestion& question, Step* step,
+                             const StalenessQuestion& question, Step* step,
                              StalenessGate::Decision* decision) {
     absl::Status status;
     const auto read = [&](int64_t* value) {
@@ -117,7 +117,7 @@ struct GpuDecision {
 
   template <class Step>
   static absl::Status Decide(tensorflow::OpKernelContext* ctx, StalenessGate* gate,
-                             const GateQuestion& question, Step* step,
+                             const StalenessQuestion& question, Step* step,
                              StalenessGate::Decision* decision) {
     const GpuStream stream(ctx);
     const auto active = stream.Activate();
@@ -144,9 +144,9 @@ struct GpuDecision {
 // Asks the gate for a decision. Inputs: gate, step, local_step, limit. Outputs: accepted,
 // staleness, reservation.
 template <class Step, class How>
-class DecideOp : public GateUserOp {
+class DecideOp : public StalenessGateUserOp {
  public:
-  explicit DecideOp(tensorflow::OpKernelConstruction* ctx) : GateUserOp(ctx) {
+  explicit DecideOp(tensorflow::OpKernelConstruction* ctx) : StalenessGateUserOp(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("T", &dtype_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("optimizer", &optimizer_));
   }
@@ -154,7 +154,7 @@ class DecideOp : public GateUserOp {
   bool IsExpensive() override { return How::kBlocksOnDevice; }
 
  private:
-  absl::Status Run(tensorflow::OpKernelContext* ctx, GateResource* resource) override {
+  absl::Status Run(tensorflow::OpKernelContext* ctx, StalenessGateResource* resource) override {
     Step step;
     int64_t local_step = 0;
     int64_t limit = 0;
@@ -168,11 +168,11 @@ class DecideOp : public GateUserOp {
     TF_RETURN_IF_ERROR(ctx->allocate_output(0, tensorflow::TensorShape({}), &accepted));
     TF_RETURN_IF_ERROR(ctx->allocate_output(1, tensorflow::TensorShape({}), &staleness));
     TF_RETURN_IF_ERROR(ctx->allocate_output(2, tensorflow::TensorShape({}), &reservation));
-    auto* const made = new ReservationResource(resource, counter());
+    auto* const made = new StalenessReservationResource(resource, counter());
     reservation->scalar<tensorflow::ResourceHandle>()() =
-        tensorflow::ResourceHandle::MakeRefCountingHandle<ReservationResource>(
+        tensorflow::ResourceHandle::MakeRefCountingHandle<StalenessReservationResource>(
             made, ctx->device()->name());
-    const GateQuestion question = {counter(), local_step, limit, dtype_};
+    const StalenessQuestion question = {counter(), local_step, limit, dtype_};
     StalenessGate::Decision decision;
     TF_RETURN_IF_ERROR(How::Decide(ctx, &resource->gate(), question, &step, &decision));
     if (decision.accepted) made->Open(decision, optimizer_);

@@ -29,7 +29,7 @@ class EndOp : public OpKernel {
   using OpKernel::OpKernel;
 
   void Compute(OpKernelContext* ctx) override {
-    RefCountPtr<ReservationResource> reservation;
+    RefCountPtr<StalenessReservationResource> reservation;
     bool applied = false;
     OP_REQUIRES_OK(ctx, LookupInput(ctx, 0, "reservation", "a reservation", &reservation));
     OP_REQUIRES_OK(ctx, ReadScalar(ctx, 1, "applied", &applied));
@@ -40,12 +40,12 @@ class EndOp : public OpKernel {
 
 // Outputs one of the counts of a counter.
 template <int64_t StalenessGate::Counts::* count>
-class CountOp : public GateUserOp {
+class CountOp : public StalenessGateUserOp {
  public:
-  using GateUserOp::GateUserOp;
+  using StalenessGateUserOp::StalenessGateUserOp;
 
  private:
-  absl::Status Run(OpKernelContext* ctx, GateResource* resource) override {
+  absl::Status Run(OpKernelContext* ctx, StalenessGateResource* resource) override {
     Tensor* output = nullptr;
     TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape({}), &output));
     output->scalar<int64_t>()() = resource->gate().counts(counter()).*count;
@@ -53,12 +53,12 @@ class CountOp : public GateUserOp {
   }
 };
 
-class RecentStalenessOp : public GateUserOp {
+class RecentStalenessOp : public StalenessGateUserOp {
  public:
-  using GateUserOp::GateUserOp;
+  using StalenessGateUserOp::StalenessGateUserOp;
 
  private:
-  absl::Status Run(OpKernelContext* ctx, GateResource* resource) override {
+  absl::Status Run(OpKernelContext* ctx, StalenessGateResource* resource) override {
     const std::vector<int64_t> recent = resource->gate().counts(counter()).recent;
     Tensor* output = nullptr;
     TF_RETURN_IF_ERROR(
@@ -73,7 +73,7 @@ using NumDroppedOp = CountOp<&StalenessGate::Counts::num_dropped>;
 using HostDecideOp = DecideOp<ResourceStep, HostDecision>;
 using HostDecideRefOp = DecideOp<RefStep, HostDecision>;
 
-REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGate").Device(DEVICE_CPU), GateOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGate").Device(DEVICE_CPU), StalenessGateOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateDecide").Device(DEVICE_CPU), HostDecideOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateDecideRef").Device(DEVICE_CPU), HostDecideRefOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateEnd").Device(DEVICE_CPU), EndOp);
@@ -95,7 +95,7 @@ using GpuDecideRefOp = DecideOp<RefStep, GpuDecision>;
 
 REGISTER_KERNEL_BUILDER(
     Name("Condacc>StalenessGate").Device(DEVICE_GPU).Priority(kAfterCpu).HostMemory("gate"),
-    GateOp);
+    StalenessGateOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateDecide")
                             .Device(DEVICE_GPU)
                             .Priority(kAfterCpu)

@@ -12,14 +12,15 @@
 
 namespace condacc {
 
-void ReservationResource::Open(const StalenessGate::Decision& decision,
-                               const std::string& optimizer) {
+void StalenessReservationResource::Open(const StalenessGate::Decision& decision,
+                                        const std::string& optimizer) {
   is_open_ = true;
   const std::chrono::milliseconds timeout = StallTimeout();
   if (timeout.count() == 0) return;
   try {
-    const std::shared_ptr<GateResource> gate(tsl::core::GetNewRef(gate_.get()).release(),
-                                             [](GateResource* resource) { resource->Unref(); });
+    const std::shared_ptr<StalenessGateResource> gate(
+        tsl::core::GetNewRef(gate_.get()).release(),
+        [](StalenessGateResource* resource) { resource->Unref(); });
     const auto warn = [gate, decision, optimizer, timeout] {
       LOG(WARNING) << "An update of optimizer '" << optimizer << "' that was accepted at step "
                    << decision.step << " is still under way after "
@@ -32,7 +33,7 @@ void ReservationResource::Open(const StalenessGate::Decision& decision,
                       "have been stopped or lost, or the wrapped optimizer waits for other "
                       "workers, which it must not do.";
     };
-    stall_watch_ = StallMonitor::Global().Watch(timeout, warn);
+    stall_timer_ = TimerQueue::Global().Schedule(timeout, warn);
   } catch (const std::bad_alloc&) {
     // The op does not fail because there is no memory for a warning.
   }

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "cc/core/base/stall_monitor.h"
+#include "cc/core/base/timer_queue.h"
 #include "cc/core/gate/staleness_gate.h"
 #include "cc/kernels/handle_op.h"
 #include "cc/kernels/inputs.h"
@@ -19,9 +19,9 @@
 
 namespace condacc {
 
-class GateResource : public tensorflow::ResourceBase {
+class StalenessGateResource : public tensorflow::ResourceBase {
  public:
-  explicit GateResource(std::string name) : name_(std::move(name)) {}
+  explicit StalenessGateResource(std::string name) : name_(std::move(name)) {}
 
   StalenessGate& gate() { return gate_; }
   const std::string& name() const { return name_; }
@@ -44,11 +44,11 @@ class GateResource : public tensorflow::ResourceBase {
 // The permission to apply one update. It ends at the latest when its handle is freed, which is at
 // the end of the step that got it, however that ends. If End() was not called before, the update
 // counts as failed.
-class ReservationResource : public tensorflow::ResourceBase {
+class StalenessReservationResource : public tensorflow::ResourceBase {
  public:
-  ReservationResource(GateResource* gate, std::string counter)
+  StalenessReservationResource(StalenessGateResource* gate, std::string counter)
       : gate_(tsl::core::GetNewRef(gate)), counter_(std::move(counter)) {}
-  ~ReservationResource() override { End(/*applied=*/false); }
+  ~StalenessReservationResource() override { End(/*applied=*/false); }
 
   // Records that the update of `optimizer` was accepted by `decision`. Logs one warning if it has
   // not ended after StallTimeout().
@@ -57,36 +57,38 @@ class ReservationResource : public tensorflow::ResourceBase {
   // Ends the reservation. Does nothing if the update was dropped, or if it has ended before.
   void End(bool applied) {
     if (!is_open_.exchange(false)) return;
-    StallMonitor::Global().Unwatch(stall_watch_);
+    TimerQueue::Global().Cancel(stall_timer_);
     gate_->gate().End(counter_, applied);
   }
   std::string DebugString() const override { return "reservation of a step"; }
 
  private:
-  const tensorflow::core::RefCountPtr<GateResource> gate_;
+  const tensorflow::core::RefCountPtr<StalenessGateResource> gate_;
   const std::string counter_;
-  StallMonitor::Ticket stall_watch_ = StallMonitor::kNoTicket;
+  TimerQueue::Ticket stall_timer_ = TimerQueue::kNoTicket;
   std::atomic<bool> is_open_{false};
 };
 
-class GateOp : public HandleOp<GateResource> {
+class StalenessGateOp : public HandleOp<StalenessGateResource> {
  public:
   using HandleOp::HandleOp;
 
  private:
-  GateResource* NewResource() const override { return new GateResource(resource_name()); }
+  StalenessGateResource* NewResource() const override {
+    return new StalenessGateResource(resource_name());
+  }
 };
 
 // An op whose first input is a gate, and whose attribute `counter` names one of the gate's
 // counters.
-class GateUserOp : public tensorflow::OpKernel {
+class StalenessGateUserOp : public tensorflow::OpKernel {
  public:
-  explicit GateUserOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
+  explicit StalenessGateUserOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("counter", &counter_));
   }
 
   void Compute(tensorflow::OpKernelContext* ctx) final {
-    tensorflow::core::RefCountPtr<GateResource> resource;
+    tensorflow::core::RefCountPtr<StalenessGateResource> resource;
     OP_REQUIRES_OK(ctx, LookupInput(ctx, 0, "gate", "a staleness gate", &resource));
     try {
       OP_REQUIRES_OK(ctx, resource->Named(Run(ctx, resource.get())));
@@ -100,7 +102,7 @@ class GateUserOp : public tensorflow::OpKernel {
   const std::string& counter() const { return counter_; }
 
  private:
-  virtual absl::Status Run(tensorflow::OpKernelContext* ctx, GateResource* resource) = 0;
+  virtual absl::Status Run(tensorflow::OpKernelContext* ctx, StalenessGateResource* resource) = 0;
 
   std::string counter_;
 };

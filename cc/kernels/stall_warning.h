@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "cc/core/accumulator/accumulator.h"
+#include "cc/core/accumulator/stall_report.h"
 
 namespace condacc {
 

@@ -3,7 +3,6 @@
 #define CONDACC_KERNELS_SYNC_GATE_RESOURCE_H_
 
 #include <memory>
-#include <new>
 #include <string>
 #include <utility>
 
@@ -74,24 +73,6 @@ absl::Status ReadGateDuration(tensorflow::OpKernelConstruction* ctx, const char*
 inline absl::Status GateOutOfMemory() {
   return absl::ResourceExhaustedError("Out of memory (a synchronization gate)");
 }
-
-// An op on a gate, or on a reservation, that does not wait.
-class SyncGateUserOp : public tensorflow::OpKernel {
- public:
-  using OpKernel::OpKernel;
-
-  void Compute(tensorflow::OpKernelContext* ctx) final {
-    try {
-      OP_REQUIRES_OK(ctx, Run(ctx));
-    } catch (const std::bad_alloc&) {
-      ctx->SetStatus(GateOutOfMemory());
-    }
-  }
-  bool IsExpensive() override { return false; }
-
- private:
-  virtual absl::Status Run(tensorflow::OpKernelContext* ctx) = 0;
-};
 
 }  // namespace condacc
 

@@ -40,11 +40,13 @@ class FinishOp : public SyncGateWaitOp {
   }
 };
 
-// Input: gate. Output: round.
-class AwaitOpenOp : public SyncGateWaitOp {
+// A worker waits for the opening of the gate, or a chief for a full round. `kNameAttr` is the
+// attribute with the name of that worker or chief. Input: gate. Output: round.
+template <GateWait::For kWhat, const char* kNameAttr>
+class AwaitOp : public SyncGateWaitOp {
  public:
-  explicit AwaitOpenOp(OpKernelConstruction* ctx) : SyncGateWaitOp(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("worker", &worker_));
+  explicit AwaitOp(OpKernelConstruction* ctx) : SyncGateWaitOp(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr(kNameAttr, &who_));
   }
 
  private:
@@ -52,33 +54,18 @@ class AwaitOpenOp : public SyncGateWaitOp {
     GatePtr gate;
     TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
     query->gate = gate->gate();
-    query->what = GateWait::For::kOpening;
-    query->who = worker_;
+    query->what = kWhat;
+    query->who = who_;
     return absl::OkStatus();
   }
 
-  std::string worker_;
+  std::string who_;
 };
 
-// Input: gate. Output: round.
-class AwaitFullOp : public SyncGateWaitOp {
- public:
-  explicit AwaitFullOp(OpKernelConstruction* ctx) : SyncGateWaitOp(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("chief", &chief_));
-  }
-
- private:
-  absl::Status Read(OpKernelContext* ctx, GateQuery* query) override {
-    GatePtr gate;
-    TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
-    query->gate = gate->gate();
-    query->what = GateWait::For::kFullRound;
-    query->who = chief_;
-    return absl::OkStatus();
-  }
-
-  std::string chief_;
-};
+constexpr char kWorker[] = "worker";
+constexpr char kChief[] = "chief";
+using AwaitOpenOp = AwaitOp<GateWait::For::kOpening, kWorker>;
+using AwaitFullOp = AwaitOp<GateWait::For::kFullRound, kChief>;
 
 // Inputs: gate, seen. Outputs: round, report.
 class ReportOp : public SyncGateWaitOp {

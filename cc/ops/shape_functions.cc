@@ -35,6 +35,12 @@ absl::Status ScalarInput(InferenceContext* c, int index) {
   return c->WithRank(c->input(index), 0, &scalar);
 }
 
+absl::Status ScalarsShape(InferenceContext* c) {
+  for (int i = 0; i < c->num_inputs(); ++i) TF_RETURN_IF_ERROR(ScalarInput(c, i));
+  for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->Scalar());
+  return absl::OkStatus();
+}
+
 absl::Status ApplyShape(InferenceContext* c) {
   TF_RETURN_IF_ERROR(ScalarArgument(c));
   c->set_output(0, c->Scalar());

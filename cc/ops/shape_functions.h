@@ -24,6 +24,9 @@ absl::Status ScalarArgument(tensorflow::shape_inference::InferenceContext* c);
 // Checks that input `index` is a scalar.
 absl::Status ScalarInput(tensorflow::shape_inference::InferenceContext* c, int index);
 
+// The shape function of an op whose inputs and outputs are all scalars.
+absl::Status ScalarsShape(tensorflow::shape_inference::InferenceContext* c);
+
 // The shape function of an apply: checks ScalarArgument(). Output 0, which tells what became of the
 // gradient, is a scalar.
 absl::Status ApplyShape(tensorflow::shape_inference::InferenceContext* c);

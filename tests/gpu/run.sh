@@ -10,12 +10,12 @@
 # 4. compute-sanitizer on the small tests, where it is installed
 # 5. only if CONDACC_PYTHON is set: the plugin's tests, with no limit of time
 #
-# What fails or takes too long does not end the rest. Two files come back: report.txt, which is all
-# that was printed, and bench.json.
+# A step that fails or takes too long does not end the rest. Two files come back: report.txt, with
+# all that was printed, and bench.json.
 #
 # Environment:
 #   CUDA_HOME   The CUDA toolkit (/usr/local/cuda, else that of nvcc on PATH).
-#   CUDA_ARCHS  What is compiled for, as sm_90 alone (sm_80,sm_90,compute_90).
+#   CUDA_ARCHS  The architectures to compile for, such as sm_90 (sm_80,sm_90,compute_90).
 #   CXX         The C++ compiler (g++).
 #   PYTHON      For the benchmark (python3).
 #   BUILD       Where to build (a temporary folder, which is removed).

@@ -5,7 +5,7 @@ configure.sh passes its place and version; a change of either fetches the reposi
 
 _PLACE = "CONDACC_TF_DIR"
 
-# What the plugin was built with; read by tf_condacc.build_info().
+# The versions that the plugin was built with. tf_condacc.build_info() reads them.
 _BUILD_INFO = {
     "tensorflow": "CONDACC_TF_VERSION",
     "compiler": "CONDACC_COMPILER",

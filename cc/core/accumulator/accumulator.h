@@ -13,21 +13,14 @@
 
 #include "cc/core/accumulator/apply_result.h"
 #include "cc/core/accumulator/pending_takes.h"
+#include "cc/core/accumulator/stall_report.h"
 #include "cc/core/accumulator/step_gate.h"
 #include "cc/core/accumulator/sum_contract.h"
 #include "cc/core/base/mutex.h"
-#include "cc/core/base/stall_monitor.h"
 #include "cc/core/base/status.h"
+#include "cc/core/base/timer_queue.h"
 
 namespace condacc {
-
-// What is reported about a take that has waited for longer than Options::stall_timeout.
-struct StallReport {
-  int64_t num_accumulated;
-  int64_t num_required;
-  int64_t global_step;
-  int64_t num_dropped;
-};
 
 // Accepts gradients that are not stale, and serves takes in the order in which they came. A take is
 // served when all takes before it have ended and enough gradients have been accepted. It gets all
@@ -130,7 +123,7 @@ class Accumulator {
   enum class Phase {
     kOpen,     // Gradients are accepted, and no thread works on the sum.
     kFolding,  // A thread, the folder, adds pending gradients to the sum. Others are accepted.
-    kClosing,  // A thread allocates the memory for a take's value. Applies wait.
+    kPreparingTake,  // A thread allocates the memory for a take's value. Applies wait.
     // The round has left the accumulator. Its folder finishes it or, if there was none, the thread
     // that served the take.
     kTaken,
@@ -154,35 +147,26 @@ class Accumulator {
     std::unordered_set<int64_t> contributors;
   };
   using RoundPtr = std::shared_ptr<Round>;
+  using FailedTakes = condacc::FailedTakes<Value, Workspace>;
 
   static constexpr char kCancelled[] = "TakeGrad operation was cancelled";
 
-  // Takes that have failed. The destructor completes them, so it must run after the lock was
-  // released: an object is declared before the lock is taken.
-  struct FailedTakes {
-    typename PendingTakes<Value, Workspace>::TakeList takes;
-
-    FailedTakes() = default;
-    ~FailedTakes() {
-      for (const TakePtr& take : takes) take->Complete(take->failure, nullptr);
-    }
-    FailedTakes(const FailedTakes&) = delete;
-    FailedTakes& operator=(const FailedTakes&) = delete;
-  };
-
-  // Serves the take or fails it, if that can be decided now; otherwise returns false. Releases and
-  // reacquires mu_.
-  bool Decide(const TakePtr& take, Workspace& workspace, FailedTakes* failed) CONDACC_REQUIRES(mu_);
+  // Serves the take if it need not wait, and fails it if it is not valid, was cancelled or cannot
+  // be served. If it has to wait, does nothing and returns false. Releases and reacquires mu_.
+  bool ServeOrFailNow(const TakePtr& take, Workspace& workspace, FailedTakes* failed)
+      CONDACC_REQUIRES(mu_);
   // True if the front take is satisfied by `count` gradients.
   bool IsReady(int64_t count) const CONDACC_REQUIRES(mu_) {
     return !takes_.empty() && count >= takes_.front()->num_required;
   }
   // Returns an empty round, the spare one if possible. May throw std::bad_alloc.
   RoundPtr NewRound() CONDACC_REQUIRES(mu_);
-  // Decides whether a gradient may be added now. Counts it as dropped if it is stale.
-  ApplyOutcome Admit(int64_t local_step, std::optional<int64_t> contributor) CONDACC_REQUIRES(mu_);
-  // Admits and checks the gradient, and provides what it needs to be appended. Waits while the
-  // round is closing. Releases and reacquires mu_.
+  // Returns kAdded if the local step and the contributor allow the gradient to be added now, and
+  // otherwise the outcome of the apply. Counts the gradient as dropped if it is stale.
+  ApplyOutcome CheckStepAndContributor(int64_t local_step, std::optional<int64_t> contributor)
+      CONDACC_REQUIRES(mu_);
+  // Checks whether the gradient may be added, and provides what it needs to be appended. Waits
+  // while the value of a take is being prepared. Releases and reacquires mu_.
   ApplyResult Accept(int64_t local_step, std::optional<int64_t> contributor, Workspace& workspace,
                      Gradient* gradient) CONDACC_REQUIRES(mu_);
   // Appends the gradient to the round. Throws std::bad_alloc only, and then nothing has changed.
@@ -232,7 +216,7 @@ class Accumulator {
   void ReportStall(const TakePtr& take) CONDACC_EXCLUDES(mu_);
   // Fails a waiting take. Allocates nothing, so that it succeeds when memory is short.
   void Fail(const TakePtr& take, Status status, FailedTakes* failed) CONDACC_REQUIRES(mu_) {
-    StallMonitor::Global().Unwatch(take->stall_watch);
+    TimerQueue::Global().Cancel(take->stall_timer);
     take->failure = std::move(status);
     takes_.MoveTo(&failed->takes, take);
   }

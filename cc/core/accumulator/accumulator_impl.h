@@ -38,8 +38,9 @@ ApplyResult Accumulator<Sum>::Apply(int64_t local_step, Gradient gradient, Works
 }
 
 template <class Sum>
-ApplyOutcome Accumulator<Sum>::Admit(int64_t local_step, std::optional<int64_t> contributor) {
-  if (!gate_.Admit(local_step)) return ApplyOutcome::kStale;
+ApplyOutcome Accumulator<Sum>::CheckStepAndContributor(int64_t local_step,
+                                                       std::optional<int64_t> contributor) {
+  if (gate_.DropIfStale(local_step)) return ApplyOutcome::kStale;
   if (!contributor.has_value()) return ApplyOutcome::kAdded;
   if (gate_.IsAhead(local_step)) return ApplyOutcome::kAhead;
   return round_->contributors.count(*contributor) > 0 ? ApplyOutcome::kDuplicate
@@ -50,8 +51,8 @@ template <class Sum>
 ApplyResult Accumulator<Sum>::Accept(int64_t local_step, std::optional<int64_t> contributor,
                                      Workspace& workspace, Gradient* gradient) {
   while (true) {
-    while (round_->phase == Phase::kClosing) added_.Wait(&mu_);
-    const ApplyOutcome outcome = Admit(local_step, contributor);
+    while (round_->phase == Phase::kPreparingTake) added_.Wait(&mu_);
+    const ApplyOutcome outcome = CheckStepAndContributor(local_step, contributor);
     if (outcome != ApplyOutcome::kAdded) return outcome;
     Status status = round_->sum.Check(*gradient);
     if (status.ok()) {
@@ -90,7 +91,7 @@ void Accumulator<Sum>::Request(const TakePtr& take, std::shared_ptr<void> keep_a
       FoldOnce(round, workspace, &failed);
     }
     ServeFront(workspace, &failed);  // The front take may be waiting for Retry().
-    if (!Decide(take, workspace, &failed)) {
+    if (!ServeOrFailNow(take, workspace, &failed)) {
       takes_.Push(take);
       try {
         WatchForStall(take, keep_alive);
@@ -107,16 +108,17 @@ void Accumulator<Sum>::Request(const TakePtr& take, std::shared_ptr<void> keep_a
 template <class Sum>
 bool Accumulator<Sum>::RequestIfReady(const TakePtr& take, Workspace& workspace) {
   FailedTakes failed;
-  bool decided;
+  bool has_ended;
   {
     MutexLock lock(&mu_);
-    decided = Decide(take, workspace, &failed);
+    has_ended = ServeOrFailNow(take, workspace, &failed);
   }
-  return decided;
+  return has_ended;
 }
 
 template <class Sum>
-bool Accumulator<Sum>::Decide(const TakePtr& take, Workspace& workspace, FailedTakes* failed) {
+bool Accumulator<Sum>::ServeOrFailNow(const TakePtr& take, Workspace& workspace,
+                                      FailedTakes* failed) {
   if (take->num_required < 1) {
     const std::string got = std::to_string(take->num_required);
     const std::string message = "Argument num_required must be positive, but was " + got;
@@ -144,7 +146,7 @@ void Accumulator<Sum>::Cancel(const TakePtr& take, Workspace& workspace) {
     if (!take->waiting) return;
     // While the value of a take is being prepared, perhaps with the take's own workspace, the take
     // is not completed. The thread that prepares the value will see that the take was cancelled.
-    if (round_->phase == Phase::kClosing && take == takes_.front()) return;
+    if (round_->phase == Phase::kPreparingTake && take == takes_.front()) return;
     Fail(take, Error(StatusCode::kCancelled, kCancelled), &ended);
     ServeFront(workspace, &ended);
   }
@@ -162,7 +164,7 @@ Status Accumulator<Sum>::Error(StatusCode code, const char* message) const noexc
 template <class Sum>
 void Accumulator<Sum>::WatchForStall(const TakePtr& take, std::shared_ptr<void> keep_alive) {
   if (options_.stall_timeout.count() <= 0 || options_.on_stall == nullptr) return;
-  take->stall_watch = StallMonitor::Global().Watch(
+  take->stall_timer = TimerQueue::Global().Schedule(
       options_.stall_timeout,
       [this, take, keep_alive = std::move(keep_alive)] { ReportStall(take); });
 }

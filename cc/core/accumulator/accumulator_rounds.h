@@ -25,7 +25,7 @@ typename Accumulator<Sum>::RoundPtr Accumulator<Sum>::NewRound() {
 template <class Sum>
 void Accumulator<Sum>::ServeFront(Workspace& workspace, FailedTakes* failed) {
   while (IsReady(round_->count)) {
-    // The thread that folds or closes the round calls ServeFront() when it is done.
+    // The thread that folds the round or prepares a take calls ServeFront() when it is done.
     if (Sum::kFinishNeedsMemory && round_->phase != Phase::kOpen) return;
     const TakePtr take = takes_.front();
     RoundPtr next;
@@ -40,7 +40,7 @@ void Accumulator<Sum>::ServeFront(Workspace& workspace, FailedTakes* failed) {
     const RoundPtr round = std::exchange(round_, std::move(next));
     round->take = takes_.PopFront();
     last_num_required_ = round->take->num_required;
-    StallMonitor::Global().Unwatch(round->take->stall_watch);
+    TimerQueue::Global().Cancel(round->take->stall_timer);
     gate_.Advance();
     // If the round has a folder, that thread finishes it.
     if (std::exchange(round->phase, Phase::kTaken) == Phase::kOpen) Finish(round, workspace);
@@ -54,10 +54,10 @@ bool Accumulator<Sum>::RetryLater() {
   std::shared_ptr<void> keep_alive = takes_.front()->keep_alive;
   if (keep_alive == nullptr) return false;
   try {
-    will_retry_ = StallMonitor::Global().Watch(options_.retry_delay,
-                                               [this, keep_alive = std::move(keep_alive)] {
-                                                 Retry();
-                                               }) != StallMonitor::kNoTicket;
+    will_retry_ = TimerQueue::Global().Schedule(options_.retry_delay,
+                                                [this, keep_alive = std::move(keep_alive)] {
+                                                  Retry();
+                                                }) != TimerQueue::kNoTicket;
   } catch (const std::bad_alloc&) {
     return false;
   }
@@ -85,7 +85,7 @@ Status Accumulator<Sum>::PrepareToServe(const Take& take, RoundPtr* next, Worksp
   }
   if constexpr (Sum::kFinishNeedsMemory) {
     const RoundPtr round = round_;
-    round->phase = Phase::kClosing;
+    round->phase = Phase::kPreparingTake;
     {
       MutexUnlock unlock(&mu_);
       try {
@@ -214,8 +214,8 @@ template <class Sum>
 void Accumulator<Sum>::EndServing(FailedTakes* failed) {
   while (true) {
     const bool is_ready = IsReady(round_->count);
-    if (round_->phase == Phase::kClosing || (is_ready && round_->phase == Phase::kFolding)) {
-      added_.Wait(&mu_);  // The thread that folds or closes the round serves the take.
+    if (round_->phase == Phase::kPreparingTake || (is_ready && round_->phase == Phase::kFolding)) {
+      added_.Wait(&mu_);  // The thread that folds the round or prepares a take serves it.
     } else if (is_ready && takes_.front()->keep_alive == nullptr) {
       // The take was requested when there were enough gradients, but nobody has served it, because
       // a retry after refused memory is scheduled.

@@ -9,7 +9,7 @@
 
 namespace condacc {
 
-// What became of a gradient. The ops output these numbers.
+// The outcome of an apply. The ops output these numbers.
 enum class ApplyOutcome : int32_t {
   kAdded = 0,
   // The local step is lower than the global step. The gradient was counted as dropped.

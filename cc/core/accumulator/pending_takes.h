@@ -9,8 +9,8 @@
 #include <optional>
 #include <utility>
 
-#include "cc/core/base/stall_monitor.h"
 #include "cc/core/base/status.h"
+#include "cc/core/base/timer_queue.h"
 
 namespace condacc {
 
@@ -32,9 +32,9 @@ struct PendingTake {
   // The fields below are guarded by the lock of the accumulator.
   bool cancelled = false;
   bool waiting = false;  // The take is in PendingTakes, at `position`.
-  Status failure;        // Why the take ends without a value.
+  Status failure;        // The error with which the take ends, if it gets no value.
   typename std::list<std::shared_ptr<PendingTake>>::iterator position;
-  StallMonitor::Ticket stall_watch = StallMonitor::kNoTicket;
+  TimerQueue::Ticket stall_timer = TimerQueue::kNoTicket;
   // Set while the take waits: the workspace to serve it with, and a reference that keeps the
   // workspace and the accumulator alive.
   Workspace* workspace = nullptr;
@@ -86,6 +86,20 @@ class PendingTakes {
 
  private:
   TakeList takes_;
+};
+
+// Takes that have failed. The destructor completes them, so it must run after the lock was
+// released: an object is declared before the lock is taken.
+template <class Value, class Workspace = void>
+struct FailedTakes {
+  typename PendingTakes<Value, Workspace>::TakeList takes;
+
+  FailedTakes() = default;
+  ~FailedTakes() {
+    for (const auto& take : takes) take->Complete(take->failure, nullptr);
+  }
+  FailedTakes(const FailedTakes&) = delete;
+  FailedTakes& operator=(const FailedTakes&) = delete;
 };
 
 }  // namespace condacc

@@ -1,4 +1,4 @@
-// Decides which gradients are stale, and counts those that were dropped.
+// Keeps the global step, and counts the stale gradients that were dropped.
 #ifndef CONDACC_CORE_ACCUMULATOR_STEP_GATE_H_
 #define CONDACC_CORE_ACCUMULATOR_STEP_GATE_H_
 
@@ -7,14 +7,14 @@
 
 namespace condacc {
 
-// A gradient is stale when its local step lies before the global step. Not thread-safe.
+// A gradient is stale when its local step is lower than the global step. Not thread-safe.
 class StepGate {
  public:
-  // Returns whether a gradient of `local_step` is not stale. Counts it as dropped if it is.
-  bool Admit(int64_t local_step) {
-    const bool fresh = local_step >= global_step_;
-    num_dropped_ += fresh ? 0 : 1;
-    return fresh;
+  // Returns true, and counts the gradient as dropped, if a gradient of `local_step` is stale.
+  bool DropIfStale(int64_t local_step) {
+    const bool is_stale = local_step < global_step_;
+    num_dropped_ += is_stale ? 1 : 0;
+    return is_stale;
   }
 
   // True if `local_step` is higher than the global step: the gradient's round has not begun.

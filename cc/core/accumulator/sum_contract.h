@@ -10,7 +10,7 @@
 
 namespace condacc {
 
-// What Append() has done with a gradient.
+// The result of Append().
 enum class Appended {
   kInSum,    // The sum contains the gradient and all that came before it.
   kPending,  // A fold will add the gradient, or at the latest Finish().
@@ -19,11 +19,13 @@ enum class Appended {
 
 // Each static_assert checks one member of a sum, and the comment above it says what the member
 // does. Besides, a sum defines these types:
-//   Options    What all rounds of an accumulator have in common. Outlives the sum.
-//   Gradient   What an apply adds.
+//   Options    The options of an accumulator, which all of its rounds share. They outlive the sum.
+//   Gradient   A gradient as an apply passes it.
 //   Workspace  The memory and threads that the caller provides.
-//   Value      What a take gets. Its Status `failure`, if not OK, says why it is not the sum.
-//   Need       What a gradient lacks before it can be appended: kNothing, or what Prepare() gives.
+//   Value      The result of a take. If its Status `failure` is not OK, that is the error for which
+//              the value is not the sum.
+//   Need       The thing that a gradient lacks before it can be appended: kNothing, or a thing that
+//              Prepare() provides.
 //
 // The accumulator calls a method under its lock, unless the comment says "unlocked". No two
 // unlocked methods of one sum run at the same time (Prepare() is static). While RunFold() runs,
@@ -77,14 +79,16 @@ struct SumContract {
   // If true, PrepareFinish() has to be called before Finish(), and nothing is appended in between.
   static_assert(std::is_same_v<decltype(Sum::kFinishNeedsMemory), const bool>);
   // Unlocked: allocates all memory that Finish() needs. If memory is short, returns
-  // ResourceExhausted or throws std::bad_alloc, and nothing has been prepared.
+  // ResourceExhausted or throws std::bad_alloc, and nothing has been prepared. Only sums with
+  // kFinishNeedsMemory have it.
   static Status PrepareFinish(Sum& sum, Workspace& workspace) {
-    if constexpr (Sum::kFinishNeedsMemory) return sum.PrepareFinish(workspace);
-    return Status();
+    static_assert(kIs<decltype(&Sum::PrepareFinish), Status (Sum::*)(Workspace&)>);
+    return sum.PrepareFinish(workspace);
   }
-  // Frees what PrepareFinish() has allocated.
+  // Frees the memory that PrepareFinish() has allocated. Only sums with kFinishNeedsMemory have it.
   static void AbandonFinish(Sum& sum) {
-    if constexpr (Sum::kFinishNeedsMemory) sum.AbandonFinish();
+    static_assert(kIs<decltype(&Sum::AbandonFinish), void (Sum::*)()>);
+    sum.AbandonFinish();
   }
   // Unlocked: returns the sum or mean of all gradients. Cannot fail for want of memory. Only
   // Clear() may follow.

@@ -15,7 +15,7 @@ size_t BytesFromEnvironment(const char* variable, size_t otherwise) {
 
 }  // namespace
 
-HoldBudget& HoldBudget::Global() {
+HoldBudget& HoldBudget::Host() {
   // The budget is never destroyed, because accumulators may outlive static destructors.
   static HoldBudget* const budget =
       new HoldBudget(BytesFromEnvironment("TF_CONDACC_HOLD_BYTES", size_t{512} << 20));

@@ -16,7 +16,7 @@ class HoldBudget {
 
   // Returns the budget of host memory: 512 MiB, or the value of the environment variable
   // TF_CONDACC_HOLD_BYTES.
-  static HoldBudget& Global();
+  static HoldBudget& Host();
   // Returns the budget of the memory of all GPUs together: 2 GiB, or the value of the environment
   // variable TF_CONDACC_GPU_HOLD_BYTES.
   static HoldBudget& Gpus();

@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-// Ends the process if the condition does not hold. Only builds for sanitizers evaluate the
-// condition, so it must have no side effects.
+// Ends the process if the condition does not hold. Only the C++ tests evaluate the condition, so it
+// must have no side effects.
 #define CONDACC_INVARIANT(condition)                                                         \
   do {                                                                                       \
     if (!(condition)) {                                                                      \

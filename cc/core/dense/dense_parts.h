@@ -14,7 +14,7 @@
 
 namespace condacc {
 
-// What all rounds of one accumulator have in common.
+// The options of a dense accumulator, which all of its rounds share.
 struct DenseOptions {
   ElementType type = ElementType::kFloat32;
   Shape shape = Shape::UnknownRank();
@@ -27,7 +27,7 @@ struct DenseOptions {
   bool holds_borrowed = false;
   // If true, large pending gradients are added as soon as a waiting take lacks only one more.
   bool adds_ahead = true;
-  HoldBudget* budget = &HoldBudget::Global();
+  HoldBudget* budget = &HoldBudget::Host();
 };
 
 // The memory and threads that a call into the accumulator works with: those of the device on which
@@ -39,7 +39,7 @@ class DenseWorkspace {
   virtual Status Allocate(ElementType type, const Shape& shape, Block* block) = 0;
   // Does what SumDense() does. A device may only queue the work.
   virtual void Sum(const DenseSumArgs& args) = 0;
-  // Returns the error of a Sum() that failed, if there was one. What that Sum() has written is not
+  // Returns the error of a Sum() that failed, if there was one. The output of that Sum() is not
   // valid.
   virtual Status failure() const { return Status(); }
 };
@@ -49,8 +49,8 @@ struct DenseGradient {
   Shape shape;
   bool owned = false;  // If true, nobody else refers to the block: it may be kept and written to.
   // Memory that DenseSum::Prepare() has allocated.
-  Block place;  // For the sum, if the gradient is the first and not owned.
-  Block wide;   // For a float32 sum.
+  Block result_memory;   // Memory for the result, if the gradient is the first and not owned.
+  Block float32_memory;  // Memory for a float32 sum.
 };
 
 }  // namespace condacc

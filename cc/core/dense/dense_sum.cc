@@ -26,18 +26,21 @@ Status DenseSum::Check(const Gradient& gradient) const {
 }
 
 DenseSum::Need DenseSum::NeedOf(const Gradient& gradient) const {
-  if (empty()) return gradient.owned || gradient.place ? Need::kNothing : Need::kPlace;
+  if (empty())
+    return gradient.owned || gradient.result_memory ? Need::kNothing : Need::kResultMemory;
   // A fold cannot allocate, so the gradient that is expected to cause one brings the memory for a
   // float32 sum. If the budget is exceeded only after this check, the next gradient brings it.
   const bool will_fold = IsUrgent(gradient) || IsFull(num_pending() + 1);
-  return !will_fold || HasRoomToAdd() || gradient.wide ? Need::kNothing : Need::kWide;
+  return !will_fold || HasRoomToAdd() || gradient.float32_memory ? Need::kNothing
+                                                                 : Need::kFloat32Memory;
 }
 
 Status DenseSum::Prepare(const Options& options, Need need, Workspace& workspace,
                          Gradient* gradient) {
-  return need == Need::kPlace
-             ? workspace.Allocate(options.type, gradient->shape, &gradient->place)
-             : workspace.Allocate(ElementType::kFloat32, gradient->shape, &gradient->wide);
+  return need == Need::kResultMemory
+             ? workspace.Allocate(options.type, gradient->shape, &gradient->result_memory)
+             : workspace.Allocate(ElementType::kFloat32, gradient->shape,
+                                  &gradient->float32_memory);
 }
 
 Appended DenseSum::Append(Gradient gradient) {
@@ -46,12 +49,12 @@ Appended DenseSum::Append(Gradient gradient) {
   // A fold may be running, so only `pending_` is changed here, and not `folding_`.
   if (num_pending() == pending_.blocks.capacity()) pending_.Reserve(2 * num_pending());
   ++count_;
-  if (!wide_) wide_ = std::move(gradient.wide);
+  if (!float32_sum_) float32_sum_ = std::move(gradient.float32_memory);
   if (empty()) {
     shape_ = std::move(gradient.shape);
     num_elements_ = static_cast<size_t>(shape_.num_elements());
-    state_ = gradient.owned ? State::kInPlace : State::kPending;
-    place_ = std::move(gradient.owned ? gradient.block : gradient.place);
+    state_ = gradient.owned ? State::kInResult : State::kPending;
+    result_ = std::move(gradient.owned ? gradient.block : gradient.result_memory);
     if (has_sum()) return Appended::kInSum;
   }
   pending_.blocks.push_back(std::move(gradient.block));
@@ -96,8 +99,8 @@ int64_t DenseSum::BeginFold() noexcept {
     pending_.blocks.erase(pending_.blocks.begin());
   }
   fold_ = Operands(&folding_);
-  fold_.out = wide_ ? wide_.data() : place_.data();
-  fold_.out_is_float32 = static_cast<bool>(wide_);
+  fold_.out = float32_sum_ ? float32_sum_.data() : result_.data();
+  fold_.out_is_float32 = static_cast<bool>(float32_sum_);
   return static_cast<int64_t>(folding_.blocks.size());
 }
 
@@ -110,25 +113,25 @@ void DenseSum::RunFold(Workspace& workspace) noexcept {
 
 bool DenseSum::EndFold() noexcept {
   Hold(-(GradientBytes() * num_folded_));
-  state_ = fold_.out_is_float32 ? State::kInWide : State::kInPlace;
+  state_ = fold_.out_is_float32 ? State::kInFloat32Sum : State::kInResult;
   return true;
 }
 
 DenseSum::Value DenseSum::Finish(Workspace& workspace) {
   CONDACC_INVARIANT(!empty() && folding_.blocks.empty());
   DenseSumArgs args = Operands(&pending_);
-  args.out = place_.data();
+  args.out = result_.data();
   args.divisor = options_.mean ? count_ : 1;
   if (args.out != args.first || args.num_inputs > 0 || args.divisor > 1) workspace.Sum(args);
   NoteFailure(workspace);
-  return {std::move(place_), std::move(shape_), std::move(failure_)};
+  return {std::move(result_), std::move(shape_), std::move(failure_)};
 }
 
 void DenseSum::Clear() noexcept {
   Hold(-held_bytes_);
   pending_.blocks.clear();
-  place_ = Block();
-  wide_ = Block();
+  result_ = Block();
+  float32_sum_ = Block();
   state_ = State::kEmpty;
   count_ = 0;
   failure_ = Status();
@@ -143,8 +146,8 @@ DenseSumArgs DenseSum::Operands(Batch* batch) const noexcept {
   args.inputs = batch->operands.data();
   args.num_inputs = batch->operands.size();
   if (has_sum()) {
-    args.first = state_ == State::kInWide ? wide_.data() : place_.data();
-    args.first_is_float32 = state_ == State::kInWide;
+    args.first = state_ == State::kInFloat32Sum ? float32_sum_.data() : result_.data();
+    args.first_is_float32 = state_ == State::kInFloat32Sum;
   } else {
     args.first = *args.inputs++;
     --args.num_inputs;

@@ -18,11 +18,11 @@ namespace condacc {
 
 // Keeps the gradients of one round in order of arrival, and adds them several at a time.
 //
-// The first gradient provides the memory in which the result is handed out, the *place* of the sum:
-// its own buffer if it is owned, else a block that is allocated for it. So a take needs no memory.
-// The sums of float16 and bfloat16 grow in another block, of float32. Gradients are pending until a
-// fold adds them. Not thread-safe, except that RunFold() runs without the lock of its caller while
-// further gradients are appended.
+// The first gradient provides the memory in which the result is handed out: its own buffer if it is
+// owned, else a block that is allocated for it. So a take needs no memory. The sums of float16 and
+// bfloat16 grow in another block, of float32. Gradients are pending until a fold adds them. Not
+// thread-safe, except that RunFold() runs without the lock of its caller while further gradients
+// are appended.
 class DenseSum {
  public:
   using Options = DenseOptions;
@@ -31,13 +31,13 @@ class DenseSum {
   struct Value {
     Block block;
     Shape shape;
-    Status failure;  // If not OK, why the block is not the sum or mean.
+    Status failure;  // If not OK, the error for which the block is not the sum or mean.
   };
 
   enum class Need {
     kNothing,
-    kPlace,  // Memory for the sum: the gradient is the first and not owned.
-    kWide,   // Memory for a float32 sum.
+    kResultMemory,   // Memory for the result: the gradient is the first and not owned.
+    kFloat32Memory,  // Memory for a float32 sum.
   };
   static constexpr bool kFinishNeedsMemory = false;
 
@@ -63,10 +63,10 @@ class DenseSum {
 
  private:
   enum class State {
-    kEmpty,    // There has been no gradient, and the sum has no place.
-    kPending,  // All gradients are pending.
-    kInPlace,  // The gradients that were added are in `place_`.
-    kInWide,   // The gradients that were added are in `wide_`, in float32.
+    kEmpty,         // There has been no gradient, and there is no memory for the result.
+    kPending,       // All gradients are pending.
+    kInResult,      // The gradients that were added are in `result_`.
+    kInFloat32Sum,  // The gradients that were added are in `float32_sum_`, in float32.
   };
 
   // Blocks that are added together, and memory for the list of their addresses.
@@ -82,16 +82,16 @@ class DenseSum {
   bool IsUrgent(const Gradient& gradient) const {
     return !gradient.owned && !options_.holds_borrowed;
   }
-  // Whether the pending gradients can be folded. Without `wide_`, float16 and bfloat16 gradients
-  // cannot be added: a fold can only copy the first one to `place_`.
+  // True if the pending gradients can be folded. Without `float32_sum_`, float16 and bfloat16
+  // gradients cannot be added: a fold can only copy the first one to `result_`.
   bool CanFold() const { return HasRoomToAdd() || !has_sum(); }
-  bool has_sum() const { return state_ == State::kInPlace || state_ == State::kInWide; }
+  bool has_sum() const { return state_ == State::kInResult || state_ == State::kInFloat32Sum; }
   // Returns the arguments for adding a batch to the sum, except for the output.
   DenseSumArgs Operands(Batch* batch) const noexcept;
   // True if a fold should add the pending gradients once there are `num_pending`.
   bool IsFull(size_t num_pending) const;
-  // Whether there is memory in which several gradients can be added.
-  bool HasRoomToAdd() const { return !SumsInFloat32(options_.type) || wide_; }
+  // True if there is memory in which several gradients can be added.
+  bool HasRoomToAdd() const { return !SumsInFloat32(options_.type) || float32_sum_; }
   size_t GradientBytes() const { return num_elements_ * SizeOf(options_.type); }
   // Records the first failure of the workspace, which Finish() will report.
   void NoteFailure(const Workspace& workspace) noexcept;
@@ -107,8 +107,8 @@ class DenseSum {
   int64_t count_ = 0;  // Number of appended gradients.
   Shape shape_;
   size_t num_elements_ = 0;
-  Block place_;  // Memory of the result. Set in all states but kEmpty.
-  Block wide_;   // Memory in which float16 and bfloat16 are added in float32; or empty.
+  Block result_;       // Memory of the result. Set in all states but kEmpty.
+  Block float32_sum_;  // Memory in which float16 and bfloat16 are added in float32; or empty.
   Status failure_;
   Batch pending_;
   size_t held_bytes_ = 0;

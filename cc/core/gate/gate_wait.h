@@ -23,8 +23,8 @@ struct GateWait {
   using Done = std::function<void(const GateWait&)>;
 
   enum class For {
-    // A worker waits until the gate is at another round than `after`, or until it lets the worker
-    // go on in the same round.
+    // A worker waits until the gate is at another round than `after`, or releases it in the same
+    // round.
     kNextRound,
     // A worker waits until the gate is open.
     kOpening,
@@ -56,8 +56,8 @@ struct GateWait {
   List::iterator position;
 };
 
-// The waits that a call has ended. The destructor completes them, so it must run after the lock was
-// released: an object is declared before the lock is taken.
+// The waits that a call has released. The destructor completes them, so it must run after the lock
+// was released: an object is declared before the lock is taken.
 class ReleasedWaits {
  public:
   ReleasedWaits() = default;

@@ -1,4 +1,4 @@
-// What a gate knows of each worker.
+// The workers of a gate and their states.
 #ifndef CONDACC_CORE_GATE_ROSTER_H_
 #define CONDACC_CORE_GATE_ROSTER_H_
 

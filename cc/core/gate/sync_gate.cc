@@ -28,7 +28,7 @@ std::unique_ptr<GateReservation> SyncGate::Enter(const std::string& worker, int6
   roster_.Note(worker, WorkerState::kComputing);
   reservation->id_ = next_id_++;
   last_event_ = Clock::now();
-  LetGo(&released);
+  ReleaseWaits(&released);
   return reservation;
 }
 
@@ -43,7 +43,7 @@ GateReservation::Claim SyncGate::Claim(GateReservation* reservation) {
     }
     if (reservation->slot_ == Slots::kNone) ++num_refused_;
     roster_.NoteKnown(reservation->worker_, WorkerState::kComputing);
-    LetGo(&released);
+    ReleaseWaits(&released);
   }
   GateReservation::Claim claim;
   claim.granted = reservation->slot_ != Slots::kNone;
@@ -65,14 +65,14 @@ void SyncGate::End(GateReservation* reservation, bool done) {
     if (has_slot) slots_.Free(reservation->slot_, reservation->id_);
     roster_.NoteKnown(reservation->worker_, WorkerState::kLost);
   }
-  LetGo(&released);
+  ReleaseWaits(&released);
 }
 
 void SyncGate::Leave(const std::string& worker) {
   ReleasedWaits released;
   MutexLock lock(&mu_);
   roster_.Note(worker, WorkerState::kLeft);
-  LetGo(&released);
+  ReleaseWaits(&released);
 }
 
 Status SyncGate::Prepare(const std::string& chief, int64_t at_least, int64_t* round) {
@@ -89,7 +89,7 @@ Status SyncGate::Prepare(const std::string& chief, int64_t at_least, int64_t* ro
   open_ = false;
   BeginRound(before + 1);
   *round = round_;
-  LetGo(&released);
+  ReleaseWaits(&released);
   return Status();
 }
 
@@ -114,7 +114,7 @@ Status SyncGate::Open(const std::string& chief, int64_t round, const Options& op
   open_ = true;
   credits_ = 0;
   BeginRound(round_);
-  LetGo(&released);
+  ReleaseWaits(&released);
   ArmTimer();
   return Status();
 }
@@ -125,7 +125,7 @@ bool SyncGate::Advance(int64_t round) {
   const bool is_last = round_ == std::numeric_limits<int64_t>::max();
   if (!is_open() || round != round_ || !is_full() || is_last) return false;
   BeginRound(round_ + 1);
-  LetGo(&released);
+  ReleaseWaits(&released);
   return true;
 }
 
@@ -134,14 +134,14 @@ void SyncGate::AddCredits(int64_t count) {
   MutexLock lock(&mu_);
   credits_ += std::max<int64_t>(count, 0);
   credit_round_ = round_;
-  LetGo(&released);
+  ReleaseWaits(&released);
 }
 
 void SyncGate::Close() {
   ReleasedWaits released;
   MutexLock lock(&mu_);
   closed_ = true;
-  LetGo(&released);
+  ReleaseWaits(&released);
 }
 
 void SyncGate::Dismiss(const std::string& chief, const std::string& worker) {
@@ -150,7 +150,7 @@ void SyncGate::Dismiss(const std::string& chief, const std::string& worker) {
   if (chief != chief_) return;
   dismissed_worker_ = worker;
   chief_dismissed_ = true;
-  LetGo(&released);
+  ReleaseWaits(&released);
 }
 
 void SyncGate::TakeOver() {

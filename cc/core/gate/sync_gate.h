@@ -9,8 +9,8 @@
 #include <string>
 
 #include "cc/core/base/mutex.h"
-#include "cc/core/base/stall_monitor.h"
 #include "cc/core/base/status.h"
+#include "cc/core/base/timer_queue.h"
 #include "cc/core/gate/gate_wait.h"
 #include "cc/core/gate/roster.h"
 #include "cc/core/gate/slots.h"
@@ -65,7 +65,7 @@ class GateReservation {
 // lets the gate advance. So parameters do not change while a slot is open. The numbers of rounds
 // only go up.
 //
-// A waiting worker is let go to compute another gradient of the same round if there are more free
+// A waiting worker is released to compute another gradient of the same round if there are more free
 // slots than workers that may still bring a gradient. That may become true when a worker leaves or
 // is lost.
 //
@@ -120,7 +120,7 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // Begins the next round, after the gradients of `round` have been applied. Returns false, and
   // does nothing, if the gate is at another round or not all slots are complete.
   bool Advance(int64_t round);
-  // Lets this many waits of workers for the next round complete at once, with the current round.
+  // Releases this many waits of workers for the next round at once, with the current round.
   void AddCredits(int64_t count);
   // Ends training: waits complete with OutOfRange until the gate is opened again.
   void Close();
@@ -151,18 +151,18 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // Returns an error if the chief may not wait for the round.
   Status CheckChief(const std::string& chief) const CONDACC_REQUIRES(mu_);
   GateWait::List* ListOf(const GateWait& wait) CONDACC_REQUIRES(mu_);
-  // Ends a wait: moves it from its list to `released`, which will complete it. Returns the next
+  // Releases a wait: moves it from its list to `released`, which will complete it. Returns the next
   // wait of the list.
   GateWait::List::iterator Release(const GateWait::Ptr& wait, const Status& status,
                                    ReleasedWaits* released) CONDACC_REQUIRES(mu_);
   void ReleaseCancelled(const GateWait::Ptr& wait, ReleasedWaits* released) CONDACC_REQUIRES(mu_);
-  // Returns whether a wait ends now, because what it waits for has happened, or because of an
+  // Returns whether a wait is to be released now, because its event has happened or because of an
   // error, which is output.
-  bool Ends(GateWait* wait, Status* status) CONDACC_REQUIRES(mu_);
-  // Lets workers that wait go, one for each credit.
+  bool MustRelease(GateWait* wait, Status* status) CONDACC_REQUIRES(mu_);
+  // Releases waits of workers, one for each credit.
   void SpendCredits(ReleasedWaits* released) CONDACC_REQUIRES(mu_);
-  // Ends all waits that an event may have made complete.
-  void LetGo(ReleasedWaits* released) CONDACC_REQUIRES(mu_);
+  // Releases all waits that are to be released now. Called after each event.
+  void ReleaseWaits(ReleasedWaits* released) CONDACC_REQUIRES(mu_);
   // Makes OnTimer() run when the next takeover, log line or report is due.
   void ArmTimer() CONDACC_REQUIRES(mu_);
   Clock::time_point NextDeadline() const CONDACC_REQUIRES(mu_);
@@ -197,7 +197,7 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   GateWait::List open_waits_ CONDACC_GUARDED_BY(mu_);
   GateWait::List full_waits_ CONDACC_GUARDED_BY(mu_);
   GateWait::List report_waits_ CONDACC_GUARDED_BY(mu_);
-  StallMonitor::Ticket timer_ CONDACC_GUARDED_BY(mu_) = StallMonitor::kNoTicket;
+  TimerQueue::Ticket timer_ CONDACC_GUARDED_BY(mu_) = TimerQueue::kNoTicket;
   Clock::time_point timer_deadline_ CONDACC_GUARDED_BY(mu_) = Clock::time_point::max();
 };
 

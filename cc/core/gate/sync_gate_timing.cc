@@ -20,11 +20,11 @@ std::string Seconds(SyncGate::Clock::duration duration) {
 void SyncGate::ArmTimer() {
   const Clock::time_point deadline = NextDeadline();
   if (deadline >= timer_deadline_) return;
-  StallMonitor& monitor = StallMonitor::Global();
-  monitor.Unwatch(timer_);
+  TimerQueue& timers = TimerQueue::Global();
+  timers.Cancel(timer_);
   timer_deadline_ = Clock::time_point::max();
   const auto timeout = std::max(deadline - Clock::now(), Clock::duration::zero());
-  timer_ = monitor.Watch(timeout, [weak = weak_from_this()] {
+  timer_ = timers.Schedule(timeout, [weak = weak_from_this()] {
     if (const std::shared_ptr<SyncGate> gate = weak.lock()) gate->OnTimer();
   });
   timer_deadline_ = deadline;
@@ -51,7 +51,7 @@ void SyncGate::OnTimer() {
   std::string line;
   {
     MutexLock lock(&mu_);
-    timer_ = StallMonitor::kNoTicket;
+    timer_ = TimerQueue::kNoTicket;
     timer_deadline_ = Clock::time_point::max();
     const Clock::time_point now = Clock::now();
     if (options_.takeover > Clock::duration::zero() && now >= last_event_ + options_.takeover) {
@@ -82,7 +82,7 @@ void SyncGate::TakeOverLocked(ReleasedWaits* released) {
   slots_.FreeHeld();
   ++num_takeovers_;
   last_event_ = Clock::now();
-  LetGo(released);
+  ReleaseWaits(released);
 }
 
 std::string SyncGate::DescribeLocked() const {

@@ -21,7 +21,7 @@ void SyncGate::Wait(const GateWait::Ptr& wait) {
   } else if (wait->what == GateWait::For::kFullRound && chief_ == wait->who) {
     chief_came_ = true;
   }
-  LetGo(&released);
+  ReleaseWaits(&released);
   ArmTimer();
 }
 
@@ -31,7 +31,7 @@ void SyncGate::Cancel(const GateWait::Ptr& wait) {
   wait->cancelled = true;
   if (!wait->waiting) return;
   ReleaseCancelled(wait, &released);
-  LetGo(&released);
+  ReleaseWaits(&released);
 }
 
 Status SyncGate::CheckChief(const std::string& chief) const {
@@ -78,7 +78,7 @@ void SyncGate::ReleaseCancelled(const GateWait::Ptr& wait, ReleasedWaits* releas
   if (wait->is_of_worker()) roster_.NoteKnown(wait->who, WorkerState::kLost);
 }
 
-bool SyncGate::Ends(GateWait* wait, Status* status) {
+bool SyncGate::MustRelease(GateWait* wait, Status* status) {
   switch (wait->what) {
     case GateWait::For::kNextRound:
       if (closed_) {
@@ -114,13 +114,13 @@ void SyncGate::SpendCredits(ReleasedWaits* released) {
   }
 }
 
-void SyncGate::LetGo(ReleasedWaits* released) {
+void SyncGate::ReleaseWaits(ReleasedWaits* released) {
   SpendCredits(released);
   for (GateWait::List* const list : {&round_waits_, &open_waits_, &full_waits_}) {
     for (auto next = list->begin(); next != list->end();) {
       const GateWait::Ptr& wait = *next;
       Status status;
-      if (!Ends(wait.get(), &status)) {
+      if (!MustRelease(wait.get(), &status)) {
         ++next;
         continue;
       }

@@ -1,4 +1,4 @@
-// Sorts the entries of a bucket of rows.
+// Sorts the entries of a bucket.
 #ifndef CONDACC_CORE_SPARSE_BUCKET_SORTER_H_
 #define CONDACC_CORE_SPARSE_BUCKET_SORTER_H_
 
@@ -8,15 +8,15 @@
 #include <memory>
 #include <utility>
 
-#include "cc/core/sparse/row_buckets.h"
+#include "cc/core/sparse/index_buckets.h"
 
 namespace condacc {
 
-// One row of one gradient, identified by the row's index in the dense tensor.
-struct RowEntry {
-  int64_t row;
-  uint32_t gradient;  // Number of the gradient's list.
-  uint32_t position;  // Position within the list.
+// One slice of one gradient's values. Merges sort entries instead of the slices themselves.
+struct SliceEntry {
+  int64_t index;      // Index of the slice's row in the dense tensor.
+  uint32_t gradient;  // Number of the gradient.
+  uint32_t position;  // Position of the slice in the gradient.
 };
 
 // Sorts entries by index, stably, by radix. If the indices span more than 32 bits, entries are
@@ -26,7 +26,7 @@ class BucketSorter {
  public:
   // All indices lie within `bound`. May throw std::bad_alloc, and then the entries are as they
   // were.
-  void Sort(RowEntry* begin, RowEntry* end, RowRange bound) {
+  void Sort(SliceEntry* begin, SliceEntry* end, IndexRange bound) {
     const size_t size = static_cast<size_t>(end - begin);
     if (size < 2 || std::is_sorted(begin, end, IsLower)) return;
     if (size < kMinRadix) {
@@ -34,18 +34,18 @@ class BucketSorter {
       return;
     }
     if (size > capacity_) {
-      other_.reset(new RowEntry[size]);
+      other_.reset(new SliceEntry[size]);
       capacity_ = size;
     }
     if (NumBits(bound) > kMaxBoundBits) {
       const auto [lowest, highest] = std::minmax_element(begin, end, IsLower);
-      bound = {lowest->row, highest->row};
+      bound = {lowest->index, highest->index};
     }
     const int64_t base = bound.min;
     const int num_bits = NumBits(bound);
     const int first_bit = num_bits > kMaxRadixBits ? num_bits - kTopBits : 0;
-    RowEntry* from = begin;
-    RowEntry* to = other_.get();
+    SliceEntry* from = begin;
+    SliceEntry* to = other_.get();
     for (int shift = first_bit; shift < num_bits; shift += kDigitBits) {
       SortByDigit(from, to, size, base, shift);
       std::swap(from, to);
@@ -63,18 +63,18 @@ class BucketSorter {
   // If offsets within `bound` need more bits, the exact range of the entries is determined.
   static constexpr int kMaxBoundBits = 3 * kDigitBits;
 
-  static bool IsLower(const RowEntry& a, const RowEntry& b) { return a.row < b.row; }
+  static bool IsLower(const SliceEntry& a, const SliceEntry& b) { return a.index < b.index; }
 
   // Returns the number of bits that offsets within the range need.
-  static int NumBits(RowRange range) {
+  static int NumBits(IndexRange range) {
     const uint64_t width = static_cast<uint64_t>(range.max - range.min);
     return width == 0 ? 0 : 64 - __builtin_clzll(width);
   }
 
-  static void SortByDigit(const RowEntry* from, RowEntry* to, size_t size, int64_t base,
+  static void SortByDigit(const SliceEntry* from, SliceEntry* to, size_t size, int64_t base,
                           int shift) {
-    const auto digit = [base, shift](const RowEntry& e) {
-      return (static_cast<uint64_t>(e.row - base) >> shift) & (kNumDigits - 1);
+    const auto digit = [base, shift](const SliceEntry& e) {
+      return (static_cast<uint64_t>(e.index - base) >> shift) & (kNumDigits - 1);
     };
     uint32_t places[kNumDigits] = {};
     for (size_t i = 0; i < size; ++i) ++places[digit(from[i])];
@@ -84,19 +84,19 @@ class BucketSorter {
   }
 
   // Sorts each run of entries that agree in all bits but the lowest `num_low_bits`.
-  static void SortRuns(RowEntry* begin, RowEntry* end, int64_t base, int num_low_bits) {
-    const auto top = [base, num_low_bits](const RowEntry& e) {
-      return static_cast<uint64_t>(e.row - base) >> num_low_bits;
+  static void SortRuns(SliceEntry* begin, SliceEntry* end, int64_t base, int num_low_bits) {
+    const auto top = [base, num_low_bits](const SliceEntry& e) {
+      return static_cast<uint64_t>(e.index - base) >> num_low_bits;
     };
-    for (RowEntry* run = begin; run < end;) {
-      RowEntry* next = run + 1;
+    for (SliceEntry* run = begin; run < end;) {
+      SliceEntry* next = run + 1;
       while (next < end && top(*next) == top(*run)) ++next;
       if (next - run > 1) std::stable_sort(run, next, IsLower);
       run = next;
     }
   }
 
-  std::unique_ptr<RowEntry[]> other_;
+  std::unique_ptr<SliceEntry[]> other_;
   size_t capacity_ = 0;
 };
 

@@ -7,22 +7,22 @@
 #include <vector>
 
 #include "cc/core/base/status.h"
-#include "cc/core/sparse/sparse_merge.h"
+#include "cc/core/sparse/slice_layout.h"
 #include "cc/core/sparse/sparse_workspace.h"
 
 namespace condacc {
 
-// A gradient, or the rows merged before. Each row of each source is an entry. Entries are numbered
-// from source to source. The pointers are device addresses.
+// A gradient, or the rows merged before. Each slice of each source, or merged row, is an entry.
+// Entries are numbered from source to source. The pointers are device addresses.
 struct DeviceSource {
-  const int64_t* rows = nullptr;  // [n] indices
-  const void* values = nullptr;   // [n, width]
-  int64_t first_entry = 0;        // Number of the source's first entry.
-  int64_t num_dense_rows = -1;    // Indices must be lower. -1 means that there is no bound.
+  const int64_t* indices = nullptr;  // [n]
+  const void* values = nullptr;      // [n, width]
+  int64_t first_entry = 0;           // Number of the source's first entry.
+  int64_t index_bound = -1;          // Indices must be lower. -1 means that there is no bound.
 };
 
 struct DeviceMergeArgs {
-  RowLayout layout;
+  SliceLayout layout;
   std::vector<DeviceSource> sources;  // In order of arrival.
   int64_t num_entries = 0;
   // The first `num_merged` entries are the rows merged before, if there are any, and are the first
@@ -30,31 +30,31 @@ struct DeviceMergeArgs {
   // number of gradients that contain each.
   int64_t num_merged = 0;
   const int64_t* merged_counts = nullptr;
-  int num_row_bits = 64;   // Number of bits of valid indices.
-  void* memory = nullptr;  // Device memory to work in, aligned to 256 bytes.
+  int num_index_bits = 64;  // Number of bits of valid indices.
+  void* memory = nullptr;   // Device memory to work in, aligned to 256 bytes.
 };
 
 struct DeviceMergeReport {
   int64_t num_rows = 0;    // Number of different indices.
   int64_t bad_entry = -1;  // The first whose index is negative or too high; or -1.
-  int64_t bad_row = 0;     // The index of that entry.
+  int64_t bad_index = 0;   // The index of that entry.
 };
 
 // The memory to which the merged rows are written, in ascending order.
 struct DeviceMergeOutput {
   int64_t num_rows = 0;
-  int64_t* rows = nullptr;       // [num_rows] indices
+  int64_t* indices = nullptr;    // [num_rows]
   void* values = nullptr;        // [num_rows, width]
   bool values_are_sums = false;  // If true, values are of the sum type, not of the gradients'.
   int64_t* counts = nullptr;     // [num_rows] number of gradients with the row; may be null.
   int64_t divisor = 1;           // 0 means that each row is divided by its count.
 };
 
-// Returns how many bits the indices below `num_dense_rows` need (-1 means that there is no bound).
-constexpr int NumRowBits(int64_t num_dense_rows) {
-  if (num_dense_rows < 0) return 64;
+// Returns how many bits the indices below `index_bound` need (-1 means that there is no bound).
+constexpr int NumIndexBits(int64_t index_bound) {
+  if (index_bound < 0) return 64;
   int bits = 1;
-  while (bits < 63 && ((num_dense_rows - 1) >> bits) > 0) ++bits;
+  while (bits < 63 && ((index_bound - 1) >> bits) > 0) ++bits;
   return bits;
 }
 

@@ -20,47 +20,45 @@ Status DeviceMerger::Prepare(const SparseOptions& options, Workspace& workspace,
                   "Expected fewer than 2**31 rows in a gradient on a device, got " +
                       std::to_string(num_rows));
   }
-  KeptRows rows;
-  rows.num_dense_rows = NumDenseRows(gradient->shapes, options.shape);
-  Status status = KeepIndices(workspace, gradient, &rows.indices);
-  if (status.ok()) status = KeepValues(workspace, options.type, gradient, &rows.values);
+  KeptGradient kept;
+  kept.index_bound = IndexBound(gradient->shapes, options.shape);
+  Status status = KeepIndices(workspace, gradient, &kept.indices);
+  if (status.ok()) status = KeepValues(workspace, options.type, gradient, &kept.values);
   if (!status.ok()) return status;
-  rows.values_shape = gradient->shapes.values;
-  rows.survey.list.rows = static_cast<const int64_t*>(rows.indices.data());
-  rows.survey.list.size = static_cast<size_t>(num_rows);
-  gradient->rows = std::move(rows);
+  kept.values_shape = gradient->shapes.values;
+  kept.index_span.data = static_cast<const int64_t*>(kept.indices.data());
+  kept.index_span.size = static_cast<size_t>(num_rows);
+  gradient->kept = std::move(kept);
   return Status();
 }
 
-Status DeviceMerger::AddSources(const std::list<KeptRows>& gradients, DeviceMergeArgs* args) {
+Status DeviceMerger::AddSources(const std::list<KeptGradient>& gradients, DeviceMergeArgs* args) {
   args->sources.reserve(gradients.size() + 1);
   if (merged_.num_rows > 0) {
     args->sources.push_back(
-        {static_cast<const int64_t*>(merged_.rows.data()), merged_.sums.data(), 0, -1});
+        {static_cast<const int64_t*>(merged_.indices.data()), merged_.sums.data(), 0, -1});
     args->merged_counts = static_cast<const int64_t*>(merged_.counts.data());
     args->num_merged = args->num_entries = merged_.num_rows;
   }
-  int64_t max_dense_rows = max_dense_rows_;
-  for (const KeptRows& g : gradients) {
-    max_dense_rows = g.num_dense_rows < 0 || max_dense_rows < 0
-                         ? -1
-                         : std::max(max_dense_rows, g.num_dense_rows);
-    const auto size = static_cast<int64_t>(g.survey.list.size);
+  int64_t max_index_bound = max_index_bound_;
+  for (const KeptGradient& g : gradients) {
+    max_index_bound =
+        g.index_bound < 0 || max_index_bound < 0 ? -1 : std::max(max_index_bound, g.index_bound);
+    const auto size = static_cast<int64_t>(g.index_span.size);
     if (size == 0) continue;
     if (size > kMaxEntries - args->num_entries) {
       return Status(StatusCode::kResourceExhausted,
                     "Expected fewer than 2**31 rows to be merged at once on a device");
     }
-    args->sources.push_back(
-        {g.survey.list.rows, g.values.data(), args->num_entries, g.num_dense_rows});
+    args->sources.push_back({g.index_span.data, g.values.data(), args->num_entries, g.index_bound});
     args->num_entries += size;
   }
-  args->num_row_bits = NumRowBits(max_dense_rows);
-  max_dense_rows_ = max_dense_rows;
+  args->num_index_bits = NumIndexBits(max_index_bound);
+  max_index_bound_ = max_index_bound;
   return Status();
 }
 
-Status DeviceMerger::StartMerging(const std::list<KeptRows>& gradients, Workspace& workspace,
+Status DeviceMerger::StartMerging(const std::list<KeptGradient>& gradients, Workspace& workspace,
                                   Merging* merging) {
   DeviceMergeArgs& args = merging->args;
   args.layout = layout_;
@@ -74,11 +72,11 @@ Status DeviceMerger::StartMerging(const std::list<KeptRows>& gradients, Workspac
   if (!status.ok()) return status;
   args.memory = merging->memory.data();
   status = workspace.Sort(args, &merging->report);
-  if (status.ok()) NoteBadRow(*merging);
+  if (status.ok()) NoteBadIndex(*merging);
   return status;
 }
 
-void DeviceMerger::NoteBadRow(const Merging& merging) {
+void DeviceMerger::NoteBadIndex(const Merging& merging) {
   const int64_t bad = merging.report.bad_entry;
   if (bad < 0) return;
   const auto& sources = merging.args.sources;
@@ -87,13 +85,13 @@ void DeviceMerger::NoteBadRow(const Merging& merging) {
                        [](int64_t entry, const DeviceSource& s) { return entry < s.first_entry; });
   const DeviceSource& source = *std::prev(after);
   const std::string slice = "index of slice " + std::to_string(bad - source.first_entry);
-  const std::string row = std::to_string(merging.report.bad_row);
+  const std::string index = std::to_string(merging.report.bad_index);
   std::string message = "Shape mismatch: " + slice;
-  if (merging.report.bad_row < 0) {
-    message += " is negative; index is " + row;
+  if (merging.report.bad_index < 0) {
+    message += " is negative; index is " + index;
   } else {
-    message += " exceeded limits of shape; index is " + row + " exceeded " +
-               std::to_string(source.num_dense_rows);
+    message += " exceeded limits of shape; index is " + index + " exceeded " +
+               std::to_string(source.index_bound);
   }
   Note(Status(StatusCode::kInvalidArgument,
               message + ". All gradients accumulated with this one are lost"));
@@ -106,26 +104,26 @@ Shape DeviceMerger::ShapeOf(int64_t num_rows) const {
 }
 
 Status DeviceMerger::AllocateRows(int64_t num_rows, ElementType type, Workspace& workspace,
-                                  Block* rows, Block* values) const {
-  const Status status = workspace.Allocate(ElementType::kInt64, Shape::Of({num_rows}), rows);
+                                  Block* indices, Block* values) const {
+  const Status status = workspace.Allocate(ElementType::kInt64, Shape::Of({num_rows}), indices);
   return status.ok() ? workspace.Allocate(type, ShapeOf(num_rows), values) : status;
 }
 
-bool DeviceMerger::Fold(const std::list<KeptRows>& gradients, Workspace& workspace) {
+bool DeviceMerger::Fold(const std::list<KeptGradient>& gradients, Workspace& workspace) {
   try {
     Merging merging;
     Merged merged;
     Status status = StartMerging(gradients, workspace, &merging);
     merged.num_rows = merging.report.num_rows;
     if (status.ok()) {
-      status =
-          AllocateRows(merged.num_rows, layout_.sum_type(), workspace, &merged.rows, &merged.sums);
+      status = AllocateRows(merged.num_rows, layout_.sum_type(), workspace, &merged.indices,
+                            &merged.sums);
     }
     const Shape counts = Shape::Of({merged.num_rows});
     if (status.ok()) status = workspace.Allocate(ElementType::kInt64, counts, &merged.counts);
     DeviceMergeOutput output;
     output.num_rows = merged.num_rows;
-    output.rows = static_cast<int64_t*>(merged.rows.data());
+    output.indices = static_cast<int64_t*>(merged.indices.data());
     output.values = merged.sums.data();
     output.values_are_sums = true;
     output.counts = static_cast<int64_t*>(merged.counts.data());
@@ -143,7 +141,7 @@ bool DeviceMerger::Fold(const std::list<KeptRows>& gradients, Workspace& workspa
   return true;
 }
 
-Status DeviceMerger::PrepareFinish(std::list<KeptRows>* pending, int64_t count,
+Status DeviceMerger::PrepareFinish(std::list<KeptGradient>* pending, int64_t count,
                                    Workspace& workspace) {
   auto output = std::make_unique<Output>();
   Status status = StartMerging(*pending, workspace, &output->merging);
@@ -162,7 +160,7 @@ SparseValue DeviceMerger::Finish(Workspace& workspace) {
   SparseValue value = std::move(output_->value);
   DeviceMergeOutput output;
   output.num_rows = output_->merging.report.num_rows;
-  output.rows = static_cast<int64_t*>(value.indices.data());
+  output.indices = static_cast<int64_t*>(value.indices.data());
   output.values = value.values.data();
   output.divisor = output_->divisor;
   if (output.num_rows > 0) Note(workspace.Write(output_->merging.args, output));

@@ -33,23 +33,23 @@ class DeviceMerger {
 
   void SetShape(const Shape& values) {
     shape_ = values;
-    layout_ = RowLayout::Of(options_.type, values);
+    layout_ = SliceLayout::Of(options_.type, values);
   }
   const Shape& shape() const { return shape_; }
 
   size_t num_rows() const { return static_cast<size_t>(merged_.num_rows); }
   size_t num_bytes() const { return num_rows() * layout_.num_sum_bytes(); }
 
-  bool Fold(const std::list<KeptRows>& gradients, Workspace& workspace);
+  bool Fold(const std::list<KeptGradient>& gradients, Workspace& workspace);
 
-  Status PrepareFinish(std::list<KeptRows>* pending, int64_t count, Workspace& workspace);
+  Status PrepareFinish(std::list<KeptGradient>* pending, int64_t count, Workspace& workspace);
   void AbandonFinish() { output_.reset(); }
   SparseValue Finish(Workspace& workspace);
 
   void Clear() {
     merged_ = Merged();
     failure_ = Status();
-    max_dense_rows_ = 0;
+    max_index_bound_ = 0;
   }
 
  private:
@@ -57,7 +57,7 @@ class DeviceMerger {
 
   struct Merged {
     int64_t num_rows = 0;
-    Block rows;
+    Block indices;
     Block sums;
     Block counts;
   };
@@ -73,24 +73,25 @@ class DeviceMerger {
   };
 
   // Sorts the entries of the merged rows and of `gradients`. May also throw std::bad_alloc.
-  Status StartMerging(const std::list<KeptRows>& gradients, Workspace& workspace, Merging* merging);
+  Status StartMerging(const std::list<KeptGradient>& gradients, Workspace& workspace,
+                      Merging* merging);
   // Adds the merged rows and `gradients` to the arguments.
-  Status AddSources(const std::list<KeptRows>& gradients, DeviceMergeArgs* args);
-  Status AllocateRows(int64_t num_rows, ElementType type, Workspace& workspace, Block* rows,
+  Status AddSources(const std::list<KeptGradient>& gradients, DeviceMergeArgs* args);
+  Status AllocateRows(int64_t num_rows, ElementType type, Workspace& workspace, Block* indices,
                       Block* values) const;
   Shape ShapeOf(int64_t num_rows) const;
-  // Note() records an error that spoils the round, if it is the first. NoteBadRow() does so if a
+  // Note() records an error that spoils the round, if it is the first. NoteBadIndex() does so if a
   // merge has found a bad index.
-  void NoteBadRow(const Merging& merging);
+  void NoteBadIndex(const Merging& merging);
   void Note(Status status) {
     if (failure_.ok()) failure_ = std::move(status);
   }
 
   const SparseOptions& options_;
   Shape shape_;
-  RowLayout layout_;
+  SliceLayout layout_;
   Merged merged_;
-  int64_t max_dense_rows_ = 0;  // Highest bound of the gradients so far; -1 if one has none.
+  int64_t max_index_bound_ = 0;  // Highest bound of the gradients so far; -1 if one has none.
   Status failure_;
   std::unique_ptr<Output> output_;  // Set from PrepareFinish() to Finish().
 };

@@ -16,51 +16,52 @@ Status HostMerger::Prepare(const SparseOptions& options, Workspace& workspace,
     return Status(StatusCode::kInvalidArgument,
                   "Expected fewer than 2**32 rows in a gradient, got " + std::to_string(num_rows));
   }
-  KeptRows rows;
-  rows.num_dense_rows = NumDenseRows(gradient->shapes, options.shape);
-  Status status = KeepIndices(workspace, gradient, &rows.indices);
+  KeptGradient kept;
+  kept.index_bound = IndexBound(gradient->shapes, options.shape);
+  Status status = KeepIndices(workspace, gradient, &kept.indices);
   if (!status.ok()) return status;
   // Indices are checked before the values, which may be large, are copied.
-  status = SurveyRows(static_cast<const int64_t*>(rows.indices.data()), num_rows,
-                      rows.num_dense_rows, &rows.survey);
+  status = CheckIndices(static_cast<const int64_t*>(kept.indices.data()), num_rows,
+                        kept.index_bound, &kept.index_span);
   if (!status.ok()) return status;
-  rows.values_are_a_copy = !gradient->owns_values;
-  if (rows.values_are_a_copy) rows.values = options.spares->Take(gradient->shapes.values);
-  status = KeepValues(workspace, options.type, gradient, &rows.values);
+  kept.values_are_a_copy = !gradient->owns_values;
+  if (kept.values_are_a_copy) kept.values = options.spares->Take(gradient->shapes.values);
+  status = KeepValues(workspace, options.type, gradient, &kept.values);
   if (!status.ok()) return status;
-  rows.values_shape = gradient->shapes.values;
-  gradient->rows = std::move(rows);
+  kept.values_shape = gradient->shapes.values;
+  gradient->kept = std::move(kept);
   return Status();
 }
 
-Status HostMerger::StartMerging(const std::list<KeptRows>& gradients, Workspace& workspace,
+Status HostMerger::StartMerging(const std::list<KeptGradient>& gradients, Workspace& workspace,
                                 Merging* merging) const {
   size_t num_entries = 0;
   merging->sources.reserve(gradients.size());
-  for (const KeptRows& g : gradients) {
-    merging->sources.push_back({g.survey.list, g.values.data()});
-    num_entries += g.survey.list.size;
+  for (const KeptGradient& g : gradients) {
+    merging->sources.push_back({g.index_span, g.values.data()});
+    num_entries += g.index_span.size;
   }
-  static_assert(sizeof(RowEntry) == 2 * sizeof(int64_t));
+  static_assert(sizeof(SliceEntry) == 2 * sizeof(int64_t));
   const Shape shape = Shape::Of({static_cast<int64_t>(num_entries), 2});
   const Status status = workspace.AllocateInner(ElementType::kInt64, shape, &merging->entries);
   if (!status.ok()) return status;
   merging->merge.emplace(layout_, merged_, merging->sources,
-                         static_cast<RowEntry*>(merging->entries.data()), workspace.parallel_for());
+                         static_cast<SliceEntry*>(merging->entries.data()),
+                         workspace.parallel_for());
   return Status();
 }
 
-bool HostMerger::Fold(const std::list<KeptRows>& gradients, Workspace& workspace) {
+bool HostMerger::Fold(const std::list<KeptGradient>& gradients, Workspace& workspace) {
   try {
     Merging merging;
     if (!StartMerging(gradients, workspace, &merging).ok()) return false;
-    SparseMerge& merge = *merging.merge;
+    HostMerge& merge = *merging.merge;
     if (merge.num_new_rows() == 0) {
       merge.MergeInto(&merged_, /*new_sums=*/nullptr, workspace.parallel_for());
       return true;
     }
     chunks_.reserve(chunks_.size() + 1);
-    std::vector<RowMark> marks = merge.MarkNewRows(SumChunk::kMaxMarks);
+    std::vector<SumChunk::Mark> marks = merge.MarkNewRows(SumChunk::kMaxMarks);
     const Shape shape = Shape::Of(
         {static_cast<int64_t>(merge.num_new_rows()), static_cast<int64_t>(layout_.width)});
     Block sums;
@@ -73,7 +74,7 @@ bool HostMerger::Fold(const std::list<KeptRows>& gradients, Workspace& workspace
   return true;
 }
 
-Status HostMerger::PrepareFinish(std::list<KeptRows>* pending, int64_t count,
+Status HostMerger::PrepareFinish(std::list<KeptGradient>* pending, int64_t count,
                                  Workspace& workspace) {
   auto output = std::make_unique<Output>();
   Shape shape = shape_;
@@ -108,11 +109,11 @@ SparseValue HostMerger::Finish(Workspace& workspace) {
 
 void HostMerger::Write(const SparseValue& value, Workspace& workspace) {
   Merging& merging = output_->merging;
-  SparseMerge::WrittenBelow discard;
-  if (merging.merge->num_entries() * sizeof(RowEntry) + num_bytes() >= kMinDiscarded) {
-    discard = [this](int64_t row, size_t num_entries) {
-      output_->merging.entries.DiscardFirst(num_entries * sizeof(RowEntry));
-      for (SumChunk& chunk : chunks_) chunk.DiscardBelow(row);
+  HostMerge::WrittenBelow discard;
+  if (merging.merge->num_entries() * sizeof(SliceEntry) + num_bytes() >= kMinDiscarded) {
+    discard = [this](int64_t index, size_t num_entries) {
+      output_->merging.entries.DiscardFirst(num_entries * sizeof(SliceEntry));
+      for (SumChunk& chunk : chunks_) chunk.DiscardBelow(index);
     };
   }
   merging.merge->WriteTo(static_cast<int64_t*>(value.indices.data()), value.values.data(),

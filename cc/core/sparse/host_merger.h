@@ -11,7 +11,8 @@
 
 #include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
-#include "cc/core/sparse/sparse_merge.h"
+#include "cc/core/sparse/host_merge.h"
+#include "cc/core/sparse/slice_layout.h"
 #include "cc/core/sparse/sparse_parts.h"
 #include "cc/core/sparse/sparse_workspace.h"
 #include "cc/core/sparse/sum_chunk.h"
@@ -26,7 +27,7 @@ class HostMerger {
 
   explicit HostMerger(const SparseOptions& options) : options_(options) {}
 
-  // Checks the indices, and sets gradient->rows to the gradient in memory that may be kept.
+  // Checks the indices, and sets gradient->kept to the gradient in memory that may be kept.
   static Status Prepare(const SparseOptions& options, Workspace& workspace,
                         SparseGradient* gradient);
 
@@ -34,7 +35,7 @@ class HostMerger {
   // anything is merged.
   void SetShape(const Shape& values) {
     shape_ = values;
-    layout_ = RowLayout::Of(options_.type, values);
+    layout_ = SliceLayout::Of(options_.type, values);
   }
   const Shape& shape() const { return shape_; }
 
@@ -44,11 +45,11 @@ class HostMerger {
 
   // Merges the gradients. Returns false if there was not enough memory, and then nothing has
   // changed.
-  bool Fold(const std::list<KeptRows>& gradients, Workspace& workspace);
+  bool Fold(const std::list<KeptGradient>& gradients, Workspace& workspace);
 
   // See SumContract. `pending` are the gradients that have not been merged. They must stay where
   // they are until Finish(). `count` is the number of all gradients.
-  Status PrepareFinish(std::list<KeptRows>* pending, int64_t count, Workspace& workspace);
+  Status PrepareFinish(std::list<KeptGradient>* pending, int64_t count, Workspace& workspace);
   void AbandonFinish() { output_.reset(); }
   SparseValue Finish(Workspace& workspace);
 
@@ -64,33 +65,34 @@ class HostMerger {
 
   // A merge of gradients, and the memory for it.
   struct Merging {
-    std::vector<RowSource> sources;
+    std::vector<HostSource> sources;
     Block entries;
-    std::optional<SparseMerge> merge;
+    std::optional<HostMerge> merge;
   };
   // A result that is to be written.
   struct Output {
     Merging merging;
-    KeptRows* forwarded = nullptr;  // If set, this gradient is the result, and nothing is merged.
+    KeptGradient* forwarded =
+        nullptr;  // If set, this gradient is the result, and nothing is merged.
     int64_t divisor = 0;
     SparseValue value;
   };
 
   // True if the result is the only gradient, whose indices ascend without repeats.
-  bool IsForwarded(const std::list<KeptRows>& pending, int64_t count) const {
+  bool IsForwarded(const std::list<KeptGradient>& pending, int64_t count) const {
     return count == 1 && merged_.size() == 0 && pending.size() == 1 &&
-           pending.front().survey.is_ascending;
+           pending.front().index_span.is_ascending;
   }
 
   // Allocates the entries of the gradients and sorts them. May also throw std::bad_alloc.
-  Status StartMerging(const std::list<KeptRows>& gradients, Workspace& workspace,
+  Status StartMerging(const std::list<KeptGradient>& gradients, Workspace& workspace,
                       Merging* merging) const;
   // Merges everything into `value`, and frees what was read piece by piece.
   void Write(const SparseValue& value, Workspace& workspace);
 
   const SparseOptions& options_;
   Shape shape_;
-  RowLayout layout_;
+  SliceLayout layout_;
   MergedRows merged_;
   std::vector<SumChunk> chunks_;    // Memory of the merged sums.
   std::unique_ptr<Output> output_;  // Set from PrepareFinish() to Finish().

@@ -81,38 +81,38 @@ Status CheckSparseShapes(const SparseShapes& shapes, const Shape& expected,
   return CheckDims(expected, values, 1, "values dim");
 }
 
-int64_t NumDenseRows(const SparseShapes& shapes, const Shape& expected) {
+int64_t IndexBound(const SparseShapes& shapes, const Shape& expected) {
   if (expected.rank() >= 1 && expected.dim(0) != Shape::kUnknownDim) return expected.dim(0);
   if (!shapes.has_dense || shapes.dense.rank() < 1) return -1;
   return std::max<int64_t>(shapes.dense.dim(0), -1);
 }
 
-Status SurveyRows(const int64_t* rows, size_t size, int64_t num_dense_rows, RowSurvey* survey) {
-  survey->list.rows = rows;
-  survey->list.size = size;
+Status CheckIndices(const int64_t* indices, size_t size, int64_t index_bound, IndexSpan* span) {
+  span->data = indices;
+  span->size = size;
   if (size == 0) return Status();
-  int64_t min = rows[0];
-  int64_t max = rows[0];
+  int64_t min = indices[0];
+  int64_t max = indices[0];
   bool is_ascending = true;
   for (size_t i = 1; i < size; ++i) {
-    is_ascending &= rows[i] > rows[i - 1];
-    min = std::min(min, rows[i]);
-    max = std::max(max, rows[i]);
+    is_ascending &= indices[i] > indices[i - 1];
+    min = std::min(min, indices[i]);
+    max = std::max(max, indices[i]);
   }
-  survey->list.min = min;
-  survey->list.max = max;
-  survey->is_ascending = is_ascending;
-  const bool has_bound = num_dense_rows >= 0;
-  if (min >= 0 && (!has_bound || max < num_dense_rows)) return Status();
-  const int64_t* const wrong = std::find_if(rows, rows + size, [&](int64_t row) {
-    return row < 0 || (has_bound && row >= num_dense_rows);
+  span->min = min;
+  span->max = max;
+  span->is_ascending = is_ascending;
+  const bool has_bound = index_bound >= 0;
+  if (min >= 0 && (!has_bound || max < index_bound)) return Status();
+  const int64_t* const wrong = std::find_if(indices, indices + size, [&](int64_t index) {
+    return index < 0 || (has_bound && index >= index_bound);
   });
-  const std::string slice = "index of slice " + std::to_string(wrong - rows);
+  const std::string slice = "index of slice " + std::to_string(wrong - indices);
   if (*wrong < 0) {
     return Invalid("Shape mismatch: " + slice + " is negative; index is " + std::to_string(*wrong));
   }
   return Invalid("Shape mismatch: " + slice + " exceeded limits of shape; index is " +
-                 std::to_string(*wrong) + " exceeded " + std::to_string(num_dense_rows));
+                 std::to_string(*wrong) + " exceeded " + std::to_string(index_bound));
 }
 
 }  // namespace condacc

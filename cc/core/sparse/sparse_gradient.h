@@ -8,7 +8,7 @@
 #include "cc/core/base/element_type.h"
 #include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
-#include "cc/core/sparse/row_groups.h"
+#include "cc/core/sparse/index_span.h"
 
 namespace condacc {
 
@@ -28,19 +28,13 @@ struct SparseShapes {
 Status CheckSparseShapes(const SparseShapes& shapes, const Shape& expected,
                          const Shape* accumulated);
 
-// Returns the number of rows of the dense tensor, or -1 if neither the constructor's shape nor the
-// gradient gives it.
-int64_t NumDenseRows(const SparseShapes& shapes, const Shape& expected);
+// Returns the number of rows of the dense tensor, which all indices must be lower than, or -1 if
+// neither the constructor's shape nor the gradient gives it.
+int64_t IndexBound(const SparseShapes& shapes, const Shape& expected);
 
-// What a pass over the indices finds.
-struct RowSurvey {
-  RowList list;
-  bool is_ascending = true;  // If true, the indices ascend without repeats.
-};
-
-// Reads all indices once. Returns InvalidArgument if one is negative or not below `num_dense_rows`
-// (unless that is -1).
-Status SurveyRows(const int64_t* rows, size_t size, int64_t num_dense_rows, RowSurvey* survey);
+// Reads all indices once, and outputs what it finds. Returns InvalidArgument if one is negative or
+// not below `index_bound` (unless that is -1).
+Status CheckIndices(const int64_t* indices, size_t size, int64_t index_bound, IndexSpan* span);
 
 }  // namespace condacc
 

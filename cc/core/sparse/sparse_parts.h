@@ -12,13 +12,14 @@
 #include "cc/core/base/hold_budget.h"
 #include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
+#include "cc/core/sparse/index_span.h"
 #include "cc/core/sparse/spare_blocks.h"
 #include "cc/core/sparse/sparse_gradient.h"
 
 namespace condacc {
 
-// What the sum of a row is divided by: the number of gradients that contain the row (kMean),
-// nothing (kSum), or the number of all gradients (kGlobalMean).
+// The divisor of the sum of a row: the number of gradients that contain the row (kMean), 1 (kSum),
+// or the number of all gradients (kGlobalMean).
 enum class SparseReduction { kMean, kSum, kGlobalMean };
 
 struct SparseOptions {
@@ -28,10 +29,10 @@ struct SparseOptions {
   // A fold needs at least this many bytes of pending gradients, unless they are very many or the
   // budget is exceeded.
   size_t fold_bytes = size_t{240} << 20;
-  HoldBudget* budget = &HoldBudget::Global();
+  HoldBudget* budget = &HoldBudget::Host();
   // Memory for copies of values that are not owned.
   std::shared_ptr<SpareBlocks> spares =
-      std::make_shared<SpareBlocks>(size_t{64} << 20, &HoldBudget::Global());
+      std::make_shared<SpareBlocks>(size_t{64} << 20, &HoldBudget::Host());
 };
 
 // Returns the divisor of a take that gets `count` gradients. 0 means that each row is divided by
@@ -42,13 +43,13 @@ constexpr int64_t DivisorOf(SparseReduction reduction, int64_t count) {
 }
 
 // A gradient in memory that nobody else writes to, so that it may be kept.
-struct KeptRows {
+struct KeptGradient {
   Block indices;  // [n] int64
   Block values;   // [n, d1, ...]
   Shape values_shape;
-  int64_t num_dense_rows = -1;     // Indices must be lower. -1 means that there is no bound.
+  IndexSpan index_span;            // The indices in their block, and what is known about them.
+  int64_t index_bound = -1;        // Indices must be lower. -1 means that there is no bound.
   bool values_are_a_copy = false;  // If true, their memory may be used for another copy.
-  RowSurvey survey;
 };
 
 // A gradient as an apply passes it.
@@ -57,9 +58,9 @@ struct SparseGradient {
   Block indices;  // [n] int64 or int32
   Block values;   // [n, d1, ...]
   bool indices_are_int32 = false;
-  bool owns_indices = false;     // If true, nobody else refers to the block: it may be kept.
-  bool owns_values = false;      // Likewise.
-  std::optional<KeptRows> rows;  // Set by Prepare().
+  bool owns_indices = false;         // If true, nobody else refers to the block: it may be kept.
+  bool owns_values = false;          // Likewise.
+  std::optional<KeptGradient> kept;  // Set by Prepare().
 };
 
 // The result of a take. The indices ascend and are unique.
@@ -67,7 +68,7 @@ struct SparseValue {
   Block indices;   // [n] int64
   Block values;    // [n, d1, ...]
   Shape shape;     // Shape of the values.
-  Status failure;  // If not OK, why this is not the sum or mean.
+  Status failure;  // If not OK, the error for which this is not the sum or mean.
 };
 
 }  // namespace condacc

@@ -24,17 +24,17 @@ Status SparseSum<Merger>::Check(const Gradient& gradient) const {
 template <class Merger>
 Status SparseSum<Merger>::Prepare(const Options& options, [[maybe_unused]] Need need,
                                   Workspace& workspace, Gradient* gradient) {
-  CONDACC_INVARIANT(need == Need::kRows);
+  CONDACC_INVARIANT(need == Need::kKept);
   return Merger::Prepare(options, workspace, gradient);
 }
 
 template <class Merger>
 Appended SparseSum<Merger>::Append(Gradient gradient) {
   CONDACC_INVARIANT(NeedOf(gradient) == Need::kNothing);
-  KeptRows& rows = *gradient.rows;
-  const size_t bytes = BytesOf(rows);
-  if (count_ == 0) merger_.SetShape(rows.values_shape);
-  pending_.push_back(std::move(rows));
+  KeptGradient& kept = *gradient.kept;
+  const size_t bytes = BytesOf(kept);
+  if (count_ == 0) merger_.SetShape(kept.values_shape);
+  pending_.push_back(std::move(kept));
   ++count_;
   pending_bytes_ += bytes;
   Hold(bytes);
@@ -114,18 +114,18 @@ void SparseSum<Merger>::Clear() {
 }
 
 template <class Merger>
-size_t SparseSum<Merger>::BytesOf(const KeptRows& rows) const {
-  const auto elements = static_cast<size_t>(rows.values_shape.num_elements());
-  return kBookkeepingBytes + rows.survey.list.size * sizeof(int64_t) +
+size_t SparseSum<Merger>::BytesOf(const KeptGradient& gradient) const {
+  const auto elements = static_cast<size_t>(gradient.values_shape.num_elements());
+  return kBookkeepingBytes + gradient.index_span.size * sizeof(int64_t) +
          elements * SizeOf(options_.type);
 }
 
 template <class Merger>
-void SparseSum<Merger>::Release(std::list<KeptRows>* gradients) {
-  for (KeptRows& rows : *gradients) {
-    if (!rows.values_are_a_copy || !rows.values) continue;
-    const size_t bytes = BytesOf(rows);
-    options_.spares->Give(std::move(rows.values), rows.values_shape, bytes);
+void SparseSum<Merger>::Release(std::list<KeptGradient>* gradients) {
+  for (KeptGradient& gradient : *gradients) {
+    if (!gradient.values_are_a_copy || !gradient.values) continue;
+    const size_t bytes = BytesOf(gradient);
+    options_.spares->Give(std::move(gradient.values), gradient.values_shape, bytes);
   }
   gradients->clear();
 }

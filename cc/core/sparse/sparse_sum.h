@@ -30,7 +30,7 @@ class SparseSum {
   using Value = SparseValue;
   enum class Need {
     kNothing,
-    kRows,  // The gradient has to be checked, and moved to memory that may be kept.
+    kKept,  // The gradient has to be checked, and moved to memory that may be kept.
   };
   static constexpr bool kFinishNeedsMemory = true;
 
@@ -42,7 +42,7 @@ class SparseSum {
   // See SumContract.
   Status Check(const Gradient& gradient) const;
   Need NeedOf(const Gradient& gradient) const {
-    return gradient.rows.has_value() ? Need::kNothing : Need::kRows;
+    return gradient.kept.has_value() ? Need::kNothing : Need::kKept;
   }
   static Status Prepare(const Options& options, Need need, Workspace& workspace,
                         Gradient* gradient);
@@ -70,9 +70,9 @@ class SparseSum {
   size_t FoldBytes() const;
   size_t MaxPending() const;
 
-  size_t BytesOf(const KeptRows& rows) const;
+  size_t BytesOf(const KeptGradient& gradient) const;
   // Frees gradients whose values have been added. Memory of copies goes to the spares.
-  void Release(std::list<KeptRows>* gradients);
+  void Release(std::list<KeptGradient>* gradients);
   // Adds to the bytes that count against the budget, modulo 2^64: a negated number gives bytes
   // back.
   void Hold(size_t bytes) noexcept {
@@ -82,12 +82,12 @@ class SparseSum {
 
   const Options& options_;
   int64_t count_ = 0;  // Number of appended gradients.
-  std::list<KeptRows> pending_;
+  std::list<KeptGradient> pending_;
   size_t pending_bytes_ = 0;
   size_t held_bytes_ = 0;
-  std::list<KeptRows> folding_;  // The gradients that the current fold merges.
+  std::list<KeptGradient> folding_;  // The gradients that the current fold merges.
   size_t folding_bytes_ = 0;
-  bool has_folded_ = false;  // Whether RunFold() has merged `folding_`.
+  bool has_folded_ = false;  // RunFold() has merged `folding_`.
   Merger merger_;
   // Number of rows, and bytes of their sums, that the folds so far have merged.
   size_t num_merged_ = 0;

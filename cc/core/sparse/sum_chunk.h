@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <utility>
 #include <vector>
 
 #include "cc/core/base/block.h"
-#include "cc/core/sparse/sparse_merge.h"
 
 namespace condacc {
 
@@ -20,18 +20,24 @@ class SumChunk {
  public:
   static constexpr size_t kMaxMarks = 64;
 
-  // `marks`: positions among the rows, up to which memory can be freed (see
-  // SparseMerge::MarkNewRows()).
-  SumChunk(Block sums, std::vector<RowMark> marks, size_t row_bytes)
+  // A position up to which memory can be freed: the first `num_rows` rows have indices below
+  // `index`.
+  struct Mark {
+    int64_t index;
+    size_t num_rows;
+  };
+
+  // `marks` ascend.
+  SumChunk(Block sums, std::vector<Mark> marks, size_t row_bytes)
       : sums_(std::move(sums)), marks_(std::move(marks)), row_bytes_(row_bytes) {}
 
-  // Frees the sums of rows below `row`, which will not be read again, up to the nearest mark. Later
-  // calls must give higher rows. Allocates nothing.
-  void DiscardBelow(int64_t row) {
-    const auto is_lower = [](int64_t value, const RowMark& mark) { return value < mark.row; };
-    const auto after = std::upper_bound(marks_.begin(), marks_.end(), row, is_lower);
+  // Frees the sums of rows whose indices are below `index`, and which will not be read again, up to
+  // the nearest mark. Later calls must give higher indices. Allocates nothing.
+  void DiscardBelow(int64_t index) {
+    const auto is_lower = [](int64_t value, const Mark& mark) { return value < mark.index; };
+    const auto after = std::upper_bound(marks_.begin(), marks_.end(), index, is_lower);
     if (after == marks_.begin()) return;
-    const size_t num_bytes = std::prev(after)->position * row_bytes_;
+    const size_t num_bytes = std::prev(after)->num_rows * row_bytes_;
     if (num_bytes == num_discarded_) return;
     sums_.DiscardFirst(num_bytes);
     num_discarded_ = num_bytes;
@@ -39,7 +45,7 @@ class SumChunk {
 
  private:
   Block sums_;
-  std::vector<RowMark> marks_;
+  std::vector<Mark> marks_;
   size_t row_bytes_;
   size_t num_discarded_ = 0;
 };

@@ -1,4 +1,4 @@
-// What is taken equals, bit for bit, one addition after the other.
+// Taken sums have the bits of adding one gradient after the other.
 #include <cstdint>
 #include <random>
 #include <utility>
@@ -50,7 +50,7 @@ class BitsTest : public testing::Test {
     SCOPED_TRACE(testing::Message() << "seed " << seed_);
     for (T& value : pool_) value = Traits::Random(random_);
     for (bool mean : {false, true}) {
-      HoldBudget budget(100 * size);  // is exceeded now and then
+      HoldBudget budget(100 * size);  // The budget is exceeded now and then.
       DenseAccumulator accumulator(OptionsOf<T>(mean, &budget));
       for (int length : lengths) {
         RunRound(&accumulator, size, length, mean);
@@ -77,7 +77,7 @@ TYPED_TEST(BitsTest, SmallGradients) {
 
 TYPED_TEST(BitsTest, BigGradients) { this->RunRounds(kBigSize, {1, 2, 3, 5, 9, 17}); }
 
-// Each of these is lost if the sum is rounded to the narrow type before the next is added.
+// Each of these values is lost if the sum is rounded to the narrow type before the next is added.
 template <typename Narrow>
 void ExpectRoundedOnce(float small) {
   for (int count : {2, 4, 8, 16, 30}) {

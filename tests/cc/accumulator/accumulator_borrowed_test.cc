@@ -1,4 +1,5 @@
-// Sums that hold borrowed gradients back like others, and large ones only until there are two.
+// Tests sums that hold borrowed gradients back like others, and large ones only until there are
+// two.
 #include <cstddef>
 #include <cstdint>
 #include <thread>
@@ -80,7 +81,7 @@ void AddLarge(bool owned, int sums_after_two) {
   std::vector<T> ones(kSize, T(1));
   for (int i = 0; i < 6; ++i) {
     Apply<T>(&accumulator, owned ? Owned(ones) : Borrowed(&ones), &workspace);
-    // The first one is where the sum will be, or stays where it is until there is a second one.
+    // The first gradient is the memory of the sum, or stays pending until there is a second one.
     EXPECT_EQ(budget.num_held(), !owned && i == 0 ? kSize * sizeof(T) : 0u);
     EXPECT_EQ(workspace.num_sums(), i == 0 ? 0 : sums_after_two + i - 1);
   }

@@ -1,4 +1,4 @@
-// When gradients are held back, and when they are added as they come.
+// The hold budget decides whether gradients are held back or added as they come.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -26,7 +26,7 @@ TEST(BudgetTest, AnExceededBudgetFoldsAtOnceAndIsSharedByAccumulators) {
   for (int i = 0; i < 2; ++i) apply(&b);
   EXPECT_EQ(budget.num_held(), 3 * kBytes);
   EXPECT_EQ(workspace.num_sums(), 0);
-  apply(&b);  // one too many: b adds what it has pending
+  apply(&b);  // This is one too many: b adds its pending gradients.
   EXPECT_EQ(workspace.num_sums(), 1);
   EXPECT_EQ(budget.num_held(), 2 * kBytes);
   for (DenseAccumulator* accumulator : {&a, &b}) {
@@ -71,7 +71,8 @@ TEST(SmallTest, SmallGradientsAreAddedAsTheyCome) {
   }
 }
 
-// float16 is added in float32, for which memory is needed: also when it comes too late.
+// float16 is added in float32, which needs memory. The sum is right even if the memory comes too
+// late for a fold.
 TEST(BudgetTest, OfNothingStillGivesTheRightFloat16Sums) {
   HoldBudget budget(0);
   TestWorkspace workspace;

@@ -1,4 +1,4 @@
-// Cancellation, completions, and what is held while a take waits.
+// Tests of cancellation, of completions, and of the objects that are kept alive while a take waits.
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -120,7 +120,7 @@ TEST_F(CancelTest, CancellingAServedOrCancelledTakeDoesNothing) {
   ExpectCancelled(cancelled);
 }
 
-// Each kind of completion: with a value from an apply, with an error, by a cancellation.
+// The takes complete with a value from an apply, with an error, and by a cancellation.
 TEST_F(CancelTest, CompletionsMayCallTheAccumulator) {
   std::vector<int64_t> seen;
   const auto new_take = [this, &seen](int64_t num_required) {
@@ -144,7 +144,7 @@ TEST_F(CancelTest, CompletionsMayCallTheAccumulator) {
   EXPECT_EQ(seen, (std::vector<int64_t>{0, 0, 0}));
 }
 
-TEST_F(CancelTest, ACompletionIsLetGoOfOnceItHasRun) {
+TEST_F(CancelTest, ACompletionIsFreedOnceItHasRun) {
   Apply(1);
   for (int64_t num_required : {0, 1, 2}) {
     auto held = std::make_shared<int>();
@@ -201,14 +201,14 @@ TEST_F(StallTest, ATakeThatWaitsForLongIsReportedOnceAndStillServed) {
   EXPECT_EQ(reports_[1].num_required, 1);
 }
 
-TEST_F(StallTest, WhatIsKeptAliveForAWaitingTakeIsLetGoOfWhenItEnds) {
+TEST_F(StallTest, WhatIsKeptAliveForAWaitingTakeIsFreedWhenItEnds) {
   DenseAccumulator accumulator(Options(std::chrono::hours(1), &reports_, &mutex_, &changed_));
   auto kept = std::make_shared<int>();
   RecordedTake served(1), cancelled(1), failed(0);
   for (const RecordedTake* take : {&served, &cancelled, &failed}) {
     accumulator.Request(take->ptr(), kept, workspace_);
   }
-  // By each of the takes that wait, and by what watches it; the one that failed does not wait.
+  // Each waiting take and its timer hold a reference. The take that failed does not wait.
   EXPECT_EQ(kept.use_count(), 1 + 2 * 2);
   accumulator.Cancel(cancelled.ptr(), workspace_);
   EXPECT_EQ(kept.use_count(), 1 + 2);

@@ -1,4 +1,5 @@
-// Gradients that name their contributor: at most one of each in a round, of the round's own step.
+// Tests of gradients that name their contributor: a round has at most one of each, and only
+// gradients of its own step.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -148,7 +149,7 @@ TEST_F(ContributionTest, AfterAGradientWithoutMemoryTheContributorMayComeAgain) 
   EXPECT_EQ(Take(1), 5);
 }
 
-// Stops at a gate before it allocates.
+// A workspace that stops at a gate before it allocates.
 class SlowlyAllocatingWorkspace : public TestWorkspace {
  public:
   explicit SlowlyAllocatingWorkspace(Gate* gate) : gate_(gate) {}
@@ -195,8 +196,8 @@ TEST_F(ContributionTest, ADuplicateDoesNotWaitForAFold) {
   EXPECT_EQ(Take(2), 15);
 }
 
-// Contributor i adds 2^(5 i) again and again, in two threads at once: a sum that has more than that
-// in its place has counted a gradient twice.
+// Contributor i adds 2^(5 i) again and again, in two threads at once. If one of its gradients is
+// counted twice, the sum shows it.
 TEST_F(ContributionTest, UnderLoadEachCountsOnceARound) {
   constexpr int kContributors = 6, kThreadsEach = 2, kRounds = 300;
   constexpr int64_t kAll = 0x2108421;

@@ -92,8 +92,8 @@ TEST(TakeErrors, TheNumberRequiredMustBePositive) {
   EXPECT_EQ(accumulator.global_step(), 0);
 }
 
-// Applies and takes, rounds of several lengths, some gradients owned and some borrowed. Whatever
-// fails is tried again.
+// Applies and takes gradients in rounds of several lengths, some gradients owned and some borrowed.
+// A call that fails is tried again.
 template <typename T>
 class RefusedMemory : public testing::Test {
  protected:

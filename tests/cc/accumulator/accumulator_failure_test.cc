@@ -1,4 +1,4 @@
-// What a workspace calls a failure is told by the take of the round that it spoiled.
+// If a workspace reports a failure, the take of the round that it spoiled fails with it.
 #include <vector>
 
 #include "cc/core/accumulator/accumulator.h"
@@ -8,7 +8,7 @@
 namespace condacc {
 namespace {
 
-// Like the workspace of a device that refuses to add.
+// The workspace of a device that refuses to add.
 class FailingWorkspace : public TestWorkspace {
  public:
   void Sum(const DenseSumArgs& args) override {

@@ -1,4 +1,4 @@
-// What happens when calls meet while one of them is in the middle of adding.
+// Tests of calls that come while another call is in the middle of adding.
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@ constexpr size_t kSize = 16;
 
 std::vector<float> Ones() { return std::vector<float>(kSize, 1.0f); }
 
-// An accumulator one of whose calls, on a thread of its own, stands in the middle of a fold.
+// An accumulator with a call, on a thread of its own, that has stopped in the middle of a fold.
 class MidFold : public testing::Test {
  protected:
   void SetUp() override {
@@ -76,7 +76,7 @@ TEST_F(MidFold, TheWorkerFinishesATakeThatComesDuringItsFold) {
   EXPECT_EQ(take.values<float>(), std::vector<float>(kSize, kFoldAt + 1));
 }
 
-// More than the fold itself adds, so that its operands must not move.
+// There are more gradients than the fold itself adds, so that its operands must not move.
 TEST_F(MidFold, ManyOwnedGradientsAreAppendedMeanwhile) {
   constexpr int kMore = 12;
   for (int i = 0; i < kMore; ++i) EXPECT_TRUE(ApplyOwned());
@@ -132,11 +132,11 @@ TEST_F(MidFold, TheWorkerAddsABorrowedGradientOfATakenRound) {
   RecordedTake take(1);
   accumulator_.Request(take.ptr(), nullptr, plain_);
   EXPECT_TRUE(IsWaiting(borrowed));
-  gate_.LetOneThrough();  // the fold
+  gate_.LetOneThrough();  // The fold goes on.
   gate_.AwaitArrivals(2);
   EXPECT_TRUE(IsWaiting(borrowed));
   EXPECT_FALSE(take.is_done());
-  gate_.LetOneThrough();  // the end of the round
+  gate_.LetOneThrough();  // The round ends.
   EXPECT_TRUE(borrowed.get());
   values.assign(kSize, -1e9f);
   EXPECT_TRUE(folder_.get());

@@ -1,4 +1,4 @@
-// Whose memory is used, for what and for how long.
+// Tests of the memory that sums and takes use, and for how long.
 #include <cstdint>
 #include <memory>
 #include <numeric>
@@ -23,7 +23,7 @@ class MemoryTest : public testing::Test {
   void ApplyOwned(float value, size_t size = kSize) {
     Apply(Owned(std::vector<float>(size, value)));
   }
-  // Takes everything and goes back to step 0.
+  // Takes all gradients and sets the step to 0 again.
   void Take(const RecordedTake& take) {
     accumulator_.Request(take.ptr(), nullptr, workspace_);
     ASSERT_TRUE(take.is_served());

@@ -1,4 +1,4 @@
-// Calls that meet others than a fold of many: the first gradient, or the end of a round.
+// Tests of calls that come while the first gradient is copied or the round ends.
 #include <cstddef>
 #include <cstdint>
 #include <future>
@@ -15,7 +15,8 @@ namespace {
 
 constexpr size_t kSize = 16;
 
-// In a type that adds in itself and in one that needs memory to add in.
+// The tests run with a type whose sums are of the same type, and with one that needs memory for
+// float32 sums.
 template <typename T>
 class MidSum : public testing::Test {
  protected:
@@ -123,8 +124,8 @@ TYPED_TEST(MidSum, TheApplierThatServesATakeIsNotInTheWayOfOthers) {
   EXPECT_EQ(this->First(take), 1.0f);
 }
 
-// A request for one more than is there adds big gradients before it waits; meanwhile the last one
-// may come, or another take.
+// A request for one gradient more than there are adds big gradients before it waits. Meanwhile the
+// last one may come, or another take.
 TYPED_TEST(MidSum, WhatComesWhileARequestAddsIsSeenByIt) {
   for (bool another_take : {false, true}) {
     const int64_t step = this->accumulator_.global_step();

@@ -1,4 +1,4 @@
-// Random calls, one after the other, against a plain model of what they should do.
+// Compares random calls, one after the other, with a plain model of an accumulator.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace {
 
 enum class Outcome { kNone, kServed, kInvalid, kCancelled, kOutOfRange };
 
-constexpr int64_t kNobody = -1;  // the contributor of a gradient without one
+constexpr int64_t kNobody = -1;  // The contributor of a gradient that names none.
 
 struct ModelTake {
   int64_t num_required;
@@ -53,7 +53,7 @@ class Model {
     return std::exchange(count_, 0);
   }
 
-  // False if the take can only wait and may not.
+  // Returns false if the take would have to wait and `may_wait` is false.
   bool Request(ModelTake* take, bool may_wait) {
     if (take->num_required < 1) {
       take->outcome = Outcome::kInvalid;
@@ -160,7 +160,7 @@ class ModelTest : public testing::Test {
     }
   }
 
-  // One of the latest: older ones are mostly done.
+  // Cancels one of the latest takes: older ones are mostly done.
   void Cancel() {
     if (takes_.empty()) return;
     const size_t back = random_() % std::min<size_t>(takes_.size(), 6);

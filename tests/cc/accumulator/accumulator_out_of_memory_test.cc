@@ -1,4 +1,4 @@
-// What happens when operator new fails, at each place where it is called.
+// Lets operator new fail, at each place where an accumulator calls it.
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -17,9 +17,9 @@
 
 namespace {
 
-// How many allocations of this thread succeed before one fails; negative: all do.
+// The number of allocations of this thread that succeed before one fails. If negative, all succeed.
 thread_local int allocations_left = -1;
-// Whether those after it fail as well.
+// If true, all allocations after that one fail as well.
 thread_local bool memory_stays_short = false;
 thread_local int num_allocations = 0;
 
@@ -44,7 +44,7 @@ namespace {
 
 enum class Ending { kReturned, kThrew };
 
-// With a failure at the allocation number `ordinal`, counted from 0.
+// Makes a call in which allocation number `ordinal`, counted from 0, fails.
 Ending CallWithFailure(int ordinal, const std::function<void()>& call) {
   Ending ending = Ending::kReturned;
   allocations_left = ordinal;
@@ -57,9 +57,9 @@ Ending CallWithFailure(int ordinal, const std::function<void()>& call) {
   return ending;
 }
 
-constexpr int kManyAllocations = 12;  // more than any call makes
+constexpr int kManyAllocations = 12;  // More than any call makes.
 
-// The parameter: whether memory stays short after the first failure.
+// If the parameter is true, memory stays short after the first failure.
 class OutOfMemory : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
@@ -95,7 +95,7 @@ class OutOfMemory : public testing::TestWithParam<bool> {
     EXPECT_EQ(take.values<float>(), std::vector<float>(4, value));
   }
 
-  // Nothing is lost with a take that failed: the next gets it.
+  // A take that failed loses nothing: the next one gets the gradients.
   void ExpectServedOrFailedForMemory(const RecordedTake& take, float value) {
     ASSERT_EQ(take.num_completions(), 1);
     if (!take.status().ok()) {

@@ -1,4 +1,4 @@
-// Resets, in each phase of a round of dense gradients.
+// Tests of resets, in each phase of a round of dense gradients.
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -28,7 +28,7 @@ class ResetTest : public testing::Test {
     return result.is_added();
   }
   bool ApplyOwned(float value) { return Apply(Owned(std::vector<float>(kSize, value)), plain_); }
-  // In a thread that stops before each sum.
+  // Applies in a thread that stops before each sum.
   std::future<bool> ApplyBorrowedGated(std::vector<float>* values) {
     return std::async(std::launch::async, [this, values] {
       GatedWorkspace gated(&gate_);
@@ -213,7 +213,8 @@ TEST_F(ResetTest, DuringTheFoldOfARequestThatThenWaits) {
   EXPECT_EQ(take.values<float>()[0], 4);
 }
 
-// Each thread applies, takes or resets at random. What was added has been taken or discarded.
+// Each thread applies, takes or resets at random. Every gradient that was added has been taken or
+// discarded.
 TEST_F(ResetTest, NothingIsLostOrTakenTwiceUnderLoad) {
   constexpr int kThreads = 6, kCalls = 4000;
   std::atomic<int64_t> num_added{0}, num_discarded{0}, num_taken{0};
@@ -234,7 +235,7 @@ TEST_F(ResetTest, NothingIsLostOrTakenTwiceUnderLoad) {
         } else {
           std::vector<float> values(kSize, 1);
           num_added += Apply(dice % 3 == 0 ? Owned(values) : Borrowed(&values), workspace) ? 1 : 0;
-          values.assign(kSize, 1e9f);  // would show in a sum that reads it now
+          values.assign(kSize, 1e9f);  // This would show in a sum that reads it now.
         }
       }
     });

@@ -1,4 +1,4 @@
-// Random schedules: the test decides when a call begins and when each of its sums may run.
+// Tests random schedules: the test decides when a call begins and when each of its sums may run.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,7 @@
 namespace condacc {
 namespace {
 
-// Gradient number i is 2^i, so that a sum tells which gradients it is made of.
+// Gradient number i is 2^i, so that a sum shows which gradients it is made of.
 class Schedule {
  public:
   Schedule(uint32_t seed, size_t size) : random_(seed), size_(size) {}
@@ -41,7 +41,7 @@ class Schedule {
           if (num_gradients_ < 62) StartApply();
       }
     }
-    // Takes that wait need no thread; all others get to their end now.
+    // Takes that wait need no thread. All other calls run to their end now.
     for (Call& call : calls_) call.gate.Open();
     for (Call& call : calls_) call.thread.join();
     Check();
@@ -59,7 +59,7 @@ class Schedule {
   void Start(Body body) {
     Call& call = calls_.emplace_back();
     call.thread = std::thread([&call, body] { body(call); });
-    // Often all the way to a sum or to the end, sometimes hardly at all.
+    // The call often runs all the way to a sum or to its end, and sometimes hardly at all.
     for (uint32_t i = random_() % 40; i > 0; --i) std::this_thread::yield();
   }
 
@@ -71,7 +71,7 @@ class Schedule {
       Gradient gradient = owned ? Owned(call.values) : Borrowed(&call.values);
       EXPECT_TRUE(accumulator_.Apply(1000, std::move(gradient), call.workspace).is_added());
       EXPECT_EQ(call.values, std::vector<int64_t>(size_, value)) << "was written to";
-      call.values.assign(size_, int64_t{1} << 62);  // would show in a sum that reads it now
+      call.values.assign(size_, int64_t{1} << 62);  // This would show in a sum that reads it now.
     });
   }
 

@@ -1,4 +1,4 @@
-// Many threads at once, as fast as they can.
+// Tests an accumulator with many threads at once, as fast as they can go.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -151,7 +151,7 @@ TEST(StressTest, EverySmallGradientIsCountedExactlyOnce) { RunCrowd(5, 5000, 0);
 TEST(StressTest, EveryBigGradientIsCountedExactlyOnce) { RunCrowd(kBigSize, 60, 0); }
 TEST(StressTest, EveryGradientThatIsAddedAtOnceIsCountedExactlyOnce) { RunCrowd(5, 5000, 1000); }
 
-// One applier's gradients are added in its order, whoever adds them.
+// The gradients of one applier are added in its order, whichever thread adds them.
 template <typename T>
 void RunInOrder(size_t size, int num_rounds) {
   using Traits = ElementTraits<T>;
@@ -163,7 +163,7 @@ void RunInOrder(size_t size, int num_rounds) {
   std::vector<std::vector<T>> pool(37, std::vector<T>(size));
   for (auto& values : pool) {
     for (T& value : values) value = Traits::Random(random);
-    values[0] = one;  // so that a sum tells how many it is made of
+    values[0] = one;  // A sum shows how many gradients it is made of.
   }
   DenseAccumulator accumulator(OptionsOf<T>(/*mean=*/false));
   std::atomic<bool> stop{false};
@@ -174,7 +174,8 @@ void RunInOrder(size_t size, int num_rounds) {
       Gradient gradient = i % 5 == 0 ? Borrowed(&values) : Owned(values);
       const int64_t step = int64_t{1} << 40;
       EXPECT_TRUE(accumulator.Apply(step, std::move(gradient), workspace).ok());
-      // Not so far ahead that a take's count could not be told.
+      // The applier does not run so far ahead that the count of a take could not be read from its
+      // sum.
       while (accumulator.num_accumulated() > 30 && !stop) std::this_thread::yield();
     }
   });

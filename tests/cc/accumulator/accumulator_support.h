@@ -19,36 +19,26 @@
 #include "cc/core/base/float16.h"
 #include "cc/core/base/shape.h"
 #include "cc/core/dense/dense_accumulator.h"
+#include "tests/cc/base/element_type_of.h"
 #include "tests/cc/dense/test_block.h"
 
 namespace condacc {
 
 using Gradient = DenseGradient;
 
-// Enough elements for the accumulator to add them early.
+// The number of elements from which the accumulator adds gradients early.
 constexpr size_t kBigSize = 1 << 16;
-// So many gradients wait for a fold, beside the first one, until one is due.
+// The number of gradients that are pending, beside the first one, when a fold is due.
 constexpr int kFoldAt = 7;
 
 template <typename T>
-constexpr ElementType kTypeOf = ElementType::kFloat32;
-template <>
-constexpr ElementType kTypeOf<double> = ElementType::kFloat64;
-template <>
-constexpr ElementType kTypeOf<int64_t> = ElementType::kInt64;
-template <>
-constexpr ElementType kTypeOf<Float16> = ElementType::kFloat16;
-template <>
-constexpr ElementType kTypeOf<BFloat16> = ElementType::kBFloat16;
-
-template <typename T>
-DenseAccumulator::Options OptionsOf(bool mean, HoldBudget* budget = &HoldBudget::Global()) {
+DenseAccumulator::Options OptionsOf(bool mean, HoldBudget* budget = &HoldBudget::Host()) {
   DenseAccumulator::Options options;
   options.name = "tested";
   options.sum.type = kTypeOf<T>;
   options.sum.mean = mean;
   options.sum.budget = budget;
-  options.sum.small_bytes = 0;  // tests hold back gradients of a few elements
+  options.sum.small_bytes = 0;  // Tests hold back gradients of a few elements.
   return options;
 }
 
@@ -64,7 +54,7 @@ Gradient Owned(const std::vector<T>& values) {
   return gradient;
 }
 
-// `values` must live until the accumulator is through with it.
+// `values` must outlive its use by the accumulator.
 template <typename T>
 Gradient Borrowed(std::vector<T>* values) {
   Gradient gradient;
@@ -73,11 +63,11 @@ Gradient Borrowed(std::vector<T>* values) {
   return gradient;
 }
 
-// A take that remembers how it ended.
+// A take that records how it ended.
 class RecordedTake {
  public:
   explicit RecordedTake(int64_t num_required, std::optional<int64_t> global_step = std::nullopt) {
-    outcome_->message.reserve(200);  // so that a completion needs no memory
+    outcome_->message.reserve(200);  // A completion then needs no memory.
     take_ = std::make_shared<DenseAccumulator::Take>(
         num_required,
         [outcome = outcome_](const Status& status, DenseAccumulator::Value* value) {
@@ -107,7 +97,7 @@ class RecordedTake {
     return Status(outcome_->code, outcome_->message);
   }
   bool is_served() const { return is_done() && status().ok(); }
-  // Of a served take.
+  // The result of the take, if it was served.
   const void* data() const { return outcome_->value.block.data(); }
   const Shape& shape() const { return outcome_->value.shape; }
   template <typename T>

@@ -1,4 +1,4 @@
-// What an accumulator does with gradients, takes and steps, one call after the other.
+// Tests of an accumulator's gradients, takes and steps, with one call after the other.
 #include "cc/core/accumulator/accumulator.h"
 
 #include <cstdint>
@@ -187,7 +187,7 @@ TEST_F(AccumulatorTest, AtTheLastStepTakesFailAndTheGradientsStay) {
   EXPECT_EQ(accumulator_.global_step(), kLast);
 }
 
-TEST_F(AccumulatorTest, AtTheLastStepRequestIfReadyIsDecidedByAnError) {
+TEST_F(AccumulatorTest, AtTheLastStepRequestIfReadyFailsTheTake) {
   accumulator_.SetGlobalStep(std::numeric_limits<int64_t>::max());
   Apply(5, std::numeric_limits<int64_t>::max());
   RecordedTake take(1), too_many(2);

@@ -17,20 +17,20 @@ TEST(StepGate, StartsAtStepZeroWithNothingDropped) {
   EXPECT_EQ(gate.num_dropped(), 0);
 }
 
-TEST(StepGate, AdmitsTheGlobalStepAndLaterOnes) {
+TEST(StepGate, DoesNotDropTheGlobalStepAndLaterOnes) {
   StepGate gate;
   gate.Set(5);
-  EXPECT_TRUE(gate.Admit(5));
-  EXPECT_TRUE(gate.Admit(6));
-  EXPECT_TRUE(gate.Admit(kMax));
+  EXPECT_FALSE(gate.DropIfStale(5));
+  EXPECT_FALSE(gate.DropIfStale(6));
+  EXPECT_FALSE(gate.DropIfStale(kMax));
   EXPECT_EQ(gate.num_dropped(), 0);
 }
 
-TEST(StepGate, TurnsAwayAndCountsEarlierSteps) {
+TEST(StepGate, DropsAndCountsEarlierSteps) {
   StepGate gate;
   gate.Set(5);
-  EXPECT_FALSE(gate.Admit(4));
-  EXPECT_FALSE(gate.Admit(kMin));
+  EXPECT_TRUE(gate.DropIfStale(4));
+  EXPECT_TRUE(gate.DropIfStale(kMin));
   EXPECT_EQ(gate.num_dropped(), 2);
 }
 
@@ -38,8 +38,8 @@ TEST(StepGate, AdvanceMovesOnByOne) {
   StepGate gate;
   gate.Advance();
   EXPECT_EQ(gate.global_step(), 1);
-  EXPECT_FALSE(gate.Admit(0));
-  EXPECT_TRUE(gate.Admit(1));
+  EXPECT_TRUE(gate.DropIfStale(0));
+  EXPECT_FALSE(gate.DropIfStale(1));
 }
 
 TEST(StepGate, SetReturnsTheStepItReplacesAndMayGoBack) {
@@ -47,13 +47,13 @@ TEST(StepGate, SetReturnsTheStepItReplacesAndMayGoBack) {
   EXPECT_EQ(gate.Set(7), 0);
   EXPECT_EQ(gate.Set(-3), 7);
   EXPECT_EQ(gate.global_step(), -3);
-  EXPECT_TRUE(gate.Admit(-3));
-  EXPECT_FALSE(gate.Admit(-4));
+  EXPECT_FALSE(gate.DropIfStale(-3));
+  EXPECT_TRUE(gate.DropIfStale(-4));
 }
 
 TEST(StepGate, SettingTheStepKeepsTheDropCounter) {
   StepGate gate;
-  EXPECT_FALSE(gate.Admit(-1));
+  EXPECT_TRUE(gate.DropIfStale(-1));
   gate.Set(100);
   EXPECT_EQ(gate.num_dropped(), 1);
 }
@@ -65,8 +65,8 @@ TEST(StepGate, CannotAdvanceFromTheLastStepButCanFromTheOneBefore) {
   gate.Advance();
   EXPECT_EQ(gate.global_step(), kMax);
   EXPECT_FALSE(gate.CanAdvance());
-  EXPECT_TRUE(gate.Admit(kMax));
-  EXPECT_FALSE(gate.Admit(kMax - 1));
+  EXPECT_FALSE(gate.DropIfStale(kMax));
+  EXPECT_TRUE(gate.DropIfStale(kMax - 1));
   gate.Set(kMin);
   EXPECT_TRUE(gate.CanAdvance());
 }

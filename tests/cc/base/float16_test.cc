@@ -20,7 +20,7 @@ class NarrowFloat : public testing::Test {
 
   static float Widened(int bits) { return Narrow::ToFloat({static_cast<uint16_t>(bits)}); }
 
-  // True if `value` is rounded as the reference does.
+  // Returns true if `value` is rounded as the reference does.
   static testing::AssertionResult IsRoundedRight(float value) {
     const uint16_t got = Narrow::FromFloat(value).bits;
     const uint16_t expected = NearestOf(kFormat, value);
@@ -59,7 +59,7 @@ TYPED_TEST(NarrowFloat, EveryPatternSurvivesARoundTrip) {
   }
 }
 
-// Also crosses from subnormal to normal and from the largest value to infinity.
+// The values also cross from subnormal to normal and from the largest value to infinity.
 TYPED_TEST(NarrowFloat, TiesGoToEvenAndTheirNeighboursToTheNearest) {
   const float infinity = std::numeric_limits<float>::infinity();
   const int last = this->kFormat.infinity() - 1;

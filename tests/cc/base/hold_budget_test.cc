@@ -48,9 +48,7 @@ TEST(HoldBudget, CountsEveryByteOfManyThreads) {
   EXPECT_EQ(budget.num_held(), 8000u);
 }
 
-TEST(HoldBudget, ThereIsOneForTheProcess) {
-  EXPECT_EQ(&HoldBudget::Global(), &HoldBudget::Global());
-}
+TEST(HoldBudget, ThereIsOneForTheProcess) { EXPECT_EQ(&HoldBudget::Host(), &HoldBudget::Host()); }
 
 }  // namespace
 }  // namespace condacc

@@ -1,4 +1,4 @@
-// float16 and bfloat16 by way of arithmetic in double precision, slowly and plainly.
+// Converts float16 and bfloat16 by arithmetic in double precision, slowly and plainly.
 #ifndef CONDACC_TESTS_BASE_NARROW_FLOAT_REFERENCE_H_
 #define CONDACC_TESTS_BASE_NARROW_FLOAT_REFERENCE_H_
 
@@ -11,10 +11,10 @@
 
 namespace condacc {
 
-// A binary format of 16 bits: a sign, exponent bits, mantissa bits.
+// A binary format of 16 bits: a sign, then the exponent, then the mantissa.
 struct NarrowFormat {
   int mantissa_bits;
-  int max_exponent;  // of finite values; also the exponent's bias
+  int max_exponent;  // The exponent of the highest finite values, and the bias.
 
   int infinity() const { return ((1 << (15 - mantissa_bits)) - 1) << mantissa_bits; }
   bool IsNan(uint16_t bits) const { return (bits & 0x7fff) > infinity(); }
@@ -39,7 +39,8 @@ inline double DoubleOf(const NarrowFormat& format, uint16_t bits) {
   return sign * std::ldexp(implicit_one + mantissa, scale);
 }
 
-// The nearest value of the format, the even one of two as near. Of a NaN, some NaN.
+// Returns the nearest value of the format, and the even one of two that are as near. For a NaN,
+// returns some NaN.
 inline uint16_t NearestOf(const NarrowFormat& format, double value) {
   const int sign = std::signbit(value) ? 0x8000 : 0;
   if (std::isnan(value)) return static_cast<uint16_t>(sign | 0x7fff);
@@ -48,10 +49,10 @@ inline uint16_t NearestOf(const NarrowFormat& format, double value) {
   const int min_exponent = 1 - format.max_exponent;
   const int exponent =
       magnitude == 0 ? min_exponent : std::max(std::ilogb(magnitude), min_exponent);
-  // In units of the last place; nearbyint() rounds to even.
+  // The value is rounded in units of the last place; nearbyint() rounds to even.
   const double units = std::nearbyint(std::ldexp(magnitude, format.mantissa_bits - exponent));
   const int one = 1 << format.mantissa_bits;
-  // Of a normal value the leading one counts as 1 in the exponent field, a carry as well.
+  // The leading one of a normal value counts as 1 in the exponent field, and so does a carry.
   const int biased = exponent - min_exponent;
   const int64_t bits = static_cast<int64_t>(biased) * one + static_cast<int64_t>(units);
   return static_cast<uint16_t>(sign | std::min<int64_t>(bits, format.infinity()));

@@ -1,4 +1,4 @@
-// Ways to lend threads.
+// Functions that lend threads to the core: none, or three.
 #ifndef CONDACC_TESTS_BASE_PARALLEL_FOR_SUPPORT_H_
 #define CONDACC_TESTS_BASE_PARALLEL_FOR_SUPPORT_H_
 

@@ -1,4 +1,4 @@
-// Sums of float16 and bfloat16, which are added in float32.
+// Tests of sums of float16 and bfloat16, which are added in float32.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -64,7 +64,8 @@ class SumOfNarrow : public testing::Test {
 using NarrowTypes = testing::Types<Float16, BFloat16>;
 TYPED_TEST_SUITE(SumOfNarrow, NarrowTypes);
 
-// Narrow to wide, wide to wide in place, wide to narrow: as a round of many gradients goes.
+// Sums from narrow to wide, then wide to wide in place, then wide to narrow, as a round of many
+// gradients does.
 TYPED_TEST(SumOfNarrow, AWideSumIsRoundedOnlyWhenItIsNarrowed) {
   SCOPED_TRACE(testing::Message() << "seed " << this->seed_);
   for (size_t size : kSizes) {
@@ -112,7 +113,7 @@ TYPED_TEST(SumOfNarrow, NanAndInfinityTakeTheirCourse) {
   for (size_t size : {4, 64}) {
     std::vector<TypeParam> first(size, {infinity});
     this->inputs_.assign(1, std::vector<TypeParam>(size, {infinity}));
-    first[1].bits = static_cast<uint16_t>(infinity + 1);  // signalling
+    first[1].bits = static_cast<uint16_t>(infinity + 1);  // This is a signalling NaN.
     first[2].bits = 0xffff;
     first[3].bits = infinity | 0x8000;
     this->operands_ = {this->inputs_[0].data()};

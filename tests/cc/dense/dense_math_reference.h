@@ -1,4 +1,4 @@
-// How one element of each type is added and divided, for comparison.
+// Adds and divides one element of each type, for comparison.
 #ifndef CONDACC_TESTS_DENSE_DENSE_MATH_REFERENCE_H_
 #define CONDACC_TESTS_DENSE_DENSE_MATH_REFERENCE_H_
 
@@ -17,8 +17,9 @@
 
 namespace condacc {
 
-// Of very different sizes, so that the order of additions shows in the result; now and then a
-// zero of either sign, a subnormal number or one whose sum overflows. Never infinity or NaN.
+// Returns numbers of very different sizes, so that the order of additions shows in the result. A
+// few of them are a zero of either sign, subnormal, or so large that their sum overflows. None is
+// infinite or NaN.
 template <typename Real>
 Real RandomReal(std::mt19937& random, int max_exponent) {
   const Real sign = random() % 2 == 0 ? 1 : -1;

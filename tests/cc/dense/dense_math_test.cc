@@ -16,13 +16,13 @@
 namespace condacc {
 namespace {
 
-constexpr size_t kParallelSize = 270001;  // big enough for threads to be asked for
+constexpr size_t kParallelSize = 270001;  // Enough elements for several threads.
 
 template <typename T>
 class SumDenseOf : public testing::Test {
  protected:
   using Traits = ElementTraits<T>;
-  enum { kOutApart = -2, kOutIsFirst = -1 };  // else the input that `out` is
+  enum { kOutApart = -2, kOutIsFirst = -1 };  // Otherwise, the number of the input that `out` is.
 
   SumDenseOf() : pool_(4099) {
     for (T& value : pool_) value = Traits::Random(random_);
@@ -53,7 +53,7 @@ class SumDenseOf : public testing::Test {
     return expected;
   }
 
-  // Compares, bit for bit, with one addition after the other.
+  // Compares a sum, bit for bit, with one addition after the other.
   void Check(const std::vector<T>& expected, int64_t divisor, int out_is,
              const ParallelFor& parallel_for) {
     SCOPED_TRACE(testing::Message()
@@ -92,7 +92,7 @@ class SumDenseOf : public testing::Test {
 
   const uint32_t seed_ = std::random_device()();
   std::mt19937 random_{seed_};
-  std::vector<T> pool_;  // random values are costly: the operands repeat these
+  std::vector<T> pool_;  // Random values are costly, so the operands repeat these.
   std::vector<T> first_;
   std::vector<std::vector<T>> inputs_;
 };

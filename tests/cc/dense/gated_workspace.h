@@ -7,7 +7,7 @@
 
 namespace condacc {
 
-// Stops at a gate before each sum.
+// A workspace that stops at a gate before each sum.
 class GatedWorkspace : public TestWorkspace {
  public:
   explicit GatedWorkspace(Gate* gate) : gate_(gate) {}

@@ -1,4 +1,4 @@
-// Memory for gradients that keeps count of itself, and a workspace that can be told to fail.
+// Memory for gradients that counts itself, and a workspace that can be told to fail.
 #ifndef CONDACC_TESTS_DENSE_TEST_BLOCK_H_
 #define CONDACC_TESTS_DENSE_TEST_BLOCK_H_
 
@@ -20,8 +20,8 @@
 
 namespace condacc {
 
-// Makes blocks that own their memory, or refer to that of a test. Not from `operator new`, so that
-// tests may make that fail on its own.
+// Makes blocks that own their memory, or refer to that of a test. Their memory does not come from
+// `operator new`, so that tests can make that fail alone.
 class TestBlock {
  public:
   static Block Owning(size_t num_bytes) {
@@ -29,9 +29,9 @@ class TestBlock {
   }
   static Block Borrowing(void* data) { return Of(data, false, 0); }
 
-  // Bytes, in the whole process.
+  // The number of bytes that were discarded, in the whole process.
   static int64_t num_discarded() { return Discarded(); }
-  // Blocks of both kinds that are not empty, in the whole process.
+  // The number of blocks of both kinds that are not empty, in the whole process.
   static int64_t num_live() { return Live(); }
 
  private:
@@ -56,7 +56,7 @@ class TestBlock {
     --Live();
   }
 
-  // Who reads the first bytes, so many, all the same gets nonsense.
+  // Overwrites the discarded bytes, so that a test notices if they are read.
   static void Discard(void* owner, size_t num_bytes) {
     auto* const memory = static_cast<Memory*>(owner);
     ASSERT_LE(num_bytes, memory->num_bytes);
@@ -91,7 +91,7 @@ class TestWorkspace : public DenseWorkspace {
     SumDense(args, SerialFor);
   }
 
-  // The allocation number `ordinal` from now on, counted from 0, is to fail.
+  // Makes an allocation fail: number `ordinal` from now on, counted from 0.
   void RefuseAllocation(int ordinal) { refused_allocation_ = num_allocations_ + ordinal; }
 
   int num_allocations() const { return num_allocations_; }

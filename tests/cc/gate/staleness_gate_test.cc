@@ -105,7 +105,8 @@ TEST(StalenessGate, RemembersTheLastStalenesses) {
   EXPECT_EQ(sum, (10 + kMax + 9) * kMax / 2);
 }
 
-// Workers compute for a moment, ask, apply, and tell; some fail. No two updates of one step pass.
+// Workers compute for a moment, ask the gate, apply and report; some fail. No two updates of one
+// step are accepted.
 TEST(StalenessGate, ManyThreadsNeverApplyTwoUpdatesOfOneStep) {
   constexpr int kThreads = 4;
   constexpr int kTries = 20000;

@@ -13,6 +13,12 @@ namespace {
 constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 
+// Opens a reservation while the variable is at `step`.
+void ReserveAt(int64_t step, StepReservations* reservations) {
+  reservations->ExpectedStep(step);
+  reservations->Reserve();
+}
+
 TEST(StepReservations, WithoutReservationsTheStepIsWhereItIs) {
   StepReservations reservations;
   for (const int64_t step : {int64_t{0}, int64_t{7}, int64_t{-3}, kMax, kMin, int64_t{5}}) {
@@ -29,8 +35,7 @@ TEST(StepReservations, AReservationCountsBeforeItsIncrementIsMade) {
 
 TEST(StepReservations, AReservationDoesNotCountTwiceOnceItsIncrementWasMade) {
   StepReservations reservations;
-  reservations.ExpectedStep(10);
-  reservations.Reserve();
+  ReserveAt(10, &reservations);
   EXPECT_EQ(reservations.ExpectedStep(11), 11);
   reservations.End(/*applied=*/true);
   EXPECT_EQ(reservations.ExpectedStep(11), 11);
@@ -38,8 +43,7 @@ TEST(StepReservations, AReservationDoesNotCountTwiceOnceItsIncrementWasMade) {
 
 TEST(StepReservations, AFailedReservationCountsNoMore) {
   StepReservations reservations;
-  reservations.ExpectedStep(10);
-  reservations.Reserve();
+  ReserveAt(10, &reservations);
   reservations.End(/*applied=*/false);
   EXPECT_EQ(reservations.num_open(), 0);
   EXPECT_EQ(reservations.ExpectedStep(10), 10);
@@ -47,11 +51,9 @@ TEST(StepReservations, AFailedReservationCountsNoMore) {
 
 TEST(StepReservations, AReservationMayFailAfterItsIncrement) {
   StepReservations reservations;
-  reservations.ExpectedStep(10);
-  reservations.Reserve();
-  reservations.ExpectedStep(10);
-  reservations.Reserve();
-  reservations.End(/*applied=*/false);           // had made its increment,
+  ReserveAt(10, &reservations);
+  ReserveAt(10, &reservations);
+  reservations.End(/*applied=*/false);           // It had made its increment,
   EXPECT_GE(reservations.ExpectedStep(11), 12);  // so another one is to come.
   reservations.End(/*applied=*/true);
   EXPECT_EQ(reservations.ExpectedStep(12), 12);
@@ -59,8 +61,7 @@ TEST(StepReservations, AReservationMayFailAfterItsIncrement) {
 
 TEST(StepReservations, ForeignIncrementsAreNoticedAsSoonAsNothingIsUnderWay) {
   StepReservations reservations;
-  reservations.ExpectedStep(10);
-  reservations.Reserve();
+  ReserveAt(10, &reservations);
   EXPECT_GE(reservations.ExpectedStep(15), 15);
   reservations.End(/*applied=*/true);
   EXPECT_EQ(reservations.ExpectedStep(16), 16);
@@ -68,8 +69,7 @@ TEST(StepReservations, ForeignIncrementsAreNoticedAsSoonAsNothingIsUnderWay) {
 
 TEST(StepReservations, AStepThatWasSetBackIsNoticedWhileSomethingIsUnderWay) {
   StepReservations reservations;
-  reservations.ExpectedStep(1000);
-  reservations.Reserve();
+  ReserveAt(1000, &reservations);
   EXPECT_EQ(reservations.ExpectedStep(0), 1);
 }
 
@@ -85,7 +85,7 @@ TEST(StepReservations, StopsAtTheLastStep) {
   EXPECT_EQ(SaturatedSubtract(-5, -3), -2);
 }
 
-// Reservations of which some have made their increment, and their variable.
+// A variable and its reservations, some of which have made their increment.
 class Model {
  public:
   explicit Model(uint32_t seed) : random_(seed) {}
@@ -93,12 +93,11 @@ class Model {
   int64_t step = 0;
   StepReservations reservations;
 
-  // What the step comes to once all has been applied.
+  // Returns the step that the variable comes to when all updates have been applied.
   int64_t truth() const { return step + num_waiting_; }
 
   void Reserve() {
-    reservations.ExpectedStep(step);
-    reservations.Reserve();
+    ReserveAt(step, &reservations);
     ++num_waiting_;
   }
   void Increment() {

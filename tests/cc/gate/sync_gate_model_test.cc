@@ -1,5 +1,5 @@
-// Random schedules of workers that fail, leave and are taken over, with accumulators beside the
-// gate: every round averages one gradient of each slot, and nobody waits for ever.
+// Tests random schedules of workers that fail, leave and are taken over, with accumulators beside
+// the gate: every round averages one gradient of each slot, and nobody waits for ever.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace {
 
 using For = GateWait::For;
 
-// What accumulators do with contributions.
+// A model of accumulators: they keep contributions of the current round only.
 class Accumulators {
  public:
   explicit Accumulators(int count) : pushed_(static_cast<size_t>(count)) {}
@@ -53,7 +53,7 @@ class Accumulators {
   std::vector<std::set<int64_t>> pushed_;
 };
 
-// Steps of all workers, one random move at a time.
+// Makes random moves of all workers, one at a time.
 class Schedule {
  public:
   Schedule(unsigned seed, int num_slots, int num_workers)
@@ -90,7 +90,7 @@ class Schedule {
     ServeIfFull();
   }
 
-  // If everybody waits who has not failed, the round must be complete.
+  // If all workers that have not failed wait, the round must be complete.
   void ExpectProgress() {
     for (int round = 0; round < 3; ++round) {
       const int64_t before = gate_->state().round;
@@ -163,8 +163,8 @@ TEST(SyncGateModel, RandomSchedulesKeepRoundsWholeAndGoOn) {
   }
 }
 
-// Workers on threads, some of whose steps fail, and a chief. Nothing but takeovers saves those who
-// wait for a worker that stays away.
+// Runs workers on threads, some of whose steps fail, and a chief. Only takeovers end the waits for
+// a worker that stays away.
 TEST(SyncGateThreads, RoundsStayWholeWhileWorkersFail) {
   constexpr int kWorkers = 4;
   constexpr int kSlots = 3;
@@ -206,7 +206,7 @@ TEST(SyncGateThreads, RoundsStayWholeWhileWorkersFail) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Of chiefs that open the gate at once, the last one has it.
+// If several chiefs open the gate at once, the last one has it.
 TEST(SyncGateThreads, OfTwoChiefsAtOnceOneOpensTheGate) {
   for (int i = 0; i < 200; ++i) {
     const std::shared_ptr<SyncGate> gate = NewGate();

@@ -14,7 +14,7 @@
 
 namespace condacc {
 
-// A wait whose end the test can look at, or wait for.
+// A wait with an end that the test can look at, or wait for.
 class RecordedWait {
  public:
   RecordedWait(const std::shared_ptr<SyncGate>& gate, GateWait::For what, const std::string& who,
@@ -56,7 +56,7 @@ inline RecordedWaitPtr BeginWait(const std::shared_ptr<SyncGate>& gate, GateWait
   return wait;
 }
 
-// A worker that steps by hand.
+// A worker whose moves the test makes one by one.
 struct Worker {
   Worker(std::shared_ptr<SyncGate> gate, std::string name)
       : gate(std::move(gate)), name(std::move(name)) {}
@@ -66,16 +66,16 @@ struct Worker {
     claim = reservation->ClaimSlot();
     return claim.granted;
   }
-  // All pushes, and the wait for the next round.
+  // Reports that all gradients have been pushed, and waits for the next round.
   void Finish() {
     reservation->Done();
     wait = BeginWait(gate, GateWait::For::kNextRound, name, round);
     reservation.reset();
   }
-  // The step is cancelled before all is pushed.
+  // Ends the step before all gradients have been pushed, as a cancellation does.
   void Fail() { reservation.reset(); }
   bool is_waiting() const { return wait != nullptr && !wait->has_ended(); }
-  // Takes up the round that it was let go to.
+  // Continues in the round with which it was released.
   void GoOn() {
     ASSERT_TRUE(wait->has_ended());
     ASSERT_EQ(wait->code(), StatusCode::kOk);

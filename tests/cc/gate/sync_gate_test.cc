@@ -162,7 +162,7 @@ TEST_F(SyncGateTest, AHolderThatWasTakenOverCompletesItsSlotInTheSameRound) {
   w(0).GoOn();
   ASSERT_TRUE(w(0).Claim());
   EXPECT_EQ(w(0).claim.slot, w(1).claim.slot);
-  w(1).Finish();  // Every accumulator has its slot now, from whomever.
+  w(1).Finish();  // Every accumulator has a gradient of its slot now.
   EXPECT_EQ(gate_->state().num_complete, 2);
   EXPECT_TRUE(gate_->Advance(1));
   w(0).Finish();

@@ -1,4 +1,4 @@
-// The arithmetic of the GPU's dense sums, run on the CPU.
+// Tests the arithmetic of the GPU's dense sums on the CPU.
 #include "cc/gpu/dense_pass.h"
 
 #include <cstddef>
@@ -8,23 +8,15 @@
 #include <type_traits>
 #include <vector>
 
-#include "cc/core/base/element_type.h"
 #include "cc/core/dense/dense_math.h"
 #include "gtest/gtest.h"
+#include "tests/cc/base/element_type_of.h"
 
 namespace condacc {
 namespace {
 
-template <typename T>
-constexpr ElementType kElement = ElementType::kFloat32;
-template <>
-constexpr ElementType kElement<double> = ElementType::kFloat64;
-template <>
-constexpr ElementType kElement<uint32_t> = ElementType::kInt32;
-template <>
-constexpr ElementType kElement<uint64_t> = ElementType::kInt64;
-
-// As a launcher would: whole packs where everything is aligned, then one by one.
+// Runs a pass as a launcher would: whole packs if everything is aligned, then the remaining
+// elements one by one.
 template <typename T>
 void RunOnCpu(const DenseSumArgs& args) {
   using Pass = DensePass<T, T, T>;
@@ -42,7 +34,7 @@ class DensePassTest : public testing::Test {};
 using Elements = testing::Types<float, double, uint32_t, uint64_t>;
 TYPED_TEST_SUITE(DensePassTest, Elements);
 
-// Elements from `offset` on, in memory that is aligned for packs.
+// A buffer that is aligned for packs, with elements from `offset` on.
 template <typename T>
 struct Buffer {
   explicit Buffer(size_t size) : packs(size / 2 + 2) {}
@@ -71,7 +63,7 @@ TYPED_TEST(DensePassTest, HasTheBitsOfTheSumOnTheCpu) {
         }
         std::vector<T> expected(size);
         DenseSumArgs args;
-        args.type = kElement<T>;
+        args.type = kTypeOf<T>;
         args.num_elements = size;
         args.first = inputs[0];
         args.inputs = inputs.data() + 1;
@@ -79,7 +71,7 @@ TYPED_TEST(DensePassTest, HasTheBitsOfTheSumOnTheCpu) {
         args.divisor = std::is_integral_v<T> ? 1 : 3;
         args.out = expected.data();
         SumDense(args);
-        // In place, as a take does it.
+        // The sum is written in place, as in a take.
         args.out = buffers[0].at(offset);
         RunOnCpu<T>(args);
         EXPECT_EQ(std::memcmp(args.out, expected.data(), size * sizeof(T)), 0);
@@ -100,7 +92,7 @@ TYPED_TEST(DensePassTest, ReplacesAnyOfItsOperandsInPlace) {
       operands.push_back(buffers[k].at(0));
     }
     DenseSumArgs args;
-    args.type = kElement<T>;
+    args.type = kTypeOf<T>;
     args.num_elements = kSize;
     args.first = operands[0];
     args.inputs = operands.data() + 1;

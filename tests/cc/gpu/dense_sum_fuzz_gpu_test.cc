@@ -1,4 +1,4 @@
-// Random sums of dense gradients on a GPU, against additions one after another, bit for bit.
+// Compares random sums of dense gradients on a GPU with additions one after another, bit for bit.
 #include <cuda_runtime.h>
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace {
 
 class DenseSumFuzzGpuTest : public GpuTest {
  protected:
-  // Elements by which a buffer is out of alignment.
+  // The number of elements by which a buffer is out of alignment.
   size_t Offset(bool misaligned) {
     return misaligned && OneIn(4, &random_) ? 1 + Below(7, &random_) : 0;
   }
@@ -78,7 +78,7 @@ class DenseSumFuzzGpuTest : public GpuTest {
     }
   }
 
-  // Of narrow types, running sums and results may be float32.
+  // Running sums and results of narrow types may be float32.
   template <typename E>
   void CheckNarrow() {
     using T = typename E::Part;

@@ -16,28 +16,21 @@
 #include "cc/core/dense/dense_math.h"
 #include "cc/gpu/dense_pass.h"
 #include "gtest/gtest.h"
+#include "tests/cc/base/element_type_of.h"
 #include "tests/cc/gpu/gpu_support.h"
 
 namespace condacc {
-namespace {
+template <>
+constexpr ElementType kTypeOf<__half> = ElementType::kFloat16;
+template <>
+constexpr ElementType kTypeOf<__nv_bfloat16> = ElementType::kBFloat16;
 
-template <typename T>
-constexpr ElementType kElement = ElementType::kFloat32;
-template <>
-constexpr ElementType kElement<double> = ElementType::kFloat64;
-template <>
-constexpr ElementType kElement<__half> = ElementType::kFloat16;
-template <>
-constexpr ElementType kElement<__nv_bfloat16> = ElementType::kBFloat16;
-template <>
-constexpr ElementType kElement<int32_t> = ElementType::kInt32;
-template <>
-constexpr ElementType kElement<int64_t> = ElementType::kInt64;
+namespace {
 
 // Draws some of the values and repeats them, because drawing would take most of a test's time.
 template <typename T>
 std::vector<T> RandomValues(size_t size, std::mt19937* random) {
-  constexpr size_t kDrawn = 10007;  // No power of two, by which threads are spaced.
+  constexpr size_t kDrawn = 10007;  // Not a power of two, because threads are spaced by those.
   std::normal_distribution<float> normal(0, std::is_integral_v<T> ? 1e6f : 1.0f);
   std::vector<T> values(size);
   for (size_t i = 0; i < size; ++i) {
@@ -62,7 +55,7 @@ struct Case {
   size_t size;
   int num_inputs;
   int64_t count = 1;
-  size_t offset = 0;  // Elements by which every buffer is out of alignment.
+  size_t offset = 0;  // The number of elements by which buffers are misaligned.
 };
 
 // Compares bit patterns: the order of the additions is part of the contract.
@@ -86,7 +79,7 @@ void CheckSum(const Case& test, unsigned seed) {
   args.num_inputs = addresses.size();
   const DeviceBuffer<First> device_first(first, test.offset);
   const DeviceBuffer<Out> device_out(std::vector<Out>(test.size), test.offset);
-  args.type = kElement<T>;
+  args.type = kTypeOf<T>;
   args.num_elements = test.size;
   args.first = device_first.data();
   args.first_is_float32 = sizeof(T) == 2 && std::is_same_v<First, float>;
@@ -176,7 +169,7 @@ TEST_F(DenseSumGpuTest, SumReplacesAnyOfItsOperandsInPlace) {
   }
 }
 
-// Nothing of these reaches a device.
+// None of these sums reaches a device.
 TEST(DenseSumArgumentsTest, NoElementsNeedNoDevice) {
   EXPECT_TRUE(QueueDenseSum(DenseSumArgs(), nullptr).ok());
 }

@@ -1,4 +1,4 @@
-// Random values of every element type, for fuzz tests of the CUDA launchers.
+// Draws random values of every element type, for fuzz tests of the CUDA launchers.
 #ifndef CONDACC_TESTS_GPU_GPU_FUZZ_SUPPORT_H_
 #define CONDACC_TESTS_GPU_GPU_FUZZ_SUPPORT_H_
 
@@ -18,11 +18,11 @@ namespace condacc {
 
 using Random = std::mt19937_64;
 
-// From 0 to `end` - 1.
+// Returns a number from 0 to `end` - 1.
 inline size_t Below(size_t end, Random* random) { return (*random)() % end; }
 inline bool OneIn(size_t n, Random* random) { return Below(n, random) == 0; }
 
-// Normally distributed, a few of them denormal; any integer.
+// Returns any integer, or a normally distributed number; a few of the latter are denormal.
 template <typename T>
 T RandomValue(Random* random) {
   if constexpr (std::is_integral_v<T>) {
@@ -40,7 +40,7 @@ std::vector<T> RandomVector(size_t size, Random* random) {
   return values;
 }
 
-// Integers are not divided.
+// Divides a sum as an accumulator does. Integers are not divided.
 template <typename T>
 T DividedBy(T sum, int64_t divisor) {
   if constexpr (std::is_integral_v<T>) {
@@ -68,7 +68,7 @@ using Complex128 = Element<ElementType::kComplex128, double, 2>;
 using Int32 = Element<ElementType::kInt32, uint32_t>;
 using Int64 = Element<ElementType::kInt64, uint64_t>;
 
-// How often a fuzz test draws a case of each kind.
+// Returns how often a fuzz test draws a case of each kind.
 inline long NumRounds() { return NumberFrom("TF_CONDACC_TEST_ROUNDS", 10); }
 
 }  // namespace condacc

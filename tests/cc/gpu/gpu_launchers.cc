@@ -1,4 +1,4 @@
-// The CUDA launchers for programs in other languages: functions that copy an error's text to
+// The CUDA launchers for programs in other languages. The functions copy the text of an error to
 // `error`, of 256 bytes, and return whether there was none.
 #include <algorithm>
 #include <chrono>
@@ -37,17 +37,18 @@ condacc::DenseSumArgs Sum(int type, size_t size, void* out, const void* first, c
   return args;
 }
 
-// Gradients of `size` rows each, of `width` elements. Any rows may come if `num_dense_rows` is -1.
-condacc::DeviceMergeArgs Merge(int type, const int64_t** rows, const void** values,
+// Returns the arguments for merging gradients of `size` slices of `width` elements each. There is
+// no bound if `index_bound` is -1.
+condacc::DeviceMergeArgs Merge(int type, const int64_t** indices, const void** values,
                                size_t num_gradients, int64_t size, size_t width,
-                               int64_t num_dense_rows, void* memory) {
+                               int64_t index_bound, void* memory) {
   condacc::DeviceMergeArgs args;
   args.layout = {static_cast<condacc::ElementType>(type), width};
   for (size_t i = 0; i < num_gradients; ++i) {
-    args.sources.push_back({rows[i], values[i], args.num_entries, num_dense_rows});
+    args.sources.push_back({indices[i], values[i], args.num_entries, index_bound});
     args.num_entries += size;
   }
-  args.num_row_bits = condacc::NumRowBits(num_dense_rows);
+  args.num_index_bits = condacc::NumIndexBits(index_bound);
   args.memory = memory;
   return args;
 }
@@ -62,7 +63,7 @@ bool condacc_dense_sum(int type, size_t size, void* out, const void* first, cons
   return Told(condacc::QueueDenseSum(args, stream), error);
 }
 
-// The host's time for one of many sums that are queued, in nanoseconds.
+// Outputs the host's time for one of many sums that are queued, in nanoseconds.
 bool condacc_dense_sum_host_time(int type, size_t size, void* out, const void* first,
                                  const void** inputs, size_t num_inputs, int repeats, void* stream,
                                  double* nanoseconds, char* error) {
@@ -76,24 +77,25 @@ bool condacc_dense_sum_host_time(int type, size_t size, void* out, const void* f
   return true;
 }
 
-bool condacc_merge_memory(int type, const int64_t** rows, const void** values, size_t num_gradients,
-                          int64_t size, size_t width, int64_t num_dense_rows, size_t* num_bytes,
-                          char* error) {
-  const auto args = Merge(type, rows, values, num_gradients, size, width, num_dense_rows, nullptr);
+bool condacc_merge_memory(int type, const int64_t** indices, const void** values,
+                          size_t num_gradients, int64_t size, size_t width, int64_t index_bound,
+                          size_t* num_bytes, char* error) {
+  const auto args = Merge(type, indices, values, num_gradients, size, width, index_bound, nullptr);
   return Told(condacc::SizeOfMergeMemory(args, num_bytes), error);
 }
 
-// Merges to the sum; `out_rows` and `out_values` have room for all rows of all gradients.
-bool condacc_merge(int type, const int64_t** rows, const void** values, size_t num_gradients,
-                   int64_t size, size_t width, int64_t num_dense_rows, void* memory,
-                   int64_t* out_rows, void* out_values, int64_t* num_rows, void* stream,
+// Merges the gradients to their sum. `out_indices` and `out_values` have room for all slices of all
+// gradients.
+bool condacc_merge(int type, const int64_t** indices, const void** values, size_t num_gradients,
+                   int64_t size, size_t width, int64_t index_bound, void* memory,
+                   int64_t* out_indices, void* out_values, int64_t* num_rows, void* stream,
                    char* error) {
-  const auto args = Merge(type, rows, values, num_gradients, size, width, num_dense_rows, memory);
+  const auto args = Merge(type, indices, values, num_gradients, size, width, index_bound, memory);
   condacc::DeviceMergeReport report;
   if (!Told(condacc::SortRows(args, stream, &report), error)) return false;
   condacc::DeviceMergeOutput output;
   output.num_rows = *num_rows = report.num_rows;
-  output.rows = out_rows;
+  output.indices = out_indices;
   output.values = out_values;
   return Told(condacc::QueueWrite(args, output, stream), error);
 }

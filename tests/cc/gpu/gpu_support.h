@@ -1,4 +1,4 @@
-// Device memory and the question whether there is a device, for tests of the CUDA launchers.
+// Provides device memory for tests of the CUDA launchers, and skips them if there is no device.
 #ifndef CONDACC_TESTS_GPU_GPU_SUPPORT_H_
 #define CONDACC_TESTS_GPU_GPU_SUPPORT_H_
 
@@ -21,14 +21,14 @@ inline bool HasGpu() {
   return cudaGetDeviceCount(&num_devices) == cudaSuccess && num_devices > 0;
 }
 
-// A number from the environment, or another one.
+// Returns the number in an environment variable, or `otherwise` if it is not set.
 inline long NumberFrom(const char* variable, long otherwise) {
   const char* const text = std::getenv(variable);
   return text == nullptr ? otherwise : std::atol(text);
 }
 
-// Skips, with the reason, where there is no GPU, or fails if TF_CONDACC_TEST_NEEDS_GPU is 1. Prints
-// the seed of the test, which is random unless TF_CONDACC_TEST_SEED names one.
+// Skips a test, with the reason, if there is no GPU, or fails it if TF_CONDACC_TEST_NEEDS_GPU is 1.
+// Prints the seed of the test, which is random unless TF_CONDACC_TEST_SEED names one.
 class GpuTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -61,7 +61,7 @@ class DeviceBuffer {
     EXPECT_EQ(cudaMemcpy(data(), values.data(), size_ * sizeof(T), cudaMemcpyHostToDevice),
               cudaSuccess);
   }
-  // Memory that nobody has written yet.
+  // Allocates memory that has not been written yet.
   explicit DeviceBuffer(size_t size, size_t offset = 0) : size_(size), offset_(offset) {
     Allocate();
   }

@@ -1,4 +1,4 @@
-// Random merges of sparse gradients on a GPU, against a map of rows, bit for bit.
+// Compares random merges of sparse gradients on a GPU with a map of rows, bit for bit.
 #include <cuda_runtime.h>
 
 #include <cstddef>
@@ -32,39 +32,39 @@ class RandomMerge {
     has_bad_rows_ = knows_range_ && OneIn(8, random);
     is_misaligned_ = OneIn(3, random);
     args_.layout = {E::kType, width_};
-    args_.num_row_bits = NumRowBits(knows_range_ ? range_ : -1);
+    args_.num_index_bits = NumIndexBits(knows_range_ ? range_ : -1);
   }
 
   // Rows that were merged before are the first source.
   void AddMergedRows() {
     std::set<int64_t> chosen;
     const size_t num_rows = 1 + Below(60, &random_);
-    for (size_t i = 0; i < num_rows; ++i) chosen.insert(RandomRow());
-    const std::vector<int64_t> rows(chosen.begin(), chosen.end());
-    const auto sums = RandomVector<Sum>(rows.size() * NumColumns(), &random_);
+    for (size_t i = 0; i < num_rows; ++i) chosen.insert(RandomIndex());
+    const std::vector<int64_t> indices(chosen.begin(), chosen.end());
+    const auto sums = RandomVector<Sum>(indices.size() * NumColumns(), &random_);
     std::vector<int64_t> counts;
-    for (size_t i = 0; i < rows.size(); ++i) {
+    for (size_t i = 0; i < indices.size(); ++i) {
       counts.push_back(static_cast<int64_t>(1 + Below(9, &random_)));
       const auto begin = sums.begin() + static_cast<std::ptrdiff_t>(i * NumColumns());
-      expected_[rows[i]] = {
+      expected_[indices[i]] = {
           {begin, begin + static_cast<std::ptrdiff_t>(NumColumns())}, counts[i], 0};
     }
-    args_.sources.push_back({OnDevice(rows), OnDevice(sums), 0, -1});
+    args_.sources.push_back({OnDevice(indices), OnDevice(sums), 0, -1});
     args_.merged_counts = OnDevice(counts);
-    args_.num_merged = args_.num_entries = static_cast<int64_t>(rows.size());
+    args_.num_merged = args_.num_entries = static_cast<int64_t>(indices.size());
   }
 
   void AddGradient(size_t num_rows) {
-    std::vector<int64_t> rows(num_rows);
-    for (int64_t& row : rows) row = RandomRow();
-    if (has_bad_rows_ && OneIn(3, &random_)) MakeBad(&rows);
+    std::vector<int64_t> indices(num_rows);
+    for (int64_t& index : indices) index = RandomIndex();
+    if (has_bad_rows_ && OneIn(3, &random_)) MakeBad(&indices);
     const auto values = RandomVector<Part>(num_rows * NumColumns(), &random_);
     const size_t offset = is_misaligned_ && OneIn(2, &random_) ? 1 : 0;
-    args_.sources.push_back(
-        {OnDevice(rows), OnDevice(values, offset), args_.num_entries, knows_range_ ? range_ : -1});
+    args_.sources.push_back({OnDevice(indices), OnDevice(values, offset), args_.num_entries,
+                             knows_range_ ? range_ : -1});
     args_.num_entries += static_cast<int64_t>(num_rows);
     const size_t source = args_.sources.size();
-    for (size_t i = 0; i < num_rows; ++i) Add(rows[i], &values[i * NumColumns()], source);
+    for (size_t i = 0; i < num_rows; ++i) Add(indices[i], &values[i * NumColumns()], source);
   }
 
   void Check() {
@@ -76,7 +76,7 @@ class RandomMerge {
     ASSERT_STREQ(SortRows(args_, nullptr, &report).message().c_str(), "");
     ASSERT_EQ(report.bad_entry, bad_entry_);
     if (bad_entry_ >= 0) {
-      EXPECT_EQ(report.bad_row, bad_row_);
+      EXPECT_EQ(report.bad_index, bad_index_);
     } else {
       ASSERT_EQ(report.num_rows, static_cast<int64_t>(expected_.size()));
     }
@@ -93,7 +93,9 @@ class RandomMerge {
   };
 
   size_t NumColumns() const { return width_ * E::kParts; }
-  int64_t RandomRow() { return static_cast<int64_t>(Below(static_cast<size_t>(range_), &random_)); }
+  int64_t RandomIndex() {
+    return static_cast<int64_t>(Below(static_cast<size_t>(range_), &random_));
+  }
 
   // Copies values to memory that lives as long as the merge.
   template <typename T>
@@ -103,15 +105,15 @@ class RandomMerge {
     return buffer->data();
   }
 
-  // Makes one of the rows negative or too high.
-  void MakeBad(std::vector<int64_t>* rows) {
-    const size_t at = Below(rows->size(), &random_);
+  // Makes one of the indices negative or too high.
+  void MakeBad(std::vector<int64_t>* indices) {
+    const size_t at = Below(indices->size(), &random_);
     const auto by = static_cast<int64_t>(Below(5, &random_));
     const int64_t too_high = range_ + by + (OneIn(3, &random_) ? int64_t{1} << 40 : 0);
-    (*rows)[at] = OneIn(2, &random_) ? -1 - by : too_high;
+    (*indices)[at] = OneIn(2, &random_) ? -1 - by : too_high;
     if (bad_entry_ >= 0) return;
     bad_entry_ = args_.num_entries + static_cast<int64_t>(at);
-    bad_row_ = (*rows)[at];
+    bad_index_ = (*indices)[at];
   }
 
   void Add(int64_t number, const Part* values, size_t source) {
@@ -131,12 +133,12 @@ class RandomMerge {
 
   void Write(const DeviceMergeReport& report) {
     const auto num_rows = static_cast<size_t>(report.num_rows);
-    const DeviceBuffer<int64_t> rows(num_rows);
+    const DeviceBuffer<int64_t> indices(num_rows);
     const DeviceBuffer<int64_t> counts(num_rows);
     const DeviceBuffer<Out> values(num_rows * NumColumns(), is_misaligned_ ? 1 : 0);
     DeviceMergeOutput output;
     output.num_rows = report.num_rows;
-    output.rows = rows.data();
+    output.indices = indices.data();
     output.values = values.data();
     output.values_are_sums =
         !std::is_same_v<Part, Out> || (sizeof(Part) != 2 && OneIn(2, &random_));
@@ -145,16 +147,16 @@ class RandomMerge {
     output.divisor = std::is_integral_v<Part> ? 1 : static_cast<int64_t>(Below(4, &random_));
     ASSERT_STREQ(QueueWrite(args_, output, nullptr).message().c_str(), "");
     ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-    if (bad_entry_ >= 0) return;  // What is written of a bad merge is not used.
-    Compare(rows.Read(), wants_counts ? counts.Read() : std::vector<int64_t>(), values.Read(),
+    if (bad_entry_ >= 0) return;  // The output of a bad merge is not used.
+    Compare(indices.Read(), wants_counts ? counts.Read() : std::vector<int64_t>(), values.Read(),
             output.divisor);
   }
 
-  void Compare(const std::vector<int64_t>& rows, const std::vector<int64_t>& counts,
+  void Compare(const std::vector<int64_t>& indices, const std::vector<int64_t>& counts,
                const std::vector<Out>& values, int64_t divisor) {
     size_t i = 0;
     for (const auto& [number, row] : expected_) {
-      ASSERT_EQ(rows[i], number);
+      ASSERT_EQ(indices[i], number);
       if (!counts.empty()) {
         ASSERT_EQ(counts[i], row.count) << "row " << number;
       }
@@ -180,7 +182,7 @@ class RandomMerge {
   std::vector<std::shared_ptr<void>> buffers_;
   std::map<int64_t, Row> expected_;
   int64_t bad_entry_ = -1;
-  int64_t bad_row_ = 0;
+  int64_t bad_index_ = 0;
 };
 
 class SparseMergeFuzzGpuTest : public GpuTest {
@@ -215,7 +217,7 @@ TEST_F(SparseMergeFuzzGpuTest, RandomMergesHaveTheBitsOfAddingRowAfterRow) {
   }
 }
 
-// CUB sorts as many entries in several passes.
+// CUB sorts this many entries in several passes.
 TEST_F(SparseMergeFuzzGpuTest, AMergeOfManyEntriesIsSortedInPasses) {
   SCOPED_TRACE(seed());
   RandomMerge<Float32, float> merge(&random_);

@@ -1,4 +1,4 @@
-// Sparse sums on a GPU, by the launchers alone.
+// Tests sparse sums on a GPU with the launchers alone.
 #include "cc/gpu/sparse_merge.h"
 
 #include <cuda_runtime.h>
@@ -71,7 +71,7 @@ class CudaDevice : public DeviceSparseWorkspace {
 
 struct Round {
   size_t num_gradients;
-  size_t num_rows;  // in each, at most
+  size_t num_rows;  // The maximum for each gradient.
   int64_t range;
   size_t width;
   SparseReduction reduction = SparseReduction::kMean;
@@ -81,8 +81,8 @@ struct Round {
 
 class SparseMergeGpuTest : public GpuTest {
  protected:
-  // What the gradients come to; a status other than OK fails the test.
-  Rows Sum(const Round& round, const std::vector<Rows>& gradients) {
+  // Returns the sum or mean of the gradients. A status other than OK fails the test.
+  Slices Sum(const Round& round, const std::vector<Slices>& gradients) {
     DeviceSparseAccumulator::Options options;
     options.name = "tested";
     options.sum.reduction = round.reduction;
@@ -92,23 +92,23 @@ class SparseMergeGpuTest : public GpuTest {
     }
     DeviceSparseAccumulator accumulator(options);
     CudaDevice device;
-    for (const Rows& rows : gradients) {
+    for (const Slices& slices : gradients) {
       SparseGradient gradient;
-      const auto size = static_cast<int64_t>(rows.rows.size());
+      const auto size = static_cast<int64_t>(slices.indices.size());
       gradient.shapes.indices = Shape::Of({size});
       gradient.shapes.values = Shape::Of({size, static_cast<int64_t>(round.width)});
-      gradient.indices = CopyToDevice(rows.rows);
-      gradient.values = CopyToDevice(rows.values);
+      gradient.indices = CopyToDevice(slices.indices);
+      gradient.values = CopyToDevice(slices.values);
       gradient.owns_indices = gradient.owns_values = size % 2 == 0;
       const Status status = accumulator.Apply(0, std::move(gradient), device).status();
       EXPECT_TRUE(status.ok()) << status.message();
     }
-    Rows result;
+    Slices result;
     const auto take = std::make_shared<DeviceSparseAccumulator::Take>(
         static_cast<int64_t>(gradients.size()),
         [&result](const Status& status, DeviceSparseAccumulator::Value* value) {
           ASSERT_TRUE(status.ok()) << status.message();
-          result.rows = ReadFromDevice<int64_t>(value->indices, value->shape.dim(0));
+          result.indices = ReadFromDevice<int64_t>(value->indices, value->shape.dim(0));
           result.values = ReadFromDevice<float>(value->values, value->shape.num_elements());
         });
     accumulator.Request(take, nullptr, device);
@@ -118,12 +118,12 @@ class SparseMergeGpuTest : public GpuTest {
   void Check(const Round& round) {
     SCOPED_TRACE(testing::Message() << round.num_gradients << " gradients, width " << round.width
                                     << ", seed " << seed());
-    std::vector<Rows> gradients;
+    std::vector<Slices> gradients;
     for (size_t i = 0; i < round.num_gradients; ++i) {
       const size_t size = random_() % (round.num_rows + 1);
-      gradients.push_back(RandomRows(&random_, size, round.range, round.width));
+      gradients.push_back(RandomSlices(&random_, size, round.range, round.width));
     }
-    const Rows got = Sum(round, gradients);
+    const Slices got = Sum(round, gradients);
     EXPECT_EQ(got, Merged(gradients, round.width, round.reduction));
     EXPECT_EQ(got, Sum(round, gradients)) << "another run";
   }
@@ -155,13 +155,13 @@ TEST_F(SparseMergeGpuTest, ManyRowsAreMerged) { Check({8, 200000, 300000, 16}); 
 
 TEST_F(SparseMergeGpuTest, ABadRowIsNamed) {
   CudaDevice device;
-  const Block rows = CopyToDevice(std::vector<int64_t>{1, 7, -3});
+  const Block indices = CopyToDevice(std::vector<int64_t>{1, 7, -3});
   const Block values = CopyToDevice(std::vector<float>{1, 2, 3});
   DeviceMergeArgs args;
   args.layout.width = 1;
-  args.sources = {{static_cast<const int64_t*>(rows.data()), values.data(), 0, 5}};
+  args.sources = {{static_cast<const int64_t*>(indices.data()), values.data(), 0, 5}};
   args.num_entries = 3;
-  args.num_row_bits = NumRowBits(5);
+  args.num_index_bits = NumIndexBits(5);
   size_t num_bytes = 0;
   ASSERT_TRUE(device.SizeOfMemory(args, &num_bytes).ok());
   const Block memory = AllocateOnDevice(num_bytes);
@@ -169,7 +169,7 @@ TEST_F(SparseMergeGpuTest, ABadRowIsNamed) {
   DeviceMergeReport report;
   ASSERT_TRUE(device.Sort(args, &report).ok());
   EXPECT_EQ(report.bad_entry, 1);
-  EXPECT_EQ(report.bad_row, 7);
+  EXPECT_EQ(report.bad_index, 7);
 }
 
 }  // namespace

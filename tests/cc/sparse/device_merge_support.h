@@ -54,7 +54,7 @@ class CpuDevice : public DeviceSparseWorkspace {
     return Status();
   }
   Status Widen(const int32_t* from, size_t size, int64_t* to) override {
-    return executor_.ForEach(static_cast<int64_t>(size), WidenRow{from, to});
+    return executor_.ForEach(static_cast<int64_t>(size), WidenIndex{from, to});
   }
   Status SizeOfMemory(const DeviceMergeArgs& args, size_t* num_bytes) override {
     return WithKey(args, [&](auto key) {
@@ -97,7 +97,7 @@ class CpuDevice : public DeviceSparseWorkspace {
       report->bad_entry = static_cast<int64_t>(memory.counts->first_bad_entry);
       const EntryTable table{memory.sources, static_cast<int>(args.sources.size())};
       const DeviceSource& source = memory.sources[table.SourceOf(report->bad_entry)];
-      report->bad_row = source.rows[report->bad_entry - source.first_entry];
+      report->bad_index = source.indices[report->bad_entry - source.first_entry];
     }
     return status;
   }

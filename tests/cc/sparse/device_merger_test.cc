@@ -1,4 +1,4 @@
-// Sparse sums on a device, with the CPU for a device.
+// Tests sparse sums on a device, with the CPU as the device.
 #include "cc/core/sparse/device_merger.h"
 
 #include <cstddef>
@@ -40,9 +40,9 @@ class DeviceMergerTest : public testing::Test {
   Status Apply(SparseGradient gradient) {
     return accumulator_->Apply(accumulator_->global_step(), std::move(gradient), device_).status();
   }
-  void ApplyAll(const std::vector<Rows>& gradients, size_t width) {
-    for (const Rows& rows : gradients) {
-      const Status status = Apply(GradientOf(rows, width, /*owned=*/random_() % 2 == 0));
+  void ApplyAll(const std::vector<Slices>& gradients, size_t width) {
+    for (const Slices& slices : gradients) {
+      const Status status = Apply(GradientOf(slices, width, /*owned=*/random_() % 2 == 0));
       ASSERT_TRUE(status.ok()) << status.message();
     }
   }
@@ -50,16 +50,16 @@ class DeviceMergerTest : public testing::Test {
     accumulator_->Request(take.ptr(), nullptr, device_);
     ASSERT_EQ(take.num_completions(), 1);
   }
-  Rows Take(size_t num_required) {
+  Slices Take(size_t num_required) {
     DeviceTake take(static_cast<int64_t>(num_required));
     Request(take);
     EXPECT_TRUE(take.status().ok()) << take.status().message();
-    return take.status().ok() ? take.rows() : Rows();
+    return take.status().ok() ? take.slices() : Slices();
   }
-  std::vector<Rows> Gradients(size_t count, size_t width) {
-    std::vector<Rows> gradients;
+  std::vector<Slices> Gradients(size_t count, size_t width) {
+    std::vector<Slices> gradients;
     for (size_t i = 0; i < count; ++i) {
-      gradients.push_back(RandomRows(&random_, random_() % 30, kRange, width));
+      gradients.push_back(RandomSlices(&random_, random_() % 30, kRange, width));
     }
     return gradients;
   }
@@ -84,7 +84,7 @@ TEST_F(DeviceMergerTest, HasTheBitsOfAddingRowAfterRow) {
           if (knows_range) options.sum.shape = Shape::Of({kRange, static_cast<int64_t>(width)});
           Make(options);
           for (const size_t count : {1, 2, 5, 40, 70}) {
-            const std::vector<Rows> gradients = Gradients(count, width);
+            const std::vector<Slices> gradients = Gradients(count, width);
             ApplyAll(gradients, width);
             EXPECT_EQ(Take(count), Merged(gradients, width, reduction)) << "of " << count;
           }
@@ -101,8 +101,8 @@ TEST_F(DeviceMergerTest, RowsOfAnyNumberAreSortedWhole) {
     auto options = Options();
     if (knows_range) options.sum.shape = Shape::Of({kWideRange, 1});
     Make(options);
-    std::vector<Rows> gradients(3);
-    for (Rows& rows : gradients) rows = RandomRows(&random_, 20, kWideRange, 1);
+    std::vector<Slices> gradients(3);
+    for (Slices& slices : gradients) slices = RandomSlices(&random_, 20, kWideRange, 1);
     ApplyAll(gradients, 1);
     EXPECT_EQ(Take(3), Merged(gradients, 1, SparseReduction::kMean));
   }
@@ -142,10 +142,10 @@ TEST_F(DeviceMergerTest, NarrowSumsAreThoseOfTheCpu) {
           value = type == ElementType::kFloat16 ? Float16::FromFloat(real).bits
                                                 : BFloat16::FromFloat(real).bits;
         }
-        Rows rows = RandomRows(&random_, 6, 9, 2);  // 2 floats are as long as 4 of these
-        std::memcpy(rows.values.data(), values.data(), values.size() * sizeof(uint16_t));
+        Slices slices = RandomSlices(&random_, 6, 9, 2);  // 2 floats are as long as 4 of these.
+        std::memcpy(slices.values.data(), values.data(), values.size() * sizeof(uint16_t));
         for (const bool is_device : {true, false}) {
-          auto gradient = GradientOf(rows, 2, /*owned=*/true);
+          auto gradient = GradientOf(slices, 2, /*owned=*/true);
           gradient.shapes.values = Shape::Of({6, 4});
           const Status status = is_device
                                     ? Apply(std::move(gradient))
@@ -165,16 +165,16 @@ TEST_F(DeviceMergerTest, NarrowSumsAreThoseOfTheCpu) {
   }
 }
 
-TEST_F(DeviceMergerTest, NarrowRowNumbersAreWidened) {
+TEST_F(DeviceMergerTest, NarrowIndicesAreWidened) {
   Make(Options());
-  const int32_t rows[] = {7, 2, 7};
+  const int32_t indices[] = {7, 2, 7};
   const float values[] = {1, 2, 4};
   auto gradient = GradientOf({{0, 0, 0}, {1, 2, 4}}, 1, /*owned=*/true);
-  gradient.indices = BlockOf(rows, sizeof(rows));
+  gradient.indices = BlockOf(indices, sizeof(indices));
   gradient.values = BlockOf(values, sizeof(values));
   gradient.indices_are_int32 = true;
   ASSERT_TRUE(Apply(std::move(gradient)).ok());
-  EXPECT_EQ(Take(1), (Rows{{2, 7}, {2, 5}}));
+  EXPECT_EQ(Take(1), (Slices{{2, 7}, {2, 5}}));
 }
 
 TEST_F(DeviceMergerTest, EmptyGradientsCountToo) {
@@ -182,20 +182,21 @@ TEST_F(DeviceMergerTest, EmptyGradientsCountToo) {
   options.sum.reduction = SparseReduction::kGlobalMean;
   Make(options);
   ApplyAll({{{}, {}}, {{}, {}}}, 2);
-  EXPECT_EQ(Take(2), (Rows{{}, {}}));
+  EXPECT_EQ(Take(2), (Slices{{}, {}}));
   ApplyAll({{{}, {}}, {{3}, {2, 4}}}, 2);
-  EXPECT_EQ(Take(2), (Rows{{3}, {1, 2}}));
+  EXPECT_EQ(Take(2), (Slices{{3}, {1, 2}}));
 }
 
 class BadRowsOnADevice : public DeviceMergerTest, public testing::WithParamInterface<size_t> {
  protected:
-  // In one of 20 gradients of a round, which may be folded before the take.
-  void ExpectLost(int64_t bad_row, const std::string& message) {
+  // Applies 20 gradients, one of which has a bad index, and expects the round to be lost. Gradients
+  // may be folded before the take.
+  void ExpectLost(int64_t bad_index, const std::string& message) {
     auto options = Options(/*fold_bytes=*/GetParam());
     options.sum.shape = Shape::Of({kRange, 1});
     Make(options);
     for (int i = 0; i < 20; ++i) {
-      const int64_t row = i == 3 ? bad_row : 2;
+      const int64_t row = i == 3 ? bad_index : 2;
       ASSERT_TRUE(Apply(GradientOf({{1, row}, {1, 1}}, 1, /*owned=*/true)).ok());
     }
     DeviceTake take(20);
@@ -207,7 +208,7 @@ class BadRowsOnADevice : public DeviceMergerTest, public testing::WithParamInter
     EXPECT_EQ(accumulator_->num_accumulated(), 0);
     EXPECT_EQ(accumulator_->global_step(), 1);
     ASSERT_TRUE(Apply(GradientOf({{5}, {6}}, 1, /*owned=*/true)).ok());
-    EXPECT_EQ(Take(1), (Rows{{5}, {6}}));
+    EXPECT_EQ(Take(1), (Slices{{5}, {6}}));
   }
 };
 INSTANTIATE_TEST_SUITE_P(WithAndWithoutFolds, BadRowsOnADevice,
@@ -224,7 +225,7 @@ TEST_P(BadRowsOnADevice, ARowThatIsTooHighSpoilsItsRoundOnly) {
 
 TEST_F(DeviceMergerTest, ARefusedTakeTakesNothing) {
   Make(Options());
-  const std::vector<Rows> gradients = Gradients(3, 2);
+  const std::vector<Slices> gradients = Gradients(3, 2);
   ApplyAll(gradients, 2);
   device_.Refuse(true);
   DeviceTake refused(3);
@@ -243,19 +244,19 @@ TEST_F(DeviceMergerTest, ARefusedFoldSpoilsItsRoundOnly) {
   DeviceTake take(10);
   Request(take);
   EXPECT_EQ(take.status().code(), StatusCode::kInternal);
-  const std::vector<Rows> gradients = Gradients(10, 2);
+  const std::vector<Slices> gradients = Gradients(10, 2);
   ApplyAll(gradients, 2);
   EXPECT_EQ(Take(10), Merged(gradients, 2, SparseReduction::kMean));
 }
 
 TEST_F(DeviceMergerTest, NothingIsLostWhenMemoryIsShort) {
   Make(Options(/*fold_bytes=*/1));
-  const std::vector<Rows> gradients = Gradients(12, 2);
+  const std::vector<Slices> gradients = Gradients(12, 2);
   for (int ordinal = 0; ordinal < 6; ++ordinal) {
-    for (const Rows& rows : gradients) {
+    for (const Slices& slices : gradients) {
       device_.memory().RefuseAllocation(ordinal % 4);
-      // Owned: what is refused are folds, not copies.
-      ASSERT_TRUE(Apply(GradientOf(rows, 2, /*owned=*/true)).ok());
+      // The gradients are owned, so that folds are refused memory and not copies.
+      ASSERT_TRUE(Apply(GradientOf(slices, 2, /*owned=*/true)).ok());
     }
     device_.memory().RefuseAllocation(ordinal % 3);
     DeviceTake refused(12);
@@ -264,20 +265,20 @@ TEST_F(DeviceMergerTest, NothingIsLostWhenMemoryIsShort) {
       EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted);
       EXPECT_EQ(Take(12), Merged(gradients, 2, SparseReduction::kMean));
     } else {
-      EXPECT_EQ(refused.rows(), Merged(gradients, 2, SparseReduction::kMean));
+      EXPECT_EQ(refused.slices(), Merged(gradients, 2, SparseReduction::kMean));
     }
   }
 }
 
-TEST(NumRowBitsTest, AreEnoughForTheHighestRow) {
-  EXPECT_EQ(NumRowBits(-1), 64);
-  EXPECT_EQ(NumRowBits(0), 1);
-  EXPECT_EQ(NumRowBits(1), 1);
-  EXPECT_EQ(NumRowBits(2), 1);
-  EXPECT_EQ(NumRowBits(3), 2);
-  EXPECT_EQ(NumRowBits(int64_t{1} << 32), 32);
-  EXPECT_EQ(NumRowBits((int64_t{1} << 32) + 1), 33);
-  EXPECT_EQ(NumRowBits(INT64_MAX), 63);
+TEST(NumIndexBitsTest, AreEnoughForTheHighestIndex) {
+  EXPECT_EQ(NumIndexBits(-1), 64);
+  EXPECT_EQ(NumIndexBits(0), 1);
+  EXPECT_EQ(NumIndexBits(1), 1);
+  EXPECT_EQ(NumIndexBits(2), 1);
+  EXPECT_EQ(NumIndexBits(3), 2);
+  EXPECT_EQ(NumIndexBits(int64_t{1} << 32), 32);
+  EXPECT_EQ(NumIndexBits((int64_t{1} << 32) + 1), 33);
+  EXPECT_EQ(NumIndexBits(INT64_MAX), 63);
 }
 
 }  // namespace

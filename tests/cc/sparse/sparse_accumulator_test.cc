@@ -28,25 +28,25 @@ SparseAccumulator::Options OptionsOf(HoldBudget* budget, size_t fold_bytes) {
 
 class SparseAccumulatorTest : public testing::Test {
  protected:
-  void Apply(const Rows& rows, bool owned = true) {
+  void Apply(const Slices& slices, bool owned = true) {
     const ApplyResult result =
-        accumulator_.Apply(step_, GradientOf(rows, kWidth, owned), workspace_);
+        accumulator_.Apply(step_, GradientOf(slices, kWidth, owned), workspace_);
     ASSERT_TRUE(result.is_added()) << result.status().message();
   }
 
-  Rows Take(int64_t num_required) {
+  Slices Take(int64_t num_required) {
     SparseTake take(num_required);
     accumulator_.Request(take.ptr(), nullptr, workspace_);
     EXPECT_EQ(take.num_completions(), 1);
     EXPECT_TRUE(take.status().ok()) << take.status().message();
     ++step_;
-    return take.rows();
+    return take.slices();
   }
 
-  std::vector<Rows> Gradients(size_t count) {
-    std::vector<Rows> gradients;
+  std::vector<Slices> Gradients(size_t count) {
+    std::vector<Slices> gradients;
     for (size_t i = 0; i < count; ++i) {
-      gradients.push_back(RandomRows(&random_, random_() % 30, 50, kWidth));
+      gradients.push_back(RandomSlices(&random_, random_() % 30, 50, kWidth));
     }
     return gradients;
   }
@@ -78,28 +78,29 @@ class SparseAccumulatorTest : public testing::Test {
 
 TEST_F(SparseAccumulatorTest, FoldsChangeNothingAboutTheResult) {
   for (size_t count : {1, 2, 3, 4, 5, 9, 40}) {
-    const std::vector<Rows> gradients = Gradients(count);
-    for (const Rows& gradient : gradients) Apply(gradient, random_() % 2 == 0);
+    const std::vector<Slices> gradients = Gradients(count);
+    for (const Slices& gradient : gradients) Apply(gradient, random_() % 2 == 0);
     EXPECT_EQ(Take(static_cast<int64_t>(count)), Merged(gradients, kWidth, SparseReduction::kMean));
   }
 }
 
 TEST_F(SparseAccumulatorTest, AGradientInOrderIsHandedOutAsItIs) {
-  const Rows rows = {{1, 4, 6}, std::vector<float>(3 * kWidth, 2)};
-  Apply(rows);
-  EXPECT_EQ(Take(1), rows);
+  const Slices slices = {{1, 4, 6}, std::vector<float>(3 * kWidth, 2)};
+  Apply(slices);
+  EXPECT_EQ(Take(1), slices);
   EXPECT_EQ(workspace_.memory().num_allocations(), 0);
 }
 
 TEST_F(SparseAccumulatorTest, WhatIsNotOwnedIsCopiedIntoMemoryThatIsUsedAgain) {
   for (int round = 0; round < 3; ++round) {
-    Rows rows = {{1, 4, 4}, std::vector<float>(3 * kWidth, 2)};
-    Apply(rows, /*owned=*/false);
-    std::fill(rows.values.begin(), rows.values.end(), -1.0f);
-    std::fill(rows.rows.begin(), rows.rows.end(), 9);
+    Slices slices = {{1, 4, 4}, std::vector<float>(3 * kWidth, 2)};
+    Apply(slices, /*owned=*/false);
+    std::fill(slices.values.begin(), slices.values.end(), -1.0f);
+    std::fill(slices.indices.begin(), slices.indices.end(), 9);
     EXPECT_EQ(Take(1).values, (std::vector<float>{2, 2, 2, 4, 4, 4}));
   }
-  // Indices, entries and both outputs each time, and the copied values once.
+  // Memory was allocated for indices, entries and both outputs each time, and for the copied values
+  // once.
   EXPECT_EQ(workspace_.memory().num_allocations(), 3 * 4 + 1);
 }
 
@@ -107,9 +108,9 @@ TEST_F(SparseAccumulatorTest, GivesBackAllThatItHeld) {
   const int64_t num_live = TestBlock::num_live();
   {
     SparseAccumulator accumulator(OptionsOf(&budget_, /*fold_bytes=*/1));
-    for (const Rows& rows : Gradients(20)) {
+    for (const Slices& slices : Gradients(20)) {
       for (bool owned : {true, false}) {
-        ASSERT_TRUE(accumulator.Apply(0, GradientOf(rows, kWidth, owned), workspace_).ok());
+        ASSERT_TRUE(accumulator.Apply(0, GradientOf(slices, kWidth, owned), workspace_).ok());
       }
     }
     EXPECT_GT(budget_.num_held(), 0u);
@@ -119,11 +120,11 @@ TEST_F(SparseAccumulatorTest, GivesBackAllThatItHeld) {
 }
 
 TEST_F(SparseAccumulatorTest, ARefusedAllocationChangesNothing) {
-  const std::vector<Rows> gradients = Gradients(12);
+  const std::vector<Slices> gradients = Gradients(12);
   for (int refused = 0; refused < 5; ++refused) {
-    for (const Rows& gradient : gradients) {
-      // Refused when copied: not accepted. Refused when folded, be it the entries or the sums:
-      // accepted all the same.
+    for (const Slices& gradient : gradients) {
+      // A gradient whose copy is refused memory is not accepted. One whose fold is refused memory,
+      // for the entries or the sums, is accepted all the same.
       workspace_.memory().RefuseAllocation(refused);
       const int64_t before = accumulator_.num_accumulated();
       const ApplyResult result =
@@ -134,7 +135,7 @@ TEST_F(SparseAccumulatorTest, ARefusedAllocationChangesNothing) {
         Apply(gradient);
       }
     }
-    for (int memory = 0; memory < 3; ++memory) {  // the entries and both outputs
+    for (int memory = 0; memory < 3; ++memory) {  // These are the entries and both outputs.
       workspace_.memory().RefuseAllocation(memory);
       SparseTake take(1);
       accumulator_.Request(take.ptr(), nullptr, workspace_);
@@ -151,18 +152,18 @@ TEST_F(SparseAccumulatorTest, BeyondTheBudgetOneGradientIsHeldWhateverTakeIsNear
   HoldBudget none(0);
   TestSparseWorkspace workspace;
   SparseAccumulator accumulator(OptionsOf(&none, /*fold_bytes=*/size_t{1} << 40));
-  const Rows rows = {{1, 4, 6}, std::vector<float>(3 * kWidth, 2)};
-  const size_t kBytes = 512;  // of such a gradient, with what is counted for its bookkeeping
+  const Slices slices = {{1, 4, 6}, std::vector<float>(3 * kWidth, 2)};
+  const size_t kBytes = 512;  // Bytes counted for such a gradient.
   for (int step = 0; step < 3; ++step) {
     for (int i = 0; i < 6; ++i) {
       ASSERT_TRUE(
-          accumulator.Apply(step, GradientOf(rows, kWidth, i % 2 == 0), workspace).is_added());
+          accumulator.Apply(step, GradientOf(slices, kWidth, i % 2 == 0), workspace).is_added());
       EXPECT_LE(none.num_held(), kBytes) << "gradient " << i << " of step " << step;
     }
-    SparseTake take(6);  // from the second step on the accumulator knows that 6 are wanted
+    SparseTake take(6);  // The accumulator knows this from the second step on.
     accumulator.Request(take.ptr(), nullptr, workspace);
     ASSERT_EQ(take.num_completions(), 1);
-    EXPECT_EQ(take.rows(), rows);
+    EXPECT_EQ(take.slices(), slices);
     EXPECT_EQ(none.num_held(), 0u) << "nothing is kept for the next copy, either";
   }
 }
@@ -172,11 +173,11 @@ TEST_F(SparseAccumulatorTest, SmallGradientsAreHeldBesideLargeSumsBeyondTheBudge
   SparseAccumulator accumulator(OptionsOf(&none, /*fold_bytes=*/size_t{1} << 40));
   std::mt19937 random(1);
   for (int i = 0; i < 2; ++i) {
-    const Rows large = RandomRows(&random, 20000, 1 << 20, kWidth);
+    const Slices large = RandomSlices(&random, 20000, 1 << 20, kWidth);
     ASSERT_TRUE(accumulator.Apply(0, GradientOf(large, kWidth, true), workspace_).ok());
   }
   EXPECT_EQ(none.num_held(), 0u);
-  const Rows small = {{1}, std::vector<float>(kWidth, 2)};
+  const Slices small = {{1}, std::vector<float>(kWidth, 2)};
   for (int i = 0; i < 10; ++i) {
     ASSERT_TRUE(accumulator.Apply(0, GradientOf(small, kWidth, true), workspace_).ok());
   }
@@ -186,12 +187,12 @@ TEST_F(SparseAccumulatorTest, SmallGradientsAreHeldBesideLargeSumsBeyondTheBudge
 
 // Folds that find no new rows used to leave 1 KiB each.
 TEST_F(SparseAccumulatorTest, FoldsWithoutNewRowsLeaveNoBlocks) {
-  const Rows rows = {{1, 4, 6}, std::vector<float>(3 * kWidth, 2)};
-  for (int i = 0; i < 8; ++i) Apply(rows);
+  const Slices slices = {{1, 4, 6}, std::vector<float>(3 * kWidth, 2)};
+  for (int i = 0; i < 8; ++i) Apply(slices);
   const int64_t num_live = TestBlock::num_live();
-  for (int i = 0; i < 400; ++i) Apply(rows);
+  for (int i = 0; i < 400; ++i) Apply(slices);
   EXPECT_EQ(TestBlock::num_live(), num_live);
-  EXPECT_EQ(Take(1), rows);
+  EXPECT_EQ(Take(1), slices);
 }
 
 class TwoWaitingTakesTest : public SparseAccumulatorTest {
@@ -209,8 +210,8 @@ class TwoWaitingTakesTest : public SparseAccumulatorTest {
     EXPECT_EQ(first_.status().code(), StatusCode::kResourceExhausted);
   }
 
-  const Rows rows_ = {{4, 1}, std::vector<float>(2 * kWidth, 2)};
-  const Rows taken_ = {{1, 4}, std::vector<float>(2 * kWidth, 2)};
+  const Slices rows_ = {{4, 1}, std::vector<float>(2 * kWidth, 2)};
+  const Slices taken_ = {{1, 4}, std::vector<float>(2 * kWidth, 2)};
   SparseTake first_{1};
   SparseTake second_{1};
 };
@@ -234,7 +235,7 @@ TEST_F(SoonTriedAgainTest, TheOtherIsServedWithoutAnyFurtherCall) {
     std::this_thread::yield();
   }
   ASSERT_EQ(second_.num_completions(), 1);
-  EXPECT_EQ(second_.rows(), taken_);
+  EXPECT_EQ(second_.slices(), taken_);
   EXPECT_EQ(accumulator_.global_step(), 1);
 }
 
@@ -243,7 +244,7 @@ TEST_F(TwoWaitingTakesTest, TheOtherIsServedAtTheNextRequest) {
   SparseTake third(1);
   accumulator_.Request(third.ptr(), nullptr, workspace_);
   ASSERT_EQ(second_.num_completions(), 1);
-  EXPECT_EQ(second_.rows(), taken_);
+  EXPECT_EQ(second_.slices(), taken_);
   EXPECT_EQ(third.num_completions(), 0);
   accumulator_.Cancel(third.ptr(), workspace_);
   EXPECT_EQ(third.status().code(), StatusCode::kCancelled);
@@ -278,7 +279,7 @@ TEST_F(TwoWaitingTakesTest, AnApplyThatFoldsFailsOneOfThemToo) {
 TEST_F(TwoWaitingTakesTest, WithoutAWayToTryAgainTheOtherIsTriedAtOnce) {
   FailTheFirst(/*keep_alive=*/nullptr);
   ASSERT_EQ(second_.num_completions(), 1);
-  EXPECT_EQ(second_.rows(), taken_);
+  EXPECT_EQ(second_.slices(), taken_);
 }
 
 TEST_F(SparseAccumulatorTest, ErrorsNameTheAccumulatorAndChangeNothing) {
@@ -292,14 +293,14 @@ TEST_F(SparseAccumulatorTest, ErrorsNameTheAccumulatorAndChangeNothing) {
 }
 
 TEST_F(SparseAccumulatorTest, AGradientWithoutRowsCountsAndPinsTheWidth) {
-  Apply(Rows());
+  Apply(Slices());
   const Status status =
       accumulator_
           .Apply(0, GradientOf({{1}, std::vector<float>(kWidth + 1)}, kWidth + 1, true), workspace_)
           .status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(accumulator_.num_accumulated(), 1);
-  EXPECT_EQ(Take(1), Rows());
+  EXPECT_EQ(Take(1), Slices());
 }
 
 // Rows hold small whole numbers, so that sums are exact in any order.
@@ -318,7 +319,7 @@ TEST(SparseAccumulatorStress, EveryAcceptedGradientIsTakenExactlyOnce) {
     if (!accumulator.RequestIfReady(one.ptr(), workspace)) return false;
     while (one.num_completions() == 0) std::this_thread::yield();
     const std::lock_guard<std::mutex> lock(mutex);
-    for (float value : one.rows().values) taken_sum += value;
+    for (float value : one.slices().values) taken_sum += value;
     return true;
   };
   std::vector<std::thread> threads;
@@ -327,11 +328,11 @@ TEST(SparseAccumulatorStress, EveryAcceptedGradientIsTakenExactlyOnce) {
       std::mt19937 random(t);
       TestSparseWorkspace workspace;
       for (int i = 0; i < kApplies; ++i) {
-        Rows rows = RandomRows(&random, random() % 20, 40, 1);
+        Slices slices = RandomSlices(&random, random() % 20, 40, 1);
         double sum = 0;
-        for (float& value : rows.values) sum += value = static_cast<float>(random() % 8);
+        for (float& value : slices.values) sum += value = static_cast<float>(random() % 8);
         const ApplyResult result = accumulator.Apply(accumulator.global_step(),
-                                                     GradientOf(rows, 1, i % 2 == 0), workspace);
+                                                     GradientOf(slices, 1, i % 2 == 0), workspace);
         ASSERT_TRUE(result.ok());
         if (i % 16 == 0) take(5, workspace);
         const std::lock_guard<std::mutex> lock(mutex);

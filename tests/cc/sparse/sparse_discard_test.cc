@@ -1,4 +1,5 @@
-// Memory that sparse sums give up while a take is written, and takes that come to nothing before.
+// Tests of the memory that sparse sums free while a take is written, and of takes that fail before
+// that.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -21,7 +22,7 @@ constexpr size_t kRowBytes = kWidth * sizeof(float);
 
 using Sum = SparseSum<HostMerger>;
 
-// The parameter: whether there are several threads.
+// If the parameter is true, there are several threads.
 class SparseDiscardTest : public testing::TestWithParam<bool> {
  protected:
   SparseDiscardTest() {
@@ -32,9 +33,9 @@ class SparseDiscardTest : public testing::TestWithParam<bool> {
 
   void Append(size_t count, size_t size = 6000) {
     for (size_t i = 0; i < count; ++i) {
-      gradients_.push_back(RandomRows(&random_, size, kRange, kWidth));
+      gradients_.push_back(RandomSlices(&random_, size, kRange, kWidth));
       SparseGradient gradient = GradientOf(gradients_.back(), kWidth, true);
-      ASSERT_TRUE(Sum::Prepare(options_, Sum::Need::kRows, workspace_, &gradient).ok());
+      ASSERT_TRUE(Sum::Prepare(options_, Sum::Need::kKept, workspace_, &gradient).ok());
       sum_->Append(std::move(gradient));
     }
   }
@@ -47,24 +48,24 @@ class SparseDiscardTest : public testing::TestWithParam<bool> {
   Status Prepare() { return sum_->PrepareFinish(workspace_); }
   int64_t count() const { return static_cast<int64_t>(gradients_.size()); }
 
-  Rows Finish() {
+  Slices Finish() {
     const Sum::Value value = sum_->Finish(workspace_);
-    Rows result;
-    const int64_t* const rows = static_cast<const int64_t*>(value.indices.data());
+    Slices result;
+    const int64_t* const indices = static_cast<const int64_t*>(value.indices.data());
     const float* const values = static_cast<const float*>(value.values.data());
-    result.rows.assign(rows, rows + value.shape.dim(0));
+    result.indices.assign(indices, indices + value.shape.dim(0));
     result.values.assign(values, values + value.shape.num_elements());
     sum_->Clear();
     return result;
   }
-  Rows Expected() const { return Merged(gradients_, kWidth, SparseReduction::kMean); }
+  Slices Expected() const { return Merged(gradients_, kWidth, SparseReduction::kMean); }
 
   std::mt19937 random_{11};
   HoldBudget budget_{size_t{1} << 40};
   SparseOptions options_;
   TestSparseWorkspace workspace_{GetParam() ? ParallelFor(ThreadedFor) : SerialFor};
   std::unique_ptr<Sum> sum_;
-  std::vector<Rows> gradients_;
+  std::vector<Slices> gradients_;
 };
 
 INSTANTIATE_TEST_SUITE_P(SerialAndThreaded, SparseDiscardTest, testing::Bool());
@@ -77,8 +78,8 @@ TEST_P(SparseDiscardTest, MostOfWhatWasMergedIsDiscardedBeforeTheLastRowIsWritte
       Fold();
     }
     Append(2);
-    const Rows expected = Expected();
-    const int64_t bytes = static_cast<int64_t>(expected.rows.size() * kRowBytes);
+    const Slices expected = Expected();
+    const int64_t bytes = static_cast<int64_t>(expected.indices.size() * kRowBytes);
     const int64_t before = TestBlock::num_discarded();
     ASSERT_TRUE(Prepare().ok());
     EXPECT_EQ(TestBlock::num_discarded(), before);
@@ -94,7 +95,7 @@ TEST_P(SparseDiscardTest, WithNothingPendingTheMergedRowsAreDiscardedToo) {
   ASSERT_TRUE(Prepare().ok());
   EXPECT_EQ(Finish(), Expected());
   EXPECT_GT(TestBlock::num_discarded() - before,
-            static_cast<int64_t>(Expected().rows.size() * kRowBytes / 2));
+            static_cast<int64_t>(Expected().indices.size() * kRowBytes / 2));
 }
 
 TEST_P(SparseDiscardTest, LittleIsNotDiscarded) {
@@ -144,15 +145,15 @@ TEST_P(SparseDiscardTest, AnAbandonedTakeHasChangedNothing) {
 }
 
 TEST_P(SparseDiscardTest, ASingleGradientInOrderOutlivesAnAbandonedTake) {
-  Rows rows = {{2, 5}, std::vector<float>(2 * kWidth, 1)};
-  gradients_.push_back(rows);
-  SparseGradient gradient = GradientOf(rows, kWidth, true);
-  ASSERT_TRUE(Sum::Prepare(options_, Sum::Need::kRows, workspace_, &gradient).ok());
+  Slices slices = {{2, 5}, std::vector<float>(2 * kWidth, 1)};
+  gradients_.push_back(slices);
+  SparseGradient gradient = GradientOf(slices, kWidth, true);
+  ASSERT_TRUE(Sum::Prepare(options_, Sum::Need::kKept, workspace_, &gradient).ok());
   sum_->Append(std::move(gradient));
   ASSERT_TRUE(Prepare().ok());
   sum_->AbandonFinish();
   ASSERT_TRUE(Prepare().ok());
-  EXPECT_EQ(Finish(), rows);
+  EXPECT_EQ(Finish(), slices);
   EXPECT_EQ(workspace_.memory().num_allocations(), 0);
 }
 

@@ -87,35 +87,35 @@ TEST(CheckSparseShapes, RefusesRowsTooWideToBeCounted) {
   EXPECT_NE(Check(Parts({0}, {0, wide, 0, 2}), kUnknown), "");
 }
 
-TEST(NumDenseRows, IsWhatEitherSideSays) {
-  EXPECT_EQ(NumDenseRows(Parts({1}, {1, 2}), kUnknown), -1);
-  EXPECT_EQ(NumDenseRows(Parts({1}, {1, 2}), Shape::Of({-1, 2})), -1);
-  EXPECT_EQ(NumDenseRows(Parts({1}, {1, 2}), Shape::Of({7, 2})), 7);
-  EXPECT_EQ(NumDenseRows(Parts({1}, {1, 2}, {5, 2}), Shape::Of({-1, 2})), 5);
-  EXPECT_EQ(NumDenseRows(Parts({1}, {1, 2}, {-1, 2}), kUnknown), -1);
-  EXPECT_EQ(NumDenseRows(Parts({1}, {1, 2}, {-7, 2}), kUnknown), -1);
+TEST(IndexBound, IsWhatEitherSideSays) {
+  EXPECT_EQ(IndexBound(Parts({1}, {1, 2}), kUnknown), -1);
+  EXPECT_EQ(IndexBound(Parts({1}, {1, 2}), Shape::Of({-1, 2})), -1);
+  EXPECT_EQ(IndexBound(Parts({1}, {1, 2}), Shape::Of({7, 2})), 7);
+  EXPECT_EQ(IndexBound(Parts({1}, {1, 2}, {5, 2}), Shape::Of({-1, 2})), 5);
+  EXPECT_EQ(IndexBound(Parts({1}, {1, 2}, {-1, 2}), kUnknown), -1);
+  EXPECT_EQ(IndexBound(Parts({1}, {1, 2}, {-7, 2}), kUnknown), -1);
 }
 
-TEST(SurveyRows, FindsRangeAndOrder) {
-  RowSurvey survey;
-  const std::vector<int64_t> rows = {2, 5, 9};
-  ASSERT_TRUE(SurveyRows(rows.data(), 3, 10, &survey).ok());
-  EXPECT_TRUE(survey.is_ascending);
-  EXPECT_EQ(survey.list.min, 2);
-  EXPECT_EQ(survey.list.max, 9);
-  EXPECT_EQ(survey.list.size, 3u);
+TEST(CheckIndices, FindsRangeAndOrder) {
+  IndexSpan span;
+  const std::vector<int64_t> indices = {2, 5, 9};
+  ASSERT_TRUE(CheckIndices(indices.data(), 3, 10, &span).ok());
+  EXPECT_TRUE(span.is_ascending);
+  EXPECT_EQ(span.min, 2);
+  EXPECT_EQ(span.max, 9);
+  EXPECT_EQ(span.size, 3u);
   for (const std::vector<int64_t>& others : {std::vector<int64_t>{2, 2}, {5, 2}}) {
-    ASSERT_TRUE(SurveyRows(others.data(), 2, -1, &survey).ok());
-    EXPECT_FALSE(survey.is_ascending);
+    ASSERT_TRUE(CheckIndices(others.data(), 2, -1, &span).ok());
+    EXPECT_FALSE(span.is_ascending);
   }
 }
 
-TEST(SurveyRows, NamesTheRowThatIsOutOfRange) {
-  RowSurvey survey;
-  const std::vector<int64_t> rows = {2, 3, -1};
-  EXPECT_EQ(SurveyRows(rows.data(), 3, 3, &survey).message(),
+TEST(CheckIndices, NamesTheIndexThatIsOutOfRange) {
+  IndexSpan span;
+  const std::vector<int64_t> indices = {2, 3, -1};
+  EXPECT_EQ(CheckIndices(indices.data(), 3, 3, &span).message(),
             "Shape mismatch: index of slice 1 exceeded limits of shape; index is 3 exceeded 3");
-  EXPECT_EQ(SurveyRows(rows.data(), 3, -1, &survey).message(),
+  EXPECT_EQ(CheckIndices(indices.data(), 3, -1, &span).message(),
             "Shape mismatch: index of slice 2 is negative; index is -1");
 }
 

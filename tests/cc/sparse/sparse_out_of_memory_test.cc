@@ -1,4 +1,4 @@
-// What happens to a sparse take when operator new fails, at each place where it is called.
+// Lets operator new fail, at each place where a sparse take calls it.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace {
 
-thread_local int allocations_left = -1;  // until one fails; negative: none does
+thread_local int allocations_left = -1;  // If negative, none fails.
 thread_local int num_allocations = 0;
 
 }  // namespace
@@ -53,14 +53,15 @@ class SparseOutOfMemory : public testing::Test {
     options_.spares = std::make_shared<SpareBlocks>(0, &budget_);
   }
 
-  // Four gradients, merged, and two that are pending; so many that their memory is discarded.
+  // Fills the sum with four merged gradients and two pending ones, which are so large that their
+  // memory is discarded.
   void Fill(Sum* sum) {
     std::mt19937 random(5);
     gradients_.clear();
     for (int i = 0; i < 6; ++i) {
-      gradients_.push_back(RandomRows(&random, 6000, 1 << 16, kWidth));
+      gradients_.push_back(RandomSlices(&random, 6000, 1 << 16, kWidth));
       SparseGradient gradient = GradientOf(gradients_.back(), kWidth, true);
-      ASSERT_TRUE(Sum::Prepare(options_, Sum::Need::kRows, workspace_, &gradient).ok());
+      ASSERT_TRUE(Sum::Prepare(options_, Sum::Need::kKept, workspace_, &gradient).ok());
       sum->Append(std::move(gradient));
       if (i != 3) continue;
       sum->BeginFold();
@@ -71,7 +72,7 @@ class SparseOutOfMemory : public testing::Test {
   }
 
   void ExpectResult(const Sum::Value& value) {
-    const Rows expected = Merged(gradients_, kWidth, SparseReduction::kMean);
+    const Slices expected = Merged(gradients_, kWidth, SparseReduction::kMean);
     const float* const values = static_cast<const float*>(value.values.data());
     ASSERT_EQ(value.shape.num_elements(), static_cast<int64_t>(expected.values.size()));
     EXPECT_TRUE(std::equal(expected.values.begin(), expected.values.end(), values));
@@ -80,7 +81,7 @@ class SparseOutOfMemory : public testing::Test {
   HoldBudget budget_{size_t{1} << 40};
   SparseOptions options_;
   TestSparseWorkspace workspace_;
-  std::vector<Rows> gradients_;
+  std::vector<Slices> gradients_;
 };
 
 TEST_F(SparseOutOfMemory, ATakeThatCannotBePreparedHasChangedNothing) {
@@ -117,9 +118,9 @@ TEST_F(SparseOutOfMemory, FinishingATakeAllocatesNothing) {
   ExpectResult(value);
 }
 
-// A gradient that could not be kept after all leaves no trace of its contributor.
+// A gradient that could not be kept leaves no trace of its contributor.
 TEST_F(SparseOutOfMemory, AContributorWhoseApplyThrewMayComeAgain) {
-  const Rows rows = {{3, 1}, std::vector<float>(2 * kWidth, 1)};
+  const Slices slices = {{3, 1}, std::vector<float>(2 * kWidth, 1)};
   int num_thrown = 0;
   bool is_added = false;
   SparseAccumulator::Options options;
@@ -127,7 +128,7 @@ TEST_F(SparseOutOfMemory, AContributorWhoseApplyThrewMayComeAgain) {
   options.sum = options_;
   SparseAccumulator accumulator(options);
   for (int ordinal = 0; !is_added; ++ordinal) {
-    SparseGradient gradient = GradientOf(rows, kWidth, true);
+    SparseGradient gradient = GradientOf(slices, kWidth, true);
     allocations_left = ordinal;
     try {
       is_added = accumulator.Apply(0, std::move(gradient), workspace_, 7).is_added();
@@ -140,7 +141,7 @@ TEST_F(SparseOutOfMemory, AContributorWhoseApplyThrewMayComeAgain) {
     EXPECT_EQ(accumulator.num_accumulated(), is_added ? 1 : 0);
   }
   EXPECT_GE(num_thrown, 2) << "the contributor's, and the gradient's";
-  EXPECT_EQ(accumulator.Apply(0, GradientOf(rows, kWidth, true), workspace_, 7).outcome(),
+  EXPECT_EQ(accumulator.Apply(0, GradientOf(slices, kWidth, true), workspace_, 7).outcome(),
             ApplyOutcome::kDuplicate);
 }
 
@@ -154,7 +155,7 @@ struct CountedTake {
 // A request tries a take that was put off before. Whatever happens to the request then, that take
 // is either completed or waits on.
 TEST_F(SparseOutOfMemory, ARequestThatThrowsLosesNoTakeThatItHasFailed) {
-  const Rows rows = {{3, 1}, std::vector<float>(2 * kWidth, 1)};
+  const Slices slices = {{3, 1}, std::vector<float>(2 * kWidth, 1)};
   int num_thrown = 0;
   for (int ordinal = 0; ordinal < 40; ++ordinal) {
     SparseAccumulator::Options options;
@@ -166,7 +167,7 @@ TEST_F(SparseOutOfMemory, ARequestThatThrowsLosesNoTakeThatItHasFailed) {
     accumulator->Request(failed.ptr, accumulator, workspace_);
     accumulator->Request(put_off.ptr, accumulator, workspace_);
     workspace_.memory().RefuseAllocation(0);
-    ASSERT_TRUE(accumulator->Apply(0, GradientOf(rows, kWidth, true), workspace_).ok());
+    ASSERT_TRUE(accumulator->Apply(0, GradientOf(slices, kWidth, true), workspace_).ok());
     ASSERT_EQ(failed.num_completions, 1);
     ASSERT_EQ(put_off.num_completions, 0);
     workspace_.memory().RefuseAllocation(0);

@@ -18,8 +18,8 @@
 
 namespace condacc {
 
-// Stops at a gate before each allocation of one of the two kinds: what folds and takes work with,
-// or the results of takes.
+// A workspace that stops at a gate before each allocation of one of two kinds: memory for folds and
+// takes to work in, or the results of takes.
 class GatedSparseWorkspace : public TestSparseWorkspace {
  public:
   enum class Where { kInFolds, kInResults };

@@ -1,4 +1,4 @@
-// Resets, in each phase of a round of sparse gradients.
+// Tests of resets, in each phase of a round of sparse gradients.
 #include <cstdint>
 #include <future>
 

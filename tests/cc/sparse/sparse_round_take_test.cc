@@ -1,4 +1,4 @@
-// Takes that name a step, beside folds and other takes.
+// Tests of takes that name a step, beside folds and other takes.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -122,7 +122,8 @@ TEST_F(RoundTakeTest, AContributorWhoseGradientIsBeingTakenBelongsToTheNextRound
   ExpectServed(outcome, 2);
 }
 
-// Contributors, and two chiefs that take by round and reset to steps never seen before.
+// Runs contributors, and two chiefs that take by round and reset to steps that were never used
+// before.
 TEST_F(RoundTakeTest, EveryRoundIsTakenOnceUnderLoad) {
   constexpr int kContributors = 4, kRounds = 400;
   std::atomic<int64_t> num_added{0}, num_rounds{0}, num_discarded{0}, num_resets{0};

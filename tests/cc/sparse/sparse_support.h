@@ -1,4 +1,4 @@
-// Sparse gradients for tests, and what should come of them.
+// Sparse gradients for tests, and the merged rows that are expected of them.
 #ifndef CONDACC_TESTS_SPARSE_SPARSE_SUPPORT_H_
 #define CONDACC_TESTS_SPARSE_SPARSE_SUPPORT_H_
 
@@ -13,35 +13,38 @@
 #include <vector>
 
 #include "cc/core/base/shape.h"
+#include "cc/core/sparse/host_merge.h"
 #include "cc/core/sparse/sparse_accumulator.h"
-#include "cc/core/sparse/sparse_merge.h"
 #include "cc/core/sparse/sparse_workspace.h"
 #include "tests/cc/dense/test_block.h"
 
 namespace condacc {
 
-// Rows of `width` floats each.
-struct Rows {
-  std::vector<int64_t> rows;
+// The indices and values of a sparse gradient. The slices have the same number of floats each.
+struct Slices {
+  std::vector<int64_t> indices;
   std::vector<float> values;
 
-  bool operator==(const Rows& other) const { return rows == other.rows && values == other.values; }
+  bool operator==(const Slices& other) const {
+    return indices == other.indices && values == other.values;
+  }
 };
 
-inline Rows RandomRows(std::mt19937* random, size_t size, int64_t range, size_t width) {
-  Rows result;
-  std::uniform_int_distribution<int64_t> row(0, range - 1);
-  for (size_t i = 0; i < size; ++i) result.rows.push_back(row(*random));
-  if ((*random)() % 2 == 0) std::sort(result.rows.begin(), result.rows.end());
+inline Slices RandomSlices(std::mt19937* random, size_t size, int64_t range, size_t width) {
+  Slices result;
+  std::uniform_int_distribution<int64_t> index(0, range - 1);
+  for (size_t i = 0; i < size; ++i) result.indices.push_back(index(*random));
+  if ((*random)() % 2 == 0) std::sort(result.indices.begin(), result.indices.end());
   result.values.reserve(size * width);
-  for (size_t i = 0; i < size * width; ++i) {  // from -1 to 1; a distribution takes far longer
+  for (size_t i = 0; i < size * width; ++i) {  // From -1 to 1. A distribution takes far longer.
     result.values.push_back(static_cast<float>((*random)() >> 8) * 0x1p-23f - 1.0f);
   }
   return result;
 }
 
-// Adds one row after another in order of arrival, and divides.
-inline Rows Merged(const std::vector<Rows>& gradients, size_t width, SparseReduction reduction) {
+// Adds one slice after another in order of arrival, and divides.
+inline Slices Merged(const std::vector<Slices>& gradients, size_t width,
+                     SparseReduction reduction) {
   struct Sum {
     std::vector<float> values;
     size_t last_gradient = 0;
@@ -49,8 +52,8 @@ inline Rows Merged(const std::vector<Rows>& gradients, size_t width, SparseReduc
   };
   std::map<int64_t, Sum> sums;
   for (size_t g = 0; g < gradients.size(); ++g) {
-    for (size_t i = 0; i < gradients[g].rows.size(); ++i) {
-      const auto [found, is_new] = sums.try_emplace(gradients[g].rows[i]);
+    for (size_t i = 0; i < gradients[g].indices.size(); ++i) {
+      const auto [found, is_new] = sums.try_emplace(gradients[g].indices[i]);
       Sum& sum = found->second;
       const auto row = gradients[g].values.begin() + i * width;
       if (is_new) {
@@ -62,33 +65,33 @@ inline Rows Merged(const std::vector<Rows>& gradients, size_t width, SparseReduc
       sum.last_gradient = g;
     }
   }
-  Rows result;
+  Slices result;
   for (const auto& [row, sum] : sums) {
     const float divisor = reduction == SparseReduction::kMean  ? sum.count
                           : reduction == SparseReduction::kSum ? 1.0f
                                                                : gradients.size();
-    result.rows.push_back(row);
+    result.indices.push_back(row);
     for (float value : sum.values) result.values.push_back(value / divisor);
   }
   return result;
 }
 
-inline RowSource SourceOf(const Rows& gradient) {
-  RowSource source;
-  source.list = {gradient.rows.data(), gradient.rows.size(), 0, 0};
-  if (!gradient.rows.empty()) {
-    source.list.min = *std::min_element(gradient.rows.begin(), gradient.rows.end());
-    source.list.max = *std::max_element(gradient.rows.begin(), gradient.rows.end());
+inline HostSource SourceOf(const Slices& gradient) {
+  HostSource source;
+  source.indices = {gradient.indices.data(), gradient.indices.size()};
+  if (!gradient.indices.empty()) {
+    source.indices.min = *std::min_element(gradient.indices.begin(), gradient.indices.end());
+    source.indices.max = *std::max_element(gradient.indices.begin(), gradient.indices.end());
   }
   source.values = gradient.values.data();
   return source;
 }
 
-// Memory for a merge of the sources to work in.
-inline std::vector<RowEntry> EntriesFor(const std::vector<RowSource>& sources) {
+// Returns memory for a merge of the sources to work in.
+inline std::vector<SliceEntry> EntriesFor(const std::vector<HostSource>& sources) {
   size_t num_entries = 0;
-  for (const RowSource& source : sources) num_entries += source.list.size;
-  return std::vector<RowEntry>(num_entries);
+  for (const HostSource& source : sources) num_entries += source.indices.size;
+  return std::vector<SliceEntry>(num_entries);
 }
 
 class TestSparseWorkspace : public HostSparseWorkspace {
@@ -120,28 +123,28 @@ inline Block BlockOf(const void* data, size_t num_bytes) {
   return block;
 }
 
-// `owned`: in memory of its own, else in that of `rows`.
-inline SparseGradient GradientOf(const Rows& rows, size_t width, bool owned) {
+// Returns a gradient in memory of its own if `owned`, and otherwise in that of `slices`.
+inline SparseGradient GradientOf(const Slices& slices, size_t width, bool owned) {
   SparseGradient gradient;
-  const int64_t size = static_cast<int64_t>(rows.rows.size());
+  const int64_t size = static_cast<int64_t>(slices.indices.size());
   gradient.shapes.indices = Shape::Of({size});
   gradient.shapes.values = Shape::Of({size, static_cast<int64_t>(width)});
   gradient.owns_indices = gradient.owns_values = owned;
   if (owned) {
-    gradient.indices = BlockOf(rows.rows.data(), rows.rows.size() * sizeof(int64_t));
-    gradient.values = BlockOf(rows.values.data(), rows.values.size() * sizeof(float));
+    gradient.indices = BlockOf(slices.indices.data(), slices.indices.size() * sizeof(int64_t));
+    gradient.values = BlockOf(slices.values.data(), slices.values.size() * sizeof(float));
   } else {
-    static int64_t nothing = 0;  // blocks of no elements are blocks all the same
+    static int64_t nothing = 0;  // Blocks of no elements are not empty either.
     gradient.indices =
-        TestBlock::Borrowing(size == 0 ? &nothing : const_cast<int64_t*>(rows.rows.data()));
+        TestBlock::Borrowing(size == 0 ? &nothing : const_cast<int64_t*>(slices.indices.data()));
     gradient.values =
-        TestBlock::Borrowing(rows.values.empty() ? static_cast<void*>(&nothing)
-                                                 : const_cast<float*>(rows.values.data()));
+        TestBlock::Borrowing(slices.values.empty() ? static_cast<void*>(&nothing)
+                                                   : const_cast<float*>(slices.values.data()));
   }
   return gradient;
 }
 
-// A take of a sparse accumulator that keeps what it got.
+// A take of a sparse accumulator that keeps its result.
 template <class TakenFrom>
 class SparseTakeOf {
  public:
@@ -158,11 +161,11 @@ class SparseTakeOf {
   const Status& status() const { return status_; }
   const typename TakenFrom::Value& value() const { return value_; }
 
-  Rows rows() const {
-    Rows result;
-    const int64_t* const rows = static_cast<const int64_t*>(value_.indices.data());
+  Slices slices() const {
+    Slices result;
+    const int64_t* const indices = static_cast<const int64_t*>(value_.indices.data());
     const float* const values = static_cast<const float*>(value_.values.data());
-    result.rows.assign(rows, rows + value_.shape.dim(0));
+    result.indices.assign(indices, indices + value_.shape.dim(0));
     result.values.assign(values, values + value_.shape.num_elements());
     return result;
   }

@@ -27,7 +27,7 @@ std::vector<Case>& Cases() {
   return *cases;
 }
 
-// Of the test that runs.
+// The state of the running test.
 struct State {
   bool has_failed = false;
   bool has_failed_fatally = false;

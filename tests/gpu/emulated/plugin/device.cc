@@ -234,7 +234,7 @@ void SetPlatformFunctions(SP_PlatformFns* functions) {
 
 extern "C" {
 
-// What TensorFlow calls to register the device.
+// Registers the device. TensorFlow calls this when it loads the library.
 void SE_InitPlugin(SE_PlatformRegistrationParams* params, TF_Status*) {
   params->platform->struct_size = SP_PLATFORM_STRUCT_SIZE;
   params->platform->name = "EMULATED";
@@ -246,7 +246,8 @@ void SE_InitPlugin(SE_PlatformRegistrationParams* params, TF_Status*) {
   SetPlatformFunctions(params->platform_fns);
 }
 
-// The stream, for the emulated CUDA runtime: see condacc_emulated_use_stream().
+// These functions give the emulated CUDA runtime access to the stream: see
+// condacc_emulated_use_stream().
 void condacc_emulated_push(void (*run)(void*), void* argument) {
   ++num_pushed;
   CudaStream().Push([=] { run(argument); });

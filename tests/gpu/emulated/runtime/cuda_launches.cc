@@ -25,7 +25,7 @@ using condacc::emulated::StreamQueue;
 
 namespace {
 
-// What `<<<...>>>` was given, until the launch that follows.
+// The arguments of `<<<...>>>`, kept until the launch that follows.
 struct Configuration {
   dim3 grid;
   dim3 block;

@@ -1,4 +1,4 @@
-// The memory of the emulated device, and which of it was written by whom.
+// The memory of the emulated device, with a record of the writers of each byte.
 #ifndef CONDACC_TESTS_GPU_EMULATED_RUNTIME_DEVICE_MEMORY_H_
 #define CONDACC_TESTS_GPU_EMULATED_RUNTIME_DEVICE_MEMORY_H_
 
@@ -20,7 +20,7 @@ class DeviceMemory {
  public:
   static DeviceMemory& Get();
 
-  // Nothing that is allocated elsewhere can be checked.
+  // Stops all checks: memory that is allocated elsewhere cannot be checked.
   void StopTracking() { tracks_ = false; }
 
   void* Allocate(size_t num_bytes);
@@ -33,17 +33,17 @@ class DeviceMemory {
   void Copy(void* to, const void* from, size_t num_bytes);
   void Fill(void* to, int value, size_t num_bytes);
 
-  // A new launch: what its threads write is not ordered.
+  // Begins a launch. The writes of its threads are not ordered.
   void BeginLaunch() { ++launch_; }
 
-  // Whether the address is in an allocation. Fails if the access reaches beyond it. Reports reads
-  // of memory that was never written and, in kernels that do not synchronize, accesses to what
-  // another thread of the launch has written.
+  // Returns whether the address is in an allocation. Fails if the access reaches beyond it. Reports
+  // reads of memory that was never written and, in kernels that do not synchronize, accesses to
+  // bytes that another thread of the launch has written.
   template <int kBytes, Access kAccess>
   bool Check(const Thread* c, uint64_t address);
 
  private:
-  // For each byte, the thread that wrote it last, and in which launch.
+  // The thread that wrote a byte last, and the launch in which it did.
   struct Writer {
     uint32_t launch;
     uint32_t thread;
@@ -61,7 +61,8 @@ class DeviceMemory {
   };
 
   Allocation* Find(uint64_t address);
-  // Null, or ends the process if `num_bytes` reach beyond the allocation.
+  // Returns null if there is no such allocation. Ends the process if `num_bytes` reach beyond the
+  // allocation.
   Allocation* FindRange(const void* data, size_t num_bytes, const char* what);
   static void MarkWritten(Allocation* allocation, uint64_t offset, size_t num_bytes);
   void NoteAccess(Allocation* allocation, uint64_t offset, int num_bytes, Access access,

@@ -8,7 +8,8 @@
 #include "tests/gpu/emulated/runtime/block.h"
 #include "tests/gpu/emulated/runtime/device_memory.h"
 
-// The linker's: where the program's own variables are, and with them those of kernels.
+// These symbols of the linker tell the addresses of the program's own variables, among them those
+// of kernels.
 extern "C" char __data_start, _end;
 
 namespace condacc {
@@ -17,8 +18,8 @@ namespace {
 
 alignas(128) uint8_t shared_memory[kMaxSharedBytes];
 
-// Whether threads, and blocks as far as they do not wait for others, run from the last to the
-// first.
+// Returns true if threads run from the last to the first, and so do blocks as far as they do not
+// wait for others.
 bool RunsInReverse() {
   static const bool reverse = std::getenv("EMULATED_REVERSE") != nullptr;
   return reverse;

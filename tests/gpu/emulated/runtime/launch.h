@@ -25,7 +25,7 @@ struct Launch {
   Extent block;
   std::vector<uint8_t> parameters;
 
-  // Whether the device would accept it.
+  // Returns whether the device would accept the launch.
   bool IsValid(size_t dynamic_shared_bytes) const;
 
   // Runs all blocks, one after the other.

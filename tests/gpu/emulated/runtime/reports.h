@@ -1,4 +1,4 @@
-// What is found while kernels run, told when the process ends.
+// Reports of faults in kernels, which are printed when the process ends.
 #ifndef CONDACC_TESTS_GPU_EMULATED_RUNTIME_REPORTS_H_
 #define CONDACC_TESTS_GPU_EMULATED_RUNTIME_REPORTS_H_
 
@@ -13,7 +13,7 @@ inline constexpr int kReportedStatus = 3;
 // Notes a fault after which the work can go on.
 void Report(const std::string& what);
 
-// Counts an event of a kind, as a launch.
+// Counts an event of a kind, such as a launch.
 void Count(const char* kind);
 
 }  // namespace emulated

@@ -22,7 +22,7 @@ struct ParameterPlace {
 
 // A translated kernel.
 struct Kernel {
-  std::string name;  // mangled, as nvcc's host code asks for it
+  std::string name;  // The mangled name, by which nvcc's host code asks for it.
   void (*run)(Thread*);
   uint32_t shared_bytes;
   bool synchronizes;  // If false, threads are run one after the other, without a stack each.
@@ -36,7 +36,7 @@ struct KernelRegistration {
 // Returns null if no kernel is so named.
 const Kernel* FindKernel(const std::string& name);
 
-// What one thread of a kernel sees. Translated code calls it `c`.
+// The registers and memory of one thread of a kernel. Translated code calls it `c`.
 struct Thread {
   uint32_t tid[3];
   uint32_t ntid[3];
@@ -48,8 +48,8 @@ struct Thread {
   const uint8_t* parameters;
   uint32_t num_parameter_bytes;
   const Kernel* kernel;
-  uint32_t number;  // in the grid
-  Block* block;     // null if the kernel does not synchronize
+  uint32_t number;  // The number of the thread in the grid.
+  Block* block;     // Null if the kernel does not synchronize.
 };
 
 // Ends the process with a message that names the kernel and the thread.

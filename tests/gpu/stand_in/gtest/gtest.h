@@ -39,7 +39,7 @@ class Test {
   virtual ~Test() = default;
   // Runs SetUp(), the test unless that has skipped it or failed, and TearDown().
   void Run();
-  // Whether an ASSERT_* of the running test has failed.
+  // Returns whether an ASSERT_* of the running test has failed.
   static bool HasFatalFailure();
 
  protected:
@@ -54,7 +54,7 @@ namespace stand_in {
 
 enum class Kind { kFailure, kFatalFailure, kSkip };
 
-// What an EXPECT_* or ASSERT_* found; an empty text is no failure.
+// The result of an EXPECT_* or ASSERT_*. An empty text is no failure.
 struct Finding {
   std::string text;
   explicit operator bool() const { return text.empty(); }

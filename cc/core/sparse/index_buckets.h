@@ -1,6 +1,6 @@
-// Divides the indices of rows into ranges that contain about equally many rows.
-#ifndef CONDACC_CORE_SPARSE_ROW_BUCKETS_H_
-#define CONDACC_CORE_SPARSE_ROW_BUCKETS_H_
+// Divides indices into ranges that contain about equally many of them.
+#ifndef CONDACC_CORE_SPARSE_INDEX_BUCKETS_H_
+#define CONDACC_CORE_SPARSE_INDEX_BUCKETS_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -10,7 +10,7 @@
 namespace condacc {
 
 // The indices from `min` to `max`, both included.
-struct RowRange {
+struct IndexRange {
   int64_t min;
   int64_t max;
 };
@@ -18,46 +18,46 @@ struct RowRange {
 // Buckets are ascending ranges of indices. At first they are equally wide. If the indices lie
 // unevenly (one far away from all others, or in clusters), a few buckets contain nearly all of
 // them. Such buckets are then divided again, each by the range of the indices that it contains.
-class RowBuckets {
+class IndexBuckets {
  public:
   // A bucket that is to be divided.
   struct Split {
     size_t bucket;
     // Range of the indices seen in the bucket, at least two. Other indices may lie outside.
-    RowRange range;
+    IndexRange range;
     size_t num_children;  // Target number of new buckets, at least 2.
   };
 
-  RowBuckets() : RowBuckets({0, 0}, 1) {}
+  IndexBuckets() : IndexBuckets({0, 0}, 1) {}
   // Makes at most `wanted` buckets, at least one. May throw std::bad_alloc.
-  RowBuckets(RowRange range, size_t wanted);
+  IndexBuckets(IndexRange range, size_t wanted);
 
-  size_t size() const { return first_rows_.size(); }
+  size_t size() const { return first_indices_.size(); }
 
   // Returns the bucket of an index within the range given to the constructor.
-  size_t BucketOf(int64_t row) const {
+  size_t BucketOf(int64_t index) const {
     const Node& root = nodes_.front();
-    size_t slot = static_cast<size_t>(static_cast<uint64_t>(row - root.min) >> root.shift);
+    size_t slot = static_cast<size_t>(static_cast<uint64_t>(index - root.min) >> root.shift);
     if (nodes_.size() == 1) return slot;
-    while (slots_[slot] & kIsNode) slot = nodes_[slots_[slot] & ~kIsNode].SlotOf(row);
+    while (slots_[slot] & kIsNode) slot = nodes_[slots_[slot] & ~kIsNode].SlotOf(index);
     return slots_[slot];
   }
 
-  // Calls visit(bucket_of) with a function that does what BucketOf() does. For many rows this is
+  // Calls visit(bucket_of) with a function that does what BucketOf() does. For many indices this is
   // faster, since the function has copies of the two numbers that it needs as long as no bucket has
   // been divided.
   template <typename Visit>
   void WithBucketOf(Visit visit) const {
-    if (nodes_.size() > 1) return visit([this](int64_t row) { return BucketOf(row); });
+    if (nodes_.size() > 1) return visit([this](int64_t index) { return BucketOf(index); });
     const int64_t min = nodes_.front().min;
     const int shift = nodes_.front().shift;
-    visit([min, shift](int64_t row) {
-      return static_cast<size_t>(static_cast<uint64_t>(row - min) >> shift);
+    visit([min, shift](int64_t index) {
+      return static_cast<size_t>(static_cast<uint64_t>(index - min) >> shift);
     });
   }
 
-  // A bucket covers the indices from its first_row() up to that of the next bucket.
-  int64_t first_row(size_t bucket) const { return first_rows_[bucket]; }
+  // A bucket covers the indices from its first_index() up to that of the next bucket.
+  int64_t first_index(size_t bucket) const { return first_indices_[bucket]; }
 
   // Divides the buckets of `splits`, which are in ascending order, and renumbers all buckets. Other
   // buckets whose entry in `sizes` is 0 are merged into the preceding one. May throw
@@ -75,24 +75,24 @@ class RowBuckets {
     size_t first_slot;
     size_t num_slots;
 
-    size_t SlotOf(int64_t row) const {
-      if (row <= min) return first_slot;
-      const uint64_t slot = static_cast<uint64_t>(row - min) >> shift;
+    size_t SlotOf(int64_t index) const {
+      if (index <= min) return first_slot;
+      const uint64_t slot = static_cast<uint64_t>(index - min) >> shift;
       return first_slot + std::min<uint64_t>(slot, num_slots - 1);
     }
   };
 
   // Adds a node with at most `wanted` slots, and a bucket for each slot. The first bucket begins at
-  // `first_row`.
-  void AddNode(RowRange range, size_t wanted, int64_t first_row);
+  // `first_index`.
+  void AddNode(IndexRange range, size_t wanted, int64_t first_index);
 
   std::vector<Node> nodes_;  // The first one divides the whole range.
   // For each slot of each node: its bucket or, marked with kIsNode, the node that divides it again.
   // While there is only one node, each slot is the bucket of the same number.
   std::vector<uint32_t> slots_;
-  std::vector<int64_t> first_rows_;  // The first index of each bucket.
+  std::vector<int64_t> first_indices_;  // The first index of each bucket.
 };
 
 }  // namespace condacc
 
-#endif  // CONDACC_CORE_SPARSE_ROW_BUCKETS_H_
+#endif  // CONDACC_CORE_SPARSE_INDEX_BUCKETS_H_

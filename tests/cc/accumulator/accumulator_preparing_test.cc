@@ -1,4 +1,4 @@
-// Sums whose result has to be made before it can be taken, without the lock.
+// Tests of sums whose result is prepared before the take, without the lock.
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -16,14 +16,15 @@
 namespace condacc {
 namespace {
 
-// Where results are made: at a gate, if there is one, and now and then in vain.
+// The workspace in which results are prepared. It stops at the gate, if there is one, and fails if
+// it is told to.
 struct Workshop {
   Gate* gate = nullptr;
   bool fails = false;
   std::atomic<bool> is_in_use{false};
 };
 
-// Adds integers.
+// A sum of integers.
 class PreparedSum {
  public:
   struct Options {};
@@ -87,7 +88,7 @@ struct Outcome {
   bool workshop_was_in_use = false;
 };
 
-class ClosingTest : public testing::Test {
+class PreparingTest : public testing::Test {
  protected:
   static PreparedAccumulator::Options Options() {
     PreparedAccumulator::Options options;
@@ -95,7 +96,7 @@ class ClosingTest : public testing::Test {
     return options;
   }
 
-  // `workshop` is where it is made if it is ready when it is requested.
+  // `workshop` is the workspace that prepares the result if the take is ready when it is requested.
   static PreparedAccumulator::TakePtr NewTake(int64_t num_required, Outcome* outcome,
                                               const Workshop* workshop = nullptr) {
     return std::make_shared<PreparedAccumulator::Take>(
@@ -113,8 +114,8 @@ class ClosingTest : public testing::Test {
     return result.is_added();
   }
 
-  // Requests a take of two gradients that are there, and stops while its result is made.
-  void StartClosing() {
+  // Requests a take of two gradients that have been added, and stops while its result is prepared.
+  void StartPreparing() {
     Apply(1);
     Apply(2);
     gated_.gate = &gate_;
@@ -123,7 +124,7 @@ class ClosingTest : public testing::Test {
         std::async(std::launch::async, [this] { accumulator_.Request(take_, nullptr, gated_); });
     gate_.AwaitArrivals(1);
   }
-  void EndClosing() {
+  void EndPreparing() {
     gate_.Open();
     request_.get();
   }
@@ -136,32 +137,32 @@ class ClosingTest : public testing::Test {
   PreparedAccumulator accumulator_{Options()};
 };
 
-TEST_F(ClosingTest, AGradientThatComesMeanwhileBelongsToTheNextRound) {
-  StartClosing();
+TEST_F(PreparingTest, AGradientThatComesMeanwhileBelongsToTheNextRound) {
+  StartPreparing();
   auto apply = std::async(std::launch::async, [this] { return Apply(4, 1); });
   EXPECT_EQ(apply.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
   EXPECT_EQ(accumulator_.num_accumulated(), 2);
-  EndClosing();
+  EndPreparing();
   EXPECT_TRUE(apply.get());
   EXPECT_EQ(outcome_.value, 3);
   EXPECT_EQ(accumulator_.num_accumulated(), 1);
 }
 
-TEST_F(ClosingTest, AGradientThatIsStaleOnceTheRoundIsTakenIsDropped) {
-  StartClosing();
+TEST_F(PreparingTest, AGradientThatIsStaleOnceTheRoundIsTakenIsDropped) {
+  StartPreparing();
   auto apply = std::async(std::launch::async, [this] { return Apply(4, 0); });
   EXPECT_EQ(apply.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
-  EndClosing();
+  EndPreparing();
   EXPECT_FALSE(apply.get());
   EXPECT_EQ(outcome_.value, 3);
   EXPECT_EQ(accumulator_.num_dropped(), 1);
 }
 
-// Its workspace may go with it, and is in use.
-TEST_F(ClosingTest, ATakeThatIsCancelledMeanwhileEndsAfterwards) {
-  StartClosing();
+// The take is not completed at once, because its workspace, which may be freed then, is in use.
+TEST_F(PreparingTest, ATakeThatIsCancelledMeanwhileEndsAfterwards) {
+  StartPreparing();
   accumulator_.Cancel(take_, plain_);
-  EndClosing();
+  EndPreparing();
   EXPECT_EQ(outcome_.num_completions, 1);
   EXPECT_EQ(outcome_.code, StatusCode::kCancelled);
   EXPECT_FALSE(outcome_.workshop_was_in_use);
@@ -173,61 +174,61 @@ TEST_F(ClosingTest, ATakeThatIsCancelledMeanwhileEndsAfterwards) {
   EXPECT_EQ(next.value, 7);
 }
 
-TEST_F(ClosingTest, ATakeBehindOneThatIsCancelledMeanwhileIsServed) {
-  StartClosing();
+TEST_F(PreparingTest, ATakeBehindOneThatIsCancelledMeanwhileIsServed) {
+  StartPreparing();
   Outcome behind;
   accumulator_.Request(NewTake(1, &behind), nullptr, plain_);
   accumulator_.Cancel(take_, plain_);
   EXPECT_EQ(behind.num_completions, 0);
-  EndClosing();
+  EndPreparing();
   EXPECT_EQ(outcome_.code, StatusCode::kCancelled);
   EXPECT_EQ(behind.num_completions, 1);
   EXPECT_EQ(behind.value, 3);
   EXPECT_EQ(accumulator_.global_step(), 1);
 }
 
-TEST_F(ClosingTest, ATakeBehindCanBeCancelledMeanwhile) {
-  StartClosing();
+TEST_F(PreparingTest, ATakeBehindCanBeCancelledMeanwhile) {
+  StartPreparing();
   Outcome behind;
   const auto take = NewTake(1, &behind);
   accumulator_.Request(take, nullptr, plain_);
   accumulator_.Cancel(take, plain_);
   EXPECT_EQ(behind.code, StatusCode::kCancelled);
-  EndClosing();
+  EndPreparing();
   EXPECT_EQ(outcome_.value, 3);
 }
 
-TEST_F(ClosingTest, NoTakeIsReadyMeanwhile) {
-  StartClosing();
+TEST_F(PreparingTest, NoTakeIsReadyMeanwhile) {
+  StartPreparing();
   Outcome tried;
   EXPECT_FALSE(accumulator_.RequestIfReady(NewTake(1, &tried), plain_));
-  EndClosing();
+  EndPreparing();
   EXPECT_EQ(tried.num_completions, 0);
   EXPECT_EQ(outcome_.value, 3);
 }
 
-TEST_F(ClosingTest, TheStepThatIsSetMeanwhileIsTheOneThatMovesOn) {
-  StartClosing();
+TEST_F(PreparingTest, TheStepThatIsSetMeanwhileIsTheOneThatMovesOn) {
+  StartPreparing();
   accumulator_.SetGlobalStep(10);
-  EndClosing();
+  EndPreparing();
   EXPECT_EQ(outcome_.value, 3);
   EXPECT_EQ(accumulator_.global_step(), 11);
 }
 
-TEST_F(ClosingTest, TheLastStepThatIsSetMeanwhileCannotMoveOn) {
-  StartClosing();
+TEST_F(PreparingTest, TheLastStepThatIsSetMeanwhileCannotMoveOn) {
+  StartPreparing();
   accumulator_.SetGlobalStep(std::numeric_limits<int64_t>::max());
-  EndClosing();
+  EndPreparing();
   EXPECT_EQ(outcome_.num_completions, 1);
   EXPECT_EQ(outcome_.code, StatusCode::kOutOfRange);
   EXPECT_EQ(accumulator_.global_step(), std::numeric_limits<int64_t>::max());
   EXPECT_EQ(accumulator_.num_accumulated(), 2);
 }
 
-TEST_F(ClosingTest, ATakeWhoseResultCannotBeMadeFailsAndTheGradientsStay) {
+TEST_F(PreparingTest, ATakeWhoseResultCannotBeMadeFailsAndTheGradientsStay) {
   gated_.fails = true;
-  StartClosing();
-  EndClosing();
+  StartPreparing();
+  EndPreparing();
   EXPECT_EQ(outcome_.num_completions, 1);
   EXPECT_EQ(outcome_.code, StatusCode::kResourceExhausted);
   EXPECT_EQ(accumulator_.num_accumulated(), 2);

@@ -1,4 +1,4 @@
-#include "cc/core/sparse/row_buckets.h"
+#include "cc/core/sparse/index_buckets.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -12,57 +12,57 @@ namespace {
 
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 
-// Every row must lie in the range of its bucket.
-void ExpectBucketsHold(const RowBuckets& buckets, const std::vector<int64_t>& rows) {
-  for (int64_t row : rows) {
-    const size_t b = buckets.BucketOf(row);
+// Every index must lie in the range of its bucket.
+void ExpectBucketsHold(const IndexBuckets& buckets, const std::vector<int64_t>& indices) {
+  for (int64_t index : indices) {
+    const size_t b = buckets.BucketOf(index);
     ASSERT_LT(b, buckets.size());
-    EXPECT_LE(buckets.first_row(b), row);
+    EXPECT_LE(buckets.first_index(b), index);
     if (b + 1 < buckets.size()) {
-      EXPECT_LT(row, buckets.first_row(b + 1));
+      EXPECT_LT(index, buckets.first_index(b + 1));
     }
   }
 }
 
-TEST(RowBucketsTest, DividesARangeIntoEqualParts) {
-  const RowBuckets buckets({100, 227}, 16);
+TEST(IndexBucketsTest, DividesARangeIntoEqualParts) {
+  const IndexBuckets buckets({100, 227}, 16);
   EXPECT_EQ(buckets.size(), 16u);
   ExpectBucketsHold(buckets, {100, 107, 108, 200, 227});
   EXPECT_EQ(buckets.BucketOf(107), 0u);
   EXPECT_EQ(buckets.BucketOf(108), 1u);
 }
 
-TEST(RowBucketsTest, CoversTheWholeRangeOfRows) {
-  const RowBuckets buckets({0, kMax}, 4096);
+TEST(IndexBucketsTest, CoversTheWholeRangeOfIndices) {
+  const IndexBuckets buckets({0, kMax}, 4096);
   EXPECT_LE(buckets.size(), 4096u);
   ExpectBucketsHold(buckets, {0, 1, kMax / 2, kMax - 1, kMax});
 }
 
-TEST(RowBucketsTest, DividesABucketByTheRangeOfWhatItHolds) {
-  RowBuckets buckets({0, kMax}, 4);
+TEST(IndexBucketsTest, DividesABucketByTheRangeOfWhatItHolds) {
+  IndexBuckets buckets({0, kMax}, 4);
   std::vector<size_t> sizes(buckets.size(), 0);
   sizes.front() = 1000;
   sizes.back() = 1;
   buckets.Divide({{0, {5, 1004}, 10}}, sizes);
   EXPECT_GT(buckets.size(), 5u);
   ExpectBucketsHold(buckets, {0, 1, 5, 6, 500, 1004, 1005, kMax / 5, kMax});
-  EXPECT_EQ(buckets.first_row(0), 0) << "rows that were not counted belong somewhere, too";
+  EXPECT_EQ(buckets.first_index(0), 0) << "indices that were not counted belong somewhere, too";
   EXPECT_NE(buckets.BucketOf(5), buckets.BucketOf(1004));
 }
 
-TEST(RowBucketsTest, EmptyBucketsBecomePartOfTheOneBefore) {
-  RowBuckets buckets({0, 1023}, 1024);
+TEST(IndexBucketsTest, EmptyBucketsBecomePartOfTheOneBefore) {
+  IndexBuckets buckets({0, 1023}, 1024);
   std::vector<size_t> sizes(buckets.size(), 0);
   sizes[3] = 7;
   sizes[900] = 7;
   buckets.Divide({}, sizes);
   EXPECT_EQ(buckets.size(), 3u);
-  EXPECT_EQ(buckets.first_row(1), 3);
-  EXPECT_EQ(buckets.first_row(2), 900);
+  EXPECT_EQ(buckets.first_index(1), 3);
+  EXPECT_EQ(buckets.first_index(2), 900);
 }
 
-TEST(RowBucketsTest, DividesAgainWhatWasDividedBefore) {
-  RowBuckets buckets({0, kMax}, 8);
+TEST(IndexBucketsTest, DividesAgainWhatWasDividedBefore) {
+  IndexBuckets buckets({0, kMax}, 8);
   int64_t highest = kMax / 1024;
   for (int round = 0; round < 5; ++round) {
     const size_t b = buckets.BucketOf(0);

@@ -3,12 +3,13 @@
 load("@gtest//:defs.bzl", "GTEST_FOUND")
 
 def core_tests(one_thread = [], deps = []):
-    """A test for each source `X_test.cc` of the package, and a library of its headers, `support`; the headers alone are `headers`.
+    """Declares a test for each source `X_test.cc` of the package.
+
+    The package's headers are the library `support`, and as files `headers`.
 
     Args:
-      one_thread: the tests, by name, in which no thread is started: the thread sanitizer has
-        nothing to find.
-      deps: what the tests and their headers need.
+      one_thread: The names of the tests that start no thread. The thread sanitizer leaves them out.
+      deps: The libraries that the tests and their headers need.
     """
     native.filegroup(
         name = "headers",

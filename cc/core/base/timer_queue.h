@@ -1,0 +1,53 @@
+// Calls functions after a timeout, unless they are cancelled before.
+#ifndef CONDACC_CORE_BASE_TIMER_QUEUE_H_
+#define CONDACC_CORE_BASE_TIMER_QUEUE_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "cc/core/base/mutex.h"
+
+namespace condacc {
+
+// Calls each scheduled function once, after its timeout, unless Cancel() comes before. One thread
+// serves the whole process. The first Schedule() starts it, and it lives until the process exits.
+// The thread holds no lock of the queue while it calls a function, so functions may take locks
+// under which Schedule() and Cancel() are called. Thread-safe.
+class TimerQueue {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Ticket = std::pair<Clock::time_point, uint64_t>;
+
+  static constexpr Ticket kNoTicket{};  // The ticket of no function.
+
+  static TimerQueue& Global();
+
+  // Schedules `function` to be called after `timeout`, and returns its ticket. Returns kNoTicket if
+  // no thread can be started; then the function is never called. May throw std::bad_alloc, and then
+  // nothing has been scheduled.
+  Ticket Schedule(Clock::duration timeout, std::function<void()> function) CONDACC_EXCLUDES(mu_);
+
+  // Cancels a scheduled function. When this returns, the call of the function has either begun
+  // already or will never begin. Repeated calls do nothing.
+  void Cancel(const Ticket& ticket) CONDACC_EXCLUDES(mu_);
+
+ private:
+  void Start() CONDACC_REQUIRES(mu_);
+  void Run() CONDACC_EXCLUDES(mu_);
+
+  Mutex mu_;
+  CondVar changed_;
+  std::map<Ticket, std::function<void()>> functions_ CONDACC_GUARDED_BY(mu_);
+  uint64_t next_id_ CONDACC_GUARDED_BY(mu_) = 1;
+  bool started_ CONDACC_GUARDED_BY(mu_) = false;
+  // The time until which the thread sleeps if nobody wakes it. It lies in the past while the thread
+  // is awake.
+  Clock::time_point sleeps_until_ CONDACC_GUARDED_BY(mu_) = Clock::time_point::min();
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_BASE_TIMER_QUEUE_H_

@@ -1,0 +1,86 @@
+// The rows merged so far, and a walk over these and new entries.
+#ifndef CONDACC_CORE_SPARSE_MERGED_ROWS_H_
+#define CONDACC_CORE_SPARSE_MERGED_ROWS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "cc/core/sparse/bucket_sorter.h"
+#include "cc/core/sparse/index_span.h"
+#include "cc/core/sparse/sorted_entries.h"
+
+namespace condacc {
+
+// The rows merged so far: their indices, ascending and unique, and for each its sum and the number
+// of gradients that contain it.
+struct MergedRows {
+  std::vector<int64_t> indices;
+  std::vector<void*> sums;  // Each of SliceLayout::width elements of SliceLayout::sum_type().
+  std::vector<int64_t> counts;
+
+  size_t size() const { return indices.size(); }
+  IndexSpan index_span() const {
+    if (size() == 0) return IndexSpan();
+    return {indices.data(), size(), indices.front(), indices.back()};
+  }
+};
+
+// A row that was merged before, or has new entries, or both. The sum may be null even if the row
+// was merged before, since rows may have no elements.
+struct UnionRow {
+  int64_t index;
+  void* sum;
+  int64_t count;  // Number of gradients in the sum; 0 for a new row.
+  SliceEntry* begin;
+  SliceEntry* end;
+  const SliceEntry* bucket_end;  // Another thread may use the entries beyond.
+
+  bool is_new() const { return count == 0; }
+
+  // Returns how many gradients contain the row, including the new ones.
+  int64_t num_gradients() const {
+    int64_t total = count + (begin == end ? 0 : 1);
+    for (const SliceEntry* e = begin; e + 1 < end; ++e) total += e[0].gradient != e[1].gradient;
+    return total;
+  }
+};
+
+// Goes through the rows of a bucket in ascending order: the union of those merged before and those
+// that have new entries.
+class UnionRowCursor {
+ public:
+  UnionRowCursor(const MergedRows& merged, const SortedEntries& entries, size_t bucket)
+      : merged_(merged),
+        m_(entries.num_merged_before(bucket)),
+        merged_end_(entries.num_merged_before(bucket + 1)),
+        entry_(entries.begin(bucket)),
+        end_(entries.end(bucket)) {}
+
+  // Outputs the next row. Returns false if there is none.
+  bool Next(UnionRow* row) {
+    if (entry_ == end_ && m_ == merged_end_) return false;
+    const bool is_merged =
+        m_ < merged_end_ && (entry_ == end_ || merged_.indices[m_] <= entry_->index);
+    row->index = is_merged ? merged_.indices[m_] : entry_->index;
+    row->sum = is_merged ? merged_.sums[m_] : nullptr;
+    row->count = is_merged ? merged_.counts[m_] : 0;
+    row->begin = entry_;
+    while (entry_ < end_ && entry_->index == row->index) ++entry_;
+    row->end = entry_;
+    row->bucket_end = end_;
+    m_ += is_merged ? 1 : 0;
+    return true;
+  }
+
+ private:
+  const MergedRows& merged_;
+  size_t m_;  // Number of the next merged row.
+  const size_t merged_end_;
+  SliceEntry* entry_;
+  SliceEntry* const end_;
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_SPARSE_MERGED_ROWS_H_

@@ -1,0 +1,242 @@
+#include "cc/core/sparse/sorted_entries.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <new>
+#include <vector>
+
+namespace condacc {
+namespace {
+
+constexpr size_t kEntriesPerBucket = 1024;  // So that a bucket is sorted within the L1 cache.
+constexpr size_t kMaxBuckets = 4096;        // Initially; each division may add about as many.
+constexpr size_t kDealBlock = 1 << 16;      // Entries that one thread deals out at a time.
+constexpr size_t kSortBlock = 16;           // Buckets that one thread sorts at a time.
+constexpr size_t kOverfull = 8;             // A bucket of more than this many shares is divided.
+constexpr int kMaxDivisions = 8;
+constexpr int kMinStrideBits = 6;       // At most one of 2^6 entries is sampled.
+constexpr size_t kMaxSample = 1 << 13;  // About the maximum number of sampled entries.
+
+// Calls visit(gradient, position, index) for the entries numbered [begin, end), which are counted
+// over all gradients.
+template <typename Visit>
+void VisitEntries(const std::vector<IndexSpan>& gradients, size_t begin, size_t end, Visit visit) {
+  size_t first = 0;  // Number of the gradient's first entry.
+  for (size_t g = 0; g < gradients.size() && first < end; ++g) {
+    const size_t next = first + gradients[g].size;
+    const size_t last = std::min(end, next);
+    for (size_t i = std::max(begin, first); i < last; ++i) {
+      visit(static_cast<uint32_t>(g), static_cast<uint32_t>(i - first),
+            gradients[g].data[i - first]);
+    }
+    first = next;
+  }
+}
+
+// An empty range: extending it by another one yields that one.
+constexpr IndexRange kEmptyRange = {std::numeric_limits<int64_t>::max(), -1};
+
+void Extend(IndexRange* range, const IndexRange& other) {
+  range->min = std::min(range->min, other.min);
+  range->max = std::max(range->max, other.max);
+}
+
+IndexRange RangeOfAll(const std::vector<IndexSpan>& gradients, const IndexSpan& merged_indices) {
+  IndexRange range = kEmptyRange;
+  for (const IndexSpan& indices : gradients) {
+    if (indices.size > 0) Extend(&range, {indices.min, indices.max});
+  }
+  if (merged_indices.size > 0) Extend(&range, {merged_indices.min, merged_indices.max});
+  return range.max < 0 ? IndexRange{0, 0} : range;
+}
+
+}  // namespace
+
+void ParallelForThrowing(const ParallelFor& parallel_for, size_t total, size_t block,
+                         const std::function<void(size_t, size_t)>& body) {
+  std::atomic<bool> failed{false};
+  const auto guarded = [&](size_t begin, size_t end) {
+    try {
+      body(begin, end);
+    } catch (const std::bad_alloc&) {
+      failed.store(true);
+    }
+  };
+  if (total <= block) {
+    guarded(0, total);
+  } else {
+    parallel_for(total, block, guarded);
+  }
+  if (failed.load()) throw std::bad_alloc();
+}
+
+SortedEntries::SortedEntries(const std::vector<IndexSpan>& gradients,
+                             const IndexSpan& merged_indices, SliceEntry* entries,
+                             const ParallelFor& parallel_for)
+    : entries_(entries) {
+  for (const IndexSpan& indices : gradients) num_entries_ += indices.size;
+  ChooseBuckets(gradients, merged_indices);
+  Deal(gradients, Count(gradients, parallel_for), parallel_for);
+  Sort(parallel_for);
+}
+
+size_t SortedEntries::num_blocks() const { return (num_entries_ + kDealBlock - 1) / kDealBlock; }
+
+// Divides the buckets that contain far more than their share according to a sample, at most
+// kMaxDivisions times. The entries of a single index stay together, however many they are: a bucket
+// that contains far more than its share only because of such an index is left alone.
+void SortedEntries::ChooseBuckets(const std::vector<IndexSpan>& gradients,
+                                  const IndexSpan& merged_indices) {
+  const size_t num_walked = num_entries_ + merged_indices.size;
+  const size_t share = std::max(kEntriesPerBucket, num_walked / kMaxBuckets);
+  buckets_ =
+      IndexBuckets(RangeOfAll(gradients, merged_indices), std::max<size_t>(1, num_walked / share));
+  LocateMergedIndices(merged_indices);
+  if (num_walked <= kOverfull * share) return;
+  int stride_bits = kMinStrideBits;
+  while (num_entries_ >> stride_bits > kMaxSample) ++stride_bits;
+  const std::vector<int64_t> sample = Sample(gradients, stride_bits);
+  for (int i = 0; i < kMaxDivisions; ++i) {
+    const std::vector<BucketEstimate> estimates =
+        EstimateBuckets(sample, stride_bits, merged_indices);
+    std::vector<IndexBuckets::Split> splits;
+    std::vector<size_t> sizes;
+    for (const BucketEstimate& estimate : estimates) {
+      // If one index makes up most of a bucket, only the others can be divided. The vote has
+      // cancelled entries in pairs of different indices until `majority` entries were left. At
+      // least half of the cancelled entries are of other indices.
+      const size_t majority = estimate.majority << stride_bits;
+      const bool is_mostly_one_index = majority > estimate.size / 2;
+      const size_t num_divisible =
+          is_mostly_one_index ? (estimate.size - majority) / 2 : estimate.size;
+      if (num_divisible > kOverfull * share && estimate.range.min < estimate.range.max) {
+        splits.push_back({sizes.size(), estimate.range, estimate.size / share});
+      }
+      sizes.push_back(estimate.size);
+    }
+    if (splits.empty()) return;
+    buckets_.Divide(splits, sizes);
+    LocateMergedIndices(merged_indices);
+  }
+}
+
+// Returns the indices of a sample: one of every 2^stride_bits entries over all gradients. The
+// sampled positions are not periodic, because ids often come in turn from a number of features.
+std::vector<int64_t> SortedEntries::Sample(const std::vector<IndexSpan>& gradients,
+                                           int stride_bits) const {
+  constexpr uint64_t kGoldenRatio = 0x9E3779B97F4A7C15;
+  const auto position = [stride_bits](uint64_t k) {
+    return (k << stride_bits) + (((k + 1) * kGoldenRatio) >> (64 - stride_bits));
+  };
+  std::vector<int64_t> sample;
+  sample.reserve((num_entries_ >> stride_bits) + 1);
+  uint64_t first = 0;  // Number of the gradient's first entry.
+  uint64_t k = 0;
+  for (const IndexSpan& indices : gradients) {
+    for (; position(k) < first + indices.size; ++k) {
+      sample.push_back(indices.data[position(k) - first]);
+    }
+    first += indices.size;
+  }
+  return sample;
+}
+
+std::vector<SortedEntries::BucketEstimate> SortedEntries::EstimateBuckets(
+    const std::vector<int64_t>& sample, int stride_bits, const IndexSpan& merged_indices) const {
+  std::vector<BucketEstimate> estimates(num_buckets(), BucketEstimate{0, kEmptyRange, 0, 0});
+  for (int64_t index : sample) {
+    BucketEstimate& estimate = estimates[buckets_.BucketOf(index)];
+    estimate.size += size_t{1} << stride_bits;
+    Extend(&estimate.range, {index, index});
+    if (index == estimate.frequent_index) {
+      ++estimate.majority;
+    } else if (estimate.majority > 0) {
+      --estimate.majority;
+    } else {
+      estimate.frequent_index = index;
+      estimate.majority = 1;
+    }
+  }
+  for (size_t b = 0; b < num_buckets(); ++b) {
+    const size_t begin = merged_starts_[b];
+    const size_t end = merged_starts_[b + 1];
+    estimates[b].size += end - begin;
+    if (begin < end)
+      Extend(&estimates[b].range, {merged_indices.data[begin], merged_indices.data[end - 1]});
+  }
+  return estimates;
+}
+
+void SortedEntries::LocateMergedIndices(const IndexSpan& merged_indices) {
+  merged_starts_.assign(num_buckets() + 1, merged_indices.size);
+  const int64_t* const end = merged_indices.data + merged_indices.size;
+  const int64_t* start = merged_indices.data;
+  merged_starts_[0] = 0;
+  for (size_t b = 1; b < num_buckets() && start < end; ++b) {
+    start = std::lower_bound(start, end, first_index(b));
+    merged_starts_[b] = static_cast<size_t>(start - merged_indices.data);
+  }
+}
+
+SortedEntries::Counts SortedEntries::Count(const std::vector<IndexSpan>& gradients,
+                                           const ParallelFor& parallel_for) const {
+  Counts counts(num_blocks());
+  ParallelForThrowing(parallel_for, num_blocks(), 1, [&](size_t first, size_t last) {
+    for (size_t block = first; block < last; ++block) {
+      counts[block].assign(num_buckets(), 0);
+      size_t* const sizes = counts[block].data();
+      buckets_.WithBucketOf([&](auto bucket_of) {
+        VisitEntries(gradients, block * kDealBlock,
+                     std::min(num_entries_, (block + 1) * kDealBlock),
+                     [&](uint32_t, uint32_t, int64_t index) { ++sizes[bucket_of(index)]; });
+      });
+    }
+  });
+  return counts;
+}
+
+// Turns the counts into positions: each block has positions of its own in each bucket, so that
+// threads write the entries of all blocks in parallel.
+void SortedEntries::Deal(const std::vector<IndexSpan>& gradients, Counts counts,
+                         const ParallelFor& parallel_for) {
+  starts_.assign(num_buckets() + 1, 0);
+  size_t place = 0;
+  for (size_t bucket = 0; bucket < num_buckets(); ++bucket) {
+    starts_[bucket] = place;
+    for (std::vector<size_t>& block : counts) {
+      const size_t size = block[bucket];
+      block[bucket] = place;
+      place += size;
+    }
+  }
+  starts_.back() = place;
+  ParallelForThrowing(parallel_for, num_blocks(), 1, [&](size_t first, size_t last) {
+    for (size_t b = first; b < last; ++b) {
+      size_t* const places = counts[b].data();
+      buckets_.WithBucketOf([&](auto bucket_of) {
+        VisitEntries(gradients, b * kDealBlock, std::min(num_entries_, (b + 1) * kDealBlock),
+                     [&](uint32_t gradient, uint32_t position, int64_t index) {
+                       entries_[places[bucket_of(index)]++] = {index, gradient, position};
+                     });
+      });
+    }
+  });
+}
+
+void SortedEntries::Sort(const ParallelFor& parallel_for) {
+  ParallelForThrowing(parallel_for, num_buckets(), kSortBlock, [&](size_t first, size_t last) {
+    BucketSorter sorter;
+    for (size_t b = first; b < last; ++b) {
+      const bool is_last = b + 1 == num_buckets();
+      const int64_t last_index =
+          is_last ? std::numeric_limits<int64_t>::max() : first_index(b + 1) - 1;
+      sorter.Sort(begin(b), end(b), {first_index(b), last_index});
+    }
+  });
+}
+
+}  // namespace condacc

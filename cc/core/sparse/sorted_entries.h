@@ -1,0 +1,84 @@
+// Sorts the slices of sparse gradients by their indices.
+#ifndef CONDACC_CORE_SPARSE_SORTED_ENTRIES_H_
+#define CONDACC_CORE_SPARSE_SORTED_ENTRIES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "cc/core/base/parallel_for.h"
+#include "cc/core/sparse/bucket_sorter.h"
+#include "cc/core/sparse/index_buckets.h"
+#include "cc/core/sparse/index_span.h"
+
+namespace condacc {
+
+// The slices of several gradients as entries, ordered by index, and for each index in order of
+// arrival. The entries lie in buckets, each of which covers a range of indices of its own, so that
+// several threads can work on different buckets.
+class SortedEntries {
+ public:
+  // Sorts the entries: they are dealt out to buckets in one stable pass and then sorted within each
+  // bucket, in the cache. No index may be negative. Gradients of 2^32 slices or more and more than
+  // 2^32 gradients are not supported. `merged_indices` are the indices of the rows merged before,
+  // ascending and without repeats. They will be walked along with the entries, so they count, too,
+  // when buckets are chosen. `entries` is the memory for the entries, of which there are as many as
+  // slices in all gradients. May throw std::bad_alloc.
+  SortedEntries(const std::vector<IndexSpan>& gradients, const IndexSpan& merged_indices,
+                SliceEntry* entries, const ParallelFor& parallel_for);
+
+  size_t num_buckets() const { return buckets_.size(); }
+  size_t num_entries() const { return starts_.back(); }
+  // The number of entries in lower buckets.
+  size_t num_entries_before(size_t bucket) const { return starts_[bucket]; }
+  // The number of merged rows in lower buckets. `bucket` may be num_buckets().
+  size_t num_merged_before(size_t bucket) const { return merged_starts_[bucket]; }
+  SliceEntry* begin(size_t bucket) const { return entries_ + starts_[bucket]; }
+  SliceEntry* end(size_t bucket) const { return entries_ + starts_[bucket + 1]; }
+  // A bucket covers the indices from its first_index() up to that of the next bucket.
+  int64_t first_index(size_t bucket) const { return buckets_.first_index(bucket); }
+
+ private:
+  // Estimates about a bucket, made before entries are dealt out to it.
+  struct BucketEstimate {
+    size_t size = 0;   // Estimated number of its entries and merged rows.
+    IndexRange range;  // Range of its sampled indices and of its merged indices.
+    // The result of a majority vote of the sampled indices (Boyer and Moore): if more than half of
+    // them are the same index, it is `frequent_index`. It outnumbers all others by at most
+    // `majority`.
+    int64_t frequent_index = 0;
+    size_t majority = 0;
+  };
+  // Counts[block][bucket] is how many entries of a block belong to a bucket.
+  using Counts = std::vector<std::vector<size_t>>;
+
+  void ChooseBuckets(const std::vector<IndexSpan>& gradients, const IndexSpan& merged_indices);
+  std::vector<int64_t> Sample(const std::vector<IndexSpan>& gradients, int stride_bits) const;
+  std::vector<BucketEstimate> EstimateBuckets(const std::vector<int64_t>& sample, int stride_bits,
+                                              const IndexSpan& merged_indices) const;
+  void LocateMergedIndices(const IndexSpan& merged_indices);
+  Counts Count(const std::vector<IndexSpan>& gradients, const ParallelFor& parallel_for) const;
+  void Deal(const std::vector<IndexSpan>& gradients, Counts counts,
+            const ParallelFor& parallel_for);
+  void Sort(const ParallelFor& parallel_for);
+
+  size_t num_blocks() const;
+
+  IndexBuckets buckets_;
+  SliceEntry* const entries_;
+  size_t num_entries_ = 0;
+  // The positions at which the entries and the merged rows of each bucket begin, and as the last
+  // element, where those of the last bucket end.
+  std::vector<size_t> starts_;
+  std::vector<size_t> merged_starts_;
+};
+
+// Does what parallel_for does. If any call of `body` throws std::bad_alloc, this throws it after
+// all calls have returned.
+void ParallelForThrowing(const ParallelFor& parallel_for, size_t total, size_t block,
+                         const std::function<void(size_t, size_t)>& body);
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_SPARSE_SORTED_ENTRIES_H_

@@ -1,0 +1,141 @@
+#include "cc/core/base/timer_queue.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace condacc {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+
+// The numbers of the functions that were called, in that order.
+class Log {
+ public:
+  std::function<void()> Entry(int id) {
+    return [this, id] {
+      std::lock_guard<std::mutex> lock(mutex_);
+      fired_.push_back(id);
+      changed_.notify_all();
+    };
+  }
+  std::vector<int> Await(size_t count) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this, count] { return fired_.size() >= count; });
+    return fired_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<int> fired_;
+};
+
+TimerQueue& Queue() { return TimerQueue::Global(); }
+
+// Returns when all functions that were due before have run.
+void AwaitWhatIsDue() {
+  Log log;
+  Queue().Schedule(milliseconds(0), log.Entry(0));
+  log.Await(1);
+}
+
+TEST(TimerQueue, CallsTheFunctionOnceAndNotBeforeItsTime) {
+  Log log;
+  const auto start = TimerQueue::Clock::now();
+  Queue().Schedule(milliseconds(30), log.Entry(1));
+  log.Await(1);
+  EXPECT_GE(TimerQueue::Clock::now() - start, milliseconds(30));
+  AwaitWhatIsDue();
+  EXPECT_EQ(log.Await(1), std::vector<int>{1});
+}
+
+TEST(TimerQueue, CallsInTheOrderOfTheDeadlines) {
+  Log log;
+  std::vector<std::pair<TimerQueue::Ticket, int>> expected;  // Tickets begin with the deadline.
+  for (int id : {0, 1, 2}) {
+    expected.emplace_back(Queue().Schedule(milliseconds(90 - 30 * id), log.Entry(id)), id);
+  }
+  std::sort(expected.begin(), expected.end());
+  const std::vector<int> fired = log.Await(3);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(fired[i], expected[i].second);
+}
+
+TEST(TimerQueue, AnEarlyDeadlineDoesNotWaitForALateOneThatCameFirst) {
+  Log log;
+  const auto late = Queue().Schedule(hours(24), log.Entry(2));
+  Queue().Schedule(milliseconds(10), log.Entry(1));
+  EXPECT_EQ(log.Await(1), std::vector<int>{1});
+  Queue().Cancel(late);
+}
+
+TEST(TimerQueue, WhatIsCancelledIsNeverCalled) {
+  Log log;
+  const auto cancelled = Queue().Schedule(milliseconds(300), log.Entry(1));
+  Queue().Cancel(cancelled);
+  Queue().Schedule(milliseconds(300), log.Entry(2));
+  EXPECT_EQ(log.Await(1), std::vector<int>{2});
+}
+
+TEST(TimerQueue, CancellingTwiceOrTooLateOrNothingIsHarmless) {
+  Log log;
+  const auto early = Queue().Schedule(milliseconds(0), log.Entry(1));
+  log.Await(1);
+  Queue().Cancel(early);
+  const auto late = Queue().Schedule(hours(24), log.Entry(2));
+  Queue().Cancel(late);
+  Queue().Cancel(late);
+  Queue().Cancel(TimerQueue::kNoTicket);
+  AwaitWhatIsDue();
+  EXPECT_EQ(log.Await(1), std::vector<int>{1});
+}
+
+TEST(TimerQueue, FreesWhatTheFunctionHolds) {
+  auto cancelled = std::make_shared<int>();
+  auto called = std::make_shared<int>();
+  Queue().Cancel(Queue().Schedule(hours(24), [cancelled] {}));
+  EXPECT_EQ(cancelled.use_count(), 1);
+  Queue().Schedule(milliseconds(0), [called] {});
+  AwaitWhatIsDue();
+  EXPECT_EQ(called.use_count(), 1);
+}
+
+TEST(TimerQueue, AFunctionMayScheduleAndCancel) {
+  Log log;
+  const auto other = Queue().Schedule(hours(24), log.Entry(9));
+  Queue().Schedule(milliseconds(0), [&log, other] {
+    Queue().Cancel(other);
+    Queue().Schedule(milliseconds(0), log.Entry(1));
+  });
+  EXPECT_EQ(log.Await(1), std::vector<int>{1});
+}
+
+TEST(TimerQueue, ServesManyThreads) {
+  constexpr int kThreads = 4, kRounds = 200;
+  Log log;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&log] {
+      for (int i = 0; i < kRounds; ++i) {
+        const auto ticket = Queue().Schedule(hours(1), log.Entry(2));
+        Queue().Schedule(milliseconds(i % 3), log.Entry(1));
+        Queue().Cancel(ticket);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(log.Await(kThreads * kRounds), std::vector<int>(kThreads * kRounds, 1));
+}
+
+}  // namespace
+}  // namespace condacc
