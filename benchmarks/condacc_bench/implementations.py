@@ -27,6 +27,7 @@ class Implementation:
       dense: class of the accumulators of whole gradients.
       sparse: class of the accumulators of rows.
       takes_any_rows: whether ``sparse`` is right where rows do not ascend, or repeat.
+      sync_replicas: class of the optimizer for synchronous training with workers.
       sum_gradients: sums a variable's gradients of all towers.
     """
 
@@ -34,6 +35,7 @@ class Implementation:
     dense: Callable[..., Any]
     sparse: Callable[..., Any]
     takes_any_rows: bool
+    sync_replicas: Callable[..., Any]
     sum_gradients: Callable[[Sequence[tf.Tensor], tf.Variable], tf.Tensor] | None = None
 
 
@@ -44,6 +46,7 @@ def tensorflow(name: str = "tf") -> Implementation:
         v1.ConditionalAccumulator,
         v1.SparseConditionalAccumulator,
         False,
+        v1.train.SyncReplicasOptimizer,
         lambda gradients, variable: tf.add_n(gradients),
     )
 
@@ -58,6 +61,7 @@ def condacc() -> Implementation:
         tf_condacc.ConditionalAccumulator,
         tf_condacc.SparseConditionalAccumulator,
         True,
+        tf_condacc.SyncReplicasOptimizer,
         sum_gradients,
     )
 

@@ -79,7 +79,7 @@ class Cluster:
             try:
                 self._be(job, task, self._num_started)
             except BaseException as error:
-                print(f"{job} {task}: {error!r}", file=sys.stderr, flush=True)
+                print(f"{job} {task}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
             os._exit(1)
         self.processes[job, task] = process
 

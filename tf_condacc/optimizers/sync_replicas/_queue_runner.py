@@ -7,6 +7,7 @@ import threading
 import tensorflow as tf
 
 from tf_condacc.optimizers.sync_replicas._gate import SyncGate
+from tf_condacc.optimizers.sync_replicas._recovery import aborted
 from tf_condacc.optimizers.sync_replicas._reports import Reports
 
 
@@ -28,11 +29,9 @@ class _Recovering:
         if self._coordinator.should_stop():
             return  # The session was closed.
         if isinstance(error, tf.errors.CancelledError):
-            aborted = tf.errors.AbortedError(
-                error.node_def, error.op, f"The chief's step was cancelled: {error.message}"
-            )
             # A tuple, or the coordinator would take the error that is being handled.
-            self._coordinator.request_stop((type(aborted), aborted, error.__traceback__))
+            recoverable = aborted(error)
+            self._coordinator.request_stop((type(recoverable), recoverable, error.__traceback__))
         else:
             self._coordinator.request_stop(error)
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
-from tensorflow.python.framework import ops as tf_ops
 
 from tf_condacc._host import host_int64
 from tf_condacc.optimizers.sync_replicas._gate import SyncGate
+from tf_condacc.optimizers.sync_replicas._local_step import LocalStep
 from tf_condacc.optimizers.sync_replicas._pushes import Claim, VariableGradients
 
 tf1 = tf.compat.v1
@@ -32,22 +32,9 @@ class WorkerStep(NamedTuple):
     dropped: tf.Tensor
 
 
-def make_local_step(dtype: tf.DType) -> tf.Variable:
-    """Makes the local variable that holds the round of a worker's next step: `[] dtype`."""
-    # A device function may put variables elsewhere. Colocated with an operation, it stays here.
-    with tf_ops.colocate_with(tf.no_op(name="local_anchor")):
-        return tf1.Variable(
-            tf.constant(0, dtype),
-            trainable=False,
-            collections=[tf1.GraphKeys.LOCAL_VARIABLES],
-            dtype=dtype,
-            name="sync_rep_local_step",
-        )
-
-
 def worker_step(
     gate: SyncGate,
-    local_step: tf.Variable,
+    local_step: LocalStep,
     gradients: Sequence[VariableGradients],
     computed: Sequence[Any] | None,
 ) -> WorkerStep:
@@ -55,12 +42,12 @@ def worker_step(
 
     Args:
         gate: The gate.
-        local_step: The round of the step.
+        local_step: The local step of the worker.
         gradients: The gradients to push.
         computed: Gradients to wait for before the slot is claimed. None claims it when the step
             begins, which costs no time.
     """
-    reservation = gate.enter(host_int64(local_step))
+    reservation = gate.enter(local_step.at_gate())
     waits: list[tf.Operation] = []
     if computed is not None:
         with tf1.device(local_step.device), tf.control_dependencies(_operations(computed)):
@@ -71,7 +58,7 @@ def worker_step(
     outcomes = [each.push(claim) for each in gradients]
     with gate.on_device(), tf.control_dependencies([tf.group(*outcomes, name="pushed")]):
         next_round = gate.finish(reservation)
-    train_op = assign_round(local_step, next_round)
+    train_op = local_step.assign(next_round)
     with tf1.device(local_step.device), tf.control_dependencies([train_op.op]):
         dropped = tf.less(packed[0], 0, name="dropped")
     return WorkerStep(train_op, packed, outcomes, dropped)
@@ -99,7 +86,7 @@ def chief_step(
 
 def open_gate(
     gate: SyncGate,
-    local_step: tf.Variable,
+    local_step: LocalStep,
     global_step: tf.Variable,
     gradients: Sequence[VariableGradients],
 ) -> tf.Operation:
@@ -112,13 +99,7 @@ def open_gate(
     with tf.control_dependencies([tf.group(*resets, name="reset")]):
         opened = gate.open(round_)
     with tf.control_dependencies([opened]):
-        return tf.group(assign_round(local_step, round_))
-
-
-def assign_round(local_step: tf.Variable, round_: tf.Tensor) -> Any:
-    """Assigns a round to the local step: `[] int64`."""
-    with tf1.device(local_step.device):
-        return tf1.assign(local_step, tf.cast(round_, local_step.dtype.base_dtype))
+        return tf.group(local_step.assign(round_))
 
 
 def _operations(gradients: Sequence[Any]) -> list[tf.Operation]:
