@@ -100,14 +100,14 @@ _LARGE_HIDDEN = 2048
 
 
 def synchronous_step(hidden: int) -> Goal | None:
-    """Of a step of workers in one process, whose gradients are `hidden` x `hidden`."""
+    """Returns the goal of a step of workers in one process with gradients of `hidden` columns."""
     if hidden < 64:
         return None
     return Goal(1.08, 1.15) if hidden >= _LARGE_HIDDEN else Goal(0.95)
 
 
 def cluster_steps(num_ps: int, num_steps: int) -> Goal | None:
-    """Of steps per second of a model that is so small that messages are all there is."""
+    """Returns the goal of steps per second of a tiny model, where only messages count."""
     if num_steps < 100:
         return None
     return Goal(0.97) if num_ps == 1 else Goal(0.95)

@@ -1,4 +1,4 @@
-"""Steps per second of synchronous training, with a real process for each server and worker.
+"""Measures steps per second of synchronous training, with a process for each server and worker.
 
 The model is tiny, so that only the messages between processes count. Both optimizers have a cluster
 of their own, which stands still while the other one trains.
@@ -18,7 +18,7 @@ from typing import Any
 import tensorflow as tf
 
 from condacc_bench.implementations import Implementation
-from tests.support.ports import free_ports
+from tests.support.ports import free_cluster
 
 v1 = tf.compat.v1
 
@@ -30,7 +30,7 @@ Spec = dict[str, list[str]]
 
 
 class ReplicaCluster:
-    """A cluster that trains so many steps in each round.
+    """A cluster that trains a number of steps in each round.
 
     Worker 0, the chief, trains when it is told to. The others go on for ever: they wait for its
     gradients when it stands still.
@@ -40,8 +40,7 @@ class ReplicaCluster:
         self, implementation: Implementation, num_ps: int, num_workers: int, num_steps: int
     ) -> None:
         self._num_steps = num_steps
-        addresses = [f"localhost:{port}" for port in free_ports(num_ps + num_workers)]
-        self._spec = {"ps": addresses[:num_ps], "worker": addresses[num_ps:]}
+        self._spec = free_cluster(num_ps, num_workers)
         self._optimizer = implementation.sync_replicas
         self._processes: list[ForkServerProcess] = []
         self._context = _context()
@@ -68,7 +67,7 @@ class ReplicaCluster:
             connection.close()
 
     def _train(self, num_steps: int) -> float:
-        """Trains so many steps and returns how many there were in a second."""
+        """Trains a number of steps and returns how many there were in a second."""
         self._chief.send(num_steps)
         return self._chief.recv()
 
@@ -82,7 +81,7 @@ class ReplicaCluster:
 
 
 def _context() -> ForkServerContext:
-    """Returns what forks processes from one that has imported TensorFlow and not used it."""
+    """Returns a context whose processes are forked from one that has only imported TensorFlow."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tensorflow"])
     return context

@@ -1,4 +1,4 @@
-"""Seconds of a step of synchronous training, with workers that are threads of one process."""
+"""Measures a step of synchronous training, with workers that are threads of one process."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class ReplicaThreads:
 
 
 def _loss(model: SyncModel) -> tf.Tensor:
-    """The loss of a network of square layers."""
+    """Returns the loss of a network of square layers."""
     hidden = model.hidden
     if model.embedding:
         table = v1.get_variable("table", [model.embedding, hidden], use_resource=True)

@@ -13,7 +13,7 @@ from condacc_bench.runs import Run
 
 
 def threads(run: Run) -> Iterator[Result]:
-    """E: a step of two workers in one process."""
+    """E: measures a step of two workers in one process."""
     scale = run.scale.sync
     for place in PLACES:
         for model in scale.models:
@@ -33,7 +33,7 @@ def threads(run: Run) -> Iterator[Result]:
 
 
 def clusters(run: Run) -> Iterator[Result]:
-    """R: steps of a tiny model per second, with a process for each server and worker."""
+    """R: measures steps per second of a tiny model, with a process for each server and worker."""
     scale = run.scale.sync
     for num_ps, num_workers in scale.clusters:
         samples = run.measure(

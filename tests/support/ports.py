@@ -19,3 +19,9 @@ def free_ports(count: int) -> list[int]:
         with contextlib.suppress(OSError), socket.create_server(("localhost", port)):
             ports.add(port)
     return list(ports)
+
+
+def free_cluster(num_ps: int, num_workers: int) -> dict[str, list[str]]:
+    """Returns the addresses of a cluster's parameter servers and workers, by job."""
+    addresses = [f"localhost:{port}" for port in free_ports(num_ps + num_workers)]
+    return {"ps": addresses[:num_ps], "worker": addresses[num_ps:]}

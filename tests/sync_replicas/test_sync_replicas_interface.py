@@ -1,4 +1,4 @@
-"""The interface of the original: signatures, errors, and what a graph has after apply_gradients."""
+"""Tests of the interface: signatures, errors, and the graph after apply_gradients."""
 
 from __future__ import annotations
 

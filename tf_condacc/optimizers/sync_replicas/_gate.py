@@ -11,14 +11,14 @@ from tf_condacc._ops import ops
 
 
 class GateOptions(NamedTuple):
-    """How a gate works.
+    """The options of a gate.
 
     Attributes:
         num_slots: Number of gradients that a round averages.
         num_workers: Number of workers.
-        takeover_secs: How long nothing may happen before slots of silent workers go to others; 0
-            for never.
-        report_secs: How long a round may last before it is reported who is missing; 0 for ever.
+        takeover_secs: Seconds without an event after which the slots of workers that do not wait
+            go to others. 0 means never.
+        report_secs: Seconds after which it is reported who is missing in a round. 0 means never.
     """
 
     num_slots: int

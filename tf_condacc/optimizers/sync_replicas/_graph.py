@@ -31,7 +31,7 @@ class SyncGraph:
             the prefix of the names of the accumulators.
         grads_and_vars: The gradients, which may be None, and their variables.
         global_step: The step variable.
-        options: How the gate works.
+        options: The options of the gate.
         sparse_reduction: How sparse gradients are reduced.
         update: Applies reduced gradients.
 
@@ -42,8 +42,8 @@ class SyncGraph:
         local_step_init_op: Waits until the gate is open, and sets the local step.
         chief_init_op: Opens the gate, and sets the local step.
         queue_runner: Runs the chief's steps.
-        reports: Reports about rounds that last for too long; None for none.
-        end_ops: What is run at the end, by whether the worker is the chief.
+        reports: Reports about rounds that last for too long; None if there are none.
+        end_ops: The operations to run at the end, by whether the worker is the chief.
     """
 
     def __init__(

@@ -1,13 +1,14 @@
-"""The operations of a worker's step, of the chief's step, and of the begin of training."""
+"""Builds the operations of a worker's step, of the chief's step, and of the start of training."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from tf_condacc._host import host_int64
+from tf_condacc._typing import GradientAndVariable
 from tf_condacc.optimizers.sync_replicas._gate import SyncGate
 from tf_condacc.optimizers.sync_replicas._local_step import LocalStep
 from tf_condacc.optimizers.sync_replicas._pushes import Claim, VariableGradients
@@ -21,7 +22,7 @@ class WorkerStep(NamedTuple):
     Attributes:
         train_op: Assigns the round of the next step to the local step.
         claim: The round and the slot of the step: `[2] int64`.
-        outcomes: What became of each pushed gradient: `[] int32` each.
+        outcomes: Outcome of the push of each gradient: `[] int32` each.
         dropped: Whether there was no slot, so that all gradients were dropped: `[] bool`. It is
             known at the end of the step.
     """
@@ -84,13 +85,37 @@ def chief_step(
         return gate.advance(round_)
 
 
+def update_variables(
+    optimizer: tf.compat.v1.train.Optimizer,
+    grads_and_vars: list[GradientAndVariable],
+    global_step: tf.Variable,
+    averages: tf.train.ExponentialMovingAverage | None,
+    variables_to_average: Iterable[tf.Variable] | None,
+) -> tf.Operation:
+    """Applies the gradients of a round, and then the averages.
+
+    Args:
+        optimizer: Optimizer that applies the gradients.
+        grads_and_vars: The gradients, which may be None, and their variables.
+        global_step: The step variable to increment.
+        averages: The averages to apply after the update; None for none.
+        variables_to_average: The variables to average; None for all trainable variables.
+    """
+    with tf1.device(global_step.device), tf1.name_scope(""):
+        update = optimizer.apply_gradients(grads_and_vars, global_step)
+    if averages is None:
+        return update
+    with tf.control_dependencies([update]), tf1.name_scope(""):
+        return averages.apply(variables_to_average)
+
+
 def open_gate(
     gate: SyncGate,
     local_step: LocalStep,
     global_step: tf.Variable,
     gradients: Sequence[VariableGradients],
 ) -> tf.Operation:
-    """Begins a round above all that there have been, with nothing accumulated."""
+    """Begins a round whose number is higher than all before, with nothing accumulated."""
     steps = [each.step() for each in gradients]
     with gate.on_device():
         highest = tf.reduce_max(tf.stack([host_int64(global_step), *steps]), name="highest_step")
