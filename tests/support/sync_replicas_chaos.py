@@ -14,7 +14,6 @@ import signal
 import sys
 import time
 
-from sync_replicas_log import PushLog
 from sync_replicas_processes import NUM_PS, Cluster, await_steps, check, running_cluster
 
 REPLICAS, TAKEOVER_SECS = 2, 0.3
@@ -22,7 +21,7 @@ REPLICAS, TAKEOVER_SECS = 2, 0.3
 
 def disturb(cluster: Cluster, seconds: float, chance: random.Random) -> dict[str, int]:
     """Kills and stops processes for some time; those that were killed are started again."""
-    log = PushLog(cluster.log_path)
+    log = cluster.open_log()
     counts = {"kills": 0, "stops": 0, "chiefs": 0, "servers": 0}
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -36,41 +36,64 @@ def read_log(path: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def _gradients_of_rounds(
-    events: Iterable[dict[str, Any]],
-) -> tuple[dict[Any, dict[int, set[int]]], dict[Any, dict[int, set[int]]]]:
-    """Returns the values that were added, and those that may have been, by slot of each round.
+Slots = dict[int, set[int]]
 
-    A worker that was killed does not tell what became of its pushes.
+
+class _Gradients:
+    """The gradients of all rounds, by variable and round, then slot.
+
+    A worker that was killed, or whose step failed, does not log what became of its pushes, and
+    perhaps not even its claim. Its gradient may have been added nevertheless.
+
+    Attributes:
+        added: Values that were added.
+        claimed: Values with a known claim and unknown outcomes.
+        unclaimed: Values without a known claim or outcome, by variable.
     """
-    added: dict[Any, dict[int, set[int]]] = collections.defaultdict(dict)
-    known: set[tuple[str, int]] = set()
-    claims = []
-    for event in events:
-        if event["kind"] == "push":
-            known.add((event["var"], event["value"]))
-            if event["outcome"] == ApplyOutcome.ADDED:
-                slots = added[event["var"], event["round"]]
-                slots.setdefault(event["slot"], set()).add(event["value"])
-        elif event["kind"] == "claim":
-            claims.append(event)
-    maybe: dict[Any, dict[int, set[int]]] = collections.defaultdict(dict)
-    for variable in {var for var, _ in added}:
-        for claim in claims:
-            if (variable, claim["value"]) not in known:
-                slots = maybe[variable, claim["round"]]
-                slots.setdefault(claim["slot"], set()).add(claim["value"])
-    return added, maybe
 
+    def __init__(self, events: Iterable[dict[str, Any]]) -> None:
+        self.added: dict[Any, Slots] = collections.defaultdict(dict)
+        self.claimed: dict[Any, Slots] = collections.defaultdict(dict)
+        self.unclaimed: dict[str, set[int]] = {}
+        by_kind = collections.defaultdict(list)
+        for event in events:
+            by_kind[event["kind"]].append(event)
+        pushes, claims = by_kind["push"], by_kind["claim"]
+        for push in pushes:
+            if push["outcome"] == ApplyOutcome.ADDED:
+                slots = self.added[push["var"], push["round"]]
+                slots.setdefault(push["slot"], set()).add(push["value"])
+        values = {event["value"] for event in by_kind["value"]}
+        values_with_claim = {claim["value"] for claim in claims}
+        for variable in {push["var"] for push in pushes}:
+            known = {push["value"] for push in pushes if push["var"] == variable}
+            for claim in claims:
+                if claim["value"] not in known:
+                    slots = self.claimed[variable, claim["round"]]
+                    slots.setdefault(claim["slot"], set()).add(claim["value"])
+            self.unclaimed[variable] = values - values_with_claim - known
 
-def _is_sum_of_slots(
-    total: int, replicas: int, added: dict[int, set[int]], maybe: dict[int, set[int]]
-) -> bool:
-    """Returns whether a total is the sum of one gradient of each slot, all added ones included."""
-    if any(len(values) > 1 for values in added.values()):
-        return False
-    candidates = [added.get(slot) or maybe.get(slot, set()) for slot in range(replicas)]
-    return any(sum(choice) == total for choice in itertools.product(*candidates))
+    def check(self, variable: str, round_: int, total: int, replicas: int) -> None:
+        """Checks that a take is the sum of one gradient of each slot, all added ones included.
+
+        Raises:
+            AssertionError: It is not.
+        """
+        added = self.added[variable, round_]
+        claimed, unclaimed = self.claimed[variable, round_], self.unclaimed.get(variable, set())
+        candidates = [
+            added.get(slot) or claimed.get(slot, set()) | unclaimed for slot in range(replicas)
+        ]
+        choices = [
+            choice
+            for choice in itertools.product(*candidates)
+            if sum(choice) == total and len(set(choice)) == replicas
+        ]
+        assert choices and all(len(values) == 1 for values in added.values()), (
+            f"{variable} at round {round_}: took {total}, pushed {added}, "
+            f"perhaps {claimed} or one of {unclaimed}"
+        )
+        unclaimed -= set(choices[0])  # No gradient counts twice.
 
 
 def check_rounds(events: list[dict[str, Any]], replicas: int) -> dict[str, int]:
@@ -79,7 +102,7 @@ def check_rounds(events: list[dict[str, Any]], replicas: int) -> dict[str, int]:
     Raises:
         AssertionError: A take is not the sum of one gradient from each slot of its round.
     """
-    added, maybe = _gradients_of_rounds(events)
+    gradients = _Gradients(events)
     totals: dict[str, int] = collections.defaultdict(int)
     taken = set()
     for event in events:
@@ -88,9 +111,7 @@ def check_rounds(events: list[dict[str, Any]], replicas: int) -> dict[str, int]:
         key = event["var"], event["round"]
         assert key not in taken, f"{key} was taken twice"
         taken.add(key)
-        assert _is_sum_of_slots(event["total"], replicas, added[key], maybe[key]), (
-            f"{key}: took {event['total']}, pushed {added[key]}, perhaps {maybe[key]}"
-        )
+        gradients.check(*key, event["total"], replicas)
         totals[event["var"]] += event["total"]
     return totals
 
@@ -101,7 +122,11 @@ def check_weights(
     weights: Mapping[str, float],
     base: Mapping[str, float] | None = None,
 ) -> dict[str, int]:
-    """Checks that the weights are `base` and what the logs say, and returns the sums of takes."""
+    """Checks that the weights are `base` and what the logs say, and returns the sums of takes.
+
+    Raises:
+        AssertionError: They are not, or a take is not what the logs say.
+    """
     totals = check_rounds(events, replicas)
     expected = {name: (base or {}).get(name, 0.0) + totals[name] / replicas for name in weights}
     assert dict(weights) == expected, f"{weights} instead of {expected}"

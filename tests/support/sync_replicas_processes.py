@@ -67,6 +67,10 @@ class Cluster:
     def log_path(self) -> str:
         return f"{self.folder}/log"
 
+    def open_log(self) -> PushLog:
+        """Opens the log of all processes, to add events to it."""
+        return PushLog(self.log_path)
+
     def start(self, job: str, task: int) -> None:
         self._num_started += 1
         process = os.fork()
@@ -150,7 +154,7 @@ class Cluster:
         session_manager.SessionManager.__init__ = lambda self, *args, **kwargs: make(
             self, *args, **{**kwargs, "recovery_wait_secs": 0.5}
         )
-        log = PushLog(self.log_path)
+        log = self.open_log()
         model = self.model(task, log, first=number * 10**4)
         chief = {"checkpoint_dir": self.folder, "save_checkpoint_steps": CHECKPOINT_STEPS}
         hooks = [Restored(model)] if task == 0 else []

@@ -26,8 +26,8 @@ class LocalStep:
 
     def __init__(self, anchor: tf.Operation, gate: SyncGate, dtype: tf.DType) -> None:
         self._gate = gate
-        # A device function may put variables elsewhere, unless they are colocated.
-        with tf_ops.colocate_with(gate.handle.op):
+        # None keeps device functions away, which would count this variable among those to spread.
+        with tf1.device(None), gate.on_device():
             self._copy = tf1.Variable(
                 tf.constant(0, tf.int64),
                 trainable=False,
@@ -37,6 +37,7 @@ class LocalStep:
             )
         with tf_ops.colocate_with(anchor), tf.control_dependencies([self._copy.initializer]):
             initial = tf.constant(0, dtype)
+        # A device function may put variables elsewhere, unless they are colocated.
         with tf_ops.colocate_with(anchor):
             self._variable = tf1.Variable(
                 initial,

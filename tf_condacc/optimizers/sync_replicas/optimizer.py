@@ -31,9 +31,8 @@ class SyncReplicasOptimizer(OptimizerWrapper):
     Mirrors ``tf.compat.v1.train.SyncReplicasOptimizer``; programs that were written for it need no
     change. A gate takes the place of its token queue:
 
-    - A round has `replicas_to_aggregate` slots. A worker claims a slot, pushes all of its gradients
-      with it, and waits for the next round. So all variables average the gradients of the same
-      workers, no worker counts twice, and no token can be lost.
+    - A round has `replicas_to_aggregate` slots. A worker claims a slot, pushes all gradients with
+      it, and waits for the next round. So all variables average the same workers, and none twice.
     - The slot of a step that failed, or whose worker died, is free at once. A worker that waits
       computes another gradient for it.
     - The chief takes a round when it is complete. Parameters do not change before.
