@@ -35,8 +35,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    import tensorflow as tf
     from condacc_bench import implementations, limit, runs, scenarios, table
 
+    tf.get_logger().setLevel("ERROR")
     if options.limit and not limit.compiler():
         print("--limit needs a C++ compiler: install g++", file=sys.stderr)
         return 1
@@ -92,7 +94,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    names = ["D1", "D2", "D3", "D4", "S1", "SZ", "S2", "M", "T"]
+    names = ["D1", "D2", "D3", "D4", "S1", "SZ", "S2", "M", "T", "E", "R"]
     add("--scenario", nargs="+", choices=names, default=names, metavar="S", help=" ".join(names))
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--full", action="store_true", help="all sizes; needs 8 GB and an hour")

@@ -31,6 +31,8 @@ _TITLES = {
     "S2": "S2  sparse, one apply after another",
     "M": "M  peak memory",
     "T": "T  sum of N towers",
+    "E": "E  a step of two workers in one process",
+    "R": "R  steps per second with processes",
 }
 _TICKS = [0.125, 0.25, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000]
 

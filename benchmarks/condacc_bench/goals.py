@@ -97,6 +97,23 @@ def cycle_against_limit(size: int, producer: str) -> Goal | None:
 
 TOWER_SUM = Goal(1.0)
 
+_LARGE_HIDDEN = 2048
+
+
+def synchronous_step(hidden: int) -> Goal | None:
+    """Returns the goal of a step of workers in one process with gradients of `hidden` columns."""
+    if hidden < 64:
+        return None
+    return Goal(1.08, 1.15) if hidden >= _LARGE_HIDDEN else Goal(0.95)
+
+
+def cluster_steps(num_ps: int, num_steps: int) -> Goal | None:
+    """Returns the goal of steps per second of a tiny model, where only messages count."""
+    if num_steps < 100:
+        return None
+    return Goal(0.97) if num_ps == 1 else Goal(0.95)
+
+
 _UNIFORM = {1: Goal(3, 10), 8: Goal(4, 8), 32: Goal(7, 12), 128: Goal(20, 40)}
 _UNIFORM_LARGE = {1: Goal(3, 10), 8: Goal(2.5, 4), 32: Goal(4, 6), 128: Goal(7, 10)}
 _LARGE_ROWS = 100_000

@@ -27,6 +27,7 @@ class Implementation:
       dense: Class of the accumulators of dense gradients.
       sparse: Class of the accumulators of sparse gradients.
       takes_any_rows: Whether ``sparse`` is right for rows that are not ascending or repeat.
+      sync_replicas: Class of the optimizer for synchronous training with workers.
       sum_gradients: Function that sums a variable's gradients of all towers.
     """
 
@@ -34,6 +35,7 @@ class Implementation:
     dense: Callable[..., Any]
     sparse: Callable[..., Any]
     takes_any_rows: bool
+    sync_replicas: Callable[..., Any]
     sum_gradients: Callable[[Sequence[tf.Tensor], tf.Variable], tf.Tensor] | None = None
 
 
@@ -44,6 +46,7 @@ def tensorflow(name: str = "tf") -> Implementation:
         v1.ConditionalAccumulator,
         v1.SparseConditionalAccumulator,
         False,
+        v1.train.SyncReplicasOptimizer,
         lambda gradients, variable: tf.add_n(gradients),
     )
 
@@ -58,6 +61,7 @@ def condacc() -> Implementation:
         tf_condacc.ConditionalAccumulator,
         tf_condacc.SparseConditionalAccumulator,
         True,
+        tf_condacc.SyncReplicasOptimizer,
         sum_gradients,
     )
 

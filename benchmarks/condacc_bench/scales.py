@@ -37,6 +37,32 @@ class SparseScale:
 
 
 @dataclass(frozen=True)
+class SyncModel:
+    """A model of layers that are square matrices, perhaps on rows of an embedding."""
+
+    hidden: int
+    layers: int
+    batch: int
+    embedding: int = 0  # Number of rows; 0 for a dense input.
+
+    def __str__(self) -> str:
+        rows = f" {self.embedding // 1000}K rows" if self.embedding else ""
+        return f"{self.layers} x {self.hidden}{rows}"
+
+
+@dataclass(frozen=True)
+class SyncScale:
+    """The sizes of synchronous training with workers."""
+
+    clusters: Sequence[tuple[int, int]]  # parameter servers, workers
+    cluster_steps: int  # in a round
+    cluster_budget: Budget
+    models: Sequence[SyncModel]
+    model_steps: int  # in a round
+    budget: Budget
+
+
+@dataclass(frozen=True)
 class Scale:
     """The sizes of a run."""
 
@@ -47,6 +73,27 @@ class Scale:
     tower_sums: Sequence[tuple[int, int, str]]  # Elements, number of gradients, producer.
     budget: Budget
     sparse: SparseScale
+    sync: SyncScale
+
+
+_MODELS = [
+    SyncModel(64, 4, 32),
+    SyncModel(64, 50, 32),
+    SyncModel(1024, 4, 64),
+    SyncModel(2048, 4, 16),
+    SyncModel(64, 2, 8192, 100_000),
+]
+
+
+def _sync_scale(seconds: float) -> SyncScale:
+    return SyncScale(
+        clusters=[(1, 2), (2, 2)],
+        cluster_steps=100,
+        cluster_budget=Budget(min_rounds=11, max_rounds=41, seconds=8 * seconds),
+        models=_MODELS,
+        model_steps=20,
+        budget=Budget(min_rounds=7, max_rounds=41, seconds=2 * seconds),
+    )
 
 
 def default_scale(seconds: float) -> Scale:
@@ -70,6 +117,7 @@ def default_scale(seconds: float) -> Scale:
             memory=MemoryScale(64 * MI, dense=[4], sparse=[(100_000, 8), (100_000, 32)]),
             budget=Budget(min_rounds=3, max_rounds=41, seconds=0.6 * seconds),
         ),
+        sync=_sync_scale(seconds),
     )
 
 
@@ -91,6 +139,7 @@ def full_scale(seconds: float) -> Scale:
             budget=Budget(min_rounds=7, max_rounds=41, seconds=seconds),
             more_columns=(16, 256),
         ),
+        sync=_sync_scale(2 * seconds),
     )
 
 
@@ -111,5 +160,13 @@ def smoke_scale() -> Scale:
             budget=Budget(min_rounds=2, max_rounds=2, seconds=0),
             num_rows=50,
             columns=4,
+        ),
+        sync=SyncScale(
+            clusters=[(1, 2)],
+            cluster_steps=3,
+            cluster_budget=Budget(min_rounds=2, max_rounds=2, seconds=0),
+            models=[SyncModel(4, 2, 3), SyncModel(4, 1, 3, 1000)],
+            model_steps=2,
+            budget=Budget(min_rounds=2, max_rounds=2, seconds=0),
         ),
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
-from condacc_bench import goals, rounds, sparse_scenarios
+from condacc_bench import goals, rounds, sparse_scenarios, sync_scenarios
 from condacc_bench.contention import Contention
 from condacc_bench.dense_cycle import DenseCycle
 from condacc_bench.limit import Limit
@@ -144,4 +144,6 @@ SCENARIOS: dict[str, Callable[[Run], Iterator[Result]]] = {
     "S2": sparse_scenarios.growth,
     "M": sparse_scenarios.memory,
     "T": tower_sums,
+    "E": sync_scenarios.threads,
+    "R": sync_scenarios.clusters,
 }

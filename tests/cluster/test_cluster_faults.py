@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from cluster_trainings import TRAININGS
-from sync_replicas_program import PushLog
+from sync_replicas_log import PushLog
 
 FAULTS = Path(__file__).resolve().parents[1] / "support" / "cluster_faults.py"
 LONG_FROZEN_SECS = 30

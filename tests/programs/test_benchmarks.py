@@ -22,6 +22,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(_ROOT / "benchmarks"))
 
 from condacc_bench import dense_cycle, goals, implementations, limit, results, rounds  # noqa: E402
+from condacc_bench.replica_threads import PLACES  # noqa: E402
 
 _RATIO_CASES = {
     "D1": ["64 staged N=2", "64 mul N=3", "64 shared N=2"],
@@ -33,6 +34,8 @@ _RATIO_CASES = {
     "S2": ["10x4 to N=4"],
     "M": ["dense 4K N=2", "10x4 N=3"],
     "T": ["64 staged N=2", "128K shared N=3"],
+    "E": [f"{place} {model}" for place in PLACES for model in ("2 x 4", "1 x 4 1K rows")],
+    "R": ["1 ps 2 workers"],
 }
 _METRICS = {
     "D1": ["cycle"],
@@ -43,6 +46,8 @@ _METRICS = {
     "SZ": ["cycle"],
     "S2": ["growth", "growth of halves", "take", "all"],
     "T": ["sum"],
+    "E": ["step"],
+    "R": ["steps/s"],
 }
 _ROUNDS = {"M": 1}  # Scenarios whose figures vary little have fewer rounds.
 
@@ -130,7 +135,7 @@ def test_a_case_refuses_an_accumulator_that_computes_something_else():
     def sum_instead_of_mean(*args, **kwargs):
         return tf.compat.v1.ConditionalAccumulator(*args, reduction_type="SUM", **kwargs)
 
-    wrong = implementations.Implementation("wrong", sum_instead_of_mean, None, False)
+    wrong = implementations.Implementation("wrong", sum_instead_of_mean, None, False, None)
     with pytest.raises(AssertionError, match="expected 8 times 1.0078125, got"):
         dense_cycle.DenseCycle(wrong, count=2, size=8)
 

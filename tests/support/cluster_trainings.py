@@ -13,7 +13,8 @@ import numpy as np
 import tensorflow as tf
 from drop_stale_atomic_support import last_decision
 from forked_cluster import ForkedCluster
-from sync_replicas_program import Model, PushLog, check_rounds, check_weights, read_log
+from sync_replicas_log import PushLog, check_rounds, check_weights, read_log
+from sync_replicas_program import Model
 
 import tf_condacc
 

@@ -15,8 +15,8 @@ import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ports import free_ports
-from sync_replicas_program import read_log
+from ports import free_cluster
+from sync_replicas_log import read_log
 
 Task = tuple[str, int]  # Job and number.
 
@@ -40,9 +40,7 @@ class ForkedCluster:
     def __init__(
         self, folder: Path, num_ps: int, num_workers: int, be: Callable[[str, int, int], None]
     ) -> None:
-        ports = free_ports(num_ps + num_workers)
-        addresses = [f"localhost:{port}" for port in ports]
-        self.spec = {"ps": addresses[:num_ps], "worker": addresses[num_ps:]}
+        self.spec = free_cluster(num_ps, num_workers)
         self.folder = folder
         self.log_path = str(folder / "log")
         Path(self.log_path).touch()
@@ -74,7 +72,7 @@ class ForkedCluster:
 
     def kill(self, who: Task) -> None:
         process = self.running.pop(who)
-        os.kill(process, signal.SIGKILL)
+        os.kill(process, signal.SIGKILL)  # It ends frozen processes, too.
         os.waitpid(process, 0)
 
     def freeze(self, who: Task) -> None:

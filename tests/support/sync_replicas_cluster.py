@@ -1,10 +1,9 @@
-"""Clusters in this process, and workers that make their steps on threads."""
+"""Runs clusters in this process, with workers that make their steps on threads."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +11,9 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
-from sync_replicas_program import Model, PushLog, check_weights
+from ports import free_cluster
+from sync_replicas_log import PushLog, check_weights
+from sync_replicas_program import Model
 
 tf1 = tf.compat.v1
 _numbers = itertools.count()
@@ -20,14 +21,10 @@ TIME_LIMIT = 30
 
 
 class Cluster:
-    """Servers in this process: parameter servers and workers."""
+    """The servers of a cluster, parameter servers and workers, in this process."""
 
     def __init__(self, num_ps: int, num_workers: int) -> None:
-        sockets = [socket.create_server(("localhost", 0)) for _ in range(num_ps + num_workers)]
-        addresses = [f"localhost:{each.getsockname()[1]}" for each in sockets]
-        for each in sockets:
-            each.close()
-        self.spec = {"ps": addresses[:num_ps], "worker": addresses[num_ps:]}
+        self.spec = free_cluster(num_ps, num_workers)
         self._servers = [
             tf1.train.Server(self.spec, job_name=job, task_index=task)
             for job, tasks in self.spec.items()
@@ -56,21 +53,21 @@ class OneProcess:
 
 @pytest.fixture(scope="session")
 def two_ps() -> Cluster:
-    """Two parameter servers and three workers. Servers cannot be stopped: tests share them."""
+    """Returns two parameter servers and three workers. Servers cannot stop, so tests share them."""
     return Cluster(2, 3)
 
 
 @pytest.fixture(params=["one process", "cluster"])
 def place(request: pytest.FixtureRequest) -> Any:
-    """Where workers train: all on one server, or as many servers with two parameter servers."""
+    """Returns where workers train: all on one server, or in the cluster of `two_ps`."""
     return OneProcess() if request.param == "one process" else request.getfixturevalue("two_ps")
 
 
 class Training:
     """Models of several workers that train together, and their sessions.
 
-    Each has a name of its own for all that it shares. The rest are arguments of the models; `each`
-    gives further arguments for each worker.
+    Each training has a name of its own, under which its workers share their state. `each` returns
+    further arguments of the model of a worker; all other arguments are those of all models.
     """
 
     def __init__(
@@ -98,7 +95,7 @@ class Training:
         self.errors: list[BaseException] = []
 
     def new_model(self, task: int, **arguments: Any) -> Model:
-        """The model of a worker that was started again."""
+        """Returns the model of a worker that was started again."""
         self.models[task] = self._make(task, **arguments)
         return self.models[task]
 
@@ -165,7 +162,7 @@ class Training:
                 session.run(model.permit)
 
     def lose(self, task: int) -> None:
-        """Ends a worker's session as its death would: in the middle of a step, without a word."""
+        """Ends a worker's session as its death would: in the middle of a step, without leaving."""
         session = self.sessions.pop(task)._tf_sess()
         threading.Thread(target=session.close, daemon=True).start()
 
@@ -186,13 +183,13 @@ class Training:
         )
 
     def values(self, fetches: Callable[[Model], Any]) -> Any:
-        """Values of the second worker's graph, in a session without hooks."""
+        """Returns values of the last worker's graph, read in a session without hooks."""
         model = self.models[-1]
         with tf1.Session(self.place.ps_target, graph=model.graph) as session:
             return session.run(fetches(model))
 
     def gate_state(self) -> Any:
-        """The gate's state."""
+        """Returns the state of the gate."""
         return self.values(lambda model: model.gate_state)
 
     def await_state(self, reached: Callable[[Any], bool]) -> None:
@@ -203,7 +200,7 @@ class Training:
             time.sleep(0.005)
 
     def weights(self) -> dict[str, float]:
-        """The weights by the names of their variables."""
+        """Returns the weights by the names of their variables."""
         model = self.models[-1]
         with tf1.Session(self.place.ps_target, graph=model.graph) as session:
             return model.weights(session)

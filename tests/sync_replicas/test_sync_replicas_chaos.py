@@ -1,4 +1,4 @@
-"""Real processes that are killed and stopped at random."""
+"""Tests with real processes that are killed, stopped at random, or frozen for long."""
 
 from __future__ import annotations
 
@@ -9,29 +9,43 @@ from pathlib import Path
 
 import pytest
 
-CHAOS = Path(__file__).resolve().parents[1] / "support" / "sync_replicas_chaos.py"
+SUPPORT = Path(__file__).resolve().parents[1] / "support"
 LONG_SECS = 600
 
 
-def chaos(seconds: float, seed: int) -> dict[str, int]:
+def run(program: str, seconds: float, *arguments: float) -> dict[str, int]:
+    """Runs a program that lasts for so long; returns the counts that it prints."""
     done = subprocess.run(
-        [sys.executable, str(CHAOS), str(seconds), str(seed)],
+        [sys.executable, str(SUPPORT / program), str(seconds), *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=seconds + 240,
-        cwd=CHAOS.parents[2],
+        cwd=SUPPORT.parents[1],
     )
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def test_weights_are_what_the_logs_say_after_a_few_faults(seed):
-    counts = chaos(6, seed)
+    counts = run("sync_replicas_chaos.py", 6, seed)
     assert counts["kills"] + counts["stops"] > 0
     assert counts["takes"] > 0
 
 
 @pytest.mark.long
 def test_weights_are_what_the_logs_say_after_many_faults(seed):
-    counts = chaos(LONG_SECS, seed)
+    counts = run("sync_replicas_chaos.py", LONG_SECS, seed)
     assert counts["chiefs"] > 0 and counts["servers"] > 0
+
+
+@pytest.mark.parametrize("seconds", [3, pytest.param(30, marks=pytest.mark.long)])
+def test_the_others_take_over_the_slot_of_a_frozen_worker(seconds):
+    counts = run("sync_replicas_frozen.py", seconds, 0.3)
+    assert counts["takeovers"] > 0
+    assert counts["meanwhile"] > 20
+
+
+@pytest.mark.long
+def test_without_takeovers_the_others_wait_for_a_frozen_worker():
+    counts = run("sync_replicas_frozen.py", 10)
+    assert counts["meanwhile"] == counts["takeovers"] == 0

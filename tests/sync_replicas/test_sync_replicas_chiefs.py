@@ -1,8 +1,7 @@
-"""Chiefs: what they begin, what others do without one, and how training ends."""
+"""Tests of chiefs: what they begin, what others do without one, and how training ends."""
 
 from __future__ import annotations
 
-import logging
 import threading
 
 import pytest
@@ -11,41 +10,12 @@ from sync_replicas_cluster import OneProcess, Training
 
 import tf_condacc
 from tf_condacc._ops import ops
+from tf_condacc.optimizers.sync_replicas._recovery import (
+    aborting_if_server_is_lost,
+    recover_cancelled_steps,
+)
 
 tf1 = tf.compat.v1
-
-
-class Messages(logging.Handler):
-    """What TensorFlow's logger is given."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.lines: list[str] = []
-        self.came = threading.Condition()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        with self.came:
-            self.lines.append(record.getMessage())
-            self.came.notify_all()
-
-    def await_line(self, *parts: str) -> None:
-        def found() -> bool:
-            return any(all(part in line for part in parts) for line in self.lines)
-
-        with self.came:
-            assert self.came.wait_for(found, 20), self.lines
-
-
-@pytest.fixture
-def messages():
-    handler = Messages()
-    logger = tf.get_logger()
-    level = logger.level
-    logger.setLevel(logging.WARNING)  # Other tests of the process may have silenced it.
-    logger.addHandler(handler)
-    yield handler
-    logger.removeHandler(handler)
-    logger.setLevel(level)
 
 
 def test_a_new_chief_discards_the_round_and_begins_another(two_ps, training, tmp_path):
@@ -114,7 +84,7 @@ def test_a_worker_is_ready_only_when_the_gate_is_open(two_ps, training):
 
 
 def test_training_ends_at_once_for_everybody(two_ps, training):
-    """The original's chief waits for its queue runner until a time limit has passed."""
+    """The chief of the original waits for its queue runner until a time limit has passed."""
     run = training(two_ps, 2, 2)
     run.start(last_step=5, stop_grace_period_secs=60)
     run.train_on_thread(0)
@@ -127,7 +97,7 @@ def test_training_ends_at_once_for_everybody(two_ps, training):
 
 
 def supervised(name: str, place: OneProcess):
-    """A program for the original, with a Supervisor; returns what trains in a session."""
+    """Builds a program for the original, with a Supervisor, and returns how to train with it."""
     graph = tf.Graph()
     with graph.as_default():
         step = tf1.train.get_or_create_global_step()
@@ -170,18 +140,6 @@ def test_a_program_with_a_supervisor_trains_and_ends(training):
     assert not place_gate_is_open(place, "supervised")
 
 
-def test_a_queue_runner_that_was_not_started_is_reported(two_ps, training, messages):
-    """The original waits in silence."""
-    run = training(two_ps, 1, 2, configure={"report_secs": 0.3})
-    chief = run.models[0]
-    with chief.graph.as_default(), tf1.Session(two_ps.targets[0]) as session:
-        session.run(tf1.global_variables_initializer())
-        session.run(chief.optimizer.chief_init_op)
-    run.start(1)
-    run.steps_on_thread(1)
-    messages.await_line("/gate' is at round 1", "queue runner has not been started")
-
-
 @pytest.mark.parametrize(
     ("error", "asked"),
     [
@@ -191,7 +149,7 @@ def test_a_queue_runner_that_was_not_started_is_reported(two_ps, training, messa
     ],
 )
 def test_a_cancelled_step_of_the_chief_makes_the_session_begin_again(training, error, asked):
-    """When a parameter server is lost, steps may end as cancelled."""
+    """Steps may end with a cancellation when a parameter server is lost."""
     run = training(OneProcess(), 1, 1)
     runner = run.models[0].optimizer.get_chief_queue_runner()
     coordinator = tf.train.Coordinator()
@@ -218,7 +176,7 @@ def test_a_cancelled_step_of_the_chief_makes_the_session_begin_again(training, e
 
 
 def test_a_chief_whose_queue_runner_has_failed_does_not_wait_as_a_worker(two_ps, training):
-    """Its session waits for the round that only the queue runner could end."""
+    """The session waits for a round that only the queue runner could end."""
     run = training(two_ps, 2, 2)
     run.start()
     run.steps_on_thread(0)
@@ -232,27 +190,8 @@ def test_a_chief_whose_queue_runner_has_failed_does_not_wait_as_a_worker(two_ps,
     run.check()
 
 
-def test_chief_and_workers_say_who_is_missing(two_ps, training, messages):
-    run = training(two_ps, 3, 3, configure={"report_secs": 2})
-    run.start(0, 1)
-    run.steps_on_thread(0)
-    run.steps_on_thread(1)
-    messages.await_line("/job:worker/task:0", "/job:worker/task:1", "never seen: 1 of 3 workers")
-    with messages.came:
-        assert messages.came.wait_for(
-            lambda: sum("of 3 gradients" in line for line in messages.lines) == 2, 20
-        )
-
-
-def test_a_chief_reports_that_a_worker_is_lost(two_ps, training, messages):
-    run = training(two_ps, 2, 2, configure={"report_secs": 0.3})
-    run.start()
-    run.steps_on_thread(0)
-    messages.await_line("between steps: /job:worker/task:1", "waiting: /job:worker/task:0")
-
-
 def test_two_optimizers_in_one_graph_have_a_gate_each(graph_of_v1):
-    """They share one token queue in the original, and wait for ever at step 4."""
+    """Two optimizers of the original share one token queue, and wait for ever at step 4."""
     step = tf1.train.get_or_create_global_step()
     variables = [tf1.get_variable(name, initializer=[0.0]) for name in "ab"]
     optimizers = [
@@ -271,3 +210,37 @@ def test_two_optimizers_in_one_graph_have_a_gate_each(graph_of_v1):
             for each in train:
                 session.run(each)
         assert [value[0] for value in session.run(variables)] == [6.0, 6.0]
+
+
+def joined_error(*parts: str) -> tf.errors.CancelledError:
+    """Returns the error of a step on several servers, as TensorFlow joins those of its parts."""
+    lines = ["Graph execution error:", "", "=====================", *parts, "====================="]
+    return tf.errors.CancelledError(None, None, "\n".join(lines))
+
+
+LOST = joined_error(
+    "CANCELLED: From /job:worker/replica:0/task:1:", "ABORTED: From /job:ps/replica:0/task:1:"
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (LOST, tf.errors.AbortedError),
+        (joined_error("CANCELLED: ABORTED by the user"), tf.errors.CancelledError),
+        (tf.errors.InternalError(None, None, LOST.message), tf.errors.InternalError),
+    ],
+)
+def test_a_step_that_a_lost_server_has_cancelled_makes_the_session_begin_again(error, expected):
+    """TensorFlow says that the step was cancelled if the server has been started again."""
+    coordinator = tf.train.Coordinator()
+    recover_cancelled_steps(coordinator)
+    coordinator.raise_requested_exception()  # No step has failed.
+    with pytest.raises(expected):
+        try:
+            raise error
+        except Exception:
+            coordinator.raise_requested_exception()
+            raise
+    with pytest.raises(expected), aborting_if_server_is_lost():
+        raise error

@@ -1,4 +1,4 @@
-"""The interface of the original: signatures, errors, and what a graph has after apply_gradients."""
+"""Tests of the interface: signatures, errors, and the graph after apply_gradients."""
 
 from __future__ import annotations
 
@@ -111,6 +111,30 @@ def test_the_local_step_is_a_local_variable_of_the_global_steps_dtype(graph_of_v
     (local,) = tf1.local_variables()
     assert local.op.name == "sync_rep_local_step"
     assert local.dtype.base_dtype == dtype
+
+
+def test_the_gate_is_entered_with_a_copy_of_the_local_step_on_its_device(graph_of_v1):
+    """The step of a worker does not send the local step to the gate."""
+    cluster = {"ps": ["localhost:1", "localhost:2"], "worker": ["localhost:3"]}
+    setter = tf1.train.replica_device_setter(cluster=cluster, worker_device="/job:worker/task:0")
+    with tf1.device(setter):
+        applied(OURS)
+        after = tf1.get_variable("after", [2])
+    (enter,) = [op for op in graph_of_v1.get_operations() if op.type == "Condacc>SyncGateEnter"]
+    (local,) = tf1.local_variables()
+    devices = [enter.device, *(each.device for each in enter.inputs)]
+    assert {tf.DeviceSpec.from_string(device).job for device in devices} == {"ps"}
+    assert len(set(devices)) == 1
+    assert local.device == "/job:worker/task:0"
+    assert after.device == "/job:ps/task:0"  # The copy took no turn of the device setter.
+
+
+def test_the_copy_of_the_local_step_is_initialized_with_it(graph_of_v1):
+    applied(OURS)
+    (enter,) = [op for op in graph_of_v1.get_operations() if op.type == "Condacc>SyncGateEnter"]
+    with tf1.Session() as session:
+        session.run(tf1.local_variables_initializer())
+        assert session.run(enter.inputs[1]) == 0
 
 
 def test_slots_and_variables_are_those_of_the_wrapped_optimizer(graph_of_v1):

@@ -1,4 +1,4 @@
-"""Kinds of variables, steps and gradients, and what one process computes with the same batch."""
+"""Tests of kinds of variables, steps and gradients, compared with one process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from sync_replicas_cluster import OneProcess
-from sync_replicas_program import check_weights
+from sync_replicas_log import check_weights
 
 import tf_condacc
 

@@ -1,4 +1,4 @@
-"""Workers that are lost, frozen, taken over and come back."""
+"""Tests of workers that are lost, are frozen, are taken over and come back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tf_condacc.optimizers.sync_replicas import _pushes
 
 
 def stopping(*tasks: int, before: str = "b"):
-    """Some workers stop between the push of `w` and that of `b`, or elsewhere."""
+    """Makes some workers stop between the push of `w` and that of `b`, or elsewhere."""
     return lambda task: {"stops_before": before} if task in tasks else {}
 
 
@@ -85,7 +85,7 @@ def test_late_pushes_of_a_worker_that_was_taken_over_are_ignored(two_ps, trainin
 
 
 def both_push_one_slot(two_ps, training):
-    """The holder of a slot and its successor push at the same time."""
+    """Makes the holder of a slot and its successor push at the same time."""
     run = training(two_ps, 2, 2, stopping(0, 1), configure={"takeover_secs": 0.2})
     run.start()
     run.steps_on_thread(1)
@@ -109,7 +109,7 @@ def test_a_slot_pushed_by_its_holder_and_its_successor_counts_once(two_ps, train
 
 
 def test_without_contributors_the_same_slot_counts_twice(two_ps, training, monkeypatch):
-    """The control of the test above: the check finds what contributors prevent."""
+    """This is the control of the test above: the check finds what contributors prevent."""
 
     def push(self, claim):
         round_, _ = claim.on(self._variable.device)

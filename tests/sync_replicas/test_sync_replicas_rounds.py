@@ -1,4 +1,4 @@
-"""Rounds: what is averaged, who computes it, and how training ends."""
+"""Tests of rounds: what is averaged, who computes it, and how training ends."""
 
 from __future__ import annotations
 

@@ -11,14 +11,14 @@ from tf_condacc._ops import ops
 
 
 class GateOptions(NamedTuple):
-    """How a gate works.
+    """The options of a gate.
 
     Attributes:
         num_slots: Number of gradients that a round averages.
         num_workers: Number of workers.
-        takeover_secs: How long nothing may happen before slots of silent workers go to others; 0
-            for never.
-        report_secs: How long a round may last before it is reported who is missing; 0 for ever.
+        takeover_secs: Seconds without an event after which the slots of workers that do not wait
+            go to others. 0 means never.
+        report_secs: Seconds after which it is reported who is missing in a round. 0 means never.
     """
 
     num_slots: int
@@ -34,15 +34,19 @@ class SyncGate:
         shared_name: Name of the gate, the same in the graphs of all workers.
         device: Device of the gate.
         worker: Name of this worker.
-        options: How the gate works; those of the chief that opens it count.
+        options: The options of the gate. Those of the chief that opens it count.
+
+    Attributes:
+        handle: Handle of the gate: `[] resource`.
+        graph_id: Identifies the graph among those of all workers, past ones included.
     """
 
     def __init__(self, shared_name: str, device: str, worker: str, options: GateOptions) -> None:
         self._device = _host_of(device)
         self._worker = worker
         self._options = options
-        # Two chiefs are told apart by it, also if one replaces the other under the same name.
-        self._chief = uuid.uuid4().hex
+        # Tells two chiefs apart, even if one replaces the other under the same name.
+        self.graph_id = uuid.uuid4().hex
         with self.on_device():
             self.handle = ops.condacc_sync_gate(shared_name=shared_name, name="gate")
 
@@ -83,7 +87,7 @@ class SyncGate:
         """Waits for all gradients of a round; returns the round: `[] int64`."""
         with self.on_device():
             return ops.condacc_sync_gate_await_full(
-                self.handle, chief=self._chief, name="await_full"
+                self.handle, chief=self.graph_id, name="await_full"
             )
 
     def advance(self, round_: tf.Tensor) -> tf.Operation:
@@ -95,14 +99,14 @@ class SyncGate:
         """Shuts the gate, and returns the round to open it with: `[] int64`."""
         with self.on_device():
             return ops.condacc_sync_gate_prepare(
-                self.handle, at_least, chief=self._chief, name="prepare"
+                self.handle, at_least, chief=self.graph_id, name="prepare"
             )
 
     def open(self, round_: tf.Tensor) -> tf.Operation:
         """Opens the gate with a round: `[] int64`."""
         with self.on_device():
             return ops.condacc_sync_gate_open(
-                self.handle, round_, chief=self._chief, name="open", **self._options._asdict()
+                self.handle, round_, chief=self.graph_id, name="open", **self._options._asdict()
             )
 
     def add_credits(self, count: int) -> tf.Operation:
@@ -119,7 +123,7 @@ class SyncGate:
         """Ends the waits of this chief, and of this worker."""
         with self.on_device():
             return ops.condacc_sync_gate_dismiss(
-                self.handle, chief=self._chief, worker=self._worker, name="dismiss"
+                self.handle, chief=self.graph_id, worker=self._worker, name="dismiss"
             )
 
     def report(self, seen: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -9,13 +9,12 @@ import tensorflow as tf
 
 from tf_condacc._typing import GradientAndVariable
 from tf_condacc.optimizers.sync_replicas._gate import GateOptions, SyncGate
+from tf_condacc.optimizers.sync_replicas._local_step import LocalStep
 from tf_condacc.optimizers.sync_replicas._pushes import VariableGradients
 from tf_condacc.optimizers.sync_replicas._queue_runner import ChiefQueueRunner
 from tf_condacc.optimizers.sync_replicas._reports import Reports
 from tf_condacc.optimizers.sync_replicas._steps import (
-    assign_round,
     chief_step,
-    make_local_step,
     open_gate,
     worker_step,
 )
@@ -32,7 +31,7 @@ class SyncGraph:
             the prefix of the names of the accumulators.
         grads_and_vars: The gradients, which may be None, and their variables.
         global_step: The step variable.
-        options: How the gate works.
+        options: The options of the gate.
         sparse_reduction: How sparse gradients are reduced.
         update: Applies reduced gradients.
 
@@ -43,8 +42,8 @@ class SyncGraph:
         local_step_init_op: Waits until the gate is open, and sets the local step.
         chief_init_op: Opens the gate, and sets the local step.
         queue_runner: Runs the chief's steps.
-        reports: Reports about rounds that last for too long; None for none.
-        end_ops: What is run at the end, by whether the worker is the chief.
+        reports: Reports about rounds that last for too long; None if there are none.
+        end_ops: The operations to run at the end, by whether the worker is the chief.
     """
 
     def __init__(
@@ -56,13 +55,13 @@ class SyncGraph:
         sparse_reduction: str,
         update: Callable[[list[GradientAndVariable]], tf.Operation],
     ) -> None:
-        local_step = make_local_step(global_step.dtype.base_dtype)
+        anchor = tf.no_op(name="local_anchor")
+        with tf1.name_scope(None, name) as scope:
+            gate = SyncGate(f"{scope}gate", global_step.device, worker_name(anchor.device), options)
+        local_step = LocalStep(anchor, gate, global_step.dtype.base_dtype)
         self.ready_for_local_init_op = tf1.report_uninitialized_variables(tf1.global_variables())
         self.ready_for_local_init_op.mark_used()
-        with tf1.name_scope(None, name) as scope:
-            gate = SyncGate(
-                f"{scope}gate", global_step.device, worker_name(local_step.device), options
-            )
+        with tf1.name_scope(scope):
             gradients = [
                 None
                 if gradient is None
@@ -82,7 +81,7 @@ class SyncGraph:
             sync_op = chief_step(gate, gradients, options.num_slots, apply)
             self.reports = Reports(gate, name) if options.report_secs else None
             self.queue_runner = ChiefQueueRunner(gate, sync_op, self.reports)
-            self.local_step_init_op = assign_round(local_step, gate.await_open())
+            self.local_step_init_op = local_step.assign(gate.await_open())
             self.chief_init_op = open_gate(gate, local_step, global_step, pushed)
             self.end_ops = {True: gate.close(), False: gate.leave()}
             tf1.summary.scalar("num_dropped", gate.num_dropped())

@@ -6,6 +6,11 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from tf_condacc.optimizers.sync_replicas._recovery import (
+    aborting_if_server_is_lost,
+    recover_cancelled_steps,
+)
+
 if TYPE_CHECKING:
     from tf_condacc.optimizers.sync_replicas.optimizer import SyncReplicasOptimizer
 
@@ -51,16 +56,18 @@ class SyncReplicasOptimizerHook(tf.compat.v1.train.SessionRunHook):
         Raises:
             RuntimeError: A global variable has not been initialized.
         """
-        self._check_ready(session)
-        if self._is_chief:
+        recover_cancelled_steps(coord)
+        with aborting_if_server_is_lost():
+            self._check_ready(session)
+            if self._is_chief:
+                session.run(self._init_op)
+                session.run(self._tokens_op)
+                runner = self._graph.queue_runner
+                runner.create_threads_without_closing(session, coord, daemon=True, start=True)
+                return
+            if self._graph.reports is not None:
+                self._graph.reports.thread(session).start()
             session.run(self._init_op)
-            session.run(self._tokens_op)
-            runner = self._graph.queue_runner
-            runner.create_threads_without_closing(session, coord, daemon=True, start=True)
-            return
-        if self._graph.reports is not None:
-            self._graph.reports.thread(session).start()
-        session.run(self._init_op)
 
     def end(self, session: tf.compat.v1.Session) -> None:
         """Closes the gate if this is the chief; tells that the worker leaves if not."""

@@ -1,10 +1,14 @@
-"""What users choose, and the checks of it."""
+"""Checks of the arguments of the optimizer."""
 
 from __future__ import annotations
 
 import numbers
+from collections.abc import Iterable
 from typing import Any
 
+import tensorflow as tf
+
+from tf_condacc._typing import GradientAndVariable
 from tf_condacc.optimizers.sync_replicas._gate import GateOptions
 
 _SPARSE_REDUCTIONS = ("MEAN", "GLOBAL_MEAN", "SUM")
@@ -28,7 +32,7 @@ def gate_options(
     takeover_secs: float | None,
     report_secs: float | None,
 ) -> GateOptions:
-    """Returns how a gate works.
+    """Returns the options of a gate.
 
     Raises:
         ValueError: A number of seconds is neither positive nor None.
@@ -43,7 +47,7 @@ def gate_options(
 
 
 def check_sparse_reduction(optimizer: str, reduction: Any) -> str:
-    """Returns how sparse gradients are reduced.
+    """Returns a reduction of sparse gradients that is known.
 
     Raises:
         ValueError: The reduction is not known.
@@ -54,3 +58,42 @@ def check_sparse_reduction(optimizer: str, reduction: Any) -> str:
             f"{', '.join(_SPARSE_REDUCTIONS)}, got {reduction!r}."
         )
     return reduction
+
+
+def check_gradients(
+    optimizer: str, grads_and_vars: Iterable[GradientAndVariable], global_step: Any
+) -> tuple[GradientAndVariable, ...]:
+    """Returns the pairs of gradients and variables of a step.
+
+    Raises:
+        ValueError: There are no pairs, `global_step` is None, or a gradient is of a type that is
+            not known.
+        RuntimeError: Eager execution is enabled.
+    """
+    pairs = tuple(grads_and_vars)
+    if not pairs:
+        raise ValueError("Must supply at least one variable")
+    if global_step is None:
+        raise ValueError("Global step is required to check staleness")
+    if tf.executing_eagerly():
+        raise RuntimeError(
+            f"Optimizer '{optimizer}' works in graphs with sessions only, as "
+            "tf.compat.v1.train.SyncReplicasOptimizer does; eager execution is enabled."
+        )
+    for gradient, _ in pairs:
+        if not isinstance(gradient, tf.Tensor | tf.IndexedSlices | None):
+            raise ValueError("Unknown grad type!")
+    return pairs
+
+
+def check_num_tokens(num_tokens: int, num_needed: int) -> None:
+    """Checks the number of initial tokens.
+
+    Raises:
+        ValueError: It is neither -1 nor at least the number that the mirrored class needs.
+    """
+    if num_tokens != -1 and num_tokens < num_needed:
+        raise ValueError(
+            "Too few tokens to finish the first step: "
+            f"{num_tokens} (given) vs {num_needed} (needed)"
+        )

@@ -7,15 +7,16 @@ import threading
 import tensorflow as tf
 
 from tf_condacc.optimizers.sync_replicas._gate import SyncGate
+from tf_condacc.optimizers.sync_replicas._recovery import aborted
 from tf_condacc.optimizers.sync_replicas._reports import Reports
 
 
 class _Recovering:
-    """A coordinator to which a cancelled step is the loss of a server.
+    """A coordinator that treats a cancelled step of the chief as the loss of a server.
 
-    If a parameter server is lost, its steps are cancelled on the others, and it is chance whether
-    the chief's thread gets the one error or the other. Monitored sessions begin again after one of
-    them only.
+    If a parameter server is lost, its steps are cancelled on the others, and it is chance which of
+    the errors the chief's thread gets. Monitored sessions begin again after AbortedError, but not
+    after CancelledError.
     """
 
     def __init__(self, coordinator: tf.train.Coordinator) -> None:
@@ -28,11 +29,9 @@ class _Recovering:
         if self._coordinator.should_stop():
             return  # The session was closed.
         if isinstance(error, tf.errors.CancelledError):
-            aborted = tf.errors.AbortedError(
-                error.node_def, error.op, f"The chief's step was cancelled: {error.message}"
-            )
             # A tuple, or the coordinator would take the error that is being handled.
-            self._coordinator.request_stop((type(aborted), aborted, error.__traceback__))
+            recoverable = aborted(error)
+            self._coordinator.request_stop((type(recoverable), recoverable, error.__traceback__))
         else:
             self._coordinator.request_stop(error)
 
@@ -48,7 +47,7 @@ class ChiefQueueRunner(tf.compat.v1.train.QueueRunner):
     Args:
         gate: The gate of the rounds.
         sync_op: Operation that waits for a round and applies its gradients.
-        reports: Reports about rounds that last for too long; None for none.
+        reports: Reports about rounds that last for too long; None if there are none.
     """
 
     def __init__(self, gate: SyncGate, sync_op: tf.Operation, reports: Reports | None) -> None:
@@ -99,7 +98,7 @@ class ChiefQueueRunner(tf.compat.v1.train.QueueRunner):
         daemon: bool = False,
         start: bool = False,
     ) -> list[threading.Thread]:
-        """Does the same for programs that close the gate by other means."""
+        """Creates the same threads except the one that closes the gate."""
         threads = super().create_threads(sess, coord, daemon, start)
         if threads and self._reports is not None:
             reporter = self._reports.thread(sess)
@@ -121,7 +120,7 @@ class ChiefQueueRunner(tf.compat.v1.train.QueueRunner):
         try:
             coord.raise_requested_exception()
         except Exception:
-            return  # Not the end of training. Whoever joins the coordinator gets the error.
+            return  # Training goes on. Whoever joins the coordinator gets the error.
         try:
             session.run(self._close_gate)
         except (tf.errors.OpError, RuntimeError):

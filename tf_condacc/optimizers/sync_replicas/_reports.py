@@ -1,4 +1,4 @@
-"""Reports about rounds that last for too long."""
+"""Logs reports about rounds that last for too long."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Reports:
     """Logs who is missing when a round lasts for too long.
 
     Args:
-        gate: The gate that knows.
-        optimizer: Name of the optimizer, for the message.
+        gate: The gate of the rounds.
+        optimizer: Name of the optimizer, which the messages give.
     """
 
     def __init__(self, gate: SyncGate, optimizer: str) -> None:

@@ -1,15 +1,16 @@
-"""The operations of a worker's step, of the chief's step, and of the begin of training."""
+"""Builds the operations of a worker's step, of the chief's step, and of the start of training."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
-from tensorflow.python.framework import ops as tf_ops
 
 from tf_condacc._host import host_int64
+from tf_condacc._typing import GradientAndVariable
 from tf_condacc.optimizers.sync_replicas._gate import SyncGate
+from tf_condacc.optimizers.sync_replicas._local_step import LocalStep
 from tf_condacc.optimizers.sync_replicas._pushes import Claim, VariableGradients
 
 tf1 = tf.compat.v1
@@ -21,7 +22,7 @@ class WorkerStep(NamedTuple):
     Attributes:
         train_op: Assigns the round of the next step to the local step.
         claim: The round and the slot of the step: `[2] int64`.
-        outcomes: What became of each pushed gradient: `[] int32` each.
+        outcomes: Outcome of the push of each gradient: `[] int32` each.
         dropped: Whether there was no slot, so that all gradients were dropped: `[] bool`. It is
             known at the end of the step.
     """
@@ -32,22 +33,9 @@ class WorkerStep(NamedTuple):
     dropped: tf.Tensor
 
 
-def make_local_step(dtype: tf.DType) -> tf.Variable:
-    """Makes the local variable that holds the round of a worker's next step: `[] dtype`."""
-    # A device function may put variables elsewhere. Colocated with an operation, it stays here.
-    with tf_ops.colocate_with(tf.no_op(name="local_anchor")):
-        return tf1.Variable(
-            tf.constant(0, dtype),
-            trainable=False,
-            collections=[tf1.GraphKeys.LOCAL_VARIABLES],
-            dtype=dtype,
-            name="sync_rep_local_step",
-        )
-
-
 def worker_step(
     gate: SyncGate,
-    local_step: tf.Variable,
+    local_step: LocalStep,
     gradients: Sequence[VariableGradients],
     computed: Sequence[Any] | None,
 ) -> WorkerStep:
@@ -55,12 +43,12 @@ def worker_step(
 
     Args:
         gate: The gate.
-        local_step: The round of the step.
+        local_step: The local step of the worker.
         gradients: The gradients to push.
         computed: Gradients to wait for before the slot is claimed. None claims it when the step
             begins, which costs no time.
     """
-    reservation = gate.enter(host_int64(local_step))
+    reservation = gate.enter(local_step.at_gate())
     waits: list[tf.Operation] = []
     if computed is not None:
         with tf1.device(local_step.device), tf.control_dependencies(_operations(computed)):
@@ -71,7 +59,7 @@ def worker_step(
     outcomes = [each.push(claim) for each in gradients]
     with gate.on_device(), tf.control_dependencies([tf.group(*outcomes, name="pushed")]):
         next_round = gate.finish(reservation)
-    train_op = assign_round(local_step, next_round)
+    train_op = local_step.assign(next_round)
     with tf1.device(local_step.device), tf.control_dependencies([train_op.op]):
         dropped = tf.less(packed[0], 0, name="dropped")
     return WorkerStep(train_op, packed, outcomes, dropped)
@@ -97,13 +85,37 @@ def chief_step(
         return gate.advance(round_)
 
 
+def update_variables(
+    optimizer: tf.compat.v1.train.Optimizer,
+    grads_and_vars: list[GradientAndVariable],
+    global_step: tf.Variable,
+    averages: tf.train.ExponentialMovingAverage | None,
+    variables_to_average: Iterable[tf.Variable] | None,
+) -> tf.Operation:
+    """Applies the gradients of a round, and then the averages.
+
+    Args:
+        optimizer: Optimizer that applies the gradients.
+        grads_and_vars: The gradients, which may be None, and their variables.
+        global_step: The step variable to increment.
+        averages: The averages to apply after the update; None for none.
+        variables_to_average: The variables to average; None for all trainable variables.
+    """
+    with tf1.device(global_step.device), tf1.name_scope(""):
+        update = optimizer.apply_gradients(grads_and_vars, global_step)
+    if averages is None:
+        return update
+    with tf.control_dependencies([update]), tf1.name_scope(""):
+        return averages.apply(variables_to_average)
+
+
 def open_gate(
     gate: SyncGate,
-    local_step: tf.Variable,
+    local_step: LocalStep,
     global_step: tf.Variable,
     gradients: Sequence[VariableGradients],
 ) -> tf.Operation:
-    """Begins a round above all that there have been, with nothing accumulated."""
+    """Begins a round whose number is higher than all before, with nothing accumulated."""
     steps = [each.step() for each in gradients]
     with gate.on_device():
         highest = tf.reduce_max(tf.stack([host_int64(global_step), *steps]), name="highest_step")
@@ -112,13 +124,7 @@ def open_gate(
     with tf.control_dependencies([tf.group(*resets, name="reset")]):
         opened = gate.open(round_)
     with tf.control_dependencies([opened]):
-        return tf.group(assign_round(local_step, round_))
-
-
-def assign_round(local_step: tf.Variable, round_: tf.Tensor) -> Any:
-    """Assigns a round to the local step: `[] int64`."""
-    with tf1.device(local_step.device):
-        return tf1.assign(local_step, tf.cast(round_, local_step.dtype.base_dtype))
+        return tf.group(local_step.assign(round_))
 
 
 def _operations(gradients: Sequence[Any]) -> list[tf.Operation]:

@@ -24,7 +24,7 @@ def worker_name(device: str) -> str:
     host name, the process and, if the process has several graphs, the number of the graph.
 
     Args:
-        device: The device of a variable of the worker.
+        device: The device of an operation of the worker.
     """
     spec = tf.DeviceSpec.from_string(device)
     if spec.job is not None:

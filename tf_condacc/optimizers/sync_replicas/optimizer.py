@@ -16,12 +16,13 @@ from tf_condacc.optimizers.sync_replicas._graph import SyncGraph
 from tf_condacc.optimizers.sync_replicas._hook import SyncReplicasOptimizerHook
 from tf_condacc.optimizers.sync_replicas._options import (
     check_count,
+    check_gradients,
+    check_num_tokens,
     check_sparse_reduction,
     gate_options,
 )
 from tf_condacc.optimizers.sync_replicas._queue_runner import ChiefQueueRunner
-
-tf1 = tf.compat.v1
+from tf_condacc.optimizers.sync_replicas._steps import update_variables
 
 
 class SyncReplicasOptimizer(OptimizerWrapper):
@@ -30,9 +31,8 @@ class SyncReplicasOptimizer(OptimizerWrapper):
     Mirrors ``tf.compat.v1.train.SyncReplicasOptimizer``; programs that were written for it need no
     change. A gate takes the place of its token queue:
 
-    - A round has `replicas_to_aggregate` slots. A worker claims a slot, pushes all of its gradients
-      with it, and waits for the next round. So all variables average the gradients of the same
-      workers, no worker counts twice, and no token can be lost.
+    - A round has `replicas_to_aggregate` slots. A worker claims a slot, pushes all gradients with
+      it, and waits for the next round. So all variables average the same workers, and none twice.
     - The slot of a step that failed, or whose worker died, is free at once. A worker that waits
       computes another gradient for it.
     - The chief takes a round when it is complete. Parameters do not change before.
@@ -89,16 +89,16 @@ class SyncReplicasOptimizer(OptimizerWrapper):
     ) -> None:
         """Sets options that the mirrored class does not have, before `apply_gradients`.
 
-        Those of the chief count for all workers, except that each process reports by its own
-        `report_secs`.
+        The options of the chief count for all workers, except that each process reports by its
+        own `report_secs`.
 
         Args:
             takeover_secs: If nothing happens at the gate for so many seconds, the slots of workers
-                that do not wait go to workers that do. It must be longer than a step takes. None
-                for never; then training waits for a worker that is frozen, or that died between
-                two steps.
+                that do not wait go to workers that do. It must be longer than a step takes. If it
+                is None, training waits for a worker that is frozen, or that died between two
+                steps.
             report_secs: If a round lasts longer than so many seconds while a worker waits, chief
-                and workers log who is missing. None for never.
+                and workers log who is missing. If it is None, they never do.
             sparse_reduction: How ``tf.IndexedSlices`` are reduced: "MEAN" divides each row by the
                 number of gradients that have it, as the mirrored class does; "GLOBAL_MEAN" by
                 `replicas_to_aggregate`; "SUM" does not divide.
@@ -122,12 +122,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
     def compute_gradients(self, *args: Any, **kwargs: Any) -> list[GradientAndVariable]:
         """Computes gradients with the wrapped optimizer.
 
-        Args:
-            *args: Passed to the wrapped optimizer.
-            **kwargs: Passed to the wrapped optimizer.
-
-        Returns:
-            The wrapped optimizer's list of (gradient, variable) pairs.
+        Args and the returned list of (gradient, variable) pairs are those of the wrapped optimizer.
         """
         return self._opt.compute_gradients(*args, **kwargs)
 
@@ -155,26 +150,20 @@ class SyncReplicasOptimizer(OptimizerWrapper):
                 is not known.
             RuntimeError: Eager execution is enabled.
         """
-        grads_and_vars = tuple(grads_and_vars)
-        if not grads_and_vars:
-            raise ValueError("Must supply at least one variable")
-        if global_step is None:
-            raise ValueError("Global step is required to check staleness")
-        if tf.executing_eagerly():
-            raise RuntimeError(
-                f"Optimizer '{self.get_name()}' works in graphs with sessions only, as "
-                "tf.compat.v1.train.SyncReplicasOptimizer does; eager execution is enabled."
-            )
-        for gradient, _ in grads_and_vars:
-            if not isinstance(gradient, tf.Tensor | tf.IndexedSlices | None):
-                raise ValueError("Unknown grad type!")
+        grads_and_vars = check_gradients(self._name, grads_and_vars, global_step)
         self._graph = SyncGraph(
             self._name,
             grads_and_vars,
             global_step,
             self._gate_options,
             self._sparse_reduction,
-            lambda reduced: self._update(reduced, global_step),
+            lambda reduced: update_variables(
+                self._opt,
+                reduced,
+                global_step,
+                self._variable_averages,
+                self._variables_to_average,
+            ),
         )
         self.ready_for_local_init_op = self._graph.ready_for_local_init_op
         self.local_step_init_op = self._graph.local_step_init_op
@@ -184,7 +173,8 @@ class SyncReplicasOptimizer(OptimizerWrapper):
     def get_chief_queue_runner(self) -> ChiefQueueRunner:
         """Returns the queue runner for the chief to start.
 
-        The hook of a chief starts it. With a ``tf.compat.v1.train.Supervisor``, the program does.
+        The hook of a chief starts it. With a ``tf.compat.v1.train.Supervisor``, the program has to
+        start it.
 
         Raises:
             ValueError: `apply_gradients` has not been called.
@@ -201,7 +191,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         dropped.
 
         Args:
-            num_tokens: Number of steps that do not wait. -1 for none.
+            num_tokens: Number of steps that do not wait. If it is -1, all steps wait.
 
         Raises:
             ValueError: `apply_gradients` has not been called, or `num_tokens` is lower than what
@@ -209,12 +199,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         """
         if self._graph is None:
             raise ValueError("get_init_tokens_op() should be called after apply_gradients().")
-        needed = self._replicas_to_aggregate - self._total_num_replicas
-        if num_tokens != -1 and num_tokens < needed:
-            raise ValueError(
-                "Too few tokens to finish the first step: "
-                f"{num_tokens} (given) vs {needed} (needed)"
-            )
+        check_num_tokens(num_tokens, self._replicas_to_aggregate - self._total_num_replicas)
         if num_tokens > 0:
             return self._graph.gate.add_credits(num_tokens)
         return tf.no_op(name="no_init_tokens")
@@ -236,7 +221,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
 
     @property
     def gradients_dropped(self) -> tf.Tensor:
-        """Whether the gradients of a step were dropped: `[] bool`.
+        """Tells whether the gradients of a step were dropped: `[] bool`.
 
         It is a part of the worker's step: fetch it together with the training operation. Alone, it
         makes a step as well. The mirrored class has no such property.
@@ -263,14 +248,3 @@ class SyncReplicasOptimizer(OptimizerWrapper):
     @property
     def _wrapped(self) -> tf.compat.v1.train.Optimizer:
         return self._opt
-
-    def _update(
-        self, grads_and_vars: list[GradientAndVariable], global_step: tf.Variable
-    ) -> tf.Operation:
-        """Applies the gradients of a round, and then the averages."""
-        with tf1.device(global_step.device), tf1.name_scope(""):
-            update = self._opt.apply_gradients(grads_and_vars, global_step)
-        if self._variable_averages is None:
-            return update
-        with tf.control_dependencies([update]), tf1.name_scope(""):
-            return self._variable_averages.apply(self._variables_to_average)

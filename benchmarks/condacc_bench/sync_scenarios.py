@@ -1,0 +1,51 @@
+"""The scenarios of synchronous training with workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from condacc_bench import goals
+from condacc_bench.replica_cluster import ReplicaCluster
+from condacc_bench.replica_threads import PLACES, ReplicaThreads
+from condacc_bench.results import Result
+from condacc_bench.runs import Run
+
+
+def threads(run: Run) -> Iterator[Result]:
+    """E: measures a step of two workers in one process."""
+    scale = run.scale.sync
+    for place in PLACES:
+        for model in scale.models:
+            samples = run.measure(
+                lambda who, m=model, p=place: ReplicaThreads(who, m, p, scale.model_steps),
+                {},
+                scale.budget,
+            )
+            yield run.compare(
+                samples,
+                "step",
+                scenario="E",
+                case=f"{place} {model}",
+                parameters={"place": place, **asdict(model)},
+                goal=goals.synchronous_step(model.hidden),
+            )
+
+
+def clusters(run: Run) -> Iterator[Result]:
+    """R: measures steps per second of a tiny model, with a process for each server and worker."""
+    scale = run.scale.sync
+    for num_ps, num_workers in scale.clusters:
+        samples = run.measure(
+            lambda who, p=num_ps, w=num_workers: ReplicaCluster(who, p, w, scale.cluster_steps),
+            {},
+            scale.cluster_budget,
+        )
+        yield run.compare(
+            samples,
+            "steps/s",
+            scenario="R",
+            case=f"{num_ps} ps {num_workers} workers",
+            parameters={"ps": num_ps, "workers": num_workers},
+            goal=goals.cluster_steps(num_ps, scale.cluster_steps),
+        )

@@ -1,0 +1,179 @@
+"""Runs clusters of real processes.
+
+Programs import this module before anything that imports TensorFlow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parent)]
+
+import tensorflow as tf  # noqa: E402
+from forked_cluster import ForkedCluster  # noqa: E402
+from sync_replicas_log import PushLog, check_weights, read_log  # noqa: E402
+from sync_replicas_program import Model  # noqa: E402
+from tensorflow.python.training import session_manager  # noqa: E402
+
+from tf_condacc._ops import ops  # noqa: E402
+
+tf1 = tf.compat.v1
+NUM_PS, NUM_WORKERS = 2, 3
+VARIABLES = ("w", "b", "c")
+CHECKPOINT_STEPS = 20
+
+
+class Restored(tf1.train.SessionRunHook):
+    """Logs the weights of a chief's session before its gate is opened."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        self._model.log.add("restored", weights=self._model.weights(session))
+
+
+class Cluster(ForkedCluster):
+    """A cluster whose workers train synchronously.
+
+    Args:
+        folder: Folder of the log, of checkpoints, and of what the processes write.
+        replicas: Number of gradients in a round.
+        takeover_secs: Option of the optimizer.
+    """
+
+    def __init__(self, folder: Path, replicas: int, takeover_secs: float | None) -> None:
+        super().__init__(folder, NUM_PS, NUM_WORKERS, self._train)
+        self.replicas = replicas
+        self._takeover_secs = takeover_secs
+
+    def open_log(self) -> PushLog:
+        """Opens the log of all processes, to add events to it."""
+        return PushLog(self.log_path)
+
+    def model(self, task: int, log: PushLog, first: int = 0) -> Model:
+        setter = tf1.train.replica_device_setter(
+            cluster=self.spec, worker_device=f"/job:worker/task:{task}"
+        )
+        return Model(
+            task,
+            self.replicas,
+            NUM_WORKERS,
+            log,
+            variables=VARIABLES,
+            device=setter,
+            sleep=lambda: time.sleep(0.003 * (task + 1)),
+            configure={"takeover_secs": self._takeover_secs},
+            first=first,
+        )
+
+    def read(self) -> tuple[Any, dict[str, float]]:
+        """Returns the state of the gate and the weights."""
+        setter = tf1.train.replica_device_setter(cluster=self.spec, worker_device="/job:ps/task:0")
+        with tf.Graph().as_default() as graph, tf1.device(setter):
+            step = tf1.get_variable("global_step", (), tf.int64, use_resource=True)
+            weights = {
+                name: tf1.get_variable(name, [2], tf.float64, use_resource=True)
+                for name in (f"sync_replicas_{each}" for each in VARIABLES)
+            }
+            with tf1.device(step.device):
+                state = ops.condacc_sync_gate_state(
+                    ops.condacc_sync_gate(shared_name="sync_replicas/gate")
+                )
+        target = f"grpc://{self.spec['ps'][0]}"
+        with tf1.Session(target, graph=graph, config=self.config()) as session:
+            state, values = session.run([state, weights])
+        return state, {name: float(value[0]) for name, value in values.items()}
+
+    def config(self, task: int | None = None) -> Any:
+        filters = ["/job:ps"] if task is None else ["/job:ps", f"/job:worker/task:{task}"]
+        return tf1.ConfigProto(
+            intra_op_parallelism_threads=1,
+            inter_op_parallelism_threads=4,
+            device_filters=filters,
+        )
+
+    def _train(self, job: str, task: int, number: int) -> None:
+        if job == "ps":
+            tf1.train.Server(self.spec, job_name=job, task_index=task).join()
+        config = self.config(task)
+        server = tf1.train.Server(self.spec, job_name=job, task_index=task, config=config)
+        # Sessions are tried twice a second instead of twice a minute.
+        make = session_manager.SessionManager.__init__
+        session_manager.SessionManager.__init__ = lambda self, *args, **kwargs: make(
+            self, *args, **{**kwargs, "recovery_wait_secs": 0.5}
+        )
+        log = self.open_log()
+        model = self.model(task, log, first=number * 10**4)
+        chief = {"checkpoint_dir": str(self.folder), "save_checkpoint_steps": CHECKPOINT_STEPS}
+        hooks = [Restored(model)] if task == 0 else []
+        with (
+            model.graph.as_default(),
+            model.session(
+                server.target, config=config, first_hooks=hooks, **(chief if task == 0 else {})
+            ) as session,
+        ):
+            while not session.should_stop():
+                step = model.run(session)
+                log.add("step", task=task, step=step)
+
+
+def check(cluster: Cluster) -> dict[str, int]:
+    """Ends the workers, and compares the weights with the logs since the last opening."""
+    for task in range(NUM_WORKERS):
+        cluster.kill(("worker", task))
+    events = read_log(cluster.log_path)
+    openings = [i for i, event in enumerate(events) if event["kind"] == "restored"]
+    state, weights = cluster.read()
+    last, restored = events[openings[-1] + 1 :], events[openings[-1]]["weights"]
+    check_last_round(last, cluster.replicas, weights, restored)
+    outcomes = [event["outcome"] for event in events if event["kind"] == "push"]
+    return {
+        "openings": len(openings),
+        "takes": sum(event["kind"] == "take" for event in events),
+        "pushes": len(outcomes),
+        "duplicates": outcomes.count(2),
+        "stale": outcomes.count(1),
+        "takeovers": int(state.num_takeovers),
+        "steps": sum(event["kind"] == "step" for event in events),
+    }
+
+
+def check_last_round(
+    events: list[dict[str, Any]],
+    replicas: int,
+    weights: dict[str, float],
+    base: dict[str, float],
+) -> None:
+    """Checks the weights. The chief may have died between the log of a take and its update."""
+    last = max((event["round"] for event in events if event["kind"] == "take"), default=0)
+    try:
+        check_weights(events, replicas, weights, base)
+    except AssertionError:
+        whole = [event for event in events if event["kind"] != "take" or event["round"] < last]
+        check_weights(whole, replicas, weights, base)
+
+
+@contextlib.contextmanager
+def running_cluster(replicas: int, takeover_secs: float | None) -> Iterator[Cluster]:
+    """Runs a cluster that trains already. After an error, it prints the end of the log."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Cluster(Path(folder), replicas, takeover_secs) as cluster,
+    ):
+        try:
+            cluster.start()
+            cluster.await_steps(20)
+            yield cluster
+        except BaseException:
+            print(*read_log(cluster.log_path)[-40:], sep="\n", file=sys.stderr)
+            raise

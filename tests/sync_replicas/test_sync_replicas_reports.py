@@ -1,0 +1,75 @@
+"""Tests of the messages about rounds that last for too long."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import pytest
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+
+
+class Messages(logging.Handler):
+    """Collects the messages of TensorFlow's logger."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+        self.came = threading.Condition()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with self.came:
+            self.lines.append(record.getMessage())
+            self.came.notify_all()
+
+    def await_line(self, *parts: str) -> None:
+        def found() -> bool:
+            return any(all(part in line for part in parts) for line in self.lines)
+
+        with self.came:
+            assert self.came.wait_for(found, 20), self.lines
+
+
+@pytest.fixture
+def messages():
+    handler = Messages()
+    logger = tf.get_logger()
+    level = logger.level
+    logger.setLevel(logging.WARNING)  # Other tests of the process may have silenced it.
+    logger.addHandler(handler)
+    yield handler
+    logger.removeHandler(handler)
+    logger.setLevel(level)
+
+
+def test_a_queue_runner_that_was_not_started_is_reported(two_ps, training, messages):
+    """The original waits in silence."""
+    run = training(two_ps, 1, 2, configure={"report_secs": 0.3})
+    chief = run.models[0]
+    with chief.graph.as_default(), tf1.Session(two_ps.targets[0]) as session:
+        session.run(tf1.global_variables_initializer())
+        session.run(chief.optimizer.chief_init_op)
+    run.start(1)
+    run.steps_on_thread(1)
+    messages.await_line("/gate' is at round 1", "queue runner has not been started")
+
+
+def test_chief_and_workers_say_who_is_missing(two_ps, training, messages):
+    run = training(two_ps, 3, 3, configure={"report_secs": 2})
+    run.start(0, 1)
+    run.steps_on_thread(0)
+    run.steps_on_thread(1)
+    messages.await_line("/job:worker/task:0", "/job:worker/task:1", "never seen: 1 of 3 workers")
+    with messages.came:
+        assert messages.came.wait_for(
+            lambda: sum("of 3 gradients" in line for line in messages.lines) == 2, 20
+        )
+
+
+def test_a_chief_reports_that_a_worker_is_lost(two_ps, training, messages):
+    run = training(two_ps, 2, 2, configure={"report_secs": 0.3})
+    run.start()
+    run.steps_on_thread(0)
+    messages.await_line("between steps: /job:worker/task:1", "waiting: /job:worker/task:0")
