@@ -167,6 +167,9 @@ def test_options_are_checked_and_come_before_apply_gradients(graph_of_v1):
     assert "takeover_secs" in message(lambda: made.configure(takeover_secs=0))
     assert "report_secs" in message(lambda: made.configure(report_secs=-1))
     assert "GLOBAL_MEAN" in message(lambda: made.configure(sparse_reduction="mean"))
+    for dtype in (tf.float32, "int8", "no dtype"):
+        text = message(lambda dtype=dtype: made.configure(transport_dtype=dtype))
+        assert "transport_dtype to be one of bfloat16, float16 or None" in text
     assert "before apply_gradients" in message(lambda: applied(OURS).configure())
 
 

@@ -82,6 +82,11 @@ def sparse_loss(variables, which):
     return tf.reduce_sum(tf.square(rows))
 
 
+def third_of_sparse_loss(variables, which):
+    """A loss whose gradients are not exact in few bits."""
+    return sparse_loss(variables, which) / 3
+
+
 def sparse_variables():
     return [tf1.get_variable("e", initializer=EMBEDDING)]
 
@@ -97,6 +102,20 @@ def in_rounds(loss_of, variables_of, **configure):
 def test_dense_weights_are_those_of_one_process_with_the_whole_batch():
     together = in_rounds(dense_loss, dense_variables)
     np.testing.assert_allclose(together, alone(dense_loss, dense_variables), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(tf.bfloat16, 2e-2), (tf.float16, 2e-3)])
+@pytest.mark.parametrize(
+    "loss_of, variables_of",
+    [(dense_loss, dense_variables), (third_of_sparse_loss, sparse_variables)],
+)
+def test_gradients_may_travel_in_half_as_many_bytes(loss_of, variables_of, dtype, tolerance):
+    expected = alone(loss_of, variables_of)
+    together = in_rounds(
+        loss_of, variables_of, sparse_reduction="GLOBAL_MEAN", transport_dtype=dtype
+    )
+    np.testing.assert_allclose(together, expected, rtol=tolerance)
+    assert not np.array_equal(together, expected), "the gradients were not rounded"
 
 
 def test_sparse_weights_with_global_mean_are_those_of_one_process():

@@ -46,6 +46,9 @@ class Settings(command_line.Settings):
     takeover_secs: int = option(
         0, "after so long others compute for a worker that is lost; 0 for never", minimum=0
     )
+    bfloat16: int = option(
+        0, "1 to let gradients of synchronous workers travel as bfloat16", minimum=0
+    )
     fault_at: int = option(0, "step at which the last worker kills itself; 0 for none", minimum=0)
     folder: Path = option(Path("cluster_digits"), "folder of checkpoints and summaries")
     output: Path = option(Path("cluster_digits.png"), "where to write the picture")
@@ -120,7 +123,10 @@ def train(settings: Settings) -> ClusterHistory | None:
                 optimizer: Any = tf_condacc.SyncReplicasOptimizer(
                     momentum, task.num_worker_replicas
                 )
-                optimizer.configure(takeover_secs=settings.takeover_secs or None)
+                optimizer.configure(
+                    takeover_secs=settings.takeover_secs or None,
+                    transport_dtype=tf.bfloat16 if settings.bfloat16 else None,
+                )
                 hooks.append(optimizer.make_session_run_hook(task.is_chief))
             else:
                 optimizer = tf_condacc.DropStaleGradientOptimizer(momentum, settings.staleness)

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tf_condacc._typing import GradientAndVariable
 from tf_condacc.optimizers.sync_replicas._gate import GateOptions, SyncGate
 from tf_condacc.optimizers.sync_replicas._local_step import LocalStep
+from tf_condacc.optimizers.sync_replicas._options import PushOptions
 from tf_condacc.optimizers.sync_replicas._pushes import VariableGradients
 from tf_condacc.optimizers.sync_replicas._queue_runner import ChiefQueueRunner
 from tf_condacc.optimizers.sync_replicas._reports import Reports
@@ -32,7 +33,7 @@ class SyncGraph:
         grads_and_vars: The gradients, which may be None, and their variables.
         global_step: The step variable.
         options: The options of the gate.
-        sparse_reduction: How sparse gradients are reduced.
+        push_options: How gradients travel and are reduced.
         update: Applies reduced gradients.
 
     Attributes:
@@ -52,7 +53,7 @@ class SyncGraph:
         grads_and_vars: Sequence[GradientAndVariable],
         global_step: tf.Variable,
         options: GateOptions,
-        sparse_reduction: str,
+        push_options: PushOptions,
         update: Callable[[list[GradientAndVariable]], tf.Operation],
     ) -> None:
         anchor = tf.no_op(name="local_anchor")
@@ -63,9 +64,7 @@ class SyncGraph:
         self.ready_for_local_init_op.mark_used()
         with tf1.name_scope(scope):
             gradients = [
-                None
-                if gradient is None
-                else VariableGradients(gradient, v, scope, sparse_reduction)
+                None if gradient is None else VariableGradients(gradient, v, scope, push_options)
                 for gradient, v in grads_and_vars
             ]
             pushed = [each for each in gradients if each is not None]

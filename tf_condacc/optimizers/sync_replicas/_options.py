@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from tf_condacc._typing import GradientAndVariable
 from tf_condacc.optimizers.sync_replicas._gate import GateOptions
 
+_TRANSPORT_DTYPES = (tf.bfloat16, tf.float16)
 _SPARSE_REDUCTIONS = ("MEAN", "GLOBAL_MEAN", "SUM")
 
 
@@ -46,7 +47,41 @@ def gate_options(
     return GateOptions(num_slots, num_workers, float(takeover_secs or 0), float(report_secs or 0))
 
 
-def check_sparse_reduction(optimizer: str, reduction: Any) -> str:
+class PushOptions(NamedTuple):
+    """How gradients travel and are reduced.
+
+    Attributes:
+        sparse_reduction: How ``tf.IndexedSlices`` are reduced.
+        transport_dtype: Data type in which gradients travel if theirs is wider; None for theirs.
+    """
+
+    sparse_reduction: str
+    transport_dtype: tf.DType | None
+
+
+def push_options(optimizer: str, sparse_reduction: Any, transport_dtype: Any) -> PushOptions:
+    """Returns how gradients travel and are reduced.
+
+    Raises:
+        ValueError: The reduction is not known, or gradients cannot travel in the data type.
+    """
+    reduction = _check_sparse_reduction(optimizer, sparse_reduction)
+    if transport_dtype is None:
+        return PushOptions(reduction, None)
+    try:
+        dtype = tf.as_dtype(transport_dtype)
+    except TypeError:
+        dtype = None
+    if dtype not in _TRANSPORT_DTYPES:
+        raise ValueError(
+            f"Optimizer '{optimizer}' expects transport_dtype to be one of "
+            f"{', '.join(each.name for each in _TRANSPORT_DTYPES)} or None, got "
+            f"{transport_dtype!r}."
+        )
+    return PushOptions(reduction, dtype)
+
+
+def _check_sparse_reduction(optimizer: str, reduction: Any) -> str:
     """Returns a reduction of sparse gradients that is known.
 
     Raises:

@@ -10,6 +10,7 @@ from tf_condacc._host import on_host
 from tf_condacc._ops import ops
 from tf_condacc.accumulators.dense import ConditionalAccumulator
 from tf_condacc.accumulators.sparse import SparseConditionalAccumulator
+from tf_condacc.optimizers.sync_replicas._options import PushOptions
 
 
 class Claim:
@@ -38,20 +39,21 @@ class VariableGradients:
         gradient: This worker's gradient, a tensor or ``tf.IndexedSlices``.
         variable: The variable.
         scope: Prefix of the accumulator's name, the same in the graphs of all workers.
-        sparse_reduction: How the gradients are reduced if they are sparse.
+        options: How gradients travel and are reduced.
     """
 
     def __init__(
-        self, gradient: Any, variable: tf.Variable, scope: str, sparse_reduction: str
+        self, gradient: Any, variable: tf.Variable, scope: str, options: PushOptions
     ) -> None:
-        self._gradient = gradient
+        self._dtype = gradient.dtype
+        self._gradient = _in_transport_dtype(gradient, options.transport_dtype)
         self._variable = variable
         shared_name = f"{scope}{variable.op.name}/grad_accum"
-        arguments = (gradient.dtype, variable.shape, shared_name)
+        arguments = (self._gradient.dtype, variable.shape, shared_name)
         with tf.compat.v1.device(variable.device):
             if isinstance(gradient, tf.IndexedSlices):
                 self._accumulator: Any = SparseConditionalAccumulator(
-                    *arguments, reduction_type=sparse_reduction
+                    *arguments, reduction_type=options.sparse_reduction
                 )
             else:
                 self._accumulator = ConditionalAccumulator(*arguments)
@@ -91,4 +93,15 @@ class VariableGradients:
             return self._accumulator.reset(round_)
 
     def _passed(self, taken: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
-        return ops.condacc_sync_gate_taken(taken, value, accumulator=self._name, name="taken")
+        passed = ops.condacc_sync_gate_taken(taken, value, accumulator=self._name, name="taken")
+        return tf.cast(passed, self._dtype)
+
+
+def _in_transport_dtype(gradient: Any, dtype: tf.DType | None) -> Any:
+    """Returns a gradient, or its cast to a narrower floating-point type."""
+    if dtype is None or not gradient.dtype.is_floating or gradient.dtype.size <= dtype.size:
+        return gradient
+    if isinstance(gradient, tf.IndexedSlices):
+        values = tf.cast(gradient.values, dtype)
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    return tf.cast(gradient, dtype)

@@ -18,8 +18,8 @@ from tf_condacc.optimizers.sync_replicas._options import (
     check_count,
     check_gradients,
     check_num_tokens,
-    check_sparse_reduction,
     gate_options,
+    push_options,
 )
 from tf_condacc.optimizers.sync_replicas._queue_runner import ChiefQueueRunner
 from tf_condacc.optimizers.sync_replicas._steps import update_variables
@@ -86,6 +86,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         takeover_secs: float | None = None,
         report_secs: float | None = 60,
         sparse_reduction: str = "MEAN",
+        transport_dtype: Any = None,
     ) -> None:
         """Sets options that the mirrored class does not have, before `apply_gradients`.
 
@@ -102,6 +103,9 @@ class SyncReplicasOptimizer(OptimizerWrapper):
             sparse_reduction: How ``tf.IndexedSlices`` are reduced: "MEAN" divides each row by the
                 number of gradients that have it, as the mirrored class does; "GLOBAL_MEAN" by
                 `replicas_to_aggregate`; "SUM" does not divide.
+            transport_dtype: ``tf.bfloat16`` or ``tf.float16``: gradients of wider floating-point
+                types are cast to it before they travel, and their mean is rounded to it. They are
+                summed as float32. By default they travel as they are.
 
         Raises:
             ValueError: An argument is out of range, or `apply_gradients` has been called.
@@ -110,7 +114,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
             raise ValueError(
                 f"Optimizer '{self.get_name()}' expects configure() before apply_gradients()."
             )
-        self._sparse_reduction = check_sparse_reduction(self._name, sparse_reduction)
+        self._push_options = push_options(self._name, sparse_reduction, transport_dtype)
         self._gate_options = gate_options(
             self._name,
             self._replicas_to_aggregate,
@@ -156,7 +160,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
             grads_and_vars,
             global_step,
             self._gate_options,
-            self._sparse_reduction,
+            self._push_options,
             lambda reduced: update_variables(
                 self._opt,
                 reduced,
