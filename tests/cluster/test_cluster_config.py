@@ -58,9 +58,15 @@ def test_there_is_one_chief(spec, chief, workers):
         ({"cluster": {"worker": "a:1"}}, "job 'worker' is expected to be a list of addresses"),
         ({"cluster": {"worker": ["a"]}}, "job 'worker' is expected to be a list of addresses"),
         ({"cluster": {"ps": ["a:1"]}}, "no chief and no worker"),
+        ({"cluster": {**WORKERS, "chief": ["e:5", "f:6"]}}, "expected to have one chief"),
+        ({"cluster": {**WITH_CHIEF, "master": ["f:6"]}}, "expected to have one chief"),
+        ({"cluster": {"worker": ["a:1", "b:2"]}}, "2 tasks that train need a parameter server"),
         ({"cluster": WORKERS}, "'task' is expected to be an object with 'type' and 'index'"),
         (config(WORKERS, "chief"), "job 'chief', which is not in the cluster of jobs"),
         (config(WORKERS, "ps", 2), "expected to be from 0 to 1, got 2"),
+        (config(WORKERS, "ps", 1.0), "expected to be from 0 to 1, got 1.0"),
+        (config(WORKERS, "ps", True), "expected to be from 0 to 1, got True"),
+        (config(WORKERS, "ps", None), "expected to be from 0 to 1, got None"),
         (config(WORKERS, "ps", "x"), "expected to be from 0 to 1, got 'x'"),
     ],
 )
@@ -149,3 +155,15 @@ def test_a_server_without_the_package_is_told_to_import_it():
 def test_other_errors_stay_as_they_are():
     with pytest.raises(tf.errors.NotFoundError, match="^no such file$"), Task(read({})):
         raise tf.errors.NotFoundError(None, None, "no such file")
+
+
+def test_an_evaluator_has_no_session():
+    evaluator = Task(read(config(WORKERS, "evaluator")))
+    assert not evaluator.is_chief and evaluator.replica_device_setter() is None
+    with pytest.raises(RuntimeError, match="An evaluator is not a part of the cluster"):
+        evaluator.session()
+
+
+def test_a_worker_does_not_wait_for_parameter_servers_without_end(worker):
+    with pytest.raises(tf.errors.DeadlineExceededError, match="did not answer within 0.2 s"):
+        worker._report_begin(0.2)

@@ -21,9 +21,11 @@ from sync_replicas_log import read_log
 Task = tuple[str, int]  # Job and number.
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(parent: int) -> None:
     kill_when_parent_dies = 1  # PR_SET_PDEATHSIG
     ctypes.CDLL(None).prctl(kill_when_parent_dies, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 class ForkedCluster:
@@ -65,9 +67,9 @@ class ForkedCluster:
         """Starts processes; all of the cluster that do not run if none are given."""
         for who in tasks or [who for who in self.tasks() if who not in self.running]:
             self._num_started += 1
-            process = os.fork()
+            parent, process = os.getpid(), os.fork()
             if process == 0:
-                self._run(who)
+                self._run(who, parent)
             self.running[who] = process
 
     def kill(self, who: Task) -> None:
@@ -145,11 +147,11 @@ class ForkedCluster:
                 del self.running[who]
                 self.statuses[who] = os.waitstatus_to_exitcode(status)
 
-    def _run(self, who: Task) -> None:
+    def _run(self, who: Task, parent: int) -> None:
         job, task = who
         status = 1
         try:
-            _end_with_parent()
+            _end_with_parent(parent)
             errors = os.open(self._stderr_path(who), os.O_CREAT | os.O_WRONLY | os.O_APPEND)
             os.dup2(errors, sys.stderr.fileno())
             os.environ["TF_CONFIG"] = json.dumps(

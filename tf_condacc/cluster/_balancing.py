@@ -16,7 +16,7 @@ class GreedyLoadBalancingStrategy:
 
     Mirrors ``tf.contrib.training.GreedyLoadBalancingStrategy``. It is a `ps_strategy` of
     `tf_condacc.replica_device_setter`. All workers must build their variables in the same order.
-    Accumulators of a variable stay on the variable's server, and do not count.
+    Accumulators that are placed with their variable stay on its server and are not counted as load.
 
     Args:
         num_tasks: Number of parameter servers.

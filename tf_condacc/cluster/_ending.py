@@ -1,16 +1,18 @@
 """How parameter servers learn that training has ended.
 
 A TensorFlow server cannot be stopped; it ends with its process. Each parameter server has a queue
-into which the tasks that train put their names when they end. When the chief has ended, the server
-fills another queue, from which workers that are late learn that they need not begin.
+into which the tasks that train put a report when they begin and when they end. When the chief has
+ended, the server fills another queue, from which workers that are late learn that they need not
+begin.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -20,13 +22,14 @@ from tf_condacc.cluster._tf_config import PS_JOB
 from tf_condacc.launch._probe import Answer, probe
 
 _LOG = logging.getLogger("tf_condacc")
-_ENDED_TASKS = "tf_condacc/cluster/ended_tasks"
+_REPORTS = "tf_condacc/cluster/reports"
+_BEGINS, _ENDS = "+", "-"  # The first character of a report. The task's name follows.
 _CHIEF_HAS_ENDED = "tf_condacc/cluster/chief_has_ended"
-_TELL_SECS = 5
+_REPORT_END_SECS = 5
 
 
 class TrainingHasEndedError(tf.errors.OutOfRangeError):
-    """The chief had ended before this task began to train."""
+    """Raised in a task that starts to train after the chief has ended."""
 
     def __init__(self) -> None:
         super().__init__(None, None, "The chief has ended: there is nothing left to train.")
@@ -35,8 +38,8 @@ class TrainingHasEndedError(tf.errors.OutOfRangeError):
 def await_end(target: str, ps: int, tasks: Iterable[str], chief: str, grace_secs: float) -> None:
     """Waits in a parameter server until training has ended.
 
-    Training has ended when the chief and all other tasks have told so, or when the chief has, and
-    the others have not within a time limit.
+    Training has ended when all tasks have reported their end, or `grace_secs` after the chief has
+    reported its end.
 
     Args:
         target: Target of the server.
@@ -44,25 +47,40 @@ def await_end(target: str, ps: int, tasks: Iterable[str], chief: str, grace_secs
         tasks: Names of the tasks that train.
         chief: Name of the chief among them.
         grace_secs: The time limit.
+
+    Raises:
+        tf.errors.OpError: The reports cannot be read.
     """
     running = set(tasks)
+    failures: list[BaseException] = []
     changed = threading.Condition()
 
-    def read(name: str) -> None:
+    def note(report: str) -> None:
         with changed:
-            running.discard(name)
+            change = running.add if report[0] == _BEGINS else running.discard
+            change(report[1:])
             changed.notify_all()
 
+    def read() -> None:
+        try:
+            with _session(target, ps, lambda: _queue(ps, _REPORTS).dequeue()) as run:
+                while True:
+                    note(run().decode())
+        except BaseException as error:
+            with changed:
+                failures.append(error)
+                changed.notify_all()
+
     # Steps of a session cannot be interrupted. The main thread has to be, for Ctrl-C.
-    threading.Thread(target=_read_names, args=(target, ps, read), daemon=True).start()
+    threading.Thread(target=read, daemon=True).start()
     with changed:
-        while chief in running:
-            changed.wait()
-    _run(target, ps, lambda: _queue(ps, _CHIEF_HAS_ENDED).enqueue(chief))
+        changed.wait_for(lambda: chief not in running or failures)
+    if not failures:
+        _run(target, ps, lambda: _queue(ps, _CHIEF_HAS_ENDED).enqueue(chief))
     with changed:
-        end = time.monotonic() + grace_secs
-        while running and time.monotonic() < end:
-            changed.wait(end - time.monotonic())
+        changed.wait_for(lambda: not running or failures, grace_secs)
+        if failures:
+            raise failures[0]
         if running:
             _LOG.warning(
                 "Parameter server %d ends: the chief ended %g s ago; these tasks did not: %s",
@@ -72,65 +90,99 @@ def await_end(target: str, ps: int, tasks: Iterable[str], chief: str, grace_secs
             )
 
 
-def tell_end(target: str, own_name: str, addresses: list[str]) -> None:
-    """Tells all parameter servers that this task has ended. Those that are lost are left out.
+def report_begin(target: str, own_name: str, num_ps: int, timeout_secs: float) -> None:
+    """Tells all parameter servers that this task begins to train. Waits for them.
+
+    Raises:
+        TrainingHasEndedError: The chief has ended.
+        tf.errors.DeadlineExceededError: The parameter servers did not answer in time.
+    """
+
+    def build() -> tf.Tensor:
+        reports = [_queue(ps, _REPORTS).enqueue(_BEGINS + own_name) for ps in range(num_ps)]
+        with tf.control_dependencies(reports):
+            return _queue(0, _CHIEF_HAS_ENDED).size()
+
+    (done,) = _in_threads([lambda: _run(target, None, build)], timeout_secs)
+    if isinstance(done, BaseException):
+        raise done
+    if done is None:
+        raise tf.errors.DeadlineExceededError(
+            None, None, f"The parameter servers did not answer within {timeout_secs:g} s."
+        )
+    if done > 0:
+        raise TrainingHasEndedError
+
+
+def report_end(target: str, own_name: str, addresses: list[str]) -> None:
+    """Tells all parameter servers that this task has ended. Warns of those that do not answer.
 
     Args:
         target: Target of the server of this task.
         own_name: Name of this task.
         addresses: Addresses of the parameter servers.
     """
+    end = time.monotonic() + _REPORT_END_SECS
+
+    def report(ps: int) -> bool:
+        # A session with a server that is lost would wait for it without end.
+        while probe(addresses[ps], timeout_secs=1) is not Answer.ANSWERED:
+            if time.monotonic() >= end:
+                return False
+            time.sleep(0.1)
+        _run(target, ps, lambda: _queue(ps, _REPORTS).enqueue(_ENDS + own_name))
+        return True
+
+    # A server may freeze meanwhile, and a step cannot be interrupted.
+    calls = [lambda ps=ps: report(ps) for ps in range(len(addresses))]
+    for ps, done in enumerate(_in_threads(calls, _REPORT_END_SECS + 1)):
+        if done is not True:
+            _LOG.warning("Parameter server %d (%s) was not told of the end.", ps, addresses[ps])
+
+
+def _in_threads(calls: Sequence[Callable[[], Any]], timeout_secs: float) -> list[Any]:
+    """Calls functions in daemon threads; returns their results or errors, None for none in time."""
+    results: list[Any] = [None] * len(calls)
+
+    def call(number: int) -> None:
+        try:
+            results[number] = calls[number]()
+        except BaseException as error:
+            results[number] = error
+
     threads = [
-        # A server may freeze meanwhile, and a step cannot be interrupted.
-        threading.Thread(target=_tell, args=(target, own_name, ps), daemon=True)
-        for ps, address in enumerate(addresses)
-        if probe(address, timeout_secs=1) is Answer.ANSWERED
+        threading.Thread(target=call, args=(number,), daemon=True) for number in range(len(calls))
     ]
+    end = time.monotonic() + timeout_secs
     for thread in threads:
         thread.start()
-    end = time.monotonic() + _TELL_SECS
     for thread in threads:
         thread.join(max(0, end - time.monotonic()))
+    return results
 
 
-def check_not_ended(target: str) -> None:
-    """Waits for parameter server 0, and asks it whether the chief has ended.
+@contextlib.contextmanager
+def _session(target: str, ps: int | None, build: Callable[[], Any]) -> Iterator[Callable[[], Any]]:
+    """Builds operations, and yields a function that runs them in a session of their own.
 
-    Raises:
-        TrainingHasEndedError: The chief has ended.
+    Args:
+        target: Target of the session.
+        ps: The only parameter server that the session needs; None for all.
+        build: Builds the operations.
     """
-    if _run(target, 0, lambda: _queue(0, _CHIEF_HAS_ENDED).size()) > 0:
-        raise TrainingHasEndedError
-
-
-def _tell(target: str, own_name: str, ps: int) -> None:
-    try:
-        _run(target, ps, lambda: _queue(ps, _ENDED_TASKS).enqueue(own_name))
-    except tf.errors.OpError as error:
-        _LOG.warning("Parameter server %d could not be told of the end: %s", ps, error.message)
-
-
-def _read_names(target: str, ps: int, read: Callable[[str], None]) -> None:
-    with tf.Graph().as_default() as graph:
-        name = _queue(ps, _ENDED_TASKS).dequeue()
-    with v1.Session(target, graph=graph, config=_only(ps)) as session:
-        while True:
-            read(session.run(name).decode())
-
-
-def _run(target: str, ps: int, build: Callable[[], Any]) -> Any:
-    """Builds an operation, and runs it in a session of its own that needs one parameter server."""
     with tf.Graph().as_default() as graph:
         built = build()
-    with v1.Session(target, graph=graph, config=_only(ps)) as session:
-        return session.run(built)
+    task = "" if ps is None else f"/task:{ps}"
+    config = v1.ConfigProto(device_filters=[f"/job:{PS_JOB}{task}"])
+    with v1.Session(target, graph=graph, config=config) as session:
+        yield lambda: session.run(built)
+
+
+def _run(target: str, ps: int | None, build: Callable[[], Any]) -> Any:
+    with _session(target, ps, build) as run:
+        return run()
 
 
 def _queue(ps: int, name: str) -> v1.FIFOQueue:
     with v1.device(f"/job:{PS_JOB}/task:{ps}/device:CPU:0"):
         return v1.FIFOQueue(-1, [tf.string], [[]], shared_name=name)
-
-
-def _only(ps: int) -> v1.ConfigProto:
-    """Returns a configuration with which a session needs no other parameter server."""
-    return v1.ConfigProto(device_filters=[f"/job:{PS_JOB}/task:{ps}"])

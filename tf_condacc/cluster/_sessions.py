@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tensorflow.compat import v1
-
-from tf_condacc.cluster._ending import check_not_ended
 
 _POLL_SECS = 1
 
@@ -22,7 +21,7 @@ class WorkerSessionCreator(v1.train.SessionCreator):
         master: Target of the session.
         config: The ``tf.compat.v1.ConfigProto`` of the session.
         max_wait_secs: How long to wait for the chief.
-        has_ps: Whether there are parameter servers, which know whether the chief has ended.
+        before: Called before a session is made.
     """
 
     def __init__(
@@ -31,23 +30,21 @@ class WorkerSessionCreator(v1.train.SessionCreator):
         master: str,
         config: v1.ConfigProto,
         max_wait_secs: float,
-        has_ps: bool,
+        before: Callable[[], None],
     ) -> None:
         self._scaffold = scaffold or v1.train.Scaffold()
         self._master = master
         self._config = config
         self._max_wait_secs = max_wait_secs
-        self._has_ps = has_ps
+        self._before = before
 
     def create_session(self) -> v1.Session:
         """Returns a session.
 
         Raises:
             tf.errors.DeadlineExceededError: The chief has not initialized the variables in time.
-            TrainingHasEndedError: The chief has ended already.
         """
-        if self._has_ps:
-            check_not_ended(self._master)
+        self._before()
         self._scaffold.finalize()
         manager = v1.train.SessionManager(
             local_init_op=self._scaffold.local_init_op,
@@ -65,29 +62,31 @@ class WorkerSessionCreator(v1.train.SessionCreator):
 def worker_session(
     master: str,
     config: v1.ConfigProto,
-    has_ps: bool,
+    before: Callable[[float], None],
     scaffold: v1.train.Scaffold | None = None,
     hooks: Any = None,
     stop_grace_period_secs: float = 120,
     max_wait_secs: float = 7200,
-    **of_chief: Any,
+    **chief_arguments: Any,
 ) -> v1.train.MonitoredSession:
     """Returns a monitored session of a worker that is not the chief.
 
     Args:
         master: Target of the session.
         config: The ``tf.compat.v1.ConfigProto`` of the session.
-        has_ps: Whether there are parameter servers.
+        before: Called with `max_wait_secs` before a session is made, also after a loss.
         scaffold: A ``tf.compat.v1.train.Scaffold``; None for a default one.
         hooks: The hooks; None for no hooks.
         stop_grace_period_secs: How long threads may take to end when the session is closed.
         max_wait_secs: How long to wait for the chief.
-        **of_chief: Arguments of ``tf.compat.v1.train.MonitoredTrainingSession`` that have no effect
-            on workers.
+        **chief_arguments: Arguments of ``tf.compat.v1.train.MonitoredTrainingSession`` that have no
+            effect on workers.
     """
-    del of_chief
+    del chief_arguments
     return v1.train.MonitoredSession(
-        session_creator=WorkerSessionCreator(scaffold, master, config, max_wait_secs, has_ps),
+        session_creator=WorkerSessionCreator(
+            scaffold, master, config, max_wait_secs, lambda: before(max_wait_secs)
+        ),
         hooks=hooks,
         stop_grace_period_secs=stop_grace_period_secs,
     )

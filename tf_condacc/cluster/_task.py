@@ -28,7 +28,7 @@ def start(
     *,
     session_config: v1.ConfigProto | None = None,
     report_secs: float | None = 10,
-    grace_secs: float = 30,
+    grace_secs: float = 60,
 ) -> Task:
     """Starts the server of this process, as ``TF_CONFIG`` tells.
 
@@ -54,7 +54,8 @@ def start(
         The task, to be used as a context in which the program trains. When the context is left
         without an error, the parameter servers are told that this task has ended. They end when all
         tasks have, or `grace_secs` after the chief. If the chief had ended before this task made
-        its session, `Task.session` leaves the context in the same way.
+        its session, `Task.session` raises an error that the context suppresses: the program goes on
+        after the context.
 
     Raises:
         ValueError: ``TF_CONFIG`` does not describe a cluster and a task of it.
@@ -128,8 +129,9 @@ class Task:
         if self._watch is not None:
             self._watch.stop()
         is_late = isinstance(exc, _ending.TrainingHasEndedError)
-        if exc is None or is_late:
-            self._tell_end()
+        has_exited = isinstance(exc, SystemExit) and exc.code in (0, None)
+        if exc is None or is_late or has_exited:
+            self._report_end()
         elif (better := explanation(exc)) is not None:
             raise better from exc
         return is_late
@@ -167,20 +169,25 @@ class Task:
 
         Raises:
             TypeError: An argument is not known, or is one of those three.
+            RuntimeError: The task is an evaluator.
+            tf.errors.DeadlineExceededError: Parameter servers or the chief are not ready after
+                `max_wait_secs`.
             tf.errors.OutOfRangeError: The chief has ended. The context of the task takes it for the
                 end of training.
         """
         given = {"master", "is_chief", "config"} & arguments.keys()
         if given:
             raise TypeError(f"Task.session() got {sorted(given)}, which the task itself sets")
+        if self.task_type == EVALUATOR_JOB:
+            raise RuntimeError(
+                "An evaluator is not a part of the cluster, and has no session for training."
+            )
         inspect.signature(v1.train.MonitoredTrainingSession).bind(**arguments)
         if self.is_chief:
             return v1.train.MonitoredTrainingSession(
                 master=self.master, is_chief=True, config=self.session_config, **arguments
             )
-        return worker_session(
-            self.master, self.session_config, self.num_ps_replicas > 0, **arguments
-        )
+        return worker_session(self.master, self.session_config, self._report_begin, **arguments)
 
     @property
     def _name(self) -> str:
@@ -231,9 +238,12 @@ class Task:
         sys.stdout.flush()
         os._exit(0)
 
-    def _tell_end(self) -> None:
+    def _report_begin(self, timeout_secs: float) -> None:
+        _ending.report_begin(self.master, self._name, self.num_ps_replicas, timeout_secs)
+
+    def _report_end(self) -> None:
         if self.master and self.num_ps_replicas:
-            _ending.tell_end(self.master, self._name, self._config.cluster[PS_JOB])
+            _ending.report_end(self.master, self._name, self._config.cluster[PS_JOB])
 
 
 def _name(job: str, task: int) -> str:

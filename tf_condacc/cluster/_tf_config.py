@@ -76,8 +76,16 @@ def _checked_cluster(cluster: Any) -> dict[str, list[str]]:
                 f"got {addresses!r}"
             )
     result = {job: list(addresses) for job, addresses in cluster.items()}
-    if not TaskConfig(result, "", 0).workers:
+    workers = TaskConfig(result, "", 0).workers
+    if not workers:
         raise ValueError(f"TF_CONFIG: the cluster has no chief and no worker, got {cluster!r}")
+    if sum(job in CHIEF_JOBS for job, _ in workers) > 1:
+        raise ValueError(f"TF_CONFIG: the cluster is expected to have one chief, got {cluster!r}")
+    if len(workers) > 1 and PS_JOB not in result:
+        raise ValueError(
+            f"TF_CONFIG: {len(workers)} tasks that train need a parameter server, on which they "
+            f"share the variables; got {cluster!r}"
+        )
     return result
 
 
@@ -91,13 +99,16 @@ def _checked_task(config: Mapping[str, Any], cluster: dict[str, list[str]]) -> T
         raise ValueError(
             f"TF_CONFIG: 'task' is expected to be an object with 'type' and 'index', got {task!r}"
         )
-    job, index = task["type"], task.get("index", 0)
-    try:
-        number = int(index)
-    except (TypeError, ValueError):
-        number = -1
+    job, index = task["type"], task.get("index")
     if job == EVALUATOR_JOB and job not in cluster:
-        return TaskConfig(cluster, job, max(number, 0))
+        return TaskConfig(cluster, job, 0)
+    number = -1
+    if index is None and len(cluster.get(job, [])) == 1:
+        number = 0
+    elif isinstance(index, int) and not isinstance(index, bool):
+        number = index
+    elif isinstance(index, str) and index.isdecimal():
+        number = int(index)
     if job not in cluster:
         raise ValueError(
             f"TF_CONFIG: the task is of job '{job}', which is not in the cluster of jobs "

@@ -32,7 +32,7 @@ def watch_with_warnings(addresses: Mapping[str, str], report_secs: float) -> Wat
             _REASONS[answer],
         )
 
-    def tell_end(name: str) -> None:
+    def warn_answers_again(name: str) -> None:
         _LOG.warning("%s (%s) answers again.", name, addresses[name])
 
-    return Watch(addresses, [report_secs], warn, tell_end, reports_refused=True)
+    return Watch(addresses, [report_secs], warn, warn_answers_again, reports_refused=True)

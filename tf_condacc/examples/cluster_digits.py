@@ -60,6 +60,7 @@ class Faults(v1.train.SessionRunHook):
     def __init__(self, settings: Settings, step: tf.Variable) -> None:
         self._settings, self._step = settings, step
         self._record = settings.folder / "faults.txt"
+        self._was_killed = self._record.exists()
 
     def _write(self, what: str) -> None:
         self._record.parent.mkdir(parents=True, exist_ok=True)
@@ -67,8 +68,9 @@ class Faults(v1.train.SessionRunHook):
             file.write(f"{what} {time.time()}\n")
 
     def after_create_session(self, session: v1.Session, coord: Any) -> None:
-        """Records that the process is back."""
-        if self._record.exists():
+        """Records that the process is back, once."""
+        if self._was_killed:
+            self._was_killed = False
             self._write("back")
 
     def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:
@@ -109,7 +111,8 @@ def train(settings: Settings) -> ClusterHistory | None:
         examples, _ = data.load(settings.seed)
         seed = settings.seed if settings.mode == "sync" else settings.seed + task.worker_index
         batches = data.batches(examples, settings.batch_size, seed)
-        # In a step, all synchronous workers take a turn, but only one of the asynchronous workers.
+        # The global step counts the updates of all asynchronous workers, so the chief measures
+        # after fewer turns of its own.
         every = _EVALUATE_EVERY
         if settings.mode == "async":
             every = max(1, every // task.num_worker_replicas)
@@ -133,6 +136,8 @@ def train(settings: Settings) -> ClusterHistory | None:
             train_op = optimizer.minimize(model.loss, step)
             if task.worker_index == task.num_worker_replicas - 1 and not task.is_chief:
                 hooks.append(Faults(settings, step))
+            if task.is_chief:
+                check_not_finished(settings)
             chief = Chief(settings, whole, optimizer.num_dropped(), step)
             with task.session(
                 checkpoint_dir=str(settings.folder),
@@ -151,6 +156,16 @@ def train(settings: Settings) -> ClusterHistory | None:
                     if session.should_stop():
                         break
     return chief.history if task.is_chief else None
+
+
+def check_not_finished(settings: Settings) -> None:
+    """Raises SystemExit if the folder holds a training that has come to its last step."""
+    latest = tf.train.latest_checkpoint(str(settings.folder))
+    if latest is not None and int(latest.rpartition("-")[2]) >= settings.steps:
+        sys.exit(
+            f"{settings.folder} holds a training of {settings.steps} steps or more: remove it, or "
+            "name another one with --folder."
+        )
 
 
 def run(settings: Settings) -> None:

@@ -12,7 +12,7 @@ from tf_condacc.launch._cluster import local_cluster
 from tf_condacc.launch._launcher import Launcher, Settings
 from tf_condacc.launch._output import Output
 
-_MAX_TASKS = 1000
+_MAX_TASKS = 200
 _NOT_FOUND = 127
 _USAGE = "python -m tf_condacc.launch --workers WORKERS [options] -- COMMAND [ARGUMENT ...]"
 
@@ -71,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     for name, default, text in times:
         help_text = f"{text} (default: {default})"
-        add(name, type=_seconds, default=default, metavar="SECS", help=help_text)
+        add(name, type=seconds, default=default, metavar="SECS", help=help_text)
     return parser
 
 
@@ -87,7 +87,7 @@ def _integer(minimum: int) -> Callable[[str], int]:
     return integer
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
     """Converts the value of an option to a time."""
     number = float(text)
     if not (0 <= number < math.inf):

@@ -32,8 +32,8 @@ class Endings:
         self._end_secs = end_secs
         self._grace_secs = grace_secs
         self._say = say
-        self._reason = ""  # Why nothing is started again.
-        self._lost = False  # Whether the reason is a loss.
+        self._stop_reason = ""  # Why nothing is started again.
+        self._is_loss = False  # Whether the reason is a loss.
         self._grace_ends: float | None = None
         self._servers_end: float | None = None
         self._ended: set[Task] = set()  # The tasks that this object has ended.
@@ -41,7 +41,12 @@ class Endings:
     @property
     def has_begun(self) -> bool:
         """Whether the training is over, so that no task is started again."""
-        return bool(self._reason) or self._workers[0].status == 0
+        return bool(self._stop_reason) or self._workers[0].status == 0
+
+    @property
+    def reason(self) -> str:
+        """Why no task is started again."""
+        return self._stop_reason or f"{self._workers[0].name}, the chief, has finished"
 
     @property
     def next_at(self) -> float | None:
@@ -51,9 +56,9 @@ class Endings:
 
     def apply(self, now: float) -> None:
         """Plans the ends of tasks that have had their time."""
-        if not self._reason:
+        if not self._stop_reason:
             self._find_reason()
-            if self._reason:
+            if self._stop_reason:
                 self._grace_ends = now + self._grace_secs
                 self._cancel_restarts()
         if self._grace_ends is not None and now >= self._grace_ends:
@@ -63,7 +68,7 @@ class Endings:
             self._end_servers(now)
 
     def explains(self, task: Task) -> bool:
-        """Returns whether this object has ended a task that has ended, and sets its status."""
+        """If this object has told the task to end, sets its final status and returns True."""
         if task not in self._ended:
             return False
         task.note = " (ended by the launcher)"
@@ -77,32 +82,33 @@ class Endings:
         for task in self._tasks:
             if task.restart_at is not None:
                 task.restart_at = None
-                self._say(f"{task.name} is not started again: {self._reason}.")
+                self._say(f"{task.name} is not started again: {self._stop_reason}.")
 
     def _find_reason(self) -> None:
         chief = self._workers[0]
         lost = [task for task in self._tasks if task.place.is_essential and task.is_lost_for_good]
+        finished = [task for task in self._servers if task.is_over and task.status == 0]
         if chief.is_over and chief.status == 0:
-            self._reason = f"{chief.name}, the chief, has finished"
+            self._stop_reason = f"{chief.name}, the chief, has finished"
+        elif finished:
+            self._stop_reason = f"{finished[0].name}, a parameter server, has finished"
         elif lost:
-            self._reason = f"{lost[0].name} is lost, without which no worker can go on"
-            self._lost = True
+            self._stop_reason = f"{lost[0].name} is lost, without which no worker can go on"
+            self._is_loss = True
             waiting = [task for task in self._tasks if task.is_running]
             if waiting:
                 told = f"The other tasks have {self._grace_secs:g} s to end by themselves"
-                self._say(f"{self._reason[0].upper()}{self._reason[1:]}. {told}.")
+                self._say(f"{self._stop_reason[0].upper()}{self._stop_reason[1:]}. {told}.")
 
     def _end_late(self, now: float) -> None:
         late = [task for task in self._workers if task.is_running]
-        if self._lost:
+        if self._is_loss:
             late += [task for task in self._servers if task.is_running]
-        if late:
-            names = ", ".join(task.name for task in late)
-            verb = "has" if len(late) == 1 else "have"
-            told = f"{names} {verb} not ended by itself within {self._grace_secs:g} s"
-            if len(late) > 1:
-                told = told.replace("by itself", "by themselves")
-            self._say(f"{told} ({self._reason}), and {'is' if len(late) == 1 else 'are'} ended.")
+        for task in late:
+            self._say(
+                f"{task.name} has not ended by itself within {self._grace_secs:g} s "
+                f"({self._stop_reason}), and is ended."
+            )
         self._end(late, now)
 
     def _end_servers(self, now: float) -> None:

@@ -50,7 +50,10 @@ class Settings:
 
 
 class Launcher:
-    """Runs the tasks of a cluster. The main thread does all of this but watching and writing."""
+    """Runs the tasks of a cluster.
+
+    The main thread does everything except asking servers and writing output.
+    """
 
     def __init__(
         self, settings: Settings, cluster: Sequence[Place], command: Sequence[str], output: Output
@@ -108,8 +111,9 @@ class Launcher:
                 task.process.has_remains()
 
     def _now(self) -> float:
-        """The time without that for which the launcher was stopped."""
-        return time.monotonic() - self._paused_secs
+        """Returns the monotonic time, without the time for which the launcher was stopped."""
+        now = time.monotonic() if self._paused_at is None else self._paused_at
+        return now - self._paused_secs
 
     def _timeout(self) -> float:
         if any(task.is_over and _is_ending(task) for task in self._tasks):
@@ -154,7 +158,7 @@ class Launcher:
             return
         told = f"{task.name} is lost: {how_it_ended(task.status)}."
         if self._endings.has_begun:
-            told += " It is not started again, because the training has ended."
+            told += f" It is not started again: {self._endings.reason}."
         elif task.restarts < self._settings.restarts:
             delay = task.restart_later(self._now())
             number = f"{task.restarts + 1} of {self._settings.restarts}"
@@ -179,7 +183,8 @@ class Launcher:
         """Stops the tasks and the launcher. A task has no terminal, and would ignore SIGTSTP."""
         for task in self._tasks:
             self._signal(task, signal.SIGSTOP)
-        self._paused_at = time.monotonic()
+        if self._paused_at is None:
+            self._paused_at = time.monotonic()
         os.kill(os.getpid(), signal.SIGSTOP)
 
     def _interrupt(self, number: signal.Signals) -> None:

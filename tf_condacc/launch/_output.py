@@ -23,7 +23,9 @@ _MAX_PIPE_BYTES = 1 << 20  # What the kernel lets a process without privileges p
 _COLOURS = (36, 33, 32, 35, 34, 31)
 _RESET = b"\x1b[0m"
 # Control sequences of terminals, other than those that only change colours.
-_CURSOR_MOVE = re.compile(rb"\x1b\[[0-9;?]*[A-Za-ln-z]")
+_CURSOR_MOVE = re.compile(
+    rb"\x1b\[[0-9;?]*[A-Za-ln-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[78DEHMc]"
+)
 
 
 @dataclass(eq=False)

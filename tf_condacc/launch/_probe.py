@@ -21,9 +21,9 @@ class Answer(enum.Enum):
 
     Attributes:
         ANSWERED: The server works.
-        SILENT: The server accepted the connection, but did not answer within the time limit. Its
+        SILENT: There was no answer within the time limit, or the network reported an error. The
             process is frozen, or its machine cannot be reached.
-        REFUSED: Nobody listens. The process has not started yet, or has ended.
+        REFUSED: Nobody listens. The process has not started its server yet, or has ended.
     """
 
     ANSWERED = "answered"
@@ -43,7 +43,7 @@ def probe(address: str, timeout_secs: float) -> Answer:
         with socket.create_connection((host.strip("[]"), int(port)), timeout_secs) as connection:
             connection.sendall(_PREFACE + _NO_SETTINGS)
             return Answer.ANSWERED if connection.recv(1) else Answer.REFUSED
-    except TimeoutError:
-        return Answer.SILENT
-    except OSError:
+    except (ConnectionError, EOFError):
         return Answer.REFUSED
+    except OSError:  # A time-out among others.
+        return Answer.SILENT

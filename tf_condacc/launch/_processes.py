@@ -92,7 +92,10 @@ class TaskProcess:
         return status if status is None or status >= 0 else 128 - status
 
     def signal(self, number: int) -> None:
-        """Sends a signal to the processes of the group. A signal that ends them continues them."""
+        """Sends a signal to the processes of the group.
+
+        After SIGINT and SIGTERM, SIGCONT is sent, because a stopped process would not handle them.
+        """
         if self._has_remains:
             with contextlib.suppress(OSError):
                 os.killpg(self.pid, number)
@@ -119,7 +122,9 @@ class TaskProcess:
             self.signal(self._plan.pop(0)[1])
 
     def has_remains(self) -> bool:
-        """Returns whether the group has a process. Only that of an ended process can be empty.
+        """Returns whether the group has a process.
+
+        A group is empty only after its first process has been reaped.
 
         The number of a group is not used again while it has a process. A group that was empty once
         never gets a signal again.

@@ -26,7 +26,7 @@ class Silences:
         Args:
             frozen_secs: Silence after which a task is reported; 0 for never.
             lost_secs: Silence after which a task is killed; 0 for never.
-            say: Writes a message about a task, which concerns the task's file if it is named.
+            say: Writes a message, also to the log of the task if its name is given.
             wake: Called by a thread if there is something for `apply`.
         """
         self._lost_secs = lost_secs

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from tf_condacc.launch._probe import Answer, probe
 
 _INTERVAL_SECS = 1.0
-_ANSWER_SECS = 0.8  # The time limit of one request. A watch that is stopped ends as quickly.
+_ANSWER_SECS = 0.8  # The time limit of one request. A stopped watch ends within about this time.
 
 
 class Watch:
@@ -77,9 +77,12 @@ class Watch:
         reported = 0
         is_reported = False
         asked = time.monotonic()
-        while not self._stopped.wait(_INTERVAL_SECS if silent_secs == 0.0 else 0.2):
+        wait_secs = _INTERVAL_SECS
+        while not self._stopped.wait(wait_secs):
+            began = time.monotonic()
             answer = probe(address, _ANSWER_SECS)
             before, asked = asked, time.monotonic()
+            wait_secs = max(_INTERVAL_SECS - (asked - began), 0.2)
             if self._stopped.is_set():
                 return
             if answer is Answer.ANSWERED:
