@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from condacc_bench import implementations, memory, sparse_cycle, sparse_data  # 
 def test_a_sparse_case_refuses_an_accumulator_that_cannot_take_its_rows():
     theirs = implementations.tensorflow()
     gradients = np.array([[3, 1, 3], [1, 3, 3]])
-    careless = implementations.Implementation("careless", theirs.dense, theirs.sparse, True)
+    careless = replace(theirs, name="careless", takes_any_rows=True)
 
     with pytest.raises(AssertionError, match="expected rows"):
         sparse_cycle.SparseCycle(careless, gradients, (5, 2), raw=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -46,6 +47,11 @@ def task_command(code: str) -> list[str]:
     return [sys.executable, "-S", "-c", _PRELUDE + code]
 
 
+def _handle_signals() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Launched:
     """A launcher that runs, and what it and its tasks have written so far."""
 
@@ -59,6 +65,7 @@ class Launched:
             env={**os.environ, "PYTHONPATH": search},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            preexec_fn=_handle_signals,  # A shell ignores some in what it runs in the background.
         )
 
     def until(self, pattern: str, count: int = 1) -> list[str]:
