@@ -205,13 +205,9 @@ def test_a_frozen_task_is_ended_by_a_signal_too(launch):
     assert "worker 1: SIGTERM (status 143)" in launched.output
 
 
-def test_a_signal_that_was_ignored_at_the_start_stays_ignored(launch, tmp_path):
-    hangup = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        code = "print('ready')\nwhile not os.path.exists('done'): time.sleep(0.01)"
-        launched = launch(code, "--ps", "0", "--workers", "1")
-    finally:
-        signal.signal(signal.SIGHUP, hangup)
+def test_a_signal_that_was_ignored_at_the_start_stays_ignored(launch):
+    code = "print('ready')\nwhile not os.path.exists('done'): time.sleep(0.01)"
+    launched = launch(code, "--ps", "0", "--workers", "1", ignored=signal.SIGHUP)
     launched.until("ready")
     launched.process.send_signal(signal.SIGHUP)
     launched.process.send_signal(signal.SIGUSR2)  # It comes later, and ends the task.

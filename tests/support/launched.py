@@ -47,15 +47,22 @@ def task_command(code: str) -> list[str]:
     return [sys.executable, "-S", "-c", _PRELUDE + code]
 
 
-def _handle_signals() -> None:
+def _ignore_only(ignored: int | None) -> None:
+    """Makes a process that is about to be started ignore one signal, whatever this one ignores."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
+        signal.signal(number, signal.SIG_IGN if number == ignored else signal.SIG_DFL)
 
 
 class Launched:
     """A launcher that runs, and what it and its tasks have written so far."""
 
-    def __init__(self, folder: Path, options: Sequence[str], command: Sequence[str]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        options: Sequence[str],
+        command: Sequence[str],
+        ignored: int | None = None,
+    ) -> None:
         self.output = ""
         self.logs = folder / "launch_logs"
         search = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])
@@ -65,7 +72,7 @@ class Launched:
             env={**os.environ, "PYTHONPATH": search},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            preexec_fn=_handle_signals,  # A shell ignores some in what it runs in the background.
+            preexec_fn=lambda: _ignore_only(ignored),
         )
 
     def until(self, pattern: str, count: int = 1) -> list[str]:
@@ -114,9 +121,9 @@ def launchers(folder: Path) -> Iterator:
     """Makes a function `launch(code, *options)`; what it has started ends with the test."""
     started: list[Launched] = []
 
-    def launch(code: str | Sequence[str], *options: str) -> Launched:
+    def launch(code: str | Sequence[str], *options: str, ignored: int | None = None) -> Launched:
         command = task_command(code) if isinstance(code, str) else code
-        started.append(Launched(folder, options, command))
+        started.append(Launched(folder, options, command, ignored))
         return started[-1]
 
     yield launch
