@@ -8,7 +8,7 @@ import sys
 
 import pytest
 import tensorflow as tf
-from ports import free_ports
+from ports import free_cluster, free_ports
 
 import tf_condacc
 from tf_condacc import cluster
@@ -127,29 +127,42 @@ def test_a_session_refuses_arguments_that_are_not_its_own(worker, arguments):
         worker.session(**arguments)
 
 
-def test_a_server_without_the_package_is_told_to_import_it():
-    ps, worker = free_ports(2)
-    spec = {"ps": [f"localhost:{ps}"], "worker": [f"localhost:{worker}"]}
+@pytest.fixture(scope="module")
+def without_package():
+    """TF_CONFIG of a worker whose parameter server has not imported the package."""
+    spec = free_cluster(1, 1)
     program = (
         f"import tensorflow as tf; tf.distribute.Server({spec}, job_name='ps', task_index=0).join()"
     )
     server = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.DEVNULL)
-    try:
-        with (
-            pytest.raises(
-                tf.errors.NotFoundError, match="Task /job:ps/.*/task:0 does not know"
-            ) as raised,
-            cluster.start(config(spec, "worker")) as task,
-            tf.Graph().as_default(),
-            tf1.device(task.replica_device_setter()),
-        ):
-            take = tf_condacc.ConditionalAccumulator(tf.float32, []).num_accumulated()
-            with task.session() as session:
-                session.run(take)
-        assert "has to `import tf_condacc`" in raised.value.message
-    finally:
-        server.kill()
-        server.wait()
+    yield config(spec, "worker")
+    server.kill()
+    server.wait()
+
+
+def test_a_server_without_the_package_is_told_to_import_it(without_package):
+    with (
+        pytest.raises(
+            tf.errors.NotFoundError, match="Task /job:ps/.*/task:0 does not know"
+        ) as raised,
+        cluster.start(without_package) as task,
+        tf.Graph().as_default(),
+        tf1.device(task.replica_device_setter()),
+    ):
+        count = tf_condacc.ConditionalAccumulator(tf.float32, []).num_accumulated()
+        with task.session() as session:
+            session.run(count)
+    assert "has to `import tf_condacc`" in raised.value.message
+    # The same in programs that use the optimizer alone.
+    with tf.Graph().as_default(), tf1.device(task.replica_device_setter()):
+        step = tf1.train.create_global_step()
+        optimizer = tf_condacc.SyncReplicasOptimizer(tf1.train.GradientDescentOptimizer(0.1), 1)
+        optimizer.minimize(tf1.get_variable("w", initializer=1.0) ** 2, step)
+        hook = optimizer.make_session_run_hook(is_chief=True)
+        with pytest.raises(tf.errors.NotFoundError, match="has to `import tf_condacc`"):
+            tf1.train.MonitoredTrainingSession(
+                task.master, config=task.session_config, hooks=[hook]
+            )
 
 
 def test_other_errors_stay_as_they_are():

@@ -67,23 +67,29 @@ class Faults:
         self._cluster.start(who)
         self._cluster.await_steps(5, 0, 1, 2)
 
-    def end(self) -> None:
-        """Lets the training end: every process ends by itself, and soon."""
+    def end(self) -> float:
+        """Lets the training end: every process ends by itself, and soon. Returns the seconds."""
         trainings.tell_all_to_leave(self._cluster)
         statuses = self._cluster.await_end(30)
         assert set(statuses.values()) == {0}, f"{statuses}\n{self._cluster.messages()[-4000:]}"
         last_step = max(event["time"] for event in self._cluster.events("step"))
         took = time.time() - last_step
         assert took < _END_SECS, f"ended {took:.1f} s after the last step"
+        return took
 
-    def end_late(self) -> None:
-        """Lets the training end while a worker is missing, and starts the worker afterwards."""
+    def end_late(self) -> float:
+        """Lets the training end while a worker is missing, and starts the worker afterwards.
+
+        Returns the seconds from its start to the end of all processes.
+        """
         self._cluster.kill(LAST)
         trainings.tell_all_to_leave(self._cluster)
         assert self._cluster.await_end(30, CHIEF, ("worker", 1)) == {CHIEF: 0, ("worker", 1): 0}
         self._cluster.start(LAST)
+        start = time.monotonic()
         statuses = self._cluster.await_end(30)
         assert set(statuses.values()) == {0}, f"{statuses}\n{self._cluster.messages()[-4000:]}"
+        return time.monotonic() - start
 
     @contextlib.contextmanager
     def others_go_on_or_miss(self, who: Task) -> Iterator[None]:
@@ -135,8 +141,8 @@ def run_plan(name: str, folder: Path, frozen_secs: float) -> None:
             secs = round(time.monotonic() - start, 1)
             report(plan=name, fault=f"{act.__name__} {who[0]} {who[1]}", secs=secs)
         end = faults.end_late if name in ("backups", "drop_stale") else faults.end
-        end()
-        report(plan=name, fault=end.__name__, **training.check())
+        secs = round(end(), 1)
+        report(plan=name, fault=end.__name__, secs=secs, **training.check())
 
 
 def report(**fields: Any) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from tf_condacc._missing_library import explained
 from tf_condacc.optimizers.sync_replicas._recovery import (
     aborting_if_server_is_lost,
     recover_cancelled_steps,
@@ -55,9 +56,10 @@ class SyncReplicasOptimizerHook(tf.compat.v1.train.SessionRunHook):
 
         Raises:
             RuntimeError: A global variable has not been initialized.
+            tf.errors.NotFoundError: A parameter server has not imported tf_condacc.
         """
         recover_cancelled_steps(coord)
-        with aborting_if_server_is_lost():
+        with explained(), aborting_if_server_is_lost():
             self._check_ready(session)
             if self._is_chief:
                 session.run(self._init_op)
