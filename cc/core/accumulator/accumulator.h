@@ -89,9 +89,10 @@ class Accumulator {
   // and then the take was not requested.
   bool RequestIfReady(const TakePtr& take, Workspace& workspace) CONDACC_EXCLUDES(mu_);
 
-  // Completes the take with Cancelled if it waits. If it has not been requested yet, it is
-  // completed so when it is requested; if its value is being prepared, when that has ended. Does
-  // nothing to a take that has been served. `workspace` is used to serve the take behind it.
+  // Completes the take with Cancelled if it waits. A take that has not been requested yet is
+  // completed with Cancelled by Request(); a take whose value is being prepared, after the
+  // preparation. Does nothing to a take that has been served. `workspace` is used to serve the take
+  // behind it.
   void Cancel(const TakePtr& take, Workspace& workspace) CONDACC_EXCLUDES(mu_);
 
   // Discards the gradients of the open round, sets the global step, and returns how many gradients

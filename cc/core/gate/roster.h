@@ -46,9 +46,9 @@ class Roster {
     num_unseen_lost_ = 0;
   }
 
-  // Returns how many of `total` workers take part, that is, are not gone. The names of processes
-  // that were replaced by others may be among those that are gone, so the result is at least the
-  // number of known workers that are not.
+  // Returns how many of `total` workers are not gone. Processes that were replaced by others may
+  // still be listed as gone, so the result is never lower than the number of known workers that are
+  // present.
   int NumPresent(int total) const {
     const int num_gone = Count(State::kLost) + Count(State::kLeft);
     const int num_here = static_cast<int>(workers_.size()) - num_gone;

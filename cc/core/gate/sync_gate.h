@@ -124,8 +124,9 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   void AddCredits(int64_t count);
   // Ends training: waits complete with OutOfRange until the gate is opened again.
   void Close();
-  // Ends the waits of a chief, and those of the worker in its process with Cancelled, until the
-  // gate is prepared again. The process may have to notice that its chief has failed.
+  // Ends the waits of `chief`, and, with Cancelled, those of `worker`, which runs in the same
+  // process. Later waits of both end likewise, until Prepare() is called. So a process whose chief
+  // has failed notices it. Does nothing if another chief has the gate.
   void Dismiss(const std::string& chief, const std::string& worker);
 
   // Counts all workers as lost that do not wait, and frees their slots. Does nothing unless a

@@ -29,8 +29,8 @@ struct HostSource {
 // MergeInto() or WriteTo().
 class HostMerge {
  public:
-  // `entries` is memory to work in, with room for an entry for each slice of the sources. The
-  // references to `merged` and `sources` are kept.
+  // `entries` is scratch memory for one entry per slice of all sources. The references to `merged`
+  // and `sources` are kept.
   HostMerge(const SliceLayout& layout, const MergedRows& merged,
             const std::vector<HostSource>& sources, SliceEntry* entries,
             const ParallelFor& parallel_for);
