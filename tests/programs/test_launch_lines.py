@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import re
 import socket
@@ -11,6 +12,7 @@ import pytest
 
 from tf_condacc.launch import _watch
 from tf_condacc.launch._lines import MAX_LINE_BYTES, PROGRESS_SECS, LineSplitter
+from tf_condacc.launch._output import Output
 from tf_condacc.launch._ports import free_ports
 from tf_condacc.launch._probe import Answer, probe
 from tf_condacc.launch._watch import Watch
@@ -212,3 +214,19 @@ def test_a_watch_reports_a_server_that_is_absent_if_it_is_asked_to(quick):
     assert reports.get(timeout=10) == ("absent", 0.5, Answer.REFUSED)
     watch.stop()
     assert watch.join(1.0)
+
+
+def test_an_output_may_end_before_it_is_woken(tmp_path, monkeypatch):
+    output = Output(str(tmp_path), ["worker 0"])
+    output.start()
+    write = os.write
+
+    def late_write(descriptor: int, data: bytes) -> int:
+        # The thread is woken by another message, and has ended when this write comes.
+        if threading.current_thread() is threading.main_thread():
+            write(descriptor, data)
+            assert output.join(10)
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", late_write)
+    output.finish()

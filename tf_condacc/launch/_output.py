@@ -101,7 +101,8 @@ class Output:
 
     def _order(self, order: Callable[[], None]) -> None:
         self._orders.append(order)
-        with contextlib.suppress(BlockingIOError):
+        # The thread may have carried out the order already, and ended if that was the last one.
+        with contextlib.suppress(BlockingIOError, BrokenPipeError):
             os.write(self._wake_target, b"\0")
 
     def _run(self) -> None:
