@@ -32,7 +32,7 @@ _OTHER_SIGNALS = (signal.SIGTSTP, signal.SIGCONT, signal.SIGCHLD)
 
 @dataclass(frozen=True)
 class Settings:
-    """What the options say.
+    """The options of the launcher.
 
     Attributes:
         restarts: How often each lost task is started again.
