@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import importlib.util
+import os
 import re
+import subprocess
 import sys
 
 import pytest
 import tensorflow as tf
-from migration_examples import EXAMPLES, FOLDER, ROOT, outputs_of, recorded
+from migration_examples import EXAMPLES, FOLDER, ROOT, TIMEOUT_SECS, outputs_of, recorded
 
 import tf_condacc
 
@@ -21,6 +24,29 @@ def outputs() -> dict[str, str]:
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_the_new_program_prints_what_the_old_one_printed_on_the_original(example: str, outputs):
     assert outputs[example] == recorded(example)
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("tf_condacc.compat") is None, reason="there is no tf_condacc.compat"
+)
+@pytest.mark.parametrize(
+    "example",
+    [
+        "towers",
+        *(pytest.param(each, marks=pytest.mark.long) for each in EXAMPLES if each != "towers"),
+    ],
+)
+def test_the_old_program_runs_as_it_is(example: str):
+    command = [sys.executable, "-m", "tf_condacc.compat", str(FOLDER / example / "before.py")]
+    run = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        timeout=TIMEOUT_SECS,
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    assert run.stdout == recorded(example)
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
