@@ -1,5 +1,5 @@
 # Thin calls of configure.sh, Bazel and the environment's Python.
-#   make build | demo | test | test-long | bench | wheel | lint | tsan | asan | clean
+#   make build | demo | test | test-long | test-reference | bench | wheel | lint | tsan | asan | clean
 #   make test-gpu-emulated | test-gpu-emulated-plugin
 # CONDACC_PYTHON, CONDACC_CUDA, CUDA_HOME and CXX are explained in configure.sh.
 
@@ -15,7 +15,7 @@ EMULATED_MYPY := tests/gpu/emulated/translate_ptx.py tests/gpu/emulated/ptx
 NO_NVCC = $(if $(shell grep -s 'CONDACC_CUDA_DIR=/' .condacc.bazelrc),,configure.sh found no nvcc)
 PRODUCTS := _condacc_ops.so _build_info.json
 
-.PHONY: configure build demo test test-long cc-test tsan asan bench wheel lint format clean \
+.PHONY: configure build demo test test-long test-reference cc-test tsan asan bench wheel lint format clean \
   test-gpu-emulated test-gpu-emulated-plugin
 
 .NOTPARALLEL:
@@ -41,6 +41,10 @@ test: build cc-test
 # Runs the tests that `make test` leaves out: more repetitions of the same tests, and long tests.
 test-long: build
 	$(PYTEST) -m long tests
+
+# Runs the examples of docs/migration on TensorFlow 1.15.5, too, or says why that cannot be done.
+test-reference: build
+	$(PYTHON) -m pytest -m reference -rs tests/reference
 
 cc-test: configure
 	$(if $(shell grep -s 'CONDACC_GTEST_DIR=/' .condacc.bazelrc),\

@@ -136,7 +136,8 @@ class SparseConditionalAccumulator(SparseApplies):
         Returns:
             The parts that `take_grad` returns, as ``tf.IndexedSlices``.
         """
-        return _as_slices(self.take_grad(num_required, name))
+        # Not `self.take_grad`: as in the original, a subclass may override each method on its own.
+        return _as_slices(SparseGradient(*self._take(num_required, name)))
 
     def try_take_grad(
         self,
