@@ -152,7 +152,7 @@ def eager_calls(run: Run) -> Iterator[Result]:
             scenario="P",
             case=method,
             parameters={"method": method},
-            goal=goals.eager_call(statistics.median(samples["raw op"]["call"])),
+            goal=goals.eager_call(method, statistics.median(samples["raw op"]["call"])),
             against="raw op",
         )
 
