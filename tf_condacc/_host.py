@@ -61,10 +61,8 @@ def int64_input(value: TensorLike) -> tf.Tensor | int:
     In eager mode an integer is not made a tensor. The execution of the operation does so, in a
     fraction of the time.
     """
-    if isinstance(value, numbers.Integral) and tf.executing_eagerly():
-        value = int(value)
-        if value in _INT64:
-            return value
+    if isinstance(value, numbers.Integral) and int(value) in _INT64 and tf.executing_eagerly():
+        return int(value)
     return host_int64(value)
 
 

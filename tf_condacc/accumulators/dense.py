@@ -32,6 +32,15 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
     - `try_apply_grad`, `apply_contribution`, `try_take_grad`, `reset`, `num_dropped` and
       `global_step` are new.
 
+    Example:
+        >>> accumulator = tf_condacc.ConditionalAccumulator(tf.float32, shape=[2])
+        >>> accumulator.apply_grad([1.0, 0.0], local_step=0)
+        >>> accumulator.apply_grad([3.0, 2.0], local_step=0)
+        >>> print(accumulator.take_grad(num_required=2).numpy())
+        [2. 1.]
+        >>> print(accumulator.try_apply_grad([9.0, 9.0], local_step=0).numpy())
+        False
+
     Args:
         dtype: Data type of the gradients.
         shape: Shape of the gradients, as ``tf.TensorShape`` takes it; None if unknown.
