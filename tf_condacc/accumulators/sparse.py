@@ -59,6 +59,14 @@ class SparseConditionalAccumulator(SparseApplies):
     the whole batch, and the result of `ConditionalAccumulator` for the same gradients in dense
     form.
 
+    Example:
+        >>> accumulator = tf_condacc.SparseConditionalAccumulator(tf.float32, shape=[10, 1])
+        >>> accumulator.apply_grad(grad_indices=[7, 3, 7], grad_values=[[1.0], [4.0], [1.0]])
+        >>> accumulator.apply_grad(grad_indices=[3], grad_values=[[2.0]])
+        >>> mean = accumulator.take_indexed_slices_grad(num_required=2)
+        >>> print(mean.indices.numpy(), mean.values.numpy().tolist())
+        [3 7] [[3.0], [2.0]]
+
     Args:
         dtype: Data type of the gradients' values.
         shape: Leading dimensions of the tensor that the gradients belong to, as ``tf.TensorShape``
