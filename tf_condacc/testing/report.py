@@ -1,0 +1,142 @@
+"""The report of a comparison of several ways of training."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tf_condacc.testing import difference
+from tf_condacc.testing.difference import Difference, Weights
+from tf_condacc.testing.tolerance import largest
+
+# A fault of this part of all updates of a variable must exceed the tolerance.
+_RESOLUTION = 0.1
+
+
+class ParityError(AssertionError):
+    """Ways of training learned different weights.
+
+    Attributes:
+        report: The `Report`, which is the message of the error, too.
+    """
+
+    def __init__(self, report: Report, picture: Path | None = None) -> None:
+        super().__init__(f"{report}\nPicture: {picture}" if picture else str(report))
+        self.report = report
+
+
+class Report:
+    """The comparison of the weights of several ways of training, after each step.
+
+    The first way is the yardstick. Its weights determine the tolerance, which applies to all pairs.
+
+    Args:
+        variables: Names of the variables.
+        weights: For each way, the weights before the first and after each step.
+        limits: The tolerances, `[1 + steps, variables]`.
+        left_out: The ways that were not run, and why.
+
+    Attributes:
+        ways: Names of the ways. The first is the yardstick.
+        variables: Names of the variables.
+        limits: The tolerances, `[1 + steps, variables] float64`.
+        differences: The first `Difference` of each pair of ways that differ. Pairs with the
+            yardstick come first.
+        groups: Lists of ways that agree with each other.
+        left_out: The ways that were not run, and why.
+    """
+
+    def __init__(
+        self,
+        variables: Sequence[str],
+        weights: Mapping[str, Weights],
+        limits: np.ndarray,
+        left_out: Mapping[str, str] | None = None,
+    ) -> None:
+        self.ways, self.variables, self.limits = list(weights), list(variables), limits
+        self.left_out = dict(left_out or {})
+        self._weights = dict(weights)
+        found = [self._find(pair) for pair in itertools.combinations(self.ways, 2)]
+        self.differences = [each for each in found if each is not None]
+        self.groups = self._groups()
+
+    @property
+    def num_steps(self) -> int:
+        """Number of training steps."""
+        return len(self.limits) - 1
+
+    def distances(self, way: str) -> np.ndarray:
+        """Returns the largest differences from the yardstick, `[1 + steps, variables] float64`."""
+        return difference.between(self._weights[way], self._weights[self.ways[0]])
+
+    def check(self) -> None:
+        """Raises an error if ways differ.
+
+        Raises:
+            ParityError: Two ways differ by more than the tolerance.
+        """
+        if self.differences:
+            raise ParityError(self)
+
+    def save_picture(self, path: str | Path) -> Path:
+        """Draws the differences from the yardstick over the steps, and returns the path.
+
+        Raises:
+            ImportError: matplotlib is not installed.
+        """
+        from tf_condacc.testing import picture
+
+        return picture.save(self, Path(path))
+
+    def __str__(self) -> str:
+        lines = [self._headline()]
+        pairs = [each for each in self.differences if self.ways[0] in (each.first, each.second)]
+        lines += [f"- {each}" for each in pairs or self.differences]
+        if self.differences:
+            agreeing = [" = ".join(group) for group in self.groups]
+            lines.append("Ways that agree: " + "; ".join(agreeing) + ".")
+        lines += [
+            f"{name} was updated by {moved:.2g} in all, and the tolerance is {limit:.2g}: smaller "
+            "faults cannot be seen."
+            for name, moved, limit in self._coarse()
+        ]
+        lines += [f"Not run: {way} ({reason})." for way, reason in self.left_out.items()]
+        return "\n".join(lines)
+
+    def _headline(self) -> str:
+        steps = f"{self.num_steps} step{'s' if self.num_steps != 1 else ''}"
+        if not self.differences:
+            return f"{len(self.ways)} ways agree after {steps}: {', '.join(self.ways)}."
+        return f"{len(self.ways)} ways of training do not agree after {steps}:"
+
+    def _find(self, pair: tuple[str, str]) -> Difference | None:
+        other, way = pair  # The yardstick, which comes first, is what the other is compared with.
+        weights = self._weights[way], self._weights[other]
+        return difference.find((way, other), self.variables, weights, self.limits)
+
+    def _groups(self) -> list[list[str]]:
+        differing = {frozenset((each.first, each.second)) for each in self.differences}
+        groups: list[list[str]] = []
+        for way in self.ways:
+            for group in groups:
+                if not any(frozenset((way, other)) in differing for other in group):
+                    group.append(way)
+                    break
+            else:
+                groups.append([way])
+        return groups
+
+    def _coarse(self) -> list[tuple[str, float, float]]:
+        """Returns the variables whose tolerance is not small against their updates."""
+        weights = self._weights[self.ways[0]]
+        found = []
+        for index, name in enumerate(self.variables):
+            values = [step[index] for step in weights]
+            moved = sum(largest(a, b) for a, b in itertools.pairwise(values))
+            limit = float(self.limits[-1, index])
+            if 0 < _RESOLUTION * moved < limit:
+                found.append((name, moved, limit))
+        return found
