@@ -60,6 +60,8 @@ class Difference:
             return f"{self.first} does not update these elements."
         if np.isinf(self.ratio):
             return f"{self.second} does not update these elements."
+        if abs(self.ratio - 1) < _PROPORTIONAL:
+            return "Their updates differ by less than 1%."
         return f"The update of {self.first} is {self.ratio:.2f} times that of {self.second}."
 
 

@@ -88,12 +88,12 @@ def compare(
     variables: list[str] = []
     weights: dict[str, list[list[np.ndarray]]] = {}
     for way in ways:
-        made, weights[way.name] = _weights(way, training)
+        made, weights[way.name] = _train(way, training)
         variables = variables or made
         _check_variables(way.name, weights[way.name], variables, weights[names[0]])
     num_examples = max(_batches.size(batch) for batch in training.batches)
     limits = limits_of(tolerance, weights[names[0]], num_examples)
-    return Report(variables, weights, limits, left_out)
+    return Report(variables, weights, limits, {w.name for w in ways if w.divides}, left_out)
 
 
 def assert_parity(
@@ -126,7 +126,7 @@ def assert_parity(
     return report
 
 
-def _weights(way: Way, training: Training) -> tuple[list[str], list[list[np.ndarray]]]:
+def _train(way: Way, training: Training) -> tuple[list[str], list[list[np.ndarray]]]:
     """Trains; returns the names of the variables and their values before and after each step."""
     run = way.begin(training)
     try:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from tf_condacc.testing import difference
 from tf_condacc.testing.difference import Difference, Weights
-from tf_condacc.testing.tolerance import largest
+from tf_condacc.testing.tolerance import largest, wide
 
 # A fault of this part of all updates of a variable must exceed the tolerance.
 _RESOLUTION = 0.1
@@ -37,6 +37,7 @@ class Report:
         variables: Names of the variables.
         weights: For each way, the weights before the first and after each step.
         limits: The tolerances, `[1 + steps, variables]`.
+        dividing: The ways that compute the gradients of parts of a batch.
         left_out: The ways that were not run, and why.
 
     Attributes:
@@ -54,10 +55,11 @@ class Report:
         variables: Sequence[str],
         weights: Mapping[str, Weights],
         limits: np.ndarray,
+        dividing: Collection[str] = (),
         left_out: Mapping[str, str] | None = None,
     ) -> None:
         self.ways, self.variables, self.limits = list(weights), list(variables), limits
-        self.left_out = dict(left_out or {})
+        self.left_out, self._dividing = dict(left_out or {}), set(dividing)
         self._weights = dict(weights)
         found = [self._find(pair) for pair in itertools.combinations(self.ways, 2)]
         self.differences = [each for each in found if each is not None]
@@ -98,11 +100,7 @@ class Report:
         if self.differences:
             agreeing = [" = ".join(group) for group in self.groups]
             lines.append("Ways that agree: " + "; ".join(agreeing) + ".")
-        lines += [
-            f"{name} was updated by {moved:.2g} in all, and the tolerance is {limit:.2g}: smaller "
-            "faults cannot be seen."
-            for name, moved, limit in self._coarse()
-        ]
+        lines += self._hints()
         lines += [f"Not run: {way} ({reason})." for way, reason in self.left_out.items()]
         return "\n".join(lines)
 
@@ -129,8 +127,33 @@ class Report:
                 groups.append([way])
         return groups
 
-    def _coarse(self) -> list[tuple[str, float, float]]:
-        """Returns the variables whose tolerance is not small against their updates."""
+    def _hints(self) -> list[str]:
+        """Returns sentences about what the differences, or their absence, may mean."""
+        hints = []
+        for step, values in enumerate(self._weights[self.ways[0]]):
+            if not all(np.isfinite(wide(value)).all() for value in values):
+                hints.append(f"{self.ways[0]} diverges: its weights are not finite at step {step}.")
+                break
+        whole = [way for way in self.ways if way not in self._dividing]
+        if any(way not in self.groups[0] for way in whole if way != self.ways[0]):
+            hints.append(
+                "Ways that take the batch as a whole differ. The training uses random numbers, "
+                "depends on the order of the examples or amplifies rounding errors, so that other "
+                "differences mean little."
+            )
+        elif len(self._dividing) > 1 and [set(g) for g in self.groups] == [
+            set(whole),
+            self._dividing,
+        ]:
+            hints.append(
+                "All ways that divide the batch agree with each other. The loss of a part seems to "
+                "depend on its other examples, as with batch statistics, or it is not reduced as "
+                "Training(reduction=…) says."
+            )
+        return hints + self._coarse()
+
+    def _coarse(self) -> list[str]:
+        """Returns sentences about variables whose tolerance is not small against their updates."""
         weights = self._weights[self.ways[0]]
         found = []
         for index, name in enumerate(self.variables):
@@ -138,5 +161,8 @@ class Report:
             moved = sum(largest(a, b) for a, b in itertools.pairwise(values))
             limit = float(self.limits[-1, index])
             if 0 < _RESOLUTION * moved < limit:
-                found.append((name, moved, limit))
+                found.append(
+                    f"The updates of {name} are {moved:.2g} in all, and its tolerance is "
+                    f"{limit:.2g}: smaller faults cannot be seen."
+                )
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ from tf_condacc.testing.way import Run, Way
 
 def big_batch() -> Way:
     """Returns the way that takes each batch as a whole. It is the yardstick of comparisons."""
-    return Way("one big batch", lambda training: _whole(training, lambda nested: nested))
+    return Way("one big batch", lambda training: _whole(training, lambda nested: nested), False)
 
 
 def reversed_batch() -> Way:
@@ -26,7 +27,7 @@ def reversed_batch() -> Way:
     random numbers, depends on the order of the examples, or amplifies rounding errors. Then
     differences of other ways mean nothing.
     """
-    return Way("the batch in reverse", lambda training: _whole(training, _batches.reverse))
+    return Way("the batch in reverse", lambda training: _whole(training, _batches.reverse), False)
 
 
 def _whole(training: Training, order: Callable[[Nested], Nested]) -> Run:
@@ -41,7 +42,8 @@ def _whole(training: Training, order: Callable[[Nested], Nested]) -> Run:
 
 def one_device() -> Way:
     """Returns the way under a ``tf.distribute.OneDeviceStrategy``."""
-    return under(lambda: tf.distribute.OneDeviceStrategy("/CPU:0"), "OneDeviceStrategy")
+    way = under(lambda: tf.distribute.OneDeviceStrategy("/CPU:0"), "OneDeviceStrategy")
+    return dataclasses.replace(way, divides=False)
 
 
 def mirrored(num_replicas: int = 2) -> Way:
@@ -94,14 +96,14 @@ def under(new_strategy: Callable[[], tf.distribute.Strategy], name: str) -> Way:
 
         def split_step(features: Nested, labels: Nested) -> None:
             parts = _batches.split(features, labels, number, name)
-            step(*strategy_values(strategy, parts))
+            step(*_distributed(strategy, parts))
 
         return Run(model.variables, split_step)
 
     return Way(name, begin)
 
 
-def strategy_values(strategy: tf.distribute.Strategy, parts: list[Any]) -> Any:
+def _distributed(strategy: tf.distribute.Strategy, parts: list[Any]) -> Any:
     """Returns values of which each replica has a part."""
 
     def values_of(which: int) -> Any:

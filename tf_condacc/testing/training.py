@@ -35,7 +35,8 @@ class Training:
         build: Function that makes the variables and returns the model: a Keras model, a
             ``tf.Module``, a dictionary, or whatever `loss` takes. It is called once for each way,
             in eager mode, in the scope of a strategy or in a graph. Every call must make the same
-            variables, in the same order. Later calls get the initial values of the first.
+            variables, in the same order. In later calls, trainable variables get the initial
+            values of the first.
         loss: Function ``loss(model, features, labels)`` that returns the loss of the examples that
             it is given, `[] float`: those of a batch, or of a replica's part of it.
         optimizer: Function that returns a new optimizer: one of ``tf.compat.v1.train`` or of Keras.
@@ -65,7 +66,7 @@ class Training:
 
     @functools.cached_property
     def _initial(self) -> list[np.ndarray]:
-        """The initial values of all variables, trainable or not, in the order of creation."""
+        """The initial values of the trainable variables, in the order in which they are made."""
         with tf.init_scope():
             return [variable.numpy() for variable in _building.record(self.build).variables]
 
@@ -76,8 +77,8 @@ class Training:
             ValueError: No trainable variable was made, or other variables than the first time.
         """
         built = _building.record(self.build, self._initial)
-        variables = list(getattr(built.value, "trainable_variables", ()))
-        variables = variables or [v for v in built.variables if v.trainable]
+        as_of_keras = tf.executing_eagerly() and not self._is_of_v1
+        variables = _building.trained(built, as_of_keras)
         if not variables:
             raise ValueError(
                 "build: expected a function that makes trainable variables, got none. A Keras "
@@ -103,7 +104,11 @@ class Training:
     @property
     def has_v1_optimizer(self) -> bool:
         """True if there is an optimizer for towers and synchronous replicas."""
-        return self.v1_optimizer is not None or isinstance(self.optimizer(), v1.train.Optimizer)
+        return self.v1_optimizer is not None or self._is_of_v1
+
+    @functools.cached_property
+    def _is_of_v1(self) -> bool:
+        return isinstance(self.optimizer(), v1.train.Optimizer)
 
     def loss_of(self, model: Model, features: Nested, labels: Nested) -> tf.Tensor:
         """Returns the loss of some examples, `[] float`.

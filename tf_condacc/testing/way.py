@@ -49,7 +49,9 @@ class Way:
         name: Name of the way in reports.
         begin: Function that builds the model and the optimizer of a `Training`, and returns a
             `Run`. `Training.new_model` makes the variables with the same initial values each time.
+        divides: Whether it computes the gradients of parts of a batch, and joins them.
     """
 
     name: str
     begin: Callable[[Training], Run]
+    divides: bool = True

@@ -1,0 +1,23 @@
+"""Tests of the comparison of trainings: what is equal, and the faults that it finds.
+
+The trials run in one process of their own, because logical CPUs must be configured before
+TensorFlow runs its first operation.
+"""
+
+from __future__ import annotations
+
+import parity_fault_trials
+import parity_trials
+from trial_runs import each_trial
+
+TOGETHER = (parity_trials, parity_fault_trials)
+
+
+@each_trial(parity_trials)
+def test_ways_of_training_agree(results, trial):
+    results.check(parity_trials, trial)
+
+
+@each_trial(parity_fault_trials)
+def test_planted_faults_are_found_and_described(results, trial):
+    results.check(parity_fault_trials, trial)
