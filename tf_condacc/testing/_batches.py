@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ def size(batch: tuple[Nested, Nested]) -> int:
     return sizes.pop()
 
 
-def checked(batches: Sequence[Any]) -> list[tuple[Nested, Nested]]:
+def checked(batches: Iterable[Any]) -> list[tuple[Nested, Nested]]:
     """Returns the batches as pairs of nested arrays.
 
     Raises:
@@ -77,9 +77,22 @@ def reverse(nested: Nested) -> Nested:
     return _map(lambda leaf: leaf[::-1].copy(), nested)
 
 
-def placeholders(nested: Nested) -> Nested:
-    """Returns placeholders for nested arrays, in the current graph."""
-    return _map(lambda leaf: tf.compat.v1.placeholder(leaf.dtype, leaf.shape), nested)
+def placeholders(batches: Sequence[tuple[Nested, Nested]]) -> tuple[Nested, Nested]:
+    """Returns placeholders for batches of the same structure, in the current graph.
+
+    Dimensions in which the batches differ are unknown.
+    """
+    leaves = [tf.nest.flatten(batch) for batch in batches]
+    made: list[Any] = []
+    for values in zip(*leaves, strict=True):
+        if values[0] is None:
+            made.append(None)
+            continue
+        shape = tf.TensorShape(values[0].shape)
+        for value in values[1:]:
+            shape = shape.most_specific_compatible_shape(tf.TensorShape(value.shape))
+        made.append(tf.compat.v1.placeholder(values[0].dtype, shape))
+    return tf.nest.pack_sequence_as(batches[0], made)
 
 
 def feed(placeholders: Nested, values: Nested) -> dict[Any, Any]:

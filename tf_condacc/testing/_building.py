@@ -37,7 +37,7 @@ def record(build: Callable[[], Any], initial: Sequence[np.ndarray] | None = None
         if not _is_trained(arguments):
             return next_creator(**arguments)
         number = len(made)
-        if initial is not None and number < len(initial):
+        if initial is not None and number < len(initial) and _fits(initial[number], arguments):
             arguments |= {"initial_value": initial[number], "dtype": initial[number].dtype}
         made.append(next_creator(**arguments))
         return made[-1]
@@ -65,8 +65,17 @@ def _is_trained(arguments: dict[str, Any]) -> bool:
     if dtype is None:
         if callable(value):
             return True
-        dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
+        dtype = getattr(value, "dtype", None) or np.asarray(value).dtype
     return not tf.as_dtype(dtype).is_integer and not tf.as_dtype(dtype).is_bool
+
+
+def _fits(value: np.ndarray, arguments: dict[str, Any]) -> bool:
+    """Returns whether a value has the shape of a new variable, as far as its arguments tell."""
+    shape: Any = arguments.get("shape")
+    initial: Any = arguments.get("initial_value")
+    if shape is None and not callable(initial):
+        shape = initial.shape if hasattr(initial, "shape") else np.shape(initial)
+    return tf.TensorShape(shape).is_compatible_with(value.shape)
 
 
 def trained(built: Built, as_of_keras: bool) -> list[Any]:

@@ -12,7 +12,7 @@ from tf_condacc.dense import ConditionalAccumulator
 from tf_condacc.sparse import SparseConditionalAccumulator
 from tf_condacc.testing import _batches
 from tf_condacc.testing.training import Training
-from tf_condacc.testing.way import Run, Way
+from tf_condacc.testing.way import Run, Way, on_cpu
 
 
 def accumulators(num_micro_batches: int = 2, sparse_reduction: str = "GLOBAL_MEAN") -> Way:
@@ -30,6 +30,7 @@ def accumulators(num_micro_batches: int = 2, sparse_reduction: str = "GLOBAL_MEA
     if sparse_reduction != "GLOBAL_MEAN":
         name += f" (sparse {sparse_reduction})"
 
+    @on_cpu
     def begin(training: Training) -> Run:
         model, optimizer = training.new_model(), training.optimizer()
         variables: list[Any] = []  # Those that have gradients, in the order of the accumulators.
@@ -44,15 +45,18 @@ def accumulators(num_micro_batches: int = 2, sparse_reduction: str = "GLOBAL_MEA
             variables[:] = [variable for _, variable in pairs]
             return [gradient for gradient, _ in pairs]
 
-        def make(gradient: Any) -> ConditionalAccumulatorBase:
+        def make(gradient: Any, variable: Any) -> ConditionalAccumulatorBase:
             if isinstance(gradient, tf.IndexedSlices):
-                return SparseConditionalAccumulator(gradient.dtype, reduction_type=sparse)
-            return ConditionalAccumulator(gradient.dtype, gradient.shape, reduction_type=dense)
+                return SparseConditionalAccumulator(
+                    gradient.dtype, variable.shape, reduction_type=sparse
+                )
+            return ConditionalAccumulator(gradient.dtype, variable.shape, reduction_type=dense)
 
         def step(features: Nested, labels: Nested) -> None:
             for part in _batches.split(features, labels, num_micro_batches, name):
                 found = gradients(*part)
-                made.extend(make(gradient) for gradient in found[len(made) :])
+                if not made:
+                    made.extend(map(make, found, variables))
                 for accumulator, gradient in zip(made, found, strict=True):
                     _apply(accumulator, gradient)
             taken = [_take(accumulator, num_micro_batches) for accumulator in made]

@@ -12,12 +12,12 @@ from tf_condacc._typing import Nested
 from tf_condacc.testing import _batches
 from tf_condacc.testing.devices import require_logical_cpus
 from tf_condacc.testing.training import Training
-from tf_condacc.testing.way import Run, Way
+from tf_condacc.testing.way import Run, Way, on_cpu
 
 
 def big_batch() -> Way:
     """Returns the way that takes each batch as a whole. It is the yardstick of comparisons."""
-    return Way("one big batch", lambda training: _whole(training, lambda nested: nested), False)
+    return Way("one big batch", _whole(lambda nested: nested), divides=False)
 
 
 def reversed_batch() -> Way:
@@ -27,17 +27,21 @@ def reversed_batch() -> Way:
     random numbers, depends on the order of the examples, or amplifies rounding errors. Then
     differences of other ways mean nothing.
     """
-    return Way("the batch in reverse", lambda training: _whole(training, _batches.reverse), False)
+    return Way("the batch in reverse", _whole(_batches.reverse), divides=False)
 
 
-def _whole(training: Training, order: Callable[[Nested], Nested]) -> Run:
-    model, optimizer = training.new_model(), training.optimizer()
+def _whole(order: Callable[[Nested], Nested]) -> Callable[[Training], Run]:
+    @on_cpu
+    def begin(training: Training) -> Run:
+        model, optimizer = training.new_model(), training.optimizer()
 
-    @tf.function
-    def step(features: Nested, labels: Nested) -> None:
-        optimizer.apply_gradients(training.gradients(model, features, labels))
+        @tf.function
+        def step(features: Nested, labels: Nested) -> None:
+            optimizer.apply_gradients(training.gradients(model, features, labels))
 
-    return Run(model.variables, lambda features, labels: step(order(features), order(labels)))
+        return Run(model.variables, lambda features, labels: step(order(features), order(labels)))
+
+    return begin
 
 
 def one_device() -> Way:

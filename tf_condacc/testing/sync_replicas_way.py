@@ -34,10 +34,10 @@ def sync_replicas(num_replicas: int = 2, sparse_reduction: str = "GLOBAL_MEAN") 
 
     def begin(training: Training) -> Run:
         factor = num_replicas if training.reduction == "sum" else 1
-        with tf.Graph().as_default():
+        parts = [_batches.split(*batch, num_replicas, name)[0] for batch in training.batches]
+        with tf.Graph().as_default(), tf.device("/CPU:0"):
             model, step_variable = training.new_model(), v1.train.get_or_create_global_step()
-            (features, labels), *_ = _batches.split(*training.batches[0], num_replicas, name)
-            inputs = _batches.placeholders(features), _batches.placeholders(labels)
+            inputs = _batches.placeholders(parts)
             loss = training.loss_of(model, *inputs)
             optimizer = SyncReplicasOptimizer(
                 training.new_v1_optimizer(name), num_replicas, total_num_replicas=1

@@ -29,44 +29,41 @@ def towers(num_towers: int = 2) -> Way:
     name = f"{num_towers} towers"
 
     def begin(training: Training) -> Run:
+        made: list[Model] = []
         training.new_v1_optimizer(name)
-        features, labels = training.batches[0]
-        _batches.split(features, labels, num_towers, name)
+        for features, labels in training.batches:
+            _batches.split(features, labels, num_towers, name)
         reductions = v1.losses.Reduction
         replicated = estimator.replicate_model_fn(
-            _model_fn(training, name),
+            _model_fn(training, made, name),
             reductions.SUM if training.reduction == "sum" else reductions.SUM_BY_NONZERO_WEIGHTS,
             devices=[f"/CPU:{tower}" for tower in range(num_towers)],
         )
         with tf.Graph().as_default() as graph:
             v1.train.get_or_create_global_step()
-            inputs = _batches.placeholders(features), _batches.placeholders(labels)
+            inputs = _batches.placeholders(list(training.batches))
             spec = replicated(*inputs, estimator.ModeKeys.TRAIN)
-            variables = v1.get_collection(_VARIABLES)
+            (model,) = made
             config = v1.ConfigProto(device_count={"CPU": num_towers})
             session = v1.Session(graph=graph, config=config)
             session.run(v1.global_variables_initializer())
 
         def step(features: Nested, labels: Nested) -> None:
-            _batches.split(features, labels, num_towers, name)
             session.run(spec.train_op, _batches.feed(inputs, (features, labels)))
 
-        return Run(variables, step, lambda: session.run(variables), session.close)
+        return Run(model.variables, step, lambda: session.run(model.variables), session.close)
 
     return Way(name, begin)
 
 
-_VARIABLES = "tf_condacc_parity_variables"
-
-
-def _model_fn(training: Training, way: str) -> Callable[..., estimator.EstimatorSpec]:
-    made: list[Model] = []
+def _model_fn(
+    training: Training, made: list[Model], way: str
+) -> Callable[..., estimator.EstimatorSpec]:
+    """Returns a `model_fn`, whose first call builds the model and adds it to a list."""
 
     def model_fn(features: Nested, labels: Nested, mode: str) -> estimator.EstimatorSpec:
         if not made:
             made.append(training.new_model())
-            for variable in made[0].variables:
-                v1.add_to_collection(_VARIABLES, variable)
         loss = training.loss_of(made[0], features, labels)
         optimizer = estimator.TowerOptimizer(training.new_v1_optimizer(way))
         step = v1.train.get_global_step()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -41,8 +41,8 @@ class Training:
             it is given, `[] float`: those of a batch, or of a replica's part of it.
         optimizer: Function that returns a new optimizer: one of ``tf.compat.v1.train`` or of Keras.
             Towers and synchronous replicas need the former.
-        batches: One pair ``(features, labels)`` for each step, both `[batch_size, …]`, possibly
-            nested.
+        batches: A sequence or ``tf.data.Dataset`` with a pair ``(features, labels)`` for each step,
+            both `[batch_size, …]`, possibly nested. Labels may be None.
         reduction: "mean" if the loss is a mean over examples, "sum" if it is a sum.
         v1_optimizer: Function that returns the equivalent optimizer of ``tf.compat.v1.train``, for
             towers and synchronous replicas, if `optimizer` returns one of Keras.
@@ -55,7 +55,7 @@ class Training:
     build: Callable[[], Any]
     loss: Callable[[Any, Nested, Nested], tf.Tensor]
     optimizer: Callable[[], Any]
-    batches: Sequence[tuple[Nested, Nested]]
+    batches: Iterable[tuple[Nested, Nested]]
     reduction: str = "mean"
     v1_optimizer: Callable[[], v1.train.Optimizer] | None = None
 

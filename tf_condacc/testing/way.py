@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import tensorflow as tf
 
 from tf_condacc._typing import Nested
 
@@ -55,3 +56,22 @@ class Way:
     name: str
     begin: Callable[[Training], Run]
     divides: bool = True
+
+
+def on_cpu(begin: Callable[[Training], Run]) -> Callable[[Training], Run]:
+    """Returns a function like `begin` whose run is on the CPU, also on a machine with GPUs.
+
+    GPUs multiply matrices of float32 with fewer digits by default.
+    """
+
+    def begin_on_cpu(training: Training) -> Run:
+        with tf.device("/CPU:0"):
+            run = begin(training)
+
+        def step(features: Nested, labels: Nested) -> Any:
+            with tf.device("/CPU:0"):
+                return run.step(features, labels)
+
+        return replace(run, step=step)
+
+    return begin_on_cpu
