@@ -15,6 +15,7 @@ from tf_condacc.migrate._run import migrate_files, with_progress
 
 _WOULD_CHANGE = 1
 _SKIPPED = 123
+_NO_READER = 141  # The exit status that a shell reports for a program that SIGPIPE has ended.
 _DESCRIPTION = """\
 Rewrites programs that use TensorFlow 1's accumulators, DropStaleGradientOptimizer,
 SyncReplicasOptimizer, TowerOptimizer or replicate_model_fn, so that they use tf_condacc, and
@@ -51,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         # The reader has gone. Python would fail again when it flushes the output at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _programs.INTERRUPTED
+        return _NO_READER
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -69,6 +70,7 @@ def _run(options: argparse.Namespace) -> int:
             print(end=_report.diff(result))
         for line in _report.lines(result):
             print(line, file=sys.stderr if options.diff else sys.stdout)
+    sys.stdout.flush()
     _summarize(results, options.write)
     if any(result.outcome is None for result in results):
         return _SKIPPED

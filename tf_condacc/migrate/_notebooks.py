@@ -19,7 +19,7 @@ from tf_condacc.migrate._source import NEWLINE, Edit, apply_edits, check_syntax
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"[ \t\r\n]*")
 _PYTHON_CELL_MAGICS = ("%%time", "%%timeit", "%%capture", "%%prun")
-_MAGIC = re.compile(r"\s*[%!?]|.*\?\s*$|\s*[\w, ]+=\s*[!%]")
+_MAGIC = re.compile(r"\s*[%!?]|.*\S\?\s*$|\s*[\w, ]+=\s*[!%]")
 
 
 @dataclasses.dataclass
@@ -127,43 +127,39 @@ def _without_magics(text: str) -> str:
     lines, continued = [], False
     for line in text.splitlines(keepends=True):
         body = line.rstrip("\r\n")
-        if (continued or _MAGIC.match(body)) and body.strip():
-            continued = body.endswith("\\")
+        is_magic = not continued and _MAGIC.match(body) is not None
+        if is_magic or continued:
             indent = body[: len(body) - len(body.lstrip())]
-            line = indent + "0".ljust(len(body) - len(indent)) + line[len(body) :]
-        else:
-            continued = False
+            code = indent + "0" if is_magic else ""
+            line = code.ljust(len(body)) + line[len(body) :]
+        continued = (is_magic or continued) and body.endswith("\\")
         lines.append(line)
     return "".join(lines)
 
 
 def _cell_edit(raw: str, cell: _Cell, edits: list[Edit]) -> Edit | None:
     """Returns the change of the file for the changes in one cell."""
-    # The newline at the end of each cell's program is not in its source, and so stays out here.
-    length = len(cell.source)
     own = []
     for edit in edits:
         start, end = edit.start - cell.offset, edit.end - cell.offset
-        if start == end == length + 1:
-            own.append(Edit(length, length, "\n" + NEWLINE.sub("\n", edit.text).rstrip("\n")))
-        elif 0 <= start <= length and not (start == end == 0 and cell.offset > 0):
-            if end > length and start > 0 and not edit.text:
-                start -= 1
-            own.append(Edit(start, min(end, length), edit.text))
+        # What is inserted between two cells belongs to the first one, behind its last line.
+        is_behind = start == end == len(cell.program)
+        if is_behind or (0 <= start < len(cell.program) and not start == end == 0):
+            own.append(Edit(start, end, edit.text))
     if not own:
         return None
-    return Edit(cell.start, cell.end, _as_json(raw[cell.start : cell.end], cell, own))
+    text = apply_edits(f"{cell.source}\n", own).removesuffix("\n")
+    return Edit(cell.start, cell.end, _as_json(raw[cell.start : cell.end], text))
 
 
-def _as_json(old: str, cell: _Cell, edits: list[Edit]) -> str:
-    """Returns the changed source of a cell as JSON in the layout of the old one."""
-    text = apply_edits(cell.source, edits)
+def _as_json(old: str, text: str) -> str:
+    """Returns a changed source as JSON in the layout of the old one."""
     ascii_only = old.isascii()
     if old.startswith('"'):
         return json.dumps(text, ensure_ascii=ascii_only)
-    spans = [(value, start) for value, start in _elements(old, 0)]
-    written: dict[str, str] = {}
+    spans = list(_elements(old, 0))
     ends = [_DECODER.raw_decode(old, start)[1] for _, start in spans]
+    written: dict[str, str] = {}
     for (value, start), end in zip(spans, ends, strict=True):
         written.setdefault(value, old[start:end])
     lines = [

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import functools
+import importlib
 import multiprocessing
 import signal
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from typing import TextIO
 
 from tf_condacc.migrate._files import FileResult, migrate_file
 
 _FILES_FOR_PROCESSES = 32  # Fewer files are done before processes have started.
-_CHUNK = 8
 _SECS_BETWEEN_LINES = 0.1
 
 
@@ -27,17 +28,42 @@ def migrate_files(
         with_estimator: Whether to rewrite the names of tf.estimator that this package provides.
         processes: The highest number of processes.
     """
-    migrate = functools.partial(migrate_file, with_estimator=with_estimator)
     if processes == 1 or len(files) < _FILES_FOR_PROCESSES:
-        yield from map(migrate, files)
+        yield from (migrate_file(file, with_estimator) for file in files)
         return
+    importlib.import_module("libcst.metadata")  # Imported once, before the processes are forked.
+    with contextlib.ExitStack() as ending:
+        pipes = []
+        for first in range(processes):
+            process, pipe = _start(files[first::processes], with_estimator)
+            ending.callback(process.join)
+            ending.callback(process.terminate)
+            pipes.append(ending.enter_context(pipe))
+        for number, file in enumerate(files):
+            try:
+                yield pipes[number % processes].recv()
+            except (EOFError, OSError):
+                yield FileResult(file, error="the process that looked at it has ended")
+
+
+def _start(files: Sequence[str], with_estimator: bool) -> tuple[BaseProcess, Connection]:
+    """Starts a process that rewrites files; returns the pipe that its results come through.
+
+    A pool of processes would not do. Its threads import this package to pickle its objects, and
+    would wait for the main thread, which runs this program while it imports the package.
+    """
     context = multiprocessing.get_context("fork")
-    with context.Pool(processes, _ignore_ctrl_c) as pool:
-        yield from pool.imap(migrate, files, _CHUNK)
+    results, target = context.Pipe(duplex=False)
+    process = context.Process(target=_send_results, args=(files, with_estimator, target))
+    process.start()
+    target.close()
+    return process, results
 
 
-def _ignore_ctrl_c() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _send_results(files: Sequence[str], with_estimator: bool, target: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the main process, and that this one.
+    for file in files:
+        target.send(migrate_file(file, with_estimator))
 
 
 def with_progress(
