@@ -1,12 +1,13 @@
-"""Test of a legacy program that runs once it is rewritten."""
+"""Test of a program for TensorFlow 1 that runs after tf_upgrade_v2 and the rewriting."""
 
 from __future__ import annotations
+
+import io
 
 import pytest
 
 from tf_condacc.migrate._program import migrate_text
 
-# The calls of tf_upgrade_v2's output, with the names that it leaves as they are.
 PROGRAM = """
 from __future__ import print_function
 import tensorflow as tf
@@ -14,22 +15,20 @@ from tensorflow.contrib import estimator
 from tensorflow.contrib.opt import DropStaleGradientOptimizer as DropStale
 from tensorflow.python.ops import data_flow_ops
 
-v1 = tf.compat.v1
-
 
 def sgd(rate=0.5):
-    return v1.train.GradientDescentOptimizer(rate)
+    return tf.train.GradientDescentOptimizer(rate)
 
 
 def accumulate():
-    weights = v1.get_variable("weights", initializer=[4.0, 8.0], use_resource=True)
-    gradient = v1.gradients(tf.reduce_sum(weights**2) / 2, weights)[0]
-    dense = tf.compat.v1.ConditionalAccumulator(tf.float32, shape=[2])
+    weights = tf.get_variable("weights", initializer=[4.0, 8.0], use_resource=True)
+    gradient = tf.gradients(tf.reduce_sum(weights**2) / 2, weights)[0]
+    dense = tf.ConditionalAccumulator(tf.float32, shape=[2])
     rows = data_flow_ops.SparseConditionalAccumulator(tf.float32, shape=[9, 1])
     push = [dense.apply_grad(gradient), rows.apply_grad([3], [[6.0]])]
     train = sgd().apply_gradients([(dense.take_grad(2), weights)])
-    with v1.Session() as session:
-        session.run(v1.global_variables_initializer())
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
         session.run(push)
         session.run(push)
         session.run(train)
@@ -37,43 +36,43 @@ def accumulate():
 
 
 def synchronous():
-    step = v1.train.get_or_create_global_step()
-    weights = v1.get_variable("weights", initializer=[4.0], use_resource=True)
-    with v1.device(v1.train.replica_device_setter(ps_tasks=0)):
-        optimizer = v1.train.SyncReplicasOptimizer(sgd(), replicas_to_aggregate=1)
+    step = tf.train.get_or_create_global_step()
+    weights = tf.get_variable("weights", initializer=[4.0], use_resource=True)
+    with tf.device(tf.train.replica_device_setter(ps_tasks=0)):
+        optimizer = tf.train.SyncReplicasOptimizer(sgd(), replicas_to_aggregate=1)
         train = optimizer.minimize(tf.reduce_sum(weights**2) / 2, global_step=step)
     hook = optimizer.make_session_run_hook(is_chief=True)
-    with v1.train.MonitoredTrainingSession(hooks=[hook]) as session:
+    with tf.train.MonitoredTrainingSession(hooks=[hook]) as session:
         session.run(train)
         return session.run(weights).tolist()
 
 
 def drop_stale():
-    step = v1.train.get_or_create_global_step()
-    weights = v1.get_variable("weights", initializer=[4.0], use_resource=True)
+    step = tf.train.get_or_create_global_step()
+    weights = tf.get_variable("weights", initializer=[4.0], use_resource=True)
     train = DropStale(sgd(), staleness=1).minimize(tf.reduce_sum(weights**2) / 2, step)
-    with v1.Session() as session:
-        session.run(v1.global_variables_initializer())
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
         session.run(train)
         return session.run(weights).tolist()
 
 
 def towers():
     def model_fn(features, labels, mode):
-        weights = v1.get_variable("weights", initializer=[4.0], use_resource=True)
+        weights = tf.get_variable("weights", initializer=[4.0], use_resource=True)
         loss = tf.reduce_sum(weights * features)
         optimizer = estimator.TowerOptimizer(sgd())
-        train = optimizer.minimize(loss, v1.train.get_or_create_global_step())
+        train = optimizer.minimize(loss, tf.train.get_or_create_global_step())
         return Spec("train", None, loss, train)
 
     replicated = tf.contrib.estimator.replicate_model_fn(
-        model_fn, loss_reduction=v1.losses.Reduction.SUM, devices=["/CPU:0", "/CPU:0"]
+        model_fn, loss_reduction=tf.losses.Reduction.SUM, devices=["/CPU:0", "/CPU:0"]
     )
     spec = replicated(tf.constant([[1.0], [2.0]]), tf.constant([0.0, 0.0]), "train")
-    with v1.Session() as session:
-        session.run(v1.global_variables_initializer())
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
         session.run(spec.train_op)
-        return session.run(v1.trainable_variables()[0]).tolist()
+        return session.run(tf.trainable_variables()[0]).tolist()
 
 
 results = []
@@ -83,12 +82,24 @@ for run in (accumulate, drop_stale, synchronous, towers):
 """
 
 
+def _upgraded(program: str) -> str:
+    """Returns what tf_upgrade_v2 makes of a program."""
+    from tensorflow.tools.compatibility import ast_edits, tf_upgrade_v2
+
+    upgrade = ast_edits.ASTCodeUpgrader(tf_upgrade_v2.TFAPIChangeSpec())
+    output = io.StringIO()
+    upgrade.process_opened_file("old.py", io.StringIO(program), "new.py", output)
+    return output.getvalue()
+
+
 def test_a_rewritten_program_trains():
     from tf_condacc.estimator import EstimatorSpec
 
+    upgraded = _upgraded(PROGRAM)
+    assert "tf.compat.v1.ConditionalAccumulator" in upgraded
     with pytest.raises(ImportError):
-        exec(PROGRAM, {})
-    outcome = migrate_text(PROGRAM)
+        exec(upgraded, {})
+    outcome = migrate_text(upgraded)
     assert outcome.findings == ()
     assert "contrib" not in outcome.text
     space = {"Spec": EstimatorSpec}

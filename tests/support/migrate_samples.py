@@ -87,7 +87,8 @@ SAMPLES = [
         from tensorflow.contrib.opt.python.training.drop_stale_gradient_optimizer import (
             DropStaleGradientOptimizer,
         )
-        print(Drop, TowerOptimizer, DropStaleGradientOptimizer)
+        from tensorflow_estimator.contrib.estimator.python.estimator import replicate_model_fn as r
+        print(r.replicate_model_fn, Drop, TowerOptimizer, DropStaleGradientOptimizer)
         """,
         """\
         from tf_condacc import DropStaleGradientOptimizer as Drop  # staleness
@@ -95,7 +96,8 @@ SAMPLES = [
         from tf_condacc import (
             DropStaleGradientOptimizer,
         )
-        print(Drop, TowerOptimizer, DropStaleGradientOptimizer)
+        import tf_condacc
+        print(tf_condacc.replicate_model_fn, Drop, TowerOptimizer, DropStaleGradientOptimizer)
         """,
     ),
     _sample(
