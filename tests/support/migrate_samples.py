@@ -8,7 +8,7 @@ import textwrap
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """A program, and what becomes of it. An `after` of None means that nothing changes."""
+    """A program before and after the rewriting. If `after` is None, nothing changes."""
 
     name: str
     before: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import importlib.util
+import io
 import os
 import sys
 
@@ -44,6 +45,9 @@ def main(arguments: list[str] | None = None) -> int:
     if importlib.util.find_spec("libcst") is None:
         parser.error('libcst is missing: pip install "tf_condacc[migrate]"')
     _programs.raise_from_now_on()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # Names of files may be no text.
+            stream.reconfigure(errors="backslashreplace")
     try:
         return _run(options)
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""What the program reports: rewritten names, and findings that a person must look at."""
+"""The parts of the report: rewritten names, and findings that a person must look at."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _FOR_TOOLS = re.compile(r"#\s*(noqa|pylint|type:|isort|flake8|pragma)")
 
 @dataclasses.dataclass
 class Change:
-    """What becomes of one import statement.
+    """The change of one import statement.
 
     Attributes:
         node: The statement.

@@ -20,7 +20,7 @@ ImportNode = cst.Import | cst.ImportFrom
 
 @dataclasses.dataclass
 class Imports:
-    """What becomes of the import statements of a program.
+    """The changes of the import statements of a program.
 
     Attributes:
         edits: The changes of the text.
@@ -42,7 +42,7 @@ def rewrite_imports(
     needed: Collection[cst.CSTNode],
     provided: Mapping[str, str],
 ) -> Imports:
-    """Returns what becomes of the imports.
+    """Returns the changes of the imports.
 
     Args:
         source: The program.

@@ -1,4 +1,4 @@
-"""The names of TensorFlow 1 that this package provides, and what takes the place of others.
+"""The names of TensorFlow that are rewritten or reported.
 
 Names are written without ``tensorflow``, ``compat.v1`` and ``compat.v2``.
 """

@@ -23,7 +23,7 @@ _MAX_ALIASES = 5  # Names that are assigned from each other, as in ``v1 = tf.com
 
 @dataclasses.dataclass(frozen=True)
 class Resolved:
-    """What an expression refers to.
+    """The name in TensorFlow that an expression refers to.
 
     Attributes:
         name: The name in TensorFlow, without ``tensorflow`` and versions.

@@ -54,7 +54,8 @@ def _start(files: Sequence[str], with_estimator: bool) -> tuple[BaseProcess, Con
     """
     context = multiprocessing.get_context("fork")
     results, target = context.Pipe(duplex=False)
-    process = context.Process(target=_send_results, args=(files, with_estimator, target))
+    arguments = (files, with_estimator, target)
+    process = context.Process(target=_send_results, args=arguments, daemon=True)
     process.start()
     target.close()
     return process, results
@@ -62,8 +63,9 @@ def _start(files: Sequence[str], with_estimator: bool) -> tuple[BaseProcess, Con
 
 def _send_results(files: Sequence[str], with_estimator: bool, target: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the main process, and that this one.
-    for file in files:
-        target.send(migrate_file(file, with_estimator))
+    with contextlib.suppress(BrokenPipeError):  # The main process has ended.
+        for file in files:
+            target.send(migrate_file(file, with_estimator))
 
 
 def with_progress(

@@ -31,7 +31,7 @@ class Use:
     Attributes:
         node: The expression.
         target: The name in this package.
-        resolved: What the expression refers to.
+        resolved: The name that the expression refers to.
     """
 
     node: cst.Attribute
