@@ -179,6 +179,46 @@ SAMPLES = [
         """,
     ),
     _sample(
+        "a module that is an attribute of a class stays",
+        """\
+        class Model:
+            import tensorflow.compat.v1 as tf
+            kind = tf.ConditionalAccumulator
+            def shape(self):
+                return self.tf.TensorShape([])
+        """,
+        """\
+        class Model:
+            import tensorflow.compat.v1 as tf
+            import tf_condacc
+            kind = tf_condacc.ConditionalAccumulator
+            def shape(self):
+                return self.tf.TensorShape([])
+        """,
+    ),
+    _sample(
+        "imports that go on in the next line",
+        """\
+        from tensorflow.contrib import opt, \\
+            slim
+        from tensorflow.contrib import rnn, \\
+            estimator
+        from tensorflow.contrib.estimator import \\
+            TowerOptimizer
+        def one_line(): import tensorflow as t; return t.ConditionalAccumulator
+        print(opt.DropStaleGradientOptimizer, slim, rnn, estimator.replicate_model_fn)
+        """,
+        """\
+        from tensorflow.contrib import slim
+        import tf_condacc
+        from tensorflow.contrib import rnn
+        from tf_condacc import \\
+            TowerOptimizer
+        def one_line(): pass; return tf_condacc.ConditionalAccumulator
+        print(tf_condacc.DropStaleGradientOptimizer, slim, rnn, tf_condacc.replicate_model_fn)
+        """,
+    ),
+    _sample(
         "imports in functions and blocks",
         """\
         def build():

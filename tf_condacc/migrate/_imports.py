@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
-from libcst.metadata import ImportAssignment
+from libcst.metadata import ClassScope, ImportAssignment
 
 from tf_condacc.migrate._findings import Code, Finding, Rewriting
 from tf_condacc.migrate._import_edits import Change, statement_edits
@@ -123,6 +123,8 @@ class _Unused:
         if names & self._exported:
             return False
         mine = [one for one in self._assignments.get(node, ()) if one.name in names]
+        if any(isinstance(one.scope, ClassScope) for one in mine):  # It is an attribute.
+            return False
         accesses = [access.node for one in mine for access in one.references]
         return bool(accesses) and all(map(self._is_rewritten, accesses))
 
