@@ -20,6 +20,7 @@ from types import FrameType
 INTERRUPTED = 130  # The exit status that a shell reports for a program that Ctrl-C has ended.
 _OWN_MODULE = re.compile(r"(-\w*m)?(?P<module>tf_condacc(\.\w+)*)")
 _LAUNCHER = ("tf_condacc.launch", "tf_condacc.launch.__main__")
+_COMPAT = ("tf_condacc.compat", "tf_condacc.compat.__main__")
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 _LOG_LINE = re.compile(rb"[IWE]\d{4} [\d:.]+ |WARNING: All log messages before absl::InitializeLog")
 
@@ -47,6 +48,16 @@ def run_launcher() -> None:
         sys.exit(importlib.import_module("tf_condacc.launch.__main__").main())
 
 
+def prepare_legacy_program() -> None:
+    """Reads the command line if the process was started to run a program for TensorFlow 1.
+
+    The version of Keras has to be selected before TensorFlow is imported, and a wrong command line
+    need not wait for the import.
+    """
+    if _own_program() in _COMPAT:
+        importlib.import_module("tf_condacc.compat.runner._command_line").prepare(sys.argv[1:])
+
+
 def raise_from_now_on() -> None:
     """Makes Ctrl-C raise KeyboardInterrupt again. A program calls this when it can catch it."""
     if signal.getsignal(signal.SIGINT) is _exit_now:
@@ -59,9 +70,13 @@ def without_log() -> Iterator[None]:
 
     The environment variable TF_CPP_MIN_LOG_LEVEL does this, but some lines are logged while
     TensorFlow's libraries are loaded, before they read it. So these lines are removed from the
-    standard error in this context. Nothing is hidden if the variable is set to show something.
+    standard error in this context. Nothing is hidden if the variable is set to show something, or
+    if the process runs a program for TensorFlow 1, whose log is that program's.
     """
-    if not _is_own_program() or os.environ.setdefault(_LOG_LEVEL, "3") != "3":
+    if not _is_own_program() or _own_program() in _COMPAT:
+        yield
+        return
+    if os.environ.setdefault(_LOG_LEVEL, "3") != "3":
         yield
         return
     try:
