@@ -16,11 +16,16 @@ from tf_condacc.compat import _estimator
 from tf_condacc.compat._attributes import set_attribute
 from tf_condacc.compat._finder import Finder
 from tf_condacc.compat._private_names import MOVED_NAMES, resolve
-from tf_condacc.compat._replacement import replace_everywhere
+from tf_condacc.compat._replacement import places_of, replace_everywhere
 
-# Importing tensorflow.compat.v1 by this name executes the module again and replaces the attribute
-# tf.compat. So it is imported before anything is changed.
-_SPELLINGS = ("tensorflow.compat.v1", "tensorflow.compat.v2")
+# An import by one of these names executes the module again, and replaces the attribute tf.compat or
+# one below it. So they are imported before anything is changed.
+_SPELLINGS = (
+    "tensorflow.compat.v1",
+    "tensorflow.compat.v1.compat.v1",
+    "tensorflow.compat.v2",
+    "tensorflow.compat.v2.compat.v1",
+)
 _TOP_LEVEL = re.compile(r"tensorflow(\._api\.v2)?((\.compat\.v2)?(\.compat\.v1)+)?")
 
 
@@ -28,8 +33,8 @@ def make(stack: contextlib.ExitStack) -> None:
     """Makes all changes, and pushes their reversals on `stack`."""
     for name in _SPELLINGS:
         importlib.import_module(name)
-    stack.callback(_estimator.undo)
     estimator = _estimator.estimator_module()
+    stack.callback(_estimator.undo)
     _replace_originals(stack)
     finder = Finder(estimator)
     stack.callback(finder.remove)
@@ -57,7 +62,8 @@ def _replace_originals(stack: contextlib.ExitStack) -> None:
         (optimizers.SyncReplicasOptimizer, sync_replicas.SyncReplicasOptimizer),
         (ps_ops, type(ps_ops)([*ps_ops, *PS_OPS])),
     ]
-    stack.callback(replace_everywhere, [(ours, original) for original, ours in replacements])
+    back = [(ours, original) for original, ours in replacements]
+    stack.callback(replace_everywhere, back, but_not=places_of([ours for ours, _ in back]))
     replace_everywhere(replacements)
 
 

@@ -45,7 +45,8 @@ class Finder(MetaPathFinder, Loader):
 
     def remove(self) -> None:
         """Removes the finder, the modules that it has found, and their names in other modules."""
-        sys.meta_path.remove(self)
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
         for name, module in self._loaded.items():
             if sys.modules.get(name) is module:
                 del sys.modules[name]

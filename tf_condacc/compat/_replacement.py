@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
+Place = tuple[int, str]
 
-def replace_everywhere(replacements: Sequence[tuple[Any, Any]]) -> None:
+
+def replace_everywhere(
+    replacements: Sequence[tuple[Any, Any]], but_not: Collection[Place] = ()
+) -> None:
     """Replaces objects in all imported modules of TensorFlow, under any name that they have there.
 
     Modules that take the objects by name are found by the identity of the object. Modules that are
@@ -17,21 +21,24 @@ def replace_everywhere(replacements: Sequence[tuple[Any, Any]]) -> None:
 
     Args:
         replacements: Pairs of an object and its replacement.
+        but_not: Places that stay as they are, as `places_of` returns them.
     """
     by_identity = {id(before): after for before, after in replacements}
-    for module in _tensorflow_modules():
-        for name, value in list(vars(module).items()):
-            if id(value) in by_identity:
-                setattr(module, name, by_identity[id(value)])
+    for module, name, value in list(_attributes()):
+        if id(value) in by_identity and (id(module), name) not in but_not:
+            setattr(module, name, by_identity[id(value)])
 
 
-def _tensorflow_modules() -> Iterator[types.ModuleType]:
-    for name, module in list(sys.modules.items()):
-        is_tensorflow = name == "tensorflow" or name.startswith("tensorflow.")
-        # A module that loads itself at the first use has nothing to replace before.
-        if (
-            is_tensorflow
-            and not name.startswith("tensorflow.contrib")
-            and hasattr(module, "__dict__")
-        ):
-            yield module
+def places_of(objects: Sequence[Any]) -> set[Place]:
+    """Returns the places in modules of TensorFlow that hold one of some objects."""
+    identities = {id(each) for each in objects}
+    return {(id(module), name) for module, name, value in _attributes() if id(value) in identities}
+
+
+def _attributes() -> Iterator[tuple[types.ModuleType, str, Any]]:
+    """Yields the attributes of all imported modules of TensorFlow."""
+    for path, module in list(sys.modules.items()):
+        if path == "tensorflow" or path.startswith("tensorflow."):
+            # A module that is loaded at its first use has no objects before.
+            for name, value in list(getattr(module, "__dict__", {}).items()):
+                yield module, name, value

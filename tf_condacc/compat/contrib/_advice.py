@@ -7,8 +7,8 @@ GENERAL = (
     "replicate_model_fn, what tf-slim contains, and names that TensorFlow has elsewhere today."
 )
 _PROBABILITY = "TensorFlow Probability has it: https://www.tensorflow.org/probability"
-_NO_SUCCESSOR = (
-    "TensorFlow Addons took it over and is no longer maintained: copy the code that you need"
+_COPY = (
+    "copy the code that you need; TensorFlow Addons, which took it over, is no longer maintained"
 )
 _ESTIMATOR = "use tf.estimator"
 _SUMMARY = "use tf.summary of TensorFlow 2, which has other arguments"
@@ -20,7 +20,7 @@ _ADVICE = {
     "autograph": "use tf.autograph",
     "bayesflow": _PROBABILITY,
     "cloud": "use tf.io.gfile, or the package tensorflow-io",
-    "crf": _NO_SUCCESSOR,
+    "crf": _COPY,
     "cudnn_rnn": "use tf.keras.layers.LSTM or GRU, which use cuDNN where they can",
     "data": "use tf.data, and tf.data.experimental",
     "distribute": "use tf.distribute, whose strategies have other arguments",
@@ -30,24 +30,24 @@ _ADVICE = {
     "ffmpeg": "use the package tensorflow-io",
     "framework": "use tf.compat.v1, or tf_slim.ops",
     "graph_editor": "there is no successor; build the graph anew, or copy the code that you need",
-    "image": f"use tf.image; for what it lacks, {_NO_SUCCESSOR[0].lower()}{_NO_SUCCESSOR[1:]}",
+    "image": f"use tf.image; of what it lacks, {_COPY}",
     "keras": "use tf.keras",
     "kfac": "use the package kfac",
     "layers.embed_sequence": "use tf.compat.v1.get_variable and tf.nn.embedding_lookup",
     "layers.embedding_column": "use tf.feature_column.embedding_column",
-    "learn": f"{_ESTIMATOR}",
+    "learn": _ESTIMATOR,
     "linear_optimizer": "there is no successor; tf.estimator.LinearClassifier has FTRL",
     "lite": "use tf.lite",
     "lookup": "use tf.lookup",
     "memory_stats": "use tf.config.experimental.get_memory_info",
     "mixed_precision": "use tf.compat.v1.train.enable_mixed_precision_graph_rewrite",
     "nccl": "use tf.distribute.NcclAllReduce, or tf.raw_ops.NcclAllReduce",
-    "opt": f"of its optimizers, only DropStaleGradientOptimizer is here. {_NO_SUCCESSOR}",
+    "opt": _COPY,
     "predictor": "use tf.compat.v1.saved_model.load and a session",
     "quantize": "use the package tensorflow-model-optimization",
-    "rnn": f"use tf.compat.v1.nn.rnn_cell and tf.keras.layers; {_NO_SUCCESSOR}",
+    "rnn": f"use tf.compat.v1.nn.rnn_cell and tf.keras.layers; {_COPY}",
     "saved_model": "use tf.saved_model",
-    "seq2seq": _NO_SUCCESSOR,
+    "seq2seq": _COPY,
     "signal": "use tf.signal",
     "summary": _SUMMARY,
     "tensorrt": "use tf.experimental.tensorrt",

@@ -1,6 +1,7 @@
 """Lookup of the names and modules of ``tf.contrib``."""
 
 from __future__ import annotations
+import __future__
 
 import importlib
 import importlib.util
@@ -16,6 +17,10 @@ from tf_condacc.compat.contrib._names import NAMES, SOURCES
 _PACKAGES = {"tf_slim": "tf-slim", "tensorboard": "tensorboard", "tf_keras": "tf-keras"}
 # TensorFlow calls these renamed, but the new functions have other arguments.
 _NOT_RENAMES = ("tf.contrib.summary.", "tf.contrib.saved_model.")
+_KERAS2 = (
+    "it needs Keras 2. Install tf-keras and set TF_USE_LEGACY_KERAS=1 before TensorFlow is "
+    "imported; python -m tf_condacc.compat --keras2 sets it"
+)
 
 
 class Missing(Exception):
@@ -88,10 +93,25 @@ def find(path: str, name: str) -> Any:
     except ModuleNotFoundError as error:
         raise _not_installed(full_name, error.name or "") from error
     except AttributeError as error:
-        raise Missing(f"{full_name} is not provided: {_why(error)}") from error
-    if path in ("estimator", "learn"):
+        if "Keras 3" not in str(error):
+            raise missing(path, name) from error
+        raise Missing(f"{full_name} is not provided: {_KERAS2}") from error
+    if path == "estimator":
         return _of_estimator(path, name)
     raise missing(path, name)
+
+
+def names_of(path: str) -> list[str]:
+    """Returns the names of a module of ``tf.contrib``, other than those of modules below it.
+
+    Args:
+        path: Path of the module below ``tf.contrib``; "" for ``tf.contrib`` itself.
+    """
+    names = set(NAMES.get(path, ()))
+    for source in sources_of(path) or ():
+        if _is_module(source.partition(".")[0]):
+            names.update(_public_names(importlib.import_module(source)))
+    return sorted(names)
 
 
 def missing(path: str, name: str) -> Missing:
@@ -124,6 +144,15 @@ def _is_public(module: types.ModuleType, name: str) -> bool:
     return public is None or name in public or isinstance(getattr(module, name), types.ModuleType)
 
 
+def _public_names(module: types.ModuleType) -> list[str]:
+    no_names = (types.ModuleType, type(__future__.division))
+    return getattr(module, "__all__", None) or [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and not isinstance(value, no_names)
+    ]
+
+
 def _is_module(path: str) -> bool:
     try:
         return importlib.util.find_spec(path) is not None
@@ -141,12 +170,3 @@ def _not_installed(full_name: str, module: str) -> Missing:
     package = module.partition(".")[0]
     name = _PACKAGES.get(package, package)
     return Missing(f"{full_name} needs the package {name}, which is missing: pip install {name}")
-
-
-def _why(error: AttributeError) -> str:
-    if "Keras 3" in str(error):
-        return (
-            "it needs Keras 2. Install tf-keras and set TF_USE_LEGACY_KERAS=1 before TensorFlow is "
-            "imported; python -m tf_condacc.compat --keras2 does"
-        )
-    return str(error)

@@ -7,7 +7,7 @@ import types
 from typing import Any
 
 from tf_condacc.compat._errors import MissingNameError
-from tf_condacc.compat.contrib._lookup import Missing, find, sources_of
+from tf_condacc.compat.contrib._lookup import Missing, find, names_of, sources_of
 
 ROOT = "tensorflow.contrib"
 
@@ -32,7 +32,12 @@ class ContribModule(types.ModuleType):
         self.__package__ = self.__name__
         self._path = path
 
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *names_of(self._path)})
+
     def __getattr__(self, name: str) -> Any:
+        if name == "__all__":
+            return names_of(self._path)
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         try:

@@ -10,10 +10,6 @@ _TOWERS = {
 _V1_TRAIN = "tensorflow.compat.v1:train"
 _LOOKUP_OPS = "tensorflow.python.ops.lookup_ops"
 _CELLS = "tensorflow.compat.v1:nn.rnn_cell"
-_RUN_CONFIG_PARTS = {
-    "RunConfig": "tensorflow.compat.v1:estimator.RunConfig",
-    "ModeKeys": "tensorflow.compat.v1:estimator.ModeKeys",
-}
 
 
 def _same(place: str, *names: str) -> dict[str, str]:
@@ -56,7 +52,6 @@ NAMES: dict[str, dict[str, str]] = {
     "framework.python.framework.checkpoint_utils": _CHECKPOINTS,
     "framework.python.ops": _STEP,
     "framework.python.ops.variables": _STEP,
-    "learn": _RUN_CONFIG_PARTS,
     "lookup": _same(
         _LOOKUP_OPS,
         "IdTableWithHashBuckets",

@@ -10,7 +10,6 @@ from tf_condacc.compat._errors import MissingModuleError, MissingNameError
 KERAS2 = "run with --keras2 to have Keras 2"
 _MISSING = re.compile(r"module '(?P<module>[\w.]+)' has no attribute '(?P<name>\w+)'")
 _NOT_IMPORTED = re.compile(r"cannot import name '(?P<name>\w+)' from '(?P<module>[\w.]+)'")
-_V1 = "tensorflow._api.v2.compat.v1"
 
 
 def hint(error: BaseException) -> str | None:
@@ -24,7 +23,7 @@ def hint(error: BaseException) -> str | None:
         match = _MISSING.search(text) or _NOT_IMPORTED.search(text)
         if match and match["module"].startswith("tensorflow"):
             return _of_name(match["module"], match["name"])
-    if isinstance(error, ModuleNotFoundError) and (error.name or "").startswith("tensorflow."):
+    if isinstance(error, ModuleNotFoundError):
         return _of_module(error.name or "")
     return None
 
@@ -50,8 +49,12 @@ def _of_name(module: str, name: str) -> str:
     return f"TensorFlow {_version()} has no {path}.{name}"
 
 
-def _of_module(name: str) -> str:
-    """Returns what to do about a module that TensorFlow lacks."""
+def _of_module(name: str) -> str | None:
+    """Returns what to do about a missing module, or None if it is none that is known."""
+    if name.partition(".")[0] == "tf_keras":
+        return "install the layers of TensorFlow 1: pip install 'tf-keras==2.21.*'"
+    if not name.startswith("tensorflow."):
+        return None
     if name.startswith("tensorflow.examples"):
         return "TensorFlow no longer contains its examples; tf.keras.datasets has MNIST"
     return f"TensorFlow {_version()} has no module {name}"

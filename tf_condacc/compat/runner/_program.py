@@ -43,12 +43,13 @@ def main() -> None:
     """Runs the program that the command line names. Its exceptions are raised."""
     options = parse(sys.argv[1:])
     sys.excepthook = show_as_program(sys.excepthook)
-    set_up(_folder(options))
+    folder = _folder(options)
+    set_up(folder)
     if not options.quiet:
         for line in provided():
             print(f"tf_condacc.compat: {line}", file=sys.stderr)
     path, package = _find(options)
-    os.environ[_PROGRAM] = json.dumps({"path": path, "package": package, "folder": sys.path[0]})
+    os.environ[_PROGRAM] = json.dumps({"path": path, "package": package, "folder": folder})
     module = types.ModuleType("__main__")
     sys.argv = [path, *options.arguments]
     sys.modules["__main__"] = module
