@@ -15,10 +15,10 @@ def hint():
 
 
 def error_of(statement):
-    import tensorflow.compat.v1 as tf
+    import tensorflow as tf
 
     with pytest.raises(Exception) as raised:
-        exec(statement, {"tf": tf})
+        exec(statement, {"tf": tf.compat.v1})
     return raised.value
 
 

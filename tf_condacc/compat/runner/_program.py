@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import importlib
 import importlib.util
 import json
 import os
@@ -87,7 +89,7 @@ def run_in(names: dict[str, Any], path: str, package: str | None) -> None:
         code = compile_program(file.read(), path)
     loader = SourceFileLoader(names["__name__"], path)
     names.update(__file__=path, __cached__=None, __loader__=loader, __package__=package)
-    names.update(__spec__=_MainSpec(package or ""), __builtins__=__builtins__)
+    names.update(__spec__=_MainSpec(package or ""), __builtins__=builtins)
     exec(code, names)
 
 
@@ -105,7 +107,7 @@ def _find(options: Options) -> tuple[str, str | None]:
     """Returns the path of the program's file, and the package that it is in.
 
     Raises:
-        ImportError: There is no such module, or it has no source.
+        SystemExit: There is no such module, or it has no source.
     """
     if options.script is not None:
         return options.script, None
@@ -115,5 +117,5 @@ def _find(options: Options) -> tuple[str, str | None]:
         name += ".__main__"
         spec = importlib.util.find_spec(name)
     if spec is None or not isinstance(spec.loader, SourceFileLoader):
-        raise ImportError(f"there is no module {name} with a source", name=name)
+        sys.exit(f"tf_condacc.compat: there is no module {name} with a source")
     return spec.loader.path, name.rpartition(".")[0]
