@@ -33,6 +33,10 @@ def test_renamed_parts_of_contrib_are_what_tensorflow_has_today(report):
     assert {name: True for name in report["renamed"]} == report["renamed"]
 
 
+def test_every_name_in_the_table_of_contrib_has_an_object(report):
+    assert report["unresolved"] == []
+
+
 def test_nothing_is_left_after_uninstall(report):
     assert report["differences"] == []
     assert report["restored"] == [True] * 6

@@ -6,6 +6,7 @@ It is a program, because other tests must not see the names.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import sys
 from typing import Any
@@ -43,7 +44,10 @@ FIRST_IMPORTS = (
     "from tensorflow.compat.v1.estimator import ModeKeys",
     "from tensorflow.python.framework.ops import IndexedSlices, Tensor",
     "from tensorflow.python.ops.control_flow_ops import cond, while_loop",
-    "from tensorflow.python.training import distribution_strategy_context",
+    "from tensorflow.python.pywrap_tensorflow import NewCheckpointReader",
+    "from tensorflow.python.training import distribution_strategy_context, training_ops",
+    "from tensorflow.python.training.tracking.base import Trackable",
+    "from tensorflow.python.framework.graph_util import convert_variables_to_constants",
 )
 MISSING = (
     "tf.contrib.crf",
@@ -150,6 +154,20 @@ def ours() -> dict[str, bool]:
     }
 
 
+def unresolved() -> list[str]:
+    """Returns the names in the table of ``tf.contrib`` that have no object."""
+    names = importlib.import_module("tf_condacc.compat.contrib._names").NAMES
+    has_tensorboard = importlib.util.find_spec("tensorboard") is not None
+    return [
+        f"tf.contrib.{path}.{name}"
+        for path, places in names.items()
+        if path != "rnn"  # Its cells need Keras 2.
+        if has_tensorboard or not path.startswith("tensorboard")
+        for name in places
+        if not hasattr(importlib.import_module(f"tensorflow.contrib.{path}"), name)
+    ]
+
+
 def without_slim() -> dict[str, str]:
     """Returns the errors of names of slim if it is not installed."""
     sys.modules["tf_slim"] = None  # type: ignore[assignment]  # Python says that it is missing.
@@ -185,6 +203,7 @@ def main() -> None:
         report["missing"] = {name: error_of(name) for name in MISSING}
         report["missing import"] = error_of("from tensorflow.contrib.opt import AdamWOptimizer")
         report["missing module"] = error_of("import tensorflow.contrib.crf.python")
+        report["unresolved"] = unresolved()
         report["hasattr"] = [hasattr(tf.contrib, name) for name in ("slim", "crf")]
         report["renamed"] = {
             old: at(f"contrib.{old}") is at(new) or at(f"contrib.{old}").__name__

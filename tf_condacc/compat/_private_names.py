@@ -7,9 +7,16 @@ from typing import Any
 
 _INDEXED_SLICES = "tensorflow.python.framework.indexed_slices"
 _TENSOR = "tensorflow.python.framework.tensor"
+_CONSTANTS = {
+    "convert_variables_to_constants": (
+        "tensorflow.compat.v1:graph_util.convert_variables_to_constants"
+    ),
+}
 
 # The place of each name today, by the module in which programs look for it.
 MOVED_NAMES: dict[str, dict[str, str]] = {
+    "tensorflow.python.framework.graph_util": _CONSTANTS,
+    "tensorflow.python.framework.graph_util_impl": _CONSTANTS,
     "tensorflow.python.framework.ops": {
         "Tensor": f"{_TENSOR}:Tensor",
         "IndexedSlices": f"{_INDEXED_SLICES}:IndexedSlices",
@@ -46,13 +53,24 @@ MOVED_NAMES: dict[str, dict[str, str]] = {
         "switch_case": "tensorflow.python.ops.control_flow_switch_case:switch_case",
         "while_loop": "tensorflow.python.ops.while_loop:while_loop",
     },
+    "tensorflow.python.ops.functional_ops": {
+        "map_fn": "tensorflow.python.ops.map_fn:map_fn",
+    },
+    "tensorflow.python.ops.gradients_impl": {
+        "AggregationMethod": "tensorflow.python.ops.gradients_util:AggregationMethod",
+    },
     "tensorflow.python.ops.variables": {
         "RefVariable": "tensorflow.python.ops.ref_variable:RefVariable",
         "VariableV1": "tensorflow.python.ops.variable_v1:VariableV1",
         "is_variable_initialized": "tensorflow.python.ops.variable_v1:is_variable_initialized",
     },
-    "tensorflow.python.ops.variable_scope": {
-        "variable": "tensorflow.compat.v1:Variable",
+    "tensorflow.python.pywrap_tensorflow": {
+        "NewCheckpointReader": (
+            "tensorflow.python.training.py_checkpoint_reader:NewCheckpointReader"
+        ),
+    },
+    "tensorflow.python.util.nest": {
+        "is_sequence": "tensorflow.python.util.nest:is_nested",
     },
 }
 
@@ -66,6 +84,8 @@ MOVED_MODULES: dict[str, str] = {
     "tensorflow.python.training.distribution_strategy_context": (
         "tensorflow.python.distribute.distribute_lib"
     ),
+    "tensorflow.python.training.gen_training_ops": "tensorflow.python.ops.gen_training_ops",
+    "tensorflow.python.training.training_ops": "tensorflow.python.ops.gen_training_ops",
     "tensorflow.python.training.tracking": "tensorflow.python.trackable",
     "tensorflow.python.training.tracking.base": "tensorflow.python.trackable.base",
     "tensorflow.python.training.tracking.data_structures": (
