@@ -15,35 +15,34 @@ from compat_programs import run as run_command
 PROGRAMS = Path(__file__).parent / "programs"
 
 
-@pytest.fixture(scope="module", params=["keras3", "keras2"])
-def run(request):
-    """The end of the programs, with either version of Keras.
-
-    With Keras 3, they end with an error, because tf.layers is missing; with Keras 2, with status 3.
-    """
-    if request.param == "keras2":
-        return run_command(
-            *RUNNER, "--keras2", "--quiet", "-m", "all_programs", "--steps=3", cwd=PROGRAMS
-        )
+@pytest.fixture(scope="module")
+def keras3():
+    """The end of the programs without tf.layers: an error."""
     return run_command(*RUNNER, PROGRAMS / "all_programs.py", "--steps=3", "spawn")
 
 
 @pytest.fixture(scope="module")
-def report(run):
+def keras2():
+    """The end of the programs with tf.layers, as a module: the status 3."""
+    options = ("--keras2", "--quiet", "-m", "all_programs", "--steps=3")
+    return run_command(*RUNNER, *options, cwd=PROGRAMS)
+
+
+def _report(run):
     assert run.stdout.startswith("{"), run.stderr[-3000:]
     return json.loads(run.stdout.splitlines()[0])
 
 
-@pytest.fixture
-def keras2(run):
-    return "--keras2" in run.args
+@pytest.fixture(scope="module", params=["keras3", "keras2"])
+def report(request):
+    """What the programs have found and trained."""
+    return _report(request.getfixturevalue(request.param))
 
 
-def test_programs_see_themselves_as_python_runs_them(report, keras2):
+def test_programs_see_themselves_as_python_runs_them(report):
     assert report["name"] == "__main__"
     assert report["file"] == "all_programs.py"
     assert report["path"] == "programs"
-    assert report["arguments"] == ([] if keras2 else ["spawn"])
     assert report["gfile"]
 
 
@@ -76,32 +75,33 @@ def test_an_estimator_trains_on_towers(report):
     assert report["towers"] == [1.75, 3.5]
 
 
-def test_a_process_that_multiprocessing_spawns_runs_the_same_program(report, keras2):
-    if keras2:
-        pytest.skip("the other run has a child")
+def test_a_process_that_multiprocessing_spawns_runs_the_same_program(keras3):
     accumulated = [[-2.0, -4.0], [[0.0], [-1.5], [0.0], [-1.0]], 1]
-    assert report["spawned"] == ["__mp_main__", "tensorflow.compat.v1", False, accumulated]
+    spawned = ["__mp_main__", "tensorflow.compat.v1", False, accumulated]
+    assert _report(keras3)["spawned"] == spawned
 
 
-def test_the_exit_status_is_that_of_the_program(run, keras2):
-    assert run.returncode == (3 if keras2 else 1), run.stderr[-3000:]
+def test_arguments_are_passed_on(keras3, keras2):
+    assert _report(keras3)["arguments"] == ["spawn"]
+    assert _report(keras2)["arguments"] == []
 
 
-def test_cells_of_contrib_need_keras_2(report, keras2):
-    assert report["cells"] == keras2
+def test_the_exit_status_is_that_of_the_program(keras3, keras2):
+    assert keras3.returncode == 1
+    assert keras2.returncode == 3, keras2.stderr[-3000:]
 
 
-def test_the_last_line_of_a_failed_program_says_what_to_do(run, keras2):
-    if keras2:
-        assert "tf_condacc.compat:" not in run.stderr
-        return
-    assert run.stderr.splitlines()[-1].endswith("run with --keras2 to have Keras 2")
+def test_cells_of_contrib_need_keras_2(keras3, keras2):
+    assert not _report(keras3)["cells"]
+    assert _report(keras2)["cells"]
 
 
-def test_a_traceback_shows_the_lines_of_the_program_alone(run, keras2):
-    if keras2:
-        pytest.skip("the run with Keras 2 does not fail")
-    traceback = run.stderr[run.stderr.index("Traceback") :]
+def test_the_last_line_of_a_failed_program_says_what_to_do(keras3):
+    assert keras3.stderr.splitlines()[-1].endswith("run with --keras2 to have Keras 2")
+
+
+def test_a_traceback_shows_the_lines_of_the_program_alone(keras3):
+    traceback = keras3.stderr[keras3.stderr.index("Traceback") :]
     source = (PROGRAMS / "all_programs.py").read_text(encoding="utf-8").splitlines()
     own = re.findall(r'all_programs.py", line (\d+), in \S+\n +(.*)', traceback)
     assert len(own) == 2
@@ -110,13 +110,12 @@ def test_a_traceback_shows_the_lines_of_the_program_alone(run, keras2):
     assert "/compat/runner/" not in traceback
 
 
-def test_the_runner_says_in_a_line_each_what_it_provides(run, keras2):
-    if keras2:
-        pytest.skip("the run with Keras 2 is quiet")
-    lines = [line for line in run.stderr.splitlines() if line.startswith("tf_condacc.compat: ")]
+def test_the_runner_says_in_a_line_each_what_it_provides_unless_it_is_quiet(keras3, keras2):
+    lines = [line for line in keras3.stderr.splitlines() if line.startswith("tf_condacc.compat: ")]
     assert any("tf.compat.v1 of TensorFlow 2.21" in line for line in lines)
     assert any("tf.contrib.slim" in line and "tf-slim 1.1.0" in line for line in lines)
     assert any("tf.estimator is that of" in line for line in lines)
+    assert "tf_condacc.compat: " not in keras2.stderr
 
 
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.long)])
