@@ -33,9 +33,9 @@ def make(stack: contextlib.ExitStack) -> None:
     """Makes all changes, and pushes their reversals on `stack`."""
     for name in _SPELLINGS:
         importlib.import_module(name)
+    _replace_originals(stack)
     estimator = _estimator.estimator_module()
     stack.callback(_estimator.undo)
-    _replace_originals(stack)
     finder = Finder(estimator)
     stack.callback(finder.remove)
     finder.insert()

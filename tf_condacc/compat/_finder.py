@@ -17,7 +17,7 @@ from tf_condacc.compat.contrib._lookup import Missing, missing, sources_of
 from tf_condacc.compat.contrib._module import ContribModule
 
 _TOP_LEVEL = r"tensorflow(?:\._api\.v2)?(?:\.compat\.v[12])*"
-_CONTRIB = re.compile(rf"{_TOP_LEVEL}\.contrib(?:\.(?P<path>.+))?")
+_CONTRIB = re.compile(rf"(?:{_TOP_LEVEL}|tensorflow_estimator)\.contrib(?:\.(?P<path>.+))?")
 _ESTIMATOR = re.compile(rf"{_TOP_LEVEL}\.estimator(?:\.(?P<path>.+))?")
 _PRIVATE_ESTIMATOR = re.compile(r"tensorflow\.python\.estimator(?:\.(?P<path>.+))?")
 
