@@ -1,0 +1,1 @@
+"""Names of TensorFlow 1 that legacy programs expect, on a TensorFlow that has them no more."""

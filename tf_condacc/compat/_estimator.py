@@ -1,0 +1,90 @@
+"""What ``tf.estimator`` is for legacy programs."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+
+from tf_condacc.compat import _estimator_stubs, _our_specs, _own_estimator
+
+_PACKAGE = "tensorflow_estimator"
+_API = "tensorflow_estimator._api.v1.estimator"
+
+# What `estimator_module` has added to `sys.modules`.
+_added: dict[str, ModuleType] = {}
+# What `undo` has taken out of it. The package cannot be imported twice into one process, because it
+# registers metrics with TensorFlow.
+_kept: dict[str, ModuleType] = {}
+
+
+def estimator_module() -> ModuleType:
+    """Returns the module that stands for ``tf.estimator``.
+
+    Returns:
+        The API of version 1 of the package tensorflow_estimator, if that is installed. It is
+        imported as it is; only its decorator that deprecates everything is left out, and its
+        Estimator accepts `tf_condacc.estimator.EstimatorSpec` as well.
+
+        Otherwise a module with what `tf_condacc.estimator` has. Its other names raise an
+        AttributeError that says how to install the package.
+    """
+    if _API in sys.modules:
+        return sys.modules[_API]
+    if not _kept and not _is_found(_PACKAGE):
+        return _own_estimator.MODULE
+    before = set(sys.modules)
+    if _kept:
+        sys.modules.update(_kept)
+        _kept.clear()
+    else:
+        _import()
+    added = sys.modules.keys() - before
+    _added.update({name: sys.modules[name] for name in added if _is_of_package(name)})
+    return sys.modules[_API]
+
+
+def undo() -> None:
+    """Takes out of `sys.modules` what `estimator_module` has added to it."""
+    for name, module in _added.items():
+        if sys.modules.get(name) is module:
+            del sys.modules[name]
+    _kept.update(_added)
+    _added.clear()
+
+
+def _import() -> None:
+    with _stubs():
+        api = importlib.import_module(_API)
+    _our_specs.accept(api)
+
+
+@contextlib.contextmanager
+def _stubs() -> Iterator[None]:
+    """Returns a context in which modules that TensorFlow does not have can be imported.
+
+    The stub that takes the place of a module of the package remains afterwards, because the package
+    has further modules that may import it.
+    """
+    stubs = [stub for stub in _estimator_stubs.modules() if stub.__name__ not in sys.modules]
+    sys.modules.update({stub.__name__: stub for stub in stubs})
+    try:
+        yield
+    finally:
+        for stub in stubs:
+            if not _is_of_package(stub.__name__):
+                del sys.modules[stub.__name__]
+
+
+def _is_of_package(name: str) -> bool:
+    return name.partition(".")[0] == _PACKAGE
+
+
+def _is_found(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):  # Its entry in `sys.modules` is None, or has no spec.
+        return False
