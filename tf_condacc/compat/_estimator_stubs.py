@@ -90,9 +90,7 @@ def modules() -> list[ModuleType]:
         _stub("tensorflow.python.tpu.session_support"),
         _stub("tensorflow.python.tpu.tpu_embedding", **_optimizers()),
         _stub("tensorflow.python.tpu.tpu_embedding_gradient"),
-        _stub(
-            "tensorflow_estimator.python.estimator.estimator_export", estimator_export=_Exports
-        ),
+        _stub("tensorflow_estimator.python.estimator.estimator_export", estimator_export=_Exports),
     ]
 
 
