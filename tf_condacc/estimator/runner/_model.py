@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import os
 import tempfile
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._typing import Nested
@@ -65,20 +63,16 @@ class Model:
         if self._warm_start is not None:
             warm_start.apply(self._warm_start)
 
-    def graph(self, task: Task | None = None) -> contextlib.ExitStack:
-        """Returns a context with a new default graph.
+    def training_device(self, task: Task | None) -> Any:
+        """Returns what ``tf.compat.v1.device`` takes to place the operations of training.
 
         Args:
-            task: The task of a cluster in which the model is trained, whose parameter servers get
-                the variables, unless the configuration says where operations are placed.
+            task: The task of a cluster, whose parameter servers get the variables, unless the
+                configuration says where operations are placed; None without a cluster.
         """
-        device = self._config.device_fn
-        if device is None and task is not None:
-            device = task.replica_device_setter()
-        context = contextlib.ExitStack()
-        context.enter_context(tf.Graph().as_default())
-        context.enter_context(v1.device(device))
-        return context
+        if self._config.device_fn is not None or task is None:
+            return self._config.device_fn
+        return task.replica_device_setter()
 
     def build(self, input_fn: Callable[..., Any], mode: str) -> SpecLike:
         """Builds the model on the input that a function returns, and returns its spec."""

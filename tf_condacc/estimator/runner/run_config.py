@@ -43,8 +43,8 @@ class RunConfig:
         log_step_count_steps: Number of steps between two log messages with loss and speed; None
             for no messages.
         train_distribute: Must be None.
-        device_fn: Function that returns the device of an operation `op`. By default, training on a
-            cluster uses ``replica_device_setter`` of the `tf_condacc.cluster.Task`.
+        device_fn: Function that returns the device of an operation `op` of training. By default,
+            training on a cluster uses ``replica_device_setter`` of the `tf_condacc.cluster.Task`.
         protocol: None or "grpc".
         eval_distribute: Must be None.
         experimental_distribute: Must be None.
