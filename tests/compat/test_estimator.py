@@ -146,8 +146,8 @@ def test_a_cluster_trains_and_evaluates(result: Results):
     found = result("own", "a_cluster_trains_and_evaluates")
     tasks = [["evaluator", 0], ["ps", 0], ["worker", 0], ["worker", 1]]
     assert found["statuses"] == [[*task, 0] for task in tasks]
-    # In each step, the mean of both workers' gradients is applied: 4 and 12 take turns.
-    assert found["step"] == 6 and found["w"] == -48
+    # Each step applies the mean of both workers' gradients, each of which is 1.
+    assert found["step"] == 6 and found["w"] == -6
     assert found["exports"] == 1 and found["evaluations"] >= 1
     # The parameter server has ended with its process, within the call.
     on_ps = [None, ["/job:ps/task:0"]]

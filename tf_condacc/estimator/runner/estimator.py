@@ -63,27 +63,27 @@ class Estimator(_trained.Trained):
         params: Any = None,
         warm_start_from: Any = None,
     ) -> None:
-        self._built_by = Model(model_fn, model_dir, config, params, warm_start_from)
+        self._tf_condacc_model = Model(model_fn, model_dir, config, params, warm_start_from)
 
     @property
     def model_dir(self) -> str:
         """The folder of checkpoints and summaries."""
-        return self._built_by.model_dir
+        return self._tf_condacc_model.model_dir
 
     @property
     def config(self) -> RunConfig:
         """A copy of the configuration."""
-        return self._built_by.config()
+        return self._tf_condacc_model.config()
 
     @property
     def params(self) -> Any:
         """A copy of the parameters of `model_fn`."""
-        return self._built_by.params()
+        return self._tf_condacc_model.params()
 
     @property
     def model_fn(self) -> Callable[..., SpecLike]:
         """The `model_fn` that was passed to the constructor."""
-        return self._built_by.model_fn
+        return self._tf_condacc_model.model_fn
 
     def train(
         self,
@@ -122,10 +122,10 @@ class Estimator(_trained.Trained):
         if steps is not None or max_steps is not None:
             hooks.append(v1.train.StopAtStepHook(steps, max_steps))
         task = _current_task.for_training(self.config)
-        with tf.Graph().as_default(), v1.device(self._built_by.training_device(task)):
-            spec = self._built_by.build(input_fn, ModeKeys.TRAIN)
+        with tf.Graph().as_default(), v1.device(self._tf_condacc_model.training_device(task)):
+            spec = self._tf_condacc_model.build(input_fn, ModeKeys.TRAIN)
             if self.latest_checkpoint() is None:
-                self._built_by.warm_start()
+                self._tf_condacc_model.warm_start()
             # v1.summary.scalar would use the tag "loss_1" if an operation is called "loss".
             summary = tf.raw_ops.ScalarSummary(tags="loss", values=spec.loss)
             v1.add_to_collection(v1.GraphKeys.SUMMARIES, summary)
@@ -160,7 +160,7 @@ class Estimator(_trained.Trained):
         _inputs.check_steps(steps=steps)
         hooks = _inputs.checked_hooks(hooks)
         with tf.Graph().as_default():
-            spec = self._built_by.build(input_fn, ModeKeys.EVAL)
+            spec = self._tf_condacc_model.build(input_fn, ModeKeys.EVAL)
             checkpoint = checkpoint_path or self.latest_checkpoint()
             values = _sessions.evaluate(spec, self.config, checkpoint, steps, hooks)
         folder = f"eval_{name}" if name else "eval"
@@ -196,7 +196,7 @@ class Estimator(_trained.Trained):
         """
         hooks = _inputs.checked_hooks(hooks)
         with tf.Graph().as_default():
-            spec = self._built_by.build(input_fn, ModeKeys.PREDICT)
+            spec = self._tf_condacc_model.build(input_fn, ModeKeys.PREDICT)
             predictions = _predictions.chosen(spec.predictions, predict_keys)
             checkpoint = checkpoint_path or self.latest_checkpoint()
             hooks = [*hooks, *(spec.prediction_hooks or ())]
@@ -233,7 +233,7 @@ class Estimator(_trained.Trained):
         """
         checkpoint = checkpoint_path or _trained.checkpoint(self.model_dir)
         with tf.Graph().as_default():
-            spec, receiver = self._built_by.build_for_serving(serving_input_receiver_fn)
+            spec, receiver = self._tf_condacc_model.build_for_serving(serving_input_receiver_fn)
             return _saved_models.write(
                 spec,
                 receiver,
