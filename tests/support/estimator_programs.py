@@ -198,9 +198,11 @@ def variables_start_warm(e: ModuleType, folder: Path) -> Any:
     values = []
     for number, each in enumerate(settings):
         estimator = e.Estimator(model_fn, str(folder / str(number)), warm_start_from=each)
+        evaluated = estimator.evaluate(input_fn, steps=1)["loss"]
         for _ in range(2):
             estimator.train(input_fn, steps=1)
-        values.append([float(estimator.get_variable_value(name)) for name in ("a", "b")])
+        values.append([float(evaluated)])
+        values[-1] += [float(estimator.get_variable_value(name)) for name in ("a", "b")]
     return values
 
 

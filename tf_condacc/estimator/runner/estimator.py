@@ -45,9 +45,9 @@ class Estimator(_trained.Trained):
         config: A `RunConfig`.
         params: Parameters of `model_fn` and `input_fn`, a dictionary or another object that can be
             copied. Each call gets a deep copy.
-        warm_start_from: Where the first training takes initial values of variables from: path of a
-            checkpoint or of a SavedModel, for all trainable variables, or `WarmStartSettings`. It
-            has no effect when `model_dir` has a checkpoint.
+        warm_start_from: Where the first training, and evaluations before it, take initial values of
+            variables from: path of a checkpoint or of a SavedModel, for all trainable variables, or
+            `WarmStartSettings`. It has no effect when `model_dir` has a checkpoint.
 
     Raises:
         ValueError: `model_dir` differs from that of `config`; or `model_fn` is not a function; or
@@ -162,6 +162,8 @@ class Estimator(_trained.Trained):
         with tf.Graph().as_default():
             spec = self._tf_condacc_model.build(input_fn, ModeKeys.EVAL)
             checkpoint = checkpoint_path or self.latest_checkpoint()
+            if checkpoint is None:
+                self._tf_condacc_model.warm_start()
             values = _sessions.evaluate(spec, self.config, checkpoint, steps, hooks)
         folder = f"eval_{name}" if name else "eval"
         _sessions.write_summary(os.path.join(self.model_dir, folder), values)
