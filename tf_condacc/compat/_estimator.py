@@ -9,13 +9,13 @@ import sys
 from collections.abc import Iterator
 from types import ModuleType
 
-from tf_condacc.compat import _estimator_stubs, _our_specs, _own_estimator
+from tf_condacc.compat import _canned, _estimator_stubs, _our_specs, _own_estimator
 
 _PACKAGE = "tensorflow_estimator"
 _API = "tensorflow_estimator._api.v1.estimator"
 
-# What `estimator_module` has added to `sys.modules`.
-_added: dict[str, ModuleType] = {}
+# Modules of the package that were there before `estimator_module` imported it.
+_before: set[str] = set()
 # What `undo` has taken out of it. The package cannot be imported twice into one process, because it
 # registers metrics with TensorFlow.
 _kept: dict[str, ModuleType] = {}
@@ -36,30 +36,29 @@ def estimator_module() -> ModuleType:
         return sys.modules[_API]
     if not _kept and not _is_found(_PACKAGE):
         return _own_estimator.MODULE
-    before = set(sys.modules)
+    _before.update(_modules())
     if _kept:
         sys.modules.update(_kept)
         _kept.clear()
     else:
         _import()
-    added = sys.modules.keys() - before
-    _added.update({name: sys.modules[name] for name in added if _is_of_package(name)})
     return sys.modules[_API]
 
 
 def undo() -> None:
-    """Takes out of `sys.modules` what `estimator_module` has added to it."""
-    for name, module in _added.items():
-        if sys.modules.get(name) is module:
+    """Takes the package out of `sys.modules`, if `estimator_module` has imported it."""
+    if _API in _modules() and _API not in _before:
+        _kept.update({name: each for name, each in _modules().items() if name not in _before})
+        for name in _kept:
             del sys.modules[name]
-    _kept.update(_added)
-    _added.clear()
+    _before.clear()
 
 
 def _import() -> None:
     with _stubs():
         api = importlib.import_module(_API)
     _our_specs.accept(api)
+    _canned.check_keras(api)
 
 
 @contextlib.contextmanager
@@ -77,6 +76,11 @@ def _stubs() -> Iterator[None]:
         for stub in stubs:
             if not _is_of_package(stub.__name__):
                 del sys.modules[stub.__name__]
+
+
+def _modules() -> dict[str, ModuleType]:
+    """Returns the modules of the package that have been imported, by their names."""
+    return {name: module for name, module in sys.modules.items() if _is_of_package(name) and module}
 
 
 def _is_of_package(name: str) -> bool:
