@@ -1,20 +1,12 @@
 """Programs that run with the Estimator of tensorflow_estimator and with ours.
 
-Run as ``python estimator_programs.py IMPLEMENTATION FOLDER``, it runs `BOTH` and the programs of
-the implementation, and prints a JSON object: for each program its result, or its error as text. The
-implementation "package" is tensorflow_estimator. "own" is the module that stands in for it, in a
-process that cannot import it.
+A program is called with an implementation of tf.estimator and a folder of its own. It returns what
+JSON can express.
 """
 
 from __future__ import annotations
 
-import faulthandler
-import inspect
-import json
-import logging
-import os
-import sys
-import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -61,11 +53,14 @@ def model_fn_of(e: ModuleType, **fields: Any) -> Any:
     return model_fn
 
 
+def two_cpus() -> tf1.ConfigProto:
+    return tf1.ConfigProto(device_count={"CPU": 2}, allow_soft_placement=True)
+
+
 def new(e: ModuleType, folder: Any, **config: Any) -> Any:
     """Returns an Estimator with two towers."""
-    two_cpus = tf1.ConfigProto(device_count={"CPU": 2}, allow_soft_placement=True)
     towers = replicate_model_fn(model_fn_of(e), devices=["/CPU:0", "/CPU:1"])
-    run_config = e.RunConfig(session_config=two_cpus, **config)
+    run_config = e.RunConfig(session_config=two_cpus(), **config)
     return e.Estimator(towers, str(folder), run_config, {"rate": 1.0})
 
 
@@ -81,6 +76,14 @@ class Evaluated(tf1.train.SessionRunHook):
 
     def end(self, session: Any) -> None:
         self.steps.append(int(session.run(tf1.train.get_global_step())))
+
+
+def message(function: Callable[[], Any]) -> str:
+    """Returns the error of a call, with its kind."""
+    try:
+        return f"returned {function()!r}"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
 
 
 def numbers(metrics: dict[str, Any]) -> dict[str, float]:
@@ -192,15 +195,13 @@ def variables_start_warm(e: ModuleType, folder: Path) -> Any:
         e.WarmStartSettings(former, "b"),
         e.WarmStartSettings(former, ["^a$"]),
         e.WarmStartSettings(former, ".*", None, {"b": "old"}),
-        e.WarmStartSettings(former, ".*", var_name_to_prev_var_name={"a": "b"}),
         None,
     ]
     values = []
     for number, each in enumerate(settings):
         estimator = e.Estimator(model_fn, str(folder / str(number)), warm_start_from=each)
         evaluated = estimator.evaluate(input_fn, steps=1)["loss"]
-        for _ in range(2):
-            estimator.train(input_fn, steps=1)
+        estimator.train(input_fn, steps=1)
         values.append([float(evaluated)])
         values[-1] += [float(estimator.get_variable_value(name)) for name in ("a", "b")]
     return values
@@ -255,8 +256,7 @@ def the_device_function_places_operations(e: ModuleType, folder: Path) -> Any:
     def device(op):
         return "/CPU:1" if op.type == "VarHandleOp" else "/CPU:0"
 
-    two_cpus = tf1.ConfigProto(device_count={"CPU": 2})
-    config = e.RunConfig(session_config=two_cpus, device_fn=device)
+    config = e.RunConfig(session_config=two_cpus(), device_fn=device)
     estimator = e.Estimator(model_fn, str(folder), config)
     estimator.train(input_fn, steps=1)
     estimator.evaluate(one_epoch, steps=1)
@@ -284,169 +284,3 @@ def arrays_are_fed(e: ModuleType, folder: Path) -> Any:
     mixed = batches(x=x, y=-np.arange(5), batch_size=5, shuffle=True)[0]
     agree = [b == [2.0 * a, 2.0 * a + 1] for a, b in zip(mixed[0]["a"], mixed[0]["b"], strict=True)]
     return [once, twice, endless, labels, sorted(mixed[0]["a"]), agree, mixed[1] != mixed[0]["a"]]
-
-
-CLUSTER = {"chief": ["h:1"], "worker": ["h:2", "h:3"], "ps": ["h:4"]}
-WITH_EVALUATOR = {**CLUSTER, "evaluator": ["h:9"]}
-PLACES = [
-    {},
-    {"model_dir": "/tmp/x"},
-    {"task": {"type": "worker", "index": 0}},
-    {"task": {"type": "evaluator", "index": 0}},
-    {"cluster": {"chief": ["h:1"]}, "task": {"type": "chief", "index": 0}},
-    {"cluster": {"master": ["h:1"], "ps": ["h:2"]}, "task": {"type": "master", "index": 0}},
-    *({"cluster": CLUSTER, "task": {"type": "chief", "index": 0}, "service": {"a": 1}},),
-    *({"cluster": CLUSTER, "task": {"type": "worker", "index": each}} for each in (0, 1)),
-    {"cluster": CLUSTER, "task": {"type": "worker", "index": 2}},
-    {"cluster": CLUSTER, "task": {"type": "ps", "index": 0}},
-    *({"cluster": WITH_EVALUATOR, "task": {"type": job, "index": 0}} for job in WITH_EVALUATOR),
-]
-PROPERTIES = (
-    *("cluster_spec", "task_type", "task_id", "is_chief", "master", "evaluation_master"),
-    *("num_ps_replicas", "num_worker_replicas", "global_id_in_cluster", "service", "model_dir"),
-)
-
-
-@program
-def configurations_know_their_place(e: ModuleType, folder: Path) -> Any:
-    def place(tf_config: dict[str, Any]) -> Any:
-        os.environ["TF_CONFIG"] = json.dumps(tf_config)
-        config = e.RunConfig()
-        del os.environ["TF_CONFIG"]
-        properties = [getattr(config.replace(tf_random_seed=3), name) for name in PROPERTIES]
-        return [properties[0].as_dict(), *properties[1:]]
-
-    try:
-        return [kind_of_error(lambda each=each: place(each)) for each in PLACES]
-    finally:
-        os.environ.pop("TF_CONFIG", None)
-
-
-def kind_of_error(call: Any) -> Any:
-    """Returns the result of a call, or the kind of its error."""
-    try:
-        return call()
-    except Exception as error:
-        return type(error).__name__
-
-
-def intervals(config: Any) -> list[Any]:
-    return [config.save_checkpoints_steps, config.save_checkpoints_secs]
-
-
-@program
-def configurations_have_one_interval(e: ModuleType, folder: Path) -> Any:
-    given: list[dict[str, Any]] = [
-        {"save_checkpoints_steps": steps, "save_checkpoints_secs": secs}
-        for steps in (None, 2)
-        for secs in (None, 3)
-    ]
-    given += [{}, {"save_checkpoints_steps": 2}, {"save_checkpoints_secs": None}]
-    made = [kind_of_error(lambda each=each: intervals(e.RunConfig(**each))) for each in given]
-    by_steps = e.RunConfig(save_checkpoints_steps=2)
-    replaced = [
-        kind_of_error(lambda each=each: intervals(by_steps.replace(**each))) for each in given
-    ]
-    return [made, replaced, intervals(by_steps)]
-
-
-BAD_FIELDS: dict[str, Any] = {
-    "model_dir": "",
-    "tf_random_seed": "a",
-    "save_summary_steps": -1,
-    "save_checkpoints_steps": -1,
-    "save_checkpoints_secs": -1,
-    "session_config": {},
-    "keep_checkpoint_max": -1,
-    "keep_checkpoint_every_n_hours": 0,
-    "log_step_count_steps": -1,
-    "device_fn": lambda node: "",
-    "protocol": "http",
-    "experimental_max_worker_delay_secs": "a",
-    "session_creation_timeout_secs": 0,
-    "unknown": 1,
-}
-
-
-@program
-def bad_arguments_are_refused(e: ModuleType, folder: Path) -> Any:
-    config = e.RunConfig()
-    estimator = new(e, folder)
-    train, evaluate = e.TrainSpec(input_fn), e.EvalSpec(input_fn)
-    exporter = e.FinalExporter("a", receiver_of(e))
-    calls: list[Any] = [
-        *(lambda f=f: e.RunConfig(**{f[0]: f[1]}) for f in BAD_FIELDS.items()),
-        *(lambda f=f: config.replace(**{f[0]: f[1]}) for f in BAD_FIELDS.items()),
-        lambda: setattr(config, "model_dir", "a"),
-        lambda: e.TrainSpec(None),
-        lambda: e.TrainSpec(input_fn, 0),
-        lambda: e.TrainSpec(input_fn, hooks=[1]),
-        lambda: e.TrainSpec(input_fn, saving_listeners=[Evaluated()]),
-        lambda: e.EvalSpec(3),
-        lambda: e.EvalSpec(input_fn, steps=0),
-        lambda: e.EvalSpec(input_fn, name=1),
-        lambda: e.EvalSpec(input_fn, hooks=["a"]),
-        lambda: e.EvalSpec(input_fn, exporters=3),
-        lambda: e.EvalSpec(input_fn, exporters=[exporter, 3]),
-        lambda: e.EvalSpec(input_fn, exporters=[exporter, exporter]),
-        lambda: e.EvalSpec(input_fn, exporters=e.FinalExporter("", receiver_of(e))),
-        lambda: e.EvalSpec(input_fn, start_delay_secs=-1),
-        lambda: e.EvalSpec(input_fn, throttle_secs=-1),
-        lambda: e.LatestExporter("a", receiver_of(e), exports_to_keep=0),
-        lambda: e.WarmStartSettings(""),
-        lambda: e.Estimator(model_fn_of(e), params={"rate": 1}, warm_start_from=3),
-        lambda: e.train_and_evaluate(None, train, evaluate),
-        lambda: e.train_and_evaluate(estimator, None, evaluate),
-        lambda: e.train_and_evaluate(estimator, train, None),
-        lambda: e.inputs.numpy_input_fn(X),
-        lambda: e.inputs.numpy_input_fn({}, shuffle=False)(),
-        lambda: e.inputs.numpy_input_fn([1], shuffle=False)(),
-        lambda: e.inputs.numpy_input_fn(X, X[:3], shuffle=False)(),
-    ]
-    kinds = [kind_of_error(call) for call in calls]
-    # There are no checkpoints to evaluate if none are saved.
-    silent = new(e, folder / "silent", save_checkpoints_steps=None, save_checkpoints_secs=None)
-    specs = e.TrainSpec(input_fn, 1), e.EvalSpec(one_epoch)
-    return [*kinds, kind_of_error(lambda: e.train_and_evaluate(silent, *specs))]
-
-
-@program
-def signatures(e: ModuleType, folder: Path) -> Any:
-    functions = {
-        **{name: getattr(e, name) for name in ("TrainSpec", "EvalSpec", "WarmStartSettings")},
-        **{name: getattr(e, name) for name in ("FinalExporter", "LatestExporter", "Estimator")},
-        **{name: getattr(e, name) for name in ("RunConfig", "train_and_evaluate")},
-        **{name: getattr(e.Estimator, name) for name in ("train", "evaluate", "predict")},
-        "export_savedmodel": e.Estimator.export_savedmodel,
-        "export": e.FinalExporter.export,
-        "numpy_input_fn": e.inputs.numpy_input_fn,
-    }
-    simple = (int, float, str, bool, type(None))
-    return {
-        name: [
-            [p.name, p.kind.name, p.default if isinstance(p.default, simple) else "an object"]
-            for p in inspect.signature(function).parameters.values()
-        ]
-        for name, function in functions.items()
-    }
-
-
-def main(name: str, folder: str) -> None:
-    faulthandler.dump_traceback_later(150, exit=True)  # A program may wait without end.
-    import estimator_programs_alone as alone
-
-    logging.getLogger("tensorflow").setLevel(logging.ERROR)
-    results = alone.results_before_tensorflow_is_used(name, Path(folder))
-    module, programs = alone.prepare(name)
-    for each, run in {**BOTH, **programs}.items():
-        own_folder = Path(folder) / each
-        own_folder.mkdir()
-        try:
-            results[each] = run(module, own_folder)
-        except BaseException:
-            results[each] = traceback.format_exc()
-    print(json.dumps(results))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
