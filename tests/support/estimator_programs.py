@@ -90,19 +90,18 @@ def numbers(metrics: dict[str, Any]) -> dict[str, float]:
     return {name: float(value) for name, value in metrics.items()}
 
 
-def train_and_evaluate(e: ModuleType, folder: Path, throttle_secs: int) -> Any:
+@program
+def each_checkpoint_is_evaluated(e: ModuleType, folder: Path) -> Any:
     seen = Evaluated()
-    estimator = new(e, folder, save_checkpoints_steps=2)
     exporters = [
-        e.LatestExporter("latest", receiver_of(e), exports_to_keep=2),
+        e.LatestExporter("latest", receiver_of(e), exports_to_keep=1),
         e.FinalExporter("final", receiver_of(e)),
     ]
     metrics, exports = e.train_and_evaluate(
-        estimator,
-        e.TrainSpec(input_fn, max_steps=7),
-        e.EvalSpec(one_epoch, hooks=[seen], exporters=exporters, throttle_secs=throttle_secs),
+        new(e, folder, save_checkpoints_steps=2),
+        e.TrainSpec(input_fn, max_steps=5),
+        e.EvalSpec(one_epoch, hooks=[seen], exporters=exporters, throttle_secs=0),
     )
-    # Whole numbers of seconds name the exports, so no two are written in one second.
     kept = {each.name: len(list((folder / "export" / each.name).iterdir())) for each in exporters}
     model = tf.saved_model.load(exports[1]).signatures["serving_default"]
     y = model(x=tf.constant(X))["y"].numpy().tolist()
@@ -110,13 +109,12 @@ def train_and_evaluate(e: ModuleType, folder: Path, throttle_secs: int) -> Any:
 
 
 @program
-def each_checkpoint_is_evaluated(e: ModuleType, folder: Path) -> Any:
-    return train_and_evaluate(e, folder, throttle_secs=0)
-
-
-@program
 def evaluations_are_throttled(e: ModuleType, folder: Path) -> Any:
-    return train_and_evaluate(e, folder, throttle_secs=600)
+    seen = Evaluated()
+    estimator = new(e, folder, save_checkpoints_steps=1)
+    specs = e.TrainSpec(input_fn, max_steps=4), e.EvalSpec(one_epoch, hooks=[seen])
+    metrics, exports = e.train_and_evaluate(estimator, *specs)
+    return [numbers(metrics), exports, seen.steps]
 
 
 @program
@@ -190,7 +188,6 @@ def variables_start_warm(e: ModuleType, folder: Path) -> Any:
         )
 
     settings: list[Any] = [
-        former,
         str(folder / "former"),
         e.WarmStartSettings(former, "b"),
         e.WarmStartSettings(former, ["^a$"]),

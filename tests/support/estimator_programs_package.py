@@ -81,19 +81,17 @@ def a_canned_classifier_trains_in_towers(e: ModuleType, folder: Path) -> Any:
         config,
         **initial,
     )
-    specs = e.TrainSpec(class_input_fn, max_steps=3), e.EvalSpec(class_input_fn, throttle_secs=0)
-    metrics, _ = e.train_and_evaluate(towers, *specs)
+    towers.train(class_input_fn, steps=3)
     names = [name for name in towers.get_variable_names() if name.startswith("dnn/")]
-    values = [
+    return [
         {name: each.get_variable_value(name).tolist() for name in names}
         for each in (first, alone, towers)
     ]
-    return [*values, programs.numbers(metrics)]
 
 
 def specs_of_either_are_accepted(e: ModuleType, folder: Path) -> Any:
     results = {}
-    for spec_of, runs in ((e, estimator), (estimator, e), (e, e)):
+    for spec_of, runs in ((e, estimator), (estimator, e)):
         name = f"{spec_of.__name__} in {runs.__name__}"
         model = runs.Estimator(
             replicate_model_fn(programs.model_fn_of(spec_of), devices=["/CPU:0", "/CPU:1"]),

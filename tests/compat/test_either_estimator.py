@@ -51,15 +51,16 @@ def run(implementation: str, folder: Path) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-EXPORTED = [[-52.0, -156.0, -260.0, -364.0, -468.0, -572.0, -676.0, -780.0]]
-LAST = {"y": -416.0, "loss": -416.0, "global_step": 7.0}
 EXPECTED: dict[str, Any] = {
+    # The gradients are 4 and 12 in turn: the means of the first column of X in each batch.
     "each_checkpoint_is_evaluated": [
-        *(LAST, [2, 4, 6, 7], {"latest": 2, "final": 1}, [False, False], *EXPORTED)
+        {"y": -288.0, "loss": -288.0, "global_step": 5.0},
+        [2, 4, 5],
+        {"latest": 1, "final": 1},
+        [False, False],
+        [-36.0 * x for x in range(1, 16, 2)],
     ],
-    "evaluations_are_throttled": [
-        *(LAST, [2, 7], {"latest": 2, "final": 1}, [False, False], *EXPORTED)
-    ],
+    "evaluations_are_throttled": [*({"y": -256.0, "loss": -256.0, "global_step": 4.0}, [], [1, 4])],
     "a_training_that_has_ended_is_not_evaluated": [None, None],
     "a_training_ends_with_its_input": [
         *({"y": -128.0, "loss": -128.0, "global_step": 2.0}, [None], True)
@@ -69,7 +70,7 @@ EXPECTED: dict[str, Any] = {
         *("saved 3", "evaluate", "end at 3", "end"),
     ],
     "variables_start_warm": [
-        *([8.0, 3.0, 5.0], [8.0, 3.0, 5.0], [6.0, 1.0, 5.0], [2.0, 1.0, 1.0]),
+        *([8.0, 3.0, 5.0], [6.0, 1.0, 5.0], [2.0, 1.0, 1.0]),
         *([10.0, 3.0, 7.0], [2.0, 1.0, 1.0]),
     ],
     "variables_start_with_a_saved_model": ["bytes", -16.0, -16.0],
@@ -104,17 +105,16 @@ def test_importing_the_package_can_be_undone(result: Results):
 
 
 def test_a_canned_model_trains_in_towers_as_alone(result: Results):
-    first, alone, towers, metrics = result("package", "a_canned_classifier_trains_in_towers")
+    first, alone, towers = result("package", "a_canned_classifier_trains_in_towers")
     assert len(first) == 4  # Weights and biases of two layers.
     for name, values in alone.items():
         np.testing.assert_allclose(towers[name], values, rtol=1e-5, atol=1e-7)
     assert towers != first
-    assert metrics["global_step"] == 3 and {"accuracy", "average_loss"} <= set(metrics)
 
 
 def test_each_estimator_accepts_the_specs_of_the_other(result: Results):
     specs = result("package", "specs_of_either_are_accepted")
-    assert len(specs) == 3
+    assert len(specs) == 2
     for metrics, predicted, served in specs.values():
         assert metrics == {"y": -160.0, "loss": -160.0, "global_step": 3.0}
         assert predicted == served == [-20.0 * k for k in range(1, 16, 2)]
