@@ -16,8 +16,8 @@ _API = "tensorflow_estimator._api.v1.estimator"
 
 # Modules of the package that were there before `estimator_module` imported it.
 _before: set[str] = set()
-# What `undo` has taken out of it. The package cannot be imported twice into one process, because it
-# registers metrics with TensorFlow.
+# Modules that `undo` has taken out of `sys.modules`. They cannot be imported twice, because they
+# register metrics with TensorFlow.
 _kept: dict[str, ModuleType] = {}
 
 

@@ -31,7 +31,7 @@ def _is_device_fn(value: Any) -> bool:
     return callable(value) and _specs.argument_names(value) == {"op"}
 
 
-# For each attribute: what its values other than None must be, and how an error says so.
+# A check for the values of each attribute other than None, and the requirement as an error says it.
 _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "tf_random_seed": (_is_integer, "must be integer"),
     "save_summary_steps": (_is_count, "should be >= 0"),
