@@ -21,6 +21,8 @@ _PRIVATE = frozenset(
         "export.export_lib",
         "export.export_output",
         "exporter",
+        "inputs",
+        "inputs.numpy_io",
         "model_fn",
         "run_config",
         "training",
@@ -65,14 +67,14 @@ def private_module(estimator: types.ModuleType, path: str) -> types.ModuleType:
 
 
 class _PrivateModule(types.ModuleType):
-    """A module whose names are those of ``tf.estimator`` and ``tf.estimator.export``."""
+    """A module whose names are those of ``tf.estimator`` and of its modules."""
 
     __path__: list[str] = []
 
     def __init__(self, estimator: types.ModuleType, path: str) -> None:
         super().__init__(f"{_ROOT}.{path}" if path else _ROOT)
         self._path = path
-        self._places = (estimator, estimator.export)
+        self._places = (estimator, estimator.export, estimator.inputs)
 
     def __getattr__(self, name: str) -> Any:
         below = f"{self._path}.{name}" if self._path else name
