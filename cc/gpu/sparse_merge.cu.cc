@@ -56,22 +56,17 @@ cudaError_t SizeOfScratch(const DeviceMergeArgs& args, size_t* num_bytes) {
 }
 
 // Reads the results of sorting, and waits for them.
-cudaError_t ReadCounts(const DeviceMergeArgs& args, const MergeCounts* from, cudaStream_t stream,
-                       DeviceMergeReport* report) {
+cudaError_t ReadCounts(const MergeCounts* from, cudaStream_t stream, DeviceMergeReport* report) {
   MergeCounts counts;
   cudaError_t error =
       cudaMemcpyAsync(&counts, from, sizeof(counts), cudaMemcpyDeviceToHost, stream);
   if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
   if (error != cudaSuccess) return error;
   report->num_rows = counts.num_rows;
-  if (counts.first_bad_entry == kNoBadEntry) return cudaSuccess;
-  report->bad_entry = static_cast<int64_t>(counts.first_bad_entry);
-  const EntryTable table{args.sources.data(), static_cast<int>(args.sources.size())};
-  const DeviceSource& source = args.sources[static_cast<size_t>(table.SourceOf(report->bad_entry))];
-  error =
-      cudaMemcpyAsync(&report->bad_index, source.indices + (report->bad_entry - source.first_entry),
-                      sizeof(int64_t), cudaMemcpyDeviceToHost, stream);
-  return error == cudaSuccess ? cudaStreamSynchronize(stream) : error;
+  if (counts.first_bad_entry != kNoBadEntry) {
+    report->bad_entry = static_cast<int64_t>(counts.first_bad_entry);
+  }
+  return cudaSuccess;
 }
 
 template <typename Key>
@@ -89,7 +84,7 @@ Status Sort(const DeviceMergeArgs& args, cudaStream_t stream, DeviceMergeReport*
   error = SortEntries(args, memory, memory.scratch, &scratch_bytes, stream);
   if (error == cudaSuccess)
     error = FindStarts(args, memory, memory.scratch, &scratch_bytes, stream);
-  if (error == cudaSuccess) error = ReadCounts(args, memory.counts, stream, report);
+  if (error == cudaSuccess) error = ReadCounts(memory.counts, stream, report);
   return CudaStatus(error, kWhat);
 }
 
