@@ -7,14 +7,11 @@
 #include <cstdint>
 
 #include "cc/core/dense/dense_math.h"
+#include "cc/gpu/dense_sum.h"
 #include "cc/gpu/elements.h"
 #include "cc/gpu/host_device.h"
 
 namespace condacc {
-
-// The maximum number of inputs of a pass. Their addresses are parameters of the kernel, which may
-// have 4 KiB of parameters.
-inline constexpr size_t kMaxDenseInputs = 256;
 
 // The number of inputs whose loads are issued before the first of them is added.
 inline constexpr int kInputsAtOnce = 8;

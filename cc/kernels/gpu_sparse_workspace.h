@@ -51,6 +51,7 @@ class GpuSparseWorkspace : public DeviceSparseWorkspace {
     return QueueWrite(args, output, stream_.handle());
   }
 
+  static Status CheckDevice(tensorflow::OpKernelContext* ctx) { return CheckGpu(ctx); }
   using Merger = DeviceMerger;
   static HoldBudget& Budget() { return HoldBudget::Gpus(); }
   static constexpr bool kBlocksOnDevice = true;
