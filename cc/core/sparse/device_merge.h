@@ -31,7 +31,7 @@ struct DeviceMergeArgs {
   int64_t num_merged = 0;
   const int64_t* merged_counts = nullptr;
   int num_index_bits = 64;  // Number of bits of valid indices.
-  void* memory = nullptr;   // Device memory to work in, aligned to 256 bytes.
+  void* memory = nullptr;   // Device memory to work in.
 };
 
 struct DeviceMergeReport {

@@ -43,6 +43,10 @@ struct CpuExecutor {
     for (int64_t i = 0; i < num_items; ++i) step(i);
     return Status();
   }
+  template <typename Step>
+  Status ForEachUneven(int64_t num_items, const Step& step) {
+    return ForEach(num_items, step);
+  }
 };
 
 class CpuDevice : public DeviceSparseWorkspace {
@@ -101,6 +105,7 @@ class CpuDevice : public DeviceSparseWorkspace {
       return memory.unsorted_keys[a] < memory.unsorted_keys[b];
     });
     for (size_t i = 0; i < size; ++i) memory.keys[i] = memory.unsorted_keys[memory.entries[i]];
+    if (!FindMergeSources(args, memory, executor_).ok()) return Refusal();
     const IsRowStart<Key> is_start{memory.keys};
     for (uint32_t i = 0; i < size; ++i) {
       if (is_start(i)) memory.starts[report->num_rows++] = i;
