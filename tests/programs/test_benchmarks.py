@@ -34,6 +34,7 @@ _RATIO_CASES = {
     "S2": ["10x4 to N=4"],
     "M": ["dense 4K N=2", "10x4 N=3"],
     "T": ["64 staged N=2", "128K shared N=3"],
+    "P": ["apply_grad", "apply_indexed_slices_grad", "take_grad"],
     "E": [f"{place} {model}" for place in PLACES for model in ("2 x 4", "1 x 4 1K rows")],
     "R": ["1 ps 2 workers"],
 }
@@ -46,6 +47,7 @@ _METRICS = {
     "SZ": ["cycle"],
     "S2": ["growth", "growth of halves", "take", "all"],
     "T": ["sum"],
+    "P": ["call"],
     "E": ["step"],
     "R": ["steps/s"],
 }

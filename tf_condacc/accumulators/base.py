@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tf_condacc._host import arguments_on_host, host_int64
+from tf_condacc._host import arguments_on_host, int64_input
 from tf_condacc._ops import ops
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 from tf_condacc.accumulators import _eager
@@ -48,6 +48,7 @@ class ConditionalAccumulatorBase:
 
     def __init__(self, dtype: DTypeLike, shape: ShapeLike, accumulator_ref: tf.Tensor) -> None:
         self._dtype = dtype
+        self._tensor_dtype = tf.as_dtype(dtype)
         self._shape = tf.TensorShape(shape)
         self._accumulator_ref = accumulator_ref
         if tf.executing_eagerly():
@@ -126,7 +127,7 @@ class ConditionalAccumulatorBase:
         """
         return ops.condacc_accumulator_set_global_step(
             self._accumulator_ref,
-            host_int64(new_global_step),
+            int64_input(new_global_step),
             name=name or f"{self._OPS.state_prefix}SetGlobalStep",
         )
 
@@ -154,9 +155,16 @@ class ConditionalAccumulatorBase:
         """
         return ops.condacc_accumulator_reset(
             self._accumulator_ref,
-            host_int64(new_global_step),
+            int64_input(new_global_step),
             name=name or f"{self._OPS.state_prefix}Reset",
         )
+
+    def _converted(self, gradient: TensorLike) -> tf.Tensor:
+        """Converts a gradient, or the values of a sparse one, to a tensor of the dtype."""
+        # Most gradients are. In eager mode this test takes less time than a conversion.
+        if isinstance(gradient, tf.Tensor) and gradient.dtype is self._tensor_dtype:
+            return gradient
+        return tf.convert_to_tensor(gradient, dtype=self._dtype)
 
     @classmethod
     def _make(
@@ -223,6 +231,6 @@ class ConditionalAccumulatorBase:
         inputs = [self._accumulator_ref]
         if global_step is not None:
             take = self._OPS.take_round
-            inputs.append(host_int64(global_step))
+            inputs.append(int64_input(global_step))
         with arguments_on_host():
             return take(*inputs, num_required, dtype=self._dtype, name=name)
