@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 from tf_condacc import testing
+from tf_condacc.examples import common
 
 v1 = tf.compat.v1
 
@@ -228,3 +232,53 @@ def test_variables_without_a_gradient_are_left_alone():
     found = testing.compare(training(build=build, loss=loss), ways, tolerance=0)
     assert not found.differences, str(found)
     assert len(set(found.variables)) == 2
+
+
+def twice(training: testing.Training) -> testing.Run:
+    """Begins a training whose updates have twice the size."""
+    model, optimizer = training.new_model(), training.optimizer()
+
+    def step(features: Any, labels: Any) -> None:
+        pairs = training.gradients(model, features, labels)
+        optimizer.apply_gradients([(2 * gradient, variable) for gradient, variable in pairs])
+
+    return testing.Run(model.variables, step)
+
+
+def test_a_failure_tells_where_its_picture_is(tmp_path):
+    path = tmp_path / "differences.png"
+    with pytest.raises(testing.ParityError, match=f"Picture: {re.escape(str(path))}$"):
+        testing.assert_parity(training(), [testing.Way("twice", twice)], picture=path)
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_failure_remains_one_without_matplotlib(tmp_path, monkeypatch):
+    monkeypatch.delattr(common, "plotting", raising=False)
+    monkeypatch.setitem(sys.modules, "tf_condacc.examples.common.plotting", None)
+    with pytest.raises(testing.ParityError, match="2.00 times(.|\n)*No picture: .*matplotlib"):
+        testing.assert_parity(
+            training(), [testing.Way("twice", twice)], picture=tmp_path / "differences.png"
+        )
+
+
+def test_a_run_is_closed_after_an_error():
+    closed = []
+
+    def begin(described: testing.Training) -> testing.Run:
+        def step(features: Any, labels: Any) -> None:
+            raise OSError("a lost disk")
+
+        return testing.Run(described.new_model().variables, step, close=lambda: closed.append(1))
+
+    with pytest.raises(OSError, match="a lost disk"):
+        testing.compare(training(), [testing.Way("failing", begin)])
+    assert closed == [1]
+
+
+def test_the_package_imports_pytest_and_matplotlib_only_where_they_are_used():
+    folder = Path(testing.__file__).parent
+    for path in set(folder.glob("*.py")) - {folder / "pytest_plugin.py"}:
+        for statement in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(statement, (ast.Import, ast.ImportFrom)):
+                text = ast.unparse(statement)
+                assert not re.search("pytest|matplotlib|examples", text), f"{path.name}: {text}"

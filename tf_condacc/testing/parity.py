@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
@@ -102,7 +103,7 @@ def assert_parity(
     *,
     num_replicas: int = 2,
     tolerance: Tolerance | float | None = None,
-    picture: str | None = None,
+    picture: str | Path | None = None,
 ) -> Report:
     """Compares as `compare` does, and raises an error if ways differ.
 
@@ -111,7 +112,8 @@ def assert_parity(
         ways: The ways to compare with one big batch.
         num_replicas: Number of replicas, towers and micro-batches of the default ways.
         tolerance: The tolerance.
-        picture: Where to save a picture of the differences if ways differ. It needs matplotlib.
+        picture: Where to save a picture of the differences if ways differ. The error tells the path
+            or, without matplotlib, that there is none.
 
     Returns:
         The `Report`.
@@ -121,9 +123,15 @@ def assert_parity(
             as well.
     """
     report = compare(training, ways, num_replicas=num_replicas, tolerance=tolerance)
-    if report.differences:
-        raise ParityError(report, report.save_picture(picture) if picture else None)
-    return report
+    if not report.differences:
+        return report
+    note = ""
+    if picture is not None:
+        try:
+            note = f"Picture: {report.save_picture(picture)}"
+        except ImportError as error:
+            note = f"No picture: {error}"
+    raise ParityError(report, note)
 
 
 def _train(way: Way, training: Training) -> tuple[list[str], list[list[np.ndarray]]]:

@@ -10,7 +10,8 @@ It splits the CPU into logical devices before the tests are collected. The ini o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,24 +33,6 @@ def pytest_configure(config: pytest.Config) -> None:
 def parity(tmp_path: Path) -> Callable[..., testing.Report]:
     """Returns `tf_condacc.testing.assert_parity`, which draws a picture of a failure.
 
-    The picture is in the temporary folder of the test, and the error tells its path. Without
-    matplotlib there is none.
+    The picture is in the temporary folder of the test, and the error tells its path.
     """
-
-    def check(
-        training: testing.Training,
-        ways: Sequence[testing.Way] | None = None,
-        *,
-        num_replicas: int = 2,
-        tolerance: testing.Tolerance | float | None = None,
-    ) -> testing.Report:
-        report = testing.compare(training, ways, num_replicas=num_replicas, tolerance=tolerance)
-        if report.differences:
-            try:
-                picture = report.save_picture(tmp_path / "parity.png")
-            except ImportError:
-                picture = None
-            raise testing.ParityError(report, picture)
-        return report
-
-    return check
+    return functools.partial(testing.assert_parity, picture=tmp_path / "parity.png")

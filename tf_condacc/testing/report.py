@@ -17,14 +17,18 @@ _RESOLUTION = 0.1
 
 
 class ParityError(AssertionError):
-    """Ways of training learned different weights.
+    """Ways of training learned different weights. The message of the error is the report.
+
+    Args:
+        report: The report.
+        note: A line below it.
 
     Attributes:
-        report: The `Report`, which is the message of the error, too.
+        report: The `Report`.
     """
 
-    def __init__(self, report: Report, picture: Path | None = None) -> None:
-        super().__init__(f"{report}\nPicture: {picture}" if picture else str(report))
+    def __init__(self, report: Report, note: str = "") -> None:
+        super().__init__(f"{report}\n{note}".rstrip())
         self.report = report
 
 
