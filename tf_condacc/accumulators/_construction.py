@@ -45,18 +45,19 @@ def make_accumulator(
     make_op: Callable[..., tf.Tensor],
     dtype: DTypeLike,
     shape: ShapeLike,
+    anonymous: bool,
     shared_name: str | None,
     name: str,
     reduction_type: str,
 ) -> tf.Tensor:
     """Makes an accumulator and returns its handle.
 
-    In eager mode, each call makes an accumulator of its own unless `shared_name` is given.
-
     Args:
         make_op: Function of the operation that makes accumulators of the kind.
         dtype: Data type of the gradients.
         shape: Shape of the gradients; None if unknown.
+        anonymous: Whether each execution of the operation makes an accumulator of its own. Ignored
+            if `shared_name` is given.
         shared_name: Name under which the accumulator is shared; None or empty if it is not shared.
         name: Name of the operation.
         reduction_type: How gradients are reduced. None stands for "MEAN".
@@ -72,7 +73,7 @@ def make_accumulator(
         dtype=dtype,
         shape=tf.TensorShape(None) if shape is None else shape,
         reduction_type=reduction_type,
-        anonymous=tf.executing_eagerly() and not shared_name,
+        anonymous=anonymous and not shared_name,
         shared_name=shared_name,
         name=name,
     )
