@@ -29,8 +29,9 @@ class GradientAccumulator(Trackable):
     replicas. The result equals that of one batch that consists of the micro-batches, if these are
     of equal size.
 
-    TensorFlow 1 has no such class. `DenseAccumulator` of tensor2tensor and
-    ``gradient_accumulation_steps`` of Keras serve the same purpose.
+    TensorFlow 1 has no such class. ``gradient_accumulation_steps`` of Keras optimizers serves the
+    same purpose, but fails under strategies with several replicas, and makes the gradients of
+    embeddings dense.
 
     Args:
         variables: The variables of the model, of TensorFlow or of Keras. They give the shapes and
@@ -144,7 +145,7 @@ class GradientAccumulator(Trackable):
 
     @_not_converted
     def apply_gradients(self, optimizer: Any, gradients: Sequence[Any]) -> tf.Tensor:
-        """Accumulates the gradients of one micro-batch, and updates the variables if it is the last.
+        """Accumulates the gradients of a micro-batch, and updates the variables after the last one.
 
         Under a strategy it is called in the function that the strategy runs on replicas. There it
         replaces ``optimizer.apply`` in a ``tf.cond``, which TensorFlow refuses in such a function.
