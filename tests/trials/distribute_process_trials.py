@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -21,6 +22,13 @@ from tf_condacc import ApplyOutcome
 
 TRIALS = Trials()
 LIMIT_SECS = 60
+
+# Serves as a task without this package.
+SERVER = """
+import json, sys
+import tensorflow as tf
+tf.distribute.Server(json.loads(sys.argv[1]), sys.argv[2], int(sys.argv[3]), protocol="grpc").join()
+"""
 
 
 def _await_end(cluster: ForkedCluster, *tasks: tuple[str, int]) -> None:
@@ -48,6 +56,8 @@ def _train_as_multi_worker(spec: dict[str, list[str]], job: str, task: int) -> N
         assert training.num_updates == 3
         assert largest_difference(training.weights, big_batch(optimizer, steps=3)) < 1e-6
     _accumulate_on_each_worker(strategy)
+    if task == 1:
+        _expect_that_another_workers_accumulator_is_out_of_reach()
 
 
 def _accumulate_on_each_worker(strategy: tf.distribute.Strategy) -> None:
@@ -66,6 +76,16 @@ def _accumulate_on_each_worker(strategy: tf.distribute.Strategy) -> None:
 
     number = strategy.cluster_resolver.task_id
     assert [float(step(tf.constant(number + 1.0))) for _ in range(2)] == [3.0, 3.0]
+
+
+def _expect_that_another_workers_accumulator_is_out_of_reach() -> None:
+    try:
+        with tf.device("/job:worker/task:0/device:CPU:0"):
+            tf_condacc.ConditionalAccumulator(tf.float32, shared_name="shared")
+    except tf.errors.InternalError as error:
+        assert "each needs one of its own" in str(error), error
+    else:
+        raise AssertionError("no error was raised")
 
 
 @TRIALS.add
@@ -125,6 +145,37 @@ def _coordinate(spec: dict[str, list[str]], kill_worker: Callable[[], None]) -> 
         often.take_grad(1)
         weights.assign_sub(0.25 * once.take_grad(2))
     assert weights.numpy().tolist() == [0.875, 1.75]
+
+
+def _make_on_a_server_without_the_package(spec: dict[str, list[str]]) -> None:
+    # ParameterServerStrategy sets this, too. Otherwise errors of other processes come later.
+    os.environ["TF_ENABLE_EAGER_CLIENT_STREAMING_ENQUEUE"] = "False"
+    tf.config.experimental_connect_to_cluster(tf.train.ClusterSpec(spec))
+    try:
+        with tf.device("/job:ps/replica:0/task:0/device:CPU:0"):
+            tf_condacc.ConditionalAccumulator(tf.float32)
+    except tf.errors.NotFoundError as error:
+        assert "Task /job:ps/replica:0/task:0" in str(error), error
+        assert "`import tf_condacc` before it starts its server" in str(error), error
+    else:
+        raise AssertionError("no error was raised")
+
+
+@TRIALS.add
+def accumulator_on_a_server_without_the_package_is_refused(ours: Any) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+
+        def be(job: str, task: int, num_started: int) -> None:
+            if job == "ps":
+                arguments = [json.dumps(spec), job, str(task)]
+                os.execv(sys.executable, [sys.executable, "-c", SERVER, *arguments])
+            _make_on_a_server_without_the_package({"ps": spec["ps"]})
+
+        cluster = ForkedCluster(Path(folder), 1, 1, be)
+        spec = {"ps": cluster.spec["ps"]}
+        with cluster:
+            cluster.start()
+            _await_end(cluster, ("worker", 0))
 
 
 @TRIALS.add

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -164,3 +166,41 @@ def merge_call_and_updates_take_what_replicas_applied(ours: Any) -> None:
     tf.function(lambda: strategy.run(replica))()
     copies = [copy.numpy() for copy in strategy.experimental_local_results(variable)]
     np.testing.assert_array_equal(copies, [5.0, 5.0])
+
+
+@TRIALS.add_each(mode=["function", "eager"])
+def optimizer_of_stale_gradients_is_refused_on_replicas(ours: Any, mode: str) -> None:
+    strategy = mirrored()
+    with strategy.scope():
+        variable, step = tf.Variable(1.0), tf.Variable(0, trainable=False, dtype=tf.int64)
+    wrapped = tf.compat.v1.train.GradientDescentOptimizer(0.1)
+    optimizer = tf_condacc.DropStaleGradientOptimizer(wrapped, staleness=0, name="Wrapper")
+
+    def replica() -> None:
+        optimizer.minimize(lambda: variable**2, global_step=step, var_list=[variable])
+
+    run = functools.partial(strategy.run, replica)
+    message = raised(tf.function(run) if mode == "function" else run)
+    assert "DropStaleGradientOptimizer 'Wrapper' does not work under MirroredStrategy" in message
+
+
+@TRIALS.add
+def shared_name_of_an_accumulator_made_on_replicas_is_warned_about(ours: Any) -> None:
+    warnings: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: warnings.append(record.getMessage())
+    logging.getLogger("tf_condacc").addHandler(handler)
+    mirrored().run(lambda: tf_condacc.ConditionalAccumulator(tf.float32, shared_name="apart"))
+    assert len(warnings) == 2 and "'apart'" in warnings[0], warnings
+    warnings.clear()
+    mirrored().run(lambda: tf_condacc.ConditionalAccumulator(tf.float32))
+    with mirrored().scope():
+        tf_condacc.ConditionalAccumulator(tf.float32, shared_name="together")
+    assert warnings == []
+
+
+@TRIALS.add
+def gradient_accumulator_in_a_compiled_function_is_refused(ours: Any) -> None:
+    accumulator = tf_condacc.GradientAccumulator([tf.Variable([0.0])], 2)
+    accumulate = tf.function(lambda: accumulator.accumulate([tf.ones([1])]), jit_compile=True)
+    assert "supports_jit = False" in raised(accumulate)

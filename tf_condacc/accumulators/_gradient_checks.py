@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.ops import control_flow_util
 
 
 def check_construction(
@@ -38,6 +39,17 @@ def check_construction(
             f"GradientAccumulator '{name}' is made in a function that {type(strategy).__name__} "
             "runs on replicas, so each replica would have another one. Make it outside, such as in "
             "strategy.scope()."
+        )
+
+
+def check_not_compiled(name: str) -> None:
+    """Raises a RuntimeError in a function that XLA compiles."""
+    graph = tf.compat.v1.get_default_graph()
+    if not tf.executing_eagerly() and control_flow_util.GraphOrParentsInXlaContext(graph):
+        raise RuntimeError(
+            f"GradientAccumulator '{name}' is used in a function that XLA compiles, but XLA has no "
+            "accumulators. Set supports_jit = False in the class of a Keras model, or leave out "
+            "jit_compile=True."
         )
 
 

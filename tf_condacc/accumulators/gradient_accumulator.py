@@ -92,10 +92,12 @@ class GradientAccumulator(Trackable):
         Raises:
             ValueError: There are more or fewer gradients than variables, one is None, or one has
                 another shape or data type than its variable. Nothing was accumulated.
-            RuntimeError: It is called outside of the function that the strategy runs.
+            RuntimeError: It is called outside of the function that the strategy runs, or in a
+                function that XLA compiles.
             tf.errors.InvalidArgumentError: ``tf.IndexedSlices`` have an index that their variable
                 does not have. Other gradients may have been accumulated; `reset` discards them.
         """
+        _gradient_checks.check_not_compiled(self._name)
         gradients = _gradient_checks.checked(gradients, self._variables, self._name)
         slots = self._slots_of_replica(gradients)
         are_dense = [slot.is_dense for slot in slots]
