@@ -146,4 +146,5 @@ SCENARIOS: dict[str, Callable[[Run], Iterator[Result]]] = {
     "T": tower_sums,
     "E": sync_scenarios.threads,
     "R": sync_scenarios.clusters,
+    "G": sync_scenarios.micro_batches,
 }

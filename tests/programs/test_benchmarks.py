@@ -36,6 +36,7 @@ _RATIO_CASES = {
     "T": ["64 staged N=2", "128K shared N=3"],
     "E": [f"{place} {model}" for place in PLACES for model in ("2 x 4", "1 x 4 1K rows")],
     "R": ["1 ps 2 workers"],
+    "G": ["2 x 4 1K rows"],
 }
 _METRICS = {
     "D1": ["cycle"],
@@ -48,6 +49,7 @@ _METRICS = {
     "T": ["sum"],
     "E": ["step"],
     "R": ["steps/s"],
+    "G": ["steps/s", "peak, MiB"],
 }
 _ROUNDS = {"M": 1}  # Scenarios whose figures vary little have fewer rounds.
 
