@@ -88,7 +88,7 @@ _MODELS = [
 _MICRO_BATCH_MODELS = [
     SyncModel(64, 50, 32),
     SyncModel(1024, 4, 64),
-    SyncModel(64, 2, 1024, 100_000),
+    SyncModel(64, 2, 1024, 400_000),
 ]
 
 
