@@ -1,13 +1,15 @@
 # Thin calls of configure.sh, Bazel and the environment's Python.
-#   make build | demo | test | test-long | bench | wheel | lint | tsan | asan | clean
+#   make build | demo | test | test-long | test-reference | bench | wheel | docs |
+#   make lint | format | tsan | asan | clean
 #   make test-gpu-emulated | test-gpu-emulated-plugin
 # CONDACC_PYTHON, CONDACC_CUDA, CUDA_HOME and CXX are explained in configure.sh.
 
 PYTHON := $(or $(CONDACC_PYTHON),.venv/bin/python)
 BAZEL := .tools/bazelisk
-# Files are started in the order of their folders, and the last ones are short. By default pytest-xdist
-# starts those with the fewest tests last, which are the longest here.
-PYTEST := $(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# Three processes keep two cores busy, because tests of clusters and programs wait. Files are started
+# in the order of their folders, and the last ones are short. By default pytest-xdist starts those
+# with the fewest tests last, which are the longest here.
+PYTEST := $(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 CLANG_FORMAT := $(dir $(PYTHON))clang-format
 CLANG_TIDY := $(dir $(PYTHON))clang-tidy
 CXX_SOURCES = $(shell find cc tests benchmarks -name '*.h' -o -name '*.cc')
@@ -15,8 +17,8 @@ EMULATED_MYPY := tests/gpu/emulated/translate_ptx.py tests/gpu/emulated/ptx
 NO_NVCC = $(if $(shell grep -s 'CONDACC_CUDA_DIR=/' .condacc.bazelrc),,configure.sh found no nvcc)
 PRODUCTS := _condacc_ops.so _build_info.json
 
-.PHONY: configure build demo test test-long cc-test tsan asan bench wheel lint format clean \
-  test-gpu-emulated test-gpu-emulated-plugin
+.PHONY: configure build demo test test-long test-reference cc-test tsan asan bench wheel docs lint \
+  format clean test-gpu-emulated test-gpu-emulated-plugin
 
 .NOTPARALLEL:
 
@@ -41,6 +43,10 @@ test: build cc-test
 # Runs the tests that `make test` leaves out: more repetitions of the same tests, and long tests.
 test-long: build
 	$(PYTEST) -m long tests
+
+# Runs the examples of docs/migration on TensorFlow 1.15.5, too, or says why that cannot be done.
+test-reference: build
+	$(PYTHON) -m pytest -m reference -rs tests/reference
 
 cc-test: configure
 	$(if $(shell grep -s 'CONDACC_GTEST_DIR=/' .condacc.bazelrc),\
@@ -75,6 +81,14 @@ lint: configure
 	$(PYTHON) -m mypy $(EMULATED_MYPY)
 	$(CLANG_FORMAT) --dry-run -Werror $(CXX_SOURCES)
 	find cc/core -name '*.h' -o -name '*.cc' | xargs -P 2 -n 8 $(CLANG_TIDY) --quiet
+
+# The API reference, a static site made from the docstrings.
+docs: build
+	rm -rf build/api
+	$(PYTHON) -m pdoc --docformat google --no-show-source -o build/api \
+	  --footer-text "tf_condacc $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' tf_condacc/_version.py)" \
+	  tf_condacc '!tf_condacc\.sparse$$'
+	@echo "The API reference is build/api/index.html."
 
 format: configure
 	$(PYTHON) -m ruff check --fix .

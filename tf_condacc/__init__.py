@@ -7,7 +7,7 @@ import importlib
 from tf_condacc import _programs
 
 _programs.exit_quietly_while_starting()
-_programs.run_launcher()
+_programs.run_without_tensorflow()
 with _programs.without_log():
     importlib.import_module("tensorflow")
 

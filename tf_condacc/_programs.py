@@ -19,7 +19,8 @@ from types import FrameType
 
 INTERRUPTED = 130  # The exit status that a shell reports for a program that Ctrl-C has ended.
 _OWN_MODULE = re.compile(r"(-\w*m)?(?P<module>tf_condacc(\.\w+)*)")
-_LAUNCHER = ("tf_condacc.launch", "tf_condacc.launch.__main__")
+# The programs that need no TensorFlow.
+_WITHOUT_TENSORFLOW = ("tf_condacc.launch", "tf_condacc.migrate")
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 _LOG_LINE = re.compile(rb"[IWE]\d{4} [\d:.]+ |WARNING: All log messages before absl::InitializeLog")
 
@@ -38,13 +39,14 @@ def exit_quietly_while_starting() -> None:
         signal.signal(signal.SIGINT, _exit_now)
 
 
-def run_launcher() -> None:
-    """Runs the launcher and ends the process if the process was started as the launcher.
+def run_without_tensorflow() -> None:
+    """Runs the program and ends the process if the program is one that needs no TensorFlow.
 
-    The launcher needs no TensorFlow, and so does not wait for its import.
+    So these programs do not wait for the import of TensorFlow.
     """
-    if _own_program() in _LAUNCHER:
-        sys.exit(importlib.import_module("tf_condacc.launch.__main__").main())
+    program = (_own_program() or "").removesuffix(".__main__")
+    if program in _WITHOUT_TENSORFLOW:
+        sys.exit(importlib.import_module(f"{program}.__main__").main())
 
 
 def raise_from_now_on() -> None:

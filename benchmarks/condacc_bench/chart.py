@@ -31,6 +31,7 @@ _TITLES = {
     "S2": "S2  sparse, one apply after another",
     "M": "M  peak memory",
     "T": "T  sum of N towers",
+    "P": "P  methods in eager mode, against raw ops",
     "E": "E  a step of two workers in one process",
     "R": "R  steps per second with processes",
     "G": "G  micro-batches, beside Keras",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterator
 
 import tensorflow as tf
@@ -9,6 +10,7 @@ import tensorflow as tf
 from condacc_bench import goals, rounds, sparse_scenarios, sync_scenarios
 from condacc_bench.contention import Contention
 from condacc_bench.dense_cycle import DenseCycle
+from condacc_bench.eager_calls import CALLS, EagerCalls
 from condacc_bench.limit import Limit
 from condacc_bench.many_variables import PRODUCERS as MANY_VARIABLES_PRODUCERS
 from condacc_bench.many_variables import ManyVariables
@@ -134,6 +136,27 @@ def tower_sums(run: Run) -> Iterator[Result]:
         )
 
 
+def eager_calls(run: Run) -> Iterator[Result]:
+    """Runs scenario P, the Python code of methods in eager mode, compared with the operations."""
+    for method in CALLS:
+        cases = {"raw op": EagerCalls(method, raw=True), "method": EagerCalls(method, raw=False)}
+        try:
+            samples = rounds.run_rounds(cases, run.scale.budget)
+        finally:
+            rounds.close(cases)
+        yield compare(
+            samples,
+            "method",
+            "raw op",
+            "call",
+            scenario="P",
+            case=method,
+            parameters={"method": method},
+            goal=goals.eager_call(method, statistics.median(samples["raw op"]["call"])),
+            against="raw op",
+        )
+
+
 SCENARIOS: dict[str, Callable[[Run], Iterator[Result]]] = {
     "D1": cycles,
     "D2": small_variables,
@@ -144,6 +167,7 @@ SCENARIOS: dict[str, Callable[[Run], Iterator[Result]]] = {
     "S2": sparse_scenarios.growth,
     "M": sparse_scenarios.memory,
     "T": tower_sums,
+    "P": eager_calls,
     "E": sync_scenarios.threads,
     "R": sync_scenarios.clusters,
     "G": sync_scenarios.micro_batches,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import itertools
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,8 +19,8 @@ import tf_condacc
 
 tf1 = tf.compat.v1
 _CHECKPOINT_STEPS = 20
-_IDS_OF_A_PROCESS = 1000
-_MAX_PROCESSES = 40
+_IDS_OF_A_PROCESS = 10_000
+_MAX_PROCESSES = 20
 
 
 def tell_to_leave(cluster: ForkedCluster, worker: int) -> None:
@@ -173,7 +172,7 @@ class DropStaleTraining(Training):
         self._tables = [f"table_{i}" for i in range(num_ps)]
 
     def _train(self, task: Any, log: PushLog, number: int) -> None:
-        ids = itertools.count(number * _IDS_OF_A_PROCESS)
+        ids = iter(range(number * _IDS_OF_A_PROCESS, (number + 1) * _IDS_OF_A_PROCESS))
 
         def next_id() -> np.int64:
             time.sleep(0.004 * (task.task_id + 1))

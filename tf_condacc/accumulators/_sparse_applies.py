@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from tf_condacc._host import host_int64, on_host
+from tf_condacc._host import host_int64, int64_input, on_host
 from tf_condacc._ops import ops
 from tf_condacc._typing import TensorLike
 from tf_condacc.accumulators.base import ConditionalAccumulatorBase
@@ -13,6 +13,8 @@ from tf_condacc.accumulators.contributions import contributor_id, was_added
 
 class SparseApplies(ConditionalAccumulatorBase):
     """The part of `SparseConditionalAccumulator` that applies gradients."""
+
+    _no_shape: tf.Tensor | None = None  # Kept in eager mode: making it takes as long as an apply.
 
     def apply_indexed_slices_grad(
         self, grad: tf.IndexedSlices, local_step: TensorLike = 0, name: str | None = None
@@ -205,16 +207,28 @@ class SparseApplies(ConditionalAccumulatorBase):
         grad_values: TensorLike,
         grad_shape: TensorLike,
         local_step: TensorLike,
-    ) -> list[tf.Tensor]:
+    ) -> list[TensorLike]:
         """Converts the handle and the parts of a gradient to the inputs of an operation."""
-        local_step = host_int64(local_step)
-        indices = tf.convert_to_tensor(grad_indices)
-        if indices.dtype != tf.int32:
+        local_step = int64_input(local_step)
+        indices = grad_indices
+        if not isinstance(indices, tf.Tensor):
+            indices = tf.convert_to_tensor(indices)
+        if indices.dtype not in (tf.int64, tf.int32):
             indices = tf.cast(indices, tf.int64)
-        values = tf.convert_to_tensor(grad_values, dtype=self._dtype)
-        if grad_shape is None:
-            with on_host():
-                shape = tf.constant([], tf.int64)
-        else:
-            shape = host_int64(grad_shape)
-        return [self._accumulator_ref, local_step, indices, values, shape]
+        values = self._converted(grad_values)
+        return [self._accumulator_ref, local_step, indices, values, self._dense_shape(grad_shape)]
+
+    def _dense_shape(self, shape: TensorLike) -> tf.Tensor:
+        """Converts the shape of a gradient, or None, to an input of an operation."""
+        if shape is not None:
+            return host_int64(shape)
+        if not tf.executing_eagerly():
+            return _no_shape()
+        if self._no_shape is None:
+            self._no_shape = _no_shape()
+        return self._no_shape
+
+
+def _no_shape() -> tf.Tensor:
+    with on_host():
+        return tf.constant([], tf.int64)

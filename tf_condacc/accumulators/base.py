@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from tensorflow.python.trackable.base import Trackable
 
-from tf_condacc._host import arguments_on_host, host_int64
+from tf_condacc._host import arguments_on_host, int64_input
 from tf_condacc._ops import ops
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 from tf_condacc.accumulators import _eager
@@ -53,6 +53,7 @@ class ConditionalAccumulatorBase(Trackable):
 
     def __init__(self, dtype: DTypeLike, shape: ShapeLike, accumulator_ref: tf.Tensor) -> None:
         self._dtype = dtype
+        self._tensor_dtype = tf.as_dtype(dtype)
         self._shape = tf.TensorShape(shape)
         self._accumulator_ref = accumulator_ref
         if tf.executing_eagerly():
@@ -131,7 +132,7 @@ class ConditionalAccumulatorBase(Trackable):
         """
         return ops.condacc_accumulator_set_global_step(
             self._accumulator_ref,
-            host_int64(new_global_step),
+            int64_input(new_global_step),
             name=name or f"{self._OPS.state_prefix}SetGlobalStep",
         )
 
@@ -159,9 +160,16 @@ class ConditionalAccumulatorBase(Trackable):
         """
         return ops.condacc_accumulator_reset(
             self._accumulator_ref,
-            host_int64(new_global_step),
+            int64_input(new_global_step),
             name=name or f"{self._OPS.state_prefix}Reset",
         )
+
+    def _converted(self, gradient: TensorLike) -> tf.Tensor:
+        """Converts a gradient, or the values of a sparse one, to a tensor of the dtype."""
+        # Most gradients are. In eager mode this test takes less time than a conversion.
+        if isinstance(gradient, tf.Tensor) and gradient.dtype is self._tensor_dtype:
+            return gradient
+        return tf.convert_to_tensor(gradient, dtype=self._dtype)
 
     def _make(
         self,
@@ -240,6 +248,6 @@ class ConditionalAccumulatorBase(Trackable):
         inputs = [self._accumulator_ref]
         if global_step is not None:
             take = self._OPS.take_round
-            inputs.append(host_int64(global_step))
+            inputs.append(int64_input(global_step))
         with arguments_on_host():
             return take(*inputs, num_required, dtype=self._dtype, name=name)

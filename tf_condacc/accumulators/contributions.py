@@ -16,6 +16,15 @@ class ApplyOutcome(enum.IntEnum):
 
     The members are integers and can be compared with the tensors that `apply_contribution` returns.
 
+    Example:
+        >>> accumulator = tf_condacc.ConditionalAccumulator(tf.float32, shape=[])
+        >>> outcome = accumulator.apply_contribution(2.0, contributor=0)
+        >>> tf_condacc.ApplyOutcome(int(outcome)).name
+        'ADDED'
+        >>> outcome = accumulator.apply_contribution(2.0, contributor=0)
+        >>> int(outcome) == tf_condacc.ApplyOutcome.DUPLICATE
+        True
+
     Attributes:
         ADDED: The gradient was accumulated.
         STALE: Its local step was lower than the accumulator's step. It was dropped, and

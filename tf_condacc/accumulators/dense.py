@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from tf_condacc._host import host_int64
+from tf_condacc._host import int64_input
 from tf_condacc._ops import ops
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 from tf_condacc.accumulators._construction import AccumulatorOps
@@ -31,6 +31,15 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
     - It is an error to use a `shared_name` again with another kind, dtype, shape or reduction.
     - `try_apply_grad`, `apply_contribution`, `try_take_grad`, `reset`, `num_dropped` and
       `global_step` are new.
+
+    Example:
+        >>> accumulator = tf_condacc.ConditionalAccumulator(tf.float32, shape=[2])
+        >>> accumulator.apply_grad([1.0, 0.0], local_step=0)
+        >>> accumulator.apply_grad([3.0, 2.0], local_step=0)
+        >>> print(accumulator.take_grad(num_required=2).numpy())
+        [2. 1.]
+        >>> print(accumulator.try_apply_grad([9.0, 9.0], local_step=0).numpy())
+        False
 
     Args:
         dtype: Data type of the gradients.
@@ -233,9 +242,21 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         name: str,
         contributor: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        grad = tf.convert_to_tensor(grad, dtype=self._dtype)
+        grad = self._converted(grad)
+        if tf.executing_eagerly():
+            # The operation checks the shape as well, and takes less time for it.
+            try:
+                return self._apply_converted(grad, local_step, name, contributor)
+            except tf.errors.InvalidArgumentError:
+                grad.shape.assert_is_compatible_with(self._shape)
+                raise
         grad.shape.assert_is_compatible_with(self._shape)
-        local_step = host_int64(local_step)
+        return self._apply_converted(grad, local_step, name, contributor)
+
+    def _apply_converted(
+        self, grad: tf.Tensor, local_step: TensorLike, name: str, contributor: TensorLike | None
+    ) -> tf.Tensor:
+        local_step = int64_input(local_step)
         if contributor is None:
             return ops.condacc_dense_apply(self._accumulator_ref, local_step, grad, name=name)
         return ops.condacc_dense_apply_contribution(

@@ -29,6 +29,13 @@ def replica_device_setter(
     their type and does not know the types of this package. It would leave the accumulators of this
     package on the workers.
 
+    Example:
+        >>> with tf.Graph().as_default():
+        ...     with tf.compat.v1.device(tf_condacc.replica_device_setter(ps_tasks=1)):
+        ...         accumulator = tf_condacc.ConditionalAccumulator(tf.float32, [2])
+        >>> accumulator.accumulator_ref.device
+        '/job:ps/task:0'
+
     Args:
         ps_tasks: Number of parameter server tasks. Ignored if `cluster` is given.
         ps_device: Device of the parameter servers.

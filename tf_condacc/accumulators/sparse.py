@@ -59,6 +59,14 @@ class SparseConditionalAccumulator(SparseApplies):
     the whole batch, and the result of `ConditionalAccumulator` for the same gradients in dense
     form.
 
+    Example:
+        >>> accumulator = tf_condacc.SparseConditionalAccumulator(tf.float32, shape=[10, 1])
+        >>> accumulator.apply_grad(grad_indices=[7, 3, 7], grad_values=[[1.0], [4.0], [1.0]])
+        >>> accumulator.apply_grad(grad_indices=[3], grad_values=[[2.0]])
+        >>> mean = accumulator.take_indexed_slices_grad(num_required=2)
+        >>> print(mean.indices.numpy(), mean.values.numpy().tolist())
+        [3 7] [[3.0], [2.0]]
+
     Args:
         dtype: Data type of the gradients' values.
         shape: Leading dimensions of the tensor that the gradients belong to, as ``tf.TensorShape``
@@ -136,7 +144,8 @@ class SparseConditionalAccumulator(SparseApplies):
         Returns:
             The parts that `take_grad` returns, as ``tf.IndexedSlices``.
         """
-        return _as_slices(self.take_grad(num_required, name))
+        # Not `self.take_grad`: as in the original, a subclass may override each method on its own.
+        return _as_slices(SparseGradient(*self._take(num_required, name)))
 
     def try_take_grad(
         self,

@@ -30,6 +30,23 @@ class TowerOptimizer(OptimizerWrapper):
     sparse gradients of a variable can be mixed in any order, and a checkpoint of the optimizer is
     one of the wrapped optimizer.
 
+    Example:
+        >>> def model_fn(features, labels, mode):
+        ...     weight = tf.compat.v1.get_variable("weight", initializer=0.0)
+        ...     loss = tf.reduce_mean((features * weight - labels) ** 2)
+        ...     optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.25)
+        ...     optimizer = tf_condacc.TowerOptimizer(optimizer)
+        ...     train_op = optimizer.minimize(loss, tf.compat.v1.train.get_global_step())
+        ...     return tf_condacc.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+        >>> def input_fn():
+        ...     return tf.data.Dataset.from_tensors((tf.ones([4]), tf.fill([4], 3.0))).repeat()
+        >>> towers = tf_condacc.replicate_model_fn(model_fn, devices=["/CPU:0", "/CPU:1"])
+        >>> two_cpus = tf.compat.v1.ConfigProto(device_count={"CPU": 2})
+        >>> config = tf_condacc.estimator.RunConfig(session_config=two_cpus)
+        >>> model = tf_condacc.estimator.Estimator(towers, config=config)
+        >>> print(model.train(input_fn, steps=2).get_variable_value("weight"))
+        2.25
+
     Args:
         optimizer_or_optimizer_fn: A ``tf.compat.v1.train.Optimizer``, or a function without
             arguments that returns one. The function is called once, when the optimizer is first

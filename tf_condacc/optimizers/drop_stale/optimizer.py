@@ -54,6 +54,16 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
     environment variable TF_CONDACC_STALL_WARNING_SECS sets this time: 60 seconds by default, 0 for
     no warning.
 
+    Example:
+        >>> step = tf.Variable(0, dtype=tf.int64)
+        >>> weight = tf.Variable(1.0)
+        >>> adam = tf.compat.v1.train.AdamOptimizer(0.5)
+        >>> optimizer = tf_condacc.DropStaleGradientOptimizer(adam, staleness=3)
+        >>> for _ in range(5):
+        ...     _ = optimizer.minimize(lambda: weight * weight, global_step=step)
+        >>> int(step), int(optimizer.num_accepted()), int(optimizer.num_dropped())
+        (5, 5, 0)
+
     Args:
         opt: The optimizer to wrap, a ``tf.compat.v1.train.Optimizer``.
         staleness: The highest number of steps by which gradients may be behind: `[] int32 or

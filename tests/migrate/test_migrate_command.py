@@ -1,0 +1,211 @@
+"""Tests of ``python -m tf_condacc.migrate``: options, exit statuses, reports, start."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tf_condacc.migrate import __main__ as command
+from tf_condacc.migrate import _run
+from tf_condacc.migrate._files import FileResult
+
+ROOT = Path(__file__).resolve().parents[2]
+OLD = "import tensorflow as tf\nprint(tf.contrib.x, tf.compat.v1.ConditionalAccumulator)\n"
+NEW = OLD.replace("as tf\n", "as tf\nimport tf_condacc\n").replace("tf.compat.v1.C", "tf_condacc.C")
+DIFF = """\
+--- train.py
++++ train.py
+@@ -1,2 +1,3 @@
+ import tensorflow as tf
+-print(tf.contrib.x, tf.compat.v1.ConditionalAccumulator)
++import tf_condacc
++print(tf.contrib.x, tf_condacc.ConditionalAccumulator)
+"""
+REPORT = [
+    "train.py:2:7: TC101 tf.contrib.x is used. ",
+    "train.py:2:21: tf.compat.v1.ConditionalAccumulator -> tf_condacc.ConditionalAccumulator",
+]
+
+
+@pytest.fixture(autouse=True)
+def program(tmp_path, monkeypatch):
+    """Returns a program that can be rewritten, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "train.py"
+    path.write_text(OLD)
+    return path
+
+
+def test_without_options_it_reports_and_changes_nothing(program, capsys):
+    assert command.main(["train.py"]) == 0
+    output = capsys.readouterr()
+    for line, expected in zip(output.out.splitlines(), REPORT, strict=True):
+        assert line.startswith(expected)
+    assert output.err == "1 file, 1 to be rewritten (1 name), 0 skipped; 1 finding\n"
+    assert program.read_text() == OLD
+
+
+def test_check_fails_until_the_files_are_written(program, capsys):
+    assert command.main(["--check", "."]) == 1
+    assert program.read_text() == OLD
+    assert command.main(["--write", "."]) == 0
+    assert "1 rewritten" in capsys.readouterr().err
+    assert program.read_text() == NEW
+    assert command.main(["--check", "."]) == 0
+    assert command.main(["--write", "."]) == 0
+    assert program.read_text() == NEW
+
+
+@pytest.mark.parametrize("text", [OLD, OLD.removesuffix("\n"), OLD.replace("\n", "\r\n")])
+def test_a_diff_can_be_applied(text, program, capsys):
+    program.write_bytes(text.encode())
+    assert command.main(["--diff", "train.py"]) == 0
+    output = capsys.readouterr()
+    if text == OLD:
+        assert output.out == DIFF
+    assert REPORT[0] in output.err
+    subprocess.run(["patch", "--binary", "-s"], input=output.out.encode(), check=True)
+    assert program.read_bytes() == text.replace(OLD[:-1], NEW[:-1]).encode() or "\r" in text
+    assert command.main(["--check", "train.py"]) == 0
+
+
+def test_a_diff_of_what_is_done_is_empty(program, capsys):
+    program.write_text(NEW)
+    assert command.main(["--diff", "--check", "train.py"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_the_report_as_json(program, capsys):
+    Path("bad.py").write_text("import tensorflow\nprint 1\n")
+    assert command.main(["--json", "bad.py", "train.py"]) == 123
+    report = json.loads(capsys.readouterr().out)
+    place = {"file": "train.py", "cell": None, "line": 2}
+    (finding,) = report.pop("findings")
+    assert finding.pop("remedy").startswith("Replace it")
+    message = {"code": "TC101", "message": "tf.contrib.x is used"}
+    assert finding == {**place, "column": 7, **message}
+    assert report.pop("rewritings") == [
+        {
+            **place,
+            "column": 21,
+            "old": "tf.compat.v1.ConditionalAccumulator",
+            "new": "tf_condacc.ConditionalAccumulator",
+        }
+    ]
+    (skipped,) = report.pop("skipped")
+    assert skipped["file"] == "bad.py"
+    assert "print" in skipped["error"]
+    assert report == {"version": 1, "written": False, "changed": ["train.py"]}
+
+
+def test_the_estimator_is_rewritten_on_request(program):
+    program.write_text("import tensorflow as tf\ntf.estimator.ModeKeys.TRAIN, tf\n")
+    assert command.main(["--check", "train.py"]) == 0
+    assert command.main(["--estimator", "--write", "train.py"]) == 0
+    assert "tf_condacc.estimator.ModeKeys.TRAIN" in program.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "the following arguments are required: PATH"),
+        (["no.py"], "there is no file or folder no.py"),
+        (["--write", "--check", "."], "not allowed with"),
+        (["--json", "--diff", "."], "not allowed with"),
+        (["--jobs", "0", "."], "must be at least 1, got 0"),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments, message, capsys, program):
+    with pytest.raises(SystemExit, match="2"):
+        command.main(arguments)
+    assert message in capsys.readouterr().err
+    assert program.read_text() == OLD
+
+
+def test_a_missing_libcst_is_named_in_one_line(monkeypatch, capsys):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match="2"):
+        command.main(["train.py"])
+    message = 'error: libcst is missing: pip install "tf_condacc[migrate]"\n'
+    assert capsys.readouterr().err.endswith(message)
+
+
+def test_ctrl_c_ends_it_with_one_line(monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "migrate_files", interrupted)
+    assert command.main(["train.py"]) == 130
+    assert capsys.readouterr().err.startswith("Interrupted.")
+
+
+def test_a_process_that_dies_costs_its_own_files_only(monkeypatch):
+    def die_at_one(file, with_estimator):
+        if file == "1":
+            os._exit(1)
+        return FileResult(file)
+
+    monkeypatch.setattr(_run, "migrate_file", die_at_one)
+    files = [str(number) for number in range(40)]
+    results = list(_run.migrate_files(files, False, processes=2))
+    assert [result.path for result in results] == files
+    assert [bool(result.error) for result in results] == [bool(int(file) % 2) for file in files]
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_is_shown_on_terminals_only(monkeypatch):
+    ticks = iter(range(100))
+    monkeypatch.setattr("time.monotonic", lambda: next(ticks))
+    terminal, file = Terminal(), io.StringIO()
+    assert list(_run.with_progress("abc", 3, terminal)) == list(_run.with_progress("abc", 3, file))
+    assert terminal.getvalue().startswith("\r1 of 3 files\r2 of 3 files")
+    assert terminal.getvalue().endswith("\r\033[K")
+    assert file.getvalue() == ""
+
+
+@pytest.fixture
+def without_tensorflow(tmp_path):
+    """Returns a function that runs the command in a process that cannot import TensorFlow."""
+    poisoned = tmp_path / ".poisoned"
+    poisoned.mkdir()
+    (poisoned / "tensorflow.py").write_text("raise SystemExit('TensorFlow was imported')\n")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(poisoned), str(ROOT)])}
+
+    def run(*arguments, **options):
+        line = [sys.executable, "-m", "tf_condacc.migrate", *arguments]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen(line, env=environment, text=True, **(pipes | options))
+
+    return run
+
+
+def test_it_needs_no_tensorflow_and_uses_several_processes(without_tensorflow, program):
+    for number in range(40):
+        Path(f"train_{number:02}.py").write_text(OLD)
+    process = without_tensorflow("--write", "--jobs", "2", ".")
+    output, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors.count("\n")) == (0, 1), errors
+    assert errors.startswith("41 files, 41 rewritten (41 names), 0 skipped")
+    assert {path.read_text() for path in Path().glob("train*.py")} == {NEW}
+    places = [line.split(":")[0] for line in output.splitlines()]
+    assert places == sorted(places)
+
+
+def test_it_ends_quietly_when_its_reader_has_gone(without_tensorflow):
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = without_tensorflow("train.py", stdout=writer)
+    os.close(writer)
+    assert process.communicate(timeout=60)[1] == ""
+    assert process.returncode == 141

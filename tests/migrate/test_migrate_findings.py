@@ -1,0 +1,119 @@
+"""Tests of the findings: what a person must look at, and where it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from tf_condacc.migrate._findings import Code
+from tf_condacc.migrate._names import OP_TYPES
+from tf_condacc.migrate._program import migrate_text
+
+TF = "import tensorflow as tf\n"
+# A program, and the codes, lines and columns of its findings.
+FOUND = {
+    "a name of contrib": (TF + "x = 1 + tf.contrib.rnn.Cell()", [("TC101", 2, 9)]),
+    "a module of contrib that is assigned": (
+        TF + "slim = tf.contrib.slim\nslim.conv2d",
+        [("TC101", 2, 8)],
+    ),
+    "an import from contrib": (
+        "from tensorflow.contrib import slim\nslim.conv2d",
+        [("TC102", 1, 32)],
+    ),
+    "an import of contrib": ("import tensorflow.contrib.rnn as r\nr.Cell", [("TC102", 1, 8)]),
+    "an import of contrib itself": ("from tensorflow import contrib", [("TC102", 1, 24)]),
+    "names of contrib beside ours": (
+        "from tensorflow.contrib.opt import DropStaleGradientOptimizer, LazyAdamOptimizer",
+        [("TC102", 1, 64)],
+    ),
+    "a look-up in contrib": (TF + "getattr(tf.contrib, name)", [("TC103", 2, 1)]),
+    "a look-up of a name of ours": (
+        TF + 'getattr(tf.train, "SyncReplicasOptimizer")',
+        [("TC103", 2, 1)],
+    ),
+    "a module that is named by a string": (
+        TF + 'import_module("tensorflow.contrib.opt")',
+        [("TC103", 2, 15)],
+    ),
+    "the Estimator": (
+        TF + "tf.estimator.Estimator(f, tf.compat.v1.estimator.RunConfig())",
+        [("TC201", 2, 1), ("TC201", 2, 27)],
+    ),
+    "an import of the Estimator": (
+        "from tensorflow import estimator as e\ne.X",
+        [("TC201", 1, 24)],
+    ),
+    "a private module": ("from tensorflow.python.framework import ops", [("TC301", 1, 41)]),
+    "a private module by its name": (TF + "tf.python.ops.x", [("TC301", 2, 1)]),
+    "all names of a module": ("from tensorflow.contrib.opt import *", [("TC302", 1, 1)]),
+    "layers of Keras 2": (
+        TF + "tf.compat.v1.layers.dense(x, 1)\ntf.nn.rnn_cell.LSTMCell",
+        [("TC303", 2, 1), ("TC303", 3, 1)],
+    ),
+    "types of operations": (
+        TF + 'op.type == "AccumulatorApplyGradient"\nop.type in ["ConditionalAccumulator", "Add"]\n'
+        'x = {"SparseAccumulatorTakeGradient": 1}',
+        [("TC401", 2, 12), ("TC401", 3, 13), ("TC401", 4, 6)],
+    ),
+    "a name that is assigned or deleted": (
+        TF + "tf.ConditionalAccumulator = Mine\ndel tf.SparseConditionalAccumulator",
+        [("TC402", 2, 1), ("TC402", 3, 5)],
+    ),
+    "a name with several meanings": (
+        TF + "if x:\n    tf = y\ntf.ConditionalAccumulator",
+        [("TC403", 4, 1)],
+    ),
+    "types that are given to the device setter": (
+        TF + 'tf.train.replica_device_setter(1, ps_ops=["Variable"])',
+        [("TC404", 2, 1)],
+    ),
+    "a server without the package": (TF + "tf.distribute.Server(c).join()", [("TC405", 2, 1)]),
+    "the package's name for something else": (
+        TF + "def f(tf_condacc):\n    return tf.ConditionalAccumulator",
+        [("TC406", 3, 12)],
+    ),
+    "a comment in a name": (
+        TF + "x = (tf  # why\n     .ConditionalAccumulator)",
+        [("TC407", 2, 6)],
+    ),
+    "a late import in a function": (
+        "def f():\n    x = tf.ConditionalAccumulator\n"
+        "    from tensorflow.contrib import opt\n    return opt.DropStaleGradientOptimizer\n" + TF,
+        [("TC102", 3, 36), ("TC408", 4, 12)],
+    ),
+}
+QUIET = {
+    "public names": TF + "tf.keras.layers.Dense(1)\nfrom tensorflow.compat.v1 import train",
+    "a server with the package": TF + "tf.distribute.Server(c)\nimport tf_condacc",
+    "a server with a name that is rewritten": TF + "tf.train.Server(c, tf.ConditionalAccumulator)",
+    "names of operations": TF + '__all__ = ["ConditionalAccumulator"]\nf("ConditionalAccumulator")',
+    "other modules": "from mine.contrib import x\nfrom . import contrib\nfrom .tensorflow import x",
+    "no TensorFlow": "from torch.contrib import x",
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_a_finding_says_where_it_is(name):
+    program, expected = FOUND[name]
+    findings = migrate_text(program).findings
+    assert [(one.code.code, one.place.line, one.place.column) for one in findings] == expected
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_nothing_is_found_in(name):
+    assert migrate_text(QUIET[name]).findings == ()
+
+
+def test_each_code_is_found_by_a_test_and_says_what_to_do():
+    codes = [code.code for code in Code]
+    assert len(set(codes)) == len(codes)
+    tested = {code for _, found in FOUND.values() for code, *_ in found}
+    of_notebooks = {Code.OLD_NOTEBOOK.code, Code.BAD_CELL.code}
+    assert tested | of_notebooks == set(codes)
+    assert all(code.remedy.endswith(".") for code in Code)
+
+
+def test_types_of_operations_are_those_that_tensorflow_registers():
+    from tensorflow.python.framework import op_def_registry
+
+    assert all(op_def_registry.get(name) is not None for name in OP_TYPES)

@@ -1,0 +1,1 @@
+"""A program that rewrites TensorFlow 1 programs for this package. It needs no TensorFlow."""
