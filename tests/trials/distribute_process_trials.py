@@ -50,11 +50,10 @@ def _train_as_multi_worker(spec: dict[str, list[str]], job: str, task: int) -> N
     )
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     assert strategy.num_replicas_in_sync == 2
-    for optimizer in ("SGD", "Adam"):
-        training = Training(strategy, optimizer, num_micro_batches=4)
-        training.run(steps=3)
-        assert training.num_updates == 3
-        assert largest_difference(training.weights, big_batch(optimizer, steps=3)) < 1e-6
+    training = Training(strategy, "Adam", num_micro_batches=4)
+    training.run(steps=3)
+    assert training.num_updates == 3
+    assert largest_difference(training.weights, big_batch("Adam", steps=3)) < 1e-6
     _accumulate_on_each_worker(strategy)
     if task == 1:
         _expect_that_another_workers_accumulator_is_out_of_reach()

@@ -33,6 +33,14 @@ class GradientAccumulator(Trackable):
     same purpose, but fails under strategies with several replicas, and makes the gradients of
     embeddings dense.
 
+    Example:
+        >>> weights = tf.Variable([0.0])
+        >>> accumulator = tf_condacc.GradientAccumulator([weights], num_micro_batches=2)
+        >>> [bool(accumulator.accumulate([tf.constant([x])])) for x in (1.0, 3.0)]
+        [False, True]
+        >>> print(accumulator.take()[0].numpy())
+        [2.]
+
     Args:
         variables: The variables of the model, of TensorFlow or of Keras. They give the shapes and
             the data types of the gradients.
