@@ -16,7 +16,7 @@ from tf_condacc._ops import ops
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 from tf_condacc.accumulators import _eager
 from tf_condacc.accumulators._construction import AccumulatorOps, make_accumulator
-from tf_condacc.accumulators._resource import AccumulatorResource
+from tf_condacc.accumulators._exportable_handle import ExportableHandle
 
 
 class TryTakeResult(NamedTuple):
@@ -193,7 +193,7 @@ class ConditionalAccumulatorBase(Trackable):
 
         handle = make(tf.executing_eagerly())
         if tf.executing_eagerly():
-            self._track_trackable(AccumulatorResource(handle, make), "resource")
+            self._track_trackable(ExportableHandle(handle, make), "resource")
         return handle
 
     def _read(self, read: Callable[..., tf.Tensor], what: str, name: str | None) -> tf.Tensor:

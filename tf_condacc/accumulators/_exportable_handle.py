@@ -8,7 +8,7 @@ import tensorflow as tf
 from tensorflow.python.trackable import resource
 
 
-class AccumulatorResource(resource.CapturableResource):
+class ExportableHandle(resource.CapturableResource):
     """A handle that functions may capture, and the way to make another one for a SavedModel.
 
     Accumulators hold such an object instead of deriving from its class, whose constructor has other
