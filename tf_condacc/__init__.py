@@ -8,6 +8,7 @@ from tf_condacc import _programs
 
 _programs.exit_quietly_while_starting()
 _programs.run_without_tensorflow()
+_programs.prepare_legacy_program()
 with _programs.without_log():
     importlib.import_module("tensorflow")
 

@@ -21,6 +21,7 @@ INTERRUPTED = 130  # The exit status that a shell reports for a program that Ctr
 _OWN_MODULE = re.compile(r"(-\w*m)?(?P<module>tf_condacc(\.\w+)*)")
 # The programs that need no TensorFlow.
 _WITHOUT_TENSORFLOW = ("tf_condacc.launch", "tf_condacc.migrate")
+_LEGACY = "tf_condacc.compat"
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 _LOG_LINE = re.compile(rb"[IWE]\d{4} [\d:.]+ |WARNING: All log messages before absl::InitializeLog")
 
@@ -32,7 +33,7 @@ def exit_quietly_while_starting() -> None:
     ignore or handle Ctrl-C themselves.
     """
     if (
-        _is_own_program()
+        _own_program() is not None
         and threading.current_thread() is threading.main_thread()
         and signal.getsignal(signal.SIGINT) is signal.default_int_handler
     ):
@@ -44,9 +45,19 @@ def run_without_tensorflow() -> None:
 
     So these programs do not wait for the import of TensorFlow.
     """
-    program = (_own_program() or "").removesuffix(".__main__")
+    program = _own_program()
     if program in _WITHOUT_TENSORFLOW:
         sys.exit(importlib.import_module(f"{program}.__main__").main())
+
+
+def prepare_legacy_program() -> None:
+    """Reads the command line if the process was started to run a program for TensorFlow 1.
+
+    The version of Keras has to be selected before TensorFlow is imported, and a wrong command line
+    need not wait for the import.
+    """
+    if _own_program() == _LEGACY:
+        importlib.import_module("tf_condacc.compat.runner._command_line").prepare(sys.argv[1:])
 
 
 def raise_from_now_on() -> None:
@@ -61,9 +72,13 @@ def without_log() -> Iterator[None]:
 
     The environment variable TF_CPP_MIN_LOG_LEVEL does this, but some lines are logged while
     TensorFlow's libraries are loaded, before they read it. So these lines are removed from the
-    standard error in this context. Nothing is hidden if the variable is set to show something.
+    standard error in this context. Nothing is hidden if the variable is set to show something, or
+    if the process runs a program for TensorFlow 1, whose log is that program's.
     """
-    if not _is_own_program() or os.environ.setdefault(_LOG_LEVEL, "3") != "3":
+    if _own_program() in (None, _LEGACY):
+        yield
+        return
+    if os.environ.setdefault(_LOG_LEVEL, "3") != "3":
         yield
         return
     try:
@@ -109,19 +124,17 @@ def _start_filter(terminal: int) -> int:
     return process
 
 
-def _is_own_program() -> bool:
-    """Returns whether Python was started with ``-m`` and the name of a module of this package."""
-    return _own_program() is not None
-
-
 def _own_program() -> str | None:
-    """Returns the module of this package that Python was started with ``-m`` to run, if it was."""
+    """Returns the module of this package that Python was started with ``-m`` to run, or None.
+
+    The ``__main__`` of a package counts as the package.
+    """
     # Until Python has found the module, sys.argv[0] is "-m" instead of the module's path. In
     # sys.orig_argv the module's name comes right before the arguments of the program.
     if getattr(sys, "argv", [])[:1] != ["-m"]:
         return None
     own = _OWN_MODULE.fullmatch(sys.orig_argv[-len(sys.argv)])
-    return own["module"] if own else None
+    return own["module"].removesuffix(".__main__") if own else None
 
 
 def _exit_now(number: int, frame: FrameType | None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import importlib.util
 import os
 import re
 import subprocess
@@ -26,9 +25,6 @@ def test_the_new_program_prints_what_the_old_one_printed_on_the_original(example
     assert outputs[example] == recorded(example)
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("tf_condacc.compat") is None, reason="there is no tf_condacc.compat"
-)
 @pytest.mark.parametrize(
     "example",
     [

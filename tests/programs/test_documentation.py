@@ -33,7 +33,7 @@ def _expected(block: str) -> list[str]:
     return re.findall(r"^ *print\(.*\)  # (.*)$", block, re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/usage.md", "docs/distribute.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/usage.md", "docs/compat.md", "docs/distribute.md"])
 def test_code_prints_what_its_comments_say(page):
     blocks = _blocks(ROOT / page)
     assert blocks

@@ -39,7 +39,24 @@ _PLACES = (
     ("contrib.training.python.training.device_setter", _BALANCING, f"{PACKAGE}.cluster"),
 )
 _ESTIMATOR_PLACES = (
-    ("estimator", ("Estimator", "EstimatorSpec", "ModeKeys", "RunConfig"), f"{PACKAGE}.estimator"),
+    (
+        "estimator",
+        (
+            "Estimator",
+            "EstimatorSpec",
+            "EvalSpec",
+            "Exporter",
+            "FinalExporter",
+            "LatestExporter",
+            "ModeKeys",
+            "RunConfig",
+            "TrainSpec",
+            "WarmStartSettings",
+            "train_and_evaluate",
+        ),
+        f"{PACKAGE}.estimator",
+    ),
+    ("estimator.inputs", ("numpy_input_fn",), f"{PACKAGE}.estimator.inputs"),
     (
         "estimator.export",
         (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -51,7 +51,7 @@ def check_steps(**steps: int | None) -> None:
             raise ValueError(f"Must specify {name} > 0, given: {number}")
 
 
-def checked_hooks(hooks: Sequence[Any] | None) -> list[Any]:
+def checked_hooks(hooks: Iterable[Any] | None) -> list[Any]:
     """Returns the hooks as a list.
 
     Raises:

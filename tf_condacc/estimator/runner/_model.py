@@ -5,16 +5,17 @@ from __future__ import annotations
 import copy
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from tensorflow.compat import v1
 
 from tf_condacc._typing import Nested
+from tf_condacc.cluster import Task
 from tf_condacc.estimator.export import ServingInputReceiver
 from tf_condacc.estimator.model_fn import ModeKeys, SpecLike
-from tf_condacc.estimator.runner import _inputs, _keras_names
-from tf_condacc.estimator.runner.run_config import RunConfig
+from tf_condacc.estimator.runner import _inputs, _keras_names, warm_start
+from tf_condacc.estimator.runner.run_config import RunConfig, model_dir_of
 
 # A path of a file or folder.
 Path: TypeAlias = str | os.PathLike[str]
@@ -36,30 +37,42 @@ class Model:
         model_fn: Callable[..., SpecLike],
         model_dir: Path | None,
         config: RunConfig | None,
-        params: Mapping[str, Any] | None,
+        params: Any,
+        warm_start_from: Any = None,
     ) -> None:
         _inputs.check_model_fn(model_fn, params)
         config = RunConfig() if config is None else config
         if not hasattr(config, "save_checkpoints_steps"):
             raise ValueError(f"config must be an instance of `RunConfig`, but provided {config!r}.")
-        given = [os.fspath(folder) for folder in (model_dir, config.model_dir) if folder]
-        if len(set(given)) > 1:
-            raise ValueError(
-                "`model_dir` are set both in constructor and `RunConfig`, but with different "
-                f"values. In constructor: '{given[0]}', in `RunConfig`: '{given[1]}' "
-            )
         self.model_fn = model_fn
-        self.model_dir = given[0] if given else tempfile.mkdtemp()
+        self.model_dir = model_dir_of(config, model_dir) or tempfile.mkdtemp()
         self._config = config.replace(model_dir=self.model_dir)
         self._params: Any = copy.deepcopy(params or {})
+        self._warm_start = warm_start.settings(warm_start_from)
 
     def config(self) -> RunConfig:
         """Returns a copy of the configuration."""
         return copy.deepcopy(self._config)
 
-    def params(self) -> dict[str, Any]:
+    def params(self) -> Any:
         """Returns a copy of the parameters."""
         return copy.deepcopy(self._params)
+
+    def warm_start(self) -> None:
+        """Lets variables start with values of another model's checkpoint, if so configured."""
+        if self._warm_start is not None:
+            warm_start.apply(self._warm_start)
+
+    def training_device(self, task: Task | None) -> Any:
+        """Returns what ``tf.compat.v1.device`` takes to place the operations of training.
+
+        Args:
+            task: The task of a cluster, whose parameter servers get the variables, unless the
+                configuration says where operations are placed; None without a cluster.
+        """
+        if self._config.device_fn is not None or task is None:
+            return self._config.device_fn
+        return task.replica_device_setter()
 
     def build(self, input_fn: Callable[..., Any], mode: str) -> SpecLike:
         """Builds the model on the input that a function returns, and returns its spec."""

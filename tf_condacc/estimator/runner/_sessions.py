@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.compat import v1
 
+from tf_condacc.cluster import Task
 from tf_condacc.estimator.model_fn import SpecLike
 from tf_condacc.estimator.runner.run_config import RunConfig
 
@@ -39,6 +40,7 @@ def train(
     model_dir: str,
     hooks: Sequence[Any],
     listeners: Sequence[Any] | None,
+    task: Task | None = None,
 ) -> None:
     """Trains until a hook stops the training or the input ends.
 
@@ -48,15 +50,22 @@ def train(
         model_dir: Folder of checkpoints and summaries.
         hooks: Hooks of the caller.
         listeners: Listeners of the hook that saves checkpoints, or None.
+        task: The task of a cluster in which to train; None to train in this process alone. A task
+            that is not the chief runs no hooks of the chief, and saves no checkpoints.
 
     Raises:
         ValueError: There are listeners, but no hook saves checkpoints as configured.
     """
     scaffold = scaffold_of(spec, config)
-    hooks = [*hooks, *_watching_hooks(spec, config, model_dir), *(spec.training_hooks or ())]
+    hooks = [*hooks, *_watching_hooks(spec, config), *(spec.training_hooks or ())]
     chief_hooks = list(spec.training_chief_hooks or ())
-    chief_hooks += _saving_hooks([*hooks, *chief_hooks], config, model_dir, scaffold, listeners)
-    with v1.train.MonitoredTrainingSession(
+    if config.log_step_count_steps:
+        chief_hooks.append(_SpeedHook(config.log_step_count_steps, output_dir=model_dir))
+    if task is None or task.is_chief:
+        chief_hooks += _saving_hooks([*hooks, *chief_hooks], config, model_dir, scaffold, listeners)
+    with _training_session(
+        config,
+        task,
         checkpoint_dir=model_dir,
         scaffold=scaffold,
         hooks=hooks,
@@ -64,21 +73,27 @@ def train(
         save_checkpoint_secs=None,
         save_checkpoint_steps=None,
         save_summaries_steps=config.save_summary_steps,
-        config=session_config(config),
         log_step_count_steps=None,
     ) as session:
         while not session.should_stop():
             session.run([spec.train_op, spec.loss])
 
 
-def _watching_hooks(spec: SpecLike, config: RunConfig, model_dir: str) -> list[Any]:
-    """Returns hooks that stop the training at a loss of NaN, and log the loss and the speed."""
+def _training_session(
+    config: RunConfig, task: Task | None, **arguments: Any
+) -> v1.train.MonitoredSession:
+    if task is None:
+        return v1.train.MonitoredTrainingSession(config=session_config(config), **arguments)
+    return task.session(max_wait_secs=config.session_creation_timeout_secs, **arguments)
+
+
+def _watching_hooks(spec: SpecLike, config: RunConfig) -> list[Any]:
+    """Returns hooks that stop the training at a loss of NaN, and log the loss."""
     hooks = [v1.train.NanTensorHook(spec.loss)]
     steps = config.log_step_count_steps
     if steps:
         shown = {"loss": spec.loss, "step": v1.train.get_global_step()}
         hooks.append(v1.train.LoggingTensorHook(shown, every_n_iter=steps))
-        hooks.append(_SpeedHook(steps, output_dir=model_dir))
     return hooks
 
 
@@ -106,6 +121,7 @@ def _saving_hooks(
                 save_steps=steps or None,
                 scaffold=scaffold,
                 listeners=listeners,
+                save_graph_def=config.checkpoint_save_graph_def,
             )
         ]
     if listeners:

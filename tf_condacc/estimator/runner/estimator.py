@@ -9,22 +9,28 @@ import os
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc.estimator.export import ServingInputReceiver
 from tf_condacc.estimator.model_fn import ModeKeys, SpecLike
-from tf_condacc.estimator.runner import _inputs, _predictions, _saved_models, _sessions, _trained
+from tf_condacc.estimator.runner import (
+    _current_task,
+    _inputs,
+    _predictions,
+    _saved_models,
+    _sessions,
+    _trained,
+)
 from tf_condacc.estimator.runner._model import Model, Path
 from tf_condacc.estimator.runner.run_config import RunConfig
 
 
-class Estimator:
+class Estimator(_trained.Trained):
     """Trains, evaluates, predicts with and exports the model of a `model_fn`.
 
-    Mirrors ``tf.estimator.Estimator`` in a single process. Checkpoints and summaries are kept in
-    `model_dir`, and each call continues from the latest checkpoint.
+    Mirrors ``tf.estimator.Estimator``. Checkpoints and summaries are kept in `model_dir`, and each
+    call continues from the latest checkpoint. On a cluster, `train_and_evaluate` trains.
 
     Each call builds a graph of its own. While `input_fn` and `model_fn` run, Keras 3 numbers the
     names of its layers from the beginning, so that every graph has the variable names of the
@@ -37,12 +43,16 @@ class Estimator:
         model_dir: Folder of checkpoints and summaries. By default that of `config`, or a temporary
             folder.
         config: A `RunConfig`.
-        params: Parameters of `model_fn` and `input_fn`. They get a copy in each call.
+        params: Parameters of `model_fn` and `input_fn`, a dictionary or another object that can be
+            copied. Each call gets a deep copy.
+        warm_start_from: Where the first training, and evaluations before it, take initial values of
+            variables from: path of a checkpoint or of a SavedModel, for all trainable variables, or
+            `WarmStartSettings`. It has no effect when `model_dir` has a checkpoint.
 
     Raises:
         ValueError: `model_dir` differs from that of `config`; or `model_fn` is not a function; or
             `config` is not a `RunConfig`; or `model_fn` has no argument `features`, or no argument
-            `params` although `params` are given.
+            `params` although `params` are given; or `warm_start_from` is something else.
     """
 
     def __init__(
@@ -50,53 +60,30 @@ class Estimator:
         model_fn: Callable[..., SpecLike],
         model_dir: Path | None = None,
         config: RunConfig | None = None,
-        params: Mapping[str, Any] | None = None,
+        params: Any = None,
+        warm_start_from: Any = None,
     ) -> None:
-        self._model = Model(model_fn, model_dir, config, params)
+        self._tf_condacc_model = Model(model_fn, model_dir, config, params, warm_start_from)
 
     @property
     def model_dir(self) -> str:
         """The folder of checkpoints and summaries."""
-        return self._model.model_dir
+        return self._tf_condacc_model.model_dir
 
     @property
     def config(self) -> RunConfig:
         """A copy of the configuration."""
-        return self._model.config()
+        return self._tf_condacc_model.config()
 
     @property
-    def params(self) -> dict[str, Any]:
+    def params(self) -> Any:
         """A copy of the parameters of `model_fn`."""
-        return self._model.params()
+        return self._tf_condacc_model.params()
 
     @property
     def model_fn(self) -> Callable[..., SpecLike]:
         """The `model_fn` that was passed to the constructor."""
-        return self._model.model_fn
-
-    def latest_checkpoint(self) -> str | None:
-        """Returns the path of the latest checkpoint, or None."""
-        return tf.train.latest_checkpoint(self.model_dir)
-
-    def get_variable_names(self) -> list[str]:
-        """Returns the names of the variables in the latest checkpoint.
-
-        Raises:
-            ValueError: There is no checkpoint.
-        """
-        return [name for name, _ in tf.train.list_variables(_trained.checkpoint(self.model_dir))]
-
-    def get_variable_value(self, name: str) -> np.ndarray:
-        """Returns the value of a variable in the latest checkpoint.
-
-        Args:
-            name: Name of the variable.
-
-        Raises:
-            ValueError: There is no checkpoint.
-            tf.errors.NotFoundError: The checkpoint has no variable of this name.
-        """
-        return tf.train.load_variable(_trained.checkpoint(self.model_dir), name)
+        return self._tf_condacc_model.model_fn
 
     def train(
         self,
@@ -123,6 +110,8 @@ class Estimator:
         Raises:
             ValueError: Both `steps` and `max_steps` are given, or one of them is lower than 1.
             TypeError: A hook is not a ``SessionRunHook``.
+            RuntimeError: ``TF_CONFIG`` describes a cluster, and the call does not come from
+                `train_and_evaluate`.
         """
         if steps is not None and max_steps is not None:
             raise ValueError("Can not provide both steps and max_steps.")
@@ -132,12 +121,15 @@ class Estimator:
             return self
         if steps is not None or max_steps is not None:
             hooks.append(v1.train.StopAtStepHook(steps, max_steps))
-        with tf.Graph().as_default():
-            spec = self._model.build(input_fn, ModeKeys.TRAIN)
+        task = _current_task.for_training(self.config)
+        with tf.Graph().as_default(), v1.device(self._tf_condacc_model.training_device(task)):
+            spec = self._tf_condacc_model.build(input_fn, ModeKeys.TRAIN)
+            if self.latest_checkpoint() is None:
+                self._tf_condacc_model.warm_start()
             # v1.summary.scalar would use the tag "loss_1" if an operation is called "loss".
             summary = tf.raw_ops.ScalarSummary(tags="loss", values=spec.loss)
             v1.add_to_collection(v1.GraphKeys.SUMMARIES, summary)
-            _sessions.train(spec, self.config, self.model_dir, hooks, saving_listeners)
+            _sessions.train(spec, self.config, self.model_dir, hooks, saving_listeners, task)
         return self
 
     def evaluate(
@@ -168,8 +160,10 @@ class Estimator:
         _inputs.check_steps(steps=steps)
         hooks = _inputs.checked_hooks(hooks)
         with tf.Graph().as_default():
-            spec = self._model.build(input_fn, ModeKeys.EVAL)
+            spec = self._tf_condacc_model.build(input_fn, ModeKeys.EVAL)
             checkpoint = checkpoint_path or self.latest_checkpoint()
+            if checkpoint is None:
+                self._tf_condacc_model.warm_start()
             values = _sessions.evaluate(spec, self.config, checkpoint, steps, hooks)
         folder = f"eval_{name}" if name else "eval"
         _sessions.write_summary(os.path.join(self.model_dir, folder), values)
@@ -204,7 +198,7 @@ class Estimator:
         """
         hooks = _inputs.checked_hooks(hooks)
         with tf.Graph().as_default():
-            spec = self._model.build(input_fn, ModeKeys.PREDICT)
+            spec = self._tf_condacc_model.build(input_fn, ModeKeys.PREDICT)
             predictions = _predictions.chosen(spec.predictions, predict_keys)
             checkpoint = checkpoint_path or self.latest_checkpoint()
             hooks = [*hooks, *(spec.prediction_hooks or ())]
@@ -241,7 +235,7 @@ class Estimator:
         """
         checkpoint = checkpoint_path or _trained.checkpoint(self.model_dir)
         with tf.Graph().as_default():
-            spec, receiver = self._model.build_for_serving(serving_input_receiver_fn)
+            spec, receiver = self._tf_condacc_model.build_for_serving(serving_input_receiver_fn)
             return _saved_models.write(
                 spec,
                 receiver,
@@ -251,3 +245,32 @@ class Estimator:
                 assets_extra or {},
                 as_text,
             )
+
+    def export_savedmodel(
+        self,
+        export_dir_base: Path,
+        serving_input_receiver_fn: Callable[[], ServingInputReceiver],
+        assets_extra: Mapping[str, str] | None = None,
+        as_text: bool = False,
+        checkpoint_path: str | None = None,
+        strip_default_attrs: bool = False,
+    ) -> bytes:
+        """Writes the model as a SavedModel, as `export_saved_model` does, under its former name.
+
+        Args:
+            export_dir_base: See `export_saved_model`.
+            serving_input_receiver_fn: See `export_saved_model`.
+            assets_extra: See `export_saved_model`.
+            as_text: See `export_saved_model`.
+            checkpoint_path: See `export_saved_model`.
+            strip_default_attrs: Has no effect: attributes that have their default are left out.
+
+        Returns:
+            Path of the new folder as bytes, which the programs that call this method decode.
+        """
+        del strip_default_attrs
+        return os.fsencode(
+            self.export_saved_model(
+                export_dir_base, serving_input_receiver_fn, assets_extra, as_text, checkpoint_path
+            )
+        )

@@ -1,0 +1,81 @@
+"""What the runner says about an error that ends a program, and about its command line."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def hint():
+    from tf_condacc.compat.runner._hints import hint
+
+    return hint
+
+
+def error_of(statement):
+    import tensorflow as tf
+
+    with pytest.raises(Exception) as raised:
+        exec(statement, {"tf": tf.compat.v1})
+    return raised.value
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("tf.summary.trace_on()", "use tf.compat.v2.summary.trace_on"),
+        ("tf.no_such_name", "has no tf.no_such_name"),
+        (
+            "from tensorflow.python.ops.array_ops import while_loop",
+            "has while_loop in tensorflow.p",
+        ),
+        ("import tensorflow.python.no_module", "has no module tensorflow.python.no_module"),
+        ("import tensorflow.examples.tutorials", "tf.keras.datasets has MNIST"),
+        ("raise AttributeError('`dense` is not available with Keras 3.')", "--keras2"),
+        ("raise ModuleNotFoundError('no', name='tf_keras.src')", "pip install 'tf-keras==2.21.*'"),
+    ],
+)
+def test_a_missing_name_has_a_hint(hint, statement, expected):
+    assert expected in hint(error_of(statement))
+
+
+@pytest.mark.parametrize(
+    "statement", ["[].no_name", "import no_module", "1 / 0", "raise AttributeError", "{}[1]"]
+)
+def test_other_errors_have_no_hint(hint, statement):
+    assert hint(error_of(statement)) is None
+
+
+def test_keras_2_without_its_package_is_an_error_that_names_it(monkeypatch, capsys):
+    from tf_condacc.compat.runner._command_line import prepare
+
+    monkeypatch.setitem(sys.modules, "tf_keras", None)  # Python then says that it is missing.
+    with pytest.raises(SystemExit, match="2"):
+        prepare(["--keras2", __file__])
+    assert "pip install 'tf-keras==2.21.*'" in capsys.readouterr().err
+
+
+def test_keras_2_is_selected_by_a_process_that_starts_anew_if_tensorflow_is_imported(monkeypatch):
+    from tf_condacc.compat.runner import _command_line
+
+    executed = []
+    monkeypatch.delenv("TF_USE_LEGACY_KERAS")
+    monkeypatch.setitem(sys.modules, "tensorflow", object())
+    monkeypatch.setattr(_command_line.os, "execv", lambda path, command: executed.append(command))
+    _command_line.prepare(["--keras2", __file__])
+    assert executed == [[sys.executable, *sys.orig_argv[1:]]]
+    assert _command_line.uses_keras2()
+    _command_line.prepare(["--keras2", __file__])
+    assert len(executed) == 1
+
+
+def test_arguments_of_the_program_are_not_those_of_the_runner():
+    from tf_condacc.compat.runner._command_line import parse
+
+    options = parse(["--quiet", __file__, "--keras2", "-m", "--quiet"])
+    assert (options.quiet, options.keras2, options.script) == (True, False, __file__)
+    assert options.arguments == ["--keras2", "-m", "--quiet"]
+    options = parse(["--keras2", "-m", "package.module", "-x"])
+    assert (options.module, options.script, options.arguments) == ("package.module", None, ["-x"])

@@ -1,0 +1,70 @@
+"""Names of TensorFlow 1: installed in all forms of import, and uninstalled exactly."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import compat_programs
+import pytest
+
+SUPPORT = Path(__file__).resolve().parents[1] / "support"
+
+
+@pytest.fixture(scope="module")
+def report():
+    """What a process found that has installed and uninstalled the names."""
+    run = compat_programs.run(sys.executable, SUPPORT / "compat_installation.py")
+    assert run.returncode == 0, run.stderr[-3000:]
+    return json.loads(run.stdout)
+
+
+def test_every_form_of_import_works_first_and_alone(report):
+    assert report["failed imports"] == []
+
+
+def test_accumulators_and_optimizers_are_ours_wherever_tensorflow_has_them(report):
+    assert [name for name, is_ours in report["ours"].items() if not is_ours] == []
+    assert len(report["ours"]) == 14
+
+
+def test_renamed_parts_of_contrib_are_what_tensorflow_has_today(report):
+    assert {name: True for name in report["renamed"]} == report["renamed"]
+
+
+def test_every_name_in_the_table_of_contrib_has_an_object(report):
+    assert report["unresolved"] == []
+
+
+def test_nothing_is_left_after_uninstall(report):
+    assert report["differences"] == []
+    assert report["restored"] == [True] * 6
+
+
+def test_a_missing_name_says_what_is_provided_and_what_to_use_instead(report):
+    for name, error in report["missing"].items():
+        assert error.startswith(f"MissingNameError: {name} is not provided")
+    assert (
+        "Instead: use a class or a dictionary" in report["missing"]["tf.contrib.training.HParams"]
+    )
+    assert "--keras2" in report["missing"]["tf.contrib.rnn.BasicLSTMCell"]
+    assert "provides DropStaleGradientOptimizer" in report["missing"]["tf.contrib.crf"]
+    assert report["hasattr"] == [True, False]
+
+
+def test_a_missing_import_says_what_to_use_instead(report):
+    prefix = "MissingModuleError: tf.contrib.opt.AdamWOptimizer is not provided. Instead: "
+    assert report["missing import"].startswith(prefix)
+    assert "tf.contrib.crf is not provided. Instead: " in report["missing module"]
+
+
+def test_only_names_of_slim_need_slim(report):
+    errors = report["without slim"]
+    provided = [statement for statement, error in errors.items() if error == "no error"]
+    assert provided == [
+        "tf.contrib.framework.get_global_step",
+        "from tensorflow.contrib.opt import DropStaleGradientOptimizer",
+    ]
+    missing = [error for error in errors.values() if error != "no error"]
+    assert all(error.endswith("pip install tf-slim") for error in missing)

@@ -1,0 +1,122 @@
+"""The modules of a program, and what an import of TensorFlow means in them."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import traceback
+
+import pytest
+
+V1 = "tensorflow._api.v2.compat.v1"
+
+
+@pytest.fixture(scope="module")
+def sources():
+    from tf_condacc.compat.runner import _sources
+
+    return _sources
+
+
+@pytest.fixture
+def without_copies(sources, monkeypatch):
+    """Imports the module that tf.compat.v1 is, instead of the copy that has the public path."""
+    monkeypatch.setattr(sources, "_V1", V1)
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("import tensorflow", "import tensorflow.compat.v1 as tensorflow"),
+        ("import os, tensorflow as tf", "import os, tensorflow.compat.v1 as tf"),
+        ("from tensorflow import flags", "from tensorflow.compat.v1 import flags"),
+        ("from tensorflow import *", "from tensorflow.compat.v1 import *"),
+        ("import tensorflow.layers as layers", "import tensorflow.compat.v1.layers as layers"),
+        ("from tensorflow.train import Saver", "from tensorflow.compat.v1.train import Saver"),
+        (
+            "import tensorflow.contrib.slim",
+            "import tensorflow.contrib.slim, tensorflow.compat.v1 as tensorflow",
+        ),
+        ("import tensorflow.contrib.slim as slim", None),
+        ("from tensorflow.python.ops import math_ops", None),
+        ("from . import tensorflow", None),
+        ("from .tensorflow import flags", None),
+        ("import tensorflow_probability as tfp", None),
+        ("import tensorflow.compat.v1 as tf", None),
+    ],
+)
+def test_tensorflow_means_version_1(sources, statement, expected):
+    tree = sources._Imports().visit(ast.parse(statement))
+    assert ast.unparse(tree) == (expected or statement)
+
+
+@pytest.mark.parametrize(("legacy", "path"), [("1", "tensorflow.compat.v1.keras"), ("0", None)])
+def test_keras_is_that_of_version_1_only_if_there_is_one(sources, monkeypatch, legacy, path):
+    monkeypatch.setenv("TF_USE_LEGACY_KERAS", legacy)
+    assert sources._public_path("tensorflow.keras.layers") == (
+        f"{path}.layers" if path else "tensorflow.keras.layers"
+    )
+
+
+@pytest.mark.usefixtures("without_copies")
+def test_lines_and_columns_are_those_of_the_source(sources, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(
+        '"""Doc."""\nfrom __future__ import annotations\nimport os, tensorflow\n\n1 / 0\n'
+    )
+    names = {}
+    with pytest.raises(ZeroDivisionError) as raised:
+        exec(sources.compile_program(path.read_bytes(), str(path)), names)
+    entry = traceback.extract_tb(raised.value.__traceback__)[-1]
+    assert (entry.filename, entry.lineno, entry.line) == (str(path), 5, "1 / 0")
+    assert names["__doc__"] == "Doc."
+    assert names["tensorflow"].__name__ == V1
+
+
+@pytest.fixture
+def is_found(sources, tmp_path, monkeypatch):
+    """Whether a module with this path below a folder belongs to the program in the folder."""
+
+    def is_found(path, source="import tensorflow as tf\n"):
+        file = tmp_path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(source)
+        spec = sources.ProgramFinder(str(tmp_path)).find_spec(file.stem, [str(file.parent)])
+        return spec is not None
+
+    return is_found
+
+
+def test_modules_below_the_folder_of_the_program_belong_to_it(is_found):
+    assert is_found("model.py")
+    assert is_found("nets/deep/model.py")
+    assert not is_found("numbers_only.py", "import numpy\n")
+
+
+def test_installed_packages_do_not_belong_to_the_program(is_found, monkeypatch, tmp_path):
+    assert not is_found(".venv/lib/python3/site-packages/slim/nets.py")
+    assert not is_found("usr/lib/python3/dist-packages/slim.py")
+    python = {name: str(tmp_path / "python") for name in ("stdlib", "platstdlib")}
+    packages = {name: str(tmp_path / "packages") for name in ("purelib", "platlib")}
+    monkeypatch.setattr("sysconfig.get_paths", lambda: python | packages)
+    assert not is_found("python/module.py")
+    assert not is_found("packages/module.py")
+    assert is_found("other/module.py")
+
+
+@pytest.mark.usefixtures("without_copies")
+def test_modules_of_a_program_leave_no_bytecode(sources, tmp_path, monkeypatch):
+    package = tmp_path / "legacy_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("import tensorflow as tf\nfrom . import part\n")
+    (package / "part.py").write_text("from tensorflow import flags\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    sources.ProgramFinder(str(tmp_path)).insert()
+    import legacy_package
+
+    assert legacy_package.tf.__name__ == V1
+    assert legacy_package.part.flags is legacy_package.tf.flags
+    assert [path.name for path in tmp_path.rglob("*.pyc")] == []
+    for name in ("legacy_package", "legacy_package.part"):
+        del sys.modules[name]

@@ -1,0 +1,140 @@
+"""Programs for TensorFlow 1 that the runner runs unedited, each with the numbers that it trains."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from compat_programs import RUNNER
+from compat_programs import run as run_command
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+@pytest.fixture(scope="module")
+def keras3():
+    """The end of the programs without tf.layers: an error."""
+    return run_command(*RUNNER, PROGRAMS / "all_programs.py", "--steps=3", "spawn")
+
+
+@pytest.fixture(scope="module")
+def keras2():
+    """The end of the programs with tf.layers, as a module: the status 3."""
+    options = ("--keras2", "--quiet", "-m", "all_programs", "--steps=3")
+    return run_command(*RUNNER, *options, cwd=PROGRAMS)
+
+
+def _report(run):
+    assert run.stdout.startswith("{"), run.stderr[-3000:]
+    return json.loads(run.stdout.splitlines()[0])
+
+
+@pytest.fixture(scope="module", params=["keras3", "keras2"])
+def report(request):
+    """What the programs have found and trained."""
+    return _report(request.getfixturevalue(request.param))
+
+
+def test_programs_see_themselves_as_python_runs_them(report):
+    assert report["name"] == "__main__"
+    assert report["file"] == "all_programs.py"
+    assert report["path"] == "programs"
+    assert report["gfile"]
+
+
+def test_a_slim_network_trains_with_stale_gradients_dropped(report):
+    # The errors are halved in the mean, and the bias takes the errors of both outputs.
+    assert report["slim"] == _slim(3)
+
+
+def _slim(steps):
+    weights, bias = [0.0, 0.0], 0.0
+    for _ in range(steps):
+        errors = [
+            weight + bias - target for weight, target in zip(weights, [2.0, 4.0], strict=True)
+        ]
+        weights = [weight - 0.25 * error for weight, error in zip(weights, errors, strict=True)]
+        bias -= 0.25 * sum(errors)
+    return weights
+
+
+def test_batch_normalization_of_contrib_has_its_updates(report):
+    assert report["batch norm"] == [2, [[-1.0], [1.0]]]
+
+
+def test_accumulators_of_tensorflow_are_ours_in_a_program(report):
+    # The mean of the rows 1, 1 and 1 of two gradients is exact, which TensorFlow's own is not.
+    assert report["accumulators"] == [[-6.0, -12.0], [[0.0], [-4.5], [0.0], [-3.0]], 3]
+
+
+def test_an_estimator_trains_on_towers(report):
+    assert report["towers"] == [1.75, 3.5]
+
+
+def test_a_process_that_multiprocessing_spawns_runs_the_same_program(keras3):
+    accumulated = [[-2.0, -4.0], [[0.0], [-1.5], [0.0], [-1.0]], 1]
+    spawned = ["__mp_main__", "tensorflow.compat.v1", False, accumulated]
+    assert _report(keras3)["spawned"] == spawned
+
+
+def test_arguments_are_passed_on(keras3, keras2):
+    assert _report(keras3)["arguments"] == ["spawn"]
+    assert _report(keras2)["arguments"] == []
+
+
+def test_the_exit_status_is_that_of_the_program(keras3, keras2):
+    assert keras3.returncode == 1
+    assert keras2.returncode == 3, keras2.stderr[-3000:]
+
+
+def test_cells_of_contrib_need_keras_2(keras3, keras2):
+    assert not _report(keras3)["cells"]
+    assert _report(keras2)["cells"]
+
+
+def test_the_last_line_of_a_failed_program_says_what_to_do(keras3):
+    assert keras3.stderr.splitlines()[-1].endswith("run with --keras2 to have Keras 2")
+
+
+def test_a_traceback_shows_the_lines_of_the_program_alone(keras3):
+    traceback = keras3.stderr[keras3.stderr.index("Traceback") :]
+    source = (PROGRAMS / "all_programs.py").read_text(encoding="utf-8").splitlines()
+    own = re.findall(r'all_programs.py", line (\d+), in \S+\n +(.*)', traceback)
+    assert len(own) == 2
+    assert all(source[int(line) - 1].strip() == text for line, text in own)
+    assert "runpy" not in traceback
+    assert "/compat/runner/" not in traceback
+
+
+def test_the_runner_says_in_a_line_each_what_it_provides_unless_it_is_quiet(keras3, keras2):
+    lines = [line for line in keras3.stderr.splitlines() if line.startswith("tf_condacc.compat: ")]
+    assert any("tf.compat.v1 of TensorFlow 2.21" in line for line in lines)
+    assert any("tf.contrib.slim" in line and "tf-slim 1.1.0" in line for line in lines)
+    assert any("tf.estimator is that of" in line for line in lines)
+    assert "tf_condacc.compat: " not in keras2.stderr
+
+
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_a_cluster_with_flags_trains_under_the_launcher(workers, tmp_path):
+    tasks = ["--ps=1", f"--workers={workers}", f"--log-dir={tmp_path}", "--"]
+    command = [sys.executable, "-m", "tf_condacc.launch", *tasks, *RUNNER, "--quiet"]
+    run = run_command(*command, PROGRAMS / "sync_replicas.py", cwd=tmp_path)
+    assert run.returncode == 0, run.stdout[-3000:]
+    # The gradient of worker i is [1, 2] * (i + 1), and three rounds take the mean.
+    mean = (workers + 1) / 2
+    assert f"[worker 0] weights: {[-3 * mean, -6 * mean]}" in run.stdout.splitlines()
+
+
+def test_a_wrong_command_line_ends_before_tensorflow_is_imported():
+    started = os.times()
+    for arguments in (["nowhere.py"], [], ["--keras"], ["-m"]):
+        run = run_command(*RUNNER, *arguments)
+        assert run.returncode == 2
+        assert "error: " in run.stderr
+    ended = os.times()
+    seconds = ended.children_user - started.children_user
+    assert seconds < 4  # Four imports of TensorFlow take twice as long.

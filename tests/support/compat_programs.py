@@ -1,0 +1,21 @@
+"""Processes for tests of `tf_condacc.compat`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+RUNNER = (sys.executable, "-m", "tf_condacc.compat")
+
+
+def run(*command: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[Any]:
+    """Runs a command with the Keras of TensorFlow's choice, and returns its end and its output."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    del environment["TF_USE_LEGACY_KERAS"]  # Tests have Keras 2 otherwise.
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=110
+    )

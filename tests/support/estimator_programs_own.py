@@ -1,0 +1,168 @@
+"""Programs with our own Estimator alone; see `estimator_programs`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import estimator_programs as programs
+import tensorflow as tf
+from estimator_programs import message
+from forked_cluster import ForkedCluster
+
+import tf_condacc
+from tf_condacc import estimator
+
+tf1 = tf.compat.v1
+MAX_STEPS = 6
+
+
+def a_cluster_trains_and_evaluates(folder: Path) -> dict[str, Any]:
+    """Trains with a parameter server, a chief that evaluates, a worker, and an evaluator."""
+
+    def be(job: str, number: int, num_started: int) -> None:
+        result = in_a_cluster(folder / "model")
+        (folder / f"{job}-{number}.json").write_text(json.dumps(result))
+
+    with ForkedCluster(folder, num_ps=1, num_workers=2, be=be) as processes:
+        chief, worker = processes.spec["worker"]
+        processes.spec |= {"master": [chief], "worker": [worker]}
+        processes.start()
+        processes.start(("evaluator", 0))
+        statuses = processes.await_end(100)
+    values = tf.train.load_checkpoint(str(folder / "model"))
+    return {
+        "statuses": sorted([*who, status] for who, status in statuses.items()),
+        "w": float(values.get_tensor("w")),
+        "step": int(values.get_tensor("global_step")),
+        "exports": sorted(
+            [each.parent.name, each.is_dir()] for each in (folder / "model").glob("export/*/*")
+        ),
+        "results": {each.stem: json.loads(each.read_text()) for each in folder.glob("*.json")},
+        "evaluations": sorted(each.name for each in (folder / "model").glob("eval_*")),
+    }
+
+
+def in_a_cluster(folder: Path) -> Any:
+    """Trains synchronously, as one task of the cluster that TF_CONFIG describes."""
+
+    def model_fn(features, labels, mode, config):
+        w = tf1.get_variable("w", [], initializer=tf1.zeros_initializer())
+        loss = tf.reduce_mean(w + 0 * features["x"][:, 0])
+        if mode == "infer":
+            return estimator.EstimatorSpec(mode, predictions={"w": w + 0 * features["x"]})
+        step = tf1.train.get_global_step()
+        if mode == "eval":
+            return estimator.EstimatorSpec(mode, loss=loss)
+        optimizer = tf_condacc.SyncReplicasOptimizer(
+            tf1.train.GradientDescentOptimizer(1.0), config.num_worker_replicas
+        )
+        train_op = optimizer.minimize(loss, step)
+        hook = optimizer.make_session_run_hook(config.is_chief)
+        placed.append(w.device)
+        return estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, training_hooks=[hook])
+
+    placed: list[str] = []
+    model = estimator.Estimator(model_fn, str(folder))
+    task = model.config.task_type
+    exporter = estimator.FinalExporter(task, programs.receiver_of(estimator))
+    result = estimator.train_and_evaluate(
+        model,
+        estimator.TrainSpec(programs.input_fn, MAX_STEPS),
+        estimator.EvalSpec(
+            programs.one_epoch,
+            name=task,
+            exporters=exporter,
+            start_delay_secs=0,
+            throttle_secs=0,
+        ),
+    )
+    return [result, placed]
+
+
+def missing_names(e: ModuleType, folder: Path) -> Any:
+    from_import = "from estimator import LinearRegressor"
+    sys.modules["estimator"] = e
+    calls: list[Callable[[], Any]] = [
+        lambda: e.DNNClassifier,
+        lambda: e.inputs.pandas_input_fn,
+        lambda: e.export.TensorServingInputReceiver,
+        lambda: exec(from_import),
+        lambda: e.__wrapped__,
+    ]
+    return [message(call) for call in calls]
+
+
+def names(e: ModuleType, folder: Path) -> Any:
+    return [
+        dir(e),
+        e.Estimator is estimator.Estimator,
+        e.StopAtStepHook is tf1.train.StopAtStepHook,
+    ]
+
+
+def a_subclass_overrides_methods(e: ModuleType, folder: Path) -> Any:
+    calls = []
+
+    class Own(e.Estimator):
+        def __init__(self, model_fn, *args, **kwargs):
+            self._model = "a name of the subclass"
+
+            def wrapped(features, labels, mode, params):
+                calls.append(mode)
+                return model_fn(features, labels, mode, params)
+
+            super().__init__(wrapped, *args, **kwargs)
+
+        def train(self, input_fn, hooks=None, steps=None, max_steps=None, saving_listeners=None):
+            calls.append("train")
+            return super().train(input_fn, hooks, steps, max_steps, saving_listeners)
+
+        def evaluate(self, *args, **kwargs):
+            calls.append("evaluate")
+            return super().evaluate(*args, **kwargs)
+
+    model = Own(programs.model_fn_of(e), str(folder), params={"rate": 1.0})
+    e.train_and_evaluate(model, e.TrainSpec(programs.input_fn, 1), e.EvalSpec(programs.one_epoch))
+    return [calls, model._model]
+
+
+def in_a_cluster_train_needs_train_and_evaluate(e: ModuleType, folder: Path) -> str:
+    spec = {"ps": ["localhost:1"], "worker": ["localhost:2", "localhost:3"]}
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": spec, "task": {"type": "worker", "index": 1}})
+    try:
+        return message(lambda: programs.new(e, folder).train(programs.input_fn, steps=1))
+    finally:
+        del os.environ["TF_CONFIG"]
+
+
+def a_configuration_may_be_a_subclass(e: ModuleType, folder: Path) -> Any:
+    class Config(e.RunConfig):
+        def __init__(self, rate, **kwargs):
+            super().__init__(**kwargs)
+            self.rate = rate
+
+    seen = []
+
+    def model_fn(features, mode, config):
+        seen.append([config.rate, config.tf_random_seed, config.is_chief])
+        step = tf1.assign_add(tf1.train.get_global_step(), 1)
+        return e.EstimatorSpec(mode, loss=tf.constant(0.0), train_op=step)
+
+    config = Config(0.5, tf_random_seed=3)
+    e.Estimator(model_fn, str(folder), config).train(programs.input_fn, steps=1)
+    return [seen, message(lambda: setattr(config, "tf_random_seed", 4))]
+
+
+PROGRAMS = (
+    missing_names,
+    names,
+    a_subclass_overrides_methods,
+    a_configuration_may_be_a_subclass,
+    in_a_cluster_train_needs_train_and_evaluate,
+)

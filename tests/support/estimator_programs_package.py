@@ -1,0 +1,138 @@
+"""Programs with the package tensorflow_estimator alone; see `estimator_programs`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import estimator_programs as programs
+import numpy as np
+import tensorflow as tf
+from estimator_programs import message
+
+from tf_condacc import TowerOptimizer, estimator, replicate_model_fn
+from tf_condacc.compat._estimator import estimator_module, undo
+
+tf1 = tf.compat.v1
+LABELS = (programs.X[:, 0] > 8).astype(np.int32)
+
+
+def what_is_added_can_be_undone(folder: Path) -> Any:
+    """Undoes an import of the package, and repeats it."""
+    before = dict(sys.modules)
+    attributes = {
+        name: set(vars(module)) for name, module in before.items() if name.startswith("tensorflow.")
+    }
+    init = tf1.train.NanTensorHook.__init__
+    first = estimator_module()
+    again = estimator_module() is first
+    undo()
+    new = [name for name in sys.modules if name not in before]
+    # Modules of TensorFlow's own that the package is the first to import remain.
+    submodules = {name.rpartition(".")[2] for name in new}
+    changed = [
+        (name, sorted(set(vars(before[name])) - names - submodules))
+        for name, names in attributes.items()
+        if set(vars(before[name])) - names - submodules
+    ]
+    undo()
+    return {
+        "left": [name for name in new if name.split(".")[0] not in ("tensorflow", "tf_keras")],
+        "stubs": [name for name in new if getattr(sys.modules[name], "__spec__", None) is None],
+        "changed": changed,
+        "same module": again and estimator_module() is first,
+        "hooks as they were": tf1.train.NanTensorHook.__init__ is init,
+        "importable": message(lambda: __import__("tensorflow_estimator").__name__),
+    }
+
+
+def class_input_fn() -> Any:
+    data = tf1.data.Dataset.from_tensor_slices(({"x": programs.X}, LABELS))
+    return data.repeat(2).batch(4)
+
+
+def a_canned_classifier_trains_in_towers(e: ModuleType, folder: Path) -> Any:
+    """Trains alone and in towers, which sum the losses of the halves of a batch."""
+    config = e.RunConfig(session_config=programs.two_cpus(), log_step_count_steps=None)
+
+    def new_classifier(name: str, **arguments: Any) -> Any:
+        return e.DNNClassifier(
+            hidden_units=[3],
+            feature_columns=[tf.feature_column.numeric_column("x", [2])],
+            model_dir=str(folder / name),
+            optimizer=lambda: TowerOptimizer(tf1.train.GradientDescentOptimizer(0.01)),
+            config=config,
+            **arguments,
+        )
+
+    # A checkpoint gives both the same initial values.
+    first = new_classifier("first")
+    first.train(class_input_fn, steps=1)
+    initial = {"warm_start_from": str(folder / "first")}
+    alone = new_classifier("alone", **initial)
+    alone.train(class_input_fn, steps=3)
+    towers = e.Estimator(
+        replicate_model_fn(first.model_fn, tf1.losses.Reduction.SUM, ["/CPU:0", "/CPU:1"]),
+        str(folder / "towers"),
+        config,
+        **initial,
+    )
+    towers.train(class_input_fn, steps=3)
+    names = [name for name in towers.get_variable_names() if name.startswith("dnn/")]
+    return [
+        {name: each.get_variable_value(name).tolist() for name in names}
+        for each in (first, alone, towers)
+    ]
+
+
+def specs_of_either_are_accepted(e: ModuleType, folder: Path) -> Any:
+    results = {}
+    for spec_of, runs in ((e, estimator), (estimator, e)):
+        name = f"{spec_of.__name__} in {runs.__name__}"
+        model = runs.Estimator(
+            replicate_model_fn(programs.model_fn_of(spec_of), devices=["/CPU:0", "/CPU:1"]),
+            str(folder / name),
+            runs.RunConfig(session_config=programs.two_cpus()),
+            {"rate": 1.0},
+        )
+        model.train(programs.input_fn, steps=3)
+        metrics = programs.numbers(model.evaluate(programs.one_epoch))
+        predicted = [float(each["y"]) for each in model.predict(programs.one_epoch)]
+        exported = model.export_saved_model(str(folder / "export"), programs.receiver_of(e))
+        served = tf.saved_model.load(os.fsdecode(exported)).signatures["serving_default"]
+        y = served(x=tf.constant(programs.X))["y"].numpy().tolist()
+        results[name] = [metrics, predicted, y]
+    return results
+
+
+def distribution_on_a_cluster_is_refused(e: ModuleType, folder: Path) -> str:
+    spec = {"chief": ["localhost:1"], "worker": ["localhost:2"]}
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": spec, "task": {"type": "chief", "index": 0}})
+    try:
+        return message(lambda: e.RunConfig(train_distribute=object()))
+    finally:
+        del os.environ["TF_CONFIG"]
+
+
+def canned_models_say_that_they_need_keras_2(folder: Path) -> Any:
+    """Makes and trains canned models in a process with Keras 3."""
+    e = estimator_module()
+    columns = [tf.feature_column.numeric_column("x", [2])]
+    baseline = e.BaselineClassifier(str(folder))
+    baseline.train(class_input_fn, steps=1)
+    return [
+        message(lambda: e.DNNClassifier([3], columns)),
+        message(lambda: e.LinearRegressor(columns)),
+        int(baseline.get_variable_value("global_step")),
+    ]
+
+
+PROGRAMS = (
+    a_canned_classifier_trains_in_towers,
+    specs_of_either_are_accepted,
+    distribution_on_a_cluster_is_refused,
+)

@@ -1,0 +1,14 @@
+"""Runs programs that were written for TensorFlow 1 and ``tf.contrib``.
+
+`install` puts the classes of this package in the place of the originals, and brings back names that
+TensorFlow 2.21 no longer has: ``tf.contrib``, ``tf.estimator`` and private paths that programs use.
+It changes names only. Whether TensorFlow behaves as version 1 or 2 stays as it is.
+
+``python -m tf_condacc.compat script.py`` runs a program unedited: it installs the names, turns the
+behavior of version 2 off, and makes ``import tensorflow`` mean ``tf.compat.v1`` in the program.
+"""
+
+from tf_condacc.compat._errors import MissingModuleError, MissingNameError
+from tf_condacc.compat._installation import install, installed, uninstall
+
+__all__ = ["MissingModuleError", "MissingNameError", "install", "installed", "uninstall"]

@@ -1,0 +1,64 @@
+"""What to do about an error that ends a program."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+from tf_condacc.compat._errors import MissingModuleError, MissingNameError
+
+KERAS2 = "run with --keras2 to have Keras 2"
+_MISSING = re.compile(r"module '(?P<module>[\w.]+)' has no attribute '(?P<name>\w+)'")
+_NOT_IMPORTED = re.compile(r"cannot import name '(?P<name>\w+)' from '(?P<module>[\w.]+)'")
+
+
+def hint(error: BaseException) -> str | None:
+    """Returns what to do about an error, or None if the error says it or nothing is known."""
+    if isinstance(error, MissingNameError | MissingModuleError):
+        return None
+    text = str(error)
+    if isinstance(error, AttributeError | ImportError):
+        if "Keras 3" in text or re.search(r"'(keras\.|tensorflow\.keras)", text):
+            return f"Keras 3 has no names of TensorFlow 1; {KERAS2}"
+        match = _MISSING.search(text) or _NOT_IMPORTED.search(text)
+        if match and match["module"].startswith("tensorflow"):
+            return _of_name(match["module"], match["name"])
+    if isinstance(error, ModuleNotFoundError):
+        return _of_module(error.name or "")
+    return None
+
+
+def _of_name(module: str, name: str) -> str:
+    """Returns what to do about a name that a module of TensorFlow lacks."""
+    path = re.sub(r"^tensorflow(\._api\.v2)?\.compat\.v1", "tf", module)
+    if path.startswith("tf"):
+        found = sys.modules["tensorflow"]
+        for part in path.split(".")[1:]:
+            found = getattr(found, part, found)
+        if hasattr(found, name):
+            place = path.replace("tf", "tf.compat.v2", 1)
+            return f"{path}.{name} is only in version 2: use {place}.{name}"
+    places = sorted(
+        other
+        for other, value in list(sys.modules.items())
+        if other.startswith("tensorflow.python.") and name in getattr(value, "__dict__", ())
+        if getattr(vars(value)[name], "__module__", None) == other
+    )
+    if places:
+        return f"TensorFlow {_version()} has {name} in {' and '.join(places[:3])}"
+    return f"TensorFlow {_version()} has no {path}.{name}"
+
+
+def _of_module(name: str) -> str | None:
+    """Returns what to do about a missing module, or None if it is none that is known."""
+    if name.partition(".")[0] == "tf_keras":
+        return "install the layers of TensorFlow 1: pip install 'tf-keras==2.21.*'"
+    if not name.startswith("tensorflow."):
+        return None
+    if name.startswith("tensorflow.examples"):
+        return "TensorFlow no longer contains its examples; tf.keras.datasets has MNIST"
+    return f"TensorFlow {_version()} has no module {name}"
+
+
+def _version() -> str:
+    return sys.modules["tensorflow"].__version__
