@@ -50,11 +50,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "needs_resource: cannot be run on a handle that is a reference to a string"
     )
-    config.addinivalue_line(
-        "markers",
-        "bad_row: expects an apply to refuse an index, which one on a GPU leaves to the take; "
-        "inverted by --device gpu",
-    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -77,20 +72,6 @@ def _sees_gpu() -> bool:
     return bool(tf.config.list_physical_devices("GPU"))
 
 
-def _invert_bad_rows(items: list[pytest.Item]) -> None:
-    """Expects tests of bad rows to fail on our accumulator; TensorFlow's own has no GPU kernel."""
-    inverted = pytest.mark.xfail(
-        reason="indices on a GPU are not checked before they are merged",
-        raises=(AssertionError, pytest.fail.Exception),
-        strict=True,
-    )
-    for item in items:
-        parameters = item.callspec.params if hasattr(item, "callspec") else {}
-        is_ours = not str(parameters.get("impl", "")).startswith("tensorflow")
-        if is_ours and item.get_closest_marker("bad_row"):
-            item.add_marker(inverted)
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Gives every test a time limit, because a take that hangs holds its thread in native code.
 
@@ -106,8 +87,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return not (has_reference and item.get_closest_marker("needs_resource"))
 
     items[:] = filter(can_be_run, items)
-    if config.getoption("--device") == "gpu":
-        _invert_bad_rows(items)
     # TensorFlow places operations on a GPU by itself if they have kernels for one.
     if config.getoption("--device") == "gpu" and not _sees_gpu():
         for item in items:

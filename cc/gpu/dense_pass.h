@@ -7,14 +7,11 @@
 #include <cstdint>
 
 #include "cc/core/dense/dense_math.h"
+#include "cc/gpu/dense_sum.h"
 #include "cc/gpu/elements.h"
 #include "cc/gpu/host_device.h"
 
 namespace condacc {
-
-// The maximum number of inputs of a pass. Their addresses are parameters of the kernel, which may
-// have 4 KiB of parameters.
-inline constexpr size_t kMaxDenseInputs = 256;
 
 // The number of inputs whose loads are issued before the first of them is added.
 inline constexpr int kInputsAtOnce = 8;
@@ -53,15 +50,6 @@ struct DensePass {
                        [](const T* input) { return condacc::IsAligned(input, kWidth); });
   }
 
-  // Returns the same pass without the first `begin` elements.
-  DensePass From(int64_t begin) const {
-    DensePass rest = *this;
-    rest.first += begin;
-    for (int k = 0; k < num_inputs; ++k) rest.inputs[k] += begin;
-    rest.out += begin;
-    return rest;
-  }
-
   // Computes pack number `index` of the output. All operands of the pack are read before it is
   // written.
   template <int kPack>
@@ -93,6 +81,28 @@ struct DensePass {
     for (int k = 0; k < kInputsAtOnce; ++k) {
       if (done + k >= num_inputs) continue;
       for (int j = 0; j < kPack; ++j) sums[j] += static_cast<Sum>(loaded[k].values[j]);
+    }
+  }
+};
+
+// Sums all elements: whole packs first, if every operand is aligned to them, and then the elements
+// that are left, one by one.
+template <typename Pass>
+struct SumItems {
+  Pass pass;
+  int64_t size;
+  int64_t num_packs;
+
+  SumItems(const DenseSumArgs& args, int64_t size)
+      : pass(Pass::Of(args)), size(size), num_packs(pass.IsAligned() ? size / Pass::kWidth : 0) {}
+
+  int64_t num_items() const { return size - num_packs * (Pass::kWidth - 1); }
+
+  CONDACC_HOST_DEVICE void operator()(int64_t item) const {
+    if (item < num_packs) {
+      pass.template Run<Pass::kWidth>(item);
+    } else {
+      pass.template Run<1>(num_packs * (Pass::kWidth - 1) + item);
     }
   }
 };

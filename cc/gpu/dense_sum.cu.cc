@@ -15,22 +15,10 @@
 namespace condacc {
 namespace {
 
-template <typename Pass, int kPack>
-struct SumPacks {
-  Pass pass;
-  CONDACC_HOST_DEVICE void operator()(int64_t index) const { pass.template Run<kPack>(index); }
-};
-
-// Sums whole packs if every buffer is aligned to them, and then the remaining elements one by one.
 template <typename T, typename First, typename Out>
 cudaError_t QueueTyped(const DenseSumArgs& args, int64_t size, cudaStream_t stream) {
-  using Pass = DensePass<T, First, Out>;
-  const Pass pass = Pass::Of(args);
-  const int64_t num_packs = pass.IsAligned() ? size / Pass::kWidth : 0;
-  const cudaError_t error = QueueForEach(num_packs, SumPacks<Pass, Pass::kWidth>{pass}, stream);
-  const int64_t begin = num_packs * Pass::kWidth;
-  if (error != cudaSuccess || begin == size) return error;
-  return QueueForEach(size - begin, SumPacks<Pass, 1>{pass.From(begin)}, stream);
+  const SumItems<DensePass<T, First, Out>> sum(args, size);
+  return QueueForEach(sum.num_items(), sum, stream);
 }
 
 template <typename T>

@@ -2,10 +2,16 @@
 #ifndef CONDACC_GPU_DENSE_SUM_H_
 #define CONDACC_GPU_DENSE_SUM_H_
 
+#include <cstddef>
+
 #include "cc/core/base/status.h"
 #include "cc/core/dense/dense_math.h"
 
 namespace condacc {
+
+// The maximum number of inputs of a sum. Their addresses are parameters of the kernel, which may
+// have 4 KiB of parameters.
+inline constexpr size_t kMaxDenseInputs = 256;
 
 // Queues SumDense(args) on `stream` (a cudaStream_t; null for the default one) and returns. The
 // buffers are device memory, at least aligned to their elements. `args.inputs` itself is in host

@@ -23,6 +23,11 @@ struct StreamExecutor {
   Status ForEach(int64_t num_items, const Step& step) {
     return CudaStatus(QueueForEach(num_items, step, stream), "to merge rows");
   }
+  // For items that take unequally long.
+  template <typename Step>
+  Status ForEachUneven(int64_t num_items, const Step& step) {
+    return CudaStatus(QueueForEach(num_items, step, stream, Division::kSingle), "to merge rows");
+  }
 };
 
 }  // namespace condacc

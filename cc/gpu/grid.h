@@ -6,24 +6,17 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 namespace condacc {
 
 inline constexpr int kThreads = 256;  // Threads of a block.
 
-// Outputs the number of blocks for `num_items` items. Each thread processes every item whose number
-// differs from its own by a multiple of num_blocks * kThreads.
-inline cudaError_t NumBlocks(int64_t num_items, int* num_blocks) {
-  constexpr int64_t kBlocksPerMultiprocessor = 8;
-  int device = 0;
-  int multiprocessors = 0;
-  cudaError_t error = cudaGetDevice(&device);
-  if (error != cudaSuccess) return error;
-  error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-  const int64_t needed = (num_items + kThreads - 1) / kThreads;
-  *num_blocks = static_cast<int>(std::min(needed, multiprocessors * kBlocksPerMultiprocessor));
-  return error;
-}
+// The way in which items are divided among threads.
+enum class Division {
+  kEven,    // Each thread gets equally many items, for items that take equally long.
+  kSingle,  // Each thread gets one item, so that the device balances items of unequal length.
+};
 
 template <typename Body>
 __global__ void ForEachItem(const __grid_constant__ Body body, int64_t num_items) {
@@ -34,13 +27,36 @@ __global__ void ForEachItem(const __grid_constant__ Body body, int64_t num_items
   }
 }
 
+// Outputs the number of blocks of the kernel that the current device can run at a time.
+template <typename Body>
+cudaError_t NumResidentBlocks(int64_t* num_blocks) {
+  int device = 0;
+  int multiprocessors = 0;
+  int blocks = 0;
+  cudaError_t error = cudaGetDevice(&device);
+  if (error == cudaSuccess) {
+    error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+  }
+  if (error == cudaSuccess) {
+    error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, ForEachItem<Body>, kThreads, 0);
+  }
+  *num_blocks = std::max<int64_t>(int64_t{blocks} * multiprocessors, 1);
+  return error;
+}
+
 // Queues body(i) for every i below `num_items`. `body` is copied and holds device addresses only.
 template <typename Body>
-cudaError_t QueueForEach(int64_t num_items, const Body& body, cudaStream_t stream) {
+cudaError_t QueueForEach(int64_t num_items, const Body& body, cudaStream_t stream,
+                         Division division = Division::kEven) {
+  constexpr int64_t kMaxBlocks = std::numeric_limits<int32_t>::max();
   if (num_items <= 0) return cudaSuccess;
-  int num_blocks = 0;
-  const cudaError_t error = NumBlocks(num_items, &num_blocks);
-  if (error != cudaSuccess) return error;
+  int64_t max_blocks = kMaxBlocks;
+  const int64_t needed = (num_items + kThreads - 1) / kThreads;
+  if (division == Division::kEven && needed > 1) {
+    const cudaError_t error = NumResidentBlocks<Body>(&max_blocks);
+    if (error != cudaSuccess) return error;
+  }
+  const auto num_blocks = static_cast<unsigned>(std::min(needed, max_blocks));
   ForEachItem<<<num_blocks, kThreads, 0, stream>>>(body, num_items);
   return cudaGetLastError();
 }

@@ -15,8 +15,9 @@
 
 namespace condacc {
 
-// Divides the memory of a merge, `args.memory`, into arrays. If it is null, so are the arrays, and
-// only num_bytes is of use.
+// Divides the memory of a merge, `args.memory`, into arrays. They begin at multiples of 256 bytes,
+// which the sort requires, wherever the memory begins. If it is null, so are the arrays, and only
+// num_bytes is of use.
 template <typename Key>
 struct MergeMemory {
   DeviceSource* sources;
@@ -31,7 +32,10 @@ struct MergeMemory {
 
   MergeMemory(const DeviceMergeArgs& args, size_t scratch_bytes) : num_bytes(0) {
     const auto num_entries = static_cast<size_t>(args.num_entries);
-    char* const memory = static_cast<char*>(args.memory);
+    char* memory = static_cast<char*>(args.memory);
+    if (memory != nullptr) {
+      memory += -reinterpret_cast<uintptr_t>(memory) % kAlignment;
+    }
     sources = Next<DeviceSource>(memory, args.sources.size());
     counts = Next<MergeCounts>(memory, 1);
     unsorted_keys = Next<Key>(memory, num_entries);
@@ -40,12 +44,14 @@ struct MergeMemory {
     entries = Next<uint32_t>(memory, num_entries);
     starts = Next<uint32_t>(memory, num_entries);
     scratch = Next<char>(memory, scratch_bytes);
+    num_bytes += kAlignment;
   }
 
  private:
+  static constexpr size_t kAlignment = 256;
+
   template <typename T>
   T* Next(char* memory, size_t size) {
-    constexpr size_t kAlignment = 256;
     const size_t begin = num_bytes;
     num_bytes += (size * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
     return memory == nullptr ? nullptr : reinterpret_cast<T*>(memory + begin);
@@ -59,7 +65,8 @@ Status WithKey(const DeviceMergeArgs& args, Run run) {
 }
 
 // Fills the arrays that are sorted. An `Executor` has ForEach(num_items, step), which runs or
-// queues step(i) for each i below num_items, and the types Float16 and BFloat16.
+// queues step(i) for each i below num_items, ForEachUneven(), which does so if the items take
+// unequally long, and the types Float16 and BFloat16.
 template <typename Key, class Executor>
 Status FillMerge(const DeviceMergeArgs& args, const MergeMemory<Key>& memory, Executor& executor) {
   const int num_sources = static_cast<int>(args.sources.size());
@@ -74,6 +81,16 @@ Status FillMerge(const DeviceMergeArgs& args, const MergeMemory<Key>& memory, Ex
   const FillEntries<Key> fill{
       {memory.sources, num_sources}, memory.unsorted_keys, memory.unsorted_entries, memory.counts};
   return executor.ForEach(args.num_entries, fill);
+}
+
+// Finds the sources of the sorted entries. This needs no number of rows, so a device can do it
+// while the host waits for that.
+template <typename Key, class Executor>
+Status FindMergeSources(const DeviceMergeArgs& args, const MergeMemory<Key>& memory,
+                        Executor& executor) {
+  const EntryTable table{memory.sources, static_cast<int>(args.sources.size())};
+  return executor.ForEach(args.num_entries,
+                          FindSources{table, memory.entries, memory.unsorted_entries});
 }
 
 template <typename T, typename Out, class Executor>
@@ -95,10 +112,10 @@ Status SumRows(const DeviceMergeArgs& args, const RowSegments& segments,
   if (has_packs) {
     const int64_t packs = width / kPack;
     const SumRowPack<T, Out, kPack> sum{segments, packs, output.divisor, out};
-    return executor.ForEach(output.num_rows * packs, sum);
+    return executor.ForEachUneven(output.num_rows * packs, sum);
   }
   const SumRowPack<T, Out, 1> sum{segments, width, output.divisor, out};
-  return executor.ForEach(output.num_rows * width, sum);
+  return executor.ForEachUneven(output.num_rows * width, sum);
 }
 
 template <typename T, class Executor>
@@ -140,16 +157,11 @@ Status WriteMerge(const DeviceMergeArgs& args, const DeviceMergeOutput& output,
   return WithKey(args, [&](auto key) {
     using Key = decltype(key);
     const MergeMemory<Key> memory(args, 0);
-    const EntryTable table{memory.sources, static_cast<int>(args.sources.size())};
-    uint32_t* const sources = memory.unsorted_entries;
-    const Status found =
-        executor.ForEach(args.num_entries, FindSources{table, memory.entries, sources});
-    if (!found.ok()) return found;
-    const RowSegments segments{memory.sources,  memory.entries,    sources,
+    const RowSegments segments{memory.sources,  memory.entries,    memory.unsorted_entries,
                                memory.starts,   output.num_rows,   args.num_entries,
                                args.num_merged, args.merged_counts};
     const WriteRow<Key> write{segments, memory.keys, output.indices, output.counts};
-    const Status written = executor.ForEach(output.num_rows, write);
+    const Status written = executor.ForEachUneven(output.num_rows, write);
     return written.ok() ? SumAllRows(args, segments, output, executor) : written;
   });
 }

@@ -11,11 +11,14 @@
 
 #include "cc/gpu/cuda_status.h"
 #include "cc/gpu/executor.h"
+#include "cc/gpu/pinned.h"
 #include "cc/gpu/row_merge.h"
 #include "cc/gpu/row_merge_steps.h"
 
 namespace condacc {
 namespace {
+
+constexpr char kToSort[] = "to sort rows";
 
 // Returns the number of entries. There are fewer than 2^31, and CUB is faster with a 32-bit count.
 uint32_t NumEntries(const DeviceMergeArgs& args) { return static_cast<uint32_t>(args.num_entries); }
@@ -55,42 +58,49 @@ cudaError_t SizeOfScratch(const DeviceMergeArgs& args, size_t* num_bytes) {
   return error;
 }
 
-// Reads the results of sorting, and waits for them.
-cudaError_t ReadCounts(const DeviceMergeArgs& args, const MergeCounts* from, cudaStream_t stream,
-                       DeviceMergeReport* report) {
-  MergeCounts counts;
-  cudaError_t error =
-      cudaMemcpyAsync(&counts, from, sizeof(counts), cudaMemcpyDeviceToHost, stream);
-  if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
-  if (error != cudaSuccess) return error;
-  report->num_rows = counts.num_rows;
-  if (counts.first_bad_entry == kNoBadEntry) return cudaSuccess;
-  report->bad_entry = static_cast<int64_t>(counts.first_bad_entry);
-  const EntryTable table{args.sources.data(), static_cast<int>(args.sources.size())};
-  const DeviceSource& source = args.sources[static_cast<size_t>(table.SourceOf(report->bad_entry))];
-  error =
-      cudaMemcpyAsync(&report->bad_index, source.indices + (report->bad_entry - source.first_entry),
-                      sizeof(int64_t), cudaMemcpyDeviceToHost, stream);
-  return error == cudaSuccess ? cudaStreamSynchronize(stream) : error;
+// Reads the results of sorting. Calls queue_more() before it waits for them, so that the device has
+// work while the host finds out that they have come.
+template <typename QueueMore>
+Status ReadCounts(const MergeCounts* from, cudaStream_t stream, const QueueMore& queue_more,
+                  DeviceMergeReport* report) {
+  const Pinned<MergeCounts> counts;
+  cudaEvent_t copied = nullptr;
+  cudaError_t error = counts.error();
+  if (error == cudaSuccess) error = cudaEventCreateWithFlags(&copied, cudaEventDisableTiming);
+  if (error != cudaSuccess) return CudaStatus(error, kToSort);
+  error = cudaMemcpyAsync(counts.get(), from, sizeof(MergeCounts), cudaMemcpyDeviceToHost, stream);
+  if (error == cudaSuccess) error = cudaEventRecord(copied, stream);
+  const Status queued = queue_more();
+  // Even after an error, the memory is not given back before the copy has ended.
+  const cudaError_t ended =
+      error == cudaSuccess ? cudaEventSynchronize(copied) : cudaStreamSynchronize(stream);
+  cudaEventDestroy(copied);
+  if (error == cudaSuccess) error = ended;
+  if (error != cudaSuccess) return CudaStatus(error, kToSort);
+  report->num_rows = counts.get()->num_rows;
+  if (counts.get()->first_bad_entry != kNoBadEntry) {
+    report->bad_entry = static_cast<int64_t>(counts.get()->first_bad_entry);
+  }
+  return queued;
 }
 
 template <typename Key>
 Status Sort(const DeviceMergeArgs& args, cudaStream_t stream, DeviceMergeReport* report) {
-  constexpr char kWhat[] = "to sort rows";
   size_t scratch_bytes = 0;
   cudaError_t error = SizeOfScratch<Key>(args, &scratch_bytes);
-  if (error != cudaSuccess) return CudaStatus(error, kWhat);
+  if (error != cudaSuccess) return CudaStatus(error, kToSort);
   const MergeMemory<Key> memory(args, scratch_bytes);
   error = cudaMemsetAsync(memory.counts, 0xff, sizeof(MergeCounts), stream);
-  if (error != cudaSuccess) return CudaStatus(error, kWhat);
+  if (error != cudaSuccess) return CudaStatus(error, kToSort);
   StreamExecutor executor{stream};
   const Status filled = FillMerge(args, memory, executor);
   if (!filled.ok()) return filled;
   error = SortEntries(args, memory, memory.scratch, &scratch_bytes, stream);
   if (error == cudaSuccess)
     error = FindStarts(args, memory, memory.scratch, &scratch_bytes, stream);
-  if (error == cudaSuccess) error = ReadCounts(args, memory.counts, stream, report);
-  return CudaStatus(error, kWhat);
+  if (error != cudaSuccess) return CudaStatus(error, kToSort);
+  const auto find_sources = [&] { return FindMergeSources(args, memory, executor); };
+  return ReadCounts(memory.counts, stream, find_sources, report);
 }
 
 }  // namespace
@@ -105,7 +115,7 @@ Status SizeOfMergeMemory(const DeviceMergeArgs& args, size_t* num_bytes) {
     size_t scratch_bytes = 0;
     const cudaError_t error = SizeOfScratch<decltype(key)>(args, &scratch_bytes);
     *num_bytes = MergeMemory<decltype(key)>(args, scratch_bytes).num_bytes;
-    return CudaStatus(error, "to sort rows");
+    return CudaStatus(error, kToSort);
   });
 }
 

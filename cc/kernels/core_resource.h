@@ -11,6 +11,7 @@
 #include "cc/kernels/accumulator_handle_op.h"
 #include "cc/kernels/accumulator_resource.h"
 #include "cc/kernels/stall_warning.h"
+#include "cc/kernels/status_conversion.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/types.h"
 
@@ -18,7 +19,8 @@ namespace condacc {
 
 // `Traits` defines a kind of accumulator by `Core`, its state machine; `Workspace`, the memory and
 // threads that calls into it work with, constructed from an OpKernelContext; `kKind`, its name; and
-// SumOptions(spec).
+// SumOptions(spec). Workspace::CheckDevice(ctx) returns an error if the op's device cannot do the
+// work.
 template <class Traits>
 class CoreResource : public AccumulatorResource {
  public:
@@ -95,6 +97,12 @@ class CoreHandleOp : public AccumulatorHandleOp {
 
  private:
   AccumulatorResource* NewResource() const override { return new CoreResource<Traits>(spec_); }
+  absl::Status CheckDevice(tensorflow::OpKernelContext* ctx) const override {
+    const Status status = Traits::Workspace::CheckDevice(ctx);
+    if (status.ok()) return absl::OkStatus();
+    return ToAbsl(
+        Status(status.code(), absl::StrCat(status.message(), " (accumulator '", spec_.name, "')")));
+  }
 };
 
 }  // namespace condacc

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "cc/core/base/hold_budget.h"
@@ -30,6 +31,7 @@ class CpuDenseWorkspace : public DenseWorkspace {
   }
   void Sum(const DenseSumArgs& args) override { SumDense(args, threads_); }
 
+  static Status CheckDevice(tensorflow::OpKernelContext*) { return Status(); }
   Status Clear(void* to, size_t num_bytes) {
     if (num_bytes > 0) std::memset(to, 0, num_bytes);
     return Status();
@@ -38,6 +40,8 @@ class CpuDenseWorkspace : public DenseWorkspace {
   static HoldBudget& Budget() { return HoldBudget::Host(); }
   // If true, small gradients, which are cheap to add, are added as soon as they come.
   static constexpr bool kAddsSmallAtOnce = true;
+  // The number of gradients that Sum() can add to another one.
+  static constexpr size_t kMaxInputs = std::numeric_limits<size_t>::max();
   // If true, methods wait for the device.
   static constexpr bool kBlocksOnDevice = false;
 
@@ -60,6 +64,7 @@ struct DenseTraitsOn {
     options.shape = ShapeOf(spec.shape);
     options.mean = spec.reduction_type == "MEAN";
     options.budget = &Workspace::Budget();
+    options.max_inputs = Workspace::kMaxInputs;
     if (!Workspace::kAddsSmallAtOnce) {
       options.small_bytes = 0;
       options.adds_ahead = false;

@@ -37,6 +37,7 @@ class GpuDenseWorkspace : public DenseWorkspace {
     return failure_;
   }
 
+  static Status CheckDevice(tensorflow::OpKernelContext* ctx) { return CheckGpu(ctx); }
   Status Clear(void* to, size_t num_bytes) {
     const auto active = stream_.Activate();
     return QueueZeros(to, num_bytes, stream_.handle());
@@ -44,6 +45,7 @@ class GpuDenseWorkspace : public DenseWorkspace {
   static HoldBudget& Budget() { return HoldBudget::Gpus(); }
   // Queueing a sum takes the same time for all small sizes, and queueing one takes less than two.
   static constexpr bool kAddsSmallAtOnce = false;
+  static constexpr size_t kMaxInputs = kMaxDenseInputs;
   static constexpr bool kBlocksOnDevice = false;
 
  private:

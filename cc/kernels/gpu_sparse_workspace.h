@@ -17,7 +17,8 @@
 namespace condacc {
 
 // Works with the memory and the stream of the op that `ctx` belongs to. Only Allocate() requires
-// that the op has not ended, and only Sort() waits for the stream.
+// that the op has not ended, and only Sort() and
+// ReadIndices() wait for the stream.
 class GpuSparseWorkspace : public DeviceSparseWorkspace {
  public:
   explicit GpuSparseWorkspace(tensorflow::OpKernelContext* ctx) : ctx_(ctx), stream_(ctx) {}
@@ -41,11 +42,16 @@ class GpuSparseWorkspace : public DeviceSparseWorkspace {
     const auto active = stream_.Activate();
     return SortRows(args, stream_.handle(), report);
   }
+  Status ReadIndices(const int64_t* from, size_t size, int64_t* to) override {
+    const auto active = stream_.Activate();
+    return ReadToHost(from, size * sizeof(int64_t), to, stream_.handle());
+  }
   Status Write(const DeviceMergeArgs& args, const DeviceMergeOutput& output) override {
     const auto active = stream_.Activate();
     return QueueWrite(args, output, stream_.handle());
   }
 
+  static Status CheckDevice(tensorflow::OpKernelContext* ctx) { return CheckGpu(ctx); }
   using Merger = DeviceMerger;
   static HoldBudget& Budget() { return HoldBudget::Gpus(); }
   static constexpr bool kBlocksOnDevice = true;

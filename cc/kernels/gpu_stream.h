@@ -5,6 +5,8 @@
 
 #include <memory>
 
+#include "cc/core/base/status.h"
+#include "cc/gpu/device_check.h"
 #include "tensorflow/core/framework/device_base.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "xla/stream_executor/activate_context.h"
@@ -34,6 +36,13 @@ class GpuStream {
  private:
   stream_executor::Stream* const stream_;
 };
+
+// Returns FailedPrecondition, with the remedy, if the op's GPU cannot run the kernels of cc/gpu.
+inline Status CheckGpu(tensorflow::OpKernelContext* ctx) {
+  const GpuStream stream(ctx);
+  const auto active = stream.Activate();
+  return CheckDevice();
+}
 
 }  // namespace condacc
 

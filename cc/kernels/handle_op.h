@@ -41,6 +41,7 @@ class HandleOp : public tensorflow::OpKernel {
 
   void Compute(tensorflow::OpKernelContext* ctx) override {
     if (anonymous_) {
+      OP_REQUIRES_OK(ctx, CheckDevice(ctx));
       ctx->set_output(0, AnonymousHandle(ctx));
       return;
     }
@@ -58,6 +59,10 @@ class HandleOp : public tensorflow::OpKernel {
 
  private:
   virtual Resource* NewResource() const = 0;
+  // Returns an error if the resource cannot be used on the op's device.
+  virtual absl::Status CheckDevice(tensorflow::OpKernelContext* /*ctx*/) const {
+    return absl::OkStatus();
+  }
   // Returns an error if a resource that was found under the shared name is not what this op would
   // have made.
   virtual absl::Status CheckSame(const Resource& /*found*/) const { return absl::OkStatus(); }
@@ -78,7 +83,8 @@ class HandleOp : public tensorflow::OpKernel {
     if (!is_initialized_) TF_RETURN_IF_ERROR(MakeHandle(ctx));
     Resource* resource = nullptr;
     TF_RETURN_IF_ERROR(container_.resource_manager()->template LookupOrCreate<Resource>(
-        container_.container(), container_.name(), &resource, [this](Resource** made) {
+        container_.container(), container_.name(), &resource, [&](Resource** made) {
+          TF_RETURN_IF_ERROR(CheckDevice(ctx));
           *made = NewResource();
           return absl::OkStatus();
         }));

@@ -45,6 +45,7 @@ class CpuSparseWorkspace : public HostSparseWorkspace {
   void NoteFreed(size_t num_bytes) override { freed_bytes_ += num_bytes; }
   const ParallelFor& parallel_for() const override { return threads_; }
 
+  static Status CheckDevice(tensorflow::OpKernelContext*) { return Status(); }
   using Merger = HostMerger;
   // The budget of pending gradients.
   static HoldBudget& Budget() { return HoldBudget::Host(); }

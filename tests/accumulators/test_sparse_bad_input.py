@@ -9,7 +9,6 @@ import pytest
 import sparse_bad_input_trials
 import sparse_fold_trials
 import sparse_memory_trials
-from sparse_refusals import marked
 from trial_runs import Results, each_trial
 
 pytestmark = pytest.mark.kinds("sparse")
@@ -20,7 +19,7 @@ def results_without_holding(ours):
     return Results(ours, {"TF_CONDACC_HOLD_BYTES": "0"})
 
 
-@each_trial(sparse_bad_input_trials, marked(sparse_bad_input_trials.TRIALS))
+@each_trial(sparse_bad_input_trials)
 def test_bad_input_is_refused(results, trial):
     results.check(sparse_bad_input_trials, trial)
 

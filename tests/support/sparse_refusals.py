@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import pytest
+import tensorflow as tf
 from sparse_support import Rows
+from tensorflow.python.framework import kernels
 
 
 def ones(*shape):
@@ -129,12 +129,21 @@ OURS_ONLY = {
 BAD_ROWS = {"row_beyond_the_constructors", "later_row_beyond_the_constructors", *OURS_ONLY}
 
 
-def marked(cases: Iterable[str]) -> list[Any]:
-    """Returns the parameters, of which those that name a case of a bad row are marked."""
-    return [
-        pytest.param(case, marks=pytest.mark.bad_row) if BAD_ROWS & {*case.split("-")} else case
-        for case in cases
-    ]
+def take_refuses_rows(impl: Any, case: str | None = None) -> bool:
+    """Returns whether it is the take, and not the apply, that refuses a bad row.
+
+    Our accumulators on a GPU check indices when they merge them.
+
+    Args:
+        impl: The implementation.
+        case: A case of REFUSED or OURS_ONLY, which may have another fault than a bad row. None
+            stands for a bad row.
+    """
+    if not impl.ours or not (case is None or case in BAD_ROWS):
+        return False
+    kernel_defs = kernels.get_registered_kernels_for_op("Condacc>SparseTake").kernel
+    has_kernel = any(kernel.device_type == "GPU" for kernel in kernel_defs)
+    return has_kernel and bool(tf.config.list_physical_devices("GPU"))
 
 
 # Both libraries accept these gradients. Each case has the constructor's shape, the gradients, and

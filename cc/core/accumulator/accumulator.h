@@ -8,7 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_set>
+#include <unordered_map>
 #include <utility>
 
 #include "cc/core/accumulator/apply_result.h"
@@ -34,7 +34,8 @@ namespace condacc {
 // time, that thread finishes the round and completes the take; otherwise, the thread that serves
 // the take does.
 //
-// Thread-safe. An error leaves everything as it was. Completions run without any lock.
+// Thread-safe. An error leaves everything as it was, except that a take that fails because of bad
+// gradients removes these. Completions run without any lock.
 template <class Sum>
 class Accumulator {
  public:
@@ -75,8 +76,11 @@ class Accumulator {
   // - FailedPrecondition if the take names another step than that at which its turn comes;
   // - Cancelled after Cancel();
   // - ResourceExhausted if memory for the value is refused;
-  // - any error that the sum or the workspace reports.
-  // The round's gradients are lost only if the error is reported in the value (`Value::failure`).
+  // - any error that the sum or the workspace reports;
+  // - the error of bad gradients that the sum notices only when the take is prepared. They leave
+  //   the round and its count, and all others stay for the next take.
+  // Other gradients of the round are lost only if the error is reported in the value
+  // (`Value::failure`).
   // When memory is refused, only the front take fails: the next one is tried at the next call, or
   // after Options::retry_delay.
   // May throw std::bad_alloc, and then the take was not requested.
@@ -141,11 +145,14 @@ class Accumulator {
 
     Phase phase = Phase::kOpen;
     Sum sum;
-    int64_t count = 0;      // Number of accepted gradients.
-    int64_t num_added = 0;  // Number of these that have been added to the sum.
-    TakePtr take;           // The take that got the round, while the phase is kTaken.
-    // The contributors of the accepted gradients.
-    std::unordered_set<int64_t> contributors;
+    int64_t num_appended = 0;  // Number of gradients appended to the sum.
+    int64_t count = 0;         // Number of these that the round has, without refused ones.
+    // Number of appended gradients that have been added to the sum or refused. They are the first
+    // ones, unless some that come later were refused.
+    int64_t num_added = 0;
+    TakePtr take;  // The take that got the round, while the phase is kTaken.
+    // The contributors of the round's gradients, and the number of each among the appended ones.
+    std::unordered_map<int64_t, int64_t> contributors;
   };
   using RoundPtr = std::shared_ptr<Round>;
   using FailedTakes = condacc::FailedTakes<Value, Workspace>;
@@ -183,6 +190,8 @@ class Accumulator {
   // follow. The take stays in front. Releases and reacquires mu_.
   Status PrepareToServe(const Take& take, RoundPtr* next, Workspace& workspace)
       CONDACC_REQUIRES(mu_);
+  // Removes the gradients that the sum has refused when it was prepared.
+  void RemoveRefused(Round* round) CONDACC_REQUIRES(mu_);
   // Returns an error if the take cannot be served at the current global step.
   Status CheckStep(const Take& take) const CONDACC_REQUIRES(mu_);
   bool IsAtStepOf(const Take& take) const CONDACC_REQUIRES(mu_) {

@@ -29,7 +29,8 @@ ApplyResult Accumulator<Sum>::Apply(int64_t local_step, Gradient gradient, Works
     if (!result.is_added()) return result;
     const RoundPtr round = round_;
     const Appended appended = Append(contributor, std::move(gradient));
-    const int64_t ordinal = ++round->count;
+    const int64_t ordinal = ++round->num_appended;
+    ++round->count;
     if (appended == Appended::kInSum) round->num_added = ordinal;
     ServeFront(workspace, &failed);
     FoldOrWait(round, ordinal, appended == Appended::kUrgent, workspace, &failed);
@@ -67,7 +68,9 @@ ApplyResult Accumulator<Sum>::Accept(int64_t local_step, std::optional<int64_t> 
 
 template <class Sum>
 Appended Accumulator<Sum>::Append(std::optional<int64_t> contributor, Gradient gradient) {
-  if (contributor.has_value()) round_->contributors.insert(*contributor);
+  if (contributor.has_value()) {
+    round_->contributors.emplace(*contributor, round_->num_appended + 1);
+  }
   try {
     return round_->sum.Append(std::move(gradient));
   } catch (...) {

@@ -3,7 +3,6 @@
 #define CONDACC_CORE_ACCUMULATOR_ACCUMULATOR_ROUNDS_H_
 
 #include <memory>
-#include <new>
 #include <utility>
 
 #include "cc/core/accumulator/accumulator.h"
@@ -18,98 +17,9 @@ typename Accumulator<Sum>::RoundPtr Accumulator<Sum>::NewRound() {
   }
   spare_round_->phase = Phase::kOpen;
   spare_round_->count = 0;
+  spare_round_->num_appended = 0;
   spare_round_->num_added = 0;
   return std::move(spare_round_);
-}
-
-template <class Sum>
-void Accumulator<Sum>::ServeFront(Workspace& workspace, FailedTakes* failed) {
-  while (IsReady(round_->count)) {
-    // The thread that folds the round or prepares a take calls ServeFront() when it is done.
-    if (Sum::kFinishNeedsMemory && round_->phase != Phase::kOpen) return;
-    const TakePtr take = takes_.front();
-    RoundPtr next;
-    Status status = PrepareToServe(*take, &next, workspace);
-    if (!status.ok()) {
-      const bool is_out_of_memory = status.code() == StatusCode::kResourceExhausted;
-      Fail(take, std::move(status), failed);
-      // The next take needs the same memory, which would very likely be refused as well.
-      if (is_out_of_memory && IsReady(round_->count) && RetryLater()) return;
-      continue;
-    }
-    const RoundPtr round = std::exchange(round_, std::move(next));
-    round->take = takes_.PopFront();
-    last_num_required_ = round->take->num_required;
-    TimerQueue::Global().Cancel(round->take->stall_timer);
-    gate_.Advance();
-    // If the round has a folder, that thread finishes it.
-    if (std::exchange(round->phase, Phase::kTaken) == Phase::kOpen) Finish(round, workspace);
-    return;
-  }
-}
-
-template <class Sum>
-bool Accumulator<Sum>::RetryLater() {
-  if (will_retry_) return true;
-  std::shared_ptr<void> keep_alive = takes_.front()->keep_alive;
-  if (keep_alive == nullptr) return false;
-  try {
-    will_retry_ = TimerQueue::Global().Schedule(options_.retry_delay,
-                                                [this, keep_alive = std::move(keep_alive)] {
-                                                  Retry();
-                                                }) != TimerQueue::kNoTicket;
-  } catch (const std::bad_alloc&) {
-    return false;
-  }
-  return will_retry_;
-}
-
-template <class Sum>
-void Accumulator<Sum>::Retry() {
-  FailedTakes failed;
-  MutexLock lock(&mu_);
-  will_retry_ = false;
-  // While the value of the front take is being prepared, nobody else completes the take, so its
-  // workspace stays valid.
-  if (!takes_.empty()) ServeFront(*takes_.front()->workspace, &failed);
-}
-
-template <class Sum>
-Status Accumulator<Sum>::PrepareToServe(const Take& take, RoundPtr* next, Workspace& workspace) {
-  Status status = CheckStep(take);
-  if (!status.ok()) return status;
-  try {
-    *next = NewRound();
-  } catch (const std::bad_alloc&) {
-    return Error(StatusCode::kResourceExhausted, "Out of memory for another round");
-  }
-  if constexpr (Sum::kFinishNeedsMemory) {
-    const RoundPtr round = round_;
-    round->phase = Phase::kPreparingTake;
-    {
-      MutexUnlock unlock(&mu_);
-      try {
-        status = Contract::PrepareFinish(round->sum, workspace);
-      } catch (const std::bad_alloc&) {
-        status = Status(StatusCode::kResourceExhausted, "Out of memory");
-      }
-    }
-    round->phase = Phase::kOpen;
-    added_.NotifyAll();
-    if (!status.ok()) return Error(status.code(), status.message().c_str());
-    status = take.cancelled ? Error(StatusCode::kCancelled, kCancelled) : CheckStep(take);
-    if (!status.ok()) Contract::AbandonFinish(round->sum);
-  }
-  return status;
-}
-
-template <class Sum>
-Status Accumulator<Sum>::CheckStep(const Take& take) const {
-  if (!IsAtStepOf(take)) {
-    return Error(StatusCode::kFailedPrecondition, "The global step is another than the take's");
-  }
-  if (gate_.CanAdvance()) return Status();
-  return Error(StatusCode::kOutOfRange, "The global step is 2**63 - 1 and cannot move on");
 }
 
 template <class Sum>
@@ -171,7 +81,7 @@ void Accumulator<Sum>::Finish(const RoundPtr& round, Workspace& workspace) {
   TakePtr take;
   {
     MutexLock lock(&mu_);
-    round->num_added = round->count;
+    round->num_added = round->num_appended;
     round->phase = Phase::kFinished;
     take = std::move(round->take);
   }
@@ -233,7 +143,7 @@ void Accumulator<Sum>::Discard(const RoundPtr& round) {
     round->sum.Clear();
     round->contributors.clear();
   }
-  round->num_added = round->count;
+  round->num_added = round->num_appended;
   round->phase = Phase::kFinished;
   added_.NotifyAll();
   spare_round_ = round;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "cc/core/base/status.h"
 
@@ -29,7 +30,8 @@ enum class Appended {
 //
 // The accumulator calls a method under its lock, unless the comment says "unlocked". No two
 // unlocked methods of one sum run at the same time (Prepare() is static). While RunFold() runs,
-// gradients may be appended. While another unlocked method runs, nothing else changes the sum.
+// gradients may be appended. While another unlocked method runs, nothing else changes the sum, but
+// methods that are const may be called.
 template <class Sum>
 struct SumContract {
   using Options = typename Sum::Options;
@@ -79,8 +81,10 @@ struct SumContract {
   // If true, PrepareFinish() has to be called before Finish(), and nothing is appended in between.
   static_assert(std::is_same_v<decltype(Sum::kFinishNeedsMemory), const bool>);
   // Unlocked: allocates all memory that Finish() needs. If memory is short, returns
-  // ResourceExhausted or throws std::bad_alloc, and nothing has been prepared. Only sums with
-  // kFinishNeedsMemory have it.
+  // ResourceExhausted or throws std::bad_alloc, and nothing has been prepared. Likewise if
+  // gradients turn out to be bad only now: it returns the error of the first of them, and
+  // Refused() names them. They remain in the sum, and PrepareFinish() refuses them again, until
+  // RemoveRefused(). Only sums with kFinishNeedsMemory have it.
   static Status PrepareFinish(Sum& sum, Workspace& workspace) {
     static_assert(kIs<decltype(&Sum::PrepareFinish), Status (Sum::*)(Workspace&)>);
     return sum.PrepareFinish(workspace);
@@ -89,6 +93,15 @@ struct SumContract {
   static void AbandonFinish(Sum& sum) {
     static_assert(kIs<decltype(&Sum::AbandonFinish), void (Sum::*)()>);
     sum.AbandonFinish();
+  }
+  // Returns the numbers of the gradients that the last PrepareFinish() has refused, ascending.
+  // Gradients are numbered from 1 in order of Append(). Only sums with kFinishNeedsMemory have it.
+  static const std::vector<int64_t>& Refused(const Sum& sum) { return sum.refused(); }
+  // Removes the gradients that the last PrepareFinish() has refused. Only sums with
+  // kFinishNeedsMemory have it.
+  static void RemoveRefused(Sum& sum) {
+    static_assert(noexcept(sum.RemoveRefused()));
+    sum.RemoveRefused();
   }
   // Unlocked: returns the sum or mean of all gradients. Cannot fail for want of memory. Only
   // Clear() may follow.

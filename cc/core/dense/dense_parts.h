@@ -23,6 +23,9 @@ struct DenseOptions {
   size_t max_pending = 7;         // Fold once this many gradients are pending.
   // Fold once the pending gradients have this many bytes.
   size_t max_pending_bytes = std::numeric_limits<size_t>::max();
+  // The number of gradients that the workspace can add to another one at once. For float16 and
+  // bfloat16, it must not be lower than max_pending.
+  size_t max_inputs = std::numeric_limits<size_t>::max();
   // If true, borrowed gradients are queued instead of added before Apply() returns.
   bool holds_borrowed = false;
   // If true, large pending gradients are added as soon as a waiting take lacks only one more.

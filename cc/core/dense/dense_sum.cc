@@ -105,8 +105,7 @@ int64_t DenseSum::BeginFold() noexcept {
 }
 
 void DenseSum::RunFold(Workspace& workspace) noexcept {
-  workspace.Sum(fold_);
-  NoteFailure(workspace);
+  RunSum(fold_, workspace);
   num_folded_ = folding_.blocks.size();
   folding_.blocks.clear();
 }
@@ -122,8 +121,7 @@ DenseSum::Value DenseSum::Finish(Workspace& workspace) {
   DenseSumArgs args = Operands(&pending_);
   args.out = result_.data();
   args.divisor = options_.mean ? count_ : 1;
-  if (args.out != args.first || args.num_inputs > 0 || args.divisor > 1) workspace.Sum(args);
-  NoteFailure(workspace);
+  if (args.out != args.first || args.num_inputs > 0 || args.divisor > 1) RunSum(args, workspace);
   return {std::move(result_), std::move(shape_), std::move(failure_)};
 }
 
@@ -153,6 +151,24 @@ DenseSumArgs DenseSum::Operands(Batch* batch) const noexcept {
     --args.num_inputs;
   }
   return args;
+}
+
+void DenseSum::RunSum(DenseSumArgs args, Workspace& workspace) noexcept {
+  while (args.num_inputs > options_.max_inputs) {
+    CONDACC_INVARIANT(HasRoomToAdd());
+    DenseSumArgs pass = args;
+    pass.num_inputs = options_.max_inputs;
+    pass.divisor = 1;
+    pass.out = float32_sum_ ? float32_sum_.data() : result_.data();
+    pass.out_is_float32 = static_cast<bool>(float32_sum_);
+    workspace.Sum(pass);
+    args.first = pass.out;
+    args.first_is_float32 = pass.out_is_float32;
+    args.inputs += pass.num_inputs;
+    args.num_inputs -= pass.num_inputs;
+  }
+  workspace.Sum(args);
+  NoteFailure(workspace);
 }
 
 void DenseSum::NoteFailure(const Workspace& workspace) noexcept {

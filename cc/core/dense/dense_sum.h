@@ -88,6 +88,8 @@ class DenseSum {
   bool has_sum() const { return state_ == State::kInResult || state_ == State::kInFloat32Sum; }
   // Returns the arguments for adding a batch to the sum, except for the output.
   DenseSumArgs Operands(Batch* batch) const noexcept;
+  // Lets the workspace compute the sum, in several passes if there are too many inputs for one.
+  void RunSum(DenseSumArgs args, Workspace& workspace) noexcept;
   // True if a fold should add the pending gradients once there are `num_pending`.
   bool IsFull(size_t num_pending) const;
   // True if there is memory in which several gradients can be added.

@@ -31,13 +31,12 @@ struct DeviceMergeArgs {
   int64_t num_merged = 0;
   const int64_t* merged_counts = nullptr;
   int num_index_bits = 64;  // Number of bits of valid indices.
-  void* memory = nullptr;   // Device memory to work in, aligned to 256 bytes.
+  void* memory = nullptr;   // Device memory to work in.
 };
 
 struct DeviceMergeReport {
   int64_t num_rows = 0;    // Number of different indices.
   int64_t bad_entry = -1;  // The first whose index is negative or too high; or -1.
-  int64_t bad_index = 0;   // The index of that entry.
 };
 
 // The memory to which the merged rows are written, in ascending order.
@@ -66,6 +65,8 @@ class DeviceSparseWorkspace : public SparseWorkspace {
   virtual Status SizeOfMemory(const DeviceMergeArgs& args, size_t* num_bytes) = 0;
   // Sorts the entries by index, stably, and counts the different indices. Waits for the device.
   virtual Status Sort(const DeviceMergeArgs& args, DeviceMergeReport* report) = 0;
+  // Copies indices to host memory. Waits for the device.
+  virtual Status ReadIndices(const int64_t* from, size_t size, int64_t* to) = 0;
   // Adds the values of each row in order of arrival, and writes the output. Sort() must have been
   // called with the same arguments.
   virtual Status Write(const DeviceMergeArgs& args, const DeviceMergeOutput& output) = 0;

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <list>
 #include <memory>
 #include <new>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace condacc {
 
@@ -45,7 +45,7 @@ Status DeviceMerger::AddSources(const std::list<KeptGradient>& gradients, Device
     max_index_bound =
         g.index_bound < 0 || max_index_bound < 0 ? -1 : std::max(max_index_bound, g.index_bound);
     const auto size = static_cast<int64_t>(g.index_span.size);
-    if (size == 0) continue;
+    if (size == 0 || !g.failure.ok()) continue;
     if (size > kMaxEntries - args->num_entries) {
       return Status(StatusCode::kResourceExhausted,
                     "Expected fewer than 2**31 rows to be merged at once on a device");
@@ -71,30 +71,42 @@ Status DeviceMerger::StartMerging(const std::list<KeptGradient>& gradients, Work
   status = workspace.Allocate(ElementType::kInt64, Shape::Of({words}), &merging->memory);
   if (!status.ok()) return status;
   args.memory = merging->memory.data();
-  status = workspace.Sort(args, &merging->report);
-  if (status.ok()) NoteBadIndex(*merging);
-  return status;
+  return workspace.Sort(args, &merging->report);
 }
 
-void DeviceMerger::NoteBadIndex(const Merging& merging) {
-  const int64_t bad = merging.report.bad_entry;
-  if (bad < 0) return;
-  const auto& sources = merging.args.sources;
-  const auto after =
-      std::upper_bound(sources.begin(), sources.end(), bad,
-                       [](int64_t entry, const DeviceSource& s) { return entry < s.first_entry; });
-  const DeviceSource& source = *std::prev(after);
-  const std::string slice = "index of slice " + std::to_string(bad - source.first_entry);
-  const std::string index = std::to_string(merging.report.bad_index);
-  std::string message = "Shape mismatch: " + slice;
-  if (merging.report.bad_index < 0) {
-    message += " is negative; index is " + index;
-  } else {
-    message += " exceeded limits of shape; index is " + index + " exceeded " +
-               std::to_string(source.index_bound);
+Status DeviceMerger::FindBadGradients(int64_t bad_entry, std::list<KeptGradient>* gradients,
+                                      Workspace& workspace) const {
+  bool has_found = false;
+  int64_t end = merged_.num_rows;
+  std::vector<int64_t> indices;
+  for (KeptGradient& g : *gradients) {
+    if (!g.failure.ok()) continue;
+    const size_t size = g.index_span.size;
+    end += static_cast<int64_t>(size);
+    if (end <= bad_entry) continue;
+    indices.resize(size);
+    Status status = workspace.ReadIndices(g.index_span.data, size, indices.data());
+    if (!status.ok()) return status;
+    IndexSpan span;
+    status = CheckIndices(indices.data(), size, g.index_bound, &span);
+    if (status.ok()) continue;
+    g.failure = std::move(status);
+    g.indices = Block();
+    g.values = Block();
+    has_found = true;
   }
-  Note(Status(StatusCode::kInvalidArgument,
-              message + ". All gradients accumulated with this one are lost"));
+  if (has_found) return Status();
+  return Status(StatusCode::kInternal, "The device has found a bad index that no gradient has");
+}
+
+Status DeviceMerger::MergeGood(std::list<KeptGradient>* gradients, Workspace& workspace,
+                               Merging* merging) {
+  Status status = StartMerging(*gradients, workspace, merging);
+  const int64_t bad_entry = merging->report.bad_entry;
+  if (!status.ok() || bad_entry < 0) return status;
+  *merging = Merging();
+  status = FindBadGradients(bad_entry, gradients, workspace);
+  return status.ok() ? StartMerging(*gradients, workspace, merging) : status;
 }
 
 Shape DeviceMerger::ShapeOf(int64_t num_rows) const {
@@ -109,11 +121,11 @@ Status DeviceMerger::AllocateRows(int64_t num_rows, ElementType type, Workspace&
   return status.ok() ? workspace.Allocate(type, ShapeOf(num_rows), values) : status;
 }
 
-bool DeviceMerger::Fold(const std::list<KeptGradient>& gradients, Workspace& workspace) {
+bool DeviceMerger::Fold(std::list<KeptGradient>* gradients, Workspace& workspace) {
   try {
     Merging merging;
     Merged merged;
-    Status status = StartMerging(gradients, workspace, &merging);
+    Status status = MergeGood(gradients, workspace, &merging);
     merged.num_rows = merging.report.num_rows;
     if (status.ok()) {
       status = AllocateRows(merged.num_rows, layout_.sum_type(), workspace, &merged.indices,
@@ -145,6 +157,8 @@ Status DeviceMerger::PrepareFinish(std::list<KeptGradient>* pending, int64_t cou
                                    Workspace& workspace) {
   auto output = std::make_unique<Output>();
   Status status = StartMerging(*pending, workspace, &output->merging);
+  const int64_t bad_entry = output->merging.report.bad_entry;
+  if (status.ok() && bad_entry >= 0) return FindBadGradients(bad_entry, pending, workspace);
   if (!status.ok()) return status;
   SparseValue& value = output->value;
   const int64_t num_rows = output->merging.report.num_rows;

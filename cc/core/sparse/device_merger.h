@@ -19,9 +19,9 @@ namespace condacc {
 
 // The counterpart of HostMerger for a device. See HostMerger for the methods. There are two
 // differences:
-// - Indices are not checked before they are merged, so that no apply waits for the device. If a
-//   merge finds a bad index, the round is lost, and the take that gets it fails.
-// - Fold() and PrepareFinish() wait for the device once, to learn how many rows there are.
+// - Indices are not checked before they are merged, so that no apply waits for the device.
+// - Fold() and PrepareFinish() wait for the device, to learn how many rows there are and whether an
+//   index is bad. If one is, they wait again, to find all gradients that have a bad index.
 class DeviceMerger {
  public:
   using Workspace = DeviceSparseWorkspace;
@@ -40,7 +40,7 @@ class DeviceMerger {
   size_t num_rows() const { return static_cast<size_t>(merged_.num_rows); }
   size_t num_bytes() const { return num_rows() * layout_.num_sum_bytes(); }
 
-  bool Fold(const std::list<KeptGradient>& gradients, Workspace& workspace);
+  bool Fold(std::list<KeptGradient>* gradients, Workspace& workspace);
 
   Status PrepareFinish(std::list<KeptGradient>* pending, int64_t count, Workspace& workspace);
   void AbandonFinish() { output_.reset(); }
@@ -80,9 +80,13 @@ class DeviceMerger {
   Status AllocateRows(int64_t num_rows, ElementType type, Workspace& workspace, Block* indices,
                       Block* values) const;
   Shape ShapeOf(int64_t num_rows) const;
-  // Note() records an error that spoils the round, if it is the first. NoteBadIndex() does so if a
-  // merge has found a bad index.
-  void NoteBadIndex(const Merging& merging);
+  // Reads the indices of the gradients from that of entry `bad_entry` on, and sets the failure of
+  // those that have a bad one. May also throw std::bad_alloc.
+  Status FindBadGradients(int64_t bad_entry, std::list<KeptGradient>* gradients,
+                          Workspace& workspace) const;
+  // Starts to merge the gradients that are not bad.
+  Status MergeGood(std::list<KeptGradient>* gradients, Workspace& workspace, Merging* merging);
+  // Records an error that spoils the round, if it is the first.
   void Note(Status status) {
     if (failure_.ok()) failure_ = std::move(status);
   }

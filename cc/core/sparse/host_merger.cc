@@ -51,10 +51,10 @@ Status HostMerger::StartMerging(const std::list<KeptGradient>& gradients, Worksp
   return Status();
 }
 
-bool HostMerger::Fold(const std::list<KeptGradient>& gradients, Workspace& workspace) {
+bool HostMerger::Fold(std::list<KeptGradient>* gradients, Workspace& workspace) {
   try {
     Merging merging;
-    if (!StartMerging(gradients, workspace, &merging).ok()) return false;
+    if (!StartMerging(*gradients, workspace, &merging).ok()) return false;
     HostMerge& merge = *merging.merge;
     if (merge.num_new_rows() == 0) {
       merge.MergeInto(&merged_, /*new_sums=*/nullptr, workspace.parallel_for());

@@ -43,12 +43,13 @@ class HostMerger {
   size_t num_rows() const { return merged_.size(); }
   size_t num_bytes() const { return merged_.size() * layout_.num_sum_bytes(); }
 
-  // Merges the gradients. Returns false if there was not enough memory, and then nothing has
-  // changed.
-  bool Fold(const std::list<KeptGradient>& gradients, Workspace& workspace);
+  // Merges the gradients, except those whose `failure` it sets because they cannot be added.
+  // Returns false if there was not enough memory, and then nothing else has changed.
+  bool Fold(std::list<KeptGradient>* gradients, Workspace& workspace);
 
   // See SumContract. `pending` are the gradients that have not been merged. They must stay where
-  // they are until Finish(). `count` is the number of all gradients.
+  // they are until Finish(). `count` is the number of all gradients. If some of them cannot be
+  // added, sets their `failure`, and nothing has been prepared.
   Status PrepareFinish(std::list<KeptGradient>* pending, int64_t count, Workspace& workspace);
   void AbandonFinish() { output_.reset(); }
   SparseValue Finish(Workspace& workspace);

@@ -2,6 +2,7 @@
 
 #include "cc/core/accumulator/accumulator_impl.h"
 #include "cc/core/accumulator/accumulator_rounds.h"
+#include "cc/core/accumulator/accumulator_serving.h"
 
 namespace condacc {
 

@@ -50,6 +50,9 @@ struct KeptGradient {
   IndexSpan index_span;            // The indices in their block, and what is known about them.
   int64_t index_bound = -1;        // Indices must be lower. -1 means that there is no bound.
   bool values_are_a_copy = false;  // If true, their memory may be used for another copy.
+  int64_t number = 0;              // Its number among the gradients of the sum, counted from 1.
+  // If not OK, the reason why the gradient cannot be added. Its indices and values are then gone.
+  Status failure;
 };
 
 // A gradient as an apply passes it.

@@ -1,6 +1,7 @@
 #include "cc/core/sparse/sparse_sum.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "cc/core/base/element_type.h"
@@ -35,6 +36,7 @@ Appended SparseSum<Merger>::Append(Gradient gradient) {
   const size_t bytes = BytesOf(kept);
   if (count_ == 0) merger_.SetShape(kept.values_shape);
   pending_.push_back(std::move(kept));
+  pending_.back().number = ++num_appended_;
   ++count_;
   pending_bytes_ += bytes;
   Hold(bytes);
@@ -82,8 +84,9 @@ int64_t SparseSum<Merger>::BeginFold() noexcept {
 
 template <class Merger>
 void SparseSum<Merger>::RunFold(Workspace& workspace) {
-  has_folded_ = merger_.Fold(folding_, workspace);
+  has_folded_ = merger_.Fold(&folding_, workspace);
   if (!has_folded_) return;
+  MoveBad(&folding_);
   Release(&folding_);
   workspace.NoteFreed(folding_bytes_);
 }
@@ -102,14 +105,71 @@ bool SparseSum<Merger>::EndFold() noexcept {
   return has_folded_;
 }
 
+// Bad gradients stay in `pending_` for now, because other threads may ask meanwhile how much is
+// pending.
+template <class Merger>
+Status SparseSum<Merger>::PrepareFinish(Workspace& workspace) {
+  refused_.clear();
+  Status status = merger_.PrepareFinish(&pending_, count_, workspace);
+  if (bad_.empty() && std::none_of(pending_.begin(), pending_.end(), IsBad)) return status;
+  merger_.AbandonFinish();
+  return RefuseBad();
+}
+
+template <class Merger>
+Status SparseSum<Merger>::RefuseBad() {
+  std::vector<int64_t> refused;
+  const KeptGradient* first = nullptr;
+  for (const auto* gradients : {&bad_, &pending_}) {
+    for (const KeptGradient& gradient : *gradients) {
+      if (!IsBad(gradient)) continue;
+      if (first == nullptr) first = &gradient;
+      refused.push_back(gradient.number);
+    }
+  }
+  CONDACC_INVARIANT(std::is_sorted(refused.begin(), refused.end()));
+  const size_t num_others = refused.size() - 1;
+  const std::string others =
+      num_others == 0 ? " was" : " and " + std::to_string(num_others) + " more like it were";
+  Status status(first->failure.code(), first->failure.message() + ". This gradient" + others +
+                                           " discarded; the others stay accumulated");
+  refused_ = std::move(refused);
+  return status;
+}
+
+template <class Merger>
+void SparseSum<Merger>::RemoveRefused() noexcept {
+  for (const KeptGradient& gradient : pending_) {
+    if (!IsBad(gradient)) continue;
+    pending_bytes_ -= BytesOf(gradient);
+    Hold(-BytesOf(gradient));
+  }
+  MoveBad(&pending_);
+  CONDACC_INVARIANT(refused_.size() == bad_.size());
+  count_ -= static_cast<int64_t>(bad_.size());
+  bad_.clear();
+  refused_.clear();
+}
+
+template <class Merger>
+void SparseSum<Merger>::MoveBad(std::list<KeptGradient>* gradients) noexcept {
+  for (auto i = gradients->begin(); i != gradients->end();) {
+    const auto gradient = i++;
+    if (IsBad(*gradient)) bad_.splice(bad_.end(), *gradients, gradient);
+  }
+}
+
 template <class Merger>
 void SparseSum<Merger>::Clear() {
   Hold(-held_bytes_);
+  bad_.clear();
+  refused_.clear();
   Release(&pending_);
   pending_bytes_ = 0;
   merger_.Clear();
   num_merged_ = 0;
   merged_bytes_ = 0;
+  num_appended_ = 0;
   count_ = 0;
 }
 

@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
+#include <vector>
 
 #include "cc/core/accumulator/sum_contract.h"
+#include "cc/core/base/invariant.h"
 #include "cc/core/base/status.h"
 #include "cc/core/sparse/device_merger.h"
 #include "cc/core/sparse/host_merger.h"
@@ -53,12 +55,15 @@ class SparseSum {
   int64_t BeginFold() noexcept;
   void RunFold(Workspace& workspace);
   bool EndFold() noexcept;
-  Status PrepareFinish(Workspace& workspace) {
-    return merger_.PrepareFinish(&pending_, count_, workspace);
-  }
+  Status PrepareFinish(Workspace& workspace);
+  const std::vector<int64_t>& refused() const { return refused_; }
+  void RemoveRefused() noexcept;
   void AbandonFinish() { merger_.AbandonFinish(); }
   // Frees the merged rows piece by piece while the result is written.
-  Value Finish(Workspace& workspace) { return merger_.Finish(workspace); }
+  Value Finish(Workspace& workspace) {
+    CONDACC_INVARIANT(refused_.empty());
+    return merger_.Finish(workspace);
+  }
   void Clear();
 
   size_t num_pending() const { return pending_.size(); }
@@ -73,6 +78,12 @@ class SparseSum {
   size_t BytesOf(const KeptGradient& gradient) const;
   // Frees gradients whose values have been added. Memory of copies goes to the spares.
   void Release(std::list<KeptGradient>* gradients);
+  // Returns whether the merger could not add the gradient.
+  static bool IsBad(const KeptGradient& gradient) { return !gradient.failure.ok(); }
+  // Moves bad gradients to `bad_`.
+  void MoveBad(std::list<KeptGradient>* gradients) noexcept;
+  // Outputs the numbers of all bad gradients to `refused_`, and returns the error of the first.
+  Status RefuseBad();
   // Adds to the bytes that count against the budget, modulo 2^64: a negated number gives bytes
   // back.
   void Hold(size_t bytes) noexcept {
@@ -81,13 +92,16 @@ class SparseSum {
   }
 
   const Options& options_;
-  int64_t count_ = 0;  // Number of appended gradients.
+  int64_t num_appended_ = 0;  // Number of appended gradients.
+  int64_t count_ = 0;         // Number of these that were not removed.
   std::list<KeptGradient> pending_;
   size_t pending_bytes_ = 0;
   size_t held_bytes_ = 0;
   std::list<KeptGradient> folding_;  // The gradients that the current fold merges.
   size_t folding_bytes_ = 0;
-  bool has_folded_ = false;  // RunFold() has merged `folding_`.
+  bool has_folded_ = false;       // RunFold() has merged `folding_`.
+  std::list<KeptGradient> bad_;   // The gradients that folds could not add, in order of arrival.
+  std::vector<int64_t> refused_;  // The numbers of those that the last PrepareFinish() refused.
   Merger merger_;
   // Number of rows, and bytes of their sums, that the folds so far have merged.
   size_t num_merged_ = 0;

@@ -7,9 +7,11 @@
 #include <limits>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "cc/core/accumulator/accumulator_impl.h"
 #include "cc/core/accumulator/accumulator_rounds.h"
+#include "cc/core/accumulator/accumulator_serving.h"
 #include "gtest/gtest.h"
 #include "tests/cc/base/gate.h"
 
@@ -65,6 +67,8 @@ class PreparedSum {
     return Status();
   }
   void AbandonFinish() { is_prepared_ = false; }
+  const std::vector<int64_t>& refused() const { return refused_; }
+  void RemoveRefused() noexcept {}
   Value Finish(Workspace&) {
     EXPECT_TRUE(is_prepared_);
     EXPECT_EQ(result_, sum_) << "something was added in between";
@@ -77,6 +81,7 @@ class PreparedSum {
   int64_t sum_ = 0;
   int64_t result_ = 0;
   bool is_prepared_ = false;
+  std::vector<int64_t> refused_;  // Always empty.
 };
 
 using PreparedAccumulator = Accumulator<PreparedSum>;

@@ -15,18 +15,11 @@
 namespace condacc {
 namespace {
 
-// Runs a pass as a launcher would: whole packs if everything is aligned, then the remaining
-// elements one by one.
+// Runs the items of a sum as a launcher does.
 template <typename T>
 void RunOnCpu(const DenseSumArgs& args) {
-  using Pass = DensePass<T, T, T>;
-  const Pass pass = Pass::Of(args);
-  const auto size = static_cast<int64_t>(args.num_elements);
-  const int64_t num_packs = pass.IsAligned() ? size / Pass::kWidth : 0;
-  for (int64_t i = 0; i < num_packs; ++i) pass.template Run<Pass::kWidth>(i);
-  const int64_t begin = num_packs * Pass::kWidth;
-  const Pass rest = pass.From(begin);
-  for (int64_t i = 0; i < size - begin; ++i) rest.template Run<1>(i);
+  const SumItems<DensePass<T, T, T>> sum(args, static_cast<int64_t>(args.num_elements));
+  for (int64_t i = 0; i < sum.num_items(); ++i) sum(i);
 }
 
 template <typename T>

@@ -6,7 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <numeric>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "cc/core/accumulator/accumulator.h"
@@ -42,6 +43,10 @@ struct CpuExecutor {
     for (int64_t i = 0; i < num_items; ++i) step(i);
     return Status();
   }
+  template <typename Step>
+  Status ForEachUneven(int64_t num_items, const Step& step) {
+    return ForEach(num_items, step);
+  }
 };
 
 class CpuDevice : public DeviceSparseWorkspace {
@@ -65,14 +70,25 @@ class CpuDevice : public DeviceSparseWorkspace {
   Status Sort(const DeviceMergeArgs& args, DeviceMergeReport* report) override {
     if (refuses_) return Refusal();
     ++num_sorts_;
+    if (on_sort_ != nullptr) on_sort_();
     return WithKey(args, [&](auto key) { return SortKeys<decltype(key)>(args, report); });
+  }
+  Status ReadIndices(const int64_t* from, size_t size, int64_t* to) override {
+    if (refuses_) return Refusal();
+    ++num_reads_;
+    std::copy_n(from, size, to);
+    return Status();
   }
   Status Write(const DeviceMergeArgs& args, const DeviceMergeOutput& output) override {
     return refuses_ ? Refusal() : WriteMerge(args, output, executor_);
   }
 
   void Refuse(bool refuses) { refuses_ = refuses; }
+  // Calls `on_sort` at the beginning of each sort.
+  void OnSort(std::function<void()> on_sort) { on_sort_ = std::move(on_sort); }
   int num_sorts() const { return num_sorts_; }
+  // The number of gradients whose indices were read.
+  int num_reads() const { return num_reads_; }
   TestWorkspace& memory() { return memory_; }
 
  private:
@@ -89,15 +105,13 @@ class CpuDevice : public DeviceSparseWorkspace {
       return memory.unsorted_keys[a] < memory.unsorted_keys[b];
     });
     for (size_t i = 0; i < size; ++i) memory.keys[i] = memory.unsorted_keys[memory.entries[i]];
+    if (!FindMergeSources(args, memory, executor_).ok()) return Refusal();
     const IsRowStart<Key> is_start{memory.keys};
     for (uint32_t i = 0; i < size; ++i) {
       if (is_start(i)) memory.starts[report->num_rows++] = i;
     }
     if (memory.counts->first_bad_entry != kNoBadEntry) {
       report->bad_entry = static_cast<int64_t>(memory.counts->first_bad_entry);
-      const EntryTable table{memory.sources, static_cast<int>(args.sources.size())};
-      const DeviceSource& source = memory.sources[table.SourceOf(report->bad_entry)];
-      report->bad_index = source.indices[report->bad_entry - source.first_entry];
     }
     return status;
   }
@@ -105,7 +119,9 @@ class CpuDevice : public DeviceSparseWorkspace {
   TestWorkspace memory_;
   CpuExecutor executor_;
   bool refuses_ = false;
+  std::function<void()> on_sort_;
   int num_sorts_ = 0;
+  int num_reads_ = 0;
 };
 
 using DeviceAccumulator = DeviceSparseAccumulator;

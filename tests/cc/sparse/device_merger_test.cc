@@ -4,72 +4,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <random>
-#include <string>
+#include <utility>
 #include <vector>
 
-#include "cc/core/base/hold_budget.h"
 #include "gtest/gtest.h"
-#include "tests/cc/sparse/device_merge_support.h"
+#include "tests/cc/sparse/device_merger_fixture.h"
 #include "tests/cc/sparse/sparse_support.h"
 
 namespace condacc {
 namespace {
-
-constexpr int64_t kRange = 50;
-
-DeviceAccumulator::Options OptionsOf(HoldBudget* budget, size_t fold_bytes) {
-  DeviceAccumulator::Options options;
-  options.name = "tested";
-  options.sum.budget = budget;
-  options.sum.fold_bytes = fold_bytes;
-  options.sum.spares = std::make_shared<SpareBlocks>(0, budget);
-  return options;
-}
-
-class DeviceMergerTest : public testing::Test {
- protected:
-  void Make(DeviceAccumulator::Options options) {
-    accumulator_ = std::make_unique<DeviceAccumulator>(options);
-  }
-  DeviceAccumulator::Options Options(size_t fold_bytes = size_t{1} << 30) {
-    return OptionsOf(&budget_, fold_bytes);
-  }
-
-  Status Apply(SparseGradient gradient) {
-    return accumulator_->Apply(accumulator_->global_step(), std::move(gradient), device_).status();
-  }
-  void ApplyAll(const std::vector<Slices>& gradients, size_t width) {
-    for (const Slices& slices : gradients) {
-      const Status status = Apply(GradientOf(slices, width, /*owned=*/random_() % 2 == 0));
-      ASSERT_TRUE(status.ok()) << status.message();
-    }
-  }
-  void Request(DeviceTake& take) {
-    accumulator_->Request(take.ptr(), nullptr, device_);
-    ASSERT_EQ(take.num_completions(), 1);
-  }
-  Slices Take(size_t num_required) {
-    DeviceTake take(static_cast<int64_t>(num_required));
-    Request(take);
-    EXPECT_TRUE(take.status().ok()) << take.status().message();
-    return take.status().ok() ? take.slices() : Slices();
-  }
-  std::vector<Slices> Gradients(size_t count, size_t width) {
-    std::vector<Slices> gradients;
-    for (size_t i = 0; i < count; ++i) {
-      gradients.push_back(RandomSlices(&random_, random_() % 30, kRange, width));
-    }
-    return gradients;
-  }
-
-  const unsigned seed_ = std::random_device()();
-  std::mt19937 random_{seed_};
-  HoldBudget budget_{1 << 20};
-  CpuDevice device_;
-  std::unique_ptr<DeviceAccumulator> accumulator_;
-};
 
 TEST_F(DeviceMergerTest, HasTheBitsOfAddingRowAfterRow) {
   for (const auto reduction :
@@ -185,42 +129,6 @@ TEST_F(DeviceMergerTest, EmptyGradientsCountToo) {
   EXPECT_EQ(Take(2), (Slices{{}, {}}));
   ApplyAll({{{}, {}}, {{3}, {2, 4}}}, 2);
   EXPECT_EQ(Take(2), (Slices{{3}, {1, 2}}));
-}
-
-class BadRowsOnADevice : public DeviceMergerTest, public testing::WithParamInterface<size_t> {
- protected:
-  // Applies 20 gradients, one of which has a bad index, and expects the round to be lost. Gradients
-  // may be folded before the take.
-  void ExpectLost(int64_t bad_index, const std::string& message) {
-    auto options = Options(/*fold_bytes=*/GetParam());
-    options.sum.shape = Shape::Of({kRange, 1});
-    Make(options);
-    for (int i = 0; i < 20; ++i) {
-      const int64_t row = i == 3 ? bad_index : 2;
-      ASSERT_TRUE(Apply(GradientOf({{1, row}, {1, 1}}, 1, /*owned=*/true)).ok());
-    }
-    DeviceTake take(20);
-    Request(take);
-    EXPECT_EQ(take.status().code(), StatusCode::kInvalidArgument);
-    EXPECT_EQ(take.status().message(),
-              "Shape mismatch: index of slice 1 " + message +
-                  ". All gradients accumulated with this one are lost (accumulator 'tested')");
-    EXPECT_EQ(accumulator_->num_accumulated(), 0);
-    EXPECT_EQ(accumulator_->global_step(), 1);
-    ASSERT_TRUE(Apply(GradientOf({{5}, {6}}, 1, /*owned=*/true)).ok());
-    EXPECT_EQ(Take(1), (Slices{{5}, {6}}));
-  }
-};
-INSTANTIATE_TEST_SUITE_P(WithAndWithoutFolds, BadRowsOnADevice,
-                         testing::Values(size_t{1}, size_t{1} << 30));
-
-TEST_P(BadRowsOnADevice, ANegativeRowSpoilsItsRoundOnly) {
-  ExpectLost(-2, "is negative; index is -2");
-}
-
-TEST_P(BadRowsOnADevice, ARowThatIsTooHighSpoilsItsRoundOnly) {
-  ExpectLost(kRange, "exceeded limits of shape; index is 50 exceeded 50");
-  ExpectLost((int64_t{1} << 32) + 2, "exceeded limits of shape; index is 4294967298 exceeded 50");
 }
 
 TEST_F(DeviceMergerTest, ARefusedTakeTakesNothing) {

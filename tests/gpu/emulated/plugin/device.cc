@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 
 #include "tensorflow/c/experimental/stream_executor/stream_executor.h"
 #include "tests/gpu/emulated/plugin/late_stream.h"
@@ -24,6 +25,9 @@ namespace {
 
 std::atomic<unsigned> num_streams{0};
 std::atomic<int64_t> num_pushed{0};
+std::atomic<int64_t> num_waits{0};
+// While it is locked by condacc_emulated_hold(), the stream for computations stands still.
+std::mutex held;
 // The first stream that TensorFlow makes is the one for computations.
 std::atomic<SP_Stream> compute_stream{nullptr};
 
@@ -252,7 +256,18 @@ void condacc_emulated_push(void (*run)(void*), void* argument) {
   ++num_pushed;
   CudaStream().Push([=] { run(argument); });
 }
-void condacc_emulated_wait() { CudaStream().Wait(); }
+void condacc_emulated_wait() {
+  ++num_waits;
+  CudaStream().Wait();
+}
 int64_t condacc_emulated_num_pushed() { return num_pushed; }
+int64_t condacc_emulated_num_waits() { return num_waits; }
+
+// Stops the stream for computations until the same thread calls condacc_emulated_release().
+void condacc_emulated_hold() {
+  held.lock();
+  compute_stream.load()->late.Push([] { const std::lock_guard<std::mutex> wait(held); });
+}
+void condacc_emulated_release() { held.unlock(); }
 
 }  // extern "C"

@@ -7,11 +7,12 @@ library.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,27 @@ _DEVICE = ROOT / "libemulated_device.so"
 load_library.load_pluggable_device_library(str(_DEVICE))
 _device = ctypes.CDLL(str(_DEVICE))
 _device.condacc_emulated_num_pushed.restype = ctypes.c_int64
+_device.condacc_emulated_num_waits.restype = ctypes.c_int64
 
 
 def num_pushed() -> int:
     """Returns how many launches, copies and fills were put on the GPU's stream by tf_condacc."""
     return _device.condacc_emulated_num_pushed()
+
+
+def num_waits() -> int:
+    """Returns how often tf_condacc has waited for the GPU's stream."""
+    return _device.condacc_emulated_num_waits()
+
+
+@contextlib.contextmanager
+def stream_held() -> Iterator[None]:
+    """Stops the GPU's stream meanwhile."""
+    _device.condacc_emulated_hold()
+    try:
+        yield
+    finally:
+        _device.condacc_emulated_release()
 
 
 def _put_graphs_on_the_cpu() -> None:

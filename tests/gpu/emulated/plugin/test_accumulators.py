@@ -153,17 +153,3 @@ def test_takes_have_the_bits_of_numpy(seed: int, trial: int) -> None:
                 for check in checks:
                     check()
     assert num_pushed() > before, "nothing was put on the stream of the GPU"
-
-
-@pytest.mark.parametrize("row", [-3, 5])
-def test_bad_row_fails_the_take_that_would_return_it(row: int) -> None:
-    """An apply does not look at indices on a GPU: see `bad_row` in conftest.py."""
-    with tf.Graph().as_default() as graph:
-        accumulator = tf_condacc.SparseConditionalAccumulator(tf.float32, shape=[5, 1])
-        rows = tf1.placeholder(tf.int64, [None])
-        apply = accumulator.apply_grad(rows + 0, tf.ones([2, 1]) * 1.0, None, 0)
-        take = accumulator.take_indexed_slices_grad(1).values
-        with tf1.Session(graph=graph) as session:
-            session.run(apply, {rows: [1, row]})
-            with pytest.raises(tf.errors.InvalidArgumentError, match=f"index is {row}"):
-                session.run(take)

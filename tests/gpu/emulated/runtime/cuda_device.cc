@@ -69,8 +69,11 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*d
   }
 }
 
-// CUB chooses its policies by the version.
+// CUB chooses its policies by the version. A driver that is too old fails here.
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* /*function*/) {
+  int driver = 0;
+  cudaDriverGetVersion(&driver);
+  if (driver / 1000 < CUDART_VERSION / 1000) return Refused(cudaErrorInsufficientDriver);
   std::memset(attributes, 0, sizeof(*attributes));
   attributes->ptxVersion = attributes->binaryVersion = 90;
   attributes->maxThreadsPerBlock = 1024;
@@ -122,6 +125,8 @@ const char* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorMemoryAllocation";
     case cudaErrorInvalidConfiguration:
       return "cudaErrorInvalidConfiguration";
+    case cudaErrorInsufficientDriver:
+      return "cudaErrorInsufficientDriver";
     case cudaErrorInvalidDeviceFunction:
       return "cudaErrorInvalidDeviceFunction";
     default:

@@ -135,6 +135,16 @@ cudaError_t cudaStreamSynchronize(cudaStream_t /*stream*/) {
   StreamQueue::Get().Wait();
   return cudaSuccess;
 }
+
+// An event is complete when all that is queued has run.
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
+  *event = nullptr;
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t /*event*/, cudaStream_t /*stream*/) { return cudaSuccess; }
+cudaError_t cudaEventSynchronize(cudaEvent_t /*event*/) { return cudaStreamSynchronize(nullptr); }
+cudaError_t cudaEventDestroy(cudaEvent_t /*event*/) { return cudaSuccess; }
+
 cudaError_t cudaDeviceSynchronize() { return cudaStreamSynchronize(nullptr); }
 
 }  // extern "C"

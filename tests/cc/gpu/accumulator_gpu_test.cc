@@ -1,0 +1,316 @@
+// Tests the lifetimes of memory on a GPU: several threads use one accumulator and one stream, whose
+// memory is used again as soon as it is freed. Values are small integers, so sums are exact.
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "cc/core/base/hold_budget.h"
+#include "cc/core/dense/dense_accumulator.h"
+#include "cc/core/sparse/sparse_accumulator.h"
+#include "gtest/gtest.h"
+#include "tests/cc/gpu/cuda_workspaces.h"
+#include "tests/cc/gpu/gpu_support.h"
+
+namespace condacc {
+namespace {
+
+constexpr int kThreads = 3;
+constexpr int kApplies = 40;  // Of each thread.
+constexpr int64_t kNumRequired = 7;
+constexpr int64_t kSize = 1001;  // Elements of a dense gradient.
+constexpr int64_t kRows = 37;    // Rows of a sparse gradient.
+constexpr int64_t kRange = 10;   // Number of different rows.
+constexpr int64_t kWidth = 3;
+constexpr int64_t kNeverStale = int64_t{1} << 60;
+
+// The traits of the accumulators under test: how to make a gradient whose values are all 1 or, if
+// it is to be refused by a take, anything.
+struct Dense {
+  using Accumulator = DenseAccumulator;
+  using Workspace = CudaDenseWorkspace;
+
+  static Accumulator::Options Options(HoldBudget* budget) {
+    Accumulator::Options options;
+    options.sum.mean = false;
+    options.sum.small_bytes = 0;
+    options.sum.adds_ahead = false;
+    options.sum.max_inputs = kMaxDenseInputs;
+    options.sum.budget = budget;
+    return options;
+  }
+  // Returns the sum of all elements, which must be equal, divided by the size of a gradient.
+  static int64_t Total(const Accumulator::Value& value, CudaStream* stream) {
+    const auto values = stream->Read<float>(value.block, value.shape.num_elements());
+    EXPECT_EQ(values, std::vector<float>(values.size(), values[0]));
+    return static_cast<int64_t>(values[0]);
+  }
+};
+
+struct Sparse {
+  using Accumulator = DeviceSparseAccumulator;
+  using Workspace = CudaSparseWorkspace;
+
+  static Accumulator::Options Options(HoldBudget* budget) {
+    Accumulator::Options options;
+    options.sum.shape = Shape::Of({kRange, kWidth});
+    options.sum.reduction = SparseReduction::kSum;
+    options.sum.fold_bytes = 8 * kRows * kWidth * sizeof(float);
+    options.sum.budget = budget;
+    return options;
+  }
+  static int64_t Total(const Accumulator::Value& value, CudaStream* stream) {
+    const auto values = stream->Read<float>(value.values, value.shape.num_elements());
+    int64_t total = 0;
+    for (const float element : values) total += static_cast<int64_t>(element);
+    EXPECT_EQ(total % (kRows * kWidth), 0);
+    return total / (kRows * kWidth);
+  }
+};
+
+// Gradients that are made on the stream, from buffers that live as long as the test.
+class Source {
+ public:
+  explicit Source(CudaStream* stream) : stream_(*stream) {
+    std::vector<int64_t> rows;
+    for (int64_t i = 0; i < kRows; ++i) rows.push_back(i * i % kRange);
+    rows_ = stream_.CopyOf(rows);
+    rows[5] = -1;
+    bad_rows_ = stream_.CopyOf(rows);
+    ones_ = stream_.CopyOf(std::vector<float>(kSize, 1.0f));
+    garbage_ = stream_.CopyOf(std::vector<float>(kSize, -1e9f));
+  }
+
+  // Returns memory whose content is queued, and not there yet.
+  Block Ones(int64_t size) { return QueuedCopy(ones_, static_cast<size_t>(size) * sizeof(float)); }
+  Block Rows(bool bad) { return QueuedCopy(bad ? bad_rows_ : rows_, kRows * sizeof(int64_t)); }
+  // Writes other content to memory of the same size as gradients have, and frees it.
+  void Litter() {
+    for (const int64_t size : {kSize, kRows * kWidth, 2 * kRows}) {
+      QueuedCopy(garbage_, static_cast<size_t>(size) * sizeof(float));
+    }
+  }
+
+ private:
+  Block QueuedCopy(const Block& from, size_t num_bytes) {
+    Block block;
+    if (!stream_.Allocate(num_bytes, &block).ok() ||
+        !QueueCopy(from.data(), num_bytes, block.data(), stream_.get()).ok()) {
+      return Block();
+    }
+    return block;
+  }
+
+  CudaStream& stream_;
+  Block rows_, bad_rows_, ones_, garbage_;
+};
+
+// Returns the same memory, without a reference to it.
+Block Borrowed(const Block& block) {
+  return Block(block.data(), nullptr, [](void*) {});
+}
+
+// Applies a gradient of ones, which is owned by the accumulator or by this call. Returns whether it
+// was added.
+bool Apply(DenseAccumulator& accumulator, Source& source, bool owned, bool /*bad*/,
+           CudaDenseWorkspace& workspace) {
+  Block ones = source.Ones(kSize);
+  DenseGradient gradient;
+  gradient.shape = Shape::Of({kSize});
+  gradient.owned = owned;
+  gradient.block = owned ? std::move(ones) : Borrowed(ones);
+  return accumulator.Apply(kNeverStale, std::move(gradient), workspace).is_added();
+}
+
+bool Apply(DeviceSparseAccumulator& accumulator, Source& source, bool owned, bool bad,
+           CudaSparseWorkspace& workspace) {
+  Block rows = source.Rows(bad);
+  Block ones = source.Ones(kRows * kWidth);
+  SparseGradient gradient;
+  gradient.shapes.indices = Shape::Of({kRows});
+  gradient.shapes.values = Shape::Of({kRows, kWidth});
+  gradient.owns_indices = gradient.owns_values = owned;
+  gradient.indices = owned ? std::move(rows) : Borrowed(rows);
+  gradient.values = owned ? std::move(ones) : Borrowed(ones);
+  return accumulator.Apply(kNeverStale, std::move(gradient), workspace).is_added();
+}
+
+template <class Kind>
+struct Outcome {
+  int num_completions = 0;
+  StatusCode code = StatusCode::kOk;
+  typename Kind::Accumulator::Value value;
+  typename Kind::Accumulator::TakePtr take;
+
+  explicit Outcome(int64_t num_required) {
+    take = std::make_shared<typename Kind::Accumulator::Take>(
+        num_required, [this](const Status& status, typename Kind::Accumulator::Value* got) {
+          ++num_completions;
+          code = status.code();
+          if (got != nullptr) value = std::move(*got);
+        });
+  }
+};
+
+// What one thread uses. Another one may complete its takes.
+template <class Kind>
+struct User {
+  explicit User(CudaStream* stream) : workspace(stream) {}
+
+  typename Kind::Workspace workspace;
+  std::list<Outcome<Kind>> outcomes;
+  int num_added = 0;
+};
+
+template <class Kind>
+class Users {
+ public:
+  explicit Users(CudaStream* stream) : stream_(*stream), source_(stream) {
+    for (int i = 0; i < kThreads; ++i) users_.push_back(std::make_unique<User<Kind>>(stream));
+  }
+
+  // Has threads apply gradients, every `bad_every`th of which is bad, and take them at once.
+  void Run(int bad_every) {
+    std::vector<std::thread> threads;
+    for (const auto& user : users_) {
+      threads.emplace_back([&, this] { RunOne(user.get(), bad_every); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    while (accumulator_.num_accumulated() > 0) Request(users_[0].get(), 1);
+  }
+
+  // Requests a take that waits until there are enough gradients.
+  void RequestToWait() {
+    auto& outcome = users_[0]->outcomes.emplace_back(kNumRequired);
+    accumulator_.Request(outcome.take, nullptr, users_[0]->workspace);
+  }
+
+  // Expects all gradients that were added in what was taken, except `num_lost`.
+  void ExpectAllTaken(int64_t num_lost, int64_t num_failed_at_least) {
+    int64_t num_added = 0, num_taken = 0, num_failed = 0;
+    for (const auto& user : users_) {
+      num_added += user->num_added;
+      for (const Outcome<Kind>& outcome : user->outcomes) {
+        EXPECT_EQ(outcome.num_completions, 1);
+        num_failed += outcome.code == StatusCode::kInvalidArgument ? 1 : 0;
+        if (outcome.code == StatusCode::kOk) num_taken += Kind::Total(outcome.value, &stream_);
+      }
+    }
+    EXPECT_EQ(num_added, kThreads * kApplies);
+    EXPECT_EQ(num_taken, num_added - num_lost);
+    EXPECT_GE(num_failed, num_failed_at_least);
+  }
+
+  typename Kind::Accumulator& accumulator() { return accumulator_; }
+  Source& source() { return source_; }
+  HoldBudget& budget() { return budget_; }
+  User<Kind>& user() { return *users_[0]; }
+
+ private:
+  void RunOne(User<Kind>* user, int bad_every) {
+    for (int i = 0; i < kApplies; ++i) {
+      const bool bad = bad_every > 0 && i % bad_every == 1;
+      if (Apply(accumulator_, source_, i % 3 != 0, bad, user->workspace)) ++user->num_added;
+      source_.Litter();
+      if (i % 5 == 0) Request(user, kNumRequired);
+    }
+  }
+  void Request(User<Kind>* user, int64_t num_required) {
+    user->outcomes.emplace_back(num_required);
+    if (!accumulator_.RequestIfReady(user->outcomes.back().take, user->workspace)) {
+      user->outcomes.pop_back();
+    }
+    source_.Litter();
+  }
+
+  CudaStream& stream_;
+  Source source_;
+  HoldBudget budget_{size_t{1} << 30};
+  std::vector<std::unique_ptr<User<Kind>>> users_;
+  typename Kind::Accumulator accumulator_{Kind::Options(&budget_)};
+};
+
+class AccumulatorGpuTest : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (HasGpu()) stream_ = std::make_unique<CudaStream>();
+  }
+
+  template <class Kind>
+  void CheckThreads(int bad_every, int64_t num_bad) {
+    Users<Kind> users(stream_.get());
+    users.RequestToWait();
+    users.Run(bad_every);
+    users.ExpectAllTaken(num_bad, num_bad > 0 ? 1 : 0);
+    EXPECT_EQ(users.budget().num_held(), 0u);
+  }
+
+  // Gradients, a round and what was taken are freed while work on them is still queued.
+  template <class Kind>
+  void CheckThatNothingIsWaitedFor() {
+    Outcome<Kind> taken(5);
+    {
+      Users<Kind> users(stream_.get());
+      for (int i = 0; i < 30; ++i) {
+        EXPECT_TRUE(
+            Apply(users.accumulator(), users.source(), i % 2 == 0, false, users.user().workspace));
+        users.source().Litter();
+        if (i == 9) {
+          EXPECT_EQ(users.accumulator().Reset(0), 10);
+        }
+      }
+      EXPECT_TRUE(users.accumulator().RequestIfReady(taken.take, users.user().workspace));
+      for (int i = 0; i < 3; ++i) {
+        EXPECT_TRUE(
+            Apply(users.accumulator(), users.source(), true, false, users.user().workspace));
+      }
+    }
+    EXPECT_EQ(Kind::Total(taken.value, stream_.get()), 20);
+  }
+
+  std::unique_ptr<CudaStream> stream_;
+};
+
+TEST_F(AccumulatorGpuTest, DenseSumsOfManyThreadsAreRight) { CheckThreads<Dense>(0, 0); }
+
+TEST_F(AccumulatorGpuTest, SparseSumsOfManyThreadsAreRight) { CheckThreads<Sparse>(0, 0); }
+
+TEST_F(AccumulatorGpuTest, OnlyBadGradientsOfManyThreadsAreLost) {
+  CheckThreads<Sparse>(/*bad_every=*/10, kThreads * kApplies / 10);
+}
+
+TEST_F(AccumulatorGpuTest, ADenseAccumulatorMayEndBeforeItsWork) {
+  CheckThatNothingIsWaitedFor<Dense>();
+}
+
+TEST_F(AccumulatorGpuTest, ASparseAccumulatorMayEndBeforeItsWork) {
+  CheckThatNothingIsWaitedFor<Sparse>();
+}
+
+// More are pending than the kernel adds at once, because the fold stands still meanwhile.
+TEST_F(AccumulatorGpuTest, MoreGradientsThanOnePassAddsAreAddedInSeveral) {
+  constexpr int kCount = 2 * static_cast<int>(kMaxDenseInputs) + 9;
+  Source source(stream_.get());
+  CudaDenseWorkspace workspace(stream_.get());
+  HoldBudget budget(size_t{1} << 30);
+  DenseAccumulator::Options options = Dense::Options(&budget);
+  options.sum.max_pending = kCount;
+  DenseAccumulator accumulator(options);
+  for (int i = 0; i < kCount; ++i) {
+    EXPECT_TRUE(Apply(accumulator, source, /*owned=*/true, /*bad=*/false, workspace));
+  }
+  Outcome<Dense> taken(kCount);
+  EXPECT_TRUE(accumulator.RequestIfReady(taken.take, workspace));
+  ASSERT_EQ(taken.code, StatusCode::kOk);
+  EXPECT_EQ(Dense::Total(taken.value, stream_.get()), kCount);
+}
+
+}  // namespace
+}  // namespace condacc

@@ -1,0 +1,144 @@
+// Workspaces of the core on a CUDA stream, with memory of the stream's own allocator.
+#ifndef CONDACC_TESTS_GPU_CUDA_WORKSPACES_H_
+#define CONDACC_TESTS_GPU_CUDA_WORKSPACES_H_
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "cc/core/base/block.h"
+#include "cc/core/base/element_type.h"
+#include "cc/core/base/mutex.h"
+#include "cc/core/base/shape.h"
+#include "cc/core/base/status.h"
+#include "cc/core/dense/dense_parts.h"
+#include "cc/core/sparse/device_merge.h"
+#include "cc/gpu/dense_sum.h"
+#include "cc/gpu/device_memory.h"
+#include "cc/gpu/sparse_merge.h"
+#include "gtest/gtest.h"
+
+namespace condacc {
+
+// A stream, and memory that belongs to it: what is allocated may be used by work that is queued
+// afterwards, and what is freed by work that was queued before. So memory is used again without
+// waiting for the work that used it last. It outlives its memory. Thread-safe.
+class CudaStream {
+ public:
+  CudaStream() { EXPECT_EQ(cudaStreamCreate(&stream_), cudaSuccess); }
+  ~CudaStream() {
+    EXPECT_EQ(num_blocks(), 0);
+    Wait();
+    EXPECT_EQ(cudaStreamDestroy(stream_), cudaSuccess);
+  }
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+
+  cudaStream_t get() const { return stream_; }
+  int64_t num_blocks() const { return num_blocks_; }
+  void Wait() const { EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess); }
+
+  Status Allocate(size_t num_bytes, Block* block) {
+    void* data = nullptr;
+    if (cudaMallocAsync(&data, std::max<size_t>(num_bytes, 1), stream_) != cudaSuccess) {
+      return Status(StatusCode::kResourceExhausted, "Out of device memory");
+    }
+    ++num_blocks_;
+    *block = Block(data, new Owner{this, data}, [](void* object) {
+      auto* const owner = static_cast<Owner*>(object);
+      --owner->stream->num_blocks_;
+      cudaFreeAsync(owner->data, owner->stream->stream_);
+      delete owner;
+    });
+    return Status();
+  }
+
+  template <typename T>
+  Block CopyOf(const std::vector<T>& values) {
+    Block block;
+    EXPECT_TRUE(Allocate(values.size() * sizeof(T), &block).ok());
+    EXPECT_EQ(cudaMemcpyAsync(block.data(), values.data(), values.size() * sizeof(T),
+                              cudaMemcpyHostToDevice, stream_),
+              cudaSuccess);
+    Wait();  // The host's memory has been read then.
+    return block;
+  }
+  template <typename T>
+  std::vector<T> Read(const Block& block, int64_t size) {
+    std::vector<T> values(static_cast<size_t>(size));
+    const Status status =
+        ReadToHost(block.data(), values.size() * sizeof(T), values.data(), stream_);
+    EXPECT_TRUE(status.ok());
+    return values;
+  }
+
+ private:
+  struct Owner {
+    CudaStream* stream;
+    void* data;
+  };
+
+  cudaStream_t stream_ = nullptr;
+  std::atomic<int64_t> num_blocks_{0};
+};
+
+class CudaDenseWorkspace : public DenseWorkspace {
+ public:
+  explicit CudaDenseWorkspace(CudaStream* stream) : stream_(*stream) {}
+
+  Status Allocate(ElementType type, const Shape& shape, Block* block) override {
+    return stream_.Allocate(static_cast<size_t>(shape.num_elements()) * SizeOf(type), block);
+  }
+  void Sum(const DenseSumArgs& args) override {
+    Status status = QueueDenseSum(args, stream_.get());
+    MutexLock lock(&mu_);
+    if (!status.ok()) failure_ = std::move(status);
+  }
+  Status failure() const override {
+    MutexLock lock(&mu_);
+    return failure_;
+  }
+
+ private:
+  CudaStream& stream_;
+  mutable Mutex mu_;
+  Status failure_ CONDACC_GUARDED_BY(mu_);
+};
+
+class CudaSparseWorkspace : public DeviceSparseWorkspace {
+ public:
+  explicit CudaSparseWorkspace(CudaStream* stream) : stream_(*stream) {}
+
+  Status Allocate(ElementType type, const Shape& shape, Block* block) override {
+    return stream_.Allocate(static_cast<size_t>(shape.num_elements()) * SizeOf(type), block);
+  }
+  Status Copy(const void* from, size_t num_bytes, void* to) override {
+    return QueueCopy(from, num_bytes, to, stream_.get());
+  }
+  Status Widen(const int32_t* from, size_t size, int64_t* to) override {
+    return QueueWiden(from, size, to, stream_.get());
+  }
+  Status SizeOfMemory(const DeviceMergeArgs& args, size_t* num_bytes) override {
+    return SizeOfMergeMemory(args, num_bytes);
+  }
+  Status Sort(const DeviceMergeArgs& args, DeviceMergeReport* report) override {
+    return SortRows(args, stream_.get(), report);
+  }
+  Status ReadIndices(const int64_t* from, size_t size, int64_t* to) override {
+    return ReadToHost(from, size * sizeof(int64_t), to, stream_.get());
+  }
+  Status Write(const DeviceMergeArgs& args, const DeviceMergeOutput& output) override {
+    return QueueWrite(args, output, stream_.get());
+  }
+
+ private:
+  CudaStream& stream_;
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_TESTS_GPU_CUDA_WORKSPACES_H_
