@@ -16,6 +16,7 @@ from tf_condacc import cluster, estimator, sparse
 from tf_condacc._build_info import build_info
 from tf_condacc._version import __version__
 from tf_condacc.accumulators.contributions import ApplyOutcome
+from tf_condacc.accumulators.gradient_accumulator import GradientAccumulator
 from tf_condacc.base import ConditionalAccumulatorBase
 from tf_condacc.dense import ConditionalAccumulator
 from tf_condacc.drop_stale import DropStaleGradientOptimizer
@@ -29,6 +30,7 @@ __all__ = [
     "ConditionalAccumulator",
     "ConditionalAccumulatorBase",
     "DropStaleGradientOptimizer",
+    "GradientAccumulator",
     "SparseConditionalAccumulator",
     "SyncReplicasOptimizer",
     "TowerOptimizer",

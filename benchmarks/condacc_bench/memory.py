@@ -79,16 +79,22 @@ def _main(name: str, kind: str, *numbers: str) -> None:
         case = SparseCycle(implementation, gradients, (num_rows, columns), **options)
         apply_all = case.apply_each
     gc.collect()
-    Path("/proc/self/clear_refs").write_text("5")  # This resets the peak.
-    before = _status_bytes("VmRSS")
+    reset_peak()
+    before = status_bytes("VmRSS")
     apply_all()
     case.take()
-    peak = _status_bytes("VmHWM") - before
+    peak = status_bytes("VmHWM") - before
     case.check_result()
     print(peak)
 
 
-def _status_bytes(name: str) -> int:
+def reset_peak() -> None:
+    """Makes ``VmHWM`` the present memory of this process."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def status_bytes(name: str) -> int:
+    """Returns a value of ``/proc/self/status`` in bytes, such as ``VmRSS``."""
     for line in Path("/proc/self/status").read_text().splitlines():
         key, _, value = line.partition(":")
         if key == name:

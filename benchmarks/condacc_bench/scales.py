@@ -59,6 +59,7 @@ class SyncScale:
     cluster_budget: Budget
     models: Sequence[SyncModel]
     model_steps: int  # in a round
+    micro_batch_models: Sequence[SyncModel]
     budget: Budget
 
 
@@ -84,6 +85,12 @@ _MODELS = [
     SyncModel(64, 2, 8192, 100_000),
 ]
 
+_MICRO_BATCH_MODELS = [
+    SyncModel(64, 50, 32),
+    SyncModel(1024, 4, 64),
+    SyncModel(64, 2, 1024, 400_000),
+]
+
 
 def _sync_scale(seconds: float) -> SyncScale:
     return SyncScale(
@@ -92,6 +99,7 @@ def _sync_scale(seconds: float) -> SyncScale:
         cluster_budget=Budget(min_rounds=11, max_rounds=41, seconds=8 * seconds),
         models=_MODELS,
         model_steps=20,
+        micro_batch_models=_MICRO_BATCH_MODELS,
         budget=Budget(min_rounds=7, max_rounds=41, seconds=2 * seconds),
     )
 
@@ -167,6 +175,7 @@ def smoke_scale() -> Scale:
             cluster_budget=Budget(min_rounds=2, max_rounds=2, seconds=0),
             models=[SyncModel(4, 2, 3), SyncModel(4, 1, 3, 1000)],
             model_steps=2,
+            micro_batch_models=[SyncModel(4, 2, 3, 1000)],
             budget=Budget(min_rounds=2, max_rounds=2, seconds=0),
         ),
     )

@@ -170,4 +170,5 @@ SCENARIOS: dict[str, Callable[[Run], Iterator[Result]]] = {
     "P": eager_calls,
     "E": sync_scenarios.threads,
     "R": sync_scenarios.clusters,
+    "G": sync_scenarios.micro_batches,
 }

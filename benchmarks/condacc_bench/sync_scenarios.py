@@ -1,4 +1,4 @@
-"""The scenarios of synchronous training with workers."""
+"""The scenarios of training: synchronous with workers, and from micro-batches."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from condacc_bench import goals
+from condacc_bench.micro_batches import MicroBatches
 from condacc_bench.replica_cluster import ReplicaCluster
 from condacc_bench.replica_threads import PLACES, ReplicaThreads
 from condacc_bench.results import Result
@@ -49,3 +50,21 @@ def clusters(run: Run) -> Iterator[Result]:
             parameters={"ps": num_ps, "workers": num_workers},
             goal=goals.cluster_steps(num_ps, scale.cluster_steps),
         )
+
+
+def micro_batches(run: Run) -> Iterator[Result]:
+    """G: measures micro-batches per second, and peak memory, beside Keras' own accumulation."""
+    scale = run.scale.sync
+    for model in scale.micro_batch_models:
+        samples = run.measure(
+            lambda who, m=model: MicroBatches(who, m, scale.model_steps), {}, scale.budget
+        )
+        for metric in ("steps/s", "peak, MiB"):
+            yield run.compare(
+                samples,
+                metric,
+                scenario="G",
+                case=str(model),
+                parameters=asdict(model),
+                against="Keras",
+            )

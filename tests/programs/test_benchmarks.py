@@ -37,6 +37,7 @@ _RATIO_CASES = {
     "P": ["apply_grad", "apply_indexed_slices_grad", "take_grad"],
     "E": [f"{place} {model}" for place in PLACES for model in ("2 x 4", "1 x 4 1K rows")],
     "R": ["1 ps 2 workers"],
+    "G": ["2 x 4 1K rows"],
 }
 _METRICS = {
     "D1": ["cycle"],
@@ -50,6 +51,7 @@ _METRICS = {
     "P": ["call"],
     "E": ["step"],
     "R": ["steps/s"],
+    "G": ["steps/s", "peak, MiB"],
 }
 _ROUNDS = {"M": 1}  # Scenarios whose figures vary little have fewer rounds.
 

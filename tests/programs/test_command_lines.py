@@ -45,14 +45,16 @@ _WRONG_OPTIONS = {
     [
         (["tf_condacc.demo", "--backend", "condacc"], _LOSS, _STOPPED),
         pytest.param(["tf_condacc.demo", "--backend", "tf"], _LOSS, _STOPPED, marks=_long),
-        (["tf_condacc.examples.word_vectors", "--backend", "tf"], _LOSS, _STOPPED),
+        pytest.param(
+            ["tf_condacc.examples.word_vectors", "--backend", "tf"], _LOSS, _STOPPED, marks=_long
+        ),
         pytest.param(
             ["tf_condacc.examples.word_vectors", "--backend", "condacc"],
             _LOSS,
             _STOPPED,
             marks=_long,
         ),
-        (["tf_condacc.examples.async_digits"], _LOSS, _STOPPED),
+        pytest.param(["tf_condacc.examples.async_digits"], _LOSS, _STOPPED, marks=_long),
         (["tf_condacc.examples.towers"], _STEP, "Interrupted"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -14,6 +14,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
+PAGES_OF_PROGRAMS = ["README.md"]
+PAGES_OF_PROGRAMS += [f"docs/{name}.md" for name in ("usage", "compat", "distribute", "parity")]
 
 # This program runs each block of code by itself, and marks the beginning of its output.
 _RUN_BLOCKS = """
@@ -33,7 +35,7 @@ def _expected(block: str) -> list[str]:
     return re.findall(r"^ *print\(.*\)  # (.*)$", block, re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/usage.md", "docs/compat.md", "docs/parity.md"])
+@pytest.mark.parametrize("page", PAGES_OF_PROGRAMS)
 def test_code_prints_what_its_comments_say(page):
     blocks = _blocks(ROOT / page)
     assert blocks

@@ -16,6 +16,7 @@ PROGRAMS = [
     "tf_condacc.examples.async_digits",
     "tf_condacc.examples.towers",
 ]
+LONG = pytest.mark.long  # All programs start in the same way, so `make test` runs one of them.
 # Python imports a module of this name before anything else.
 SITE = """
 import os, signal, sys
@@ -86,9 +87,9 @@ def test_however_python_is_told_which_program(interrupted, arguments):
     ("program", "at"),
     [
         ("tf_condacc.demo", "sklearn"),
-        ("tf_condacc.examples.word_vectors", "matplotlib.figure"),
-        ("tf_condacc.examples.async_digits", "matplotlib"),
-        ("tf_condacc.examples.towers", "tqdm"),
+        pytest.param("tf_condacc.examples.word_vectors", "matplotlib.figure", marks=LONG),
+        pytest.param("tf_condacc.examples.async_digits", "matplotlib", marks=LONG),
+        pytest.param("tf_condacc.examples.towers", "tqdm", marks=LONG),
     ],
 )
 def test_a_program_that_imports_what_else_it_needs_ends_without_a_traceback(

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
+from tf_condacc._missing_library import explained
 from tf_condacc._typing import DTypeLike, ShapeLike
+
+_LOG = logging.getLogger("tf_condacc")
 
 
 @dataclass(frozen=True)
@@ -45,18 +50,19 @@ def make_accumulator(
     make_op: Callable[..., tf.Tensor],
     dtype: DTypeLike,
     shape: ShapeLike,
+    anonymous: bool,
     shared_name: str | None,
     name: str,
     reduction_type: str,
 ) -> tf.Tensor:
     """Makes an accumulator and returns its handle.
 
-    In eager mode, each call makes an accumulator of its own unless `shared_name` is given.
-
     Args:
         make_op: Function of the operation that makes accumulators of the kind.
         dtype: Data type of the gradients.
         shape: Shape of the gradients; None if unknown.
+        anonymous: Whether each execution of the operation makes an accumulator of its own. Ignored
+            if `shared_name` is given.
         shared_name: Name under which the accumulator is shared; None or empty if it is not shared.
         name: Name of the operation.
         reduction_type: How gradients are reduced. None stands for "MEAN".
@@ -66,16 +72,51 @@ def make_accumulator(
 
     Raises:
         ValueError: `reduction_type` is a mean, and `dtype` is an integer type.
+        tf.errors.NotFoundError: The process of the current device has not imported this package.
+        tf.errors.InternalError: The current device belongs to a process that cannot be reached.
     """
     _check_mean_exists(dtype, reduction_type, name)
-    return make_op(
-        dtype=dtype,
-        shape=tf.TensorShape(None) if shape is None else shape,
-        reduction_type=reduction_type,
-        anonymous=tf.executing_eagerly() and not shared_name,
-        shared_name=shared_name,
-        name=name,
-    )
+    if shared_name:
+        _warn_of_replicas(shared_name)
+    with explained(), _explaining_remote_devices(name):
+        return make_op(
+            dtype=dtype,
+            shape=tf.TensorShape(None) if shape is None else shape,
+            reduction_type=reduction_type,
+            anonymous=anonymous and not shared_name,
+            shared_name=shared_name,
+            name=name,
+        )
+
+
+@contextlib.contextmanager
+def _explaining_remote_devices(name: str) -> Iterator[None]:
+    try:
+        yield
+    except tf.errors.InternalError as error:
+        if "remote eager worker" not in error.message:
+            raise
+        raise tf.errors.InternalError(
+            error.node_def,
+            error.op,
+            f"Accumulator '{name}' is on the device of another process, which this process cannot "
+            "reach. Workers of MultiWorkerMirroredStrategy do not share accumulators: each needs "
+            "one of its own, and all_reduce adds up what they take. "
+            f"The error was: {error.message}",
+        ) from error
+
+
+def _warn_of_replicas(shared_name: str) -> None:
+    """Logs a warning if each replica of a strategy makes an accumulator of the same name."""
+    strategy = tf.distribute.get_strategy()
+    if strategy.num_replicas_in_sync > 1 and not tf.distribute.in_cross_replica_context():
+        _LOG.warning(
+            "The accumulator with shared_name '%s' is made in a function that %s runs on replicas. "
+            "Names are shared within a device only, so each device has an accumulator of its own. "
+            "Make it outside of the function to share it.",
+            shared_name,
+            type(strategy).__name__,
+        )
 
 
 def _check_mean_exists(dtype: DTypeLike, reduction_type: str | bytes, name: str) -> None:

@@ -9,12 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
+from tensorflow.python.trackable.base import Trackable
 
 from tf_condacc._host import arguments_on_host, int64_input
 from tf_condacc._ops import ops
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 from tf_condacc.accumulators import _eager
 from tf_condacc.accumulators._construction import AccumulatorOps, make_accumulator
+from tf_condacc.accumulators._exportable_handle import ExportableHandle
 
 
 class TryTakeResult(NamedTuple):
@@ -30,10 +32,13 @@ class TryTakeResult(NamedTuple):
     value: Any
 
 
-class ConditionalAccumulatorBase:
+class ConditionalAccumulatorBase(Trackable):
     """The base class of dense and sparse conditional accumulators.
 
-    Accumulators work in graphs with sessions, in ``tf.function`` and in eager mode.
+    Accumulators work in graphs with sessions, in ``tf.function`` and in eager mode. A function that
+    uses an accumulator can be exported with ``tf.saved_model.save`` if the accumulator was made
+    eagerly and is an attribute of the exported object. The accumulator of the loaded object is a
+    new one, and empty: neither SavedModels nor checkpoints contain gradients.
 
     Mirrors ``tf.compat.v1.ConditionalAccumulatorBase``, and adds `num_dropped`, `global_step` and
     `reset`.
@@ -166,18 +171,30 @@ class ConditionalAccumulatorBase:
             return gradient
         return tf.convert_to_tensor(gradient, dtype=self._dtype)
 
-    @classmethod
     def _make(
-        cls,
+        self,
         dtype: DTypeLike,
         shape: ShapeLike,
         shared_name: str | None,
         name: str | None,
         reduction_type: str,
     ) -> tf.Tensor:
-        """Makes an accumulator with the constructor's arguments, and returns its handle."""
-        name = name or cls._OPS.default_name
-        return make_accumulator(cls._OPS.make, dtype, shape, shared_name, name, reduction_type)
+        """Makes an accumulator with the constructor's arguments, and returns its handle.
+
+        In eager mode, each call makes an accumulator of its own unless `shared_name` is given.
+        """
+        make_op, name = self._OPS.make, name or self._OPS.default_name
+
+        # This function must not refer to `self`, which refers to the function.
+        def make(anonymous: bool) -> tf.Tensor:
+            return make_accumulator(
+                make_op, dtype, shape, anonymous, shared_name, name, reduction_type
+            )
+
+        handle = make(tf.executing_eagerly())
+        if tf.executing_eagerly():
+            self._track_trackable(ExportableHandle(handle, make), "resource")
+        return handle
 
     def _read(self, read: Callable[..., tf.Tensor], what: str, name: str | None) -> tf.Tensor:
         """Reads a counter of the accumulator.

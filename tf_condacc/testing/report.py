@@ -142,8 +142,9 @@ class Report:
         if any(way not in self.groups[0] for way in whole if way != self.ways[0]):
             hints.append(
                 "Ways that take the batch as a whole differ. The training uses random numbers, "
-                "depends on the order of the examples or amplifies rounding errors, so that other "
-                "differences mean little."
+                "depends on the order of the examples or amplifies rounding errors, as Adam does, "
+                "so that other differences mean little. Remove that for the comparison, or pass a "
+                "tolerance."
             )
         elif len(self._dividing) > 1 and [set(g) for g in self.groups] == [
             set(whole),

@@ -91,3 +91,23 @@ def checked_limit(staleness: TensorLike, step: tf.Variable, optimizer_name: str)
             f"Optimizer '{optimizer_name}' expects a scalar staleness, got shape {limit.shape}."
         )
     return host_int64(limit)
+
+
+def check_strategy(name: str) -> None:
+    """Checks that the replicas of a ``tf.distribute.Strategy`` do not make updates together.
+
+    Args:
+        name: Name of the optimizer.
+
+    Raises:
+        RuntimeError: A strategy with several replicas is in force, or a mirrored one in a function.
+    """
+    strategy = tf.distribute.get_strategy()
+    mirrored = tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy
+    in_function = isinstance(strategy, mirrored) and not tf.executing_eagerly()
+    if strategy.num_replicas_in_sync > 1 or in_function:
+        raise RuntimeError(
+            f"DropStaleGradientOptimizer '{name}' does not work under {type(strategy).__name__}. "
+            "Its replicas make each update together, so their gradients are never stale: use the "
+            "wrapped optimizer."
+        )

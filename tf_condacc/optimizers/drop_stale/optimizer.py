@@ -18,6 +18,7 @@ from tf_condacc.optimizers.drop_stale._checks import (
     check_control_flow,
     check_gradients,
     check_step,
+    check_strategy,
     checked_limit,
 )
 from tf_condacc.optimizers.drop_stale._counting import COUNTER_NAME, Counters
@@ -156,7 +157,9 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
             ValueError: There is no global step, in eager mode or in a ``tf.function``.
             TypeError: The variable called ``global_step`` is not a scalar of an integer type, or
                 reference variables are used with control flow of version 2.
+            RuntimeError: Replicas of a ``tf.distribute.Strategy`` make updates together.
         """
+        check_strategy(self.get_name())
         loss = self._local_steps.read_before(loss, kwargs.pop("global_step", None))
         return self._opt.compute_gradients(loss, *args, **kwargs)
 
@@ -186,7 +189,9 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
                 gradients.
             TypeError: The `staleness` given to the constructor is not an integer of the step's
                 dtype, or reference variables are used with control flow of version 2.
+            RuntimeError: Replicas of a ``tf.distribute.Strategy`` make updates together.
         """
+        check_strategy(self.get_name())
         grads_and_vars = tuple(grads_and_vars)
         check_gradients(grads_and_vars)
         check_step(global_step)

@@ -1,0 +1,170 @@
+"""Tests of GradientAccumulator without a strategy; those of strategies are in tests/distribute."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_condacc import GradientAccumulator
+
+tf1 = tf.compat.v1
+ROWS = 6
+
+
+def slices(*rows: int, value: float = 1.0) -> tf.IndexedSlices:
+    """Returns rows of an embedding with two columns."""
+    values = tf.fill([len(rows), 2], tf.constant(value))
+    return tf.IndexedSlices(values, tf.constant(rows, tf.int64), tf.constant([ROWS, 2], tf.int64))
+
+
+@pytest.fixture
+def variables() -> list[tf.Variable]:
+    return [
+        tf.Variable(tf.zeros([3]), name="kernel"),
+        tf.Variable(tf.zeros([ROWS, 2]), name="rows"),
+    ]
+
+
+@pytest.fixture
+def accumulator(variables) -> GradientAccumulator:
+    return GradientAccumulator(variables, num_micro_batches=2)
+
+
+@pytest.fixture(params=["eager", "function"])
+def wrap(request):
+    """Returns how methods are called: as they are, or in a function that is traced once."""
+    return tf.function if request.param == "function" else lambda method: method
+
+
+def test_take_returns_means_over_the_micro_batches_and_sparse_gradients_stay_sparse(
+    accumulator, wrap
+):
+    accumulate, take = wrap(accumulator.accumulate), wrap(accumulator.take)
+    for _ in range(3):  # The accumulators' steps move on, and nothing becomes stale.
+        assert not accumulate([tf.constant([1.0, 2.0, 3.0]), slices(4, 1, 4, value=2.0)])
+        assert accumulate([tf.constant([3.0, 4.0, 5.0]), slices(1, 5, 0, value=6.0)])
+        dense, sparse = take()
+        assert dense.numpy().tolist() == [2.0, 3.0, 4.0]
+        assert sparse.indices.numpy().tolist() == [0, 1, 4, 5]
+        assert sparse.values.numpy()[:, 1].tolist() == [3.0, 4.0, 2.0, 3.0]
+        assert sparse.values.shape[1] == 2
+
+
+def test_sums_are_taken_with_the_reduction_sum(variables):
+    accumulator = GradientAccumulator(variables, 2, reduction_type="SUM")
+    for _ in range(2):
+        accumulator.accumulate([tf.ones([3]), slices(1)])
+    dense, sparse = accumulator.take()
+    assert dense.numpy().tolist() == [2.0] * 3
+    assert sparse.values.numpy().tolist() == [[2.0, 2.0]]
+
+
+def test_take_of_too_few_micro_batches_is_refused_and_takes_nothing(accumulator, wrap):
+    with pytest.raises(RuntimeError, match="'gradient_accumulator' has nothing to take"):
+        accumulator.take()
+    accumulator.accumulate([tf.ones([3]), slices(1)])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="fewer micro-batches"):
+        wrap(accumulator.take)()
+    assert int(accumulator.num_accumulated()) == 1
+    dense, _ = wrap(accumulator.take)(num_required=1)
+    assert dense.numpy().tolist() == [1.0] * 3
+
+
+def test_optimizer_is_called_for_the_last_micro_batch_only(variables, accumulator, wrap):
+    optimizer = tf1.train.GradientDescentOptimizer(1.0)
+    apply = wrap(lambda gradients: accumulator.apply_gradients(optimizer, gradients))
+    updated = [bool(apply([tf.fill([3], float(i)), slices(i)])) for i in range(4)]
+    assert updated == [False, True, False, True]
+    assert variables[0].numpy().tolist() == [-3.0] * 3
+    assert variables[1].numpy()[:, 0].tolist() == [-0.5] * 4 + [0.0] * 2
+
+
+def test_gradients_are_accumulated_in_a_session():
+    with tf.Graph().as_default(), tf1.Session() as session:
+        weights = tf1.get_variable("weights", initializer=[1.0, 2.0], use_resource=True)
+        accumulator = GradientAccumulator([weights], 2)
+        optimizer = tf1.train.GradientDescentOptimizer(0.5)
+        updated = accumulator.apply_gradients(optimizer, [2 * weights])
+        session.run(tf1.global_variables_initializer())
+        assert [session.run(updated) for _ in range(2)] == [False, True]
+        assert session.run(weights).tolist() == [0.0, 0.0]
+
+
+def test_reset_discards_what_is_accumulated(accumulator):
+    assert int(accumulator.num_accumulated()) == 0
+    accumulator.accumulate([tf.ones([3]), slices(1)])
+    accumulator.reset()
+    assert int(accumulator.num_accumulated()) == 0
+    for _ in range(2):
+        accumulator.accumulate([tf.fill([3], 2.0), slices(1)])
+    assert accumulator.take()[0].numpy().tolist() == [2.0] * 3
+
+
+@pytest.mark.parametrize(
+    "gradients, message",
+    [
+        (lambda: [tf.ones([3])], "expects 2 gradients, one for each variable, got 1"),
+        (lambda: [tf.ones([3]), None], "variable 'rows:0' is None"),
+        (lambda: [tf.ones([4]), slices(1)], r"variable 'kernel:0' has shape \(4,\), expected \(3,"),
+        (lambda: [tf.ones([3], tf.float64), slices(1)], "has dtype float64, expected float32"),
+        (
+            lambda: [tf.ones([3]), tf.IndexedSlices(tf.ones([1, 3]), tf.constant([0]))],
+            r"values of shape \(1, 3\), expected \(None, 2\)",
+        ),
+        (lambda: [tf.ones([3]), tf.ones([ROWS, 2])], "is a tensor, expected tf.IndexedSlices"),
+    ],
+    ids=["number", "none", "shape", "dtype", "slices", "kind"],
+)
+def test_wrong_gradients_are_refused_and_nothing_is_accumulated(
+    accumulator, wrap, gradients, message
+):
+    accumulator.accumulate([tf.ones([3]), slices(1)])
+    with pytest.raises(ValueError, match=message) as error:
+        wrap(lambda: accumulator.accumulate(gradients()))()
+    assert "GradientAccumulator 'gradient_accumulator'" in str(error.value)
+    assert int(accumulator.num_accumulated()) == 1
+    assert accumulator.accumulate([tf.ones([3]), slices(1)])
+
+
+def test_row_that_the_variable_does_not_have_is_refused_before_dense_gradients_count(accumulator):
+    accumulator.accumulate([tf.ones([3]), slices(1)])
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        accumulator.accumulate([tf.ones([3]), slices(ROWS)])
+    assert int(accumulator.num_accumulated()) == 1
+    assert accumulator.accumulate([tf.ones([3]), slices(1)])
+
+
+def test_sparse_gradient_of_a_variable_with_dense_ones_is_added_to_them(variables):
+    accumulator = GradientAccumulator(variables[1:], 2)
+    accumulator.accumulate([tf.ones([ROWS, 2])])
+    assert accumulator.accumulate([slices(1, 1)])
+    (mean,) = accumulator.take()
+    np.testing.assert_array_equal(mean[:, 0], [0.5, 1.5, 0.5, 0.5, 0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"variables": []}, "at least one variable, got none"),
+        ({"num_micro_batches": 0}, "at least 1, got 0"),
+        ({"reduction_type": "MAX"}, "'MEAN' or 'SUM', got 'MAX'"),
+    ],
+)
+def test_wrong_arguments_are_refused(variables, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        GradientAccumulator(**{"variables": variables, "num_micro_batches": 2} | arguments)
+
+
+def test_function_with_a_gradient_accumulator_is_exported_and_loaded(accumulator, tmp_path):
+    class Module(tf.Module):
+        @tf.function(input_signature=[])
+        def accumulate(self):
+            return accumulator.accumulate([tf.ones([3]), slices(1)])
+
+    module = Module()
+    module.accumulator = accumulator
+    module.accumulate()
+    tf.saved_model.save(module, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+    assert [bool(loaded.accumulate()) for _ in range(2)] == [False, True]

@@ -1,0 +1,129 @@
+"""Tests of accumulators in SavedModels and checkpoints."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from accumulator_support import every_kind, unique_name
+
+tf1 = tf.compat.v1
+
+# Loads the SavedModel of the first argument before and after the import of the package.
+LOADER = """
+import sys
+import tensorflow as tf
+try:
+    tf.saved_model.load(sys.argv[1])
+except RuntimeError as error:
+    assert "Op type not registered 'Condacc>" in str(error), error
+else:
+    raise AssertionError("The SavedModel was loaded without its operations.")
+import tf_condacc
+print(tf.saved_model.load(sys.argv[1]).apply(tf.constant([1.0, 2.0]))["used"].numpy())
+"""
+
+
+class Counting(tf.Module):
+    """A module with two accumulators, whose function applies a gradient to the first one."""
+
+    def __init__(self, make: Any, **arguments: Any):
+        super().__init__()
+        used, other = make(tf.float32, [2], **arguments), make(tf.float32, [2])
+        # The sparse kind is wrapped in an object that TensorFlow does not track.
+        self.tracked = [getattr(one, "_accumulator", one) for one in (used, other)]
+
+        @tf.function(input_signature=[tf.TensorSpec([2])])
+        def apply(gradient):
+            used.apply_grad(gradient)
+            return {"used": used.num_accumulated(), "other": other.num_accumulated()}
+
+        self.apply = apply
+
+
+def counts(module: Any) -> tuple[int, int]:
+    outputs = module.apply(tf.constant([1.0, 2.0]))
+    return int(outputs["used"]), int(outputs["other"])
+
+
+@pytest.fixture
+def folder(tmp_path) -> str:
+    return str(tmp_path / "saved")
+
+
+@every_kind
+def test_each_load_of_an_exported_function_has_new_and_empty_accumulators(ours, folder):
+    module = Counting(ours.dense)
+    counts(module)
+    tf.saved_model.save(module, folder)
+    first, second = tf.saved_model.load(folder), tf.saved_model.load(folder)
+    assert counts(first) == (1, 0)
+    assert counts(first) == (2, 0)
+    assert counts(second) == (1, 0)
+    assert counts(module) == (2, 0)
+
+
+def test_loaded_function_with_a_shared_name_does_not_share_state_with_the_exported_one(
+    ours, folder
+):
+    module = Counting(ours.dense, shared_name=unique_name())
+    counts(module)
+    tf.saved_model.save(module, folder)
+    assert counts(tf.saved_model.load(folder)) == (1, 0)
+    assert counts(module) == (2, 0)
+
+
+def test_loaded_function_can_be_exported_again(ours, folder):
+    tf.saved_model.save(Counting(ours.dense), folder)
+    tf.saved_model.save(tf.saved_model.load(folder), folder + "2")
+    loaded = tf.saved_model.load(folder + "2")
+    assert [counts(loaded), counts(loaded)] == [(1, 0), (2, 0)]
+
+
+def test_accumulators_keep_their_gradients_between_runs_of_a_session(ours, folder):
+    tf.saved_model.save(Counting(ours.dense), folder)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        signature = tf1.saved_model.load(session, ["serve"], folder).signature_def[
+            "serving_default"
+        ]
+        outputs = {key: info.name for key, info in signature.outputs.items()}
+        feed = {info.name: np.float32([1.0, 2.0]) for info in signature.inputs.values()}
+        assert session.run(outputs, feed) == {"used": 1, "other": 0}
+        assert session.run(outputs, feed) == {"used": 2, "other": 0}
+
+
+def test_accumulator_that_is_no_attribute_of_the_exported_object_is_refused_by_name(ours, folder):
+    module = Counting(ours.dense)
+    module.tracked = []
+    with pytest.raises(AssertionError, match="untracked"):
+        tf.saved_model.save(module, folder)
+
+
+def test_loading_needs_the_package(ours, folder):
+    tf.saved_model.save(Counting(ours.dense), folder)
+    done = subprocess.run(
+        [sys.executable, "-c", LOADER, folder],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        timeout=110,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["1"]
+
+
+def test_checkpoint_of_a_module_with_accumulators_has_its_variables_only(ours, folder):
+    module = Counting(ours.dense)
+    module.variable = tf.Variable(3.0)
+    counts(module)
+    checkpoint = tf.train.Checkpoint(module=module)
+    path = checkpoint.save(folder)
+    module.variable.assign(5.0)
+    checkpoint.restore(path).assert_consumed()
+    assert module.variable.numpy() == 3.0
+    assert counts(module) == (2, 0)

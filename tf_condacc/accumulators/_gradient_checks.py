@@ -1,0 +1,106 @@
+"""The checks of what is given to a `GradientAccumulator`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.ops import control_flow_util
+
+
+def check_construction(
+    variables: Sequence[Any], num_micro_batches: int, reduction_type: str, name: str
+) -> None:
+    """Raises the errors of the constructor of `GradientAccumulator`."""
+    if not variables:
+        raise ValueError(
+            f"GradientAccumulator '{name}' expects at least one variable, got none. A Keras model "
+            "has no variables before it is built."
+        )
+    if num_micro_batches < 1:
+        raise ValueError(
+            f"GradientAccumulator '{name}' expects num_micro_batches of at least 1, got "
+            f"{num_micro_batches}."
+        )
+    if reduction_type not in ("MEAN", "SUM"):
+        raise ValueError(
+            f"GradientAccumulator '{name}' expects reduction_type 'MEAN' or 'SUM', got "
+            f"{reduction_type!r}."
+        )
+    strategy = tf.distribute.get_strategy()
+    if isinstance(strategy, tf.distribute.ParameterServerStrategy):
+        raise RuntimeError(
+            f"GradientAccumulator '{name}' does not work under ParameterServerStrategy, whose "
+            "workers make no common updates. Make a ConditionalAccumulator beside each variable."
+        )
+    if tf.distribute.has_strategy() and not tf.distribute.in_cross_replica_context():
+        raise RuntimeError(
+            f"GradientAccumulator '{name}' is made in a function that {type(strategy).__name__} "
+            "runs on replicas, so each replica would have another one. Make it outside, such as in "
+            "strategy.scope()."
+        )
+
+
+def check_not_compiled(name: str) -> None:
+    """Raises a RuntimeError in a function that XLA compiles."""
+    graph = tf.compat.v1.get_default_graph()
+    if not tf.executing_eagerly() and control_flow_util.GraphOrParentsInXlaContext(graph):
+        raise RuntimeError(
+            f"GradientAccumulator '{name}' is used in a function that XLA compiles, but XLA has no "
+            "accumulators. Set supports_jit = False in the class of a Keras model, or leave out "
+            "jit_compile=True."
+        )
+
+
+def checked(gradients: Sequence[Any], variables: Sequence[Any], name: str) -> list[Any]:
+    """Converts gradients to tensors or ``tf.IndexedSlices`` of the variables' shapes and types.
+
+    Raises:
+        ValueError: Their number, or the shape or the data type of one, is wrong, or one is None.
+    """
+    gradients = list(gradients)
+    if len(gradients) != len(variables):
+        raise ValueError(
+            f"GradientAccumulator '{name}' expects {len(variables)} gradients, one for each "
+            f"variable, got {len(gradients)}."
+        )
+    return [
+        _checked_one(gradient, variable, name)
+        for gradient, variable in zip(gradients, variables, strict=True)
+    ]
+
+
+def _checked_one(gradient: Any, variable: Any, name: str) -> tf.Tensor | tf.IndexedSlices:
+    who = f"GradientAccumulator '{name}': the gradient of variable '{_name_of(variable)}'"
+    if gradient is None:
+        raise ValueError(
+            f"{who} is None, because the loss does not depend on this variable. Leave the variable "
+            "out of the variables of the GradientAccumulator."
+        )
+    is_sparse = isinstance(gradient, tf.IndexedSlices)
+    values = gradient.values if is_sparse else tf.convert_to_tensor(gradient)
+    dtype, shape = tf.as_dtype(variable.dtype), tf.TensorShape(variable.shape)
+    if values.dtype != dtype:
+        raise ValueError(f"{who} has dtype {values.dtype.name}, expected {dtype.name}.")
+    expected = tf.TensorShape([None]).concatenate(shape[1:]) if is_sparse else shape
+    if not values.shape.is_compatible_with(expected):
+        what = "values of shape" if is_sparse else "shape"
+        raise ValueError(f"{who} has {what} {values.shape}, expected {expected}.")
+    return gradient if is_sparse else values
+
+
+def check_kinds(
+    gradients: Sequence[Any], are_dense: Sequence[bool], variables: Sequence[Any], name: str
+) -> None:
+    """Raises a ValueError for a dense gradient where the first one was sparse."""
+    for gradient, is_dense, variable in zip(gradients, are_dense, variables, strict=True):
+        if not is_dense and not isinstance(gradient, tf.IndexedSlices):
+            raise ValueError(
+                f"GradientAccumulator '{name}': the gradient of variable '{_name_of(variable)}' is "
+                "a tensor, expected tf.IndexedSlices as in the first micro-batch."
+            )
+
+
+def _name_of(variable: Any) -> str:
+    return getattr(variable, "path", None) or variable.name

@@ -1,0 +1,210 @@
+"""Accumulation of the gradients of several micro-batches into one update."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.trackable.base import Trackable
+
+from tf_condacc._typing import TensorLike
+from tf_condacc.accumulators import _gradient_checks, _micro_batches
+from tf_condacc.accumulators._micro_batches import Slot
+
+# AutoGraph need not convert this module: its conditions are Python values.
+_not_converted = tf.autograph.experimental.do_not_convert
+
+
+class GradientAccumulator(Trackable):
+    """Accumulates the gradients of several micro-batches, which then make one update.
+
+    The object has a dense or sparse accumulator for each variable. Gradients of embeddings, which
+    are ``tf.IndexedSlices``, stay sparse. The step of the accumulators needs no attention: no
+    gradient is ever stale. It works eagerly, in ``tf.function`` and in graphs with sessions.
+
+    Under a ``tf.distribute.Strategy``, each replica accumulates its own gradients, on its device,
+    and the optimizer adds up the replicas' means in each update as it does without accumulation. So
+    a loss is scaled as it is without accumulation; Keras divides its losses by the number of
+    replicas. The result equals that of one batch that consists of the micro-batches, if these are
+    of equal size.
+
+    TensorFlow 1 has no such class. ``gradient_accumulation_steps`` of Keras optimizers serves the
+    same purpose, but fails under strategies with several replicas, and makes the gradients of
+    embeddings dense.
+
+    Example:
+        >>> weights = tf.Variable([0.0])
+        >>> accumulator = tf_condacc.GradientAccumulator([weights], num_micro_batches=2)
+        >>> [bool(accumulator.accumulate([tf.constant([x])])) for x in (1.0, 3.0)]
+        [False, True]
+        >>> print(accumulator.take()[0].numpy())
+        [2.]
+
+    Args:
+        variables: The variables of the model, of TensorFlow or of Keras. They give the shapes and
+            the data types of the gradients.
+        num_micro_batches: Number of micro-batches that make an update.
+        reduction_type: "MEAN" for the mean over the micro-batches, or "SUM". The mean of sparse
+            gradients divides each row by the number of micro-batches ("GLOBAL_MEAN" of
+            `SparseConditionalAccumulator`).
+        name: Name of the object, for its operations and error messages.
+
+    Raises:
+        ValueError: There are no variables, `num_micro_batches` is lower than 1, or `reduction_type`
+            is neither "MEAN" nor "SUM".
+        RuntimeError: The object is made in a function that a strategy runs on replicas, or under a
+            parameter server strategy, whose workers do not make common updates.
+    """
+
+    def __init__(
+        self,
+        variables: Sequence[Any],
+        num_micro_batches: int,
+        reduction_type: str = "MEAN",
+        name: str = "gradient_accumulator",
+    ) -> None:
+        self._variables = list(variables)
+        self._num_micro_batches = int(num_micro_batches)
+        self._reduction_type = reduction_type
+        self._name = name
+        self._slots: dict[int, list[Slot]] = {}
+        _gradient_checks.check_construction(
+            self._variables, self._num_micro_batches, reduction_type, name
+        )
+
+    @property
+    def name(self) -> str:
+        """The name of the object."""
+        return self._name
+
+    @property
+    def num_micro_batches(self) -> int:
+        """The number of micro-batches that make an update."""
+        return self._num_micro_batches
+
+    @_not_converted
+    def accumulate(self, gradients: Sequence[Any]) -> tf.Tensor:
+        """Accumulates the gradients of one micro-batch.
+
+        Under a strategy it is called in the function that the strategy runs on replicas.
+
+        Args:
+            gradients: The gradient of each variable, in the order of the variables: a tensor or
+                ``tf.IndexedSlices``. A variable whose first gradient is a tensor may have
+                ``tf.IndexedSlices`` later, but not the other way round.
+
+        Returns:
+            Whether the gradients of enough micro-batches are accumulated for a take: `[] bool`.
+
+        Raises:
+            ValueError: There are more or fewer gradients than variables, one is None, or one has
+                another shape or data type than its variable. Nothing was accumulated.
+            RuntimeError: It is called outside of the function that the strategy runs, or in a
+                function that XLA compiles.
+            tf.errors.InvalidArgumentError: ``tf.IndexedSlices`` have an index that their variable
+                does not have. Other gradients may have been accumulated; `reset` discards them.
+        """
+        _gradient_checks.check_not_compiled(self._name)
+        gradients = _gradient_checks.checked(gradients, self._variables, self._name)
+        slots = self._slots_of_replica(gradients)
+        are_dense = [slot.is_dense for slot in slots]
+        _gradient_checks.check_kinds(gradients, are_dense, self._variables, self._name)
+        # Dense gradients are known to be right. They count only if the sparse ones are right, too.
+        checked: list[tf.Tensor] = []
+        applied: list[tf.Tensor] = []
+        for gradient, slot in sorted(
+            zip(gradients, slots, strict=True), key=lambda x: x[1].is_dense
+        ):
+            with tf.control_dependencies(checked):
+                applied.append(slot.apply(gradient))
+            if not slot.is_dense:
+                checked = applied[-1:]
+        with tf.control_dependencies(applied):
+            return slot.accumulator.num_accumulated() >= self._num_micro_batches
+
+    @_not_converted
+    def take(self, num_required: TensorLike | None = None) -> list[tf.Tensor | tf.IndexedSlices]:
+        """Takes the mean, or the sum, of the gradients that this replica has accumulated.
+
+        Args:
+            num_required: Number of micro-batches that are enough: `[] int32`. By default those of
+                a whole update. With 1, a remainder at the end of the data can be taken; its mean is
+                that of the micro-batches that are there.
+
+        Returns:
+            A gradient for each variable: a tensor, or ``tf.IndexedSlices`` with unique ascending
+            indices if the gradients of the variable were ``tf.IndexedSlices``.
+
+        Raises:
+            RuntimeError: Nothing was accumulated yet, or it is called outside of the function that
+                the strategy runs.
+            tf.errors.InvalidArgumentError: There are not enough micro-batches. Nothing was taken.
+        """
+        slots = self._slots.get(_micro_batches.replica(self._name))
+        if slots is None:
+            raise RuntimeError(f"{self._title} has nothing to take: call accumulate() first.")
+        required = self._num_micro_batches if num_required is None else num_required
+        enough = tf.debugging.assert_greater_equal(
+            tf.reduce_min([slot.accumulator.num_accumulated() for slot in slots]),
+            required,
+            message=f"{self._title} has fewer micro-batches than a take requires.",
+        )
+        with tf.control_dependencies([] if enough is None else [enough]):
+            return [slot.take(required) for slot in slots]
+
+    @_not_converted
+    def apply_gradients(self, optimizer: Any, gradients: Sequence[Any]) -> tf.Tensor:
+        """Accumulates the gradients of a micro-batch, and updates the variables after the last one.
+
+        Under a strategy it is called in the function that the strategy runs on replicas. There it
+        replaces ``optimizer.apply`` in a ``tf.cond``, which TensorFlow refuses in such a function.
+
+        Args:
+            optimizer: An optimizer of Keras or of TensorFlow 1. It counts updates, not
+                micro-batches.
+            gradients: The gradients, as in `accumulate`.
+
+        Returns:
+            Whether the variables were updated: `[] bool`.
+
+        Raises:
+            ValueError: As in `accumulate`.
+            RuntimeError: As in `accumulate`.
+        """
+        complete = self.accumulate(gradients)
+        _micro_batches.build(optimizer, self._variables)
+
+        def update() -> Any:
+            taken = _micro_batches.without_repeated_rows(self.take())
+            return optimizer.apply_gradients(list(zip(taken, self._variables, strict=True)))
+
+        return _micro_batches.call_if(complete, update)
+
+    @_not_converted
+    def num_accumulated(self) -> tf.Tensor:
+        """Returns the number of micro-batches that this replica has accumulated: `[] int32`."""
+        slots = self._slots.get(_micro_batches.replica(self._name))
+        return tf.constant(0) if slots is None else slots[0].accumulator.num_accumulated()
+
+    @_not_converted
+    def reset(self) -> None:
+        """Discards the gradients that all replicas of this process have accumulated."""
+        for slot in (slot for slots in self._slots.values() for slot in slots):
+            slot.accumulator.reset(0)
+
+    @property
+    def _title(self) -> str:
+        return f"GradientAccumulator '{self._name}'"
+
+    def _slots_of_replica(self, gradients: Sequence[Any]) -> list[Slot]:
+        """Returns the accumulators of this replica, which its first gradients make."""
+        replica = _micro_batches.replica(self._name)
+        if replica not in self._slots:
+            slots = _micro_batches.make_slots(
+                self._variables, gradients, self._reduction_type, replica, self._name
+            )
+            for position, slot in enumerate(slots):
+                self._track_trackable(slot.accumulator, f"replica_{replica}_{position}")
+            self._slots[replica] = slots
+        return self._slots[replica]
