@@ -46,6 +46,13 @@ def four_replicas_are_equal_to_one_big_batch(_: Any) -> None:
 
 
 @TRIALS.add
+def micro_batches_on_replicas_are_equal_to_one_big_batch(_: Any) -> None:
+    ways = [testing.mirrored(2, num_micro_batches=2), testing.accumulators(4)]
+    for training in (exact(), sums()):
+        testing.assert_parity(training, ways, tolerance=0)
+
+
+@TRIALS.add
 def rounding_errors_are_tolerated(_: Any) -> None:
     report = testing.assert_parity(rounded(batches=points_and_classes(steps=10)))
     parts = [report.distances(way)[1:] / report.limits[1:] for way in report.ways]

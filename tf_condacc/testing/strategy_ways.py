@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_condacc._typing import Nested
+from tf_condacc.accumulators.gradient_accumulator import GradientAccumulator
 from tf_condacc.testing import _batches
 from tf_condacc.testing.devices import require_logical_cpus
 from tf_condacc.testing.training import Training
@@ -50,17 +51,20 @@ def one_device() -> Way:
     return dataclasses.replace(way, divides=False)
 
 
-def mirrored(num_replicas: int = 2) -> Way:
+def mirrored(num_replicas: int = 2, num_micro_batches: int = 1) -> Way:
     """Returns the way under a ``tf.distribute.MirroredStrategy`` on logical CPUs.
 
     Args:
         num_replicas: Number of replicas, each of which gets an equal part of the batch.
+        num_micro_batches: Number of equal parts of a replica's part, as in `under`.
 
     Raises:
         RuntimeError: When the training begins: there are fewer logical CPUs. `use_logical_cpus`
             must be called before TensorFlow runs its first operation.
     """
     name = f"MirroredStrategy with {num_replicas} replicas"
+    if num_micro_batches > 1:
+        name += f" and {num_micro_batches} micro-batches"
 
     def new_strategy() -> tf.distribute.Strategy:
         # The default, collective reduction, requires the same number of devices in all strategies
@@ -70,10 +74,12 @@ def mirrored(num_replicas: int = 2) -> Way:
             cross_device_ops=tf.distribute.ReductionToOneDevice(),
         )
 
-    return under(new_strategy, name)
+    return under(new_strategy, name, num_micro_batches)
 
 
-def under(new_strategy: Callable[[], tf.distribute.Strategy], name: str) -> Way:
+def under(
+    new_strategy: Callable[[], tf.distribute.Strategy], name: str, num_micro_batches: int = 1
+) -> Way:
     """Returns the way under a strategy, each of whose replicas gets an equal part of the batch.
 
     The optimizer sums the gradients of the replicas. If the loss is a mean over examples, it is
@@ -82,25 +88,37 @@ def under(new_strategy: Callable[[], tf.distribute.Strategy], name: str) -> Way:
     Args:
         new_strategy: Function that returns the strategy, in whose scope the model is built.
         name: Name of the way in reports.
+        num_micro_batches: Number of equal parts of a replica's part. If there are several, a
+            `GradientAccumulator` makes one update of their gradients, and all variables must have
+            gradients.
     """
 
     def begin(training: Training) -> Run:
-        strategy = new_strategy()
+        strategy, apply = new_strategy(), None
+        reduction = training.reduction.upper()
         with strategy.scope():
             model, optimizer = training.new_model(), training.optimizer()
+            if num_micro_batches > 1:
+                accumulator = GradientAccumulator(model.variables, num_micro_batches, reduction)
+                apply = accumulator.apply_gradients
         number = strategy.num_replicas_in_sync
         divisor = number if training.reduction == "mean" else 1
 
         def replica_step(features: Nested, labels: Nested) -> None:
-            optimizer.apply_gradients(training.gradients(model, features, labels, divisor))
+            pairs = training.gradients(model, features, labels, divisor)
+            if apply is None:
+                optimizer.apply_gradients(pairs)
+            else:
+                apply(optimizer, [gradient for gradient, _ in pairs])
 
         @tf.function
         def step(features: Nested, labels: Nested) -> None:
             strategy.run(replica_step, (features, labels))
 
         def split_step(features: Nested, labels: Nested) -> None:
-            parts = _batches.split(features, labels, number, name)
-            step(*_distributed(strategy, parts))
+            parts = _batches.split(features, labels, number * num_micro_batches, name)
+            for micro_batch in range(num_micro_batches):
+                step(*_distributed(strategy, parts[micro_batch::num_micro_batches]))
 
         return Run(model.variables, split_step)
 
