@@ -14,7 +14,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
-PAGES_OF_PROGRAMS = ["README.md", "docs/usage.md", "docs/compat.md", "docs/distribute.md"]
+PAGES_OF_PROGRAMS = ["README.md"]
+PAGES_OF_PROGRAMS += [f"docs/{name}.md" for name in ("usage", "compat", "distribute", "parity")]
 
 # This program runs each block of code by itself, and marks the beginning of its output.
 _RUN_BLOCKS = """

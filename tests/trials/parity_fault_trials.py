@@ -1,0 +1,176 @@
+"""Trials of planted faults, which a comparison must find and describe."""
+
+from __future__ import annotations
+
+import tempfile
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from parity_trainings import (
+    cross_entropy,
+    descent,
+    exact,
+    mean_of_products,
+    rounded,
+    scores,
+)
+from trial_runs import Trials
+
+import tf_condacc
+from tf_condacc import testing
+
+v1 = tf.compat.v1
+TRIALS = Trials()
+
+
+def only(report: testing.Report, way: str) -> testing.Difference:
+    """Returns the one difference from the yardstick, which is that of a way."""
+    found = [each for each in report.differences if each.second == "one big batch"]
+    assert [each.first for each in found] == [way], str(report)
+    return found[0]
+
+
+@TRIALS.add
+def a_loss_that_replicas_scale_twice_is_found(_: Any) -> None:
+    def loss(*given: Any) -> tf.Tensor:
+        return mean_of_products(*given) / tf.distribute.get_strategy().num_replicas_in_sync
+
+    report = testing.compare(exact(loss=loss))
+    found = only(report, "MirroredStrategy with 2 replicas")
+    assert (found.step, found.ratio) == (1, 0.5)
+    assert found.amount > 10_000 * found.tolerance
+    assert "The update of MirroredStrategy with 2 replicas is 0.50 times that of" in str(report)
+    assert report.groups[1] == ["MirroredStrategy with 2 replicas"]
+
+
+@TRIALS.add
+def a_loss_that_one_replica_scales_twice_is_found(_: Any) -> None:
+    def loss(model: Any, rows: Any, factors: Any) -> tf.Tensor:
+        context = tf.distribute.get_replica_context()
+        replica = context.replica_id_in_sync_group
+        return mean_of_products(model, rows, factors) * tf.where(tf.equal(replica, 1), 0.5, 1.0)
+
+    report = testing.compare(exact(loss=loss), [testing.mirrored(2), testing.accumulators(2)])
+    found = only(report, "MirroredStrategy with 2 replicas")
+    assert (found.step, found.variable, found.amount) == (1, "vector", 0.5)
+    # Half of what the second replica computes is missing, times the learning rate: of row 3 of the
+    # table, which only it looks up three times, and of the second element of the vector.
+    missing = report.distances(found.first)[1]
+    assert missing.tolist() == [0.5 * 0.5 * 3 / 4, 0.5 * 0.5 * 8 / 4]
+
+
+def with_dropped_gradients(training: testing.Training) -> testing.Run:
+    """Forgets the local step of the second micro-batch, whose gradients are stale after a step."""
+    model, optimizer = training.new_model(), training.optimizer()
+    vector = model.variables[1]
+    accumulator = tf_condacc.ConditionalAccumulator(vector.dtype, vector.shape)
+
+    def step(rows: Any, factors: Any) -> None:
+        for half, local_step in ((slice(0, 2), accumulator.global_step()), (slice(2, 4), 0)):
+            ((gradient, _),) = training.gradients(model, rows[half], factors[half])
+            accumulator.apply_grad(gradient, local_step)
+        optimizer.apply_gradients([(accumulator.take_grad(1), vector)])
+
+    return testing.Run(model.variables, step)
+
+
+@TRIALS.add
+def a_gradient_that_is_dropped_is_found_from_its_step(_: Any) -> None:
+    def loss(model: Any, rows: Any, factors: Any) -> tf.Tensor:
+        frozen = {"table": tf.stop_gradient(model["table"]), "vector": model["vector"]}
+        return mean_of_products(frozen, rows, factors)
+
+    way = testing.Way("my loop", with_dropped_gradients)
+    report = testing.compare(exact(loss=loss), [testing.accumulators(2), way])
+    found = only(report, "my loop")
+    assert (found.step, found.variable, found.size) == (2, "vector", 2)
+    assert "my loop and one big batch differ from step 2 on, most in vector" in str(report)
+
+
+@TRIALS.add
+def batch_statistics_are_found(_: Any) -> None:
+    def loss(model: Any, points: Any, classes: Any) -> tf.Tensor:
+        return cross_entropy(scores(model, points, normalize=True), classes)
+
+    report = testing.compare(rounded(loss=loss))
+    whole, divided = report.groups
+    assert whole == ["one big batch", "the batch in reverse", "OneDeviceStrategy"]
+    assert len(divided) == 4
+    assert all(each.ratio is None and each.step == 1 for each in report.differences)
+    assert "All ways that divide the batch agree with each other." in str(report)
+    assert "batch statistics" in str(report)
+    with tempfile.TemporaryDirectory() as folder:
+        path = report.save_picture(f"{folder}/parity.png")
+        assert path.read_bytes().startswith(b"\x89PNG")
+
+
+@TRIALS.add
+def random_numbers_are_found(_: Any) -> None:
+    def loss(model: Any, points: Any, classes: Any) -> tf.Tensor:
+        return cross_entropy(scores(model, tf.nn.dropout(points, 0.5)), classes)
+
+    report = testing.compare(rounded(loss=loss), [testing.reversed_batch()])
+    assert "Ways that take the batch as a whole differ." in str(report)
+    assert "random numbers" in str(report)
+
+
+def with_accumulators_of_tensorflow(training: testing.Training) -> testing.Run:
+    """Averages sparse gradients with TensorFlow's own accumulator, which works in sessions only."""
+    with tf.Graph().as_default():
+        model = training.new_model()
+        table, _ = model.variables
+        rows = v1.placeholder(tf.int64, [2, 2])
+        factors = v1.placeholder(tf.float32, [2])
+        ((gradient, _),) = training.gradients(model, rows, factors)
+        accumulator = v1.SparseConditionalAccumulator(tf.float32, table.shape)
+        step_placeholder = v1.placeholder(tf.int64, [])
+        apply = accumulator.apply_indexed_slices_grad(gradient, step_placeholder)
+        mean = accumulator.take_indexed_slices_grad(2)
+        update = training.new_v1_optimizer("original").apply_gradients([(mean, table)])
+        session = v1.Session()
+        session.run(v1.global_variables_initializer())
+    steps = iter(range(10))
+
+    def step(all_rows: Any, all_factors: Any) -> None:
+        local_step = next(steps)
+        for half in (slice(0, 2), slice(2, 4)):
+            feed = {rows: all_rows[half], factors: all_factors[half], step_placeholder: local_step}
+            session.run(apply, feed)
+        session.run(update)
+
+    return testing.Run(model.variables, step, lambda: session.run(model.variables), session.close)
+
+
+@TRIALS.add
+def means_of_rows_are_found_to_differ_from_the_mean_of_a_batch(_: Any) -> None:
+    """Rows 2 and 3 are in both halves of the batch, and the others in one, so only they differ."""
+
+    def loss(model: Any, rows: Any, factors: Any) -> tf.Tensor:
+        frozen = {"table": model["table"], "vector": tf.stop_gradient(model["vector"])}
+        return mean_of_products(frozen, rows, factors)
+
+    # The original requires sorted rows without repeats within a gradient.
+    rows = np.array([[0, 1], [2, 3], [2, 3], [4, 5]])
+    batches = [(rows, np.float32([2, 2, 2, 2]))] * 3
+
+    def build() -> dict[str, tf.Variable]:
+        table = tf.Variable(tf.ones([6, 2]), name="table")
+        return {"table": table, "vector": tf.Variable([1.0, -1.0], name="vector")}
+
+    ways = [
+        testing.accumulators(2),
+        testing.sync_replicas(2),
+        testing.accumulators(2, sparse_reduction="MEAN"),
+        testing.sync_replicas(2, sparse_reduction="MEAN"),
+        testing.Way("TensorFlow's accumulator", with_accumulators_of_tensorflow),
+    ]
+    training = exact(build=build, loss=loss, batches=batches, optimizer=descent)
+    report = testing.compare(training, ways, tolerance=0)
+    assert report.groups == [
+        [way.name for way in [testing.big_batch(), *ways[:2]]],
+        [way.name for way in ways[2:]],
+    ]
+    for found in report.differences:
+        assert (found.step, found.variable, found.ratio) == (1, "table", 2.0), str(report)
+        assert (found.num_elements, found.size) == (8, 12)  # Rows 0, 1, 4 and 5.
