@@ -1,4 +1,4 @@
-"""What stands for tf.estimator: the package tensorflow_estimator, or our own Estimator.
+"""Tests of both that stand for tf.estimator: the package tensorflow_estimator, and our Estimator.
 
 The same programs run with both, in a process for each.
 """

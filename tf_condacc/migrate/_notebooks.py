@@ -142,7 +142,7 @@ def _cell_edit(raw: str, cell: _Cell, edits: list[Edit]) -> Edit | None:
     own = []
     for edit in edits:
         start, end = edit.start - cell.offset, edit.end - cell.offset
-        # What is inserted between two cells belongs to the first one, behind its last line.
+        # Text that is inserted between two cells belongs to the first one, behind its last line.
         is_behind = start == end == len(cell.program)
         if is_behind or (0 <= start < len(cell.program) and not start == end == 0):
             own.append(Edit(start, end, edit.text))

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 
 class Built(NamedTuple):
-    """What a function returned, and the trainable variables that it made.
+    """The result of a function, and the trainable variables that it made.
 
     Attributes:
         value: What the function returned.

@@ -158,7 +158,7 @@ struct Outcome {
   }
 };
 
-// What one thread uses. Another one may complete its takes.
+// The state of one thread. Another thread may complete its takes.
 template <class Kind>
 struct User {
   explicit User(CudaStream* stream) : workspace(stream) {}

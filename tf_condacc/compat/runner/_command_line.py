@@ -21,13 +21,13 @@ examples:
   python -m tf_condacc.compat --keras2 -m trainer.task
   python -m tf_condacc.launch --workers 2 -- python -m tf_condacc.compat train.py
 
-What is provided and what is not: docs/compat.md.
+docs/compat.md lists what is provided, and what is not.
 """
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What the command line says.
+    """The arguments of the command line.
 
     Attributes:
         keras2: Whether Keras 2 takes the place of Keras 3.
