@@ -184,6 +184,7 @@ def test_accumulator_and_its_ops_are_in_no_collection(impl, graph):
 @needs_resource
 def test_only_ours_can_be_part_of_a_checkpoint(impl):
     accumulator = impl.dense(tf.float32, [], shared_name=unique_name())
+    accumulator = getattr(accumulator, "_accumulator", accumulator)
     if impl.ours:
         tf.train.Checkpoint(a=accumulator)
         return
