@@ -111,6 +111,30 @@ def gradient_accumulator_outside_of_the_replicas_is_refused(ours: Any) -> None:
 
 
 @TRIALS.add
+def gradient_accumulator_outside_of_its_strategy_is_refused(ours: Any) -> None:
+    strategy, another = mirrored(), STRATEGIES["mirrored"]()
+    with strategy.scope():
+        accumulator = tf_condacc.GradientAccumulator([tf.Variable([0.0])], 2)
+    accumulate = lambda: accumulator.accumulate([tf.ones([1])])  # noqa: E731
+    message = "under MirroredStrategy, but is now used under "
+    for call in (accumulate, accumulator.num_accumulated, lambda: accumulator.take(1)):
+        assert message + "the default strategy" in raised(call)
+    assert message + "another MirroredStrategy" in raised(lambda: another.run(accumulate))
+    strategy.run(accumulate)
+    counts = strategy.experimental_local_results(strategy.run(accumulator.num_accumulated))
+    assert [int(count) for count in counts] == [1, 1]
+
+
+@TRIALS.add
+def gradient_accumulator_that_is_made_before_the_scope_is_used_on_replicas(ours: Any) -> None:
+    use_two_cpus()
+    accumulator = tf_condacc.GradientAccumulator([tf.Variable([0.0])], 1)
+    accumulate = lambda: accumulator.accumulate([tf.ones([1])])  # noqa: E731
+    assert all(STRATEGIES["mirrored"]().run(accumulate).values)
+    assert "but is now used under the default strategy" in raised(accumulate)
+
+
+@TRIALS.add
 def gradient_accumulator_made_on_a_replica_is_refused(ours: Any) -> None:
     strategy = mirrored()
     with strategy.scope():
