@@ -159,8 +159,9 @@ class GradientAccumulator(Trackable):
     def apply_gradients(self, optimizer: Any, gradients: Sequence[Any]) -> tf.Tensor:
         """Accumulates the gradients of a micro-batch, and updates the variables after the last one.
 
-        Under a strategy it is called in the function that the strategy runs on replicas. There it
-        replaces ``optimizer.apply`` in a ``tf.cond``, which TensorFlow refuses in such a function.
+        Under a strategy, call it directly in the function that the strategy runs on replicas, not
+        inside a ``tf.cond``, an ``if`` on a tensor or a nested ``tf.function``. It replaces
+        ``optimizer.apply`` in a ``tf.cond``, which TensorFlow forbids in such a function.
 
         Args:
             optimizer: An optimizer of Keras or of TensorFlow 1. It counts updates, not
