@@ -94,6 +94,10 @@ FOUND = {
         'def f(d):\n    with tf.device(d), tf.device("/cpu:0"): pass\n    tf.device(self.setter)',
         [("TC409", 4, 10), ("TC409", 5, 5)],
     ),
+    "a function for tf.device by a keyword or of version 2": (
+        TF + "tf.device(device_name=lambda op: 1)\ntf.compat.v2.device(lambda op: 1)",
+        [("TC409", 2, 1), ("TC409", 3, 1)],
+    ),
     "a function for a device that is imported": (
         "from tensorflow import device\ndef f(op_fn): device(op_fn)",
         [("TC409", 2, 15)],
@@ -111,6 +115,7 @@ QUIET = {
     "names of operations": TF + '__all__ = ["ConditionalAccumulator"]\nf("ConditionalAccumulator")',
     "a session in version 1's behavior": TF
     + "def main():\n    tf.compat.v1.disable_v2_behavior()\n    tf.compat.v1.Session()",
+    "the class of a session": TF + "isinstance(x, tf.compat.v1.Session)",
     "a session of a graph": TF + "with tf.Graph().as_default(): tf.compat.v1.Session()",
     "names of devices": TF
     + "for d in devices:\n    with tf.device(d), tf.device(f'/gpu:{i}'): pass",

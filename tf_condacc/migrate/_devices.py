@@ -13,6 +13,7 @@ from tf_condacc.migrate._names import DEVICE_SETTER, PROVIDED, plain
 from tf_condacc.migrate._source import Edit, Source
 
 _NEW = "tensorflow.device"
+_NAMES = {_NEW, "tensorflow.compat.v2.device"}
 _FUNCTION = re.compile(r"setter|func|fn\b|fn_", re.IGNORECASE)
 
 
@@ -38,17 +39,21 @@ class Devices(cst.CSTVisitor):
         self._has_setter = False
         source.module.visit(self)
         for call in self._unknown:
-            if self._has_setter or _FUNCTION.search(source.code(call.args[0])):
+            value = call.args[0].value
+            is_function = self._is_function(value)
+            if is_function or self._has_setter or _FUNCTION.search(source.code(value)):
                 message = f"{source.code(call)} may be given a function"
                 self.findings.append(Finding(source.place(call), Code.DEVICE_FUNCTION, message))
 
     def visit_Call(self, node: cst.Call) -> None:
         self._has_setter |= self._is_setter(node)
-        if len(node.args) != 1 or _NEW not in self._names(node.func):
+        names = self._names(node.func) & _NAMES
+        if len(node.args) != 1 or not names:
             return
         value = node.args[0].value
         is_function = self._is_function(value)
-        if is_function and isinstance(node.func, cst.Attribute):
+        can_move = _NEW in names and node.args[0].keyword is None
+        if is_function and can_move and isinstance(node.func, cst.Attribute):
             old = self._source.code(node.func)
             attribute = self._source.span(node.func.attr)
             self.edits.append(Edit(*attribute, "compat.v1.device"))

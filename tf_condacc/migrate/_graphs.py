@@ -55,5 +55,7 @@ class _Graphs(cst.CSTVisitor):
         is_end = isinstance(parent, cst.Attribute) and parent.attr is node
         whole = parent if is_end and isinstance(parent, cst.Attribute) else node
         resolved = resolve(self._source, whole) if is_chain(whole) else None
-        if resolved is not None and resolved.name in GRAPH_NAMES:
+        call = self._source.parents[whole]
+        is_called = isinstance(call, cst.Call) and call.func is whole
+        if is_called and resolved is not None and resolved.name in GRAPH_NAMES:
             self.uses.append(whole)
