@@ -172,6 +172,11 @@ def test_a_cluster_trains_and_evaluates(result: Results):
     assert found["results"] == {"evaluator-0": [None, []], "master-0": on_ps, "worker-0": on_ps}
 
 
+def test_a_chief_of_a_cluster_warns_that_it_only_trains(result: Results):
+    found = result("own", "a_chief_that_only_trains_says_so")
+    assert found == {"worker": [True], "master": []}
+
+
 def test_canned_models_say_that_they_need_keras_2(result: Results):
     dnn, linear, steps = result("own", "canned_models_say_that_they_need_keras_2")
     assert dnn.startswith("RuntimeError: tf.estimator.DNNClassifier needs Keras 2")
