@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,18 @@ def test_the_hint_at_parts_needs_all_ways_that_divide_the_batch():
     assert hint not in str(report(*ways, dividing={"third"}))
 
 
+def test_a_ratio_of_the_number_of_replicas_is_explained():
+    def text(update: float) -> str:
+        ways = {"yardstick": weights(0, 4), "two": weights(0, update), "other": weights(0, update)}
+        limits = np.zeros([2, 1])
+        return str(testing.Report(["w"], ways, limits, num_replicas={"yardstick": 1, "two": 2}))
+
+    assert "two: the ratio is 1/2, and there are 2 replicas. The loss is probably" in text(2)
+    assert "two: the ratio is the number of replicas. The loss is probably not" in text(8)
+    assert "the ratio is" not in text(3)
+    assert "other: " not in text(2)
+
+
 def test_the_tolerance_follows_from_the_type_the_examples_the_weights_and_the_updates():
     roundoff = 2.0**-24
     limits = testing.Tolerance(factor=1).limits(weights([3, -4], [3, -6], [3, -5]), num_examples=10)
@@ -147,6 +160,11 @@ def training(**changes: Any) -> testing.Training:
         ({"batches": [(np.zeros([2]), np.zeros([3]))]}, "got shapes (2,), (3,)"),
         ({"batches": [(np.zeros([2]), 1.0)]}, "got shapes (2,), ()"),
         ({"reduction": "none"}, 'expected "mean" or "sum", got \'none\''),
+        ({"reduction": "sum", "divided_by_replicas": True}, 'expected reduction="mean", got "sum"'),
+        (
+            {"batches": tf.data.Dataset.from_tensors(([1.0], [2.0])).repeat()},
+            "batches: expected a finite number, got an infinite dataset",
+        ),
     ],
 )
 def test_a_bad_description_is_refused(changes, message):
@@ -154,9 +172,25 @@ def test_a_bad_description_is_refused(changes, message):
         training(**changes)
 
 
+@pytest.mark.parametrize("name", ["build", "loss", "optimizer", "v1_optimizer"])
+def test_an_object_in_place_of_a_function_is_refused(name):
+    with pytest.raises(TypeError, match=f"{name}: expected a function, got an object of .*Optim"):
+        training(**{name: v1.train.GradientDescentOptimizer(0.5)})
+
+
+_FIXED = tf.Variable([1.0, 2.0], name="fixed")
+_SHARED = types.SimpleNamespace(iterations=0)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"build": lambda: _FIXED}, "It must make new variables on each call, not return a model"),
+        ({"optimizer": lambda: _SHARED}, "optimizer: expected a function that returns a new"),
+        (
+            {"loss": lambda model, x, y: tf.reduce_mean(tf.linalg.matvec(x, model + _FIXED))},
+            "no trainable variables but those that `build` makes, got also fixed:0",
+        ),
         ({"build": lambda: None}, "expected a function that makes trainable variables, got none"),
         ({"loss": lambda model, x, y: model}, "expected a scalar of a floating-point type, got"),
         ({"loss": lambda model, x, y: tf.constant(1.0)}, "expected it to depend on the variables"),
@@ -171,13 +205,29 @@ def test_a_training_that_cannot_be_run_is_refused(changes, message):
 def test_variables_that_differ_from_call_to_call_are_refused():
     shapes = iter([[2], [3]])
     changing = training(build=lambda: tf.Variable(tf.ones(next(shapes))))
-    with pytest.raises(ValueError, match=r"variables of the first call, of shapes \[\(2,\)\], got"):
+    message = r"new variables on each call, like those of the first, of shapes \[\(2,\)\], got"
+    with pytest.raises(ValueError, match=message):
         testing.compare(changing, [])
 
 
 def test_ways_of_the_same_name_are_refused():
     with pytest.raises(ValueError, match="expected different names"):
         testing.compare(training(), [testing.towers(2), testing.towers(2)])
+
+
+@pytest.mark.parametrize(
+    ("ways", "error", "message"),
+    [
+        ([testing.big_batch()], ValueError, "other than one big batch, which is always added"),
+        (testing.towers(2), TypeError, "expected a list of ways, got the way 2 towers, which is"),
+        (3, TypeError, "expected a list of ways, got 3"),
+        ([testing.towers], TypeError, "<function towers at .*>, a function, which must be called"),
+        ([testing.Way("mine", lambda _: None)], TypeError, "mine: .*returns a Run, got None"),
+    ],
+)
+def test_what_is_no_way_is_refused(ways, error, message):
+    with pytest.raises(error, match=message):
+        testing.compare(training(), ways)
 
 
 @pytest.mark.parametrize("tolerance", [-1, float("nan"), float("inf")])
@@ -232,6 +282,18 @@ def test_variables_without_a_gradient_are_left_alone():
     found = testing.compare(training(build=build, loss=loss), ways, tolerance=0)
     assert not found.differences, str(found)
     assert len(set(found.variables)) == 2
+
+
+def test_micro_batches_under_a_strategy_refuse_variables_without_a_gradient():
+    def build() -> list[tf.Variable]:
+        return [tf.Variable([1.0, 2.0], name="used"), tf.Variable(3.0, name="unused")]
+
+    described = training(
+        build=build, loss=lambda model, x, y: tf.reduce_mean(tf.linalg.matvec(x, model[0]))
+    )
+    message = "with 1 replicas and 2 micro-batches: expected gradients of all .* none of unused"
+    with pytest.raises(ValueError, match=message):
+        testing.compare(described, [testing.mirrored(1, 2)])
 
 
 def twice(training: testing.Training) -> testing.Run:
