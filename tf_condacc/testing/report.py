@@ -179,8 +179,9 @@ class Report:
                 )
             elif abs(each.ratio / number - 1) < PROPORTIONAL:
                 found.append(
-                    f"{each.first}: the ratio is the number of replicas. The loss is probably not "
-                    "divided by it, although Training(divided_by_replicas=True) says so."
+                    f"{each.first}: the ratio is the number of replicas, {number}. The loss is "
+                    "probably not divided by it. Training(divided_by_replicas=True) is right only "
+                    "for a loss that divides by it."
                 )
         return found
 

@@ -70,7 +70,11 @@ class Training:
         for name in ("build", "loss", "optimizer", "v1_optimizer"):
             value = getattr(self, name)
             if not callable(value) and (name, value) != ("v1_optimizer", None):
-                raise TypeError(f"{name}: expected a function, got an object of {type(value)}")
+                example = "lambda: …" if name != "loss" else "lambda model, features, labels: …"
+                raise TypeError(
+                    f"{name}: expected a function, such as `{example}`, got an object of "
+                    f"{type(value)}"
+                )
         if self.reduction not in ("mean", "sum"):
             raise ValueError(f'reduction: expected "mean" or "sum", got {self.reduction!r}')
         if self.divided_by_replicas and self.reduction == "sum":
