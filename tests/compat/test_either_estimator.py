@@ -125,11 +125,22 @@ def test_the_package_refuses_strategies_on_a_cluster(result: Results):
     assert message.startswith("ValueError: RunConfig: train_distribute")
 
 
+def test_the_package_takes_worker_0_for_the_chief_of_a_cluster_without_one(result: Results):
+    assert result("package", "the_first_worker_is_the_chief") == [
+        ["ps 0", False, "grpc://localhost:1", 2],
+        ["chief 0", True, "grpc://localhost:2", 2],
+        ["worker 0", False, "grpc://localhost:3", 2],
+        ["evaluator 0", False, "", 0],
+        ["chief 0", True, "", 1],
+        ["worker 0", False, "grpc://localhost:3", 2],
+    ]
+
+
 def test_a_missing_name_says_what_provides_it(result: Results):
     classifier, pandas, receiver, from_import, private = result("own", "missing_names")
     for message, name in ((classifier, "DNNClassifier"), (pandas, "inputs.pandas_input_fn")):
         assert message.startswith(f"AttributeError: tf.estimator.{name} ")
-        assert 'pip install "tf_condacc[estimator]"' in message
+        assert 'which is missing: pip install ".[estimator]" in the clone' in message
     assert receiver.startswith("AttributeError: tf.estimator.export.TensorServingInputReceiver ")
     assert from_import.startswith("ImportError: cannot import name 'LinearRegressor'")
     assert private == "AttributeError: module 'tf.estimator' has no attribute '__wrapped__'"
@@ -161,9 +172,15 @@ def test_a_cluster_trains_and_evaluates(result: Results):
     assert found["results"] == {"evaluator-0": [None, []], "master-0": on_ps, "worker-0": on_ps}
 
 
+def test_a_chief_of_a_cluster_warns_that_it_only_trains(result: Results):
+    found = result("own", "a_chief_that_only_trains_says_so")
+    assert found == {"worker": [True], "master": []}
+
+
 def test_canned_models_say_that_they_need_keras_2(result: Results):
     dnn, linear, steps = result("own", "canned_models_say_that_they_need_keras_2")
     assert dnn.startswith("RuntimeError: tf.estimator.DNNClassifier needs Keras 2")
+    assert "--keras2" in dnn
     assert linear.startswith("RuntimeError: tf.estimator.LinearRegressor needs Keras 2")
     assert steps == 1
 

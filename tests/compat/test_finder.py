@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import types
+
 import pytest
 
 import tf_condacc
@@ -43,6 +45,33 @@ def test_private_modules_of_the_estimator_have_its_public_names(find, name):
     assert module.PredictOutput is tf_condacc.estimator.export.PredictOutput
     with pytest.raises(AttributeError, match=r"no_name is not provided. Use tf.estimator"):
         _ = module.no_name
+
+
+def test_a_name_that_needs_keras_2_is_imported_with_advice(find, monkeypatch):
+    import tensorflow as tf
+
+    message = "`GRUCell` is not available with Keras 3."
+    monkeypatch.setattr(tf.compat.v1.nn, "rnn_cell", types.ModuleType("rnn_cell"))
+    monkeypatch.setattr(tf.compat.v1.nn.rnn_cell, "__getattr__", refuse(message), raising=False)
+    with pytest.raises(ImportError, match=r"rnn.GRUCell is not provided.* --keras2, or install"):
+        find("tensorflow.contrib.rnn.GRUCell")
+
+
+def test_a_name_of_the_package_is_advised_where_our_estimator_stands_for_it(find, monkeypatch):
+    import tensorflow as tf
+
+    from tf_condacc.compat._own_estimator import MODULE
+
+    monkeypatch.setattr(tf.compat.v1, "estimator", MODULE, raising=False)
+    with pytest.raises(AttributeError, match=r'pip install "\.\[estimator\]" in the clone'):
+        _ = find("tensorflow.contrib.estimator").add_metrics
+
+
+def refuse(message):
+    def refuse(name):
+        raise AttributeError(message)
+
+    return refuse
 
 
 def test_a_private_module_that_only_the_package_has_says_so(find):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import pytest
@@ -33,7 +34,10 @@ def error_of(statement):
         ),
         ("import tensorflow.python.no_module", "has no module tensorflow.python.no_module"),
         ("import tensorflow.examples.tutorials", "tf.keras.datasets has MNIST"),
-        ("raise AttributeError('`dense` is not available with Keras 3.')", "--keras2"),
+        ("print 'x'", "programs must be Python 3"),
+        ("xrange(3)", "programs must be Python 3"),
+        ("{}.iteritems()", "programs must be Python 3"),
+        ("import urllib2", "programs must be Python 3"),
         ("raise ModuleNotFoundError('no', name='tf_keras.src')", "pip install 'tf-keras==2.21.*'"),
     ],
 )
@@ -46,6 +50,17 @@ def test_a_missing_name_has_a_hint(hint, statement, expected):
 )
 def test_other_errors_have_no_hint(hint, statement):
     assert hint(error_of(statement)) is None
+
+
+@pytest.mark.parametrize(
+    ("keras2", "expected"), [("0", "run with --keras2"), ("1", "use tf.keras, which is Keras 2")]
+)
+def test_a_name_that_keras_3_lacks_has_a_hint_that_is_not_followed_yet(
+    hint, monkeypatch, keras2, expected
+):
+    monkeypatch.setitem(os.environ, "TF_USE_LEGACY_KERAS", keras2)
+    for text in ("`dense` is not available with Keras 3.", "module 'keras.layers' has no ..."):
+        assert expected in hint(AttributeError(text))
 
 
 def test_keras_2_without_its_package_is_an_error_that_names_it(monkeypatch, capsys):

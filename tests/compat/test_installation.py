@@ -45,9 +45,14 @@ def test_nothing_is_left_after_uninstall(report):
 def test_a_missing_name_says_what_is_provided_and_what_to_use_instead(report):
     for name, error in report["missing"].items():
         assert error.startswith(f"MissingNameError: {name} is not provided")
-    assert (
-        "Instead: use a class or a dictionary" in report["missing"]["tf.contrib.training.HParams"]
-    )
+    for name, advice in {
+        "training.RandomStrategy": "tf_condacc.cluster.GreedyLoadBalancingStrategy",
+        "layers.sparse_column_with_hash_bucket": "categorical_column_with_hash_bucket",
+        "nn": "for alpha_dropout tf.keras.layers.AlphaDropout",
+        "data.batch_and_drop_remainder": "dataset.batch(n, drop_remainder=True)",
+        "lookup.string_to_index_table_from_tensor": "tf.contrib.lookup.index_table_from_tensor",
+    }.items():
+        assert advice in report["missing"][f"tf.contrib.{name}"]
     assert "--keras2" in report["missing"]["tf.contrib.rnn.BasicLSTMCell"]
     assert "provides DropStaleGradientOptimizer" in report["missing"]["tf.contrib.crf"]
     assert report["hasattr"] == [True, False]

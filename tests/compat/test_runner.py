@@ -129,6 +129,16 @@ def test_a_cluster_with_flags_trains_under_the_launcher(workers, tmp_path):
     assert f"[worker 0] weights: {[-3 * mean, -6 * mean]}" in run.stdout.splitlines()
 
 
+@pytest.mark.long
+def test_train_and_evaluate_trains_under_the_launcher(tmp_path):
+    command = [sys.executable, "-m", "tf_condacc.launch", "--ps=1", "--workers=2", "--"]
+    program = (PROGRAMS / "train_and_evaluate.py", tmp_path / "model")
+    run = run_command(*command, *RUNNER, "--quiet", *program, cwd=tmp_path)
+    assert run.returncode == 0, run.stdout[-3000:]
+    [weights] = re.findall(r"\[worker 0\] weights: (\S+)", run.stdout)
+    assert float(weights) in (-6.0, -8.0)  # Both workers may take the last step.
+
+
 def test_a_wrong_command_line_ends_before_tensorflow_is_imported():
     started = os.times()
     for arguments in (["nowhere.py"], [], ["--keras"], ["-m"]):

@@ -88,7 +88,7 @@ def test_the_report_as_json(program, capsys):
     report = json.loads(capsys.readouterr().out)
     place = {"file": "train.py", "cell": None, "line": 2}
     (finding,) = report.pop("findings")
-    assert finding.pop("remedy").startswith("Replace it")
+    assert finding.pop("remedy").startswith("`python -m tf_condacc.compat` does not")
     message = {"code": "TC101", "message": "tf.contrib.x is used"}
     assert finding == {**place, "column": 7, **message}
     assert report.pop("rewritings") == [
@@ -103,6 +103,18 @@ def test_the_report_as_json(program, capsys):
     assert skipped["file"] == "bad.py"
     assert "print" in skipped["error"]
     assert report == {"version": 1, "written": False, "changed": ["train.py"]}
+
+
+def test_a_remedy_is_written_once_per_file_and_at_each_place_of_the_json(program, capsys):
+    program.write_text("import tensorflow as tf\ntf.layers.dense(1)\ntf.layers.flatten(2)\n")
+    Path("other.py").write_text(program.read_text())
+    assert command.main(["."]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert ["It needs Keras 2" in line for line in lines] == [True, False] * 2
+    assert lines[3] == "./train.py:3:1: TC303 tf.layers.flatten is used. See line 2."
+    assert command.main(["--json", "."]) == 0
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert len({one["remedy"] for one in found}) == 1
 
 
 def test_the_estimator_is_rewritten_on_request(program):

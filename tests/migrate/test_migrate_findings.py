@@ -50,6 +50,19 @@ FOUND = {
         TF + "tf.compat.v1.layers.dense(x, 1)\ntf.nn.rnn_cell.LSTMCell",
         [("TC303", 2, 1), ("TC303", 3, 1)],
     ),
+    "a module that tf_upgrade_v2 makes up": (
+        "from tensorflow.compat.v1.python.platform import tf_logging as logging",
+        [("TC304", 1, 50)],
+    ),
+    "a session without a graph": (
+        TF + "x = tf.compat.v1.placeholder(tf.float32)\nwith tf.compat.v1.Session() as s: pass",
+        [("TC305", 2, 5)],
+    ),
+    "a monitored session that is imported": (
+        "from tensorflow.compat.v1.train import MonitoredTrainingSession as M\n"
+        "from tensorflow.compat.v1 import Session\nSession(); disable_v2_behavior",
+        [("TC305", 3, 1)],
+    ),
     "types of operations": (
         TF + 'op.type == "AccumulatorApplyGradient"\nop.type in ["ConditionalAccumulator", "Add"]\n'
         'x = {"SparseAccumulatorTakeGradient": 1}',
@@ -76,6 +89,19 @@ FOUND = {
         TF + "x = (tf  # why\n     .ConditionalAccumulator)",
         [("TC407", 2, 6)],
     ),
+    "a device setter behind a variable": (
+        TF + "tf.train.replica_device_setter(1)\n"
+        'def f(d):\n    with tf.device(d), tf.device("/cpu:0"): pass\n    tf.device(self.setter)',
+        [("TC409", 4, 10), ("TC409", 5, 5)],
+    ),
+    "a function for tf.device by a keyword or of version 2": (
+        TF + "tf.device(device_name=lambda op: 1)\ntf.compat.v2.device(lambda op: 1)",
+        [("TC409", 2, 1), ("TC409", 3, 1)],
+    ),
+    "a function for a device that is imported": (
+        "from tensorflow import device\ndef f(op_fn): device(op_fn)",
+        [("TC409", 2, 15)],
+    ),
     "a late import in a function": (
         "def f():\n    x = tf.ConditionalAccumulator\n"
         "    from tensorflow.contrib import opt\n    return opt.DropStaleGradientOptimizer\n" + TF,
@@ -87,6 +113,12 @@ QUIET = {
     "a server with the package": TF + "tf.distribute.Server(c)\nimport tf_condacc",
     "a server with a name that is rewritten": TF + "tf.train.Server(c, tf.ConditionalAccumulator)",
     "names of operations": TF + '__all__ = ["ConditionalAccumulator"]\nf("ConditionalAccumulator")',
+    "a session in version 1's behavior": TF
+    + "def main():\n    tf.compat.v1.disable_v2_behavior()\n    tf.compat.v1.Session()",
+    "the class of a session": TF + "isinstance(x, tf.compat.v1.Session)",
+    "a session of a graph": TF + "with tf.Graph().as_default(): tf.compat.v1.Session()",
+    "names of devices": TF
+    + "for d in devices:\n    with tf.device(d), tf.device(f'/gpu:{i}'): pass",
     "other modules": "from mine.contrib import x\nfrom . import contrib\nfrom .tensorflow import x",
     "no TensorFlow": "from torch.contrib import x",
 }
@@ -117,3 +149,40 @@ def test_types_of_operations_are_those_that_tensorflow_registers():
     from tensorflow.python.framework import op_def_registry
 
     assert all(op_def_registry.get(name) is not None for name in OP_TYPES)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("framework.get_or_create_global_step", "Use tf.compat.v1.train.get_or_create_global_step"),
+        ("slim.conv2d", "Use tf_slim of the package tf-slim, or run the program unedited"),
+        ("training.batch_sequences", "If tf_slim.training.training and tf_slim.training.evaluation"),
+        ("framework.python.ops.variables", "Use tf_slim.ops.variables of the package tf-slim, or"),
+        (
+            "predictor.from_saved_model",
+            "`python -m tf_condacc.compat` does not provide it. Instead",
+        ),
+        ("crf.crf_decode", "`python -m tf_condacc.compat` does not provide it. Instead: copy"),
+        ("rnn.LSTMCell", "Instead: use tf.compat.v1.nn.rnn_cell"),
+        ("layers.embed_sequence", "Instead: use tf.compat.v1.get_variable"),
+    ],
+)
+def test_the_remedy_for_a_name_of_contrib_is_that_of_this_name(name, expected):
+    module, _, attribute = name.rpartition(".")
+    use = migrate_text(f"{TF}tf.contrib.{name}").findings
+    imported = migrate_text(f"from tensorflow.contrib.{module} import {attribute}").findings
+    assert [one.remedy.startswith(expected) for one in use] == [True], use
+    assert [one.remedy for one in imported] == [
+        f"tf_upgrade_v2 does not mention it. {use[0].remedy}"
+    ]
+
+
+def test_names_that_the_estimator_lacks_are_named_at_the_names_that_stay():
+    text = TF + "tf.estimator.RunConfig()\ntf.estimator.DNNClassifier()"
+    outcome = migrate_text(text, with_estimator=True)
+    assert outcome.rewritings == ()
+    config, model = (one.remedy for one in outcome.findings)
+    assert "as they are, because tf_condacc.estimator does not have DNNClassifier:" in config
+    assert model.startswith("tf_condacc.estimator does not have it: install the package")
+    (alone,) = migrate_text(TF + "tf.estimator.RunConfig()").findings
+    assert "use --estimator if" in alone.remedy

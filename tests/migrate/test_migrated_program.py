@@ -105,3 +105,22 @@ def test_a_rewritten_program_trains():
     space = {"Spec": EstimatorSpec}
     exec(compile(outcome.text, "<program>", "exec"), space)
     assert space["results"] == [([2.0, 4.0], [[6.0]]), [2.0], [2.0], [2.5]]
+
+
+SETTER_PROGRAM = """
+import tensorflow as tf
+
+with tf.Graph().as_default() as graph:
+    with tf.device(tf.train.replica_device_setter(ps_tasks=1)):
+        weights = tf.get_variable("weights", initializer=[4.0])
+    device = graph.get_operation_by_name("weights").device
+"""
+
+
+def test_a_rewritten_program_places_variables_by_a_device_setter():
+    upgraded = _upgraded(SETTER_PROGRAM)
+    with pytest.raises(RuntimeError, match="does not support functions"):
+        exec(upgraded, {})
+    space = {}
+    exec(migrate_text(upgraded).text, space)
+    assert space["device"] == "/job:ps/task:0"

@@ -38,6 +38,7 @@ FIRST_IMPORTS = (
     "from tensorflow.contrib.layers import conv2d, xavier_initializer",
     "from tensorflow.contrib.layers.python.layers import utils",
     "from tensorflow.contrib.training.python.training import evaluation",
+    "from tensorflow.contrib.training.python.training.hparam import HParams",
     "from tensorflow.python.estimator import estimator, model_fn",
     "from tensorflow.python.estimator.run_config import RunConfig",
     "from tensorflow.estimator import Estimator, EstimatorSpec",
@@ -55,7 +56,11 @@ MISSING = (
     "tf.contrib.rnn.BasicLSTMCell",
     "tf.contrib.slim.conv4d",
     "tf.contrib.data.StatsAggregator",
-    "tf.contrib.training.HParams",
+    "tf.contrib.training.RandomStrategy",
+    "tf.contrib.layers.sparse_column_with_hash_bucket",
+    "tf.contrib.nn",
+    "tf.contrib.data.batch_and_drop_remainder",
+    "tf.contrib.lookup.string_to_index_table_from_tensor",
 )
 RENAMED = {
     "data.map_and_batch": "data.experimental.map_and_batch",

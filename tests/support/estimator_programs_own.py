@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -14,6 +16,7 @@ import estimator_programs as programs
 import tensorflow as tf
 from estimator_programs import message
 from forked_cluster import ForkedCluster
+from ports import free_cluster
 
 import tf_condacc
 from tf_condacc import estimator
@@ -141,6 +144,34 @@ def in_a_cluster_train_needs_train_and_evaluate(e: ModuleType, folder: Path) -> 
         del os.environ["TF_CONFIG"]
 
 
+def a_chief_that_only_trains_says_so(e: ModuleType, folder: Path) -> Any:
+    """Returns for each job of a chief whether each warning is that nothing is evaluated."""
+
+    def model_fn(features, mode):
+        step = tf1.assign_add(tf1.train.get_global_step(), 1)
+        return e.EstimatorSpec(mode, loss=tf.constant(0.0), train_op=step)
+
+    found = {}
+    for job in ("worker", "master"):
+        stream = io.StringIO()
+        handler = logging.StreamHandler(stream)
+        handler.setLevel("WARNING")
+        config = {"cluster": {job: [free_cluster(0, 1)["worker"][0]]}, "task": {"type": job}}
+        os.environ["TF_CONFIG"] = json.dumps(config)
+        logging.getLogger("tf_condacc").addHandler(handler)
+        try:
+            e.train_and_evaluate(
+                e.Estimator(model_fn, str(folder / job)),
+                e.TrainSpec(programs.input_fn, max_steps=1),
+                e.EvalSpec(programs.input_fn, steps=1),
+            )
+        finally:
+            del os.environ["TF_CONFIG"]
+            logging.getLogger("tf_condacc").removeHandler(handler)
+        found[job] = ["Nothing is evaluated" in each for each in stream.getvalue().splitlines()]
+    return found
+
+
 def a_configuration_may_be_a_subclass(e: ModuleType, folder: Path) -> Any:
     class Config(e.RunConfig):
         def __init__(self, rate, **kwargs):
@@ -165,4 +196,5 @@ PROGRAMS = (
     a_subclass_overrides_methods,
     a_configuration_may_be_a_subclass,
     in_a_cluster_train_needs_train_and_evaluate,
+    a_chief_that_only_trains_says_so,
 )

@@ -118,6 +118,28 @@ def distribution_on_a_cluster_is_refused(e: ModuleType, folder: Path) -> str:
         del os.environ["TF_CONFIG"]
 
 
+def the_first_worker_is_the_chief(e: ModuleType, folder: Path) -> Any:
+    """Returns the place that RunConfig finds for each task of clusters with and without a chief."""
+    spec = {"ps": ["localhost:1"], "worker": ["localhost:2", "localhost:3"]}
+    tasks = [("ps", 0), ("worker", 0), ("worker", 1), ("evaluator", 0)]
+    places = [_place(e, spec, *task) for task in tasks]
+    alone = _place(e, {"worker": ["localhost:2"]}, "worker", 0)
+    master = _place(e, {"master": ["localhost:2"], "worker": ["localhost:3"]}, "worker", 0)
+    return [*places, alone, master]
+
+
+def _place(e: ModuleType, spec: Any, job: str, task: int) -> Any:
+    value = json.dumps({"cluster": spec, "task": {"type": job, "index": task}})
+    os.environ["TF_CONFIG"] = value
+    try:
+        config = e.RunConfig()
+        assert os.environ["TF_CONFIG"] == value
+    finally:
+        del os.environ["TF_CONFIG"]
+    place = f"{config.task_type} {config.task_id}"
+    return [place, config.is_chief, config.master, config.num_worker_replicas]
+
+
 def canned_models_say_that_they_need_keras_2(folder: Path) -> Any:
     """Makes and trains canned models in a process with Keras 3."""
     e = estimator_module()
@@ -135,4 +157,5 @@ PROGRAMS = (
     a_canned_classifier_trains_in_towers,
     specs_of_either_are_accepted,
     distribution_on_a_cluster_is_refused,
+    the_first_worker_is_the_chief,
 )

@@ -395,18 +395,83 @@ SAMPLES = [
         "the Estimator, if asked for",
         """\
         import tensorflow as tf
-        from tensorflow.estimator import ModeKeys, DNNRegressor
+        from tensorflow.estimator import ModeKeys, train_and_evaluate
         print(tf.estimator.Estimator, ModeKeys.TRAIN, tf.compat.v1.estimator.ModeKeys.EVAL)
-        print(tf.estimator.export.PredictOutput, tf.estimator.LinearClassifier)
+        print(tf.estimator.export.PredictOutput, train_and_evaluate)
+        """,
+        """\
+        import tf_condacc
+        from tf_condacc.estimator import ModeKeys, train_and_evaluate
+        print(tf_condacc.estimator.Estimator, ModeKeys.TRAIN, tf_condacc.estimator.ModeKeys.EVAL)
+        print(tf_condacc.estimator.export.PredictOutput, train_and_evaluate)
+        """,
+        estimator=True,
+    ),
+    _sample(
+        "no name of the Estimator, if one of them is not provided",
+        """\
+        import tensorflow as tf
+        from tensorflow.estimator import ModeKeys
+        print(tf.estimator.Estimator, ModeKeys.TRAIN, tf.estimator.BestExporter)
+        """,
+        estimator=True,
+    ),
+    _sample(
+        "no name of the Estimator, if an import of one of them is not provided",
+        """\
+        import tensorflow as tf
+        from tensorflow.estimator import ModeKeys, DNNRegressor
+        print(tf.estimator.Estimator, ModeKeys.TRAIN)
+        """,
+        estimator=True,
+    ),
+    _sample(
+        "tf.device with a device setter or another function",
+        """\
+        import tensorflow as tf
+        with tf.device(tf.train.replica_device_setter(ps_tasks=1)), tf.device("/cpu:0"):
+            pass
+        setter = tf.compat.v1.train.replica_device_setter(1) if ps else "/gpu:0"
+        def place(op): return ""
+        with tf.device(place), tf.device(lambda op: ""): pass
+        with tf.compat.v1.device(place): pass
+        setter = None
+        setter = tf.compat.v1.train.replica_device_setter(1)
+        with tf.device(setter): pass
         """,
         """\
         import tensorflow as tf
         import tf_condacc
-        from tensorflow.estimator import DNNRegressor
-        from tf_condacc.estimator import ModeKeys
-        print(tf_condacc.estimator.Estimator, ModeKeys.TRAIN, tf_condacc.estimator.ModeKeys.EVAL)
-        print(tf_condacc.estimator.export.PredictOutput, tf.estimator.LinearClassifier)
+        with tf.compat.v1.device(tf_condacc.replica_device_setter(ps_tasks=1)), tf.device("/cpu:0"):
+            pass
+        setter = tf_condacc.replica_device_setter(1) if ps else "/gpu:0"
+        def place(op): return ""
+        with tf.compat.v1.device(place), tf.compat.v1.device(lambda op: ""): pass
+        with tf.compat.v1.device(place): pass
+        setter = None
+        setter = tf_condacc.replica_device_setter(1)
+        with tf.compat.v1.device(setter): pass
         """,
-        estimator=True,
+    ),
+    _sample(
+        "tf.device with a device setter that was rewritten before",
+        """\
+        import tensorflow
+        from tf_condacc import replica_device_setter as setter
+        with tensorflow.device(setter(1)): pass
+        """,
+        """\
+        import tensorflow
+        from tf_condacc import replica_device_setter as setter
+        with tensorflow.compat.v1.device(setter(1)): pass
+        """,
+    ),
+    _sample(
+        "tf.device of TensorFlow 1",
+        """\
+        import tensorflow.compat.v1 as tf
+        import tf_condacc
+        with tf.device(tf_condacc.replica_device_setter(1)): pass
+        """,
     ),
 ]

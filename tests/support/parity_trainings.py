@@ -19,6 +19,17 @@ def training_of(*args: Any, **kwargs: Any) -> testing.Training:
     return testing.Training(*args, **kwargs)
 
 
+def small_training(**changes: Any) -> testing.Training:
+    """Returns a training with one batch; it configures no logical CPUs."""
+    arguments: dict[str, Any] = {
+        "build": lambda: tf.Variable([1.0, 2.0], name="w"),
+        "loss": lambda model, x, y: tf.reduce_mean(tf.linalg.matvec(x, model)),
+        "optimizer": lambda: v1.train.GradientDescentOptimizer(0.5),
+        "batches": [(np.float32([[1, 2], [3, 4]]), np.zeros([2]))],
+    }
+    return testing.Training(**(arguments | changes))
+
+
 def descent() -> v1.train.Optimizer:
     return v1.train.GradientDescentOptimizer(0.5)
 

@@ -1,4 +1,4 @@
-"""Tests of reports, tolerances and refusals of the comparison of trainings."""
+"""Tests of reports and tolerances of the comparison of trainings."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from parity_trainings import small_training
 
 from tf_condacc import testing
 from tf_condacc.examples import common
@@ -105,6 +106,18 @@ def test_the_hint_at_parts_needs_all_ways_that_divide_the_batch():
     assert hint not in str(report(*ways, dividing={"third"}))
 
 
+def test_a_ratio_of_the_number_of_replicas_is_explained():
+    def text(update: float) -> str:
+        ways = {"yardstick": weights(0, 4), "two": weights(0, update), "other": weights(0, update)}
+        limits = np.zeros([2, 1])
+        return str(testing.Report(["w"], ways, limits, num_replicas={"yardstick": 1, "two": 2}))
+
+    assert "two: the ratio is 1/2, and there are 2 replicas. The loss is probably" in text(2)
+    assert "two: the ratio is the number of replicas, 2. The loss is probably not" in text(8)
+    assert "the ratio is" not in text(3)
+    assert "other: " not in text(2)
+
+
 def test_the_tolerance_follows_from_the_type_the_examples_the_weights_and_the_updates():
     roundoff = 2.0**-24
     limits = testing.Tolerance(factor=1).limits(weights([3, -4], [3, -6], [3, -5]), num_examples=10)
@@ -129,94 +142,10 @@ def test_the_tolerance_is_that_of_the_least_precise_type(variable, computed, rou
     assert limits[1, 0] == 2 * roundoff
 
 
-def training(**changes: Any) -> testing.Training:
-    arguments: dict[str, Any] = {
-        "build": lambda: tf.Variable([1.0, 2.0], name="w"),
-        "loss": lambda model, x, y: tf.reduce_mean(tf.linalg.matvec(x, model)),
-        "optimizer": lambda: v1.train.GradientDescentOptimizer(0.5),
-        "batches": [(np.float32([[1, 2], [3, 4]]), np.zeros([2]))],
-    }
-    return testing.Training(**(arguments | changes))
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"batches": []}, "batches: expected at least one, got none"),
-        ({"batches": [np.zeros([2])]}, "batches: expected pairs (features, labels)"),
-        ({"batches": [(np.zeros([2]), np.zeros([3]))]}, "got shapes (2,), (3,)"),
-        ({"batches": [(np.zeros([2]), 1.0)]}, "got shapes (2,), ()"),
-        ({"reduction": "none"}, 'expected "mean" or "sum", got \'none\''),
-    ],
-)
-def test_a_bad_description_is_refused(changes, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        training(**changes)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"build": lambda: None}, "expected a function that makes trainable variables, got none"),
-        ({"loss": lambda model, x, y: model}, "expected a scalar of a floating-point type, got"),
-        ({"loss": lambda model, x, y: tf.constant(1.0)}, "expected it to depend on the variables"),
-        ({"batches": [(np.zeros([3, 2], np.float32), None)]}, "a multiple of 2 examples, got 3"),
-    ],
-)
-def test_a_training_that_cannot_be_run_is_refused(changes, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        testing.compare(training(**changes), [testing.accumulators(2)])
-
-
-def test_variables_that_differ_from_call_to_call_are_refused():
-    shapes = iter([[2], [3]])
-    changing = training(build=lambda: tf.Variable(tf.ones(next(shapes))))
-    with pytest.raises(ValueError, match=r"variables of the first call, of shapes \[\(2,\)\], got"):
-        testing.compare(changing, [])
-
-
-def test_ways_of_the_same_name_are_refused():
-    with pytest.raises(ValueError, match="expected different names"):
-        testing.compare(training(), [testing.towers(2), testing.towers(2)])
-
-
-@pytest.mark.parametrize("tolerance", [-1, float("nan"), float("inf")])
-def test_a_tolerance_that_is_no_number_is_refused(tolerance):
-    with pytest.raises(ValueError, match="expected a finite number of at least 0"):
-        testing.compare(training(), [], tolerance=tolerance)
-
-
-@pytest.mark.parametrize("way", [testing.towers(2), testing.sync_replicas(2)])
-def test_ways_of_version_1_refuse_other_optimizers(way):
-    class Other:
-        def apply_gradients(self, pairs: Any) -> None:
-            pass
-
-    with pytest.raises(TypeError, match=r"an optimizer of tf.compat.v1.train.*Other.*v1_o"):
-        testing.compare(training(optimizer=Other), [way])
-
-
-def test_a_graph_is_refused():
-    with tf.Graph().as_default(), pytest.raises(RuntimeError, match="eager mode, got a graph"):
-        testing.compare(training())
-
-
-def test_too_few_logical_cpus_are_told_with_the_remedy():
-    number = len(tf.config.list_logical_devices("CPU"))
-    message = f"expected at least 99 logical CPUs, got {number}.*use_logical_cpus\\(99\\) before"
-    batches = [(np.zeros([99, 2], np.float32), None)]
-    with pytest.raises(RuntimeError, match=f"MirroredStrategy with 99 replicas: {message}"):
-        testing.compare(training(batches=batches), [testing.mirrored(99)])
-    with pytest.raises(RuntimeError, match=f"use_logical_cpus: {message}"):
-        testing.use_logical_cpus(99)
-    with pytest.raises(ValueError, match="expected at least 1, got 0"):
-        testing.use_logical_cpus(0)
-
-
 def test_batches_may_come_from_a_dataset_and_have_different_sizes():
     points = tf.data.Dataset.from_tensor_slices((tf.ones([6, 2]), tf.zeros([6])))
     ways = [testing.accumulators(2), testing.towers(2), testing.sync_replicas(2)]
-    found = testing.compare(training(batches=points.batch(4)), ways, tolerance=0)
+    found = testing.compare(small_training(batches=points.batch(4)), ways, tolerance=0)
     assert found.num_steps == 2
     assert not found.differences, str(found)
 
@@ -229,7 +158,7 @@ def test_variables_without_a_gradient_are_left_alone():
         return tf.reduce_mean(tf.linalg.matvec(x, model["used"]))
 
     ways = [testing.accumulators(2), testing.towers(2), testing.sync_replicas(2)]
-    found = testing.compare(training(build=build, loss=loss), ways, tolerance=0)
+    found = testing.compare(small_training(build=build, loss=loss), ways, tolerance=0)
     assert not found.differences, str(found)
     assert len(set(found.variables)) == 2
 
@@ -248,7 +177,7 @@ def twice(training: testing.Training) -> testing.Run:
 def test_a_failure_tells_where_its_picture_is(tmp_path):
     path = tmp_path / "differences.png"
     with pytest.raises(testing.ParityError, match=f"Picture: {re.escape(str(path))}$"):
-        testing.assert_parity(training(), [testing.Way("twice", twice)], picture=path)
+        testing.assert_parity(small_training(), [testing.Way("twice", twice)], picture=path)
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
@@ -257,7 +186,7 @@ def test_a_failure_remains_one_without_matplotlib(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tf_condacc.examples.common.plotting", None)
     with pytest.raises(testing.ParityError, match="2.00 times(.|\n)*No picture: .*matplotlib"):
         testing.assert_parity(
-            training(), [testing.Way("twice", twice)], picture=tmp_path / "differences.png"
+            small_training(), [testing.Way("twice", twice)], picture=tmp_path / "differences.png"
         )
 
 
@@ -271,7 +200,7 @@ def test_a_run_is_closed_after_an_error():
         return testing.Run(described.new_model().variables, step, close=lambda: closed.append(1))
 
     with pytest.raises(OSError, match="a lost disk"):
-        testing.compare(training(), [testing.Way("failing", begin)])
+        testing.compare(small_training(), [testing.Way("failing", begin)])
     assert closed == [1]
 
 

@@ -100,6 +100,28 @@ def keras_models_and_optimizers_are_trained(_: Any) -> None:
 
 
 @TRIALS.add
+def losses_of_keras_that_divide_by_the_number_of_replicas_are_known(_: Any) -> None:
+    import keras
+
+    loss = keras.losses.MeanSquaredError()
+    points = np.float32([[1, 0], [0, 1], [1, 1], [2, 1]])
+
+    def described(**arguments: Any) -> testing.Training:
+        return training_of(
+            lambda: tf.Variable([[0.0], [0.0]]),
+            lambda model, x, y: loss(y, x @ model),
+            descent,
+            [(points, points @ np.float32([[1], [-2]]))] * 3,
+            **arguments,
+        )
+
+    ways = [testing.mirrored(2), testing.mirrored(2, 2), testing.towers(2)]
+    testing.assert_parity(described(divided_by_replicas=True), ways)
+    text = str(testing.compare(described(), ways))
+    assert "MirroredStrategy with 2 replicas: the ratio is 1/2, and there are 2 replicas" in text
+
+
+@TRIALS.add
 def parts_may_be_nested_and_labels_none(_: Any) -> None:
     batch = {"x": np.float32([[1, 2], [3, 4]]), "scale": np.float32([1, 2])}
 

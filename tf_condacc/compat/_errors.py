@@ -1,5 +1,7 @@
 """Errors of names that are not provided."""
 
+INSTALL_ESTIMATOR = 'pip install ".[estimator]" in the clone of tf_condacc'
+
 
 class MissingNameError(AttributeError):
     """A module of TensorFlow 1 lacks a name, and the message says what to use instead."""

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from types import ModuleType
 
-from tf_condacc.compat import _canned, _estimator_stubs, _our_specs, _own_estimator
+from tf_condacc.compat import _canned, _chiefs, _estimator_stubs, _our_specs, _own_estimator
 
 _PACKAGE = "tensorflow_estimator"
 _API = "tensorflow_estimator._api.v1.estimator"
@@ -26,8 +26,9 @@ def estimator_module() -> ModuleType:
 
     Returns:
         The API of version 1 of the package tensorflow_estimator, if that is installed. It is
-        imported as it is; only its decorator that deprecates everything is left out, and its
-        Estimator accepts `tf_condacc.estimator.EstimatorSpec` as well.
+        imported as it is; only its decorator that deprecates everything is left out. Its
+        Estimator accepts `tf_condacc.estimator.EstimatorSpec` as well, and its RunConfig accepts a
+        cluster without a job "chief", whose chief is worker 0.
 
         Otherwise a module with what `tf_condacc.estimator` has. Its other names raise an
         AttributeError that says how to install the package.
@@ -58,6 +59,7 @@ def _import() -> None:
     with _stubs():
         api = importlib.import_module(_API)
     _our_specs.accept(api)
+    _chiefs.accept_first_workers(api)
     _canned.check_keras(api)
 
 

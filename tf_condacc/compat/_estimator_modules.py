@@ -6,7 +6,7 @@ import importlib
 import types
 from typing import Any
 
-from tf_condacc.compat._errors import MissingModuleError, MissingNameError
+from tf_condacc.compat._errors import INSTALL_ESTIMATOR, MissingModuleError, MissingNameError
 
 _ROOT = "tensorflow.python.estimator"
 _PACKAGE = "tensorflow_estimator"
@@ -62,7 +62,8 @@ def private_module(estimator: types.ModuleType, path: str) -> types.ModuleType:
     if path in _PRIVATE:
         return _PrivateModule(estimator, path)
     raise MissingModuleError(
-        f"{_ROOT}.{path} is not provided. Use tf.estimator, or install tensorflow-estimator."
+        f"{_ROOT}.{path} is not provided. Use tf.estimator, or install the package "
+        f"tensorflow-estimator: {INSTALL_ESTIMATOR}."
     )
 
 
@@ -84,8 +85,8 @@ class _PrivateModule(types.ModuleType):
             if not name.startswith("__") and hasattr(place, name):
                 return getattr(place, name)
         raise MissingNameError(
-            f"{self.__name__}.{name} is not provided. Use tf.estimator, or install "
-            "tensorflow-estimator.",
+            f"{self.__name__}.{name} is not provided. Use tf.estimator, or install the package "
+            f"tensorflow-estimator: {INSTALL_ESTIMATOR}.",
             name=name,
             obj=self,
         )

@@ -13,7 +13,7 @@ from importlib.machinery import ModuleSpec
 from tf_condacc.compat._errors import MissingModuleError
 from tf_condacc.compat._estimator_modules import private_module, public_module
 from tf_condacc.compat._private_names import MOVED_MODULES
-from tf_condacc.compat.contrib._lookup import Missing, missing, sources_of
+from tf_condacc.compat.contrib._lookup import Missing, sources_of, why_no_module
 from tf_condacc.compat.contrib._module import ContribModule
 
 _TOP_LEVEL = r"tensorflow(?:\._api\.v2)?(?:\.compat\.v[12])*"
@@ -99,7 +99,7 @@ class Finder(MetaPathFinder, Loader):
         if path not in self._contrib:
             try:
                 if sources_of(path) is None:
-                    raise missing(*path.rpartition(".")[::2])
+                    raise why_no_module(path)
             except Missing as error:
                 message = str(error)
             else:

@@ -9,6 +9,7 @@ from typing import Any
 from tensorflow.compat import v1
 
 from tf_condacc import estimator
+from tf_condacc.compat._errors import INSTALL_ESTIMATOR
 
 # Names of `tf_condacc.estimator` that ``tf.contrib.estimator`` had.
 _OF_CONTRIB = ("TowerOptimizer", "replicate_model_fn")
@@ -52,9 +53,8 @@ class _OwnEstimator(ModuleType):
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         raise AttributeError(
-            f"{self.__name__}.{name} is not provided by tf_condacc itself, which has "
-            f"{', '.join(self.__all__)}. The package tensorflow_estimator may provide it: pip "
-            'install "tf_condacc[estimator]".'
+            f"{self.__name__}.{name} needs the package tensorflow-estimator, which is missing: "
+            f"{INSTALL_ESTIMATOR}. tf_condacc itself has {', '.join(self.__all__)}."
         )
 
 

@@ -19,11 +19,12 @@ _SKIPPED = 123
 _NO_READER = 141  # The exit status that a shell reports for a program that SIGPIPE has ended.
 _DESCRIPTION = """\
 Rewrites programs that use TensorFlow 1's accumulators, DropStaleGradientOptimizer,
-SyncReplicasOptimizer, TowerOptimizer or replicate_model_fn, so that they use tf_condacc, and
-reports what a person must look at. Without --write, nothing is changed. Run it after
-TensorFlow's tf_upgrade_v2.
+SyncReplicasOptimizer, replica_device_setter, TowerOptimizer or replicate_model_fn, so that they
+use tf_condacc, and reports what a person must look at. Without --write, nothing is changed. Run it
+after TensorFlow's tf_upgrade_v2.
 """
 _EPILOG = """\
+Findings never change the exit status.
 exit status: 0 if all is done, 1 with --check if a file would be rewritten, 2 for wrong arguments,
 123 if a file was skipped because it could not be read, parsed or written
 """
@@ -132,7 +133,8 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--estimator",
         action="store_true",
-        help="also rewrite the names of tf.estimator that tf_condacc.estimator provides",
+        help="also rewrite the names of tf.estimator, in files of which tf_condacc.estimator "
+        "provides all of them",
     )
     processes = len(os.sched_getaffinity(0))
     add(

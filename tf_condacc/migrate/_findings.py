@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 
-_RUNNER = "python -m tf_condacc.compat"
+RUNNER = "python -m tf_condacc.compat"
 
 
 class Code(enum.Enum):
@@ -13,12 +13,12 @@ class Code(enum.Enum):
 
     CONTRIB_NAME = (
         "TC101",
-        f"Replace it (tf_slim has slim and layers), or run the program unedited by `{_RUNNER}`.",
+        f"Replace it, or run the program unedited by `{RUNNER}`.",
     )
     CONTRIB_IMPORT = (
         "TC102",
         f"tf_upgrade_v2 does not mention it: replace it, or run the program unedited by "
-        f"`{_RUNNER}`.",
+        f"`{RUNNER}`.",
     )
     DYNAMIC_NAME = (
         "TC103",
@@ -26,9 +26,9 @@ class Code(enum.Enum):
     )
     ESTIMATOR = (
         "TC201",
-        "TensorFlow 2.21 has no tf.estimator and tf_upgrade_v2 does not mention it: use --estimator"
-        f" if tf_condacc.estimator is enough, else install tensorflow-estimator and run `{_RUNNER}`"
-        ".",
+        "TensorFlow 2.21 has no tf.estimator, and tf_upgrade_v2 does not mention it: use "
+        "--estimator if tf_condacc.estimator is enough, else install tensorflow-estimator and run "
+        f"the program by `{RUNNER}`.",
     )
     PRIVATE_MODULE = (
         "TC301",
@@ -42,7 +42,17 @@ class Code(enum.Enum):
     KERAS_2 = (
         "TC303",
         "It needs Keras 2: install tf-keras, and set TF_USE_LEGACY_KERAS=1 or run the program by "
-        f"`{_RUNNER} --keras2`.",
+        f"`{RUNNER} --keras2`.",
+    )
+    WRONG_MODULE = (
+        "TC304",
+        "There is no module tensorflow.compat.v1.python, which tf_upgrade_v2 --mode SAFETY writes: "
+        "remove compat.v1 from the import.",
+    )
+    EAGER_PROGRAM = (
+        "TC305",
+        "It fails in eager execution: call tf.compat.v1.disable_v2_behavior() at the beginning of "
+        "the program, or build the graph in `with tf.Graph().as_default()`.",
     )
     OP_TYPE = (
         "TC401",
@@ -79,13 +89,18 @@ class Code(enum.Enum):
         "Its function imports TensorFlow after another use of tf_condacc: move the import to the "
         "beginning, then run this again.",
     )
+    DEVICE_FUNCTION = (
+        "TC409",
+        "tf.device of TensorFlow 2 accepts no functions: use tf.compat.v1.device if it is one, as "
+        "a device setter is.",
+    )
     OLD_NOTEBOOK = (
         "TC501",
         "Convert it by `jupyter nbconvert --to notebook --nbformat 4`, then run this again.",
     )
     BAD_CELL = (
         "TC502",
-        "The cell was skipped because it is no Python: look at it by hand.",
+        "The cell was skipped because it is not Python: look at it by hand.",
     )
 
     def __init__(self, code: str, remedy: str) -> None:
@@ -113,11 +128,27 @@ class Rewriting:
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """Something that a person must look at."""
+    """Something that a person must look at.
+
+    Attributes:
+        place: Where it is.
+        code: The kind of the finding.
+        message: What was found.
+        name: The name in TensorFlow that was found, without ``tensorflow`` and versions; empty if
+            the remedy does not depend on it.
+        own_remedy: What to do about this finding; empty if it is what the code says.
+    """
 
     place: Place
     code: Code
     message: str
+    name: str = ""
+    own_remedy: str = ""
+
+    @property
+    def remedy(self) -> str:
+        """What to do, in one or two sentences."""
+        return self.own_remedy or self.code.remedy
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,8 @@ from libcst.metadata import ClassScope, ImportAssignment
 
 from tf_condacc.migrate._findings import Code, Finding, Rewriting
 from tf_condacc.migrate._import_edits import Change, statement_edits
-from tf_condacc.migrate._names import PACKAGE, plain
+from tf_condacc.migrate._names import PACKAGE, WRONG_MODULES, is_in, plain
+from tf_condacc.migrate._resolving import imported_from
 from tf_condacc.migrate._source import Edit, Source
 from tf_condacc.migrate._uses import Use, reported_code
 
@@ -78,18 +79,20 @@ def rewrite_imports(
 
 def _imported(node: ImportNode, alias: cst.ImportAlias) -> str:
     """Returns the full name of what is imported; an empty string for relative imports."""
-    name = get_full_name_for_node(alias.name) or ""
     if isinstance(node, cst.Import):
-        return name
-    module = get_full_name_for_node(node.module) if node.module is not None else None
-    return f"{module}.{name}" if module and not node.relative else ""
+        return get_full_name_for_node(alias.name) or ""
+    return imported_from(node, alias)
 
 
 def _report(source: Source, alias: cst.ImportAlias, name: str, result: Imports) -> None:
     code = reported_code(plain(name) or "")
     if code is not None:
-        code = Code.CONTRIB_IMPORT if code is Code.CONTRIB_NAME else code
-        result.findings.append(Finding(source.place(alias), code, f"{name} is imported"))
+        if code is Code.CONTRIB_NAME:
+            code = Code.CONTRIB_IMPORT
+        elif is_in(name, WRONG_MODULES):
+            code = Code.WRONG_MODULE
+        message = f"{name} is imported"
+        result.findings.append(Finding(source.place(alias), code, message, plain(name) or ""))
 
 
 def _report_star(source: Source, node: ImportNode, result: Imports) -> None:

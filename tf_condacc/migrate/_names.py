@@ -87,6 +87,8 @@ PROVIDED_FOR_ESTIMATOR = _targets(_ESTIMATOR_PLACES)
 
 DEVICE_SETTER = f"{PACKAGE}.replica_device_setter"
 SERVERS = ("train.Server", "distribute.Server")
+# Written by tf_upgrade_v2 --mode SAFETY.
+WRONG_MODULES = ("tensorflow.compat.v1.python", "tensorflow.compat.v2.python")
 KERAS_2 = ("layers", "nn.rnn_cell")
 
 # Types of the originals' operations. Operations of this package have other types.
@@ -125,3 +127,15 @@ def plain(name: str) -> str | None:
 def is_in(name: str, modules: tuple[str, ...]) -> bool:
     """Returns whether a name is one of these modules, or is found in one of them."""
     return any(name == module or name.startswith(f"{module}.") for module in modules)
+
+
+def estimator_lacks(name: str) -> bool:
+    """Returns whether a name is in tf.estimator and has no counterpart in this package.
+
+    Args:
+        name: Name without ``tensorflow`` and versions. It may be a module of tf.estimator, or an
+            attribute of one of its classes.
+    """
+    return name.startswith("estimator.") and not any(
+        is_in(name, (provided,)) or is_in(provided, (name,)) for provided in PROVIDED_FOR_ESTIMATOR
+    )

@@ -81,7 +81,7 @@ def migrate_notebook(raw: str, with_estimator: bool = False) -> Outcome:
     return Outcome(
         apply_edits(raw, [edit for edit in changed if edit is not None]),
         tuple(Rewriting(place(one.place), one.old, one.new) for one in outcome.rewritings),
-        (*findings, *(Finding(place(f.place), f.code, f.message) for f in outcome.findings)),
+        (*findings, *(dataclasses.replace(f, place=place(f.place)) for f in outcome.findings)),
     )
 
 

@@ -9,9 +9,12 @@ import sys
 from collections.abc import Iterator
 
 from tf_condacc.migrate._binding import Binding
+from tf_condacc.migrate._devices import Devices
 from tf_condacc.migrate._findings import Code, Finding, Outcome, Rewriting
+from tf_condacc.migrate._graphs import GRAPH_NAMES, eager_findings
 from tf_condacc.migrate._imports import rewrite_imports
 from tf_condacc.migrate._names import PACKAGE, PROVIDED, PROVIDED_FOR_ESTIMATOR
+from tf_condacc.migrate._remedies import with_remedy
 from tf_condacc.migrate._source import Edit, Source, apply_edits, check_syntax
 from tf_condacc.migrate._uses import Uses
 
@@ -19,7 +22,7 @@ _RECURSION_LIMIT = 5000
 # The analysis takes long, so programs without any of these words are left out.
 _MENTIONS = re.compile(r"tensorflow|Accumulator")
 _MODULES = ("contrib", "estimator", "layers", "python", "rnn_cell", "Server")
-_NAMES = sorted({name.rpartition(".")[2] for name in PROVIDED})
+_NAMES = sorted({name.rpartition(".")[2] for name in (*PROVIDED, *GRAPH_NAMES)} | {"device"})
 _WORDS = re.compile(rf"Accumulator|import\s*\*|\b({'|'.join([*_MODULES, *_NAMES])})\b")
 
 
@@ -72,17 +75,22 @@ def _deep_recursion() -> Iterator[None]:
 
 
 def _found_edits(text: str, with_estimator: bool) -> tuple[list[Edit], Outcome]:
-    provided = PROVIDED | (PROVIDED_FOR_ESTIMATOR if with_estimator else {})
     source = Source(text)
+    provided = PROVIDED | (PROVIDED_FOR_ESTIMATOR if with_estimator else {})
     found = Uses(source, provided)
+    if found.lacking and with_estimator:  # A program must not use two classes of Estimator.
+        provided = PROVIDED
+        found = Uses(source, provided)
+    devices = Devices(source)
     binding = Binding(source, found.to_rewrite)
     imports = rewrite_imports(source, found.imports, binding.uses, binding.needed, provided)
-    edits, rewritings = list(imports.edits), list(imports.rewritings)
+    edits = [*imports.edits, *devices.edits]
+    rewritings = [*imports.rewritings, *devices.rewritings]
     for use in binding.uses:
         target = binding.name(use) + use.target.removeprefix(PACKAGE)
         edits.append(Edit(*source.span(use.node), target))
         rewritings.append(Rewriting(source.place(use.node), source.code(use.node), target))
-    findings = [*found.findings, *imports.findings]
+    findings = [*found.findings, *imports.findings, *devices.findings, *eager_findings(source)]
     findings += [
         Finding(source.place(use.node), Code.LATE_IMPORT, f"{source.code(use.node)} is used")
         for use in binding.refused
@@ -92,6 +100,7 @@ def _found_edits(text: str, with_estimator: bool) -> tuple[list[Edit], Outcome]:
             Finding(source.place(node), Code.SERVER, f"{source.code(node)} starts a task")
             for node in found.servers
         ]
+    findings = [with_remedy(finding, found.lacking) for finding in findings]
     check_syntax(apply_edits(text, edits))
     return edits, Outcome(
         text,

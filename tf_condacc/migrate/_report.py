@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tf_condacc.migrate._files import FileResult
-from tf_condacc.migrate._findings import Place
+from tf_condacc.migrate._findings import Finding, Place, Rewriting
 
 _JSON_VERSION = 1
 
@@ -18,17 +18,32 @@ def lines(result: FileResult) -> Iterator[str]:
     if result.outcome is None:
         yield f"{result.path}: skipped: {result.error}"
         return
-    found = [
-        (one.place.cell or 0, one.place, f"{one.old} -> {one.new}")
-        for one in result.outcome.rewritings
-    ]
-    found += [
-        (one.place.cell or 0, one.place, f"{one.code.code} {one.message}. {one.code.remedy}")
-        for one in result.outcome.findings
-    ]
-    for _, place, text in sorted(found, key=lambda one: (one[0], one[1].line, one[1].column)):
+    found: list[Rewriting | Finding] = [*result.outcome.rewritings, *result.outcome.findings]
+    firsts: dict[str, Place] = {}
+    for one in sorted(found, key=_order):
+        place = one.place
         cell = f"cell {place.cell}:" if place.cell else ""
+        text = _remedied(one, firsts) if isinstance(one, Finding) else f"{one.old} -> {one.new}"
         yield f"{result.path}:{cell}{place.line}:{place.column}: {text}"
+
+
+def _order(one: Rewriting | Finding) -> tuple[int, int, int]:
+    return one.place.cell or 0, one.place.line, one.place.column
+
+
+def _remedied(finding: Finding, firsts: dict[str, Place]) -> str:
+    """Returns the text of a finding. A remedy is written where a file needs it first.
+
+    Args:
+        finding: The finding.
+        firsts: The remedies that are written, and where. The finding's is added.
+    """
+    first = firsts.setdefault(finding.remedy, finding.place)
+    remedy = finding.remedy
+    if first is not finding.place:
+        cell = f"cell {first.cell}, " if first.cell else ""
+        remedy = f"See {cell}line {first.line}."
+    return f"{finding.code.code} {finding.message}. {remedy}"
 
 
 def as_json(results: Iterable[FileResult], is_written: bool) -> str:
@@ -50,7 +65,7 @@ def as_json(results: Iterable[FileResult], is_written: bool) -> str:
                 **_place(one.place),
                 "code": one.code.code,
                 "message": one.message,
-                "remedy": one.code.remedy,
+                "remedy": one.remedy,
             }
             for result in results
             if result.outcome

@@ -111,6 +111,13 @@ def _is_in_function(source: Source, node: cst.CSTNode) -> bool:
     return parent is not None
 
 
+def imported_from(node: cst.ImportFrom, alias: cst.ImportAlias) -> str:
+    """Returns the full name of what is imported; an empty string for relative imports."""
+    module = get_full_name_for_node(node.module) if node.module is not None else None
+    name = get_full_name_for_node(alias.name)
+    return f"{module}.{name}" if module and not node.relative else ""
+
+
 def imported_name(scope: Scope) -> bool | None:
     """Returns whether the name tf_condacc is the package there; None if it is not bound."""
     found = scope.get_qualified_names_for(PACKAGE)

@@ -9,8 +9,22 @@ from collections.abc import Iterator, Mapping
 import libcst as cst
 
 from tf_condacc.migrate._findings import Code, Finding
-from tf_condacc.migrate._names import DEVICE_SETTER, KERAS_2, OP_TYPES, SERVERS, is_in
-from tf_condacc.migrate._resolving import Resolved, imported_name, is_chain, resolve
+from tf_condacc.migrate._names import (
+    DEVICE_SETTER,
+    KERAS_2,
+    OP_TYPES,
+    SERVERS,
+    estimator_lacks,
+    is_in,
+    plain,
+)
+from tf_condacc.migrate._resolving import (
+    Resolved,
+    imported_from,
+    imported_name,
+    is_chain,
+    resolve,
+)
 from tf_condacc.migrate._source import Source
 
 _MODULE_NAME = re.compile(r"tensorflow\.(contrib|python)(\.\w+)*")
@@ -52,6 +66,7 @@ class Uses(cst.CSTVisitor):
         findings: What a person must look at, except for imports.
         imports: The import statements.
         servers: The expressions that name a class of servers.
+        lacking: The names of tf.estimator that tf_condacc.estimator does not have.
     """
 
     def __init__(self, source: Source, provided: Mapping[str, str]) -> None:
@@ -60,6 +75,7 @@ class Uses(cst.CSTVisitor):
         self.findings: list[Finding] = []
         self.imports: list[cst.Import | cst.ImportFrom] = []
         self.servers: list[cst.Attribute] = []
+        self.lacking: set[str] = set()
         self._source = source
         self._provided = provided
         self._dynamic: set[cst.BaseExpression] = set()
@@ -71,6 +87,10 @@ class Uses(cst.CSTVisitor):
 
     def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:
         self.imports.append(node)
+        for alias in () if isinstance(node.names, cst.ImportStar) else node.names:
+            name = plain(imported_from(node, alias)) or ""
+            if estimator_lacks(name):
+                self.lacking.add(name)
         return False
 
     def visit_Attribute(self, node: cst.Attribute) -> bool:
@@ -108,11 +128,13 @@ class Uses(cst.CSTVisitor):
                 return
             if resolved.prefix(removed) in SERVERS:
                 self.servers.append(part)
+        if estimator_lacks(resolved.name):
+            self.lacking.add(resolved.name)
         code = reported_code(resolved.name)
         root = resolve(self._source, list(_prefixes(node))[-1].value)
         # If the first part alone is a reason, what binds it is reported.
         if code is not None and root is not None and reported_code(root.name) is None:
-            self._report(node, code, f"{self._name(node)} is used")
+            self._report(node, code, f"{self._name(node)} is used", resolved.name)
 
     def _see_provided(
         self, node: cst.Attribute, target: str, resolved: Resolved, is_whole: bool
@@ -168,8 +190,8 @@ class Uses(cst.CSTVisitor):
         first = list(_prefixes(node))[-1].value
         return ".".join([first.value if isinstance(first, cst.Name) else "", *reversed(parts)])
 
-    def _report(self, node: cst.CSTNode, code: Code, message: str) -> None:
-        self.findings.append(Finding(self._source.place(node), code, message))
+    def _report(self, node: cst.CSTNode, code: Code, message: str, name: str = "") -> None:
+        self.findings.append(Finding(self._source.place(node), code, message, name))
 
 
 def _prefixes(node: cst.Attribute) -> Iterator[cst.Attribute]:

@@ -37,8 +37,17 @@ def checked(batches: Iterable[Any]) -> list[tuple[Nested, Nested]]:
     """Returns the batches as pairs of nested arrays.
 
     Raises:
-        ValueError: There are none, or one is no pair, or its tensors have different sizes.
+        ValueError: There are none, or infinitely many, or one is no pair, or its tensors have
+            different sizes.
     """
+    if (
+        isinstance(batches, tf.data.Dataset)
+        and batches.cardinality() == tf.data.INFINITE_CARDINALITY
+    ):
+        raise ValueError(
+            "batches: expected a finite number, got an infinite dataset. Pass the first n of them, "
+            "dataset.take(n)."
+        )
     found = []
     for batch in batches:
         if not isinstance(batch, (tuple, list)) or len(batch) != 2:

@@ -49,7 +49,8 @@ def record(build: Callable[[], Any], initial: Sequence[np.ndarray] | None = None
         first = [value.shape for value in initial]
         if shapes != first:
             raise ValueError(
-                f"build: expected the variables of the first call, of shapes {first}, got {shapes}"
+                f"build: expected new variables on each call, like those of the first, of shapes "
+                f"{first}, got {shapes}"
             )
     return Built(value, made)
 

@@ -10,7 +10,7 @@ import numpy as np
 from tf_condacc.testing.tolerance import largest, wide
 
 Weights = Sequence[Sequence[np.ndarray]]  # For each step, the values of the variables.
-_PROPORTIONAL = 0.01  # Updates are proportional if no more than this part of them is left over.
+PROPORTIONAL = 0.01  # Updates are proportional if no more than this part of them is left over.
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Difference:
             return f"{self.first} does not update these elements."
         if np.isinf(self.ratio):
             return f"{self.second} does not update these elements."
-        if abs(self.ratio - 1) < _PROPORTIONAL:
+        if abs(self.ratio - 1) < PROPORTIONAL:
             return "Their updates differ by less than 1%."
         return f"The update of {self.first} is {self.ratio:.2f} times that of {self.second}."
 
@@ -127,4 +127,4 @@ def _ratio(
         return float("inf")
     ratio = np.vdot(other, one).real / np.vdot(other, other).real
     left = np.linalg.norm(one - ratio * other)
-    return float(ratio) if left <= _PROPORTIONAL * np.linalg.norm(one) else None
+    return float(ratio) if left <= PROPORTIONAL * np.linalg.norm(one) else None

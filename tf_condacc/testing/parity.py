@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -16,7 +17,7 @@ from tf_condacc.testing.sync_replicas_way import sync_replicas
 from tf_condacc.testing.tolerance import Tolerance, limits_of
 from tf_condacc.testing.tower_way import towers
 from tf_condacc.testing.training import Training
-from tf_condacc.testing.way import Way
+from tf_condacc.testing.way import Run, Way
 
 
 def default_ways(training: Training, num_replicas: int = 2) -> list[Way]:
@@ -70,7 +71,8 @@ def compare(
 
     Raises:
         RuntimeError: The caller is not in eager mode; or there are too few logical CPUs.
-        TypeError: A way needs an optimizer of ``tf.compat.v1.train``, and there is none.
+        TypeError: `ways` is no list of `Way` objects; or a way needs an optimizer of
+            ``tf.compat.v1.train``, and there is none; or its function `begin` returns no `Run`.
         ValueError: Two ways have the same name or train different variables; or a batch cannot be
             divided equally; or `build` or `loss` are not as `Training` describes.
     """
@@ -82,19 +84,19 @@ def compare(
         if not training.has_v1_optimizer:
             reason = "they need an optimizer of tf.compat.v1.train, see Training(v1_optimizer=…)"
             left_out["towers and sync replicas"] = reason
-    ways = [big_batch(), *ways]
+    ways = [big_batch(), *_checked_ways(ways)]
     names = [way.name for way in ways]
-    if len(set(names)) < len(names):
-        raise ValueError(f"ways: expected different names, got {', '.join(names)}")
     variables: list[str] = []
     weights: dict[str, list[list[np.ndarray]]] = {}
+    num_replicas_of: dict[str, int] = {}
     for way in ways:
-        made, weights[way.name] = _train(way, training)
+        made, weights[way.name], num_replicas_of[way.name] = _train(way, training)
         variables = variables or made
         _check_variables(way.name, weights[way.name], variables, weights[names[0]])
     num_examples = max(_batches.size(batch) for batch in training.batches)
     limits = limits_of(tolerance, weights[names[0]], num_examples)
-    return Report(variables, weights, limits, {w.name for w in ways if w.divides}, left_out)
+    dividing = {way.name for way in ways if way.divides}
+    return Report(variables, weights, limits, dividing, left_out, num_replicas_of)
 
 
 def assert_parity(
@@ -134,15 +136,43 @@ def assert_parity(
     raise ParityError(report, note)
 
 
-def _train(way: Way, training: Training) -> tuple[list[str], list[list[np.ndarray]]]:
-    """Trains; returns the names of the variables and their values before and after each step."""
+def _checked_ways(ways: Any) -> Sequence[Way]:
+    """Returns the ways to compare with the yardstick, or raises an error if they are none."""
+    if isinstance(ways, Way) or not isinstance(ways, Iterable):
+        got = f"the way {ways.name}" if isinstance(ways, Way) else f"{ways!r}"
+        raise TypeError(f"ways: expected a list of ways, got {got}, which is no list")
+    ways = list(ways)
+    for way in ways:
+        if not isinstance(way, Way):
+            call = ", a function, which must be called" if callable(way) else ""
+            raise TypeError(f"ways: expected objects of the class Way, got {way!r}{call}")
+    names = [way.name for way in ways]
+    if big_batch().name in names:
+        raise ValueError(
+            f"ways: expected ways other than {big_batch().name}, which is always added, got "
+            f"{', '.join(names)}"
+        )
+    if len(set(names)) < len(names):
+        raise ValueError(f"ways: expected different names, got {', '.join(names)}")
+    return ways
+
+
+def _train(way: Way, training: Training) -> tuple[list[str], list[list[np.ndarray]], int]:
+    """Trains in a way.
+
+    Returns:
+        The names of the variables, their values before and after each step, and the number of
+        replicas.
+    """
     run = way.begin(training)
+    if not isinstance(run, Run):
+        raise TypeError(f"{way.name}: expected a function `begin` that returns a Run, got {run!r}")
     try:
         weights = [run.weights()]
         for features, labels in training.batches:
             run.step(features, labels)
             weights.append(run.weights())
-        return _unique_names(run.variables), weights
+        return _unique_names(run.variables), weights, run.num_replicas
     finally:
         run.close()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from tf_condacc.testing import difference
-from tf_condacc.testing.difference import Difference, Weights
+from tf_condacc.testing.difference import PROPORTIONAL, Difference, Weights
 from tf_condacc.testing.tolerance import largest, wide
 
 # A fault of this part of all updates of a variable must exceed the tolerance.
@@ -43,6 +43,7 @@ class Report:
         limits: The tolerances, `[1 + steps, variables]`.
         dividing: The ways that compute the gradients of parts of a batch.
         left_out: The ways that were not run, and why.
+        num_replicas: For each way under a strategy, its number of replicas.
 
     Attributes:
         ways: Names of the ways. The first is the yardstick.
@@ -61,10 +62,11 @@ class Report:
         limits: np.ndarray,
         dividing: Collection[str] = (),
         left_out: Mapping[str, str] | None = None,
+        num_replicas: Mapping[str, int] | None = None,
     ) -> None:
         self.ways, self.variables, self.limits = list(weights), list(variables), limits
         self.left_out, self._dividing = dict(left_out or {}), set(dividing)
-        self._weights = dict(weights)
+        self._weights, self._num_replicas = dict(weights), dict(num_replicas or {})
         found = [self._find(pair) for pair in itertools.combinations(self.ways, 2)]
         self.differences = [each for each in found if each is not None]
         self.groups = self._groups()
@@ -75,7 +77,11 @@ class Report:
         return len(self.limits) - 1
 
     def distances(self, way: str) -> np.ndarray:
-        """Returns the largest differences from the yardstick, `[1 + steps, variables] float64`."""
+        """Returns the largest difference of each variable from the yardstick after each step.
+
+        Returns:
+            An array `[1 + steps, variables] float64`.
+        """
         return difference.between(self._weights[way], self._weights[self.ways[0]])
 
     def check(self) -> None:
@@ -155,7 +161,29 @@ class Report:
                 "depend on its other examples, as with batch statistics, or it is not reduced as "
                 "Training(reduction=…) says."
             )
-        return hints + self._coarse()
+        return hints + self._scaled() + self._coarse()
+
+    def _scaled(self) -> list[str]:
+        """Returns sentences about ways whose updates are wrong by their number of replicas."""
+        found = []
+        for each in self.differences:
+            number = self._num_replicas.get(each.first, 1)
+            if each.second != self.ways[0] or number == 1 or not each.ratio:
+                continue
+            if abs(each.ratio * number - 1) < PROPORTIONAL:
+                found.append(
+                    f"{each.first}: the ratio is 1/{number}, and there are {number} replicas. The "
+                    "loss is probably divided by their number twice. Losses of keras.losses divide "
+                    "by it; if that is the cause, pass Training(divided_by_replicas=True). A "
+                    "division in `loss` itself must be removed."
+                )
+            elif abs(each.ratio / number - 1) < PROPORTIONAL:
+                found.append(
+                    f"{each.first}: the ratio is the number of replicas, {number}. The loss is "
+                    "probably not divided by it. Training(divided_by_replicas=True) is right only "
+                    "for a loss that divides by it."
+                )
+        return found
 
     def _coarse(self) -> list[str]:
         """Returns sentences about variables whose tolerance is not small against their updates."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from tf_condacc._typing import Nested
+from tf_condacc._typing import GradientAndVariable, Nested
 from tf_condacc.accumulators.gradient_accumulator import GradientAccumulator
 from tf_condacc.testing import _batches
 from tf_condacc.testing.devices import require_logical_cpus
@@ -83,7 +83,8 @@ def under(
     """Returns the way under a strategy, each of whose replicas gets an equal part of the batch.
 
     The optimizer sums the gradients of the replicas. If the loss is a mean over examples, it is
-    divided by the number of replicas.
+    divided by the number of replicas, unless the training says that it has been
+    (``Training(divided_by_replicas=True)``).
 
     Args:
         new_strategy: Function that returns the strategy, in whose scope the model is built.
@@ -102,13 +103,16 @@ def under(
                 accumulator = GradientAccumulator(model.variables, num_micro_batches, reduction)
                 apply = accumulator.apply_gradients
         number = strategy.num_replicas_in_sync
-        divisor = number if training.reduction == "mean" else 1
+        divisor = number
+        if training.reduction == "sum" or training.divided_by_replicas:
+            divisor = 1
 
         def replica_step(features: Nested, labels: Nested) -> None:
             pairs = training.gradients(model, features, labels, divisor)
             if apply is None:
                 optimizer.apply_gradients(pairs)
             else:
+                _check_complete(pairs, model.variables, name)
                 apply(optimizer, [gradient for gradient, _ in pairs])
 
         @tf.function
@@ -120,9 +124,21 @@ def under(
             for micro_batch in range(num_micro_batches):
                 step(*_distributed(strategy, parts[micro_batch::num_micro_batches]))
 
-        return Run(model.variables, split_step)
+        return Run(model.variables, split_step, num_replicas=number)
 
     return Way(name, begin)
+
+
+def _check_complete(
+    pairs: Sequence[GradientAndVariable], variables: Sequence[Any], way: str
+) -> None:
+    found = {id(variable) for _, variable in pairs}
+    missing = [variable.name for variable in variables if id(variable) not in found]
+    if missing:
+        raise ValueError(
+            f"{way}: expected gradients of all variables, got none of {', '.join(missing)}. The "
+            "loss does not use them. Micro-batches under a strategy need a loss that does."
+        )
 
 
 def _distributed(strategy: tf.distribute.Strategy, parts: list[Any]) -> Any:

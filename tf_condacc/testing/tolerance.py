@@ -35,9 +35,9 @@ class Tolerance:
     rounding of the forward and backward pass, about the same amount for each layer, and an
     optimizer that multiplies it, such as momentum.
 
-    The bound does not hold for optimizers that normalize gradients, such as Adam, where a gradient
-    consists of rounding errors only: it becomes an update of full size. It does not hold for
-    trainings that diverge, either. In both cases the way `reversed_batch` exceeds the tolerance.
+    The bound fails for Adam-like optimizers when a gradient consists only of rounding errors,
+    because they turn it into a full-size update. It does not hold for trainings that diverge,
+    either. In both cases the way `reversed_batch` exceeds the tolerance.
 
     Args:
         factor: The factor.

@@ -38,18 +38,24 @@ class Training:
             variables, in the same order. In later calls, trainable variables get the initial
             values of the first.
         loss: Function ``loss(model, features, labels)`` that returns the loss of the examples that
-            it is given, `[] float`: those of a batch, or of a replica's part of it.
+            it is given, `[] float`: those of a batch, or of a replica's part of it. It must not be
+            divided by the number of replicas, unless `divided_by_replicas` is true.
         optimizer: Function that returns a new optimizer: one of ``tf.compat.v1.train`` or of Keras.
             Towers and synchronous replicas need the former.
         batches: A sequence or ``tf.data.Dataset`` with a pair ``(features, labels)`` for each step,
-            both `[batch_size, …]`, possibly nested. Labels may be None.
+            both `[batch_size, …]`, possibly nested. Labels may be None. Their number must be
+            finite.
         reduction: "mean" if the loss is a mean over examples, "sum" if it is a sum.
         v1_optimizer: Function that returns the equivalent optimizer of ``tf.compat.v1.train``, for
             towers and synchronous replicas, if `optimizer` returns one of Keras.
+        divided_by_replicas: Whether `loss` divides a mean by the number of replicas of the current
+            strategy, as the losses of ``keras.losses`` do.
 
     Raises:
-        ValueError: There are no batches, or one of them has no pair or no common size, or
-            `reduction` is neither "mean" nor "sum".
+        TypeError: `build`, `loss`, `optimizer` or `v1_optimizer` is no function.
+        ValueError: There are no batches, or infinitely many, or one of them has no pair or no
+            common size, or `reduction` is neither "mean" nor "sum", or it is "sum" and
+            `divided_by_replicas` is true.
     """
 
     build: Callable[[], Any]
@@ -58,10 +64,21 @@ class Training:
     batches: Iterable[tuple[Nested, Nested]]
     reduction: str = "mean"
     v1_optimizer: Callable[[], v1.train.Optimizer] | None = None
+    divided_by_replicas: bool = False
 
     def __post_init__(self) -> None:
+        for name in ("build", "loss", "optimizer", "v1_optimizer"):
+            value = getattr(self, name)
+            if not callable(value) and (name, value) != ("v1_optimizer", None):
+                example = "lambda: …" if name != "loss" else "lambda model, features, labels: …"
+                raise TypeError(
+                    f"{name}: expected a function, such as `{example}`, got an object of "
+                    f"{type(value)}"
+                )
         if self.reduction not in ("mean", "sum"):
             raise ValueError(f'reduction: expected "mean" or "sum", got {self.reduction!r}')
+        if self.divided_by_replicas and self.reduction == "sum":
+            raise ValueError('divided_by_replicas: expected reduction="mean", got "sum"')
         object.__setattr__(self, "batches", _batches.checked(self.batches))
 
     @functools.cached_property
@@ -82,7 +99,8 @@ class Training:
         if not variables:
             raise ValueError(
                 "build: expected a function that makes trainable variables, got none. A Keras "
-                "model makes its variables when it is built or first called: do so in `build`."
+                "model makes its variables when it is built or first called: do so in `build`. "
+                "It must make new variables on each call, not return a model that exists already."
             )
         return Model(built.value, variables)
 
@@ -108,7 +126,13 @@ class Training:
 
     @functools.cached_property
     def _is_of_v1(self) -> bool:
-        return isinstance(self.optimizer(), v1.train.Optimizer)
+        first, second = self.optimizer(), self.optimizer()
+        if first is second and hasattr(first, "iterations"):
+            raise ValueError(
+                "optimizer: expected a function that returns a new optimizer on each call, got the "
+                f"same one twice, of {type(first)}"
+            )
+        return isinstance(first, v1.train.Optimizer)
 
     def loss_of(self, model: Model, features: Nested, labels: Nested) -> tf.Tensor:
         """Returns the loss of some examples, `[] float`.
@@ -131,12 +155,22 @@ class Training:
 
         Variables without a gradient are left out.
 
+        Args:
+            model: The model, which `new_model` returned.
+            features: The features of some examples.
+            labels: Their labels.
+            divisor: Number by which the loss is divided. Where an optimizer sums the gradients of
+                replicas, it is the number of replicas, if the loss is a mean and does not divide
+                by that number itself.
+
         Raises:
-            ValueError: No variable has a gradient.
+            ValueError: No variable has a gradient, or the loss uses a trainable variable that the
+                model does not have.
         """
         with tf.GradientTape() as tape:
             loss = self.loss_of(model, features, labels)
             loss = loss / divisor if divisor > 1 else loss
+        _check_used(tape.watched_variables(), model)
         gradients = tape.gradient(loss, model.variables)
         pairs = zip(gradients, model.variables, strict=True)
         found = [(gradient, variable) for gradient, variable in pairs if gradient is not None]
@@ -144,3 +178,23 @@ class Training:
             names = ", ".join(variable.name for variable in model.variables)
             raise ValueError(f"loss: expected it to depend on the variables, got none of {names}")
         return found
+
+
+def _check_used(used: Iterable[tf.Variable], model: Model) -> None:
+    """Raises an error if a loss uses trainable variables of which the model knows nothing.
+
+    Under a strategy, variables have parts. The yardstick, which is no such way, is checked first.
+    """
+    if tf.distribute.has_strategy():
+        return
+    others = getattr(model.value, "variables", ())  # Also those that are not trained.
+    known = {
+        id(each if isinstance(each, tf.Variable) else each.value)
+        for each in (*model.variables, *(others if isinstance(others, Iterable) else ()))
+    }
+    strange = [variable.name for variable in used if id(variable) not in known]
+    if strange:
+        raise ValueError(
+            "loss: expected it to use no trainable variables but those that `build` makes, got "
+            f"also {', '.join(strange)}. They would not be trained: make them in `build`."
+        )

@@ -28,12 +28,15 @@ class Run:
         step: Function that makes one training step with a whole batch: ``step(features, labels)``.
         read: Function that returns the values of the variables. By default they are read eagerly.
         close: Function that is called at the end, also after an error.
+        num_replicas: Number of replicas of the strategy under which it runs. If updates differ by
+            this factor, the report names possible causes.
     """
 
     variables: Sequence[Any]
     step: Callable[[Nested, Nested], Any]
     read: Callable[[], Sequence[np.ndarray]] | None = None
     close: Callable[[], Any] = _nothing
+    num_replicas: int = 1
 
     def weights(self) -> list[np.ndarray]:
         """Returns copies of the current values of the variables."""

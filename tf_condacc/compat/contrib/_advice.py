@@ -11,37 +11,66 @@ _COPY = (
     "copy the code that you need; TensorFlow Addons, which took it over, is no longer maintained"
 )
 _ESTIMATOR = "use tf.estimator"
+_FORESTS = "use the package tensorflow-decision-forests"
+_COLUMN = "use tf.feature_column."
+_CATEGORICAL = f"{_COLUMN}categorical_column_with_"
+_RENAMED = "use tf.contrib.lookup.{}, which is provided"
 _SUMMARY = "use tf.summary of TensorFlow 2, which has other arguments"
-_HPARAMS = "use a class or a dictionary of your own"
 
 # By the path below tf.contrib. The longest path that matches counts.
 _ADVICE = {
     "all_reduce": "use tf.distribute, or tf.raw_ops.CollectiveReduceV2",
     "autograph": "use tf.autograph",
     "bayesflow": _PROBABILITY,
+    "boosted_trees": _FORESTS,
+    "checkpoint": "use tf.train.Checkpoint and tf.train.CheckpointManager",
     "cloud": "use tf.io.gfile, or the package tensorflow-io",
     "crf": _COPY,
     "cudnn_rnn": "use tf.keras.layers.LSTM or GRU, which use cuDNN where they can",
+    "data.batch_and_drop_remainder": "use dataset.batch(n, drop_remainder=True)",
+    "data.padded_batch_and_drop_remainder": (
+        "use dataset.padded_batch(n, shapes, drop_remainder=True)"
+    ),
+    "data.sliding_window_batch": "use dataset.window",
     "data": "use tf.data, and tf.data.experimental",
     "distribute": "use tf.distribute, whose strategies have other arguments",
     "distributions": _PROBABILITY,
     "eager": "use TensorFlow's own eager execution, and tf.GradientTape",
-    "estimator": f"{_ESTIMATOR}, or the heads of the package tensorflow-estimator",
+    "estimator": _ESTIMATOR,
+    "feature_column": "use tf.feature_column, which has the sequence columns as well",
     "ffmpeg": "use the package tensorflow-io",
     "framework": "use tf.compat.v1, or tf_slim.ops",
+    "gan": "use the package tensorflow-gan",
     "graph_editor": "there is no successor; build the graph anew, or copy the code that you need",
     "image": f"use tf.image; of what it lacks, {_COPY}",
+    "integrate": _PROBABILITY,
     "keras": "use tf.keras",
     "kfac": "use the package kfac",
     "layers.embed_sequence": "use tf.compat.v1.get_variable and tf.nn.embedding_lookup",
-    "layers.embedding_column": "use tf.feature_column.embedding_column",
+    "layers.bucketized_column": f"{_COLUMN}bucketized_column",
+    "layers.crossed_column": f"{_COLUMN}crossed_column",
+    "layers.embedding_column": f"{_COLUMN}embedding_column",
+    "layers.input_from_feature_columns": "use tf.compat.v1.feature_column.input_layer",
+    "layers.one_hot_column": f"{_COLUMN}indicator_column",
+    "layers.real_valued_column": f"{_COLUMN}numeric_column",
+    "layers.shared_embedding_columns": f"{_COLUMN}shared_embeddings",
+    "layers.sparse_column_with_hash_bucket": f"{_CATEGORICAL}hash_bucket",
+    "layers.sparse_column_with_integerized_feature": f"{_CATEGORICAL}identity",
+    "layers.sparse_column_with_keys": f"{_CATEGORICAL}vocabulary_list",
+    "layers.sparse_column_with_vocabulary_file": f"{_CATEGORICAL}vocabulary_file",
+    "layers.weighted_sparse_column": f"{_COLUMN}weighted_categorical_column",
     "learn": _ESTIMATOR,
     "linear_optimizer": "there is no successor; tf.estimator.LinearClassifier has FTRL",
     "lite": "use tf.lite",
+    "lookup.index_to_string": _RENAMED.format("index_to_string_table_from_tensor"),
+    "lookup.string_to_index": _RENAMED.format("index_table_from_tensor"),
+    "lookup.string_to_index_table_from_file": _RENAMED.format("index_table_from_file"),
+    "lookup.string_to_index_table_from_tensor": _RENAMED.format("index_table_from_tensor"),
     "lookup": "use tf.lookup",
     "memory_stats": "use tf.config.experimental.get_memory_info",
     "mixed_precision": "use tf.compat.v1.train.enable_mixed_precision_graph_rewrite",
     "nccl": "use tf.distribute.NcclAllReduce, or tf.raw_ops.NcclAllReduce",
+    "nn": "use tf.nn, and for alpha_dropout tf.keras.layers.AlphaDropout",
     "opt": _COPY,
     "predictor": "use tf.compat.v1.saved_model.load and a session",
     "quantize": "use the package tensorflow-model-optimization",
@@ -49,10 +78,15 @@ _ADVICE = {
     "saved_model": "use tf.saved_model",
     "seq2seq": _COPY,
     "signal": "use tf.signal",
+    "stateless": "use tf.random.stateless_normal and the like",
     "summary": _SUMMARY,
+    "tensor_forest": _FORESTS,
     "tensorrt": "use tf.experimental.tensorrt",
     "tpu": "use tf.compat.v1.tpu, and tf.distribute.TPUStrategy",
-    "training.HParams": _HPARAMS,
+    "training.RandomStrategy": (
+        "use tf_condacc.cluster.GreedyLoadBalancingStrategy, or pass a function of your own from "
+        "an operation to the number of a parameter server as ps_strategy"
+    ),
     "training.bucket_by_sequence_length": "use tf.data.experimental.bucket_by_sequence_length",
     "training": "use tf.compat.v1.train, and tf.data in place of queues",
     "util": "use tf.compat.v1",
@@ -70,4 +104,4 @@ def advice(path: str) -> str:
         text = _ADVICE.get(".".join(parts[:end]))
         if text is not None:
             return f"Instead: {text}."
-    return "There is no other place for it in TensorFlow 2.21."
+    return "tf_condacc.compat knows no replacement for it."

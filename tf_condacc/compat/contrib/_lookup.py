@@ -10,6 +10,7 @@ from typing import Any
 
 from tensorflow.tools.compatibility import all_renames_v2
 
+from tf_condacc.compat._errors import INSTALL_ESTIMATOR
 from tf_condacc.compat._private_names import resolve
 from tf_condacc.compat.contrib._advice import GENERAL, advice
 from tf_condacc.compat.contrib._names import NAMES, SOURCES
@@ -18,8 +19,8 @@ _PACKAGES = {"tf_slim": "tf-slim", "tensorboard": "tensorboard", "tf_keras": "tf
 # TensorFlow calls these renamed, but the new functions have other arguments.
 _NOT_RENAMES = ("tf.contrib.summary.", "tf.contrib.saved_model.")
 _KERAS2 = (
-    "it needs Keras 2. Install tf-keras and set TF_USE_LEGACY_KERAS=1 before TensorFlow is "
-    "imported; python -m tf_condacc.compat --keras2 sets it"
+    "it needs Keras 2. Run the program with python -m tf_condacc.compat --keras2, or install "
+    "tf-keras and set TF_USE_LEGACY_KERAS=1 before TensorFlow is imported"
 )
 
 
@@ -101,6 +102,20 @@ def find(path: str, name: str) -> Any:
     raise missing(path, name)
 
 
+def why_no_module(path: str) -> Missing:
+    """Returns the error for a path below ``tf.contrib`` that is not the path of a module.
+
+    Python looks for a name of ``from tensorflow.contrib.rnn import GRUCell`` among modules, if the
+    module does not have it as an attribute.
+    """
+    parent, _, name = path.rpartition(".")
+    try:
+        find(parent, name)
+    except Missing as error:
+        return error
+    return missing(parent, name)
+
+
 def names_of(path: str) -> list[str]:
     """Returns the names of a module of ``tf.contrib``, other than those of modules below it.
 
@@ -134,7 +149,12 @@ def _of_estimator(path: str, name: str) -> Any:
     for module in (estimator, getattr(estimator, "experimental", None)):
         if hasattr(module, name):
             return getattr(module, name)
-    raise missing(path, name)
+    if estimator.Estimator.__module__.startswith("tensorflow_estimator"):
+        raise missing(path, name)
+    raise Missing(
+        f"tf.contrib.{path}.{name} is not provided. The package tensorflow-estimator may have it, "
+        f"which is missing: {INSTALL_ESTIMATOR}."
+    )
 
 
 def _is_public(module: types.ModuleType, name: str) -> bool:

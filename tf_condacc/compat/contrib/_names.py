@@ -7,6 +7,7 @@ _TOWERS = {
     "TowerOptimizer": "tf_condacc.estimator:TowerOptimizer",
     "replicate_model_fn": "tf_condacc.estimator:replicate_model_fn",
 }
+_HPARAMS = {"HParams": "tf_condacc.compat.contrib.hparams:HParams"}
 _V1_TRAIN = "tensorflow.compat.v1:train"
 _LOOKUP_OPS = "tensorflow.python.ops.lookup_ops"
 _CELLS = "tensorflow.compat.v1:nn.rnn_cell"
@@ -82,10 +83,12 @@ NAMES: dict[str, dict[str, str]] = {
         "GreedyLoadBalancingStrategy": "tf_condacc.cluster:GreedyLoadBalancingStrategy",
         "byte_size_load_fn": "tf_condacc.cluster:byte_size_load_fn",
     }
+    | _HPARAMS
     | _same(_V1_TRAIN, "checkpoints_iterator"),
     "training.python.training.device_setter": _same(
         "tf_condacc.cluster", "GreedyLoadBalancingStrategy", "byte_size_load_fn"
     ),
+    "training.python.training.hparam": _HPARAMS,
     "util": _same("tensorflow.compat.v1", "make_ndarray", "make_tensor_proto"),
 }
 

@@ -12,8 +12,9 @@ _LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
 _DESCRIPTION = """\
 Runs a program that was written for TensorFlow 1, unedited. In SCRIPT and in the modules in its
 folder, "import tensorflow" means tf.compat.v1, the behavior of version 2 is off, and tf.contrib,
-tf.estimator, the accumulators and SyncReplicasOptimizer come from tf_condacc and the packages that
-it knows. Installed packages import TensorFlow as usual.
+tf.estimator, the accumulators and SyncReplicasOptimizer come from tf_condacc and, if they are
+installed, from tf-slim (tf.contrib.slim, layers, ...), tensorflow-estimator (tf.estimator) and
+tf-keras (with --keras2). Installed packages import TensorFlow as usual.
 """
 _EPILOG = """\
 examples:

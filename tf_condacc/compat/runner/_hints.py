@@ -6,10 +6,19 @@ import re
 import sys
 
 from tf_condacc.compat._errors import MissingModuleError, MissingNameError
+from tf_condacc.compat.runner._command_line import uses_keras2
 
 KERAS2 = "run with --keras2 to have Keras 2"
 _MISSING = re.compile(r"module '(?P<module>[\w.]+)' has no attribute '(?P<name>\w+)'")
 _NOT_IMPORTED = re.compile(r"cannot import name '(?P<name>\w+)' from '(?P<module>[\w.]+)'")
+# Messages of Python 3 about statements, names and modules that only Python 2 has.
+_PYTHON2 = re.compile(
+    r"Missing parentheses in call to|multiple exception types must be parenthesized"
+    r"|leading zeros in decimal integer|inconsistent use of tabs"
+    r"|name '(basestring|long|raw_input|reduce|unicode|xrange)' is not defined"
+    r"|has no attribute '(has_key|iteritems|iterkeys|itervalues)'"
+    r"|No module named '(ConfigParser|Queue|StringIO|__builtin__|cPickle|urllib2|urlparse)'"
+)
 
 
 def hint(error: BaseException) -> str | None:
@@ -17,15 +26,24 @@ def hint(error: BaseException) -> str | None:
     if isinstance(error, MissingNameError | MissingModuleError):
         return None
     text = str(error)
+    if isinstance(error, SyntaxError | NameError | AttributeError | ImportError):
+        if _PYTHON2.search(text):
+            return "programs must be Python 3: convert it, for example with 2to3"
     if isinstance(error, AttributeError | ImportError):
         if "Keras 3" in text or re.search(r"'(keras\.|tensorflow\.keras)", text):
-            return f"Keras 3 has no names of TensorFlow 1; {KERAS2}"
+            return f"Keras 3 has no names of TensorFlow 1; {_instead_of_keras3()}"
         match = _MISSING.search(text) or _NOT_IMPORTED.search(text)
         if match and match["module"].startswith("tensorflow"):
             return _of_name(match["module"], match["name"])
     if isinstance(error, ModuleNotFoundError):
         return _of_module(error.name or "")
     return None
+
+
+def _instead_of_keras3() -> str:
+    if uses_keras2():
+        return "use tf.keras, which is Keras 2, and not the package keras"
+    return KERAS2
 
 
 def _of_name(module: str, name: str) -> str:

@@ -69,8 +69,8 @@ def check(config: Any) -> None:
             raise ValueError(
                 f"{name} is not supported by the Estimator of tf_condacc; got "
                 f"{getattr(config, name)!r}. Use replicate_model_fn for several devices, "
-                "train_and_evaluate for a cluster, or the package tensorflow_estimator "
-                '(pip install "tf_condacc[estimator]").'
+                "train_and_evaluate for a cluster, or the package tensorflow-estimator "
+                '(pip install ".[estimator]" in the clone of tf_condacc).'
             )
 
 

@@ -21,7 +21,7 @@ class Exporter(abc.ABC):
     @property
     @abc.abstractmethod
     def name(self) -> str:
-        """The name, which that of the folder of exports contains."""
+        """The name. Exports go to ``model_dir/export/<name>``."""
 
     @abc.abstractmethod
     def export(

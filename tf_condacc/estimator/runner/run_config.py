@@ -38,8 +38,7 @@ class RunConfig:
         session_config: The ``tf.compat.v1.ConfigProto`` of sessions. By default soft placement is
             on.
         keep_checkpoint_max: Number of checkpoints to keep; 0 to keep all.
-        keep_checkpoint_every_n_hours: Number of hours between checkpoints that are kept in
-            addition.
+        keep_checkpoint_every_n_hours: Additionally keeps one checkpoint for every so many hours.
         log_step_count_steps: Number of steps between two log messages with loss and speed; None
             for no messages.
         train_distribute: Must be None.
@@ -125,7 +124,7 @@ class RunConfig:
 
     @property
     def task_type(self) -> str:
-        """Job of this task: "chief", "worker", "ps" or "evaluator"."""
+        """Job of this task: "chief", "master", "worker", "ps" or "evaluator"."""
         return self._place.task_type
 
     @property

@@ -77,7 +77,8 @@ class EvalSpec(_EvalFields):
         hooks: ``tf.compat.v1.train.SessionRunHook`` objects.
         exporters: An `Exporter`, or several with different names, which export the model after each
             evaluation.
-        start_delay_secs: Seconds that an evaluator waits before its first evaluation.
+        start_delay_secs: Seconds that an evaluator waits before its first evaluation. It has no
+            effect without an evaluator task.
         throttle_secs: Seconds from the beginning of one evaluation to that of the next, at least.
 
     Raises:

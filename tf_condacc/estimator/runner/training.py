@@ -5,13 +5,22 @@ Mirrors ``tf.estimator.train_and_evaluate``.
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from tf_condacc import cluster
+from tf_condacc.cluster._tf_config import EVALUATOR_JOB
 from tf_condacc.estimator.runner import _current_task, _sessions
 from tf_condacc.estimator.runner._evaluations import EvaluatingListener, Evaluations
 from tf_condacc.estimator.runner.estimator import Estimator
 from tf_condacc.estimator.runner.train_specs import EvalSpec, TrainSpec
+
+_LOG = logging.getLogger("tf_condacc")
+# An evaluator is usually not a part of the cluster, so the chief cannot know whether there is one.
+_NO_EVALUATION = (
+    "train_and_evaluate: this chief only trains. Nothing is evaluated or exported unless a task of "
+    'type "evaluator" runs as well, or the chief is of type "master" in TF_CONFIG.'
+)
 
 
 def train_and_evaluate(
@@ -23,11 +32,15 @@ def train_and_evaluate(
     checkpoint is evaluated and exported while the training waits, unless the last evaluation is
     less than `throttle_secs` ago; the last checkpoint is evaluated in any case.
 
-    On a cluster, which `tf_condacc.cluster.start` joins, each task does its part: chief and workers
-    train; a parameter server serves until the training has ended, and then ends the process; an
-    evaluator evaluates and exports new checkpoints until one is of step `max_steps`, and without
-    `max_steps` for ever. A chief of job "master" evaluates as well, as without a cluster. All tasks
-    share the folder of the Estimator.
+    On a cluster, which `tf_condacc.cluster.start` joins, each task does its part, and all tasks
+    share the folder of the Estimator:
+
+    - The chief and the workers train. A task of type "master" is a chief that also evaluates, as
+      without a cluster.
+    - A parameter server serves until the training has ended, and then ends the process.
+    - An evaluator evaluates and exports new checkpoints until one is of step `max_steps`. Without
+      `max_steps` it never ends. If no task is an evaluator or a master, nothing is evaluated or
+      exported; another chief logs a warning that says so.
 
     Args:
         estimator: The Estimator.
@@ -59,6 +72,8 @@ def train_and_evaluate(
         if config.task_type == "master":
             _train(estimator, train_spec, listener)
         else:
+            if config.is_chief and EVALUATOR_JOB not in task.cluster_spec.jobs:
+                _LOG.warning(_NO_EVALUATION)
             _train(estimator, train_spec)
     return None
 

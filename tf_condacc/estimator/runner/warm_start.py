@@ -27,9 +27,12 @@ class WarmStartSettings(_Fields):
 
     Args:
         ckpt_to_initialize_from: Path of a checkpoint, or of a folder of checkpoints.
-        vars_to_warm_start: A regular expression for the names of trainable variables, or a list of
-            them, which matches other variables, too; or a list of variables; or None for none but
-            those in `var_name_to_vocab_info`.
+        vars_to_warm_start: Which variables start with values of the checkpoint:
+
+            - A regular expression: the trainable variables whose names match.
+            - A list of regular expressions: all variables whose names match one of them.
+            - A list of variables: these.
+            - None: only the variables in `var_name_to_vocab_info`.
         var_name_to_vocab_info: ``tf.compat.v1.train.VocabInfo`` objects by the names of variables.
         var_name_to_prev_var_name: Names in the checkpoint by the names of variables, for those that
             have other names there.

@@ -44,15 +44,16 @@ def replicate_model_fn(
     - TRAIN: The loss is the sum of the towers' losses. Each is divided by the number of towers,
       unless `loss_reduction` is SUM. The other fields are those of the last tower's spec, whose
       `train_op` applies the gradients of all towers.
-    - EVAL: The loss is the same, and metrics are those of the whole batch. The other fields are
-      those of the first tower's spec.
+    - EVAL: The loss is computed in the same way, and metrics are those of the whole batch. The
+      other fields are those of the first tower's spec.
     - PREDICT: The predictions and export outputs of the towers are concatenated. A scalar export
       output becomes a vector with one element for each tower. The other fields are those of the
       first tower's spec.
 
-    Towers share the variables that ``tf.compat.v1.get_variable`` makes. If `model_fn` makes Keras
-    layers or ``tf.Variable`` objects, each tower gets variables of its own and trains a separate
-    model. A warning then names the first such variable.
+    Towers share the variables that ``tf.compat.v1.get_variable`` makes, and so those of
+    ``tf.compat.v1.layers``. If `model_fn` makes Keras layers or ``tf.Variable`` objects, each tower
+    gets variables of its own and trains a separate model. A warning then names the first such
+    variable.
 
     The older form ``replicate_model_fn(model_fn, optimizer_fn, devices=None)`` works too. It
     replaces the `train_op` of the specs by a step of that optimizer, and sums the losses.
