@@ -101,10 +101,50 @@ def test_reset_discards_what_is_accumulated(accumulator):
     assert accumulator.take()[0].numpy().tolist() == [2.0] * 3
 
 
+@pytest.mark.parametrize("method", ["num_accumulated", "reset"])
+def test_function_that_is_traced_before_the_first_accumulate_is_refused(accumulator, method):
+    call = tf.function(getattr(accumulator, method))
+    with pytest.raises(RuntimeError, match=rf"{method}\(\) .* before the first accumulate\(\)"):
+        call()
+    accumulator.accumulate([tf.ones([3]), slices(1)])
+    call()
+    assert int(accumulator.num_accumulated()) == (0 if method == "reset" else 1)
+
+
+def test_functions_of_a_saved_model_count_what_they_accumulate(accumulator, tmp_path):
+    class Module(tf.Module):
+        @tf.function(input_signature=[])
+        def count(self):  # It is traced before `push`, because its name comes first.
+            return accumulator.num_accumulated()
+
+        @tf.function(input_signature=[])
+        def push(self):
+            return accumulator.accumulate([tf.ones([3]), slices(1)])
+
+    module = Module()
+    module.accumulator = accumulator
+    with pytest.raises(RuntimeError, match="before the first accumulate"):
+        tf.saved_model.save(module, str(tmp_path))
+    module.push()
+    tf.saved_model.save(module, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+    loaded.push()
+    assert int(loaded.count()) == 1
+
+
+def test_pairs_of_gradients_and_variables_are_refused(variables, accumulator):
+    pairs = zip([tf.ones([3]), slices(1)], variables, strict=True)
+    with pytest.raises(ValueError, match="pass the gradients only"):
+        accumulator.apply_gradients(tf1.train.GradientDescentOptimizer(1.0), pairs)
+
+
 @pytest.mark.parametrize(
     "gradients, message",
     [
-        (lambda: [tf.ones([3])], "expects 2 gradients, one for each variable, got 1"),
+        (
+            lambda: [tf.ones([3])],
+            "expects 2 gradients, one for each variable, got 1. Was `trainable` ch",
+        ),
         (lambda: [tf.ones([3]), None], "variable 'rows:0' is None"),
         (lambda: [tf.ones([4]), slices(1)], r"variable 'kernel:0' has shape \(4,\), expected \(3,"),
         (lambda: [tf.ones([3], tf.float64), slices(1)], "has dtype float64, expected float32"),
@@ -127,12 +167,26 @@ def test_wrong_gradients_are_refused_and_nothing_is_accumulated(
     assert accumulator.accumulate([tf.ones([3]), slices(1)])
 
 
-def test_row_that_the_variable_does_not_have_is_refused_before_dense_gradients_count(accumulator):
+def test_row_that_the_variable_does_not_have_is_refused_before_dense_gradients_count(
+    accumulator, wrap
+):
     accumulator.accumulate([tf.ones([3]), slices(1)])
-    with pytest.raises(tf.errors.InvalidArgumentError):
-        accumulator.accumulate([tf.ones([3]), slices(ROWS)])
+    accumulate = wrap(accumulator.accumulate)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="'gradient_accumulator/rows'"):
+        accumulate([tf.ones([3]), slices(ROWS)])
     assert int(accumulator.num_accumulated()) == 1
     assert accumulator.accumulate([tf.ones([3]), slices(1)])
+
+
+def test_wrong_shape_that_is_unknown_at_tracing_is_refused_with_the_name_of_the_variable(
+    accumulator,
+):
+    unknown = tf.TensorSpec(None)
+    accumulate = tf.function(
+        lambda gradient: accumulator.accumulate([gradient, slices(1)]), input_signature=[unknown]
+    )
+    with pytest.raises(tf.errors.InvalidArgumentError, match="'gradient_accumulator/kernel'"):
+        accumulate(tf.ones([4]))
 
 
 def test_sparse_gradient_of_a_variable_with_dense_ones_is_added_to_them(variables):
@@ -144,15 +198,19 @@ def test_sparse_gradient_of_a_variable_with_dense_ones_is_added_to_them(variable
 
 
 @pytest.mark.parametrize(
-    "arguments, message",
+    "arguments, error, message",
     [
-        ({"variables": []}, "at least one variable, got none"),
-        ({"num_micro_batches": 0}, "at least 1, got 0"),
-        ({"reduction_type": "MAX"}, "'MEAN' or 'SUM', got 'MAX'"),
+        ({"variables": []}, ValueError, "at least one variable, got none"),
+        ({"variables": tf.Variable([1.0, 2.0])}, TypeError, "expects a list of variables, got Res"),
+        ({"variables": [tf.ones([2])]}, TypeError, "a list of variables, got EagerTensor in it"),
+        ({"num_micro_batches": 0}, ValueError, "at least 1, got 0"),
+        ({"num_micro_batches": 2.7}, TypeError, "an integer num_micro_batches, got 2.7"),
+        ({"num_micro_batches": None}, TypeError, "an integer num_micro_batches, got None"),
+        ({"reduction_type": "MAX"}, ValueError, "'MEAN' or 'SUM', got 'MAX'"),
     ],
 )
-def test_wrong_arguments_are_refused(variables, arguments, message):
-    with pytest.raises(ValueError, match=message):
+def test_wrong_arguments_are_refused(variables, arguments, error, message):
+    with pytest.raises(error, match=message):
         GradientAccumulator(**{"variables": variables, "num_micro_batches": 2} | arguments)
 
 

@@ -71,21 +71,26 @@ def fit_with_a_custom_train_step_equals_one_big_batch(ours: Any) -> None:
         def train_step(self, data: Any) -> Any:
             x, y = data
             with tf.GradientTape() as tape:
-                loss = self.compute_loss(x, y, self(x, training=True))
+                predictions = self(x, training=True)
+                loss = self.compute_loss(x, y, predictions)
             gradients = tape.gradient(loss, self.trainable_variables)
             self.accumulator.apply_gradients(self.optimizer, gradients)
-            return {"loss": loss}
+            for metric in self.metrics:
+                if metric.name == "loss":
+                    metric.update_state(loss * tf.distribute.get_strategy().num_replicas_in_sync)
+            return self.compute_metrics(x, y, predictions)
 
     for strategy in (tf.distribute.get_strategy(), mirrored()):
         with strategy.scope():
             model = Accumulating(make_model())
-            model.compile(optimizer=keras.optimizers.Adam(0.01), loss="mse")
+            model.compile(optimizer=keras.optimizers.Adam(0.01), loss="mse", metrics=["mse"])
             model.build(IDS.shape)
             model.accumulator = tf_condacc.GradientAccumulator(model.trainable_variables, 4)
         data = tf.data.Dataset.from_tensor_slices((IDS, TARGETS)).batch(16, drop_remainder=True)
         options = tf.data.Options()
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-        model.fit(data.with_options(options), epochs=3, shuffle=False, verbose=0)
+        history = model.fit(data.with_options(options), epochs=3, shuffle=False, verbose=0).history
+        np.testing.assert_allclose(history["loss"], history["mse"], rtol=1e-5)
         assert largest_difference(model.get_weights(), big_batch("Adam", steps=3)) < 1e-6
 
 
@@ -108,6 +113,30 @@ def gradient_accumulator_outside_of_the_replicas_is_refused(ours: Any) -> None:
     with strategy.scope():
         accumulator = tf_condacc.GradientAccumulator([tf.Variable([0.0])], 2)
         assert "passed to strategy.run" in raised(lambda: accumulator.accumulate([tf.ones([1])]))
+
+
+@TRIALS.add
+def gradient_accumulator_outside_of_its_strategy_is_refused(ours: Any) -> None:
+    strategy, another = mirrored(), STRATEGIES["mirrored"]()
+    with strategy.scope():
+        accumulator = tf_condacc.GradientAccumulator([tf.Variable([0.0])], 2)
+    accumulate = lambda: accumulator.accumulate([tf.ones([1])])  # noqa: E731
+    message = "under MirroredStrategy, but is now used under "
+    for call in (accumulate, accumulator.num_accumulated, lambda: accumulator.take(1)):
+        assert message + "the default strategy" in raised(call)
+    assert message + "another MirroredStrategy" in raised(lambda: another.run(accumulate))
+    strategy.run(accumulate)
+    counts = strategy.experimental_local_results(strategy.run(accumulator.num_accumulated))
+    assert [int(count) for count in counts] == [1, 1]
+
+
+@TRIALS.add
+def gradient_accumulator_that_is_made_before_the_scope_is_used_on_replicas(ours: Any) -> None:
+    use_two_cpus()
+    accumulator = tf_condacc.GradientAccumulator([tf.Variable([0.0])], 1)
+    accumulate = lambda: accumulator.accumulate([tf.ones([1])])  # noqa: E731
+    assert all(STRATEGIES["mirrored"]().run(accumulate).values)
+    assert "but is now used under the default strategy" in raised(accumulate)
 
 
 @TRIALS.add

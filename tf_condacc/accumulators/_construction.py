@@ -84,7 +84,9 @@ def make_accumulator(
             shape=tf.TensorShape(None) if shape is None else shape,
             reduction_type=reduction_type,
             anonymous=anonymous and not shared_name,
-            shared_name=shared_name,
+            # An anonymous accumulator has this name in error messages only. In eager mode, these
+            # would have the op type instead of the operation's name.
+            shared_name=shared_name or (name if anonymous and tf.executing_eagerly() else None),
             name=name,
         )
 

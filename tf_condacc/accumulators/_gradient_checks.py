@@ -2,27 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
 
 
-def check_construction(
-    variables: Sequence[Any], num_micro_batches: int, reduction_type: str, name: str
-) -> None:
-    """Raises the errors of the constructor of `GradientAccumulator`."""
+def checked_variables(variables: Any, name: str) -> list[Any]:
+    """Returns a list of variables, or raises an error if they are none."""
+    if _is_variable(variables) or not isinstance(variables, Iterable):
+        raise TypeError(
+            f"GradientAccumulator '{name}' expects a list of variables, got "
+            f"{type(variables).__name__}."
+        )
+    variables = list(variables)
     if not variables:
         raise ValueError(
             f"GradientAccumulator '{name}' expects at least one variable, got none. A Keras model "
             "has no variables before it is built."
         )
-    if num_micro_batches < 1:
+    for variable in variables:
+        if not _is_variable(variable):
+            raise TypeError(
+                f"GradientAccumulator '{name}' expects a list of variables, got "
+                f"{type(variable).__name__} in it."
+            )
+    return variables
+
+
+def checked_number(num_micro_batches: Any, name: str) -> int:
+    """Returns the number of micro-batches, or raises an error if it is no positive integer."""
+    try:
+        number = operator.index(num_micro_batches)
+    except TypeError:
+        raise TypeError(
+            f"GradientAccumulator '{name}' expects an integer num_micro_batches, got "
+            f"{num_micro_batches!r}."
+        ) from None
+    if number < 1:
         raise ValueError(
-            f"GradientAccumulator '{name}' expects num_micro_batches of at least 1, got "
-            f"{num_micro_batches}."
+            f"GradientAccumulator '{name}' expects num_micro_batches of at least 1, got {number}."
         )
+    return number
+
+
+def check_construction(reduction_type: str, name: str) -> None:
+    """Raises the other errors of the constructor of `GradientAccumulator`."""
     if reduction_type not in ("MEAN", "SUM"):
         raise ValueError(
             f"GradientAccumulator '{name}' expects reduction_type 'MEAN' or 'SUM', got "
@@ -60,10 +87,16 @@ def checked(gradients: Sequence[Any], variables: Sequence[Any], name: str) -> li
         ValueError: Their number, or the shape or the data type of one, is wrong, or one is None.
     """
     gradients = list(gradients)
+    if any(isinstance(one, tuple) and any(map(_is_variable, one)) for one in gradients):
+        raise ValueError(
+            f"GradientAccumulator '{name}' got pairs of gradients and variables. It has the "
+            "variables: pass the gradients only."
+        )
     if len(gradients) != len(variables):
         raise ValueError(
             f"GradientAccumulator '{name}' expects {len(variables)} gradients, one for each "
-            f"variable, got {len(gradients)}."
+            f"variable, got {len(gradients)}. Was `trainable` changed after the accumulator was "
+            "made?"
         )
     return [
         _checked_one(gradient, variable, name)
@@ -72,7 +105,7 @@ def checked(gradients: Sequence[Any], variables: Sequence[Any], name: str) -> li
 
 
 def _checked_one(gradient: Any, variable: Any, name: str) -> tf.Tensor | tf.IndexedSlices:
-    who = f"GradientAccumulator '{name}': the gradient of variable '{_name_of(variable)}'"
+    who = f"GradientAccumulator '{name}': the gradient of variable '{name_of(variable)}'"
     if gradient is None:
         raise ValueError(
             f"{who} is None, because the loss does not depend on this variable. Leave the variable "
@@ -97,10 +130,25 @@ def check_kinds(
     for gradient, is_dense, variable in zip(gradients, are_dense, variables, strict=True):
         if not is_dense and not isinstance(gradient, tf.IndexedSlices):
             raise ValueError(
-                f"GradientAccumulator '{name}': the gradient of variable '{_name_of(variable)}' is "
+                f"GradientAccumulator '{name}': the gradient of variable '{name_of(variable)}' is "
                 "a tensor, expected tf.IndexedSlices as in the first micro-batch."
             )
 
 
-def _name_of(variable: Any) -> str:
+def name_of(variable: Any) -> str:
+    """Returns the name of a variable of TensorFlow, or the path of one of Keras."""
     return getattr(variable, "path", None) or variable.name
+
+
+def check_in_use(is_in_use: bool, name: str, method: str) -> None:
+    """Raises a RuntimeError in a function or graph that is made before the first accumulate."""
+    if not is_in_use and not tf.executing_eagerly():
+        raise RuntimeError(
+            f"GradientAccumulator '{name}': {method}() is called in a function or graph that is "
+            "made before the first accumulate(), so it would never see what is accumulated. Call "
+            "accumulate() or apply_gradients() first."
+        )
+
+
+def _is_variable(value: Any) -> bool:
+    return all(hasattr(value, attribute) for attribute in ("assign", "dtype", "shape"))

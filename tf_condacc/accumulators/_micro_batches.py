@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_condacc._typing import TensorLike
+from tf_condacc.accumulators._gradient_checks import name_of
 from tf_condacc.accumulators.dense import ConditionalAccumulator
 from tf_condacc.accumulators.sparse import SparseConditionalAccumulator
 
@@ -47,16 +49,38 @@ class Slot:
         return slices
 
 
-def replica(name: str) -> int:
-    """Returns the number of the replica that executes the calling function."""
-    context = tf.distribute.get_replica_context()
+def own_strategy() -> tf.distribute.Strategy | None:
+    """Returns the strategy in whose scope the caller is, or None for the default one."""
+    return tf.distribute.get_strategy() if tf.distribute.has_strategy() else None
+
+
+def replica(name: str, expected: tf.distribute.Strategy | None, is_in_use: bool) -> int:
+    """Returns the number of the replica that executes the calling function.
+
+    Args:
+        name: Name of the `GradientAccumulator`.
+        expected: The strategy of the `GradientAccumulator`; None for the default one.
+        is_in_use: Whether it has accumulators. Without, another strategy may replace the default.
+    """
+    context, strategy = tf.distribute.get_replica_context(), own_strategy()
     if context is None:
         raise RuntimeError(
             f"GradientAccumulator '{name}' is used outside of a function that "
-            f"{type(tf.distribute.get_strategy()).__name__} runs on replicas. Use it in the "
-            "function that is passed to strategy.run."
+            f"{_described(strategy)} runs on replicas. Use it in the function that is passed to "
+            "strategy.run."
+        )
+    if strategy is not expected and (expected is not None or is_in_use):
+        another = "another " if type(strategy) is type(expected) else ""
+        raise RuntimeError(
+            f"GradientAccumulator '{name}' was made or first used under {_described(expected)}, "
+            f"but is now used under {another}{_described(strategy)}. Use it in functions that are "
+            "passed to strategy.run of the same strategy."
         )
     return int(tf.get_static_value(context.replica_id_in_sync_group))
+
+
+def _described(strategy: tf.distribute.Strategy | None) -> str:
+    return "the default strategy" if strategy is None else type(strategy).__name__
 
 
 def make_slots(
@@ -80,13 +104,15 @@ def make_slots(
     with tf.init_scope(), tf.device(_device_of(replica_id)):
         for gradient, variable in zip(gradients, variables, strict=True):
             dtype, shape = tf.as_dtype(variable.dtype), tf.TensorShape(variable.shape)
+            variable_name = re.sub(r"[^\w./-]", "_", name_of(variable).removesuffix(":0"))
+            slot_name = f"{name}/{variable_name}"  # Error messages of the operations contain it.
             if isinstance(gradient, tf.IndexedSlices):
                 accumulator: Any = SparseConditionalAccumulator(
-                    dtype, shape, name=name, reduction_type=sparse_reduction
+                    dtype, shape, name=slot_name, reduction_type=sparse_reduction
                 )
             else:
                 accumulator = ConditionalAccumulator(
-                    dtype, shape, name=name, reduction_type=reduction_type
+                    dtype, shape, name=slot_name, reduction_type=reduction_type
                 )
             slots.append(Slot(accumulator, shape))
     return slots

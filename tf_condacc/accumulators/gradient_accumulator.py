@@ -24,10 +24,11 @@ class GradientAccumulator(Trackable):
     gradient is ever stale. It works eagerly, in ``tf.function`` and in graphs with sessions.
 
     Under a ``tf.distribute.Strategy``, each replica accumulates its own gradients, on its device,
-    and the optimizer adds up the replicas' means in each update as it does without accumulation. So
-    a loss is scaled as it is without accumulation; Keras divides its losses by the number of
-    replicas. The result equals that of one batch that consists of the micro-batches, if these are
-    of equal size.
+    and the optimizer adds up the replicas' means in each update as it does without accumulation.
+    Scale the loss as you would without accumulation: divide your own loss by
+    ``strategy.num_replicas_in_sync``, not by `num_micro_batches`. Keras losses are already divided.
+    The result equals that of one batch that consists of the micro-batches, if these are of equal
+    size.
 
     TensorFlow 1 has no such class. ``gradient_accumulation_steps`` of Keras optimizers serves the
     same purpose, but fails under strategies with several replicas, and makes the gradients of
@@ -51,6 +52,7 @@ class GradientAccumulator(Trackable):
         name: Name of the object, for its operations and error messages.
 
     Raises:
+        TypeError: `variables` is not a list of variables, or `num_micro_batches` is not an integer.
         ValueError: There are no variables, `num_micro_batches` is lower than 1, or `reduction_type`
             is neither "MEAN" nor "SUM".
         RuntimeError: The object is made in a function that a strategy runs on replicas, or under a
@@ -64,14 +66,13 @@ class GradientAccumulator(Trackable):
         reduction_type: str = "MEAN",
         name: str = "gradient_accumulator",
     ) -> None:
-        self._variables = list(variables)
-        self._num_micro_batches = int(num_micro_batches)
+        self._variables = _gradient_checks.checked_variables(variables, name)
+        self._num_micro_batches = _gradient_checks.checked_number(num_micro_batches, name)
+        _gradient_checks.check_construction(reduction_type, name)
         self._reduction_type = reduction_type
         self._name = name
+        self._strategy = _micro_batches.own_strategy()
         self._slots: dict[int, list[Slot]] = {}
-        _gradient_checks.check_construction(
-            self._variables, self._num_micro_batches, reduction_type, name
-        )
 
     @property
     def name(self) -> str:
@@ -91,8 +92,8 @@ class GradientAccumulator(Trackable):
 
         Args:
             gradients: The gradient of each variable, in the order of the variables: a tensor or
-                ``tf.IndexedSlices``. A variable whose first gradient is a tensor may have
-                ``tf.IndexedSlices`` later, but not the other way round.
+                ``tf.IndexedSlices``. Tensors first, ``tf.IndexedSlices`` later is allowed; the
+                reverse raises ValueError.
 
         Returns:
             Whether the gradients of enough micro-batches are accumulated for a take: `[] bool`.
@@ -103,7 +104,8 @@ class GradientAccumulator(Trackable):
             RuntimeError: It is called outside of the function that the strategy runs, or in a
                 function that XLA compiles.
             tf.errors.InvalidArgumentError: ``tf.IndexedSlices`` have an index that their variable
-                does not have. Other gradients may have been accumulated; `reset` discards them.
+                does not have, or a shape that is unknown at tracing is wrong. Other gradients may
+                have been accumulated; `reset` discards them.
         """
         _gradient_checks.check_not_compiled(self._name)
         gradients = _gradient_checks.checked(gradients, self._variables, self._name)
@@ -141,7 +143,7 @@ class GradientAccumulator(Trackable):
                 the strategy runs.
             tf.errors.InvalidArgumentError: There are not enough micro-batches. Nothing was taken.
         """
-        slots = self._slots.get(_micro_batches.replica(self._name))
+        slots = self._slots.get(self._replica())
         if slots is None:
             raise RuntimeError(f"{self._title} has nothing to take: call accumulate() first.")
         required = self._num_micro_batches if num_required is None else num_required
@@ -157,8 +159,9 @@ class GradientAccumulator(Trackable):
     def apply_gradients(self, optimizer: Any, gradients: Sequence[Any]) -> tf.Tensor:
         """Accumulates the gradients of a micro-batch, and updates the variables after the last one.
 
-        Under a strategy it is called in the function that the strategy runs on replicas. There it
-        replaces ``optimizer.apply`` in a ``tf.cond``, which TensorFlow refuses in such a function.
+        Under a strategy, call it directly in the function that the strategy runs on replicas, not
+        inside a ``tf.cond``, an ``if`` on a tensor or a nested ``tf.function``. It replaces
+        ``optimizer.apply`` in a ``tf.cond``, which TensorFlow forbids in such a function.
 
         Args:
             optimizer: An optimizer of Keras or of TensorFlow 1. It counts updates, not
@@ -183,13 +186,25 @@ class GradientAccumulator(Trackable):
 
     @_not_converted
     def num_accumulated(self) -> tf.Tensor:
-        """Returns the number of micro-batches that this replica has accumulated: `[] int32`."""
-        slots = self._slots.get(_micro_batches.replica(self._name))
+        """Returns the number of micro-batches that this replica has accumulated: `[] int32`.
+
+        Raises:
+            RuntimeError: It is called outside of the function that the strategy runs, or in a
+                function or graph that is made before the first `accumulate`.
+        """
+        slots = self._slots.get(self._replica())
+        _gradient_checks.check_in_use(slots is not None, self._name, "num_accumulated")
         return tf.constant(0) if slots is None else slots[0].accumulator.num_accumulated()
 
     @_not_converted
     def reset(self) -> None:
-        """Discards the gradients that all replicas of this process have accumulated."""
+        """Discards the gradients that all replicas of this process have accumulated.
+
+        Raises:
+            RuntimeError: It is called in a function or graph that is made before the first
+                `accumulate`.
+        """
+        _gradient_checks.check_in_use(bool(self._slots), self._name, "reset")
         for slot in (slot for slots in self._slots.values() for slot in slots):
             slot.accumulator.reset(0)
 
@@ -197,14 +212,17 @@ class GradientAccumulator(Trackable):
     def _title(self) -> str:
         return f"GradientAccumulator '{self._name}'"
 
+    def _replica(self) -> int:
+        return _micro_batches.replica(self._name, self._strategy, is_in_use=bool(self._slots))
+
     def _slots_of_replica(self, gradients: Sequence[Any]) -> list[Slot]:
         """Returns the accumulators of this replica, which its first gradients make."""
-        replica = _micro_batches.replica(self._name)
+        replica = self._replica()
         if replica not in self._slots:
             slots = _micro_batches.make_slots(
                 self._variables, gradients, self._reduction_type, replica, self._name
             )
             for position, slot in enumerate(slots):
                 self._track_trackable(slot.accumulator, f"replica_{replica}_{position}")
-            self._slots[replica] = slots
+            self._slots[replica], self._strategy = slots, _micro_batches.own_strategy()
         return self._slots[replica]
