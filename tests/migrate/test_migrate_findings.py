@@ -156,7 +156,7 @@ def test_types_of_operations_are_those_that_tensorflow_registers():
     [
         ("framework.get_or_create_global_step", "Use tf.compat.v1.train.get_or_create_global_step"),
         ("slim.conv2d", "Use tf_slim of the package tf-slim, or run the program unedited"),
-        ("training.batch_sequences", "If tf_slim.training.training and tf_slim.training.evaluation"),
+        ("training.batch_all", "If tf_slim.training.training and tf_slim.training.evaluation"),
         ("framework.python.ops.variables", "Use tf_slim.ops.variables of the package tf-slim, or"),
         (
             "predictor.from_saved_model",
