@@ -3,6 +3,7 @@
 # ruff: noqa: E402 (TensorFlow, which takes seconds to import, comes after the handler of Ctrl-C.)
 
 import importlib
+from types import ModuleType
 
 from tf_condacc import _programs
 
@@ -37,8 +38,18 @@ __all__ = [
     "__version__",
     "build_info",
     "cluster",
+    "compat",
     "estimator",
     "replica_device_setter",
     "replicate_model_fn",
     "sparse",
+    "testing",
 ]
+
+_IMPORTED_WHEN_USED = ("compat", "testing")
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _IMPORTED_WHEN_USED:
+        return importlib.import_module(f"tf_condacc.{name}")
+    raise AttributeError(f"module 'tf_condacc' has no attribute '{name}'", name=name)
