@@ -2,7 +2,7 @@
 
 `assert_parity` and the pytest fixture ``parity`` train with one big batch, under strategies, with
 accumulators, towers and synchronous replicas, and compare the weights after each step. The page
-docs/parity.md shows how they are used. This package is not imported together with `tf_condacc`.
+docs/parity.md shows how they are used. This package is imported when it is first used.
 """
 
 from tf_condacc.testing.accumulator_way import accumulators
