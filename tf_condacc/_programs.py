@@ -43,7 +43,7 @@ def exit_quietly_while_starting() -> None:
 def run_without_tensorflow() -> None:
     """Runs the program and ends the process if the program is one that needs no TensorFlow.
 
-    So these programs do not wait for the import of TensorFlow.
+    Such programs start without waiting for the import of TensorFlow.
     """
     program = _own_program()
     if program in _WITHOUT_TENSORFLOW:

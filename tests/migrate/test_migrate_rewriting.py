@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import random
 
+import migrate_import_samples
+import migrate_use_samples
 import pytest
 from migrate_programs import random_program, recorded, rewritten
-from migrate_samples import SAMPLES
 
 from tf_condacc.migrate._findings import Code
 from tf_condacc.migrate._names import PROVIDED, PROVIDED_FOR_ESTIMATOR
 from tf_condacc.migrate._program import migrate_text
 
+SAMPLES = migrate_import_samples.SAMPLES + migrate_use_samples.SAMPLES
 NOT_REWRITTEN = (Code.AMBIGUOUS_NAME, Code.TAKEN_NAME, Code.LATE_IMPORT)
 # Ends of lines, indentation, and the end of the file.
 LAYOUTS = {

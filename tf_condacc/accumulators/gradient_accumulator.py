@@ -96,7 +96,7 @@ class GradientAccumulator(Trackable):
                 reverse raises ValueError.
 
         Returns:
-            Whether the gradients of enough micro-batches are accumulated for a take: `[] bool`.
+            True if the gradients of enough micro-batches are accumulated for a take: `[] bool`.
 
         Raises:
             ValueError: There are more or fewer gradients than variables, one is None, or one has
@@ -169,7 +169,7 @@ class GradientAccumulator(Trackable):
             gradients: The gradients, as in `accumulate`.
 
         Returns:
-            Whether the variables were updated: `[] bool`.
+            True if the variables were updated: `[] bool`.
 
         Raises:
             ValueError: As in `accumulate`.

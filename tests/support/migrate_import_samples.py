@@ -1,33 +1,11 @@
-"""Programs before and after they are rewritten by ``python -m tf_condacc.migrate``."""
+"""Programs whose imports ``python -m tf_condacc.migrate`` changes."""
 
 from __future__ import annotations
 
-import dataclasses
-import textwrap
-
-
-@dataclasses.dataclass(frozen=True)
-class Sample:
-    """A program before and after the rewriting. If `after` is None, nothing changes."""
-
-    name: str
-    before: str
-    after: str | None = None
-    estimator: bool = False
-
-    @property
-    def expected(self) -> str:
-        """The program that the rewriting must return."""
-        return self.before if self.after is None else self.after
-
-
-def _sample(name: str, before: str, after: str | None = None, estimator: bool = False) -> Sample:
-    after = None if after is None else textwrap.dedent(after)
-    return Sample(name, textwrap.dedent(before), after, estimator)
-
+from migrate_sample import sample
 
 SAMPLES = [
-    _sample(
+    sample(
         "what tf_upgrade_v2 writes",
         """\
         import tensorflow as tf
@@ -47,7 +25,7 @@ SAMPLES = [
         sync = tf_condacc.SyncReplicasOptimizer(sgd, 2)
         """,
     ),
-    _sample(
+    sample(
         "names of contrib, with a docstring and a future import",
         '''\
         #!/usr/bin/env python
@@ -79,7 +57,7 @@ SAMPLES = [
         fn = tf_condacc.replicate_model_fn(model_fn)
         ''',
     ),
-    _sample(
+    sample(
         "names imported from contrib keep their aliases",
         """\
         from tensorflow.contrib.opt import DropStaleGradientOptimizer as Drop  # staleness
@@ -100,7 +78,7 @@ SAMPLES = [
         print(tf_condacc.replicate_model_fn, Drop, TowerOptimizer, DropStaleGradientOptimizer)
         """,
     ),
-    _sample(
+    sample(
         "an import of several names is split",
         """\
         from tensorflow.contrib.training import HParams, GreedyLoadBalancingStrategy as Greedy
@@ -120,7 +98,7 @@ SAMPLES = [
         print(HParams, Greedy, TowerOptimizer, InMemoryEvaluatorHook)
         """,
     ),
-    _sample(
+    sample(
         "modules that are no longer used are no longer imported",
         """\
         import tensorflow as tf
@@ -146,7 +124,7 @@ SAMPLES = [
         slim.conv2d()
         """,
     ),
-    _sample(
+    sample(
         "modules that are used otherwise stay",
         """\
         from tensorflow.python.ops import data_flow_ops
@@ -162,7 +140,7 @@ SAMPLES = [
         queue = data_flow_ops.FIFOQueue(1, float)
         """,
     ),
-    _sample(
+    sample(
         "an exported module stays",
         """\
         from tensorflow.contrib import opt
@@ -178,7 +156,7 @@ SAMPLES = [
             pass
         """,
     ),
-    _sample(
+    sample(
         "a module that is an attribute of a class stays",
         """\
         class Model:
@@ -196,7 +174,7 @@ SAMPLES = [
                 return self.tf.TensorShape([])
         """,
     ),
-    _sample(
+    sample(
         "imports that go on in the next line",
         """\
         from tensorflow.contrib import opt, \\
@@ -218,7 +196,7 @@ SAMPLES = [
         print(tf_condacc.DropStaleGradientOptimizer, slim, rnn, tf_condacc.replicate_model_fn)
         """,
     ),
-    _sample(
+    sample(
         "imports in functions and blocks",
         """\
         def build():
@@ -260,7 +238,7 @@ SAMPLES = [
             return tf_condacc.ConditionalAccumulator, tf.float32
         """,
     ),
-    _sample(
+    sample(
         "a block keeps a statement",
         """\
         import tensorflow as tf
@@ -282,7 +260,7 @@ SAMPLES = [
         print(tf_condacc.ConditionalAccumulator)
         """,
     ),
-    _sample(
+    sample(
         "several statements in a line",
         """\
         import os; import tensorflow as tf; tf.ConditionalAccumulator, tf
@@ -293,7 +271,7 @@ SAMPLES = [
         print(tf.float32); pass; tf_condacc.DropStaleGradientOptimizer
         """,
     ),
-    _sample(
+    sample(
         "a module under a name of its own",
         """\
         import tensorflow as tf
@@ -317,7 +295,7 @@ SAMPLES = [
         print(tf_condacc.DropStaleGradientOptimizer, tf_condacc.ConditionalAccumulatorBase)
         """,
     ),
-    _sample(
+    sample(
         "an import of this package is used",
         """\
         import tf_condacc as tfc
@@ -328,150 +306,6 @@ SAMPLES = [
         import tf_condacc as tfc
         import tensorflow as tf
         print(tfc.ConditionalAccumulator, tf.float32)
-        """,
-    ),
-    _sample(
-        "names over several lines, in f-strings, decorators, annotations and defaults",
-        """\
-        import tensorflow as tf
-
-        @tf.contrib.estimator.replicate_model_fn
-        def model_fn(a: tf.ConditionalAccumulator, b=tf.train.SyncReplicasOptimizer):
-            return f"{tf.train.SyncReplicasOptimizer!r:>9}"
-        x = (tf
-             .train
-             .SyncReplicasOptimizer)(tf.float32)
-        """,
-        """\
-        import tensorflow as tf
-        import tf_condacc
-
-        @tf_condacc.replicate_model_fn
-        def model_fn(a: tf_condacc.ConditionalAccumulator, b=tf_condacc.SyncReplicasOptimizer):
-            return f"{tf_condacc.SyncReplicasOptimizer!r:>9}"
-        x = (tf_condacc.SyncReplicasOptimizer)(tf.float32)
-        """,
-    ),
-    _sample(
-        "other names, strings and comments are left alone",
-        '''\
-        """Uses tf.ConditionalAccumulator."""
-        import tensorflow as tf
-        from mine import ConditionalAccumulator, data_flow_ops
-        from .contrib import opt
-        from .tensorflow.contrib.opt import DropStaleGradientOptimizer
-
-        # tf.contrib.opt.DropStaleGradientOptimizer
-        def f(tf, opt=None):
-            return tf.ConditionalAccumulator, opt.DropStaleGradientOptimizer
-
-        class Local:
-            tf = None
-            x = [tf.ConditionalAccumulator for tf in ()]
-        print("tf.ConditionalAccumulator", data_flow_ops.ConditionalAccumulator)
-        print(mine.tf.ConditionalAccumulator)
-        print(dict(tf=1).tf.ConditionalAccumulator, tf.compat.v1.ConditionalAccumulatorOfMine)
-        ''',
-    ),
-    _sample(
-        "names that may be something else are left alone",
-        """\
-        try:
-            from tensorflow.contrib import opt
-        except ImportError:
-            opt = None
-        print(opt.DropStaleGradientOptimizer)
-        """,
-    ),
-    _sample(
-        "the Estimator is left alone",
-        """\
-        import tensorflow as tf
-        from tensorflow.estimator import ModeKeys
-        print(tf.estimator.Estimator, ModeKeys.TRAIN)
-        """,
-    ),
-    _sample(
-        "the Estimator, if asked for",
-        """\
-        import tensorflow as tf
-        from tensorflow.estimator import ModeKeys, train_and_evaluate
-        print(tf.estimator.Estimator, ModeKeys.TRAIN, tf.compat.v1.estimator.ModeKeys.EVAL)
-        print(tf.estimator.export.PredictOutput, train_and_evaluate)
-        """,
-        """\
-        import tf_condacc
-        from tf_condacc.estimator import ModeKeys, train_and_evaluate
-        print(tf_condacc.estimator.Estimator, ModeKeys.TRAIN, tf_condacc.estimator.ModeKeys.EVAL)
-        print(tf_condacc.estimator.export.PredictOutput, train_and_evaluate)
-        """,
-        estimator=True,
-    ),
-    _sample(
-        "no name of the Estimator, if one of them is not provided",
-        """\
-        import tensorflow as tf
-        from tensorflow.estimator import ModeKeys
-        print(tf.estimator.Estimator, ModeKeys.TRAIN, tf.estimator.BestExporter)
-        """,
-        estimator=True,
-    ),
-    _sample(
-        "no name of the Estimator, if an import of one of them is not provided",
-        """\
-        import tensorflow as tf
-        from tensorflow.estimator import ModeKeys, DNNRegressor
-        print(tf.estimator.Estimator, ModeKeys.TRAIN)
-        """,
-        estimator=True,
-    ),
-    _sample(
-        "tf.device with a device setter or another function",
-        """\
-        import tensorflow as tf
-        with tf.device(tf.train.replica_device_setter(ps_tasks=1)), tf.device("/cpu:0"):
-            pass
-        setter = tf.compat.v1.train.replica_device_setter(1) if ps else "/gpu:0"
-        def place(op): return ""
-        with tf.device(place), tf.device(lambda op: ""): pass
-        with tf.compat.v1.device(place): pass
-        setter = None
-        setter = tf.compat.v1.train.replica_device_setter(1)
-        with tf.device(setter): pass
-        """,
-        """\
-        import tensorflow as tf
-        import tf_condacc
-        with tf.compat.v1.device(tf_condacc.replica_device_setter(ps_tasks=1)), tf.device("/cpu:0"):
-            pass
-        setter = tf_condacc.replica_device_setter(1) if ps else "/gpu:0"
-        def place(op): return ""
-        with tf.compat.v1.device(place), tf.compat.v1.device(lambda op: ""): pass
-        with tf.compat.v1.device(place): pass
-        setter = None
-        setter = tf_condacc.replica_device_setter(1)
-        with tf.compat.v1.device(setter): pass
-        """,
-    ),
-    _sample(
-        "tf.device with a device setter that was rewritten before",
-        """\
-        import tensorflow
-        from tf_condacc import replica_device_setter as setter
-        with tensorflow.device(setter(1)): pass
-        """,
-        """\
-        import tensorflow
-        from tf_condacc import replica_device_setter as setter
-        with tensorflow.compat.v1.device(setter(1)): pass
-        """,
-    ),
-    _sample(
-        "tf.device of TensorFlow 1",
-        """\
-        import tensorflow.compat.v1 as tf
-        import tf_condacc
-        with tf.device(tf_condacc.replica_device_setter(1)): pass
         """,
     ),
 ]
