@@ -66,7 +66,7 @@ def test_the_table_says_where_drops_are_not_counted(tmp_path: Path):
 
 def test_a_missing_package_is_named_in_one_line():
     program = (
-        "import sys; sys.modules['sklearn'] = None\n"
+        "import sys; sys.modules['tqdm'] = None\n"
         "from tf_condacc.demo.__main__ import main\n"
         "sys.exit(main([]))"
     )
@@ -77,5 +77,5 @@ def test_a_missing_package_is_named_in_one_line():
     assert demo.returncode == 1
     assert "Traceback" not in demo.stderr
     assert demo.stderr.splitlines()[-1].startswith(
-        "python -m tf_condacc.demo needs scikit-learn: pip install scikit-learn"
+        "python -m tf_condacc.demo needs tqdm: pip install matplotlib tqdm"
     )
