@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from accumulator_support import every_kind, unique_name
+from forked_python import forked_python
 
 tf1 = tf.compat.v1
 
@@ -107,7 +108,7 @@ def test_accumulator_that_is_no_attribute_of_the_exported_object_is_refused_by_n
 def test_loading_needs_the_package(ours, folder):
     tf.saved_model.save(Counting(ours.dense), folder)
     done = subprocess.run(
-        [sys.executable, "-c", LOADER, folder],
+        [*forked_python(), "-c", LOADER, folder],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         capture_output=True,
         text=True,

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from forked_python import forked_python
 
 _EXAMPLE = "tf_condacc.examples.cluster_digits"
 _LIMIT_SECS = 240
@@ -20,7 +21,7 @@ def launch(folder: Path, *options: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "tf_condacc.launch", "--ps", "1", "--workers", "2"]
     command += ["--restarts", "1", "--grace-secs", "20", "--log-dir", str(folder / "logs")]
     done = subprocess.run(
-        [*command, "--", sys.executable, "-m", _EXAMPLE, *arguments(folder), *options],
+        [*command, "--", *forked_python(), "-m", _EXAMPLE, *arguments(folder), *options],
         capture_output=True,
         text=True,
         timeout=_LIMIT_SECS,
@@ -33,7 +34,7 @@ def launch(folder: Path, *options: str) -> dict[str, Any]:
 def alone(folder: Path, *options: str) -> dict[str, Any]:
     """Runs the example in one process, and returns its record."""
     subprocess.run(
-        [sys.executable, "-m", _EXAMPLE, *arguments(folder), *options],
+        [*forked_python(), "-m", _EXAMPLE, *arguments(folder), *options],
         check=True,
         capture_output=True,
         timeout=_LIMIT_SECS,

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from estimator_process import BOTH, LIMIT_SECS
+from forked_python import forked_python
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 Results = Callable[[str, str], Any]
@@ -39,7 +40,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Results:
 def run(implementation: str, folder: Path) -> dict[str, Any]:
     path = os.pathsep.join(filter(None, [str(SUPPORT), *sys.path]))
     done = subprocess.run(
-        [sys.executable, str(SUPPORT / "estimator_process.py"), implementation, str(folder)],
+        [*forked_python(), str(SUPPORT / "estimator_process.py"), implementation, str(folder)],
         # Most canned models of tensorflow_estimator need Keras 2.
         env=os.environ
         | {"TF_USE_LEGACY_KERAS": "1" if implementation == "package" else "0", "PYTHONPATH": path},

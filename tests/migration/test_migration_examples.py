@@ -10,6 +10,7 @@ import sys
 
 import pytest
 import tensorflow as tf
+from forked_python import forked_python
 from migration_examples import EXAMPLES, FOLDER, ROOT, TIMEOUT_SECS, outputs_of, recorded
 
 import tf_condacc
@@ -17,7 +18,7 @@ import tf_condacc
 
 @pytest.fixture(scope="module")
 def outputs() -> dict[str, str]:
-    return outputs_of(sys.executable, "after.py", {"PYTHONPATH": str(ROOT)})
+    return outputs_of(forked_python(), "after.py", {"PYTHONPATH": str(ROOT)})
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

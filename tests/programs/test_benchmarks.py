@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from forked_python import forked_python
 
 _ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(_ROOT / "benchmarks"))
@@ -62,7 +63,7 @@ pytestmark = pytest.mark.timeout(_TIMEOUT_SECONDS, method="thread")
 
 def _run_benchmark(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(_ROOT / "benchmarks" / "run.py"), *arguments],
+        [*forked_python(), str(_ROOT / "benchmarks" / "run.py"), *arguments],
         capture_output=True,
         text=True,
         timeout=_TIMEOUT_SECONDS - 20,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
+from forked_python import forked_python
 from programs import TIMEOUT_SECONDS, run_program
 
 from tf_condacc.examples import digits
@@ -71,7 +71,7 @@ def test_a_missing_package_is_named_in_one_line():
         "sys.exit(main([]))"
     )
     demo = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=TIMEOUT_SECONDS
+        [*forked_python(), "-c", program], capture_output=True, text=True, timeout=TIMEOUT_SECONDS
     )
 
     assert demo.returncode == 1

@@ -5,7 +5,6 @@ The processes are forked from one that has imported TensorFlow and has not used 
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
@@ -15,17 +14,11 @@ import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from parent_process import end_with_parent
 from ports import free_cluster
 from sync_replicas_log import read_log
 
 Task = tuple[str, int]  # Job and number.
-
-
-def _end_with_parent(parent: int) -> None:
-    kill_when_parent_dies = 1  # PR_SET_PDEATHSIG
-    ctypes.CDLL(None).prctl(kill_when_parent_dies, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 class ForkedCluster:
@@ -151,7 +144,7 @@ class ForkedCluster:
         job, task = who
         status = 1
         try:
-            _end_with_parent(parent)
+            end_with_parent(parent)
             errors = os.open(self._stderr_path(who), os.O_CREAT | os.O_WRONLY | os.O_APPEND)
             os.dup2(errors, sys.stderr.fileno())
             os.environ["TF_CONFIG"] = json.dumps(

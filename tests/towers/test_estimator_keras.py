@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from forked_python import forked_python
+
 PROGRAMS = Path(__file__).resolve().parents[1] / "support" / "keras_programs.py"
 
 
@@ -14,7 +16,7 @@ def run(program: str, folder: Path, legacy: str = "0") -> None:
     """Runs one of the programs; with `legacy`, TensorFlow does not import Keras 3 by itself."""
     path = os.pathsep.join(filter(None, sys.path))
     done = subprocess.run(
-        [sys.executable, str(PROGRAMS), program, str(folder)],
+        [*forked_python(), str(PROGRAMS), program, str(folder)],
         env=os.environ | {"TF_USE_LEGACY_KERAS": legacy, "PYTHONPATH": path},
         capture_output=True,
         text=True,
