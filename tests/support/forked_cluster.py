@@ -16,7 +16,7 @@ from pathlib import Path
 
 from parent_process import end_with_parent
 from ports import free_cluster
-from sync_replicas_log import read_log
+from sync_replicas_log import LogReader
 
 Task = tuple[str, int]  # Job and number.
 
@@ -39,6 +39,7 @@ class ForkedCluster:
         self.folder = folder
         self.log_path = str(folder / "log")
         Path(self.log_path).touch()
+        self._log = LogReader(self.log_path)
         self.running: dict[Task, int] = {}
         self.statuses: dict[Task, int] = {}
         self._be = be
@@ -104,7 +105,7 @@ class ForkedCluster:
         return {who: len(self._stderr(who)) for who in self.tasks()}
 
     def events(self, kind: str) -> list[dict]:
-        return [event for event in read_log(self.log_path) if event["kind"] == kind]
+        return [event for event in self._log.read() if event["kind"] == kind]
 
     def await_that(self, holds: Callable[[], bool], what: str, limit_secs: float = 30) -> None:
         end = time.monotonic() + limit_secs
