@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-# All programs start in the same way, so `make test` runs one of each form of their names.
+# All programs start in the same way, so `make test` runs one of them.
 _PROGRAMS = [
     "demo",
-    "examples.word_vectors",
+    pytest.param("examples.word_vectors", marks=pytest.mark.long),
     pytest.param("examples.async_digits", marks=pytest.mark.long),
     pytest.param("examples.towers", marks=pytest.mark.long),
 ]
