@@ -27,7 +27,7 @@ _MAX_REQUEST_BYTES = 1 << 20
 _STANDARD = ("stdin", "stdout", "stderr")
 _IMPORTED = ("tensorflow", "tensorflow.compat.v1")
 # TensorFlow and NumPy read the variables with these prefixes while they are imported.
-_READ_AT_IMPORT = ("TF_", "OMP_")
+_READ_AT_IMPORT = ("TF", "OMP_")
 _READ_LATER = ("TF_CONDACC_", "TF_CONFIG", "TF_FORCE_GPU_")
 # These are read before a program begins.
 _READ_AT_START = ("LD_", "MALLOC_", "PYTHON")
