@@ -21,6 +21,7 @@ import sys
 import types
 from typing import Any
 
+from forked_python import read_at_start
 from parent_process import end_with_parent
 
 _MAX_REQUEST_BYTES = 1 << 20
@@ -29,20 +30,15 @@ _IMPORTED = ("tensorflow", "tensorflow.compat.v1")
 # TensorFlow and NumPy read the variables with these prefixes while they are imported.
 _READ_AT_IMPORT = ("TF", "OMP_")
 _READ_LATER = ("TF_CONDACC_", "TF_CONFIG", "TF_FORCE_GPU_")
-# These are read before a program begins.
-_READ_AT_START = ("LD_", "MALLOC_", "PYTHON")
-_SET_BY_FORKS = ("PYTHONPATH", "PYTHONUNBUFFERED")
 
 Request = dict[str, Any]
 
 
-def _variables(
-    environment: dict[str, str], prefixes: tuple[str, ...], others: tuple[str, ...]
-) -> frozenset[tuple[str, str]]:
+def _read_at_import(environment: dict[str, str]) -> frozenset[tuple[str, str]]:
     return frozenset(
         (name, value)
         for name, value in environment.items()
-        if name.startswith(prefixes) and not name.startswith(others)
+        if name.startswith(_READ_AT_IMPORT) and not name.startswith(_READ_LATER)
     )
 
 
@@ -60,7 +56,7 @@ def serve(listener: socket.socket) -> Request | None:
             data, descriptors, _, _ = socket.recv_fds(client, _MAX_REQUEST_BYTES, len(_STANDARD))
             if data:
                 environment = json.loads(data)["environment"]
-                key = _variables(environment, _READ_AT_IMPORT, _READ_LATER)
+                key = _read_at_import(environment)
                 if key not in templates:
                     channel, end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
                     parent, pid = os.getpid(), os.fork()
@@ -205,13 +201,13 @@ def run(request: Request) -> None:
 
 
 def main(listener: socket.socket) -> None:
-    start = _variables(dict(os.environ), _READ_AT_START, _SET_BY_FORKS)
+    start = read_at_start(os.environ)
     request = serve(listener)
     if request is None:
         return
-    wanted = _variables(request["environment"], _READ_AT_START, _SET_BY_FORKS)
+    wanted = read_at_start(request["environment"])
     if wanted != start:
-        sys.exit(f"start sys.executable for a program with other variables: {wanted ^ start}")
+        sys.exit(f"start sys.executable for a program with other variables: {wanted}, not {start}")
     run(request)
 
 

@@ -8,21 +8,35 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 _VARIABLE = "TF_CONDACC_TEST_FORK_SERVER"
+_READ_AT_START = ("LD_", "MALLOC_", "PYTHON")
+_SET_BY_FORKS = ("PYTHONPATH", "PYTHONUNBUFFERED")
 _FOLDER = Path(__file__).resolve().parent
 
 
-def forked_python() -> list[str]:
+def read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
+    """Returns the variables that are read before a program begins."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name.startswith(_READ_AT_START) and name not in _SET_BY_FORKS
+    }
+
+
+def forked_python(variables: Mapping[str, str] | None = None) -> list[str]:
     """Returns a command that is used like `sys.executable`, with arguments added to it.
 
     It is for programs whose start is not what a test is about: `-c CODE`, `-m MODULE` or a file.
-    Programs with LD_PRELOAD and the like need `sys.executable`.
+
+    Args:
+        variables: Variables of the environment that the program has and this process has not. A
+            program with variables like LD_PRELOAD gets a Python that starts anew.
     """
     address = os.environ.get(_VARIABLE)
-    if address is None:  # This is not a process of the tests.
+    if address is None or read_at_start(variables or {}):
         return [sys.executable]
     return [sys.executable, "-S", "-s", "-E", str(_FOLDER / "fork_client.py"), address]
 

@@ -74,9 +74,8 @@ def run_trials(impl_name: str, trials: Iterable[str]) -> None:
 
 def _start(impl_name: str, trials: list[str], env: dict[str, str], timeout: float) -> Any:
     """Runs the script; returns its output, its log and how it failed ("" if it did not)."""
-    python = [sys.executable] if "LD_PRELOAD" in env else forked_python()
     process = subprocess.Popen(
-        [*python, __file__, impl_name, *trials],
+        [*forked_python(env), __file__, impl_name, *trials],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
