@@ -89,7 +89,7 @@ def _expect_that_another_workers_accumulator_is_out_of_reach() -> None:
             with tf.device("/job:worker/task:0/device:CPU:0"):
                 use()
 
-        # Eager operations are copied to the accumulator's own device, unless they make it.
+        # Eagerly, an operation of an accumulator runs on the device of that accumulator.
         calls = [tf.function(use_on_another_worker)]
         calls += [use_on_another_worker] if name != "own" else []
         for call in calls:
