@@ -29,6 +29,45 @@ CONDACC_HOST_DEVICE void StorePack(const Pack<T, kWidth>& pack, T* to, int64_t i
   reinterpret_cast<Pack<T, kWidth>*>(to)[index] = pack;
 }
 
+// The word that a device loads for a value of that many bytes.
+#if defined(__CUDACC__)
+template <size_t kBytes>
+struct WordOf;
+template <>
+struct WordOf<2> {
+  using Type = unsigned short;
+};
+template <>
+struct WordOf<4> {
+  using Type = unsigned;
+};
+template <>
+struct WordOf<8> {
+  using Type = uint2;
+};
+template <>
+struct WordOf<16> {
+  using Type = uint4;
+};
+#endif
+
+// Loads a pack of an array at an aligned address in global memory that no thread writes to
+// meanwhile. The address may come from memory: the compiler would not know that it is global.
+template <typename T, int kWidth>
+CONDACC_HOST_DEVICE Pack<T, kWidth> LoadConstantPack(const char* from, int64_t index) {
+  using Packed = Pack<T, kWidth>;
+  const auto* const packs = reinterpret_cast<const Packed*>(from);
+#if defined(__CUDA_ARCH__)
+  using Word = typename WordOf<sizeof(Packed)>::Type;
+  const Word word = __ldg(reinterpret_cast<const Word*>(packs + index));
+  Packed pack;
+  memcpy(&pack, &word, sizeof(pack));
+  return pack;
+#else
+  return packs[index];
+#endif
+}
+
 // Returns whether packs of `width` elements can be loaded from `pointer`.
 template <typename T>
 bool IsAligned(const T* pointer, int width) {

@@ -1,6 +1,8 @@
 // Tests sparse sums on a GPU with the launchers alone.
 #include "cc/gpu/sparse_merge.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -79,6 +81,21 @@ class SparseMergeGpuTest : public GpuTest {
     EXPECT_EQ(got, Sum(round, gradients)) << "another run";
   }
 
+  // Checks gradients whose rows 3 and 7 have `length` entries together, and row 5 has a few.
+  void CheckLongRows(size_t length, const Round& round) {
+    SCOPED_TRACE(testing::Message()
+                 << length << " entries, width " << round.width << ", seed " << seed());
+    std::vector<Slices> gradients(round.num_gradients);
+    for (size_t g = 0; g < gradients.size(); ++g) {
+      const size_t size = length / gradients.size() + (g < length % gradients.size() ? 1 : 0);
+      gradients[g] = RandomSlices(&random_, 2 * size + 1, round.range, round.width);
+      std::fill_n(gradients[g].indices.begin(), size, 3);
+      std::fill_n(gradients[g].indices.begin() + size, size, 7);
+      gradients[g].indices.back() = 5;
+    }
+    EXPECT_EQ(Sum(round, gradients), Merged(gradients, round.width, round.reduction));
+  }
+
   std::mt19937 random_{seed()};
 };
 
@@ -90,6 +107,36 @@ TEST_F(SparseMergeGpuTest, HasTheBitsOfAddingRowAfterRow) {
       Check({70, 300, 1000, width, reduction});
     }
   }
+}
+
+// A row is long from 129 entries on. Tiles have 256 entries, and begin after the first.
+TEST_F(SparseMergeGpuTest, LongRowsAreSummedInOrderOfArrival) {
+  for (const size_t length : {128, 129, 130, 256, 257, 258, 512, 513, 514, 1500}) {
+    CheckLongRows(length, {7, 0, 10, 4, SparseReduction::kMean});
+  }
+  for (const size_t width : {1, 3, 8, 16, 20, 64, 66}) {
+    CheckLongRows(300, {5, 0, 10, width, SparseReduction::kMean});
+    CheckLongRows(300, {5, 0, 10, width, SparseReduction::kSum});
+  }
+}
+
+TEST_F(SparseMergeGpuTest, LongRowsThatWereMergedBeforeAreSummedFurther) {
+  CheckLongRows(900, {40, 0, 10, 8, SparseReduction::kMean, true, /*fold_bytes=*/1});
+  CheckLongRows(20000, {40, 0, 10, 3, SparseReduction::kMean, false, /*fold_bytes=*/20000});
+}
+
+TEST_F(SparseMergeGpuTest, PowerLawRowsAreMerged) {
+  std::vector<Slices> gradients(10);
+  std::uniform_real_distribution<double> exponent(0, 1);
+  for (Slices& slices : gradients) {
+    slices = RandomSlices(&random_, 3000, 10000, 8);
+    for (int64_t& index : slices.indices) {
+      index = static_cast<int64_t>(std::pow(10000.0, exponent(random_))) - 1;
+    }
+  }
+  const Round round{10, 0, 10000, 8};
+  SCOPED_TRACE(seed());
+  EXPECT_EQ(Sum(round, gradients), Merged(gradients, 8, round.reduction));
 }
 
 TEST_F(SparseMergeGpuTest, RowsOfAnyNumberAreSortedWhole) {
