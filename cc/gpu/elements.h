@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "cc/gpu/host_device.h"
@@ -51,8 +52,9 @@ struct WordOf<16> {
 };
 #endif
 
-// Loads a pack of an array at an aligned address in global memory that no thread writes to
-// meanwhile. The address may come from memory: the compiler would not know that it is global.
+// Loads a pack of an array in global memory, at an aligned address, that the kernel does not write
+// to. An address that was loaded from memory may be that of any kind of memory for the compiler, so
+// the kind of the load is named.
 template <typename T, int kWidth>
 CONDACC_HOST_DEVICE Pack<T, kWidth> LoadConstantPack(const char* from, int64_t index) {
   using Packed = Pack<T, kWidth>;

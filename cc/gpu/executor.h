@@ -30,13 +30,13 @@ struct StreamExecutor {
   Status ForEachUneven(int64_t num_items, const Step& step) {
     return CudaStatus(QueueForEach(num_items, step, stream, Division::kSingle), "to merge rows");
   }
-  // The number of long rows is known to the device only, so there may be more blocks than work.
+  // Only the device knows how many long rows there are, so some blocks may have no work.
   template <class RowSum>
   Status Run(const SumLongRows<RowSum>& step) {
     int64_t num_blocks = 0;
     cudaError_t error = NumResidentBlocks(SumLongRowsInBlocks<RowSum>, &num_blocks);
     if (error == cudaSuccess) {
-      num_blocks = std::min(num_blocks, step.max_size * step.num_chunks());
+      num_blocks = std::min(num_blocks, step.max_num_rows * step.num_chunks());
       SumLongRowsInBlocks<<<static_cast<unsigned>(num_blocks), kThreads, 0, stream>>>(step);
       error = cudaGetLastError();
     }

@@ -1,15 +1,14 @@
 // Sums long rows, each by the threads of a block together. For .cu.cc files.
 //
-// The sum of a row is a chain: the elements of a column are added in order of arrival, so that the
-// sum has the same bits as anywhere else. All that can be done at a time is loading. So all threads
-// of a block load the packs of many entries, a tile, into shared memory, while a few threads, one
-// for each column, add the tile before.
+// The elements of a column are added one after the other, in order of arrival, so that the sum has
+// the same bits as on the CPU. Only the loads can be done at a time. So all threads of a block load
+// the packs of many entries, a tile, into shared memory; then a few of them, one for each column,
+// add the tile, while the next one is on its way.
 #ifndef CONDACC_GPU_LONG_ROWS_H_
 #define CONDACC_GPU_LONG_ROWS_H_
 
 #include <cuda_runtime.h>
 
-#include <algorithm>
 #include <cstdint>
 
 #include "cc/gpu/elements.h"
@@ -19,9 +18,8 @@
 
 namespace condacc {
 
-inline constexpr int kPacksOfTile = SumLongRows<int>::kPacksOfChunk;
 inline constexpr int kLoadsOfTile = 4;  // Packs of a tile that a thread loads.
-inline constexpr int kEntryStride = kThreads / kPacksOfTile;
+inline constexpr int kEntryStride = kThreads / kPacksOfChunk;
 inline constexpr int kEntriesOfTile = kEntryStride * kLoadsOfTile;
 
 static_assert(kEntriesOfTile == kThreads, "each thread counts one entry of a tile");
@@ -29,10 +27,10 @@ static_assert(kEntriesOfTile == kThreads, "each thread counts one entry of a til
 // The shared memory of a block: one tile is written while the other is read.
 template <class RowSum>
 struct LongRowMemory {
-  static constexpr int kColumns = kPacksOfTile * RowSum::kPack;
+  static constexpr int kColumns = kPacksOfChunk * RowSum::kPack;
 
   alignas(kVectorBytes) typename RowSum::Element tiles[2][kEntriesOfTile][kColumns];
-  unsigned num_gradients;
+  unsigned long long num_gradients;
 };
 
 // One thread's part of the sum of a chunk of a row.
@@ -42,26 +40,28 @@ class LongRowThread {
   using T = typename RowSum::Element;
   using Memory = LongRowMemory<RowSum>;
 
-  __device__ LongRowThread(const RowSum& sum, int64_t row, int64_t chunk, bool counts)
+  __device__ LongRowThread(const RowSum& sum, int64_t row, int64_t chunk, bool needs_count)
       : sum_(sum),
         row_(row),
         end_(sum.segments.end(row)),
         first_(sum.segments.begin(row)),
         first_column_(chunk * Memory::kColumns),
-        pack_(chunk * kPacksOfTile + threadIdx.x % kPacksOfTile),
-        counts_(counts) {}
+        pack_(chunk * kPacksOfChunk + threadIdx.x % kPacksOfChunk),
+        needs_count_(needs_count) {}
 
-  // Writes the sum, and returns the row's count, if it is asked for. All threads of the block must
-  // call this, and synchronize before the memory is used again.
+  // Writes the sum, and returns the row's count, or 0 if it is not needed. All threads of the block
+  // must call this, and synchronize before the memory is used again.
   __device__ int64_t Run(Memory* memory) {
-    if (threadIdx.x == 0) memory->num_gradients = 0;
+    FindValues(first_ + 1);
+    if (threadIdx.x == 0) {
+      memory->num_gradients = needs_count_ ? sum_.segments.FirstCount(first_) : 0;
+    }
     const bool adds = threadIdx.x < Memory::kColumns && Column() < Width();
     typename RowSum::Sum total{};
     if (adds) total = First();
-    FindValues(first_ + 1);
     LoadTile(first_ + 1);
     FindValues(first_ + 1 + kEntriesOfTile);
-    unsigned num_gradients = 0;
+    unsigned long long num_gradients = 0;
     int buffer = 0;
     for (int64_t tile = first_ + 1; tile < end_; tile += kEntriesOfTile) {
       num_gradients += contributors_[0] != contributors_[1] ? 1 : 0;
@@ -72,9 +72,9 @@ class LongRowThread {
       if (adds) Add(memory->tiles[buffer], tile, &total);
       buffer ^= 1;
     }
-    if (counts_) atomicAdd(&memory->num_gradients, num_gradients);
+    if (needs_count_) atomicAdd(&memory->num_gradients, num_gradients);
     __syncthreads();
-    const int64_t count = counts_ ? sum_.segments.FirstCount(first_) + memory->num_gradients : 0;
+    const auto count = static_cast<int64_t>(memory->num_gradients);
     if (adds) {
       sum_.out[row_ * Width() + Column()] =
           RowSum::Finished(total, sum_.divisor == 0 ? count : sum_.divisor);
@@ -92,7 +92,7 @@ class LongRowThread {
   __device__ int64_t Column() const { return first_column_ + threadIdx.x; }
   // The place in the tile of one of the entries whose packs this thread loads.
   __device__ static int Place(int load) {
-    return static_cast<int>(threadIdx.x) / kPacksOfTile + load * kEntryStride;
+    return static_cast<int>(threadIdx.x) / kPacksOfChunk + load * kEntryStride;
   }
 
   __device__ typename RowSum::Sum First() const {
@@ -112,8 +112,7 @@ class LongRowThread {
   }
 
   // Starts to load this thread's part of a tile, and the contributors of the entry that it counts
-  // and of the entry before. Nothing may use them before the additions that follow, which would
-  // wait with it.
+  // and of the entry before. They must not be used before Add(), which would wait for memory.
   __device__ void LoadTile(int64_t tile) {
 #pragma unroll
     for (int k = 0; k < kLoadsOfTile; ++k) {
@@ -122,7 +121,7 @@ class LongRowThread {
       }
     }
     const int64_t i = tile + threadIdx.x;
-    const bool counts = counts_ && i < end_;
+    const bool counts = needs_count_ && i < end_;
     for (int k = 0; k < 2; ++k) {
       contributors_[k] = counts ? sum_.segments.contributors[i - k] : 0;
     }
@@ -131,7 +130,7 @@ class LongRowThread {
   __device__ void Store(T (*tile)[Memory::kColumns]) const {
 #pragma unroll
     for (int k = 0; k < kLoadsOfTile; ++k) {
-      StorePack(loaded_[k], tile[Place(k)], threadIdx.x % kPacksOfTile);
+      StorePack(loaded_[k], tile[Place(k)], threadIdx.x % kPacksOfChunk);
     }
   }
 
@@ -166,7 +165,7 @@ class LongRowThread {
   const int64_t first_;  // The row's first entry, which is added before the tiles.
   const int64_t first_column_;
   const int64_t pack_;
-  const bool counts_;
+  const bool needs_count_;
   const char* values_[kLoadsOfTile];
   Pack<T, RowSum::kPack> loaded_[kLoadsOfTile] = {};
   uint32_t contributors_[2] = {};

@@ -92,16 +92,16 @@ struct IsRowStart {
   }
 };
 
-// Finds the values and the contributor of each sorted entry, once for all packs of its row. The
-// contributor is a number that tells the entries of a row apart that are of different gradients: it
-// is that of a merged row or, after these, that of a source. It replaces the entry's number. Also
-// empties the list of long rows.
+// Writes the address of each sorted entry's values, and replaces the entry's number by that of its
+// contributor: the number of the merged row, or num_merged plus the number of the source. Two
+// entries of a row are of the same gradient if their contributors are equal. Also empties the list
+// of long rows.
 struct LocateEntries {
   EntryTable table;
   int64_t num_merged;
-  int64_t slice_bytes;   // Of a slice of a gradient.
-  int64_t merged_bytes;  // Of a merged row.
-  uint32_t* entries;     // Become contributors.
+  int64_t slice_bytes;   // The size of a slice of a gradient.
+  int64_t merged_bytes;  // The size of a merged row.
+  uint32_t* entries;     // Numbers of entries, which are replaced by contributors.
   const char** values;
   MergeCounts* counts;
 
@@ -118,7 +118,10 @@ struct LocateEntries {
 };
 
 // Rows of more entries are long: each is summed by the threads of a block together.
-inline constexpr int64_t kLongRow = 128;
+inline constexpr int64_t kLongRow = 256;
+CONDACC_HOST_DEVICE constexpr bool IsLongRow(int64_t first, int64_t end) {
+  return end - first > kLongRow;
+}
 
 // The sorted entries, and the positions among them at which rows begin. Here `row` is the number of
 // a row in the result, and not its index in the dense tensor.
@@ -135,7 +138,6 @@ struct RowSegments {
   CONDACC_HOST_DEVICE int64_t end(int64_t row) const {
     return row + 1 < num_rows ? starts[row + 1] : num_entries;
   }
-  CONDACC_HOST_DEVICE bool IsLong(int64_t row) const { return end(row) - begin(row) > kLongRow; }
 
   // Returns whether a row's first entry is a merged row. No other entry can be one, because merged
   // rows are the first source.
@@ -146,17 +148,33 @@ struct RowSegments {
   CONDACC_HOST_DEVICE int64_t FirstCount(int64_t first) const {
     return IsMerged(first) ? merged_counts[contributors[first]] : 1;
   }
-  // Returns whether an entry, which is not its row's first, is of another gradient than the entry
-  // before it. Entries of a row that are of one gradient are neighbours, and count once.
-  CONDACC_HOST_DEVICE bool IsOfNextGradient(int64_t i) const {
-    return contributors[i] != contributors[i - 1];
-  }
-  // Returns the number of gradients that contain a row.
-  CONDACC_HOST_DEVICE int64_t CountOf(int64_t row) const {
-    const int64_t first = begin(row);
+  // Returns the number of gradients that contain a row. Entries of a row that are of one gradient
+  // are neighbours, and count once. The row has the entries from `first` to before `end`.
+  CONDACC_HOST_DEVICE int64_t Count(int64_t first, int64_t end) const {
     int64_t count = FirstCount(first);
-    for (int64_t i = first + 1; i < end(row); ++i) count += IsOfNextGradient(i) ? 1 : 0;
+    int64_t i = first + 1;
+    CONDACC_NO_UNROLL
+    for (; i + kCountedAtOnce <= end; i += kCountedAtOnce) count += NumNew(i, kCountedAtOnce);
+    if (i < end) count += NumNew(i, static_cast<int>(end - i));
     return count;
+  }
+
+ private:
+  // The number of entries that are loaded before the first of them is counted.
+  static constexpr int kCountedAtOnce = 4;
+
+  // Returns how many of `size` entries, of at most kCountedAtOnce, are of another gradient than the
+  // entry before.
+  CONDACC_HOST_DEVICE int NumNew(int64_t begin, int size) const {
+    uint32_t loaded[kCountedAtOnce + 1] = {contributors[begin - 1]};
+    CONDACC_UNROLL
+    for (int k = 0; k < kCountedAtOnce; ++k) {
+      loaded[k + 1] = k < size ? contributors[begin + k] : loaded[k];
+    }
+    int result = 0;
+    CONDACC_UNROLL
+    for (int k = 0; k < kCountedAtOnce; ++k) result += loaded[k + 1] != loaded[k] ? 1 : 0;
+    return result;
   }
 };
 
@@ -170,8 +188,8 @@ struct LongRows {
     rows[NextPlace()] = static_cast<uint32_t>(row);
   }
 
-  // Returns how many rows there are at most.
-  static int64_t MaxSize(int64_t num_entries, int64_t num_rows) {
+  // Returns an upper bound of the number of long rows among `num_rows` rows.
+  static int64_t MaxNumRows(int64_t num_entries, int64_t num_rows) {
     return (num_entries - num_rows) / kLongRow;
   }
 
@@ -185,8 +203,8 @@ struct LongRows {
   }
 };
 
-// Writes a row's index and, if `counts` is not null, its count, which is left out for long rows.
-// Puts the latter on their list.
+// Writes a row's index. Puts a long row on the list, and writes the count of any other row if
+// `counts` is not null.
 template <typename Key>
 struct WriteRow {
   RowSegments segments;
@@ -196,11 +214,13 @@ struct WriteRow {
   int64_t* counts;
 
   CONDACC_HOST_DEVICE void operator()(int64_t row) const {
-    indices[row] = static_cast<int64_t>(keys[segments.begin(row)]);
-    if (segments.IsLong(row)) {
+    const int64_t first = segments.begin(row);
+    const int64_t end = segments.end(row);
+    indices[row] = static_cast<int64_t>(keys[first]);
+    if (IsLongRow(first, end)) {
       long_rows.Add(row);
     } else if (counts != nullptr) {
-      counts[row] = segments.CountOf(row);
+      counts[row] = segments.Count(first, end);
     }
   }
 };

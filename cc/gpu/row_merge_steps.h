@@ -25,9 +25,10 @@ struct MergeMemory {
   MergeCounts* counts;
   Key* unsorted_keys;
   uint32_t* unsorted_entries;
-  const char** values;  // Of the sorted entries, in the place of the unsorted keys and entries.
+  // Addresses of the sorted entries' values, in the place of unsorted_keys and unsorted_entries.
+  const char** values;
   Key* keys;
-  uint32_t* entries;  // Their contributors in the end.
+  uint32_t* entries;  // The sorted entries, and their contributors after LocateMerge().
   uint32_t* starts;
   uint32_t* long_rows;
   void* scratch;     // Memory for the sort.
@@ -48,7 +49,7 @@ struct MergeMemory {
     keys = Next<Key>(memory, num_entries);
     entries = Next<uint32_t>(memory, num_entries);
     starts = Next<uint32_t>(memory, num_entries);
-    long_rows = Next<uint32_t>(memory, LongRows::MaxSize(args.num_entries, 0));
+    long_rows = Next<uint32_t>(memory, LongRows::MaxNumRows(args.num_entries, 0));
     scratch = Next<char>(memory, scratch_bytes);
     num_bytes += kAlignment;
   }
@@ -111,9 +112,9 @@ Status SumPacks(const RowSegments& segments, int64_t width, const LongRows& long
   using RowSum = SumRowPack<T, Out, kPack>;
   const RowSum sum{segments, width / kPack, output.divisor, static_cast<Out*>(output.values)};
   const Status status = executor.ForEachUneven(output.num_rows * sum.packs_per_row, sum);
-  const int64_t max_size = LongRows::MaxSize(segments.num_entries, output.num_rows);
-  if (!status.ok() || max_size == 0) return status;
-  return executor.Run(SumLongRows<RowSum>{sum, long_rows, output.counts, max_size});
+  const int64_t max_long = LongRows::MaxNumRows(segments.num_entries, output.num_rows);
+  if (!status.ok() || max_long == 0) return status;
+  return executor.Run(SumLongRows<RowSum>{sum, long_rows, output.counts, max_long});
 }
 
 template <typename T, typename Out, class Executor>
@@ -169,7 +170,7 @@ Status SumAllRows(const DeviceMergeArgs& args, const RowSegments& segments,
   return Status(StatusCode::kInternal, "Bad element type");
 }
 
-// Writes the output of a merge whose entries have been sorted and located.
+// Writes the output of a merge whose entries have been sorted and located, once.
 template <class Executor>
 Status WriteMerge(const DeviceMergeArgs& args, const DeviceMergeOutput& output,
                   Executor& executor) {

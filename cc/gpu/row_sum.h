@@ -15,12 +15,12 @@ namespace condacc {
 template <typename T, typename Out, int kWidth>
 struct SumRowPack {
   using Element = T;
-  using Output = Out;
   using Sum = SumType<T>;
   static constexpr int kPack = kWidth;
   // The number of entries whose loads are issued before the first of them is added.
   static constexpr int kRowsAtOnce = 4;
-  // With fewer registers, the compiler would issue some of these loads only after additions.
+  // Blocks of a multiprocessor, which leave 40 registers to each thread. With 32, the compiler
+  // would issue some of these loads only after additions.
   static constexpr int kMinBlocks = 6;
 
   RowSegments segments;
@@ -30,22 +30,23 @@ struct SumRowPack {
 
   CONDACC_HOST_DEVICE void operator()(int64_t item) const {
     const int64_t row = Quotient(item, packs_per_row);
-    if (!segments.IsLong(row)) SumPack(row, item - row * packs_per_row);
+    const int64_t first = segments.begin(row);
+    const int64_t end = segments.end(row);
+    if (!IsLongRow(first, end)) SumPack(item, item - row * packs_per_row, first, end);
   }
 
-  // Sums a pack of any row.
-  CONDACC_HOST_DEVICE void SumPack(int64_t row, int64_t column) const {
-    const int64_t end = segments.end(row);
-    int64_t i = segments.begin(row);
+  // Sums pack `column` of a row, of any length, with the entries from `first` to before `end`.
+  CONDACC_HOST_DEVICE void SumPack(int64_t item, int64_t column, int64_t first, int64_t end) const {
     Sum sums[kPack];
-    Start(i++, column, sums);
+    Start(first, column, sums);
+    int64_t i = first + 1;
     CONDACC_NO_UNROLL
     for (; i + kRowsAtOnce <= end; i += kRowsAtOnce) AddSome(i, kRowsAtOnce, column, sums);
     if (i < end) AddSome(i, static_cast<int>(end - i), column, sums);
-    const int64_t by = divisor == 0 ? segments.CountOf(row) : divisor;
+    const int64_t by = divisor == 0 ? segments.Count(first, end) : divisor;
     Pack<Out, kPack> result;
     for (int j = 0; j < kPack; ++j) result.values[j] = Finished(sums[j], by);
-    StorePack(result, out, row * packs_per_row + column);
+    StorePack(result, out, item);
   }
 
   // Returns a sum, divided and rounded, as it is written.
@@ -92,16 +93,16 @@ struct SumRowPack {
   }
 };
 
-// Sums all long rows, and counts their gradients if `counts` is not null. An item of the work is a
-// chunk of a row.
+// A block sums a chunk of a long row: so many packs of it.
+inline constexpr int kPacksOfChunk = 4;
+
+// Sums all long rows, and counts their gradients if `counts` is not null.
 template <class RowSum>
 struct SumLongRows {
-  static constexpr int kPacksOfChunk = 4;
-
   RowSum sum;
   LongRows long_rows;
   int64_t* counts;
-  int64_t max_size;  // The number of long rows is not higher.
+  int64_t max_num_rows;  // An upper bound of the number of long rows.
 
   // Returns how many chunks a row has. Rows without elements have one, for their count.
   CONDACC_HOST_DEVICE int64_t num_chunks() const {

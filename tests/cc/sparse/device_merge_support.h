@@ -51,8 +51,12 @@ struct CpuExecutor {
   Status Run(const SumLongRows<RowSum>& step) {
     for (uint32_t i = 0; i < step.long_rows.counts->num_long_rows; ++i) {
       const int64_t row = step.long_rows.rows[i];
-      for (int64_t c = 0; c < step.sum.packs_per_row; ++c) step.sum.SumPack(row, c);
-      if (step.counts != nullptr) step.counts[row] = step.sum.segments.CountOf(row);
+      const RowSegments& segments = step.sum.segments;
+      const int64_t first = segments.begin(row);
+      const int64_t end = segments.end(row);
+      const int64_t packs = step.sum.packs_per_row;
+      for (int64_t c = 0; c < packs; ++c) step.sum.SumPack(row * packs + c, c, first, end);
+      if (step.counts != nullptr) step.counts[row] = segments.Count(first, end);
     }
     return Status();
   }
