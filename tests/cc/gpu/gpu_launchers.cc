@@ -84,8 +84,8 @@ bool condacc_merge_memory(int type, const int64_t** indices, const void** values
   return Told(condacc::SizeOfMergeMemory(args, num_bytes), error);
 }
 
-// Merges the gradients to their sum or, if `divisor` is 0, to the mean of each row. `out_indices` and `out_values` have room for all slices of all
-// gradients.
+// Merges the gradients to their sum or, if `divisor` is 0, to the mean of each row. `out_indices`
+// and `out_values` have room for all slices of all gradients.
 bool condacc_merge(int type, const int64_t** indices, const void** values, size_t num_gradients,
                    int64_t size, size_t width, int64_t index_bound, int64_t divisor, void* memory,
                    int64_t* out_indices, void* out_values, int64_t* num_rows, void* stream,
