@@ -6,6 +6,7 @@ from types import ModuleType
 import tensorflow as tf
 
 from tf_condacc._build_info import build_info
+from tf_condacc._function_nodes import CheckedNodes
 
 _LIBRARY = Path(__file__).with_name("_condacc_ops.so")
 
@@ -53,3 +54,5 @@ def _load() -> ModuleType:
 
 
 ops = _load()
+nodes = CheckedNodes(ops)
+vars(ops)["_op_def_library"] = nodes  # The generated functions build nodes by this name.

@@ -69,15 +69,11 @@ struct DensePass {
   template <int kPack>
   CONDACC_HOST_DEVICE void AddSome(int64_t index, int done, Sum* sums) const {
     Pack<T, kPack> loaded[kInputsAtOnce] = {};
-#if defined(__CUDA_ARCH__)
-#pragma unroll
-#endif
+    CONDACC_UNROLL
     for (int k = 0; k < kInputsAtOnce; ++k) {
       if (done + k < num_inputs) loaded[k] = LoadPack<T, kPack>(inputs[done + k], index);
     }
-#if defined(__CUDA_ARCH__)
-#pragma unroll
-#endif
+    CONDACC_UNROLL
     for (int k = 0; k < kInputsAtOnce; ++k) {
       if (done + k >= num_inputs) continue;
       for (int j = 0; j < kPack; ++j) sums[j] += static_cast<Sum>(loaded[k].values[j]);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "cc/gpu/host_device.h"
@@ -27,6 +28,46 @@ CONDACC_HOST_DEVICE Pack<T, kWidth> LoadPack(const T* from, int64_t index) {
 template <typename T, int kWidth>
 CONDACC_HOST_DEVICE void StorePack(const Pack<T, kWidth>& pack, T* to, int64_t index) {
   reinterpret_cast<Pack<T, kWidth>*>(to)[index] = pack;
+}
+
+// The word that a device loads for a value of that many bytes.
+#if defined(__CUDACC__)
+template <size_t kBytes>
+struct WordOf;
+template <>
+struct WordOf<2> {
+  using Type = unsigned short;
+};
+template <>
+struct WordOf<4> {
+  using Type = unsigned;
+};
+template <>
+struct WordOf<8> {
+  using Type = uint2;
+};
+template <>
+struct WordOf<16> {
+  using Type = uint4;
+};
+#endif
+
+// Loads a pack of an array in global memory, at an aligned address, that the kernel does not write
+// to. An address that was loaded from memory may be that of any kind of memory for the compiler, so
+// the kind of the load is named.
+template <typename T, int kWidth>
+CONDACC_HOST_DEVICE Pack<T, kWidth> LoadConstantPack(const char* from, int64_t index) {
+  using Packed = Pack<T, kWidth>;
+  const auto* const packs = reinterpret_cast<const Packed*>(from);
+#if defined(__CUDA_ARCH__)
+  using Word = typename WordOf<sizeof(Packed)>::Type;
+  const Word word = __ldg(reinterpret_cast<const Word*>(packs + index));
+  Packed pack;
+  memcpy(&pack, &word, sizeof(pack));
+  return pack;
+#else
+  return packs[index];
+#endif
 }
 
 // Returns whether packs of `width` elements can be loaded from `pointer`.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 namespace condacc {
 
@@ -18,8 +19,16 @@ enum class Division {
   kSingle,  // Each thread gets one item, so that the device balances items of unequal length.
 };
 
+// How many blocks a multiprocessor must be able to run at a time, which limits the registers of a
+// thread. 0 leaves this to the compiler.
+template <typename Body, typename = void>
+inline constexpr int kMinBlocksOf = 0;
 template <typename Body>
-__global__ void ForEachItem(const __grid_constant__ Body body, int64_t num_items) {
+inline constexpr int kMinBlocksOf<Body, std::void_t<decltype(Body::kMinBlocks)>> = Body::kMinBlocks;
+
+template <typename Body>
+__global__ void __launch_bounds__(kThreads, kMinBlocksOf<Body>)
+    ForEachItem(const __grid_constant__ Body body, int64_t num_items) {
   const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < num_items;
        i += stride) {
@@ -27,9 +36,9 @@ __global__ void ForEachItem(const __grid_constant__ Body body, int64_t num_items
   }
 }
 
-// Outputs the number of blocks of the kernel that the current device can run at a time.
-template <typename Body>
-cudaError_t NumResidentBlocks(int64_t* num_blocks) {
+// Outputs the number of blocks of a kernel that the current device can run at a time.
+template <typename Kernel>
+cudaError_t NumResidentBlocks(Kernel* kernel, int64_t* num_blocks) {
   int device = 0;
   int multiprocessors = 0;
   int blocks = 0;
@@ -38,7 +47,7 @@ cudaError_t NumResidentBlocks(int64_t* num_blocks) {
     error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
   }
   if (error == cudaSuccess) {
-    error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, ForEachItem<Body>, kThreads, 0);
+    error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, kThreads, 0);
   }
   *num_blocks = std::max<int64_t>(int64_t{blocks} * multiprocessors, 1);
   return error;
@@ -53,7 +62,7 @@ cudaError_t QueueForEach(int64_t num_items, const Body& body, cudaStream_t strea
   int64_t max_blocks = kMaxBlocks;
   const int64_t needed = (num_items + kThreads - 1) / kThreads;
   if (division == Division::kEven && needed > 1) {
-    const cudaError_t error = NumResidentBlocks<Body>(&max_blocks);
+    const cudaError_t error = NumResidentBlocks(ForEachItem<Body>, &max_blocks);
     if (error != cudaSuccess) return error;
   }
   const auto num_blocks = static_cast<unsigned>(std::min(needed, max_blocks));

@@ -1,4 +1,4 @@
-// Marks functions that kernels share with tests on the CPU.
+// Marks functions, and loops in them, that kernels share with tests on the CPU.
 #ifndef CONDACC_GPU_HOST_DEVICE_H_
 #define CONDACC_GPU_HOST_DEVICE_H_
 
@@ -6,6 +6,14 @@
 #define CONDACC_HOST_DEVICE __host__ __device__
 #else
 #define CONDACC_HOST_DEVICE
+#endif
+
+#if defined(__CUDA_ARCH__)
+#define CONDACC_UNROLL _Pragma("unroll")
+#define CONDACC_NO_UNROLL _Pragma("unroll 1")
+#else
+#define CONDACC_UNROLL
+#define CONDACC_NO_UNROLL
 #endif
 
 #endif  // CONDACC_GPU_HOST_DEVICE_H_

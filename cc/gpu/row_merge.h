@@ -1,5 +1,5 @@
-// The steps of a merge of rows. A step is a function object, and each call of it does one item of
-// work. Kernels run the steps, and so do tests on the CPU.
+// The steps of a merge of rows, up to the sums (see row_sum.h). A step is a function object, and
+// each call of it does one item of work. Kernels run the steps, and so do tests on the CPU.
 #ifndef CONDACC_GPU_ROW_MERGE_H_
 #define CONDACC_GPU_ROW_MERGE_H_
 
@@ -14,10 +14,11 @@ namespace condacc {
 // The value of MergeCounts::first_bad_entry if all indices are valid. Higher than any entry.
 inline constexpr uint64_t kNoBadEntry = ~uint64_t{0};
 
-// The results of sorting, which the host waits for.
+// What the device finds out. The host waits for the first two.
 struct MergeCounts {
   uint64_t first_bad_entry;
   int64_t num_rows;
+  uint32_t num_long_rows;
 };
 
 // Copies sources to the device's table of them. They are parameters of the kernel, so that nothing
@@ -91,35 +92,42 @@ struct IsRowStart {
   }
 };
 
-// Finds the source of each sorted entry, once for all packs of its row.
-struct FindSources {
+// Writes the address of each sorted entry's values, and replaces the entry's number by that of its
+// contributor: the number of the merged row, or num_merged plus the number of the source. Two
+// entries of a row are of the same gradient if their contributors are equal. Also empties the list
+// of long rows.
+struct LocateEntries {
   EntryTable table;
-  const uint32_t* entries;
-  uint32_t* sources;
+  int64_t num_merged;
+  int64_t slice_bytes;   // The size of a slice of a gradient.
+  int64_t merged_bytes;  // The size of a merged row.
+  uint32_t* entries;     // Numbers of entries, which are replaced by contributors.
+  const char** values;
+  MergeCounts* counts;
 
   CONDACC_HOST_DEVICE void operator()(int64_t i) const {
-    sources[i] = static_cast<uint32_t>(table.SourceOf(entries[i]));
+    const int64_t entry = entries[i];
+    const bool is_merged = entry < num_merged;
+    const int number = table.SourceOf(entry);
+    const DeviceSource& source = table.sources[number];
+    values[i] = static_cast<const char*>(source.values) +
+                (entry - source.first_entry) * (is_merged ? merged_bytes : slice_bytes);
+    entries[i] = static_cast<uint32_t>(is_merged ? entry : num_merged + number);
+    if (i == 0) counts->num_long_rows = 0;
   }
 };
 
-// Counts the gradients that contain a row. Entries of the row that are of one gradient are
-// neighbours, and count once.
-struct GradientCounter {
-  int64_t count = 0;
-  int last_source = -1;
+// Rows of more entries are long: each is summed by the threads of a block together.
+inline constexpr int64_t kLongRow = 256;
+CONDACC_HOST_DEVICE constexpr bool IsLongRow(int64_t first, int64_t end) {
+  return end - first > kLongRow;
+}
 
-  CONDACC_HOST_DEVICE void Add(int source) {
-    if (source != last_source) ++count;
-    last_source = source;
-  }
-};
-
-// The sorted entries, the numbers of their sources, and the positions among them at which rows
-// begin. Here `row` is the number of a row in the result, and not its index in the dense tensor.
+// The sorted entries, and the positions among them at which rows begin. Here `row` is the number of
+// a row in the result, and not its index in the dense tensor.
 struct RowSegments {
-  const DeviceSource* table;
-  const uint32_t* entries;
-  const uint32_t* sources;
+  const char* const* values;
+  const uint32_t* contributors;
   const uint32_t* starts;
   int64_t num_rows;
   int64_t num_entries;
@@ -131,107 +139,88 @@ struct RowSegments {
     return row + 1 < num_rows ? starts[row + 1] : num_entries;
   }
 
-  // Returns a counter that has counted the row's first entry. That entry is a merged row if there
-  // is one, because merged rows are the first source, and then counts as the gradients merged in
-  // it.
-  CONDACC_HOST_DEVICE GradientCounter Counter(int64_t row) const {
-    const int64_t i = begin(row);
-    const int64_t entry = entries[i];
-    return {entry < num_merged ? merged_counts[entry] : 1, static_cast<int>(sources[i])};
+  // Returns whether a row's first entry is a merged row. No other entry can be one, because merged
+  // rows are the first source.
+  CONDACC_HOST_DEVICE bool IsMerged(int64_t first) const {
+    return contributors[first] < num_merged;
   }
-  CONDACC_HOST_DEVICE int64_t CountOf(int64_t row) const {
-    GradientCounter counter = Counter(row);
-    for (int64_t i = begin(row) + 1; i < end(row); ++i) counter.Add(static_cast<int>(sources[i]));
-    return counter.count;
+  // Returns the number of gradients in a row's first entry.
+  CONDACC_HOST_DEVICE int64_t FirstCount(int64_t first) const {
+    return IsMerged(first) ? merged_counts[contributors[first]] : 1;
+  }
+  // Returns the number of gradients that contain a row. Entries of a row that are of one gradient
+  // are neighbours, and count once. The row has the entries from `first` to before `end`.
+  CONDACC_HOST_DEVICE int64_t Count(int64_t first, int64_t end) const {
+    int64_t count = FirstCount(first);
+    int64_t i = first + 1;
+    CONDACC_NO_UNROLL
+    for (; i + kCountedAtOnce <= end; i += kCountedAtOnce) count += NumNew(i, kCountedAtOnce);
+    if (i < end) count += NumNew(i, static_cast<int>(end - i));
+    return count;
+  }
+
+ private:
+  // The number of entries that are loaded before the first of them is counted.
+  static constexpr int kCountedAtOnce = 4;
+
+  // Returns how many of `size` entries, of at most kCountedAtOnce, are of another gradient than the
+  // entry before.
+  CONDACC_HOST_DEVICE int NumNew(int64_t begin, int size) const {
+    uint32_t loaded[kCountedAtOnce + 1] = {contributors[begin - 1]};
+    CONDACC_UNROLL
+    for (int k = 0; k < kCountedAtOnce; ++k) {
+      loaded[k + 1] = k < size ? contributors[begin + k] : loaded[k];
+    }
+    int result = 0;
+    CONDACC_UNROLL
+    for (int k = 0; k < kCountedAtOnce; ++k) result += loaded[k + 1] != loaded[k] ? 1 : 0;
+    return result;
   }
 };
 
-// Writes a row's index and, if `counts` is not null, its count.
+// The numbers of the long rows, in any order.
+struct LongRows {
+  uint32_t* rows;
+  MergeCounts* counts;
+
+  // May be called by many threads of a device at a time.
+  CONDACC_HOST_DEVICE void Add(int64_t row) const {
+    rows[NextPlace()] = static_cast<uint32_t>(row);
+  }
+
+  // Returns an upper bound of the number of long rows among `num_rows` rows.
+  static int64_t MaxNumRows(int64_t num_entries, int64_t num_rows) {
+    return (num_entries - num_rows) / kLongRow;
+  }
+
+ private:
+  CONDACC_HOST_DEVICE uint32_t NextPlace() const {
+#if defined(__CUDA_ARCH__)
+    return atomicAdd(&counts->num_long_rows, 1u);
+#else
+    return counts->num_long_rows++;
+#endif
+  }
+};
+
+// Writes a row's index. Puts a long row on the list, and writes the count of any other row if
+// `counts` is not null.
 template <typename Key>
 struct WriteRow {
   RowSegments segments;
   const Key* keys;
+  LongRows long_rows;
   int64_t* indices;
   int64_t* counts;
 
   CONDACC_HOST_DEVICE void operator()(int64_t row) const {
-    indices[row] = static_cast<int64_t>(keys[segments.begin(row)]);
-    if (counts != nullptr) counts[row] = segments.CountOf(row);
-  }
-};
-
-// Sums one pack of one row. Consecutive items are consecutive packs of the output.
-template <typename T, typename Out, int kPack>
-struct SumRowPack {
-  using Sum = SumType<T>;
-  // The number of entries whose loads are issued before the first of them is added.
-  static constexpr int kRowsAtOnce = 4;
-
-  RowSegments segments;
-  int64_t packs_per_row;
-  int64_t divisor;  // 0 means the row's count.
-  Out* out;
-
-  CONDACC_HOST_DEVICE void operator()(int64_t item) const {
-    const int64_t row = Quotient(item, packs_per_row);
-    const int64_t column = item - row * packs_per_row;
+    const int64_t first = segments.begin(row);
     const int64_t end = segments.end(row);
-    int64_t i = segments.begin(row);
-    Sum sums[kPack];
-    GradientCounter counter = segments.Counter(row);
-    Start(i++, column, sums);
-    for (; i < end; i += kRowsAtOnce) AddSome(i, end, column, sums, &counter);
-    const int64_t by = divisor == 0 ? counter.count : divisor;
-    Pack<Out, kPack> result;
-    for (int j = 0; j < kPack; ++j) {
-      result.values[j] = Rounded<Out>(Divided(sums[j], static_cast<Sum>(by)));
-    }
-    StorePack(result, out, item);
-  }
-
- private:
-  // Divides in 32 bits if possible. 64-bit divisions are many times slower on a GPU.
-  CONDACC_HOST_DEVICE static int64_t Quotient(int64_t item, int64_t by) {
-    if (((item | by) >> 32) == 0) return static_cast<uint32_t>(item) / static_cast<uint32_t>(by);
-    return item / by;
-  }
-
-  // Loads a pack of the sorted entry number `i`.
-  template <typename Element>
-  CONDACC_HOST_DEVICE Pack<Element, kPack> Load(int64_t i, int64_t column) const {
-    const DeviceSource& source = segments.table[segments.sources[i]];
-    const int64_t entry = segments.entries[i];
-    return LoadPack<Element, kPack>(static_cast<const Element*>(source.values),
-                                    (entry - source.first_entry) * packs_per_row + column);
-  }
-
-  CONDACC_HOST_DEVICE void Start(int64_t i, int64_t column, Sum* sums) const {
-    if (segments.entries[i] < segments.num_merged) {
-      const Pack<Sum, kPack> merged = Load<Sum>(i, column);
-      for (int j = 0; j < kPack; ++j) sums[j] = merged.values[j];
-    } else {
-      const Pack<T, kPack> first = Load<T>(i, column);
-      for (int j = 0; j < kPack; ++j) sums[j] = static_cast<Sum>(first.values[j]);
-    }
-  }
-
-  CONDACC_HOST_DEVICE void AddSome(int64_t begin, int64_t end, int64_t column, Sum* sums,
-                                   GradientCounter* counter) const {
-    Pack<T, kPack> loaded[kRowsAtOnce] = {};
-#if defined(__CUDA_ARCH__)
-#pragma unroll
-#endif
-    for (int k = 0; k < kRowsAtOnce; ++k) {
-      if (begin + k >= end) continue;
-      loaded[k] = Load<T>(begin + k, column);
-      counter->Add(static_cast<int>(segments.sources[begin + k]));
-    }
-#if defined(__CUDA_ARCH__)
-#pragma unroll
-#endif
-    for (int k = 0; k < kRowsAtOnce; ++k) {
-      if (begin + k >= end) continue;
-      for (int j = 0; j < kPack; ++j) sums[j] += static_cast<Sum>(loaded[k].values[j]);
+    indices[row] = static_cast<int64_t>(keys[first]);
+    if (IsLongRow(first, end)) {
+      long_rows.Add(row);
+    } else if (counts != nullptr) {
+      counts[row] = segments.Count(first, end);
     }
   }
 };

@@ -12,6 +12,7 @@
 #include "cc/core/sparse/device_merge.h"
 #include "cc/gpu/elements.h"
 #include "cc/gpu/row_merge.h"
+#include "cc/gpu/row_sum.h"
 
 namespace condacc {
 
@@ -23,10 +24,13 @@ struct MergeMemory {
   DeviceSource* sources;
   MergeCounts* counts;
   Key* unsorted_keys;
+  uint32_t* unsorted_entries;
+  // Addresses of the sorted entries' values, in the place of unsorted_keys and unsorted_entries.
+  const char** values;
   Key* keys;
-  uint32_t* unsorted_entries;  // After sorting: sources of the sorted entries.
-  uint32_t* entries;
+  uint32_t* entries;  // The sorted entries, and their contributors after LocateMerge().
   uint32_t* starts;
+  uint32_t* long_rows;
   void* scratch;     // Memory for the sort.
   size_t num_bytes;  // The size of all arrays together.
 
@@ -39,10 +43,13 @@ struct MergeMemory {
     sources = Next<DeviceSource>(memory, args.sources.size());
     counts = Next<MergeCounts>(memory, 1);
     unsorted_keys = Next<Key>(memory, num_entries);
-    keys = Next<Key>(memory, num_entries);
     unsorted_entries = Next<uint32_t>(memory, num_entries);
+    static_assert(sizeof(*values) <= sizeof(Key) + sizeof(uint32_t));
+    values = reinterpret_cast<const char**>(unsorted_keys);
+    keys = Next<Key>(memory, num_entries);
     entries = Next<uint32_t>(memory, num_entries);
     starts = Next<uint32_t>(memory, num_entries);
+    long_rows = Next<uint32_t>(memory, LongRows::MaxNumRows(args.num_entries, 0));
     scratch = Next<char>(memory, scratch_bytes);
     num_bytes += kAlignment;
   }
@@ -66,7 +73,7 @@ Status WithKey(const DeviceMergeArgs& args, Run run) {
 
 // Fills the arrays that are sorted. An `Executor` has ForEach(num_items, step), which runs or
 // queues step(i) for each i below num_items, ForEachUneven(), which does so if the items take
-// unequally long, and the types Float16 and BFloat16.
+// unequally long, Run(SumLongRows), and the types Float16 and BFloat16.
 template <typename Key, class Executor>
 Status FillMerge(const DeviceMergeArgs& args, const MergeMemory<Key>& memory, Executor& executor) {
   const int num_sources = static_cast<int>(args.sources.size());
@@ -83,86 +90,100 @@ Status FillMerge(const DeviceMergeArgs& args, const MergeMemory<Key>& memory, Ex
   return executor.ForEach(args.num_entries, fill);
 }
 
-// Finds the sources of the sorted entries. This needs no number of rows, so a device can do it
-// while the host waits for that.
+// Finds the values of the sorted entries. This needs no number of rows, so a device can do it while
+// the host waits for that.
 template <typename Key, class Executor>
-Status FindMergeSources(const DeviceMergeArgs& args, const MergeMemory<Key>& memory,
-                        Executor& executor) {
-  const EntryTable table{memory.sources, static_cast<int>(args.sources.size())};
-  return executor.ForEach(args.num_entries,
-                          FindSources{table, memory.entries, memory.unsorted_entries});
+Status LocateMerge(const DeviceMergeArgs& args, const MergeMemory<Key>& memory,
+                   Executor& executor) {
+  const LocateEntries locate{{memory.sources, static_cast<int>(args.sources.size())},
+                             args.num_merged,
+                             static_cast<int64_t>(args.layout.num_bytes()),
+                             static_cast<int64_t>(args.layout.num_sum_bytes()),
+                             memory.entries,
+                             memory.values,
+                             memory.counts};
+  return executor.ForEach(args.num_entries, locate);
+}
+
+// Sums the rows in packs of kPack elements. They have `width` elements each.
+template <typename T, typename Out, int kPack, class Executor>
+Status SumPacks(const RowSegments& segments, int64_t width, const LongRows& long_rows,
+                const DeviceMergeOutput& output, Executor& executor) {
+  using RowSum = SumRowPack<T, Out, kPack>;
+  const RowSum sum{segments, width / kPack, output.divisor, static_cast<Out*>(output.values)};
+  const Status status = executor.ForEachUneven(output.num_rows * sum.packs_per_row, sum);
+  const int64_t max_long = LongRows::MaxNumRows(segments.num_entries, output.num_rows);
+  if (!status.ok() || max_long == 0) return status;
+  return executor.Run(SumLongRows<RowSum>{sum, long_rows, output.counts, max_long});
 }
 
 template <typename T, typename Out, class Executor>
-Status SumRows(const DeviceMergeArgs& args, const RowSegments& segments,
+Status SumRows(const DeviceMergeArgs& args, const RowSegments& segments, const LongRows& long_rows,
                const DeviceMergeOutput& output, Executor& executor) {
   constexpr int kPack =
       static_cast<int>(kVectorBytes / std::max({sizeof(T), sizeof(SumType<T>), sizeof(Out)}));
   const bool is_complex =
       args.layout.type == ElementType::kComplex64 || args.layout.type == ElementType::kComplex128;
   const auto width = static_cast<int64_t>(args.layout.width) * (is_complex ? 2 : 1);
-  Out* const out = static_cast<Out*>(output.values);
-  bool has_packs = width % kPack == 0 && IsAligned(out, kPack);
+  bool has_packs = width % kPack == 0 && IsAligned(static_cast<Out*>(output.values), kPack);
   for (size_t i = 0; i < args.sources.size(); ++i) {
     const void* const values = args.sources[i].values;
     const bool is_merged = i == 0 && args.num_merged > 0;
     has_packs = has_packs && (is_merged ? IsAligned(static_cast<const SumType<T>*>(values), kPack)
                                         : IsAligned(static_cast<const T*>(values), kPack));
   }
-  if (has_packs) {
-    const int64_t packs = width / kPack;
-    const SumRowPack<T, Out, kPack> sum{segments, packs, output.divisor, out};
-    return executor.ForEachUneven(output.num_rows * packs, sum);
-  }
-  const SumRowPack<T, Out, 1> sum{segments, width, output.divisor, out};
-  return executor.ForEachUneven(output.num_rows * width, sum);
+  return has_packs ? SumPacks<T, Out, kPack>(segments, width, long_rows, output, executor)
+                   : SumPacks<T, Out, 1>(segments, width, long_rows, output, executor);
 }
 
 template <typename T, class Executor>
 Status SumRowsOf(const DeviceMergeArgs& args, const RowSegments& segments,
-                 const DeviceMergeOutput& output, Executor& executor) {
+                 const LongRows& long_rows, const DeviceMergeOutput& output, Executor& executor) {
   if constexpr (sizeof(T) == 2) {
-    if (output.values_are_sums) return SumRows<T, float>(args, segments, output, executor);
+    if (output.values_are_sums) {
+      return SumRows<T, float>(args, segments, long_rows, output, executor);
+    }
   }
-  return SumRows<T, T>(args, segments, output, executor);
+  return SumRows<T, T>(args, segments, long_rows, output, executor);
 }
 
 // Integers are added as unsigned integers, and complex numbers as pairs of real numbers.
 template <class Executor>
 Status SumAllRows(const DeviceMergeArgs& args, const RowSegments& segments,
-                  const DeviceMergeOutput& output, Executor& executor) {
+                  const LongRows& long_rows, const DeviceMergeOutput& output, Executor& executor) {
   switch (args.layout.type) {
     case ElementType::kFloat16:
-      return SumRowsOf<typename Executor::Float16>(args, segments, output, executor);
+      return SumRowsOf<typename Executor::Float16>(args, segments, long_rows, output, executor);
     case ElementType::kBFloat16:
-      return SumRowsOf<typename Executor::BFloat16>(args, segments, output, executor);
+      return SumRowsOf<typename Executor::BFloat16>(args, segments, long_rows, output, executor);
     case ElementType::kFloat32:
     case ElementType::kComplex64:
-      return SumRowsOf<float>(args, segments, output, executor);
+      return SumRowsOf<float>(args, segments, long_rows, output, executor);
     case ElementType::kFloat64:
     case ElementType::kComplex128:
-      return SumRowsOf<double>(args, segments, output, executor);
+      return SumRowsOf<double>(args, segments, long_rows, output, executor);
     case ElementType::kInt32:
-      return SumRowsOf<uint32_t>(args, segments, output, executor);
+      return SumRowsOf<uint32_t>(args, segments, long_rows, output, executor);
     case ElementType::kInt64:
-      return SumRowsOf<uint64_t>(args, segments, output, executor);
+      return SumRowsOf<uint64_t>(args, segments, long_rows, output, executor);
   }
   return Status(StatusCode::kInternal, "Bad element type");
 }
 
-// Writes the output of a merge whose entries have been sorted.
+// Writes the output of a merge whose entries have been sorted and located, once.
 template <class Executor>
 Status WriteMerge(const DeviceMergeArgs& args, const DeviceMergeOutput& output,
                   Executor& executor) {
   return WithKey(args, [&](auto key) {
     using Key = decltype(key);
     const MergeMemory<Key> memory(args, 0);
-    const RowSegments segments{memory.sources,  memory.entries,    memory.unsorted_entries,
-                               memory.starts,   output.num_rows,   args.num_entries,
-                               args.num_merged, args.merged_counts};
-    const WriteRow<Key> write{segments, memory.keys, output.indices, output.counts};
+    const RowSegments segments{memory.values,     memory.entries,   memory.starts,
+                               output.num_rows,   args.num_entries, args.num_merged,
+                               args.merged_counts};
+    const LongRows long_rows{memory.long_rows, memory.counts};
+    const WriteRow<Key> write{segments, memory.keys, long_rows, output.indices, output.counts};
     const Status written = executor.ForEachUneven(output.num_rows, write);
-    return written.ok() ? SumAllRows(args, segments, output, executor) : written;
+    return written.ok() ? SumAllRows(args, segments, long_rows, output, executor) : written;
   });
 }
 

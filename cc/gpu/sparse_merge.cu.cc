@@ -99,8 +99,8 @@ Status Sort(const DeviceMergeArgs& args, cudaStream_t stream, DeviceMergeReport*
   if (error == cudaSuccess)
     error = FindStarts(args, memory, memory.scratch, &scratch_bytes, stream);
   if (error != cudaSuccess) return CudaStatus(error, kToSort);
-  const auto find_sources = [&] { return FindMergeSources(args, memory, executor); };
-  return ReadCounts(memory.counts, stream, find_sources, report);
+  const auto locate = [&] { return LocateMerge(args, memory, executor); };
+  return ReadCounts(memory.counts, stream, locate, report);
 }
 
 }  // namespace

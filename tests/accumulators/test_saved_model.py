@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import tensorflow as tf
 from accumulator_support import every_kind, unique_name
 from forked_python import forked_python
+from tensorflow.core.protobuf import saved_model_pb2
 
 tf1 = tf.compat.v1
 
@@ -19,12 +21,19 @@ tf1 = tf.compat.v1
 LOADER = """
 import sys
 import tensorflow as tf
-try:
-    tf.saved_model.load(sys.argv[1])
-except RuntimeError as error:
-    assert "Op type not registered 'Condacc>" in str(error), error
-else:
-    raise AssertionError("The SavedModel was loaded without its operations.")
+tf1 = tf.compat.v1
+
+def load_in_a_session():
+    with tf.Graph().as_default(), tf1.Session() as session:
+        tf1.saved_model.load(session, ["serve"], sys.argv[1])
+
+for load in (lambda: tf.saved_model.load(sys.argv[1]), load_in_a_session):
+    try:
+        load()
+    except (RuntimeError, tf.errors.NotFoundError) as error:
+        assert "Op type not registered 'Condacc>Import_tf_condacc_first'" in str(error), error
+    else:
+        raise AssertionError("The SavedModel was loaded without its operations.")
 import tf_condacc
 print(tf.saved_model.load(sys.argv[1]).apply(tf.constant([1.0, 2.0]))["used"].numpy())
 """
@@ -105,7 +114,7 @@ def test_accumulator_that_is_no_attribute_of_the_exported_object_is_refused_by_n
         tf.saved_model.save(module, folder)
 
 
-def test_loading_needs_the_package(ours, folder):
+def test_process_that_loads_without_the_package_is_told_to_import_it(ours, folder):
     tf.saved_model.save(Counting(ours.dense), folder)
     done = subprocess.run(
         [*forked_python(), "-c", LOADER, folder],
@@ -116,6 +125,34 @@ def test_loading_needs_the_package(ours, folder):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["1"]
+
+
+def test_every_function_of_a_saved_model_says_first_what_to_import(ours, folder):
+    class Branching(Counting):
+        def __init__(self):
+            super().__init__(ours.dense)
+            (used, _) = self.tracked
+
+            @tf.function(input_signature=[tf.TensorSpec([], tf.int32)])
+            def loop(number):
+                for _ in tf.range(number):
+                    if number > 1:
+                        used.reset(0)
+                return used.num_accumulated()
+
+            self.loop = loop
+
+    tf.saved_model.save(Branching(), folder)
+    model = saved_model_pb2.SavedModel.FromString(Path(folder, "saved_model.pb").read_bytes())
+    (graph,) = (one.graph_def for one in model.meta_graphs)
+    bodies = [graph.node, *(function.node_def for function in graph.library.function)]
+    ours_of_each = [[node.op for node in body if "Condacc>" in node.op] for body in bodies]
+    using = [types for types in ours_of_each if types]
+    # They are the graph, `apply`, `loop` and its branch, and the creators of two accumulators.
+    assert len(using) == 6
+    for first, *others in using:
+        assert first == "Condacc>Import_tf_condacc_first"
+        assert others and first not in others
 
 
 def test_checkpoint_of_a_module_with_accumulators_has_its_variables_only(ours, folder):

@@ -62,6 +62,10 @@ def test_every_op_that_has_a_kernel_has_one_for_gpus():
     assert set(kernels_by_op("GPU")) == ops - of_gate
 
 
+def test_op_that_says_what_to_import_has_a_kernel_for_devices_of_every_type():
+    assert set(kernels_by_op("DEFAULT")) == {"Condacc>Import_tf_condacc_first"}
+
+
 @pytest.mark.skipif(HAS_CUDA, reason="built with CUDA")
 def test_a_build_without_cuda_has_no_gpu_kernels():
     assert kernels_by_op("GPU") == {}

@@ -79,3 +79,10 @@ def test_programs_that_look_operations_up_by_the_originals_names_find_them(graph
     assert find("conditional_accumulator") is dense.accumulator_ref.op
     assert find("ResourceAccumulatorTakeGradient") is taken.op
     assert find("ResourceAccumulatorApplyGradient") is applied
+
+
+def test_graph_of_version_1_has_no_operation_that_says_what_to_import(graph_of_v1):
+    dense = tf_condacc.ConditionalAccumulator(tf.float32, [])
+    dense.take_grad(1)
+    types = [op.type for op in graph_of_v1.get_operations() if op.type.startswith("Condacc>")]
+    assert types == ["Condacc>DenseAccumulator", "Condacc>DenseTake"]

@@ -135,7 +135,11 @@ sanitize() {
     echo "left out: compute-sanitizer does not support this device"
     return
   fi
-  # The launchers' kernels have no shared memory, for which alone there is racecheck.
+  # Of the launchers' kernels, only that for long rows has shared memory and barriers.
+  for check in memcheck initcheck racecheck synccheck; do
+    limited "$check of long rows" "$SANITIZER_SECONDS" "$tool" --tool $check \
+      --error-exitcode 1 "$BUILD/sparse_merge_gpu_test" --gtest_filter='*InOrderOfArrival*'
+  done
   for check in memcheck initcheck; do
     limited "$check of sparse merges" "$SANITIZER_SECONDS" "$tool" --tool $check \
       --error-exitcode 1 "$BUILD/sparse_merge_gpu_test" --gtest_filter='*Folds*:*ABadRow*'

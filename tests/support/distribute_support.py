@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,21 @@ def use_two_cpus() -> None:
     (cpu,) = tf.config.list_physical_devices("CPU")
     one = tf.config.LogicalDeviceConfiguration()
     tf.config.set_logical_device_configuration(cpu, [one, one])
+
+
+def raised(call: Callable[[], Any]) -> str:
+    """Returns the message of the error that a call raises."""
+    try:
+        call()
+    except Exception as error:
+        return str(error)
+    raise AssertionError("no error was raised")
+
+
+def mirrored() -> tf.distribute.Strategy:
+    """Returns a strategy of two replicas; must be called before TensorFlow is used."""
+    use_two_cpus()
+    return tf.distribute.MirroredStrategy(CPUS)
 
 
 def make_model() -> Any:

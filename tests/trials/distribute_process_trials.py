@@ -78,13 +78,28 @@ def _accumulate_on_each_worker(strategy: tf.distribute.Strategy) -> None:
 
 
 def _expect_that_another_workers_accumulator_is_out_of_reach() -> None:
-    try:
-        with tf.device("/job:worker/task:0/device:CPU:0"):
-            tf_condacc.ConditionalAccumulator(tf.float32, shared_name="shared")
-    except tf.errors.InternalError as error:
-        assert "each needs one of its own" in str(error), error
-    else:
-        raise AssertionError("no error was raised")
+    own = tf_condacc.ConditionalAccumulator(tf.float32, name="own")
+    uses = {
+        "conditional_accumulator": lambda: tf_condacc.ConditionalAccumulator(tf.float32),
+        "own": own.num_accumulated,
+    }
+    for name, use in uses.items():
+
+        def use_on_another_worker(use: Callable[[], Any] = use) -> None:
+            with tf.device("/job:worker/task:0/device:CPU:0"):
+                use()
+
+        # Eagerly, an operation of an accumulator runs on the device of that accumulator.
+        calls = [tf.function(use_on_another_worker)]
+        calls += [use_on_another_worker] if name != "own" else []
+        for call in calls:
+            try:
+                call()
+            except tf.errors.InternalError as error:
+                assert f"Accumulator '{name}' is on the device of another" in str(error), error
+                assert "each needs one of its own" in str(error), error
+            else:
+                raise AssertionError("no error was raised")
 
 
 @TRIALS.add
@@ -146,35 +161,50 @@ def _coordinate(spec: dict[str, list[str]], kill_worker: Callable[[], None]) -> 
     assert weights.numpy().tolist() == [0.875, 1.75]
 
 
-def _make_on_a_server_without_the_package(spec: dict[str, list[str]]) -> None:
-    # ParameterServerStrategy sets this, too. Otherwise errors of other processes come later.
-    os.environ["TF_ENABLE_EAGER_CLIENT_STREAMING_ENQUEUE"] = "False"
-    tf.config.experimental_connect_to_cluster(tf.train.ClusterSpec(spec))
+def _use_a_worker_without_the_package(spec: dict[str, list[str]]) -> None:
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec(spec), rpc_layer="grpc"
+    )
+    strategy = tf.distribute.ParameterServerStrategy(resolver)
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     try:
-        with tf.device("/job:ps/replica:0/task:0/device:CPU:0"):
+        with tf.device("/job:worker/replica:0/task:0/device:CPU:0"):
             tf_condacc.ConditionalAccumulator(tf.float32)
     except tf.errors.NotFoundError as error:
-        assert "Task /job:ps/replica:0/task:0" in str(error), error
+        assert "Task /job:worker/replica:0/task:0" in str(error), error
         assert "`import tf_condacc` before it starts its server" in str(error), error
+    else:
+        raise AssertionError("no error was raised")
+    with tf.device("/job:ps/replica:0/task:0/device:CPU:0"):
+        accumulator = tf_condacc.ConditionalAccumulator(tf.float32, [])
+    coordinator.schedule(tf.function(lambda: accumulator.try_apply_grad(1.0)))
+    try:
+        coordinator.join()
+    except tf.errors.NotFoundError as error:
+        assert "not registered 'Condacc>Import_tf_condacc_first'" in str(error), error
+        assert "/job:worker/replica:0/task:0" in str(error), error
     else:
         raise AssertionError("no error was raised")
 
 
 @TRIALS.add
-def accumulator_on_a_server_without_the_package_is_refused(ours: Any) -> None:
+def worker_without_the_package_is_told_to_import_it(ours: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
 
         def be(job: str, task: int, num_started: int) -> None:
             if job == "ps":
+                _serve(spec, job, task)
+            if task == 0:
                 arguments = [json.dumps(spec), job, str(task)]
                 os.execv(sys.executable, [sys.executable, "-c", SERVER, *arguments])
-            _make_on_a_server_without_the_package({"ps": spec["ps"]})
+            _use_a_worker_without_the_package(spec)
 
-        cluster = ForkedCluster(Path(folder), 1, 1, be)
-        spec = {"ps": cluster.spec["ps"]}
+        cluster = ForkedCluster(Path(folder), 1, 2, be)
+        # The second worker of the cluster is the coordinator here.
+        spec = {job: addresses[:1] for job, addresses in cluster.spec.items()}
         with cluster:
             cluster.start()
-            _await_end(cluster, ("worker", 0))
+            _await_end(cluster, ("worker", 1))
 
 
 @TRIALS.add

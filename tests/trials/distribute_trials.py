@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import functools
-import logging
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from distribute_support import CPUS, Training, big_batch, largest_difference, use_two_cpus
+from distribute_support import (
+    CPUS,
+    Training,
+    big_batch,
+    largest_difference,
+    mirrored,
+    raised,
+    use_two_cpus,
+)
 from trial_runs import Trials
 
 import tf_condacc
@@ -17,24 +23,10 @@ import tf_condacc
 TRIALS = Trials()
 STRATEGIES: dict[str, Callable[[], tf.distribute.Strategy]] = {
     "default": tf.distribute.get_strategy,
-    "mirrored": lambda: tf.distribute.MirroredStrategy(CPUS),
+    "mirrored": mirrored,
     "one_device": lambda: tf.distribute.OneDeviceStrategy(CPUS[1]),
     "central_storage": lambda: tf.distribute.experimental.CentralStorageStrategy(CPUS, CPUS[0]),
 }
-
-
-def raised(call: Callable[[], Any]) -> str:
-    """Returns the message of the error that a call raises."""
-    try:
-        call()
-    except Exception as error:
-        return str(error)
-    raise AssertionError("no error was raised")
-
-
-def mirrored() -> tf.distribute.Strategy:
-    use_two_cpus()
-    return STRATEGIES["mirrored"]()
 
 
 @TRIALS.add_each(name=STRATEGIES)
@@ -108,44 +100,12 @@ def remainder_is_taken_at_the_end(ours: Any) -> None:
 
 
 @TRIALS.add
-def gradient_accumulator_outside_of_the_replicas_is_refused(ours: Any) -> None:
-    strategy = mirrored()
-    with strategy.scope():
-        accumulator = tf_condacc.GradientAccumulator([tf.Variable([0.0])], 2)
-        assert "passed to strategy.run" in raised(lambda: accumulator.accumulate([tf.ones([1])]))
-
-
-@TRIALS.add
-def gradient_accumulator_outside_of_its_strategy_is_refused(ours: Any) -> None:
-    strategy, another = mirrored(), STRATEGIES["mirrored"]()
-    with strategy.scope():
-        accumulator = tf_condacc.GradientAccumulator([tf.Variable([0.0])], 2)
-    accumulate = lambda: accumulator.accumulate([tf.ones([1])])  # noqa: E731
-    message = "under MirroredStrategy, but is now used under "
-    for call in (accumulate, accumulator.num_accumulated, lambda: accumulator.take(1)):
-        assert message + "the default strategy" in raised(call)
-    assert message + "another MirroredStrategy" in raised(lambda: another.run(accumulate))
-    strategy.run(accumulate)
-    counts = strategy.experimental_local_results(strategy.run(accumulator.num_accumulated))
-    assert [int(count) for count in counts] == [1, 1]
-
-
-@TRIALS.add
 def gradient_accumulator_that_is_made_before_the_scope_is_used_on_replicas(ours: Any) -> None:
     use_two_cpus()
     accumulator = tf_condacc.GradientAccumulator([tf.Variable([0.0])], 1)
     accumulate = lambda: accumulator.accumulate([tf.ones([1])])  # noqa: E731
     assert all(STRATEGIES["mirrored"]().run(accumulate).values)
     assert "but is now used under the default strategy" in raised(accumulate)
-
-
-@TRIALS.add
-def gradient_accumulator_made_on_a_replica_is_refused(ours: Any) -> None:
-    strategy = mirrored()
-    with strategy.scope():
-        weights = tf.Variable([0.0])
-    make = lambda: tf_condacc.GradientAccumulator([weights], 2)  # noqa: E731
-    assert "in strategy.scope()" in raised(lambda: strategy.run(make))
 
 
 @TRIALS.add
@@ -195,41 +155,3 @@ def merge_call_and_updates_take_what_replicas_applied(ours: Any) -> None:
     tf.function(lambda: strategy.run(replica))()
     copies = [copy.numpy() for copy in strategy.experimental_local_results(variable)]
     np.testing.assert_array_equal(copies, [5.0, 5.0])
-
-
-@TRIALS.add_each(mode=["function", "eager"])
-def optimizer_of_stale_gradients_is_refused_on_replicas(ours: Any, mode: str) -> None:
-    strategy = mirrored()
-    with strategy.scope():
-        variable, step = tf.Variable(1.0), tf.Variable(0, trainable=False, dtype=tf.int64)
-    wrapped = tf.compat.v1.train.GradientDescentOptimizer(0.1)
-    optimizer = tf_condacc.DropStaleGradientOptimizer(wrapped, staleness=0, name="Wrapper")
-
-    def replica() -> None:
-        optimizer.minimize(lambda: variable**2, global_step=step, var_list=[variable])
-
-    run = functools.partial(strategy.run, replica)
-    message = raised(tf.function(run) if mode == "function" else run)
-    assert "DropStaleGradientOptimizer 'Wrapper' does not work under MirroredStrategy" in message
-
-
-@TRIALS.add
-def shared_name_of_an_accumulator_made_on_replicas_is_warned_about(ours: Any) -> None:
-    warnings: list[str] = []
-    handler = logging.Handler()
-    handler.emit = lambda record: warnings.append(record.getMessage())
-    logging.getLogger("tf_condacc").addHandler(handler)
-    mirrored().run(lambda: tf_condacc.ConditionalAccumulator(tf.float32, shared_name="apart"))
-    assert len(warnings) == 2 and "'apart'" in warnings[0], warnings
-    warnings.clear()
-    mirrored().run(lambda: tf_condacc.ConditionalAccumulator(tf.float32))
-    with mirrored().scope():
-        tf_condacc.ConditionalAccumulator(tf.float32, shared_name="together")
-    assert warnings == []
-
-
-@TRIALS.add
-def gradient_accumulator_in_a_compiled_function_is_refused(ours: Any) -> None:
-    accumulator = tf_condacc.GradientAccumulator([tf.Variable([0.0])], 2)
-    accumulate = tf.function(lambda: accumulator.accumulate([tf.ones([1])]), jit_compile=True)
-    assert "supports_jit = False" in raised(accumulate)

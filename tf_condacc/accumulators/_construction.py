@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tf_condacc._function_checks import out_of_reach
 from tf_condacc._missing_library import explained
 from tf_condacc._typing import DTypeLike, ShapeLike
 
@@ -79,7 +80,7 @@ def make_accumulator(
     if shared_name:
         _warn_of_replicas(shared_name)
     with explained(), _explaining_remote_devices(name):
-        return make_op(
+        handle = make_op(
             dtype=dtype,
             shape=tf.TensorShape(None) if shape is None else shape,
             reduction_type=reduction_type,
@@ -89,6 +90,8 @@ def make_accumulator(
             shared_name=shared_name or (name if anonymous and tf.executing_eagerly() else None),
             name=name,
         )
+    handle._condacc_name = name  # Error messages of functions that use the handle contain it.
+    return handle
 
 
 @contextlib.contextmanager
@@ -101,10 +104,7 @@ def _explaining_remote_devices(name: str) -> Iterator[None]:
         raise tf.errors.InternalError(
             error.node_def,
             error.op,
-            f"Accumulator '{name}' is on the device of another process, which this process cannot "
-            "reach. Workers of MultiWorkerMirroredStrategy do not share accumulators: each needs "
-            "one of its own, and all_reduce adds up what they take. "
-            f"The error was: {error.message}",
+            out_of_reach(f"Accumulator '{name}'") + f" The error was: {error.message}",
         ) from error
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import tensorflow as tf
 from tensorflow.python.trackable import resource
 
+from tf_condacc._ops import nodes
+
 
 class ExportableHandle(resource.CapturableResource):
     """A handle that functions may capture, and the way to make another one for a SavedModel.
@@ -26,6 +28,7 @@ class ExportableHandle(resource.CapturableResource):
         self._make = make
 
     def _create_resource(self) -> tf.Tensor:
+        nodes.begin(tf.compat.v1.get_default_graph())
         # A function makes the accumulators of a SavedModel that is loaded as an object. They would
         # share their state if their operations had equal names and were not anonymous. A session
         # executes its operation in each run, so the accumulator has to belong to the operation.

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.ops import control_flow_util
+
+from tf_condacc._function_checks import is_compiled
 
 
 def checked_variables(variables: Any, name: str) -> list[Any]:
@@ -71,8 +72,7 @@ def check_construction(reduction_type: str, name: str) -> None:
 
 def check_not_compiled(name: str) -> None:
     """Raises a RuntimeError in a function that XLA compiles."""
-    graph = tf.compat.v1.get_default_graph()
-    if not tf.executing_eagerly() and control_flow_util.GraphOrParentsInXlaContext(graph):
+    if not tf.executing_eagerly() and is_compiled(tf.compat.v1.get_default_graph()):
         raise RuntimeError(
             f"GradientAccumulator '{name}' is used in a function that XLA compiles, but XLA has no "
             "accumulators. Set supports_jit = False in the class of a Keras model, or leave out "

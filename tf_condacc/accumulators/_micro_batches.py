@@ -14,6 +14,13 @@ from tf_condacc.accumulators._gradient_checks import name_of
 from tf_condacc.accumulators.dense import ConditionalAccumulator
 from tf_condacc.accumulators.sparse import SparseConditionalAccumulator
 
+# These words are in TensorFlow's error for a `merge_call` in a graph inside that of the replicas.
+_FROM_ANOTHER_GRAPH = "while defining a new graph"
+# Types of graphs, and the statements for which TensorFlow builds them.
+_ENCLOSING = {
+    "CondBranchFuncGraph": "a tf.cond or an `if` on a tensor",
+    "WhileBodyFuncGraph": "a tf.while_loop or a loop over a tensor",
+}
 _NEVER_STALE = tf.int64.max  # No accumulator's step is higher than this local step.
 
 
@@ -156,7 +163,7 @@ def _sum_on_first_replica(slices: tf.IndexedSlices) -> tf.IndexedSlices:
     return tf.IndexedSlices(values, rows, slices.dense_shape)
 
 
-def call_if(condition: tf.Tensor, update: Callable[[], Any]) -> tf.Tensor:
+def call_if(condition: tf.Tensor, update: Callable[[], Any], name: str) -> tf.Tensor:
     """Calls a function that updates variables if a condition holds, and returns the condition.
 
     Under a strategy, replicas cannot communicate in a branch of ``tf.cond``. There the branch is
@@ -165,6 +172,7 @@ def call_if(condition: tf.Tensor, update: Callable[[], Any]) -> tf.Tensor:
     Args:
         condition: The condition, which is the same on all replicas: `[] bool`.
         update: The function. In a graph with sessions it returns the operation of the update.
+        name: Name of the `GradientAccumulator`.
     """
 
     def merged(strategy: tf.distribute.Strategy, conditions: Any) -> None:
@@ -172,7 +180,18 @@ def call_if(condition: tf.Tensor, update: Callable[[], Any]) -> tf.Tensor:
 
     if not tf.distribute.has_strategy():
         return _cond(condition, update)
-    tf.distribute.get_replica_context().merge_call(merged, args=(condition,))
+    try:
+        tf.distribute.get_replica_context().merge_call(merged, args=(condition,))
+    except RuntimeError as error:
+        if _FROM_ANOTHER_GRAPH not in str(error):
+            raise
+        where = _ENCLOSING.get(type(tf.compat.v1.get_default_graph()).__name__, "a tf.function")
+        raise RuntimeError(
+            f"GradientAccumulator '{name}': apply_gradients() is called inside {where} in a "
+            f"function that {_described(own_strategy())} runs on replicas, where they cannot make "
+            "an update together. Call it directly in the function that is passed to strategy.run: "
+            "it updates only after the last micro-batch."
+        ) from error
     return condition
 
 

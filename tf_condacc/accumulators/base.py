@@ -35,7 +35,8 @@ class TryTakeResult(NamedTuple):
 class ConditionalAccumulatorBase(Trackable):
     """The base class of dense and sparse conditional accumulators.
 
-    Accumulators work in graphs with sessions, in ``tf.function`` and in eager mode. A function that
+    Accumulators work in graphs with sessions, in ``tf.function`` and in eager mode. Their use in a
+    function that XLA compiles raises RuntimeError when the function is traced. A function that
     uses an accumulator can be exported with ``tf.saved_model.save`` if the accumulator was made
     eagerly and is an attribute of the exported object. The accumulator of the loaded object is a
     new one, and empty: neither SavedModels nor checkpoints contain gradients.

@@ -173,7 +173,8 @@ class GradientAccumulator(Trackable):
 
         Raises:
             ValueError: As in `accumulate`.
-            RuntimeError: As in `accumulate`.
+            RuntimeError: As in `accumulate`; or it is called where replicas cannot update
+                variables together.
         """
         complete = self.accumulate(gradients)
         _micro_batches.build(optimizer, self._variables)
@@ -182,7 +183,7 @@ class GradientAccumulator(Trackable):
             taken = _micro_batches.without_repeated_rows(self.take())
             return optimizer.apply_gradients(list(zip(taken, self._variables, strict=True)))
 
-        return _micro_batches.call_if(complete, update)
+        return _micro_batches.call_if(complete, update, self._name)
 
     @_not_converted
     def num_accumulated(self) -> tf.Tensor:

@@ -84,10 +84,10 @@ bool condacc_merge_memory(int type, const int64_t** indices, const void** values
   return Told(condacc::SizeOfMergeMemory(args, num_bytes), error);
 }
 
-// Merges the gradients to their sum. `out_indices` and `out_values` have room for all slices of all
-// gradients.
+// Merges the gradients to their sum or, if `divisor` is 0, to the mean of each row. `out_indices`
+// and `out_values` have room for all slices of all gradients.
 bool condacc_merge(int type, const int64_t** indices, const void** values, size_t num_gradients,
-                   int64_t size, size_t width, int64_t index_bound, void* memory,
+                   int64_t size, size_t width, int64_t index_bound, int64_t divisor, void* memory,
                    int64_t* out_indices, void* out_values, int64_t* num_rows, void* stream,
                    char* error) {
   const auto args = Merge(type, indices, values, num_gradients, size, width, index_bound, memory);
@@ -97,6 +97,7 @@ bool condacc_merge(int type, const int64_t** indices, const void** values, size_
   output.num_rows = *num_rows = report.num_rows;
   output.indices = out_indices;
   output.values = out_values;
+  output.divisor = divisor;
   return Told(condacc::QueueWrite(args, output, stream), error);
 }
 

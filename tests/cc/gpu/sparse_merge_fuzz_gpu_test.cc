@@ -25,9 +25,8 @@ class RandomMerge {
  public:
   explicit RandomMerge(Random* random) : random_(*random) {
     width_ = OneIn(4, random) ? Below(2, random) : 1 + Below(20, random);
-    range_ = OneIn(6, random)
-                 ? int64_t{1} << (33 + Below(20, random))
-                 : static_cast<int64_t>(1 + Below(OneIn(2, random) ? 40 : 100000, random));
+    range_ = OneIn(6, random) ? int64_t{1} << (33 + Below(20, random))
+                              : static_cast<int64_t>(1 + Below(kRanges[Below(4, random)], random));
     knows_range_ = !OneIn(4, random);
     has_bad_rows_ = knows_range_ && OneIn(8, random);
     is_misaligned_ = OneIn(3, random);
@@ -89,6 +88,9 @@ class RandomMerge {
     int64_t count = 0;
     size_t last_source = 0;
   };
+
+  // Of few rows, many are long.
+  static constexpr size_t kRanges[] = {4, 40, 100000, 100000};
 
   size_t NumColumns() const { return width_ * E::kParts; }
   int64_t RandomIndex() {

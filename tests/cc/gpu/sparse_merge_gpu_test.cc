@@ -1,6 +1,8 @@
 // Tests sparse sums on a GPU with the launchers alone.
 #include "cc/gpu/sparse_merge.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -79,6 +81,23 @@ class SparseMergeGpuTest : public GpuTest {
     EXPECT_EQ(got, Sum(round, gradients)) << "another run";
   }
 
+  // Checks gradients that have two rows in `length` entries, and a row between them in one entry of
+  // each gradient.
+  void CheckLongRows(size_t length, const Round& round) {
+    SCOPED_TRACE(testing::Message()
+                 << length << " entries, width " << round.width << ", seed " << seed());
+    std::vector<Slices> gradients(round.num_gradients);
+    const int64_t by = round.range / 10;
+    for (size_t g = 0; g < gradients.size(); ++g) {
+      const size_t size = length / gradients.size() + (g < length % gradients.size() ? 1 : 0);
+      gradients[g] = RandomSlices(&random_, 2 * size + 1, round.range, round.width);
+      std::fill_n(gradients[g].indices.begin(), size, 3 * by);
+      std::fill_n(gradients[g].indices.begin() + size, size, 7 * by);
+      gradients[g].indices.back() = 5 * by;
+    }
+    EXPECT_EQ(Sum(round, gradients), Merged(gradients, round.width, round.reduction));
+  }
+
   std::mt19937 random_{seed()};
 };
 
@@ -90,6 +109,47 @@ TEST_F(SparseMergeGpuTest, HasTheBitsOfAddingRowAfterRow) {
       Check({70, 300, 1000, width, reduction});
     }
   }
+}
+
+// A row is long from 257 entries on. Tiles have 256 entries, and begin after the first.
+TEST_F(SparseMergeGpuTest, LongRowsAreSummedInOrderOfArrival) {
+  for (const size_t length : {4, 5, 6, 255, 256, 257, 258, 512, 513, 514, 1500}) {
+    CheckLongRows(length, {7, 0, 10, 4, SparseReduction::kMean});
+  }
+  for (const size_t width : {1, 3, 8, 16, 20, 64, 66}) {
+    CheckLongRows(300, {5, 0, 10, width, SparseReduction::kMean});
+    CheckLongRows(300, {5, 0, 10, width, SparseReduction::kSum});
+  }
+  CheckLongRows(900, {5, 0, int64_t{1} << 40, 4, SparseReduction::kMean, /*knows_range=*/true});
+  CheckLongRows(900, {5, 0, int64_t{1} << 40, 4, SparseReduction::kMean, /*knows_range=*/false});
+}
+
+TEST_F(SparseMergeGpuTest, LongRowsThatWereMergedBeforeAreSummedFurther) {
+  CheckLongRows(900, {40, 0, 10, 8, SparseReduction::kMean, true, /*fold_bytes=*/1});
+  CheckLongRows(20000, {40, 0, 10, 3, SparseReduction::kMean, false, /*fold_bytes=*/20000});
+}
+
+// These are more rows than a device sums at a time.
+TEST_F(SparseMergeGpuTest, VeryManyLongRowsAreSummed) {
+  std::vector<Slices> gradients(10);
+  for (Slices& slices : gradients) slices = RandomSlices(&random_, 30000, 1000, 4);
+  const Round round{10, 0, 1000, 4};
+  SCOPED_TRACE(seed());
+  EXPECT_EQ(Sum(round, gradients), Merged(gradients, 4, round.reduction));
+}
+
+TEST_F(SparseMergeGpuTest, PowerLawRowsAreMerged) {
+  std::vector<Slices> gradients(10);
+  std::uniform_real_distribution<double> exponent(0, 1);
+  for (Slices& slices : gradients) {
+    slices = RandomSlices(&random_, 3000, 10000, 8);
+    for (int64_t& index : slices.indices) {
+      index = static_cast<int64_t>(std::pow(10000.0, exponent(random_))) - 1;
+    }
+  }
+  const Round round{10, 0, 10000, 8};
+  SCOPED_TRACE(seed());
+  EXPECT_EQ(Sum(round, gradients), Merged(gradients, 8, round.reduction));
 }
 
 TEST_F(SparseMergeGpuTest, RowsOfAnyNumberAreSortedWhole) {

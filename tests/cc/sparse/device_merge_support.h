@@ -47,6 +47,19 @@ struct CpuExecutor {
   Status ForEachUneven(int64_t num_items, const Step& step) {
     return ForEach(num_items, step);
   }
+  template <class RowSum>
+  Status Run(const SumLongRows<RowSum>& step) {
+    for (uint32_t i = 0; i < step.long_rows.counts->num_long_rows; ++i) {
+      const int64_t row = step.long_rows.rows[i];
+      const RowSegments& segments = step.sum.segments;
+      const int64_t first = segments.begin(row);
+      const int64_t end = segments.end(row);
+      const int64_t packs = step.sum.packs_per_row;
+      for (int64_t c = 0; c < packs; ++c) step.sum.SumPack(row * packs + c, c, first, end);
+      if (step.counts != nullptr) step.counts[row] = segments.Count(first, end);
+    }
+    return Status();
+  }
 };
 
 class CpuDevice : public DeviceSparseWorkspace {
@@ -105,7 +118,7 @@ class CpuDevice : public DeviceSparseWorkspace {
       return memory.unsorted_keys[a] < memory.unsorted_keys[b];
     });
     for (size_t i = 0; i < size; ++i) memory.keys[i] = memory.unsorted_keys[memory.entries[i]];
-    if (!FindMergeSources(args, memory, executor_).ok()) return Refusal();
+    if (!LocateMerge(args, memory, executor_).ok()) return Refusal();
     const IsRowStart<Key> is_start{memory.keys};
     for (uint32_t i = 0; i < size; ++i) {
       if (is_start(i)) memory.starts[report->num_rows++] = i;

@@ -38,6 +38,17 @@ TEST_F(DeviceMergerTest, HasTheBitsOfAddingRowAfterRow) {
   }
 }
 
+TEST_F(DeviceMergerTest, ALongRowIsSummedInOrderOfArrival) {
+  for (const size_t fold_bytes : {size_t{1}, size_t{1} << 30}) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed_ << ", fold bytes " << fold_bytes);
+    Make(Options(fold_bytes));
+    std::vector<Slices> gradients(40);
+    for (Slices& slices : gradients) slices = RandomSlices(&random_, 50, 3, 4);
+    ApplyAll(gradients, 4);
+    EXPECT_EQ(Take(40), Merged(gradients, 4, SparseReduction::kMean));
+  }
+}
+
 TEST_F(DeviceMergerTest, RowsOfAnyNumberAreSortedWhole) {
   constexpr int64_t kWideRange = int64_t{1} << 40;
   for (const bool knows_range : {false, true}) {

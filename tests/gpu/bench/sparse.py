@@ -15,7 +15,7 @@ Merge = Callable[[], object]
 
 @dataclass(frozen=True)
 class SparseCase:
-    """The sum of `count` gradients of `rows` rows of `width` elements."""
+    """The sum or mean of `count` gradients of `rows` rows of `width` elements."""
 
     count: int
     rows: int
@@ -24,6 +24,7 @@ class SparseCase:
     dtype: torch.dtype = torch.float32
     power_law: bool = False  # A row is chosen with a probability of 1/rank (Zipf).
     knows_rows: bool = True  # If false, any row may come, and keys have 64 bits.
+    mean: bool = False  # If true, each row is divided by its number of gradients.
     offset: int = 0  # Elements by which all values are out of alignment.
     goal: float | None = None  # The share of the copy's bandwidth.
     times_faster: float | None = None  # The goal for the peers.
@@ -34,6 +35,8 @@ class SparseCase:
         parts.append(f"{'power-law' if self.power_law else 'uniform'} rows of {self.dense_rows}")
         if not self.knows_rows:
             parts.append("of an unknown shape")
+        if self.mean:
+            parts.append("means")
         if self.offset:
             parts.append("out of alignment")
         return ", ".join(parts)
@@ -49,7 +52,8 @@ class SparseCase:
         n = num_rows.value
         self._check(indices, values, out_rows[:n], out_values[:n])
         times = {"ours": seconds(merge)}
-        times |= seconds_of_peers(self._peers(indices, values))
+        if not self.mean:
+            times |= seconds_of_peers(self._peers(indices, values))
         moved = (len(out_rows) + n) * (out_values.element_size() * self.width + 8)
         goals = {"of copy bandwidth": (moved / times["ours"] / copy, self.goal)}
         for peer in ("torch coalesce", "torch index_add_"):
@@ -95,8 +99,9 @@ class SparseCase:
         num_bytes = ctypes.c_size_t()
         launchers.call("condacc_merge_memory", self.dtype, *parts, ctypes.byref(num_bytes))
         memory = torch.empty(num_bytes.value, dtype=torch.uint8, device="cuda")
+        divisor = ctypes.c_int64(0 if self.mean else 1)
         outputs = (pointer(memory), pointer(out_rows), pointer(out_values))
-        arguments = (*parts, *outputs, ctypes.byref(num_rows), stream())
+        arguments = (*parts, divisor, *outputs, ctypes.byref(num_rows), stream())
         return lambda: launchers.call("condacc_merge", self.dtype, *arguments), memory
 
     def _check(
@@ -109,10 +114,18 @@ class SparseCase:
         unique, inverse = torch.unique(torch.cat(indices), return_inverse=True)
         total = torch.zeros(len(unique), self.width, device="cuda")
         total.index_add_(0, inverse, torch.cat(values).float())
+        if self.mean:
+            total /= self._counts(inverse, len(unique))[:, None]
         if not torch.equal(out_rows, unique):
             raise AssertionError("the rows differ from those of PyTorch")
         if not torch.equal(out_values, total.to(self.dtype)):
             raise AssertionError("the sums differ from those of PyTorch")
+
+    def _counts(self, inverse: torch.Tensor, num_rows: int) -> torch.Tensor:
+        """Returns how many gradients have each row."""
+        gradient = torch.arange(self.count, device="cuda").repeat_interleave(self.rows)
+        pairs = torch.unique(inverse * self.count + gradient)
+        return torch.bincount(pairs // self.count, minlength=num_rows).float()
 
     def _peers(
         self, indices: list[torch.Tensor], values: list[torch.Tensor]
