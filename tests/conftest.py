@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import random
@@ -25,6 +26,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parent / name) for name in ("suppor
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest  # noqa: E402
+from forked_python import fork_server  # noqa: E402
 
 DEFAULT_TIMEOUT_SECS = 120
 LONG_TIMEOUT_SECS = 1800
@@ -44,6 +46,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--device") == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+    if not hasattr(config, "workerinput"):  # The workers of pytest-xdist use their parent's server.
+        server = contextlib.ExitStack()
+        server.enter_context(fork_server())
+        config.add_cleanup(server.close)
     config.addinivalue_line(
         "markers", "kinds(*kinds): the kinds of accumulator, dense or sparse, that a test is run on"
     )

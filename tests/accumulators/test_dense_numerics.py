@@ -15,20 +15,34 @@ from numerics import (
     total_through,
 )
 
-SIZES = [0, 1, 7, 1000, 70001, 600011]
-COUNTS = {0: (1, 3), 1: range(1, 41), 7: range(1, 41), 1000: range(1, 41)}
-COUNTS[70001] = (1, 2, 3, 4, 8, 9, 17, 40)
-COUNTS[600011] = (1, 3, 12)
+EVERY_COUNT = range(1, 41)
+SOME_COUNTS = (1, 2, 3, 4, 8, 9, 17, 40)
+# `make test` covers every count with one of the small sizes, and every size with some counts.
+SIZES_AND_COUNTS = [
+    pytest.param(size, counts, id=f"{size}-{len(counts)} counts", marks=marks)
+    for size, counts, marks in [
+        (0, (1, 3), ()),
+        (1, SOME_COUNTS, ()),
+        (1, EVERY_COUNT, pytest.mark.long),
+        (7, EVERY_COUNT, ()),
+        (1000, SOME_COUNTS, ()),
+        (1000, EVERY_COUNT, pytest.mark.long),
+        (70001, SOME_COUNTS, ()),
+        (600011, (1, 3, 12), ()),
+    ]
+]
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("size", "counts"), SIZES_AND_COUNTS)
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("reduction", ["SUM", "MEAN"])
 @pytest.mark.parametrize("dtype", [tf.float32, tf.float64], ids=lambda d: d.name)
-def test_sum_is_that_of_adding_in_order_of_arrival(impl, seed, dtype, reduction, path, size):
+def test_sum_is_that_of_adding_in_order_of_arrival(
+    impl, seed, dtype, reduction, path, size, counts
+):
     rng = np.random.default_rng(seed)
     acc = make_driver(impl, path, dtype, reduction)
-    for step, count in enumerate(COUNTS[size]):
+    for step, count in enumerate(counts):
         gradients = random_gradients(rng, dtype, count, size)
         expected = as_arrived(gradients)
         if reduction == "MEAN":

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from accumulator_support import every_kind, unique_name
+from forked_python import forked_python
 from tensorflow.core.protobuf import saved_model_pb2
 
 tf1 = tf.compat.v1
@@ -116,7 +117,7 @@ def test_accumulator_that_is_no_attribute_of_the_exported_object_is_refused_by_n
 def test_process_that_loads_without_the_package_is_told_to_import_it(ours, folder):
     tf.saved_model.save(Counting(ours.dense), folder)
     done = subprocess.run(
-        [sys.executable, "-c", LOADER, folder],
+        [*forked_python(), "-c", LOADER, folder],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         capture_output=True,
         text=True,

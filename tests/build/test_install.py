@@ -80,6 +80,8 @@ def test_wheel_holds_the_library_and_asks_for_the_tensorflow_it_was_built_for(wh
             if line.startswith("Requires-Dist: ") and "extra ==" not in line
         ]
     assert {"tf_condacc/_condacc_ops.so", "tf_condacc/_build_info.json"} <= set(names)
+    digits = {f"tf_condacc/examples/common/digits.{kind}" for kind in ("npz", "txt")}
+    assert digits <= set(names)
     assert not [name for name in names if name.startswith(("tests/", "cc/", "benchmarks/"))]
     assert requirements == ["tensorflow==2.21.*", "numpy"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 
 import pytest
 import tensorflow as tf
+from forked_python import forked_python
 from ports import free_cluster, free_ports
 
 import tf_condacc
@@ -134,7 +134,7 @@ def without_package():
     program = (
         f"import tensorflow as tf; tf.distribute.Server({spec}, job_name='ps', task_index=0).join()"
     )
-    server = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.DEVNULL)
+    server = subprocess.Popen([*forked_python(), "-c", program], stderr=subprocess.DEVNULL)
     yield config(spec, "worker")
     server.kill()
     server.wait()

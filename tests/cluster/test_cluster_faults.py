@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from cluster_trainings import TRAININGS
+from forked_python import forked_python
 from sync_replicas_log import PushLog
 
 FAULTS = Path(__file__).resolve().parents[1] / "support" / "cluster_faults.py"
@@ -28,7 +28,7 @@ EXPECTED = {
 def run(folder: Path, frozen_secs: float) -> tuple[dict[str, list[str]], str]:
     """Returns the faults that each training went through, and the errors."""
     done = subprocess.run(
-        [sys.executable, str(FAULTS), str(folder), str(frozen_secs), *EXPECTED],
+        [*forked_python(), str(FAULTS), str(folder), str(frozen_secs), *EXPECTED],
         capture_output=True,
         text=True,
         timeout=240 + 40 * frozen_secs,

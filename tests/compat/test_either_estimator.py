@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from estimator_process import BOTH, LIMIT_SECS
+from forked_python import forked_python
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 Results = Callable[[str, str], Any]
@@ -38,11 +39,12 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 def run(implementation: str, folder: Path) -> dict[str, Any]:
     path = os.pathsep.join(filter(None, [str(SUPPORT), *sys.path]))
+    environment = os.environ | {"PYTHONPATH": path}
+    if implementation == "own":  # Most canned models of tensorflow_estimator need Keras 2.
+        del environment["TF_USE_LEGACY_KERAS"]
     done = subprocess.run(
-        [sys.executable, str(SUPPORT / "estimator_process.py"), implementation, str(folder)],
-        # Most canned models of tensorflow_estimator need Keras 2.
-        env=os.environ
-        | {"TF_USE_LEGACY_KERAS": "1" if implementation == "package" else "0", "PYTHONPATH": path},
+        [*forked_python(), str(SUPPORT / "estimator_process.py"), implementation, str(folder)],
+        env=environment,
         capture_output=True,
         text=True,
         timeout=LIMIT_SECS + 30,

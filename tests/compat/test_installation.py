@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import compat_programs
 import pytest
+from forked_python import forked_python
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 
@@ -15,7 +15,7 @@ SUPPORT = Path(__file__).resolve().parents[1] / "support"
 @pytest.fixture(scope="module")
 def report():
     """What a process found that has installed and uninstalled the names."""
-    run = compat_programs.run(sys.executable, SUPPORT / "compat_installation.py")
+    run = compat_programs.run(*forked_python(), SUPPORT / "compat_installation.py")
     assert run.returncode == 0, run.stderr[-3000:]
     return json.loads(run.stdout)
 

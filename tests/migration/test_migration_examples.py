@@ -6,10 +6,10 @@ import difflib
 import os
 import re
 import subprocess
-import sys
 
 import pytest
 import tensorflow as tf
+from forked_python import forked_python
 from migration_examples import EXAMPLES, FOLDER, ROOT, TIMEOUT_SECS, outputs_of, recorded
 
 import tf_condacc
@@ -17,7 +17,7 @@ import tf_condacc
 
 @pytest.fixture(scope="module")
 def outputs() -> dict[str, str]:
-    return outputs_of(sys.executable, "after.py", {"PYTHONPATH": str(ROOT)})
+    return outputs_of(forked_python(), "after.py", {"PYTHONPATH": str(ROOT)})
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
@@ -33,7 +33,7 @@ def test_the_new_program_prints_what_the_old_one_printed_on_the_original(example
     ],
 )
 def test_the_old_program_runs_as_it_is(example: str):
-    command = [sys.executable, "-m", "tf_condacc.compat", str(FOLDER / example / "before.py")]
+    command = [*forked_python(), "-m", "tf_condacc.compat", str(FOLDER / example / "before.py")]
     run = subprocess.run(
         command,
         capture_output=True,

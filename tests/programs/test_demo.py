@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
+from forked_python import forked_python
 from programs import TIMEOUT_SECONDS, run_program
 
 from tf_condacc.examples import digits
@@ -66,16 +66,16 @@ def test_the_table_says_where_drops_are_not_counted(tmp_path: Path):
 
 def test_a_missing_package_is_named_in_one_line():
     program = (
-        "import sys; sys.modules['sklearn'] = None\n"
+        "import sys; sys.modules['tqdm'] = None\n"
         "from tf_condacc.demo.__main__ import main\n"
         "sys.exit(main([]))"
     )
     demo = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=TIMEOUT_SECONDS
+        [*forked_python(), "-c", program], capture_output=True, text=True, timeout=TIMEOUT_SECONDS
     )
 
     assert demo.returncode == 1
     assert "Traceback" not in demo.stderr
     assert demo.stderr.splitlines()[-1].startswith(
-        "python -m tf_condacc.demo needs scikit-learn: pip install scikit-learn"
+        "python -m tf_condacc.demo needs tqdm: pip install matplotlib tqdm"
     )

@@ -6,10 +6,10 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forked_python import forked_python
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
@@ -40,7 +40,7 @@ def test_code_prints_what_its_comments_say(page):
     blocks = _blocks(ROOT / page)
     assert blocks
     run = subprocess.run(
-        [sys.executable, "-c", _RUN_BLOCKS],
+        [*forked_python(), "-c", _RUN_BLOCKS],
         input=json.dumps(blocks),
         capture_output=True,
         text=True,

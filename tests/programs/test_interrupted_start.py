@@ -86,8 +86,8 @@ def test_however_python_is_told_which_program(interrupted, arguments):
 @pytest.mark.parametrize(
     ("program", "at"),
     [
-        ("tf_condacc.demo", "sklearn"),
-        pytest.param("tf_condacc.examples.word_vectors", "matplotlib.figure", marks=LONG),
+        ("tf_condacc.demo", "matplotlib.figure"),
+        pytest.param("tf_condacc.examples.word_vectors", "tqdm", marks=LONG),
         pytest.param("tf_condacc.examples.async_digits", "matplotlib", marks=LONG),
         pytest.param("tf_condacc.examples.towers", "tqdm", marks=LONG),
     ],

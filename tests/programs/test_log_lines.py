@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-# All programs start in the same way, so `make test` runs one of each form of their names.
+# All programs start in the same way, so `make test` runs one of them.
 _PROGRAMS = [
     "demo",
-    "examples.word_vectors",
+    pytest.param("examples.word_vectors", marks=pytest.mark.long),
     pytest.param("examples.async_digits", marks=pytest.mark.long),
     pytest.param("examples.towers", marks=pytest.mark.long),
 ]
@@ -66,7 +66,11 @@ def test_a_program_shows_the_log_to_who_asks_for_it(tmp_path: Path):
     assert any("port.cc:1] log" in line for line in lines)
 
 
-@pytest.mark.parametrize("command", [["-c", "import tf_condacc"], ["-m", "theirs"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "command",
+    [["-c", "import tf_condacc"], pytest.param(["-m", "theirs"], marks=pytest.mark.long)],
+    ids=" ".join,
+)
 def test_other_programs_keep_their_log(command: list[str], tmp_path: Path):
     (tmp_path / "theirs.py").write_text("import tf_condacc")
     status, lines = _run(tmp_path, _LOG, *command)

@@ -35,12 +35,12 @@ def tensorflow_1_15() -> str:
 
 @pytest.fixture(scope="module")
 def before(tensorflow_1_15: str) -> dict[str, str]:
-    return outputs_of(tensorflow_1_15, "before.py", {"PYTHONPATH": ""})
+    return outputs_of([tensorflow_1_15], "before.py", {"PYTHONPATH": ""})
 
 
 @pytest.fixture(scope="module")
 def after() -> dict[str, str]:
-    return outputs_of(sys.executable, "after.py", {"PYTHONPATH": str(ROOT)})
+    return outputs_of([sys.executable], "after.py", {"PYTHONPATH": str(ROOT)})
 
 
 def test_the_environment_has_the_version_that_the_outputs_are_recorded_with(tensorflow_1_15: str):

@@ -139,7 +139,7 @@ class SyncTraining(Training):
             log,
             variables=("w", "b", "c"),
             device=task.replica_device_setter(),
-            sleep=lambda: time.sleep(0.003 * (task.task_id + 1)),
+            sleep=lambda: time.sleep(0.006 * (task.task_id + 1)),
             configure={"report_secs": 1},
             first=number * 10**4,
         )
@@ -175,7 +175,7 @@ class DropStaleTraining(Training):
         ids = iter(range(number * _IDS_OF_A_PROCESS, (number + 1) * _IDS_OF_A_PROCESS))
 
         def next_id() -> np.int64:
-            time.sleep(0.004 * (task.task_id + 1))
+            time.sleep(0.008 * (task.task_id + 1))
             value = next(ids)
             log.add("try", id=value)
             return np.int64(value)

@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from forked_python import forked_python
+
 PS = "/job:ps/task:0"
 
 
@@ -26,7 +28,7 @@ class Member:
     def __init__(self, job: str, index: int, ports: dict[str, list[int]]) -> None:
         setting = json.dumps({"job": job, "index": index, "ports": ports})
         self._process = subprocess.Popen(
-            [sys.executable, __file__, setting],
+            [*forked_python(), __file__, setting],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

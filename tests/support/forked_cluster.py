@@ -5,7 +5,6 @@ The processes are forked from one that has imported TensorFlow and has not used 
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
@@ -15,17 +14,11 @@ import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from parent_process import end_with_parent
 from ports import free_cluster
-from sync_replicas_log import read_log
+from sync_replicas_log import LogReader
 
 Task = tuple[str, int]  # Job and number.
-
-
-def _end_with_parent(parent: int) -> None:
-    kill_when_parent_dies = 1  # PR_SET_PDEATHSIG
-    ctypes.CDLL(None).prctl(kill_when_parent_dies, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 class ForkedCluster:
@@ -46,6 +39,7 @@ class ForkedCluster:
         self.folder = folder
         self.log_path = str(folder / "log")
         Path(self.log_path).touch()
+        self._log = LogReader(self.log_path)
         self.running: dict[Task, int] = {}
         self.statuses: dict[Task, int] = {}
         self._be = be
@@ -111,7 +105,7 @@ class ForkedCluster:
         return {who: len(self._stderr(who)) for who in self.tasks()}
 
     def events(self, kind: str) -> list[dict]:
-        return [event for event in read_log(self.log_path) if event["kind"] == kind]
+        return [event for event in self._log.read() if event["kind"] == kind]
 
     def await_that(self, holds: Callable[[], bool], what: str, limit_secs: float = 30) -> None:
         end = time.monotonic() + limit_secs
@@ -151,7 +145,7 @@ class ForkedCluster:
         job, task = who
         status = 1
         try:
-            _end_with_parent(parent)
+            end_with_parent(parent)
             errors = os.open(self._stderr_path(who), os.O_CREAT | os.O_WRONLY | os.O_APPEND)
             os.dup2(errors, sys.stderr.fileno())
             os.environ["TF_CONFIG"] = json.dumps(

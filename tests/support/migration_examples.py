@@ -6,7 +6,7 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,16 +28,18 @@ def recorded(example: str) -> str:
     return (FOLDER / example / "output.txt").read_text(encoding="utf-8")
 
 
-def outputs_of(python: str, program: str, environment: Mapping[str, str]) -> dict[str, str]:
+def outputs_of(
+    python: Sequence[str], program: str, environment: Mapping[str, str]
+) -> dict[str, str]:
     """Runs `program` of every example in one process, and returns the outputs by example.
 
     Args:
-        python: The Python that runs them.
+        python: Command of the Python that runs them.
         program: Name of the file, "before.py" or "after.py".
         environment: Variables that are set besides those of this process.
     """
     run = subprocess.run(
-        [python, "-c", _RUN],
+        [*python, "-c", _RUN],
         input=json.dumps([str(FOLDER / example / program) for example in EXAMPLES]),
         capture_output=True,
         text=True,

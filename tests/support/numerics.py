@@ -54,10 +54,10 @@ def random_gradients(rng: Any, dtype: tf.DType, count: int, size: int) -> np.nda
     kind = dtype.as_numpy_dtype
     if dtype.is_integer:
         return rng.integers(-(2**20), 2**20, (count, size)).astype(kind)
-    spread = 2.0 ** rng.integers(-8, 8, (count, size))
-    values = rng.standard_normal((count, size)) * spread
+    exponents = rng.integers(-8, 8, (count, size), dtype=np.int8)
+    values = np.ldexp(rng.standard_normal((count, size)), exponents)
     if dtype.is_complex:
-        values = values + 1j * rng.standard_normal((count, size)) * spread
+        values = values + 1j * np.ldexp(rng.standard_normal((count, size)), exponents)
     return values.astype(kind)
 
 

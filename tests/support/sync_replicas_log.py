@@ -29,11 +29,28 @@ class PushLog:
             os.write(self._file, (json.dumps(event) + "\n").encode())
 
 
+class LogReader:
+    """Reads a file of events that grows. Each event is read once."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._num_read_bytes = 0
+        self._events: list[dict[str, Any]] = []
+
+    def read(self) -> list[dict[str, Any]]:
+        """Returns all events so far; a process that was killed may have cut the last one."""
+        with open(self._path, "rb") as file:
+            file.seek(self._num_read_bytes)
+            for line in file:
+                if line.endswith(b"\n"):
+                    self._events.append(json.loads(line))
+                    self._num_read_bytes += len(line)
+        return self._events
+
+
 def read_log(path: str) -> list[dict[str, Any]]:
-    """Reads a file of events; a process that was killed may have cut the last one."""
-    with open(path) as file:
-        lines = [line for line in file if line.endswith("\n")]
-    return [json.loads(line) for line in lines]
+    """Returns the events of a file."""
+    return LogReader(path).read()
 
 
 Slots = dict[int, set[int]]

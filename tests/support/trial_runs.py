@@ -22,6 +22,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from forked_python import forked_python
 
 TIMEOUT_SECS = 180  # It ends a process that hangs, even if the machine is busy with other work.
 
@@ -74,7 +75,7 @@ def run_trials(impl_name: str, trials: Iterable[str]) -> None:
 def _start(impl_name: str, trials: list[str], env: dict[str, str], timeout: float) -> Any:
     """Runs the script; returns its output, its log and how it failed ("" if it did not)."""
     process = subprocess.Popen(
-        [sys.executable, __file__, impl_name, *trials],
+        [*forked_python(env), __file__, impl_name, *trials],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

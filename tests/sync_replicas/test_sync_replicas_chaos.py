@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forked_python import forked_python
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 LONG_SECS = 600
@@ -16,7 +16,7 @@ LONG_SECS = 600
 def run(program: str, seconds: float, *arguments: float) -> dict[str, int]:
     """Runs a program that lasts for so long; returns the counts that it prints."""
     done = subprocess.run(
-        [sys.executable, str(SUPPORT / program), str(seconds), *map(str, arguments)],
+        [*forked_python(), str(SUPPORT / program), str(seconds), *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=seconds + 240,

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from tf_condacc import _programs
 
 # The packages that the programs need in addition to those of tf_condacc, by their modules.
-_PACKAGES = {"sklearn": "scikit-learn", "matplotlib.figure": "matplotlib", "tqdm": "tqdm"}
+_PACKAGES = {"matplotlib.figure": "matplotlib", "tqdm": "tqdm"}
 _S = TypeVar("_S", bound="Settings")
 
 

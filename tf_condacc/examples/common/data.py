@@ -1,9 +1,13 @@
-"""The digit images of scikit-learn, split into training and test examples and into batches."""
+"""Handwritten digits, split into training and test examples and into batches.
+
+The file ``digits.txt`` names the source of the images and their license.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
@@ -12,6 +16,7 @@ IMAGE_SHAPE = (8, 8, 1)
 NUM_CLASSES = 10
 NUM_TEST_EXAMPLES = 360
 _MAX_PIXEL = 16.0
+_FILE = Path(__file__).with_name("digits.npz")
 
 
 @dataclass(frozen=True)
@@ -37,20 +42,44 @@ def load(seed: int) -> tuple[Examples, Examples]:
     """Returns 1,437 training examples and 360 test examples, out of 1,797 scanned digits.
 
     Args:
-        seed: Seed of the random split.
+        seed: Seed of the random split. Each class has its share of both parts.
     """
-    # Imported here, because other programs do not need scikit-learn.
-    from sklearn.datasets import load_digits
-    from sklearn.model_selection import train_test_split
-
-    digits = load_digits()
-    images = (digits.images / _MAX_PIXEL).astype(np.float32).reshape(-1, *IMAGE_SHAPE)
-    labels = digits.target.astype(np.int64)
-    train, test = train_test_split(
-        np.arange(len(labels)), test_size=NUM_TEST_EXAMPLES, random_state=seed, stratify=labels
-    )
+    with np.load(_FILE) as digits:
+        images = (digits["images"] / _MAX_PIXEL).astype(np.float32).reshape(-1, *IMAGE_SHAPE)
+        labels = digits["labels"].astype(np.int64)
+    train, test = _split(labels, len(labels) - NUM_TEST_EXAMPLES, np.random.RandomState(seed))
     every = Examples(images, labels)
     return every[train], every[test]
+
+
+def _split(
+    labels: np.ndarray, num_train: int, rng: np.random.RandomState
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the indices of the training examples and those of the other examples, shuffled."""
+    sizes = np.bincount(labels)
+    num_train_of = _shares(sizes, num_train, rng)
+    train, test = [], []
+    for label, count in enumerate(num_train_of):
+        examples = rng.permutation(np.flatnonzero(labels == label))
+        train.append(examples[:count])
+        test.append(examples[count:])
+    return rng.permutation(np.concatenate(train)), rng.permutation(np.concatenate(test))
+
+
+def _shares(sizes: np.ndarray, total: int, rng: np.random.RandomState) -> np.ndarray:
+    """Divides a total in proportion to sizes. The largest remainders are rounded up.
+
+    Equal remainders are put into a random order.
+    """
+    exact = sizes / sizes.sum() * total
+    shares = np.floor(exact).astype(np.int64)
+    remainders = exact - shares
+    for remainder in np.unique(remainders)[::-1]:
+        missing = total - shares.sum()
+        if missing == 0:
+            break
+        shares[rng.permutation(np.flatnonzero(remainders == remainder))[:missing]] += 1
+    return shares
 
 
 def batches(examples: Examples, batch_size: int, seed: int) -> Iterator[Examples]:
