@@ -63,9 +63,7 @@ def test_synchronous_workers_learn_what_one_process_learns(tmp_path):
 
 @pytest.mark.timeout(2 * _LIMIT_SECS)
 def test_asynchronous_training_goes_on_when_a_worker_is_killed(tmp_path):
-    # At this rate two workers learn stably, however their turns are interleaved.
-    options = ("--mode", "async", "--steps", "150", "--fault-at", "40", "--learning-rate", "0.01")
-    record = launch(tmp_path / "cluster", *options)
+    record = launch(tmp_path / "cluster", "--mode", "async", "--steps", "150", "--fault-at", "40")
     assert record["steps"][-1] >= 150
     assert record["losses"][-1] < record["losses"][0]
     assert record["faults"][0][0] == "killed"

@@ -32,6 +32,8 @@ from tf_condacc.examples.common.network import Classifier
 from tf_condacc.examples.common.records import ClusterHistory
 
 _EVALUATE_EVERY = 10  # Number of steps.
+# Asynchronous workers add up updates that they computed at the same time.
+_LEARNING_RATES = {"sync": 0.1, "async": 0.02}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +43,11 @@ class Settings(command_line.Settings):
     mode: str = option("sync", "how the workers train", choices=("sync", "async"))
     steps: int = option(300, "training steps")
     batch_size: int = option(128, "examples in a batch; synchronous workers share it")
-    learning_rate: float = option(0.1, "learning rate of the momentum optimizer")
+    learning_rate: float | None = option(
+        None,
+        "learning rate of the momentum optimizer (default: 0.1, or 0.02 for asynchronous workers)",
+        kind=float,
+    )
     staleness: int = option(4, "how stale gradients of asynchronous workers may be", minimum=0)
     takeover_secs: int = option(
         0, "after so long others compute for a worker that is lost; 0 for never", minimum=0
@@ -120,7 +126,8 @@ def train(settings: Settings) -> ClusterHistory | None:
             step = v1.train.get_or_create_global_step()
             model, whole = Classifier(settings.seed), Classifier(settings.seed)
             v1.summary.scalar("loss", model.loss)
-            momentum = v1.train.MomentumOptimizer(settings.learning_rate, 0.9)
+            learning_rate = settings.learning_rate or _LEARNING_RATES[settings.mode]
+            momentum = v1.train.MomentumOptimizer(learning_rate, 0.9)
             hooks: list[Any] = [v1.train.StopAtStepHook(last_step=settings.steps)]
             if settings.mode == "sync":
                 optimizer: Any = tf_condacc.SyncReplicasOptimizer(
