@@ -135,7 +135,7 @@ def check(cluster: Cluster) -> dict[str, int]:
     openings = [i for i, event in enumerate(events) if event["kind"] == "restored"]
     state, weights = cluster.read()
     last, restored = events[openings[-1] + 1 :], events[openings[-1]]["weights"]
-    check_last_round(last, cluster.replicas, weights, restored)
+    check_weights(last, cluster.replicas, weights, restored, chief_was_killed=True)
     outcomes = [event["outcome"] for event in events if event["kind"] == "push"]
     return {
         "openings": len(openings),
@@ -146,21 +146,6 @@ def check(cluster: Cluster) -> dict[str, int]:
         "takeovers": int(state.num_takeovers),
         "steps": sum(event["kind"] == "step" for event in events),
     }
-
-
-def check_last_round(
-    events: list[dict[str, Any]],
-    replicas: int,
-    weights: dict[str, float],
-    base: dict[str, float],
-) -> None:
-    """Checks the weights. The chief may have died between the log of a take and its update."""
-    last = max((event["round"] for event in events if event["kind"] == "take"), default=0)
-    try:
-        check_weights(events, replicas, weights, base)
-    except AssertionError:
-        whole = [event for event in events if event["kind"] != "take" or event["round"] < last]
-        check_weights(whole, replicas, weights, base)
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from sync_replicas_log import check_rounds
+from sync_replicas_log import check_rounds, check_weights
 
 from tf_condacc import ApplyOutcome
 
@@ -68,3 +68,17 @@ def test_the_sum_of_one_gradient_of_each_slot_is_accepted(events):
 def test_anything_else_is_refused(events):
     with pytest.raises(AssertionError):
         check_rounds([*VALUES, *events], 2)
+
+
+TWO_ROUNDS = [*VALUES, FIRST, push(20, 5, 1), take(21, 5), push(300, 6, 0), push(4000, 6, 1)]
+
+
+@pytest.mark.parametrize("weight", [21 / 2, 4321 / 2], ids=["not made", "made"])
+def test_a_chief_that_was_killed_may_not_have_made_its_last_update(weight):
+    check_weights([*TWO_ROUNDS, take(4300, 6)], 2, {"w": weight}, chief_was_killed=True)
+
+
+@pytest.mark.parametrize(("weight", "was_killed"), [(0, True), (2150, True), (21 / 2, False)])
+def test_weights_that_lack_another_update_are_refused(weight, was_killed):
+    with pytest.raises(AssertionError, match="instead of"):
+        check_weights([*TWO_ROUNDS, take(4300, 6)], 2, {"w": weight}, chief_was_killed=was_killed)
