@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
 from tensorflow.python.eager import context
 
@@ -9,6 +11,13 @@ try:
     from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
 except ImportError:  # TensorFlow then reports the operations that XLA cannot compile.
     GraphOrParentsInXlaContext = None
+
+FuncGraph: Any = getattr(getattr(tf, "__internal__", None), "FuncGraph", ())
+
+
+def is_function(graph: tf.Graph) -> bool:
+    """Returns whether a graph is that of a function, or of a branch or loop of version 2."""
+    return isinstance(graph, FuncGraph)
 
 
 def is_compiled(graph: tf.Graph) -> bool:

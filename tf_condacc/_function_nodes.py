@@ -9,9 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_condacc._function_checks import is_compiled, is_out_of_reach, out_of_reach
+from tf_condacc._function_checks import is_compiled, is_function, is_out_of_reach, out_of_reach
 
-_FuncGraph: Any = getattr(getattr(tf, "__internal__", None), "FuncGraph", ())
 _IMPORT_FIRST = "Condacc>Import_tf_condacc_first"
 
 
@@ -48,7 +47,7 @@ class CheckedNodes:
 
     def _apply_op_helper(self, op_type_name: str, name: str | None = None, **keywords: Any) -> Any:
         graph = tf.compat.v1.get_default_graph()
-        if op_type_name == _IMPORT_FIRST or not isinstance(graph, _FuncGraph):
+        if op_type_name == _IMPORT_FIRST or not is_function(graph):
             return self._builder._apply_op_helper(op_type_name, name=name, **keywords)
         if is_compiled(graph):
             raise RuntimeError(

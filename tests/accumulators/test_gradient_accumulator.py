@@ -138,12 +138,24 @@ def test_pairs_of_gradients_and_variables_are_refused(variables, accumulator):
         accumulator.apply_gradients(tf1.train.GradientDescentOptimizer(1.0), pairs)
 
 
+def test_what_is_no_list_of_gradients_is_refused(accumulator, wrap):
+    with pytest.raises(TypeError, match="expects a list of gradients, got .*Tensor"):
+        wrap(lambda: accumulator.accumulate(tf.ones([2, 3])))()
+
+
+def test_what_is_no_optimizer_is_refused(accumulator):
+    gradients = [tf.ones([3]), slices(1)]
+    with pytest.raises(TypeError, match="'gradient_accumulator'.* got list as the optimizer"):
+        accumulator.apply_gradients(gradients, tf1.train.GradientDescentOptimizer(1.0))
+    assert int(accumulator.num_accumulated()) == 0
+
+
 @pytest.mark.parametrize(
     "gradients, message",
     [
         (
             lambda: [tf.ones([3])],
-            "expects 2 gradients, one for each variable, got 1. Was `trainable` ch",
+            "expects 2 gradients, one for each variable, got 1. Pass the gradients of all",
         ),
         (lambda: [tf.ones([3]), None], "variable 'rows:0' is None"),
         (lambda: [tf.ones([4]), slices(1)], r"variable 'kernel:0' has shape \(4,\), expected \(3,"),

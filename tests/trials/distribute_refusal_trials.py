@@ -195,3 +195,21 @@ def fit_with_accumulators_that_keras_compiles_is_refused(ours: Any) -> None:
     model.compile(loss="mse", jit_compile=True)
     message = raised(lambda: model.fit(IDS, TARGETS, verbose=0))
     assert "Accumulator 'mine' is used in a function that XLA compiles" in message
+
+
+@TRIALS.add
+def synchronous_optimizer_under_a_strategy_is_refused(ours: Any) -> None:
+    strategy = mirrored()
+    with strategy.scope():
+        weights = tf.Variable([0.0])
+        step = tf.Variable(0, dtype=tf.int64)
+        inner = tf.compat.v1.train.GradientDescentOptimizer(0.5)
+        optimizer = tf_condacc.SyncReplicasOptimizer(inner, 2)
+
+    def update() -> None:
+        optimizer.apply_gradients([(tf.ones([1]), weights)], step)
+
+    message = "Optimizer 'sync_replicas' works in graphs with sessions only"
+    assert message in raised(lambda: strategy.run(update))
+    assert message in raised(tf.function(lambda: strategy.run(update)))
+    assert message in raised(tf.function(update))

@@ -75,8 +75,17 @@ def check_not_compiled(name: str) -> None:
     if not tf.executing_eagerly() and is_compiled(tf.compat.v1.get_default_graph()):
         raise RuntimeError(
             f"GradientAccumulator '{name}' is used in a function that XLA compiles, but XLA has no "
-            "accumulators. Set supports_jit = False in the class of a Keras model, or leave out "
-            "jit_compile=True."
+            "accumulators. Leave out jit_compile=True, or set supports_jit = False in the class of "
+            "a Keras model. A function that only computes the gradients may be compiled."
+        )
+
+
+def check_optimizer(optimizer: Any, name: str) -> None:
+    """Raises a TypeError if an object is no optimizer."""
+    if not callable(getattr(optimizer, "apply_gradients", None)):
+        raise TypeError(
+            f"GradientAccumulator '{name}': apply_gradients() expects an optimizer and a list of "
+            f"gradients, got {type(optimizer).__name__} as the optimizer."
         )
 
 
@@ -84,8 +93,14 @@ def checked(gradients: Sequence[Any], variables: Sequence[Any], name: str) -> li
     """Converts gradients to tensors or ``tf.IndexedSlices`` of the variables' shapes and types.
 
     Raises:
+        TypeError: They are not in a list.
         ValueError: Their number, or the shape or the data type of one, is wrong, or one is None.
     """
+    if tf.is_tensor(gradients) or not isinstance(gradients, Iterable):
+        raise TypeError(
+            f"GradientAccumulator '{name}' expects a list of gradients, got "
+            f"{type(gradients).__name__}."
+        )
     gradients = list(gradients)
     if any(isinstance(one, tuple) and any(map(_is_variable, one)) for one in gradients):
         raise ValueError(
@@ -95,8 +110,8 @@ def checked(gradients: Sequence[Any], variables: Sequence[Any], name: str) -> li
     if len(gradients) != len(variables):
         raise ValueError(
             f"GradientAccumulator '{name}' expects {len(variables)} gradients, one for each "
-            f"variable, got {len(gradients)}. Was `trainable` changed after the accumulator was "
-            "made?"
+            f"variable, got {len(gradients)}. Pass the gradients of all variables, in their order. "
+            "Was `trainable` of a Keras model changed after the accumulator was made?"
         )
     return [
         _checked_one(gradient, variable, name)
@@ -108,8 +123,9 @@ def _checked_one(gradient: Any, variable: Any, name: str) -> tf.Tensor | tf.Inde
     who = f"GradientAccumulator '{name}': the gradient of variable '{name_of(variable)}'"
     if gradient is None:
         raise ValueError(
-            f"{who} is None, because the loss does not depend on this variable. Leave the variable "
-            "out of the variables of the GradientAccumulator."
+            f"{who} is None: the loss does not depend on this variable, or these are gradients "
+            "of other variables. Leave a variable without gradients out of the variables of the "
+            "GradientAccumulator."
         )
     is_sparse = isinstance(gradient, tf.IndexedSlices)
     values = gradient.values if is_sparse else tf.convert_to_tensor(gradient)

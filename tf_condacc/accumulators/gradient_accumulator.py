@@ -99,6 +99,7 @@ class GradientAccumulator(Trackable):
             True if the gradients of enough micro-batches are accumulated for a take: `[] bool`.
 
         Raises:
+            TypeError: `gradients` is no list.
             ValueError: There are more or fewer gradients than variables, one is None, or one has
                 another shape or data type than its variable. Nothing was accumulated.
             RuntimeError: It is called outside of the function that the strategy runs, or in a
@@ -145,12 +146,16 @@ class GradientAccumulator(Trackable):
         """
         slots = self._slots.get(self._replica())
         if slots is None:
-            raise RuntimeError(f"{self._title} has nothing to take: call accumulate() first.")
+            raise RuntimeError(
+                f"{self._title} has nothing to take: call accumulate() or apply_gradients() first, "
+                "and trace functions that take after that."
+            )
         required = self._num_micro_batches if num_required is None else num_required
         enough = tf.debugging.assert_greater_equal(
             tf.reduce_min([slot.accumulator.num_accumulated() for slot in slots]),
             required,
-            message=f"{self._title} has fewer micro-batches than a take requires.",
+            message=f"{self._title} has fewer micro-batches than a take requires. Take a remainder "
+            "with num_required=1.",
         )
         with tf.control_dependencies([] if enough is None else [enough]):
             return [slot.take(required) for slot in slots]
@@ -172,10 +177,12 @@ class GradientAccumulator(Trackable):
             True if the variables were updated: `[] bool`.
 
         Raises:
+            TypeError: `optimizer` is no optimizer, or as in `accumulate`.
             ValueError: As in `accumulate`.
             RuntimeError: As in `accumulate`; or it is called where replicas cannot update
                 variables together.
         """
+        _gradient_checks.check_optimizer(optimizer, self._name)
         complete = self.accumulate(gradients)
         _micro_batches.build(optimizer, self._variables)
 

@@ -174,8 +174,8 @@ class Report:
                 found.append(
                     f"{each.first}: the ratio is 1/{number}, and there are {number} replicas. The "
                     "loss is probably divided by their number twice. Losses of keras.losses divide "
-                    "by it; if that is the cause, pass Training(divided_by_replicas=True). A "
-                    "division in `loss` itself must be removed."
+                    "by it, for which Training has divided_by_replicas=True; remove a division in "
+                    "`loss`, or in a training loop of your own."
                 )
             elif abs(each.ratio / number - 1) < PROPORTIONAL:
                 found.append(

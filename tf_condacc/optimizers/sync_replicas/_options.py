@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from tf_condacc._function_checks import is_function
 from tf_condacc._typing import GradientAndVariable
 from tf_condacc.optimizers.sync_replicas._gate import GateOptions
 
@@ -103,22 +104,33 @@ def check_gradients(
     Raises:
         ValueError: There are no pairs, `global_step` is None, or a gradient is of a type that is
             not known.
-        RuntimeError: Eager execution is enabled.
+        RuntimeError: Eager execution is enabled, or this is called in a ``tf.function``.
     """
+    check_is_graph(optimizer)
     pairs = tuple(grads_and_vars)
     if not pairs:
         raise ValueError("Must supply at least one variable")
     if global_step is None:
         raise ValueError("Global step is required to check staleness")
-    if tf.executing_eagerly():
-        raise RuntimeError(
-            f"Optimizer '{optimizer}' works in graphs with sessions only, as "
-            "tf.compat.v1.train.SyncReplicasOptimizer does; eager execution is enabled."
-        )
     for gradient, _ in pairs:
         if not isinstance(gradient, tf.Tensor | tf.IndexedSlices | None):
             raise ValueError("Unknown grad type!")
     return pairs
+
+
+def check_is_graph(optimizer: str) -> None:
+    """Raises a RuntimeError unless operations are added to a graph for sessions."""
+    if tf.executing_eagerly():
+        where = "eager execution is enabled"
+    elif is_function(tf.compat.v1.get_default_graph()):
+        where = "this is a tf.function, or code that a strategy runs on replicas"
+    else:
+        return
+    raise RuntimeError(
+        f"Optimizer '{optimizer}' works in graphs with sessions only, as "
+        f"tf.compat.v1.train.SyncReplicasOptimizer does; {where}. Replicas of a strategy make each "
+        "update together: there, use the optimizer that it wraps."
+    )
 
 
 def check_num_tokens(num_tokens: int, num_needed: int) -> None:
