@@ -213,3 +213,19 @@ def synchronous_optimizer_under_a_strategy_is_refused(ours: Any) -> None:
     assert message in raised(lambda: strategy.run(update))
     assert message in raised(tf.function(lambda: strategy.run(update)))
     assert message in raised(tf.function(update))
+
+
+@TRIALS.add_each(of_keras=[False, True])
+def update_of_a_variable_from_outside_of_the_scope_is_refused(ours: Any, of_keras: bool) -> None:
+    import keras
+
+    use_two_cpus()
+    strategy = tf.distribute.MirroredStrategy(CPUS, tf.distribute.ReductionToOneDevice())
+    outside = (keras.Variable if of_keras else tf.Variable)([0.0], name="w")
+    with strategy.scope():
+        optimizer = keras.optimizers.SGD(0.5)
+        accumulator = tf_condacc.GradientAccumulator([outside], 1)
+    update = lambda: accumulator.apply_gradients(optimizer, [tf.ones([1])])  # noqa: E731
+    for call in (lambda: strategy.run(update), tf.function(lambda: strategy.run(update))):
+        message = raised(call)
+        assert "variable 'w" in message and "Make it in strategy.scope()" in message, message

@@ -89,6 +89,19 @@ def check_optimizer(optimizer: Any, name: str) -> None:
         )
 
 
+def check_scope(variables: Sequence[Any], name: str, cause: Exception) -> None:
+    """Raises a ValueError for a variable that does not belong to the strategy in force."""
+    strategy = tf.distribute.get_strategy()
+    for variable in variables:
+        of_tensorflow = variable if isinstance(variable, tf.Variable) else variable.value
+        if not strategy.extended.variable_created_in_scope(of_tensorflow):
+            raise ValueError(
+                f"GradientAccumulator '{name}': variable '{name_of(variable)}' was made outside of "
+                f"the scope of the {type(strategy).__name__} whose replicas update it. Make it in "
+                "strategy.scope()."
+            ) from cause
+
+
 def checked(gradients: Sequence[Any], variables: Sequence[Any], name: str) -> list[Any]:
     """Converts gradients to tensors or ``tf.IndexedSlices`` of the variables' shapes and types.
 

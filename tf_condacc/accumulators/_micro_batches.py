@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_condacc._typing import TensorLike
-from tf_condacc.accumulators._gradient_checks import name_of
+from tf_condacc.accumulators._gradient_checks import check_scope, name_of
 from tf_condacc.accumulators.dense import ConditionalAccumulator
 from tf_condacc.accumulators.sparse import SparseConditionalAccumulator
 
@@ -163,7 +163,9 @@ def _sum_on_first_replica(slices: tf.IndexedSlices) -> tf.IndexedSlices:
     return tf.IndexedSlices(values, rows, slices.dense_shape)
 
 
-def call_if(condition: tf.Tensor, update: Callable[[], Any], name: str) -> tf.Tensor:
+def call_if(
+    condition: tf.Tensor, update: Callable[[], Any], variables: Sequence[Any], name: str
+) -> tf.Tensor:
     """Calls a function that updates variables if a condition holds, and returns the condition.
 
     Under a strategy, replicas cannot communicate in a branch of ``tf.cond``. There the branch is
@@ -172,11 +174,16 @@ def call_if(condition: tf.Tensor, update: Callable[[], Any], name: str) -> tf.Te
     Args:
         condition: The condition, which is the same on all replicas: `[] bool`.
         update: The function. In a graph with sessions it returns the operation of the update.
+        variables: The variables that are updated.
         name: Name of the `GradientAccumulator`.
     """
 
     def merged(strategy: tf.distribute.Strategy, conditions: Any) -> None:
-        _cond(strategy.experimental_local_results(conditions)[0], lambda: strategy.run(update))
+        try:
+            _cond(strategy.experimental_local_results(conditions)[0], lambda: strategy.run(update))
+        except AssertionError as error:  # TensorFlow does not say what is wrong.
+            check_scope(variables, name, error)
+            raise
 
     if not tf.distribute.has_strategy():
         return _cond(condition, update)

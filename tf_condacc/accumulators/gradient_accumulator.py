@@ -178,7 +178,8 @@ class GradientAccumulator(Trackable):
 
         Raises:
             TypeError: `optimizer` is no optimizer, or as in `accumulate`.
-            ValueError: As in `accumulate`.
+            ValueError: As in `accumulate`; or a variable was made outside of the scope of the
+                strategy.
             RuntimeError: As in `accumulate`; or it is called where replicas cannot update
                 variables together.
         """
@@ -190,7 +191,7 @@ class GradientAccumulator(Trackable):
             taken = _micro_batches.without_repeated_rows(self.take())
             return optimizer.apply_gradients(list(zip(taken, self._variables, strict=True)))
 
-        return _micro_batches.call_if(complete, update, self._name)
+        return _micro_batches.call_if(complete, update, self._variables, self._name)
 
     @_not_converted
     def num_accumulated(self) -> tf.Tensor:
