@@ -27,9 +27,12 @@ def save(report: Report, path: Path) -> Path:
     steps = np.arange(1, report.num_steps + 1)
     smallest, limits = report.limits[1:].min(axis=1), report.limits[1:].max(axis=1)
     floor = max(_SPAN * float(smallest[0]), 1e-12)
-    ax.fill_between(steps, floor, smallest, color="#e3e8ed", linewidth=0, label="tolerance")
+    ax.fill_between(
+        steps, floor, smallest, color="#e3e8ed", linewidth=0, label="within all tolerances"
+    )
     ax.fill_between(steps, smallest, limits, color="#f1f4f6", linewidth=0)
-    ax.plot(steps, limits, color=plotting.GREY, linewidth=1, linestyle=plotting.DASHES)
+    ax.plot(steps, limits, color=plotting.GREY, linewidth=1, linestyle=plotting.DASHES,
+            label="highest tolerance")  # fmt: skip
     for number, way in enumerate(report.ways[1:]):
         worst = report.distances(way)[1:].max(axis=1)
         color = _COLORS[number % len(_COLORS)]
@@ -41,6 +44,7 @@ def save(report: Report, path: Path) -> Path:
     ax.minorticks_off()
     plotting.style(ax, report.num_steps, "step")
     ax.set_xlim(0.9, report.num_steps + 0.1)
+    ax.locator_params(axis="x", integer=True)
     ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, labelcolor=plotting.GREY)
     subtitle = f"largest of all variables, from {report.ways[0]}; 0 is drawn at the bottom"
     plotting.title(ax, "Difference of weights", subtitle)
