@@ -145,7 +145,8 @@ def test_every_function_of_a_saved_model_says_first_what_to_import(ours, folder)
     tf.saved_model.save(Branching(), folder)
     model = saved_model_pb2.SavedModel.FromString(Path(folder, "saved_model.pb").read_bytes())
     (graph,) = (one.graph_def for one in model.meta_graphs)
-    bodies = [graph.node, *(function.node_def for function in graph.library.function)]
+    parts = {field.name: part for field, part in graph.ListFields()}
+    bodies = [parts["node"], *(function.node_def for function in parts["library"].function)]
     ours_of_each = [[node.op for node in body if "Condacc>" in node.op] for body in bodies]
     using = [types for types in ours_of_each if types]
     # They are the graph, `apply`, `loop` and its branch, and the creators of two accumulators.
