@@ -14,7 +14,7 @@ namespace condacc {
 // The value of MergeCounts::first_bad_entry if all indices are valid. Higher than any entry.
 inline constexpr uint64_t kNoBadEntry = ~uint64_t{0};
 
-// What the device finds out. The host waits for the first two.
+// The numbers that the device determines. The host waits for the first two of them.
 struct MergeCounts {
   uint64_t first_bad_entry;
   int64_t num_rows;

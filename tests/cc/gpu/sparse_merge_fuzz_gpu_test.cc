@@ -89,7 +89,7 @@ class RandomMerge {
     size_t last_source = 0;
   };
 
-  // Of few rows, many are long.
+  // If there are few rows, many of them are long.
   static constexpr size_t kRanges[] = {4, 40, 100000, 100000};
 
   size_t NumColumns() const { return width_ * E::kParts; }
