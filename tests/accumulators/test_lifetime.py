@@ -69,6 +69,12 @@ def test_stalled_take_is_warned_about_once(log_of, ours):
     assert re.search(r"step\D*7\b|\b7\b\D*step", line), "its step"
     assert re.search(r"\b3\b\D*(drop|stale)|(drop|stale)\D*\b3\b", line), "the drops"
     assert re.search(r" W | W\d{4} |WARN|^W", line), "it is a warning"
+    assert "local step 0, the default of apply_grad: pass local_step=" in line
+
+
+def test_default_step_is_blamed_only_if_the_last_drop_had_it(log_of, ours):
+    (line,) = lines_with(log_of(ours, STALLED), "late_gradient")
+    assert line.endswith("1 stale gradients were dropped so far, the last of them with local step 3.")
 
 
 def test_take_that_ends_in_time_is_not_warned_about(log_of, ours):

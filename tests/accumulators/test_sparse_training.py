@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import types
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from accumulator_support import Background
+from many_threads import join_queue_runners
 from tensorflow.python.ops import data_flow_ops
 from tensorflow.python.training import sync_replicas_optimizer
 
@@ -144,8 +144,6 @@ def test_sync_replicas_optimizer_trains_through_ours(ours, monkeypatch, which):
             values = session.run_step_fn(
                 lambda step_context: step_context.session.run([table, bias])
             )
-    for thread in threading.enumerate():
-        if thread.name.startswith("QueueRunnerThread"):
-            thread.join(30)
+    join_queue_runners()
     np.testing.assert_array_equal(values[0], expected_table(moves))
     assert values[1] == -4.0 * ROUNDS

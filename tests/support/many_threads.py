@@ -26,6 +26,17 @@ def in_threads(*calls: Callable[[], Any]) -> list[Any]:
     return [run.result(90) for run in running]
 
 
+def join_queue_runners() -> None:
+    """Waits for the end of the threads of queue runners, which may fail until then.
+
+    A test that expects them to fail, and ignores it, must not end before them: the failure would be
+    a warning about a later test.
+    """
+    for thread in threading.enumerate():
+        if thread.name.startswith("QueueRunnerThread"):
+            thread.join(30)
+
+
 def many_threaded_session(graph: tf.Graph) -> tf1.Session:
     config = tf1.ConfigProto(inter_op_parallelism_threads=8, use_per_session_threads=True)
     return tf1.Session(graph=graph, config=config)

@@ -49,8 +49,8 @@ def test_the_first_step_beyond_the_tolerance_is_told_with_pair_variable_and_amou
         ([2, 2], 2, "The update of second is 2.00 times that of yardstick."),
         ([0, 0], 0, "second does not update these elements."),
         ([1.004, 1.004], 1.004, "Their updates differ by less than 1%."),
-        ([-1, 2], None, "Their updates are not proportional."),
-        ([np.nan, 1], None, "Their updates are not proportional."),
+        ([-1, 2], None, "dropped or stale, or when examples differ."),
+        ([np.nan, 1], None, "(tolerance 0). A weight is not finite."),
     ],
 )
 def test_the_ratio_of_the_updates_is_told(update, ratio, words):

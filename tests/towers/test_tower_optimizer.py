@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
+from many_threads import join_queue_runners
 from signatures import bare_signature
 from tower_support import (
     ModeKeys,
@@ -232,3 +233,4 @@ def test_it_wraps_optimizers_that_synchronize_replicas():
                 # applied update.
                 value = session.run(variable)
                 np.testing.assert_array_equal(value, np.round(value[0]) * np.array([1, 1.5]))
+    join_queue_runners()

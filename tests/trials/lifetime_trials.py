@@ -114,11 +114,16 @@ def stalled_take_is_warned_about(impl: Any) -> None:
     acc.apply([1.0], 8)
     for _ in range(3):
         acc.apply([1.0], 0)
-    waiting = acc.start_take(5)
+    late = GraphDriver(impl, name="late_gradient")
+    late.set_step(7)
+    late.apply([1.0], 3)
+    waiting, waiting_too = acc.start_take(5), late.start_take(1)
     time.sleep(3.5)  # The take waits several times the limit, so that a second warning would show.
     for _ in range(3):
         acc.apply([1.0], 7)
     assert waiting.result() == [1.0]
+    late.apply([1.0], 7)
+    assert waiting_too.result() == [1.0]
 
 
 @TRIALS.add

@@ -54,8 +54,13 @@ class Difference:
     def _updates(self) -> str:
         if not self.step:
             return "Their initial weights differ."
+        if np.isnan(self.amount):
+            return "A weight is not finite."
         if self.ratio is None:
-            return "Their updates are not proportional."
+            return (
+                "Their updates are not proportional, as when the gradient of one replica is scaled, "
+                "dropped or stale, or when examples differ."
+            )
         if self.ratio == 0:
             return f"{self.first} does not update these elements."
         if np.isinf(self.ratio):

@@ -178,7 +178,8 @@ void Accumulator<Sum>::ReportStall(const TakePtr& take) {
   {
     MutexLock lock(&mu_);
     if (!take->waiting) return;
-    report = {round_->count, take->num_required, gate_.global_step(), gate_.num_dropped()};
+    report = {round_->count, take->num_required, gate_.global_step(), gate_.num_dropped(),
+              gate_.last_dropped_step()};
   }
   options_.on_stall(report);
 }

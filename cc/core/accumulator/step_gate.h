@@ -13,7 +13,10 @@ class StepGate {
   // Returns true, and counts the gradient as dropped, if a gradient of `local_step` is stale.
   bool DropIfStale(int64_t local_step) {
     const bool is_stale = local_step < global_step_;
-    num_dropped_ += is_stale ? 1 : 0;
+    if (is_stale) {
+      ++num_dropped_;
+      last_dropped_step_ = local_step;
+    }
     return is_stale;
   }
 
@@ -33,10 +36,13 @@ class StepGate {
 
   int64_t global_step() const { return global_step_; }
   int64_t num_dropped() const { return num_dropped_; }
+  // Returns the local step of the last gradient that was dropped, and 0 before any was.
+  int64_t last_dropped_step() const { return last_dropped_step_; }
 
  private:
   int64_t global_step_ = 0;
   int64_t num_dropped_ = 0;
+  int64_t last_dropped_step_ = 0;
 };
 
 }  // namespace condacc

@@ -198,6 +198,7 @@ TEST_F(StallTest, ATakeThatWaitsForLongIsReportedOnceAndStillServed) {
   EXPECT_EQ(reports_[0].num_required, 2);
   EXPECT_EQ(reports_[0].global_step, 3);
   EXPECT_EQ(reports_[0].num_dropped, 1);
+  EXPECT_EQ(reports_[0].last_dropped_step, 2);
   EXPECT_EQ(reports_[1].num_required, 1);
 }
 
