@@ -15,10 +15,12 @@ namespace {
 // Names what is most often forgotten: without it, every gradient after the first take is stale.
 std::string AboutLastDrop(const StallReport& report) {
   if (report.num_dropped == 0) return "";
-  std::string text = ", the last of them with local step " + std::to_string(report.last_dropped_step);
+  std::string text =
+      ", the last of them with local step " + std::to_string(report.last_dropped_step);
   if (report.last_dropped_step == 0) {
-    text += ", the default of apply_grad: pass local_step=accumulator.global_step(), or the step at "
-            "which the gradient was computed";
+    text +=
+        ", the default of apply_grad: pass local_step=accumulator.global_step(), or the step at "
+        "which the gradient was computed";
   }
   return text;
 }

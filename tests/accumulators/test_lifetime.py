@@ -74,7 +74,7 @@ def test_stalled_take_is_warned_about_once(log_of, ours):
 
 def test_default_step_is_blamed_only_if_the_last_drop_had_it(log_of, ours):
     (line,) = lines_with(log_of(ours, STALLED), "late_gradient")
-    assert line.endswith("1 stale gradients were dropped so far, the last of them with local step 3.")
+    assert line.endswith("the last of them with local step 3.")
 
 
 def test_take_that_ends_in_time_is_not_warned_about(log_of, ours):

@@ -58,8 +58,8 @@ class Difference:
             return "A weight is not finite."
         if self.ratio is None:
             return (
-                "Their updates are not proportional, as when the gradient of one replica is scaled, "
-                "dropped or stale, or when examples differ."
+                "Their updates are not proportional, as when the gradient of one replica is "
+                "scaled, dropped or stale, or when examples differ."
             )
         if self.ratio == 0:
             return f"{self.first} does not update these elements."
