@@ -8,7 +8,6 @@ the output folder. ``condacc_bench/__init__.py`` describes the method.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,8 +23,6 @@ _HERE = Path(__file__).resolve().parent
 def main(arguments: list[str] | None = None) -> int:
     """Runs the requested scenarios and returns the exit status."""
     options = _parse(arguments)
-    # This must be set before TensorFlow is imported.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.path.insert(0, str(_HERE.parent))  # The package is here if it is not installed.
     try:
         return _run(options)
@@ -35,7 +32,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    import tensorflow as tf
+    from condacc_bench import quiet
+
+    with quiet.without_log():
+        import tensorflow as tf
     from condacc_bench import implementations, limit, runs, scenarios, table
 
     tf.get_logger().setLevel("ERROR")

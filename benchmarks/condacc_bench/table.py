@@ -18,9 +18,9 @@ _MARKS = {"aim": "aim reached", "reached": "reached", "missed": "MISSED", "": ""
 _LINE = "{:<4} {:<26} {:<19} {:>11} {:>11} {:>8}  {:<11} {}"
 
 
-def header() -> str:
-    """Returns the names of the columns of `line`."""
-    names = ("", "case", "metric", "reference", "ours", "ratio", "goal / aim", "")
+def header(reference: str = "reference", ours: str = "ours") -> str:
+    """Returns the names of the columns of `line`; those of both sides may be given."""
+    names = ("", "case", "metric", reference, ours, "ratio", "goal / aim", "")
     return _LINE.format(*names).rstrip()
 
 

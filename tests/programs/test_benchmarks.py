@@ -7,6 +7,7 @@ AssertionError if that is wrong, so a run that ends well has computed the right 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -85,6 +86,15 @@ def smoke(tmp_path_factory: pytest.TempPathFactory) -> SmokeRun:
     return _smoke_run(tmp_path_factory.mktemp("results"), *_RATIO_CASES)
 
 
+def _compare_builds(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(_ROOT / "benchmarks" / "compare_builds.py"), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_SECONDS - 20,
+    )
+
+
 def _smoke_run(folder: Path, *scenarios: str) -> SmokeRun:
     run = _run_benchmark("--smoke", "--scenario", *scenarios, "--output", str(folder))
     assert run.returncode == 0, run.stderr
@@ -107,6 +117,24 @@ def _check_report(run: SmokeRun, scenario: str, metrics: dict[str, list[str]], r
 def test_a_run_reports_every_case_of_a_scenario(scenario: str, smoke: SmokeRun):
     metrics = dict.fromkeys(_RATIO_CASES[scenario], _METRICS[scenario])
     _check_report(smoke, scenario, metrics, rounds=2)
+
+
+@pytest.mark.long
+def test_two_builds_are_compared():
+    cases = ["D2 200 of 64", "D4 16M N=8 bfloat16", "S1 1Kx64 N=8", "SZ 10K"]
+    run = _compare_builds(str(_ROOT), "--seconds", "0", "--processes", "2", "--case", *cases)
+    assert run.returncode == 0, run.stderr
+    names, *lines = run.stdout.splitlines()
+    assert names.split() == ["case", "metric", "before", "after", "ratio", "goal", "/", "aim"]
+    for case, line in zip([cases[0], *cases], lines, strict=True):
+        assert " ".join(line.split()).startswith(case)
+        assert float(re.search(r"([\d.]+)x +\(against before\)$", line)[1]) > 0
+
+
+def test_a_folder_without_a_build_is_not_compared(tmp_path: Path):
+    run = _compare_builds(str(tmp_path))
+    assert run.returncode == 1
+    assert f"{tmp_path} has no built tf_condacc: run `make build` there" in run.stderr
 
 
 @pytest.mark.long

@@ -1,0 +1,170 @@
+"""Cases that run with a build of tf_condacc in any folder, in a process of its own.
+
+Two builds register the same operations, so they cannot share a process. Each has a process that
+makes, measures and closes cases when it is told to, and is idle otherwise. This module is also the
+program of that process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from condacc_bench.implementations import Implementation
+    from condacc_bench.rounds import Case
+
+KI, MI = 1 << 10, 1 << 20
+NUM_ROWS, COLUMNS = MI, 64
+
+# The scenarios by name, with the arguments of their cases. The last number of sparse cases is that
+# of the gradients of a cycle.
+CASES: dict[str, tuple[str, tuple[int | str, ...]]] = {
+    "D1 64K N=8": ("dense", (8, 64 * KI, "float32")),
+    "D1 1M N=1": ("dense", (1, MI, "float32")),
+    "D1 1M N=8": ("dense", (8, MI, "float32")),
+    "D1 16M N=8": ("dense", (8, 16 * MI, "float32")),
+    "D2 200 of 64 shared": ("variables", (200, 64, "shared")),
+    "D2 200 of 4K shared": ("variables", (200, 4 * KI, "shared")),
+    "D2 200 of 4K mul": ("variables", (200, 4 * KI, "mul")),
+    "D3 4 threads 1M shared": ("threads", (4, MI, "shared")),
+    "D3 4 threads 16M mul": ("threads", (4, 16 * MI, "mul")),
+    "D4 16M N=8 float16": ("dense", (8, 16 * MI, "float16")),
+    "D4 16M N=8 bfloat16": ("dense", (8, 16 * MI, "bfloat16")),
+    "D4 16M N=8 float64": ("dense", (8, 16 * MI, "float64")),
+    "S1 1Kx64 N=8": ("uniform", (1_000, 8)),
+    "S1 1Kx64 N=32": ("uniform", (1_000, 32)),
+    "S1 10Kx64 N=8": ("uniform", (10_000, 8)),
+    "S1 10Kx64 N=32": ("uniform", (10_000, 32)),
+    "S1 100Kx64 N=8": ("uniform", (100_000, 8)),
+    "SZ 10Kx64 N=8": ("power_law", (10_000, 8)),
+    "SZ 100Kx64 N=8": ("power_law", (100_000, 8)),
+}
+
+
+class OtherBuild:
+    """The process that runs cases with the build in ``folder``, which contains ``tf_condacc``."""
+
+    def __init__(self, folder: Path) -> None:
+        command = [sys.executable, __file__, str(folder.resolve())]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def case(self, name: str) -> OtherCase:
+        """Makes a case of `CASES`."""
+        self.ask("make", name)
+        return OtherCase(self, name)
+
+    def ask(self, request: str, name: str) -> dict[str, float]:
+        """Sends a request and waits for its reply: the metrics of a measurement."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        print(json.dumps([request, name]), file=self._process.stdin, flush=True)
+        reply = self._process.stdout.readline()
+        if not reply:
+            raise RuntimeError(f"the process has ended, with status {self._process.wait()}")
+        return json.loads(reply)
+
+    def close(self) -> None:
+        """Ends the process."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+@dataclasses.dataclass(frozen=True)
+class OtherCase:
+    """A case in the process of another build."""
+
+    build: OtherBuild
+    name: str
+
+    def measure(self) -> dict[str, float]:
+        return self.build.ask("measure", self.name)
+
+    def close(self) -> None:
+        self.build.ask("close", self.name)
+
+
+def main() -> None:
+    """Serves requests until the standard input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the process that asks.
+    folder = Path(sys.argv[1])
+    sys.path[:0] = [str(folder), str(Path(__file__).resolve().parents[1])]
+    # What TensorFlow prints must not get between the replies.
+    replies = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    _serve(_implementation(folder), replies)
+
+
+def _serve(implementation: Implementation, replies: TextIO) -> None:
+    cases: dict[str, Case] = {}
+    for line in sys.stdin:
+        request, name = json.loads(line)
+        metrics: dict[str, float] = {}
+        if request == "make":
+            kind, arguments = CASES[name]
+            cases[name] = _makers()[kind](implementation, *arguments)
+        elif request == "measure":
+            metrics = cases[name].measure()
+        else:
+            cases.pop(name).close()
+        print(json.dumps(metrics), file=replies, flush=True)
+
+
+def _implementation(folder: Path) -> Implementation:
+    """Returns the accumulators of the build. Older builds have no other classes."""
+    from condacc_bench import quiet
+
+    with quiet.without_log():
+        import tf_condacc
+    from condacc_bench import implementations
+
+    if Path(tf_condacc.__file__).resolve().parents[1] != folder.resolve():
+        raise SystemExit(f"tf_condacc comes from {tf_condacc.__file__}, not from {folder}")
+    return dataclasses.replace(
+        implementations.tensorflow("condacc"),
+        dense=tf_condacc.ConditionalAccumulator,
+        sparse=tf_condacc.SparseConditionalAccumulator,
+        takes_any_rows=True,
+    )
+
+
+def _makers() -> dict[str, Callable[..., Case]]:
+    """Returns what makes the cases of each kind of `CASES`."""
+    import tensorflow as tf
+    from condacc_bench import sparse_data
+    from condacc_bench.contention import Contention
+    from condacc_bench.dense_cycle import DenseCycle
+    from condacc_bench.many_variables import ManyVariables
+    from condacc_bench.sparse_cycle import SparseCycle
+
+    def dense(who: Implementation, count: int, size: int, dtype: str) -> Case:
+        return DenseCycle(who, count, size, tf.dtypes.as_dtype(dtype))
+
+    def uniform(who: Implementation, rows: int, count: int) -> Case:
+        gradients = sparse_data.uniform(NUM_ROWS, rows, count)
+        return SparseCycle(who, gradients, (NUM_ROWS, COLUMNS))
+
+    def power_law(who: Implementation, rows: int, count: int) -> Case:
+        gradients = sparse_data.power_law(NUM_ROWS, rows, count)
+        return SparseCycle(who, gradients, (NUM_ROWS, COLUMNS), raw=True)
+
+    return {
+        "dense": dense,
+        "variables": ManyVariables,
+        "threads": Contention,
+        "uniform": uniform,
+        "power_law": power_law,
+    }
+
+
+if __name__ == "__main__":
+    main()
