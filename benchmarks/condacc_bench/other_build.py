@@ -140,6 +140,7 @@ def _implementation(folder: Path) -> Implementation:
 def _makers() -> dict[str, Callable[..., Case]]:
     """Returns what makes the cases of each kind of `CASES`."""
     import tensorflow as tf
+
     from condacc_bench import sparse_data
     from condacc_bench.contention import Contention
     from condacc_bench.dense_cycle import DenseCycle
