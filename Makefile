@@ -9,7 +9,8 @@ BAZEL := .tools/bazelisk
 # Three processes keep two cores busy, because tests of clusters and programs wait. Files are started
 # in the order of their folders, and the last ones are short. By default pytest-xdist starts those
 # with the fewest tests last, which are the longest here.
-PYTEST := $(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+# Without the last option, pytest would wait for ever after one of its processes has crashed.
+PYTEST := $(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 CLANG_FORMAT := $(dir $(PYTHON))clang-format
 CLANG_TIDY := $(dir $(PYTHON))clang-tidy
 CXX_SOURCES = $(shell find cc tests benchmarks -name '*.h' -o -name '*.cc')
