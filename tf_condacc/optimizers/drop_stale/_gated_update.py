@@ -74,7 +74,17 @@ def _update_now(
     except BaseException as error:
         if decision is None:
             # The functions that were interrupted may hold the decision in their local variables.
-            traceback.clear_frames(error.__traceback__)
+            _clear_frames(error)
         else:
             gate.end(decision.reservation, was_applied)
         raise
+
+
+def _clear_frames(error: BaseException) -> None:
+    """Clears the local variables of the functions that have ended with this error."""
+    traceback.clear_frames(error.__traceback__)
+    this = error.__traceback__
+    # In Python 3.10 and older, a frame that a debugger has looked at has a copy of its variables,
+    # which is only brought up to date when it is read again.
+    for frame, _ in traceback.walk_tb(this.tb_next if this is not None else None):
+        _ = frame.f_locals
