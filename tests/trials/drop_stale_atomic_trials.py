@@ -147,7 +147,7 @@ def handles_that_are_not_one(impl: Any) -> None:
         with refused(BadArgument, "reservation.*one resource handle|Empty resource handle"):
             ops.condacc_staleness_gate_end(handles, True)
         del reservation, handles
-    gc.collect()  # From Python 3.13 on, the errors above hold the handles in a reference cycle.
+    gc.collect()  # From Python 3.12 on, the errors above hold the handles in a reference cycle.
     gate.expect_unharmed()
 
 
