@@ -17,11 +17,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from condacc_bench.goals import KI, MI
+
 if TYPE_CHECKING:
     from condacc_bench.implementations import Implementation
     from condacc_bench.rounds import Case
 
-KI, MI = 1 << 10, 1 << 20
 NUM_ROWS, COLUMNS = MI, 64
 
 # The scenarios by name, with the arguments of their cases. The last number of sparse cases is that
@@ -53,9 +54,14 @@ class OtherBuild:
     """The process that runs cases with the build in ``folder``, which contains ``tf_condacc``."""
 
     def __init__(self, folder: Path) -> None:
-        command = [sys.executable, __file__, str(folder.resolve())]
+        folders = [str(folder.resolve()), str(Path(__file__).resolve().parents[1])]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", "condacc_bench.other_build", folders[0]],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=folders[0],  # With -m, Python looks for modules here first.
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(folders)},
         )
 
     def case(self, name: str) -> OtherCase:
@@ -96,12 +102,10 @@ class OtherCase:
 def main() -> None:
     """Serves requests until the standard input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the process that asks.
-    folder = Path(sys.argv[1])
-    sys.path[:0] = [str(folder), str(Path(__file__).resolve().parents[1])]
-    # What TensorFlow prints must not get between the replies.
+    # TensorFlow's own output must not get between the replies.
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    _serve(_implementation(folder), replies)
+    _serve(_implementation(Path(sys.argv[1])), replies)
 
 
 def _serve(implementation: Implementation, replies: TextIO) -> None:

@@ -18,7 +18,8 @@ def without_log() -> Iterator[None]:
 
     The environment variable TF_CPP_MIN_LOG_LEVEL hides the log, except for some lines that are
     logged before it is read. These are removed from what is written to the standard error in this
-    context. Nothing is hidden if the variable is set to show something.
+    context. Nothing is hidden if the variable is set to show something. The filter of the package's
+    own programs cannot be used here: to import it is to import TensorFlow.
     """
     if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") != "3":
         yield
