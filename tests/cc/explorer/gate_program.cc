@@ -1,0 +1,4 @@
+#include "tests/cc/explorer/programs.h"
+namespace condacc::explorer {
+void RunGateProgram() {}
+}  // namespace condacc::explorer
