@@ -36,6 +36,7 @@ int Replay(const std::string& schedule) {
                  schedule.c_str());
     return 2;
   }
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // So that an abort loses no line.
   const RunResult result = RunSchedule(*id, /*prints=*/true);
   std::printf("%s: %lld points, trace %016llx: %s\n", schedule.c_str(),
               static_cast<long long>(result.num_points),

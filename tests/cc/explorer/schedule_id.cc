@@ -1,6 +1,6 @@
 #include "tests/cc/explorer/schedule_id.h"
 
-#include <regex>
+#include <cstdio>
 
 namespace condacc::explorer {
 
@@ -11,19 +11,19 @@ std::string ScheduleId::ToString() const {
 }
 
 std::optional<ScheduleId> ScheduleId::Parse(const std::string& text) {
-  static const std::regex kPattern(
-      R"((\w+):(?:random:seed=(\d{1,19})|pct:seed=(\d{1,19}),length=(\d{1,18})))");
-  std::smatch match;
-  if (!std::regex_match(text, match, kPattern)) return std::nullopt;
   ScheduleId id;
-  id.program = match[1];
-  if (match[2].matched) {
-    id.seed = std::stoull(match[2]);
-  } else {
+  id.program = text.substr(0, text.find(':'));
+  unsigned long long seed = 0;
+  long long length = 0;
+  const char* const rest = text.c_str() + id.program.size();
+  if (std::sscanf(rest, ":pct:seed=%llu,length=%lld", &seed, &length) == 2) {
     id.strategy = StrategyKind::kPct;
-    id.seed = std::stoull(match[3]);
-    id.length = std::stoll(match[4]);
+  } else if (std::sscanf(rest, ":random:seed=%llu", &seed) != 1) {
+    return std::nullopt;
   }
+  id.seed = seed;
+  id.length = length;
+  if (id.ToString() != text) return std::nullopt;  // Something follows, or precedes a number.
   return id;
 }
 

@@ -1,4 +1,0 @@
-#include "tests/cc/explorer/programs.h"
-namespace condacc::explorer {
-void RunGateProgram() {}
-}  // namespace condacc::explorer
