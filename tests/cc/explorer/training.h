@@ -39,8 +39,8 @@ class Training {
   // A process that acts for a chief.
   struct Chief {
     Actor actor;
-    int64_t round = 0;             // The round that its last Prepare() has output.
-    int num_earlier_prepares = 0;  // Calls of Prepare() that had ended when that began.
+    int64_t round = 0;              // The round that its last Prepare() has output.
+    int num_earlier_prepares = -1;  // Calls of Prepare() that had ended when its last one began.
     int num_calls = 0;
     int freezes_at = -1;        // It freezes before the call with this number.
     const char* call = "";      // The call that it makes.
