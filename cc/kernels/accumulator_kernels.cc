@@ -68,7 +68,9 @@ class SetGlobalStepOp : public AccumulatorOp {
 
 class ResetOp : public tensorflow::OpKernel {
  public:
-  using OpKernel::OpKernel;
+  explicit ResetOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("only_forward", &only_forward_));
+  }
 
   void Compute(OpKernelContext* ctx) override {
     AccumulatorPtr accumulator;
@@ -79,11 +81,14 @@ class ResetOp : public tensorflow::OpKernel {
     Tensor* output = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({}), &output));
     int64_t num_discarded = 0;
-    OP_REQUIRES_OK(ctx, accumulator->Reset(step, &num_discarded));
+    OP_REQUIRES_OK(ctx, accumulator->Reset(step, only_forward_, &num_discarded));
     output->scalar<int64_t>()() = num_discarded;
   }
   // A reset frees memory, and may have to wait until a take has been served.
   bool IsExpensive() override { return true; }
+
+ private:
+  bool only_forward_ = false;
 };
 
 using NumAccumulatedOp = CounterOp<int32_t, &AccumulatorResource::num_accumulated>;

@@ -44,8 +44,9 @@ class AccumulatorResource : public tensorflow::ResourceBase {
   virtual int64_t num_dropped() const = 0;
   virtual int64_t global_step() const = 0;
   virtual int64_t SetGlobalStep(int64_t global_step) = 0;  // Returns the previous step.
-  // Discards all gradients, sets the global step, and outputs how many gradients were discarded.
-  virtual absl::Status Reset(int64_t global_step, int64_t* num_discarded) = 0;
+  // Discards all gradients, sets the global step, and outputs how many gradients were discarded. If
+  // `only_forward`, does nothing unless the step becomes higher.
+  virtual absl::Status Reset(int64_t global_step, bool only_forward, int64_t* num_discarded) = 0;
 
   // Returns the InvalidArgument error "MESSAGE (accumulator 'NAME')".
   absl::Status Invalid(absl::string_view message) const;

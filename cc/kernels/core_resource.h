@@ -38,9 +38,9 @@ class CoreResource : public AccumulatorResource {
   int64_t global_step() const override { return core_.global_step(); }
   int64_t SetGlobalStep(int64_t step) override { return core_.SetGlobalStep(step); }
 
-  absl::Status Reset(int64_t step, int64_t* num_discarded) override {
+  absl::Status Reset(int64_t step, bool only_forward, int64_t* num_discarded) override {
     try {
-      *num_discarded = core_.Reset(step);
+      *num_discarded = core_.Reset(step, only_forward);
     } catch (const std::bad_alloc&) {
       return OutOfMemory();
     }

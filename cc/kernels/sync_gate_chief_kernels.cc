@@ -58,6 +58,7 @@ class OpenOp : public ChiefOp {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("num_workers", &options_.num_workers));
     OP_REQUIRES_OK(ctx, ReadGateDuration(ctx, "takeover_secs", &options_.takeover));
     OP_REQUIRES_OK(ctx, ReadGateDuration(ctx, "report_secs", &options_.report));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("wait_for_lost", &options_.wait_for_lost));
   }
 
  private:
@@ -71,9 +72,9 @@ class OpenOp : public ChiefOp {
 };
 
 // Inputs: gate, round. Output: advanced.
-class AdvanceOp : public OnSyncGateOp {
+class AdvanceOp : public ChiefOp {
  public:
-  using OnSyncGateOp::OnSyncGateOp;
+  using ChiefOp::ChiefOp;
 
  private:
   absl::Status RunOn(SyncGate& gate, OpKernelContext* ctx) override {
@@ -81,51 +82,45 @@ class AdvanceOp : public OnSyncGateOp {
     bool* advanced = nullptr;
     TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "round", &round));
     TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &advanced));
-    *advanced = gate.Advance(round);
+    *advanced = gate.Advance(chief(), round);
     return absl::OkStatus();
   }
 };
 
 // Inputs: gate, count.
-class AddCreditsOp : public OnSyncGateOp {
+class AddCreditsOp : public ChiefOp {
  public:
-  using OnSyncGateOp::OnSyncGateOp;
+  using ChiefOp::ChiefOp;
 
  private:
   absl::Status RunOn(SyncGate& gate, OpKernelContext* ctx) override {
     int64_t count = 0;
     TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "count", &count));
-    gate.AddCredits(count);
-    return absl::OkStatus();
+    return ToAbsl(gate.AddCredits(chief(), count));
   }
 };
 
 // Input: gate.
-class CloseOp : public OnSyncGateOp {
+class CloseOp : public ChiefOp {
  public:
-  using OnSyncGateOp::OnSyncGateOp;
+  using ChiefOp::ChiefOp;
 
  private:
   absl::Status RunOn(SyncGate& gate, OpKernelContext*) override {
-    gate.Close();
-    return absl::OkStatus();
+    return ToAbsl(gate.Close(chief()));
   }
 };
 
 // Input: gate.
 class DismissOp : public ChiefOp {
  public:
-  explicit DismissOp(OpKernelConstruction* ctx) : ChiefOp(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("worker", &worker_));
-  }
+  using ChiefOp::ChiefOp;
 
  private:
   absl::Status RunOn(SyncGate& gate, OpKernelContext*) override {
-    gate.Dismiss(chief(), worker_);
+    gate.Dismiss(chief());
     return absl::OkStatus();
   }
-
-  std::string worker_;
 };
 
 // Inputs: taken, value. Output: the value, or Aborted if it was not taken.

@@ -1,6 +1,7 @@
 #define EIGEN_USE_THREADS
 #include "cc/kernels/sync_gate_resource.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -11,6 +12,12 @@
 #include "tensorflow/core/platform/logging.h"
 
 namespace condacc {
+namespace {
+
+// A shorter one would be none at all, or keep the thread of all timers busy.
+constexpr std::chrono::milliseconds kShortestDuration(1);
+
+}  // namespace
 
 SyncGateResource::SyncGateResource(const std::string& name)
     : gate_(std::make_shared<SyncGate>(name, StallTimeout(), [](const std::string& line) {
@@ -27,6 +34,7 @@ absl::Status ReadGateDuration(tensorflow::OpKernelConstruction* ctx, const char*
   }
   *duration =
       std::chrono::duration_cast<SyncGate::Clock::duration>(std::chrono::duration<double>(seconds));
+  if (seconds > 0) *duration = std::max<SyncGate::Clock::duration>(*duration, kShortestDuration);
   return absl::OkStatus();
 }
 

@@ -20,18 +20,41 @@
 
 namespace condacc {
 
+// What an op waits for: the gate, and the arguments of GateWait.
+struct GateQuery {
+  std::shared_ptr<SyncGate> gate;
+  GateWait::For what = GateWait::For::kNextRound;
+  std::string who;
+  std::string run;
+  int64_t after = 0;
+  GateWait::Clock::duration patience{};
+  // Whether the gradients of the step before the wait were dropped, for the op's second output.
+  bool dropped = false;
+};
+
 // The op behind a wait. It sets the outputs and calls the op's `done` when the wait ends. Outputs:
-// round ([] int64) and, for observers, report ([] string).
+// round ([] int64) and, for workers that wait for the next round, dropped ([] bool) or, for
+// observers, report ([] string).
 class WaitingOp {
  public:
-  WaitingOp(tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done)
-      : ctx_(ctx), done_(std::move(done)), cancellation_(ctx->cancellation_manager()) {}
+  WaitingOp(tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done,
+            std::shared_ptr<SyncGate> gate)
+      : ctx_(ctx),
+        done_(std::move(done)),
+        gate_(std::move(gate)),
+        cancellation_(ctx->cancellation_manager()) {}
 
-  // Allocates the outputs, so that nothing can fail when the wait ends.
-  absl::Status Reserve(bool tells_report) {
+  // Allocates the outputs, so that nothing can fail when the wait ends, and sets `dropped`.
+  absl::Status Reserve(const GateQuery& query) {
     TF_RETURN_IF_ERROR(ctx_->allocate_output(0, tensorflow::TensorShape({}), &round_));
-    if (!tells_report) return absl::OkStatus();
-    return ctx_->allocate_output(1, tensorflow::TensorShape({}), &report_);
+    if (query.what == GateWait::For::kReport) {
+      return ctx_->allocate_output(1, tensorflow::TensorShape({}), &report_);
+    }
+    if (query.what != GateWait::For::kNextRound) return absl::OkStatus();
+    tensorflow::Tensor* dropped = nullptr;
+    TF_RETURN_IF_ERROR(ctx_->allocate_output(1, tensorflow::TensorShape({}), &dropped));
+    dropped->scalar<bool>()() = query.dropped;
+    return absl::OkStatus();
   }
 
   // Registers `cancel` to be called if the step is cancelled. Returns false if the step was
@@ -44,44 +67,49 @@ class WaitingOp {
     return is_registered_;
   }
 
-  // Ends the op with the result of its wait.
-  void Complete(const GateWait& wait) {
-    // TryDeregisterCallback() does not wait for callbacks that are running: this may run inside
-    // one.
-    if (is_registered_) cancellation_->TryDeregisterCallback(token_);
-    if (wait.status.ok()) {
+  // Ends the op with the result of its wait, unless it has ended already.
+  void Complete(const GateWait& wait) noexcept {
+    Complete([&] {
+      if (wait.end.code != StatusCode::kOk) return ToAbsl(gate_->StatusOf(wait));
       round_->scalar<int64_t>()() = wait.round;
       if (report_ != nullptr) report_->scalar<tensorflow::tstring>()() = wait.report;
-    } else {
-      ctx_->SetStatus(ToAbsl(wait.status));
-    }
-    done_();
+      return absl::OkStatus();
+    });
   }
 
-  // Ends the op with an error before its wait has begun.
-  void Fail(const absl::Status& status) {
-    if (is_registered_) cancellation_->TryDeregisterCallback(token_);
-    ctx_->SetStatus(status);
-    done_();
+  // Ends the op because memory was refused before its wait has begun, unless it has ended already.
+  void CompleteOutOfMemory() noexcept {
+    Complete([] { return GateOutOfMemory(); });
   }
 
  private:
+  template <class SetOutputsOrFail>
+  void Complete(SetOutputsOrFail set_outputs_or_fail) noexcept {
+    if (std::exchange(is_complete_, true)) return;
+    // TryDeregisterCallback() does not wait for callbacks that are running: this may run inside
+    // one.
+    if (is_registered_) cancellation_->TryDeregisterCallback(token_);
+    try {
+      ctx_->SetStatus(set_outputs_or_fail());
+    } catch (const std::bad_alloc&) {
+      ctx_->SetStatus(absl::Status(absl::StatusCode::kResourceExhausted, ""));  // Needs no memory.
+    }
+    try {
+      done_();
+    } catch (const std::bad_alloc&) {
+      // The op is complete. An allocation that fails in the executor afterwards cannot be reported.
+    }
+  }
+
   tensorflow::OpKernelContext* const ctx_;
   const tensorflow::AsyncOpKernel::DoneCallback done_;
+  const std::shared_ptr<SyncGate> gate_;
   tensorflow::CancellationManager* const cancellation_;
   tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
   bool is_registered_ = false;
+  bool is_complete_ = false;
   tensorflow::Tensor* round_ = nullptr;
   tensorflow::Tensor* report_ = nullptr;
-};
-
-// The wait of an op: the gate, and the arguments of GateWait.
-struct GateQuery {
-  std::shared_ptr<SyncGate> gate;
-  GateWait::For what = GateWait::For::kNextRound;
-  std::string who;
-  int64_t after = 0;
-  GateWait::Clock::duration patience{};
 };
 
 // An op that waits at a gate. Read() of its subclass reads from the inputs what it waits for.
@@ -94,16 +122,16 @@ class SyncGateWaitOp : public tensorflow::AsyncOpKernel {
     OP_REQUIRES_OK_ASYNC(ctx, Read(ctx, &query), done);
     std::shared_ptr<WaitingOp> op;
     try {
-      op = std::make_shared<WaitingOp>(ctx, done);
+      op = std::make_shared<WaitingOp>(ctx, done, query.gate);
     } catch (const std::bad_alloc&) {
       ctx->SetStatus(GateOutOfMemory());
       return done();
     }
-    OP_REQUIRES_OK_ASYNC(ctx, op->Reserve(query.what == GateWait::For::kReport), done);
+    OP_REQUIRES_OK_ASYNC(ctx, op->Reserve(query), done);
     try {
       Wait(query, op);
     } catch (const std::bad_alloc&) {
-      op->Fail(GateOutOfMemory());
+      op->CompleteOutOfMemory();
     }
   }
   bool IsExpensive() override { return false; }
@@ -114,8 +142,9 @@ class SyncGateWaitOp : public tensorflow::AsyncOpKernel {
   // Begins the wait. The cancellation callback is registered before, for the same reasons as that
   // of a take (see TakeOp::Take()).
   static void Wait(const GateQuery& query, const std::shared_ptr<WaitingOp>& op) {
-    const auto wait = std::make_shared<GateWait>(
-        query.what, query.who, query.after, [op](const GateWait& ended) { op->Complete(ended); });
+    const auto wait =
+        std::make_shared<GateWait>(query.what, query.who, query.run, query.after,
+                                   [op](const GateWait& ended) { op->Complete(ended); });
     wait->patience = query.patience;
     const auto cancel = [gate = query.gate, wait] { gate->Cancel(wait); };
     if (!op->OnCancel(cancel)) cancel();

@@ -21,7 +21,7 @@ using tensorflow::core::RefCountPtr;
 using GatePtr = RefCountPtr<SyncGateResource>;
 using ReservationPtr = RefCountPtr<SyncGateReservationResource>;
 
-// Input: reservation. Output: round.
+// Inputs: reservation, added. Outputs: round, dropped.
 class FinishOp : public SyncGateWaitOp {
  public:
   using SyncGateWaitOp::SyncGateWaitOp;
@@ -30,23 +30,29 @@ class FinishOp : public SyncGateWaitOp {
   absl::Status Read(OpKernelContext* ctx, GateQuery* query) override {
     ReservationPtr found;
     TF_RETURN_IF_ERROR(LookupReservation(ctx, &found));
+    bool any_added = ctx->num_inputs() == 1;  // A step without gradients is not dropped.
+    for (int i = 1; i < ctx->num_inputs(); ++i) {
+      bool added = false;
+      TF_RETURN_IF_ERROR(ReadScalar(ctx, i, "added", &added));
+      any_added |= added;
+    }
     GateReservation& reservation = found->reservation();
-    reservation.Done();
+    query->dropped = reservation.Done(any_added);
     query->gate = reservation.gate();
     query->what = GateWait::For::kNextRound;
     query->who = reservation.worker();
+    query->run = reservation.run();
     query->after = reservation.local_step();
     return absl::OkStatus();
   }
 };
 
-// A worker waits for the opening of the gate, or a chief for a full round. `kNameAttr` is the
-// attribute with the name of that worker or chief. Input: gate. Output: round.
-template <GateWait::For kWhat, const char* kNameAttr>
-class AwaitOp : public SyncGateWaitOp {
+// Input: gate. Output: round.
+class AwaitOpenOp : public SyncGateWaitOp {
  public:
-  explicit AwaitOp(OpKernelConstruction* ctx) : SyncGateWaitOp(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr(kNameAttr, &who_));
+  explicit AwaitOpenOp(OpKernelConstruction* ctx) : SyncGateWaitOp(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("worker", &worker_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("run", &run_));
   }
 
  private:
@@ -54,18 +60,35 @@ class AwaitOp : public SyncGateWaitOp {
     GatePtr gate;
     TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
     query->gate = gate->gate();
-    query->what = kWhat;
-    query->who = who_;
+    query->what = GateWait::For::kOpening;
+    query->who = worker_;
+    query->run = run_;
     return absl::OkStatus();
   }
 
-  std::string who_;
+  std::string worker_;
+  std::string run_;
 };
 
-constexpr char kWorker[] = "worker";
-constexpr char kChief[] = "chief";
-using AwaitOpenOp = AwaitOp<GateWait::For::kOpening, kWorker>;
-using AwaitFullOp = AwaitOp<GateWait::For::kFullRound, kChief>;
+// Input: gate. Output: round.
+class AwaitFullOp : public SyncGateWaitOp {
+ public:
+  explicit AwaitFullOp(OpKernelConstruction* ctx) : SyncGateWaitOp(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("chief", &chief_));
+  }
+
+ private:
+  absl::Status Read(OpKernelContext* ctx, GateQuery* query) override {
+    GatePtr gate;
+    TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
+    query->gate = gate->gate();
+    query->what = GateWait::For::kFullRound;
+    query->run = chief_;
+    return absl::OkStatus();
+  }
+
+  std::string chief_;
+};
 
 // Inputs: gate, seen. Outputs: round, report.
 class ReportOp : public SyncGateWaitOp {

@@ -47,6 +47,7 @@ REGISTER_OP("Condacc>AccumulatorReset")
     .Input("handle: resource")
     .Input("global_step: int64")
     .Output("num_discarded: int64")
+    .Attr("only_forward: bool = false")
     .SetIsStateful()
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
       TF_RETURN_IF_ERROR(ScalarArgument(c));
@@ -59,6 +60,8 @@ first. The number of dropped gradients does not change.
 
 global_step: The new step: [] int64. It may be lower than the current one.
 num_discarded: How many gradients were discarded: [] int64.
+only_forward: If true, nothing is done unless the step becomes higher. So the reset of a chief that
+  has been replaced, and comes late, does not disturb the round of its successor.
 
 InvalidArgument if `global_step` is not a scalar; ResourceExhausted if memory is short. After an
 error nothing has changed.

@@ -21,21 +21,23 @@ Waits until all slots of the round are complete.
 round: The current round: [] int64.
 chief: The name of the chief that has opened the gate.
 
-FailedPrecondition if another chief has begun to open the gate, or none has; OutOfRange if training
-has ended or the chief was dismissed.
+FailedPrecondition if another chief has begun to open the gate, or none has, or if all workers are
+lost or have left; OutOfRange if training has ended or the chief was dismissed.
 )");
 
 REGISTER_OP("Condacc>SyncGateAdvance")
     .Input("gate: resource")
     .Input("round: int64")
     .Output("advanced: bool")
+    .Attr("chief: string")
     .SetIsStateful()
     .SetShapeFn(ScalarsShape)
     .Doc(R"(
-Begins the next round, if the gate is at a round whose slots are complete.
+Begins the next round, if the gate belongs to the chief and is at a round whose slots are complete.
 
 round: The round that has been applied: [] int64.
 advanced: Whether the next round was begun: [] bool. If not, nothing has changed.
+chief: The name of the chief.
 )");
 
 REGISTER_OP("Condacc>SyncGatePrepare")
@@ -64,6 +66,7 @@ REGISTER_OP("Condacc>SyncGateOpen")
     .Attr("num_workers: int >= 1")
     .Attr("takeover_secs: float = 0")
     .Attr("report_secs: float = 60")
+    .Attr("wait_for_lost: bool = false")
     .SetIsStateful()
     .SetShapeFn(ScalarsShape)
     .Doc(R"(
@@ -72,9 +75,11 @@ Opens the gate. Before that, all accumulators must have been reset to `round`.
 round: What Condacc>SyncGatePrepare returned: [] int64.
 num_slots: Number of gradients that a round averages.
 num_workers: Number of workers.
-takeover_secs: If nothing happens at the gate for this long, slots of workers that do not wait go to
-  workers that do. 0: never.
+takeover_secs: If no slot is claimed or completed for this long, slots of workers that do not wait go
+  to workers that do. 0: never.
 report_secs: If a round lasts longer and a worker waits, a warning is logged. 0: never.
+wait_for_lost: If false, and all workers are lost or have left, the chief's wait fails after
+  `report_secs`. If true, it waits until a worker is back.
 
 FailedPrecondition if another chief has prepared the gate since.
 )");
@@ -82,36 +87,43 @@ FailedPrecondition if another chief has prepared the gate since.
 REGISTER_OP("Condacc>SyncGateAddCredits")
     .Input("gate: resource")
     .Input("count: int64")
+    .Attr("chief: string")
     .SetIsStateful()
     .SetShapeFn(ScalarsShape)
     .Doc(R"(
 Lets workers go on without waiting: this many of the next executions of Condacc>SyncGateFinish
-output the round at which the credits were added.
+output the round at which the credits were added. Credits from before the opening have no effect.
 
 count: Number of credits: [] int64.
+chief: The name of the chief.
+
+FailedPrecondition if the gate belongs to another chief.
 )");
 
 REGISTER_OP("Condacc>SyncGateClose")
     .Input("gate: resource")
+    .Attr("chief: string")
     .SetIsStateful()
     .SetShapeFn(ScalarsShape)
     .Doc(R"(
 Tells the gate that training has ended. Workers and chiefs that wait get OutOfRange, until the gate
-is opened again.
+is prepared again.
+
+chief: The name of the chief.
+
+FailedPrecondition, and nothing is done, if the gate does not belong to the chief.
 )");
 
 REGISTER_OP("Condacc>SyncGateDismiss")
     .Input("gate: resource")
     .Attr("chief: string")
-    .Attr("worker: string")
     .SetIsStateful()
     .SetShapeFn(ScalarsShape)
     .Doc(R"(
-Ends the waits of a chief with OutOfRange, and those of the worker in its process with Cancelled,
+Ends the waits of a chief with OutOfRange, and those of the worker of the same run with Cancelled,
 until the gate is prepared again. Other workers wait on.
 
-chief: The name of the chief. Nothing happens if it is not the one that prepared the gate.
-worker: The name of the worker.
+chief: The name of the chief. Nothing happens if the gate does not belong to it.
 )");
 
 REGISTER_OP("Condacc>SyncGateTaken")

@@ -30,6 +30,7 @@ REGISTER_OP("Condacc>SyncGateEnter")
     .Input("local_step: int64")
     .Output("reservation: resource")
     .Attr("worker: string")
+    .Attr("run: string = ''")
     .SetIsStateful()
     .SetShapeFn(ScalarsShape)
     .Doc(R"(
@@ -40,6 +41,10 @@ reservation: The step: [] resource. If this handle is freed before Condacc>SyncG
   has failed: its slot becomes free, and its worker counts as lost until it enters again. The handle
   counts references and must not leave its device.
 worker: The name of the worker. Two workers must not have the same name.
+run: Identifies the process and graph of the worker. A run replaces earlier ones of the same worker:
+  their slots become free, and they get FailedPrecondition from then on.
+
+FailedPrecondition if another run has replaced this one.
 )");
 
 REGISTER_OP("Condacc>SyncGateClaim")
@@ -59,9 +64,29 @@ claim: The round, and the slot to push gradients with: [2] int64. The round is t
   there is no slot, so that accumulators drop the gradients as stale.
 )");
 
+REGISTER_OP("Condacc>SyncGatePushed")
+    .Input("outcomes: N * int32")
+    .Output("any_added: bool")
+    .Attr("accumulators: list(string)")
+    .Attr("N: int >= 1")
+    .SetIsStateful()
+    .SetShapeFn(ScalarsShape)
+    .Doc(R"(
+Checks the outcomes of a step's pushes on one device.
+
+outcomes: What the applies of contributions returned: [] int32 each.
+any_added: Whether any of the gradients was added: [] bool.
+accumulators: The names of the accumulators, for the error.
+
+Aborted if an accumulator is at a lower step than the round of the gate.
+)");
+
 REGISTER_OP("Condacc>SyncGateFinish")
     .Input("reservation: resource")
+    .Input("added: N * bool")
     .Output("round: int64")
+    .Output("dropped: bool")
+    .Attr("N: int >= 0")
     .SetIsStateful()
     .SetShapeFn(ScalarsShape)
     .Doc(R"(
@@ -69,31 +94,58 @@ Tells the gate that all gradients of a step have been pushed, which completes it
 until the worker is to begin its next step. That may be in the same round, if another worker was
 lost.
 
+added: Whether any gradient was added, on each device that gradients were pushed to: [] bool each.
 round: The round of the next step: [] int64.
+dropped: Whether all gradients of the step were dropped, because it got no slot, or another worker
+  has taken its slot over: [] bool.
 
-OutOfRange if training has ended.
+OutOfRange if training has ended; Cancelled if the chief of the same process has failed;
+FailedPrecondition if another run has replaced that of the worker.
 )");
 
 REGISTER_OP("Condacc>SyncGateLeave")
     .Input("gate: resource")
     .Attr("worker: string")
+    .Attr("run: string = ''")
+    .Attr("is_lost: bool = false")
     .SetIsStateful()
     .SetShapeFn(ScalarsShape)
     .Doc(R"(
 Tells the gate that a worker ends, so that nobody waits for its gradients. The worker may enter
-again.
+again. Nothing happens if another run has replaced this one.
+
+worker: The name of the worker.
+run: Identifies the process and graph of the worker.
+is_lost: Whether the worker has failed. If not, it has left.
+)");
+
+REGISTER_OP("Condacc>SyncGateLose")
+    .Input("gate: resource")
+    .Input("worker: string")
+    .SetIsStateful()
+    .SetShapeFn(ScalarsShape)
+    .Doc(R"(
+Tells the gate that the process of a worker is gone: its slot becomes free, and nobody waits for its
+gradients until it enters again.
+
+worker: The name of the worker: [] string.
 )");
 
 REGISTER_OP("Condacc>SyncGateAwaitOpen")
     .Input("gate: resource")
     .Output("round: int64")
     .Attr("worker: string")
+    .Attr("run: string = ''")
     .SetIsStateful()
     .SetShapeFn(ScalarsShape)
     .Doc(R"(
 Waits until the gate is open.
 
 round: The current round: [] int64.
+worker: The name of the worker.
+run: Identifies the process and graph of the worker, as in Condacc>SyncGateEnter.
+
+FailedPrecondition if another run has replaced this one.
 )");
 
 REGISTER_OP("Condacc>SyncGateReport")
@@ -119,7 +171,7 @@ REGISTER_OP("Condacc>SyncGateState")
     .Output("round: int64")
     .Output("num_complete: int64")
     .Output("num_takeovers: int64")
-    .Output("num_refused: int64")
+    .Output("num_dropped: int64")
     .SetIsStateful()
     .SetShapeFn(ScalarsShape)
     .Doc(R"(
@@ -129,7 +181,7 @@ open: Whether workers can claim slots: [] bool.
 round: The current round: [] int64.
 num_complete: Number of complete slots: [] int64.
 num_takeovers: How many times slots have been taken over so far: [] int64.
-num_refused: Number of claims so far that got no slot: [] int64.
+num_dropped: Number of steps so far whose gradients were dropped: [] int64.
 )");
 
 }  // namespace

@@ -100,10 +100,11 @@ class Accumulator {
   void Cancel(const TakePtr& take, Workspace& workspace) CONDACC_EXCLUDES(mu_);
 
   // Discards the gradients of the open round, sets the global step, and returns how many gradients
-  // were discarded. Waiting takes go on waiting, except that a take for which there were enough
-  // gradients is served first. If a fold is adding some of the discarded gradients, the thread that
-  // folds frees them afterwards. May throw std::bad_alloc, and then nothing was discarded or set.
-  int64_t Reset(int64_t global_step) CONDACC_EXCLUDES(mu_);
+  // were discarded. If `only_forward`, neither is done unless the global step becomes higher.
+  // Waiting takes go on waiting, except that a take for which there were enough gradients is served
+  // first. If a fold is adding some of the discarded gradients, the thread that folds frees them
+  // afterwards. May throw std::bad_alloc, and then nothing was discarded or set.
+  int64_t Reset(int64_t global_step, bool only_forward = false) CONDACC_EXCLUDES(mu_);
 
   // Sets the global step and returns the previous one. Neither gradients nor takes are touched.
   int64_t SetGlobalStep(int64_t global_step) CONDACC_EXCLUDES(mu_) {

@@ -100,12 +100,13 @@ void Accumulator<Sum>::Finish(const RoundPtr& round, Workspace& workspace) {
 }
 
 template <class Sum>
-int64_t Accumulator<Sum>::Reset(int64_t global_step) {
+int64_t Accumulator<Sum>::Reset(int64_t global_step, bool only_forward) {
   FailedTakes failed;
   int64_t num_discarded;
   {
     MutexLock lock(&mu_);
     EndServing(&failed);
+    if (only_forward && global_step <= gate_.global_step()) return 0;
     const RoundPtr round = round_;
     num_discarded = round->count;
     if (num_discarded > 0) round_ = NewRound();

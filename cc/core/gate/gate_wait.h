@@ -14,8 +14,8 @@
 
 namespace condacc {
 
-// One wait at a gate. `done` is called exactly once, and never under a lock. By then `status` is
-// set and, if that is OK, so are `round` and, for an observer, `report`.
+// One wait at a gate. `done` is called exactly once, never under a lock, and must not throw. By
+// then `end` is set and, if that is no error, so are `round` and, for an observer, `report`.
 struct GateWait {
   using Clock = std::chrono::steady_clock;
   using Ptr = std::shared_ptr<GateWait>;
@@ -35,20 +35,27 @@ struct GateWait {
     kReport,
   };
 
-  GateWait(For what, std::string who, int64_t after, Done done)
-      : what(what), who(std::move(who)), after(after), done(std::move(done)) {}
+  // How a wait ended. An error has a fixed text, so that ending a wait needs no memory.
+  struct End {
+    StatusCode code = StatusCode::kOk;
+    const char* why = "";
+  };
+
+  GateWait(For what, std::string who, std::string run, int64_t after, Done done)
+      : what(what), who(std::move(who)), run(std::move(run)), after(after), done(std::move(done)) {}
 
   bool is_of_worker() const { return what == For::kNextRound || what == For::kOpening; }
 
   const For what;
-  const std::string who;  // Name of the worker or the chief.
+  const std::string who;  // Name of the worker. Empty for chiefs and observers.
+  const std::string run;  // Identifies the process and graph of the worker or the chief.
   const int64_t after;
   Clock::duration patience{};
   Done done;
 
-  Status status;
+  End end;
   int64_t round = 0;
-  std::string report;
+  std::string report;  // What an observer waits for, or details of an error.
 
   // The fields below are guarded by the lock of the gate.
   bool cancelled = false;
@@ -72,7 +79,7 @@ class ReleasedWaits {
   }
 
   // Moves a wait here. Needs no memory.
-  void Add(GateWait::List* from, GateWait::List::iterator position) {
+  void Add(GateWait::List* from, GateWait::List::iterator position) noexcept {
     waits_.splice(waits_.end(), *from, position);
   }
 

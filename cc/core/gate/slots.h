@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace condacc {
@@ -14,13 +15,15 @@ class Slots {
  public:
   static constexpr int kNone = -1;
 
-  explicit Slots(int count) { Reset(count); }
+  explicit Slots(int count) : slots_(static_cast<size_t>(count)) {}
 
   // Begins a round: all slots are free.
-  void Reset(int count) { slots_.assign(static_cast<size_t>(count), Slot()); }
+  void FreeAll() noexcept {
+    for (Slot& slot : slots_) slot = Slot();
+  }
 
   // Gives the first free slot to `holder`. Returns kNone if there is none.
-  int Hold(uint64_t holder) {
+  int Hold(uint64_t holder) noexcept {
     for (size_t i = 0; i < slots_.size(); ++i) {
       if (slots_[i].state != State::kFree) continue;
       slots_[i] = {State::kHeld, holder};
@@ -30,13 +33,13 @@ class Slots {
   }
 
   // Frees a slot, unless it is complete or has been given to another holder since.
-  void Free(int slot, uint64_t holder) {
+  void Free(int slot, uint64_t holder) noexcept {
     Slot& freed = slots_[static_cast<size_t>(slot)];
     if (freed.state == State::kHeld && freed.holder == holder) freed = Slot();
   }
 
   // Frees all slots that are held.
-  void FreeHeld() {
+  void FreeHeld() noexcept {
     for (Slot& slot : slots_) {
       if (slot.state == State::kHeld) slot = Slot();
     }
@@ -44,8 +47,11 @@ class Slots {
 
   // Completes a slot. Whether the caller still holds it does not matter: once it has pushed all
   // gradients of the slot they are in the accumulators, even if the slot has been given to another
-  // holder.
-  void Complete(int slot) { slots_[static_cast<size_t>(slot)].state = State::kComplete; }
+  // holder. Returns false if the slot was complete already.
+  bool Complete(int slot) noexcept {
+    return std::exchange(slots_[static_cast<size_t>(slot)].state, State::kComplete) !=
+           State::kComplete;
+  }
 
   int size() const { return static_cast<int>(slots_.size()); }
   int num_free() const { return Count(State::kFree); }

@@ -7,42 +7,66 @@
 namespace condacc {
 
 GateReservation::GateReservation(std::shared_ptr<SyncGate> gate, std::string worker,
-                                 int64_t local_step)
-    : gate_(std::move(gate)), worker_(std::move(worker)), round_(local_step) {}
+                                 std::string run, int64_t local_step)
+    : gate_(std::move(gate)),
+      worker_(std::move(worker)),
+      run_(std::move(run)),
+      round_(local_step) {}
 
-GateReservation::~GateReservation() { gate_->End(this, /*done=*/false); }
+GateReservation::~GateReservation() { gate_->End(this, /*is_done=*/false, /*any_added=*/false); }
 
 GateReservation::Claim GateReservation::ClaimSlot() { return gate_->Claim(this); }
 
-void GateReservation::Done() { gate_->End(this, /*done=*/true); }
+bool GateReservation::Done(bool any_added) { return gate_->End(this, /*is_done=*/true, any_added); }
 
 SyncGate::SyncGate(std::string name, Clock::duration report, Log log)
     : name_(std::move(name)), log_(std::move(log)) {
   options_.report = report;
 }
 
-std::unique_ptr<GateReservation> SyncGate::Enter(const std::string& worker, int64_t local_step) {
+Status SyncGate::Enter(const std::string& worker, const std::string& run, int64_t local_step,
+                       std::unique_ptr<GateReservation>* reservation) {
   ReleasedWaits released;
-  auto reservation = std::make_unique<GateReservation>(shared_from_this(), worker, local_step);
-  MutexLock lock(&mu_);
-  roster_.Note(worker, WorkerState::kComputing);
-  reservation->id_ = next_id_++;
-  last_event_ = Clock::now();
-  ReleaseWaits(&released);
-  return reservation;
+  auto entered = std::make_unique<GateReservation>(shared_from_this(), worker, run, local_step);
+  GateReservation::List node = {entered.get()};
+  Roster::Coming coming;
+  {
+    MutexLock lock(&mu_);
+    coming = roster_.Come(worker, run, options_.num_workers);
+    if (coming != Roster::Coming::kReplaced) {
+      if (coming == Roster::Coming::kReplaces) EndReplaced(worker, run, &released);
+      entered->id_ = next_id_++;
+      entered->position_ = node.begin();
+      steps_.splice(steps_.end(), node);
+      entered->at_gate_ = true;
+      Count(entered.get());
+      ReleaseWaits(&released);
+    }
+  }
+  if (coming == Roster::Coming::kReplaced) {
+    return Status(StatusCode::kFailedPrecondition,
+                  "Gate '" + name_ + "': another process has taken the place of worker " + worker +
+                      ", and this one has to end");
+  }
+  *reservation = std::move(entered);
+  return Status();
 }
 
-GateReservation::Claim SyncGate::Claim(GateReservation* reservation) {
+GateReservation::Claim SyncGate::Claim(GateReservation* reservation) noexcept {
   ReleasedWaits released;
   MutexLock lock(&mu_);
-  if (!reservation->claimed_) {
-    reservation->claimed_ = true;
-    last_event_ = Clock::now();
-    if (is_open() && reservation->round_ == round_ && !reservation->ended_) {
+  if (!std::exchange(reservation->claimed_, true)) {
+    const bool may_claim = reservation->at_gate_ && !reservation->replaced_;
+    if (may_claim) Count(reservation);
+    if (may_claim && is_open() && reservation->round_ == round_) {
       reservation->slot_ = slots_.Hold(reservation->id_);
     }
-    if (reservation->slot_ == Slots::kNone) ++num_refused_;
-    roster_.NoteKnown(reservation->worker_, WorkerState::kComputing);
+    if (reservation->slot_ != Slots::kNone) {
+      last_progress_ = Clock::now();
+    } else {
+      reservation->dropped_ = true;
+      ++num_dropped_;
+    }
     ReleaseWaits(&released);
   }
   GateReservation::Claim claim;
@@ -52,104 +76,51 @@ GateReservation::Claim SyncGate::Claim(GateReservation* reservation) {
   return claim;
 }
 
-void SyncGate::End(GateReservation* reservation, bool done) {
+bool SyncGate::End(GateReservation* reservation, bool is_done, bool any_added) noexcept {
   ReleasedWaits released;
   MutexLock lock(&mu_);
-  if (std::exchange(reservation->ended_, true)) return;
-  const bool has_slot = reservation->slot_ != Slots::kNone && reservation->round_ == round_;
-  if (done) {
-    last_event_ = Clock::now();
-    if (has_slot) slots_.Complete(reservation->slot_);
-    roster_.NoteKnown(reservation->worker_, WorkerState::kBetweenSteps);
+  if (!std::exchange(reservation->at_gate_, false)) return reservation->dropped_;
+  steps_.erase(reservation->position_);
+  Uncount(reservation);
+  const bool granted = reservation->slot_ != Slots::kNone;
+  if (is_done && granted) {
+    if (reservation->round_ == round_ && slots_.Complete(reservation->slot_)) {
+      last_progress_ = Clock::now();
+    }
+    if (!any_added) {
+      reservation->dropped_ = true;
+      ++num_dropped_;
+    }
   } else {
-    if (has_slot) slots_.Free(reservation->slot_, reservation->id_);
-    roster_.NoteKnown(reservation->worker_, WorkerState::kLost);
+    FreeSlot(reservation);
+  }
+  if (Roster::Worker* const worker = roster_.Find(reservation->worker_, reservation->run_)) {
+    if (worker->absence != WorkerState::kLeft) {
+      worker->absence = is_done ? WorkerState::kBetweenSteps : WorkerState::kLost;
+    }
+    roster_.See(worker);
   }
   ReleaseWaits(&released);
+  return reservation->dropped_;
 }
 
-void SyncGate::Leave(const std::string& worker) {
+void SyncGate::Leave(const std::string& worker, const std::string& run, bool is_lost) {
   ReleasedWaits released;
   MutexLock lock(&mu_);
-  roster_.Note(worker, WorkerState::kLeft);
+  const auto absence = is_lost ? WorkerState::kLost : WorkerState::kLeft;
+  roster_.Leave(worker, run, absence, options_.num_workers);
   ReleaseWaits(&released);
 }
 
-Status SyncGate::Prepare(const std::string& chief, int64_t at_least, int64_t* round) {
+void SyncGate::Lose(const std::string& worker) {
   ReleasedWaits released;
   MutexLock lock(&mu_);
-  const int64_t before = std::max(round_, at_least);
-  if (before == std::numeric_limits<int64_t>::max()) {
-    return Status(StatusCode::kOutOfRange,
-                  "Gate '" + name_ + "' has no round after " + std::to_string(before));
+  roster_.Leave(worker, /*run=*/"", WorkerState::kLost, options_.num_workers);
+  for (GateReservation* const step : steps_) {
+    if (step->worker_ != worker) continue;
+    FreeSlot(step);
+    Uncount(step);
   }
-  chief_ = chief;
-  chief_dismissed_ = false;
-  chief_came_ = false;
-  open_ = false;
-  BeginRound(before + 1);
-  *round = round_;
-  ReleaseWaits(&released);
-  return Status();
-}
-
-Status SyncGate::Open(const std::string& chief, int64_t round, const Options& options) {
-  if (options.num_slots < 1 || options.num_workers < 1) {
-    return Status(StatusCode::kInvalidArgument, "Gate '" + name_ +
-                                                    "' expects at least 1 slot and 1 worker, got " +
-                                                    std::to_string(options.num_slots) + " and " +
-                                                    std::to_string(options.num_workers));
-  }
-  ReleasedWaits released;
-  MutexLock lock(&mu_);
-  if (chief != chief_ || round != round_ || open_) {
-    return Status(StatusCode::kFailedPrecondition,
-                  "Gate '" + name_ + "' is not to be opened at round " + std::to_string(round) +
-                      " by this chief, but at round " + std::to_string(round_) +
-                      ": another chief has begun to open it");
-  }
-  slots_.Reset(options.num_slots);
-  if (std::exchange(closed_, false)) roster_.ForgetAllThatDoNotWait();
-  options_ = options;
-  open_ = true;
-  credits_ = 0;
-  BeginRound(round_);
-  ReleaseWaits(&released);
-  ArmTimer();
-  return Status();
-}
-
-bool SyncGate::Advance(int64_t round) {
-  ReleasedWaits released;
-  MutexLock lock(&mu_);
-  const bool is_last = round_ == std::numeric_limits<int64_t>::max();
-  if (!is_open() || round != round_ || !is_full() || is_last) return false;
-  BeginRound(round_ + 1);
-  ReleaseWaits(&released);
-  return true;
-}
-
-void SyncGate::AddCredits(int64_t count) {
-  ReleasedWaits released;
-  MutexLock lock(&mu_);
-  credits_ += std::max<int64_t>(count, 0);
-  credit_round_ = round_;
-  ReleaseWaits(&released);
-}
-
-void SyncGate::Close() {
-  ReleasedWaits released;
-  MutexLock lock(&mu_);
-  closed_ = true;
-  ReleaseWaits(&released);
-}
-
-void SyncGate::Dismiss(const std::string& chief, const std::string& worker) {
-  ReleasedWaits released;
-  MutexLock lock(&mu_);
-  if (chief != chief_) return;
-  dismissed_worker_ = worker;
-  chief_dismissed_ = true;
   ReleaseWaits(&released);
 }
 
@@ -161,7 +132,7 @@ void SyncGate::TakeOver() {
 
 SyncGate::State SyncGate::state() const {
   MutexLock lock(&mu_);
-  return {is_open(), round_, slots_.num_complete(), num_takeovers_, num_refused_};
+  return {is_open(), round_, slots_.num_complete(), num_takeovers_, num_dropped_};
 }
 
 std::string SyncGate::Describe() const {
@@ -169,10 +140,47 @@ std::string SyncGate::Describe() const {
   return DescribeLocked();
 }
 
-void SyncGate::BeginRound(int64_t round) {
+void SyncGate::Count(GateReservation* reservation) noexcept {
+  if (reservation->counted_) return;
+  Roster::Worker* const worker = roster_.Find(reservation->worker_, reservation->run_);
+  if (worker == nullptr) return;
+  if (worker->absence == WorkerState::kLost) worker->absence = WorkerState::kBetweenSteps;
+  ++worker->num_steps;
+  reservation->counted_ = true;
+}
+
+void SyncGate::Uncount(GateReservation* reservation) noexcept {
+  if (!std::exchange(reservation->counted_, false)) return;
+  Roster::Worker* const worker = roster_.Find(reservation->worker_, reservation->run_);
+  if (worker != nullptr) --worker->num_steps;
+}
+
+void SyncGate::FreeSlot(GateReservation* reservation) noexcept {
+  if (reservation->slot_ == Slots::kNone || reservation->round_ != round_) return;
+  slots_.Free(reservation->slot_, reservation->id_);
+}
+
+void SyncGate::EndReplaced(const std::string& worker, const std::string& run,
+                           ReleasedWaits* released) noexcept {
+  for (GateReservation* const step : steps_) {
+    if (step->worker_ != worker || step->run_ == run) continue;
+    FreeSlot(step);
+    step->counted_ = false;  // The roster counts the steps of the new run only.
+    step->replaced_ = true;
+  }
+  for (GateWait::List* const list : {&round_waits_, &open_waits_}) {
+    for (auto next = list->begin(); next != list->end();) {
+      const GateWait::Ptr& wait = *next;
+      const bool is_replaced = wait->who == worker && wait->run != run;
+      next = is_replaced ? Release(wait, kReplacedWorker, released) : std::next(next);
+    }
+  }
+}
+
+void SyncGate::BeginRound(int64_t round) noexcept {
   round_ = round;
-  slots_.Reset(slots_.size());
-  last_event_ = round_began_ = Clock::now();
+  slots_.FreeAll();
+  last_progress_ = round_began_ = Clock::now();
   logged_ = false;
 }
 

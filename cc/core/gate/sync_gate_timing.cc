@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -10,6 +11,9 @@
 namespace condacc {
 namespace {
 
+// A shorter patience would keep the thread of all timers busy.
+constexpr SyncGate::Clock::duration kShortestPatience = std::chrono::milliseconds(1);
+
 std::string Seconds(SyncGate::Clock::duration duration) {
   const auto tenths = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count() / 100;
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
@@ -17,36 +21,43 @@ std::string Seconds(SyncGate::Clock::duration duration) {
 
 }  // namespace
 
-void SyncGate::ArmTimer() {
+void SyncGate::ArmTimer() noexcept {
   const Clock::time_point deadline = NextDeadline();
   if (deadline >= timer_deadline_) return;
   TimerQueue& timers = TimerQueue::Global();
   timers.Cancel(timer_);
+  timer_ = TimerQueue::kNoTicket;
   timer_deadline_ = Clock::time_point::max();
   const auto timeout = std::max(deadline - Clock::now(), Clock::duration::zero());
-  timer_ = timers.Schedule(timeout, [weak = weak_from_this()] {
-    if (const std::shared_ptr<SyncGate> gate = weak.lock()) gate->OnTimer();
-  });
-  timer_deadline_ = deadline;
+  try {
+    timer_ = timers.Schedule(timeout, [weak = weak_from_this()] {
+      if (const std::shared_ptr<SyncGate> gate = weak.lock()) gate->OnTimer();
+    });
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  if (timer_ != TimerQueue::kNoTicket) timer_deadline_ = deadline;
 }
 
-SyncGate::Clock::time_point SyncGate::NextDeadline() const {
+SyncGate::Clock::time_point SyncGate::NextDeadline() const noexcept {
   Clock::time_point deadline = Clock::time_point::max();
   const bool takes_over = options_.takeover > Clock::duration::zero() && is_open() && !is_full();
-  if (takes_over && !round_waits_.empty()) deadline = last_event_ + options_.takeover;
-  if (options_.report > Clock::duration::zero() && !logged_ && has_waiting_workers()) {
+  if (takes_over && !round_waits_.empty()) deadline = last_progress_ + options_.takeover;
+  const bool somebody_waits = has_waiting_workers() || (is_abandoned() && !full_waits_.empty());
+  if (options_.report > Clock::duration::zero() && !logged_ && somebody_waits) {
     deadline = std::min(deadline, round_began_ + options_.report);
   }
   for (const GateWait::Ptr& wait : report_waits_) {
     if (wait->after == round_) continue;
     // If no worker waits when a report is due, the gate looks again after the same time.
-    const auto due = round_began_ + wait->patience;
-    deadline = std::min(deadline, due > Clock::now() ? due : Clock::now() + wait->patience);
+    const auto patience = std::max(wait->patience, kShortestPatience);
+    const auto due = round_began_ + patience;
+    deadline = std::min(deadline, due > Clock::now() ? due : Clock::now() + patience);
   }
   return deadline;
 }
 
-void SyncGate::OnTimer() {
+void SyncGate::OnTimer() noexcept {
   ReleasedWaits released;
   std::string line;
   {
@@ -54,41 +65,75 @@ void SyncGate::OnTimer() {
     timer_ = TimerQueue::kNoTicket;
     timer_deadline_ = Clock::time_point::max();
     const Clock::time_point now = Clock::now();
-    if (options_.takeover > Clock::duration::zero() && now >= last_event_ + options_.takeover) {
+    if (options_.takeover > Clock::duration::zero() && now >= last_progress_ + options_.takeover) {
       TakeOverLocked(&released);
     }
-    if (has_waiting_workers()) {
-      for (auto next = report_waits_.begin(); next != report_waits_.end();) {
-        const GateWait::Ptr wait = *next++;
-        if (wait->after == round_ || now < round_began_ + wait->patience) continue;
-        wait->report = DescribeLocked();
-        Release(wait, Status(), &released);
-      }
-      const bool is_late = options_.report > Clock::duration::zero() && !logged_ &&
-                           now >= round_began_ + options_.report;
-      if (is_late) {
-        logged_ = true;
-        line = DescribeLocked();
-      }
+    if (has_waiting_workers()) ReleaseReports(now, &released);
+    const bool is_late = options_.report > Clock::duration::zero() && !logged_ &&
+                         now >= round_began_ + options_.report;
+    const bool is_given_up = is_abandoned() && !full_waits_.empty();
+    if (is_late && (has_waiting_workers() || is_given_up)) {
+      logged_ = true;
+      line = TryDescribe();
+      if (is_given_up && !options_.wait_for_lost) EndAbandonedRound(&released);
     }
     ArmTimer();
   }
-  if (!line.empty()) log_(line);
+  try {
+    if (!line.empty()) log_(line);
+  } catch (const std::bad_alloc&) {
+    // The line is lost. The round is not logged again.
+  }
 }
 
-void SyncGate::TakeOverLocked(ReleasedWaits* released) {
+void SyncGate::ReleaseReports(Clock::time_point now, ReleasedWaits* released) noexcept {
+  for (auto next = report_waits_.begin(); next != report_waits_.end();) {
+    const GateWait::Ptr& wait = *next;
+    if (wait->after == round_ || now < round_began_ + wait->patience) {
+      ++next;
+      continue;
+    }
+    wait->report = TryDescribe();
+    next = Release(wait, GateWait::End(), released);
+  }
+}
+
+void SyncGate::EndAbandonedRound(ReleasedWaits* released) noexcept {
+  const GateWait::End end{StatusCode::kFailedPrecondition,
+                          "all workers are lost or have left, and nobody can bring the gradients "
+                          "that the round lacks: "};
+  while (!full_waits_.empty()) {
+    const GateWait::Ptr& wait = full_waits_.front();
+    wait->report = TryDescribe();
+    Release(wait, end, released);
+  }
+}
+
+void SyncGate::TakeOverLocked(ReleasedWaits* released) noexcept {
   if (!is_open() || is_full() || round_waits_.empty()) return;
-  roster_.LoseAllThatDoNotWait(options_.num_workers);
+  for (GateReservation* const step : steps_) Uncount(step);
+  roster_.LoseAllThatAreAbsent(options_.num_workers);
   slots_.FreeHeld();
   ++num_takeovers_;
-  last_event_ = Clock::now();
+  last_progress_ = Clock::now();
   ReleaseWaits(released);
+}
+
+std::string SyncGate::TryDescribe() const noexcept {
+  try {
+    return DescribeLocked();
+  } catch (const std::bad_alloc&) {
+    return "no memory";  // So short a text needs none.
+  }
 }
 
 std::string SyncGate::DescribeLocked() const {
   const std::string after = " after " + Seconds(Clock::now() - round_began_);
-  if (closed_) return "training has ended: gate '" + name_ + "' is closed";
-  if (!open_) {
+  if (chief_.is_closed()) return "training has ended: gate '" + name_ + "' is closed";
+  if (chief_.is_dismissed()) {
+    return "gate '" + name_ + "' is not open" + after + ": the chief has ended with an error";
+  }
+  if (!is_open()) {
     return "gate '" + name_ + "' is not open" + after +
            ": no chief has run chief_init_op, which the hook of a chief does";
   }

@@ -5,24 +5,41 @@
 #include "cc/core/gate/sync_gate.h"
 
 namespace condacc {
+namespace {
+
+constexpr GateWait::End kEvent{};
+constexpr GateWait::End kCancelled{StatusCode::kCancelled, "the wait was cancelled"};
+constexpr GateWait::End kTrainingEnded{StatusCode::kOutOfRange, "training has ended"};
+constexpr GateWait::End kChiefEnded{StatusCode::kCancelled,
+                                    "the chief of this worker's process has ended"};
+constexpr GateWait::End kNotThisChief{
+    StatusCode::kFailedPrecondition,
+    "the gate was not opened by this chief: run chief_init_op before; if it was run, another chief "
+    "has opened the gate since, and this one has to end"};
+
+}  // namespace
+
+const GateWait::End SyncGate::kReplacedWorker{
+    StatusCode::kFailedPrecondition,
+    "another process has taken the place of this worker, and this one has to end"};
 
 void SyncGate::Wait(const GateWait::Ptr& wait) {
   ReleasedWaits released;
   GateWait::List node = {wait};
   MutexLock lock(&mu_);
-  if (wait->is_of_worker()) roster_.Note(wait->who, WorkerState::kWaiting);
-  if (wait->what == GateWait::For::kNextRound) last_event_ = Clock::now();
+  const bool is_replaced = wait->is_of_worker() && !NoteWait(*wait, &released);
   GateWait::List* const list = ListOf(*wait);
+  wait->position = node.begin();
   list->splice(list->end(), node);
-  wait->position = std::prev(list->end());
   wait->waiting = true;
-  if (wait->cancelled) {
-    ReleaseCancelled(wait, &released);
-  } else if (wait->what == GateWait::For::kFullRound && chief_ == wait->who) {
+  if (is_replaced) {
+    Release(wait, kReplacedWorker, &released);
+  } else if (wait->cancelled) {
+    Release(wait, kCancelled, &released);
+  } else if (wait->what == GateWait::For::kFullRound && chief_.Is(wait->run)) {
     chief_came_ = true;
   }
   ReleaseWaits(&released);
-  ArmTimer();
 }
 
 void SyncGate::Cancel(const GateWait::Ptr& wait) {
@@ -30,24 +47,34 @@ void SyncGate::Cancel(const GateWait::Ptr& wait) {
   MutexLock lock(&mu_);
   wait->cancelled = true;
   if (!wait->waiting) return;
-  ReleaseCancelled(wait, &released);
+  Release(wait, kCancelled, &released);
   ReleaseWaits(&released);
 }
 
-Status SyncGate::CheckChief(const std::string& chief) const {
-  if (chief != chief_) {
-    return Status(StatusCode::kFailedPrecondition,
-                  "Gate '" + name_ +
-                      "' was not opened by this chief: run chief_init_op before; if it was run, "
-                      "another chief has opened the gate since, and this one has to end");
-  }
-  if (chief_dismissed_ || closed_) {
-    return Status(StatusCode::kOutOfRange, "Gate '" + name_ + "': training has ended");
-  }
-  return Status();
+Status SyncGate::StatusOf(const GateWait& wait) const {
+  if (wait.end.code == StatusCode::kOk) return Status();
+  return Status(wait.end.code, "Gate '" + name_ + "': " + wait.end.why + wait.report);
 }
 
-GateWait::List* SyncGate::ListOf(const GateWait& wait) {
+bool SyncGate::NoteWait(const GateWait& wait, ReleasedWaits* released) {
+  // A worker that waits for the next round has come before, so its run is not a new one.
+  const bool may_replace = wait.what == GateWait::For::kOpening;
+  if (may_replace || !roster_.Knows(wait.who)) {
+    const auto coming = roster_.Come(wait.who, wait.run, options_.num_workers);
+    if (coming == Roster::Coming::kReplaces) EndReplaced(wait.who, wait.run, released);
+  }
+  Roster::Worker* const worker = roster_.Find(wait.who, wait.run);
+  if (worker == nullptr) return false;
+  ++worker->num_waits;
+  return true;
+}
+
+GateWait::End SyncGate::CheckChief(const std::string& chief) const noexcept {
+  if (!chief_.Is(chief)) return kNotThisChief;
+  return chief_.is_dismissed() || chief_.is_closed() ? kTrainingEnded : kEvent;
+}
+
+GateWait::List* SyncGate::ListOf(const GateWait& wait) noexcept {
   switch (wait.what) {
     case GateWait::For::kNextRound:
       return &round_waits_;
@@ -61,41 +88,44 @@ GateWait::List* SyncGate::ListOf(const GateWait& wait) {
   return &report_waits_;
 }
 
-GateWait::List::iterator SyncGate::Release(const GateWait::Ptr& wait, const Status& status,
-                                           ReleasedWaits* released) {
+GateWait::List::iterator SyncGate::Release(const GateWait::Ptr& wait, const GateWait::End& end,
+                                           ReleasedWaits* released) noexcept {
   wait->waiting = false;
-  wait->status = status;
+  wait->end = end;
   wait->round = round_;
+  Roster::Worker* const worker =
+      wait->is_of_worker() ? roster_.Find(wait->who, wait->run) : nullptr;
+  if (worker != nullptr) {
+    --worker->num_waits;
+    if (worker->absence != WorkerState::kLeft) {
+      worker->absence =
+          end.code == StatusCode::kOk ? WorkerState::kBetweenSteps : WorkerState::kLost;
+    }
+    roster_.See(worker);
+  }
   const auto position = wait->position;
   const auto next = std::next(position);
   released->Add(ListOf(*wait), position);
   return next;
 }
 
-void SyncGate::ReleaseCancelled(const GateWait::Ptr& wait, ReleasedWaits* released) {
-  Release(wait, Status(StatusCode::kCancelled, "Gate '" + name_ + "': the wait was cancelled"),
-          released);
-  if (wait->is_of_worker()) roster_.NoteKnown(wait->who, WorkerState::kLost);
-}
-
-bool SyncGate::MustRelease(GateWait* wait, Status* status) {
-  switch (wait->what) {
+bool SyncGate::MustRelease(const GateWait& wait, GateWait::End* end) const noexcept {
+  switch (wait.what) {
     case GateWait::For::kNextRound:
-      if (closed_) {
-        *status = Status(StatusCode::kOutOfRange, "Gate '" + name_ + "': training has ended");
+      if (chief_.is_closed()) {
+        *end = kTrainingEnded;
         return true;
       }
-      if (chief_dismissed_ && wait->who == dismissed_worker_) {
-        *status = Status(StatusCode::kCancelled,
-                         "Gate '" + name_ + "': the chief of this worker's process has ended");
+      if (chief_.is_dismissed() && chief_.Is(wait.run)) {
+        *end = kChiefEnded;
         return true;
       }
-      return open_ && wait->after != round_;
+      return is_open() && wait.after != round_;
     case GateWait::For::kOpening:
       return is_open();
     case GateWait::For::kFullRound:
-      *status = CheckChief(wait->who);
-      return !status->ok() || (open_ && is_full());
+      *end = CheckChief(wait.run);
+      return end->code != StatusCode::kOk || (is_open() && is_full());
     case GateWait::For::kReport:
       break;
   }
@@ -104,42 +134,32 @@ bool SyncGate::MustRelease(GateWait* wait, Status* status) {
 
 // A credit comes before the next round, as a token that was in the queue before does: otherwise it
 // would depend on the chief's speed whether a worker gets it.
-void SyncGate::SpendCredits(ReleasedWaits* released) {
+void SyncGate::SpendCredits(ReleasedWaits* released) noexcept {
   while (credits_ > 0 && is_open() && !round_waits_.empty()) {
     const GateWait::Ptr wait = round_waits_.front();
-    roster_.NoteKnown(wait->who, WorkerState::kBetweenSteps);
-    Release(wait, Status(), released);
+    Release(wait, kEvent, released);
     wait->round = credit_round_;
     --credits_;
   }
 }
 
-void SyncGate::ReleaseWaits(ReleasedWaits* released) {
+void SyncGate::ReleaseWaits(ReleasedWaits* released) noexcept {
+  roster_.ForgetReplaced(options_.num_workers);
   SpendCredits(released);
   for (GateWait::List* const list : {&round_waits_, &open_waits_, &full_waits_}) {
     for (auto next = list->begin(); next != list->end();) {
-      const GateWait::Ptr& wait = *next;
-      Status status;
-      if (!MustRelease(wait.get(), &status)) {
-        ++next;
-        continue;
-      }
-      if (wait->is_of_worker()) {
-        roster_.NoteKnown(wait->who, status.ok() ? WorkerState::kBetweenSteps : WorkerState::kLost);
-      }
-      next = Release(wait, status, released);
+      GateWait::End end;
+      next = MustRelease(**next, &end) ? Release(*next, end, released) : std::next(next);
     }
   }
-  if (!is_open()) return;
-  while (!round_waits_.empty()) {
-    const GateWait::Ptr wait = round_waits_.front();
+  while (is_open() && !round_waits_.empty()) {
     const int num_waiting = static_cast<int>(round_waits_.size());
     const int num_coming =
         roster_.NumPresent(options_.num_workers) - num_waiting - slots_.num_held();
-    if (slots_.num_free() <= num_coming) return;
-    roster_.NoteKnown(wait->who, WorkerState::kBetweenSteps);
-    Release(wait, Status(), released);
+    if (slots_.num_free() <= num_coming) break;
+    Release(round_waits_.front(), kEvent, released);
   }
+  ArmTimer();
 }
 
 }  // namespace condacc

@@ -73,7 +73,7 @@ class Schedule {
     Worker& worker = workers_[i];
     if (worker.is_waiting()) {
       if (kind < 4) worker.wait->Cancel();
-      if (kind == 4) gate_->Leave(worker.name);
+      if (kind == 4) gate_->Leave(worker.name, worker.run, /*is_lost=*/false);
       return ServeIfFull();
     }
     if (worker.reservation == nullptr) {
@@ -103,6 +103,7 @@ class Schedule {
   }
 
  private:
+  std::string chief() const { return "c" + std::to_string(num_opens_); }
   int Draw(int count) { return std::uniform_int_distribution<int>(0, count - 1)(random_); }
 
   void FinishStep(size_t i) {
@@ -117,26 +118,26 @@ class Schedule {
   }
 
   void Reopen() {
-    const std::string chief = "c" + std::to_string(num_opens_++);
+    ++num_opens_;
     int64_t round = 0;
-    ASSERT_TRUE(gate_->Prepare(chief, 0, &round).ok());
+    ASSERT_TRUE(gate_->Prepare(chief(), 0, &round).ok());
     ASSERT_GT(round, last_round_);
     last_round_ = round;
     accumulators_.Reset(round);
     SyncGate::Options options;
     options.num_slots = num_slots_;
     options.num_workers = num_workers_;
-    ASSERT_TRUE(gate_->Open(chief, round, options).ok());
-    full_ = BeginWait(gate_, For::kFullRound, chief);
+    ASSERT_TRUE(gate_->Open(chief(), round, options).ok());
+    full_ = BeginWait(gate_, For::kFullRound, chief());
   }
 
   void ServeIfFull() {
     if (!full_->has_ended() || full_->code() != StatusCode::kOk) return;
     const int64_t round = full_->round();
     ASSERT_TRUE(accumulators_.Take(round, static_cast<size_t>(num_slots_)));
-    ASSERT_TRUE(gate_->Advance(round));
+    ASSERT_TRUE(gate_->Advance(chief(), round));
     last_round_ = round + 1;
-    full_ = BeginWait(gate_, For::kFullRound, "c" + std::to_string(num_opens_ - 1));
+    full_ = BeginWait(gate_, For::kFullRound, chief());
   }
 
   std::mt19937 random_;
@@ -200,9 +201,9 @@ TEST(SyncGateThreads, RoundsStayWholeWhileWorkersFail) {
     ASSERT_TRUE(full->Await());
     ASSERT_EQ(full->round(), first + i);
     ASSERT_TRUE(accumulators.Take(full->round(), kSlots));
-    ASSERT_TRUE(gate->Advance(full->round()));
+    ASSERT_TRUE(gate->Advance("c", full->round()));
   }
-  gate->Close();
+  ASSERT_TRUE(gate->Close("c").ok());
   for (std::thread& thread : threads) thread.join();
 }
 
@@ -227,7 +228,8 @@ TEST(SyncGateThreads, OfTwoChiefsAtOnceOneOpensTheGate) {
     const auto c = BeginWait(gate, For::kFullRound, "c");
     const auto d = BeginWait(gate, For::kFullRound, "d");
     ASSERT_NE(c->has_ended(), d->has_ended());  // The one without the gate gets an error.
-    gate->Close();
+    // Only the one that has the gate can end the training.
+    ASSERT_NE(gate->Close("c").ok(), gate->Close("d").ok());
   }
 }
 

@@ -3,27 +3,38 @@
 #define CONDACC_TESTS_GATE_SYNC_GATE_SUPPORT_H_
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <future>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "cc/core/gate/sync_gate.h"
 #include "gtest/gtest.h"
 
 namespace condacc {
 
+// The run of a worker or chief that has one only.
+inline std::string RunOf(const std::string& name) { return "run of " + name; }
+
 // A wait with an end that the test can look at, or wait for.
 class RecordedWait {
  public:
+  // `who` is the name of a worker, or of the chief.
   RecordedWait(const std::shared_ptr<SyncGate>& gate, GateWait::For what, const std::string& who,
-               int64_t after = 0, GateWait::Clock::duration patience = {})
+               int64_t after = 0, GateWait::Clock::duration patience = {},
+               const std::string& run = "")
       : gate_(gate),
         end_(std::make_shared<std::promise<void>>()),
         ended_(end_->get_future().share()) {
-    wait_ = std::make_shared<GateWait>(what, who, after,
-                                       [end = end_](const GateWait&) { end->set_value(); });
+    const bool is_chief = what == GateWait::For::kFullRound;
+    wait_ = std::make_shared<GateWait>(what, is_chief ? "" : who,
+                                       is_chief      ? who
+                                       : run.empty() ? RunOf(who)
+                                                     : run,
+                                       after, [end = end_](const GateWait&) { end->set_value(); });
     wait_->patience = patience;
   }
 
@@ -35,7 +46,8 @@ class RecordedWait {
   bool Await() const {
     return ended_.wait_for(std::chrono::seconds(30)) == std::future_status::ready;
   }
-  StatusCode code() const { return wait_->status.code(); }
+  StatusCode code() const { return wait_->end.code; }
+  std::string message() const { return gate_->StatusOf(*wait_).message(); }
   int64_t round() const { return wait_->round; }
   const std::string& report() const { return wait_->report; }
 
@@ -50,26 +62,32 @@ using RecordedWaitPtr = std::unique_ptr<RecordedWait>;
 
 inline RecordedWaitPtr BeginWait(const std::shared_ptr<SyncGate>& gate, GateWait::For what,
                                  const std::string& who, int64_t after = 0,
-                                 GateWait::Clock::duration patience = {}) {
-  auto wait = std::make_unique<RecordedWait>(gate, what, who, after, patience);
+                                 GateWait::Clock::duration patience = {},
+                                 const std::string& run = "") {
+  auto wait = std::make_unique<RecordedWait>(gate, what, who, after, patience, run);
   wait->Begin();
   return wait;
 }
 
 // A worker whose moves the test makes one by one.
 struct Worker {
-  Worker(std::shared_ptr<SyncGate> gate, std::string name)
-      : gate(std::move(gate)), name(std::move(name)) {}
+  Worker(std::shared_ptr<SyncGate> gate, std::string name, std::string run = "")
+      : gate(std::move(gate)), name(std::move(name)), run(std::move(run)) {
+    if (this->run.empty()) this->run = RunOf(this->name);
+  }
 
+  // Begins a step and returns whether it got a slot. Without a reservation, another run has
+  // replaced this one.
   bool Claim() {
-    reservation = gate->Enter(name, round);
+    reservation.reset();
+    if (!gate->Enter(name, run, round, &reservation).ok()) return false;
     claim = reservation->ClaimSlot();
     return claim.granted;
   }
   // Reports that all gradients have been pushed, and waits for the next round.
-  void Finish() {
-    reservation->Done();
-    wait = BeginWait(gate, GateWait::For::kNextRound, name, round);
+  void Finish(bool any_added = true) {
+    was_dropped = reservation->Done(any_added);
+    wait = BeginWait(gate, GateWait::For::kNextRound, name, round, {}, run);
     reservation.reset();
   }
   // Ends the step before all gradients have been pushed, as a cancellation does.
@@ -84,9 +102,11 @@ struct Worker {
 
   std::shared_ptr<SyncGate> gate;
   std::string name;
+  std::string run;
   int64_t round = 1;
   std::unique_ptr<GateReservation> reservation;
   GateReservation::Claim claim;
+  bool was_dropped = false;
   RecordedWaitPtr wait;
 };
 
@@ -107,6 +127,33 @@ inline int64_t Open(SyncGate* gate, int num_slots, int num_workers, const std::s
   EXPECT_TRUE(gate->Open(chief, round, options).ok());
   return round;
 }
+
+// Returns after a time that the thread of all timers has measured.
+inline void AwaitTimer(GateWait::Clock::duration duration) {
+  std::promise<void> fired;
+  TimerQueue::Global().Schedule(duration, [&] { fired.set_value(); });
+  fired.get_future().wait();
+}
+
+// Gates with workers "w0", "w1", ...
+class SyncGateTest : public testing::Test {
+ protected:
+  void OpenFor(int num_slots, int num_workers, GateWait::Clock::duration takeover = {}) {
+    const int64_t round = Open(gate_.get(), num_slots, num_workers, "c", takeover);
+    for (int i = 0; i < num_workers; ++i) {
+      workers_.push_back(std::make_unique<Worker>(gate_, "w" + std::to_string(i)));
+      workers_.back()->round = round;
+    }
+  }
+  Worker& w(int i) { return *workers_[static_cast<size_t>(i)]; }
+  void Step(int i) {
+    EXPECT_TRUE(w(i).Claim());
+    w(i).Finish();
+  }
+
+  std::shared_ptr<SyncGate> gate_ = NewGate();
+  std::vector<std::unique_ptr<Worker>> workers_;
+};
 
 }  // namespace condacc
 

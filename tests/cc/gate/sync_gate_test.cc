@@ -16,26 +16,6 @@ namespace {
 
 using For = GateWait::For;
 
-// Gates with workers "w0", "w1", ...
-class SyncGateTest : public testing::Test {
- protected:
-  void OpenFor(int num_slots, int num_workers, GateWait::Clock::duration takeover = {}) {
-    const int64_t round = Open(gate_.get(), num_slots, num_workers, "c", takeover);
-    for (int i = 0; i < num_workers; ++i) {
-      workers_.push_back(std::make_unique<Worker>(gate_, "w" + std::to_string(i)));
-      workers_.back()->round = round;
-    }
-  }
-  Worker& w(int i) { return *workers_[static_cast<size_t>(i)]; }
-  void Step(int i) {
-    EXPECT_TRUE(w(i).Claim());
-    w(i).Finish();
-  }
-
-  std::shared_ptr<SyncGate> gate_ = NewGate();
-  std::vector<std::unique_ptr<Worker>> workers_;
-};
-
 TEST_F(SyncGateTest, ARoundEndsWhenAllSlotsAreCompleteAndTheChiefAdvances) {
   OpenFor(2, 2);
   const RecordedWaitPtr full = BeginWait(gate_, For::kFullRound, "c");
@@ -46,7 +26,7 @@ TEST_F(SyncGateTest, ARoundEndsWhenAllSlotsAreCompleteAndTheChiefAdvances) {
   ASSERT_TRUE(full->has_ended());
   EXPECT_EQ(full->round(), 1);
   EXPECT_TRUE(w(0).is_waiting());
-  EXPECT_TRUE(gate_->Advance(1));
+  EXPECT_TRUE(gate_->Advance("c", 1));
   w(0).GoOn();
   EXPECT_EQ(w(0).round, 2);
   EXPECT_EQ(gate_->state().num_complete, 0);
@@ -59,8 +39,8 @@ TEST_F(SyncGateTest, ABackupWorkerThatComesLateGetsNoSlot) {
   EXPECT_FALSE(w(2).Claim());
   EXPECT_EQ(w(2).claim.round, std::numeric_limits<int64_t>::min());
   EXPECT_EQ(w(2).claim.slot, 0);
-  EXPECT_EQ(gate_->state().num_refused, 1);
-  EXPECT_TRUE(gate_->Advance(1));
+  EXPECT_EQ(gate_->state().num_dropped, 1);
+  EXPECT_TRUE(gate_->Advance("c", 1));
   w(2).Finish();
   w(2).GoOn();
   EXPECT_EQ(w(2).round, 2);
@@ -69,7 +49,7 @@ TEST_F(SyncGateTest, ABackupWorkerThatComesLateGetsNoSlot) {
 TEST_F(SyncGateTest, AStepOfAnEarlierRoundGetsNoSlot) {
   OpenFor(1, 2);
   Step(0);
-  EXPECT_TRUE(gate_->Advance(1));
+  EXPECT_TRUE(gate_->Advance("c", 1));
   EXPECT_FALSE(w(1).Claim());
   EXPECT_EQ(gate_->state().num_complete, 0);
 }
@@ -90,7 +70,7 @@ TEST_F(SyncGateTest, WorkersComputeSeveralGradientsIfThereAreMoreSlotsThanWorker
   EXPECT_TRUE(w(1).is_waiting());
   w(0).Finish();
   EXPECT_TRUE(w(0).is_waiting());
-  EXPECT_TRUE(gate_->Advance(1));
+  EXPECT_TRUE(gate_->Advance("c", 1));
 }
 
 TEST_F(SyncGateTest, TheSlotOfAFailedStepGoesToAWorkerThatWaits) {
@@ -102,7 +82,7 @@ TEST_F(SyncGateTest, TheSlotOfAFailedStepGoesToAWorkerThatWaits) {
   w(0).GoOn();
   EXPECT_EQ(w(0).round, 1);
   Step(0);
-  EXPECT_TRUE(gate_->Advance(1));
+  EXPECT_TRUE(gate_->Advance("c", 1));
 }
 
 TEST_F(SyncGateTest, ALostWorkerThatComesBackIsWaitedForAgain) {
@@ -116,14 +96,14 @@ TEST_F(SyncGateTest, ALostWorkerThatComesBackIsWaitedForAgain) {
   w(0).Finish();
   EXPECT_TRUE(w(0).is_waiting());
   w(1).Finish();
-  EXPECT_TRUE(gate_->Advance(1));
+  EXPECT_TRUE(gate_->Advance("c", 1));
 }
 
 TEST_F(SyncGateTest, AWorkerThatLeavesIsNotWaitedFor) {
   OpenFor(2, 2);
   Step(0);
   EXPECT_TRUE(w(0).is_waiting());
-  gate_->Leave("w1");
+  gate_->Leave("w1", RunOf("w1"), /*is_lost=*/false);
   w(0).GoOn();
   EXPECT_EQ(w(0).round, 1);
 }
@@ -138,7 +118,7 @@ TEST_F(SyncGateTest, AWaitThatIsCancelledLosesItsWorker) {
   w(2).Fail();
   w(0).GoOn();
   Step(0);
-  EXPECT_TRUE(gate_->Advance(1));
+  EXPECT_TRUE(gate_->Advance("c", 1));
   w(0).GoOn();
   Step(0);
   w(0).GoOn();  // Nobody else is left: it computes all three.
@@ -164,7 +144,7 @@ TEST_F(SyncGateTest, AHolderThatWasTakenOverCompletesItsSlotInTheSameRound) {
   EXPECT_EQ(w(0).claim.slot, w(1).claim.slot);
   w(1).Finish();  // Every accumulator has a gradient of its slot now.
   EXPECT_EQ(gate_->state().num_complete, 2);
-  EXPECT_TRUE(gate_->Advance(1));
+  EXPECT_TRUE(gate_->Advance("c", 1));
   w(0).Finish();
   EXPECT_EQ(gate_->state().num_complete, 0);
   w(1).GoOn();
@@ -179,7 +159,7 @@ TEST_F(SyncGateTest, AHolderThatWasTakenOverFreesNothingWhenItFails) {
   ASSERT_TRUE(w(0).Claim());
   w(1).Fail();
   w(0).Finish();
-  EXPECT_TRUE(gate_->Advance(1));
+  EXPECT_TRUE(gate_->Advance("c", 1));
 }
 
 TEST_F(SyncGateTest, ASilentWorkerIsTakenOverInTime) {
@@ -199,18 +179,18 @@ TEST_F(SyncGateTest, WorkersThatWereNeverSeenAreTakenOverToo) {
   Step(0);
   w(0).GoOn();
   Step(0);
-  EXPECT_TRUE(gate_->Advance(1));
+  EXPECT_TRUE(gate_->Advance("c", 1));
 }
 
 TEST_F(SyncGateTest, CreditsCarryTheRoundInWhichTheyWereMade) {
   OpenFor(2, 2);
-  gate_->AddCredits(1);
+  ASSERT_TRUE(gate_->AddCredits("c", 1).ok());
   Step(0);
   w(0).GoOn();
   EXPECT_EQ(w(0).round, 1);
   Step(1);
   EXPECT_TRUE(w(1).is_waiting());
-  EXPECT_TRUE(gate_->Advance(1));
+  EXPECT_TRUE(gate_->Advance("c", 1));
   EXPECT_FALSE(w(0).Claim());
 }
 
@@ -227,80 +207,14 @@ TEST_F(SyncGateTest, BeforeTheOpeningEverybodyWaits) {
   EXPECT_EQ(opening->round(), 1);
 }
 
-TEST_F(SyncGateTest, AnOpeningIsAboveAllRoundsSoFar) {
-  EXPECT_EQ(Open(gate_.get(), 1, 1, "c", {}, 41), 42);
-  EXPECT_EQ(Open(gate_.get(), 1, 1, "c", {}, 7), 43);
-  int64_t round = 0;
-  EXPECT_EQ(gate_->Prepare("c", std::numeric_limits<int64_t>::max(), &round).code(),
-            StatusCode::kOutOfRange);
-  EXPECT_TRUE(gate_->state().open);
-}
-
-TEST_F(SyncGateTest, AnOpeningEndsTheRoundOfTheLastChief) {
-  OpenFor(2, 2);
-  const RecordedWaitPtr old_full = BeginWait(gate_, For::kFullRound, "c");
-  ASSERT_TRUE(w(1).Claim());
-  Step(0);
-  int64_t round = 0;
-  ASSERT_TRUE(gate_->Prepare("d", 0, &round).ok());
-  EXPECT_EQ(old_full->code(), StatusCode::kFailedPrecondition);
-  EXPECT_TRUE(w(0).is_waiting());
-  EXPECT_FALSE(gate_->Advance(1));
-  SyncGate::Options options;
-  options.num_slots = options.num_workers = 2;
-  EXPECT_EQ(gate_->Open("c", 1, options).code(), StatusCode::kFailedPrecondition);
-  EXPECT_EQ(gate_->Open("c", round, options).code(), StatusCode::kFailedPrecondition);
-  ASSERT_TRUE(gate_->Open("d", round, options).ok());
-  w(0).GoOn();
-  EXPECT_EQ(w(0).round, 2);
-  w(1).Finish();  // Its slot was one of the old round.
-  EXPECT_EQ(gate_->state().num_complete, 0);
-  EXPECT_FALSE(gate_->Advance(1));
-}
-
 TEST_F(SyncGateTest, ARoundAdvancesOnceAndOnlyWhenItIsFull) {
   OpenFor(1, 1);
-  EXPECT_FALSE(gate_->Advance(1));
+  EXPECT_FALSE(gate_->Advance("c", 1));
   Step(0);
-  EXPECT_FALSE(gate_->Advance(2));
-  EXPECT_TRUE(gate_->Advance(1));
-  EXPECT_FALSE(gate_->Advance(1));
+  EXPECT_FALSE(gate_->Advance("c", 2));
+  EXPECT_TRUE(gate_->Advance("c", 1));
+  EXPECT_FALSE(gate_->Advance("c", 1));
   EXPECT_EQ(gate_->state().round, 2);
-}
-
-TEST_F(SyncGateTest, AClosedGateEndsAllWaitsUntilItIsOpenedAgain) {
-  OpenFor(2, 2);
-  const RecordedWaitPtr full = BeginWait(gate_, For::kFullRound, "c");
-  Step(0);
-  gate_->Close();
-  EXPECT_EQ(w(0).wait->code(), StatusCode::kOutOfRange);
-  EXPECT_EQ(full->code(), StatusCode::kOutOfRange);
-  EXPECT_FALSE(w(1).Claim());
-  const RecordedWaitPtr opening = BeginWait(gate_, For::kOpening, "w0");
-  EXPECT_FALSE(opening->has_ended());
-  w(0).round = Open(gate_.get(), 1, 1);
-  EXPECT_TRUE(opening->has_ended());
-  EXPECT_TRUE(w(0).Claim());
-}
-
-TEST_F(SyncGateTest, ADismissedChiefEndsAndWorkersWaitOn) {
-  OpenFor(3, 3);
-  Step(0);
-  Step(1);
-  gate_->Dismiss("another", "w1");
-  const RecordedWaitPtr full = BeginWait(gate_, For::kFullRound, "c");
-  EXPECT_FALSE(full->has_ended());
-  gate_->Dismiss("c", "w0");
-  EXPECT_EQ(full->code(), StatusCode::kOutOfRange);
-  EXPECT_EQ(BeginWait(gate_, For::kFullRound, "c")->code(), StatusCode::kOutOfRange);
-  EXPECT_EQ(w(0).wait->code(), StatusCode::kCancelled);
-  EXPECT_TRUE(w(1).is_waiting());
-  // A wait of the chief's process that begins later ends as well.
-  EXPECT_EQ(BeginWait(gate_, For::kNextRound, "w0", 1)->code(), StatusCode::kCancelled);
-  w(0).round = Open(gate_.get(), 3, 3);
-  EXPECT_FALSE(w(1).is_waiting());
-  Step(0);
-  EXPECT_TRUE(w(0).is_waiting());
 }
 
 TEST_F(SyncGateTest, AWrongNumberOfSlotsIsRefused) {
@@ -317,7 +231,7 @@ TEST_F(SyncGateTest, AReportNamesEveryWorker) {
   ASSERT_TRUE(w(1).Claim());
   ASSERT_TRUE(w(2).Claim());
   w(2).Fail();
-  gate_->Leave("w3");
+  gate_->Leave("w3", RunOf("w3"), /*is_lost=*/false);
   Step(0);
   const RecordedWaitPtr report =
       BeginWait(gate_, For::kReport, "", -1, std::chrono::milliseconds(1));

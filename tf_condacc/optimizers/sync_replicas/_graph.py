@@ -45,6 +45,7 @@ class SyncGraph:
         queue_runner: Runs the chief's steps.
         reports: Reports about rounds that last for too long; None if there are none.
         end_ops: The operations to run at the end, by whether the worker is the chief.
+        fail_op: Tells the gate that this worker has failed.
     """
 
     def __init__(
@@ -83,4 +84,5 @@ class SyncGraph:
             self.local_step_init_op = local_step.assign(gate.await_open())
             self.chief_init_op = open_gate(gate, local_step, global_step, pushed)
             self.end_ops = {True: gate.close(), False: gate.leave()}
+            self.fail_op = gate.fail()
             tf1.summary.scalar("num_dropped", gate.num_dropped())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
@@ -14,6 +15,9 @@ from tf_condacc.optimizers.sync_replicas._recovery import (
 
 if TYPE_CHECKING:
     from tf_condacc.optimizers.sync_replicas.optimizer import SyncReplicasOptimizer
+
+
+_TELL_SECS = 2  # How long the end of a session may wait for the gate's server.
 
 
 class SyncReplicasOptimizerHook(tf.compat.v1.train.SessionRunHook):
@@ -59,6 +63,8 @@ class SyncReplicasOptimizerHook(tf.compat.v1.train.SessionRunHook):
             tf.errors.NotFoundError: A parameter server has not imported tf_condacc.
         """
         recover_cancelled_steps(coord)
+        self._coordinator = coord
+        self._has_ended = False
         with explained(), aborting_if_server_is_lost():
             self._check_ready(session)
             if self._is_chief:
@@ -66,17 +72,71 @@ class SyncReplicasOptimizerHook(tf.compat.v1.train.SessionRunHook):
                 session.run(self._tokens_op)
                 runner = self._graph.queue_runner
                 runner.create_threads_without_closing(session, coord, daemon=True, start=True)
-                return
-            if self._graph.reports is not None:
-                self._graph.reports.thread(session).start()
-            session.run(self._init_op)
+            else:
+                if self._graph.reports is not None:
+                    self._graph.reports.thread(session).start()
+                session.run(self._init_op)
+        failing = threading.Thread(
+            target=self._report_failure, args=(session, coord), name="SyncReplicasHook", daemon=True
+        )
+        coord.register_thread(failing)
+        failing.start()
+
+    def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> None:
+        """Ends a chief whose queue runner has failed, as after another chief has replaced it.
+
+        A program that does not ask ``session.should_stop()`` would go on as a worker otherwise.
+        """
+        if self._is_chief:
+            self._coordinator.raise_requested_exception()
 
     def end(self, session: tf.compat.v1.Session) -> None:
-        """Closes the gate if this is the chief; tells that the worker leaves if not."""
+        """Closes the gate if this is the chief; tells that the worker leaves if not.
+
+        Raises:
+            tf.errors.FailedPreconditionError: Another chief has replaced this one. The gate is
+                that chief's, and its training goes on.
+        """
+        self._run_last(session, self._graph.end_ops[self._is_chief])
+
+    def leave(self, session: tf.compat.v1.Session) -> None:
+        """Tells the gate that this worker leaves, although the training goes on.
+
+        The gate of a chief stays as it is, for the next chief. For processes that are told to end
+        in the middle of a training.
+
+        Args:
+            session: A session of the worker's graph.
+        """
+        self._run_last(session, self._graph.end_ops[False])
+
+    def _run_last(self, session: tf.compat.v1.Session, op: tf.Operation) -> None:
+        self._has_ended = True
         try:
-            session.run(self._graph.end_ops[self._is_chief])
+            session.run(op)
+        except tf.errors.FailedPreconditionError:
+            raise
         except tf.errors.OpError as error:
             tf.compat.v1.logging.warning("The gate could not be told of the end: %s", error.message)
+
+    def _report_failure(self, session: tf.compat.v1.Session, coord: tf.train.Coordinator) -> None:
+        """Tells the gate that this worker has failed, if its session ends without `end`.
+
+        The coordinator waits for this thread before it closes the session.
+        """
+        coord.wait_for_stop()
+        if self._has_ended:
+            return
+        # The server of the gate may be lost. A step that waits for it could not be ended.
+        telling = threading.Thread(target=self._try_to_tell, args=(session,), daemon=True)
+        telling.start()
+        telling.join(_TELL_SECS)
+
+    def _try_to_tell(self, session: tf.compat.v1.Session) -> None:
+        try:
+            session.run(self._graph.fail_op)
+        except (tf.errors.OpError, RuntimeError):
+            pass  # The session is lost. The gate learns of it when its connection closes.
 
     def _check_ready(self, session: tf.compat.v1.Session) -> None:
         missing = [name.decode() for name in session.run(self._ready_op)]

@@ -33,6 +33,7 @@ def gate_options(
     num_workers: int,
     takeover_secs: float | None,
     report_secs: float | None,
+    wait_for_lost: bool,
 ) -> GateOptions:
     """Returns the options of a gate.
 
@@ -45,7 +46,13 @@ def gate_options(
                 f"Optimizer '{optimizer}' expects {argument} to be a positive number of seconds or "
                 f"None, got {seconds!r}."
             )
-    return GateOptions(num_slots, num_workers, float(takeover_secs or 0), float(report_secs or 0))
+    return GateOptions(
+        num_slots,
+        num_workers,
+        float(takeover_secs or 0),
+        float(report_secs or 0),
+        bool(wait_for_lost),
+    )
 
 
 class PushOptions(NamedTuple):

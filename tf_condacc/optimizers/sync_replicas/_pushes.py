@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -10,6 +11,7 @@ from tf_condacc._host import on_host
 from tf_condacc._ops import ops
 from tf_condacc.accumulators.dense import ConditionalAccumulator
 from tf_condacc.accumulators.sparse import SparseConditionalAccumulator
+from tf_condacc.optimizers.sync_replicas._gate import host_of
 from tf_condacc.optimizers.sync_replicas._options import PushOptions
 
 
@@ -32,6 +34,30 @@ class Claim:
         return self._parts[device]
 
 
+def any_added(
+    gradients: Sequence[VariableGradients], outcomes: Sequence[tf.Tensor]
+) -> list[tf.Tensor]:
+    """Checks the outcomes of all pushes of a step.
+
+    Args:
+        gradients: The gradients that were pushed.
+        outcomes: The outcome of each: `[] int32`.
+
+    Returns:
+        Whether any gradient was added, for each device with accumulators: `[] bool` each.
+    """
+    by_device: dict[str, list[tuple[str, tf.Tensor]]] = {}
+    for gradient, outcome in zip(gradients, outcomes, strict=True):
+        by_device.setdefault(gradient.device, []).append((gradient.name, outcome))
+    added = []
+    for device, pushed in by_device.items():
+        with tf.compat.v1.device(host_of(device)):
+            names = [name for name, _ in pushed]
+            values = [outcome for _, outcome in pushed]
+            added.append(ops.condacc_sync_gate_pushed(values, accumulators=names, name="pushed"))
+    return added
+
+
 class VariableGradients:
     """The accumulator of one variable's gradients, beside the variable.
 
@@ -40,6 +66,10 @@ class VariableGradients:
         variable: The variable.
         scope: Prefix of the accumulator's name, the same in the graphs of all workers.
         options: How gradients travel and are reduced.
+
+    Attributes:
+        name: Name of the accumulator.
+        device: Device of the variable and the accumulator.
     """
 
     def __init__(
@@ -57,7 +87,8 @@ class VariableGradients:
                 )
             else:
                 self._accumulator = ConditionalAccumulator(*arguments)
-        self._name = shared_name
+        self.name = shared_name
+        self.device = variable.device
 
     def push(self, claim: Claim) -> tf.Tensor:
         """Pushes the gradient with the slot of a step; returns the outcome: `[] int32`."""
@@ -88,12 +119,14 @@ class VariableGradients:
             return self._accumulator.global_step()
 
     def reset(self, round_: tf.Tensor) -> tf.Tensor:
-        """Discards what is accumulated, and begins a round."""
+        """Discards what is accumulated, and begins a round, unless it is not a later one."""
         with tf.compat.v1.device(self._variable.device):
-            return self._accumulator.reset(round_)
+            return ops.condacc_accumulator_reset(
+                self._accumulator.accumulator_ref, round_, only_forward=True, name="reset"
+            )
 
     def _passed(self, taken: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
-        passed = ops.condacc_sync_gate_taken(taken, value, accumulator=self._name, name="taken")
+        passed = ops.condacc_sync_gate_taken(taken, value, accumulator=self.name, name="taken")
         return tf.cast(passed, self._dtype)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 
 import tensorflow as tf
@@ -42,7 +43,8 @@ class ChiefQueueRunner(tf.compat.v1.train.QueueRunner):
     When the coordinator stops, the chief's waits at the gate end: that of its queue runner, and
     that of its own step as a worker. So its session learns of an error of the other one. The gate
     itself is closed only if the coordinator stops without an error, as that of a Supervisor does
-    when training has ended: after an error, training goes on with the next session.
+    when training has ended: after an error, training goes on with the next session. A chief that
+    another one has replaced ends nothing: its operations at the gate fail or do nothing.
 
     Args:
         gate: The gate of the rounds.
@@ -53,7 +55,9 @@ class ChiefQueueRunner(tf.compat.v1.train.QueueRunner):
     def __init__(self, gate: SyncGate, sync_op: tf.Operation, reports: Reports | None) -> None:
         with gate.on_device():
             nothing = tf.no_op(name="runner_closed")
-        super().__init__(
+        # The constructor is decorated to log that queues of input pipelines are deprecated.
+        inspect.unwrap(tf.compat.v1.train.QueueRunner.__init__)(
+            self,
             gate.handle.op,
             [sync_op],
             close_op=nothing,

@@ -11,7 +11,7 @@ from tf_condacc._host import host_int64
 from tf_condacc._typing import GradientAndVariable
 from tf_condacc.optimizers.sync_replicas._gate import SyncGate
 from tf_condacc.optimizers.sync_replicas._local_step import LocalStep
-from tf_condacc.optimizers.sync_replicas._pushes import Claim, VariableGradients
+from tf_condacc.optimizers.sync_replicas._pushes import Claim, VariableGradients, any_added
 
 tf1 = tf.compat.v1
 
@@ -23,8 +23,8 @@ class WorkerStep(NamedTuple):
         train_op: Assigns the round of the next step to the local step.
         claim: The round and the slot of the step: `[2] int64`.
         outcomes: Outcome of the push of each gradient: `[] int32` each.
-        dropped: Whether there was no slot, so that all gradients were dropped: `[] bool`. It is
-            known at the end of the step.
+        dropped: Whether all gradients were dropped, because there was no slot, or another worker
+            has taken it over: `[] bool`. It is known at the end of the step.
     """
 
     train_op: Any
@@ -57,11 +57,10 @@ def worker_step(
         packed = gate.claim(reservation)
     claim = Claim(packed)
     outcomes = [each.push(claim) for each in gradients]
-    with gate.on_device(), tf.control_dependencies([tf.group(*outcomes, name="pushed")]):
-        next_round = gate.finish(reservation)
+    next_round, is_dropped = gate.finish(reservation, any_added(gradients, outcomes))
     train_op = local_step.assign(next_round)
     with tf1.device(local_step.device), tf.control_dependencies([train_op.op]):
-        dropped = tf.less(packed[0], 0, name="dropped")
+        dropped = tf.identity(is_dropped, name="dropped")
     return WorkerStep(train_op, packed, outcomes, dropped)
 
 

@@ -19,17 +19,24 @@ _numbers_of_graphs: weakref.WeakKeyDictionary[tf.Graph, int] = weakref.WeakKeyDi
 def worker_name(device: str) -> str:
     """Returns the name of the worker that builds the current default graph.
 
-    The name is the job and task of the worker's device. If the device has none, they are those of
-    this process in the environment variable TF_CONFIG. If that is not set, the name is made of the
-    host name, the process and, if the process has several graphs, the number of the graph.
+    The name is the job, replica and task of the worker's device. A job without a task is that of
+    all workers, as in the default of ``tf.compat.v1.train.replica_device_setter``. If the device
+    has no task, the name is the job and task of this process in the environment variable TF_CONFIG
+    or, if that is not set, the host name and the process, followed by the number of the graph if
+    the process has several graphs. So two workers never have one name.
 
     Args:
         device: The device of an operation of the worker.
     """
+    return _name_of_device(device) or (_name_in_tf_config() or _name_of_process()) + _suffix()
+
+
+def _name_of_device(device: str) -> str | None:
     spec = tf.DeviceSpec.from_string(device)
-    if spec.job is not None:
-        return f"/job:{spec.job}/task:{spec.task or 0}"
-    return _name_in_tf_config() or _name_of_process()
+    if spec.job is None or spec.task is None:
+        return None
+    replica = f"/replica:{spec.replica}" if spec.replica else ""
+    return f"/job:{spec.job}{replica}/task:{spec.task}"
 
 
 def _name_in_tf_config() -> str | None:
@@ -41,10 +48,14 @@ def _name_in_tf_config() -> str | None:
 
 
 def _name_of_process() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def _suffix() -> str:
+    """Returns what tells the current graph from other graphs of the process."""
     graph = tf.compat.v1.get_default_graph()
     with _lock:
         number = _numbers_of_graphs.get(graph)
         if number is None:
             number = _numbers_of_graphs[graph] = next(_numbers)
-    suffix = f"#{number}" if number > 1 else ""
-    return f"{socket.gethostname()}:{os.getpid()}{suffix}"
+    return f"#{number}" if number > 1 else ""

@@ -102,6 +102,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         report_secs: float | None = 60,
         sparse_reduction: str = "MEAN",
         transport_dtype: Any = None,
+        wait_for_lost: bool = False,
     ) -> None:
         """Sets options that the mirrored class does not have, before `apply_gradients`.
 
@@ -109,10 +110,10 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         own `report_secs`.
 
         Args:
-            takeover_secs: If nothing happens at the gate for so many seconds, the slots of workers
-                that do not wait go to workers that do. It must be longer than a step takes. If it
-                is None, training waits for a worker that is frozen, or that died between two
-                steps.
+            takeover_secs: If no slot is claimed or completed for so many seconds, the slots of
+                workers that do not wait go to workers that do. It must be longer than a step
+                takes. If it is None, training waits for a worker that is frozen, or that was killed
+                between two steps.
             report_secs: If a round lasts longer than so many seconds while a worker waits, chief
                 and workers log who is missing. If it is None, they never do.
             sparse_reduction: How ``tf.IndexedSlices`` are reduced: "MEAN" divides each row by the
@@ -121,6 +122,10 @@ class SyncReplicasOptimizer(OptimizerWrapper):
             transport_dtype: ``tf.bfloat16`` or ``tf.float16``: gradients of wider floating-point
                 types are cast to it before they travel, and their mean is rounded to it. They are
                 summed as float32. By default they travel as they are.
+            wait_for_lost: The gradients of a lost worker are computed by those that are left. If
+                all workers are lost or have left, the chief's step fails after `report_secs`, with
+                ``tf.errors.FailedPreconditionError`` that names them. If this is true, it waits
+                until a worker is back.
 
         Raises:
             ValueError: An argument is out of range, or `apply_gradients` has been called.
@@ -136,6 +141,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
             self._total_num_replicas,
             takeover_secs,
             report_secs,
+            wait_for_lost,
         )
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> list[GradientAndVariable]:
@@ -242,8 +248,10 @@ class SyncReplicasOptimizer(OptimizerWrapper):
     def gradients_dropped(self) -> tf.Tensor:
         """Tells whether the gradients of a step were dropped: `[] bool`.
 
-        It is a part of the worker's step: fetch it together with the training operation. Alone, it
-        makes a step as well. The mirrored class has no such property.
+        They are dropped if the round had no slot left for them, or if another worker took the slot
+        over and was faster with all of them. The tensor is a part of the worker's step: fetch it
+        together with the training operation. Alone, it makes a step as well. The mirrored class has
+        no such property.
         """
         if self._graph is None:
             raise ValueError("gradients_dropped is known after apply_gradients().")
