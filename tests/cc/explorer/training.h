@@ -81,9 +81,8 @@ class Training {
   // Makes all calls of a chief, although it has been replaced.
   void CallLate(Chief* chief);
   // Begins a call, before which the chief may freeze. Notes whether it is known to have been
-  // replaced by then, in which case the call must have no effect. Returns whether the call is to be
-  // made.
-  bool BeginCall(Chief* chief, const char* call);
+  // replaced by then, in which case the call must have no effect.
+  void BeginCall(Chief* chief, const char* call);
   // Checks whether the call was rightly accepted or refused. Returns whether it was accepted.
   bool EndCall(const Chief& chief, bool is_accepted);
   bool IsReplaced(const Chief& chief) const { return chief.round < prepared_round_; }

@@ -19,14 +19,14 @@ void Training::Lead(Chief chief) {
       Sleep(Draw(30));  // It has failed, and is started again.
       continue;
     }
-    if (kReplacedChiefsAct) CallLate(&chief);
+    CallLate(&chief);
     if (!Chance(25)) break;  // Otherwise, it replaces its successor.
   }
   --num_chiefs_left_;
   NoteEnd();
 }
 
-bool Training::BeginCall(Chief* chief, const char* call) {
+void Training::BeginCall(Chief* chief, const char* call) {
   if (chief->num_calls++ == chief->freezes_at) {
     first_chief_froze_ = true;
     Wake(&first_chief_froze_);
@@ -35,7 +35,6 @@ bool Training::BeginCall(Chief* chief, const char* call) {
   chief->call = call;
   chief->was_replaced = IsReplaced(*chief);
   Point(call);
-  return !chief->was_replaced || kReplacedChiefsAct;
 }
 
 bool Training::EndCall(const Chief& chief, bool is_accepted) {
@@ -63,18 +62,18 @@ bool Training::PrepareAndOpen(Chief* chief) {
   options.num_workers = num_workers_;
   options.takeover = std::chrono::nanoseconds(takes_over_ ? 1 + Draw(300) : 0);
   options.report = std::chrono::nanoseconds(1 + Draw(100));
-  SetWaitsForLost(&options, waits_for_lost_);
+  options.wait_for_lost = waits_for_lost_;
   version_of_round_[chief->round] = version_;
   BeginCall(chief, "open");
   if (!EndCall(*chief, Open(*gate_, chief->actor, chief->round, options))) return false;
   if (!gives_credits_) return true;
-  return BeginCall(chief, "add credits") &&
-         EndCall(*chief, AddCredits(*gate_, chief->actor, 1 + Draw(3)));
+  BeginCall(chief, "add credits");
+  return EndCall(*chief, AddCredits(*gate_, chief->actor, 1 + Draw(3)));
 }
 
 void Training::ResetAccumulators(Chief* chief) {
   for (const auto& accumulator : accumulators_) {
-    if (!BeginCall(chief, "reset")) return;
+    BeginCall(chief, "reset");
     const int64_t before = accumulator->global_step();
     ResetForRound(*accumulator, chief->round);
     if (accumulator->global_step() < before) {
@@ -96,13 +95,13 @@ void Training::LeadRounds(Chief* chief) {
     if (!waits_for_lost_ && wait.code == StatusCode::kFailedPrecondition) return;
     if (!EndCall(*chief, wait.code == StatusCode::kOk) || !ApplyRound(chief, wait.round)) return;
     if (num_rounds_done_ >= num_rounds_) return EndTraining(chief);
-    if (!BeginCall(chief, "advance")) return;
+    BeginCall(chief, "advance");
     if (!EndCall(*chief, Advance(*gate_, chief->actor, wait.round))) return;
   }
 }
 
 void Training::EndTraining(Chief* chief) {
-  if (!BeginCall(chief, "close")) return;
+  BeginCall(chief, "close");
   if (!chief->was_replaced) ++num_closes_;
   if (EndCall(*chief, Close(*gate_, chief->actor))) {
     is_over_ = true;

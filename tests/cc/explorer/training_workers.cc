@@ -61,7 +61,7 @@ Training::StepEnd Training::DrawFault(const Worker& worker) {
   if (!has_faults_) return StepEnd::kGoesOn;
   if (Draw(40) == 0) Sleep(Draw(1000));  // It is slow, or its computer is frozen.
   if (Draw(25) == 0) return StepEnd::kFailed;
-  if (kWorkersHaveRuns && Draw(60) == 0) {
+  if (Draw(60) == 0) {
     SpawnWorker(worker.number, worker.actor.run + "+");
     Sleep(Draw(500));
     return StepEnd::kReplaced;
