@@ -135,6 +135,7 @@ bool Accumulator<Sum>::ServeOrFailNow(const TakePtr& take, Workspace& workspace,
     take->failure = Error(StatusCode::kCancelled, kCancelled);
   } else if (takes_.empty() && round_->count >= take->num_required && IsAtStepOf(*take)) {
     take->workspace = &workspace;
+    take->was_ready = true;
     takes_.Push(take);
     ServeFront(workspace, failed);
   } else {

@@ -49,6 +49,8 @@ class AccumulatorRun {
   void Apply(Operation* apply);
   void RequestIfReady(Operation* request);
 
+  // Returns whether the history has a linearization that can be found soon.
+  bool CanSearch() const;
   void CheckLinearization();
   void End();
 
@@ -56,6 +58,7 @@ class AccumulatorRun {
   Gradients gradients_;
   const int num_threads_;
   int num_running_;
+  const bool refuses_memory_;
   const bool refuses_timers_;
   const bool moves_step_;
   const bool reaches_last_step_;
@@ -71,11 +74,12 @@ AccumulatorRun<Gradients>::AccumulatorRun()
                            : size_t{1} << 30),
       num_threads_(1 + Draw(kIsDense ? 4 : 5)),
       num_running_(num_threads_),
+      refuses_memory_(Chance(33)),
       refuses_timers_(Chance(12)),
       moves_step_(Chance(50)),
       reaches_last_step_(Chance(8)) {
   history_.moves_step = moves_step_;
-  RefuseMemory(Chance(66) ? 0 : kIsDense ? 10 : 3 + Draw(30));
+  RefuseMemory(!refuses_memory_ ? 0 : kIsDense ? 10 : 3 + Draw(30));
   TimerQueue::Global().Restart(refuses_timers_ ? 30 : 0);
   accumulator_ = std::make_unique<Accumulator>(DrawOptions());
   DrawOperations();
@@ -86,7 +90,7 @@ template <class Gradients>
 typename Gradients::Accumulator::Options AccumulatorRun<Gradients>::DrawOptions() {
   typename Accumulator::Options options;
   options.name = "a";
-  options.retry_delay = std::chrono::milliseconds(0);
+  options.retry_delay = std::chrono::milliseconds(Draw(2));
   if (Chance(50)) {
     options.stall_timeout = std::chrono::milliseconds(1);
     options.on_stall = [](const StallReport&) {
@@ -274,9 +278,16 @@ bool AccumulatorRun<Gradients>::Run() {
   history_.global_step = accumulator_->global_step();
   history_.num_dropped = accumulator_->num_dropped();
   CheckHistory(history_);
-  if (kIsDense) CheckLinearization();
+  if (CanSearch()) CheckLinearization();
   End();
   return true;
+}
+
+// A plain accumulator is refused no memory for a take.
+template <class Gradients>
+bool AccumulatorRun<Gradients>::CanSearch() const {
+  constexpr size_t kMaxOperations = 12;
+  return kIsDense || (!refuses_memory_ && history_.operations.size() <= kMaxOperations);
 }
 
 template <class Gradients>

@@ -1,0 +1,242 @@
+"""Bugs of the core that the explorer of schedules has to find.
+
+The other C++ tests pass with each of them, at least nearly always.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Bug:
+    """A change of one file that makes the core wrong."""
+
+    breaks: str  # What is wrong then.
+    program: str  # The program whose schedules show it.
+    file: str  # The file, in cc/core.
+    old: str  # The text that is replaced. It stands in the file exactly once.
+    new: str
+
+
+BUGS = [
+    Bug(
+        breaks="A take is served although the step was set while it was prepared.",
+        program="sparse",
+        file="accumulator/accumulator_serving.h",
+        old="Error(StatusCode::kCancelled, kCancelled) : CheckStep(take);",
+        new="Error(StatusCode::kCancelled, kCancelled) : Status();",
+    ),
+    Bug(
+        breaks="A take is completed while another thread works with its memory.",
+        program="sparse",
+        file="accumulator/accumulator_impl.h",
+        old="    if (round_->phase == Phase::kPreparingTake && take == takes_.front()) return;\n",
+        new="",
+    ),
+    Bug(
+        breaks="No take is served after a fold.",
+        program="sparse",
+        file="accumulator/accumulator_rounds.h",
+        old="  } else if (Sum::kFinishNeedsMemory && !will_retry_) {",
+        new="  } else if (Sum::kFinishNeedsMemory && round->phase != Phase::kOpen) {",
+    ),
+    Bug(
+        breaks="A round is used again while an apply still waits for it.",
+        program="dense",
+        file="accumulator/accumulator_rounds.h",
+        old="spare_round_ == nullptr || spare_round_.use_count() > 1",
+        new="spare_round_ == nullptr",
+    ),
+    Bug(
+        breaks="The contributors of a round that was discarded cannot contribute again.",
+        program="dense",
+        file="accumulator/accumulator_rounds.h",
+        old="    round->sum.Clear();\n    round->contributors.clear();\n  }\n  round->num_added",
+        new="    round->sum.Clear();\n  }\n  round->num_added",
+    ),
+    Bug(
+        breaks="The contributors of a round that was taken cannot contribute again.",
+        program="dense",
+        file="accumulator/accumulator_rounds.h",
+        old="  round->sum.Clear();\n  round->contributors.clear();\n  MutexLock lock(&mu_);",
+        new="  round->sum.Clear();\n  MutexLock lock(&mu_);",
+    ),
+    Bug(
+        breaks="An apply returns while its gradient, which is borrowed, is still to be read.",
+        program="dense",
+        file="accumulator/accumulator_rounds.h",
+        old="const bool must = is_urgent || (",
+        new="const bool must = (is_urgent && !is_taken) || (",
+    ),
+    Bug(
+        breaks="The workspace of a take that another thread is to serve may be gone by then.",
+        program="sparse",
+        file="accumulator/accumulator_impl.h",
+        old="      if (take->waiting) take->keep_alive = std::move(keep_alive);\n",
+        new="",
+    ),
+    Bug(
+        breaks="After memory was refused twice, nobody tries again.",
+        program="sparse",
+        file="accumulator/accumulator_serving.h",
+        old="  will_retry_ = false;\n",
+        new="",
+    ),
+    Bug(
+        breaks="An apply that waits until its round is finished is not woken.",
+        program="dense",
+        file="accumulator/accumulator_rounds.h",
+        old="    take = std::move(round->take);\n  }\n  added_.NotifyAll();\n",
+        new="    take = std::move(round->take);\n  }\n",
+    ),
+    Bug(
+        breaks="An apply that waits for a fold is not woken.",
+        program="dense",
+        file="accumulator/accumulator_rounds.h",
+        old="  if (round->phase == Phase::kFolding) round->phase = Phase::kOpen;\n  added_.NotifyAll();\n",
+        new="  if (round->phase == Phase::kFolding) round->phase = Phase::kOpen;\n",
+    ),
+    Bug(
+        breaks="An apply that waits for a round that was discarded is not woken.",
+        program="dense",
+        file="accumulator/accumulator_rounds.h",
+        old="  round->phase = Phase::kFinished;\n  added_.NotifyAll();\n  spare_round_ = round;",
+        new="  round->phase = Phase::kFinished;\n  spare_round_ = round;",
+    ),
+    Bug(
+        breaks="An apply that waits while a take is prepared is not woken.",
+        program="sparse",
+        file="accumulator/accumulator_serving.h",
+        old="    round->phase = Phase::kOpen;\n    added_.NotifyAll();\n",
+        new="    round->phase = Phase::kOpen;\n",
+    ),
+    Bug(
+        breaks="A gradient is added while a second take is prepared after a first one.",
+        program="sparse",
+        file="accumulator/accumulator_impl.h",
+        old="    while (round_->phase == Phase::kPreparingTake) added_.Wait(&mu_);\n",
+        new="    if (round_->phase == Phase::kPreparingTake) added_.Wait(&mu_);\n",
+    ),
+    Bug(
+        breaks="An apply returns while the thread that finishes the round reads its gradient.",
+        program="dense",
+        file="accumulator/accumulator_rounds.h",
+        old="  MutexUnlock unlock(&mu_);\n  Value value",
+        new="  round->num_added = round->num_appended;\n  MutexUnlock unlock(&mu_);\n  Value value",
+    ),
+    Bug(
+        breaks="The thread that serves a take finishes a round that another thread still folds.",
+        program="dense",
+        file="accumulator/accumulator_serving.h",
+        old="if (std::exchange(round->phase, Phase::kTaken) == Phase::kOpen) Finish(",
+        new="if (std::exchange(round->phase, Phase::kTaken) <= Phase::kFolding) Finish(",
+    ),
+    Bug(
+        breaks="A float32 sum is freed while a fold adds to it.",
+        program="dense",
+        file="dense/dense_sum.cc",
+        old="  if (!float32_sum_) float32_sum_ =",
+        new="  if (gradient.float32_memory) float32_sum_ =",
+    ),
+    Bug(
+        breaks="A reset discards a round while a take of it is prepared.",
+        program="sparse",
+        file="accumulator/accumulator_rounds.h",
+        old="if (round_->phase == Phase::kPreparingTake || (is_ready &&",
+        new="if ((is_ready &&",
+    ),
+    Bug(
+        breaks="A gradient that became stale while its memory was allocated is added.",
+        program="dense",
+        file="accumulator/accumulator_impl.h",
+        old="    if (!status.ok()) return Error(status.code(), status.message().c_str());\n  }\n",
+        new="    if (!status.ok()) return Error(status.code(), status.message().c_str());\n"
+        "    if (round_->phase == Phase::kOpen && round_->sum.NeedOf(*gradient) == "
+        "Contract::Need::kNothing) return ApplyOutcome::kAdded;\n  }\n",
+    ),
+    Bug(
+        breaks="A worker completes a slot of a round in which its step did not begin.",
+        program="gate",
+        file="gate/sync_gate.cc",
+        old="    if (reservation->round_ == round_ && slots_.Complete(reservation->slot_)) {",
+        new="    if (slots_.Complete(reservation->slot_)) {",
+    ),
+    Bug(
+        breaks="A worker claims a slot of a round in which its step did not begin.",
+        program="gate",
+        file="gate/sync_gate.cc",
+        old="if (may_claim && is_open() && reservation->round_ == round_) {",
+        new="if (may_claim && is_open() && reservation->round_ <= round_) {",
+    ),
+    Bug(
+        breaks="A chief that was replaced ends the round of its successor.",
+        program="gate",
+        file="gate/sync_gate_chief.cc",
+        old="  if (!chief_.Is(chief) || !is_open() ||",
+        new="  if (!is_open() ||",
+    ),
+    Bug(
+        breaks="A chief that was replaced sets back the accumulators of its successor.",
+        program="gate",
+        file="accumulator/accumulator_rounds.h",
+        old="    if (only_forward && global_step <= gate_.global_step()) return 0;\n",
+        new="    if (only_forward && global_step == gate_.global_step()) return 0;\n",
+    ),
+    Bug(
+        breaks="Steps that were taken over are still waited for.",
+        program="gate",
+        file="gate/sync_gate_timing.cc",
+        old="  for (GateReservation* const step : steps_) Uncount(step);\n",
+        new="",
+    ),
+    Bug(
+        breaks="When the wait of a worker is cancelled, no other worker is released in its place.",
+        program="gate",
+        file="gate/sync_gate_waits.cc",
+        old="  if (!wait->waiting) return;\n  Release(wait, kCancelled, &released);\n"
+        "  ReleaseWaits(&released);\n",
+        new="  if (!wait->waiting) return;\n  Release(wait, kCancelled, &released);\n",
+    ),
+    Bug(
+        breaks="A worker whose wait was cancelled is still waited for.",
+        program="gate",
+        file="gate/sync_gate_waits.cc",
+        old="          end.code == StatusCode::kOk ? WorkerState::kBetweenSteps : WorkerState::kLost;",
+        new="          WorkerState::kBetweenSteps;",
+    ),
+    Bug(
+        breaks="Only the first timer of a gate is ever set.",
+        program="gate",
+        file="gate/sync_gate_timing.cc",
+        old="    timer_ = TimerQueue::kNoTicket;\n    timer_deadline_ = Clock::time_point::max();\n"
+        "    const",
+        new="    timer_ = TimerQueue::kNoTicket;\n    const",
+    ),
+    Bug(
+        breaks="A chief that was replaced is told that its successor's round is full.",
+        program="gate",
+        file="gate/sync_gate_waits.cc",
+        old="  if (!chief_.Is(chief)) return kNotThisChief;\n",
+        new="",
+    ),
+    Bug(
+        breaks="A slot that was given to another worker is freed by its former holder.",
+        program="gate",
+        file="gate/slots.h",
+        old="freed.state == State::kHeld && freed.holder == holder",
+        new="freed.state != State::kFree && (holder > 0)",
+    ),
+    Bug(
+        breaks="A worker that left counts as present when its last step ends.",
+        program="gate",
+        file="gate/sync_gate.cc",
+        old="    if (worker->absence != WorkerState::kLeft) {\n      worker->absence = is_done",
+        new="    {\n      worker->absence = is_done",
+    ),
+    Bug(
+        breaks="A slot stays held by a step that another run has replaced.",
+        program="gate",
+        file="gate/sync_gate.cc",
+        old="    if (step->worker_ != worker || step->run_ == run) continue;\n    FreeSlot(step);\n",
+        new="    if (step->worker_ != worker || step->run_ == run) continue;\n",
+    ),
+]
