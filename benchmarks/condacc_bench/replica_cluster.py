@@ -77,7 +77,7 @@ class ReplicaCluster:
         return self._chief.recv()
 
     def close(self) -> None:
-        for process in self._processes:
+        for process in reversed(self._processes):  # No worker sees that a server is lost.
             process.kill()
             process.join()
 
