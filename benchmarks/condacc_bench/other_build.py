@@ -47,6 +47,10 @@ CASES: dict[str, tuple[str, tuple[int | str, ...]]] = {
     "S1 100Kx64 N=8": ("uniform", (100_000, 8)),
     "SZ 10Kx64 N=8": ("power_law", (10_000, 8)),
     "SZ 100Kx64 N=8": ("power_law", (100_000, 8)),
+    "R 1 ps 3 x 4": ("cluster", (1, 2, 3, 4, 100)),
+    "R 2 ps 3 x 4": ("cluster", (2, 2, 3, 4, 100)),
+    "R 1 ps 4 x 640K": ("cluster", (1, 2, 4, 640 * KI, 20)),
+    "R 2 ps 4 x 640K": ("cluster", (2, 2, 4, 640 * KI, 20)),
 }
 
 
@@ -54,7 +58,8 @@ class OtherBuild:
     """The process that runs cases with the build in ``folder``, which contains ``tf_condacc``."""
 
     def __init__(self, folder: Path) -> None:
-        folders = [str(folder.resolve()), str(Path(__file__).resolve().parents[1])]
+        here = Path(__file__).resolve()
+        folders = [str(each) for each in (folder.resolve(), here.parents[1], here.parents[2])]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "condacc_bench.other_build", folders[0]],
             stdin=subprocess.PIPE,
@@ -124,7 +129,7 @@ def _serve(implementation: Implementation, replies: TextIO) -> None:
 
 
 def _implementation(folder: Path) -> Implementation:
-    """Returns the accumulators of the build. Older builds have no other classes."""
+    """Returns the classes of the build. Older builds have the accumulators only."""
     from condacc_bench import quiet
 
     with quiet.without_log():
@@ -138,6 +143,7 @@ def _implementation(folder: Path) -> Implementation:
         dense=tf_condacc.ConditionalAccumulator,
         sparse=tf_condacc.SparseConditionalAccumulator,
         takes_any_rows=True,
+        sync_replicas=getattr(tf_condacc, "SyncReplicasOptimizer", None),
     )
 
 
@@ -149,6 +155,8 @@ def _makers() -> dict[str, Callable[..., Case]]:
     from condacc_bench.contention import Contention
     from condacc_bench.dense_cycle import DenseCycle
     from condacc_bench.many_variables import ManyVariables
+    from condacc_bench.replica_cluster import ReplicaCluster
+    from condacc_bench.scales import ClusterModel
     from condacc_bench.sparse_cycle import SparseCycle
 
     def dense(who: Implementation, count: int, size: int, dtype: str) -> Case:
@@ -162,12 +170,16 @@ def _makers() -> dict[str, Callable[..., Case]]:
         gradients = sparse_data.power_law(NUM_ROWS, rows, count)
         return SparseCycle(who, gradients, (NUM_ROWS, COLUMNS), raw=True)
 
+    def cluster(who: Implementation, *model: int) -> Case:
+        return ReplicaCluster([who], ClusterModel(*model)).case(who)
+
     return {
         "dense": dense,
         "variables": ManyVariables,
         "threads": Contention,
         "uniform": uniform,
         "power_law": power_law,
+        "cluster": cluster,
     }
 
 

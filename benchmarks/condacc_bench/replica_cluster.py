@@ -1,7 +1,8 @@
 """Measures steps per second of synchronous training, with a process for each server and worker.
 
-The model is tiny, so that only the messages between processes count. Both optimizers have a cluster
-of their own, which stands still while the other one trains.
+The gradients take little computation, so that mostly the messages between processes count. Several
+optimizers can share the processes, in which each has a graph, sessions and a container of its own.
+All but one of them stand still.
 """
 
 from __future__ import annotations
@@ -10,74 +11,89 @@ import multiprocessing
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, ForkServerProcess
-from typing import Any
 
 import tensorflow as tf
 
 from condacc_bench.implementations import Implementation
+from condacc_bench.scales import ClusterModel
 from tests.support.ports import free_cluster
 
 v1 = tf.compat.v1
 
-_WARM_UP_STEPS = 60
-_VARIABLES = ("a", "b", "c")
-_ELEMENTS = 4
+# So low that the variables stay as they are: small ones would become subnormal, which is slow.
+_LEARNING_RATE = 1e-9
 
 Spec = dict[str, list[str]]
+Optimizers = dict[str, type]
 
 
 class ReplicaCluster:
-    """A cluster that trains a number of steps in each round.
+    """A cluster that trains a model with one of its optimizers in each round.
 
     Worker 0, the chief, trains when it is told to. The others go on for ever: they wait for its
     gradients when it stands still.
     """
 
-    def __init__(
-        self, implementation: Implementation, num_ps: int, num_workers: int, num_steps: int
-    ) -> None:
-        self._num_steps = num_steps
-        self._spec = free_cluster(num_ps, num_workers)
-        self._optimizer = implementation.sync_replicas
+    def __init__(self, implementations: Sequence[Implementation], model: ClusterModel) -> None:
+        self._model = model
+        self._spec = free_cluster(model.num_ps, model.num_workers)
+        self._optimizers = {each.name: each.sync_replicas for each in implementations}
         self._processes: list[ForkServerProcess] = []
         self._context = _context()
         try:
-            for task in range(num_ps):
+            for task in range(model.num_ps):
                 self._start(_serve, task, None)
             # Workers poll, once in 30 s, for variables that are not initialized yet.
             self._chief, chief = self._context.Pipe()
             self._start(_train, 0, chief)
             self._chief.recv()
-            for task in range(1, num_workers):
+            for task in range(1, model.num_workers):
                 self._start(_train, task, None)
-            self._train(_WARM_UP_STEPS if num_steps > _WARM_UP_STEPS else 1)
+            for name in self._optimizers:  # Warms up.
+                self.train(name)
         except BaseException:
             self.close()
             raise
 
     def _start(self, target: Callable[..., None], task: int, connection: Connection | None) -> None:
-        arguments = (self._spec, task, self._optimizer, connection)
+        arguments = (self._spec, task, self._model, self._optimizers, connection)
         process = self._context.Process(target=target, args=arguments, daemon=True)
         process.start()
         self._processes.append(process)
         if connection is not None:
             connection.close()
 
-    def _train(self, num_steps: int) -> float:
-        """Trains a number of steps and returns how many there were in a second."""
-        self._chief.send(num_steps)
+    def case(self, implementation: Implementation) -> ReplicaCase:
+        """Returns the case of an implementation. The first case that is closed ends the cluster."""
+        return ReplicaCase(self, implementation.name)
+
+    def train(self, name: str) -> float:
+        """Trains the steps of a round and returns how many there were in a second."""
+        self._chief.send(name)
         return self._chief.recv()
 
-    def measure(self) -> dict[str, float]:
-        return {"steps/s": self._train(self._num_steps)}
-
     def close(self) -> None:
-        for process in self._processes:
+        for process in reversed(self._processes):  # No worker sees that a server is lost.
             process.kill()
             process.join()
+
+
+@dataclass(frozen=True)
+class ReplicaCase:
+    """Training with one of the optimizers of a cluster."""
+
+    cluster: ReplicaCluster
+    name: str
+
+    def measure(self) -> dict[str, float]:
+        return {"steps/s": self.cluster.train(self.name)}
+
+    def close(self) -> None:
+        self.cluster.close()
 
 
 def _context() -> ForkServerContext:
@@ -109,44 +125,76 @@ def _server(spec: Spec, job: str, task: int) -> tuple[v1.train.Server, v1.Config
     return v1.train.Server(spec, job_name=job, task_index=task, config=config), config
 
 
-def _serve(spec: Spec, task: int, optimizer: type, connection: None) -> None:
+def _serve(
+    spec: Spec, task: int, model: ClusterModel, optimizers: Optimizers, connection: None
+) -> None:
     """Runs a parameter server."""
     _server(spec, "ps", task)[0].join()
 
 
-def _train(spec: Spec, task: int, optimizer: type, connection: Connection | None) -> None:
-    """Runs a worker. The chief has a connection, by which it is told how many steps to train."""
+def _train(
+    spec: Spec,
+    task: int,
+    model: ClusterModel,
+    optimizers: Optimizers,
+    connection: Connection | None,
+) -> None:
+    """Runs a worker. The chief has a connection, by which it is told what to train with."""
     server, config = _server(spec, "worker", task)
-    worker = f"/job:worker/task:{task}"
-    setter = v1.train.replica_device_setter(cluster=spec, worker_device=worker)
-    num_workers = len(spec["worker"])
-    with tf.Graph().as_default(), v1.device(setter):
-        step = v1.train.get_or_create_global_step()
-        variables = [v1.get_variable(name, [_ELEMENTS], use_resource=True) for name in _VARIABLES]
-        loss = tf.add_n([tf.reduce_sum(tf.square(variable)) for variable in variables])
-        synchronous = optimizer(v1.train.GradientDescentOptimizer(0.01), num_workers, num_workers)
-        train = synchronous.minimize(loss, global_step=step)
-        with v1.train.MonitoredTrainingSession(
-            server.target,
-            is_chief=connection is not None,
-            hooks=[synchronous.make_session_run_hook(connection is not None)],
-            save_checkpoint_secs=None,
-            save_summaries_steps=None,
-            log_step_count_steps=None,
-            config=config,
-        ) as session:
-            if connection is not None:
-                _train_when_told(session, train, step, connection)
-            while True:  # Until this process is killed.
-                session.run(train)
-
-
-def _train_when_told(session: Any, train: Any, step: Any, connection: Connection) -> None:
+    replicas = {}
+    for name, optimizer in optimizers.items():
+        with tf.Graph().as_default() as graph, graph.container(f"optimizer{len(replicas)}"):
+            replicas[name] = _Replica(server, config, spec, task, model, optimizer)
+    if connection is None:
+        for replica in replicas.values():
+            threading.Thread(target=replica.train_for_ever).start()
+        return
     connection.send(None)  # The variables are initialized.
     while True:
-        num_steps = connection.recv()
-        first = reached = session.run(step)
+        connection.send(replicas[connection.recv()].steps_per_second(model.steps))
+
+
+class _Replica:
+    """The training of a worker with one optimizer, in the current graph."""
+
+    def __init__(
+        self,
+        server: v1.train.Server,
+        config: v1.ConfigProto,
+        spec: Spec,
+        task: int,
+        model: ClusterModel,
+        optimizer: type,
+    ) -> None:
+        worker = f"/job:worker/task:{task}"
+        with v1.device(v1.train.replica_device_setter(cluster=spec, worker_device=worker)):
+            self._step = v1.train.get_or_create_global_step()
+            variables = [
+                v1.get_variable(f"v{i}", [model.elements], use_resource=True)
+                for i in range(model.variables)
+            ]
+            loss = tf.add_n([tf.reduce_sum(tf.square(variable)) for variable in variables])
+            descent = v1.train.GradientDescentOptimizer(_LEARNING_RATE)
+            synchronous = optimizer(descent, model.num_workers, model.num_workers)
+            self._train = synchronous.minimize(loss, global_step=self._step)
+            self._session = v1.train.MonitoredTrainingSession(
+                server.target,
+                is_chief=task == 0,
+                hooks=[synchronous.make_session_run_hook(task == 0)],
+                save_checkpoint_secs=None,
+                save_summaries_steps=None,
+                log_step_count_steps=None,
+                config=config,
+            )
+
+    def train_for_ever(self) -> None:
+        while True:  # Until this process is killed.
+            self._session.run(self._train)
+
+    def steps_per_second(self, num_steps: int) -> float:
+        """Trains until the global step has grown by at least so much."""
+        first = reached = self._session.run(self._step)
         start = time.perf_counter()
         while reached < first + num_steps:
-            reached = session.run([train, step])[1]
-        connection.send((reached - first) / (time.perf_counter() - start))
+            reached = self._session.run([self._train, self._step])[1]
+        return (reached - first) / (time.perf_counter() - start)

@@ -22,6 +22,7 @@ class Result:
       reference: Median of the other side, in seconds, per second or as the metric says.
       ours: Median of our side.
       ratio: How many times better our side is: the median over the rounds.
+      quartiles: First and third quartile of the ratios. A single ratio is both.
       rounds: Number of rounds.
       goal: The goal of the ratio, or None.
       against: Name of the other side.
@@ -36,6 +37,7 @@ class Result:
     reference: float
     ours: float
     ratio: float
+    quartiles: tuple[float, float]
     rounds: int
     goal: Goal | Limit | None = None
     against: str = field(default="TensorFlow")
@@ -67,14 +69,21 @@ def compare(
 ) -> Result:
     """Returns the line that compares two of the cases that ran in the same rounds."""
     values, reference_values = samples[ours][metric], samples[reference][metric]
+    ratios = times_better(metric, values, reference_values)
+    low, median, high = _quartiles(ratios)
     return Result(
         metric=metric,
         reference=statistics.median(reference_values),
         ours=statistics.median(values),
-        ratio=times_better(metric, values, reference_values),
+        ratio=median,
+        quartiles=(low, high),
         rounds=len(values),
         **fields,
     )
+
+
+def _quartiles(values: list[float]) -> list[float]:
+    return statistics.quantiles(values, method="inclusive") if len(values) > 1 else values * 3
 
 
 def in_words(size: int) -> str:

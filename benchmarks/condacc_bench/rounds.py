@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -59,11 +58,10 @@ def close(cases: Mapping[str, Case]) -> None:
     gc.collect()
 
 
-def times_better(metric: str, values: list[float], reference: list[float]) -> float:
-    """Returns the median over the rounds of how many times better ``values`` are."""
-    if metric.endswith("/s"):
-        return statistics.median(v / r for v, r in zip(values, reference, strict=True))
-    return statistics.median(r / v for v, r in zip(values, reference, strict=True))
+def times_better(metric: str, values: list[float], reference: list[float]) -> list[float]:
+    """Returns for each round how many times better the value is than the reference."""
+    pairs = zip(values, reference, strict=True)
+    return [v / r if metric.endswith("/s") else r / v for v, r in pairs]
 
 
 def seconds_for(action: Callable[[], object]) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from condacc_bench.goals import KI, MI
+from condacc_bench.results import in_words
 from condacc_bench.rounds import Budget
 
 _ROWS = [1_000, 10_000, 100_000]
@@ -51,11 +52,25 @@ class SyncModel:
 
 
 @dataclass(frozen=True)
+class ClusterModel:
+    """A cluster, and the variables on its parameter servers."""
+
+    num_ps: int
+    num_workers: int
+    variables: int
+    elements: int  # of a variable
+    steps: int  # in a round
+
+    def __str__(self) -> str:
+        variables = f"{self.variables} x {in_words(self.elements)}"
+        return f"{self.num_ps} ps {self.num_workers} workers {variables}"
+
+
+@dataclass(frozen=True)
 class SyncScale:
     """The sizes of synchronous training with workers."""
 
-    clusters: Sequence[tuple[int, int]]  # parameter servers, workers
-    cluster_steps: int  # in a round
+    clusters: Sequence[ClusterModel]
     cluster_budget: Budget
     models: Sequence[SyncModel]
     model_steps: int  # in a round
@@ -94,9 +109,12 @@ _MICRO_BATCH_MODELS = [
 
 def _sync_scale(seconds: float) -> SyncScale:
     return SyncScale(
-        clusters=[(1, 2), (2, 2)],
-        cluster_steps=100,
-        cluster_budget=Budget(min_rounds=11, max_rounds=41, seconds=8 * seconds),
+        clusters=[
+            ClusterModel(num_ps, 2, variables, elements, steps)
+            for variables, elements, steps in [(3, 4, 100), (4, 640 * KI, 20)]
+            for num_ps in (1, 2)
+        ],
+        cluster_budget=Budget(min_rounds=30, max_rounds=60, seconds=8 * seconds),
         models=_MODELS,
         model_steps=20,
         micro_batch_models=_MICRO_BATCH_MODELS,
@@ -170,8 +188,7 @@ def smoke_scale() -> Scale:
             columns=4,
         ),
         sync=SyncScale(
-            clusters=[(1, 2)],
-            cluster_steps=3,
+            clusters=[ClusterModel(1, 2, 3, 4, 3)],
             cluster_budget=Budget(min_rounds=2, max_rounds=2, seconds=0),
             models=[SyncModel(4, 2, 3), SyncModel(4, 1, 3, 1000)],
             model_steps=2,

@@ -34,21 +34,17 @@ def threads(run: Run) -> Iterator[Result]:
 
 
 def clusters(run: Run) -> Iterator[Result]:
-    """R: measures steps per second of a tiny model, with a process for each server and worker."""
+    """R: measures steps per second, with a process for each server and worker."""
     scale = run.scale.sync
-    for num_ps, num_workers in scale.clusters:
-        samples = run.measure(
-            lambda who, p=num_ps, w=num_workers: ReplicaCluster(who, p, w, scale.cluster_steps),
-            {},
-            scale.cluster_budget,
-        )
+    for model in scale.clusters:
+        samples = run.measure(ReplicaCluster(run.both, model).case, {}, scale.cluster_budget)
         yield run.compare(
             samples,
             "steps/s",
             scenario="R",
-            case=f"{num_ps} ps {num_workers} workers",
-            parameters={"ps": num_ps, "workers": num_workers},
-            goal=goals.cluster_steps(num_ps, scale.cluster_steps),
+            case=str(model),
+            parameters=asdict(model),
+            goal=goals.cluster_steps(model.num_ps, model.steps),
         )
 
 

@@ -15,12 +15,12 @@ from condacc_bench.goals import Limit
 from condacc_bench.results import Result
 
 _MARKS = {"aim": "aim reached", "reached": "reached", "missed": "MISSED", "": ""}
-_LINE = "{:<4} {:<26} {:<19} {:>11} {:>11} {:>8}  {:<11} {}"
+_LINE = "{:<4} {:<26} {:<19} {:>11} {:>11} {:>8}  {:<12} {:<11} {}"
 
 
 def header(reference: str = "reference", ours: str = "ours") -> str:
     """Returns the names of the columns of `line`; those of both sides may be given."""
-    names = ("", "case", "metric", reference, ours, "ratio", "goal / aim", "")
+    names = ("", "case", "metric", reference, ours, "ratio", "quartiles", "goal / aim", "")
     return _LINE.format(*names).rstrip()
 
 
@@ -36,6 +36,7 @@ def line(result: Result) -> str:
         _quantity(result.metric, result.reference),
         _quantity(result.metric, result.ours),
         f"{result.ratio:.2f}x",
+        "{:.2f} to {:.2f}".format(*result.quartiles),
         str(result.goal) if result.goal else "",
         note,
     ).rstrip()

@@ -37,7 +37,7 @@ _RATIO_CASES = {
     "T": ["64 staged N=2", "128K shared N=3"],
     "P": ["apply_grad", "apply_indexed_slices_grad", "take_grad"],
     "E": [f"{place} {model}" for place in PLACES for model in ("2 x 4", "1 x 4 1K rows")],
-    "R": ["1 ps 2 workers"],
+    "R": ["1 ps 2 workers 3 x 4"],
     "G": ["2 x 4 1K rows"],
 }
 _METRICS = {
@@ -109,7 +109,8 @@ def _check_report(run: SmokeRun, scenario: str, metrics: dict[str, list[str]], r
     for line in lines:
         assert line["rounds"] == rounds
         assert line["ours"] > 0 and line["reference"] > 0
-        assert np.isfinite(line["ratio"]) and line["ratio"] > 0
+        low, high = line["quartiles"]
+        assert 0 < low <= line["ratio"] <= high < np.inf
         assert line["case"] in run.output
 
 
@@ -121,14 +122,16 @@ def test_a_run_reports_every_case_of_a_scenario(scenario: str, smoke: SmokeRun):
 
 @pytest.mark.long
 def test_two_builds_are_compared():
-    cases = ["D2 200 of 64", "D4 16M N=8 bfloat16", "S1 1Kx64 N=8", "SZ 10K"]
+    cases = ["D2 200 of 64", "D4 16M N=8 bfloat16", "S1 1Kx64 N=8", "SZ 10K", "R 1 ps 3 x 4"]
     run = _compare_builds(str(_ROOT), "--seconds", "0", "--processes", "2", "--case", *cases)
     assert run.returncode == 0, run.stderr
     names, *lines = run.stdout.splitlines()
-    assert names.split() == ["case", "metric", "before", "after", "ratio", "goal", "/", "aim"]
+    assert names.split()[:6] == ["case", "metric", "before", "after", "ratio", "quartiles"]
     for case, line in zip([cases[0], *cases], lines, strict=True):
         assert " ".join(line.split()).startswith(case)
-        assert float(re.search(r"([\d.]+)x +\(against before\)$", line)[1]) > 0
+        ratio = r"([\d.]+)x +([\d.]+) to ([\d.]+) +\(against before\)$"
+        median, low, high = map(float, re.search(ratio, line).groups())
+        assert 0 < low <= median <= high
 
 
 def test_a_folder_without_a_build_is_not_compared(tmp_path: Path):
@@ -201,12 +204,13 @@ def test_rounds_rotate_and_ratios_are_paired_by_round():
     line = results.compare(samples, "ours", "tf", "cycle", scenario="D1", case="", parameters={})
     # This is the median of 2, 4 and 4.5; the ratio of the medians would be 4.5.
     assert line.ratio == 4.0
+    assert line.quartiles == (3.0, 4.25)
     assert (line.reference, line.ours, line.rounds) == (9.0, 2.0, 3)
 
 
 def test_a_rate_is_better_when_it_is_higher():
-    assert rounds.times_better("applies/s", [30.0], [10.0]) == 3.0
-    assert rounds.times_better("cycle", [30.0], [10.0]) == pytest.approx(1 / 3)
+    assert rounds.times_better("applies/s", [30.0], [10.0]) == [3.0]
+    assert rounds.times_better("cycle", [30.0], [10.0]) == [pytest.approx(1 / 3)]
 
 
 def test_net_time_is_never_below_what_can_be_told_from_zero():
@@ -226,7 +230,9 @@ def test_a_ratio_is_judged_by_its_goal(ratio: float, verdict: str):
 
 @pytest.mark.parametrize(("value", "verdict"), [(0.9, "aim"), (1.9, "reached"), (2.1, "missed")])
 def test_a_limit_judges_our_own_figure(value: float, verdict: str):
-    result = results.Result("S2", "", "growth", {}, 30.0, value, 30 / value, 1, goals.GROWTH)
+    result = results.Result(
+        "S2", "", "growth", {}, 30.0, value, 30 / value, (1.0, 1.0), 1, goals.GROWTH
+    )
 
     assert result.verdict == verdict
     assert result.goal_as_ratio == goals.Goal(30 / 2, 30 / 1.3)

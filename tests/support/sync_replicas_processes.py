@@ -49,32 +49,45 @@ class Cluster(ForkedCluster):
         folder: Folder of the log, of checkpoints, and of what the processes write.
         replicas: Number of gradients in a round.
         takeover_secs: Option of the optimizer.
+        num_workers: Number of workers.
     """
 
-    def __init__(self, folder: Path, replicas: int, takeover_secs: float | None) -> None:
-        super().__init__(folder, NUM_PS, NUM_WORKERS, self._train)
+    def __init__(
+        self,
+        folder: Path,
+        replicas: int,
+        takeover_secs: float | None,
+        num_workers: int = NUM_WORKERS,
+    ) -> None:
+        super().__init__(folder, NUM_PS, num_workers, self._train)
         self.replicas = replicas
+        self.num_workers = num_workers
         self._takeover_secs = takeover_secs
 
     def open_log(self) -> PushLog:
         """Opens the log of all processes, to add events to it."""
         return PushLog(self.log_path)
 
-    def model(self, task: int, log: PushLog, first: int = 0) -> Model:
+    def model(self, task: int, log: PushLog, first: int = 0, **arguments: Any) -> Model:
         setter = tf1.train.replica_device_setter(
             cluster=self.spec, worker_device=f"/job:worker/task:{task}"
         )
         return Model(
             task,
             self.replicas,
-            NUM_WORKERS,
+            self.num_workers,
             log,
             variables=VARIABLES,
             device=setter,
             sleep=lambda: time.sleep(0.003 * (task + 1)),
             configure={"takeover_secs": self._takeover_secs},
             first=first,
+            **arguments,
         )
+
+    def hooks(self, model: Model) -> list[Any]:
+        """Returns the hooks that come before that of the optimizer."""
+        return [Restored(model)] if model.is_chief else []
 
     def read(self) -> tuple[Any, dict[str, float]]:
         """Returns the state of the gate and the weights."""
@@ -115,11 +128,11 @@ class Cluster(ForkedCluster):
         log = self.open_log()
         model = self.model(task, log, first=number * 10**4)
         chief = {"checkpoint_dir": str(self.folder), "save_checkpoint_steps": CHECKPOINT_STEPS}
-        hooks = [Restored(model)] if task == 0 else []
+        hooks = self.hooks(model)
         with (
             model.graph.as_default(),
             model.session(
-                server.target, config=config, first_hooks=hooks, **(chief if task == 0 else {})
+                server.target, config=config, first_hooks=hooks, **(chief if model.is_chief else {})
             ) as session,
         ):
             while not session.should_stop():
@@ -129,8 +142,8 @@ class Cluster(ForkedCluster):
 
 def check(cluster: Cluster) -> dict[str, int]:
     """Ends the workers, and compares the weights with the logs since the last opening."""
-    for task in range(NUM_WORKERS):
-        cluster.kill(("worker", task))
+    for who in [who for who in cluster.running if who[0] == "worker"]:
+        cluster.kill(who)
     events = read_log(cluster.log_path)
     openings = [i for i, event in enumerate(events) if event["kind"] == "restored"]
     state, weights = cluster.read()

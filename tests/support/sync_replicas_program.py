@@ -49,7 +49,7 @@ class Model:
     """The graph of one worker. Each step's gradients are a number that no other step has.
 
     Args:
-        task: Number of the worker; worker 0 is the chief.
+        task: Number of the worker; worker 0 is the chief, unless `is_chief` says something else.
         replicas: Number of gradients in a round.
         total: Number of workers.
         log: Log of the pushes and, if `logs_takes`, of the takes.
@@ -80,8 +80,10 @@ class Model:
         use_resource: bool = True,
         step_dtype: tf.DType = tf.int64,
         first: int = 0,
+        is_chief: bool | None = None,
     ) -> None:
         self.task, self.log, self.replicas = task, log, replicas
+        self.is_chief = task == 0 if is_chief is None else is_chief
         self._numbers = itertools.count(first + 1)
         self._compute = compute
         self.graph = tf.Graph()
@@ -120,7 +122,7 @@ class Model:
                 if sleep is not None:
                     gradients[-1] = self._after(sleep, gradients[-1])
             descent: Any = tf1.train.GradientDescentOptimizer(-1.0)
-            if logs_takes and task == 0:
+            if logs_takes and self.is_chief:
                 descent = LoggingDescent(log, worker, replicas)
             self.optimizer = tf_condacc.SyncReplicasOptimizer(descent, replicas, total, name=name)
             self.optimizer.configure(**(configure or {}))
@@ -135,7 +137,7 @@ class Model:
                 self.fetches = [self.train, self.step, *self._logs(value, made)]
 
     def hook(self, num_tokens: int = -1) -> Any:
-        return self.optimizer.make_session_run_hook(self.task == 0, num_tokens)
+        return self.optimizer.make_session_run_hook(self.is_chief, num_tokens)
 
     def session(
         self,
@@ -154,7 +156,7 @@ class Model:
         with self.graph.as_default():
             return tf1.train.MonitoredTrainingSession(
                 master=target,
-                is_chief=self.task == 0,
+                is_chief=self.is_chief,
                 hooks=[*first_hooks, self.hook(), *hooks],
                 **{**settings, **arguments},
             )

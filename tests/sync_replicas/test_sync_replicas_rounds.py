@@ -28,7 +28,7 @@ def test_without_backups_no_gradient_is_dropped(place, training):
     run.train_on_thread(0)
     run.train_on_thread(1)
     run.join()
-    assert run.gate_state().num_refused == 0
+    assert run.gate_state().num_dropped == 0
     pushes = [event for event in run.log.events if event["kind"] == "push"]
     assert {event["outcome"] for event in pushes} == {0}
 
@@ -76,7 +76,7 @@ def test_drops_are_visible_to_the_worker(two_ps, training):
     model = run.models[1]
     fetches = [model.optimizer.gradients_dropped, *model.fetches]
     assert run.sessions[1].run(fetches)[0]
-    assert run.gate_state().num_refused == 1
+    assert run.gate_state().num_dropped == 1
     assert not run.sessions[1].run(fetches)[0]
     run.await_state(lambda state: state.round == 3)
     run.check()

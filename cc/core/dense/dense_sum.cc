@@ -99,13 +99,13 @@ int64_t DenseSum::BeginFold() noexcept {
     pending_.blocks.erase(pending_.blocks.begin());
   }
   fold_ = Operands(&folding_);
-  fold_.out = float32_sum_ ? float32_sum_.data() : result_.data();
-  fold_.out_is_float32 = static_cast<bool>(float32_sum_);
   return static_cast<int64_t>(folding_.blocks.size());
 }
 
 void DenseSum::RunFold(Workspace& workspace) noexcept {
-  RunSum(fold_, workspace);
+  // Append() may run at the same time, so only `fold_` and `folding_` are used here.
+  workspace.Sum(RunFirstPasses(fold_, workspace));
+  NoteFailure(workspace);
   num_folded_ = folding_.blocks.size();
   folding_.blocks.clear();
 }
@@ -118,10 +118,14 @@ bool DenseSum::EndFold() noexcept {
 
 DenseSum::Value DenseSum::Finish(Workspace& workspace) {
   CONDACC_INVARIANT(!empty() && folding_.blocks.empty());
-  DenseSumArgs args = Operands(&pending_);
-  args.out = result_.data();
-  args.divisor = options_.mean ? count_ : 1;
-  if (args.out != args.first || args.num_inputs > 0 || args.divisor > 1) RunSum(args, workspace);
+  DenseSumArgs last = RunFirstPasses(Operands(&pending_), workspace);
+  last.out = result_.data();
+  last.out_is_float32 = false;
+  last.divisor = options_.mean ? count_ : 1;
+  if (last.out != last.first || last.num_inputs > 0 || last.divisor > 1) {
+    workspace.Sum(last);
+    NoteFailure(workspace);
+  }
   return {std::move(result_), std::move(shape_), std::move(failure_)};
 }
 
@@ -141,6 +145,8 @@ DenseSumArgs DenseSum::Operands(Batch* batch) const noexcept {
   DenseSumArgs args;
   args.type = options_.type;
   args.num_elements = num_elements_;
+  args.out = float32_sum_ ? float32_sum_.data() : result_.data();
+  args.out_is_float32 = static_cast<bool>(float32_sum_);
   args.inputs = batch->operands.data();
   args.num_inputs = batch->operands.size();
   if (has_sum()) {
@@ -153,22 +159,18 @@ DenseSumArgs DenseSum::Operands(Batch* batch) const noexcept {
   return args;
 }
 
-void DenseSum::RunSum(DenseSumArgs args, Workspace& workspace) noexcept {
+DenseSumArgs DenseSum::RunFirstPasses(DenseSumArgs args, Workspace& workspace) const noexcept {
   while (args.num_inputs > options_.max_inputs) {
-    CONDACC_INVARIANT(HasRoomToAdd());
+    CONDACC_INVARIANT(args.out_is_float32 == SumsInFloat32(args.type));
     DenseSumArgs pass = args;
     pass.num_inputs = options_.max_inputs;
-    pass.divisor = 1;
-    pass.out = float32_sum_ ? float32_sum_.data() : result_.data();
-    pass.out_is_float32 = static_cast<bool>(float32_sum_);
     workspace.Sum(pass);
     args.first = pass.out;
     args.first_is_float32 = pass.out_is_float32;
     args.inputs += pass.num_inputs;
     args.num_inputs -= pass.num_inputs;
   }
-  workspace.Sum(args);
-  NoteFailure(workspace);
+  return args;
 }
 
 void DenseSum::NoteFailure(const Workspace& workspace) noexcept {

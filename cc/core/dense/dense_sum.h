@@ -86,10 +86,12 @@ class DenseSum {
   // gradients cannot be added: a fold can only copy the first one to `result_`.
   bool CanFold() const { return HasRoomToAdd() || !has_sum(); }
   bool has_sum() const { return state_ == State::kInResult || state_ == State::kInFloat32Sum; }
-  // Returns the arguments for adding a batch to the sum, except for the output.
+  // Returns the arguments for adding a batch to the sum, in the memory in which the sum grows.
   DenseSumArgs Operands(Batch* batch) const noexcept;
-  // Lets the workspace compute the sum, in several passes if there are too many inputs for one.
-  void RunSum(DenseSumArgs args, Workspace& workspace) noexcept;
+  // Lets the workspace add inputs in `args.out` until the rest of them fits one pass. Returns the
+  // arguments of that last pass. Uses only its arguments and the options, because gradients may be
+  // appended at the same time.
+  DenseSumArgs RunFirstPasses(DenseSumArgs args, Workspace& workspace) const noexcept;
   // True if a fold should add the pending gradients once there are `num_pending`.
   bool IsFull(size_t num_pending) const;
   // True if there is memory in which several gradients can be added.

@@ -88,6 +88,8 @@ TEST_F(ContributionTest, AnotherStepIsStillTheSameRound) {
   EXPECT_EQ(Outcome(2), ApplyOutcome::kAdded);
   accumulator_.SetGlobalStep(9);
   EXPECT_EQ(Outcome(2, 1, 9), ApplyOutcome::kDuplicate);
+  EXPECT_EQ(Outcome(3, 10, 9), ApplyOutcome::kAdded);
+  EXPECT_EQ(Take(2), 11) << "gradients of the steps 0 and 9";
 }
 
 TEST_F(ContributionTest, GradientsWithoutAContributorMixFreely) {

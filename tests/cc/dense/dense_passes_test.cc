@@ -1,8 +1,10 @@
 // Tests sums of more gradients than the workspace can add at once.
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <random>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -25,6 +27,25 @@ class NarrowWorkspace : public TestWorkspace {
     EXPECT_LE(args.num_inputs, kMaxInputs);
     TestWorkspace::Sum(args);
   }
+};
+
+// A workspace whose first sum waits for the test. Its flags order no other accesses to memory, so
+// ThreadSanitizer notices if a later pass reads what the test writes meanwhile.
+class PausedWorkspace : public TestWorkspace {
+ public:
+  void Sum(const DenseSumArgs& args) override {
+    is_paused_.store(true, std::memory_order_relaxed);
+    while (!may_go_on_.load(std::memory_order_relaxed)) std::this_thread::yield();
+    TestWorkspace::Sum(args);
+  }
+
+  void AwaitPause() const {
+    while (!is_paused_.load(std::memory_order_relaxed)) std::this_thread::yield();
+  }
+  void GoOn() { may_go_on_.store(true, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<bool> is_paused_{false}, may_go_on_{false};
 };
 
 template <typename T>
@@ -63,9 +84,13 @@ class PassesTest : public testing::Test {
       EXPECT_TRUE(sum.EndFold());
     }
     const DenseSum::Value value = sum.Finish(workspace);
-    std::vector<T> mean(kSize);
-    std::memcpy(mean.data(), value.block.data(), kSize * sizeof(T));
-    return {mean, workspace.num_sums()};
+    return {ValuesOf(value), workspace.num_sums()};
+  }
+
+  static std::vector<T> ValuesOf(const DenseSum::Value& value) {
+    std::vector<T> values(kSize);
+    std::memcpy(values.data(), value.block.data(), kSize * sizeof(T));
+    return values;
   }
 };
 
@@ -94,6 +119,32 @@ TYPED_TEST(PassesTest, HaveTheBitsOfOnePass) {
       }
     }
   }
+}
+
+TYPED_TEST(PassesTest, GradientsMayBeAppendedBetweenThePassesOfAFold) {
+  using Traits = ElementTraits<TypeParam>;
+  DenseOptions options;
+  options.type = kTypeOf<TypeParam>;
+  options.max_inputs = kMaxInputs;
+  DenseSum sum(options);
+  TestWorkspace plain;
+  const auto append = [&](int value) {
+    const TypeParam element = Traits::Narrow(static_cast<float>(value));
+    this->Append(&sum, options, std::vector<TypeParam>(kSize, element), plain);
+  };
+  constexpr int kFolded = kMaxInputs + 2;  // The first one, and one more than a pass can add.
+  for (int value = 1; value <= kFolded; ++value) append(value);
+  EXPECT_GT(sum.BeginFold(), static_cast<int64_t>(kMaxInputs));
+  PausedWorkspace paused;
+  std::thread folder([&] { sum.RunFold(paused); });
+  paused.AwaitPause();
+  append(kFolded + 1);
+  paused.GoOn();
+  folder.join();
+  EXPECT_EQ(paused.num_sums(), 2);
+  EXPECT_TRUE(sum.EndFold());
+  const TypeParam mean = Traits::Narrow(static_cast<float>(kFolded + 2) / 2);
+  EXPECT_TRUE(SameBits(this->ValuesOf(sum.Finish(plain)), std::vector<TypeParam>(kSize, mean)));
 }
 
 }  // namespace
