@@ -49,8 +49,6 @@ class AccumulatorRun {
   void Apply(Operation* apply);
   void RequestIfReady(Operation* request);
 
-  // Returns whether the history has a linearization that can be found soon.
-  bool CanSearch() const;
   void CheckLinearization();
   void End();
 
@@ -58,7 +56,6 @@ class AccumulatorRun {
   Gradients gradients_;
   const int num_threads_;
   int num_running_;
-  const bool refuses_memory_;
   const bool refuses_timers_;
   const bool moves_step_;
   const bool reaches_last_step_;
@@ -74,12 +71,11 @@ AccumulatorRun<Gradients>::AccumulatorRun()
                            : size_t{1} << 30),
       num_threads_(1 + Draw(kIsDense ? 4 : 5)),
       num_running_(num_threads_),
-      refuses_memory_(Chance(33)),
       refuses_timers_(Chance(12)),
       moves_step_(Chance(50)),
       reaches_last_step_(Chance(8)) {
   history_.moves_step = moves_step_;
-  RefuseMemory(!refuses_memory_ ? 0 : kIsDense ? 10 : 3 + Draw(30));
+  RefuseMemory(Chance(66) ? 0 : kIsDense ? 10 : 3 + Draw(30));
   TimerQueue::Global().Restart(refuses_timers_ ? 30 : 0);
   accumulator_ = std::make_unique<Accumulator>(DrawOptions());
   DrawOperations();
@@ -278,18 +274,13 @@ bool AccumulatorRun<Gradients>::Run() {
   history_.global_step = accumulator_->global_step();
   history_.num_dropped = accumulator_->num_dropped();
   CheckHistory(history_);
-  if (CanSearch()) CheckLinearization();
+  if (kIsDense) CheckLinearization();
   End();
   return true;
 }
 
-// A plain accumulator is refused no memory for a take.
-template <class Gradients>
-bool AccumulatorRun<Gradients>::CanSearch() const {
-  constexpr size_t kMaxOperations = 12;
-  return kIsDense || (!refuses_memory_ && history_.operations.size() <= kMaxOperations);
-}
-
+// Sparse gradients that come while the round is folded join a round that is already complete, which
+// a plain accumulator does not do.
 template <class Gradients>
 void AccumulatorRun<Gradients>::CheckLinearization() {
   const Linearization result = FindLinearization(history_);

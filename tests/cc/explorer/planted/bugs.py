@@ -19,13 +19,6 @@ class Bug:
 
 BUGS = [
     Bug(
-        breaks="A take is served although the step was set while it was prepared.",
-        program="sparse",
-        file="accumulator/accumulator_serving.h",
-        old="Error(StatusCode::kCancelled, kCancelled) : CheckStep(take);",
-        new="Error(StatusCode::kCancelled, kCancelled) : Status();",
-    ),
-    Bug(
         breaks="A take is completed while another thread works with its memory.",
         program="sparse",
         file="accumulator/accumulator_impl.h",
@@ -136,13 +129,6 @@ BUGS = [
         file="dense/dense_sum.cc",
         old="  if (!float32_sum_) float32_sum_ =",
         new="  if (gradient.float32_memory) float32_sum_ =",
-    ),
-    Bug(
-        breaks="A reset discards a round while a take of it is prepared.",
-        program="sparse",
-        file="accumulator/accumulator_rounds.h",
-        old="if (round_->phase == Phase::kPreparingTake || (is_ready &&",
-        new="if ((is_ready &&",
     ),
     Bug(
         breaks="A gradient that became stale while its memory was allocated is added.",
