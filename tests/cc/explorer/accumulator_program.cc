@@ -75,7 +75,7 @@ AccumulatorRun<Gradients>::AccumulatorRun()
       moves_step_(Chance(50)),
       reaches_last_step_(Chance(8)) {
   history_.moves_step = moves_step_;
-  RefuseMemory(Chance(66) ? 0 : kIsDense ? 10 : 3 + Draw(30));
+  RefuseMemory(Chance(kIsDense ? 66 : 33) ? 0 : kIsDense ? 10 : 3 + Draw(60));
   TimerQueue::Global().Restart(refuses_timers_ ? 30 : 0);
   accumulator_ = std::make_unique<Accumulator>(DrawOptions());
   DrawOperations();

@@ -49,7 +49,7 @@ def compile_source(tree: Path, source: Path, cache: Path) -> Path:
         if path_in_cache().exists():
             return path_in_cache()
     made = cache / f"{source.name}.o"
-    options = ["-MMD", "-MF", dependencies, "-c", source, "-o", made]
+    options = ["-MMD", "-MF", str(dependencies), "-c", str(source), "-o", str(made)]
     subprocess.run([*command, *options], cwd=tree, check=True)
     return made.rename(path_in_cache())
 
@@ -60,5 +60,5 @@ def build(tree: Path, cache: Path) -> Path:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = list(pool.map(lambda source: compile_source(tree, source, cache), sources(tree)))
     program = cache / "explorer"
-    subprocess.run([*COMMAND[:1], *objects, "-o", program], check=True)
+    subprocess.run([COMMAND[0], *map(str, objects), "-o", str(program)], check=True)
     return program
