@@ -69,9 +69,11 @@ bool Training::Run() {
   if (!RunFibers()) {
     CheckBlocked();
     if (HasFailed()) return false;
-    is_over_ = true;
     cancels_waits_ = true;
-    Spawn("end", [this] { CancelWaits(); });
+    Spawn("end", [this] {
+      End();
+      CancelWaits();
+    });
     if (!RunFibers()) return false;
   }
   timers.Restart(0);
@@ -79,6 +81,11 @@ bool Training::Run() {
   accumulators_.clear();
   if (TakeNumBlocks() != 0) Fail("a block was not released when training has ended");
   return true;
+}
+
+void Training::End() {
+  is_over_ = true;
+  Wake(&is_over_);
 }
 
 void Training::NoteEnd() {

@@ -104,7 +104,7 @@ void Training::EndTraining(Chief* chief) {
   BeginCall(chief, "close");
   if (!chief->was_replaced) ++num_closes_;
   if (EndCall(*chief, Close(*gate_, chief->actor))) {
-    is_over_ = true;
+    End();
     last_prepared_round_ = chief->round;
   }
 }

@@ -50,7 +50,8 @@ BUGS = [
         breaks="A reset waits once for a take that is prepared, and does not look again.",
         program="sparse",
         file="accumulator/accumulator_rounds.h",
-        old="      added_.Wait(&mu_);  // The thread that folds the round or prepares a take serves it.\n",
+        old="      added_.Wait(&mu_);  // The thread that folds the round or prepares a take "
+        "serves it.\n",
         new="      added_.Wait(&mu_);\n      return;\n",
     ),
     Bug(
