@@ -110,8 +110,16 @@ class Chief(v1.train.SessionRunHook):
 
     def after_create_session(self, session: v1.Session, coord: Any) -> None:
         """Starts the thread, which ends with the session."""
+
+        def measure_until_stop() -> None:
+            with coord.stop_on_exception():
+                while not coord.wait_for_stop(_MEASURE_SECS):
+                    self._measure(session.run)
+
         if self._settings.mode == "async":
-            v1.train.LooperThread.loop(coord, _MEASURE_SECS, self._measure, [session.run])
+            thread = threading.Thread(target=measure_until_stop, daemon=True)
+            coord.register_thread(thread)
+            thread.start()
 
     def measure(self, session: v1.train.MonitoredSession) -> None:
         """Measures the loss on all training examples and the accuracy on test examples."""
