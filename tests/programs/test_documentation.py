@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,8 @@ from forked_python import forked_python
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
-PAGES_OF_PROGRAMS = ["README.md"]
-PAGES_OF_PROGRAMS += [f"docs/{name}.md" for name in ("usage", "compat", "distribute", "parity")]
+_NAMES = ("usage", "compat", "distribute", "parity", "cluster", "sync_replicas")
+PAGES_OF_PROGRAMS = ["README.md", *[f"docs/{name}.md" for name in _NAMES]]
 
 # This program runs each block of code by itself, and marks the beginning of its output.
 _RUN_BLOCKS = """
@@ -55,6 +56,23 @@ def test_code_prints_what_its_comments_say(page):
         assert len(printed) == len(expected)
         for line, comment in zip(printed, expected, strict=True):
             assert comment.startswith(line), f"expected {comment!r}, got {line!r}"
+
+
+def test_the_synchronous_program_runs_under_the_launcher(tmp_path):
+    (block,) = _blocks(ROOT / "docs" / "sync_replicas.md")
+    (tmp_path / "train.py").write_text(block)
+    launcher = [sys.executable, "-m", "tf_condacc.launch", "--ps", "1", "--workers", "3"]
+    run = subprocess.run(
+        [*launcher, "--", *forked_python(), "train.py"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"},
+        timeout=120,
+    )
+    assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-1000:]
+    (comment,) = _expected(block)
+    assert f"[worker 0] {comment}" in run.stdout.splitlines()
 
 
 def _without_code(page: Path) -> str:
