@@ -58,6 +58,7 @@ def _job_with_free_ports(count: int) -> str:
     raise AssertionError("no free ports")
 
 
+@pytest.mark.timeout(_LIMIT_SECS + 30)
 def test_the_slurm_script_trains_to_the_end(tmp_path):
     train = tmp_path / "train.py"
     report = "print('task', task.task_type, task.task_id, task.num_worker_replicas, task.is_chief)"

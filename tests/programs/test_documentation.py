@@ -58,21 +58,51 @@ def test_code_prints_what_its_comments_say(page):
             assert comment.startswith(line), f"expected {comment!r}, got {line!r}"
 
 
-def test_the_synchronous_program_runs_under_the_launcher(tmp_path):
-    (block,) = _blocks(ROOT / "docs" / "sync_replicas.md")
-    (tmp_path / "train.py").write_text(block)
-    launcher = [sys.executable, "-m", "tf_condacc.launch", "--ps", "1", "--workers", "3"]
+def _run_commands(page: str, after: str, folder: Path) -> str:
+    """Runs the commands of a page that start the program before them; returns their output.
+
+    Args:
+        page: Name of the page.
+        after: A text in the program.
+        folder: An empty folder. The program is `train.py` in it.
+    """
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    programs = re.finditer(r"```python\n(.*?)```", text, re.DOTALL)
+    (program,) = [each for each in programs if after in each[1]]
+    commands = re.search(r"^```\n(.*?)^```", text[program.end() :], re.DOTALL | re.MULTILINE)
+    (folder / "train.py").write_text(program[1])
+    python = folder / "python"
+    # The launcher does not use TensorFlow, and it starts `python` as its tasks.
+    python.write_text(
+        f'#!/bin/bash\n[[ "$1" != -m ]] || exec {sys.executable} "$@"\n'
+        f'exec {" ".join(forked_python())} "$@"\n'
+    )
+    python.chmod(0o755)
+    search = {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     run = subprocess.run(
-        [*launcher, "--", *forked_python(), "train.py"],
-        capture_output=True,
+        ["bash", "-e", "-c", commands[1] + "\nwait -n || [[ $? == 127 ]]"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"},
+        cwd=folder,
+        env=os.environ | search | {"TF_CPP_MIN_LOG_LEVEL": "3"},
         timeout=120,
     )
-    assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-1000:]
-    (comment,) = _expected(block)
-    assert f"[worker 0] {comment}" in run.stdout.splitlines()
+    assert run.returncode == 0, run.stdout[-4000:]
+    return run.stdout
+
+
+@pytest.mark.timeout(150)
+def test_the_synchronous_program_runs_on_a_cluster(tmp_path):
+    output = _run_commands("sync_replicas", "SyncReplicasOptimizer(", tmp_path)
+    assert "[worker 0] loss 0.0000" in output.splitlines()
+
+
+@pytest.mark.timeout(150)
+def test_the_estimator_runs_on_a_cluster_with_an_evaluator(tmp_path):
+    _run_commands("usage", "train_and_evaluate(", tmp_path)
+    (exported,) = (tmp_path / "model" / "export" / "final").iterdir()
+    assert (exported / "saved_model.pb").exists()
 
 
 def _without_code(page: Path) -> str:
