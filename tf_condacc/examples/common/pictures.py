@@ -224,14 +224,15 @@ def _per_step(ax: Axes, history: History, required: int) -> None:
 
 def _dropped(ax: Axes, history: ClusterHistory) -> None:
     """Draws how many gradients had been dropped at each moment, or says that none were."""
+    subtitle = "up to each moment, of all workers"
     if history.dropped[-1] > 0:
         ax.step(history.moments, history.dropped, color=ORANGE, linewidth=2.2, where="post")
         ax.yaxis.set_major_locator(MaxNLocator(integer=True))
     else:
-        plotting.label(ax, 0.5 * history.moments[-1], 0.5, "none were dropped", GREY)
+        subtitle += "; none were dropped"
         ax.set_yticks([])
     ax.set_ylim(0, 1.08 * max(history.dropped[-1], 1))
-    plotting.title(ax, "Gradients dropped", "up to each moment, of all workers")
+    plotting.title(ax, "Gradients dropped", subtitle)
 
 
 def _name_fault(ax: Axes, event: str, at: float) -> None:
