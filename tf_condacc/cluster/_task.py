@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import os
+import socket
 import sys
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -59,7 +60,8 @@ def start(
 
     Raises:
         ValueError: ``TF_CONFIG`` does not describe a cluster and a task of it.
-        tf.errors.OpError: The server cannot listen on its port.
+        tf.errors.OpError: The server cannot listen on its port. The message has the name and the
+            address of the task.
     """
     task = Task(_tf_config.read(config), session_config, report_secs)
     if task.task_type == PS_JOB:
@@ -200,12 +202,21 @@ class Task:
     def _start_server(self) -> tf.distribute.Server:
         # Otherwise connections to a task that comes back are tried after up to two minutes.
         os.environ.setdefault("TF_GRPC_DEFAULT_OPTIONS", "grpc.max_reconnect_backoff_ms=1000")
-        return tf.distribute.Server(
-            self.cluster_spec,
-            job_name=self.task_type,
-            task_index=self.task_id,
-            config=self.session_config,
-        )
+        try:
+            return tf.distribute.Server(
+                self.cluster_spec,
+                job_name=self.task_type,
+                task_index=self.task_id,
+                config=self.session_config,
+            )
+        except tf.errors.UnknownError as error:
+            address = self._config.cluster[self.task_type][self.task_id]
+            raise tf.errors.UnknownError(
+                error.node_def,
+                error.op,
+                f"{self._name} cannot start its server at {address}: {_why_not(address)}. "
+                f"{error.message}",
+            ) from error
 
     def _needed(self) -> dict[str, str]:
         """Returns the addresses of the parameter servers and of the chief, by their names."""
@@ -244,6 +255,16 @@ class Task:
     def _report_end(self) -> None:
         if self.master and self.num_ps_replicas:
             _ending.report_end(self.master, self._name, self._config.cluster[PS_JOB])
+
+
+def _why_not(address: str) -> str:
+    """Returns why a server cannot listen on the port of an address."""
+    port = int(address.rpartition(":")[2])
+    try:
+        socket.create_server(("", port)).close()
+    except OSError as error:
+        return f"port {port}: {os.strerror(error.errno or 0)}"
+    return "the reason is not known"
 
 
 def _name(job: str, task: int) -> str:
