@@ -23,6 +23,8 @@ from tf_condacc.cluster._tf_config import CHIEF_JOBS, EVALUATOR_JOB, PS_JOB, Tas
 from tf_condacc.cluster._warnings import watch_with_warnings
 from tf_condacc.launch._watch import Watch
 
+_LAST_SECS = 2  # How long a parameter server answers after the last report, or after the grace.
+
 
 def start(
     config: Mapping[str, Any] | str | None = None,
@@ -34,7 +36,8 @@ def start(
     """Starts the server of this process, as ``TF_CONFIG`` tells.
 
     In a parameter server this function does not return: it serves until training has ended, and
-    then ends the process with status 0, without exit handlers.
+    then ends the process with status 0, without exit handlers. It still answers until the processes
+    of the other tasks have ended, for up to 2 seconds, so that they notice nothing of its end.
 
     If there is no cluster in ``TF_CONFIG``, the process trains alone, without a server.
 
@@ -244,6 +247,8 @@ class Task:
             _name(*self._config.chief),
             grace_secs,
         )
+        jobs = self._config.cluster
+        _ending.await_processes((jobs[job][task] for job, task in self._config.workers), _LAST_SECS)
         # The end of the interpreter would take seconds, and there is nothing left to clean up.
         logging.shutdown()
         sys.stdout.flush()
