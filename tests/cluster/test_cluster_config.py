@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
 import re
 import socket
@@ -16,6 +17,7 @@ from ports import free_cluster, free_ports
 import tf_condacc
 from tf_condacc import cluster
 from tf_condacc.cluster import GreedyLoadBalancingStrategy, _warnings, byte_size_load_fn
+from tf_condacc.cluster._grpc_options import set_grpc_options
 from tf_condacc.cluster._task import Task
 from tf_condacc.cluster._tf_config import read
 from tf_condacc.cluster._warnings import watch_with_warnings
@@ -119,6 +121,28 @@ def test_an_evaluator_without_a_cluster_does_not_train():
 def test_other_keys_beside_a_cluster_are_accepted():
     others = {"environment": "cloud", "rpc_layer": "grpc", "model_dir": "/tmp", "service": {}}
     assert read({**config(WORKERS, "worker", "1"), **others}) == (WORKERS, "worker", 1)
+
+
+@pytest.mark.parametrize(
+    "given, expected",
+    [
+        (None, "grpc.max_reconnect_backoff_ms=1000,grpc.keepalive_time_ms=20000,"),
+        ("", "grpc.max_reconnect_backoff_ms=1000,grpc.keepalive_time_ms=20000,"),
+        (
+            'grpc.keepalive_time_ms=5000,grpc.x="a"',
+            'grpc.keepalive_time_ms=5000,grpc.x="a",grpc.max_reconnect_backoff_ms=1000,',
+        ),
+    ],
+)
+def test_options_of_connections_are_added_to_those_of_the_user(monkeypatch, given, expected):
+    if given is None:
+        monkeypatch.delenv("TF_GRPC_DEFAULT_OPTIONS", raising=False)
+    else:
+        monkeypatch.setenv("TF_GRPC_DEFAULT_OPTIONS", given)
+    for _ in range(2):  # The second time nothing is added.
+        set_grpc_options()
+        added = os.environ["TF_GRPC_DEFAULT_OPTIONS"]
+        assert added == f"{expected}grpc.keepalive_timeout_ms=10000"
 
 
 def test_a_server_on_a_port_that_is_taken_is_named():

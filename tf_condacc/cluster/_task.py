@@ -18,6 +18,7 @@ from tf_condacc._missing_library import explanation
 from tf_condacc.accumulators.placement import replica_device_setter
 from tf_condacc.cluster import _ending, _tf_config
 from tf_condacc.cluster._balancing import GreedyLoadBalancingStrategy, byte_size_load_fn
+from tf_condacc.cluster._grpc_options import set_grpc_options
 from tf_condacc.cluster._sessions import worker_session
 from tf_condacc.cluster._tf_config import CHIEF_JOBS, EVALUATOR_JOB, PS_JOB, TaskConfig
 from tf_condacc.cluster._warnings import watch_with_warnings
@@ -203,8 +204,7 @@ class Task:
         return [own] if self.task_type == PS_JOB else [f"/job:{PS_JOB}", own]
 
     def _start_server(self) -> tf.distribute.Server:
-        # Otherwise connections to a task that comes back are tried after up to two minutes.
-        os.environ.setdefault("TF_GRPC_DEFAULT_OPTIONS", "grpc.max_reconnect_backoff_ms=1000")
+        set_grpc_options()
         try:
             return tf.distribute.Server(
                 self.cluster_spec,
