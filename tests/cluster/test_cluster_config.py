@@ -16,8 +16,12 @@ from ports import free_cluster, free_ports
 
 import tf_condacc
 from tf_condacc import cluster
-from tf_condacc.cluster import GreedyLoadBalancingStrategy, _warnings, byte_size_load_fn
-from tf_condacc.cluster._grpc_options import set_grpc_options
+from tf_condacc.cluster import (
+    GreedyLoadBalancingStrategy,
+    _connections,
+    _warnings,
+    byte_size_load_fn,
+)
 from tf_condacc.cluster._task import Task
 from tf_condacc.cluster._tf_config import read
 from tf_condacc.cluster._warnings import watch_with_warnings
@@ -126,23 +130,38 @@ def test_other_keys_beside_a_cluster_are_accepted():
 @pytest.mark.parametrize(
     "given, expected",
     [
-        (None, "grpc.max_reconnect_backoff_ms=1000,grpc.keepalive_time_ms=20000,"),
-        ("", "grpc.max_reconnect_backoff_ms=1000,grpc.keepalive_time_ms=20000,"),
-        (
-            'grpc.keepalive_time_ms=5000,grpc.x="a"',
-            'grpc.keepalive_time_ms=5000,grpc.x="a",grpc.max_reconnect_backoff_ms=1000,',
-        ),
+        (None, "grpc.max_reconnect_backoff_ms=1000"),
+        ('grpc.a=5,grpc.b="c"', 'grpc.a=5,grpc.b="c",grpc.max_reconnect_backoff_ms=1000'),
+        ("grpc.max_reconnect_backoff_ms=5,grpc.a=1", "grpc.max_reconnect_backoff_ms=5,grpc.a=1"),
     ],
 )
-def test_options_of_connections_are_added_to_those_of_the_user(monkeypatch, given, expected):
+def test_an_option_of_grpc_is_added_to_those_of_the_user(monkeypatch, given, expected):
     if given is None:
         monkeypatch.delenv("TF_GRPC_DEFAULT_OPTIONS", raising=False)
     else:
         monkeypatch.setenv("TF_GRPC_DEFAULT_OPTIONS", given)
-    for _ in range(2):  # The second time nothing is added.
-        set_grpc_options()
-        added = os.environ["TF_GRPC_DEFAULT_OPTIONS"]
-        assert added == f"{expected}grpc.keepalive_timeout_ms=10000"
+    _connections.reconnect_soon()
+    assert os.environ["TF_GRPC_DEFAULT_OPTIONS"] == expected
+
+
+def test_a_connection_of_the_cluster_is_closed_when_the_other_machine_is_lost():
+    with socket.create_server(("localhost", 0)) as server:
+        address = server.getsockname()
+        with (
+            socket.create_connection(address) as blocking,
+            socket.create_connection(address) as other,
+            socket.create_connection(address) as ours,
+        ):
+            other.setblocking(False)
+            ours.setblocking(False)
+            known = _connections._set_options({ours.getsockname()[1]}, set())
+            limits = [
+                each.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+                for each in (blocking, other, ours)
+            ]
+            assert limits == [0, 0, 20_000]
+            assert ours.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            assert _connections._set_options({ours.getsockname()[1]}, known) == known
 
 
 def test_a_server_on_a_port_that_is_taken_is_named():

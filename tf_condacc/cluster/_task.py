@@ -16,9 +16,8 @@ from tensorflow.compat import v1
 
 from tf_condacc._missing_library import explanation
 from tf_condacc.accumulators.placement import replica_device_setter
-from tf_condacc.cluster import _ending, _tf_config
+from tf_condacc.cluster import _connections, _ending, _tf_config
 from tf_condacc.cluster._balancing import GreedyLoadBalancingStrategy, byte_size_load_fn
-from tf_condacc.cluster._grpc_options import set_grpc_options
 from tf_condacc.cluster._sessions import worker_session
 from tf_condacc.cluster._tf_config import CHIEF_JOBS, EVALUATOR_JOB, PS_JOB, TaskConfig
 from tf_condacc.cluster._warnings import watch_with_warnings
@@ -116,6 +115,7 @@ class Task:
                 self.session_config.device_filters.extend(self._filters())
             self._server = self._start_server()
             self.master = self._server.target
+            _connections.close_lost_connections(_tf_config.ports(config.cluster))
             if trains and report_secs is not None:
                 # Filters of the program's own may let this task wait for any other one.
                 watched = self._all_others() if has_filters else self._needed()
@@ -204,7 +204,7 @@ class Task:
         return [own] if self.task_type == PS_JOB else [f"/job:{PS_JOB}", own]
 
     def _start_server(self) -> tf.distribute.Server:
-        set_grpc_options()
+        _connections.reconnect_soon()
         try:
             return tf.distribute.Server(
                 self.cluster_spec,

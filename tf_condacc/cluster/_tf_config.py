@@ -66,6 +66,11 @@ def read(config: Mapping[str, Any] | str | None) -> TaskConfig:
     return _checked_task(config, _checked_cluster(config["cluster"]))
 
 
+def ports(cluster: Mapping[str, list[str]]) -> set[int]:
+    """Returns the ports of all tasks."""
+    return {int(each.rpartition(":")[2]) for addresses in cluster.values() for each in addresses}
+
+
 def _checked_task_without_cluster(config: Mapping[str, Any]) -> TaskConfig:
     """Returns the part of a process that is alone.
 
