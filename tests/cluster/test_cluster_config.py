@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -144,24 +145,34 @@ def test_an_option_of_grpc_is_added_to_those_of_the_user(monkeypatch, given, exp
     assert os.environ["TF_GRPC_DEFAULT_OPTIONS"] == expected
 
 
-def test_a_connection_of_the_cluster_is_closed_when_the_other_machine_is_lost():
-    with socket.create_server(("localhost", 0)) as server:
+@pytest.fixture
+def connections():
+    """Three connections to a server that does not read. Those with a time limit do not block."""
+    with socket.create_server(("localhost", 0)) as server, contextlib.ExitStack() as stack:
         address = server.getsockname()
-        with (
-            socket.create_connection(address) as blocking,
-            socket.create_connection(address) as other,
-            socket.create_connection(address) as ours,
-        ):
-            other.setblocking(False)
-            ours.setblocking(False)
-            known = _connections._set_options({ours.getsockname()[1]}, set())
-            limits = [
-                each.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
-                for each in (blocking, other, ours)
-            ]
-            assert limits == [0, 0, 20_000]
-            assert ours.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
-            assert _connections._set_options({ours.getsockname()[1]}, known) == known
+        made = [socket.create_connection(address, limit) for limit in (None, 5, 5)]
+        yield [stack.enter_context(each) for each in made]
+
+
+def test_the_kernel_watches_the_connections_of_the_cluster_only(connections):
+    _connections._check_connections({connections[2].getsockname()[1]})
+    watched = [each.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) for each in connections]
+    assert watched == [0, 0, 1]
+    _connections._check_connections({connections[0].getpeername()[1]})
+    watched = [each.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) for each in connections]
+    assert watched == [0, 1, 1]
+
+
+def test_a_connection_to_a_process_that_does_not_read_is_not_lost(connections, monkeypatch):
+    monkeypatch.setattr(_connections, "_LOST_SECS", 0)
+    *_, connection = connections
+    connection.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        while True:
+            connection.send(b"x" * 100_000)
+    _connections._check_connections({connection.getsockname()[1]})
+    with pytest.raises(BlockingIOError):  # It would be a BrokenPipeError.
+        connection.send(b"x")
 
 
 def test_a_server_on_a_port_that_is_taken_is_named():

@@ -97,6 +97,19 @@ def test_a_handler_of_the_program_takes_precedence(when):
     assert status == 7 and "SIGTERM" not in output
 
 
+def test_a_signal_to_a_fork_is_none_of_the_task():
+    status, output = run(
+        "with tf_condacc.cluster.start() as task:\n"
+        "    child = os.fork()\n"
+        "    if child == 0:\n"
+        "        while True: signal.pause()\n"
+        "    os.kill(child, signal.SIGTERM)\n"
+        "    print('child', os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+        "print('goes on')"
+    )
+    assert (status, output) == (0, f"child {-signal.SIGTERM}\ngoes on\n")
+
+
 def test_what_was_before_is_restored():
     source, target = os.pipe2(os.O_NONBLOCK)
     before = signal.set_wakeup_fd(target)

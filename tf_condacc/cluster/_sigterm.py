@@ -12,6 +12,7 @@ from collections.abc import Callable
 from types import FrameType
 
 _LOG = logging.getLogger("tf_condacc")
+_started: set[SigtermHandler] = set()
 _STATUS = 128 + signal.SIGTERM  # That which a shell reports for a process that SIGTERM has ended.
 
 
@@ -45,19 +46,24 @@ class SigtermHandler:
         self._thread.start()
         self._other_target = signal.set_wakeup_fd(self._target, warn_on_full_buffer=False)
         signal.signal(signal.SIGTERM, self._write)
+        _started.add(self)
 
     def stop(self) -> None:
         """Restores what was before. Does not return if the signal has come: the process ends."""
         if self._thread is None:
             return
+        self._restore()
+        os.close(self._target)
+        self._thread.join()
+        self._thread = None
+
+    def _restore(self) -> None:
+        _started.discard(self)
         if signal.getsignal(signal.SIGTERM) == self._write:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
         current = signal.set_wakeup_fd(self._other_target)
         if current != self._target:  # The program has set one of its own.
             signal.set_wakeup_fd(current)
-        os.close(self._target)
-        self._thread.join()
-        self._thread = None
 
     def _write(self, number: int, frame: FrameType | None) -> None:
         """Does what the handler in C has done, unless the program has set a pipe of its own."""
@@ -93,3 +99,27 @@ class SigtermHandler:
         with contextlib.suppress(OSError):
             os.write(2, b"SIGTERM: the process ends after %g s.\n" % self._limit_secs)
         os._exit(_STATUS)
+
+
+class _Fork(threading.local):
+    """Gives a fork the default action: its signals are none of the task's, whose pipe it shares."""
+
+    def before(self) -> None:
+        """Keeps the signal from the fork until it has the default action."""
+        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM} if _started else ())
+
+    def after_in_parent(self) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+
+    def after_in_child(self) -> None:
+        for handler in list(_started):
+            handler._restore()
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+
+
+_fork = _Fork()
+os.register_at_fork(
+    before=_fork.before,
+    after_in_parent=_fork.after_in_parent,
+    after_in_child=_fork.after_in_child,
+)

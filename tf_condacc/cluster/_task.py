@@ -128,7 +128,8 @@ class Task:
         self._watch: Watch | None = None
         self._sigterm: SigtermHandler | None = None
         self._leaving: LeavingSession | None = None
-        if preemption_secs is not None and (trains or not config.cluster):
+        may_train = trains or (not config.cluster and self.task_type != EVALUATOR_JOB)
+        if may_train and preemption_secs is not None:
             self._sigterm = SigtermHandler(self._leave, preemption_secs)
         if config.cluster and self.task_type != EVALUATOR_JOB:
             if not has_filters:
