@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import queue
+import re
+import socket
 import subprocess
 
 import pytest
@@ -12,9 +17,16 @@ from ports import free_cluster, free_ports
 
 import tf_condacc
 from tf_condacc import cluster
-from tf_condacc.cluster import GreedyLoadBalancingStrategy, byte_size_load_fn
+from tf_condacc.cluster import (
+    GreedyLoadBalancingStrategy,
+    _connections,
+    _warnings,
+    byte_size_load_fn,
+)
 from tf_condacc.cluster._task import Task
 from tf_condacc.cluster._tf_config import read
+from tf_condacc.cluster._warnings import watch_with_warnings
+from tf_condacc.launch import _watch
 
 tf1 = tf.compat.v1
 
@@ -57,6 +69,12 @@ def test_there_is_one_chief(spec, chief, workers):
         ({"cluster": ["a:1"]}, "'cluster' is expected to be an object, got"),
         ({"cluster": {"worker": "a:1"}}, "job 'worker' is expected to be a list of addresses"),
         ({"cluster": {"worker": ["a"]}}, "job 'worker' is expected to be a list of addresses"),
+        ({"cluster": {"worker": ["a:0"]}}, "ports from 1 to 65535; got .'a:0'"),
+        ({"cluster": {"worker": ["a:65536"]}}, "ports from 1 to 65535; got .'a:65536'"),
+        (
+            config({"ps": ["a:1", "b:1"], "worker": ["B:1"]}, "evaluator"),
+            "an address of its own, got 'B:1' for ps 1 and for worker 0",
+        ),
         ({"cluster": {"ps": ["a:1"]}}, "no chief and no worker"),
         ({"cluster": {**WORKERS, "chief": ["e:5", "f:6"]}}, "expected to have one chief"),
         ({"cluster": {**WITH_CHIEF, "master": ["f:6"]}}, "expected to have one chief"),
@@ -73,6 +91,110 @@ def test_there_is_one_chief(spec, chief, workers):
 def test_a_config_that_describes_no_task_is_refused(value, message):
     with pytest.raises(ValueError, match=message):
         read(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"clusters": WORKERS, "task": {"type": "worker", "index": 1}},
+        {"cluster": {}, "task": {"type": "ps", "index": "0"}},
+        {"task": {"type": "chief", "index": 1}},
+        {"task": "worker"},
+    ],
+)
+def test_a_task_without_a_cluster_is_refused_unless_it_may_train_alone(value):
+    keys = re.escape(str(sorted(value)))
+    with pytest.raises(ValueError, match=f'"cluster" is not set in TF_CONFIG.* the keys {keys}'):
+        read(value)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [{}, {"type": "worker"}, {"type": "chief", "index": 0}, {"type": "master", "index": "0"}],
+)
+def test_a_first_task_without_a_cluster_trains_alone(task):
+    assert read({"task": task, "model_dir": "/tmp"}) == ({}, "worker", 0)
+
+
+def test_an_evaluator_without_a_cluster_does_not_train():
+    evaluator = cluster.start({"task": {"type": "evaluator", "index": 0}})
+    assert not evaluator.is_chief and evaluator.master == ""
+    with pytest.raises(RuntimeError, match="An evaluator is not a part of the cluster"):
+        evaluator.session()
+
+
+def test_other_keys_beside_a_cluster_are_accepted():
+    others = {"environment": "cloud", "rpc_layer": "grpc", "model_dir": "/tmp", "service": {}}
+    assert read({**config(WORKERS, "worker", "1"), **others}) == (WORKERS, "worker", 1)
+
+
+@pytest.mark.parametrize(
+    "given, expected",
+    [
+        (None, "grpc.max_reconnect_backoff_ms=1000"),
+        ('grpc.a=5,grpc.b="c"', 'grpc.a=5,grpc.b="c",grpc.max_reconnect_backoff_ms=1000'),
+        ("grpc.max_reconnect_backoff_ms=5,grpc.a=1", "grpc.max_reconnect_backoff_ms=5,grpc.a=1"),
+    ],
+)
+def test_an_option_of_grpc_is_added_to_those_of_the_user(monkeypatch, given, expected):
+    if given is None:
+        monkeypatch.delenv("TF_GRPC_DEFAULT_OPTIONS", raising=False)
+    else:
+        monkeypatch.setenv("TF_GRPC_DEFAULT_OPTIONS", given)
+    _connections.reconnect_soon()
+    assert os.environ["TF_GRPC_DEFAULT_OPTIONS"] == expected
+
+
+@pytest.fixture
+def connections():
+    """Three connections to a server that does not read. Those with a time limit do not block."""
+    with socket.create_server(("localhost", 0)) as server, contextlib.ExitStack() as stack:
+        address = server.getsockname()
+        made = [socket.create_connection(address, limit) for limit in (None, 5, 5)]
+        yield [stack.enter_context(each) for each in made]
+
+
+def test_the_kernel_watches_the_connections_of_the_cluster_only(connections):
+    _connections._check_connections({connections[2].getsockname()[1]})
+    watched = [each.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) for each in connections]
+    assert watched == [0, 0, 1]
+    _connections._check_connections({connections[0].getpeername()[1]})
+    watched = [each.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) for each in connections]
+    assert watched == [0, 1, 1]
+
+
+def test_a_connection_to_a_process_that_does_not_read_is_not_lost(connections, monkeypatch):
+    monkeypatch.setattr(_connections, "_LOST_SECS", 0)
+    *_, connection = connections
+    connection.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        while True:
+            connection.send(b"x" * 100_000)
+    _connections._check_connections({connection.getsockname()[1]})
+    with pytest.raises(BlockingIOError):  # It would be a BrokenPipeError.
+        connection.send(b"x")
+
+
+def test_a_server_on_a_port_that_is_taken_is_named():
+    with socket.create_server(("", 0)) as taken:
+        address = f"localhost:{taken.getsockname()[1]}"
+        with pytest.raises(tf.errors.UnknownError) as raised:
+            Task(read(config({"worker": [address]}, "worker")))
+    assert f"worker 0 cannot start its server at {address}: port " in raised.value.message
+    assert "Address already in use. Could not start gRPC server" in raised.value.message
+
+
+def test_a_warning_says_that_a_host_name_cannot_be_resolved(monkeypatch):
+    monkeypatch.setattr(_watch, "_INTERVAL_SECS", 0.01)
+    logged: queue.Queue = queue.Queue()
+    monkeypatch.setattr(_warnings._LOG, "warning", lambda text, *values: logged.put(text % values))
+    watch = watch_with_warnings({"ps 0": "no-such-host.invalid:1"}, 0.01)
+    watch.start()
+    assert logged.get(timeout=60) == (
+        "ps 0 (no-such-host.invalid:1) has not answered for 0.01 s: its host name cannot be "
+        "resolved. Steps that need it wait."
+    )
+    watch.stop()
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from forked_python import forked_python
+from launched import wait_until
+from tensorflow.compat import v1
+
+from tf_condacc.examples import cluster_digits
+from tf_condacc.examples.common.network import Classifier
 
 _EXAMPLE = "tf_condacc.examples.cluster_digits"
 _LIMIT_SECS = 240
@@ -69,3 +75,15 @@ def test_asynchronous_training_goes_on_when_a_worker_is_killed(tmp_path):
     assert record["faults"][0][0] == "killed"
     log = (tmp_path / "cluster" / "logs" / "launch.log").read_text()
     assert "worker 1 is lost: SIGKILL" in log
+
+
+def test_asynchronous_training_is_measured_by_time(capsys):
+    settings = cluster_digits.Settings(mode="async")
+    with tf.Graph().as_default():
+        step = v1.train.get_or_create_global_step()
+        chief = cluster_digits.Chief(settings, Classifier(settings.seed), tf.constant(0), step)
+        with v1.train.MonitoredSession(hooks=[chief]) as session:
+            # The chief takes no turn of its own.
+            wait_until(lambda: len(chief.history.moments) >= 3, "no three measurements")
+            assert not session.should_stop()
+    assert capsys.readouterr().out.count("step 0 of 300") == len(chief.history.moments)

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,8 @@ from forked_python import forked_python
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
-PAGES_OF_PROGRAMS = ["README.md"]
-PAGES_OF_PROGRAMS += [f"docs/{name}.md" for name in ("usage", "compat", "distribute", "parity")]
+_NAMES = ("usage", "compat", "distribute", "parity", "cluster", "sync_replicas")
+PAGES_OF_PROGRAMS = ["README.md", *[f"docs/{name}.md" for name in _NAMES]]
 
 # This program runs each block of code by itself, and marks the beginning of its output.
 _RUN_BLOCKS = """
@@ -55,6 +56,53 @@ def test_code_prints_what_its_comments_say(page):
         assert len(printed) == len(expected)
         for line, comment in zip(printed, expected, strict=True):
             assert comment.startswith(line), f"expected {comment!r}, got {line!r}"
+
+
+def _run_commands(page: str, after: str, folder: Path) -> str:
+    """Runs the commands of a page that start the program before them; returns their output.
+
+    Args:
+        page: Name of the page.
+        after: A text in the program.
+        folder: An empty folder. The program is `train.py` in it.
+    """
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    programs = re.finditer(r"```python\n(.*?)```", text, re.DOTALL)
+    (program,) = [each for each in programs if after in each[1]]
+    commands = re.search(r"^```\n(.*?)^```", text[program.end() :], re.DOTALL | re.MULTILINE)
+    (folder / "train.py").write_text(program[1])
+    python = folder / "python"
+    # The launcher does not use TensorFlow, and it starts `python` as its tasks.
+    python.write_text(
+        f'#!/bin/bash\n[[ "$1" != -m ]] || exec {sys.executable} "$@"\n'
+        f'exec {" ".join(forked_python())} "$@"\n'
+    )
+    python.chmod(0o755)
+    search = {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    run = subprocess.run(
+        ["bash", "-e", "-c", commands[1] + "\nwait -n || [[ $? == 127 ]]"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=folder,
+        env=os.environ | search | {"TF_CPP_MIN_LOG_LEVEL": "3"},
+        timeout=120,
+    )
+    assert run.returncode == 0, run.stdout[-4000:]
+    return run.stdout
+
+
+@pytest.mark.timeout(150)
+def test_the_synchronous_program_runs_on_a_cluster(tmp_path):
+    output = _run_commands("sync_replicas", "SyncReplicasOptimizer(", tmp_path)
+    assert "[worker 0] loss 0.0000" in output.splitlines()
+
+
+@pytest.mark.timeout(150)
+def test_the_estimator_runs_on_a_cluster_with_an_evaluator(tmp_path):
+    _run_commands("usage", "train_and_evaluate(", tmp_path)
+    (exported,) = (tmp_path / "model" / "export" / "final").iterdir()
+    assert (exported / "saved_model.pb").exists()
 
 
 def _without_code(page: Path) -> str:

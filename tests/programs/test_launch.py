@@ -63,6 +63,27 @@ def test_a_task_inherits_the_environment_but_not_the_terminal(launch, monkeypatc
     assert launched.log("worker-0")[1] == expected
 
 
+@pytest.mark.parametrize(
+    ("options", "inherited", "level"),
+    [
+        ([], None, None),
+        (["--hide-tensorflow-log"], None, "3"),
+        (["--hide-tensorflow-log"], "1", "1"),
+    ],
+    ids=["shown", "hidden", "set by the user"],
+)
+def test_the_log_of_tensorflow_is_hidden_if_asked_for(
+    launch, monkeypatch, options, inherited, level
+):
+    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
+    if inherited is not None:
+        monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", inherited)
+    code = "print('level', os.environ.get('TF_CPP_MIN_LOG_LEVEL'))"
+    launched = launch(code, "--ps", "1", "--workers", "1", *options)
+    assert launched.end() == 0
+    assert launched.output.count(f"level {level}\n") == 2
+
+
 def test_whole_lines_are_copied_to_the_output_and_to_files(launch):
     code = (
         "for number in range(300):\n"

@@ -162,6 +162,11 @@ def test_a_port_without_a_server_refuses():
     assert probe(f"localhost:{free_ports(1)[0]}", 5.0) is Answer.REFUSED
 
 
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "an..empty.label"])
+def test_a_host_name_that_nobody_knows_is_unresolved(host):
+    assert probe(f"{host}:1", 5.0) is Answer.UNRESOLVED
+
+
 def test_a_watch_reports_each_limit_once_and_the_answer(server, quick):
     reports: queue.Queue = queue.Queue()
     watch = Watch(

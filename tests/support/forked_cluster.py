@@ -71,6 +71,11 @@ class ForkedCluster:
         os.kill(process, signal.SIGKILL)  # It ends frozen processes, too.
         os.waitpid(process, 0)
 
+    def terminate(self, *tasks: Task) -> None:
+        """Tells processes to end, as schedulers do that need their machine."""
+        for who in tasks:
+            os.kill(self.running[who], signal.SIGTERM)
+
     def freeze(self, who: Task) -> None:
         os.kill(self.running[who], signal.SIGSTOP)
 
@@ -104,8 +109,11 @@ class ForkedCluster:
     def messages_so_far(self) -> dict[Task, int]:
         return {who: len(self._stderr(who)) for who in self.tasks()}
 
+    def all_events(self) -> list[dict]:
+        return self._log.read()
+
     def events(self, kind: str) -> list[dict]:
-        return [event for event in self._log.read() if event["kind"] == kind]
+        return [event for event in self.all_events() if event["kind"] == kind]
 
     def await_that(self, holds: Callable[[], bool], what: str, limit_secs: float = 30) -> None:
         end = time.monotonic() + limit_secs

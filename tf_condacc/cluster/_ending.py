@@ -90,6 +90,24 @@ def await_end(target: str, ps: int, tasks: Iterable[str], chief: str, grace_secs
             )
 
 
+def await_processes(addresses: Iterable[str], timeout_secs: float) -> None:
+    """Waits in a parameter server until the processes of other tasks have ended.
+
+    Such a process may still close sessions after its report. It would log errors if this server
+    were gone, or take its report for lost.
+
+    Args:
+        addresses: Addresses of the tasks.
+        timeout_secs: Time limit. A program may go on for long after it has trained.
+    """
+    end = time.monotonic() + timeout_secs
+    for address in addresses:
+        while (left := end - time.monotonic()) > 0:
+            if probe(address, left) is not Answer.ANSWERED:
+                break
+            time.sleep(0.02)
+
+
 def report_begin(target: str, own_name: str, num_ps: int, timeout_secs: float) -> None:
     """Tells all parameter servers that this task begins to train. Waits for them.
 
@@ -125,13 +143,20 @@ def report_end(target: str, own_name: str, addresses: list[str]) -> None:
     end = time.monotonic() + _REPORT_END_SECS
 
     def report(ps: int) -> bool:
-        # A session with a server that is lost would wait for it without end.
-        while probe(addresses[ps], timeout_secs=1) is not Answer.ANSWERED:
+        was_sent = False
+        while True:
+            # A session with a server that is lost would wait for it without end.
+            answer = probe(addresses[ps], timeout_secs=1)
+            if answer is Answer.ANSWERED:
+                with contextlib.suppress(tf.errors.UnavailableError, tf.errors.AbortedError):
+                    was_sent = True
+                    _run(target, ps, lambda: _queue(ps, _REPORTS).enqueue(_ENDS + own_name))
+                    return True
+            elif answer is Answer.REFUSED and was_sent:
+                return True  # The server has ended, as it does when it has been told.
             if time.monotonic() >= end:
                 return False
             time.sleep(0.1)
-        _run(target, ps, lambda: _queue(ps, _REPORTS).enqueue(_ENDS + own_name))
-        return True
 
     # A server may freeze meanwhile, and a step cannot be interrupted.
     calls = [lambda ps=ps: report(ps) for ps in range(len(addresses))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import os
+import socket
 import sys
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -15,12 +16,19 @@ from tensorflow.compat import v1
 
 from tf_condacc._missing_library import explanation
 from tf_condacc.accumulators.placement import replica_device_setter
-from tf_condacc.cluster import _ending, _tf_config
+from tf_condacc.cluster import _connections, _ending, _tf_config
 from tf_condacc.cluster._balancing import GreedyLoadBalancingStrategy, byte_size_load_fn
+from tf_condacc.cluster._preemption import LeavingSession
 from tf_condacc.cluster._sessions import worker_session
+from tf_condacc.cluster._sigterm import SigtermHandler
 from tf_condacc.cluster._tf_config import CHIEF_JOBS, EVALUATOR_JOB, PS_JOB, TaskConfig
 from tf_condacc.cluster._warnings import watch_with_warnings
+from tf_condacc.launch._probe import Answer, probe
 from tf_condacc.launch._watch import Watch
+
+_LOG = logging.getLogger("tf_condacc")
+_ANSWER_SECS = 1  # A parameter server that has not answered after this time is regarded as lost.
+_LAST_SECS = 2  # How long a parameter server answers after the last report, or after the grace.
 
 
 def start(
@@ -29,11 +37,13 @@ def start(
     session_config: v1.ConfigProto | None = None,
     report_secs: float | None = 10,
     grace_secs: float = 60,
+    preemption_secs: float | None = 20,
 ) -> Task:
     """Starts the server of this process, as ``TF_CONFIG`` tells.
 
     In a parameter server this function does not return: it serves until training has ended, and
-    then ends the process with status 0, without exit handlers.
+    then ends the process with status 0, without exit handlers. It still answers until the processes
+    of the other tasks have ended, for up to 2 seconds, so that they notice nothing of its end.
 
     If there is no cluster in ``TF_CONFIG``, the process trains alone, without a server.
 
@@ -49,6 +59,15 @@ def start(
             others. None for never.
         grace_secs: How long a parameter server waits for other tasks when the chief has ended. A
             worker that is started again meanwhile finds that training has ended, and ends too.
+        preemption_secs: How long a task may go on after SIGTERM, with which schedulers end
+            processes whose machine they need. The chief saves a checkpoint into the
+            `checkpoint_dir` of `Task.session`, a worker leaves the gate of its
+            `SyncReplicasOptimizer`, so that nobody waits for it, and a parameter server answers
+            until the tasks that train have ended. Then the process ends with status 143. The
+            training is not over: it goes on with the next chief. None for the default action of
+            the signal, which ends the process at once. A handler of the program's own takes
+            precedence, and nothing is done outside the main thread, or in a task that trains
+            outside its context.
 
     Returns:
         The task, to be used as a context in which the program trains. When the context is left
@@ -59,11 +78,12 @@ def start(
 
     Raises:
         ValueError: ``TF_CONFIG`` does not describe a cluster and a task of it.
-        tf.errors.OpError: The server cannot listen on its port.
+        tf.errors.OpError: The server cannot listen on its port. The message has the name and the
+            address of the task.
     """
-    task = Task(_tf_config.read(config), session_config, report_secs)
+    task = Task(_tf_config.read(config), session_config, report_secs, preemption_secs)
     if task.task_type == PS_JOB:
-        task._serve(grace_secs)
+        task._serve(grace_secs, preemption_secs)
     return task
 
 
@@ -90,6 +110,7 @@ class Task:
         config: TaskConfig,
         session_config: v1.ConfigProto | None = None,
         report_secs: float | None = None,
+        preemption_secs: float | None = None,
     ) -> None:
         self._config = config
         self.cluster_spec = tf.train.ClusterSpec(config.cluster)
@@ -105,17 +126,25 @@ class Task:
         has_filters = bool(self.session_config.device_filters)
         self.master = ""
         self._watch: Watch | None = None
+        self._sigterm: SigtermHandler | None = None
+        self._leaving: LeavingSession | None = None
+        may_train = trains or (not config.cluster and self.task_type != EVALUATOR_JOB)
+        if may_train and preemption_secs is not None:
+            self._sigterm = SigtermHandler(self._leave, preemption_secs)
         if config.cluster and self.task_type != EVALUATOR_JOB:
             if not has_filters:
                 self.session_config.device_filters.extend(self._filters())
             self._server = self._start_server()
             self.master = self._server.target
+            _connections.close_lost_connections(_tf_config.ports(config.cluster))
             if trains and report_secs is not None:
                 # Filters of the program's own may let this task wait for any other one.
                 watched = self._all_others() if has_filters else self._needed()
                 self._watch = watch_with_warnings(watched, report_secs)
 
     def __enter__(self) -> Task:
+        if self._sigterm is not None:
+            self._sigterm.start()
         if self._watch is not None:
             self._watch.start()
         return self
@@ -126,6 +155,8 @@ class Task:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
+        if self._sigterm is not None:
+            self._sigterm.stop()
         if self._watch is not None:
             self._watch.stop()
         is_late = isinstance(exc, _ending.TrainingHasEndedError)
@@ -183,6 +214,9 @@ class Task:
                 "An evaluator is not a part of the cluster, and has no session for training."
             )
         inspect.signature(v1.train.MonitoredTrainingSession).bind(**arguments)
+        if self._sigterm is not None:
+            self._leaving = LeavingSession(self.is_chief, arguments)
+            arguments = self._leaving.arguments
         if self.is_chief:
             return v1.train.MonitoredTrainingSession(
                 master=self.master, is_chief=True, config=self.session_config, **arguments
@@ -198,14 +232,22 @@ class Task:
         return [own] if self.task_type == PS_JOB else [f"/job:{PS_JOB}", own]
 
     def _start_server(self) -> tf.distribute.Server:
-        # Otherwise connections to a task that comes back are tried after up to two minutes.
-        os.environ.setdefault("TF_GRPC_DEFAULT_OPTIONS", "grpc.max_reconnect_backoff_ms=1000")
-        return tf.distribute.Server(
-            self.cluster_spec,
-            job_name=self.task_type,
-            task_index=self.task_id,
-            config=self.session_config,
-        )
+        _connections.reconnect_soon()
+        try:
+            return tf.distribute.Server(
+                self.cluster_spec,
+                job_name=self.task_type,
+                task_index=self.task_id,
+                config=self.session_config,
+            )
+        except tf.errors.UnknownError as error:
+            address = self._config.cluster[self.task_type][self.task_id]
+            raise tf.errors.UnknownError(
+                error.node_def,
+                error.op,
+                f"{self._name} cannot start its server at {address}: {_why_not(address)}. "
+                f"{error.message}",
+            ) from error
 
     def _needed(self) -> dict[str, str]:
         """Returns the addresses of the parameter servers and of the chief, by their names."""
@@ -225,7 +267,12 @@ class Task:
             if (job, task) != (self.task_type, self.task_id)
         }
 
-    def _serve(self, grace_secs: float) -> NoReturn:
+    def _serve(self, grace_secs: float, preemption_secs: float | None) -> NoReturn:
+        workers = [self._config.cluster[job][task] for job, task in self._config.workers]
+        if preemption_secs is not None:
+            SigtermHandler(
+                lambda: _ending.await_processes(workers, preemption_secs), preemption_secs
+            ).start()
         _ending.await_end(
             self.master,
             self.task_id,
@@ -233,10 +280,22 @@ class Task:
             _name(*self._config.chief),
             grace_secs,
         )
+        _ending.await_processes(workers, _LAST_SECS)
         # The end of the interpreter would take seconds, and there is nothing left to clean up.
         logging.shutdown()
         sys.stdout.flush()
         os._exit(0)
+
+    def _leave(self) -> None:
+        """Leaves the training, which goes on without this task or with its successor."""
+        for address in self._config.cluster.get(PS_JOB, []):
+            if probe(address, _ANSWER_SECS) is not Answer.ANSWERED:
+                _LOG.warning("SIGTERM: %s does not answer, so nothing is saved.", address)
+                return
+        if self._leaving is None:
+            _LOG.warning("SIGTERM: there is no session, so nothing is saved.")
+        else:
+            self._leaving.leave()
 
     def _report_begin(self, timeout_secs: float) -> None:
         _ending.report_begin(self.master, self._name, self.num_ps_replicas, timeout_secs)
@@ -244,6 +303,16 @@ class Task:
     def _report_end(self) -> None:
         if self.master and self.num_ps_replicas:
             _ending.report_end(self.master, self._name, self._config.cluster[PS_JOB])
+
+
+def _why_not(address: str) -> str:
+    """Returns why a server cannot listen on the port of an address."""
+    port = int(address.rpartition(":")[2])
+    try:
+        socket.create_server(("", port)).close()
+    except OSError as error:
+        return f"port {port}: {os.strerror(error.errno or 0)}"
+    return "the reason is not known"
 
 
 def _name(job: str, task: int) -> str:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 CHIEF_JOBS = ("chief", "master")
 PS_JOB = "ps"
 EVALUATOR_JOB = "evaluator"
+_MAX_PORT = 65535
 
 
 class TaskConfig(NamedTuple):
@@ -61,8 +62,32 @@ def read(config: Mapping[str, Any] | str | None) -> TaskConfig:
     if not isinstance(config, Mapping):
         raise ValueError(f"TF_CONFIG is expected to be a JSON object, got {config!r}")
     if not config.get("cluster"):
-        return ALONE
+        return _checked_task_without_cluster(config)
     return _checked_task(config, _checked_cluster(config["cluster"]))
+
+
+def ports(cluster: Mapping[str, list[str]]) -> set[int]:
+    """Returns the ports of all tasks."""
+    return {int(each.rpartition(":")[2]) for addresses in cluster.values() for each in addresses}
+
+
+def _checked_task_without_cluster(config: Mapping[str, Any]) -> TaskConfig:
+    """Returns the part of a process that is alone.
+
+    Any other task would train alone as well, each as a chief, and all into the same folder.
+    """
+    task = config.get("task") or {}
+    job, number = "", -1
+    if isinstance(task, Mapping):
+        job, number = task.get("type", "worker"), _number(task.get("index", 0))
+    if job == EVALUATOR_JOB:
+        return TaskConfig({}, job, 0)
+    if job not in (*CHIEF_JOBS, "worker") or number != 0:
+        raise ValueError(
+            'If "cluster" is not set in TF_CONFIG, task type must be WORKER or CHIEF and task '
+            f"index must be 0; got the task {task!r}, and the keys {sorted(config)}"
+        )
+    return ALONE
 
 
 def _checked_cluster(cluster: Any) -> dict[str, list[str]]:
@@ -72,9 +97,10 @@ def _checked_cluster(cluster: Any) -> dict[str, list[str]]:
         is_list = isinstance(addresses, list | tuple) and len(addresses) > 0
         if not is_list or not all(_is_address(each) for each in addresses):
             raise ValueError(
-                f"TF_CONFIG: job '{job}' is expected to be a list of addresses 'host:port', "
-                f"got {addresses!r}"
+                f"TF_CONFIG: job '{job}' is expected to be a list of addresses 'host:port', with "
+                f"ports from 1 to {_MAX_PORT}; got {addresses!r}"
             )
+    _check_that_addresses_differ(cluster)
     result = {job: list(addresses) for job, addresses in cluster.items()}
     workers = TaskConfig(result, "", 0).workers
     if not workers:
@@ -90,7 +116,32 @@ def _checked_cluster(cluster: Any) -> dict[str, list[str]]:
 
 
 def _is_address(address: Any) -> bool:
-    return isinstance(address, str) and address.rpartition(":")[2].isdigit()
+    if not isinstance(address, str):
+        return False
+    host, _, port = address.rpartition(":")
+    return bool(host) and 1 <= _number(port) <= _MAX_PORT
+
+
+def _check_that_addresses_differ(cluster: Mapping[str, Any]) -> None:
+    tasks: dict[tuple[str, int], str] = {}
+    for job, addresses in cluster.items():
+        for index, address in enumerate(addresses):
+            host, _, port = address.rpartition(":")
+            first = tasks.setdefault((host.lower(), int(port)), f"{job} {index}")
+            if first != f"{job} {index}":
+                raise ValueError(
+                    "TF_CONFIG: each task is expected to have an address of its own, got "
+                    f"'{address}' for {first} and for {job} {index}"
+                )
+
+
+def _number(value: Any) -> int:
+    """Returns a number that is given as an integer or as text; -1 for anything else."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.isascii() and value.isdecimal():
+        return int(value)
+    return -1
 
 
 def _checked_task(config: Mapping[str, Any], cluster: dict[str, list[str]]) -> TaskConfig:
@@ -102,13 +153,7 @@ def _checked_task(config: Mapping[str, Any], cluster: dict[str, list[str]]) -> T
     job, index = task["type"], task.get("index")
     if job == EVALUATOR_JOB and job not in cluster:
         return TaskConfig(cluster, job, 0)
-    number = -1
-    if index is None and len(cluster.get(job, [])) == 1:
-        number = 0
-    elif isinstance(index, int) and not isinstance(index, bool):
-        number = index
-    elif isinstance(index, str) and index.isdecimal():
-        number = int(index)
+    number = 0 if index is None and len(cluster.get(job, [])) == 1 else _number(index)
     if job not in cluster:
         raise ValueError(
             f"TF_CONFIG: the task is of job '{job}', which is not in the cluster of jobs "

@@ -10,8 +10,10 @@ from tf_condacc.launch._watch import Watch
 
 _LOG = logging.getLogger("tf_condacc")
 _REASONS = {
-    Answer.SILENT: "its process is frozen, or its machine cannot be reached",
+    Answer.SILENT: "its process is frozen, its machine cannot be reached, or another program has "
+    "its port",
     Answer.REFUSED: "its process has ended, or has not started its server yet",
+    Answer.UNRESOLVED: "its host name cannot be resolved",
 }
 
 

@@ -6,9 +6,10 @@ one process.
 
 Synchronous workers average their gradients in each step; each has its part of the batch, so the
 training equals that of one process with the whole batch. Asynchronous workers apply their gradients
-themselves, each of a whole batch, unless they are too stale. The chief saves checkpoints and
-TensorBoard summaries, measures the accuracy, and draws a picture at the end. With ``--fault-at``
-the last worker kills itself at a step, once; the launcher starts it again.
+themselves, each of a whole batch, unless they are too stale; they may make a few steps more than
+asked for. The chief saves checkpoints and TensorBoard summaries, measures the accuracy, and draws a
+picture at the end. With ``--fault-at`` the last worker kills itself at a step, once; the launcher
+starts it again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +34,8 @@ from tf_condacc.examples.common.command_line import option
 from tf_condacc.examples.common.network import Classifier
 from tf_condacc.examples.common.records import ClusterHistory
 
-_EVALUATE_EVERY = 10  # Number of steps.
+_MEASURE_STEPS = 10  # Number of synchronous steps between measurements.
+_MEASURE_SECS = 0.3  # Time between measurements of asynchronous training.
 # Asynchronous workers add up updates that they computed at the same time.
 _LEARNING_RATES = {"sync": 0.1, "async": 0.02}
 
@@ -90,25 +94,42 @@ class Faults(v1.train.SessionRunHook):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-class Chief:
-    """The chief's measurements of a training."""
+class Chief(v1.train.SessionRunHook):
+    """The chief's measurements of a training.
+
+    Synchronous training is measured after some steps. The steps of asynchronous workers are not the
+    chief's turns, so that training is measured by time, in a thread.
+    """
 
     def __init__(self, settings: Settings, model: Classifier, dropped: Any, step: tf.Variable):
         self.history = ClusterHistory(start=time.time())
         self._settings = settings
-        self._model = model
         self._fetches = step, model.loss, model.accuracy, dropped
         self._feeds = [model.feed(each) for each in data.load(settings.seed)]
+        self._one_at_a_time = threading.Lock()
+
+    def after_create_session(self, session: v1.Session, coord: Any) -> None:
+        """Starts the thread, which ends with the session."""
+
+        def measure_until_stop() -> None:
+            with coord.stop_on_exception():
+                while not coord.wait_for_stop(_MEASURE_SECS):
+                    self._measure(session.run)
+
+        if self._settings.mode == "async":
+            thread = threading.Thread(target=measure_until_stop, daemon=True)
+            coord.register_thread(thread)
+            thread.start()
 
     def measure(self, session: v1.train.MonitoredSession) -> None:
         """Measures the loss on all training examples and the accuracy on test examples."""
+        session.run_step_fn(lambda step_context: self._measure(step_context.session.run))
 
-        def run_without_hooks(step_context: Any) -> list[Any]:
-            return [step_context.session.run(self._fetches, feed) for feed in self._feeds]
-
-        on_train, on_test = session.run_step_fn(run_without_hooks)
-        self.history.add(int(on_train[0]), on_train[1], on_test[2], int(on_train[3]))
-        print(self.history.line(self._settings.steps), flush=True)
+    def _measure(self, run: Callable[..., Any]) -> None:
+        with self._one_at_a_time:
+            on_train, on_test = (run(self._fetches, feed) for feed in self._feeds)
+            self.history.add(int(on_train[0]), on_train[1], on_test[2], int(on_train[3]))
+            print(self.history.line(self._settings.steps), flush=True)
 
 
 def train(settings: Settings) -> ClusterHistory | None:
@@ -117,11 +138,6 @@ def train(settings: Settings) -> ClusterHistory | None:
         examples, _ = data.load(settings.seed)
         seed = settings.seed if settings.mode == "sync" else settings.seed + task.worker_index
         batches = data.batches(examples, settings.batch_size, seed)
-        # The global step counts the updates of all asynchronous workers, so the chief measures
-        # after fewer turns of its own.
-        every = _EVALUATE_EVERY
-        if settings.mode == "async":
-            every = max(1, every // task.num_worker_replicas)
         with tf.Graph().as_default(), v1.device(task.replica_device_setter()):
             step = v1.train.get_or_create_global_step()
             model, whole = Classifier(settings.seed), Classifier(settings.seed)
@@ -143,9 +159,10 @@ def train(settings: Settings) -> ClusterHistory | None:
             train_op = optimizer.minimize(model.loss, step)
             if task.worker_index == task.num_worker_replicas - 1 and not task.is_chief:
                 hooks.append(Faults(settings, step))
+            chief = Chief(settings, whole, optimizer.num_dropped(), step)
             if task.is_chief:
                 check_not_finished(settings)
-            chief = Chief(settings, whole, optimizer.num_dropped(), step)
+                hooks.append(chief)
             with task.session(
                 checkpoint_dir=str(settings.folder),
                 save_checkpoint_steps=100,
@@ -158,7 +175,8 @@ def train(settings: Settings) -> ClusterHistory | None:
                     if settings.mode == "sync":
                         batch = batch[task.worker_index :: task.num_worker_replicas]
                     session.run(train_op, model.feed(batch))
-                    if task.is_chief and (turn % every == 0 or session.should_stop()):
+                    is_due = settings.mode == "sync" and turn % _MEASURE_STEPS == 0
+                    if task.is_chief and (is_due or session.should_stop()):
                         chief.measure(session)
                     if session.should_stop():
                         break

@@ -45,6 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
         options.grace_secs,
         options.frozen_secs,
         options.lost_secs,
+        options.hide_tensorflow_log,
     )
     output.start()
     return Launcher(settings, cluster, command, output).run()
@@ -63,6 +64,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--workers", type=_integer(1), required=True, help="number of workers; 0 is the chief")
     add("--restarts", type=_integer(0), default=0, help="restarts of each lost task (default: 0)")
     add("--log-dir", default="launch_logs", help="folder of the logs (default: launch_logs)")
+    hides = "hide the C++ log of TensorFlow in the tasks, unless TF_CPP_MIN_LOG_LEVEL is set"
+    add("--hide-tensorflow-log", action="store_true", help=hides)
     times = (
         ("--end-secs", 5, "time for parameter servers to end after the last worker"),
         ("--grace-secs", 60, "time for tasks to end after the chief, or after a loss"),

@@ -16,6 +16,7 @@ from tf_condacc.launch._signals import Signals
 from tf_condacc.launch._silences import Silences
 from tf_condacc.launch._task import Task, how_it_ended
 
+_LOG_LEVEL, _NOTHING = "TF_CPP_MIN_LOG_LEVEL", "3"
 _LONGEST_WAIT_SECS = 1.0
 _SAME_KEY_SECS = 0.3  # A second signal within this time was sent along with the first one.
 _INTERRUPTED_SECS = 4.7  # An interrupted launcher ends after this time in any case.
@@ -40,6 +41,7 @@ class Settings:
         grace_secs: Time for all other tasks to end by themselves when the training cannot go on.
         frozen_secs: Silence after which a task is reported.
         lost_secs: Silence after which a task is killed; 0 for never.
+        hides_log: Whether the C++ log of TensorFlow is hidden in all tasks.
     """
 
     restarts: int
@@ -47,6 +49,7 @@ class Settings:
     grace_secs: float
     frozen_secs: float
     lost_secs: float
+    hides_log: bool
 
 
 class Launcher:
@@ -60,7 +63,8 @@ class Launcher:
     ) -> None:
         self._settings = settings
         self._output = output
-        self._tasks = [Task(place, cluster, command) for place in cluster]
+        defaults = {_LOG_LEVEL: _NOTHING} if settings.hides_log else {}
+        self._tasks = [Task(place, cluster, command, defaults) for place in cluster]
         self._interrupted_by: int | None = None
         self._interrupted_at = 0.0
         self._paused_at: float | None = None

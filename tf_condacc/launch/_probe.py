@@ -24,11 +24,13 @@ class Answer(enum.Enum):
         SILENT: There was no answer within the time limit, or the network reported an error. The
             process is frozen, or its machine cannot be reached.
         REFUSED: Nobody listens. The process has not started its server yet, or has ended.
+        UNRESOLVED: The host name is not known here.
     """
 
     ANSWERED = "answered"
     SILENT = "silent"
     REFUSED = "refused"
+    UNRESOLVED = "unresolved"
 
 
 def probe(address: str, timeout_secs: float) -> Answer:
@@ -36,7 +38,8 @@ def probe(address: str, timeout_secs: float) -> Answer:
 
     Args:
         address: Host and port: "host:port".
-        timeout_secs: Time limit for the connection, and for the answer.
+        timeout_secs: Time limit for the connection, and for the answer. The system's own limits
+            apply while the host name is looked up.
     """
     host, _, port = address.rpartition(":")
     try:
@@ -45,5 +48,7 @@ def probe(address: str, timeout_secs: float) -> Answer:
             return Answer.ANSWERED if connection.recv(1) else Answer.REFUSED
     except (ConnectionError, EOFError):
         return Answer.REFUSED
+    except (socket.gaierror, UnicodeError):  # A name with an empty label, such as "a..b".
+        return Answer.UNRESOLVED
     except OSError:  # A time-out among others.
         return Answer.SILENT

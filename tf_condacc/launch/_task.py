@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tf_condacc.launch._cluster import Place, tf_config
 from tf_condacc.launch._processes import Guard, TaskProcess
@@ -27,7 +27,21 @@ class Task:
         note: A remark about the end, for the summary.
     """
 
-    def __init__(self, place: Place, cluster: Sequence[Place], command: Sequence[str]) -> None:
+    def __init__(
+        self,
+        place: Place,
+        cluster: Sequence[Place],
+        command: Sequence[str],
+        defaults: Mapping[str, str],
+    ) -> None:
+        """Makes a task that has not been started.
+
+        Args:
+            place: The place of the task in the cluster.
+            cluster: The places of all tasks.
+            command: The command that the task runs.
+            defaults: Environment variables that are set unless the launcher has inherited them.
+        """
         self.place = place
         self.name = str(place)
         self.process: TaskProcess | None = None
@@ -35,7 +49,8 @@ class Task:
         self.status: int | None = None
         self.restart_at: float | None = None
         self.note = ""
-        self._environment = {"TF_CONFIG": tf_config(cluster, place), "PYTHONUNBUFFERED": "1"}
+        own = {"TF_CONFIG": tf_config(cluster, place), "PYTHONUNBUFFERED": "1"}
+        self._environment = {**defaults, **os.environ, **own}
         self._command = command
         self._started_at = 0.0
         self._run_secs = 0.0
@@ -68,8 +83,7 @@ class Task:
         self.status = self.restart_at = None
         self._started_at = now
         try:
-            environment = {**os.environ, **self._environment}
-            self.process = TaskProcess(self._command, environment, guard)
+            self.process = TaskProcess(self._command, self._environment, guard)
         except OSError as error:
             self.status = _CANNOT_START
             return str(error)

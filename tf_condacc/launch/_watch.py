@@ -36,12 +36,12 @@ class Watch:
         Args:
             addresses: "host:port" of each server, by the server's name.
             limits_secs: Times, each of which makes the silence of a server worth a report.
-            on_silent: Called with the name of a server, the limit in seconds, and SILENT or
-                REFUSED, once for each limit that the silence has reached.
+            on_silent: Called with the name of a server, the limit in seconds, and SILENT, REFUSED
+                or UNRESOLVED, once for each limit that the silence has reached.
             on_answer: Called with the name of a server that answers again after a report. Threads
                 of the watch make the calls, one at a time for each server.
-            reports_refused: Whether servers to which nobody can connect are reported, too, and
-                servers that have never answered.
+            reports_refused: Whether servers to which nobody can connect, whose host names are not
+                known, or which have never answered are reported, too.
         """
         self._limits = sorted(limits_secs)
         self._on_silent = on_silent

@@ -49,6 +49,20 @@ class ResetTest : public testing::Test {
   DenseAccumulator accumulator_{OptionsOf<float>(/*mean=*/false, &budget_)};
 };
 
+TEST_F(ResetTest, OnlyForwardDoesNothingUnlessTheStepBecomesHigher) {
+  EXPECT_EQ(accumulator_.Reset(5, /*only_forward=*/true), 0);
+  EXPECT_EQ(accumulator_.global_step(), 5);
+  EXPECT_TRUE(ApplyOwned(1));
+  for (int64_t step : {int64_t{5}, int64_t{4}, std::numeric_limits<int64_t>::min()}) {
+    EXPECT_EQ(accumulator_.Reset(step, /*only_forward=*/true), 0);
+    EXPECT_EQ(accumulator_.global_step(), 5);
+    EXPECT_EQ(accumulator_.num_accumulated(), 1);
+  }
+  EXPECT_EQ(accumulator_.Reset(6, /*only_forward=*/true), 1);
+  EXPECT_EQ(accumulator_.global_step(), 6);
+  EXPECT_EQ(accumulator_.num_accumulated(), 0);
+}
+
 TEST_F(ResetTest, DiscardsWhatIsAccumulatedAndSetsTheStep) {
   for (int64_t step : {int64_t{7}, int64_t{3}, int64_t{-9}, std::numeric_limits<int64_t>::max()}) {
     for (int i = 0; i < 5; ++i) EXPECT_TRUE(ApplyOwned(1));

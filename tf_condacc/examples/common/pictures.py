@@ -121,24 +121,20 @@ def cluster_digits(history: ClusterHistory, mode: str, path: Path) -> None:
     loss.minorticks_off()
     plotting.title(loss, "Training loss", "on all training images")
     _accuracy(accuracy, list(zip(history.moments, history.accuracies, strict=True)), GREEN)
-    last = history.moments[-1], history.accuracies[-1]
-    plotting.note(
-        accuracy, last, f"{last[1]:.1%} at the end", GREEN, (0, -16), ha="right", va="top"
-    )
-    plotting.title(accuracy, *_ACCURACY)
-    speed.step(history.moments[1:], history.steps_per_second, color=BLUE, linewidth=2, where="pre")
-    speed.set_ylim(bottom=0)
+    title, subtitle = _ACCURACY
+    plotting.title(accuracy, title, f"{subtitle}; {history.accuracies[-1]:.1%} at the end")
+    # The speed up to each measurement. There is none up to the first one.
+    speeds = [history.steps_per_second[0], *history.steps_per_second]
+    speed.step(history.moments, speeds, color=BLUE, linewidth=2, where="pre")
+    speed.set_ylim(0, 1.3 * max(speeds))  # The names of the faults are above the line.
     plotting.title(speed, "Speed", "global steps per second, all workers together")
-    dropped.step(history.moments, history.dropped, color=ORANGE, linewidth=2.2, where="post")
-    dropped.set_ylim(0, 1.08 * max(history.dropped[-1], 1))
-    dropped.yaxis.set_major_locator(MaxNLocator(integer=True))
-    plotting.title(dropped, "Gradients dropped", "up to each moment, of all workers")
+    _dropped(dropped, history)
     for ax in axes.flat:
         plotting.style(ax, history.moments[-1], "seconds" if ax in axes[1] else "")
         for _, at in history.faults:
             ax.axvline(at, color=GREY, linewidth=1.4, linestyle=DASHES)
     for event, at in history.faults:
-        plotting.label(speed, at, 0.5 * speed.get_ylim()[1], f"worker {event}", GREY)
+        _name_fault(speed, event, at)
     figure.savefig(path, format="png")
 
 
@@ -224,6 +220,34 @@ def _per_step(ax: Axes, history: History, required: int) -> None:
     ax.set_ylim(0, 1.12 * every.max())
     ax.yaxis.set_major_locator(MaxNLocator(integer=True))
     plotting.title(ax, "Gradients per step", subtitle)
+
+
+def _dropped(ax: Axes, history: ClusterHistory) -> None:
+    """Draws how many gradients had been dropped at each moment, or says that none were."""
+    subtitle = "up to each moment, of all workers"
+    if history.dropped[-1] > 0:
+        ax.step(history.moments, history.dropped, color=ORANGE, linewidth=2.2, where="post")
+        ax.yaxis.set_major_locator(MaxNLocator(integer=True))
+    else:
+        subtitle += "; none were dropped"
+        ax.set_yticks([])
+    ax.set_ylim(0, 1.08 * max(history.dropped[-1], 1))
+    plotting.title(ax, "Gradients dropped", subtitle)
+
+
+def _name_fault(ax: Axes, event: str, at: float) -> None:
+    """Writes "worker killed" or "worker back" beside its line, near the top of the axes.
+
+    The first stands to the left of its line and the second to the right and lower, if they fit.
+    """
+    share, is_back = at / ax.get_xlim()[1], event == "back"
+    is_right = share < 0.8 if is_back else share < 0.25
+    text = f" worker {event} "
+    look: dict[str, Any] = {"color": GREY, "fontweight": "bold"}
+    height = 0.86 if is_back else 0.95
+    alignment = "left" if is_right else "right"
+    where = ax.get_xaxis_transform()
+    ax.text(at, height, text, transform=where, ha=alignment, va="center", **look)
 
 
 def _staleness(ax: Axes, name: str, history: AsyncHistory, color: str) -> None:

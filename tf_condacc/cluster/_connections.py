@@ -1,0 +1,100 @@
+"""Connections between the tasks of a cluster, when a task or the network is lost for a while.
+
+TCP sends again what was not received, at intervals that double up to two minutes. So when a
+network is back after a minute, a connection may stand still for almost another minute.
+
+gRPC's keepalive would close it before. But its servers accept only a few pings while a step waits:
+after some minutes, the fourth one ends the step with "Too many pings". The keepalive of TCP has no
+such limit, and the kernel answers it for a process that is frozen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+import threading
+import time
+from collections.abc import Collection
+
+_INTERVAL_SECS = 5.0
+_LOST_SECS = 20  # A connection is closed if the other machine has not answered for so long.
+_LOST_RETRANSMITS = 3  # And if what was sent has been sent again this many times.
+# The kernel closes a connection over which nothing is sent.
+_OPTIONS = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _LOST_SECS // 2),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _LOST_SECS // 4),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 2),
+)
+# Of struct tcp_info: tcpi_retransmits, tcpi_unacked, tcpi_last_ack_recv.
+_TCP_INFO = struct.Struct("=2xB21xI28xI")
+_OPEN_FILES = "/proc/self/fd"
+_GRPC_OPTIONS = "TF_GRPC_DEFAULT_OPTIONS"  # TensorFlow reads it when it opens a connection.
+_RECONNECT = "grpc.max_reconnect_backoff_ms"
+
+
+def reconnect_soon() -> None:
+    """Makes gRPC connect again to a task that comes back, within about a second.
+
+    It may wait for two minutes otherwise. Options of the program's own take precedence.
+    """
+    given = [option for option in os.environ.get(_GRPC_OPTIONS, "").split(",") if option]
+    if _RECONNECT not in (option.partition("=")[0] for option in given):
+        os.environ[_GRPC_OPTIONS] = ",".join([*given, f"{_RECONNECT}=1000"])
+
+
+def close_lost_connections(ports: Collection[int]) -> None:
+    """Closes connections of this process to machines that do not answer, whenever there are any.
+
+    A daemon thread looks for connections, because they are gRPC's.
+
+    Args:
+        ports: Ports of the tasks of the cluster. Connections from and to others stay as they are.
+    """
+    threading.Thread(target=_watch, args=(ports,), name="connections", daemon=True).start()
+
+
+def _watch(ports: Collection[int]) -> None:
+    while True:
+        _check_connections(ports)
+        time.sleep(_INTERVAL_SECS)
+
+
+def _check_connections(ports: Collection[int]) -> None:
+    for number in os.listdir(_OPEN_FILES):
+        with contextlib.suppress(OSError):  # It has been closed meanwhile, or is not connected.
+            is_socket = os.readlink(f"{_OPEN_FILES}/{number}").startswith("socket:")
+            if not is_socket or os.get_blocking(int(number)):  # Those of gRPC do not block.
+                continue
+            with socket.socket(fileno=os.dup(int(number))) as opened:
+                if _is_connection(opened, ports):
+                    for option in _OPTIONS:
+                        opened.setsockopt(*option)
+                    if _is_lost(opened):
+                        opened.shutdown(socket.SHUT_RDWR)
+
+
+def _is_connection(opened: socket.socket, ports: Collection[int]) -> bool:
+    """Returns whether a socket is a connection whose own port or other port is one of these.
+
+    Raises:
+        OSError: The socket is not connected.
+    """
+    is_tcp = opened.family in (socket.AF_INET, socket.AF_INET6)
+    if not is_tcp or opened.type != socket.SOCK_STREAM:
+        return False
+    return any(end[1] in ports for end in (opened.getsockname(), opened.getpeername()))
+
+
+def _is_lost(connection: socket.socket) -> bool:
+    """Returns whether the other machine has not acknowledged for long what was sent to it.
+
+    A frozen process does not read, but its machine acknowledges what fits into its buffer, and then
+    nothing more is sent. The option TCP_USER_TIMEOUT would close such a connection as well.
+    """
+    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
+    retransmits, unacknowledged, silent_msecs = _TCP_INFO.unpack(info)
+    is_waiting = unacknowledged > 0 and retransmits >= _LOST_RETRANSMITS
+    return is_waiting and silent_msecs > 1000 * _LOST_SECS
