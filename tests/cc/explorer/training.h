@@ -68,11 +68,8 @@ class Training {
             bool* any_added);
   // Draws what happens to a worker in the middle of a step, if anything.
   StepEnd DrawFault(const Worker& worker);
-  // Does nothing until training is over, and does not count as a worker that is left. Others have
-  // to take over its slot.
-  void Hang();
-  // Tells those that hang that training is over.
-  void End();
+  void AwaitEnd();  // Returns when training is over.
+  void End();       // Training is over.
 
   // The chiefs (training_chiefs.cc).
   void Lead(Chief chief);

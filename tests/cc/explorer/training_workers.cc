@@ -57,20 +57,23 @@ bool Training::AwaitOpening(Worker* worker) {
   return end.code == StatusCode::kOk;
 }
 
-void Training::Hang() {
-  --num_workers_left_;
+void Training::AwaitEnd() {
   while (!is_over_) BlockOn(&is_over_, "hangs");
-  ++num_workers_left_;
 }
 
 Training::StepEnd Training::DrawFault(const Worker& worker) {
   if (!has_faults_) return StepEnd::kGoesOn;
   if (Draw(40) == 0) Sleep(Draw(1000));  // It is slow.
-  if (takes_over_ && worker.number > 0 && Draw(60) == 0) Hang();
+  if (takes_over_ && worker.number > 0 && Draw(60) == 0) {
+    // It hangs, so that others have to take over its slot.
+    --num_workers_left_;
+    AwaitEnd();
+    ++num_workers_left_;
+  }
   if (Draw(25) == 0) return StepEnd::kFailed;
   if (Draw(60) == 0) {
     SpawnWorker(worker.number, worker.actor.run + "+");
-    Sleep(Draw(500));
+    Chance(50) ? AwaitEnd() : Sleep(Draw(500));
     return StepEnd::kReplaced;
   }
   return StepEnd::kGoesOn;

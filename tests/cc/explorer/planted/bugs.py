@@ -19,18 +19,32 @@ class Bug:
 
 BUGS = [
     Bug(
-        breaks="An apply waits for the gradients of another round than its own.",
+        breaks="A call that requests a take folds a round that another thread folds already.",
         program="dense",
         file="accumulator/accumulator_impl.h",
-        old="    FoldOrWait(round, ordinal,",
-        new="    FoldOrWait(RoundPtr(round_), ordinal,",
+        old="    if (takes_.empty() && round->phase == Phase::kOpen &&\n",
+        new="    if (takes_.empty() && round->phase <= Phase::kFolding &&\n",
     ),
     Bug(
-        breaks="While a take is prepared, the cancellation of one behind it is lost.",
+        breaks="A take is prepared while a fold runs.",
+        program="sparse",
+        file="accumulator/accumulator_serving.h",
+        old="round_->phase != Phase::kOpen) return;",
+        new="round_->phase == Phase::kPreparingTake) return;",
+    ),
+    Bug(
+        breaks="A reset forgets that a take was promised the gradients that it discards.",
         program="sparse",
         file="accumulator/accumulator_impl.h",
-        old="round_->phase == Phase::kPreparingTake && take == takes_.front()) return;",
-        new="round_->phase == Phase::kPreparingTake) return;",
+        old="    take->was_ready = true;\n",
+        new="",
+    ),
+    Bug(
+        breaks="A reset discards the gradients of a take that the folder is about to serve.",
+        program="sparse",
+        file="accumulator/accumulator_rounds.h",
+        old=" || (is_ready && round_->phase == Phase::kFolding)) {",
+        new=") {",
     ),
     Bug(
         breaks="A take waits for a retry although no timer could be set for it.",
@@ -47,61 +61,11 @@ BUGS = [
         new="  ServeFront(*takes_",
     ),
     Bug(
-        breaks="A reset waits once for a take that is prepared, and does not look again.",
-        program="sparse",
-        file="accumulator/accumulator_rounds.h",
-        old="      added_.Wait(&mu_);  // The thread that folds the round or prepares a take "
-        "serves it.\n",
-        new="      added_.Wait(&mu_);\n      return;\n",
-    ),
-    Bug(
-        breaks="An apply waits for ever if its round is discarded meanwhile.",
-        program="dense",
-        file="accumulator/accumulator_rounds.h",
-        old="    round->contributors.clear();\n  }\n  round->num_added = round->num_appended;\n",
-        new="    round->contributors.clear();\n  }\n",
-    ),
-    Bug(
-        breaks="A round that is used again counts gradients as added that are pending.",
-        program="dense",
-        file="accumulator/accumulator_rounds.h",
-        old="  spare_round_->num_added = 0;\n",
-        new="",
-    ),
-    Bug(
         breaks="A step that was taken over is subtracted twice from those of its worker.",
         program="gate",
         file="gate/sync_gate.cc",
         old="  if (!std::exchange(reservation->counted_, false)) return;",
         new="  if (!reservation->counted_) return;",
-    ),
-    Bug(
-        breaks="A round that was logged is not taken over.",
-        program="gate",
-        file="gate/sync_gate_timing.cc",
-        old="    ArmTimer();\n  }\n  try {",
-        new="  }\n  try {",
-    ),
-    Bug(
-        breaks="A wait that is cancelled before it begins waits.",
-        program="gate",
-        file="gate/sync_gate_waits.cc",
-        old="  } else if (wait->cancelled) {\n    Release(wait, kCancelled, &released);\n",
-        new="",
-    ),
-    Bug(
-        breaks="The contributors of a round that was taken cannot contribute again.",
-        program="dense",
-        file="accumulator/accumulator_rounds.h",
-        old="  round->sum.Clear();\n  round->contributors.clear();\n  MutexLock lock(&mu_);",
-        new="  round->sum.Clear();\n  MutexLock lock(&mu_);",
-    ),
-    Bug(
-        breaks="An apply returns while its gradient, which is borrowed, is still to be read.",
-        program="dense",
-        file="accumulator/accumulator_rounds.h",
-        old="const bool must = is_urgent || (",
-        new="const bool must = (is_urgent && !is_taken) || (",
     ),
     Bug(
         breaks="The workspace of a take that another thread is to serve may be gone by then.",
@@ -116,21 +80,6 @@ BUGS = [
         file="accumulator/accumulator_serving.h",
         old="  will_retry_ = false;\n",
         new="",
-    ),
-    Bug(
-        breaks="An apply that waits until its round is finished is not woken.",
-        program="dense",
-        file="accumulator/accumulator_rounds.h",
-        old="    take = std::move(round->take);\n  }\n  added_.NotifyAll();\n",
-        new="    take = std::move(round->take);\n  }\n",
-    ),
-    Bug(
-        breaks="An apply that waits for a fold is not woken.",
-        program="dense",
-        file="accumulator/accumulator_rounds.h",
-        old="  if (round->phase == Phase::kFolding) round->phase = Phase::kOpen;\n"
-        "  added_.NotifyAll();\n",
-        new="  if (round->phase == Phase::kFolding) round->phase = Phase::kOpen;\n",
     ),
     Bug(
         breaks="An apply that waits for a round that was discarded is not woken.",
@@ -219,14 +168,6 @@ BUGS = [
         new="",
     ),
     Bug(
-        breaks="When the wait of a worker is cancelled, no other worker is released in its place.",
-        program="gate",
-        file="gate/sync_gate_waits.cc",
-        old="  if (!wait->waiting) return;\n  Release(wait, kCancelled, &released);\n"
-        "  ReleaseWaits(&released);\n",
-        new="  if (!wait->waiting) return;\n  Release(wait, kCancelled, &released);\n",
-    ),
-    Bug(
         breaks="A worker whose wait was cancelled is still waited for.",
         program="gate",
         file="gate/sync_gate_waits.cc",
@@ -254,13 +195,6 @@ BUGS = [
         file="gate/slots.h",
         old="freed.state == State::kHeld && freed.holder == holder",
         new="freed.state != State::kFree && (holder > 0)",
-    ),
-    Bug(
-        breaks="A worker that left counts as present when its last step ends.",
-        program="gate",
-        file="gate/sync_gate.cc",
-        old="    if (worker->absence != WorkerState::kLeft) {\n      worker->absence = is_done",
-        new="    {\n      worker->absence = is_done",
     ),
     Bug(
         breaks="A slot stays held by a step that another run has replaced.",
