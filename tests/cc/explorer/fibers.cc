@@ -36,9 +36,11 @@ struct Run {
 
 Run run;
 Stack main_stack;
-std::vector<Fiber*> unused;     // Fibers that have ended, whose stacks the next ones get.
-std::vector<Fiber*> abandoned;  // Fibers that are blocked for ever. Kept, so that they do not leak.
-Fiber* current = nullptr;       // Null while no fiber runs.
+// Fibers that have ended, whose stacks the next ones get, and those that are blocked for ever. The
+// lists are never destroyed, so that what their stacks refer to is not reported as leaked.
+std::vector<Fiber*>& unused = *new std::vector<Fiber*>;
+std::vector<Fiber*>& abandoned = *new std::vector<Fiber*>;
+Fiber* current = nullptr;  // Null while no fiber runs.
 int current_number = Strategy::kNone;
 
 void Record(const char* what) {

@@ -26,27 +26,6 @@ BUGS = [
         new="    if (takes_.empty() && round->phase <= Phase::kFolding &&\n",
     ),
     Bug(
-        breaks="A take is prepared while a fold runs.",
-        program="sparse",
-        file="accumulator/accumulator_serving.h",
-        old="round_->phase != Phase::kOpen) return;",
-        new="round_->phase == Phase::kPreparingTake) return;",
-    ),
-    Bug(
-        breaks="A reset forgets that a take was promised the gradients that it discards.",
-        program="sparse",
-        file="accumulator/accumulator_impl.h",
-        old="    take->was_ready = true;\n",
-        new="",
-    ),
-    Bug(
-        breaks="A reset discards the gradients of a take that the folder is about to serve.",
-        program="sparse",
-        file="accumulator/accumulator_rounds.h",
-        old=" || (is_ready && round_->phase == Phase::kFolding)) {",
-        new=") {",
-    ),
-    Bug(
         breaks="A take waits for a retry although no timer could be set for it.",
         program="sparse",
         file="accumulator/accumulator_serving.h",
@@ -61,13 +40,6 @@ BUGS = [
         new="  ServeFront(*takes_",
     ),
     Bug(
-        breaks="A step that was taken over is subtracted twice from those of its worker.",
-        program="gate",
-        file="gate/sync_gate.cc",
-        old="  if (!std::exchange(reservation->counted_, false)) return;",
-        new="  if (!reservation->counted_) return;",
-    ),
-    Bug(
         breaks="The workspace of a take that another thread is to serve may be gone by then.",
         program="sparse",
         file="accumulator/accumulator_impl.h",
@@ -80,20 +52,6 @@ BUGS = [
         file="accumulator/accumulator_serving.h",
         old="  will_retry_ = false;\n",
         new="",
-    ),
-    Bug(
-        breaks="An apply that waits for a round that was discarded is not woken.",
-        program="dense",
-        file="accumulator/accumulator_rounds.h",
-        old="  round->phase = Phase::kFinished;\n  added_.NotifyAll();\n  spare_round_ = round;",
-        new="  round->phase = Phase::kFinished;\n  spare_round_ = round;",
-    ),
-    Bug(
-        breaks="An apply that waits while a take is prepared is not woken.",
-        program="sparse",
-        file="accumulator/accumulator_serving.h",
-        old="    round->phase = Phase::kOpen;\n    added_.NotifyAll();\n",
-        new="    round->phase = Phase::kOpen;\n",
     ),
     Bug(
         breaks="A gradient is added while a second take is prepared after a first one.",
