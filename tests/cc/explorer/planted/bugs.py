@@ -19,6 +19,41 @@ class Bug:
 
 BUGS = [
     Bug(
+        breaks="A retry that comes while a fold runs is given up, and no other one follows.",
+        program="sparse",
+        file="accumulator/accumulator_serving.h",
+        old="  will_retry_ = false;\n",
+        new="  if (round_->phase != Phase::kOpen) return;\n  will_retry_ = false;\n",
+    ),
+    Bug(
+        breaks="When a fold got no memory, applies that wait for it are not woken.",
+        program="sparse",
+        file="accumulator/accumulator_rounds.h",
+        old="round->phase = Phase::kOpen;\n  added_.NotifyAll();\n",
+        new="round->phase = Phase::kOpen;\n  if (succeeded) added_.NotifyAll();\n",
+    ),
+    Bug(
+        breaks="When a take got no memory, applies that wait for its preparation are not woken.",
+        program="sparse",
+        file="accumulator/accumulator_serving.h",
+        old="    round->phase = Phase::kOpen;\n    added_.NotifyAll();\n",
+        new="    round->phase = Phase::kOpen;\n    if (status.ok()) added_.NotifyAll();\n",
+    ),
+    Bug(
+        breaks="A gradient is added while a take is prepared that was not when its apply began.",
+        program="sparse",
+        file="accumulator/accumulator_impl.h",
+        old="  while (true) {\n    while (round_->phase == Phase::kPreparingTake) added_.Wait(&mu_);\n",
+        new="  while (round_->phase == Phase::kPreparingTake) added_.Wait(&mu_);\n  while (true) {\n",
+    ),
+    Bug(
+        breaks="A fold of float16 begins without a float32 sum, because the budget was exceeded late.",
+        program="dense",
+        file="dense/dense_sum.cc",
+        old="  if (num_pending() == 0 || !CanFold()) return false;\n",
+        new="  if (num_pending() == 0) return false;\n",
+    ),
+    Bug(
         breaks="A call that requests a take folds a round that another thread folds already.",
         program="dense",
         file="accumulator/accumulator_impl.h",
@@ -61,20 +96,6 @@ BUGS = [
         new="    if (round_->phase == Phase::kPreparingTake) added_.Wait(&mu_);\n",
     ),
     Bug(
-        breaks="An apply returns while the thread that finishes the round reads its gradient.",
-        program="dense",
-        file="accumulator/accumulator_rounds.h",
-        old="  MutexUnlock unlock(&mu_);\n  Value value",
-        new="  round->num_added = round->num_appended;\n  MutexUnlock unlock(&mu_);\n  Value value",
-    ),
-    Bug(
-        breaks="The thread that serves a take finishes a round that another thread still folds.",
-        program="dense",
-        file="accumulator/accumulator_serving.h",
-        old="if (std::exchange(round->phase, Phase::kTaken) == Phase::kOpen) Finish(",
-        new="if (std::exchange(round->phase, Phase::kTaken) <= Phase::kFolding) Finish(",
-    ),
-    Bug(
         breaks="A float32 sum is freed while a fold adds to it.",
         program="dense",
         file="dense/dense_sum.cc",
@@ -82,84 +103,10 @@ BUGS = [
         new="  if (gradient.float32_memory) float32_sum_ =",
     ),
     Bug(
-        breaks="A gradient that became stale while its memory was allocated is added.",
-        program="dense",
-        file="accumulator/accumulator_impl.h",
-        old="    if (!status.ok()) return Error(status.code(), status.message().c_str());\n  }\n",
-        new="    if (!status.ok()) return Error(status.code(), status.message().c_str());\n"
-        "    if (round_->phase == Phase::kOpen && round_->sum.NeedOf(*gradient) == "
-        "Contract::Need::kNothing) return ApplyOutcome::kAdded;\n  }\n",
-    ),
-    Bug(
-        breaks="A worker completes a slot of a round in which its step did not begin.",
-        program="gate",
-        file="gate/sync_gate.cc",
-        old="    if (reservation->round_ == round_ && slots_.Complete(reservation->slot_)) {",
-        new="    if (slots_.Complete(reservation->slot_)) {",
-    ),
-    Bug(
-        breaks="A worker claims a slot of a round in which its step did not begin.",
-        program="gate",
-        file="gate/sync_gate.cc",
-        old="if (may_claim && is_open() && reservation->round_ == round_) {",
-        new="if (may_claim && is_open() && reservation->round_ <= round_) {",
-    ),
-    Bug(
-        breaks="A chief that was replaced ends the round of its successor.",
-        program="gate",
-        file="gate/sync_gate_chief.cc",
-        old="  if (!chief_.Is(chief) || !is_open() ||",
-        new="  if (!is_open() ||",
-    ),
-    Bug(
-        breaks="A chief that was replaced sets back the accumulators of its successor.",
-        program="gate",
-        file="accumulator/accumulator_rounds.h",
-        old="    if (only_forward && global_step <= gate_.global_step()) return 0;\n",
-        new="    if (only_forward && global_step == gate_.global_step()) return 0;\n",
-    ),
-    Bug(
-        breaks="Steps that were taken over are still waited for.",
-        program="gate",
-        file="gate/sync_gate_timing.cc",
-        old="  for (GateReservation* const step : steps_) Uncount(step);\n",
-        new="",
-    ),
-    Bug(
-        breaks="A worker whose wait was cancelled is still waited for.",
-        program="gate",
-        file="gate/sync_gate_waits.cc",
-        old="end.code == StatusCode::kOk ? WorkerState::kBetweenSteps : WorkerState::kLost;",
-        new="WorkerState::kBetweenSteps;",
-    ),
-    Bug(
-        breaks="Only the first timer of a gate is ever set.",
-        program="gate",
-        file="gate/sync_gate_timing.cc",
-        old="    timer_ = TimerQueue::kNoTicket;\n    timer_deadline_ = Clock::time_point::max();\n"
-        "    const",
-        new="    timer_ = TimerQueue::kNoTicket;\n    const",
-    ),
-    Bug(
-        breaks="A chief that was replaced is told that its successor's round is full.",
-        program="gate",
-        file="gate/sync_gate_waits.cc",
-        old="  if (!chief_.Is(chief)) return kNotThisChief;\n",
-        new="",
-    ),
-    Bug(
-        breaks="A slot that was given to another worker is freed by its former holder.",
+        breaks="A slot that another worker has taken over is freed when its former holder ends.",
         program="gate",
         file="gate/slots.h",
         old="freed.state == State::kHeld && freed.holder == holder",
-        new="freed.state != State::kFree && (holder > 0)",
-    ),
-    Bug(
-        breaks="A slot stays held by a step that another run has replaced.",
-        program="gate",
-        file="gate/sync_gate.cc",
-        old="    if (step->worker_ != worker || step->run_ == run) continue;\n"
-        "    FreeSlot(step);\n",
-        new="    if (step->worker_ != worker || step->run_ == run) continue;\n",
+        new="freed.state != State::kFree && holder != 0",
     ),
 ]
