@@ -43,11 +43,13 @@ BUGS = [
         breaks="A gradient is added while a take is prepared that was not when its apply began.",
         program="sparse",
         file="accumulator/accumulator_impl.h",
-        old="  while (true) {\n    while (round_->phase == Phase::kPreparingTake) added_.Wait(&mu_);\n",
-        new="  while (round_->phase == Phase::kPreparingTake) added_.Wait(&mu_);\n  while (true) {\n",
+        old="  while (true) {\n"
+        "    while (round_->phase == Phase::kPreparingTake) added_.Wait(&mu_);\n",
+        new="  while (round_->phase == Phase::kPreparingTake) added_.Wait(&mu_);\n"
+        "  while (true) {\n",
     ),
     Bug(
-        breaks="A fold of float16 begins without a float32 sum, because the budget was exceeded late.",
+        breaks="A fold of float16 begins without a float32 sum if the budget is exceeded late.",
         program="dense",
         file="dense/dense_sum.cc",
         old="  if (num_pending() == 0 || !CanFold()) return false;\n",
