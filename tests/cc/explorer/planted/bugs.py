@@ -33,13 +33,6 @@ BUGS = [
         new="round->phase = Phase::kOpen;\n  if (succeeded) added_.NotifyAll();\n",
     ),
     Bug(
-        breaks="When a take got no memory, applies that wait for its preparation are not woken.",
-        program="sparse",
-        file="accumulator/accumulator_serving.h",
-        old="    round->phase = Phase::kOpen;\n    added_.NotifyAll();\n",
-        new="    round->phase = Phase::kOpen;\n    if (status.ok()) added_.NotifyAll();\n",
-    ),
-    Bug(
         breaks="A gradient is added while a take is prepared that was not when its apply began.",
         program="sparse",
         file="accumulator/accumulator_impl.h",
@@ -47,13 +40,6 @@ BUGS = [
         "    while (round_->phase == Phase::kPreparingTake) added_.Wait(&mu_);\n",
         new="  while (round_->phase == Phase::kPreparingTake) added_.Wait(&mu_);\n"
         "  while (true) {\n",
-    ),
-    Bug(
-        breaks="A fold of float16 begins without a float32 sum if the budget is exceeded late.",
-        program="dense",
-        file="dense/dense_sum.cc",
-        old="  if (num_pending() == 0 || !CanFold()) return false;\n",
-        new="  if (num_pending() == 0) return false;\n",
     ),
     Bug(
         breaks="A call that requests a take folds a round that another thread folds already.",
