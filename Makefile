@@ -1,5 +1,5 @@
 # Thin calls of configure.sh, Bazel and the environment's Python.
-#   make build | demo | test | test-long | test-reference | bench | wheel | docs |
+#   make build | demo | test | test-long | test-reference | test-planted | bench | wheel | docs |
 #   make lint | format | tsan | asan | clean
 #   make test-gpu-emulated | test-gpu-emulated-plugin
 # CONDACC_PYTHON, CONDACC_CUDA, CUDA_HOME and CXX are explained in configure.sh.
@@ -15,11 +15,12 @@ CLANG_FORMAT := $(dir $(PYTHON))clang-format
 CLANG_TIDY := $(dir $(PYTHON))clang-tidy
 CXX_SOURCES = $(shell find cc tests benchmarks -name '*.h' -o -name '*.cc')
 EMULATED_MYPY := tests/gpu/emulated/translate_ptx.py tests/gpu/emulated/ptx
+PLANTED := tests/cc/explorer/planted
 NO_NVCC = $(if $(shell grep -s 'CONDACC_CUDA_DIR=/' .condacc.bazelrc),,configure.sh found no nvcc)
 PRODUCTS := _condacc_ops.so _build_info.json
 
 .PHONY: configure build demo test test-long test-reference cc-test tsan asan bench wheel docs lint \
-  format clean test-gpu-emulated test-gpu-emulated-plugin
+  format clean test-planted test-gpu-emulated test-gpu-emulated-plugin
 
 .NOTPARALLEL:
 
@@ -42,7 +43,9 @@ test: build cc-test
 	$(PYTEST) tests
 
 # Runs the tests that `make test` leaves out: more repetitions of the same tests, and long tests.
+# Explores a million schedules of each program.
 test-long: build
+	$(BAZEL) test --test_env=TF_CONDACC_TEST_ROUNDS=1000000 //tests/cc/explorer:schedules
 	$(PYTEST) -m long tests
 
 # Runs the examples of docs/migration on TensorFlow 1.15.5, too, or says why that cannot be done.
@@ -53,6 +56,10 @@ cc-test: configure
 	$(if $(shell grep -s 'CONDACC_GTEST_DIR=/' .condacc.bazelrc),\
 	  $(BAZEL) test //tests/cc/...,\
 	  @echo 'C++ tests left out: GoogleTest is missing (Debian: apt-get install libgtest-dev)')
+
+# Checks that the explorer of schedules finds bugs that are planted in copies of the core.
+test-planted: configure
+	$(PYTHON) $(PLANTED)/run.py
 
 tsan asan: configure
 	$(BAZEL) test --config=$@ //tests/cc/...
@@ -80,6 +87,7 @@ lint: configure
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
 	$(PYTHON) -m mypy $(EMULATED_MYPY)
+	$(PYTHON) -m mypy $(PLANTED)
 	$(CLANG_FORMAT) --dry-run -Werror $(CXX_SOURCES)
 	find cc/core -name '*.h' -o -name '*.cc' | xargs -P 2 -n 8 $(CLANG_TIDY) --quiet
 

@@ -94,7 +94,10 @@ void Accumulator<Sum>::Request(const TakePtr& take, std::shared_ptr<void> keep_a
       FoldOnce(round, workspace, &failed);
     }
     ServeFront(workspace, &failed);  // The front take may be waiting for Retry().
-    if (!ServeOrFailNow(take, workspace, &failed)) {
+    if (ServeOrFailNow(take, workspace, &failed)) {
+      // If another thread works on the round, the take is in the queue, with its workspace.
+      if (take->waiting) take->keep_alive = std::move(keep_alive);
+    } else {
       takes_.Push(take);
       try {
         WatchForStall(take, keep_alive);
@@ -132,6 +135,7 @@ bool Accumulator<Sum>::ServeOrFailNow(const TakePtr& take, Workspace& workspace,
     take->failure = Error(StatusCode::kCancelled, kCancelled);
   } else if (takes_.empty() && round_->count >= take->num_required && IsAtStepOf(*take)) {
     take->workspace = &workspace;
+    take->was_ready = true;
     takes_.Push(take);
     ServeFront(workspace, failed);
   } else {

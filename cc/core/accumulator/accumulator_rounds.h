@@ -127,7 +127,7 @@ void Accumulator<Sum>::EndServing(FailedTakes* failed) {
     const bool is_ready = IsReady(round_->count);
     if (round_->phase == Phase::kPreparingTake || (is_ready && round_->phase == Phase::kFolding)) {
       added_.Wait(&mu_);  // The thread that folds the round or prepares a take serves it.
-    } else if (is_ready && takes_.front()->keep_alive == nullptr) {
+    } else if (is_ready && takes_.front()->was_ready) {
       // The take was requested when there were enough gradients, but nobody has served it, because
       // a retry after refused memory is scheduled.
       ServeFront(*takes_.front()->workspace, failed);

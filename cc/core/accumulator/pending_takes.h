@@ -31,8 +31,9 @@ struct PendingTake {
 
   // The fields below are guarded by the lock of the accumulator.
   bool cancelled = false;
-  bool waiting = false;  // The take is in PendingTakes, at `position`.
-  Status failure;        // The error with which the take ends, if it gets no value.
+  bool waiting = false;    // The take is in PendingTakes, at `position`.
+  bool was_ready = false;  // When the take was requested, there were enough gradients for it.
+  Status failure;          // The error with which the take ends, if it gets no value.
   typename std::list<std::shared_ptr<PendingTake>>::iterator position;
   TimerQueue::Ticket stall_timer = TimerQueue::kNoTicket;
   // Set while the take waits: the workspace to serve it with, and a reference that keeps the

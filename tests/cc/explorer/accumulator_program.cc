@@ -1,0 +1,316 @@
+// The programs "dense" and "sparse".
+#include <chrono>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tests/cc/explorer/fibers.h"
+#include "tests/cc/explorer/gradients.h"
+#include "tests/cc/explorer/history.h"
+#include "tests/cc/explorer/memory.h"
+#include "tests/cc/explorer/programs.h"
+#include "tests/cc/explorer/sequential_accumulator.h"
+
+namespace condacc::explorer {
+namespace {
+
+constexpr int64_t kLastStep = std::numeric_limits<int64_t>::max();
+
+// One run of threads that use an accumulator. `Gradients` is DenseGradients or SparseGradients.
+template <class Gradients>
+class AccumulatorRun {
+ public:
+  AccumulatorRun();
+  // Returns false if fibers are left that still refer to this object.
+  bool Run();
+
+ private:
+  static constexpr bool kIsDense = std::is_same_v<Gradients, DenseGradients>;
+  using Accumulator = typename Gradients::Accumulator;
+  using Workspace = typename Gradients::Workspace;
+  using Take = typename Accumulator::Take;
+  using Value = typename Accumulator::Value;
+  using Kind = Operation::Kind;
+
+  typename Accumulator::Options DrawOptions();
+  void DrawOperations();
+  Operation DrawOperation(int* num_gradients);
+  Operation DrawApply(int gradient);
+  Operation DrawRequest();
+  void MakeTake(size_t number);
+
+  void RunThread(int number);
+  void RunOperation(Operation* operation);
+  void Apply(Operation* apply);
+  void RequestIfReady(Operation* request);
+
+  void CheckLinearization();
+  void End();
+
+  HoldBudget budget_;
+  Gradients gradients_;
+  const int num_threads_;
+  int num_running_;
+  const bool refuses_timers_;
+  const bool moves_step_;
+  const bool reaches_last_step_;
+  History history_;
+  std::unique_ptr<Accumulator> accumulator_;
+  std::vector<typename Accumulator::TakePtr> takes_;
+};
+
+template <class Gradients>
+AccumulatorRun<Gradients>::AccumulatorRun()
+    : budget_(Chance(33)   ? 0
+              : Chance(50) ? 200
+                           : size_t{1} << 30),
+      num_threads_(1 + Draw(kIsDense ? 4 : 5)),
+      num_running_(num_threads_),
+      refuses_timers_(Chance(12)),
+      moves_step_(Chance(50)),
+      reaches_last_step_(Chance(8)) {
+  history_.moves_step = moves_step_;
+  RefuseMemory(Chance(kIsDense ? 66 : 33) ? 0 : kIsDense ? 10 : 3 + Draw(60));
+  TimerQueue::Global().Restart(refuses_timers_ ? 30 : 0);
+  accumulator_ = std::make_unique<Accumulator>(DrawOptions());
+  DrawOperations();
+  for (size_t i = 0; i < history_.takes.size(); ++i) MakeTake(i);
+}
+
+template <class Gradients>
+typename Gradients::Accumulator::Options AccumulatorRun<Gradients>::DrawOptions() {
+  typename Accumulator::Options options;
+  options.name = "a";
+  options.retry_delay = std::chrono::milliseconds(Draw(2));
+  if (Chance(50)) {
+    options.stall_timeout = std::chrono::milliseconds(1);
+    options.on_stall = [](const StallReport&) {
+      if (HoldsLock()) Fail("a stall is reported under a lock");
+      Point("reports a stall");
+    };
+  }
+  options.sum.budget = &budget_;
+  if constexpr (kIsDense) {
+    options.sum.type = gradients_.type();
+    options.sum.mean = false;
+    options.sum.small_bytes = Chance(50) ? 0 : 32 << 10;
+    options.sum.max_pending = static_cast<size_t>(1 + Draw(4));
+    if (Chance(33)) options.sum.max_inputs = options.sum.max_pending + static_cast<size_t>(Draw(2));
+  } else {
+    options.sum.type = ElementType::kInt64;
+    options.sum.reduction = SparseReduction::kSum;
+    options.sum.fold_bytes = Chance(50) ? 0 : 1 << 20;
+    options.sum.spares = std::make_shared<SpareBlocks>(size_t{1} << 20, &budget_);
+  }
+  return options;
+}
+
+template <class Gradients>
+void AccumulatorRun<Gradients>::DrawOperations() {
+  const int num_operations = (kIsDense ? 5 : 8) + Draw(kIsDense ? 7 : 16);
+  int num_gradients = 0;
+  for (int i = 0; i < num_operations; ++i) {
+    Operation operation = DrawOperation(&num_gradients);
+    operation.fiber = Draw(num_threads_);
+    history_.operations.push_back(operation);
+  }
+}
+
+template <class Gradients>
+Operation AccumulatorRun<Gradients>::DrawOperation(int* num_gradients) {
+  Operation operation;
+  const int draw = Draw(20);
+  if (draw < 11 || *num_gradients == 0) return DrawApply((*num_gradients)++);
+  if (draw < 15) return DrawRequest();
+  if (draw < 17 && !history_.takes.empty()) {
+    operation.kind = Kind::kCancel;
+    operation.take = Draw(static_cast<int>(history_.takes.size()));
+  } else if (draw == 17 && moves_step_) {
+    operation.kind = Kind::kSetStep;
+    operation.step = reaches_last_step_ && Chance(50) ? kLastStep : Draw(4);
+  } else if (draw == 18 && moves_step_) {
+    operation.kind = Kind::kReset;
+    operation.step = Draw(4);
+  }
+  return operation;
+}
+
+template <class Gradients>
+Operation AccumulatorRun<Gradients>::DrawApply(int gradient) {
+  Operation apply;
+  apply.kind = Kind::kApply;
+  apply.gradient = gradient;
+  apply.is_borrowed = Chance(50);
+  apply.step = Chance(66) ? 0 : Draw(4);
+  if (Chance(50)) {
+    apply.contributor = Draw(3);
+  } else if (Chance(50)) {
+    apply.step = kLastStep;
+  }
+  return apply;
+}
+
+template <class Gradients>
+Operation AccumulatorRun<Gradients>::DrawRequest() {
+  Operation request;
+  TakeRecord take;
+  take.num_required = Chance(6) ? 0 : 1 + Draw(4);
+  take.only_if_ready = Chance(33);
+  if (take.only_if_ready && Chance(50)) take.step = Draw(3);
+  request.kind = take.only_if_ready ? Kind::kRequestIfReady : Kind::kRequest;
+  request.take = static_cast<int>(history_.takes.size());
+  history_.takes.push_back(take);
+  return request;
+}
+
+template <class Gradients>
+void AccumulatorRun<Gradients>::MakeTake(size_t number) {
+  const TakeRecord& planned = history_.takes[number];
+  // A completion may come after the call has returned, and keeps the workspace until then.
+  takes_.push_back(std::make_shared<Take>(
+      planned.num_required,
+      [this, number](const Status& status, Value* value) {
+        Point("completes a take");
+        if (HoldsLock()) Fail("a take is completed under a lock");
+        if (status.ok() != (value != nullptr)) Fail("a take has a value and an error, or neither");
+        TakeRecord& take = history_.takes[number];
+        ++take.num_completions;
+        take.code = status.code();
+        if (value != nullptr) take.gradients = gradients_.SetIn(*value, &take.has_wrong_value);
+        Point("has completed a take");
+      },
+      planned.step));
+}
+
+template <class Gradients>
+void AccumulatorRun<Gradients>::RunThread(int number) {
+  for (Operation& operation : history_.operations) {
+    if (operation.fiber != number) continue;
+    operation.called = Now();
+    Point("calls");
+    RunOperation(&operation);
+    Point("returns");
+    operation.returned = Now();
+  }
+  if (--num_running_ == 0) TimerQueue::Global().Stop();
+}
+
+template <class Gradients>
+void AccumulatorRun<Gradients>::RunOperation(Operation* operation) {
+  switch (operation->kind) {
+    case Kind::kApply:
+      return Apply(operation);
+    case Kind::kRequest: {
+      auto workspace = std::make_shared<Workspace>();
+      Workspace& its_workspace = *workspace;
+      accumulator_->Request(takes_[static_cast<size_t>(operation->take)], std::move(workspace),
+                            its_workspace);
+      history_.takes[static_cast<size_t>(operation->take)].is_requested = true;
+      return;
+    }
+    case Kind::kRequestIfReady:
+      return RequestIfReady(operation);
+    case Kind::kCancel: {
+      Workspace workspace;
+      history_.takes[static_cast<size_t>(operation->take)].is_cancelled = true;
+      accumulator_->Cancel(takes_[static_cast<size_t>(operation->take)], workspace);
+      return;
+    }
+    case Kind::kSetStep:
+      operation->result = accumulator_->SetGlobalStep(operation->step);
+      return;
+    case Kind::kReset:
+      operation->result = accumulator_->Reset(operation->step);
+      return;
+    case Kind::kCount:
+      operation->result = accumulator_->num_accumulated();
+      return;
+  }
+}
+
+template <class Gradients>
+void AccumulatorRun<Gradients>::Apply(Operation* apply) {
+  Workspace workspace;
+  typename Gradients::Lent lent;
+  const ApplyResult result =
+      accumulator_->Apply(apply->step, lent.Make(gradients_, apply->gradient, apply->is_borrowed),
+                          workspace, apply->contributor);
+  apply->was_refused = !result.ok();
+  if (result.ok()) {
+    apply->outcome = result.outcome();
+  } else if (result.status().code() != StatusCode::kResourceExhausted) {
+    Fail("an apply failed: " + result.status().message());
+  }
+}
+
+template <class Gradients>
+void AccumulatorRun<Gradients>::RequestIfReady(Operation* request) {
+  const auto& take = takes_[static_cast<size_t>(request->take)];
+  auto workspace = std::make_shared<Workspace>();
+  Workspace& its_workspace = *workspace;
+  // The completion keeps the workspace, since it may come after this call.
+  take->done = [done = std::move(take->done), workspace = std::move(workspace)](
+                   const Status& status, Value* value) { done(status, value); };
+  request->was_ready = accumulator_->RequestIfReady(take, its_workspace);
+  history_.takes[static_cast<size_t>(request->take)].is_requested = request->was_ready;
+}
+
+template <class Gradients>
+bool AccumulatorRun<Gradients>::Run() {
+  for (int i = 0; i < num_threads_; ++i) {
+    Spawn("thread " + std::to_string(i), [this, i] { RunThread(i); });
+  }
+  TimerQueue& timers = TimerQueue::Global();
+  Spawn("timers", [&timers] { timers.Serve(); });
+  if (!RunFibers()) return false;
+  Spawn("timers", [&timers] { timers.CallRest(); });
+  if (!RunFibers()) return false;
+  history_.num_accumulated = accumulator_->num_accumulated();
+  history_.global_step = accumulator_->global_step();
+  history_.num_dropped = accumulator_->num_dropped();
+  CheckHistory(history_);
+  if (kIsDense) CheckLinearization();
+  End();
+  return true;
+}
+
+// Sparse gradients that come while the round is folded join a round that is already complete, which
+// a plain accumulator does not do.
+template <class Gradients>
+void AccumulatorRun<Gradients>::CheckLinearization() {
+  const Linearization result = FindLinearization(history_);
+  if (result == Linearization::kGivenUp) Fail("the search for a linearization took too long");
+  if (result == Linearization::kNone) Fail("no linearization:\n" + history_.ToString());
+}
+
+template <class Gradients>
+void AccumulatorRun<Gradients>::End() {
+  for (const auto& take : takes_) {
+    Workspace workspace;
+    accumulator_->Cancel(take, workspace);
+    take->done = nullptr;
+  }
+  takes_.clear();
+  accumulator_.reset();
+  if (budget_.num_held() != 0) Fail("bytes are still held when the accumulator has ended");
+  if (TakeNumBlocks() != 0) Fail("a block was not released when the accumulator has ended");
+}
+
+template <class Gradients>
+void RunProgram() {
+  auto run = std::make_unique<AccumulatorRun<Gradients>>();
+  if (!run->Run()) static_cast<void>(run.release());  // Its fibers are blocked for ever.
+}
+
+}  // namespace
+
+void RunDenseProgram() { RunProgram<DenseGradients>(); }
+
+void RunSparseProgram() { RunProgram<SparseGradients>(); }
+
+}  // namespace condacc::explorer

@@ -1,0 +1,93 @@
+#include "tests/cc/explorer/explorer.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "tests/cc/explorer/programs.h"
+#include "tests/cc/explorer/strategy.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+namespace condacc::explorer {
+namespace {
+
+// The message about the schedule that runs, for the case that the process is aborted.
+char aborted_message[256];
+
+void PrintAborted() {
+  [[maybe_unused]] const ssize_t written =
+      write(STDERR_FILENO, aborted_message, std::strlen(aborted_message));
+}
+
+void OnSignal(int signal) {
+  PrintAborted();
+  struct sigaction standard = {};
+  standard.sa_handler = SIG_DFL;
+  sigaction(signal, &standard, nullptr);
+  raise(signal);
+}
+
+// The handlers run on a stack of their own, because that of a fiber may be what is broken.
+void InstallHandlers() {
+  static bool is_installed = false;
+  if (std::exchange(is_installed, true)) return;
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_set_death_callback(PrintAborted);
+#endif
+  static char stack[1 << 16];
+  stack_t alternative = {};
+  alternative.ss_sp = stack;
+  alternative.ss_size = sizeof stack;
+  sigaltstack(&alternative, nullptr);
+  struct sigaction action = {};
+  action.sa_handler = OnSignal;
+  action.sa_flags = SA_ONSTACK;
+#if defined(__SANITIZE_ADDRESS__)
+  constexpr int kSignals[] = {SIGABRT};
+#else
+  constexpr int kSignals[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+#endif
+  for (const int signal : kSignals) sigaction(signal, &action, nullptr);
+}
+
+}  // namespace
+
+RunResult RunSchedule(const ScheduleId& id, bool prints) {
+  InstallHandlers();
+  std::snprintf(aborted_message, sizeof aborted_message, "aborted in schedule %s\n",
+                id.ToString().c_str());
+  BeginRun(MakeStrategy(id), id.seed, prints);
+  FindProgram(id.program)();
+  RunResult result = EndRun();
+  if (result.failure.empty() && !result.blocked.empty()) {
+    result.failure = "waits for ever:";
+    for (const std::string& name : result.blocked) result.failure += " [" + name + "]";
+  }
+  return result;
+}
+
+Exploration Explore(const std::string& program, uint64_t first_seed, int64_t num_schedules) {
+  Exploration exploration;
+  ScheduleId id;
+  id.program = program;
+  while (exploration.num_schedules < num_schedules && exploration.failure.empty()) {
+    const bool is_random = exploration.num_schedules % 2 == 0;
+    id.strategy = is_random ? StrategyKind::kRandom : StrategyKind::kPct;
+    id.seed = first_seed + static_cast<uint64_t>(exploration.num_schedules / 2);
+    const RunResult result = RunSchedule(id);
+    ++exploration.num_schedules;
+    exploration.num_points += result.num_points;
+    exploration.failure = result.failure;
+    if (!result.failure.empty()) exploration.failed = id.ToString();
+    if (is_random) id.length = result.num_points;
+  }
+  return exploration;
+}
+
+}  // namespace condacc::explorer

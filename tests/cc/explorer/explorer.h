@@ -1,0 +1,31 @@
+// Runs schedules of programs.
+#ifndef CONDACC_TESTS_EXPLORER_EXPLORER_H_
+#define CONDACC_TESTS_EXPLORER_EXPLORER_H_
+
+#include <cstdint>
+#include <string>
+
+#include "tests/cc/explorer/fibers.h"
+#include "tests/cc/explorer/schedule_id.h"
+
+namespace condacc::explorer {
+
+// Runs a schedule of a known program. If `prints` is true, prints each scheduling point. The result
+// has a failure, too, if a fiber is blocked for ever. If the process is aborted meanwhile, the
+// schedule is printed.
+RunResult RunSchedule(const ScheduleId& id, bool prints = false);
+
+struct Exploration {
+  int64_t num_schedules = 0;
+  int64_t num_points = 0;
+  std::string failed;  // The schedule that failed, or "".
+  std::string failure;
+};
+
+// Runs schedules of a program until one fails, at most `num_schedules`. Each seed gives two: one at
+// random, and one of PCT, which gets the length of the former as its estimate.
+Exploration Explore(const std::string& program, uint64_t first_seed, int64_t num_schedules);
+
+}  // namespace condacc::explorer
+
+#endif  // CONDACC_TESTS_EXPLORER_EXPLORER_H_

@@ -1,0 +1,60 @@
+// The calls of SyncGate that the program "gate" makes, all in one place.
+#ifndef CONDACC_TESTS_EXPLORER_GATE_CALLS_H_
+#define CONDACC_TESTS_EXPLORER_GATE_CALLS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "cc/core/dense/dense_accumulator.h"
+#include "cc/core/gate/sync_gate.h"
+
+namespace condacc::explorer {
+
+// A process and graph that acts for a worker or a chief.
+struct Actor {
+  std::string name;
+  std::string run;
+};
+
+// Returns null if the step is refused, because another run has replaced that of the worker.
+inline std::unique_ptr<GateReservation> Enter(SyncGate& gate, const Actor& worker, int64_t round) {
+  std::unique_ptr<GateReservation> reservation;
+  return gate.Enter(worker.name, worker.run, round, &reservation).ok() ? std::move(reservation)
+                                                                       : nullptr;
+}
+inline void Leave(SyncGate& gate, const Actor& worker) {
+  gate.Leave(worker.name, worker.run, /*is_lost=*/false);
+}
+inline void EndStep(GateReservation& reservation, bool any_added) { reservation.Done(any_added); }
+
+inline GateWait::Ptr NewWait(GateWait::For what, const Actor& who, int64_t after,
+                             GateWait::Done done) {
+  return std::make_shared<GateWait>(what, who.name, who.run, after, std::move(done));
+}
+inline StatusCode CodeOf(const GateWait& wait) { return wait.end.code; }
+
+// The operations of a chief. They return whether they were accepted.
+inline bool Prepare(SyncGate& gate, const Actor& chief, int64_t at_least, int64_t* round) {
+  return gate.Prepare(chief.run, at_least, round).ok();
+}
+inline void ResetForRound(DenseAccumulator& accumulator, int64_t round) {
+  accumulator.Reset(round, /*only_forward=*/true);
+}
+inline bool Open(SyncGate& gate, const Actor& chief, int64_t round,
+                 const SyncGate::Options& options) {
+  return gate.Open(chief.run, round, options).ok();
+}
+inline bool AddCredits(SyncGate& gate, const Actor& chief, int64_t count) {
+  return gate.AddCredits(chief.run, count).ok();
+}
+inline bool Advance(SyncGate& gate, const Actor& chief, int64_t round) {
+  return gate.Advance(chief.run, round);
+}
+inline bool Close(SyncGate& gate, const Actor& chief) { return gate.Close(chief.run).ok(); }
+inline void Dismiss(SyncGate& gate, const Actor& chief) { gate.Dismiss(chief.run); }
+
+}  // namespace condacc::explorer
+
+#endif  // CONDACC_TESTS_EXPLORER_GATE_CALLS_H_

@@ -1,0 +1,73 @@
+// Gradients whose sums show which gradients they are made of.
+#ifndef CONDACC_TESTS_EXPLORER_GRADIENTS_H_
+#define CONDACC_TESTS_EXPLORER_GRADIENTS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "cc/core/base/element_type.h"
+#include "cc/core/dense/dense_accumulator.h"
+#include "cc/core/sparse/sparse_accumulator.h"
+#include "tests/cc/explorer/history.h"
+#include "tests/cc/explorer/memory.h"
+
+namespace condacc::explorer {
+
+// The shape and type of the dense gradients of a run. All elements of gradient i are 2^i.
+class DenseGradients {
+ public:
+  using Accumulator = DenseAccumulator;
+  using Workspace = ExplorerDenseWorkspace;
+
+  DenseGradients();
+  ElementType type() const { return type_; }
+
+  // A gradient, and memory of the caller for it. That is overwritten at the end, when nobody may
+  // read it any more.
+  class Lent {
+   public:
+    ~Lent();
+    DenseGradient Make(const DenseGradients& gradients, int number, bool is_borrowed);
+
+   private:
+    std::vector<char> memory_;
+  };
+
+  GradientSet SetIn(const DenseSum::Value& value, bool* is_wrong) const;
+
+ private:
+  ElementType type_;
+  int64_t num_elements_;
+};
+
+// The shape of the sparse gradients of a run. Each has even rows, which are common to all gradients
+// and hold 2^i, and odd ones, which only gradient i has.
+class SparseGradients {
+ public:
+  using Accumulator = SparseAccumulator;
+  using Workspace = ExplorerSparseWorkspace;
+
+  SparseGradients();
+
+  class Lent {
+   public:
+    ~Lent();
+    SparseGradient Make(const SparseGradients& gradients, int number, bool is_borrowed);
+
+   private:
+    std::vector<int64_t> indices_;
+    std::vector<int64_t> values_;
+  };
+
+  GradientSet SetIn(const SparseValue& value, bool* is_wrong) const;
+
+ private:
+  static constexpr int64_t kRowStride = 1000003;
+  static constexpr int64_t kWidth = 2;
+
+  int64_t num_rows_;
+};
+
+}  // namespace condacc::explorer
+
+#endif  // CONDACC_TESTS_EXPLORER_GRADIENTS_H_

@@ -1,0 +1,180 @@
+#include "tests/cc/explorer/history.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+namespace condacc::explorer {
+namespace {
+
+using Kind = Operation::Kind;
+
+std::string NameOfTake(const History& history, const TakeRecord& take) {
+  return "take " + std::to_string(&take - history.takes.data());
+}
+
+bool IsAdded(const Operation& operation) {
+  return operation.kind == Kind::kApply && !operation.was_refused &&
+         operation.outcome == ApplyOutcome::kAdded;
+}
+
+void CheckCompletions(const History& history) {
+  for (const TakeRecord& take : history.takes) {
+    const std::string name = NameOfTake(history, take);
+    if (take.num_completions > 1) Fail(name + " was completed twice");
+    if (take.num_completions > 0 && !take.is_requested) {
+      Fail(name + " was completed without a request");
+    }
+    if (take.is_waiting() && take.is_cancelled) Fail(name + " was cancelled and waits");
+    if (take.is_waiting() && take.only_if_ready) Fail(name + " was ready and waits");
+    if (take.num_completions > 0 && take.code == StatusCode::kInternal) {
+      Fail(name + " had an internal error");
+    }
+  }
+}
+
+// Fails if two gradients of the round have the same contributor or, unless the step was set, two
+// contributors' steps differ.
+void CheckContributors(const History& history, const TakeRecord& take) {
+  std::set<int64_t> contributors;
+  std::set<int64_t> steps;
+  for (const Operation& apply : history.operations) {
+    if (!apply.contributor.has_value() || (take.gradients & SetOf(apply.gradient)) == 0) continue;
+    steps.insert(apply.step);
+    if (contributors.insert(*apply.contributor).second) continue;
+    Fail(NameOfTake(history, take) + " has two gradients of a contributor");
+  }
+  if (steps.size() > 1 && !history.moves_step) {
+    Fail(NameOfTake(history, take) + " has contributions of two steps");
+  }
+}
+
+void CheckGradients(const History& history) {
+  GradientSet added = 0;
+  int64_t num_gone = history.num_accumulated;
+  for (const Operation& operation : history.operations) {
+    if (IsAdded(operation)) added |= SetOf(operation.gradient);
+    if (operation.kind == Kind::kReset) num_gone += operation.result;
+  }
+  GradientSet taken = 0;
+  for (const TakeRecord& take : history.takes) {
+    if (!take.is_served()) continue;
+    const std::string name = NameOfTake(history, take);
+    if (take.has_wrong_value) Fail(name + " has a wrong value");
+    if (CountOf(take.gradients) < take.num_required) Fail(name + " has too few gradients");
+    if ((take.gradients & taken) != 0) Fail(name + " has a gradient that was taken before");
+    if ((take.gradients & ~added) != 0) Fail(name + " has a gradient that was not added");
+    taken |= take.gradients;
+    CheckContributors(history, take);
+  }
+  num_gone += CountOf(taken);
+  if (CountOf(added) != num_gone) {
+    Fail(std::to_string(CountOf(added)) + " gradients were added, but " + std::to_string(num_gone) +
+         " were taken, discarded or left");
+  }
+}
+
+// The order of the waiting takes is not known, so this asks whether the front one, whichever that
+// is, should have been served.
+void CheckWaitingTakes(const History& history) {
+  int64_t most_required = 0;
+  for (const TakeRecord& take : history.takes) {
+    if (take.is_waiting()) most_required = std::max(most_required, take.num_required);
+  }
+  if (most_required > 0 && history.num_accumulated >= most_required) {
+    Fail("takes of at most " + std::to_string(most_required) + " gradients wait, and there are " +
+         std::to_string(history.num_accumulated));
+  }
+}
+
+// If one take was requested before another, it must not have a gradient that came after one of the
+// other's.
+void CheckOrder(const History& history) {
+  for (const Operation& first : history.operations) {
+    for (const Operation& second : history.operations) {
+      if (first.kind != Kind::kRequest || second.kind != Kind::kRequest) continue;
+      if (first.returned >= second.called) continue;
+      const TakeRecord& first_take = history.takes[static_cast<size_t>(first.take)];
+      const TakeRecord& second_take = history.takes[static_cast<size_t>(second.take)];
+      if (!first_take.is_served() || !second_take.is_served()) continue;
+      Time last_called = -1;
+      Time first_returned = kNever;
+      for (const Operation& apply : history.operations) {
+        if (apply.kind != Kind::kApply) continue;
+        const GradientSet gradient = SetOf(apply.gradient);
+        if (first_take.gradients & gradient) last_called = std::max(last_called, apply.called);
+        if (second_take.gradients & gradient) {
+          first_returned = std::min(first_returned, apply.returned);
+        }
+      }
+      if (first_returned < last_called) {
+        Fail(NameOfTake(history, second_take) + " was served before an earlier one");
+      }
+    }
+  }
+}
+
+std::string ToString(const Operation& operation) {
+  constexpr const char* kNames[] = {"apply",    "request", "request if ready", "cancel", "set to",
+                                    "reset to", "count"};
+  std::string text = "  [" + std::to_string(operation.called) + ", " +
+                     std::to_string(operation.returned) + "] fiber " +
+                     std::to_string(operation.fiber) + ": " +
+                     kNames[static_cast<int>(operation.kind)];
+  switch (operation.kind) {
+    case Kind::kApply:
+      text += " gradient " + std::to_string(operation.gradient) + " of step " +
+              std::to_string(operation.step);
+      if (operation.contributor) text += " by " + std::to_string(*operation.contributor);
+      return text + (operation.was_refused
+                         ? ": no memory"
+                         : ": outcome " + std::to_string(static_cast<int>(operation.outcome)));
+    case Kind::kRequestIfReady:
+      return text + " take " + std::to_string(operation.take) +
+             (operation.was_ready ? ": ready" : ": not ready");
+    case Kind::kRequest:
+    case Kind::kCancel:
+      return text + " take " + std::to_string(operation.take);
+    case Kind::kSetStep:
+    case Kind::kReset:
+      text += " " + std::to_string(operation.step);
+      break;
+    case Kind::kCount:
+      break;
+  }
+  return text + ": " + std::to_string(operation.result);
+}
+
+std::string ToString(const TakeRecord& take) {
+  std::string text = ": requires " + std::to_string(take.num_required);
+  if (take.step) text += " at step " + std::to_string(*take.step);
+  if (take.num_completions == 0) return text + ", has not ended";
+  if (!take.is_served())
+    return text + ", failed with " + std::to_string(static_cast<int>(take.code));
+  text += ", got";
+  for (int i = 0; i < kMaxGradients; ++i) {
+    if (take.gradients & SetOf(i)) text += " " + std::to_string(i);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string History::ToString() const {
+  std::string text;
+  for (const Operation& operation : operations) text += explorer::ToString(operation) + "\n";
+  for (const TakeRecord& take : takes) {
+    text += "  " + NameOfTake(*this, take) + explorer::ToString(take) + "\n";
+  }
+  return text + "  left: " + std::to_string(num_accumulated) + " gradients at step " +
+         std::to_string(global_step) + ", " + std::to_string(num_dropped) + " dropped\n";
+}
+
+void CheckHistory(const History& history) {
+  CheckCompletions(history);
+  CheckGradients(history);
+  CheckWaitingTakes(history);
+  CheckOrder(history);
+}
+
+}  // namespace condacc::explorer

@@ -1,0 +1,76 @@
+// The history of a run of an accumulator: its operations, when they ran, and their results.
+#ifndef CONDACC_TESTS_EXPLORER_HISTORY_H_
+#define CONDACC_TESTS_EXPLORER_HISTORY_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cc/core/accumulator/apply_result.h"
+#include "cc/core/base/status.h"
+#include "tests/cc/explorer/fibers.h"
+
+namespace condacc::explorer {
+
+// Gradients are numbered, and a set of gradients is a mask with a bit for each.
+using GradientSet = uint64_t;
+constexpr int kMaxGradients = 48;
+inline GradientSet SetOf(int gradient) { return GradientSet{1} << gradient; }
+inline int CountOf(GradientSet set) { return __builtin_popcountll(set); }
+
+struct Operation {
+  enum class Kind { kApply, kRequest, kRequestIfReady, kCancel, kSetStep, kReset, kCount };
+
+  Kind kind = Kind::kCount;
+  int fiber = 0;
+  // The arguments.
+  int64_t step = 0;  // The local step of an apply, or the step that is set.
+  int gradient = -1;
+  bool is_borrowed = false;
+  std::optional<int64_t> contributor;
+  int take = -1;
+  // When the call began and returned.
+  Time called = -1;
+  Time returned = -1;
+  // The results.
+  bool was_refused = false;  // An apply got no memory.
+  ApplyOutcome outcome = ApplyOutcome::kAdded;
+  bool was_ready = false;
+  int64_t result = 0;  // The previous step, or a number of gradients.
+};
+
+struct TakeRecord {
+  int64_t num_required = 0;
+  std::optional<int64_t> step;
+  bool only_if_ready = false;
+  bool is_requested = false;
+  bool is_cancelled = false;
+  int num_completions = 0;
+  StatusCode code = StatusCode::kOk;
+  GradientSet gradients = 0;
+  bool has_wrong_value = false;
+
+  bool is_waiting() const { return is_requested && num_completions == 0; }
+  bool is_served() const { return num_completions > 0 && code == StatusCode::kOk; }
+};
+
+struct History {
+  std::vector<Operation> operations;
+  std::vector<TakeRecord> takes;
+  // What is left at the end.
+  int64_t num_accumulated = 0;
+  int64_t global_step = 0;
+  int64_t num_dropped = 0;
+  bool moves_step = false;  // Operations may set the step.
+
+  std::string ToString() const;
+};
+
+// Fails if a gradient was lost or taken twice, if a take was not completed exactly once, or not in
+// its turn, or if takes wait although there are enough gradients.
+void CheckHistory(const History& history);
+
+}  // namespace condacc::explorer
+
+#endif  // CONDACC_TESTS_EXPLORER_HISTORY_H_

@@ -1,0 +1,85 @@
+// Explores schedules of a program, or runs one again.
+//   explorer PROGRAM [COUNT [FIRST_SEED]]
+//   explorer --replay SCHEDULE
+// PROGRAM is dense, sparse or gate. COUNT and FIRST_SEED are also taken from TF_CONDACC_TEST_ROUNDS
+// and TF_CONDACC_TEST_SEED. SCHEDULE is what is printed if a schedule fails; its points are
+// printed.
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <random>
+#include <string>
+
+#include "tests/cc/explorer/explorer.h"
+#include "tests/cc/explorer/programs.h"
+
+namespace condacc::explorer {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__)
+constexpr long long kNumSchedules = 1000;
+#else
+constexpr long long kNumSchedules = 20000;
+#endif
+
+// Returns a number from the command line, from the environment, or the default.
+long long NumberFrom(int argc, char** argv, int position, const char* variable,
+                     long long otherwise) {
+  const char* const text = position < argc ? argv[position] : std::getenv(variable);
+  return text == nullptr ? otherwise : std::atoll(text);
+}
+
+int Replay(const std::string& schedule) {
+  const std::optional<ScheduleId> id = ScheduleId::Parse(schedule);
+  if (!id.has_value() || FindProgram(id->program) == nullptr) {
+    std::fprintf(stderr, "expected a schedule such as gate:pct:seed=17,length=412, got %s\n",
+                 schedule.c_str());
+    return 2;
+  }
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // So that an abort loses no line.
+  const RunResult result = RunSchedule(*id, /*prints=*/true);
+  std::printf("%s: %lld points, trace %016llx: %s\n", schedule.c_str(),
+              static_cast<long long>(result.num_points),
+              static_cast<unsigned long long>(result.trace),
+              result.failure.empty() ? "no failure" : result.failure.c_str());
+  return result.failure.empty() ? 0 : 1;
+}
+
+int ExploreAndReport(const std::string& program, long long num_schedules, uint64_t first_seed) {
+  const Exploration exploration = Explore(program, first_seed, num_schedules);
+  if (!exploration.failed.empty()) {
+    std::fprintf(stderr, "failed schedule %s: %s\n", exploration.failed.c_str(),
+                 exploration.failure.c_str());
+    return 1;
+  }
+  std::printf("%s: %lld schedules from seed %llu, %lld points, no failure\n", program.c_str(),
+              static_cast<long long>(exploration.num_schedules),
+              static_cast<unsigned long long>(first_seed),
+              static_cast<long long>(exploration.num_points));
+  return 0;
+}
+
+int Main(int argc, char** argv) {
+  if (argc == 3 && std::string(argv[1]) == "--replay") return Replay(argv[2]);
+  if (argc < 2 || argc > 4 || FindProgram(argv[1]) == nullptr) {
+    std::fprintf(stderr, "usage: %s dense|sparse|gate [COUNT [FIRST_SEED]], or --replay SCHEDULE\n",
+                 argv[0]);
+    return 2;
+  }
+  const long long num_schedules =
+      NumberFrom(argc, argv, 2, "TF_CONDACC_TEST_ROUNDS", kNumSchedules);
+  const long long first_seed =
+      NumberFrom(argc, argv, 3, "TF_CONDACC_TEST_SEED", std::random_device()());
+  return ExploreAndReport(argv[1], num_schedules, static_cast<uint64_t>(first_seed));
+}
+
+}  // namespace
+}  // namespace condacc::explorer
+
+// Leaves without destructors: after a failure, fibers may still refer to anything.
+int main(int argc, char** argv) {
+  const int status = condacc::explorer::Main(argc, argv);
+  if (status == 0) return 0;
+  std::fflush(nullptr);
+  std::_Exit(status);
+}

@@ -1,0 +1,109 @@
+#include "tests/cc/explorer/memory.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "tests/cc/explorer/fibers.h"
+
+namespace condacc::explorer {
+namespace {
+
+struct Memory {
+  char* data;
+  size_t num_bytes;
+  bool is_owned;
+};
+
+int64_t num_blocks = 0;
+int refuse_percent = 0;
+
+void Free(void* owner) {
+  auto* const memory = static_cast<Memory*>(owner);
+  if (memory->is_owned) {
+    std::memset(memory->data, 0x5b, memory->num_bytes);
+    delete[] memory->data;
+  }
+  delete memory;
+  --num_blocks;
+}
+
+void DiscardFirst(void* owner, size_t num_bytes) {
+  auto* const memory = static_cast<Memory*>(owner);
+  if (num_bytes > memory->num_bytes) Abort("more is discarded than there is");
+  std::memset(memory->data, 0xcb, num_bytes);
+}
+
+Block BlockOf(char* data, size_t num_bytes, bool is_owned) {
+  ++num_blocks;
+  return Block(data, new Memory{data, num_bytes, is_owned}, Free, DiscardFirst);
+}
+
+Status Allocate(size_t num_bytes, Block* block) {
+  Point("allocates");
+  if (Chance(refuse_percent)) return Status(StatusCode::kResourceExhausted, "refused");
+  *block = NewBlock(num_bytes);
+  return Status();
+}
+
+}  // namespace
+
+Block NewBlock(size_t num_bytes) { return BlockOf(new char[num_bytes + 1], num_bytes, true); }
+
+Block BorrowedBlock(void* data, size_t num_bytes) {
+  return BlockOf(static_cast<char*>(data), num_bytes, false);
+}
+
+int64_t TakeNumBlocks() { return std::exchange(num_blocks, 0); }
+
+void RefuseMemory(int percent) { refuse_percent = percent; }
+
+void UseChecker::Check() const {
+  if (!is_alive_) Abort("a workspace is used after its end");
+  if (HoldsLock()) Abort("a workspace is used under a lock");
+}
+
+Status ExplorerDenseWorkspace::Allocate(ElementType type, const Shape& shape, Block* block) {
+  use_.Check();
+  const int64_t num_elements = std::min(shape.num_elements(), kMaxElements);
+  return explorer::Allocate(static_cast<size_t>(num_elements) * SizeOf(type), block);
+}
+
+// Other fibers run between reading and writing, so a second sum of the same memory at the same time
+// loses something.
+void ExplorerDenseWorkspace::Sum(const DenseSumArgs& args) {
+  use_.Check();
+  Point("begins a sum");
+  DenseSumArgs part = args;
+  part.num_elements = std::min(args.num_elements, static_cast<size_t>(kMaxElements));
+  int64_t result[kMaxElements];
+  part.out = result;
+  SumDense(part);
+  Point("has read for a sum");
+  use_.Check();
+  const size_t size = args.out_is_float32 ? sizeof(float) : SizeOf(args.type);
+  std::memcpy(args.out, result, part.num_elements * size);
+  Point("ends a sum");
+}
+
+ExplorerSparseWorkspace::ExplorerSparseWorkspace()
+    : parallel_for_([](size_t total, size_t block, const auto& body) {
+        for (size_t begin = 0; begin < total; begin += block) {
+          Point("runs a block");
+          body(begin, std::min(total, begin + block));
+        }
+      }) {}
+
+Status ExplorerSparseWorkspace::Allocate(ElementType type, const Shape& shape, Block* block) {
+  use_.Check();
+  return explorer::Allocate(static_cast<size_t>(shape.num_elements()) * SizeOf(type), block);
+}
+
+const ParallelFor& ExplorerSparseWorkspace::parallel_for() const {
+  use_.Check();
+  return parallel_for_;
+}
+
+}  // namespace condacc::explorer

@@ -1,0 +1,65 @@
+// Memory and workspaces of the explorer.
+#ifndef CONDACC_TESTS_EXPLORER_MEMORY_H_
+#define CONDACC_TESTS_EXPLORER_MEMORY_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cc/core/base/block.h"
+#include "cc/core/base/parallel_for.h"
+#include "cc/core/base/status.h"
+#include "cc/core/dense/dense_parts.h"
+#include "cc/core/sparse/sparse_workspace.h"
+
+namespace condacc::explorer {
+
+// Returns memory that is overwritten when it is freed or discarded.
+Block NewBlock(size_t num_bytes);
+// Returns a block that refers to memory of the caller.
+Block BorrowedBlock(void* data, size_t num_bytes);
+// Number of blocks that exist. Sets the count to 0.
+int64_t TakeNumBlocks();
+
+// The part of the workspaces' allocations that is refused, in percent.
+void RefuseMemory(int percent);
+
+// Notices that a workspace is used after its end, or under a lock.
+class UseChecker {
+ public:
+  ~UseChecker() { is_alive_ = false; }
+  void Check() const;
+
+ private:
+  volatile bool is_alive_ = true;
+};
+
+// Each allocation, and each part of a sum, is a scheduling point. Tensors have at most kMaxElements
+// elements in memory, so that large ones cost nothing.
+class ExplorerDenseWorkspace final : public DenseWorkspace {
+ public:
+  static constexpr int64_t kMaxElements = 3;
+
+  Status Allocate(ElementType type, const Shape& shape, Block* block) override;
+  void Sum(const DenseSumArgs& args) override;
+
+ private:
+  UseChecker use_;
+};
+
+class ExplorerSparseWorkspace final : public HostSparseWorkspace {
+ public:
+  ExplorerSparseWorkspace();
+  Status Allocate(ElementType type, const Shape& shape, Block* block) override;
+  Status AllocateInner(ElementType type, const Shape& shape, Block* block) override {
+    return Allocate(type, shape, block);
+  }
+  const ParallelFor& parallel_for() const override;
+
+ private:
+  UseChecker use_;
+  ParallelFor parallel_for_;
+};
+
+}  // namespace condacc::explorer
+
+#endif  // CONDACC_TESTS_EXPLORER_MEMORY_H_

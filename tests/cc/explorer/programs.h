@@ -1,0 +1,27 @@
+// The programs whose schedules are explored.
+#ifndef CONDACC_TESTS_EXPLORER_PROGRAMS_H_
+#define CONDACC_TESTS_EXPLORER_PROGRAMS_H_
+
+#include <string>
+
+namespace condacc::explorer {
+
+// Each program draws what it does, runs it on fibers, and calls Fail() if something is wrong.
+
+// Threads apply, take, cancel, reset and read. A plain accumulator must have the same results.
+void RunDenseProgram();
+// The same, with more operations, refused memory and retries. Checks what CheckHistory() does.
+void RunSparseProgram();
+// Synchronous training: a SyncGate, dense accumulators, workers and chiefs, which fail, come back
+// and are replaced.
+void RunGateProgram();
+// A fiber that is wrong if another one runs at a certain point.
+void RunLostUpdateProgram();
+
+using Program = void (*)();
+// Returns null if there is no such program.
+Program FindProgram(const std::string& name);
+
+}  // namespace condacc::explorer
+
+#endif  // CONDACC_TESTS_EXPLORER_PROGRAMS_H_

@@ -1,0 +1,140 @@
+#include "tests/cc/explorer/training.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "tests/cc/explorer/fibers.h"
+#include "tests/cc/explorer/memory.h"
+#include "tests/cc/explorer/programs.h"
+
+namespace condacc::explorer {
+
+namespace {
+
+std::string RunOf(int process) { return "process " + std::to_string(process); }
+
+}  // namespace
+
+Training::Training()
+    : num_workers_(1 + Draw(4)),
+      num_slots_(1 + Draw(5)),
+      num_rounds_(2 + Draw(4)),
+      has_faults_(Chance(75)),
+      takes_over_(Chance(50)),
+      replaces_chief_(Chance(40)),
+      workers_leave_(Chance(33)),
+      gives_credits_(Chance(20)),
+      waits_for_lost_(Chance(75)) {
+  RefuseMemory(0);
+  TimerQueue::Global().Restart(/*refuse_percent=*/0);
+  const int num_accumulators = 1 + Draw(3);
+  for (int i = 0; i < num_accumulators; ++i) {
+    DenseAccumulator::Options options;
+    options.name = "a";
+    options.sum.budget = &budget_;
+    options.sum.type = ElementType::kInt64;
+    options.sum.mean = false;
+    options.sum.max_pending = 2;
+    accumulators_.push_back(std::make_unique<DenseAccumulator>(options));
+  }
+  gate_ = std::make_shared<SyncGate>("g", std::chrono::nanoseconds(Draw(2)), [](const auto&) {
+    if (HoldsLock()) Fail("the gate logs under a lock");
+    Point("logs");
+  });
+}
+
+bool Training::Run() {
+  for (int i = 0; i < num_workers_; ++i) SpawnWorker(i, RunOf(i));
+  num_workers_left_ = num_workers_;
+  num_chiefs_left_ = replaces_chief_ ? 2 : 1;
+  num_running_ += num_chiefs_left_;
+  // The chiefs run in the processes of the first workers.
+  Chief first{{"chief 0", RunOf(0)}};
+  if (replaces_chief_ && Chance(66)) first.freezes_at = Draw(25);
+  Spawn("chief 0", [this, first] { Lead(first); });
+  if (replaces_chief_) {
+    Spawn("chief 1", [this, delay = Draw(600)] {
+      BlockOn(&first_chief_froze_, "watches the chief", Now() + delay);
+      if (!is_over_) {
+        Lead({{"chief 1", RunOf(1)}});
+      } else {
+        --num_chiefs_left_;
+        NoteEnd();
+      }
+    });
+  }
+  TimerQueue& timers = TimerQueue::Global();
+  Spawn("timers", [&timers] { timers.Serve(); });
+  if (!RunFibers()) {
+    CheckBlocked();
+    if (HasFailed()) return false;
+    cancels_waits_ = true;
+    Spawn("end", [this] {
+      End();
+      CancelWaits();
+    });
+    if (!RunFibers()) return false;
+  }
+  timers.Restart(0);
+  gate_.reset();
+  accumulators_.clear();
+  if (TakeNumBlocks() != 0) Fail("a block was not released when training has ended");
+  return true;
+}
+
+void Training::End() {
+  is_over_ = true;
+  Wake(&is_over_);
+}
+
+void Training::NoteEnd() {
+  if (--num_running_ == 0) TimerQueue::Global().Stop();
+}
+
+Training::WaitEnd Training::Await(GateWait::For what, const Actor& who, int64_t after,
+                                  bool is_fragile) {
+  auto num_ends = std::make_shared<int>(0);
+  const GateWait::Ptr wait = NewWait(what, who, after, [num_ends](const GateWait&) {
+    if (HoldsLock()) Fail("a wait is completed under a lock");
+    if (++*num_ends > 1) Fail("a wait is completed twice");
+    Wake(num_ends.get());
+  });
+  const auto position = waits_.insert(waits_.end(), wait);
+  if (is_fragile && Draw(12) == 0) {
+    Spawn("cancel", [gate = gate_, wait, delay = Draw(100)] {
+      Sleep(delay);
+      gate->Cancel(wait);
+    });
+  }
+  if (cancels_waits_) gate_->Cancel(wait);
+  gate_->Wait(wait);
+  while (*num_ends == 0) BlockOn(num_ends.get(), "waits at the gate");
+  waits_.erase(position);
+  return {CodeOf(*wait), wait->round};
+}
+
+void Training::CancelWaits() {
+  const std::list<GateWait::Ptr> waits = waits_;
+  for (const GateWait::Ptr& wait : waits) gate_->Cancel(wait);
+}
+
+// A chief waits rightly if no worker is left, and a worker if no chief is left that could open the
+// gate again. When a chief has ended training, workers may only wait for an opening, unless another
+// chief has prepared the gate since.
+void Training::CheckBlocked() {
+  if (num_workers_left_ == 0) return;
+  const bool is_prepared_again = last_prepared_round_ < prepared_round_;
+  const bool may_wait = !is_over_ || is_prepared_again || num_at_opening_ == num_workers_left_;
+  if (num_chiefs_left_ == 0 && may_wait) return;
+  Fail("workers or chiefs wait for ever, with " + std::to_string(num_slots_) + " slots and " +
+       std::to_string(num_workers_) + " workers (" + std::to_string(num_workers_left_) +
+       " are left): " + gate_->Describe());
+}
+
+void RunGateProgram() {
+  auto training = std::make_unique<Training>();
+  if (!training->Run()) static_cast<void>(training.release());  // Its fibers refer to it.
+}
+
+}  // namespace condacc::explorer

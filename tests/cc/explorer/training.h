@@ -1,0 +1,131 @@
+// Synchronous training on fibers: a gate, accumulators, workers and chiefs.
+#ifndef CONDACC_TESTS_EXPLORER_TRAINING_H_
+#define CONDACC_TESTS_EXPLORER_TRAINING_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cc/core/base/hold_budget.h"
+#include "cc/core/dense/dense_accumulator.h"
+#include "cc/core/gate/sync_gate.h"
+#include "tests/cc/explorer/gate_calls.h"
+
+namespace condacc::explorer {
+
+// The state that workers and chiefs share, and what is checked of it.
+//
+// There is one number for all parameters, their version, which each update raises by 1. A gradient
+// holds its round and its slot, so that the value of a take shows whether it is made of exactly one
+// gradient for each slot of its round.
+class Training {
+ public:
+  Training();
+  // Runs workers and chiefs to their ends. Returns false if fibers are left that still refer to
+  // this object.
+  bool Run();
+
+ private:
+  // A process that acts for a worker.
+  struct Worker {
+    int number;
+    Actor actor;
+    int64_t round = 0;
+  };
+  // A process that acts for a chief.
+  struct Chief {
+    Actor actor;
+    int64_t round = 0;              // The round that its last Prepare() has output.
+    int num_earlier_prepares = -1;  // Calls of Prepare() that had ended when its last one began.
+    int num_calls = 0;
+    int freezes_at = -1;        // It freezes before the call with this number.
+    const char* call = "";      // The call that it makes.
+    bool was_replaced = false;  // It was known to be replaced when that began.
+  };
+  struct WaitEnd {
+    StatusCode code;
+    int64_t round;
+  };
+  enum class StepEnd { kGoesOn, kFailed, kReplaced, kTrainingEnded };
+
+  // Waits at the gate. If `is_fragile`, the wait is cancelled at times.
+  WaitEnd Await(GateWait::For what, const Actor& who, int64_t after, bool is_fragile);
+  void CancelWaits();
+  // Fails if a fiber is blocked that somebody should have released.
+  void CheckBlocked();
+  void NoteEnd();  // A worker or a chief has ended.
+
+  // The workers (training_workers.cc).
+  void SpawnWorker(int number, const std::string& run);
+  void Work(Worker worker);
+  bool AwaitOpening(Worker* worker);
+  StepEnd Step(Worker* worker);
+  void Push(const GateReservation::Claim& claim, int64_t version, size_t accumulator,
+            bool* any_added);
+  // Draws what happens to a worker in the middle of a step, if anything.
+  StepEnd DrawFault(const Worker& worker);
+  void AwaitEnd();  // Returns when training is over.
+  void End();       // Training is over.
+
+  // The chiefs (training_chiefs.cc).
+  void Lead(Chief chief);
+  bool PrepareAndOpen(Chief* chief);
+  void ResetAccumulators(Chief* chief);
+  // Leads until the chief fails or is replaced, or training has ended.
+  void LeadRounds(Chief* chief);
+  bool ApplyRound(Chief* chief, int64_t round);
+  bool TakeGradients(Chief* chief, size_t accumulator, int64_t round);
+  void EndTraining(Chief* chief);
+  // Makes all calls of a chief, although it has been replaced.
+  void CallLate(Chief* chief);
+  // Begins a call, before which the chief may freeze. Notes whether it is known to have been
+  // replaced by then, in which case the call must have no effect.
+  void BeginCall(Chief* chief, const char* call);
+  // Checks whether the call was rightly accepted or refused. Returns whether it was accepted.
+  bool EndCall(const Chief& chief, bool is_accepted);
+  bool IsReplaced(const Chief& chief) const { return chief.round < prepared_round_; }
+  bool MayBeReplaced(const Chief& chief) const {
+    return num_prepares_ - 1 > chief.num_earlier_prepares;
+  }
+
+  const int num_workers_;
+  const int num_slots_;
+  const int num_rounds_;
+  const bool has_faults_;
+  const bool takes_over_;
+  const bool replaces_chief_;
+  const bool workers_leave_;
+  const bool gives_credits_;
+  const bool waits_for_lost_;  // The chief waits for workers that are lost.
+
+  HoldBudget budget_{size_t{1} << 30};
+  std::vector<std::unique_ptr<DenseAccumulator>> accumulators_;
+  std::shared_ptr<SyncGate> gate_;
+  std::list<GateWait::Ptr> waits_;  // Those that have not ended.
+
+  int num_running_ = 0;       // Workers and chiefs.
+  int num_workers_left_ = 0;  // Workers that have not ended for good.
+  int num_at_opening_ = 0;    // Workers that wait for an opening.
+  int num_chiefs_left_ = 0;
+  int num_prepares_ = 0;  // Calls of Prepare() that have begun.
+  int num_prepares_ended_ = 0;
+  int64_t prepared_round_ = 0;  // The highest round that Prepare() has output.
+  int num_closes_ = 0;          // Calls of Close() by a chief that was not known to be replaced.
+  bool is_over_ = false;        // Training has ended.
+  int64_t last_prepared_round_ = 0;  // The round that the chief had prepared that has ended it.
+  bool cancels_waits_ = false;       // What is left after that is cancelled.
+  int64_t num_rounds_done_ = 0;
+  int64_t version_ = 0;
+  std::map<int64_t, int64_t> version_of_round_;  // The version with which a round began.
+  // A chief that had been replaced has updated the parameters, with a round that was its own.
+  bool has_late_update_ = false;
+  bool first_chief_froze_ = false;
+};
+
+}  // namespace condacc::explorer
+
+#endif  // CONDACC_TESTS_EXPLORER_TRAINING_H_

@@ -1,0 +1,173 @@
+// The chiefs of Training.
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "tests/cc/explorer/fibers.h"
+#include "tests/cc/explorer/memory.h"
+#include "tests/cc/explorer/training.h"
+
+namespace condacc::explorer {
+
+void Training::Lead(Chief chief) {
+  constexpr int kMaxPrepares = 12;
+  while (!is_over_ && num_prepares_ < kMaxPrepares) {
+    if (PrepareAndOpen(&chief)) LeadRounds(&chief);
+    if (!IsReplaced(chief)) {
+      if (is_over_ || num_workers_left_ == 0) break;
+      Sleep(Draw(30));  // It has failed, and is started again.
+      continue;
+    }
+    CallLate(&chief);
+    if (!Chance(25)) break;  // Otherwise, it replaces its successor.
+  }
+  --num_chiefs_left_;
+  NoteEnd();
+}
+
+void Training::BeginCall(Chief* chief, const char* call) {
+  if (chief->num_calls++ == chief->freezes_at) {
+    first_chief_froze_ = true;
+    Wake(&first_chief_froze_);
+    Sleep(Draw(2000));
+  }
+  chief->call = call;
+  chief->was_replaced = IsReplaced(*chief);
+  Point(call);
+}
+
+bool Training::EndCall(const Chief& chief, bool is_accepted) {
+  const std::string call = std::string("the call \"") + chief.call + "\" of a chief";
+  if (chief.was_replaced && is_accepted) Fail(call + " that was replaced was accepted");
+  if (!is_accepted && !MayBeReplaced(chief)) Fail(call + " that was not replaced was refused");
+  return is_accepted;
+}
+
+bool Training::PrepareAndOpen(Chief* chief) {
+  BeginCall(chief, "prepare");
+  if (is_over_) return false;
+  int64_t highest = 0;
+  for (const auto& accumulator : accumulators_) {
+    highest = std::max(highest, accumulator->global_step());
+  }
+  ++num_prepares_;
+  chief->num_earlier_prepares = num_prepares_ended_;
+  if (!Prepare(*gate_, chief->actor, highest, &chief->round)) Fail("a chief could not prepare");
+  ++num_prepares_ended_;
+  prepared_round_ = std::max(prepared_round_, chief->round);
+  ResetAccumulators(chief);
+  SyncGate::Options options;
+  options.num_slots = num_slots_;
+  options.num_workers = num_workers_;
+  options.takeover = std::chrono::nanoseconds(takes_over_ ? 1 + Draw(300) : 0);
+  options.report = std::chrono::nanoseconds(1 + Draw(100));
+  options.wait_for_lost = waits_for_lost_;
+  version_of_round_[chief->round] = version_;
+  BeginCall(chief, "open");
+  if (!EndCall(*chief, Open(*gate_, chief->actor, chief->round, options))) return false;
+  if (!gives_credits_) return true;
+  BeginCall(chief, "add credits");
+  return EndCall(*chief, AddCredits(*gate_, chief->actor, 1 + Draw(3)));
+}
+
+void Training::ResetAccumulators(Chief* chief) {
+  for (const auto& accumulator : accumulators_) {
+    BeginCall(chief, "reset");
+    const int64_t before = accumulator->global_step();
+    ResetForRound(*accumulator, chief->round);
+    if (accumulator->global_step() < before) {
+      Fail("a reset for round " + std::to_string(chief->round) +
+           " has set back an accumulator that was at " + std::to_string(before));
+    }
+  }
+}
+
+void Training::LeadRounds(Chief* chief) {
+  while (num_workers_left_ > 0) {
+    if (has_faults_ && Draw(40) == 0) {
+      BeginCall(chief, "dismiss");
+      return Dismiss(*gate_, chief->actor);
+    }
+    BeginCall(chief, "await a full round");
+    const WaitEnd wait = Await(GateWait::For::kFullRound, chief->actor, 0, /*is_fragile=*/false);
+    if (is_over_) return;
+    if (!waits_for_lost_ && wait.code == StatusCode::kFailedPrecondition) return;
+    if (!EndCall(*chief, wait.code == StatusCode::kOk) || !ApplyRound(chief, wait.round)) return;
+    if (num_rounds_done_ >= num_rounds_) return EndTraining(chief);
+    BeginCall(chief, "advance");
+    if (!EndCall(*chief, Advance(*gate_, chief->actor, wait.round))) return;
+  }
+}
+
+void Training::EndTraining(Chief* chief) {
+  BeginCall(chief, "close");
+  if (!chief->was_replaced) ++num_closes_;
+  if (EndCall(*chief, Close(*gate_, chief->actor))) {
+    End();
+    last_prepared_round_ = chief->round;
+  }
+}
+
+bool Training::ApplyRound(Chief* chief, int64_t round) {
+  for (size_t i = 0; i < accumulators_.size(); ++i) {
+    if (TakeGradients(chief, i, round)) continue;
+    if (!MayBeReplaced(*chief)) {
+      Fail("round " + std::to_string(round) + " is full, but accumulator " + std::to_string(i) +
+           " does not give its gradients");
+    }
+    return false;
+  }
+  if (MayBeReplaced(*chief)) has_late_update_ = true;
+  ++version_;
+  ++num_rounds_done_;
+  version_of_round_[round + 1] = version_;
+  return true;
+}
+
+bool Training::TakeGradients(Chief* chief, size_t accumulator, int64_t round) {
+  using Take = DenseAccumulator::Take;
+  BeginCall(chief, "take");
+  // The gradients of all slots, added up.
+  const int64_t expected[] = {num_slots_, (int64_t{1} << num_slots_) - 1, num_slots_ * round};
+  bool has_ended = false;
+  bool is_served = false;
+  const auto workspace = std::make_shared<ExplorerDenseWorkspace>();
+  const auto take = std::make_shared<Take>(
+      num_slots_,
+      [&](const Status& status, DenseSum::Value* value) {
+        is_served = status.ok();
+        if (is_served && !std::equal(std::begin(expected), std::end(expected),
+                                     static_cast<const int64_t*>(value->block.data()))) {
+          Fail("round " + std::to_string(round) + " has other gradients than one of each slot");
+        }
+        has_ended = true;
+        Wake(&has_ended);
+      },
+      round);
+  if (!accumulators_[accumulator]->RequestIfReady(take, *workspace)) return false;
+  while (!has_ended) BlockOn(&has_ended, "waits for a take");
+  return is_served;
+}
+
+void Training::CallLate(Chief* chief) {
+  ResetAccumulators(chief);
+  for (size_t i = 0; i < accumulators_.size(); ++i) TakeGradients(chief, i, chief->round);
+  BeginCall(chief, "open");
+  EndCall(*chief, Open(*gate_, chief->actor, chief->round, SyncGate::Options()));
+  BeginCall(chief, "add credits");
+  EndCall(*chief, AddCredits(*gate_, chief->actor, 1 + Draw(3)));
+  for (const int64_t round : {chief->round, gate_->state().round}) {
+    BeginCall(chief, "advance");
+    EndCall(*chief, Advance(*gate_, chief->actor, round));
+  }
+  BeginCall(chief, "close");
+  EndCall(*chief, Close(*gate_, chief->actor));
+  BeginCall(chief, "dismiss");
+  Dismiss(*gate_, chief->actor);
+  BeginCall(chief, "await a full round");
+  EndCall(*chief, Await(GateWait::For::kFullRound, chief->actor, 0, /*is_fragile=*/false).code ==
+                      StatusCode::kOk);
+}
+
+}  // namespace condacc::explorer
