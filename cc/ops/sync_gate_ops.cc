@@ -44,7 +44,8 @@ worker: The name of the worker. Two workers must not have the same name.
 run: Identifies the process and graph of the worker. A run replaces earlier ones of the same worker:
   their slots become free, and they get FailedPrecondition from then on.
 
-FailedPrecondition if another run has replaced this one.
+FailedPrecondition if another run has replaced this one, or if another step of this run has not
+ended.
 )");
 
 REGISTER_OP("Condacc>SyncGateClaim")

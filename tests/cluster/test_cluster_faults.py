@@ -20,7 +20,11 @@ ALL += [f"{fault} {task}" for task in ("worker 0", "ps 0", "ps 1") for fault in 
 EXPECTED = {
     "backups": [*ALL, "end_late"],
     "drop_stale": [*ALL, "end_late"],
-    "all_needed": ["late worker 2", "kill worker 2", "freeze worker 2", "kill ps 0", "end"],
+    "all_needed": [
+        "late worker 2",
+        *(f"{fault} worker 2" for fault in ("kill", "kill_idle", "fail", "freeze")),
+        *("kill worker 0", "freeze worker 0", "kill ps 0", "end"),
+    ],
     "unfiltered": ["late worker 2", "kill worker 2", "end"],
 }
 

@@ -102,6 +102,7 @@ def test_a_signal_to_a_fork_is_none_of_the_task():
         "with tf_condacc.cluster.start() as task:\n"
         "    child = os.fork()\n"
         "    if child == 0:\n"
+        "        signal.alarm(30)  # It would outlive a task that has failed.\n"
         "        while True: signal.pause()\n"
         "    os.kill(child, signal.SIGTERM)\n"
         "    print('child', os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"

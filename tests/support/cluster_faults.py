@@ -49,6 +49,26 @@ class Faults:
         self._cluster.start(who)
         self._cluster.await_steps(5, 0, 1, 2)
 
+    def kill_idle(self, who: Task) -> None:
+        """Kills a worker between two steps; the others go on without it."""
+        pauses = len(self._cluster.events("pause"))
+        trainings.tell_to_pause(self._cluster, who[1])
+        self._cluster.await_that(
+            lambda: len(self._cluster.events("pause")) > pauses, f"{who} pauses"
+        )
+        self._cluster.kill(who)
+        self._cluster.await_steps(10)
+        self._cluster.start(who)
+        self._cluster.await_steps(5, 0, 1, 2)
+
+    def fail(self, who: Task) -> None:
+        """Lets a worker's program fail between two steps; the others go on at once."""
+        trainings.tell_to_fail(self._cluster, who[1])
+        assert self._cluster.await_end(20, who) == {who: 1}
+        self._cluster.await_steps(10)
+        self._cluster.start(who)
+        self._cluster.await_steps(5, 0, 1, 2)
+
     def freeze(self, who: Task) -> None:
         """Freezes a process for some seconds, in which others go on or miss it."""
         end = time.monotonic() + self._frozen_secs
@@ -117,7 +137,8 @@ def plan(name: str, faults: Faults) -> Plan:
     if name == "unfiltered":
         return [(kill, LAST)]
     if name == "all_needed":
-        return [(kill, LAST), (freeze, LAST), (kill, ("ps", 0))]
+        of_last: Plan = [(kill, LAST), (faults.kill_idle, LAST), (faults.fail, LAST)]
+        return [*of_last, (freeze, LAST), (kill, CHIEF), (freeze, CHIEF), (kill, ("ps", 0))]
     of_workers: Plan = [(act, LAST) for act in (kill, freeze, leave)]
     others = [CHIEF, ("ps", 0), ("ps", 1)]
     return of_workers + [(act, who) for who in others for act in (kill, freeze)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +30,16 @@ def tell_to_leave(cluster: ForkedCluster, worker: int) -> None:
 
 def let_stay(cluster: ForkedCluster, worker: int) -> None:
     (cluster.folder / f"leave-{worker}").unlink()
+
+
+def tell_to_pause(cluster: ForkedCluster, worker: int) -> None:
+    """Makes a worker stop between two steps, until it is killed or started again."""
+    (cluster.folder / f"pause-{worker}").touch()
+
+
+def tell_to_fail(cluster: ForkedCluster, worker: int) -> None:
+    """Makes a worker's program raise an error between two steps, once."""
+    (cluster.folder / f"fail-{worker}").touch()
 
 
 def tell_all_to_leave(cluster: ForkedCluster) -> None:
@@ -114,8 +125,20 @@ class Training(abc.ABC):
             stop_grace_period_secs=10,
         ) as session:
             while not session.should_stop():
+                self._obey(task, log)
                 step = run(session)
                 log.add("step", task=task.task_id, step=step, time=time.time())
+
+    def _obey(self, task: Any, log: PushLog) -> None:
+        """Pauses or fails if this worker was told to."""
+        if (self.cluster.folder / f"fail-{task.task_id}").exists():
+            (self.cluster.folder / f"fail-{task.task_id}").unlink()
+            raise RuntimeError("bad record in this worker's file")
+        pause = self.cluster.folder / f"pause-{task.task_id}"
+        if pause.exists():
+            pause.unlink()
+            log.add("pause", task=task.task_id)
+            signal.pause()
 
 
 class SyncTraining(Training):

@@ -163,15 +163,22 @@ def check(cluster: Cluster) -> dict[str, int]:
 
 @contextlib.contextmanager
 def running_cluster(replicas: int, takeover_secs: float | None) -> Iterator[Cluster]:
-    """Runs a cluster that trains already. After an error, it prints the end of the log."""
+    """Runs a cluster that trains already."""
     with (
         tempfile.TemporaryDirectory() as folder,
         Cluster(Path(folder), replicas, takeover_secs) as cluster,
+        printing_the_log(cluster),
     ):
-        try:
-            cluster.start()
-            cluster.await_steps(20)
-            yield cluster
-        except BaseException:
-            print(*read_log(cluster.log_path)[-40:], sep="\n", file=sys.stderr)
-            raise
+        cluster.start()
+        cluster.await_steps(20)
+        yield cluster
+
+
+@contextlib.contextmanager
+def printing_the_log(cluster: Cluster) -> Iterator[None]:
+    """Prints the end of the log after an error."""
+    try:
+        yield
+    except BaseException:
+        print(*read_log(cluster.log_path)[-40:], sep="\n", file=sys.stderr)
+        raise

@@ -33,9 +33,10 @@ def test_weights_are_what_the_logs_say_after_a_few_faults(seed):
 
 
 @pytest.mark.long
-def test_weights_are_what_the_logs_say_after_many_faults(seed):
-    counts = run("sync_replicas_chaos.py", LONG_SECS, seed)
-    assert counts["chiefs"] > 0 and counts["servers"] > 0
+@pytest.mark.parametrize("workers", [3, 8])
+def test_weights_are_what_the_logs_say_after_many_faults(seed, workers):
+    counts = run("sync_replicas_chaos.py", LONG_SECS, seed, workers)
+    assert all(counts[kind] > 0 for kind in ("chiefs", "servers", "replaced"))
 
 
 @pytest.mark.parametrize("seconds", [3, pytest.param(30, marks=pytest.mark.long)])

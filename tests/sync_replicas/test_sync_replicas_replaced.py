@@ -190,7 +190,7 @@ def test_a_worker_that_was_started_again_replaces_its_lost_process(two_ps, train
     held.join(30)
     (error,) = run.errors
     run.errors.clear()
-    assert isinstance(error, tf.errors.FailedPreconditionError) and "place" in error.message
+    assert isinstance(error, tf.errors.FailedPreconditionError) and "replaced" in error.message
     old.close()
     run.join()
     run.check()

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.compat import v1
 
@@ -129,6 +130,18 @@ def report_begin(target: str, own_name: str, num_ps: int, timeout_secs: float) -
             None, None, f"The parameter servers did not answer within {timeout_secs:g} s."
         )
     if done > 0:
+        raise TrainingHasEndedError
+
+
+def check_has_not_ended(target: str) -> None:
+    """Looks whether the chief has ended. Does nothing if the parameter server does not answer.
+
+    Raises:
+        TrainingHasEndedError: The chief has ended.
+    """
+    looks = [lambda: _run(target, 0, lambda: _queue(0, _CHIEF_HAS_ENDED).size())]
+    (done,) = _in_threads(looks, _REPORT_END_SECS)
+    if isinstance(done, int | np.integer) and done > 0:
         raise TrainingHasEndedError
 
 

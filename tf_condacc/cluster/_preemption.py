@@ -74,7 +74,7 @@ class LeavingSession:
                 self._save(session)
                 return
             for hook in self._sync_hooks:
-                _leave_gate(hook, session)
+                hook.leave(session)
         _LOG.warning("SIGTERM: this worker leaves the training.")
 
     def enter(self, phase: _Phase) -> None:
@@ -131,8 +131,3 @@ class _LastHook(v1.train.SessionRunHook):
 
     def end(self, session: v1.Session) -> None:
         self._leaving.use(None)
-
-
-def _leave_gate(hook: SyncReplicasOptimizerHook, session: v1.Session) -> None:
-    """Tells a gate that this worker leaves, so that nobody waits for it."""
-    session.run(hook._graph.end_ops[False])

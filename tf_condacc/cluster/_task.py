@@ -18,6 +18,7 @@ from tf_condacc._missing_library import explanation
 from tf_condacc.accumulators.placement import replica_device_setter
 from tf_condacc.cluster import _connections, _ending, _tf_config
 from tf_condacc.cluster._balancing import GreedyLoadBalancingStrategy, byte_size_load_fn
+from tf_condacc.cluster._lost_workers import LostWorkers
 from tf_condacc.cluster._preemption import LeavingSession
 from tf_condacc.cluster._sessions import worker_session
 from tf_condacc.cluster._sigterm import SigtermHandler
@@ -25,6 +26,7 @@ from tf_condacc.cluster._tf_config import CHIEF_JOBS, EVALUATOR_JOB, PS_JOB, Tas
 from tf_condacc.cluster._warnings import watch_with_warnings
 from tf_condacc.launch._probe import Answer, probe
 from tf_condacc.launch._watch import Watch
+from tf_condacc.optimizers.sync_replicas._hook import SyncReplicasOptimizerHook
 
 _LOG = logging.getLogger("tf_condacc")
 _ANSWER_SECS = 1  # A parameter server that has not answered after this time is regarded as lost.
@@ -126,6 +128,8 @@ class Task:
         has_filters = bool(self.session_config.device_filters)
         self.master = ""
         self._watch: Watch | None = None
+        self._sync_hooks: list[SyncReplicasOptimizerHook] = []
+        self._lost_workers: LostWorkers | None = None
         self._sigterm: SigtermHandler | None = None
         self._leaving: LeavingSession | None = None
         may_train = trains or (not config.cluster and self.task_type != EVALUATOR_JOB)
@@ -159,6 +163,8 @@ class Task:
             self._sigterm.stop()
         if self._watch is not None:
             self._watch.stop()
+        if self._lost_workers is not None:
+            self._lost_workers.stop()
         is_late = isinstance(exc, _ending.TrainingHasEndedError)
         has_exited = isinstance(exc, SystemExit) and exc.code in (0, None)
         if exc is None or is_late or has_exited:
@@ -217,6 +223,9 @@ class Task:
         if self._sigterm is not None:
             self._leaving = LeavingSession(self.is_chief, arguments)
             arguments = self._leaving.arguments
+        for hook in arguments.get("hooks") or ():
+            if isinstance(hook, SyncReplicasOptimizerHook) and self.master:
+                self._serve_hook(hook)
         if self.is_chief:
             return v1.train.MonitoredTrainingSession(
                 master=self.master, is_chief=True, config=self.session_config, **arguments
@@ -248,6 +257,25 @@ class Task:
                 f"{self._name} cannot start its server at {address}: {_why_not(address)}. "
                 f"{error.message}",
             ) from error
+
+    def _serve_hook(self, hook: SyncReplicasOptimizerHook) -> None:
+        """Tells a hook what this task knows of others: lost workers, or the end of the chief."""
+        if not self.is_chief:
+            hook.check_ended = lambda: _ending.check_has_not_ended(self.master)
+            return
+        self._sync_hooks.append(hook)
+        if self._lost_workers is None:
+            workers = {
+                f"/job:{job}/task:{task}": self._config.cluster[job][task]
+                for job, task in self._config.workers
+                if (job, task) != (self.task_type, self.task_id)
+            }
+            self._lost_workers = LostWorkers(workers, self._lose)
+            self._lost_workers.start()
+
+    def _lose(self, worker: str) -> None:
+        for hook in self._sync_hooks:
+            hook.lose(worker)
 
     def _needed(self) -> dict[str, str]:
         """Returns the addresses of the parameter servers and of the chief, by their names."""

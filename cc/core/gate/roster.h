@@ -68,10 +68,12 @@ class Roster {
   }
 
   // Notes that a worker, which may be one that was never seen, is lost or has left. An empty `run`
-  // stands for any. If another run has come last, nothing happens.
+  // stands for any. Nothing happens if another run has come last, or if a worker is lost that has
+  // left.
   void Leave(const std::string& name, const std::string& run, State absence, int total) {
     Worker& worker = FindOrAdd(name, run, total);
-    if (run.empty() || worker.run == run) worker.absence = absence;
+    if (!run.empty() && worker.run != run) return;
+    if (worker.absence != State::kLeft) worker.absence = absence;
   }
 
   // Returns whether a run of the worker has come.

@@ -29,11 +29,20 @@ Status SyncGate::Enter(const std::string& worker, const std::string& run, int64_
   ReleasedWaits released;
   auto entered = std::make_unique<GateReservation>(shared_from_this(), worker, run, local_step);
   GateReservation::List node = {entered.get()};
-  Roster::Coming coming;
+  const char* error = nullptr;
   {
     MutexLock lock(&mu_);
-    coming = roster_.Come(worker, run, options_.num_workers);
-    if (coming != Roster::Coming::kReplaced) {
+    const bool is_second = HasStep(worker, run);
+    const auto coming =
+        is_second ? Roster::Coming::kSame : roster_.Come(worker, run, options_.num_workers);
+    if (is_second) {
+      error =
+          "makes two steps of one session at once, so its gradients may be those of an earlier "
+          "round. Make one step after another, or give each thread a graph and a session of its "
+          "own";
+    } else if (coming == Roster::Coming::kReplaced) {
+      error = "has been replaced by another process, and this one has to end";
+    } else {
       if (coming == Roster::Coming::kReplaces) EndReplaced(worker, run, &released);
       entered->id_ = next_id_++;
       entered->position_ = node.begin();
@@ -43,13 +52,22 @@ Status SyncGate::Enter(const std::string& worker, const std::string& run, int64_
       ReleaseWaits(&released);
     }
   }
-  if (coming == Roster::Coming::kReplaced) {
+  if (error != nullptr) {
     return Status(StatusCode::kFailedPrecondition,
-                  "Gate '" + name_ + "': another process has taken the place of worker " + worker +
-                      ", and this one has to end");
+                  "Gate '" + name_ + "': worker " + worker + " " + error);
   }
   *reservation = std::move(entered);
   return Status();
+}
+
+bool SyncGate::HasStep(const std::string& worker, const std::string& run) const noexcept {
+  for (const GateReservation* const step : steps_) {
+    if (step->counted_ && step->run_ == run && step->worker_ == worker) return true;
+  }
+  for (const GateWait::Ptr& wait : round_waits_) {
+    if (wait->run == run && wait->who == worker) return true;
+  }
+  return false;
 }
 
 GateReservation::Claim SyncGate::Claim(GateReservation* reservation) noexcept {

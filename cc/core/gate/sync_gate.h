@@ -121,7 +121,8 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   SyncGate(std::string name, Clock::duration report, Log log);
 
   // Begins a worker's step in the round `local_step`. FailedPrecondition if another run has
-  // replaced this one.
+  // replaced this one, or if another step of the run has neither ended nor been taken over: one of
+  // two steps at once may begin with the parameters of one round and the local step of the next.
   Status Enter(const std::string& worker, const std::string& run, int64_t local_step,
                std::unique_ptr<GateReservation>* reservation);
   // Tells the gate that a worker has ended, so that nobody waits for its gradients; `is_lost` tells
@@ -194,6 +195,9 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   bool is_abandoned() const CONDACC_REQUIRES(mu_) {
     return is_open() && !is_full() && roster_.NumPresent(options_.num_workers) == 0;
   }
+  // Returns whether a run has a step at the gate that was not taken over.
+  bool HasStep(const std::string& worker, const std::string& run) const noexcept
+      CONDACC_REQUIRES(mu_);
   void BeginRound(int64_t round) noexcept CONDACC_REQUIRES(mu_);
   // Counts a step among those of its worker, which is then not gone.
   void Count(GateReservation* reservation) noexcept CONDACC_REQUIRES(mu_);

@@ -21,7 +21,7 @@ constexpr GateWait::End kNotThisChief{
 
 const GateWait::End SyncGate::kReplacedWorker{
     StatusCode::kFailedPrecondition,
-    "another process has taken the place of this worker, and this one has to end"};
+    "this worker has been replaced by another process, and this one has to end"};
 
 void SyncGate::Wait(const GateWait::Ptr& wait) {
   ReleasedWaits released;

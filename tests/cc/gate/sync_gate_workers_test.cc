@@ -81,7 +81,7 @@ TEST_F(SyncGateTest, ARunThatWasReplacedGetsErrorsAndDisturbsNobody) {
   const auto opening = BeginWait(gate_, For::kOpening, "w1", 0, {}, "another run");
   EXPECT_EQ(opening->code(), StatusCode::kOk);
   EXPECT_EQ(w(1).wait->code(), StatusCode::kFailedPrecondition);
-  EXPECT_NE(w(1).wait->message().find("taken the place"), std::string::npos);
+  EXPECT_NE(w(1).wait->message().find("replaced by another process"), std::string::npos);
   ASSERT_TRUE(gate_->Advance("c", 1));
   successor.round = w(1).round = 2;
   ASSERT_TRUE(successor.Claim());
@@ -106,6 +106,26 @@ TEST_F(SyncGateTest, AStepThatWasReplacedCompletesTheSlotThatItHasPushed) {
   w(1).Finish();
   EXPECT_EQ(w(1).wait->code(), StatusCode::kFailedPrecondition);
   EXPECT_TRUE(gate_->Advance("c", 1));
+}
+
+TEST_F(SyncGateTest, ASecondStepOfOneRunIsRefusedUntilTheFirstHasEnded) {
+  OpenFor(2, 2);
+  Worker thread(gate_, "w1");
+  ASSERT_TRUE(w(1).Claim());
+  const auto is_refused = [&] {
+    thread.Claim();
+    return thread.reservation == nullptr;
+  };
+  EXPECT_TRUE(is_refused());  // The other step computes.
+  w(1).Finish();
+  EXPECT_TRUE(is_refused());  // It waits.
+  EXPECT_EQ(gate_->state().num_complete, 1);
+  w(1).wait->Cancel();
+  EXPECT_FALSE(is_refused());
+  thread.Fail();
+  ASSERT_TRUE(w(1).Claim());
+  w(1).Fail();
+  EXPECT_FALSE(is_refused());
 }
 
 TEST_F(SyncGateTest, AWorkerThatLeavesDuringAStepOfAnotherThreadHasLeft) {

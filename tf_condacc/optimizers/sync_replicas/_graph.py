@@ -46,6 +46,8 @@ class SyncGraph:
         reports: Reports about rounds that last for too long; None if there are none.
         end_ops: The operations to run at the end, by whether the worker is the chief.
         fail_op: Tells the gate that this worker has failed.
+        lose_op: Tells the gate that the process of `lost_worker` is gone.
+        lost_worker: The name of a worker, to be fed: `[] string`.
     """
 
     def __init__(
@@ -85,4 +87,7 @@ class SyncGraph:
             self.chief_init_op = open_gate(gate, local_step, global_step, pushed)
             self.end_ops = {True: gate.close(), False: gate.leave()}
             self.fail_op = gate.fail()
+            with gate.on_device():
+                self.lost_worker = tf1.placeholder_with_default("", [], name="lost_worker")
+            self.lose_op = gate.lose(self.lost_worker)
             tf1.summary.scalar("num_dropped", gate.num_dropped())

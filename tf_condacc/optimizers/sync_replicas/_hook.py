@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from tf_condacc.optimizers.sync_replicas.optimizer import SyncReplicasOptimizer
 
 
+_OPENING_MILLISECS = 5000  # How long a worker waits for the opening before it checks for the end.
 _TELL_SECS = 2  # How long the end of a session may wait for the gate's server.
 
 
@@ -27,12 +30,18 @@ class SyncReplicasOptimizerHook(tf.compat.v1.train.SessionRunHook):
         optimizer: The optimizer.
         is_chief: Whether this worker is the chief, which applies the gradients.
         num_tokens: Argument of `get_init_tokens_op`.
+
+    Attributes:
+        check_ended: Called every few seconds while a worker waits for the gate to be opened, to
+            raise an error if it never will be. None if only the gate knows.
     """
 
     def __init__(self, optimizer: SyncReplicasOptimizer, is_chief: bool, num_tokens: int) -> None:
         self._optimizer = optimizer
         self._is_chief = is_chief
         self._num_tokens = num_tokens
+        self.check_ended: Callable[[], None] | None = None
+        self._session: tf.compat.v1.Session | None = None
 
     def begin(self) -> None:
         """Makes the operations of the hook.
@@ -64,6 +73,7 @@ class SyncReplicasOptimizerHook(tf.compat.v1.train.SessionRunHook):
         """
         recover_cancelled_steps(coord)
         self._coordinator = coord
+        self._session = session
         self._has_ended = False
         with explained(), aborting_if_server_is_lost():
             self._check_ready(session)
@@ -75,7 +85,7 @@ class SyncReplicasOptimizerHook(tf.compat.v1.train.SessionRunHook):
             else:
                 if self._graph.reports is not None:
                     self._graph.reports.thread(session).start()
-                session.run(self._init_op)
+                self._await_opening(session)
         failing = threading.Thread(
             target=self._report_failure, args=(session, coord), name="SyncReplicasHook", daemon=True
         )
@@ -110,6 +120,31 @@ class SyncReplicasOptimizerHook(tf.compat.v1.train.SessionRunHook):
         """
         self._run_last(session, self._graph.end_ops[False])
 
+    def lose(self, worker: str) -> None:
+        """Tells the gate that the process of a worker is gone, so that others compute for it.
+
+        Nothing happens while there is no session, or if the gate's server cannot be reached.
+
+        Args:
+            worker: The name of the worker, such as "/job:worker/task:1".
+        """
+        if self._session is not None:
+            feed = {self._graph.lost_worker: worker}
+            with contextlib.suppress(tf.errors.OpError, RuntimeError):
+                self._session.run(self._graph.lose_op, feed)
+
+    def _await_opening(self, session: tf.compat.v1.Session) -> None:
+        if self.check_ended is None:
+            session.run(self._init_op)
+            return
+        options = tf.compat.v1.RunOptions(timeout_in_ms=_OPENING_MILLISECS)
+        while True:
+            try:
+                session.run(self._init_op, options=options)
+                return
+            except tf.errors.DeadlineExceededError:
+                self.check_ended()
+
     def _run_last(self, session: tf.compat.v1.Session, op: tf.Operation) -> None:
         self._has_ended = True
         try:
@@ -133,10 +168,9 @@ class SyncReplicasOptimizerHook(tf.compat.v1.train.SessionRunHook):
         telling.join(_TELL_SECS)
 
     def _try_to_tell(self, session: tf.compat.v1.Session) -> None:
-        try:
+        # If the session is lost, the gate learns of it when the connection closes.
+        with contextlib.suppress(tf.errors.OpError, RuntimeError):
             session.run(self._graph.fail_op)
-        except (tf.errors.OpError, RuntimeError):
-            pass  # The session is lost. The gate learns of it when its connection closes.
 
     def _check_ready(self, session: tf.compat.v1.Session) -> None:
         missing = [name.decode() for name in session.run(self._ready_op)]
