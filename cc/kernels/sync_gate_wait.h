@@ -119,9 +119,9 @@ class SyncGateWaitOp : public tensorflow::AsyncOpKernel {
 
   void ComputeAsync(tensorflow::OpKernelContext* ctx, DoneCallback done) final {
     GateQuery query;
-    OP_REQUIRES_OK_ASYNC(ctx, Read(ctx, &query), done);
     std::shared_ptr<WaitingOp> op;
     try {
+      OP_REQUIRES_OK_ASYNC(ctx, Read(ctx, &query), done);
       op = std::make_shared<WaitingOp>(ctx, done, query.gate);
     } catch (const std::bad_alloc&) {
       ctx->SetStatus(GateOutOfMemory());

@@ -37,12 +37,12 @@ class FinishOp : public SyncGateWaitOp {
       any_added |= added;
     }
     GateReservation& reservation = found->reservation();
-    query->dropped = reservation.Done(any_added);
     query->gate = reservation.gate();
     query->what = GateWait::For::kNextRound;
     query->who = reservation.worker();
     query->run = reservation.run();
     query->after = reservation.local_step();
+    query->dropped = reservation.Done(any_added);
     return absl::OkStatus();
   }
 };

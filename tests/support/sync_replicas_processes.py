@@ -39,7 +39,8 @@ class Restored(tf1.train.SessionRunHook):
         self._model = model
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        self._model.log.add("restored", weights=self._model.weights(session))
+        weights = self._model.weights(session)
+        self._model.log.add("restored", weights=weights, task=self._model.task)
 
 
 class Cluster(ForkedCluster):
@@ -147,8 +148,13 @@ def check(cluster: Cluster) -> dict[str, int]:
     events = read_log(cluster.log_path)
     openings = [i for i, event in enumerate(events) if event["kind"] == "restored"]
     state, weights = cluster.read()
-    last, restored = events[openings[-1] + 1 :], events[openings[-1]]["weights"]
-    check_weights(last, cluster.replicas, weights, restored, chief_was_killed=True)
+    opening, last = events[openings[-1]], events[openings[-1] + 1 :]
+    chief = f"/job:worker/task:{opening['task']}"
+    late = [event for event in last if event["kind"] == "take" and event["chief"] != chief]
+    own = [event for event in last if event not in late]
+    check_weights(
+        own, cluster.replicas, weights, opening["weights"], chief_was_killed=True, late=late
+    )
     outcomes = [event["outcome"] for event in events if event["kind"] == "push"]
     return {
         "openings": len(openings),
@@ -158,6 +164,7 @@ def check(cluster: Cluster) -> dict[str, int]:
         "stale": outcomes.count(1),
         "takeovers": int(state.num_takeovers),
         "steps": sum(event["kind"] == "step" for event in events),
+        "late": len(late),
     }
 
 

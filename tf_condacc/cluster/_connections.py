@@ -21,7 +21,7 @@ from collections.abc import Collection
 _INTERVAL_SECS = 5.0
 _LOST_SECS = 20  # A connection is closed if the other machine has not answered for so long.
 _LOST_RETRANSMITS = 3  # And if what was sent has been sent again this many times.
-# The kernel closes a connection over which nothing is sent.
+# With these options the kernel closes an idle connection whose other machine does not answer.
 _OPTIONS = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _LOST_SECS // 2),
@@ -58,7 +58,8 @@ def close_lost_connections(ports: Collection[int]) -> None:
 
 def _watch(ports: Collection[int]) -> None:
     while True:
-        _check_connections(ports)
+        with contextlib.suppress(OSError):  # No file can be opened now.
+            _check_connections(ports)
         time.sleep(_INTERVAL_SECS)
 
 
@@ -68,12 +69,22 @@ def _check_connections(ports: Collection[int]) -> None:
             is_socket = os.readlink(f"{_OPEN_FILES}/{number}").startswith("socket:")
             if not is_socket or os.get_blocking(int(number)):  # Those of gRPC do not block.
                 continue
-            with socket.socket(fileno=os.dup(int(number))) as opened:
+            with _duplicate(int(number)) as opened:
                 if _is_connection(opened, ports):
                     for option in _OPTIONS:
                         opened.setsockopt(*option)
                     if _is_lost(opened):
                         opened.shutdown(socket.SHUT_RDWR)
+
+
+def _duplicate(number: int) -> socket.socket:
+    """Returns a socket of a file descriptor of its own. Raises OSError if it is no socket."""
+    duplicate = os.dup(number)
+    try:
+        return socket.socket(fileno=duplicate)
+    except OSError:
+        os.close(duplicate)
+        raise
 
 
 def _is_connection(opened: socket.socket, ports: Collection[int]) -> bool:

@@ -133,12 +133,18 @@ def report_begin(target: str, own_name: str, num_ps: int, timeout_secs: float) -
         raise TrainingHasEndedError
 
 
-def check_has_not_ended(target: str) -> None:
+def raise_if_ended(target: str, address: str) -> None:
     """Looks whether the chief has ended. Does nothing if the parameter server does not answer.
+
+    Args:
+        target: Target of the server of this task.
+        address: Address of the first parameter server.
 
     Raises:
         TrainingHasEndedError: The chief has ended.
     """
+    if not address or probe(address, timeout_secs=1) is not Answer.ANSWERED:
+        return
     looks = [lambda: _run(target, 0, lambda: _queue(0, _CHIEF_HAS_ENDED).size())]
     (done,) = _in_threads(looks, _REPORT_END_SECS)
     if isinstance(done, int | np.integer) and done > 0:

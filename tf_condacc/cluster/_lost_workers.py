@@ -24,14 +24,15 @@ class LostWorkers:
 
     Args:
         addresses: "host:port" of each worker, by the worker's name.
-        on_lost: Called by the thread with the name of a worker that is lost; again if it is lost
-            once more.
+        on_lost: Called by the thread with the name of a worker that is lost, until it returns that
+            this has been dealt with; again if the worker is lost once more.
     """
 
-    def __init__(self, addresses: Mapping[str, str], on_lost: Callable[[str], None]) -> None:
+    def __init__(self, addresses: Mapping[str, str], on_lost: Callable[[str], bool]) -> None:
         self._addresses = addresses
         self._on_lost = on_lost
-        self._refusals: dict[str, int] = {}  # Of workers that have answered.
+        # Refusals in a row, by worker; only workers that have answered since they were last lost.
+        self._refusals: dict[str, int] = {}
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="lost workers", daemon=True)
 
@@ -52,6 +53,5 @@ class LostWorkers:
                         self._refusals[name] = 0
                 elif name in self._refusals:
                     self._refusals[name] += 1
-                    if self._refusals[name] == _REFUSALS:
+                    if self._refusals[name] >= _REFUSALS and self._on_lost(name):
                         del self._refusals[name]
-                        self._on_lost(name)

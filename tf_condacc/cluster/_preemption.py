@@ -13,6 +13,7 @@ from tensorflow.compat import v1
 from tf_condacc.optimizers.sync_replicas._hook import SyncReplicasOptimizerHook
 
 _LOG = logging.getLogger("tf_condacc")
+_HOOKS_SECS = 10  # Hooks may be saving a checkpoint, or one of them has failed.
 _STEP_SECS = 1  # A step that has not ended by then may wait for other tasks.
 _BASENAME = "model.ckpt"  # That of the checkpoints of a MonitoredTrainingSession.
 
@@ -56,7 +57,7 @@ class LeavingSession:
     def leave(self) -> None:
         """Saves a checkpoint if this is the chief; tells that the worker leaves if not.
 
-        The main thread is held between two steps, except if its step does not end soon.
+        The main thread is held between two steps, except if its step or its hooks do not end soon.
 
         Raises:
             tf.errors.OpError: The parameter servers cannot be reached, or there is no space.
@@ -64,7 +65,7 @@ class LeavingSession:
         with self._changed:
             self._has_left = True
             self._changed.wait_for(lambda: self._phase is not _Phase.IN_STEP, _STEP_SECS)
-            self._changed.wait_for(lambda: self._phase is not _Phase.IN_HOOKS)
+            self._changed.wait_for(lambda: self._phase is not _Phase.IN_HOOKS, _HOOKS_SECS)
             session = self._session
         if session is None:
             _LOG.warning("SIGTERM: there is no session, so nothing is saved.")

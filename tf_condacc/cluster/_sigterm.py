@@ -13,6 +13,7 @@ from types import FrameType
 
 _LOG = logging.getLogger("tf_condacc")
 _started: set[SigtermHandler] = set()
+_STOP = b"\0"  # Ends the thread; no signal has this number.
 _STATUS = 128 + signal.SIGTERM  # That which a shell reports for a process that SIGTERM has ended.
 
 
@@ -34,6 +35,7 @@ class SigtermHandler:
         self._leave = leave
         self._limit_secs = limit_secs
         self._thread: threading.Thread | None = None
+        self._other_target = -1
 
     def start(self) -> None:
         """Begins to handle the signal. Does nothing outside the main thread."""
@@ -53,8 +55,9 @@ class SigtermHandler:
         if self._thread is None:
             return
         self._restore()
-        os.close(self._target)
+        os.write(self._target, _STOP)  # A fork may hold the pipe open, so closing it is not enough.
         self._thread.join()
+        os.close(self._target)
         self._thread = None
 
     def _restore(self) -> None:
@@ -71,7 +74,11 @@ class SigtermHandler:
             os.write(self._target, bytes([number]))
 
     def _read(self) -> None:
-        while numbers := os.read(self._source, 4096):
+        is_stopped = False
+        while not is_stopped:
+            numbers = os.read(self._source, 4096)
+            is_stopped = _STOP in numbers
+            numbers = numbers.replace(_STOP, b"")
             if self._other_target >= 0:
                 with contextlib.suppress(OSError):
                     os.write(self._other_target, numbers)

@@ -261,7 +261,8 @@ class Task:
     def _serve_hook(self, hook: SyncReplicasOptimizerHook) -> None:
         """Tells a hook what this task knows of others: lost workers, or the end of the chief."""
         if not self.is_chief:
-            hook.check_ended = lambda: _ending.check_has_not_ended(self.master)
+            first_ps = self._config.cluster.get(PS_JOB, [""])[0]
+            hook.check_ended = lambda: _ending.raise_if_ended(self.master, first_ps)
             return
         self._sync_hooks.append(hook)
         if self._lost_workers is None:
@@ -273,9 +274,8 @@ class Task:
             self._lost_workers = LostWorkers(workers, self._lose)
             self._lost_workers.start()
 
-    def _lose(self, worker: str) -> None:
-        for hook in self._sync_hooks:
-            hook.lose(worker)
+    def _lose(self, worker: str) -> bool:
+        return all([hook.lose(worker) for hook in self._sync_hooks])
 
     def _needed(self) -> dict[str, str]:
         """Returns the addresses of the parameter servers and of the chief, by their names."""

@@ -38,12 +38,12 @@ Status SyncGate::Enter(const std::string& worker, const std::string& run, int64_
     if (is_second) {
       error =
           "makes two steps of one session at once, so its gradients may be those of an earlier "
-          "round. Make one step after another, or give each thread a graph and a session of its "
-          "own";
+          "round. Make one step after another, also after one that was given up, or give each "
+          "thread a graph and a session of its own";
     } else if (coming == Roster::Coming::kReplaced) {
       error = "has been replaced by another process, and this one has to end";
     } else {
-      if (coming == Roster::Coming::kReplaces) EndReplaced(worker, run, &released);
+      if (coming == Roster::Coming::kReplaces) EndSteps(worker, &released);
       entered->id_ = next_id_++;
       entered->position_ = node.begin();
       steps_.splice(steps_.end(), node);
@@ -133,6 +133,7 @@ void SyncGate::Leave(const std::string& worker, const std::string& run, bool is_
 void SyncGate::Lose(const std::string& worker) {
   ReleasedWaits released;
   MutexLock lock(&mu_);
+  if (!roster_.Knows(worker) && roster_.NumUnseen(options_.num_workers) == 0) return;
   roster_.Leave(worker, /*run=*/"", WorkerState::kLost, options_.num_workers);
   for (GateReservation* const step : steps_) {
     if (step->worker_ != worker) continue;
@@ -178,19 +179,16 @@ void SyncGate::FreeSlot(GateReservation* reservation) noexcept {
   slots_.Free(reservation->slot_, reservation->id_);
 }
 
-void SyncGate::EndReplaced(const std::string& worker, const std::string& run,
-                           ReleasedWaits* released) noexcept {
+void SyncGate::EndSteps(const std::string& worker, ReleasedWaits* released) noexcept {
   for (GateReservation* const step : steps_) {
-    if (step->worker_ != worker || step->run_ == run) continue;
+    if (step->worker_ != worker) continue;
     FreeSlot(step);
-    step->counted_ = false;  // The roster counts the steps of the new run only.
+    Uncount(step);
     step->replaced_ = true;
   }
   for (GateWait::List* const list : {&round_waits_, &open_waits_}) {
     for (auto next = list->begin(); next != list->end();) {
-      const GateWait::Ptr& wait = *next;
-      const bool is_replaced = wait->who == worker && wait->run != run;
-      next = is_replaced ? Release(wait, kReplacedWorker, released) : std::next(next);
+      next = (*next)->who == worker ? Release(*next, kReplacedWorker, released) : std::next(next);
     }
   }
 }

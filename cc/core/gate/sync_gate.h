@@ -102,8 +102,8 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
     Clock::duration takeover{};  // Never if zero.
     // A round that lasts for longer while a worker waits is logged.
     Clock::duration report{};  // Never if zero.
-    // If false, and all workers are lost or have left, the chief's wait ends with an error once the
-    // round has lasted for `report`.
+    // If false, and all workers have been lost or have left for as long as `report`, the chief's
+    // wait ends with an error.
     bool wait_for_lost = false;
   };
   // Logs a line of text about a round that lasts too long.
@@ -179,6 +179,9 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   friend class GateReservation;
   using WorkerState = Roster::State;
 
+  static const GateWait::End kReplacedWorker;
+  static const GateWait::End kReplacedChief;
+
   GateReservation::Claim Claim(GateReservation* reservation) noexcept CONDACC_EXCLUDES(mu_);
   // Ends a step. Returns whether its gradients were dropped.
   bool End(GateReservation* reservation, bool is_done, bool any_added) noexcept
@@ -192,22 +195,24 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
     return !round_waits_.empty() || !open_waits_.empty();
   }
   // Returns whether no worker is left that could bring a gradient of the round.
-  bool is_abandoned() const CONDACC_REQUIRES(mu_) {
+  bool lacks_workers() const CONDACC_REQUIRES(mu_) {
     return is_open() && !is_full() && roster_.NumPresent(options_.num_workers) == 0;
   }
   // Returns whether a run has a step at the gate that was not taken over.
   bool HasStep(const std::string& worker, const std::string& run) const noexcept
       CONDACC_REQUIRES(mu_);
+  // Returns whether the wait of a chief is to end because no worker is left.
+  bool ends_if_abandoned() const CONDACC_REQUIRES(mu_) {
+    return is_abandoned_ && !options_.wait_for_lost && !full_waits_.empty();
+  }
   void BeginRound(int64_t round) noexcept CONDACC_REQUIRES(mu_);
   // Counts a step among those of its worker, which is then not gone.
   void Count(GateReservation* reservation) noexcept CONDACC_REQUIRES(mu_);
   void Uncount(GateReservation* reservation) noexcept CONDACC_REQUIRES(mu_);
   void FreeSlot(GateReservation* reservation) noexcept CONDACC_REQUIRES(mu_);
-  static const GateWait::End kReplacedWorker;
-
-  // Ends the steps and waits of the runs of a worker that `run` has replaced.
-  void EndReplaced(const std::string& worker, const std::string& run,
-                   ReleasedWaits* released) noexcept CONDACC_REQUIRES(mu_);
+  // Ends the steps and waits that a worker has at the gate, because another run or another session
+  // of it has come.
+  void EndSteps(const std::string& worker, ReleasedWaits* released) noexcept CONDACC_REQUIRES(mu_);
   // Notes that a worker begins a wait. Returns false if another run has replaced the worker's. May
   // throw std::bad_alloc, and then nothing has changed.
   bool NoteWait(const GateWait& wait, ReleasedWaits* released) CONDACC_REQUIRES(mu_);
@@ -258,7 +263,9 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   int64_t num_dropped_ CONDACC_GUARDED_BY(mu_) = 0;
   Clock::time_point last_progress_ CONDACC_GUARDED_BY(mu_) = Clock::now();
   Clock::time_point round_began_ CONDACC_GUARDED_BY(mu_) = Clock::now();
-  bool logged_ CONDACC_GUARDED_BY(mu_) = false;  // The current round has been logged.
+  bool logged_ CONDACC_GUARDED_BY(mu_) = false;        // The current round has been logged.
+  bool is_abandoned_ CONDACC_GUARDED_BY(mu_) = false;  // Since `abandoned_since_`.
+  Clock::time_point abandoned_since_ CONDACC_GUARDED_BY(mu_) = Clock::now();
 
   GateWait::List round_waits_ CONDACC_GUARDED_BY(mu_);
   GateWait::List open_waits_ CONDACC_GUARDED_BY(mu_);

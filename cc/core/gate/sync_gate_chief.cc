@@ -23,6 +23,8 @@ Status SyncGate::Prepare(const std::string& chief, int64_t at_least, int64_t* ro
       chief_came_ = false;
       BeginRound(before + 1);
       *round = round_;
+      // A chief waits only after it has opened the gate, so these are waits of earlier sessions.
+      while (!full_waits_.empty()) Release(full_waits_.front(), kReplacedChief, &released);
       ReleaseWaits(&released);
       return Status();
     }
@@ -103,9 +105,9 @@ void SyncGate::Dismiss(const std::string& chief) {
 
 Status SyncGate::NotThisChief(const char* operation) const {
   return Status(StatusCode::kFailedPrecondition,
-                "Gate '" + name_ + "': a chief may not " + operation +
-                    " it before its chief_init_op has begun, nor after another chief's has; if "
-                    "another chief has the gate, this one has to end");
+                "Gate '" + name_ + "': cannot " + operation +
+                    " it: the gate belongs to another chief, or chief_init_op has not run. A chief "
+                    "that was replaced has to end");
 }
 
 }  // namespace condacc

@@ -43,9 +43,11 @@ SyncGate::Clock::time_point SyncGate::NextDeadline() const noexcept {
   Clock::time_point deadline = Clock::time_point::max();
   const bool takes_over = options_.takeover > Clock::duration::zero() && is_open() && !is_full();
   if (takes_over && !round_waits_.empty()) deadline = last_progress_ + options_.takeover;
-  const bool somebody_waits = has_waiting_workers() || (is_abandoned() && !full_waits_.empty());
-  if (options_.report > Clock::duration::zero() && !logged_ && somebody_waits) {
-    deadline = std::min(deadline, round_began_ + options_.report);
+  if (options_.report > Clock::duration::zero()) {
+    if (!logged_ && has_waiting_workers()) {
+      deadline = std::min(deadline, round_began_ + options_.report);
+    }
+    if (ends_if_abandoned()) deadline = std::min(deadline, abandoned_since_ + options_.report);
   }
   for (const GateWait::Ptr& wait : report_waits_) {
     if (wait->after == round_) continue;
@@ -71,11 +73,13 @@ void SyncGate::OnTimer() noexcept {
     if (has_waiting_workers()) ReleaseReports(now, &released);
     const bool is_late = options_.report > Clock::duration::zero() && !logged_ &&
                          now >= round_began_ + options_.report;
-    const bool is_given_up = is_abandoned() && !full_waits_.empty();
-    if (is_late && (has_waiting_workers() || is_given_up)) {
+    if (is_late && has_waiting_workers()) {
       logged_ = true;
       line = TryDescribe();
-      if (is_given_up && !options_.wait_for_lost) EndAbandonedRound(&released);
+    }
+    if (options_.report > Clock::duration::zero() && ends_if_abandoned() &&
+        now >= abandoned_since_ + options_.report) {
+      EndAbandonedRound(&released);
     }
     ArmTimer();
   }
@@ -132,6 +136,10 @@ std::string SyncGate::DescribeLocked() const {
   if (chief_.is_closed()) return "training has ended: gate '" + name_ + "' is closed";
   if (chief_.is_dismissed()) {
     return "gate '" + name_ + "' is not open" + after + ": the chief has ended with an error";
+  }
+  if (chief_.has_been_prepared() && !is_open()) {
+    return "gate '" + name_ + "' is not open" + after +
+           ": a chief has begun chief_init_op and has not ended it";
   }
   if (!is_open()) {
     return "gate '" + name_ + "' is not open" + after +

@@ -1,6 +1,7 @@
 // The waits at a gate: how they begin and when they end.
 #include <iterator>
 #include <string>
+#include <utility>
 
 #include "cc/core/gate/sync_gate.h"
 
@@ -12,16 +13,17 @@ constexpr GateWait::End kCancelled{StatusCode::kCancelled, "the wait was cancell
 constexpr GateWait::End kTrainingEnded{StatusCode::kOutOfRange, "training has ended"};
 constexpr GateWait::End kChiefEnded{StatusCode::kCancelled,
                                     "the chief of this worker's process has ended"};
-constexpr GateWait::End kNotThisChief{
+
+}  // namespace
+
+const GateWait::End SyncGate::kReplacedChief{
     StatusCode::kFailedPrecondition,
     "the gate was not opened by this chief: run chief_init_op before; if it was run, another chief "
     "has opened the gate since, and this one has to end"};
 
-}  // namespace
-
 const GateWait::End SyncGate::kReplacedWorker{
     StatusCode::kFailedPrecondition,
-    "this worker has been replaced by another process, and this one has to end"};
+    "this worker has been replaced by another process or session, and this one has to end"};
 
 void SyncGate::Wait(const GateWait::Ptr& wait) {
   ReleasedWaits released;
@@ -61,7 +63,7 @@ bool SyncGate::NoteWait(const GateWait& wait, ReleasedWaits* released) {
   const bool may_replace = wait.what == GateWait::For::kOpening;
   if (may_replace || !roster_.Knows(wait.who)) {
     const auto coming = roster_.Come(wait.who, wait.run, options_.num_workers);
-    if (coming == Roster::Coming::kReplaces) EndReplaced(wait.who, wait.run, released);
+    if (coming != Roster::Coming::kReplaced) EndSteps(wait.who, released);
   }
   Roster::Worker* const worker = roster_.Find(wait.who, wait.run);
   if (worker == nullptr) return false;
@@ -70,7 +72,7 @@ bool SyncGate::NoteWait(const GateWait& wait, ReleasedWaits* released) {
 }
 
 GateWait::End SyncGate::CheckChief(const std::string& chief) const noexcept {
-  if (!chief_.Is(chief)) return kNotThisChief;
+  if (!chief_.Is(chief)) return kReplacedChief;
   return chief_.is_dismissed() || chief_.is_closed() ? kTrainingEnded : kEvent;
 }
 
@@ -159,6 +161,7 @@ void SyncGate::ReleaseWaits(ReleasedWaits* released) noexcept {
     if (slots_.num_free() <= num_coming) break;
     Release(round_waits_.front(), kEvent, released);
   }
+  if (!std::exchange(is_abandoned_, lacks_workers())) abandoned_since_ = Clock::now();
   ArmTimer();
 }
 

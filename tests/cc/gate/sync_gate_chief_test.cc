@@ -165,6 +165,14 @@ TEST_F(SyncGateTest, WithoutItsChiefAGateGrantsNoSlots) {
   EXPECT_TRUE(w(0).Claim());
 }
 
+TEST_F(SyncGateTest, ANewSessionOfAChiefEndsTheWaitsOfItsOldOne) {
+  OpenFor(1, 1);
+  const RecordedWaitPtr old_full = BeginWait(gate_, For::kFullRound, "c");
+  int64_t round = 0;
+  ASSERT_TRUE(gate_->Prepare("c", 0, &round).ok());
+  EXPECT_EQ(old_full->code(), StatusCode::kFailedPrecondition);
+}
+
 TEST_F(SyncGateTest, MoreCreditsThanANumberCanHoldAreNotAnOverflow) {
   OpenFor(2, 2);
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();

@@ -206,6 +206,33 @@ TEST_F(SyncGateTest, AWorkerThatTriesAgainDoesNotPutOffATakeover) {
   EXPECT_EQ(gate_->state().num_takeovers, 1);
 }
 
+TEST_F(SyncGateTest, ANewSessionOfAWorkerEndsTheStepsOfItsOldOne) {
+  OpenFor(2, 2);
+  Step(0);
+  ASSERT_TRUE(w(1).Claim());  // The connection of its session is lost.
+  EXPECT_EQ(BeginWait(gate_, For::kOpening, "w1")->code(), StatusCode::kOk);
+  Worker session(gate_, "w1");
+  ASSERT_TRUE(session.Claim());
+  EXPECT_EQ(session.claim.slot, w(1).claim.slot);
+  w(1).Fail();
+  session.Finish();
+  ASSERT_TRUE(gate_->Advance("c", 1));
+  session.GoOn();
+  EXPECT_TRUE(session.Claim());
+}
+
+TEST_F(SyncGateTest, AWorkerThatNobodyKnowsIsNotLostIfAllAreKnown) {
+  OpenFor(2, 2);
+  Step(0);
+  Step(1);
+  ASSERT_TRUE(gate_->Advance("c", 1));
+  w(0).GoOn();
+  w(1).GoOn();
+  gate_->Lose("w7");
+  Step(0);
+  EXPECT_TRUE(w(0).is_waiting());
+}
+
 TEST(SyncGateAbandoned, WithoutWorkersTheWaitOfTheChiefEndsUnlessItIsToWait) {
   for (const bool wait_for_lost : {false, true}) {
     const std::shared_ptr<SyncGate> gate = NewGate();
@@ -221,6 +248,9 @@ TEST(SyncGateAbandoned, WithoutWorkersTheWaitOfTheChiefEndsUnlessItIsToWait) {
     ASSERT_TRUE(first.Claim());
     ASSERT_TRUE(second.Claim());
     const RecordedWaitPtr full = BeginWait(gate, For::kFullRound, "c");
+    // The round has been logged before the workers are lost.
+    AwaitTimer(std::chrono::milliseconds(20));
+    EXPECT_FALSE(full->has_ended());
     first.Fail();
     second.reservation->Done(true);
     gate->Leave("w1", second.run, /*is_lost=*/false);

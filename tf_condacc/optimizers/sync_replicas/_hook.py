@@ -120,18 +120,25 @@ class SyncReplicasOptimizerHook(tf.compat.v1.train.SessionRunHook):
         """
         self._run_last(session, self._graph.end_ops[False])
 
-    def lose(self, worker: str) -> None:
+    def lose(self, worker: str) -> bool:
         """Tells the gate that the process of a worker is gone, so that others compute for it.
-
-        Nothing happens while there is no session, or if the gate's server cannot be reached.
 
         Args:
             worker: The name of the worker, such as "/job:worker/task:1".
+
+        Returns:
+            Whether the gate was told. It is not while there is no session, or if its server does
+            not answer.
         """
-        if self._session is not None:
+        if self._session is None:
+            return False
+        options = tf.compat.v1.RunOptions(timeout_in_ms=1000 * _TELL_SECS)
+        try:
             feed = {self._graph.lost_worker: worker}
-            with contextlib.suppress(tf.errors.OpError, RuntimeError):
-                self._session.run(self._graph.lose_op, feed)
+            self._session.run(self._graph.lose_op, feed, options=options)
+        except (tf.errors.OpError, RuntimeError):
+            return False
+        return True
 
     def _await_opening(self, session: tf.compat.v1.Session) -> None:
         if self.check_ended is None:

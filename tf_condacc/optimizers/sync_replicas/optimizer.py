@@ -123,9 +123,9 @@ class SyncReplicasOptimizer(OptimizerWrapper):
                 types are cast to it before they travel, and their mean is rounded to it. They are
                 summed as float32. By default they travel as they are.
             wait_for_lost: The gradients of a lost worker are computed by those that are left. If
-                all workers are lost or have left, the chief's step fails after `report_secs`, with
-                ``tf.errors.FailedPreconditionError`` that names them. If this is true, it waits
-                until a worker is back.
+                none has been left for `report_secs`, the chief's step fails with
+                ``tf.errors.FailedPreconditionError`` that names the lost ones. If this is true, or
+                `report_secs` is None, it waits until a worker is back.
 
         Raises:
             ValueError: An argument is out of range, or `apply_gradients` has been called.
