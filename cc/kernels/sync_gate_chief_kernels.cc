@@ -38,7 +38,9 @@ class ChiefOp : public OnSyncGateOp {
 // Inputs: gate, at_least. Output: round.
 class PrepareOp : public ChiefOp {
  public:
-  using ChiefOp::ChiefOp;
+  explicit PrepareOp(OpKernelConstruction* ctx) : ChiefOp(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("worker", &worker_));
+  }
 
  private:
   absl::Status RunOn(SyncGate& gate, OpKernelContext* ctx) override {
@@ -46,8 +48,12 @@ class PrepareOp : public ChiefOp {
     int64_t* round = nullptr;
     TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "at_least", &at_least));
     TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &round));
-    return ToAbsl(gate.Prepare(chief(), at_least, round));
+    TF_RETURN_IF_ERROR(ToAbsl(gate.Prepare(chief(), at_least, round)));
+    if (!worker_.empty()) gate.Renew(worker_, chief());
+    return absl::OkStatus();
   }
+
+  std::string worker_;
 };
 
 // Inputs: gate, round.

@@ -45,6 +45,7 @@ REGISTER_OP("Condacc>SyncGatePrepare")
     .Input("at_least: int64")
     .Output("round: int64")
     .Attr("chief: string")
+    .Attr("worker: string = ''")
     .SetIsStateful()
     .SetShapeFn(ScalarsShape)
     .Doc(R"(
@@ -54,6 +55,8 @@ at_least: A round that has been used already: [] int64.
 round: The round to open the gate with: [] int64. It is higher than at_least and than any round of
   the gate so far.
 chief: The name of the chief. Others cannot open the gate now, or take rounds.
+worker: The name of the worker of the same graph, if there is one. What an earlier session or
+  process of it has left at the gate is ended.
 
 OutOfRange if there is no higher round.
 )");

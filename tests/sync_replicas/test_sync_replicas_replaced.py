@@ -183,10 +183,9 @@ def test_a_worker_that_was_started_again_replaces_its_lost_process(two_ps, train
     run.new_model(1, first=100)
     run.start(1)
     run.steps_on_thread(0)
-    run.permit(1)
     run.steps_on_thread(1)
+    run.permit(1, 2)  # For both processes, in any order.
     run.await_state(lambda state: state.round == 2)
-    run.permit(1)
     held.join(30)
     (error,) = run.errors
     run.errors.clear()

@@ -122,6 +122,15 @@ bool SyncGate::End(GateReservation* reservation, bool is_done, bool any_added) n
   return reservation->dropped_;
 }
 
+void SyncGate::Renew(const std::string& worker, const std::string& run) {
+  ReleasedWaits released;
+  MutexLock lock(&mu_);
+  const auto coming = roster_.Come(worker, run, options_.num_workers);
+  if (coming == Roster::Coming::kReplaced) return;
+  EndSteps(worker, &released);
+  ReleaseWaits(&released);
+}
+
 void SyncGate::Leave(const std::string& worker, const std::string& run, bool is_lost) {
   ReleasedWaits released;
   MutexLock lock(&mu_);

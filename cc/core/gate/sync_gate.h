@@ -125,6 +125,8 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // two steps at once may begin with the parameters of one round and the local step of the next.
   Status Enter(const std::string& worker, const std::string& run, int64_t local_step,
                std::unique_ptr<GateReservation>* reservation);
+  // Tells the gate that a worker has a new session: what its old one has left at the gate is ended.
+  void Renew(const std::string& worker, const std::string& run);
   // Tells the gate that a worker has ended, so that nobody waits for its gradients; `is_lost` tells
   // that it has failed. It may enter again. Does nothing if another run has replaced this one.
   void Leave(const std::string& worker, const std::string& run, bool is_lost);

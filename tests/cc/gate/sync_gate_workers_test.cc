@@ -210,7 +210,9 @@ TEST_F(SyncGateTest, ANewSessionOfAWorkerEndsTheStepsOfItsOldOne) {
   OpenFor(2, 2);
   Step(0);
   ASSERT_TRUE(w(1).Claim());  // The connection of its session is lost.
-  EXPECT_EQ(BeginWait(gate_, For::kOpening, "w1")->code(), StatusCode::kOk);
+  gate_->Leave("w1", RunOf("w1"), /*is_lost=*/true);
+  gate_->Renew("w1", RunOf("w1"));
+  EXPECT_TRUE(w(0).is_waiting());  // It is back, and is waited for.
   Worker session(gate_, "w1");
   ASSERT_TRUE(session.Claim());
   EXPECT_EQ(session.claim.slot, w(1).claim.slot);
@@ -219,6 +221,10 @@ TEST_F(SyncGateTest, ANewSessionOfAWorkerEndsTheStepsOfItsOldOne) {
   ASSERT_TRUE(gate_->Advance("c", 1));
   session.GoOn();
   EXPECT_TRUE(session.Claim());
+  EXPECT_EQ(BeginWait(gate_, For::kOpening, "w1")->code(), StatusCode::kOk);
+  Worker third(gate_, "w1");
+  third.round = 2;
+  EXPECT_TRUE(third.Claim());
 }
 
 TEST_F(SyncGateTest, AWorkerThatNobodyKnowsIsNotLostIfAllAreKnown) {

@@ -131,7 +131,11 @@ class SyncGate:
         """Shuts the gate, and returns the round to open it with: `[] int64`."""
         with self.on_device():
             return ops.condacc_sync_gate_prepare(
-                self.handle, at_least, chief=self.graph_id, name="prepare"
+                self.handle,
+                at_least,
+                chief=self.graph_id,
+                worker=self._worker,
+                name="prepare",
             )
 
     def open(self, round_: tf.Tensor) -> tf.Operation:
