@@ -151,7 +151,8 @@ class Training:
         """Waits for all threads; fails if one does not end, or has failed."""
         for thread in self.threads:
             thread.join(TIME_LIMIT)
-        assert not self.errors, [getattr(error, "message", "").split("Gate")[-1][:300] or error for error in self.errors]
+        messages = [getattr(error, "message", str(error))[-300:] for error in self.errors]
+        assert not self.errors, messages
         assert not any(thread.is_alive() for thread in self.threads), "a worker hangs"
 
     def permit(self, task: int, count: int = 1) -> None:
