@@ -20,7 +20,7 @@
 
 namespace condacc {
 
-// What an op waits for: the gate, and the arguments of GateWait.
+// The gate at which an op waits, and the arguments of its GateWait.
 struct GateQuery {
   std::shared_ptr<SyncGate> gate;
   GateWait::For what = GateWait::For::kNextRound;

@@ -145,9 +145,9 @@ def check_weights(
     """Checks that the weights are `base` and what the logs say, and returns the sums of takes.
 
     A chief that was killed may have logged takes of its last round whose updates it did not make,
-    of each variable by itself. The same holds for `late` takes, of a chief that another one has
-    replaced: if it was frozen in the middle of an update, it may make it when it goes on. Here that
-    may be long afterwards, because gradients pass through the chief's process to be logged.
+    of each variable by itself. The same holds for `late` takes, of an earlier session of a chief:
+    what was left of its last update may go on after the weights were restored. Here that may be
+    long afterwards, because gradients pass through the chief's process to be logged.
 
     Raises:
         AssertionError: They are not, or a take is not what the logs say.

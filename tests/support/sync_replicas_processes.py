@@ -33,14 +33,15 @@ CHECKPOINT_STEPS = 20
 
 
 class Restored(tf1.train.SessionRunHook):
-    """Logs the weights of a chief's session before its gate is opened."""
+    """Logs the weights and the last round of earlier sessions, before a chief opens the gate."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         weights = self._model.weights(session)
-        self._model.log.add("restored", weights=weights, task=self._model.task)
+        round_ = int(session.run(self._model.gate_state).round)
+        self._model.log.add("restored", weights=weights, round=round_)
 
 
 class Cluster(ForkedCluster):
@@ -149,8 +150,9 @@ def check(cluster: Cluster) -> dict[str, int]:
     openings = [i for i, event in enumerate(events) if event["kind"] == "restored"]
     state, weights = cluster.read()
     opening, last = events[openings[-1]], events[openings[-1] + 1 :]
-    chief = f"/job:worker/task:{opening['task']}"
-    late = [event for event in last if event["kind"] == "take" and event["chief"] != chief]
+    late = [
+        event for event in last if event["kind"] == "take" and event["round"] <= opening["round"]
+    ]
     own = [event for event in last if event not in late]
     check_weights(
         own, cluster.replicas, weights, opening["weights"], chief_was_killed=True, late=late

@@ -37,10 +37,7 @@ class LoggingDescent(tf1.train.GradientDescentOptimizer):
     def _logged(self, gradient: Any, variable: Any, round_: tf.Tensor) -> Any:
         def log(mean: np.ndarray, round_: np.ndarray) -> np.ndarray:
             total = int(mean.flat[0]) * self._replicas
-            name = variable.op.name
-            self._log_of_takes.add(
-                "take", var=name, round=int(round_), total=total, chief=self._device
-            )
+            self._log_of_takes.add("take", var=variable.op.name, round=int(round_), total=total)
             return mean
 
         passed = tf1.py_func(log, [gradient, round_], gradient.dtype, stateful=True)

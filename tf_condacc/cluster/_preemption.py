@@ -1,4 +1,4 @@
-"""What a task that trains does before SIGTERM ends it, as schedulers do that need its machine."""
+"""Leaves a training at SIGTERM, which schedulers send before they take a machine away."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class SigtermHandler:
             signal.set_wakeup_fd(current)
 
     def _write(self, number: int, frame: FrameType | None) -> None:
-        """Does what the handler in C has done, unless the program has set a pipe of its own."""
+        """Writes the number again: the handler in C writes to the last pipe that was set."""
         with contextlib.suppress(BlockingIOError):
             os.write(self._target, bytes([number]))
 
@@ -109,7 +109,7 @@ class SigtermHandler:
 
 
 class _Fork(threading.local):
-    """Gives a fork the default action: its signals are none of the task's, whose pipe it shares."""
+    """Restores the default action in a fork, whose signals would reach the pipe of its parent."""
 
     def before(self) -> None:
         """Keeps the signal from the fork until it has the default action."""

@@ -7,9 +7,8 @@
 
 namespace condacc {
 
-// What the chief that prepared the gate last has done with it. A gate belongs to one chief at a
-// time, so each phase is that of `chief`, and no other chief can change it except by preparing the
-// gate for itself. Not thread-safe.
+// The chief to whom a gate belongs, and what it has done with the gate. The gate belongs to the
+// chief that prepared it last; only another Prepare() changes that. Not thread-safe.
 class ChiefState {
  public:
   enum class Phase {

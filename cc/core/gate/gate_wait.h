@@ -55,7 +55,7 @@ struct GateWait {
 
   End end;
   int64_t round = 0;
-  std::string report;  // What an observer waits for, or details of an error.
+  std::string report;  // The text for an observer, or the end of an error's message.
 
   // The fields below are guarded by the lock of the gate.
   bool cancelled = false;
