@@ -20,26 +20,17 @@ Status CheckDims(const Shape& expected, const Shape& got, int first, const std::
   return Status();
 }
 
-// Checks that every sum of such rows is a tensor: the product of its dimensions must not exceed
-// int64, and that of its dimensions before a 0 must not either. Rows without elements take up no
-// memory for values, so there can be many more of them.
-Status CheckWidth(const Shape& values) {
-  bool has_elements = true;
-  for (int i = 1; i < values.rank(); ++i) has_elements &= values.dim(i) != 0;
-  const int64_t max_width = int64_t{1} << (has_elements ? 40 : 20);
+// True if the dimensions of a row multiply to more than 2**40, where 0 counts as 1. The number of
+// elements of many such rows could not be represented.
+bool IsTooWide(const Shape& values) {
+  constexpr int64_t kMaxWidth = int64_t{1} << 40;
   int64_t width = 1;
   for (int i = 1; i < values.rank(); ++i) {
     const int64_t dim = std::max<int64_t>(values.dim(i), 1);
-    if (dim > max_width / width) {
-      const std::string expected =
-          has_elements ? "rows of at most 2**40 elements"
-                       : "rows whose dimensions other than 0 multiply to at most 2**20";
-      return Invalid("Shape mismatch: expected " + expected + ", got values of shape " +
-                     values.ToString());
-    }
+    if (dim > kMaxWidth / width) return true;
     width *= dim;
   }
-  return Status();
+  return false;
 }
 
 Status RankMismatch(const std::string& what, int expected, int got) {
@@ -70,8 +61,10 @@ Status CheckSparseShapes(const SparseShapes& shapes, const Shape& expected,
     return Invalid("Expected " + std::to_string(shapes.indices.dim(0)) +
                    " non-empty input values, got " + std::to_string(values.dim(0)));
   }
-  const Status width = CheckWidth(values);
-  if (!width.ok()) return width;
+  if (IsTooWide(values)) {
+    return Invalid("Shape mismatch: expected rows of at most 2**40 elements, got values of shape " +
+                   values.ToString());
+  }
   if (shapes.has_dense) {
     const Status dense = CheckDense(shapes.dense, expected);
     if (!dense.ok()) return dense;
