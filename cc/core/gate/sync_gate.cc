@@ -32,7 +32,9 @@ Status SyncGate::Enter(const std::string& worker, const std::string& run, int64_
   const char* error = nullptr;
   {
     MutexLock lock(&mu_);
-    const bool is_second = HasStep(worker, run);
+    // A round with backup workers can end while one of its steps is under way.
+    const bool has_backups = options_.num_slots < options_.num_workers;
+    const bool is_second = has_backups && HasStep(worker, run);
     const auto coming =
         is_second ? Roster::Coming::kSame : roster_.Come(worker, run, options_.num_workers);
     if (is_second) {

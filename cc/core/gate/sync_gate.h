@@ -121,7 +121,8 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   SyncGate(std::string name, Clock::duration report, Log log);
 
   // Begins a worker's step in the round `local_step`. FailedPrecondition if another run has
-  // replaced this one, or if another step of the run has neither ended nor been taken over: one of
+  // replaced this one, or if there are backup workers and another step of the run has
+  // neither ended nor been taken over: one of
   // two steps at once may begin with the parameters of one round and the local step of the next.
   Status Enter(const std::string& worker, const std::string& run, int64_t local_step,
                std::unique_ptr<GateReservation>* reservation);

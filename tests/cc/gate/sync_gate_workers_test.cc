@@ -108,8 +108,8 @@ TEST_F(SyncGateTest, AStepThatWasReplacedCompletesTheSlotThatItHasPushed) {
   EXPECT_TRUE(gate_->Advance("c", 1));
 }
 
-TEST_F(SyncGateTest, ASecondStepOfOneRunIsRefusedUntilTheFirstHasEnded) {
-  OpenFor(2, 2);
+TEST_F(SyncGateTest, WithBackupsASecondStepOfOneRunIsRefusedUntilTheFirstHasEnded) {
+  OpenFor(2, 3);
   Worker thread(gate_, "w1");
   ASSERT_TRUE(w(1).Claim());
   const auto is_refused = [&] {
