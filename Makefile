@@ -95,7 +95,7 @@ lint: configure
 docs: build
 	rm -rf build/api
 	TF_CPP_MIN_LOG_LEVEL=3 PDOC_ALLOW_EXEC=1 $(PYTHON) -m pdoc --docformat google --no-show-source -o build/api \
-	  --footer-text "tf_condacc $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' tf_condacc/_version.py)" \
+	  --footer-text "tf_condacc $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' condacc/_version.py)" \
 	  tf_condacc '!tf_condacc\.sparse$$'
 	@echo "The API reference is build/api/index.html."
 

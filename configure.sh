@@ -27,7 +27,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 # Prints one line, which changes when the configuration has to be made again.
 configuration_key() {
   local files=(configure.sh .bazelversion requirements.txt requirements-dev.txt
-               tf_condacc/_version.py)
+               condacc/_version.py)
   echo "# key: $(sha256sum "${files[@]}" | sha256sum | cut -c1-16) python=$PYTHON" \
        "cuda=${CONDACC_CUDA:-1},${CUDA_HOME:-} cxx=${CXX:-g++} bazel=${USE_BAZEL_VERSION:-}"
 }
@@ -214,7 +214,7 @@ write_rc() {
   sed 's/^/build "--repo_env=/; s/$/"/' <<RC
 PATH=/usr/local/bin:/usr/bin:/bin
 CC=$COMPILER
-CONDACC_VERSION=$(sed -n 's/^__version__ = "\(.*\)"/\1/p' tf_condacc/_version.py)
+CONDACC_VERSION=$(sed -n 's/^__version__ = "\(.*\)"/\1/p' condacc/_version.py)
 CONDACC_PYTHON=$PYTHON
 CONDACC_TF_DIR=$TF_DIR
 CONDACC_TF_VERSION=$TF_VERSION

@@ -1,6 +1,6 @@
 """Measures how long a training step takes on a cluster, by the number of parameters.
 
-    python -m tf_condacc.launch --ps 1 --workers 2 -- python benchmarks/cluster_bytes.py
+    condacc launch --ps 1 --workers 2 -- python benchmarks/cluster_bytes.py
 
 Each worker reads all parameters and pushes a gradient of the same size, in lock step, without
 computing anything else. The chief prints the median time of a step for each size.

@@ -1,52 +1,46 @@
 """Conditional accumulators and optimizers for delayed gradients, as native TensorFlow ops."""
 
-# ruff: noqa: E402 (TensorFlow, which takes seconds to import, comes after the handler of Ctrl-C.)
-
 import importlib
 from types import ModuleType
 
-from tf_condacc import _programs
-
-_programs.exit_quietly_while_starting()
-_programs.run_without_tensorflow()
-_programs.prepare_legacy_program()
-with _programs.without_log():
-    importlib.import_module("tensorflow")
-
+from condacc._version import __version__
 from tf_condacc import cluster, estimator, sparse
+from tf_condacc._accumulators.base import ConditionalAccumulatorBase, TryTakeResult
+from tf_condacc._accumulators.contributions import ApplyOutcome
+from tf_condacc._accumulators.dense import ConditionalAccumulator
+from tf_condacc._accumulators.gradient_accumulator import GradientAccumulator
+from tf_condacc._accumulators.placement import PS_OPS, replica_device_setter
+from tf_condacc._accumulators.sparse import SparseConditionalAccumulator, SparseGradient
 from tf_condacc._build_info import build_info
-from tf_condacc._version import __version__
-from tf_condacc.accumulators.contributions import ApplyOutcome
-from tf_condacc.accumulators.gradient_accumulator import GradientAccumulator
-from tf_condacc.base import ConditionalAccumulatorBase
-from tf_condacc.dense import ConditionalAccumulator
-from tf_condacc.drop_stale import DropStaleGradientOptimizer
-from tf_condacc.estimator import TowerOptimizer, replicate_model_fn
-from tf_condacc.placement import replica_device_setter
-from tf_condacc.sparse import SparseConditionalAccumulator
-from tf_condacc.sync_replicas import SyncReplicasOptimizer
+from tf_condacc._optimizers.drop_stale.optimizer import DropStaleGradientOptimizer
+from tf_condacc._optimizers.sync_replicas.optimizer import SyncReplicasOptimizer
+from tf_condacc._towers.replication import replicate_model_fn
+from tf_condacc._towers.tower_optimizer import TowerOptimizer
 
 __all__ = [
+    "PS_OPS",
     "ApplyOutcome",
     "ConditionalAccumulator",
     "ConditionalAccumulatorBase",
     "DropStaleGradientOptimizer",
     "GradientAccumulator",
     "SparseConditionalAccumulator",
+    "SparseGradient",
     "SyncReplicasOptimizer",
     "TowerOptimizer",
+    "TryTakeResult",
     "__version__",
     "build_info",
     "cluster",
     "compat",
     "estimator",
+    "parity",
     "replica_device_setter",
     "replicate_model_fn",
     "sparse",
-    "testing",
 ]
 
-_IMPORTED_WHEN_USED = ("compat", "testing")
+_IMPORTED_WHEN_USED = ("compat", "parity")
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -20,7 +20,7 @@ from types import FrameType
 INTERRUPTED = 130  # The exit status that a shell reports for a program that Ctrl-C has ended.
 _OWN_MODULE = re.compile(r"(-\w*m)?(?P<module>tf_condacc(\.\w+)*)")
 # The programs that need no TensorFlow.
-_WITHOUT_TENSORFLOW = ("tf_condacc.launch", "tf_condacc.migrate")
+_WITHOUT_TENSORFLOW = ("condacc.launch", "condacc.migrate")
 _LEGACY = "tf_condacc.compat"
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 _LOG_LINE = re.compile(rb"[IWE]\d{4} [\d:.]+ |WARNING: All log messages before absl::InitializeLog")
@@ -57,7 +57,7 @@ def prepare_legacy_program() -> None:
     need not wait for the import.
     """
     if _own_program() == _LEGACY:
-        importlib.import_module("tf_condacc.compat.runner._command_line").prepare(sys.argv[1:])
+        importlib.import_module("condacc.run._command_line").prepare(sys.argv[1:])
 
 
 def raise_from_now_on() -> None:

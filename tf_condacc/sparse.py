@@ -1,5 +1,5 @@
-"""Public path of the sparse accumulator; see `tf_condacc.accumulators.sparse`."""
+"""The sparse accumulator by the path that mirrors ``tf.sparse.SparseConditionalAccumulator``."""
 
-from tf_condacc.accumulators.sparse import SparseConditionalAccumulator, SparseGradient
+from tf_condacc._accumulators.sparse import SparseConditionalAccumulator
 
-__all__ = ["SparseConditionalAccumulator", "SparseGradient"]
+__all__ = ["SparseConditionalAccumulator"]

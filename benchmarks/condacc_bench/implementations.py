@@ -54,7 +54,7 @@ def tensorflow(name: str = "tf") -> Implementation:
 def condacc() -> Implementation:
     """Returns this project's classes."""
     import tf_condacc
-    from tf_condacc.estimator.towers._reduction import sum_gradients
+    from tf_condacc._towers.reduction import sum_gradients
 
     return Implementation(
         "condacc",

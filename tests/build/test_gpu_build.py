@@ -13,7 +13,7 @@ from tensorflow.python.framework import kernels, op_def_registry
 from tower_support import initialized_session, rows, sums_one_by_one, to_dense
 
 import tf_condacc
-from tf_condacc.estimator.towers._reduction import sum_gradients
+from tf_condacc._towers.reduction import sum_gradients
 
 tf1 = tf.compat.v1
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 from accumulator_support import every_kind
 from drop_stale_support import drop_stale, half_square, own_step
 
-from tf_condacc._host import host_int64
+from tf_condacc._ops.host import host_int64
 
 tf1 = tf.compat.v1
 OWN_OPS = "Condacc>"
@@ -219,8 +219,8 @@ def test_eager_conversion_is_on_the_host_where_there_is_a_gpu(value, monkeypatch
             super().__init__()
             scopes.append(device)
 
-    monkeypatch.setattr("tf_condacc._host.context.num_gpus", lambda: 1)
-    monkeypatch.setattr("tf_condacc._host.tf.device", Scope)
+    monkeypatch.setattr("tf_condacc._ops.host.context.num_gpus", lambda: 1)
+    monkeypatch.setattr("tf_condacc._ops.host.tf.device", Scope)
     np.testing.assert_array_equal(host_int64(value), np.asarray(value, np.int64))
     assert scopes == ["/device:CPU:0"]
 

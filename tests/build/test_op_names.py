@@ -9,7 +9,7 @@ from drop_stale_support import drop_stale, half_square
 from tower_support import rows
 
 import tf_condacc
-from tf_condacc.estimator.towers._reduction import sum_gradients
+from tf_condacc._towers.reduction import sum_gradients
 
 tf1 = tf.compat.v1
 

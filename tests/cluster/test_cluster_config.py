@@ -16,6 +16,8 @@ from forked_python import forked_python
 from ports import free_cluster, free_ports
 
 import tf_condacc
+from condacc.launch import _watch
+from condacc.tf_config import read
 from tf_condacc import cluster
 from tf_condacc.cluster import (
     GreedyLoadBalancingStrategy,
@@ -24,9 +26,7 @@ from tf_condacc.cluster import (
     byte_size_load_fn,
 )
 from tf_condacc.cluster._task import Task
-from tf_condacc.cluster._tf_config import read
 from tf_condacc.cluster._warnings import watch_with_warnings
-from tf_condacc.launch import _watch
 
 tf1 = tf.compat.v1
 

@@ -24,7 +24,7 @@ _LIMIT_SECS = 240
 
 def launch(folder: Path, *options: str) -> dict[str, Any]:
     """Runs the example with two workers, and returns the record of the chief."""
-    command = [sys.executable, "-m", "tf_condacc.launch", "--ps", "1", "--workers", "2"]
+    command = [sys.executable, "-m", "condacc", "launch", "--ps", "1", "--workers", "2"]
     command += ["--restarts", "1", "--grace-secs", "20", "--log-dir", str(folder / "logs")]
     done = subprocess.run(
         [*command, "--", *forked_python(), "-m", _EXAMPLE, *arguments(folder), *options],

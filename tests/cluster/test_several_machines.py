@@ -19,7 +19,7 @@ import yaml
 from forked_python import forked_python
 from tensorflow.compat import v1
 
-from tf_condacc.cluster._tf_config import read
+from condacc.tf_config import read
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def hint():
-    from tf_condacc.compat.runner._hints import hint
+    from tf_condacc.compat._runner.hints import hint
 
     return hint
 
@@ -64,7 +64,7 @@ def test_a_name_that_keras_3_lacks_has_a_hint_that_is_not_followed_yet(
 
 
 def test_keras_2_without_its_package_is_an_error_that_names_it(monkeypatch, capsys):
-    from tf_condacc.compat.runner._command_line import prepare
+    from condacc.run._command_line import prepare
 
     monkeypatch.setitem(sys.modules, "tf_keras", None)  # Python then says that it is missing.
     with pytest.raises(SystemExit, match="2"):
@@ -73,7 +73,7 @@ def test_keras_2_without_its_package_is_an_error_that_names_it(monkeypatch, caps
 
 
 def test_keras_2_is_selected_by_a_process_that_starts_anew_if_tensorflow_is_imported(monkeypatch):
-    from tf_condacc.compat.runner import _command_line
+    from condacc.run import _command_line
 
     executed = []
     monkeypatch.delenv("TF_USE_LEGACY_KERAS")
@@ -87,7 +87,7 @@ def test_keras_2_is_selected_by_a_process_that_starts_anew_if_tensorflow_is_impo
 
 
 def test_arguments_of_the_program_are_not_those_of_the_runner():
-    from tf_condacc.compat.runner._command_line import parse
+    from condacc.run._command_line import parse
 
     options = parse(["--quiet", __file__, "--keras2", "-m", "--quiet"])
     assert (options.quiet, options.keras2, options.script) == (True, False, __file__)

@@ -13,9 +13,9 @@ V1 = "tensorflow._api.v2.compat.v1"
 
 @pytest.fixture(scope="module")
 def sources():
-    from tf_condacc.compat.runner import _sources
+    from tf_condacc.compat._runner import sources
 
-    return _sources
+    return sources
 
 
 @pytest.fixture

@@ -122,8 +122,8 @@ def test_the_runner_says_in_a_line_each_what_it_provides_unless_it_is_quiet(kera
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_cluster_with_flags_trains_under_the_launcher(workers, tmp_path):
     tasks = ["--ps=1", f"--workers={workers}", f"--log-dir={tmp_path}", "--"]
-    runner = [*forked_python(), "-m", "tf_condacc.compat", "--quiet"]
-    command = [sys.executable, "-m", "tf_condacc.launch", *tasks, *runner]
+    runner = [*forked_python(), "-m", "condacc", "run", "--quiet"]
+    command = [sys.executable, "-m", "condacc", "launch", *tasks, *runner]
     run = run_command(*command, PROGRAMS / "sync_replicas.py", cwd=tmp_path)
     assert run.returncode == 0, run.stdout[-3000:]
     # The gradient of worker i is [1, 2] * (i + 1), and three rounds take the mean.
@@ -133,7 +133,7 @@ def test_a_cluster_with_flags_trains_under_the_launcher(workers, tmp_path):
 
 @pytest.mark.long
 def test_train_and_evaluate_trains_under_the_launcher(tmp_path):
-    command = [sys.executable, "-m", "tf_condacc.launch", "--ps=1", "--workers=2", "--"]
+    command = [sys.executable, "-m", "condacc", "launch", "--ps=1", "--workers=2", "--"]
     program = (PROGRAMS / "train_and_evaluate.py", tmp_path / "model")
     run = run_command(*command, *RUNNER, "--quiet", *program, cwd=tmp_path)
     assert run.returncode == 0, run.stdout[-3000:]

@@ -1,4 +1,4 @@
-"""Tests of ``python -m tf_condacc.migrate``: options, exit statuses, reports, start."""
+"""Tests of ``condacc migrate``: options, exit statuses, reports, start."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tf_condacc.migrate import __main__ as command
-from tf_condacc.migrate import _run
-from tf_condacc.migrate._files import FileResult
+from condacc.migrate import __main__ as command
+from condacc.migrate import _run
+from condacc.migrate._files import FileResult
 
 ROOT = Path(__file__).resolve().parents[2]
 OLD = "import tensorflow as tf\nprint(tf.contrib.x, tf.compat.v1.ConditionalAccumulator)\n"
@@ -88,7 +88,7 @@ def test_the_report_as_json(program, capsys):
     report = json.loads(capsys.readouterr().out)
     place = {"file": "train.py", "cell": None, "line": 2}
     (finding,) = report.pop("findings")
-    assert finding.pop("remedy").startswith("`python -m tf_condacc.compat` does not")
+    assert finding.pop("remedy").startswith("`condacc run` does not")
     message = {"code": "TC101", "message": "tf.contrib.x is used"}
     assert finding == {**place, "column": 7, **message}
     assert report.pop("rewritings") == [
@@ -195,7 +195,7 @@ def without_tensorflow(tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(poisoned), str(ROOT)])}
 
     def run(*arguments, **options):
-        line = [sys.executable, "-m", "tf_condacc.migrate", *arguments]
+        line = [sys.executable, "-m", "condacc", "migrate", *arguments]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen(line, env=environment, text=True, **(pipes | options))
 

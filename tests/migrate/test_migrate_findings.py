@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tf_condacc.migrate._findings import Code
-from tf_condacc.migrate._names import OP_TYPES
-from tf_condacc.migrate._program import migrate_text
+from condacc.migrate._findings import Code
+from condacc.migrate._names import OP_TYPES
+from condacc.migrate._program import migrate_text
 
 TF = "import tensorflow as tf\n"
 # A program, and the codes, lines and columns of its findings.
@@ -160,9 +160,9 @@ def test_types_of_operations_are_those_that_tensorflow_registers():
         ("framework.python.ops.variables", "Use tf_slim.ops.variables of the package tf-slim, or"),
         (
             "predictor.from_saved_model",
-            "`python -m tf_condacc.compat` does not provide it. Instead",
+            "`condacc run` does not provide it. Instead",
         ),
-        ("crf.crf_decode", "`python -m tf_condacc.compat` does not provide it. Instead: copy"),
+        ("crf.crf_decode", "`condacc run` does not provide it. Instead: copy"),
         ("rnn.LSTMCell", "Instead: use tf.compat.v1.nn.rnn_cell"),
         ("layers.embed_sequence", "Instead: use tf.compat.v1.get_variable"),
     ],

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tf_condacc.migrate._notebooks import migrate_notebook
+from condacc.migrate._notebooks import migrate_notebook
 
 
 def notebook(*cells, indent=1, **metadata):

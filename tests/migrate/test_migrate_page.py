@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tf_condacc.migrate import __main__ as command
-from tf_condacc.migrate._findings import Code
-from tf_condacc.migrate._names import PROVIDED, PROVIDED_FOR_ESTIMATOR
-from tf_condacc.migrate._program import migrate_text
+from condacc.migrate import __main__ as command
+from condacc.migrate._findings import Code
+from condacc.migrate._names import PROVIDED, PROVIDED_FOR_ESTIMATOR
+from condacc.migrate._program import migrate_text
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "migrate.md").read_text(encoding="utf-8")

@@ -9,9 +9,9 @@ import migrate_use_samples
 import pytest
 from migrate_programs import random_program, recorded, rewritten
 
-from tf_condacc.migrate._findings import Code
-from tf_condacc.migrate._names import PROVIDED, PROVIDED_FOR_ESTIMATOR
-from tf_condacc.migrate._program import migrate_text
+from condacc.migrate._findings import Code
+from condacc.migrate._names import PROVIDED, PROVIDED_FOR_ESTIMATOR
+from condacc.migrate._program import migrate_text
 
 SAMPLES = migrate_import_samples.SAMPLES + migrate_use_samples.SAMPLES
 NOT_REWRITTEN = (Code.AMBIGUOUS_NAME, Code.TAKEN_NAME, Code.LATE_IMPORT)

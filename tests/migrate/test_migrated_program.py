@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from tf_condacc.migrate._program import migrate_text
+from condacc.migrate._program import migrate_text
 
 PROGRAM = """
 from __future__ import print_function

@@ -9,8 +9,7 @@ from call_sites import RATE, X, Y, descent, gradient, parts, trained
 from tower_support import cpus
 
 import tf_condacc
-from tf_condacc import estimator
-from tf_condacc.estimator import Estimator, EstimatorSpec, RunConfig, TowerOptimizer
+from tf_condacc.estimator import Estimator, EstimatorSpec, RunConfig
 
 tf1 = tf.compat.v1
 MEAN, SUM = tf1.losses.Reduction.MEAN, tf1.losses.Reduction.SUM
@@ -22,7 +21,9 @@ def regression(features, labels, mode, train_of=None, **fields):
     weights = tf1.get_variable("w", [2], initializer=tf1.zeros_initializer())
     predictions = tf.reduce_sum(features["x"] * weights, axis=1, name="predictions")
     loss = tf.reduce_mean(tf.square(predictions - labels), name="mean_square") / 2
-    train_of = train_of or (lambda loss, step: TowerOptimizer(descent()).minimize(loss, step))
+    train_of = train_of or (
+        lambda loss, step: tf_condacc.TowerOptimizer(descent()).minimize(loss, step)
+    )
     train = train_of(loss, tf1.train.get_global_step())
     fields = {name: make() for name, make in fields.items()}
     return EstimatorSpec(mode, predictions, loss, train, **fields)
@@ -42,14 +43,14 @@ def new_estimator(towers, folder):
 
 
 CALLS = {
-    "bare": (lambda: estimator.replicate_model_fn(model_fn), 1),
-    "mean": (lambda: estimator.replicate_model_fn(model_fn, loss_reduction=MEAN), 1),
-    "devices": (lambda: estimator.replicate_model_fn(model_fn, devices=cpus(2)), 1),
+    "bare": (lambda: tf_condacc.replicate_model_fn(model_fn), 1),
+    "mean": (lambda: tf_condacc.replicate_model_fn(model_fn, loss_reduction=MEAN), 1),
+    "devices": (lambda: tf_condacc.replicate_model_fn(model_fn, devices=cpus(2)), 1),
     "sum on devices": (
-        lambda: estimator.replicate_model_fn(model_fn, loss_reduction=SUM, devices=cpus(4)),
+        lambda: tf_condacc.replicate_model_fn(model_fn, loss_reduction=SUM, devices=cpus(4)),
         4,
     ),
-    "positional": (lambda: estimator.replicate_model_fn(model_fn, MEAN, cpus(4)), 1),
+    "positional": (lambda: tf_condacc.replicate_model_fn(model_fn, MEAN, cpus(4)), 1),
 }
 
 
@@ -72,11 +73,13 @@ def test_update_ops_grouped_with_minimize_run_for_every_tower(tmp_path):
 
         def train_of(loss, step):
             updates = tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)
-            return tf.group(TowerOptimizer(descent()).minimize(loss, global_step=step), *updates)
+            return tf.group(
+                tf_condacc.TowerOptimizer(descent()).minimize(loss, global_step=step), *updates
+            )
 
         return regression(features, labels, mode, train_of)
 
-    towers = estimator.replicate_model_fn(moving_sum_fn, devices=cpus(2))
+    towers = tf_condacc.replicate_model_fn(moving_sum_fn, devices=cpus(2))
     model = new_estimator(towers, tmp_path).train(input_fn, steps=UPDATES)
     np.testing.assert_array_equal(model.get_variable_value("w"), trained(UPDATES))
     np.testing.assert_array_equal(model.get_variable_value("total"), UPDATES * X.sum(axis=0))
@@ -118,7 +121,7 @@ def test_hooks_and_scaffolds_find_tensors_by_the_names_of_the_first_tower(tmp_pa
     def logging_fn(features, labels, mode):
         return regression(features, labels, mode, training_hooks=hooks, scaffold=scaffold)
 
-    towers = estimator.replicate_model_fn(logging_fn, devices=cpus(2))
+    towers = tf_condacc.replicate_model_fn(logging_fn, devices=cpus(2))
     model = new_estimator(towers, tmp_path).train(input_fn, steps=2)
     weights, losses = np.array([8.0, -8.0]), []
     for _ in range(2):  # A third loss would not be exact in float32.
@@ -141,12 +144,12 @@ def test_synchronized_replicas_inside_towers_average_the_towers_of_each_worker(t
             features,
             labels,
             mode,
-            lambda loss, step: TowerOptimizer(inner).minimize(loss, global_step=step),
+            lambda loss, step: tf_condacc.TowerOptimizer(inner).minimize(loss, global_step=step),
             training_hooks=lambda: [inner.make_session_run_hook(is_chief=True)],
         )
 
     made = []
-    towers = estimator.replicate_model_fn(synchronous_fn, devices=cpus(2))
+    towers = tf_condacc.replicate_model_fn(synchronous_fn, devices=cpus(2))
     model = new_estimator(towers, tmp_path)
     # Each update is the mean of two runs, each of which sums the gradients of the towers' parts.
     model.train(input_fn, steps=UPDATES)

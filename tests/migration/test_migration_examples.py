@@ -33,7 +33,7 @@ def test_the_new_program_prints_what_the_old_one_printed_on_the_original(example
     ],
 )
 def test_the_old_program_runs_as_it_is(example: str):
-    command = [*forked_python(), "-m", "tf_condacc.compat", str(FOLDER / example / "before.py")]
+    command = [*forked_python(), "-m", "condacc", "run", str(FOLDER / example / "before.py")]
     run = subprocess.run(
         command,
         capture_output=True,

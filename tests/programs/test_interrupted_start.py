@@ -30,7 +30,7 @@ class PressCtrlC:
 sys.meta_path.insert(0, PressCtrlC())
 """
 # These are the beginning of TensorFlow, a module in the middle of it, and this package.
-EARLY = ["tensorflow", "tensorflow.python.framework.ops", "tf_condacc._ops"]
+EARLY = ["tensorflow", "tensorflow.python.framework.ops", "tf_condacc._ops.library"]
 INTERRUPTED = ["Interrupted: all workers have stopped."]
 
 

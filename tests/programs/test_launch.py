@@ -142,7 +142,7 @@ def test_files_are_emptied_and_tell_of_restarts(launch, tmp_path):
 def test_lines_have_colours_on_a_terminal_unless_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.getcwd())
     code = "print('here', flush=True); wait()"
-    command = ["-m", "tf_condacc.launch", "--ps", "0", "--workers", "1"]
+    command = ["-m", "condacc", "launch", "--ps", "0", "--workers", "1"]
     command += ["--log-dir", str(tmp_path), "--", *task_command(code)]
     coloured = terminal.press_ctrl_c(command, when="here")
     assert "\x1b[36m[worker 0]\x1b[0m here" in coloured.output
@@ -212,11 +212,11 @@ def test_a_launcher_that_is_killed_leaves_nobody(launch):
 def test_the_launcher_does_not_import_tensorflow():
     code = (
         "import sys; sys.argv = ['-m', '--help']\n"
-        "sys.orig_argv = ['python', '-m', 'tf_condacc.launch', '--help']\n"
+        "sys.orig_argv = ['python', '-m', 'condacc.launch', '--help']\n"
         "try:\n    import tf_condacc\n"
         "finally:\n    print(sorted(each for each in sys.modules if 'tensorflow' in each))"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert ended.returncode == 0
-    assert ended.stdout.startswith("usage: python -m tf_condacc.launch")
+    assert ended.stdout.startswith("usage: condacc launch")
     assert ended.stdout.endswith("\n[]\n")

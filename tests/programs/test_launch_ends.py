@@ -11,7 +11,7 @@ import pytest
 import terminal
 from launched import is_stopped, launchers, task_command, wait_until, wait_until_gone
 
-from tf_condacc.launch.__main__ import main
+from condacc.launch.__main__ import main
 
 STUBBORN = (
     "for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):\n"
@@ -112,7 +112,7 @@ def test_ctrl_c_on_a_terminal_reaches_each_task_once(tmp_path, monkeypatch):
         "signal.signal(signal.SIGINT, end)\n"
         "print('ready'); wait()"
     )
-    command = ["-m", "tf_condacc.launch", "--ps", "1", "--workers", "1", "--log-dir"]
+    command = ["-m", "condacc", "launch", "--ps", "1", "--workers", "1", "--log-dir"]
     command += [str(tmp_path), "--", *task_command(code)]
     ended = terminal.press_ctrl_c(command, when=r"(?s)ready.*ready")
     assert ended.status == 130
@@ -239,7 +239,7 @@ def test_an_error_of_use_starts_nothing(arguments, status, message, tmp_path, mo
     output, errors = capsys.readouterr()
     assert output == ""
     assert message in errors
-    assert errors.startswith("usage: " if status == 2 else "python -m tf_condacc.launch: ")
+    assert errors.startswith("usage: " if status == 2 else "condacc launch: ")
     assert not (tmp_path / "launch_logs").exists()
 
 

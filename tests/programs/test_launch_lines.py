@@ -10,12 +10,12 @@ import threading
 
 import pytest
 
-from tf_condacc.launch import _watch
-from tf_condacc.launch._lines import MAX_LINE_BYTES, PROGRESS_SECS, LineSplitter
-from tf_condacc.launch._output import Output
-from tf_condacc.launch._ports import free_ports
-from tf_condacc.launch._probe import Answer, probe
-from tf_condacc.launch._watch import Watch
+from condacc.launch import _watch
+from condacc.launch._lines import MAX_LINE_BYTES, PROGRESS_SECS, LineSplitter
+from condacc.launch._output import Output
+from condacc.launch._ports import free_ports
+from condacc.launch._probe import Answer, probe
+from condacc.launch._watch import Watch
 
 SETTINGS = b"\0\0\0\4\0\0\0\0\0"  # An empty frame of HTTP/2 settings.
 

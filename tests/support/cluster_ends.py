@@ -22,7 +22,7 @@ from forked_cluster import ForkedCluster  # noqa: E402
 from sync_replicas_log import PushLog  # noqa: E402
 
 import tf_condacc  # noqa: E402
-from tf_condacc.launch._probe import Answer, probe  # noqa: E402
+from condacc.launch._probe import Answer, probe  # noqa: E402
 
 tf1 = tf.compat.v1
 _NUM_PS, _NUM_WORKERS, _STEPS = 2, 3, 10

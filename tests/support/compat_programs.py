@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-RUNNER = (sys.executable, "-m", "tf_condacc.compat")
+RUNNER = (sys.executable, "-m", "condacc", "run")
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[Any]:

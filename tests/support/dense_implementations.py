@@ -94,7 +94,7 @@ class CondaccDense:
 
     def __init__(self) -> None:
         self.module = importlib.import_module("tf_condacc")
-        self.ops = importlib.import_module("tf_condacc._ops").ops
+        self.ops = importlib.import_module("tf_condacc._ops.library").ops
 
     @property
     def dense(self) -> type:

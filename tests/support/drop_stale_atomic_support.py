@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 import tf_condacc
-from tf_condacc.optimizers.drop_stale._gate import StalenessGate
+from tf_condacc._optimizers.drop_stale.gate import StalenessGate
 
 tf1 = tf.compat.v1
 MAX_ROUNDS = 1000

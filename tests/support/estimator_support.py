@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 from tower_support import cpus
 
-from tf_condacc import estimator
+import tf_condacc
 from tf_condacc.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig, export
 
 tf1 = tf.compat.v1
@@ -22,7 +22,7 @@ def model_fn(features, labels, mode, params):
         outputs = {"linear": export.PredictOutput({"y": y})}
         return EstimatorSpec(mode, predictions=predictions, export_outputs=outputs)
     loss = tf.reduce_mean((y - labels) ** 2)
-    optimizer = estimator.TowerOptimizer(tf1.train.MomentumOptimizer(params["rate"], 0.9))
+    optimizer = tf_condacc.TowerOptimizer(tf1.train.MomentumOptimizer(params["rate"], 0.9))
     step = tf1.train.get_global_step()
     metrics = {"mse": tf1.metrics.mean_squared_error(labels, y)}
     return EstimatorSpec(
@@ -38,7 +38,7 @@ def input_fn(repeats: int = 1, batch: int = 4):
 def new_estimator(folder, num_towers: int = 2, **config) -> Estimator:
     config.setdefault("session_config", tf1.ConfigProto(device_count={"CPU": num_towers}))
     return Estimator(
-        estimator.replicate_model_fn(model_fn, devices=cpus(num_towers)),
+        tf_condacc.replicate_model_fn(model_fn, devices=cpus(num_towers)),
         model_dir=str(folder),
         config=RunConfig(tf_random_seed=1, **config),
         params={"rate": 0.1},

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 from tower_support import Recording, X, cpus
 
-from tf_condacc import estimator
+import tf_condacc
 from tf_condacc.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig, export
 
 tf1 = tf.compat.v1
@@ -32,7 +32,7 @@ def model_fn(features, labels, mode):
         return EstimatorSpec(mode, predictions={"y": y})
     loss = tf.reduce_mean(y)
     step = tf1.train.get_or_create_global_step()
-    train = estimator.TowerOptimizer(Recording).minimize(loss, global_step=step)
+    train = tf_condacc.TowerOptimizer(Recording).minimize(loss, global_step=step)
     metrics = {"mean": tf1.metrics.mean(y)}
     return EstimatorSpec(mode, loss=loss, train_op=train, eval_metric_ops=metrics)
 
@@ -82,7 +82,7 @@ def run_with_towers(folder: str) -> None:
     logging.getLogger("tf_condacc").addHandler(handler)
     session_config = tf1.ConfigProto(device_count={"CPU": 2})
     model = Estimator(
-        estimator.replicate_model_fn(model_fn, devices=cpus(2)),
+        tf_condacc.replicate_model_fn(model_fn, devices=cpus(2)),
         model_dir=folder,
         config=RunConfig(session_config=session_config),
     )

@@ -67,7 +67,7 @@ class Launched:
         self.logs = folder / "launch_logs"
         search = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tf_condacc.launch", *options, "--", *command],
+            [sys.executable, "-m", "condacc", "launch", *options, "--", *command],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": search},
             stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Programs whose imports ``python -m tf_condacc.migrate`` changes."""
+"""Programs whose imports ``condacc migrate`` changes."""
 
 from __future__ import annotations
 

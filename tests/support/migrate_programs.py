@@ -7,7 +7,7 @@ import random
 import textwrap
 from typing import Any
 
-from tf_condacc.migrate._names import PROVIDED, plain
+from condacc.migrate._names import PROVIDED, plain
 
 # Imports, and expressions that use them.
 _IMPORTS = [

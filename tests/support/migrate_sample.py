@@ -1,4 +1,4 @@
-"""A program before and after it is rewritten by ``python -m tf_condacc.migrate``."""
+"""A program before and after it is rewritten by ``condacc migrate``."""
 
 from __future__ import annotations
 

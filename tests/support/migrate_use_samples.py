@@ -1,4 +1,4 @@
-"""Programs in which ``python -m tf_condacc.migrate`` changes names, or leaves them alone."""
+"""Programs in which ``condacc migrate`` changes names, or leaves them alone."""
 
 from __future__ import annotations
 

@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tf_condacc import testing
+from tf_condacc import parity
 
 v1 = tf.compat.v1
 STEPS = 3
 
 
-def training_of(*args: Any, **kwargs: Any) -> testing.Training:
+def training_of(*args: Any, **kwargs: Any) -> parity.Training:
     """Returns a training, after configuring logical CPUs; not for the process of the tests."""
-    testing.use_logical_cpus(4)
-    return testing.Training(*args, **kwargs)
+    parity.use_logical_cpus(4)
+    return parity.Training(*args, **kwargs)
 
 
-def small_training(**changes: Any) -> testing.Training:
+def small_training(**changes: Any) -> parity.Training:
     """Returns a training with one batch; it configures no logical CPUs."""
     arguments: dict[str, Any] = {
         "build": lambda: tf.Variable([1.0, 2.0], name="w"),
@@ -27,7 +27,7 @@ def small_training(**changes: Any) -> testing.Training:
         "optimizer": lambda: v1.train.GradientDescentOptimizer(0.5),
         "batches": [(np.float32([[1, 2], [3, 4]]), np.zeros([2]))],
     }
-    return testing.Training(**(arguments | changes))
+    return parity.Training(**(arguments | changes))
 
 
 def descent() -> v1.train.Optimizer:
@@ -54,7 +54,7 @@ def mean_of_products(model: dict[str, tf.Variable], rows: Any, factors: Any) -> 
     return tf.reduce_mean(products(model, rows, factors))
 
 
-def exact(**changes: Any) -> testing.Training:
+def exact(**changes: Any) -> parity.Training:
     """Returns a training on integers. Repeated rows are in one half of the batch, or in both."""
     rows = np.array([[0, 1], [0, 0], [2, 1], [3, 2]])
     factors = np.float32([1, 2, -1, 3])
@@ -67,7 +67,7 @@ def exact(**changes: Any) -> testing.Training:
     return training_of(**(arguments | changes))
 
 
-def sums() -> testing.Training:
+def sums() -> parity.Training:
     return exact(loss=lambda *given: tf.reduce_sum(products(*given)) / 4, reduction="sum")
 
 
@@ -98,7 +98,7 @@ def points_and_classes(steps: int = STEPS) -> list[tuple[np.ndarray, np.ndarray]
     ]
 
 
-def rounded(**changes: Any) -> testing.Training:
+def rounded(**changes: Any) -> parity.Training:
     """Returns the training of a small network, whose updates are rounded."""
     arguments = {
         "build": network_variables,

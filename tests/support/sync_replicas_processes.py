@@ -24,7 +24,7 @@ from sync_replicas_log import PushLog, check_weights, read_log  # noqa: E402
 from sync_replicas_program import Model  # noqa: E402
 from tensorflow.python.training import session_manager  # noqa: E402
 
-from tf_condacc._ops import ops  # noqa: E402
+from tf_condacc._ops.library import ops  # noqa: E402
 
 tf1 = tf.compat.v1
 NUM_PS, NUM_WORKERS = 2, 3

@@ -11,7 +11,7 @@ import tensorflow as tf
 from sync_replicas_log import PushLog
 
 import tf_condacc
-from tf_condacc._ops import ops
+from tf_condacc._ops.library import ops
 
 tf1 = tf.compat.v1
 

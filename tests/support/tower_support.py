@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import tf_condacc
 from tf_condacc import estimator
-from tf_condacc.estimator.towers import _reduction
+from tf_condacc._towers import reduction
 
 tf1 = tf.compat.v1
 ModeKeys = estimator.ModeKeys
@@ -35,7 +36,7 @@ def sums_one_by_one(one_by_one: bool = True) -> Iterator[None]:
     """Makes towers add dense gradients one by one, even if they are small enough to add at once."""
     with pytest.MonkeyPatch.context() as patch:
         if one_by_one:
-            patch.setattr(_reduction, "_MAX_BYTES_AT_ONCE", -1)
+            patch.setattr(reduction, "_MAX_BYTES_AT_ONCE", -1)
         yield
 
 
@@ -74,7 +75,7 @@ def linear_model_fn(features, labels, mode):
     predictions = tf.reduce_sum(features * w, axis=1)
     loss = tf.reduce_mean(predictions)
     step = tf1.train.get_or_create_global_step()
-    train = estimator.TowerOptimizer(Recording).minimize(loss, global_step=step)
+    train = tf_condacc.TowerOptimizer(Recording).minimize(loss, global_step=step)
     return estimator.EstimatorSpec(mode, predictions=predictions, loss=loss, train_op=train)
 
 
@@ -88,7 +89,7 @@ def replicate(
     **more: Any,
 ) -> Any:
     """Returns the spec of a model with towers, in the current graph."""
-    replicated = estimator.replicate_model_fn(model_fn, loss_reduction, devices=cpus(num_towers))
+    replicated = tf_condacc.replicate_model_fn(model_fn, loss_reduction, devices=cpus(num_towers))
     return replicated(features, labels, mode, **more)
 
 
@@ -115,7 +116,7 @@ def sum_of(
             "v", dtype=dtype, initializer=tf.zeros(shape, dtype), use_resource=True
         )
         gradient = next(makers)(variable)
-        train = estimator.TowerOptimizer(optimizer).apply_gradients([(gradient, variable)])
+        train = tf_condacc.TowerOptimizer(optimizer).apply_gradients([(gradient, variable)])
         return estimator.EstimatorSpec(mode, loss=tf.constant(0.0), train_op=train)
 
     replicate(model_fn, len(make_gradients), features=None)

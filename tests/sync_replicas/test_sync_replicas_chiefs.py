@@ -9,8 +9,8 @@ import tensorflow as tf
 from sync_replicas_cluster import OneProcess, Training
 
 import tf_condacc
-from tf_condacc._ops import ops
-from tf_condacc.optimizers.sync_replicas._recovery import (
+from tf_condacc._ops.library import ops
+from tf_condacc._optimizers.sync_replicas.recovery import (
     aborting_if_server_is_lost,
     recover_cancelled_steps,
 )

@@ -188,7 +188,7 @@ def test_eager_execution_is_an_error():
 
 
 def test_workers_are_named_after_their_device_their_cluster_or_their_process(monkeypatch):
-    from tf_condacc.optimizers.sync_replicas._worker_name import worker_name
+    from tf_condacc._optimizers.sync_replicas.worker_name import worker_name
 
     monkeypatch.setenv("TF_CONFIG", '{"task": {"type": "chief", "index": 0}}')
     assert worker_name("/job:worker/replica:0/task:3/device:CPU:0") == "/job:worker/task:3"

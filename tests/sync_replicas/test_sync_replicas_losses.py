@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tf_condacc import ApplyOutcome
-from tf_condacc.optimizers.sync_replicas import _pushes
+from tf_condacc._optimizers.sync_replicas import pushes
 
 
 def stopping(*tasks: int, before: str = "b"):
@@ -114,9 +114,9 @@ def test_without_contributors_the_same_slot_counts_twice(two_ps, training, monke
     def push(self, claim):
         round_, _ = claim.on(self._variable.device)
         accepted = self._accumulator.try_apply_grad(self._gradient, round_)
-        return 1 - _pushes.tf.cast(accepted, _pushes.tf.int32)
+        return 1 - pushes.tf.cast(accepted, pushes.tf.int32)
 
-    monkeypatch.setattr(_pushes.VariableGradients, "push", push)
+    monkeypatch.setattr(pushes.VariableGradients, "push", push)
     run = both_push_one_slot(two_ps, training)
     with pytest.raises(AssertionError):
         run.check()

@@ -13,7 +13,7 @@ from forked_python import forked_python
 from sync_replicas_cluster import Training
 
 from tf_condacc import ApplyOutcome
-from tf_condacc.optimizers.sync_replicas._gate import SyncGate
+from tf_condacc._optimizers.sync_replicas.gate import SyncGate
 
 tf1 = tf.compat.v1
 SUPPORT = Path(__file__).resolve().parents[1] / "support"

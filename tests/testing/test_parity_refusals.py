@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from parity_trainings import small_training
 
-from tf_condacc import testing
+from tf_condacc import parity
 
 v1 = tf.compat.v1
 
@@ -63,7 +63,7 @@ _SHARED = types.SimpleNamespace(iterations=0)
 )
 def test_a_training_that_cannot_be_run_is_refused(changes, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        testing.compare(small_training(**changes), [testing.accumulators(2)])
+        parity.compare(small_training(**changes), [parity.accumulators(2)])
 
 
 def test_variables_that_differ_from_call_to_call_are_refused():
@@ -71,48 +71,48 @@ def test_variables_that_differ_from_call_to_call_are_refused():
     changing = small_training(build=lambda: tf.Variable(tf.ones(next(shapes))))
     message = r"new variables on each call, like those of the first, of shapes \[\(2,\)\], got"
     with pytest.raises(ValueError, match=message):
-        testing.compare(changing, [])
+        parity.compare(changing, [])
 
 
 def test_ways_of_the_same_name_are_refused():
     with pytest.raises(ValueError, match="expected different names"):
-        testing.compare(small_training(), [testing.towers(2), testing.towers(2)])
+        parity.compare(small_training(), [parity.towers(2), parity.towers(2)])
 
 
 @pytest.mark.parametrize(
     ("ways", "error", "message"),
     [
-        ([testing.big_batch()], ValueError, "other than one big batch, which is always added"),
-        (testing.towers(2), TypeError, "expected a list of ways, got the way 2 towers, which is"),
+        ([parity.big_batch()], ValueError, "other than one big batch, which is always added"),
+        (parity.towers(2), TypeError, "expected a list of ways, got the way 2 towers, which is"),
         (3, TypeError, "expected a list of ways, got 3"),
-        ([testing.towers], TypeError, "<function towers at .*>, a function, which must be called"),
-        ([testing.Way("mine", lambda _: None)], TypeError, "mine: .*returns a Run, got None"),
+        ([parity.towers], TypeError, "<function towers at .*>, a function, which must be called"),
+        ([parity.Way("mine", lambda _: None)], TypeError, "mine: .*returns a Run, got None"),
     ],
 )
 def test_what_is_no_way_is_refused(ways, error, message):
     with pytest.raises(error, match=message):
-        testing.compare(small_training(), ways)
+        parity.compare(small_training(), ways)
 
 
 @pytest.mark.parametrize("tolerance", [-1, float("nan"), float("inf")])
 def test_a_tolerance_that_is_no_number_is_refused(tolerance):
     with pytest.raises(ValueError, match="expected a finite number of at least 0"):
-        testing.compare(small_training(), [], tolerance=tolerance)
+        parity.compare(small_training(), [], tolerance=tolerance)
 
 
-@pytest.mark.parametrize("way", [testing.towers(2), testing.sync_replicas(2)])
+@pytest.mark.parametrize("way", [parity.towers(2), parity.sync_replicas(2)])
 def test_ways_of_version_1_refuse_other_optimizers(way):
     class Other:
         def apply_gradients(self, pairs: Any) -> None:
             pass
 
     with pytest.raises(TypeError, match=r"an optimizer of tf.compat.v1.train.*Other.*v1_o"):
-        testing.compare(small_training(optimizer=Other), [way])
+        parity.compare(small_training(optimizer=Other), [way])
 
 
 def test_a_graph_is_refused():
     with tf.Graph().as_default(), pytest.raises(RuntimeError, match="eager mode, got a graph"):
-        testing.compare(small_training())
+        parity.compare(small_training())
 
 
 def test_too_few_logical_cpus_are_told_with_the_remedy():
@@ -120,11 +120,11 @@ def test_too_few_logical_cpus_are_told_with_the_remedy():
     message = f"expected at least 99 logical CPUs, got {number}.*use_logical_cpus\\(99\\) before"
     batches = [(np.zeros([99, 2], np.float32), None)]
     with pytest.raises(RuntimeError, match=f"MirroredStrategy with 99 replicas: {message}"):
-        testing.compare(small_training(batches=batches), [testing.mirrored(99)])
+        parity.compare(small_training(batches=batches), [parity.mirrored(99)])
     with pytest.raises(RuntimeError, match=f"use_logical_cpus: {message}"):
-        testing.use_logical_cpus(99)
+        parity.use_logical_cpus(99)
     with pytest.raises(ValueError, match="expected at least 1, got 0"):
-        testing.use_logical_cpus(0)
+        parity.use_logical_cpus(0)
 
 
 def test_micro_batches_under_a_strategy_refuse_variables_without_a_gradient():
@@ -136,4 +136,4 @@ def test_micro_batches_under_a_strategy_refuse_variables_without_a_gradient():
     )
     message = "with 1 replicas and 2 micro-batches: expected gradients of all .* none of unused"
     with pytest.raises(ValueError, match=message):
-        testing.compare(described, [testing.mirrored(1, 2)])
+        parity.compare(described, [parity.mirrored(1, 2)])

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 from parity_trainings import small_training
 
-from tf_condacc import testing
+from tf_condacc import parity
 from tf_condacc.examples import common
 
 v1 = tf.compat.v1
@@ -24,10 +24,10 @@ def weights(*values: Any) -> list[list[np.ndarray]]:
     return [[np.float32(value)] for value in values]
 
 
-def report(*ways: list[list[np.ndarray]], limit: float = 0.0, dividing: Any = ()) -> testing.Report:
+def report(*ways: list[list[np.ndarray]], limit: float = 0.0, dividing: Any = ()) -> parity.Report:
     names = ["yardstick", "second", "third"]
     limits = np.full([len(ways[0]), 1], limit)
-    return testing.Report(["w"], dict(zip(names, ways, strict=False)), limits, dividing)
+    return parity.Report(["w"], dict(zip(names, ways, strict=False)), limits, dividing)
 
 
 def test_the_first_step_beyond_the_tolerance_is_told_with_pair_variable_and_amount():
@@ -76,7 +76,7 @@ def test_ways_are_grouped_by_agreement():
     assert found.groups == [["yardstick"], ["second", "third"]]
     assert len(found.differences) == 2
     assert "Ways that agree: yardstick; second = third." in str(found)
-    with pytest.raises(testing.ParityError, match="2.00 times") as caught:
+    with pytest.raises(parity.ParityError, match="2.00 times") as caught:
         found.check()
     assert caught.value.report is found
 
@@ -110,7 +110,7 @@ def test_a_ratio_of_the_number_of_replicas_is_explained():
     def text(update: float) -> str:
         ways = {"yardstick": weights(0, 4), "two": weights(0, update), "other": weights(0, update)}
         limits = np.zeros([2, 1])
-        return str(testing.Report(["w"], ways, limits, num_replicas={"yardstick": 1, "two": 2}))
+        return str(parity.Report(["w"], ways, limits, num_replicas={"yardstick": 1, "two": 2}))
 
     assert "two: the ratio is 1/2, and there are 2 replicas. The loss is probably" in text(2)
     assert "two: the ratio is the number of replicas, 2. The loss is probably not" in text(8)
@@ -120,9 +120,9 @@ def test_a_ratio_of_the_number_of_replicas_is_explained():
 
 def test_the_tolerance_follows_from_the_type_the_examples_the_weights_and_the_updates():
     roundoff = 2.0**-24
-    limits = testing.Tolerance(factor=1).limits(weights([3, -4], [3, -6], [3, -5]), num_examples=10)
+    limits = parity.Tolerance(factor=1).limits(weights([3, -4], [3, -6], [3, -5]), num_examples=10)
     np.testing.assert_allclose(limits[:, 0] / roundoff, [0, 6 + 20, 6 + 20 + 5 + 10])
-    few = testing.Tolerance(factor=1, num_summands=1).limits(weights([3, -4], [3, -6]), 10)
+    few = parity.Tolerance(factor=1, num_summands=1).limits(weights([3, -4], [3, -6]), 10)
     np.testing.assert_allclose(few[:, 0] / roundoff, [0, 6 + 2])
 
 
@@ -138,14 +138,14 @@ def test_the_tolerance_follows_from_the_type_the_examples_the_weights_and_the_up
 )
 def test_the_tolerance_is_that_of_the_least_precise_type(variable, computed, roundoff):
     values = [[np.ones([2], variable)], [np.ones([2], variable)]]
-    limits = testing.Tolerance(factor=2, dtype=computed).limits(values, num_examples=4)
+    limits = parity.Tolerance(factor=2, dtype=computed).limits(values, num_examples=4)
     assert limits[1, 0] == 2 * roundoff
 
 
 def test_batches_may_come_from_a_dataset_and_have_different_sizes():
     points = tf.data.Dataset.from_tensor_slices((tf.ones([6, 2]), tf.zeros([6])))
-    ways = [testing.accumulators(2), testing.towers(2), testing.sync_replicas(2)]
-    found = testing.compare(small_training(batches=points.batch(4)), ways, tolerance=0)
+    ways = [parity.accumulators(2), parity.towers(2), parity.sync_replicas(2)]
+    found = parity.compare(small_training(batches=points.batch(4)), ways, tolerance=0)
     assert found.num_steps == 2
     assert not found.differences, str(found)
 
@@ -157,13 +157,13 @@ def test_variables_without_a_gradient_are_left_alone():
     def loss(model: Any, x: Any, y: Any) -> tf.Tensor:
         return tf.reduce_mean(tf.linalg.matvec(x, model["used"]))
 
-    ways = [testing.accumulators(2), testing.towers(2), testing.sync_replicas(2)]
-    found = testing.compare(small_training(build=build, loss=loss), ways, tolerance=0)
+    ways = [parity.accumulators(2), parity.towers(2), parity.sync_replicas(2)]
+    found = parity.compare(small_training(build=build, loss=loss), ways, tolerance=0)
     assert not found.differences, str(found)
     assert len(set(found.variables)) == 2
 
 
-def twice(training: testing.Training) -> testing.Run:
+def twice(training: parity.Training) -> parity.Run:
     """Begins a training whose updates have twice the size."""
     model, optimizer = training.new_model(), training.optimizer()
 
@@ -171,41 +171,41 @@ def twice(training: testing.Training) -> testing.Run:
         pairs = training.gradients(model, features, labels)
         optimizer.apply_gradients([(2 * gradient, variable) for gradient, variable in pairs])
 
-    return testing.Run(model.variables, step)
+    return parity.Run(model.variables, step)
 
 
 def test_a_failure_tells_where_its_picture_is(tmp_path):
     path = tmp_path / "differences.png"
-    with pytest.raises(testing.ParityError, match=f"Picture: {re.escape(str(path))}$"):
-        testing.assert_parity(small_training(), [testing.Way("twice", twice)], picture=path)
+    with pytest.raises(parity.ParityError, match=f"Picture: {re.escape(str(path))}$"):
+        parity.assert_parity(small_training(), [parity.Way("twice", twice)], picture=path)
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_failure_remains_one_without_matplotlib(tmp_path, monkeypatch):
     monkeypatch.delattr(common, "plotting", raising=False)
     monkeypatch.setitem(sys.modules, "tf_condacc.examples.common.plotting", None)
-    with pytest.raises(testing.ParityError, match="2.00 times(.|\n)*No picture: .*matplotlib"):
-        testing.assert_parity(
-            small_training(), [testing.Way("twice", twice)], picture=tmp_path / "differences.png"
+    with pytest.raises(parity.ParityError, match="2.00 times(.|\n)*No picture: .*matplotlib"):
+        parity.assert_parity(
+            small_training(), [parity.Way("twice", twice)], picture=tmp_path / "differences.png"
         )
 
 
 def test_a_run_is_closed_after_an_error():
     closed = []
 
-    def begin(described: testing.Training) -> testing.Run:
+    def begin(described: parity.Training) -> parity.Run:
         def step(features: Any, labels: Any) -> None:
             raise OSError("a lost disk")
 
-        return testing.Run(described.new_model().variables, step, close=lambda: closed.append(1))
+        return parity.Run(described.new_model().variables, step, close=lambda: closed.append(1))
 
     with pytest.raises(OSError, match="a lost disk"):
-        testing.compare(small_training(), [testing.Way("failing", begin)])
+        parity.compare(small_training(), [parity.Way("failing", begin)])
     assert closed == [1]
 
 
 def test_the_package_imports_pytest_and_matplotlib_only_where_they_are_used():
-    folder = Path(testing.__file__).parent
+    folder = Path(parity.__file__).parent
     for path in set(folder.glob("*.py")) - {folder / "pytest_plugin.py"}:
         for statement in ast.parse(path.read_text("utf-8")).body:
             if isinstance(statement, (ast.Import, ast.ImportFrom)):

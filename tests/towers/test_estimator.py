@@ -10,15 +10,8 @@ import tensorflow as tf
 from estimator_support import X, Y, input_fn, new_estimator
 from tower_support import cpus
 
-from tf_condacc.estimator import (
-    Estimator,
-    EstimatorSpec,
-    ModeKeys,
-    RunConfig,
-    TowerOptimizer,
-    export,
-    replicate_model_fn,
-)
+from tf_condacc import TowerOptimizer, replicate_model_fn
+from tf_condacc.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig, export
 
 tf1 = tf.compat.v1
 

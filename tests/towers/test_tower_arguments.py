@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 from tower_support import ModeKeys, X, cpus, initialized_session, linear_model_fn, replicate
 
+import tf_condacc
 from tf_condacc import estimator
 
 tf1 = tf.compat.v1
@@ -50,8 +51,8 @@ def test_the_older_form_brings_the_optimizer():
         return tf1.train.GradientDescentOptimizer(params["rate"])
 
     forms = [
-        lambda devices: estimator.replicate_model_fn(model_fn, optimizer_fn, devices),
-        lambda devices: estimator.replicate_model_fn(
+        lambda devices: tf_condacc.replicate_model_fn(model_fn, optimizer_fn, devices),
+        lambda devices: tf_condacc.replicate_model_fn(
             model_fn, optimizer_fn=optimizer_fn, devices=devices
         ),
     ]
@@ -110,7 +111,7 @@ def test_any_function_may_be_a_model_fn(model_fn):
 
 
 def test_a_device_may_have_several_towers():
-    replicated = estimator.replicate_model_fn(linear_model_fn, devices=["/CPU:0", "/CPU:0"])
+    replicated = tf_condacc.replicate_model_fn(linear_model_fn, devices=["/CPU:0", "/CPU:0"])
     with tf.Graph().as_default():
         spec = replicated(tf.constant(X), None, ModeKeys.TRAIN)
         with initialized_session() as session:

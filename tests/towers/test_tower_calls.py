@@ -8,10 +8,11 @@ import pytest
 import tensorflow as tf
 from tower_support import Recording, initialized_session, replicate, weighted_sum
 
+import tf_condacc
 from tf_condacc import estimator
 
 tf1 = tf.compat.v1
-TowerOptimizer = estimator.TowerOptimizer
+TowerOptimizer = tf_condacc.TowerOptimizer
 COLLECTION = TowerOptimizer.COLLECTION_FOR_GRAPH_STATES
 CALLS = "Each invocation of model_fn was supposed to make the same optimizer calls."
 

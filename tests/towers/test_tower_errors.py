@@ -10,10 +10,11 @@ import pytest
 import tensorflow as tf
 from tower_support import ModeKeys, Recording, X, initialized_session, linear_model_fn, replicate
 
+import tf_condacc
 from tf_condacc import estimator
 
 tf1 = tf.compat.v1
-TowerOptimizer = estimator.TowerOptimizer
+TowerOptimizer = tf_condacc.TowerOptimizer
 COLLECTION = TowerOptimizer.COLLECTION_FOR_GRAPH_STATES
 Reduction = tf1.losses.Reduction
 
@@ -21,7 +22,7 @@ Reduction = tf1.losses.Reduction
 def test_no_reduction_is_refused():
     text = "Tower losses need to be reduced in some way, yet none reduction is specified."
     with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
-        estimator.replicate_model_fn(linear_model_fn, Reduction.NONE)
+        tf_condacc.replicate_model_fn(linear_model_fn, Reduction.NONE)
 
 
 @pytest.mark.parametrize("first", ["plain", "skips"])
@@ -113,7 +114,7 @@ def test_a_second_replication_finds_its_variables_there_already():
 
 
 def test_a_bad_device_is_refused():
-    replicated = estimator.replicate_model_fn(linear_model_fn, devices=["/CPU:0", "/nonsense"])
+    replicated = tf_condacc.replicate_model_fn(linear_model_fn, devices=["/CPU:0", "/nonsense"])
     with tf.Graph().as_default(), pytest.raises(ValueError, match="Unknown attribute"):
         replicated(tf.constant(X), None, ModeKeys.TRAIN)
 

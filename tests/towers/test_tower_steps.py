@@ -20,9 +20,10 @@ from tower_support import (
     sums_one_by_one,
 )
 
+import tf_condacc
 from tf_condacc import estimator
-from tf_condacc._ops import ops
-from tf_condacc.estimator.towers._reduction import sum_gradients
+from tf_condacc._ops.library import ops
+from tf_condacc._towers.reduction import sum_gradients
 
 tf1 = tf.compat.v1
 THREADS, STEPS, TOWERS, SIZE = 8, 60, 4, 40_000
@@ -47,7 +48,7 @@ def test_steps_at_the_same_time_never_mix():
         table = _zeros("table", [THREADS, 5])
         loss = tf.reduce_sum(dense * features["number"])
         loss += tf.reduce_sum(tf.gather(table, features["thread"]) * features["number"])
-        train = estimator.TowerOptimizer(optimizer).minimize(loss, tf1.train.get_global_step())
+        train = tf_condacc.TowerOptimizer(optimizer).minimize(loss, tf1.train.get_global_step())
         return estimator.EstimatorSpec(mode, loss=loss, train_op=train)
 
     with tf.Graph().as_default() as graph:
@@ -75,7 +76,7 @@ def test_steps_at_the_same_time_never_mix():
             variables = tf1.trainable_variables()
             dense_value, table = session.run(variables)
             assert session.run(tf1.train.get_global_step()) == THREADS * STEPS
-        assert graph.get_collection(estimator.TowerOptimizer.COLLECTION_FOR_GRAPH_STATES) == []
+        assert graph.get_collection(tf_condacc.TowerOptimizer.COLLECTION_FOR_GRAPH_STATES) == []
     np.testing.assert_array_equal(dense_value, np.full([SIZE], -sum(totals)))
     np.testing.assert_array_equal(table, np.repeat(-np.array(totals)[:, np.newaxis], 5, axis=1))
 

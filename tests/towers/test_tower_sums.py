@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 from tower_support import initialized_session, rows, sum_of, sums_one_by_one, to_dense
 
-from tf_condacc._ops import ops
-from tf_condacc.estimator.towers._reduction import sum_gradients
+from tf_condacc._ops.library import ops
+from tf_condacc._towers.reduction import sum_gradients
 
 tf1 = tf.compat.v1
 SHAPE = [4, 2]

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 from tower_support import ModeKeys, Recording, initialized_session, replicate, weighted_sum
 
+import tf_condacc
 from tf_condacc import estimator
 
 tf1 = tf.compat.v1
@@ -17,7 +18,7 @@ def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def train(loss, optimizer):
-    return estimator.TowerOptimizer(optimizer).minimize(loss)
+    return tf_condacc.TowerOptimizer(optimizer).minimize(loss)
 
 
 @pytest.mark.parametrize("mode", [ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT])

@@ -13,8 +13,8 @@ from drop_stale_atomic_trials import MAX, MIN, Gate
 from drop_stale_support import WORLDS, world_of
 from trial_runs import Trials
 
-from tf_condacc._ops import ops
-from tf_condacc.optimizers.drop_stale._gate import StalenessGate
+from tf_condacc._ops.library import ops
+from tf_condacc._optimizers.drop_stale.gate import StalenessGate
 
 tf1 = tf.compat.v1
 TRIALS = Trials()

@@ -10,8 +10,8 @@ from drop_stale_support import WORLDS, world_of
 from refusals import BadArgument, Gone, refused
 from trial_runs import Trials
 
-from tf_condacc._ops import ops
-from tf_condacc.optimizers.drop_stale._gate import StalenessGate
+from tf_condacc._ops.library import ops
+from tf_condacc._optimizers.drop_stale.gate import StalenessGate
 
 tf1 = tf.compat.v1
 WRONG_HANDLE = (*BadArgument, *Gone), "wrong type|expected|not found|does not exist"

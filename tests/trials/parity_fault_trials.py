@@ -18,13 +18,13 @@ from parity_trainings import (
 from trial_runs import Trials
 
 import tf_condacc
-from tf_condacc import testing
+from tf_condacc import parity
 
 v1 = tf.compat.v1
 TRIALS = Trials()
 
 
-def only(report: testing.Report, way: str) -> testing.Difference:
+def only(report: parity.Report, way: str) -> parity.Difference:
     """Returns the one difference from the yardstick, which is that of a way."""
     found = [each for each in report.differences if each.second == "one big batch"]
     assert [each.first for each in found] == [way], str(report)
@@ -36,7 +36,7 @@ def a_loss_that_replicas_scale_twice_is_found(_: Any) -> None:
     def loss(*given: Any) -> tf.Tensor:
         return mean_of_products(*given) / tf.distribute.get_strategy().num_replicas_in_sync
 
-    report = testing.compare(exact(loss=loss))
+    report = parity.compare(exact(loss=loss))
     found = only(report, "MirroredStrategy with 2 replicas")
     assert (found.step, found.ratio) == (1, 0.5)
     assert found.amount > 10_000 * found.tolerance
@@ -51,7 +51,7 @@ def a_loss_that_one_replica_scales_twice_is_found(_: Any) -> None:
         replica = context.replica_id_in_sync_group
         return mean_of_products(model, rows, factors) * tf.where(tf.equal(replica, 1), 0.5, 1.0)
 
-    report = testing.compare(exact(loss=loss), [testing.mirrored(2), testing.accumulators(2)])
+    report = parity.compare(exact(loss=loss), [parity.mirrored(2), parity.accumulators(2)])
     found = only(report, "MirroredStrategy with 2 replicas")
     assert (found.step, found.variable, found.amount) == (1, "vector", 0.5)
     # Half of what the second replica computes is missing, times the learning rate: of row 3 of the
@@ -60,7 +60,7 @@ def a_loss_that_one_replica_scales_twice_is_found(_: Any) -> None:
     assert missing.tolist() == [0.5 * 0.5 * 3 / 4, 0.5 * 0.5 * 8 / 4]
 
 
-def with_dropped_gradients(training: testing.Training) -> testing.Run:
+def with_dropped_gradients(training: parity.Training) -> parity.Run:
     """Forgets the local step of the second micro-batch, whose gradients are stale after a step."""
     model, optimizer = training.new_model(), training.optimizer()
     vector = model.variables[1]
@@ -72,7 +72,7 @@ def with_dropped_gradients(training: testing.Training) -> testing.Run:
             accumulator.apply_grad(gradient, local_step)
         optimizer.apply_gradients([(accumulator.take_grad(1), vector)])
 
-    return testing.Run(model.variables, step)
+    return parity.Run(model.variables, step)
 
 
 @TRIALS.add
@@ -81,8 +81,8 @@ def a_gradient_that_is_dropped_is_found_from_its_step(_: Any) -> None:
         frozen = {"table": tf.stop_gradient(model["table"]), "vector": model["vector"]}
         return mean_of_products(frozen, rows, factors)
 
-    way = testing.Way("my loop", with_dropped_gradients)
-    report = testing.compare(exact(loss=loss), [testing.accumulators(2), way])
+    way = parity.Way("my loop", with_dropped_gradients)
+    report = parity.compare(exact(loss=loss), [parity.accumulators(2), way])
     found = only(report, "my loop")
     assert (found.step, found.variable, found.size) == (2, "vector", 2)
     assert "my loop and one big batch differ from step 2 on, most in vector" in str(report)
@@ -93,7 +93,7 @@ def batch_statistics_are_found(_: Any) -> None:
     def loss(model: Any, points: Any, classes: Any) -> tf.Tensor:
         return cross_entropy(scores(model, points, normalize=True), classes)
 
-    report = testing.compare(rounded(loss=loss))
+    report = parity.compare(rounded(loss=loss))
     whole, divided = report.groups
     assert whole == ["one big batch", "the batch in reverse", "OneDeviceStrategy"]
     assert len(divided) == 4
@@ -110,12 +110,12 @@ def random_numbers_are_found(_: Any) -> None:
     def loss(model: Any, points: Any, classes: Any) -> tf.Tensor:
         return cross_entropy(scores(model, tf.nn.dropout(points, 0.5)), classes)
 
-    report = testing.compare(rounded(loss=loss), [testing.reversed_batch()])
+    report = parity.compare(rounded(loss=loss), [parity.reversed_batch()])
     assert "Ways that take the batch as a whole differ." in str(report)
     assert "random numbers" in str(report)
 
 
-def with_accumulators_of_tensorflow(training: testing.Training) -> testing.Run:
+def with_accumulators_of_tensorflow(training: parity.Training) -> parity.Run:
     """Averages sparse gradients with TensorFlow's own accumulator, which works in sessions only."""
     with tf.Graph().as_default():
         model = training.new_model()
@@ -139,7 +139,7 @@ def with_accumulators_of_tensorflow(training: testing.Training) -> testing.Run:
             session.run(apply, feed)
         session.run(update)
 
-    return testing.Run(model.variables, step, lambda: session.run(model.variables), session.close)
+    return parity.Run(model.variables, step, lambda: session.run(model.variables), session.close)
 
 
 @TRIALS.add
@@ -159,16 +159,16 @@ def means_of_rows_are_found_to_differ_from_the_mean_of_a_batch(_: Any) -> None:
         return {"table": table, "vector": tf.Variable([1.0, -1.0], name="vector")}
 
     ways = [
-        testing.accumulators(2),
-        testing.sync_replicas(2),
-        testing.accumulators(2, sparse_reduction="MEAN"),
-        testing.sync_replicas(2, sparse_reduction="MEAN"),
-        testing.Way("TensorFlow's accumulator", with_accumulators_of_tensorflow),
+        parity.accumulators(2),
+        parity.sync_replicas(2),
+        parity.accumulators(2, sparse_reduction="MEAN"),
+        parity.sync_replicas(2, sparse_reduction="MEAN"),
+        parity.Way("TensorFlow's accumulator", with_accumulators_of_tensorflow),
     ]
     training = exact(build=build, loss=loss, batches=batches, optimizer=descent)
-    report = testing.compare(training, ways, tolerance=0)
+    report = parity.compare(training, ways, tolerance=0)
     assert report.groups == [
-        [way.name for way in [testing.big_batch(), *ways[:2]]],
+        [way.name for way in [parity.big_batch(), *ways[:2]]],
         [way.name for way in ways[2:]],
     ]
     for found in report.differences:

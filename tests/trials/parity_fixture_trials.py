@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from trial_runs import Trials
 
-from tf_condacc import testing
+from tf_condacc import parity
 
 TRIALS = Trials()
 _PAGE = Path(__file__).resolve().parents[2] / "docs" / "parity.md"
@@ -46,7 +46,7 @@ def reports_of(folder: Path, **files: str) -> dict[str, pytest.TestReport]:
 
 @TRIALS.add
 def the_fixture_passes_and_fails_with_a_picture(_: Any) -> None:
-    testing.use_logical_cpus(4)
+    parity.use_logical_cpus(4)
     conftest, test = re.findall(r"```py\n(.*?)```", _PAGE.read_text("utf-8"), re.DOTALL)
     assert _FAULT[0] in test
     with tempfile.TemporaryDirectory() as folder:

@@ -19,7 +19,7 @@ from parity_trainings import (
 )
 from trial_runs import Trials
 
-from tf_condacc import testing
+from tf_condacc import parity
 
 v1 = tf.compat.v1
 TRIALS = Trials()
@@ -27,7 +27,7 @@ TRIALS = Trials()
 
 @TRIALS.add
 def means_of_dense_and_sparse_gradients_are_equal_in_all_ways(_: Any) -> None:
-    report = testing.assert_parity(exact(), tolerance=0)
+    report = parity.assert_parity(exact(), tolerance=0)
     assert len(report.ways) == 7
     assert report.groups == [report.ways]
     for way in report.ways:
@@ -36,25 +36,25 @@ def means_of_dense_and_sparse_gradients_are_equal_in_all_ways(_: Any) -> None:
 
 @TRIALS.add
 def sums_of_dense_and_sparse_gradients_are_equal_in_all_ways(_: Any) -> None:
-    testing.assert_parity(sums(), tolerance=0)
+    parity.assert_parity(sums(), tolerance=0)
 
 
 @TRIALS.add
 def four_replicas_are_equal_to_one_big_batch(_: Any) -> None:
-    report = testing.assert_parity(exact(), num_replicas=4, tolerance=0)
+    report = parity.assert_parity(exact(), num_replicas=4, tolerance=0)
     assert "4 towers" in report.ways
 
 
 @TRIALS.add
 def micro_batches_on_replicas_are_equal_to_one_big_batch(_: Any) -> None:
-    ways = [testing.mirrored(2, num_micro_batches=2), testing.accumulators(4)]
+    ways = [parity.mirrored(2, num_micro_batches=2), parity.accumulators(4)]
     for training in (exact(), sums()):
-        testing.assert_parity(training, ways, tolerance=0)
+        parity.assert_parity(training, ways, tolerance=0)
 
 
 @TRIALS.add
 def rounding_errors_are_tolerated(_: Any) -> None:
-    report = testing.assert_parity(rounded(batches=points_and_classes(steps=10)))
+    report = parity.assert_parity(rounded(batches=points_and_classes(steps=10)))
     parts = [report.distances(way)[1:] / report.limits[1:] for way in report.ways]
     assert 0 < np.max(parts) < 0.1
 
@@ -74,7 +74,7 @@ def variables_of_a_template_of_version_1_are_found(_: Any) -> None:
         return template
 
     training = training_of(build, lambda model, x, y: cross_entropy(model(x), y), momentum, batches)
-    report = testing.assert_parity(training)
+    report = parity.assert_parity(training)
     assert [name.split("/")[-1] for name in report.variables] == ["kernel", "bias"]
 
 
@@ -96,7 +96,7 @@ def keras_models_and_optimizers_are_trained(_: Any) -> None:
         points_and_classes(),
         v1_optimizer=momentum,
     )
-    assert len(testing.assert_parity(training).ways) == 7
+    assert len(parity.assert_parity(training).ways) == 7
 
 
 @TRIALS.add
@@ -106,7 +106,7 @@ def losses_of_keras_that_divide_by_the_number_of_replicas_are_known(_: Any) -> N
     loss = keras.losses.MeanSquaredError()
     points = np.float32([[1, 0], [0, 1], [1, 1], [2, 1]])
 
-    def described(**arguments: Any) -> testing.Training:
+    def described(**arguments: Any) -> parity.Training:
         return training_of(
             lambda: tf.Variable([[0.0], [0.0]]),
             lambda model, x, y: loss(y, x @ model),
@@ -115,9 +115,9 @@ def losses_of_keras_that_divide_by_the_number_of_replicas_are_known(_: Any) -> N
             **arguments,
         )
 
-    ways = [testing.mirrored(2), testing.mirrored(2, 2), testing.towers(2)]
-    testing.assert_parity(described(divided_by_replicas=True), ways)
-    text = str(testing.compare(described(), ways))
+    ways = [parity.mirrored(2), parity.mirrored(2, 2), parity.towers(2)]
+    parity.assert_parity(described(divided_by_replicas=True), ways)
+    text = str(parity.compare(described(), ways))
     assert "MirroredStrategy with 2 replicas: the ratio is 1/2, and there are 2 replicas" in text
 
 
@@ -130,4 +130,4 @@ def parts_may_be_nested_and_labels_none(_: Any) -> None:
         return tf.reduce_mean(features["scale"] * tf.linalg.matvec(features["x"], model))
 
     training = training_of(lambda: tf.Variable([1.0, 2.0]), loss, descent, [(batch, None)] * 2)
-    testing.assert_parity(training, tolerance=0)
+    parity.assert_parity(training, tolerance=0)

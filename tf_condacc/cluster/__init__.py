@@ -1,7 +1,7 @@
 """Training on a cluster of parameter servers and workers, each a process of its own.
 
 A program calls `start` and trains in the `Task` that it returns. The same program runs under
-``python -m tf_condacc.launch``, under any scheduler that sets ``TF_CONFIG``, and alone.
+``condacc launch``, under any scheduler that sets ``TF_CONFIG``, and alone.
 """
 
 from tf_condacc.cluster._balancing import GreedyLoadBalancingStrategy, byte_size_load_fn

@@ -19,8 +19,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from tf_condacc.cluster._tf_config import PS_JOB
-from tf_condacc.launch._probe import Answer, probe
+from condacc.launch._probe import Answer, probe
+from condacc.tf_config import PS_JOB
 
 _LOG = logging.getLogger("tf_condacc")
 _REPORTS = "tf_condacc/cluster/reports"

@@ -10,7 +10,7 @@ from typing import Any
 
 from tensorflow.compat import v1
 
-from tf_condacc.optimizers.sync_replicas._hook import SyncReplicasOptimizerHook
+from tf_condacc._optimizers.sync_replicas.hook import SyncReplicasOptimizerHook
 
 _LOG = logging.getLogger("tf_condacc")
 _HOOKS_SECS = 10  # Hooks may be saving a checkpoint, or one of them has failed.

@@ -14,19 +14,20 @@ from typing import Any, NoReturn
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from tf_condacc._missing_library import explanation
-from tf_condacc.accumulators.placement import replica_device_setter
-from tf_condacc.cluster import _connections, _ending, _tf_config
+from condacc import tf_config
+from condacc.launch._probe import Answer, probe
+from condacc.launch._watch import Watch
+from condacc.tf_config import CHIEF_JOBS, EVALUATOR_JOB, PS_JOB, TaskConfig
+from tf_condacc._accumulators.placement import replica_device_setter
+from tf_condacc._ops.missing_library import explanation
+from tf_condacc._optimizers.sync_replicas.hook import SyncReplicasOptimizerHook
+from tf_condacc.cluster import _connections, _ending
 from tf_condacc.cluster._balancing import GreedyLoadBalancingStrategy, byte_size_load_fn
 from tf_condacc.cluster._lost_workers import LostWorkers
 from tf_condacc.cluster._preemption import LeavingSession
 from tf_condacc.cluster._sessions import worker_session
 from tf_condacc.cluster._sigterm import SigtermHandler
-from tf_condacc.cluster._tf_config import CHIEF_JOBS, EVALUATOR_JOB, PS_JOB, TaskConfig
 from tf_condacc.cluster._warnings import watch_with_warnings
-from tf_condacc.launch._probe import Answer, probe
-from tf_condacc.launch._watch import Watch
-from tf_condacc.optimizers.sync_replicas._hook import SyncReplicasOptimizerHook
 
 _LOG = logging.getLogger("tf_condacc")
 _ANSWER_SECS = 1  # A parameter server that has not answered after this time is regarded as lost.
@@ -83,7 +84,7 @@ def start(
         tf.errors.OpError: The server cannot listen on its port. The message has the name and the
             address of the task.
     """
-    task = Task(_tf_config.read(config), session_config, report_secs, preemption_secs)
+    task = Task(tf_config.read(config), session_config, report_secs, preemption_secs)
     if task.task_type == PS_JOB:
         task._serve(grace_secs, preemption_secs)
     return task
@@ -140,7 +141,7 @@ class Task:
                 self.session_config.device_filters.extend(self._filters())
             self._server = self._start_server()
             self.master = self._server.target
-            _connections.close_lost_connections(_tf_config.ports(config.cluster))
+            _connections.close_lost_connections(tf_config.ports(config.cluster))
             if trains and report_secs is not None:
                 # Filters of the program's own may let this task wait for any other one.
                 watched = self._all_others() if has_filters else self._needed()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from tf_condacc.launch._probe import Answer
-from tf_condacc.launch._watch import Watch
+from condacc.launch._probe import Answer
+from condacc.launch._watch import Watch
 
 _LOG = logging.getLogger("tf_condacc")
 _REASONS = {

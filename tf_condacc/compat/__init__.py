@@ -4,7 +4,7 @@
 TensorFlow 2.21 no longer has: ``tf.contrib``, ``tf.estimator`` and private paths that programs use.
 It changes names only. Whether TensorFlow behaves as version 1 or 2 stays as it is.
 
-``python -m tf_condacc.compat script.py`` runs a program unedited: it installs the names, turns the
+``condacc run script.py`` runs a program unedited: it installs the names, turns the
 behavior of version 2 off, and makes ``import tensorflow`` mean ``tf.compat.v1`` in the program.
 """
 

@@ -1,6 +1,6 @@
-"""Runs a program for TensorFlow 1: ``python -m tf_condacc.compat script.py``."""
+"""Runs a program for TensorFlow 1: ``condacc run script.py``."""
 
-from tf_condacc.compat.runner._program import main
+from tf_condacc.compat._runner.program import main
 
 if __name__ == "__main__":
     main()

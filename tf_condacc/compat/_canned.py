@@ -28,7 +28,7 @@ def _checking(name: str, init: Callable[..., None]) -> Callable[..., None]:
         if not hasattr(v1.keras.layers, "DenseFeatures"):
             raise RuntimeError(
                 f"tf.estimator.{name} needs Keras 2, and tf.keras is Keras 3. Run the program with "
-                "python -m tf_condacc.compat --keras2, or install tf-keras and set "
+                "condacc run --keras2, or install tf-keras and set "
                 "TF_USE_LEGACY_KERAS=1 in the environment before TensorFlow is imported."
             )
         init(self, *args, **kwargs)

@@ -9,9 +9,7 @@ import sys
 import types
 from collections.abc import Iterator
 
-from tf_condacc import dense, sparse, sync_replicas
-from tf_condacc.accumulators.base import ConditionalAccumulatorBase
-from tf_condacc.accumulators.placement import PS_OPS
+import tf_condacc
 from tf_condacc.compat import _estimator
 from tf_condacc.compat._attributes import set_attribute
 from tf_condacc.compat._finder import Finder
@@ -56,11 +54,11 @@ def _replace_originals(stack: contextlib.ExitStack) -> None:
     optimizers = importlib.import_module("tensorflow.python.training.sync_replicas_optimizer")
     ps_ops = device_setter.STANDARD_PS_OPS
     replacements = [
-        (data_flow_ops.ConditionalAccumulatorBase, ConditionalAccumulatorBase),
-        (data_flow_ops.ConditionalAccumulator, dense.ConditionalAccumulator),
-        (data_flow_ops.SparseConditionalAccumulator, sparse.SparseConditionalAccumulator),
-        (optimizers.SyncReplicasOptimizer, sync_replicas.SyncReplicasOptimizer),
-        (ps_ops, type(ps_ops)([*ps_ops, *PS_OPS])),
+        (data_flow_ops.ConditionalAccumulatorBase, tf_condacc.ConditionalAccumulatorBase),
+        (data_flow_ops.ConditionalAccumulator, tf_condacc.ConditionalAccumulator),
+        (data_flow_ops.SparseConditionalAccumulator, tf_condacc.SparseConditionalAccumulator),
+        (optimizers.SyncReplicasOptimizer, tf_condacc.SyncReplicasOptimizer),
+        (ps_ops, type(ps_ops)([*ps_ops, *tf_condacc.PS_OPS])),
     ]
     back = [(ours, original) for original, ours in replacements]
     stack.callback(replace_everywhere, back, but_not=places_of([ours for ours, _ in back]))

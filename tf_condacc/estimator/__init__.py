@@ -1,19 +1,16 @@
-"""Replication of a model over several devices, and an Estimator that runs it.
+"""An Estimator that runs a `model_fn`, such as one of `tf_condacc.replicate_model_fn`.
 
-Mirrors the parts of ``tf.contrib.estimator`` and ``tf.estimator`` that legacy programs for several
-devices need: `TowerOptimizer`, `replicate_model_fn` and a small `Estimator`.
+Mirrors the parts of ``tf.estimator`` that legacy programs for several devices need.
 """
 
 from tf_condacc.estimator import export, inputs
-from tf_condacc.estimator.estimator import Estimator
-from tf_condacc.estimator.model_fn import EstimatorSpec, ModeKeys
-from tf_condacc.estimator.replication import replicate_model_fn
-from tf_condacc.estimator.run_config import RunConfig
-from tf_condacc.estimator.runner.exporters import Exporter, FinalExporter, LatestExporter
-from tf_condacc.estimator.runner.train_specs import EvalSpec, TrainSpec
-from tf_condacc.estimator.runner.training import train_and_evaluate
-from tf_condacc.estimator.runner.warm_start import WarmStartSettings
-from tf_condacc.estimator.tower_optimizer import TowerOptimizer
+from tf_condacc.estimator._estimator import Estimator
+from tf_condacc.estimator._exporters import Exporter, FinalExporter, LatestExporter
+from tf_condacc.estimator._model_fn import EstimatorSpec, ModeKeys
+from tf_condacc.estimator._run_config import RunConfig
+from tf_condacc.estimator._train_specs import EvalSpec, TrainSpec
+from tf_condacc.estimator._training import train_and_evaluate
+from tf_condacc.estimator._warm_start import WarmStartSettings
 
 __all__ = [
     "Estimator",
@@ -24,11 +21,9 @@ __all__ = [
     "LatestExporter",
     "ModeKeys",
     "RunConfig",
-    "TowerOptimizer",
     "TrainSpec",
     "WarmStartSettings",
     "export",
     "inputs",
-    "replicate_model_fn",
     "train_and_evaluate",
 ]

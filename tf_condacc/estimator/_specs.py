@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from tf_condacc.estimator.model_fn import ModeKeys, SpecLike
+from tf_condacc.estimator._model_fn import ModeKeys, SpecLike
 
 _REQUIRED = {
     ModeKeys.TRAIN: ("train_op", "loss"),

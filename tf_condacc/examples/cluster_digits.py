@@ -1,6 +1,6 @@
 """Trains a digit classifier on a cluster of parameter servers and workers.
 
-Run it with ``python -m tf_condacc.launch --ps 1 --workers 4 --restarts 1 -- python -m
+Run it with ``condacc launch --ps 1 --workers 4 --restarts 1 -- python -m
 tf_condacc.examples.cluster_digits``; ``--help`` lists the options. Without a launcher it trains in
 one process.
 

@@ -25,6 +25,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.compat import v1
 
+import tf_condacc
 from tf_condacc import estimator
 from tf_condacc.examples.common import command_line, data, network, tower_runs
 from tf_condacc.examples.common.command_line import option
@@ -80,7 +81,7 @@ def model_fn(
         metrics = {"accuracy": v1.metrics.accuracy(labels, predictions["class"])}
         return estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics)
     momentum = v1.train.MomentumOptimizer(params["learning_rate"], _MOMENTUM)
-    optimizer = estimator.TowerOptimizer(momentum)
+    optimizer = tf_condacc.TowerOptimizer(momentum)
     with tf.control_dependencies(v1.get_collection(v1.GraphKeys.UPDATE_OPS)):
         train_op = optimizer.minimize(loss, global_step=v1.train.get_global_step())
     return estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
@@ -91,7 +92,7 @@ def new_estimator(
 ) -> estimator.Estimator:
     """Returns an Estimator of the model, with one virtual CPU for each tower."""
     return estimator.Estimator(
-        estimator.replicate_model_fn(model_fn, devices=[f"/CPU:{k}" for k in range(num_towers)]),
+        tf_condacc.replicate_model_fn(model_fn, devices=[f"/CPU:{k}" for k in range(num_towers)]),
         config=estimator.RunConfig(
             model_dir=folder,
             tf_random_seed=settings.seed,

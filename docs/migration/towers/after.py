@@ -6,6 +6,7 @@ import tempfile
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+import tf_condacc
 from tf_condacc import estimator
 
 tf.disable_v2_behavior()
@@ -21,7 +22,7 @@ def model_fn(features, labels, mode):
         return estimator.EstimatorSpec(mode, predictions=predictions)
     loss = tf.losses.mean_squared_error(labels, predictions["y"])
     metrics = {"mean": tf.metrics.mean(predictions["y"])}
-    optimizer = estimator.TowerOptimizer(tf.train.GradientDescentOptimizer(0.125))
+    optimizer = tf_condacc.TowerOptimizer(tf.train.GradientDescentOptimizer(0.125))
     train_op = optimizer.minimize(loss, global_step=tf.train.get_global_step())
     return estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, eval_metric_ops=metrics)
 
@@ -35,7 +36,7 @@ def main():
     config = estimator.RunConfig(
         model_dir=folder, session_config=tf.ConfigProto(device_count={"CPU": 2})
     )
-    towers = estimator.replicate_model_fn(model_fn, devices=["/cpu:0", "/cpu:1"])
+    towers = tf_condacc.replicate_model_fn(model_fn, devices=["/cpu:0", "/cpu:1"])
     model = estimator.Estimator(towers, config=config)
     model.train(input_fn)
     values = model.evaluate(input_fn, steps=1)

@@ -1,0 +1,243 @@
+"""The launcher: starts the tasks of a cluster, and watches over them until they have ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from condacc.launch._cluster import Place
+from condacc.launch._endings import Endings
+from condacc.launch._output import Output
+from condacc.launch._processes import Guard
+from condacc.launch._signals import Signals
+from condacc.launch._silences import Silences
+from condacc.launch._task import Task, how_it_ended
+
+_LOG_LEVEL, _NOTHING = "TF_CPP_MIN_LOG_LEVEL", "3"
+_LONGEST_WAIT_SECS = 1.0
+_SAME_KEY_SECS = 0.3  # A second signal within this time was sent along with the first one.
+_INTERRUPTED_SECS = 4.7  # An interrupted launcher ends after this time in any case.
+_REMAINS_SECS = 1.0
+_REMAINS_POLL_SECS = 0.05
+_ENDING_SIGNALS = {
+    signal.SIGINT: ((0.0, signal.SIGINT), (2.0, signal.SIGTERM), (4.0, signal.SIGKILL)),
+    signal.SIGTERM: ((0.0, signal.SIGTERM), (4.0, signal.SIGKILL)),
+    signal.SIGHUP: ((0.0, signal.SIGTERM), (4.0, signal.SIGKILL)),
+}
+_FORWARDED_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2)
+_OTHER_SIGNALS = (signal.SIGTSTP, signal.SIGCONT, signal.SIGCHLD)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options of the launcher.
+
+    Attributes:
+        restarts: How often each lost task is started again.
+        end_secs: Time for parameter servers to end by themselves after the training.
+        grace_secs: Time for all other tasks to end by themselves when the training cannot go on.
+        frozen_secs: Silence after which a task is reported.
+        lost_secs: Silence after which a task is killed; 0 for never.
+        hides_log: Whether the C++ log of TensorFlow is hidden in all tasks.
+    """
+
+    restarts: int
+    end_secs: float
+    grace_secs: float
+    frozen_secs: float
+    lost_secs: float
+    hides_log: bool
+
+
+class Launcher:
+    """Runs the tasks of a cluster.
+
+    The main thread does everything except asking servers and writing output.
+    """
+
+    def __init__(
+        self, settings: Settings, cluster: Sequence[Place], command: Sequence[str], output: Output
+    ) -> None:
+        self._settings = settings
+        self._output = output
+        defaults = {_LOG_LEVEL: _NOTHING} if settings.hides_log else {}
+        self._tasks = [Task(place, cluster, command, defaults) for place in cluster]
+        self._interrupted_by: int | None = None
+        self._interrupted_at = 0.0
+        self._paused_at: float | None = None
+        self._paused_secs = 0.0
+        self._signals = Signals((*_ENDING_SIGNALS, *_FORWARDED_SIGNALS, *_OTHER_SIGNALS))
+        self._silences = Silences(
+            settings.frozen_secs, settings.lost_secs, output.say, self._signals.wake
+        )
+        self._endings = Endings(self._tasks, settings.end_secs, settings.grace_secs, output.say)
+
+    def run(self) -> int:
+        """Runs the tasks to their end and returns the exit status."""
+        self._guard = Guard()
+        with self._signals:
+            try:
+                for task in self._tasks:
+                    self._start(task)
+                while not self._is_over():
+                    self._turn()
+                self._wait_for_remains()
+                self._summarize()
+            finally:
+                for task in self._tasks:
+                    self._signal(task, signal.SIGKILL)
+                self._guard.close()
+            self._write_rest()
+        if self._interrupted_by is not None:
+            return 128 + self._interrupted_by
+        return max(task.status or 0 for task in self._tasks)
+
+    def _turn(self) -> None:
+        """Waits for something to happen, and does what it requires."""
+        for number in self._signals.wait(self._timeout()):
+            self._on_signal(number)
+        now = self._now()
+        ended = [task for task in self._tasks if task.reap(now)]
+        for task in ended:
+            self._on_end(task)
+        for task in self._tasks:
+            if task.restart_at is not None and task.restart_at <= now:
+                self._start(task)
+        self._silences.apply()
+        if self._interrupted_by is None:
+            self._endings.apply(now)
+        for task in self._tasks:
+            if task.process is not None:
+                task.process.send_due(now)
+                task.process.has_remains()
+
+    def _now(self) -> float:
+        """Returns the monotonic time, without the time for which the launcher was stopped."""
+        now = time.monotonic() if self._paused_at is None else self._paused_at
+        return now - self._paused_secs
+
+    def _timeout(self) -> float:
+        if any(task.is_over and _is_ending(task) for task in self._tasks):
+            return _REMAINS_POLL_SECS  # No signal comes when the last process of a group ends.
+        times = [task.restart_at for task in self._tasks] + [self._endings.next_at]
+        times += [task.process.next_step for task in self._tasks if task.process is not None]
+        now = self._now()
+        return min([_LONGEST_WAIT_SECS, *(at - now for at in times if at is not None)])
+
+    def _is_over(self) -> bool:
+        if self._interrupted_by is not None and (
+            self._now() - self._interrupted_at > _INTERRUPTED_SECS
+        ):
+            return True
+        return all(task.is_over and not _is_ending(task) for task in self._tasks)
+
+    def _start(self, task: Task) -> None:
+        restarting = task.status is not None
+        error = task.start(self._now(), self._guard)
+        again = (
+            f" again: restart {task.restarts} of {self._settings.restarts}" if restarting else ""
+        )
+        if error is not None or task.process is None:
+            self._output.say(f"{task.name} cannot be started{again}: {error}.", task.name)
+            self._on_end(task)
+            return
+        process = f"process {task.process.pid}, {task.place.address}"
+        self._output.say(f"{task.name} is started{again} ({process}).", task.name)
+        self._output.follow(task.name, task.process.pipes)
+        self._silences.watch(task, task.process)
+
+    def _on_end(self, task: Task) -> None:
+        assert task.status is not None
+        self._silences.stop(task)
+        if task.process is not None and task.status != 0 and not task.process.is_ending:
+            task.process.signal(signal.SIGKILL)
+        self._output.drain(task.name)
+        if self._interrupted_by is not None or self._endings.explains(task):
+            return
+        if task.status == 0:
+            self._output.say(f"{task.name} has finished.", task.name)
+            return
+        told = f"{task.name} is lost: {how_it_ended(task.status)}."
+        if self._endings.has_begun:
+            told += f" It is not started again: {self._endings.reason}."
+        elif task.restarts < self._settings.restarts:
+            delay = task.restart_later(self._now())
+            number = f"{task.restarts + 1} of {self._settings.restarts}"
+            told += f" Restart {number} follows" + (f" in {delay:g} s." if delay else ".")
+        else:
+            told += " No restarts are left."
+        self._output.say(told, task.name)
+
+    def _on_signal(self, number: int) -> None:
+        if number in _ENDING_SIGNALS:
+            self._interrupt(signal.Signals(number))
+        elif number == signal.SIGTSTP:
+            self._pause()
+        elif number == signal.SIGCONT and self._paused_at is not None:
+            self._paused_secs += time.monotonic() - self._paused_at
+            self._paused_at = None
+        if number in (*_FORWARDED_SIGNALS, signal.SIGCONT):
+            for task in self._tasks:
+                self._signal(task, number)
+
+    def _pause(self) -> None:
+        """Stops the tasks and the launcher. A task has no terminal, and would ignore SIGTSTP."""
+        for task in self._tasks:
+            self._signal(task, signal.SIGSTOP)
+        if self._paused_at is None:
+            self._paused_at = time.monotonic()
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    def _interrupt(self, number: signal.Signals) -> None:
+        now = self._now()
+        is_first = self._interrupted_by is None
+        if not is_first and now - self._interrupted_at < _SAME_KEY_SECS:
+            return
+        steps = _ENDING_SIGNALS[number] if is_first else ((0.0, signal.SIGKILL),)
+        if is_first:
+            self._interrupted_by, self._interrupted_at = number, now
+        self._output.say(f"{number.name}: all tasks are {'told to end' if is_first else 'killed'}.")
+        for task in self._tasks:
+            task.restart_at = None
+            if task.process is not None and task.process.has_remains():
+                task.process.plan(*((now + delay, step) for delay, step in steps))
+                task.process.send_due(now)
+
+    def _signal(self, task: Task, number: int) -> None:
+        if task.process is not None:
+            task.process.signal(number)
+
+    def _wait_for_remains(self) -> None:
+        """Gives processes that tasks have left behind a while to end by themselves."""
+        end = time.monotonic() + _REMAINS_SECS
+        while time.monotonic() < end and self._interrupted_by is None:
+            if not any(task.process and task.process.has_remains() for task in self._tasks):
+                return
+            for number in self._signals.wait(_REMAINS_POLL_SECS):
+                self._on_signal(number)
+
+    def _summarize(self) -> None:
+        for task in self._tasks:
+            status = "not ended" if task.status is None else how_it_ended(task.status)
+            restarts = f"{task.restarts} restart{'' if task.restarts == 1 else 's'}"
+            told = f"{task.name}: {status}{task.note}, {restarts}, {task.run_secs:.1f} s"
+            self._output.say(told)
+
+    def _write_rest(self) -> None:
+        """Waits until the output is written. A signal ends the wait."""
+        self._output.finish()
+        end = time.monotonic() + 0.2
+        while not self._output.join(0.05):
+            if self._interrupted_by is not None and time.monotonic() > end:
+                return
+            for number in self._signals.wait(0.0):
+                if number in _ENDING_SIGNALS:
+                    self._interrupted_by = self._interrupted_by or number
+
+
+def _is_ending(task: Task) -> bool:
+    """Returns whether processes of a task are left that have time to end by themselves."""
+    return task.process is not None and task.process.is_ending and task.process.has_remains()

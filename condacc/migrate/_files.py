@@ -1,0 +1,145 @@
+"""Finds, reads, rewrites and writes files."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import os
+import stat
+import tempfile
+import tokenize
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from condacc.migrate._findings import Outcome
+
+_SUFFIXES = (".py", ".ipynb")
+_SKIPPED = ("__pycache__", "node_modules", "site-packages")
+_OF_ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
+
+
+@dataclasses.dataclass(frozen=True)
+class FileResult:
+    """The result for one file.
+
+    Attributes:
+        path: The path of the file.
+        old: The text of the file; empty if nothing changes.
+        outcome: The new text, which is empty if nothing changes, and the report; None if the file
+            was skipped.
+        error: Why the file was skipped.
+        encoding: The encoding of the file.
+    """
+
+    path: str
+    old: str = ""
+    outcome: Outcome | None = None
+    error: str = ""
+    encoding: str = "utf-8"
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the new text differs from the old one."""
+        return self.outcome is not None and self.outcome.text != self.old
+
+
+def find_files(paths: Iterable[str], report: Callable[[OSError], None]) -> Iterator[str]:
+    """Yields the files among paths, and the Python files and notebooks in folders among them.
+
+    Hidden folders, virtual environments, ``node_modules`` and links in folders are left out. No
+    file is yielded twice.
+
+    Args:
+        paths: Paths that exist.
+        report: Called with the error for each folder that cannot be read.
+    """
+    seen: set[str] = set()
+    for path in paths:
+        found = _walk(path, report) if os.path.isdir(path) else iter([path])
+        for file in found:
+            real = os.path.realpath(file)
+            if real not in seen:
+                seen.add(real)
+                yield file
+
+
+def _walk(top: str, report: Callable[[OSError], None]) -> Iterator[str]:
+    for folder, folders, files in os.walk(top, onerror=report):
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith(".")
+            and name not in _SKIPPED
+            and not _is_environment(folder, name)
+        )
+        for name in sorted(files):
+            file = os.path.join(folder, name)
+            if name.endswith(_SUFFIXES) and stat.S_ISREG(os.lstat(file).st_mode):
+                yield file
+
+
+def _is_environment(folder: str, name: str) -> bool:
+    return any(os.path.exists(os.path.join(folder, name, mark)) for mark in _OF_ENVIRONMENTS)
+
+
+def migrate_file(path: str, with_estimator: bool) -> FileResult:
+    """Rewrites a file in memory. An error is part of the result."""
+    from condacc.migrate._notebooks import migrate_notebook
+    from condacc.migrate._program import migrate_text
+
+    is_notebook = path.endswith(".ipynb")
+    try:
+        if not os.path.isfile(path):
+            raise OSError("it is not a regular file")
+        data = Path(path).read_bytes()
+        encoding = _encoding(data, is_notebook)
+        old = data.decode(encoding)
+        if old.encode(encoding) != data:
+            raise ValueError(f"its text cannot be written as {encoding} without other changes")
+        migrate = migrate_notebook if is_notebook else migrate_text
+        outcome = migrate(old, with_estimator)
+        if outcome.text == old:  # Results of many files are kept, so their texts are not.
+            old, outcome = "", dataclasses.replace(outcome, text="")
+        return FileResult(path, old, outcome, encoding=encoding)
+    except SyntaxError as error:
+        line = f" (line {error.lineno})" if error.lineno else ""
+        return FileResult(path, error=f"it is not valid Python: {error.msg}{line}")
+    except UnicodeDecodeError as error:
+        return FileResult(path, error=f"it is not {error.encoding}: {error.reason}")
+    except RecursionError:
+        return FileResult(path, error="an expression in it is nested too deeply")
+    except OSError as error:
+        return FileResult(path, error=error.strerror or str(error))
+    except ValueError as error:
+        return FileResult(path, error=str(error))
+    except Exception as error:  # One file that is not understood must not stop the others.
+        return FileResult(path, error=f"it was not understood: {type(error).__name__}: {error}")
+
+
+def _encoding(data: bytes, is_notebook: bool) -> str:
+    if is_notebook:
+        return "utf-8"
+    return tokenize.detect_encoding(io.BytesIO(data).readline)[0]
+
+
+def write_file(result: FileResult) -> None:
+    """Replaces a file by its new text in one step, with the same mode and owner.
+
+    Raises:
+        OSError: The file cannot be written. It is left as it was.
+    """
+    assert result.outcome is not None
+    path = os.path.realpath(result.path)
+    status = os.stat(path)
+    descriptor, fresh = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".tf_condacc-")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(result.outcome.text.encode(result.encoding))
+            with contextlib.suppress(PermissionError):
+                os.fchown(file.fileno(), status.st_uid, status.st_gid)
+            os.fchmod(file.fileno(), stat.S_IMODE(status.st_mode))
+        os.replace(fresh, path)
+    except BaseException:
+        os.unlink(fresh)
+        raise

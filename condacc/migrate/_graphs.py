@@ -1,0 +1,61 @@
+"""Programs that build a graph at the top level and do not turn eager execution off."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from condacc.migrate._findings import Code, Finding
+from condacc.migrate._resolving import is_chain, resolve
+from condacc.migrate._source import Source
+
+GRAPH_NAMES = (
+    "InteractiveSession",
+    "Session",
+    "placeholder",
+    "train.MonitoredSession",
+    "train.MonitoredTrainingSession",
+    "train.SingularMonitoredSession",
+    "train.Supervisor",
+)
+_LAST_PARTS = {name.rpartition(".")[2] for name in GRAPH_NAMES}
+_SWITCHES = ("disable_v2_behavior", "disable_eager_execution")
+# Programs with one of these build their graphs in a context, or an Estimator does.
+_OWN_GRAPHS = ("Graph", "estimator")
+
+
+def eager_findings(source: Source) -> list[Finding]:
+    """Returns a finding if a program needs a graph and neither makes one nor asks for one."""
+    found = _Graphs(source)
+    if found.has_graph or not found.uses:
+        return []
+    first = min(found.uses, key=source.span)
+    message = f"{source.code(first)} is used without disable_v2_behavior()"
+    return [Finding(source.place(first), Code.EAGER_PROGRAM, message)]
+
+
+class _Graphs(cst.CSTVisitor):
+    def __init__(self, source: Source) -> None:
+        super().__init__()
+        self.uses: list[cst.BaseExpression] = []
+        self.has_graph = False
+        self._source = source
+        source.module.visit(self)
+
+    def visit_Call(self, node: cst.Call) -> None:
+        name = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
+        self.has_graph |= isinstance(name, cst.Name) and name.value in _SWITCHES
+
+    def visit_Name(self, node: cst.Name) -> None:
+        self.has_graph |= node.value in _OWN_GRAPHS
+        if node.value not in _LAST_PARTS:
+            return
+        parent = self._source.parents[node]
+        if isinstance(parent, cst.ImportAlias):
+            return
+        is_end = isinstance(parent, cst.Attribute) and parent.attr is node
+        whole = parent if is_end and isinstance(parent, cst.Attribute) else node
+        resolved = resolve(self._source, whole) if is_chain(whole) else None
+        call = self._source.parents[whole]
+        is_called = isinstance(call, cst.Call) and call.func is whole
+        if is_called and resolved is not None and resolved.name in GRAPH_NAMES:
+            self.uses.append(whole)

@@ -1,0 +1,106 @@
+"""What to do about names of ``tf.contrib`` and ``tf.estimator``."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib.util
+from collections.abc import Collection
+from pathlib import Path
+from types import ModuleType
+
+from condacc.migrate._findings import RUNNER, Code, Finding
+from condacc.migrate._names import estimator_lacks
+
+_TABLES = Path(__file__).resolve().parents[1] / "compat" / "contrib"
+_UNEDITED = f"run the program unedited by `{RUNNER}`"
+_OTHER_ESTIMATOR = f"install the package tensorflow-estimator and run the program by `{RUNNER}`"
+_SHOWN_NAMES = 3
+# Modules with names that the runner finds by the tables of TensorFlow, or in tensorflow-estimator.
+_FOUND_ELSEWHERE = (
+    "batching",
+    "cluster_resolver",
+    "data",
+    "distribute",
+    "estimator",
+    "framework",
+    "layers",
+    "rnn",
+    "tpu",
+    "training",
+    "util",
+)
+
+
+def with_remedy(finding: Finding, lacking: Collection[str]) -> Finding:
+    """Returns a finding with the remedy for its name, if that depends on the name.
+
+    Args:
+        finding: The finding.
+        lacking: The names of tf.estimator in the file that tf_condacc.estimator does not have.
+    """
+    if finding.code in (Code.CONTRIB_NAME, Code.CONTRIB_IMPORT):
+        own = _for_contrib(finding.name.removeprefix("contrib").lstrip("."))
+    elif finding.code is Code.ESTIMATOR and lacking:
+        own = _for_estimator(finding.name, lacking)
+    else:
+        return finding
+    if finding.code is Code.CONTRIB_IMPORT and own:
+        own = f"tf_upgrade_v2 does not mention it. {own}"
+    return dataclasses.replace(finding, own_remedy=own)
+
+
+def _for_estimator(name: str, lacking: Collection[str]) -> str:
+    if estimator_lacks(name):
+        return f"tf_condacc.estimator does not have it: {_OTHER_ESTIMATOR}."
+    names = sorted(one.removeprefix("estimator.") for one in lacking)
+    shown = ", ".join(names[:_SHOWN_NAMES]) + (", …" if len(names) > _SHOWN_NAMES else "")
+    return (
+        "--estimator leaves all names of tf.estimator in this file as they are, because "
+        f"tf_condacc.estimator does not have {shown}: {_OTHER_ESTIMATOR}."
+    )
+
+
+def _for_contrib(path: str) -> str:
+    """Returns the remedy for a name below ``tf.contrib``; empty for ``tf.contrib`` itself."""
+    names, advice = _table("_names"), _table("_advice").advice
+    if not path:
+        return ""
+    parts = path.split(".")
+    for end in range(len(parts) - 1, -1, -1):
+        module, name = ".".join(parts[:end]), parts[end]
+        place = names.NAMES.get(module, {}).get(name)
+        if place is not None:
+            return f"Use {_written(place)}, or {_UNEDITED}."
+    general = advice(parts[0])
+    if advice(path) != general:  # There is advice for this very name.
+        return str(advice(path))
+    for end in range(len(parts), 0, -1):
+        sources = names.SOURCES.get(".".join(parts[:end]))
+        if sources is not None:
+            package = f"{' and '.join(sources)} of the package tf-slim"
+            is_module = 1 < end == len(parts)
+            if is_module or not general.startswith("Instead"):
+                return f"Use {package}, or {_UNEDITED}."
+            other = general.replace("Instead", "Otherwise", 1)
+            return f"If {package} has it, use that, or {_UNEDITED}. {other}"
+    if path in names.NAMES or parts[0] in _FOUND_ELSEWHERE:
+        return f"{general} `{RUNNER}` provides some names of this module."
+    return f"`{RUNNER}` does not provide it. {general}"
+
+
+def _written(place: str) -> str:
+    """Returns a place of the table as programs write it."""
+    module, _, name = place.partition(":")
+    module = module.replace("tensorflow.compat.v1", "tf.compat.v1")
+    return f"{module}.{name}" if name else module
+
+
+@functools.cache
+def _table(name: str) -> ModuleType:
+    """Returns a module with the tables of `tf_condacc.compat`, whose package needs TensorFlow."""
+    spec = importlib.util.spec_from_file_location(f"_tf_condacc{name}", _TABLES / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,1 @@
+"""The names of TensorFlow 1, and what stands for each."""

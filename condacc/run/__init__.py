@@ -1,0 +1,1 @@
+"""The front of the runner of programs for TensorFlow 1: ``condacc run``."""

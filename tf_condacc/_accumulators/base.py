@@ -1,0 +1,254 @@
+"""The base class of conditional accumulators.
+
+Mirrors ``tf.compat.v1.ConditionalAccumulatorBase``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+from tensorflow.python.trackable.base import Trackable
+
+from tf_condacc._accumulators import eager
+from tf_condacc._accumulators.construction import AccumulatorOps, make_accumulator
+from tf_condacc._accumulators.exportable_handle import ExportableHandle
+from tf_condacc._ops.host import arguments_on_host, int64_input
+from tf_condacc._ops.library import ops
+from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
+
+
+class TryTakeResult(NamedTuple):
+    """The result of a take that does not wait.
+
+    Attributes:
+        taken: Whether gradients were taken: `[] bool`.
+        value: The gradient that was taken, of the type that the method returns. It is meaningful
+            only if `taken` is True.
+    """
+
+    taken: tf.Tensor
+    value: Any
+
+
+class ConditionalAccumulatorBase(Trackable):
+    """The base class of dense and sparse conditional accumulators.
+
+    Accumulators work in graphs with sessions, in ``tf.function`` and in eager mode. Their use in a
+    function that XLA compiles raises RuntimeError when the function is traced. A function that
+    uses an accumulator can be exported with ``tf.saved_model.save`` if the accumulator was made
+    eagerly and is an attribute of the exported object. The accumulator of the loaded object is a
+    new one, and empty: neither SavedModels nor checkpoints contain gradients.
+
+    Mirrors ``tf.compat.v1.ConditionalAccumulatorBase``, and adds `num_dropped`, `global_step` and
+    `reset`.
+
+    Args:
+        dtype: Data type of the accumulated gradients.
+        shape: Shape of the accumulated gradients, as ``tf.TensorShape`` takes it; None if unknown.
+        accumulator_ref: Handle of the accumulator: `[] resource`.
+    """
+
+    _OPS: AccumulatorOps  # Set by each kind of accumulator.
+
+    def __init__(self, dtype: DTypeLike, shape: ShapeLike, accumulator_ref: tf.Tensor) -> None:
+        self._dtype = dtype
+        self._tensor_dtype = tf.as_dtype(dtype)
+        self._shape = tf.TensorShape(shape)
+        self._accumulator_ref = accumulator_ref
+        if tf.executing_eagerly():
+            scope = tf.get_current_name_scope()
+            self._name = f"{scope}/" if scope else ""
+        else:
+            self._name = accumulator_ref.op.name.split("/")[-1]
+
+    @property
+    def accumulator_ref(self) -> tf.Tensor:
+        """The handle of the accumulator: `[] resource`."""
+        return self._accumulator_ref
+
+    @property
+    def name(self) -> str:
+        """The last part of the name of the accumulator's operation.
+
+        In eager mode, the name scope in which the accumulator was made, with a slash at the end, or
+        an empty string if there was none.
+        """
+        return self._name
+
+    @property
+    def dtype(self) -> DTypeLike:
+        """The data type of the gradients, as it was given to the constructor."""
+        return self._dtype
+
+    def num_accumulated(self, name: str | None = None) -> tf.Tensor:
+        """Returns the number of gradients that are accumulated now: `[] int32`.
+
+        Args:
+            name: Optional name of the operation.
+        """
+        return self._read(ops.condacc_accumulator_num_accumulated, "NumAccumulated", name)
+
+    def num_dropped(self, name: str | None = None) -> tf.Tensor:
+        """Returns the number of stale gradients dropped so far: `[] int64`.
+
+        TensorFlow's own accumulators do not count them.
+
+        Args:
+            name: Optional name of the operation.
+        """
+        return self._read(ops.condacc_accumulator_num_dropped, "NumDropped", name)
+
+    def global_step(self, name: str | None = None) -> tf.Tensor:
+        """Returns the accumulator's own step: `[] int64`.
+
+        Gradients with a lower local step are stale. TensorFlow's own accumulators do not return
+        their step.
+
+        Args:
+            name: Optional name of the operation.
+        """
+        return self._read(ops.condacc_accumulator_global_step, "GlobalStep", name)
+
+    def set_global_step(
+        self, new_global_step: TensorLike, name: str | None = None
+    ) -> tf.Operation | None:
+        """Sets the accumulator's own step.
+
+        Accumulated gradients stay accumulated, and pending takes stay pending. If the new step is
+        lower than the current one, it is set all the same, and a warning is logged.
+
+        Args:
+            new_global_step: The new step, cast to int64: `[] int64`.
+            name: Optional name of the operation.
+
+        Returns:
+            The operation; None in eager mode.
+
+        Raises:
+            ValueError: The static shape of `new_global_step` is not that of a scalar.
+            tf.errors.InvalidArgumentError: `new_global_step` is not a scalar. Raised when the
+                operation runs.
+        """
+        return ops.condacc_accumulator_set_global_step(
+            self._accumulator_ref,
+            int64_input(new_global_step),
+            name=name or f"{self._OPS.state_prefix}SetGlobalStep",
+        )
+
+    def reset(self, new_global_step: TensorLike, name: str | None = None) -> tf.Tensor:
+        """Discards the accumulated gradients and sets the accumulator's own step, atomically.
+
+        Pending takes go on waiting. If enough gradients were accumulated for a pending take before
+        the reset, this take is completed first, and its gradients are not discarded. `num_dropped`
+        does not change. TensorFlow's own accumulators have no such method.
+
+        Args:
+            new_global_step: The new step, cast to int64: `[] int64`. It may be lower than the
+                current one.
+            name: Optional name of the operation.
+
+        Returns:
+            The number of gradients that were discarded: `[] int64`.
+
+        Raises:
+            ValueError: The static shape of `new_global_step` is not that of a scalar.
+            tf.errors.InvalidArgumentError: `new_global_step` is not a scalar. Raised when the
+                operation runs.
+            tf.errors.ResourceExhaustedError: There is not enough memory. The accumulator has not
+                changed.
+        """
+        return ops.condacc_accumulator_reset(
+            self._accumulator_ref,
+            int64_input(new_global_step),
+            name=name or f"{self._OPS.state_prefix}Reset",
+        )
+
+    def _converted(self, gradient: TensorLike) -> tf.Tensor:
+        """Converts a gradient, or the values of a sparse one, to a tensor of the dtype."""
+        # Most gradients are. In eager mode this test takes less time than a conversion.
+        if isinstance(gradient, tf.Tensor) and gradient.dtype is self._tensor_dtype:
+            return gradient
+        return tf.convert_to_tensor(gradient, dtype=self._dtype)
+
+    def _make(
+        self,
+        dtype: DTypeLike,
+        shape: ShapeLike,
+        shared_name: str | None,
+        name: str | None,
+        reduction_type: str,
+    ) -> tf.Tensor:
+        """Makes an accumulator with the constructor's arguments, and returns its handle.
+
+        In eager mode, each call makes an accumulator of its own unless `shared_name` is given.
+        """
+        make_op, name = self._OPS.make, name or self._OPS.default_name
+
+        # This function must not refer to `self`, which refers to the function.
+        def make(anonymous: bool) -> tf.Tensor:
+            return make_accumulator(
+                make_op, dtype, shape, anonymous, shared_name, name, reduction_type
+            )
+
+        handle = make(tf.executing_eagerly())
+        if tf.executing_eagerly():
+            self._track_trackable(ExportableHandle(handle, make), "resource")
+        return handle
+
+    def _read(self, read: Callable[..., tf.Tensor], what: str, name: str | None) -> tf.Tensor:
+        """Reads a counter of the accumulator.
+
+        Args:
+            read: Function of the operation that reads the counter.
+            what: Last part of the operation's default name. The first part is the accumulator's
+                name. An accumulator that was made eagerly has none; then it is the prefix of the
+                op types of TensorFlow's own accumulators.
+            name: Name of the operation; None for the default.
+        """
+        if name is None and self._name and not self._name.endswith("/"):
+            name = f"{self._name}_{what}"
+        return read(self._accumulator_ref, name=name or f"{self._OPS.state_prefix}{what}")
+
+    def _take(self, num_required: TensorLike, name: str | None) -> list[tf.Tensor]:
+        """Takes gradients, waiting for them if necessary, and returns the outputs of the operation.
+
+        In eager mode, Ctrl-C ends the wait.
+        """
+        if not tf.executing_eagerly():
+            name = name or f"{self._OPS.gradient_prefix}TakeGradient"
+            with arguments_on_host():
+                outputs = self._OPS.take(
+                    self._accumulator_ref, num_required, dtype=self._dtype, name=name
+                )
+            return list(outputs) if isinstance(outputs, tuple) else [outputs]
+        # A take that does not wait is tried first, because it needs no thread. It is not tried if
+        # the count shows that it would fail, because its result would be zeros of any size.
+        if not isinstance(num_required, int) or num_required <= int(self.num_accumulated()):
+            taken, *outputs = self._try_take(num_required, name)
+            if taken:
+                return outputs
+        return eager.execute_interruptibly(
+            self._OPS.take_type,
+            self._OPS.num_take_outputs,
+            [self._accumulator_ref, tf.convert_to_tensor(num_required, tf.int32)],
+            ("dtype", tf.as_dtype(self._dtype).as_datatype_enum),
+        )
+
+    def _try_take(
+        self, num_required: TensorLike, name: str | None, global_step: TensorLike | None = None
+    ) -> Sequence[tf.Tensor]:
+        """Takes gradients without waiting, and returns the outputs of the operation.
+
+        The first output tells whether gradients were taken. If `global_step` is given, they are
+        taken only at that step of the accumulator.
+        """
+        name = name or f"{self._OPS.gradient_prefix}TryTakeGradient"
+        take = self._OPS.try_take
+        inputs = [self._accumulator_ref]
+        if global_step is not None:
+            take = self._OPS.take_round
+            inputs.append(int64_input(global_step))
+        with arguments_on_host():
+            return take(*inputs, num_required, dtype=self._dtype, name=name)

@@ -1,0 +1,264 @@
+"""The conditional accumulator of dense gradients.
+
+Mirrors ``tf.compat.v1.ConditionalAccumulator``.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from tf_condacc._accumulators.base import ConditionalAccumulatorBase, TryTakeResult
+from tf_condacc._accumulators.construction import AccumulatorOps
+from tf_condacc._accumulators.contributions import contributor_id, was_added
+from tf_condacc._ops.host import int64_input
+from tf_condacc._ops.library import ops
+from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
+
+
+class ConditionalAccumulator(ConditionalAccumulatorBase):
+    """A conditional accumulator of dense gradients.
+
+    A gradient is accumulated if its local step is not lower than the accumulator's own step. A take
+    waits until enough gradients are accumulated, returns their mean or sum, and increments the
+    accumulator's step.
+
+    Mirrors ``tf.compat.v1.ConditionalAccumulator`` with these intended differences:
+
+    - The data types are float16, bfloat16, float32, float64, complex64 and complex128, and with
+      ``reduction_type="SUM"`` also int32 and int64. float16 and bfloat16 gradients are accumulated
+      in float32 and rounded once, in the take.
+    - In eager mode each object has its own state, unless a `shared_name` is given.
+    - It is an error to use a `shared_name` again with another kind, dtype, shape or reduction.
+    - `try_apply_grad`, `apply_contribution`, `try_take_grad`, `reset`, `num_dropped` and
+      `global_step` are new.
+
+    Example:
+        >>> accumulator = tf_condacc.ConditionalAccumulator(tf.float32, shape=[2])
+        >>> accumulator.apply_grad([1.0, 0.0], local_step=0)
+        >>> accumulator.apply_grad([3.0, 2.0], local_step=0)
+        >>> print(accumulator.take_grad(num_required=2).numpy())
+        [2. 1.]
+        >>> print(accumulator.try_apply_grad([9.0, 9.0], local_step=0).numpy())
+        False
+
+    Args:
+        dtype: Data type of the gradients.
+        shape: Shape of the gradients, as ``tf.TensorShape`` takes it; None if unknown.
+        shared_name: If given, the accumulator is shared under this name by all graphs and sessions
+            that use the same resource manager, such as those of one ``tf.distribute.Server``.
+        name: Name of the accumulator's operation.
+        reduction_type: "MEAN" or "SUM".
+
+    Raises:
+        TypeError: `dtype` is not supported, or an argument has the wrong type.
+        ValueError: `reduction_type` is neither "MEAN" nor "SUM", or it is "MEAN" and `dtype` is an
+            integer type, or `shape` has a negative dimension.
+    """
+
+    _OPS = AccumulatorOps(
+        make=lambda **arguments: ops.condacc_dense_accumulator(**arguments),
+        take=lambda *inputs, **attrs: ops.condacc_dense_take(*inputs, **attrs),
+        try_take=lambda *inputs, **attrs: ops.condacc_dense_try_take(*inputs, **attrs),
+        take_round=lambda *inputs, **attrs: ops.condacc_dense_take_round(*inputs, **attrs),
+        take_type="Condacc>DenseTake",
+        num_take_outputs=1,
+        default_name="ResourceConditionalAccumulator",
+        gradient_prefix="ResourceAccumulator",
+        state_prefix="ResourceAccumulator",
+    )
+
+    def __init__(
+        self,
+        dtype: DTypeLike,
+        shape: ShapeLike = None,
+        shared_name: str | None = None,
+        name: str = "conditional_accumulator",
+        reduction_type: str = "MEAN",
+    ) -> None:
+        handle = self._make(dtype, shape, shared_name, name, reduction_type)
+        super().__init__(dtype, shape, handle)
+
+    def apply_grad(
+        self, grad: TensorLike, local_step: TensorLike = 0, name: str | None = None
+    ) -> tf.Operation | None:
+        """Applies a gradient: accumulates it, or drops it silently if it is stale.
+
+        A gradient is stale if its `local_step` is lower than the accumulator's step. The shape of a
+        stale gradient is not checked.
+
+        Args:
+            grad: The gradient: `[d0, …] dtype`, or anything that converts to it.
+                ``tf.IndexedSlices`` are converted to a dense tensor.
+            local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
+            name: Optional name of the operation.
+
+        Returns:
+            The operation; None in eager mode.
+
+        Raises:
+            ValueError: The static shape or the dtype of `grad` is not that of the accumulator, or
+                the static shape of `local_step` is not that of a scalar.
+            tf.errors.InvalidArgumentError: The same errors, where the shape is known only when the
+                operation runs.
+            tf.errors.ResourceExhaustedError: There is not enough memory. The accumulator has not
+                changed.
+        """
+        accepted = self._apply(
+            grad, local_step, name or f"{self._OPS.gradient_prefix}ApplyGradient"
+        )
+        return None if tf.executing_eagerly() else accepted.op
+
+    def try_apply_grad(
+        self,
+        grad: TensorLike,
+        local_step: TensorLike = 0,
+        name: str | None = None,
+        contributor: TensorLike | None = None,
+    ) -> tf.Tensor:
+        """Applies a gradient, and returns whether it was accumulated.
+
+        TensorFlow's own accumulator has no such method. Other arguments and errors are those of
+        `apply_grad`.
+
+        Args:
+            grad: The gradient: `[d0, …] dtype`.
+            local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
+            name: Optional name of the operation.
+            contributor: Id of the gradient's contributor: `[] integer`, not negative. If given, the
+                gradient is applied as by `apply_contribution`.
+
+        Returns:
+            Whether the gradient was accumulated: `[] bool`. False if it was dropped as stale or,
+            with a contributor, was a duplicate or ahead of the accumulator's step.
+        """
+        name = name or f"{self._OPS.gradient_prefix}TryApplyGradient"
+        if contributor is None:
+            return self._apply(grad, local_step, name)
+        return was_added(
+            self.apply_contribution(grad, contributor, local_step, f"{name}Outcome"), name
+        )
+
+    def apply_contribution(
+        self,
+        grad: TensorLike,
+        contributor: TensorLike,
+        local_step: TensorLike = 0,
+        name: str | None = None,
+    ) -> tf.Tensor:
+        """Applies a gradient of a contributor, and returns the outcome.
+
+        Between two takes or resets, at most one gradient of each contributor is accumulated, namely
+        the first one. Its local step must equal the accumulator's own step: unlike `apply_grad`,
+        this method refuses gradients of later steps. The shape of a gradient that is not
+        accumulated is not checked. After an error the contributor may apply another gradient.
+        Gradients with a contributor and gradients without one are accumulated together.
+
+        TensorFlow's own accumulator has no such method.
+
+        Args:
+            grad: The gradient: `[d0, …] dtype`, or anything that converts to it.
+            contributor: Id of the contributor, such as the index of a worker, cast to int64:
+                `[] integer`, not negative.
+            local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
+            name: Optional name of the operation.
+
+        Returns:
+            The outcome, one of the values of `tf_condacc.ApplyOutcome`: `[] int32`.
+
+        Raises:
+            TypeError: `contributor` is not of an integer type.
+            ValueError: The static shape or the dtype of `grad` is not that of the accumulator, or
+                the static shape of `contributor` or `local_step` is not that of a scalar.
+            tf.errors.InvalidArgumentError: `contributor` is negative; or the same errors, where the
+                shape is known only when the operation runs.
+            tf.errors.ResourceExhaustedError: There is not enough memory. The accumulator has not
+                changed.
+        """
+        name = name or f"{self._OPS.gradient_prefix}ApplyContribution"
+        return self._apply(grad, local_step, name, contributor_id(contributor, self._name))
+
+    def take_grad(self, num_required: TensorLike, name: str | None = None) -> tf.Tensor:
+        """Waits until enough gradients are accumulated, and takes all of them.
+
+        Takes are completed in the order in which they started, and each one increments the
+        accumulator's step. In a graph, a pending take holds no thread of the session. In eager
+        mode, it blocks the calling thread until other threads have applied the missing gradients;
+        Ctrl-C ends the wait. In a ``tf.function``, the operations on one accumulator run in program
+        order, so a take that stands before the applies it needs never completes. Use
+        `try_take_grad` there.
+
+        A take that has waited for a long time logs one warning. The environment variable
+        TF_CONDACC_STALL_WARNING_SECS sets this time: 60 seconds by default, 0 for no warning.
+
+        Args:
+            num_required: Number of gradients to wait for, at least 1: `[] int32`.
+            name: Optional name of the operation.
+
+        Returns:
+            The mean, or the sum, of all accumulated gradients: `[d0, …] dtype`.
+
+        Raises:
+            ValueError: The static shape of `num_required` is not that of a scalar.
+            tf.errors.InvalidArgumentError: `num_required` is not a scalar, or is lower than 1.
+            tf.errors.CancelledError: The session was closed, or the run was cancelled.
+            tf.errors.DeadlineExceededError: The run of the session has timed out.
+            tf.errors.OutOfRangeError: The accumulator's step is 2**63 - 1, the highest int64.
+        """
+        (average,) = self._take(num_required, name)
+        average.set_shape(self._shape)
+        return average
+
+    def try_take_grad(
+        self,
+        num_required: TensorLike,
+        name: str | None = None,
+        global_step: TensorLike | None = None,
+    ) -> TryTakeResult:
+        """Takes the accumulated gradients if there are enough of them and no other take is pending.
+
+        Never waits for gradients. TensorFlow's own accumulator has no such method. Errors are those
+        of `take_grad`.
+
+        Args:
+            num_required: Number of gradients that are enough, at least 1: `[] int32`.
+            name: Optional name of the operation.
+            global_step: If given, the only step of the accumulator at which gradients are taken,
+                cast to int64: `[] int64`.
+
+        Returns:
+            A named tuple ``(taken, value)``. ``taken: [] bool`` tells whether gradients were taken.
+            ``value: [d0, …] dtype`` is then the result of `take_grad`. Otherwise it is zeros of the
+            constructor's shape, with 0 for each unknown dimension, or a scalar zero if the rank is
+            unknown.
+        """
+        taken, average = self._try_take(num_required, name, global_step)
+        average.set_shape(self._shape)
+        return TryTakeResult(taken, average)
+
+    def _apply(
+        self,
+        grad: TensorLike,
+        local_step: TensorLike,
+        name: str,
+        contributor: tf.Tensor | None = None,
+    ) -> tf.Tensor:
+        grad = self._converted(grad)
+        if tf.executing_eagerly():
+            # The operation checks the shape as well, and takes less time for it.
+            try:
+                return self._apply_converted(grad, local_step, name, contributor)
+            except tf.errors.InvalidArgumentError:
+                grad.shape.assert_is_compatible_with(self._shape)
+                raise
+        grad.shape.assert_is_compatible_with(self._shape)
+        return self._apply_converted(grad, local_step, name, contributor)
+
+    def _apply_converted(
+        self, grad: tf.Tensor, local_step: TensorLike, name: str, contributor: TensorLike | None
+    ) -> tf.Tensor:
+        local_step = int64_input(local_step)
+        if contributor is None:
+            return ops.condacc_dense_apply(self._accumulator_ref, local_step, grad, name=name)
+        return ops.condacc_dense_apply_contribution(
+            self._accumulator_ref, local_step, grad, contributor, name=name
+        )

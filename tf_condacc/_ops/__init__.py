@@ -1,0 +1,1 @@
+"""The native operations: their library, and their nodes in graphs and functions."""

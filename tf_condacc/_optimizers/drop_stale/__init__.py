@@ -1,0 +1,4 @@
+"""The optimizer that drops stale gradients.
+
+Mirrors ``tf.contrib.opt.DropStaleGradientOptimizer``.
+"""

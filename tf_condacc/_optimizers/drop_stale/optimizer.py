@@ -1,0 +1,264 @@
+"""The optimizer that drops stale gradients.
+
+Mirrors ``tf.contrib.opt.DropStaleGradientOptimizer``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.training import optimizer as tf_optimizer
+
+from tf_condacc._optimizers.drop_stale.checks import (
+    check_control_flow,
+    check_gradients,
+    check_step,
+    check_strategy,
+    checked_limit,
+)
+from tf_condacc._optimizers.drop_stale.counting import COUNTER_NAME, Counters
+from tf_condacc._optimizers.drop_stale.gate import StalenessGate
+from tf_condacc._optimizers.drop_stale.gated_update import update_unless_late
+from tf_condacc._optimizers.drop_stale.local_step import LocalSteps
+from tf_condacc._optimizers.drop_stale.ordering import Loss, settled_gradients
+from tf_condacc._optimizers.wrapper import OptimizerWrapper
+from tf_condacc._typing import GradientAndVariable, TensorLike
+
+
+class DropStaleGradientOptimizer(OptimizerWrapper):
+    """Wraps an optimizer, and drops gradients that are stale when they are ready.
+
+    Mirrors ``tf.contrib.opt.DropStaleGradientOptimizer``. The global step is read when a worker
+    begins to compute gradients; this value is the local step. The global step is read again when
+    the gradients are ready. If it has increased by more than `staleness`, the gradients are stale:
+    nothing is applied, the global step does not change, and the variable ``stale_counter`` is
+    incremented. Otherwise the wrapped optimizer applies the gradients and increments the global
+    step.
+
+    It differs from the mirrored class in these ways:
+
+    - The local step is read before the loss reads any variable.
+    - The decision and the resulting increment of the step are atomic among all optimizers, sessions
+      and workers that share the step variable.
+    - A graph may contain any number of instances, and each may apply gradients several times.
+    - It works in eager mode and in ``tf.function``, with a callable loss and a step that is passed
+      to `minimize`.
+    - `num_dropped`, `num_accepted` and a histogram summary of the staleness are new.
+
+    With a `staleness` of 0, all other updates are dropped while an accepted update is applied. The
+    wrapped optimizer must therefore not wait for other workers, for example in a queue or a take.
+    If an update takes a long time, one warning is logged in the process that holds the step. The
+    environment variable TF_CONDACC_STALL_WARNING_SECS sets this time: 60 seconds by default, 0 for
+    no warning.
+
+    Example:
+        >>> step = tf.Variable(0, dtype=tf.int64)
+        >>> weight = tf.Variable(1.0)
+        >>> adam = tf.compat.v1.train.AdamOptimizer(0.5)
+        >>> optimizer = tf_condacc.DropStaleGradientOptimizer(adam, staleness=3)
+        >>> for _ in range(5):
+        ...     _ = optimizer.minimize(lambda: weight * weight, global_step=step)
+        >>> int(step), int(optimizer.num_accepted()), int(optimizer.num_dropped())
+        (5, 5, 0)
+
+    Args:
+        opt: The optimizer to wrap, a ``tf.compat.v1.train.Optimizer``.
+        staleness: The highest number of steps by which gradients may be behind: `[] int32 or
+            int64`. An integer, or a tensor or variable of the global step's dtype. If it is
+            negative, all gradients are dropped.
+        use_locking: Passed to the base class, as in the mirrored class. It has no effect.
+        name: Name of this optimizer.
+    """
+
+    def __init__(
+        self,
+        opt: tf.compat.v1.train.Optimizer,
+        staleness: TensorLike,
+        use_locking: bool = False,
+        name: str = "DropStaleGradient",
+    ) -> None:
+        super().__init__(use_locking, name)
+        self._opt = opt
+        self._staleness = staleness
+        self._counters = Counters(self.get_name(), self._handle_deferred_dependencies)
+        self._local_steps = LocalSteps(self.get_name())
+        # Held while the wrapped optimizer applies gradients, because it is not thread-safe: it
+        # stores the state of a call in its attributes, and creates slots on demand.
+        self._wrapped_in_use = threading.RLock()
+
+    def minimize(
+        self,
+        loss: Loss,
+        global_step: tf.Variable | None = None,
+        var_list: Iterable[tf.Variable] | Callable[[], Iterable[tf.Variable]] | None = None,
+        gate_gradients: int = tf_optimizer.Optimizer.GATE_OP,
+        aggregation_method: int | None = None,
+        colocate_gradients_with_ops: bool = False,
+        name: str | None = None,
+        grad_loss: tf.Tensor | None = None,
+    ) -> tf.Tensor:
+        """Computes gradients, and applies them if they are not stale.
+
+        The errors are those of `compute_gradients` and `apply_gradients`. In eager mode and in a
+        ``tf.function``, the local step is the value of `global_step` before the loss is computed.
+
+        Args:
+            loss: The loss, `[] float`, or a function that returns it. In eager mode it must be a
+                function.
+            global_step: The step variable: `[] int32 or int64`. Required, although it has a default
+                as in the mirrored class.
+            var_list: The variables to update, or a function that returns them. By default the
+                graph's trainable variables or, in eager mode, those that the loss reads.
+            gate_gradients: Passed to the wrapped optimizer's `compute_gradients`.
+            aggregation_method: Passed to the wrapped optimizer's `compute_gradients`.
+            colocate_gradients_with_ops: Passed to the wrapped optimizer's `compute_gradients`.
+            name: Name of the wrapped optimizer's operation.
+            grad_loss: Passed to the wrapped optimizer's `compute_gradients`.
+
+        Returns:
+            The value of ``stale_counter``, as `apply_gradients` returns it: `[] float32`.
+        """
+        with self._local_steps.minimizing(global_step):
+            return super().minimize(
+                loss,
+                global_step=global_step,
+                var_list=var_list,
+                gate_gradients=gate_gradients,
+                aggregation_method=aggregation_method,
+                colocate_gradients_with_ops=colocate_gradients_with_ops,
+                name=name,
+                grad_loss=grad_loss,
+            )
+
+    def compute_gradients(self, loss: Loss, *args: Any, **kwargs: Any) -> list[GradientAndVariable]:
+        """Reads the local step, and then computes gradients with the wrapped optimizer.
+
+        In a graph, the local step is the value of that graph's global step, whatever step is passed
+        to `apply_gradients`. The global step is the variable in the collection GLOBAL_STEP or, if
+        there is none, a variable called ``global_step``. In a graph with neither, `apply_gradients`
+        reads the step that is passed to it. In all cases the step is read before any variable that
+        `loss` depends on, even under control dependencies such as UPDATE_OPS.
+
+        Args:
+            loss: The loss, `[] float`, or a function that returns it. In eager mode it must be a
+                function.
+            *args: Passed to the wrapped optimizer's `compute_gradients`.
+            **kwargs: Passed to the wrapped optimizer's `compute_gradients`, except `global_step`.
+                `global_step` is the step variable to read in eager mode and in a ``tf.function``,
+                where there may be no graph with a global step.
+
+        Returns:
+            The wrapped optimizer's list of (gradient, variable) pairs.
+
+        Raises:
+            ValueError: There is no global step, in eager mode or in a ``tf.function``.
+            TypeError: The variable called ``global_step`` is not a scalar of an integer type, or
+                reference variables are used with control flow of version 2.
+            RuntimeError: Replicas of a ``tf.distribute.Strategy`` make updates together.
+        """
+        check_strategy(self.get_name())
+        loss = self._local_steps.read_before(loss, kwargs.pop("global_step", None))
+        return self._opt.compute_gradients(loss, *args, **kwargs)
+
+    def apply_gradients(
+        self,
+        grads_and_vars: Iterable[GradientAndVariable],
+        global_step: tf.Variable | None = None,
+        name: str | None = None,
+    ) -> tf.Tensor:
+        """Applies gradients if they are not stale, and drops them otherwise.
+
+        Args:
+            grads_and_vars: Iterable of (gradient, variable) pairs, as `compute_gradients` returns
+                them. Gradients may be tensors, ``tf.IndexedSlices`` or None.
+            global_step: The step variable: `[] int32 or int64`. It is read when all gradients are
+                ready, and incremented if they are applied.
+            name: Name of the wrapped optimizer's operation.
+
+        Returns:
+            The value of ``stale_counter``, which is how many times gradients have been dropped so
+            far: `[] float32`. Its operation is the training operation. The value is exact up to
+            2**24; `num_dropped` has no such limit.
+
+        Raises:
+            ValueError: `global_step` is None, not a variable, not a scalar, or has another dtype
+                than the local step; or `compute_gradients` was not called before; or there are no
+                gradients.
+            TypeError: The `staleness` given to the constructor is not an integer of the step's
+                dtype, or reference variables are used with control flow of version 2.
+            RuntimeError: Replicas of a ``tf.distribute.Strategy`` make updates together.
+        """
+        check_strategy(self.get_name())
+        grads_and_vars = tuple(grads_and_vars)
+        check_gradients(grads_and_vars)
+        check_step(global_step)
+        check_control_flow([global_step, *[variable for _, variable in grads_and_vars]])
+        local_step = self._local_steps.compared_with(global_step)
+        limit = checked_limit(self._staleness, global_step, self.get_name())
+        stale_counter, gate = self._counters.of_step(global_step)
+
+        def update() -> Any:
+            with self._wrapped_in_use:
+                return self._opt.apply_gradients(grads_and_vars, global_step, name=name)
+
+        after = settled_gradients(grads_and_vars)
+        num_dropped = update_unless_late(gate, local_step, limit, update, after)
+        count = tf.compat.v1.assign_add(
+            stale_counter, num_dropped, use_locking=True, name="AssignAdd"
+        )
+        return count if isinstance(count, tf.Tensor) else count.read_value()
+
+    def variables(self) -> list[tf.Variable]:
+        """Returns the variables of the wrapped optimizer and ``stale_counter``.
+
+        The mirrored class returns an empty list.
+        """
+        counter = self._counters.stale_counter()
+        return [*self._opt.variables(), *([] if counter is None else [counter])]
+
+    def num_dropped(self, name: str | None = None) -> tf.Tensor:
+        """Returns how many times gradients were dropped: `[] int64`.
+
+        The count covers all sessions and workers, and begins with the process that holds the step.
+        It is not saved in checkpoints. The mirrored class has no such method.
+
+        Args:
+            name: Optional name of the operation.
+
+        Raises:
+            ValueError: `apply_gradients` was not called before, in this graph or in eager mode.
+        """
+        return self._counters.total(StalenessGate.num_dropped, name)
+
+    def num_accepted(self, name: str | None = None) -> tf.Tensor:
+        """Returns how many times gradients were applied: `[] int64`.
+
+        Gradients that were accepted do not count if applying them failed or was cancelled.
+        Otherwise this method is like `num_dropped`.
+
+        Args:
+            name: Optional name of the operation.
+
+        Raises:
+            ValueError: `apply_gradients` was not called before, in this graph or in eager mode.
+        """
+        return self._counters.total(StalenessGate.num_accepted, name)
+
+    @property
+    def _wrapped(self) -> tf.compat.v1.train.Optimizer:
+        return self._opt
+
+    def _trackable_children(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Returns the checkpointed objects without the slots."""
+        children = super()._trackable_children(*args, **kwargs)
+        counter = self._counters.stale_counter()
+        return children if counter is None else {**children, COUNTER_NAME: counter}
+
+    def _lookup_dependency(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        counter = self._counters.stale_counter() if name == COUNTER_NAME else None
+        if counter is not None:
+            return counter
+        return super()._lookup_dependency(name, *args, **kwargs)

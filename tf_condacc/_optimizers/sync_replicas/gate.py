@@ -1,0 +1,190 @@
+"""The gate that takes workers from round to round."""
+
+from __future__ import annotations
+
+import uuid
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_condacc._ops.library import ops
+
+
+class GateOptions(NamedTuple):
+    """The options of a gate.
+
+    Attributes:
+        num_slots: Number of gradients that a round averages.
+        num_workers: Number of workers.
+        takeover_secs: Seconds without an event after which the slots of workers that do not wait
+            go to others. 0 means never.
+        report_secs: Seconds after which it is reported who is missing in a round. 0 means never.
+        wait_for_lost: Whether a round waits for a lost worker even if no other one is left.
+    """
+
+    num_slots: int
+    num_workers: int
+    takeover_secs: float
+    report_secs: float
+    wait_for_lost: bool
+
+
+class SyncGate:
+    """The operations of one gate. All of them are on the gate's device.
+
+    Args:
+        shared_name: Name of the gate, the same in the graphs of all workers.
+        device: Device of the gate.
+        worker: Name of this worker.
+        options: The options of the gate. Those of the chief that opens it count.
+
+    Attributes:
+        handle: Handle of the gate: `[] resource`.
+        graph_id: Identifies the graph among those of all workers, past ones included: the name of
+            the chief, and the run of the worker.
+    """
+
+    def __init__(self, shared_name: str, device: str, worker: str, options: GateOptions) -> None:
+        self._device = host_of(device)
+        self._worker = worker
+        self._options = options
+        # Tells two processes apart even if one replaces the other under the same name.
+        self.graph_id = uuid.uuid4().hex
+        with self.on_device():
+            self.handle = ops.condacc_sync_gate(shared_name=shared_name, name="gate")
+
+    def on_device(self) -> tf.compat.v1.device:
+        """Returns a context that places operations on the gate's device."""
+        return tf.compat.v1.device(self._device)
+
+    def enter(self, local_step: tf.Tensor) -> tf.Tensor:
+        """Begins a step: `[] int64` to `[] resource`, the reservation of the step."""
+        with self.on_device():
+            return ops.condacc_sync_gate_enter(
+                self.handle, local_step, worker=self._worker, run=self.graph_id, name="enter"
+            )
+
+    def claim(self, reservation: tf.Tensor) -> tf.Tensor:
+        """Returns the round and the slot of a step's gradients: `[2] int64`."""
+        with self.on_device():
+            return ops.condacc_sync_gate_claim(reservation, name="claim")
+
+    def finish(self, reservation: tf.Tensor, added: list[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+        """Ends a step, and waits for the next one.
+
+        Args:
+            reservation: The reservation of the step: `[] resource`.
+            added: Whether any gradient was added, on each device of a variable: `[] bool` each.
+
+        Returns:
+            The round of the next step, `[] int64`, and whether all gradients of this one were
+            dropped, `[] bool`.
+        """
+        with self.on_device():
+            return ops.condacc_sync_gate_finish(reservation, added, name="finish")
+
+    def leave(self) -> tf.Operation:
+        """Tells that this worker ends."""
+        return self._leave(is_lost=False)
+
+    def fail(self) -> tf.Operation:
+        """Tells that this worker has failed."""
+        return self._leave(is_lost=True)
+
+    def _leave(self, is_lost: bool) -> tf.Operation:
+        with self.on_device():
+            return ops.condacc_sync_gate_leave(
+                self.handle,
+                worker=self._worker,
+                run=self.graph_id,
+                is_lost=is_lost,
+                name="fail" if is_lost else "leave",
+            )
+
+    def lose(self, worker: tf.Tensor) -> tf.Operation:
+        """Tells that the process of a worker is gone; `worker` is its name, `[] string`."""
+        with self.on_device():
+            return ops.condacc_sync_gate_lose(self.handle, worker, name="lose")
+
+    def await_open(self) -> tf.Tensor:
+        """Waits until a chief has opened the gate; returns the round: `[] int64`."""
+        with self.on_device():
+            return ops.condacc_sync_gate_await_open(
+                self.handle, worker=self._worker, run=self.graph_id, name="await_open"
+            )
+
+    def await_full(self) -> tf.Tensor:
+        """Waits for all gradients of a round; returns the round: `[] int64`."""
+        with self.on_device():
+            return ops.condacc_sync_gate_await_full(
+                self.handle, chief=self.graph_id, name="await_full"
+            )
+
+    def advance(self, round_: tf.Tensor) -> tf.Operation:
+        """Begins the round after `round_`: `[] int64`."""
+        with self.on_device():
+            return ops.condacc_sync_gate_advance(
+                self.handle, round_, chief=self.graph_id, name="advance"
+            ).op
+
+    def prepare(self, at_least: tf.Tensor) -> tf.Tensor:
+        """Shuts the gate, and returns the round to open it with: `[] int64`."""
+        with self.on_device():
+            return ops.condacc_sync_gate_prepare(
+                self.handle,
+                at_least,
+                chief=self.graph_id,
+                worker=self._worker,
+                name="prepare",
+            )
+
+    def open(self, round_: tf.Tensor) -> tf.Operation:
+        """Opens the gate with a round: `[] int64`."""
+        with self.on_device():
+            return ops.condacc_sync_gate_open(
+                self.handle, round_, chief=self.graph_id, name="open", **self._options._asdict()
+            )
+
+    def add_credits(self, count: int) -> tf.Operation:
+        """Lets that many steps end without waiting."""
+        with self.on_device():
+            return ops.condacc_sync_gate_add_credits(
+                self.handle, count, chief=self.graph_id, name="add_credits"
+            )
+
+    def close(self) -> tf.Operation:
+        """Tells that training has ended."""
+        with self.on_device():
+            return ops.condacc_sync_gate_close(self.handle, chief=self.graph_id, name="close")
+
+    def dismiss(self) -> tf.Operation:
+        """Ends the waits of this chief, and of this worker."""
+        with self.on_device():
+            return ops.condacc_sync_gate_dismiss(self.handle, chief=self.graph_id, name="dismiss")
+
+    def report(self, seen: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Waits until a round lasts for too long.
+
+        Args:
+            seen: A round that is not to be reported again: `[] int64`.
+
+        Returns:
+            The round, `[] int64`, and who is missing, `[] string`.
+        """
+        with self.on_device():
+            return ops.condacc_sync_gate_report(
+                self.handle, seen, report_secs=self._options.report_secs, name="report"
+            )
+
+    def num_dropped(self) -> tf.Tensor:
+        """Returns in how many steps of all workers the gradients were dropped: `[] int64`."""
+        with self.on_device():
+            return ops.condacc_sync_gate_state(self.handle, name="state").num_dropped
+
+
+def host_of(device: str) -> str:
+    """Returns the CPU beside a device; the device itself if it has no type."""
+    spec = tf.DeviceSpec.from_string(device)
+    if spec.device_type in (None, "CPU"):
+        return device
+    return spec.replace(device_type="CPU", device_index=0).to_string()

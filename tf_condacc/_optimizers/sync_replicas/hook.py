@@ -1,0 +1,189 @@
+"""The hook that starts and ends a worker's part in synchronous training."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+
+from tf_condacc._ops.missing_library import explained
+from tf_condacc._optimizers.sync_replicas.recovery import (
+    aborting_if_server_is_lost,
+    recover_cancelled_steps,
+)
+
+if TYPE_CHECKING:
+    from tf_condacc._optimizers.sync_replicas.optimizer import SyncReplicasOptimizer
+
+
+_OPENING_MILLISECS = 5000  # How long a worker waits for the opening before it checks for the end.
+_TELL_SECS = 2  # How long the end of a session may wait for the gate's server.
+
+
+class SyncReplicasOptimizerHook(tf.compat.v1.train.SessionRunHook):
+    """Prepares each session for an optimizer, and ends training when the chief ends.
+
+    Args:
+        optimizer: The optimizer.
+        is_chief: Whether this worker is the chief, which applies the gradients.
+        num_tokens: Argument of `get_init_tokens_op`.
+
+    Attributes:
+        check_ended: Called every few seconds while a worker waits for the gate to be opened, to
+            raise an error if it never will be. None if only the gate knows.
+    """
+
+    def __init__(self, optimizer: SyncReplicasOptimizer, is_chief: bool, num_tokens: int) -> None:
+        self._optimizer = optimizer
+        self._is_chief = is_chief
+        self._num_tokens = num_tokens
+        self.check_ended: Callable[[], None] | None = None
+        self._session: tf.compat.v1.Session | None = None
+
+    def begin(self) -> None:
+        """Makes the operations of the hook.
+
+        Raises:
+            ValueError: `apply_gradients` has not been called.
+        """
+        optimizer = self._optimizer
+        if optimizer._graph is None:
+            raise ValueError(
+                "SyncReplicasOptimizer.apply_gradient should be called before using the hook."
+            )
+        self._graph = optimizer._graph
+        self._ready_op = optimizer.ready_for_local_init_op
+        if self._is_chief:
+            self._init_op = optimizer.chief_init_op
+            self._tokens_op = optimizer.get_init_tokens_op(self._num_tokens)
+        else:
+            self._init_op = optimizer.local_step_init_op
+
+    def after_create_session(
+        self, session: tf.compat.v1.Session, coord: tf.train.Coordinator
+    ) -> None:
+        """Opens the gate if this is the chief, and waits until it is open if not.
+
+        Raises:
+            RuntimeError: A global variable has not been initialized.
+            tf.errors.NotFoundError: A parameter server has not imported tf_condacc.
+        """
+        recover_cancelled_steps(coord)
+        self._coordinator = coord
+        self._session = session
+        self._has_ended = False
+        with explained(), aborting_if_server_is_lost():
+            self._check_ready(session)
+            if self._is_chief:
+                session.run(self._init_op)
+                session.run(self._tokens_op)
+                runner = self._graph.queue_runner
+                runner.create_threads_without_closing(session, coord, daemon=True, start=True)
+            else:
+                if self._graph.reports is not None:
+                    self._graph.reports.thread(session).start()
+                self._await_opening(session)
+        failing = threading.Thread(
+            target=self._report_failure, args=(session, coord), name="SyncReplicasHook", daemon=True
+        )
+        coord.register_thread(failing)
+        failing.start()
+
+    def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> None:
+        """Ends a chief whose queue runner has failed, as after another chief has replaced it.
+
+        A program that does not ask ``session.should_stop()`` would go on as a worker otherwise.
+        """
+        if self._is_chief:
+            self._coordinator.raise_requested_exception()
+
+    def end(self, session: tf.compat.v1.Session) -> None:
+        """Closes the gate if this is the chief; tells that the worker leaves if not.
+
+        Raises:
+            tf.errors.FailedPreconditionError: Another chief has replaced this one. The gate is
+                that chief's, and its training goes on.
+        """
+        self._run_last(session, self._graph.end_ops[self._is_chief])
+
+    def leave(self, session: tf.compat.v1.Session) -> None:
+        """Tells the gate that this worker leaves, although the training goes on.
+
+        The gate of a chief stays as it is, for the next chief. For processes that are told to end
+        in the middle of a training.
+
+        Args:
+            session: A session of the worker's graph.
+        """
+        self._run_last(session, self._graph.end_ops[False])
+
+    def lose(self, worker: str) -> bool:
+        """Tells the gate that the process of a worker is gone, so that others compute for it.
+
+        Args:
+            worker: The name of the worker, such as "/job:worker/task:1".
+
+        Returns:
+            Whether the gate was told. It is not while there is no session, or if its server does
+            not answer.
+        """
+        if self._session is None:
+            return False
+        options = tf.compat.v1.RunOptions(timeout_in_ms=1000 * _TELL_SECS)
+        try:
+            feed = {self._graph.lost_worker: worker}
+            self._session.run(self._graph.lose_op, feed, options=options)
+        except (tf.errors.OpError, RuntimeError):
+            return False
+        return True
+
+    def _await_opening(self, session: tf.compat.v1.Session) -> None:
+        if self.check_ended is None:
+            session.run(self._init_op)
+            return
+        options = tf.compat.v1.RunOptions(timeout_in_ms=_OPENING_MILLISECS)
+        while True:
+            try:
+                session.run(self._init_op, options=options)
+                return
+            except tf.errors.DeadlineExceededError:
+                self.check_ended()
+
+    def _run_last(self, session: tf.compat.v1.Session, op: tf.Operation) -> None:
+        self._has_ended = True
+        try:
+            session.run(op)
+        except tf.errors.FailedPreconditionError:
+            raise
+        except tf.errors.OpError as error:
+            tf.compat.v1.logging.warning("The gate could not be told of the end: %s", error.message)
+
+    def _report_failure(self, session: tf.compat.v1.Session, coord: tf.train.Coordinator) -> None:
+        """Tells the gate that this worker has failed, if its session ends without `end`.
+
+        The coordinator waits for this thread before it closes the session.
+        """
+        coord.wait_for_stop()
+        if self._has_ended:
+            return
+        # The server of the gate may be lost. A step that waits for it could not be ended.
+        telling = threading.Thread(target=self._try_to_tell, args=(session,), daemon=True)
+        telling.start()
+        telling.join(_TELL_SECS)
+
+    def _try_to_tell(self, session: tf.compat.v1.Session) -> None:
+        # If the session is lost, the gate learns of it when the connection closes.
+        with contextlib.suppress(tf.errors.OpError, RuntimeError):
+            session.run(self._graph.fail_op)
+
+    def _check_ready(self, session: tf.compat.v1.Session) -> None:
+        missing = [name.decode() for name in session.run(self._ready_op)]
+        if not missing:
+            return
+        raise RuntimeError(
+            "Init operations did not make model ready for SyncReplicasOptimizer local_init. Init "
+            f"op: {self._init_op.name}, error: Variables not initialized: {', '.join(missing)}"
+        )

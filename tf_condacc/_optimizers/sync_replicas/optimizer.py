@@ -1,0 +1,277 @@
+"""The optimizer that averages the gradients of several workers in each step.
+
+Mirrors ``tf.compat.v1.train.SyncReplicasOptimizer``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import tensorflow as tf
+
+from tf_condacc._optimizers.sync_replicas.graph import SyncGraph
+from tf_condacc._optimizers.sync_replicas.hook import SyncReplicasOptimizerHook
+from tf_condacc._optimizers.sync_replicas.options import (
+    check_count,
+    check_gradients,
+    check_num_tokens,
+    gate_options,
+    push_options,
+)
+from tf_condacc._optimizers.sync_replicas.queue_runner import ChiefQueueRunner
+from tf_condacc._optimizers.sync_replicas.steps import update_variables
+from tf_condacc._optimizers.wrapper import OptimizerWrapper
+from tf_condacc._typing import GradientAndVariable
+
+
+class SyncReplicasOptimizer(OptimizerWrapper):
+    """Wraps an optimizer, and applies the mean of the gradients of several workers in each step.
+
+    Mirrors ``tf.compat.v1.train.SyncReplicasOptimizer``; programs that were written for it need no
+    change. A gate takes the place of its token queue:
+
+    - A round has `replicas_to_aggregate` slots. A worker claims a slot, pushes all gradients with
+      it, and waits for the next round. So all variables average the same workers, and none twice.
+    - The slot of a step that failed, or whose worker died, is free at once. A worker that waits
+      computes another gradient for it.
+    - The chief takes a round when it is complete. Parameters do not change before.
+    - If a round lasts for too long, chief and workers log who is missing.
+
+    The local step, ``sync_rep_local_step``, is the number of the round in which the worker is.
+    Rounds are counted by the gate: they never go back, not even when the global step is restored.
+
+    Example:
+        >>> tf1 = tf.compat.v1
+        >>> with tf.Graph().as_default():
+        ...     step = tf1.train.get_or_create_global_step()
+        ...     weight = tf1.get_variable("weight", initializer=8.0)
+        ...     optimizer = tf_condacc.SyncReplicasOptimizer(
+        ...         tf1.train.GradientDescentOptimizer(0.25), replicas_to_aggregate=1
+        ...     )
+        ...     train_op = optimizer.minimize(weight * weight, global_step=step)
+        ...     hook = optimizer.make_session_run_hook(is_chief=True)
+        ...     with tf1.train.MonitoredTrainingSession(hooks=[hook]) as session:
+        ...         _ = session.run(train_op)
+        ...         print(session.run(weight))
+        4.0
+
+    Args:
+        opt: The optimizer to wrap, a ``tf.compat.v1.train.Optimizer``.
+        replicas_to_aggregate: Number of gradients that each step averages.
+        total_num_replicas: Number of workers; by default `replicas_to_aggregate`. If it is higher,
+            the others are backups: the first gradients count, and those that come later are
+            dropped. If it is lower, workers compute several gradients in a step.
+        variable_averages: A ``tf.train.ExponentialMovingAverage`` to apply after each step, or
+            None.
+        variables_to_average: The variables to average; by default all trainable variables.
+        use_locking: Passed to the base class, as in the mirrored class. It has no effect.
+        name: Name of this optimizer. Made unique in its graph, it is also the name by which the
+            workers find each other. So all workers must build their graphs in the same way.
+
+    Raises:
+        ValueError: `replicas_to_aggregate` or `total_num_replicas` is lower than 1.
+    """
+
+    def __init__(
+        self,
+        opt: tf.compat.v1.train.Optimizer,
+        replicas_to_aggregate: int,
+        total_num_replicas: int | None = None,
+        variable_averages: tf.train.ExponentialMovingAverage | None = None,
+        variables_to_average: Iterable[tf.Variable] | None = None,
+        use_locking: bool = False,
+        name: str = "sync_replicas",
+    ) -> None:
+        if total_num_replicas is None:
+            total_num_replicas = replicas_to_aggregate
+        super().__init__(use_locking, name)
+        self._opt = opt
+        self._replicas_to_aggregate = check_count(
+            name, "replicas_to_aggregate", replicas_to_aggregate
+        )
+        self._total_num_replicas = check_count(name, "total_num_replicas", total_num_replicas)
+        self._variable_averages = variable_averages
+        self._variables_to_average = variables_to_average
+        self._graph: SyncGraph | None = None
+        self.configure()
+
+    def configure(
+        self,
+        takeover_secs: float | None = None,
+        report_secs: float | None = 60,
+        sparse_reduction: str = "MEAN",
+        transport_dtype: Any = None,
+        wait_for_lost: bool = False,
+    ) -> None:
+        """Sets options that the mirrored class does not have, before `apply_gradients`.
+
+        The options of the chief count for all workers, except that each process reports by its
+        own `report_secs`.
+
+        Args:
+            takeover_secs: If no slot is claimed or completed for so many seconds, the slots of
+                workers that do not wait go to workers that do. It must be longer than a step
+                takes. If it is None, training waits for a worker that is frozen, or that was killed
+                between two steps.
+            report_secs: If a round lasts longer than so many seconds while a worker waits, chief
+                and workers log who is missing. If it is None, they never do.
+            sparse_reduction: How ``tf.IndexedSlices`` are reduced: "MEAN" divides each row by the
+                number of gradients that have it, as the mirrored class does; "GLOBAL_MEAN" by
+                `replicas_to_aggregate`; "SUM" does not divide.
+            transport_dtype: ``tf.bfloat16`` or ``tf.float16``: gradients of wider floating-point
+                types are cast to it before they travel, and their mean is rounded to it. They are
+                summed as float32. By default they travel as they are.
+            wait_for_lost: The gradients of a lost worker are computed by those that are left. If
+                none has been left for `report_secs`, the chief's step fails with
+                ``tf.errors.FailedPreconditionError`` that names the lost ones. If this is true, or
+                `report_secs` is None, it waits until a worker is back.
+
+        Raises:
+            ValueError: An argument is out of range, or `apply_gradients` has been called.
+        """
+        if self._graph is not None:
+            raise ValueError(
+                f"Optimizer '{self.get_name()}' expects configure() before apply_gradients()."
+            )
+        self._push_options = push_options(self._name, sparse_reduction, transport_dtype)
+        self._gate_options = gate_options(
+            self._name,
+            self._replicas_to_aggregate,
+            self._total_num_replicas,
+            takeover_secs,
+            report_secs,
+            wait_for_lost,
+        )
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> list[GradientAndVariable]:
+        """Computes gradients with the wrapped optimizer.
+
+        Args and the returned list of (gradient, variable) pairs are those of the wrapped optimizer.
+        """
+        return self._opt.compute_gradients(*args, **kwargs)
+
+    def apply_gradients(
+        self,
+        grads_and_vars: Iterable[GradientAndVariable],
+        global_step: tf.Variable | None = None,
+        name: str | None = None,
+    ) -> Any:
+        """Builds the step of a worker, and that of the chief.
+
+        Args:
+            grads_and_vars: Iterable of (gradient, variable) pairs, as `compute_gradients` returns
+                them. Gradients may be tensors, ``tf.IndexedSlices`` or None.
+            global_step: The step variable, which each round increments by one: `[] int32 or
+                int64`. The gate is on its device.
+            name: Not used, as in the mirrored class.
+
+        Returns:
+            The training operation of a worker. It ends when the worker is to begin its next step,
+            and fails with ``tf.errors.OutOfRangeError`` when training has ended.
+
+        Raises:
+            ValueError: There are no pairs, `global_step` is None, or a gradient is of a type that
+                is not known.
+            RuntimeError: Eager execution is enabled.
+        """
+        grads_and_vars = check_gradients(self._name, grads_and_vars, global_step)
+        self._graph = SyncGraph(
+            self._name,
+            grads_and_vars,
+            global_step,
+            self._gate_options,
+            self._push_options,
+            lambda reduced: update_variables(
+                self._opt,
+                reduced,
+                global_step,
+                self._variable_averages,
+                self._variables_to_average,
+            ),
+        )
+        self.ready_for_local_init_op = self._graph.ready_for_local_init_op
+        self.local_step_init_op = self._graph.local_step_init_op
+        self.chief_init_op = self._graph.chief_init_op
+        return self._graph.step.train_op
+
+    def get_chief_queue_runner(self) -> ChiefQueueRunner:
+        """Returns the queue runner for the chief to start.
+
+        The hook of a chief starts it. With a ``tf.compat.v1.train.Supervisor``, the program has to
+        start it.
+
+        Raises:
+            ValueError: `apply_gradients` has not been called.
+        """
+        if self._graph is None:
+            raise ValueError("Should be called after apply_gradients().")
+        return self._graph.queue_runner
+
+    def get_init_tokens_op(self, num_tokens: int = -1) -> tf.Operation:
+        """Returns an operation for the chief to run before its queue runner is started.
+
+        No tokens are needed here. If a number is given, so many steps end without waiting for the
+        round, as they do with the mirrored class; the gradients of the steps after them may be
+        dropped.
+
+        Args:
+            num_tokens: Number of steps that do not wait. If it is -1, all steps wait.
+
+        Raises:
+            ValueError: `apply_gradients` has not been called, or `num_tokens` is lower than what
+                the mirrored class needs.
+        """
+        if self._graph is None:
+            raise ValueError("get_init_tokens_op() should be called after apply_gradients().")
+        check_num_tokens(num_tokens, self._replicas_to_aggregate - self._total_num_replicas)
+        if num_tokens > 0:
+            return self._graph.gate.add_credits(num_tokens)
+        return tf.no_op(name="no_init_tokens")
+
+    def make_session_run_hook(
+        self, is_chief: bool, num_tokens: int = -1
+    ) -> SyncReplicasOptimizerHook:
+        """Returns the hook that every worker needs with a ``MonitoredTrainingSession``.
+
+        Args:
+            is_chief: Whether the worker is the chief.
+            num_tokens: Argument of `get_init_tokens_op`.
+        """
+        return SyncReplicasOptimizerHook(self, is_chief, num_tokens)
+
+    def variables(self) -> list[tf.Variable]:
+        """Returns the variables of the wrapped optimizer."""
+        return self._opt.variables()
+
+    @property
+    def gradients_dropped(self) -> tf.Tensor:
+        """Tells whether the gradients of a step were dropped: `[] bool`.
+
+        They are dropped if the round had no slot left for them, or if another worker took the slot
+        over and was faster with all of them. The tensor is a part of the worker's step: fetch it
+        together with the training operation. Alone, it makes a step as well. The mirrored class has
+        no such property.
+        """
+        if self._graph is None:
+            raise ValueError("gradients_dropped is known after apply_gradients().")
+        return self._graph.step.dropped
+
+    def num_dropped(self, name: str | None = None) -> tf.Tensor:
+        """Returns in how many steps of all workers the gradients were dropped: `[] int64`.
+
+        The mirrored class has no such method. A summary of it is added, too.
+
+        Args:
+            name: Optional name of the operation.
+
+        Raises:
+            ValueError: `apply_gradients` has not been called.
+        """
+        if self._graph is None:
+            raise ValueError("num_dropped() should be called after apply_gradients().")
+        return tf.identity(self._graph.gate.num_dropped(), name=name)
+
+    @property
+    def _wrapped(self) -> tf.compat.v1.train.Optimizer:
+        return self._opt

@@ -1,0 +1,131 @@
+"""The thread of a chief that applies the gradients of each round."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+
+import tensorflow as tf
+
+from tf_condacc._optimizers.sync_replicas.gate import SyncGate
+from tf_condacc._optimizers.sync_replicas.recovery import aborted
+from tf_condacc._optimizers.sync_replicas.reports import Reports
+
+
+class _Recovering:
+    """A coordinator that treats a cancelled step of the chief as the loss of a server.
+
+    If a parameter server is lost, its steps are cancelled on the others, and it is chance which of
+    the errors the chief's thread gets. Monitored sessions begin again after AbortedError, but not
+    after CancelledError.
+    """
+
+    def __init__(self, coordinator: tf.train.Coordinator) -> None:
+        self._coordinator = coordinator
+
+    def should_stop(self) -> bool:
+        return self._coordinator.should_stop()
+
+    def request_stop(self, error: Exception) -> None:
+        if self._coordinator.should_stop():
+            return  # The session was closed.
+        if isinstance(error, tf.errors.CancelledError):
+            # A tuple, or the coordinator would take the error that is being handled.
+            recoverable = aborted(error)
+            self._coordinator.request_stop((type(recoverable), recoverable, error.__traceback__))
+        else:
+            self._coordinator.request_stop(error)
+
+
+class ChiefQueueRunner(tf.compat.v1.train.QueueRunner):
+    """Applies the gradients of round after round, until training ends.
+
+    When the coordinator stops, the chief's waits at the gate end: that of its queue runner, and
+    that of its own step as a worker. So its session learns of an error of the other one. The gate
+    itself is closed only if the coordinator stops without an error, as that of a Supervisor does
+    when training has ended: after an error, training goes on with the next session. A chief that
+    another one has replaced ends nothing: its operations at the gate fail or do nothing.
+
+    Args:
+        gate: The gate of the rounds.
+        sync_op: Operation that waits for a round and applies its gradients.
+        reports: Reports about rounds that last for too long; None if there are none.
+    """
+
+    def __init__(self, gate: SyncGate, sync_op: tf.Operation, reports: Reports | None) -> None:
+        with gate.on_device():
+            nothing = tf.no_op(name="runner_closed")
+        # The constructor is decorated to log that queues of input pipelines are deprecated.
+        inspect.unwrap(tf.compat.v1.train.QueueRunner.__init__)(
+            self,
+            gate.handle.op,
+            [sync_op],
+            close_op=nothing,
+            cancel_op=gate.dismiss(),
+            queue_closed_exception_types=(tf.errors.OutOfRangeError,),
+        )
+        self._close_gate = gate.close()
+        self._reports = reports
+
+    def create_threads(
+        self,
+        sess: tf.compat.v1.Session,
+        coord: tf.train.Coordinator | None = None,
+        daemon: bool = False,
+        start: bool = False,
+    ) -> list[threading.Thread]:
+        """Creates the threads of a session, and one that closes the gate after a clean end.
+
+        Args:
+            sess: The session.
+            coord: Coordinator that stops the threads.
+            daemon: Whether the threads are daemons.
+            start: Whether the threads are started here.
+
+        Returns:
+            The threads; none if those of this session exist already.
+        """
+        threads = self.create_threads_without_closing(sess, coord, daemon, start)
+        if threads and coord is not None:
+            closer = threading.Thread(target=self._close_when_ended, args=(sess, coord))
+            closer.daemon = daemon
+            coord.register_thread(closer)
+            if start:
+                closer.start()
+            threads.append(closer)
+        return threads
+
+    def create_threads_without_closing(
+        self,
+        sess: tf.compat.v1.Session,
+        coord: tf.train.Coordinator | None = None,
+        daemon: bool = False,
+        start: bool = False,
+    ) -> list[threading.Thread]:
+        """Creates the same threads except the one that closes the gate."""
+        threads = super().create_threads(sess, coord, daemon, start)
+        if threads and self._reports is not None:
+            reporter = self._reports.thread(sess)
+            if start:
+                reporter.start()
+            threads.append(reporter)
+        return threads
+
+    def _run(
+        self,
+        sess: tf.compat.v1.Session,
+        enqueue_op: tf.Operation,
+        coord: tf.train.Coordinator | None = None,
+    ) -> None:
+        super()._run(sess, enqueue_op, None if coord is None else _Recovering(coord))
+
+    def _close_when_ended(self, session: tf.compat.v1.Session, coord: tf.train.Coordinator) -> None:
+        coord.wait_for_stop()
+        try:
+            coord.raise_requested_exception()
+        except Exception:
+            return  # Training goes on. Whoever joins the coordinator gets the error.
+        try:
+            session.run(self._close_gate)
+        except (tf.errors.OpError, RuntimeError):
+            pass  # The session has been closed, or is lost.

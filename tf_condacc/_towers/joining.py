@@ -1,0 +1,118 @@
+"""Functions that join the specs of all towers into one spec."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.compat import v1
+
+from tf_condacc._towers import tower_metrics
+from tf_condacc.estimator._model_fn import SpecLike
+from tf_condacc.estimator._specs import replace
+
+
+def for_training(specs: Sequence[SpecLike], device: str) -> SpecLike:
+    """Returns the last tower's spec with the loss of all towers.
+
+    The last tower applies the gradients of all towers, so its `train_op` is the right one.
+    """
+    return replace(specs[-1], loss=_total_loss(specs, device))
+
+
+def for_evaluation(
+    specs: Sequence[SpecLike], metric_variables: Sequence[Sequence[tf.Variable]], device: str
+) -> SpecLike:
+    """Returns the first tower's spec with the loss of all towers and metrics of the whole batch."""
+    metrics = tower_metrics.merge(specs, metric_variables, device)
+    return replace(specs[0], loss=_total_loss(specs, device), eval_metric_ops=metrics)
+
+
+def for_prediction(specs: Sequence[SpecLike], device: str) -> SpecLike:
+    """Returns the first tower's spec with the concatenated predictions of all towers.
+
+    Export outputs are concatenated too; scalar export outputs are stacked.
+
+    Raises:
+        ValueError: A prediction is a scalar, which has no examples; or the towers have different
+            predictions or export outputs.
+    """
+    with v1.device(device):
+        predictions = _joined_all([spec.predictions for spec in specs], "predictions", _refused)
+        outputs = [spec.export_outputs for spec in specs]
+        if outputs[0]:
+            _check_keys(outputs, "export_outputs")
+            outputs[0] = {
+                key: _joined_output([each[key] for each in outputs], key) for key in outputs[0]
+            }
+    return replace(specs[0], predictions=predictions, export_outputs=outputs[0])
+
+
+def _total_loss(specs: Sequence[SpecLike], device: str) -> Any:
+    with v1.device(device):
+        return tf.add_n([spec.loss for spec in specs], name="loss")
+
+
+def _joined_output(outputs: Sequence[Any], key: str) -> Any:
+    """Joins export outputs of any type that has the attributes of one of the three kinds."""
+    make = type(outputs[0])
+    if hasattr(outputs[0], "outputs"):
+        return make(_joined_all([output.outputs for output in outputs], key, _stacked))
+    if hasattr(outputs[0], "value"):
+        return make(_joined([output.value for output in outputs], key, _stacked))
+    if hasattr(outputs[0], "scores") and hasattr(outputs[0], "classes"):
+        parts = {
+            name: [getattr(output, name) for output in outputs] for name in ("scores", "classes")
+        }
+        return make(
+            **{
+                name: None if values[0] is None else _joined(values, f"{key}_{name}", _stacked)
+                for name, values in parts.items()
+            }
+        )
+    raise ValueError(
+        f"Expected export output {key!r} to be a ClassificationOutput, RegressionOutput or "
+        f"PredictOutput, got {outputs[0]}."
+    )
+
+
+def _joined_all(values: Sequence[Any], name: str, join_scalars: Callable[..., Any]) -> Any:
+    if not isinstance(values[0], Mapping):
+        return _joined(values, name, join_scalars)
+    _check_keys(values, name)
+    return {key: _joined([value[key] for value in values], key, join_scalars) for key in values[0]}
+
+
+def _joined(tensors: Sequence[Any], name: Any, join_scalars: Callable[..., Any]) -> Any:
+    """Concatenates tensors along their first dimension."""
+    name = _as_op_name(name)
+    if tensors[0].shape.rank == 0:
+        return join_scalars(tensors, name)
+    if isinstance(tensors[0], tf.SparseTensor):
+        return tf.sparse.concat(0, list(tensors), expand_nonconcat_dims=True, name=name)
+    return tf.concat(tensors, axis=0, name=name)
+
+
+def _stacked(scalars: Sequence[Any], name: str | None) -> tf.Tensor:
+    return tf.stack(scalars, name=name or "stack")
+
+
+def _refused(scalars: Sequence[Any], name: str | None) -> tf.Tensor:
+    raise ValueError(f"Expected predictions of a batch, got scalar {scalars[0]} as {name!r}.")
+
+
+def _as_op_name(name: Any) -> str | None:
+    """Returns a valid operation name that is similar to `name`; None if no character is valid."""
+    allowed = re.sub(r"[^A-Za-z0-9_.\\/>-]", "_", str(name))
+    return allowed.lstrip("_\\/>-").rstrip("/") or None  # A slash at the end would make it a scope.
+
+
+def _check_keys(mappings: Sequence[Mapping[str, Any]], what: str) -> None:
+    for number, each in enumerate(mappings):
+        if not isinstance(each, Mapping) or each.keys() != mappings[0].keys():
+            raise ValueError(
+                f"Expected the same {what} of every tower, but tower 0 has "
+                f"{sorted(mappings[0])} and tower {number} has {sorted(each or {})}."
+            )

@@ -1,0 +1,110 @@
+"""The sum of the gradients that all towers compute for a variable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import tensorflow as tf
+from tensorflow.python.framework.config import is_op_determinism_enabled
+
+from tf_condacc._ops.library import ops
+
+Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices
+
+# A single operation adds up to _MAX_AT_ONCE gradients of up to _MAX_BYTES_AT_ONCE bytes each, when
+# all of them are computed. For such small gradients, one operation for each costs more time than is
+# saved by adding early, and the memory that they hold is within the limit of a sum.
+_MAX_AT_ONCE = 8
+_MAX_BYTES_AT_ONCE = 256 << 10
+
+
+def sum_gradients(gradients: Sequence[Gradient], variable: Any) -> Gradient:
+    """Adds gradients on the variable's device, each as soon as it is computed.
+
+    Each run of the graph has a sum of its own, which is freed when the run ends. The sum takes over
+    the memory of a gradient if nothing else uses it. A few small gradients are added when all are
+    computed, in the order of the towers. Other gradients are added in the order in which they
+    arrive, so that floating-point sums of three or more towers may differ in their last bits
+    between runs. With ``tf.config.experimental.enable_op_determinism`` all gradients are added in
+    the order of the towers.
+
+    Args:
+        gradients: The gradients of the towers, at least one: dense ones `[d0, …] dtype`, or
+            ``tf.IndexedSlices`` of such tensors.
+        variable: The variable.
+
+    Returns:
+        A dense tensor `[d0, …] dtype`; or ``tf.IndexedSlices`` with unique rows in ascending order,
+        if all gradients are ``tf.IndexedSlices``. A single gradient is returned unchanged.
+        float16 and bfloat16 gradients are added in float32.
+    """
+    with tf.compat.v1.device(variable.device):
+        if len(gradients) == 1:
+            return tf.identity(gradients[0])
+        if all(isinstance(gradient, tf.IndexedSlices) for gradient in gradients):
+            return _sum_sparse(gradients, variable)
+        return _sum_dense([_dense(gradient, variable) for gradient in gradients], variable)
+
+
+def _sum_dense(gradients: Sequence[tf.Tensor], variable: Any) -> tf.Tensor:
+    dtype = gradients[0].dtype.base_dtype
+    if len(gradients) <= _MAX_AT_ONCE and _is_small(variable.shape, dtype):
+        return ops.condacc_tower_dense_sum_at_once(gradients, shape=variable.shape, name="sum")
+    handle = ops.condacc_tower_dense_sum(dtype=dtype, shape=variable.shape, name="sum")
+    adds = _in_order(lambda g: ops.condacc_tower_dense_add(handle, g, name="add"), gradients)
+    with tf.control_dependencies(adds):
+        return ops.condacc_tower_dense_take(handle, len(adds), dtype=dtype, name="take")
+
+
+def _is_small(shape: tf.TensorShape, dtype: tf.DType) -> bool:
+    size = shape.num_elements()
+    return size is not None and size * dtype.size <= _MAX_BYTES_AT_ONCE
+
+
+def _sum_sparse(gradients: Sequence[tf.IndexedSlices], variable: Any) -> tf.IndexedSlices:
+    dtype = gradients[0].dtype.base_dtype
+    handle = ops.condacc_tower_sparse_sum(dtype=dtype, shape=variable.shape, name="sum")
+    adds = _in_order(
+        lambda g: ops.condacc_tower_sparse_add(
+            handle, g.indices, g.values, _dense_shape(g), name="add"
+        ),
+        gradients,
+    )
+    with tf.control_dependencies(adds):
+        rows = ops.condacc_tower_sparse_take(handle, len(adds), dtype=dtype, name="take")
+    # The operation has no static shape, because it accepts gradients of any rank.
+    rows.values.set_shape(tf.TensorShape([None]).concatenate(variable.shape[1:]))
+    rows.shape.set_shape([variable.shape.rank])
+    dense_shape = gradients[0].dense_shape
+    return tf.IndexedSlices(
+        rows.values, rows.indices, rows.shape if dense_shape is None else dense_shape
+    )
+
+
+def _in_order(
+    add: Callable[[Gradient], tf.Operation], gradients: Sequence[Gradient]
+) -> list[tf.Operation]:
+    """Builds an operation for each gradient, after the previous one if determinism is enabled."""
+    made: list[tf.Operation] = []
+    for gradient in gradients:
+        with tf.control_dependencies(made[-1:] if is_op_determinism_enabled() else []):
+            made.append(add(gradient))
+    return made
+
+
+def _dense_shape(gradient: tf.IndexedSlices) -> tf.Tensor:
+    if gradient.dense_shape is None:
+        return tf.constant([], tf.int64)
+    return tf.cast(gradient.dense_shape, tf.int64)
+
+
+def _dense(gradient: Gradient, variable: Any) -> tf.Tensor:
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    shape = gradient.dense_shape
+    num_rows = tf.shape(variable)[0] if shape is None else shape[0]
+    # The rows are summed first, because TensorFlow's segment sum ignores negative row numbers and
+    # adds float16 values in float16.
+    once = _sum_sparse([gradient], variable)
+    return tf.math.unsorted_segment_sum(once.values, once.indices, num_rows)

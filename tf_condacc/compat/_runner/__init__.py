@@ -1,0 +1,1 @@
+"""The runner of programs for TensorFlow 1: ``condacc run``."""

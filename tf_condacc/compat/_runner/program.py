@@ -1,0 +1,121 @@
+"""The program: its start, as Python itself would start it, and its module ``__main__``."""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import importlib.util
+import json
+import os
+import sys
+import types
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from typing import Any
+
+import tensorflow as tf
+
+from condacc.run._command_line import Options, parse
+from tf_condacc import _programs
+from tf_condacc.compat import install
+from tf_condacc.compat._runner.provided import provided
+from tf_condacc.compat._runner.sources import ProgramFinder, compile_program
+from tf_condacc.compat._runner.tracebacks import show_as_program
+
+# The program, for processes that multiprocessing starts anew.
+_PROGRAM = "TF_CONDACC_COMPAT_PROGRAM"
+_SPAWNED = "tf_condacc.compat._runner.spawned"
+
+
+class _MainSpec(ModuleSpec):
+    """The specification of the module ``__main__``.
+
+    By its name, multiprocessing imports the program in processes that it starts anew.
+    """
+
+    def __init__(self, package: str) -> None:
+        super().__init__(_SPAWNED, None)
+        self._package = package
+
+    @property
+    def parent(self) -> str:
+        return self._package
+
+
+def main() -> None:
+    """Runs the program that the command line names. Its exceptions are raised."""
+    options = parse(sys.argv[1:])
+    sys.excepthook = show_as_program(sys.excepthook)
+    folder = _folder(options)
+    set_up(folder)
+    if not options.quiet:
+        for line in provided():
+            print(f"tf_condacc.compat: {line}", file=sys.stderr)
+    path, package = _find(options)
+    os.environ[_PROGRAM] = json.dumps({"path": path, "package": package, "folder": folder})
+    module = types.ModuleType("__main__")
+    sys.argv = [path, *options.arguments]
+    sys.modules["__main__"] = module
+    _programs.raise_from_now_on()
+    run_in(vars(module), path, package)
+
+
+def run_spawned(names: dict[str, Any]) -> None:
+    """Runs the program in a process that multiprocessing has started.
+
+    Args:
+        names: The names of the module in which it runs.
+    """
+    program = json.loads(os.environ[_PROGRAM])
+    set_up(program["folder"])
+    run_in(names, program["path"], program["package"])
+
+
+def set_up(folder: str) -> None:
+    """Makes TensorFlow what it was for the modules in a folder."""
+    install()
+    logger = tf.get_logger()
+    level = logger.level
+    logger.setLevel("ERROR")  # It warns of the variables of version 1.
+    tf.compat.v1.disable_v2_behavior()
+    logger.setLevel(level)
+    for name in ("core", "python"):
+        setattr(tf.compat.v1, name, importlib.import_module(f"tensorflow.{name}"))
+    ProgramFinder(folder).insert()
+
+
+def run_in(names: dict[str, Any], path: str, package: str | None) -> None:
+    """Runs the program in the names of a module."""
+    with open(path, "rb") as file:
+        code = compile_program(file.read(), path)
+    loader = SourceFileLoader(names["__name__"], path)
+    names.update(__file__=path, __cached__=None, __loader__=loader, __package__=package)
+    names.update(__spec__=_MainSpec(package or ""), __builtins__=builtins)
+    exec(code, names)
+
+
+def _folder(options: Options) -> str:
+    """Returns the folder of the program, and puts it first in Python's path."""
+    if options.script is None:
+        return os.getcwd()
+    folder = os.path.dirname(os.path.realpath(options.script))
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path[0] = folder
+    return folder
+
+
+def _find(options: Options) -> tuple[str, str | None]:
+    """Returns the path of the program's file, and the package that it is in.
+
+    Raises:
+        SystemExit: There is no such module, or it has no source.
+    """
+    if options.script is not None:
+        return options.script, None
+    name = options.module or ""
+    spec = importlib.util.find_spec(name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        name += ".__main__"
+        spec = importlib.util.find_spec(name)
+    if spec is None or not isinstance(spec.loader, SourceFileLoader):
+        sys.exit(f"tf_condacc.compat: there is no module {name} with a source")
+    return spec.loader.path, name.rpartition(".")[0]

@@ -1,0 +1,103 @@
+"""A `model_fn` with its parameters and configuration, which builds the graphs of an Estimator."""
+
+from __future__ import annotations
+
+import copy
+import os
+import tempfile
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from tensorflow.compat import v1
+
+from tf_condacc._typing import Nested
+from tf_condacc.cluster import Task
+from tf_condacc.estimator import _input_pipelines, _keras_names, _warm_start
+from tf_condacc.estimator._model_fn import ModeKeys, SpecLike
+from tf_condacc.estimator._run_config import RunConfig, model_dir_of
+from tf_condacc.estimator.export import ServingInputReceiver
+
+# A path of a file or folder.
+Path: TypeAlias = str | os.PathLike[str]
+
+
+class Model:
+    """A `model_fn` with its folder, configuration and parameters.
+
+    Its methods build into the default graph. The arguments and errors of the constructor are those
+    of an Estimator.
+
+    Attributes:
+        model_fn: The `model_fn`.
+        model_dir: Folder of checkpoints and summaries.
+    """
+
+    def __init__(
+        self,
+        model_fn: Callable[..., SpecLike],
+        model_dir: Path | None,
+        config: RunConfig | None,
+        params: Any,
+        warm_start_from: Any = None,
+    ) -> None:
+        _input_pipelines.check_model_fn(model_fn, params)
+        config = RunConfig() if config is None else config
+        if not hasattr(config, "save_checkpoints_steps"):
+            raise ValueError(f"config must be an instance of `RunConfig`, but provided {config!r}.")
+        self.model_fn = model_fn
+        self.model_dir = model_dir_of(config, model_dir) or tempfile.mkdtemp()
+        self._config = config.replace(model_dir=self.model_dir)
+        self._params: Any = copy.deepcopy(params or {})
+        self._warm_start = _warm_start.settings(warm_start_from)
+
+    def config(self) -> RunConfig:
+        """Returns a copy of the configuration."""
+        return copy.deepcopy(self._config)
+
+    def params(self) -> Any:
+        """Returns a copy of the parameters."""
+        return copy.deepcopy(self._params)
+
+    def warm_start(self) -> None:
+        """Lets variables start with values of another model's checkpoint, if so configured."""
+        if self._warm_start is not None:
+            _warm_start.apply(self._warm_start)
+
+    def training_device(self, task: Task | None) -> Any:
+        """Returns what ``tf.compat.v1.device`` takes to place the operations of training.
+
+        Args:
+            task: The task of a cluster, whose parameter servers get the variables, unless the
+                configuration says where operations are placed; None without a cluster.
+        """
+        if self._config.device_fn is not None or task is None:
+            return self._config.device_fn
+        return task.replica_device_setter()
+
+    def build(self, input_fn: Callable[..., Any], mode: str) -> SpecLike:
+        """Builds the model on the input that a function returns, and returns its spec."""
+        self._begin()
+        optional = {"mode": mode, "params": self.params(), "config": self.config()}
+        with _keras_names.fresh():
+            result = _input_pipelines.call_accepted(input_fn, **optional)
+            features, labels = _input_pipelines.features_and_labels(result)
+            labels = None if mode == ModeKeys.PREDICT else labels
+            return self._call_model_fn(features, labels, mode)
+
+    def build_for_serving(
+        self, receiver_fn: Callable[[], ServingInputReceiver]
+    ) -> tuple[SpecLike, ServingInputReceiver]:
+        """Builds the model on the input of a served request, and returns both."""
+        self._begin()
+        with _keras_names.fresh():
+            receiver = receiver_fn()
+            spec = self._call_model_fn(receiver.features, None, ModeKeys.PREDICT)
+        return spec, receiver
+
+    def _begin(self) -> None:
+        v1.set_random_seed(self._config.tf_random_seed)
+        v1.train.get_or_create_global_step()
+
+    def _call_model_fn(self, features: Nested, labels: Nested, mode: str) -> SpecLike:
+        optional = {"params": self.params(), "config": self.config()}
+        return _input_pipelines.call_model_fn(self.model_fn, features, labels, mode, optional)

@@ -1,9 +1,0 @@
-"""Towers: one model on several devices, each of which trains on its part of the batch.
-
-Mirrors ``tf.contrib.estimator.TowerOptimizer`` and ``tf.contrib.estimator.replicate_model_fn``.
-"""
-
-from tf_condacc.estimator.towers.replication import replicate_model_fn
-from tf_condacc.estimator.towers.tower_optimizer import TowerOptimizer
-
-__all__ = ["TowerOptimizer", "replicate_model_fn"]

@@ -1,8 +1,0 @@
-"""The optimizer that averages the gradients of several workers in each step.
-
-Mirrors ``tf.compat.v1.train.SyncReplicasOptimizer``.
-"""
-
-from tf_condacc.optimizers.sync_replicas.optimizer import SyncReplicasOptimizer
-
-__all__ = ["SyncReplicasOptimizer"]

@@ -1,0 +1,159 @@
+"""Training with one big batch, and under strategies of ``tf.distribute``."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tf_condacc._accumulators.gradient_accumulator import GradientAccumulator
+from tf_condacc._typing import GradientAndVariable, Nested
+from tf_condacc.parity import _batches
+from tf_condacc.parity._devices import require_logical_cpus
+from tf_condacc.parity._setup import Run, Way, on_cpu
+from tf_condacc.parity._training import Training
+
+
+def big_batch() -> Way:
+    """Returns the way that takes each batch as a whole. It is the yardstick of comparisons."""
+    return Way("one big batch", _whole(lambda nested: nested), divides=False)
+
+
+def reversed_batch() -> Way:
+    """Returns the way that takes each batch as a whole, with its examples in reverse order.
+
+    Its sums are rounded differently. If its weights are not those of `big_batch`, the training uses
+    random numbers, depends on the order of the examples, or amplifies rounding errors. Then
+    differences of other ways mean nothing.
+    """
+    return Way("the batch in reverse", _whole(_batches.reverse), divides=False)
+
+
+def _whole(order: Callable[[Nested], Nested]) -> Callable[[Training], Run]:
+    @on_cpu
+    def begin(training: Training) -> Run:
+        model, optimizer = training.new_model(), training.optimizer()
+
+        @tf.function
+        def step(features: Nested, labels: Nested) -> None:
+            optimizer.apply_gradients(training.gradients(model, features, labels))
+
+        return Run(model.variables, lambda features, labels: step(order(features), order(labels)))
+
+    return begin
+
+
+def one_device() -> Way:
+    """Returns the way under a ``tf.distribute.OneDeviceStrategy``."""
+    way = under(lambda: tf.distribute.OneDeviceStrategy("/CPU:0"), "OneDeviceStrategy")
+    return dataclasses.replace(way, divides=False)
+
+
+def mirrored(num_replicas: int = 2, num_micro_batches: int = 1) -> Way:
+    """Returns the way under a ``tf.distribute.MirroredStrategy`` on logical CPUs.
+
+    Args:
+        num_replicas: Number of replicas, each of which gets an equal part of the batch.
+        num_micro_batches: Number of equal parts of a replica's part, as in `under`.
+
+    Raises:
+        RuntimeError: When the training begins: there are fewer logical CPUs. `use_logical_cpus`
+            must be called before TensorFlow runs its first operation.
+    """
+    name = f"MirroredStrategy with {num_replicas} replicas"
+    if num_micro_batches > 1:
+        name += f" and {num_micro_batches} micro-batches"
+
+    def new_strategy() -> tf.distribute.Strategy:
+        # The default, collective reduction, requires the same number of devices in all strategies
+        # of a process.
+        return tf.distribute.MirroredStrategy(
+            require_logical_cpus(num_replicas, name),
+            cross_device_ops=tf.distribute.ReductionToOneDevice(),
+        )
+
+    return under(new_strategy, name, num_micro_batches)
+
+
+def under(
+    new_strategy: Callable[[], tf.distribute.Strategy], name: str, num_micro_batches: int = 1
+) -> Way:
+    """Returns the way under a strategy, each of whose replicas gets an equal part of the batch.
+
+    The optimizer sums the gradients of the replicas. If the loss is a mean over examples, it is
+    divided by the number of replicas, unless the training says that it has been
+    (``Training(divided_by_replicas=True)``).
+
+    Args:
+        new_strategy: Function that returns the strategy, in whose scope the model is built.
+        name: Name of the way in reports.
+        num_micro_batches: Number of equal parts of a replica's part. If there are several, a
+            `GradientAccumulator` makes one update of their gradients, and all variables must have
+            gradients.
+    """
+
+    def begin(training: Training) -> Run:
+        strategy, apply = new_strategy(), None
+        reduction = training.reduction.upper()
+        with strategy.scope():
+            model, optimizer = training.new_model(), training.optimizer()
+            if num_micro_batches > 1:
+                accumulator = GradientAccumulator(model.variables, num_micro_batches, reduction)
+                apply = accumulator.apply_gradients
+        number = strategy.num_replicas_in_sync
+        divisor = number
+        if training.reduction == "sum" or training.divided_by_replicas:
+            divisor = 1
+
+        def replica_step(features: Nested, labels: Nested) -> None:
+            pairs = training.gradients(model, features, labels, divisor)
+            if apply is None:
+                optimizer.apply_gradients(pairs)
+            else:
+                _check_complete(pairs, model.variables, name)
+                apply(optimizer, [gradient for gradient, _ in pairs])
+
+        @tf.function
+        def step(features: Nested, labels: Nested) -> None:
+            strategy.run(replica_step, (features, labels))
+
+        def split_step(features: Nested, labels: Nested) -> None:
+            parts = _batches.split(features, labels, number * num_micro_batches, name)
+            for micro_batch in range(num_micro_batches):
+                step(*_distributed(strategy, parts[micro_batch::num_micro_batches]))
+
+        return Run(model.variables, split_step, num_replicas=number)
+
+    return Way(name, begin)
+
+
+def _check_complete(
+    pairs: Sequence[GradientAndVariable], variables: Sequence[Any], way: str
+) -> None:
+    found = {id(variable) for _, variable in pairs}
+    missing = [variable.name for variable in variables if id(variable) not in found]
+    if missing:
+        raise ValueError(
+            f"{way}: expected gradients of all variables, got none of {', '.join(missing)}. The "
+            "loss does not use them. Micro-batches under a strategy need a loss that does."
+        )
+
+
+def _distributed(strategy: tf.distribute.Strategy, parts: list[Any]) -> Any:
+    """Returns values of which each replica has a part."""
+
+    def values_of(which: int) -> Any:
+        flat = [tf.nest.flatten(part[which]) for part in parts]
+        values = [
+            None
+            if leaves[0] is None
+            else strategy.experimental_distribute_values_from_function(
+                lambda context, leaves=leaves: tf.constant(leaves[context.replica_id_in_sync_group])
+            )
+            for leaves in zip(*flat, strict=True)
+        ]
+        return tf.nest.pack_sequence_as(parts[0][which], values)
+
+    return values_of(0), values_of(1)

@@ -1,0 +1,38 @@
+"""A pytest plugin with the fixture ``parity``.
+
+A ``conftest.py`` in the root folder of the tests switches it on::
+
+    pytest_plugins = ["tf_condacc.parity.pytest_plugin"]
+
+It splits the CPU into logical devices before the tests are collected. The ini option
+``parity_logical_cpus`` is their number, 2 by default.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tf_condacc.parity import Report, assert_parity, use_logical_cpus
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the ini option."""
+    parser.addini("parity_logical_cpus", "number of logical CPUs of TensorFlow", default="2")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Splits the CPU into logical devices."""
+    use_logical_cpus(int(config.getini("parity_logical_cpus")))
+
+
+@pytest.fixture
+def parity(tmp_path: Path) -> Callable[..., Report]:
+    """Returns `tf_condacc.parity.assert_parity`, which draws a picture of a failure.
+
+    The picture is in the temporary folder of the test, and the error tells its path.
+    """
+    return functools.partial(assert_parity, picture=tmp_path / "parity.png")
