@@ -20,13 +20,16 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 # Processes that the tests start need some of a GPU's memory too.
 os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
-sys.path[:0] = [str(Path(__file__).resolve().parent / name) for name in ("support", "trials")]
+sys.path.insert(
+    0, str(Path(__file__).resolve().parents[1])
+)  # Also for the processes that tests start.
 # Jobs that a shell runs in the background inherit a Ctrl-C that is ignored. The programs that the
 # tests start and interrupt would inherit it as well.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest  # noqa: E402
-from forked_python import fork_server  # noqa: E402
+
+from tests.support.forked_python import fork_server  # noqa: E402
 
 DEFAULT_TIMEOUT_SECS = 120
 LONG_TIMEOUT_SECS = 1800
@@ -107,7 +110,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _load(library: str, kind: str = "dense") -> Any:
-    from implementations import load_implementation
+    from tests.support.implementations import load_implementation
 
     return load_implementation(library if kind == "dense" else f"{library}-{kind}")
 
@@ -136,7 +139,7 @@ def results(ours: Any, request: pytest.FixtureRequest) -> Any:
 
     The modules of trials that a test module lists in TOGETHER run in one process.
     """
-    from trial_runs import Results
+    from tests.support.trial_runs import Results
 
     return Results(ours, together=getattr(request.module, "TOGETHER", ()))
 
@@ -162,7 +165,7 @@ def mode(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def driver(mode: str) -> Iterator[Callable[..., Any]]:
     """Yields a function that makes drivers: `driver(impl, dtype, shape, **arguments)`."""
-    from accumulator_support import DRIVERS
+    from tests.support.accumulator_support import DRIVERS
 
     yield from _drivers(DRIVERS, mode)
 
@@ -170,7 +173,7 @@ def driver(mode: str) -> Iterator[Callable[..., Any]]:
 @pytest.fixture
 def graph_driver() -> Iterator[Callable[..., Any]]:
     """Yields a function that makes drivers with v1 sessions, for tests of sessions only."""
-    from accumulator_support import DRIVERS
+    from tests.support.accumulator_support import DRIVERS
 
     yield from _drivers(DRIVERS, "graph")
 
@@ -178,7 +181,7 @@ def graph_driver() -> Iterator[Callable[..., Any]]:
 @pytest.fixture(params=["graph", "function", "eager"])
 def contributions(ours: Any, request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
     """Yields a function that makes drivers of contributions: `contributions(dtype, shape, ...)`."""
-    from contribution_support import CONTRIBUTION_DRIVERS
+    from tests.support.contribution_support import CONTRIBUTION_DRIVERS
 
     for make in _drivers(CONTRIBUTION_DRIVERS, request.param):
         yield functools.partial(make, ours)
@@ -187,7 +190,7 @@ def contributions(ours: Any, request: pytest.FixtureRequest) -> Iterator[Callabl
 @pytest.fixture
 def rows_driver(mode: str) -> Iterator[Callable[..., Any]]:
     """Yields a function that makes drivers whose gradients and taken values are `Rows`."""
-    from sparse_support import ROWS_DRIVERS
+    from tests.support.sparse_support import ROWS_DRIVERS
 
     yield from _drivers(ROWS_DRIVERS, mode)
 
@@ -195,7 +198,7 @@ def rows_driver(mode: str) -> Iterator[Callable[..., Any]]:
 @pytest.fixture
 def rows_graph_driver() -> Iterator[Callable[..., Any]]:
     """Yields a function like `rows_driver`, with v1 sessions only."""
-    from sparse_support import ROWS_DRIVERS
+    from tests.support.sparse_support import ROWS_DRIVERS
 
     yield from _drivers(ROWS_DRIVERS, "graph")
 
@@ -213,7 +216,8 @@ def graph() -> Iterator[Any]:
 def world(request: pytest.FixtureRequest) -> Iterator[Any]:
     """Yields each setting of variables and control flow, in a graph; restores it afterwards."""
     import tensorflow as tf
-    from drop_stale_support import WORLDS, world_of
+
+    from tests.support.drop_stale_support import WORLDS, world_of
 
     with world_of(*WORLDS[request.param]) as world, tf.Graph().as_default():
         yield world
@@ -223,7 +227,8 @@ def world(request: pytest.FixtureRequest) -> Iterator[Any]:
 def graph_of_v1() -> Iterator[Any]:
     """Yields a graph like that of `world`, for tests of any kind of variables."""
     import tensorflow as tf
-    from drop_stale_support import WORLDS, world_of
+
+    from tests.support.drop_stale_support import WORLDS, world_of
 
     with world_of(*WORLDS["resource"]), tf.Graph().as_default() as graph:
         yield graph

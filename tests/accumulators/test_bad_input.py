@@ -7,12 +7,14 @@ remaining trials run in a new process.
 
 from __future__ import annotations
 
-import bad_dtype_trials
-import bad_handle_trials
-import bad_scalars_trials
-import dense_memory_trials
-from accumulator_support import every_kind
-from trial_runs import each_trial, outcomes
+from tests.support.accumulator_support import every_kind
+from tests.support.trial_runs import each_trial, outcomes
+from tests.trials import (
+    bad_dtype_trials,
+    bad_handle_trials,
+    bad_scalars_trials,
+    dense_memory_trials,
+)
 
 TOGETHER = (bad_scalars_trials, bad_dtype_trials, bad_handle_trials)
 

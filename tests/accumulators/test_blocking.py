@@ -7,8 +7,9 @@ import threading
 import numpy as np
 import pytest
 import tensorflow as tf
-from accumulator_support import Background, every_kind, needs_resource, unique_name
 from tensorflow.python.eager import cancellation
+
+from tests.support.accumulator_support import Background, every_kind, needs_resource, unique_name
 
 tf1 = tf.compat.v1
 pytestmark = every_kind

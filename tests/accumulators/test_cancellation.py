@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from accumulator_support import Announcement, Background, every_kind, unique_name
 from tensorflow.python.eager import cancellation
+
+from tests.support.accumulator_support import Announcement, Background, every_kind, unique_name
 
 tf1 = tf.compat.v1
 pytestmark = every_kind

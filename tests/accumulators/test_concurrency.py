@@ -8,8 +8,9 @@ import threading
 
 import pytest
 import tensorflow as tf
-from accumulator_support import Background, every_kind, unique_name
-from many_threads import (
+
+from tests.support.accumulator_support import Background, every_kind, unique_name
+from tests.support.many_threads import (
     FAR_AHEAD,
     build,
     drain,

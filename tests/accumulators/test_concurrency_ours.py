@@ -7,9 +7,10 @@ import threading
 
 import numpy as np
 import tensorflow as tf
-from accumulator_support import Background, every_kind
-from many_threads import FAR_AHEAD, build, drain, in_threads, whole
 from tensorflow.python.eager import cancellation
+
+from tests.support.accumulator_support import Background, every_kind
+from tests.support.many_threads import FAR_AHEAD, build, drain, in_threads, whole
 
 pytestmark = every_kind
 

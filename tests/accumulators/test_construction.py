@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from accumulator_support import every_kind, needs_resource
-from signatures import parameters
+
+from tests.support.accumulator_support import every_kind, needs_resource
+from tests.support.signatures import parameters
 
 tf1 = tf.compat.v1
 pytestmark = [every_kind, pytest.mark.usefixtures("graph")]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from accumulator_support import every_kind
-from contribution_support import ADDED, AHEAD, DUPLICATE, STALE
 
 import tf_condacc
+from tests.support.accumulator_support import every_kind
+from tests.support.contribution_support import ADDED, AHEAD, DUPLICATE, STALE
 from tf_condacc import ApplyOutcome
 
 tf1 = tf.compat.v1

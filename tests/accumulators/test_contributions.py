@@ -7,15 +7,16 @@ import random
 import numpy as np
 import pytest
 import tensorflow as tf
-from accumulator_support import Background, every_kind, unique_name
-from contribution_support import (
+
+from tests.support.accumulator_support import Background, every_kind, unique_name
+from tests.support.contribution_support import (
     ADDED,
     AHEAD,
     DUPLICATE,
     STALE,
     ContributionEagerDriver,
 )
-from many_threads import in_threads
+from tests.support.many_threads import in_threads
 
 pytestmark = every_kind
 InvalidArgument = tf.errors.InvalidArgumentError

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from accumulator_support import unique_name
-from contribution_support import ADDED, AHEAD, DUPLICATE, STALE
-from ps_worker_cluster import cluster  # noqa: F401
 
 import tf_condacc
+from tests.support.accumulator_support import unique_name
+from tests.support.contribution_support import ADDED, AHEAD, DUPLICATE, STALE
+from tests.support.ps_worker_cluster import cluster  # noqa: F401
 
 tf1 = tf.compat.v1
 

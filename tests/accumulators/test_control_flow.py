@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 import tensorflow as tf
-from accumulator_support import every_kind, needs_resource, unique_name
-from control_flow import control_flow
+
+from tests.support.accumulator_support import every_kind, needs_resource, unique_name
+from tests.support.control_flow import control_flow
 
 tf1 = tf.compat.v1
 pytestmark = every_kind

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from numerics import (
+from tensorflow.python.framework import kernels
+
+from tests.support.numerics import (
     PATHS,
     as_arrived,
     assert_same_bits,
@@ -14,7 +16,6 @@ from numerics import (
     random_gradients,
     total_through,
 )
-from tensorflow.python.framework import kernels
 
 HALVES = (tf.float16, tf.bfloat16)
 INTEGERS = (tf.int32, tf.int64)

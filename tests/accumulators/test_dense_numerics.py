@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from numerics import (
+
+from tests.support.numerics import (
     PATHS,
     as_arrived,
     assert_same_bits,

@@ -8,7 +8,8 @@ import random
 import numpy as np
 import pytest
 import tensorflow as tf
-from random_programs import RandomProgram
+
+from tests.support.random_programs import RandomProgram
 
 PROGRAMS = 6
 OPERATIONS = 150

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from accumulator_support import Announcement, Background, every_kind, unique_name
-from ps_worker_cluster import cluster  # noqa: F401
+
+from tests.support.accumulator_support import Announcement, Background, every_kind, unique_name
+from tests.support.ps_worker_cluster import cluster  # noqa: F401
 
 tf1 = tf.compat.v1
 pytestmark = every_kind

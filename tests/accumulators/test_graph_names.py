@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 import tensorflow as tf
-from accumulator_support import every_kind, needs_resource, unique_name
 from tensorflow.python.training import device_setter
+
+from tests.support.accumulator_support import every_kind, needs_resource, unique_name
 
 tf1 = tf.compat.v1
 pytestmark = every_kind

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
-import lifetime_trials
 import pytest
-from accumulator_support import every_kind, needs_resource
-from trial_runs import each_trial, outcomes
+
+from tests.support.accumulator_support import every_kind, needs_resource
+from tests.support.trial_runs import each_trial, outcomes
+from tests.trials import lifetime_trials
 
 # Any of these tests may be the first one, which runs all trials of its implementation.
 pytestmark = [every_kind, pytest.mark.timeout(600)]

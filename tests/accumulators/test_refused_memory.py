@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 import pytest
-import refused_output_trials
-import sparse_held_trials
-from preload import environment
-from trial_runs import Results, each_trial, log_of
+
+from tests.support.preload import environment
+from tests.support.trial_runs import Results, each_trial, log_of
+from tests.trials import refused_output_trials, sparse_held_trials
 
 pytestmark = pytest.mark.kinds("sparse")
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from accumulator_support import every_kind
-from contribution_support import (
+
+from tests.support.accumulator_support import every_kind
+from tests.support.contribution_support import (
     ContributionEagerDriver,
 )
-from many_threads import in_threads
+from tests.support.many_threads import in_threads
 
 tf1 = tf.compat.v1
 pytestmark = every_kind

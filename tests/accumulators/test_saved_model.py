@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from accumulator_support import every_kind, unique_name
-from forked_python import forked_python
 from tensorflow.core.protobuf import saved_model_pb2
+
+from tests.support.accumulator_support import every_kind, unique_name
+from tests.support.forked_python import forked_python
 
 tf1 = tf.compat.v1
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from accumulator_support import needs_resource
-from sparse_support import Rows, assert_rows
+
+from tests.support.accumulator_support import needs_resource
+from tests.support.sparse_support import Rows, assert_rows
 
 tf1 = tf.compat.v1
 pytestmark = pytest.mark.kinds("sparse")

@@ -6,10 +6,9 @@ TensorFlow's own accumulator aborts the process on some of these inputs.
 from __future__ import annotations
 
 import pytest
-import sparse_bad_input_trials
-import sparse_fold_trials
-import sparse_memory_trials
-from trial_runs import Results, each_trial
+
+from tests.support.trial_runs import Results, each_trial
+from tests.trials import sparse_bad_input_trials, sparse_fold_trials, sparse_memory_trials
 
 pytestmark = pytest.mark.kinds("sparse")
 

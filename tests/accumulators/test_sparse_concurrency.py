@@ -8,7 +8,8 @@ import threading
 import numpy as np
 import pytest
 import tensorflow as tf
-from many_threads import FAR_AHEAD, in_threads, many_threaded_session
+
+from tests.support.many_threads import FAR_AHEAD, in_threads, many_threaded_session
 
 tf1 = tf.compat.v1
 pytestmark = pytest.mark.kinds("sparse")

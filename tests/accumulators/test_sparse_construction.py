@@ -8,8 +8,9 @@ import re
 import numpy as np
 import pytest
 import tensorflow as tf
-from accumulator_support import unique_name
-from signatures import parameters
+
+from tests.support.accumulator_support import unique_name
+from tests.support.signatures import parameters
 
 tf1 = tf.compat.v1
 pytestmark = pytest.mark.kinds("sparse")

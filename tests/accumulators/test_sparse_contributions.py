@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from contribution_support import ADDED, DUPLICATE
-from sparse_support import assert_rows
+
+from tests.support.contribution_support import ADDED, DUPLICATE
+from tests.support.sparse_support import assert_rows
 
 pytestmark = pytest.mark.kinds("sparse")
 InvalidArgument = tf.errors.InvalidArgumentError

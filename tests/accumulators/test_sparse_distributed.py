@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from accumulator_support import Background, every_kind, unique_name
-from ps_worker_cluster import cluster  # noqa: F401
-from signatures import parameters
-from sparse_refusals import take_refuses_rows
-from sparse_support import assert_rows
+
+from tests.support.accumulator_support import Background, every_kind, unique_name
+from tests.support.ps_worker_cluster import cluster  # noqa: F401
+from tests.support.signatures import parameters
+from tests.support.sparse_refusals import take_refuses_rows
+from tests.support.sparse_support import assert_rows
 
 tf1 = tf.compat.v1
 pytestmark = pytest.mark.kinds("sparse")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from numerics import PATHS, OwnedDriver, assert_same_bits
-from sparse_reference import HALVES, REDUCTIONS, random_rows, reference
-from sparse_support import Rows, RowsEagerDriver, RowsGraphDriver
+
+from tests.support.numerics import PATHS, OwnedDriver, assert_same_bits
+from tests.support.sparse_reference import HALVES, REDUCTIONS, random_rows, reference
+from tests.support.sparse_support import Rows, RowsEagerDriver, RowsGraphDriver
 
 pytestmark = pytest.mark.kinds("sparse")
 

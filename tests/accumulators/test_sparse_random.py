@@ -8,9 +8,10 @@ import random
 import numpy as np
 import pytest
 import tensorflow as tf
-from random_programs import RandomProgram
-from sparse_reference import REDUCTIONS, random_rows, reference
-from sparse_support import Rows, assert_rows
+
+from tests.support.random_programs import RandomProgram
+from tests.support.sparse_reference import REDUCTIONS, random_rows, reference
+from tests.support.sparse_support import Rows, assert_rows
 
 pytestmark = pytest.mark.kinds("sparse")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from sparse_support import Rows, assert_rows
+
+from tests.support.sparse_support import Rows, assert_rows
 
 pytestmark = pytest.mark.kinds("sparse")
 

@@ -7,10 +7,11 @@ import types
 import numpy as np
 import pytest
 import tensorflow as tf
-from accumulator_support import Background
-from many_threads import join_queue_runners
 from tensorflow.python.ops import data_flow_ops
 from tensorflow.python.training import sync_replicas_optimizer
+
+from tests.support.accumulator_support import Background
+from tests.support.many_threads import join_queue_runners
 
 tf1 = tf.compat.v1
 pytestmark = pytest.mark.kinds("sparse")

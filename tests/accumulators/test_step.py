@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from accumulator_support import every_kind, needs_resource, unique_name
+
+from tests.support.accumulator_support import every_kind, needs_resource, unique_name
 
 tf1 = tf.compat.v1
 pytestmark = every_kind

@@ -7,7 +7,8 @@ import contextlib
 import numpy as np
 import pytest
 import tensorflow as tf
-from accumulator_support import every_kind, needs_resource
+
+from tests.support.accumulator_support import every_kind, needs_resource
 
 tf1 = tf.compat.v1
 pytestmark = every_kind

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.python.framework import kernels, op_def_registry
-from tower_support import initialized_session, rows, sums_one_by_one, to_dense
 
 import tf_condacc
+from tests.support.tower_support import initialized_session, rows, sums_one_by_one, to_dense
 from tf_condacc._towers.reduction import sum_gradients
 
 tf1 = tf.compat.v1

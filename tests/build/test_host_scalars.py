@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from accumulator_support import every_kind
-from drop_stale_support import drop_stale, half_square, own_step
 
+from tests.support.accumulator_support import every_kind
+from tests.support.drop_stale_support import drop_stale, half_square, own_step
 from tf_condacc._ops.host import host_int64
 
 tf1 = tf.compat.v1

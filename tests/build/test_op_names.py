@@ -5,10 +5,10 @@ from __future__ import annotations
 from operator import attrgetter
 
 import tensorflow as tf
-from drop_stale_support import drop_stale, half_square
-from tower_support import rows
 
 import tf_condacc
+from tests.support.drop_stale_support import drop_stale, half_square
+from tests.support.tower_support import rows
 from tf_condacc._towers.reduction import sum_gradients
 
 tf1 = tf.compat.v1

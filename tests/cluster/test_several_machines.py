@@ -16,10 +16,10 @@ import kubernetes_validate
 import pytest
 import tensorflow as tf
 import yaml
-from forked_python import forked_python
 from tensorflow.compat import v1
 
 from condacc.tf_config import read
+from tests.support.forked_python import forked_python
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from estimator_process import BOTH, LIMIT_SECS
-from forked_python import forked_python
+
+from tests.support.estimator_process import BOTH, LIMIT_SECS
+from tests.support.forked_python import forked_python
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 Results = Callable[[str, str], Any]

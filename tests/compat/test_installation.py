@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import compat_programs
 import pytest
-from forked_python import forked_python
+
+from tests.support import compat_programs
+from tests.support.forked_python import forked_python
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 

@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from compat_programs import RUNNER
-from compat_programs import run as run_command
-from forked_python import forked_python
+
+from tests.support.compat_programs import RUNNER
+from tests.support.compat_programs import run as run_command
+from tests.support.forked_python import forked_python
 
 PROGRAMS = Path(__file__).parent / "programs"
 

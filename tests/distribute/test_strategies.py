@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import distribute_refusal_trials
-import distribute_trials
-from trial_runs import each_trial
+from tests.support.trial_runs import each_trial
+from tests.trials import distribute_refusal_trials, distribute_trials
 
 TOGETHER = [distribute_trials, distribute_refusal_trials]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import distribute_process_trials
-from trial_runs import each_trial
+from tests.support.trial_runs import each_trial
+from tests.trials import distribute_process_trials
 
 
 @each_trial(distribute_process_trials)

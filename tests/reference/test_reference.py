@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from migration_examples import EXAMPLES, ROOT, outputs_of, recorded
+
+from tests.support.migration_examples import EXAMPLES, ROOT, outputs_of, recorded
 
 ENVIRONMENT = ROOT / "build" / "tf1"
 SETUP_SECS = 900

@@ -15,14 +15,14 @@ import time
 from pathlib import Path
 
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parent)]
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import tensorflow as tf  # noqa: E402
-from forked_cluster import ForkedCluster  # noqa: E402
-from sync_replicas_log import PushLog  # noqa: E402
 
 import tf_condacc  # noqa: E402
 from condacc.launch._probe import Answer, probe  # noqa: E402
+from tests.support.forked_cluster import ForkedCluster  # noqa: E402
+from tests.support.sync_replicas_log import PushLog  # noqa: E402
 
 tf1 = tf.compat.v1
 _NUM_PS, _NUM_WORKERS, _STEPS = 2, 3, 10

@@ -18,10 +18,10 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parent)]
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-import cluster_trainings as trainings  # noqa: E402
-from separate_hosts import ADDRESSES, SeparateHosts  # noqa: E402
+from tests.support import cluster_trainings as trainings  # noqa: E402
+from tests.support.separate_hosts import ADDRESSES, SeparateHosts  # noqa: E402
 
 # The host of each task: one parameter server on each, and the chief without the other workers.
 _HOSTS = {"ps": [0, 1], "worker": [0, 1, 1]}

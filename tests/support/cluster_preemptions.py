@@ -20,11 +20,11 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parent)]
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-import cluster_trainings as trainings  # noqa: E402
-from forked_cluster import ForkedCluster  # noqa: E402
-from sync_replicas_log import check_rounds  # noqa: E402
+from tests.support import cluster_trainings as trainings  # noqa: E402
+from tests.support.forked_cluster import ForkedCluster  # noqa: E402
+from tests.support.sync_replicas_log import check_rounds  # noqa: E402
 
 CHIEF, LAST = ("worker", 0), ("worker", 2)
 _REPLICAS = 3  # All workers are needed, and no slot is ever taken over.

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from drop_stale_atomic_support import last_decision
-from forked_cluster import ForkedCluster
-from sync_replicas_log import PushLog, check_rounds, check_weights, read_log
-from sync_replicas_program import Model
 
 import tf_condacc
+from tests.support.drop_stale_atomic_support import last_decision
+from tests.support.forked_cluster import ForkedCluster
+from tests.support.sync_replicas_log import PushLog, check_rounds, check_weights, read_log
+from tests.support.sync_replicas_program import Model
 
 tf1 = tf.compat.v1
 _CHECKPOINT_STEPS = 20

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from forked_python import forked_python
+from tests.support.forked_python import forked_python
 
 PS = "/job:ps/task:0"
 
@@ -59,7 +59,7 @@ def _answer(value: Any) -> None:
 
 def _rounds(server: Any, index: int, job: dict[str, Any]) -> None:
     """Runs tries together with the other workers, and answers with the decisions."""
-    from drop_stale_atomic_support import Record, Workers, dropping, tf1
+    from tests.support.drop_stale_atomic_support import Record, Workers, dropping, tf1
 
     workers = Workers(
         dropping(job["limit"]),
@@ -84,7 +84,7 @@ def _hold(server: Any, index: int, job: dict[str, Any]) -> None:
     """Has updates accepted, answers for each, and never applies them."""
     import threading
 
-    from drop_stale_atomic_support import Descent, Workers, dropping, tf, tf1
+    from tests.support.drop_stale_atomic_support import Descent, Workers, dropping, tf, tf1
 
     forever = threading.Event()
 
@@ -113,9 +113,10 @@ def _hold(server: Any, index: int, job: dict[str, Any]) -> None:
 
 def main(setting: dict[str, Any]) -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    sys.path.insert(0, str(Path(__file__).parent))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     import tensorflow as tf
-    from drop_stale_support import WORLDS, world_of
+
+    from tests.support.drop_stale_support import WORLDS, world_of
 
     addresses = {
         job: [f"localhost:{port}" for port in ports] for job, ports in setting["ports"].items()

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from estimator_programs import (
+from tests.support.estimator_programs import (
     Evaluated,
     X,
     input_fn,

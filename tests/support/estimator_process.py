@@ -16,11 +16,10 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-import estimator_arguments  # noqa: F401 (Its programs are added to BOTH.)
-import estimator_programs_own as own
-import estimator_programs_package as package
-from estimator_programs import BOTH
-
+import tests.support.estimator_arguments  # noqa: F401 (Its programs are added to BOTH.)
+from tests.support import estimator_programs_own as own
+from tests.support import estimator_programs_package as package
+from tests.support.estimator_programs import BOTH
 from tf_condacc.compat._estimator import estimator_module
 
 LIMIT_SECS = 150

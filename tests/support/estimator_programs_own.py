@@ -12,13 +12,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import estimator_programs as programs
 import tensorflow as tf
-from estimator_programs import message
-from forked_cluster import ForkedCluster
-from ports import free_cluster
 
 import tf_condacc
+from tests.support import estimator_programs as programs
+from tests.support.estimator_programs import message
+from tests.support.forked_cluster import ForkedCluster
+from tests.support.ports import free_cluster
 from tf_condacc import estimator
 
 tf1 = tf.compat.v1

@@ -9,11 +9,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import estimator_programs as programs
 import numpy as np
 import tensorflow as tf
-from estimator_programs import message
 
+from tests.support import estimator_programs as programs
+from tests.support.estimator_programs import message
 from tf_condacc import TowerOptimizer, estimator, replicate_model_fn
 from tf_condacc.compat._estimator import estimator_module, undo
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import tensorflow as tf
-from tower_support import cpus
 
 import tf_condacc
+from tests.support.tower_support import cpus
 from tf_condacc.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig, export
 
 tf1 = tf.compat.v1

@@ -14,9 +14,9 @@ import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from parent_process import end_with_parent
-from ports import free_cluster
-from sync_replicas_log import LogReader
+from tests.support.parent_process import end_with_parent
+from tests.support.ports import free_cluster
+from tests.support.sync_replicas_log import LogReader
 
 Task = tuple[str, int]  # Job and number.
 

@@ -11,7 +11,8 @@ import functools
 from typing import Any, ClassVar
 
 import tensorflow as tf
-from dense_implementations import CondaccDense, TensorFlowDense
+
+from tests.support.dense_implementations import CondaccDense, TensorFlowDense
 
 tf1 = tf.compat.v1
 

@@ -11,9 +11,9 @@ import sys
 
 import numpy as np
 import tensorflow as tf
-from tower_support import Recording, X, cpus
 
 import tf_condacc
+from tests.support.tower_support import Recording, X, cpus
 from tf_condacc.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig, export
 
 tf1 = tf.compat.v1

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from accumulator_support import Background
+
+from tests.support.accumulator_support import Background
 
 tf1 = tf.compat.v1
 FAR_AHEAD = 2**40

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from accumulator_support import Background
+
+from tests.support.accumulator_support import Background
 
 MEGABYTE = 2**20
 SPARE_BYTES = 96 * MEGABYTE  # This is for all small allocations.

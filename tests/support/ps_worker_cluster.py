@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 import tensorflow as tf
-from ports import free_ports
+
+from tests.support.ports import free_ports
 
 tf1 = tf.compat.v1
 

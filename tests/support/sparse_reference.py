@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from numerics import divided, random_gradients
-from sparse_support import Rows
+
+from tests.support.numerics import divided, random_gradients
+from tests.support.sparse_support import Rows
 
 HALVES = (tf.float16, tf.bfloat16)
 REDUCTIONS = ("MEAN", "SUM", "GLOBAL_MEAN")

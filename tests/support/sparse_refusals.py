@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from sparse_support import Rows
 from tensorflow.python.framework import kernels
+
+from tests.support.sparse_support import Rows
 
 
 def ones(*shape):

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from accumulator_support import EagerDriver, GraphDriver
+
+from tests.support.accumulator_support import EagerDriver, GraphDriver
 
 tf1 = tf.compat.v1
 

@@ -19,10 +19,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import sync_replicas_processes as processes
-from forked_cluster import Task
-from separate_hosts import ADDRESSES, SeparateHosts
-from sync_replicas_processes import NUM_PS, NUM_WORKERS
+from tests.support import sync_replicas_processes as processes
+from tests.support.forked_cluster import Task
+from tests.support.separate_hosts import ADDRESSES, SeparateHosts
+from tests.support.sync_replicas_processes import NUM_PS, NUM_WORKERS
 
 REPLICAS, TAKEOVER_SECS = 2, 0.3
 

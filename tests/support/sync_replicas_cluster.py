@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
-from ports import free_cluster
-from sync_replicas_log import PushLog, check_weights
-from sync_replicas_program import Model
+
+from tests.support.ports import free_cluster
+from tests.support.sync_replicas_log import PushLog, check_weights
+from tests.support.sync_replicas_program import Model
 
 tf1 = tf.compat.v1
 _numbers = itertools.count()

@@ -12,7 +12,7 @@ import json
 import sys
 import time
 
-from sync_replicas_processes import NUM_WORKERS, check, running_cluster
+from tests.support.sync_replicas_processes import NUM_WORKERS, check, running_cluster
 
 FROZEN = 1
 

@@ -16,14 +16,14 @@ from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parent)]
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import tensorflow as tf  # noqa: E402
-from forked_cluster import ForkedCluster  # noqa: E402
-from sync_replicas_log import PushLog, check_weights, read_log  # noqa: E402
-from sync_replicas_program import Model  # noqa: E402
 from tensorflow.python.training import session_manager  # noqa: E402
 
+from tests.support.forked_cluster import ForkedCluster  # noqa: E402
+from tests.support.sync_replicas_log import PushLog, check_weights, read_log  # noqa: E402
+from tests.support.sync_replicas_program import Model  # noqa: E402
 from tf_condacc._ops.library import ops  # noqa: E402
 
 tf1 = tf.compat.v1

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from sync_replicas_log import PushLog
 
 import tf_condacc
+from tests.support.sync_replicas_log import PushLog
 from tf_condacc._ops.library import ops
 
 tf1 = tf.compat.v1

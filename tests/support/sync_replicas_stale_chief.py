@@ -18,8 +18,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import sync_replicas_processes as processes
 import tensorflow as tf
+
+from tests.support import sync_replicas_processes as processes
 
 tf1 = tf.compat.v1
 OLD, WORKER, NEW = 0, 1, 2

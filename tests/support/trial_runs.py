@@ -22,7 +22,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from forked_python import forked_python
+
+from tests.support.forked_python import forked_python
 
 TIMEOUT_SECS = 180  # It ends a process that hangs, even if the machine is busy with other work.
 
@@ -58,7 +59,7 @@ class Trials(dict[str, Callable[[Any], None]]):
 
 def run_trials(impl_name: str, trials: Iterable[str]) -> None:
     """Runs trials in this process, and prints their outcomes."""
-    from implementations import load_implementation
+    from tests.support.implementations import load_implementation
 
     impl = load_implementation(impl_name)
     for trial in trials:

@@ -5,9 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
-from accumulator_support import EagerDriver, GraphDriver
-from refusals import BadArgument, InvalidArgument, assert_unharmed, refused, with_gradients
-from trial_runs import Trials
+
+from tests.support.accumulator_support import EagerDriver, GraphDriver
+from tests.support.refusals import (
+    BadArgument,
+    InvalidArgument,
+    assert_unharmed,
+    refused,
+    with_gradients,
+)
+from tests.support.trial_runs import Trials
 
 tf1 = tf.compat.v1
 NAMES = {tf.float64: "double|float64", tf.float16: "half|float16"}

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from accumulator_support import Background, EagerDriver, GraphDriver, unique_name
-from refusals import (
+
+from tests.support.accumulator_support import Background, EagerDriver, GraphDriver, unique_name
+from tests.support.refusals import (
     BadArgument,
     Gone,
     InvalidArgument,
@@ -16,7 +17,7 @@ from refusals import (
     refused,
     with_gradients,
 )
-from trial_runs import Trials
+from tests.support.trial_runs import Trials
 
 tf1 = tf.compat.v1
 TRIALS = Trials()

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from contribution_support import (
+
+from tests.support.contribution_support import (
     ContributionEagerDriver,
     ContributionFunctionDriver,
     ContributionGraphDriver,
 )
-from refusals import refused
-from trial_runs import Trials
+from tests.support.refusals import refused
+from tests.support.trial_runs import Trials
 
 TRIALS = Trials()
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
-from memory_limits import (
+
+from tests.support.memory_limits import (
     MEGABYTE,
     accepted_or_exhausted,
     assert_all_equal,
@@ -15,7 +16,7 @@ from memory_limits import (
     take_that_waits,
     warm_up,
 )
-from trial_runs import Trials
+from tests.support.trial_runs import Trials
 
 ELEMENTS = 64 * MEGABYTE  # The gradient is 256 MB of float32.
 TRIALS = Trials()

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
-from distribute_support import Training, big_batch, largest_difference
-from forked_cluster import ForkedCluster
-from trial_runs import Trials
 
 import tf_condacc
+from tests.support.distribute_support import Training, big_batch, largest_difference
+from tests.support.forked_cluster import ForkedCluster
+from tests.support.trial_runs import Trials
 from tf_condacc import ApplyOutcome
 
 TRIALS = Trials()

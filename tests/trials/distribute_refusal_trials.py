@@ -7,7 +7,9 @@ import logging
 from typing import Any
 
 import tensorflow as tf
-from distribute_support import (
+
+import tf_condacc
+from tests.support.distribute_support import (
     CPUS,
     IDS,
     TARGETS,
@@ -16,9 +18,7 @@ from distribute_support import (
     raised,
     use_two_cpus,
 )
-from trial_runs import Trials
-
-import tf_condacc
+from tests.support.trial_runs import Trials
 
 TRIALS = Trials()
 

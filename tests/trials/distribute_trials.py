@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from distribute_support import (
+
+import tf_condacc
+from tests.support.distribute_support import (
     CPUS,
     Training,
     big_batch,
@@ -16,9 +18,7 @@ from distribute_support import (
     raised,
     use_two_cpus,
 )
-from trial_runs import Trials
-
-import tf_condacc
+from tests.support.trial_runs import Trials
 
 TRIALS = Trials()
 STRATEGIES: dict[str, Callable[[], tf.distribute.Strategy]] = {
@@ -48,7 +48,8 @@ def eager_micro_batches_on_replicas_equal_one_big_batch(ours: Any) -> None:
 @TRIALS.add
 def fit_with_a_custom_train_step_equals_one_big_batch(ours: Any) -> None:
     import keras
-    from distribute_support import IDS, TARGETS, make_model
+
+    from tests.support.distribute_support import IDS, TARGETS, make_model
 
     class Accumulating(keras.Model):
         supports_jit = False  # XLA cannot compile the accumulators.

@@ -7,12 +7,12 @@ import threading
 from typing import Any
 
 import tensorflow as tf
-from accumulator_support import PATIENCE_SECS, Background
-from drop_stale_atomic_support import Descent, dropping
-from drop_stale_atomic_trials import MAX, MIN, Gate
-from drop_stale_support import WORLDS, world_of
-from trial_runs import Trials
 
+from tests.support.accumulator_support import PATIENCE_SECS, Background
+from tests.support.drop_stale_atomic_support import Descent, dropping
+from tests.support.drop_stale_support import WORLDS, world_of
+from tests.support.trial_runs import Trials
+from tests.trials.drop_stale_atomic_trials import MAX, MIN, Gate
 from tf_condacc._ops.library import ops
 from tf_condacc._optimizers.drop_stale.gate import StalenessGate
 

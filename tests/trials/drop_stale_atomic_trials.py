@@ -6,10 +6,10 @@ import gc
 from typing import Any
 
 import tensorflow as tf
-from drop_stale_support import WORLDS, world_of
-from refusals import BadArgument, Gone, refused
-from trial_runs import Trials
 
+from tests.support.drop_stale_support import WORLDS, world_of
+from tests.support.refusals import BadArgument, Gone, refused
+from tests.support.trial_runs import Trials
 from tf_condacc._ops.library import ops
 from tf_condacc._optimizers.drop_stale.gate import StalenessGate
 

@@ -8,8 +8,8 @@ import time
 from typing import Any
 
 import tensorflow as tf
-from trial_runs import Trials
 
+from tests.support.trial_runs import Trials
 from tf_condacc import DropStaleGradientOptimizer
 
 tf1 = tf.compat.v1

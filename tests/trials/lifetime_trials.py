@@ -9,8 +9,9 @@ import time
 from typing import Any
 
 import tensorflow as tf
-from accumulator_support import Background, GraphDriver, unique_name
-from trial_runs import Trials
+
+from tests.support.accumulator_support import Background, GraphDriver, unique_name
+from tests.support.trial_runs import Trials
 
 tf1 = tf.compat.v1
 TRIALS = Trials()

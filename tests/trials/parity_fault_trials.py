@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from parity_trainings import (
+
+import tf_condacc
+from tests.support.parity_trainings import (
     cross_entropy,
     descent,
     exact,
@@ -15,9 +17,7 @@ from parity_trainings import (
     rounded,
     scores,
 )
-from trial_runs import Trials
-
-import tf_condacc
+from tests.support.trial_runs import Trials
 from tf_condacc import parity
 
 v1 = tf.compat.v1

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trial_runs import Trials
 
+from tests.support.trial_runs import Trials
 from tf_condacc import parity
 
 TRIALS = Trials()

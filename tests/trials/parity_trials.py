@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from parity_trainings import (
+
+from tests.support.parity_trainings import (
     cross_entropy,
     descent,
     exact,
@@ -17,8 +18,7 @@ from parity_trainings import (
     sums,
     training_of,
 )
-from trial_runs import Trials
-
+from tests.support.trial_runs import Trials
 from tf_condacc import parity
 
 v1 = tf.compat.v1

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
-from memory_limits import accepted_or_exhausted
-from trial_runs import Trials
+
+from tests.support.memory_limits import accepted_or_exhausted
+from tests.support.trial_runs import Trials
 
 # These are the bytes of a bool, of a shape of rank 2, and of a shape of the maximum rank.
 SIZES = (1, 16, 8 * 254)

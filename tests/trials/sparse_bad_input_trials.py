@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from accumulator_support import EagerDriver, GraphDriver, unique_name
-from refusals import InvalidArgument, refused
-from sparse_refusals import OURS_ONLY, REFUSED, take_refuses_rows
-from sparse_support import Rows, RowsEagerDriver, assert_rows
-from trial_runs import Trials
+
+from tests.support.accumulator_support import EagerDriver, GraphDriver, unique_name
+from tests.support.refusals import InvalidArgument, refused
+from tests.support.sparse_refusals import OURS_ONLY, REFUSED, take_refuses_rows
+from tests.support.sparse_support import Rows, RowsEagerDriver, assert_rows
+from tests.support.trial_runs import Trials
 
 tf1 = tf.compat.v1
 INT32_MAX = 2**31 - 1

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from accumulator_support import Background
-from many_threads import FAR_AHEAD, in_threads, many_threaded_session
-from numerics import assert_same_bits
-from sparse_reference import REDUCTIONS, random_rows, reference
-from sparse_support import ROWS_DRIVERS, Rows, RowsEagerDriver, RowsGraphDriver
-from trial_runs import Trials
+
+from tests.support.accumulator_support import Background
+from tests.support.many_threads import FAR_AHEAD, in_threads, many_threaded_session
+from tests.support.numerics import assert_same_bits
+from tests.support.sparse_reference import REDUCTIONS, random_rows, reference
+from tests.support.sparse_support import ROWS_DRIVERS, Rows, RowsEagerDriver, RowsGraphDriver
+from tests.support.trial_runs import Trials
 
 tf1 = tf.compat.v1
 DTYPES = (tf.float32, tf.float64, tf.float16, tf.bfloat16, tf.complex64, tf.complex128)

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from accumulator_support import Background
-from memory_limits import MEGABYTE, resident_bytes
-from trial_runs import Trials
+
+from tests.support.accumulator_support import Background
+from tests.support.memory_limits import MEGABYTE, resident_bytes
+from tests.support.trial_runs import Trials
 
 WIDTH = 64
 GRADIENT_BYTES = 24 * MEGABYTE

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from accumulator_support import Background
-from memory_limits import (
+
+from tests.support.accumulator_support import Background
+from tests.support.memory_limits import (
     MEGABYTE,
     accepted_or_exhausted,
     assert_all_equal,
@@ -17,7 +18,7 @@ from memory_limits import (
     take_that_waits,
     warm_up,
 )
-from trial_runs import Trials
+from tests.support.trial_runs import Trials
 
 WIDTH = 64
 ROWS = MEGABYTE  # A gradient has 256 MB of float32 values and 8 MB of row numbers.

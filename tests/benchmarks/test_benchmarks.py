@@ -1,0 +1,239 @@
+"""Tests of the benchmark at a tiny size: every scenario runs and reports. No timing is judged.
+
+Each case checks the mean that its own accumulator returns before it is timed, and raises
+AssertionError if that is wrong, so a run that ends well has computed the right things.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.support.forked_python import forked_python
+
+_ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(_ROOT / "benchmarks"))
+
+from condacc_bench import dense_cycle, goals, implementations, limit, results, rounds  # noqa: E402
+from condacc_bench.replica_threads import PLACES  # noqa: E402
+
+_RATIO_CASES = {
+    "D1": ["64 staged N=2", "64 mul N=3", "64 shared N=2"],
+    "D2": ["3 of 16 shared", "3 of 16 mul"],
+    "D3": ["2 threads 64 shared", "2 threads 64 mul"],
+    "D4": ["float16 64 staged N=2", "float64 64 staged N=2", "bfloat16 64 staged N=2"],
+    "S1": ["10x4 N=1", "10x4 N=3"],
+    "SZ": [f"10x4 {ids} N=3" for ids in ("raw", "deduped", "hashed ids", "ids with slots")],
+    "S2": ["10x4 to N=4"],
+    "T": ["64 staged N=2", "128K shared N=3"],
+    "P": ["apply_grad", "apply_indexed_slices_grad", "take_grad"],
+    "E": [f"{place} {model}" for place in PLACES for model in ("2 x 4", "1 x 4 1K rows")],
+    "R": ["1 ps 2 workers 3 x 4"],
+    "G": ["2 x 4 1K rows"],
+}
+_METRICS = {
+    "D1": ["cycle"],
+    "D2": ["apply", "take"],
+    "D3": ["applies/s", "last apply to take"],
+    "D4": ["cycle"],
+    "S1": ["cycle"],
+    "SZ": ["cycle"],
+    "S2": ["growth", "growth of halves", "take", "all"],
+    "T": ["sum"],
+    "P": ["call"],
+    "E": ["step"],
+    "R": ["steps/s"],
+    "G": ["steps/s", "peak, MiB"],
+}
+_PEAKS = {"dense 4K N=2": "peak, gradients", "10x4 N=3": "peak, unions"}
+_TIMEOUT_SECONDS = 300  # Each measurement of peak memory starts a process that imports TensorFlow.
+
+pytestmark = pytest.mark.timeout(_TIMEOUT_SECONDS, method="thread")
+
+
+def _run_benchmark(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*forked_python(), str(_ROOT / "benchmarks" / "run.py"), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_SECONDS - 20,
+    )
+
+
+@dataclass(frozen=True)
+class SmokeRun:
+    """The output and the files of a run of all scenarios at a tiny size."""
+
+    output: str
+    folder: Path
+
+    def lines(self, scenario: str) -> list[dict[str, Any]]:
+        record = json.loads((self.folder / "latest.json").read_text())
+        return [line for line in record["results"] if line["scenario"] == scenario]
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory: pytest.TempPathFactory) -> SmokeRun:
+    return _smoke_run(tmp_path_factory.mktemp("results"), *_RATIO_CASES)
+
+
+def _compare_builds(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(_ROOT / "benchmarks" / "compare_builds.py"), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_SECONDS - 20,
+    )
+
+
+def _smoke_run(folder: Path, *scenarios: str) -> SmokeRun:
+    run = _run_benchmark("--smoke", "--scenario", *scenarios, "--output", str(folder))
+    assert run.returncode == 0, run.stderr
+    return SmokeRun(run.stdout, folder)
+
+
+def _check_report(run: SmokeRun, scenario: str, metrics: dict[str, list[str]], rounds: int) -> None:
+    """Checks that a run has reported these metrics of each case of a scenario."""
+    lines = run.lines(scenario)
+    expected = [(case, metric) for case, each in metrics.items() for metric in each]
+    assert [(line["case"], line["metric"]) for line in lines] == expected
+    for line in lines:
+        assert line["rounds"] == rounds
+        assert line["ours"] > 0 and line["reference"] > 0
+        low, high = line["quartiles"]
+        assert 0 < low <= line["ratio"] <= high < np.inf
+        assert line["case"] in run.output
+
+
+@pytest.mark.parametrize("scenario", list(_RATIO_CASES))
+def test_a_run_reports_every_case_of_a_scenario(scenario: str, smoke: SmokeRun):
+    metrics = dict.fromkeys(_RATIO_CASES[scenario], _METRICS[scenario])
+    _check_report(smoke, scenario, metrics, rounds=2)
+
+
+@pytest.mark.long
+def test_two_builds_are_compared():
+    cases = ["D2 200 of 64", "D4 16M N=8 bfloat16", "S1 1Kx64 N=8", "SZ 10K", "R 1 ps 3 x 4"]
+    run = _compare_builds(str(_ROOT), "--seconds", "0", "--processes", "2", "--case", *cases)
+    assert run.returncode == 0, run.stderr
+    names, *lines = run.stdout.splitlines()
+    assert names.split()[:6] == ["case", "metric", "before", "after", "ratio", "quartiles"]
+    for case, line in zip([cases[0], *cases], lines, strict=True):
+        assert " ".join(line.split()).startswith(case)
+        ratio = r"([\d.]+)x +([\d.]+) to ([\d.]+) +\(against before\)$"
+        median, low, high = map(float, re.search(ratio, line).groups())
+        assert 0 < low <= median <= high
+
+
+def test_a_folder_without_a_build_is_not_compared(tmp_path: Path):
+    run = _compare_builds(str(tmp_path))
+    assert run.returncode == 1
+    assert f"{tmp_path} has no built tf_condacc: run `make build` there" in run.stderr
+
+
+@pytest.mark.long
+def test_a_run_reports_the_peak_memory_which_varies_little_and_is_measured_once(tmp_path: Path):
+    metrics = {case: [metric] for case, metric in _PEAKS.items()}
+    _check_report(_smoke_run(tmp_path, "M"), "M", metrics, rounds=1)
+
+
+@pytest.mark.parametrize("name", ["latest.png", "latest.growth.png"])
+def test_a_run_draws_pictures(name: str, smoke: SmokeRun):
+    assert (smoke.folder / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_cost_of_each_apply_is_kept_for_both_sides(smoke: SmokeRun):
+    [curves] = [line["curves"] for line in smoke.lines("S2") if line["curves"]]
+
+    assert list(curves) == ["tf", "condacc"]
+    assert all(len(seconds) == 4 + 1 and min(seconds) > 0 for seconds in curves.values())
+
+
+def test_the_limit_is_compared_with_where_it_is_asked_for(tmp_path: Path):
+    run = _run_benchmark("--smoke", "--scenario", "D1", "--limit", "--output", str(tmp_path))
+
+    assert run.returncode == 0, run.stderr
+    lines = json.loads((tmp_path / "latest.json").read_text())["results"]
+    assert [line["against"] for line in lines] == ["TensorFlow", "limit"] * 3
+
+
+@pytest.mark.parametrize(("count", "group_bytes"), [(2, 1 << 20), (9, 1 << 20), (9, 3 * 400)])
+def test_the_limit_computes_the_mean(count: int, group_bytes: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(limit, "_MAX_BYTES", group_bytes)
+    case = limit.Limit(count, 100)
+    case.measure()
+
+    np.testing.assert_allclose(case.mean, np.ones(100), rtol=1e-6)
+    case.close()
+
+
+def test_a_case_refuses_an_accumulator_that_computes_something_else():
+    def sum_instead_of_mean(*args, **kwargs):
+        return tf.compat.v1.ConditionalAccumulator(*args, reduction_type="SUM", **kwargs)
+
+    wrong = implementations.Implementation("wrong", sum_instead_of_mean, None, False, None)
+    with pytest.raises(AssertionError, match="expected 8 times 1.0078125, got"):
+        dense_cycle.DenseCycle(wrong, count=2, size=8)
+
+
+def test_rounds_rotate_and_ratios_are_paired_by_round():
+    order: list[str] = []
+
+    def case(name: str, times: list[float]) -> SimpleNamespace:
+        left = iter(times)
+
+        def measure() -> dict[str, float]:
+            order.append(name)
+            return {"cycle": next(left)}
+
+        return SimpleNamespace(measure=measure, close=lambda: None)
+
+    cases = {"tf": case("tf", [2.0, 20.0, 9.0]), "ours": case("ours", [1.0, 5.0, 2.0])}
+    samples = rounds.run_rounds(cases, rounds.Budget(min_rounds=3, max_rounds=3, seconds=0))
+
+    assert order == ["tf", "ours", "ours", "tf", "tf", "ours"]
+    line = results.compare(samples, "ours", "tf", "cycle", scenario="D1", case="", parameters={})
+    # This is the median of 2, 4 and 4.5; the ratio of the medians would be 4.5.
+    assert line.ratio == 4.0
+    assert line.quartiles == (3.0, 4.25)
+    assert (line.reference, line.ours, line.rounds) == (9.0, 2.0, 3)
+
+
+def test_a_rate_is_better_when_it_is_higher():
+    assert rounds.times_better("applies/s", [30.0], [10.0]) == [3.0]
+    assert rounds.times_better("cycle", [30.0], [10.0]) == [pytest.approx(1 / 3)]
+
+
+def test_net_time_is_never_below_what_can_be_told_from_zero():
+    assert rounds.net(3.0, 1.0) == 2.0
+    assert rounds.net(1.0, 3.0) == rounds.RESOLUTION_OF_GROSS
+    assert rounds.net(1e-6, 3.0) == rounds.RESOLUTION_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("ratio", "verdict"), [(0.9, "missed"), (1.5, "reached"), (2.4, "reached"), (2.5, "aim")]
+)
+def test_a_ratio_is_judged_by_its_goal(ratio: float, verdict: str):
+    goal = goals.cycle(size=goals.MI, count=8, producer="staged")
+    assert goal == goals.Goal(1.5, 2.5)
+    assert goal.verdict(ratio) == verdict
+
+
+@pytest.mark.parametrize(("value", "verdict"), [(0.9, "aim"), (1.9, "reached"), (2.1, "missed")])
+def test_a_limit_judges_our_own_figure(value: float, verdict: str):
+    result = results.Result(
+        "S2", "", "growth", {}, 30.0, value, 30 / value, (1.0, 1.0), 1, goals.GROWTH
+    )
+
+    assert result.verdict == verdict
+    assert result.goal_as_ratio == goals.Goal(30 / 2, 30 / 1.3)

@@ -1,0 +1,128 @@
+"""Tests of the documentation: its code prints what the comments say, and its links exist."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.forked_python import forked_python
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+PAGES += sorted((ROOT / "docs").glob("*.md"))
+_NAMES = ("usage", "compat", "distribute", "parity", "cluster", "sync_replicas")
+PAGES_OF_PROGRAMS = ["README.md", *[f"docs/{name}.md" for name in _NAMES]]
+
+# This program runs each block of code by itself, and marks the beginning of its output.
+_RUN_BLOCKS = """
+import json, sys
+for number, block in enumerate(json.load(sys.stdin)):
+    print(f"== {number}", flush=True)
+    exec(compile(block, f"<block {number}>", "exec"), {"__name__": "__main__"})
+"""
+
+
+def _blocks(page: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def _expected(block: str) -> list[str]:
+    """Returns the comments behind calls of `print`."""
+    return re.findall(r"^ *print\(.*\)  # (.*)$", block, re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES_OF_PROGRAMS)
+def test_code_prints_what_its_comments_say(page):
+    blocks = _blocks(ROOT / page)
+    assert blocks
+    run = subprocess.run(
+        [*forked_python(), "-c", _RUN_BLOCKS],
+        input=json.dumps(blocks),
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    outputs = re.split(r"^== \d+\n", run.stdout, flags=re.MULTILINE)[1:]
+    for block, output in zip(blocks, outputs, strict=True):
+        printed, expected = output.splitlines(), _expected(block)
+        assert expected, f"the code shows nothing:\n{block}"
+        assert len(printed) == len(expected)
+        for line, comment in zip(printed, expected, strict=True):
+            assert comment.startswith(line), f"expected {comment!r}, got {line!r}"
+
+
+def _run_commands(page: str, after: str, folder: Path) -> str:
+    """Runs the commands of a page that start the program before them; returns their output.
+
+    Args:
+        page: Name of the page.
+        after: A text in the program.
+        folder: An empty folder. The program is `train.py` in it.
+    """
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    programs = re.finditer(r"```python\n(.*?)```", text, re.DOTALL)
+    (program,) = [each for each in programs if after in each[1]]
+    commands = re.search(r"^```\n(.*?)^```", text[program.end() :], re.DOTALL | re.MULTILINE)
+    (folder / "train.py").write_text(program[1])
+    python = folder / "python"
+    # The launcher does not use TensorFlow, and it starts `python` as its tasks.
+    python.write_text(
+        f'#!/bin/bash\n[[ "$1" != -m ]] || exec {sys.executable} "$@"\n'
+        f'exec {" ".join(forked_python())} "$@"\n'
+    )
+    python.chmod(0o755)
+    search = {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    run = subprocess.run(
+        ["bash", "-e", "-c", commands[1] + "\nwait -n || [[ $? == 127 ]]"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=folder,
+        env=os.environ | search | {"TF_CPP_MIN_LOG_LEVEL": "3"},
+        timeout=120,
+    )
+    assert run.returncode == 0, run.stdout[-4000:]
+    return run.stdout
+
+
+@pytest.mark.timeout(150)
+def test_the_synchronous_program_runs_on_a_cluster(tmp_path):
+    output = _run_commands("sync_replicas", "SyncReplicasOptimizer(", tmp_path)
+    assert "[worker 0] loss 0.0000" in output.splitlines()
+
+
+@pytest.mark.timeout(150)
+def test_the_estimator_runs_on_a_cluster_with_an_evaluator(tmp_path):
+    _run_commands("usage", "train_and_evaluate(", tmp_path)
+    (exported,) = (tmp_path / "model" / "export" / "final").iterdir()
+    assert (exported / "saved_model.pb").exists()
+
+
+def _without_code(page: Path) -> str:
+    return re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def _anchors(page: Path) -> set[str]:
+    """Returns the anchors of the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", _without_code(page), re.MULTILINE)
+    words = [re.sub(r"[^\w\- ]", "", heading.strip().lower()) for heading in headings]
+    return {heading.replace(" ", "-") for heading in words}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_pages_and_headings_that_exist(page):
+    for link in re.findall(r"\]\(([^)]+)\)", _without_code(page)):
+        if link.startswith("http"):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in _anchors(target), link

@@ -1,0 +1,200 @@
+"""Tests of other programs that write or share the step, or end, during updates."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+import pytest
+import tensorflow as tf
+
+import tf_condacc
+from tests.support.accumulator_support import Background
+from tests.support.drop_stale_atomic_support import (
+    Descent,
+    Record,
+    Workers,
+    check_at_rest,
+    dropping,
+    last_decision,
+    reach,
+)
+from tests.support.many_threads import FAR_AHEAD, in_threads, many_threaded_session
+
+tf1 = tf.compat.v1
+
+
+class Held:
+    """A graph with an update that waits for `let_go` once accepted, and one that does not."""
+
+    def __init__(self, limit: int = 0, container: str = "") -> None:
+        with tf.Graph().as_default() as self.graph, self.graph.container(container):
+            self.step = tf1.train.get_or_create_global_step()
+            weights = tf1.get_variable("weights", initializer=tf.constant(0.0))
+            # A TensorFlow queue would abort its server, if the server is reset while a step waits
+            # for it.
+            zeros = tf_condacc.ConditionalAccumulator(tf.float32, [], shared_name="zeros")
+
+            def wait(decided):
+                with tf.control_dependencies([decided]):
+                    return zeros.take_grad(1)
+
+            trains, counts = [], []
+            for inner in (Descent(wait), Descent()):
+                optimizer = dropping(limit)(inner)
+                train = optimizer.minimize(-weights, self.step)
+                trains.append((train, last_decision(self.graph).outputs[0]))
+                counts.append(optimizer.num_accepted())
+            self.held, self.free = trains
+            self.num_accepted = tf.add_n(counts)
+            self.let_go = zeros.apply_grad(0.0, FAR_AHEAD)
+            self.jump_to = tf1.placeholder(tf.int64, [])
+            self.jump = tf1.assign(self.step, self.jump_to)
+            self.reach = reach(self.step)
+            self.init = tf1.global_variables_initializer()
+
+    def hold(self, session: tf1.Session) -> Background:
+        running = Background(session.run, self.held)
+        running.wait_until_blocked()
+        return running
+
+    def is_accepted(self, session: tf1.Session) -> bool:
+        return bool(session.run(self.free)[1])
+
+    def let_go_of(self, running: Background, session: tf1.Session) -> None:
+        session.run(self.let_go)
+        assert running.result()[1]
+
+
+@pytest.mark.parametrize("jump_to", [0, 3, 7, 8, 1000, -5, 2**63 - 1, -(2**63)])
+def test_gate_recovers_from_a_step_written_while_an_update_is_under_way(world, jump_to):
+    """Decisions in the meantime may drop too much; later decisions are exact again."""
+    held = Held()
+    with many_threaded_session(held.graph) as session:
+        session.run(held.init)
+        session.run(held.jump, {held.jump_to: 7})
+        running = held.hold(session)
+        session.run(held.jump, {held.jump_to: jump_to})
+        assert not held.is_accepted(session) or jump_to in (8, 2**63 - 1)
+        held.let_go_of(running, session)
+        session.run(held.jump, {held.jump_to: jump_to if abs(jump_to) < 2**62 else 7})
+        for _ in range(3):
+            assert held.is_accepted(session)
+        check_at_rest(held, session.run)
+
+
+def test_plain_optimizer_on_the_same_step_disturbs_only_for_a_moment(world, rounds):
+    """The plain optimizer reserves no steps; still, no two updates of one step are accepted."""
+    workers = Workers(dropping(0), count=3, together=False)
+    with workers.graph.as_default():
+        other = tf1.get_variable("other", initializer=tf.constant(0.0))
+        plain = Descent().minimize(other * 1.0, workers.step)
+        init_other = other.initializer
+    record, done = Record(), threading.Event()
+
+    def train_plainly():
+        count = 0
+        while not done.is_set():
+            session.run(plain)
+            count += 1
+        return count
+
+    def work(one):
+        return [session.run(one) for _ in range(rounds)]
+
+    with many_threaded_session(workers.graph) as session:
+        session.run([workers.init, init_other])
+        disturber = Background(train_plainly)
+        for results in in_threads(*(lambda t=t: work(t) for t in workers.tries)):
+            record.add(*results)
+        done.set()
+        steps = disturber.result()
+        assert len(set(record.accepted)) == len(record.accepted)
+        assert session.run(workers.step) == steps + len(record.accepted)
+        assert session.run(workers.num_accepted) == len(record.accepted)
+        assert session.run(workers.num_dropped) == record.num_dropped
+        assert session.run(workers.tries[0]).accepted
+        check_at_rest(workers, session.run)
+
+
+def test_gate_recovers_from_a_step_that_is_written_at_random(world, seed, rounds):
+    workers = Workers(dropping(0), count=3, together=False)
+    rng, done = random.Random(seed), threading.Event()
+
+    def disturb():
+        while not done.is_set():
+            session.run(workers.jump, {workers.jump_to: rng.randrange(-50, 50)})
+
+    def work(one):
+        return [session.run(one) for _ in range(rounds)]
+
+    with many_threaded_session(workers.graph) as session:
+        session.run(workers.init)
+        disturber, record = Background(disturb), Record()
+        for results in in_threads(*(lambda t=t: work(t) for t in workers.tries)):
+            record.add(*results)
+        done.set()
+        disturber.result()
+        assert session.run(workers.num_accepted) == len(record.accepted)
+        assert session.run(workers.num_dropped) == record.num_dropped
+        for _ in range(3):
+            assert session.run(workers.tries[0]).accepted
+        check_at_rest(workers, session.run)
+
+
+def test_sessions_of_a_server_share_the_gate_of_a_variable_by_its_name(world):
+    target = tf1.train.Server.create_local_server().target
+    first, second = Held(), Held()
+    with tf1.Session(target, graph=first.graph) as one:
+        with tf1.Session(target, graph=second.graph) as other:
+            one.run(first.init)
+            running = first.hold(one)
+            assert not second.is_accepted(other)
+            second.let_go_of(running, other)
+            assert second.is_accepted(other)
+            assert other.run([second.step, second.num_accepted]) == [2, 2]
+
+
+def test_containers_have_gates_of_their_own(world):
+    target = tf1.train.Server.create_local_server().target
+    plain, boxed = Held(), Held(container="box")
+    with tf1.Session(target, graph=plain.graph) as one:
+        with tf1.Session(target, graph=boxed.graph) as other:
+            one.run(plain.init)
+            other.run(boxed.init)
+            running = plain.hold(one)
+            assert boxed.is_accepted(other) and not plain.is_accepted(one)
+            plain.let_go_of(running, one)
+
+
+def test_isolated_sessions_have_gates_of_their_own(world):
+    target = tf1.train.Server.create_local_server().target
+    held = Held()
+    config = tf1.ConfigProto(isolate_session_state=True)
+    with tf1.Session(target, graph=held.graph, config=config) as one:
+        with tf1.Session(target, graph=held.graph, config=config) as other:
+            one.run(held.init)
+            other.run(held.init)
+            running = held.hold(one)
+            assert held.is_accepted(other) and not held.is_accepted(one)
+            held.let_go_of(running, one)
+
+
+# A reset frees reference variables although running operations use them, which may crash
+# TensorFlow.
+@pytest.mark.parametrize("world", ["resource", "resource_v2"], indirect=True)
+@pytest.mark.parametrize("container", ["", "box"])
+def test_reset_begins_anew_also_while_an_update_is_under_way(world, container):
+    target = tf1.train.Server.create_local_server().target
+    held = Held(container=container)
+    session = tf1.Session(target, graph=held.graph)
+    session.run(held.init)
+    assert held.is_accepted(session)
+    running = held.hold(session)
+    tf1.Session.reset(target, [container] if container else None)
+    assert isinstance(running.error(), tf.errors.OpError)
+    with tf1.Session(target, graph=held.graph) as fresh:
+        fresh.run(held.init)
+        assert fresh.run([held.step, held.num_accepted, held.reach]) == [0, 0, 0]
+        assert held.is_accepted(fresh)
+        check_at_rest(held, fresh.run)

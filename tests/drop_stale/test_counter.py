@@ -1,0 +1,232 @@
+"""Tests of the variable `stale_counter`, of the exact counts beside it, and of the summaries."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.support.drop_stale_support import (
+    START,
+    Training,
+    drop_stale,
+    global_step,
+    half_square,
+    stale_counter,
+)
+
+tf1 = tf.compat.v1
+
+
+def build(step=None) -> tuple:
+    """Returns an optimizer and the result of its `minimize`."""
+    step = global_step() if step is None else step
+    weights = tf1.get_variable("w", initializer=tf.constant(START))
+    optimizer = drop_stale()
+    return optimizer, optimizer.minimize(half_square(weights), step)
+
+
+def summaries(session: tf1.Session) -> dict:
+    """Returns the values of all summaries of the default graph, by tag."""
+    merged = tf1.summary.Summary.FromString(session.run(tf1.summary.merge_all()))
+    return {value.tag: value for value in merged.value}
+
+
+def test_counter_is_the_variable_that_it_always_was(world):
+    build()
+    counter = stale_counter()
+    assert (counter.dtype.base_dtype, counter.shape.as_list()) == (tf.float32, [])
+    assert not counter.trainable
+    holding = [
+        key
+        for key in tf1.get_default_graph().get_all_collection_keys()
+        if any(item is counter for item in tf1.get_collection(key))
+    ]
+    assert holding == [tf1.GraphKeys.GLOBAL_VARIABLES]
+    assert counter.dtype._is_ref_dtype != world.resource
+    with tf1.Session() as session:
+        session.run(tf1.global_variables_initializer())
+        assert session.run(counter) == 0.0
+
+
+def test_counter_can_be_got_again_by_its_name(world):
+    build()
+    with tf1.variable_scope("", reuse=True):
+        assert tf1.get_variable("stale_counter", shape=()) is stale_counter()
+
+
+def test_counter_is_in_the_variable_scope_in_which_gradients_are_applied(world):
+    step = global_step()
+    with tf1.variable_scope("model"):
+        weights = tf1.get_variable("w", initializer=tf.constant(START))
+        optimizer = drop_stale()
+        pairs = optimizer.compute_gradients(half_square(weights))
+    with tf1.variable_scope("outer"), tf1.variable_scope("inner"), tf1.name_scope("other"):
+        optimizer.apply_gradients(pairs, step)
+    assert stale_counter("outer/inner/stale_counter:0") in tf1.global_variables()
+
+
+def test_counter_has_the_initializer_and_partitioner_of_its_own_in_any_scope(world):
+    step = global_step()
+    with tf1.variable_scope("outer", initializer=tf1.ones_initializer()):
+        weights = tf1.get_variable("w", initializer=tf.constant(START))
+        drop_stale().minimize(half_square(weights), step)
+    with tf1.Session() as session:
+        session.run(tf1.global_variables_initializer())
+        assert session.run(stale_counter("outer/stale_counter:0")) == 0.0
+
+
+def test_counter_is_on_the_device_of_the_step(world):
+    with tf1.device("/job:ps/task:1/cpu:0"):
+        step = global_step()
+    with tf1.device("/job:worker/task:0/cpu:0"):
+        build(step)
+    assert stale_counter().device == step.device == "/job:ps/task:1/device:CPU:0"
+    assert stale_counter().op.colocation_groups() == step.op.colocation_groups()
+
+
+def test_everything_that_decides_or_counts_runs_on_the_device_of_the_step(world):
+    with tf1.device("/cpu:1"):
+        step = global_step()
+    with tf1.device("/cpu:0"):
+        optimizer, result = build(step)
+        fetches = [result, optimizer.num_dropped(), optimizer.num_accepted()]
+        fetches.append(tf1.summary.merge_all())
+    with tf1.Session(config=tf1.ConfigProto(device_count={"CPU": 2})) as session:
+        session.run(tf1.global_variables_initializer())
+        metadata = tf1.RunMetadata()
+        options = tf1.RunOptions(output_partition_graphs=True)
+        session.run(fetches, options=options, run_metadata=metadata)
+    nodes = [node for part in metadata.partition_graphs for node in part.node]
+    devices = {
+        node.op.partition(">")[2]: node.device[-5:] for node in nodes if "StalenessGate" in node.op
+    }
+    decide = "StalenessGateDecide" if world.resource else "StalenessGateDecideRef"
+    rest = ("", "End", "NumAccepted", "NumDropped", "RecentStaleness")
+    assert devices == dict.fromkeys([decide, *(f"StalenessGate{op}" for op in rest)], "CPU:1")
+
+
+def test_counter_is_made_only_when_gradients_are_applied(world):
+    global_step()
+    weights = tf1.get_variable("w", initializer=tf.constant(START))
+    drop_stale().compute_gradients(half_square(weights))
+    assert {v.op.name for v in tf1.global_variables()} == {"global_step", "w"}
+
+
+def test_result_is_the_count_of_dropped_updates(world):
+    training = Training()
+    assert isinstance(training.train, tf.Tensor)
+    assert training.train.dtype.base_dtype == tf.float32
+    assert training.train.shape.as_list() == []
+    counts = [training.run(late_by) for late_by in (1, 0, 2, 0)]
+    assert counts == [1.0, 1.0, 2.0, 2.0]
+    assert counts[0].dtype == np.float32
+
+
+def test_result_has_the_name_that_it_always_had(world):
+    _, result = build()
+    if not world.resource:
+        assert (result.name, result.dtype) == ("AssignAdd:0", tf.float32._as_ref)
+        assert result.op.inputs[0] is stale_counter()._ref()
+
+
+def test_running_the_operation_of_the_result_trains(world):
+    training = Training()
+    training.session.run(training.train.op)
+    training.expect(step=1, weights=np.divide(START, 2.0), accepted=1, dropped=0)
+
+
+def test_ratio_summary_has_its_tag_and_value(world):
+    training = Training()
+    for late_by in (2, 0, 1, 1):
+        training.run(late_by)
+    ratio = summaries(training.session)["Gradient_staleness_percentage"].simple_value
+    assert ratio == np.float32(3.0) / np.float32(6.0)
+    training.session.run(training.step.assign(0))
+    ratio = summaries(training.session)["Gradient_staleness_percentage"].simple_value
+    assert ratio == 3.0, "a ratio may exceed 1"
+
+
+def test_ratio_summary_is_in_the_name_scope_in_which_gradients_are_applied(world):
+    step = global_step()
+    weights = tf1.get_variable("w", initializer=tf.constant(START))
+    with tf1.name_scope("training"):
+        drop_stale().minimize(half_square(weights), step)
+    with tf1.Session() as session:
+        session.run(tf1.global_variables_initializer())
+        assert "training/Gradient_staleness_percentage" in summaries(session)
+
+
+def test_histogram_summary_holds_every_staleness(world):
+    training = Training(drop_stale(2))
+    late = [0, 3, 1, 0, 7, 2]
+    for late_by in late:
+        training.run(late_by)
+    histogram = summaries(training.session)["Gradient_staleness"].histo
+    assert (histogram.num, histogram.min, histogram.max) == (len(late), 0.0, 7.0)
+    assert (histogram.sum, histogram.sum_squares) == (sum(late), sum(one * one for one in late))
+
+
+def test_histogram_summary_keeps_the_last_thousand(graph_of_v1):
+    training = Training(drop_stale(-1))
+    count = 1030
+    for _ in range(5):
+        training.run(late_by=9)
+    training.interlude.action = lambda: None
+    for _ in range(count - 5):
+        training.session.run(training.train)
+    histogram = summaries(training.session)["Gradient_staleness"].histo
+    assert (histogram.num, histogram.max) == (1024.0, 0.0)
+    assert training.counts() == (0, count)
+
+
+def test_summaries_alone_decide_and_count_nothing(world):
+    training = Training()
+    training.run(late_by=1)
+    for _ in range(3):
+        tags = summaries(training.session)
+    assert tags["Gradient_staleness_percentage"].simple_value == 0.5
+    assert tags["Gradient_staleness"].histo.num == 1.0
+    training.expect(step=1, weights=START, accepted=0, dropped=1)
+
+
+def test_summaries_before_the_first_update_are_empty(world):
+    training = Training()
+    tags = summaries(training.session)
+    assert tags["Gradient_staleness_percentage"].simple_value == 0.0
+    assert tags["Gradient_staleness"].histo.num == 0.0
+
+
+def test_exact_counts_go_on_where_the_variable_stops(world):
+    training = Training(drop_stale(-1))
+    training.session.run(stale_counter().assign(2.0**24))
+    assert [training.run() for _ in range(3)] == [2.0**24] * 3
+    assert training.counts() == (0, 3)
+
+
+def test_exact_counts_are_int64_scalars(world):
+    training = Training()
+    for count in (training.optimizer.num_dropped(), training.optimizer.num_accepted()):
+        assert (count.dtype, count.shape.as_list()) == (tf.int64, [])
+    named = training.optimizer.num_dropped(name="my_count")
+    assert re.match("my_count", named.name)
+
+
+def test_counter_that_a_program_sets_changes_neither_decisions_nor_exact_counts(world):
+    training = Training()
+    training.run(late_by=1)
+    training.session.run(stale_counter().assign(100.0))
+    assert [training.run(late_by) for late_by in (0, 1)] == [100.0, 101.0]
+    assert training.counts() == (1, 2)
+
+
+@pytest.mark.parametrize("late_by", [0, 1])
+def test_exact_counts_include_an_update_once_its_step_has_run(world, late_by):
+    training = Training()
+    with tf.control_dependencies([training.train]):
+        counts = [training.optimizer.num_accepted(), training.optimizer.num_dropped()]
+    training.session.run(training.step.initializer)
+    training.interlude.action = lambda: training.advance(late_by)
+    assert training.session.run(counts) == [1 - late_by, late_by]

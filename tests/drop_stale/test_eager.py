@@ -1,0 +1,256 @@
+"""Tests of eager mode and tf.function: callable losses, exceptions, threads."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.support.accumulator_support import PATIENCE_SECS, Background
+from tests.support.drop_stale_support import INNER, START, drop_stale, half_square
+
+tf1 = tf.compat.v1
+HALVED = np.divide(START, 2.0)
+
+
+class EagerTraining:
+    """A model whose loss is a function that may increment the step while it is computed."""
+
+    def __init__(self, staleness: Any = 0, inner: Any = None, step_dtype: Any = tf.int64) -> None:
+        self.step = tf.Variable(0, dtype=step_dtype, trainable=False, name="step")
+        self.weights = tf.Variable(START, name="w")
+        self.optimizer = drop_stale(staleness, inner)
+        self.late_by = tf.Variable(0, dtype=step_dtype, trainable=False)
+
+    def loss(self) -> tf.Tensor:
+        value = self.weights.read_value()
+        self.step.assign_add(self.late_by)
+        return half_square(value)
+
+    def minimize(self) -> tf.Tensor:
+        return self.optimizer.minimize(self.loss, self.step, [self.weights])
+
+    def run(self, late_by: int = 0, minimize: Any = None) -> float:
+        self.late_by.assign(late_by)
+        return float((minimize or self.minimize)())
+
+    def expect(self, step: int, weights: Any, accepted: int, dropped: int) -> None:
+        assert self.step.numpy() == step
+        np.testing.assert_array_equal(self.weights.numpy(), weights)
+        assert self.optimizer.num_accepted().numpy() == accepted
+        assert self.optimizer.num_dropped().numpy() == dropped
+
+
+@pytest.fixture(params=["eager", "function"])
+def compiled(request: pytest.FixtureRequest) -> Any:
+    """Wraps a call in a tf.function, or leaves it as it is."""
+    return tf.function if request.param == "function" else lambda call: call
+
+
+@pytest.mark.parametrize("dtype", [tf.int64, tf.int32])
+def test_rule(compiled, dtype):
+    training = EagerTraining(1, step_dtype=dtype)
+    minimize = compiled(training.minimize)
+    assert [training.run(late_by, minimize) for late_by in (0, 2, 1)] == [0.0, 1.0, 1.0]
+    training.expect(step=5, weights=np.divide(START, 4.0), accepted=2, dropped=1)
+
+
+def test_negative_limit_drops_everything(compiled):
+    training = EagerTraining(-1)
+    minimize = compiled(training.minimize)
+    assert [training.run(0, minimize) for _ in range(2)] == [1.0, 2.0]
+    training.expect(step=0, weights=START, accepted=0, dropped=2)
+
+
+def test_limit_may_be_a_variable_that_changes(compiled):
+    limit = tf.Variable(0, dtype=tf.int64)
+    training = EagerTraining(limit)
+    minimize = compiled(training.minimize)
+    assert training.run(1, minimize) == 1.0
+    limit.assign(1)
+    assert training.run(1, minimize) == 1.0
+    training.expect(step=3, weights=HALVED, accepted=1, dropped=1)
+
+
+def test_compute_and_apply(compiled):
+    training = EagerTraining()
+
+    def train() -> tf.Tensor:
+        pairs = training.optimizer.compute_gradients(
+            training.loss, var_list=[training.weights], global_step=training.step
+        )
+        return training.optimizer.apply_gradients(iter(pairs), training.step)
+
+    minimize = compiled(train)
+    assert [training.run(late_by, minimize) for late_by in (0, 1)] == [0.0, 1.0]
+    training.expect(step=2, weights=HALVED, accepted=1, dropped=1)
+
+
+@pytest.mark.parametrize("inner", list(INNER))
+def test_accepted_updates_are_those_of_the_wrapped_optimizer_alone(compiled, inner):
+    training = EagerTraining(0, INNER[inner].make())
+    minimize = compiled(training.minimize)
+    alone, step = INNER[inner].make(), tf.Variable(0, dtype=tf.int64)
+    weights = tf.Variable(START)
+    for late_by in (0, 1, 0, 2, 0):
+        training.run(late_by, minimize)
+        if not late_by:
+            alone.minimize(lambda: half_square(weights.read_value()), step, [weights])
+        np.testing.assert_array_equal(training.weights.numpy(), weights.numpy())
+        for name in INNER[inner].slots:
+            np.testing.assert_array_equal(
+                training.optimizer.get_slot(training.weights, name).numpy(),
+                alone.get_slot(weights, name).numpy(),
+            )
+
+
+def test_result_is_a_float32_scalar_and_variables_are_complete(compiled):
+    training = EagerTraining(0, tf1.train.MomentumOptimizer(0.5, 0.5))
+    result = compiled(training.minimize)()
+    assert (result.dtype, result.shape.as_list()) == (tf.float32, [])
+    momentum = training.optimizer.get_slot(training.weights, "momentum")
+    assert {id(v) for v in training.optimizer.variables()} >= {id(momentum)}
+    assert len(training.optimizer.variables()) == 2
+    assert [v.name for v in training.optimizer.variables()].count("stale_counter:0") == 1
+
+
+def test_loss_that_is_a_tensor_is_refused():
+    training = EagerTraining()
+    with pytest.raises((ValueError, RuntimeError), match="(?i)eager|function"):
+        training.optimizer.minimize(training.loss(), training.step, [training.weights])
+    assert training.run() == 0.0
+
+
+def test_missing_step_is_a_value_error(compiled):
+    training = EagerTraining()
+    for call in (
+        lambda: training.optimizer.minimize(training.loss, var_list=[training.weights]),
+        lambda: training.optimizer.compute_gradients(training.loss, [training.weights]),
+    ):
+        with pytest.raises(ValueError, match="no global step .*pass it as global_step"):
+            compiled(call)()
+
+
+def test_applying_before_computing_is_a_value_error(compiled):
+    training = EagerTraining()
+    pairs = [(tf.constant(START), training.weights)]
+    with pytest.raises(ValueError, match=r"call compute_gradients\(\) before apply_gradients\(\)"):
+        compiled(lambda: training.optimizer.apply_gradients(pairs, training.step))()
+
+
+def test_counts_before_anything_was_applied_are_a_value_error():
+    with pytest.raises(ValueError, match="counted nothing yet"):
+        drop_stale().num_dropped()
+
+
+class Failing(tf1.train.GradientDescentOptimizer):
+    """An optimizer that fails while `fails` is set."""
+
+    fails = True
+
+    def apply_gradients(self, *args: Any, **kwargs: Any) -> Any:
+        if self.fails:
+            raise RuntimeError("out of order")
+        return super().apply_gradients(*args, **kwargs)
+
+
+def test_failure_of_the_wrapped_optimizer_leaves_nothing_behind():
+    inner = Failing(0.5)
+    training = EagerTraining(0, inner)
+    kept = []  # Keeps the exceptions, and with them the local variables of their frames.
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="out of order") as caught:
+            training.run()
+        kept.append(caught)
+    training.expect(step=0, weights=START, accepted=0, dropped=0)
+    inner.fails = False
+    assert training.run() == 0.0
+    training.expect(step=1, weights=HALVED, accepted=1, dropped=0)
+
+
+def test_failure_of_the_loss_leaves_nothing_behind():
+    training = EagerTraining()
+
+    def fail() -> tf.Tensor:
+        raise RuntimeError("no loss")
+
+    with pytest.raises(RuntimeError, match="no loss"):
+        training.optimizer.minimize(fail, training.step, [training.weights])
+    assert training.run() == 0.0
+    training.expect(step=1, weights=HALVED, accepted=1, dropped=0)
+
+
+def test_failure_of_an_update_in_a_function_leaves_nothing_behind():
+    training = EagerTraining(0, tf1.train.GradientDescentOptimizer(0.5))
+    breaks = tf.Variable(True)
+
+    class Checking(tf1.train.GradientDescentOptimizer):
+        def apply_gradients(self, *args: Any, **kwargs: Any) -> Any:
+            with tf.control_dependencies([tf.debugging.assert_equal(breaks, False)]):
+                return super().apply_gradients(*args, **kwargs)
+
+    training.optimizer = drop_stale(0, Checking(0.5))
+    minimize = tf.function(training.minimize)
+    for _ in range(3):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            training.run(0, minimize)
+    training.expect(step=0, weights=START, accepted=0, dropped=0)
+    breaks.assign(False)
+    assert training.run(0, minimize) == 0.0
+    training.expect(step=1, weights=HALVED, accepted=1, dropped=0)
+
+
+def test_threads_have_local_steps_of_their_own():
+    training = EagerTraining()
+    rounds, together = 20, threading.Barrier(3)
+
+    def worker() -> float:
+        def loss() -> tf.Tensor:
+            value = training.weights.read_value()
+            together.wait(PATIENCE_SECS)
+            return half_square(value)
+
+        for _ in range(rounds):
+            together.wait(PATIENCE_SECS)
+            result = training.optimizer.minimize(loss, training.step, [training.weights])
+        return float(result)
+
+    workers = [Background(worker) for _ in range(3)]
+    assert max(worker.result() for worker in workers) == 2.0 * rounds
+    assert training.step.numpy() == rounds
+    assert training.optimizer.num_accepted().numpy() == rounds
+    assert training.optimizer.num_dropped().numpy() == 2 * rounds
+
+
+def test_function_that_is_called_by_several_threads():
+    training = EagerTraining(10**6)
+    minimize = tf.function(training.minimize)
+    minimize()
+
+    def worker() -> None:
+        for _ in range(20):
+            minimize()
+
+    for one in [Background(worker) for _ in range(4)]:
+        one.result()
+    accepted = training.optimizer.num_accepted().numpy()
+    assert (accepted, training.step.numpy()) == (81, 81)
+
+
+def test_step_that_is_passed_to_minimize_comes_before_the_global_step():
+    """Eager TensorFlow has a global step too, which another part of the program may use."""
+    training = EagerTraining()
+    unrelated = tf.Variable(1000, dtype=tf.int64, trainable=False)
+    steps = tf1.get_default_graph().get_collection_ref(tf1.GraphKeys.GLOBAL_STEP)
+    steps.append(unrelated)
+    try:
+        training.late_by.assign(1)
+        assert float(training.optimizer.minimize(training.loss, training.step)) == 1.0
+        training.late_by.assign(0)
+        assert float(training.optimizer.minimize(training.loss, training.step)) == 1.0
+    finally:
+        steps.remove(unrelated)
+    np.testing.assert_array_equal(training.weights, HALVED)

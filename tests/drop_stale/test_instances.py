@@ -1,0 +1,198 @@
+"""Tests of several optimizers, graphs and updates beside each other."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.support.accumulator_support import PATIENCE_SECS
+from tests.support.drop_stale_support import (
+    START,
+    Interlude,
+    Training,
+    drop_stale,
+    global_step,
+    half_square,
+    new_session,
+    stale_counter,
+)
+
+tf1 = tf.compat.v1
+
+
+def counter_names() -> list[str]:
+    return [v.op.name for v in tf1.global_variables() if "stale_counter" in v.op.name]
+
+
+class TwoPlayers:
+    """Two models with an optimizer each, which share one step, as GANs are trained."""
+
+    def __init__(self, limits: tuple[int, int] = (0, 0)) -> None:
+        self.step = global_step()
+        self.interludes = [Interlude(), Interlude()]
+        self.weights = [
+            tf1.get_variable(name, initializer=tf.constant(START)) for name in ("real", "fake")
+        ]
+        losses = [
+            half_square(interlude(tf.convert_to_tensor(weights)))
+            for interlude, weights in zip(self.interludes, self.weights, strict=True)
+        ]
+        self.optimizers = [drop_stale(limit) for limit in limits]
+        self.trains = [
+            optimizer.minimize(loss, self.step, [weights])
+            for optimizer, loss, weights in zip(self.optimizers, losses, self.weights, strict=True)
+        ]
+        self.counts = [
+            count
+            for optimizer in self.optimizers
+            for count in (optimizer.num_accepted(), optimizer.num_dropped())
+        ]
+        self.session = new_session()
+        self.session.run(tf1.global_variables_initializer())
+
+    def value(self, fetched: Any) -> Any:
+        return self.session.run(fetched)
+
+
+def test_two_optimizers_count_on_their_own(world):
+    game = TwoPlayers()
+    assert counter_names() == ["stale_counter", "stale_counter_1"]
+    assert game.session.run(game.trains[0]) == 0.0
+    assert game.session.run(game.trains[1]) == 0.0
+    # A step of the other player during one's own makes one's own stale.
+    game.interludes[1].action = lambda: game.session.run(game.trains[0])
+    assert game.session.run(game.trains[1]) == 1.0
+    assert game.value(game.counts) == [2, 0, 1, 1]
+    assert game.value([stale_counter(), stale_counter("stale_counter_1:0")]) == [0.0, 1.0]
+    assert game.value(game.step) == 3
+    np.testing.assert_array_equal(game.value(game.weights[0]), np.divide(START, 4.0))
+    np.testing.assert_array_equal(game.value(game.weights[1]), np.divide(START, 2.0))
+
+
+def test_of_two_updates_computed_at_one_step_in_one_run_one_is_accepted(world):
+    game = TwoPlayers()
+    together = threading.Barrier(2)
+    for interlude in game.interludes:
+        interlude.action = lambda: together.wait(PATIENCE_SECS)
+    for rounds in range(1, 21):
+        game.session.run(game.trains)
+        first_accepted, first_dropped, second_accepted, second_dropped = game.value(game.counts)
+        assert first_accepted + second_accepted == first_dropped + second_dropped == rounds
+        assert game.value(game.step) == rounds
+
+
+def test_limits_of_two_optimizers_are_their_own(world):
+    game = TwoPlayers(limits=(1, -1))
+    advance = tf1.assign_add(game.step, 1)
+    game.interludes[0].action = lambda: game.session.run(advance)
+    assert game.session.run(game.trains[0]) == 0.0
+    assert game.session.run(game.trains[1]) == 1.0
+
+
+def test_optimizers_of_two_scopes_have_the_name_in_each(world):
+    step = global_step()
+    for scope in ("a", "b"):
+        with tf1.variable_scope(scope):
+            weights = tf1.get_variable("w", initializer=tf.constant(START))
+            drop_stale().minimize(half_square(weights), step)
+    assert counter_names() == ["a/stale_counter", "b/stale_counter"]
+
+
+def test_one_optimizer_may_apply_several_times(world):
+    training = Training()
+    other = tf1.get_variable("other", initializer=tf.constant([2.0]))
+    second = training.optimizer.minimize(half_square(other), training.step, [other])
+    assert counter_names() == ["stale_counter"]
+    assert training.run(late_by=1) == 1.0
+    assert training.session.run(second) == 1.0
+    assert training.run(late_by=1) == 2.0
+    training.expect(step=3, weights=START, accepted=1, dropped=2)
+    assert training.value(other) == [1.0]
+
+
+def test_one_optimizer_may_apply_to_several_steps(world):
+    training = Training()
+    other_step = tf1.get_variable("other_step", initializer=tf.constant(0, tf.int64))
+    pairs = training.optimizer.compute_gradients(training.loss)
+    other_train = training.optimizer.apply_gradients(pairs, other_step)
+    assert training.run(late_by=1) == 1.0
+    training.interlude.action = lambda: None
+    assert training.session.run(other_train) == 1.0, "1 behind the graph's step is not late"
+    training.session.run(other_step.assign(9))
+    assert training.session.run(other_train) == 2.0
+    assert training.counts() == (1, 2)
+    assert training.value(other_step) == 9
+
+
+def reused(optimizer: Any, weights: Any, step: Any) -> Any:
+    with tf1.variable_scope("shared", reuse=tf1.AUTO_REUSE):
+        return optimizer.minimize(half_square(weights), step)
+
+
+def test_optimizers_of_a_scope_that_is_reused_share_one_counter(world):
+    step = global_step()
+    weights = tf1.get_variable("w", initializer=tf.constant(START))
+    optimizers = [drop_stale(-1), drop_stale(-1)]
+    trains = [reused(optimizer, weights, step) for optimizer in optimizers]
+    assert counter_names() == ["shared/stale_counter"]
+    with tf1.Session() as session:
+        session.run(tf1.global_variables_initializer())
+        assert [session.run(train) for train in (*trains, trains[0])] == [1.0, 2.0, 3.0]
+        assert session.run([optimizer.num_dropped() for optimizer in optimizers]) == [3, 3]
+
+
+def test_one_optimizer_counts_each_graph_on_its_own(world):
+    optimizer = drop_stale()
+    first = Training(optimizer)
+    assert first.run(late_by=1) == 1.0
+    with tf.Graph().as_default():
+        second = Training(optimizer)
+        assert [second.run(late_by) for late_by in (1, 1, 0)] == [1.0, 2.0, 2.0]
+        assert second.counts() == (1, 2)
+        assert {v.graph for v in optimizer.variables()} == {tf1.get_default_graph()}
+    assert first.counts() == (0, 1)
+    assert {v.graph for v in optimizer.variables()} == {tf1.get_default_graph()}
+
+
+def test_sessions_of_one_graph_that_share_nothing_count_on_their_own(graph_of_v1):
+    training = Training()
+    training.run(late_by=1)
+    first, training.session = training.session, tf1.Session()
+    training.session.run(tf1.global_variables_initializer())
+    assert training.counts() == (0, 0)
+    training.run()
+    training.expect(step=1, weights=np.divide(START, 2.0), accepted=1, dropped=0)
+    training.session = first
+    training.expect(step=1, weights=START, accepted=0, dropped=1)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [list, tuple, iter, lambda pairs: (pair for pair in pairs), reversed, zip],
+    ids=["list", "tuple", "iterator", "generator", "reversed", "zip"],
+)
+def test_pairs_may_be_any_iterable(world, kind):
+    training = Training()
+    pairs = training.optimizer.compute_gradients(training.loss)
+    pairs = zip(*zip(*pairs, strict=True), strict=True) if kind is zip else kind(pairs)
+    train = training.optimizer.apply_gradients(pairs, training.step)
+    training.session.run(train)
+    np.testing.assert_array_equal(training.value(training.weights), np.divide(START, 2.0))
+
+
+def test_an_optimizer_does_not_keep_graphs_alive_that_it_only_computed_in():
+    optimizer = drop_stale()
+    with tf.Graph().as_default() as graph:
+        global_step()
+        weights = tf1.get_variable("w", initializer=tf.constant(START))
+        optimizer.compute_gradients(half_square(weights))
+        gone = weakref.ref(graph)
+    del graph, weights
+    gc.collect()
+    assert gone() is None

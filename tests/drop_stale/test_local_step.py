@@ -1,0 +1,156 @@
+"""Tests of the local step, which is read before the forward pass anywhere in a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from tests.support.drop_stale_support import (
+    START,
+    Interlude,
+    Training,
+    assert_read_after_local_step,
+    assert_second_update_is_dropped,
+    drop_stale,
+    global_step,
+    half_square,
+    own_step,
+)
+
+tf1 = tf.compat.v1
+Model = Callable[[Interlude], tuple[tf.Tensor, list[Any]]]
+
+
+def vector() -> Any:
+    return tf1.get_variable("w", initializer=tf.constant(START))
+
+
+def in_cond(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
+    weights = vector()
+    loss = tf1.cond(
+        tf1.placeholder_with_default(True, []),
+        lambda: half_square(interlude(tf.identity(weights))),
+        lambda: tf.reduce_sum(weights),
+    )
+    return loss, [weights]
+
+
+def in_cond_of_a_value_that_was_read_outside(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
+    weights = vector()
+    value = tf.identity(weights)
+    loss = tf1.cond(
+        tf.reduce_sum(value) > -1e9,
+        lambda: half_square(interlude(value)),
+        lambda: tf.reduce_sum(value),
+    )
+    return loss, [weights]
+
+
+def in_while_loop(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
+    """Reads the variable outside of a loop and uses it in every iteration, as dynamic RNNs do."""
+    weights = vector()
+    value = tf.convert_to_tensor(weights)
+    _, total = tf1.while_loop(
+        lambda i, _: i < 1,
+        lambda i, total: (i + 1, total + interlude(value)),
+        [tf.constant(0), tf.zeros([3])],
+    )
+    return half_square(total), [weights]
+
+
+def read_in_while_loop(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
+    weights = vector()
+    _, total = tf1.while_loop(
+        lambda i, _: i < 1,
+        lambda i, total: (i + 1, total + interlude(tf.identity(weights))),
+        [tf.constant(0), tf.zeros([3])],
+    )
+    return half_square(total), [weights]
+
+
+def in_cond_in_while_loop(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
+    weights = vector()
+
+    def body(i, total):
+        more = tf1.cond(i < 5, lambda: interlude(tf.identity(weights)), lambda: tf.zeros([3]))
+        return i + 1, total + more
+
+    loop = tf1.while_loop(lambda i, _: i < 1, body, [tf.constant(0), tf.zeros([3])])
+    return half_square(loop[1]), [weights]
+
+
+def in_function(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
+    weights = vector()
+    compute = tf.function(lambda value: half_square(interlude(value)))
+    return compute(tf.identity(weights)), [weights]
+
+
+def embedded(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
+    weights = vector()
+    return half_square(interlude(tf.gather(weights, [0, 1, 2]))), [weights]
+
+
+def read_twice(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
+    """Reads a variable twice; the second read waits for the first."""
+    weights = vector()
+    with tf.control_dependencies([interlude(tf.identity(weights))]):
+        return half_square(tf.identity(weights)), [weights]
+
+
+MODELS = [
+    in_cond,
+    in_cond_of_a_value_that_was_read_outside,
+    in_while_loop,
+    read_in_while_loop,
+    in_cond_in_while_loop,
+    in_function,
+    embedded,
+    read_twice,
+]
+
+
+every_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+
+
+every_step = pytest.mark.parametrize(
+    "make_step", [global_step, own_step], ids=lambda make: make.__name__
+)
+
+
+@every_step
+@every_model
+def test_forward_pass_waits_for_the_local_step(world, model, make_step):
+    training = Training(model=model, make_step=make_step)
+    assert_read_after_local_step(training.loss, training.weights)
+
+
+@every_step
+@every_model
+def test_step_that_moves_on_during_the_forward_pass_makes_the_update_stale(world, model, make_step):
+    training = Training(model=model, make_step=make_step)
+    training.expect_late_updates_to_be_dropped(late_by=1)
+
+
+@every_step
+def test_function_that_reads_the_variable_itself(graph_of_v1, make_step):
+    weights, step, interlude = vector(), make_step(), Interlude()
+    compute = tf.function(lambda: half_square(interlude(weights.read_value())))
+    loss = compute()
+    train = drop_stale().minimize(loss, step, [weights])
+    assert_read_after_local_step(loss, weights)
+    assert_second_update_is_dropped(train, step, interlude, weights)
+
+
+@every_step
+def test_under_a_forward_pass_that_reads_the_step_itself(world, make_step):
+    """Learning rates and noise may depend on the step; its read must not wait for itself."""
+    step, interlude, weights = make_step(), Interlude(), vector()
+    scale = tf.cast(step >= 0, tf.float32)
+    with tf.control_dependencies([tf.identity(step)]):
+        loss = half_square(interlude(tf.identity(weights) * scale))
+    train = drop_stale().minimize(loss, step)
+    assert_read_after_local_step(loss, weights)
+    assert_second_update_is_dropped(train, step, interlude, weights)

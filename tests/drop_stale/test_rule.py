@@ -1,0 +1,147 @@
+"""Tests of the rule by which updates are dropped, and of the effect of dropping."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.support.drop_stale_support import START, Training, drop_stale, global_step, half_square
+
+tf1 = tf.compat.v1
+
+HALVED = np.divide(START, 2.0)
+QUARTERED = np.divide(START, 4.0)
+
+
+def test_update_in_time_is_applied(world):
+    training = Training()
+    assert training.run() == 0.0
+    training.expect(step=1, weights=HALVED, accepted=1, dropped=0)
+
+
+def test_stale_update_changes_nothing_and_is_counted(world):
+    training = Training()
+    assert training.run(late_by=1) == 1.0
+    training.expect(step=1, weights=START, accepted=0, dropped=1)
+
+
+def test_update_after_a_dropped_one_is_applied(world):
+    training = Training()
+    assert [training.run(late_by=late) for late in (1, 0, 5, 0)] == [1.0, 1.0, 2.0, 2.0]
+    training.expect(step=8, weights=QUARTERED, accepted=2, dropped=2)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3, 10**12])
+def test_update_is_dropped_iff_it_is_later_than_the_limit(world, limit):
+    training = Training(drop_stale(limit))
+    training.run(late_by=limit)
+    training.expect(step=limit + 1, weights=HALVED, accepted=1, dropped=0)
+    training.run(late_by=limit + 1)
+    training.expect(step=2 * limit + 2, weights=HALVED, accepted=1, dropped=1)
+
+
+@pytest.mark.parametrize("limit", [-1, -(2**63)])
+def test_negative_limit_drops_everything(world, limit):
+    training = Training(drop_stale(limit))
+    assert [training.run(), training.run(late_by=3)] == [1.0, 2.0]
+    training.expect(step=3, weights=START, accepted=0, dropped=2)
+
+
+def test_staleness_beyond_the_limit_is_counted_from_the_step_that_was_read_first(world):
+    training = Training(drop_stale(2))
+    training.advance(1000)
+    assert [training.run(late_by=2), training.run(late_by=3)] == [0.0, 1.0]
+    training.expect(step=1006, weights=HALVED, accepted=1, dropped=1)
+
+
+def test_step_that_went_back_is_in_time(world):
+    training = Training()
+    training.advance(10)
+    training.run(late_by=-7)
+    training.expect(step=4, weights=HALVED, accepted=1, dropped=0)
+    training.run(late_by=1)
+    training.expect(step=5, weights=HALVED, accepted=1, dropped=1)
+    training.run()
+    training.expect(step=6, weights=QUARTERED, accepted=2, dropped=1)
+
+
+@pytest.mark.parametrize("dtype", [tf.int64, tf.int32])
+def test_step_may_be_of_either_integer_dtype(world, dtype):
+    training = Training(drop_stale(1), step_dtype=dtype)
+    assert [training.run(late_by=late) for late in (0, 1, 2)] == [0.0, 0.0, 1.0]
+    assert training.value(training.step).dtype == dtype.as_numpy_dtype
+    training.expect(step=5, weights=QUARTERED, accepted=2, dropped=1)
+
+
+@pytest.mark.parametrize("dtype", [tf.int64, tf.int32])
+def test_limit_may_be_a_tensor_that_is_fed(world, dtype):
+    limit = tf1.placeholder(dtype, [])
+    training = Training(drop_stale(limit), step_dtype=dtype)
+    for fed, late_by, dropped in ((1, 1, 0), (0, 1, 1), (-1, 0, 2), (3, 3, 2)):
+        assert training.run(late_by, feed={limit: fed}) == dropped
+    training.expect(step=7, weights=QUARTERED, accepted=2, dropped=2)
+
+
+def test_limit_may_be_a_variable_that_changes(world):
+    limit = tf1.get_variable("limit", initializer=tf.constant(0, tf.int64), trainable=False)
+    training = Training(drop_stale(limit))
+    assert training.run(late_by=2) == 1.0
+    training.session.run(limit.assign(2))
+    assert training.run(late_by=2) == 1.0
+    training.session.run(limit.assign(-1))
+    assert training.run() == 2.0
+    training.expect(step=5, weights=HALVED, accepted=1, dropped=2)
+
+
+def test_limit_that_is_no_scalar_when_run_is_refused_and_changes_nothing(graph_of_v1):
+    limit = tf1.placeholder(tf.int64, None)
+    training = Training(drop_stale(limit))
+    for fed in ([0], [0, 0], []):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="limit.*scalar"):
+            training.run(feed={limit: fed})
+    training.expect(step=0, weights=START, accepted=0, dropped=0)
+    assert training.run(feed={limit: 0}) == 0.0
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [1.5, 1.0, "1", tf.int32, tf.float32],
+    ids=["1.5", "1.0", "text", "int32 tensor", "float32 tensor"],
+)
+def test_limit_that_is_no_integer_of_the_step_dtype_is_a_type_error(world, limit):
+    if isinstance(limit, tf.DType):
+        limit = tf.constant(1, limit)
+    optimizer = drop_stale(limit)  # As in the original, the constructor checks nothing.
+    weights = tf1.get_variable("w", initializer=tf.constant(START))
+    with pytest.raises(TypeError, match="'DropStaleGradient' expects staleness to be an integer"):
+        optimizer.minimize(half_square(weights), global_step())
+    assert {v.op.name for v in tf1.global_variables()} == {"w", "global_step"}
+
+
+def test_local_step_is_the_step_of_the_graph_whatever_step_is_applied_to(world):
+    graph_step = global_step()
+    other = tf1.get_variable("other", initializer=tf.constant(5, tf.int64), trainable=False)
+    weights = tf1.get_variable("w", initializer=tf.constant(START))
+    limit = tf1.placeholder(tf.int64, [])
+    train = drop_stale(limit).minimize(half_square(weights), other)
+    with tf1.Session() as session:
+        session.run(tf1.global_variables_initializer())
+        assert session.run(train, {limit: 4}) == 1.0
+        assert session.run(train, {limit: 5}) == 1.0
+        assert session.run([graph_step, other]) == [0, 6]
+        np.testing.assert_array_equal(session.run(weights), HALVED)
+
+
+def test_decision_is_made_when_the_last_gradient_is_ready(world):
+    training = Training()
+    gradients_and_variables = training.optimizer.compute_gradients(training.loss)
+    late = tf1.placeholder(tf.int64, [])
+    with tf.control_dependencies([gradients_and_variables[0][0]]):
+        advanced = tf1.assign_add(training.step, late)
+    with tf.control_dependencies([advanced]):
+        gradients_and_variables = [(tf.identity(g), v) for g, v in gradients_and_variables]
+    train = training.optimizer.apply_gradients(gradients_and_variables, training.step)
+    assert training.session.run(train, {late: 1}) == 1.0
+    assert training.session.run(train, {late: 0}) == 1.0
+    training.expect(step=2, weights=HALVED, accepted=1, dropped=1)

@@ -1,0 +1,252 @@
+"""The end of the launcher's tasks: after the training, by signals, and after errors of use."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+
+import pytest
+
+from condacc.launch.__main__ import main
+from tests.support import terminal
+from tests.support.launched import is_stopped, launchers, task_command, wait_until, wait_until_gone
+
+STUBBORN = (
+    "for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):\n"
+    "    signal.signal(number, lambda number, frame: print('ignores', number))\n"
+    "print('ready')\n"
+    "wait()"
+)
+
+
+FIVE_SECS = 5.0 + 1.0  # The machine may be busy.
+
+
+@pytest.fixture
+def launch(tmp_path):
+    yield from launchers(tmp_path)
+
+
+def test_a_parameter_server_may_end_by_itself(launch):
+    code = (
+        "if job == 'ps':\n"
+        "    while not os.path.exists('done'): time.sleep(0.01)\n"
+        "elif index == 1: once('done')"
+    )
+    launched = launch(code, "--ps", "1", "--workers", "2", "--end-secs", "60")
+    assert launched.end() == 0
+    assert "[launch] ps 0: status 0, 0 restarts" in launched.output
+
+
+def test_a_parameter_server_that_never_ends_is_ended(launch):
+    code = (
+        "if job == 'worker':\n"
+        "    while not (os.path.exists('0') and os.path.exists('1')): time.sleep(0.01)\n"
+        "    sys.exit(0)\n"
+    )
+    code += STUBBORN.replace("print('ready')", "once(str(index))")
+    launched = launch(code, "--ps", "2", "--workers", "1", "--end-secs", "0.5")
+    assert launched.end() == 0
+    for name in ("ps 0", "ps 1"):
+        assert f"[{name}] ignores 15" in launched.output
+        assert f"[launch] {name}: status 0 (ended by the launcher)" in launched.output
+        wait_until_gone(launched.processes()[name])
+
+
+def test_workers_that_do_not_end_after_the_chief_are_ended(launch, tmp_path):
+    code = (
+        "if index in (1, 2): wait()\n"
+        "while index == 0 and not os.path.exists('done'): time.sleep(0.01)"
+    )
+    launched = launch(code, "--ps", "0", "--workers", "4", "--grace-secs", "0.5")
+    launched.until("worker 3 has finished")
+    (tmp_path / "done").touch()
+    assert launched.end() == 143
+    told = "worker 2 has not ended by itself within 0.5 s"
+    assert f"{told} (worker 0, the chief, has finished), and is ended." in launched.output
+    assert re.search(r"worker 2: SIGTERM \(status 143\) \(ended by the", launched.output)
+
+
+def test_a_worker_that_is_ended_after_the_chief_has_failed_whatever_its_status(launch):
+    code = (
+        "def end(number, frame):\n"
+        "    print('ends with 0'); sys.exit(0)\n"
+        "signal.signal(signal.SIGTERM, end)\n"
+        "if index == 1: once('ready') and wait()\n"
+        "while not os.path.exists('ready'): time.sleep(0.01)"
+    )
+    launched = launch(code, "--ps", "0", "--workers", "2", "--grace-secs", "0.1")
+    assert launched.end() == 143
+    assert "[worker 1] ends with 0" in launched.output
+    assert "worker 1 has not ended by itself within 0.1 s" in launched.output
+
+
+def test_a_signal_ends_even_stubborn_tasks_within_five_seconds(launch):
+    kinds = {signal.SIGINT: (130, ["2", "15"]), signal.SIGTERM: (143, ["15"])}
+    kinds[signal.SIGHUP] = (129, ["15"])
+    each = {
+        number: launch(STUBBORN, "--workers", "1", "--restarts", "9", "--log-dir", number.name)
+        for number in kinds
+    }
+    for launched in each.values():
+        launched.until("ready", count=2)
+    began = time.monotonic()
+    for number, launched in each.items():
+        launched.process.send_signal(number)
+    for number, (status, received) in kinds.items():
+        assert each[number].end() == status
+        assert time.monotonic() - began < FIVE_SECS
+        for name, pid in each[number].processes().items():
+            assert re.findall(rf"\[{name}\] ignores (\d+)", each[number].output) == received
+            assert f"[launch] {name}: SIGKILL (status 137), 0 restarts" in each[number].output
+            wait_until_gone(pid)
+
+
+def test_ctrl_c_on_a_terminal_reaches_each_task_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.getcwd())
+    code = (
+        "def end(number, frame):\n"
+        "    print('received', number); sys.exit(0)\n"
+        "signal.signal(signal.SIGINT, end)\n"
+        "print('ready'); wait()"
+    )
+    command = ["-m", "condacc", "launch", "--ps", "1", "--workers", "1", "--log-dir"]
+    command += [str(tmp_path), "--", *task_command(code)]
+    ended = terminal.press_ctrl_c(command, when=r"(?s)ready.*ready")
+    assert ended.status == 130
+    assert ended.seconds < 4.0  # Then SIGKILL would come.
+    assert ended.output.count("received 2") == 2
+    assert "Traceback" not in ended.output
+
+
+def test_a_second_signal_kills_at_once(launch):
+    launched = launch(STUBBORN, "--ps", "0", "--workers", "2")
+    launched.until("ready", count=2)
+    launched.process.send_signal(signal.SIGINT)
+    launched.until("ignores 2", count=2)
+    began = time.monotonic()
+    while launched.process.poll() is None:  # One that follows at once is the same key press.
+        launched.process.send_signal(signal.SIGINT)
+        time.sleep(0.05)
+    assert time.monotonic() - began < 3.5  # Without it, SIGKILL comes after 4 s.
+    assert launched.end() == 130
+    assert "all tasks are killed" in launched.output
+
+
+def test_a_signal_ends_tasks_although_nobody_reads_what_they_write(launch):
+    code = "print('ready')\nwhile True: print('x' * 1000)"
+    launched = launch(code, "--ps", "0", "--workers", "2")
+    launched.until("ready", count=2)
+    log = launched.logs / "worker-1.log"
+    size = -1
+    while size != (size := log.stat().st_size):  # The pipe to this test is full when it stays.
+        time.sleep(0.3)
+    began = time.monotonic()
+    launched.process.send_signal(signal.SIGINT)
+    assert launched.process.wait(20) == 130
+    assert time.monotonic() - began < FIVE_SECS
+
+
+def test_time_to_end_after_a_signal_is_given_to_all_processes_of_a_task(launch):
+    child = (
+        "import signal, sys, time\n"
+        "def end(number, frame): time.sleep(0.3); print('saved', flush=True); sys.exit(0)\n"
+        "signal.signal(signal.SIGTERM, end)\n"
+        "print('ready', flush=True)\n"
+        "while True: signal.pause()"
+    )
+    code = f"import subprocess\nsubprocess.Popen([sys.executable, '-S', '-c', {child!r}])\nwait()"
+    launched = launch(code, "--ps", "0", "--workers", "1")
+    launched.until("ready")
+    launched.process.send_signal(signal.SIGTERM)
+    assert launched.end() == 143
+    assert "[worker 0] saved" in launched.output
+
+
+def test_signals_of_the_user_are_forwarded_and_change_nothing(launch):
+    code = (
+        "for number in (signal.SIGUSR1, signal.SIGUSR2):\n"
+        "    signal.signal(number, lambda number, frame: print('received', number))\n"
+        "print('ready')\n"
+        "while not os.path.exists('done'): time.sleep(0.01)"
+    )
+    launched = launch(code, "--ps", "1", "--workers", "1")
+    launched.until("ready", count=2)
+    launched.process.send_signal(signal.SIGUSR1)
+    launched.until("received 10", count=2)
+    launched.process.send_signal(signal.SIGUSR2)
+    launched.until("received 12", count=2)
+    (launched.logs.parent / "done").touch()
+    assert launched.end() == 0
+
+
+def test_a_stopped_launcher_stops_its_tasks_until_it_is_continued(launch):
+    code = "print('ready')\nwhile not os.path.exists('done'): time.sleep(0.01)"
+    launched = launch(code, "--ps", "0", "--workers", "2")
+    launched.until("ready", count=2)
+    launched.process.send_signal(signal.SIGTSTP)
+    every = [launched.process.pid, *launched.processes().values()]
+    wait_until(lambda: all(map(is_stopped, every)), "not all are stopped")
+    launched.process.send_signal(signal.SIGCONT)
+    wait_until(lambda: not any(map(is_stopped, every)), "not all are continued")
+    (launched.logs.parent / "done").touch()
+    assert launched.end() == 0
+
+
+def test_a_frozen_task_is_ended_by_a_signal_too(launch):
+    launched = launch("print('ready'); wait()", "--ps", "0", "--workers", "2")
+    launched.until("ready", count=2)
+    pid = launched.processes()["worker 1"]
+    os.kill(pid, signal.SIGSTOP)
+    launched.process.send_signal(signal.SIGTERM)
+    assert launched.end() == 143
+    assert "worker 1: SIGTERM (status 143)" in launched.output
+
+
+def test_a_signal_that_was_ignored_at_the_start_stays_ignored(launch):
+    code = "print('ready')\nwhile not os.path.exists('done'): time.sleep(0.01)"
+    launched = launch(code, "--ps", "0", "--workers", "1", ignored=signal.SIGHUP)
+    launched.until("ready")
+    launched.process.send_signal(signal.SIGHUP)
+    launched.process.send_signal(signal.SIGUSR2)  # It comes later, and ends the task.
+    assert launched.end() == 128 + signal.SIGUSR2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["--workers", "2"], 2, "there is no command"),
+        (["--workers", "2", "--"], 2, "there is no command"),
+        (["--workers", "0", "--", "true"], 2, "--workers: must be at least 1, got 0"),
+        (["--ps", "-1", "--workers", "1", "--", "true"], 2, "--ps: must be at least 0, got -1"),
+        (["--workers", "1", "--restarts", "-1", "--", "true"], 2, "--restarts: must be at least 0"),
+        (["--workers", "1", "--lost-secs", "nan", "--", "true"], 2, "--lost-secs: must be at"),
+        (["--workers", "200", "--", "true"], 2, "at most 200 tasks, got 201"),
+        (["--", "true"], 2, "the following arguments are required: --workers"),
+        (["--workers", "1", "train.py"], 2, "unrecognized arguments: train.py"),
+        (["--workers", "1", "--log-dir", "/dev/null", "--", "true"], 2, "--log-dir: "),
+        (["--workers", "1", "--", "no-such-command", "x"], 127, "not found: no-such-command"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_an_error_of_use_starts_nothing(arguments, status, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == status
+    output, errors = capsys.readouterr()
+    assert output == ""
+    assert message in errors
+    assert errors.startswith("usage: " if status == 2 else "condacc launch: ")
+    assert not (tmp_path / "launch_logs").exists()
+
+
+def test_a_command_that_cannot_be_executed_is_a_lost_task(launch, tmp_path):
+    program = tmp_path / "program"
+    program.write_text("#!/no/such/interpreter\n")
+    program.chmod(0o755)
+    launched = launch([str(program)], "--ps", "0", "--workers", "1")
+    assert launched.end() == 127
+    assert "cannot be started: No such file or directory" in launched.output

@@ -1,0 +1,223 @@
+"""The launcher's tasks: their places, what they write, and their statuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.support import terminal
+from tests.support.launched import launchers, task_command, wait_until_gone
+
+
+@pytest.fixture
+def launch(tmp_path):
+    yield from launchers(tmp_path)
+
+
+def configs(launched):
+    """The TF_CONFIG that each task has printed, by the prefix of the line."""
+    lines = re.findall(r"^\[(\w+ \d)\] (\{.*\})$", launched.output, re.MULTILINE)
+    return {name: json.loads(config) for name, config in lines}
+
+
+def test_every_task_gets_its_place(launch):
+    launched = launch("print(os.environ['TF_CONFIG'])", "--ps", "2", "--workers", "3")
+    assert launched.end() == 0
+    places = configs(launched)
+    assert sorted(places) == ["ps 0", "ps 1", "worker 0", "worker 1", "worker 2"]
+    for name, config in places.items():
+        job, index = name.split()
+        assert config["task"] == {"type": job, "index": int(index)}
+        assert config["cluster"] == places["ps 0"]["cluster"]
+    addresses = places["ps 0"]["cluster"]
+    assert {job: len(each) for job, each in addresses.items()} == {"ps": 2, "worker": 3}
+    every = [address for each in addresses.values() for address in each]
+    assert len(set(every)) == 5
+    assert all(re.fullmatch(r"localhost:\d+", address) for address in every)
+
+
+def test_there_is_no_job_ps_without_parameter_servers(launch):
+    launched = launch("print(os.environ['TF_CONFIG'])", "--ps", "0", "--workers", "1")
+    assert launched.end() == 0
+    assert list(configs(launched)["worker 0"]["cluster"]) == ["worker"]
+
+
+def test_a_task_inherits_the_environment_but_not_the_terminal(launch, monkeypatch):
+    monkeypatch.setenv("OF_THE_USER", "kept")
+    monkeypatch.setenv("TF_CONFIG", "{}")
+    code = (
+        "names = sorted(os.listdir('/proc/self/fd'), key=int)\n"
+        "print(os.environ['OF_THE_USER'], os.environ['PYTHONUNBUFFERED'], names, os.getsid(0) == "
+        "os.getpid(), signal.getsignal(signal.SIGINT) is signal.default_int_handler, "
+        "repr(sys.stdin.read()))"
+    )
+    launched = launch(code, "--ps", "0", "--workers", "1")
+    assert launched.end() == 0
+    # The fourth descriptor is that of the listed folder.
+    expected = "kept 1 ['0', '1', '2', '3'] True True ''"
+    assert launched.log("worker-0")[1] == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "inherited", "level"),
+    [
+        ([], None, None),
+        (["--hide-tensorflow-log"], None, "3"),
+        (["--hide-tensorflow-log"], "1", "1"),
+    ],
+    ids=["shown", "hidden", "set by the user"],
+)
+def test_the_log_of_tensorflow_is_hidden_if_asked_for(
+    launch, monkeypatch, options, inherited, level
+):
+    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
+    if inherited is not None:
+        monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", inherited)
+    code = "print('level', os.environ.get('TF_CPP_MIN_LOG_LEVEL'))"
+    launched = launch(code, "--ps", "1", "--workers", "1", *options)
+    assert launched.end() == 0
+    assert launched.output.count(f"level {level}\n") == 2
+
+
+def test_whole_lines_are_copied_to_the_output_and_to_files(launch):
+    code = (
+        "for number in range(300):\n"
+        "    for part in (f'{number} ', 'of ', job, '\\n'):\n"
+        "        (sys.stderr if number % 3 == 0 else sys.stdout).write(part)\n"
+        "sys.stdout.write('the end')"
+    )
+    launched = launch(code, "--ps", "1", "--workers", "3")
+    assert launched.end() == 0
+    for name in ("ps 0", "worker 0", "worker 1", "worker 2"):
+        own = [f"{number} of {name.split()[0]}" for number in range(300)] + ["the end"]
+        shown = [
+            line.removeprefix(f"[{name}] ")
+            for line in launched.output.splitlines()
+            if line.startswith(f"[{name}] ")
+        ]
+        assert sorted(shown) == sorted(own)
+        logged = [line for line in launched.log(name.replace(" ", "-")) if "[launch]" not in line]
+        assert logged == shown
+        assert [line for line in shown if line in own[1::3]] == own[1::3]
+
+
+def test_bytes_of_any_kind_are_copied(launch):
+    code = (
+        "os.write(1, b'caf\\xc3\\xa9 \\xff\\x00 \\x1b[31mred\\x1b[2K\\n' + b'x' * 200000 + b'\\n')"
+    )
+    launched = launch(code, "--ps", "0", "--workers", "1")
+    assert launched.end() == 0
+    lines = [line for line in launched.log("worker-0") if "[launch]" not in line]
+    assert lines[0] == "café \\xff\x00 \x1b[31mred\x1b[0m"
+    assert "".join(lines[1:]) == "x" * 200_000
+    assert max(map(len, lines[1:])) == 65_536
+
+
+def test_files_are_emptied_and_tell_of_restarts(launch, tmp_path):
+    folder = tmp_path / "launch_logs"
+    folder.mkdir()
+    (folder / "worker-0.log").write_text("of the last run\n")
+    code = "first = once('lost')\nprint('attempt')\nsys.exit(3 if first else 0)"
+    launched = launch(code, "--ps", "0", "--workers", "1", "--restarts", "2")
+    assert launched.end() == 0
+    lines = [re.sub(r" \(process.*", "", line) for line in launched.log("worker-0")]
+    assert lines == [
+        "[launch] worker 0 is started",
+        "attempt",
+        "[launch] worker 0 is lost: status 3. Restart 1 of 2 follows in 1 s.",
+        "[launch] worker 0 is started again: restart 1 of 2",
+        "attempt",
+        "[launch] worker 0 has finished.",
+    ]
+    messages = [line for line in launched.output.splitlines() if line.startswith("[launch] ")]
+    assert launched.log("launch") == messages
+    assert re.fullmatch(r"\[launch\] worker 0: status 0, 1 restart, \d+\.\d s", messages[-1])
+
+
+def test_lines_have_colours_on_a_terminal_unless_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.getcwd())
+    code = "print('here', flush=True); wait()"
+    command = ["-m", "condacc", "launch", "--ps", "0", "--workers", "1"]
+    command += ["--log-dir", str(tmp_path), "--", *task_command(code)]
+    coloured = terminal.press_ctrl_c(command, when="here")
+    assert "\x1b[36m[worker 0]\x1b[0m here" in coloured.output
+    monkeypatch.setenv("NO_COLOR", "1")
+    plain = terminal.press_ctrl_c(command, when="here")
+    assert "\n[worker 0] here" in plain.output
+    assert (coloured.status, plain.status) == (130, 130)
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("sys.exit(index * 3)", 6),
+        ("sys.exit(5 if index == 1 else 0)", 5),
+        ("os.kill(os.getpid(), signal.SIGKILL) if index == 2 else sys.exit(9 * index)", 137),
+        ("sys.exit(4 if job == 'ps' else 0)", 4),
+    ],
+)
+def test_the_status_is_the_highest_of_all_tasks(launch, code, status):
+    launched = launch(code, "--ps", "1", "--workers", "3", "--end-secs", "60")
+    assert launched.end() == status
+    assert re.search(rf"\[launch\] \w+ \d: .*status {status}\b", launched.output)
+
+
+def test_a_reader_that_goes_away_does_not_end_the_training(launch):
+    code = "print('first')\nwhile not os.path.exists('go'): time.sleep(0.01)\nprint('last')"
+    launched = launch(code, "--ps", "0", "--workers", "1")
+    launched.until("first")
+    launched.process.stdout.close()
+    (launched.logs.parent / "go").touch()
+    assert launched.process.wait(20) == 0
+    assert "last" in launched.log("worker-0")
+    assert any(
+        "the standard output cannot be written to" in each for each in launched.log("launch")
+    )
+
+
+def test_what_a_finished_task_leaves_behind_is_ended(launch):
+    code = (
+        "import subprocess\n"
+        "child = subprocess.Popen([sys.executable, '-S', '-c', 'import signal; signal.pause()'])\n"
+        "print('child', child.pid)"
+    )
+    launched = launch(code, "--ps", "0", "--workers", "1")
+    assert launched.end() == 0
+    wait_until_gone(int(launched.until(r"child (\d+)")[0]))
+
+
+def test_a_launcher_that_is_killed_leaves_nobody(launch):
+    child = "import signal\nprint('ready', flush=True)\nsignal.pause()"
+    code = (
+        "import subprocess\n"
+        f"child = subprocess.Popen([sys.executable, '-S', '-c', {child!r}])\n"
+        "print('child', child.pid)\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "wait()"
+    )
+    launched = launch(code, "--ps", "1", "--workers", "1")
+    launched.until("ready", count=2)
+    children = [int(child) for child in launched.until(r"child (\d+)", count=2)]
+    launched.process.send_signal(signal.SIGKILL)
+    for pid in (*launched.processes().values(), *children):
+        wait_until_gone(pid)
+    assert launched.end() == -signal.SIGKILL
+
+
+def test_the_launcher_does_not_import_tensorflow():
+    code = (
+        "import sys; sys.argv = ['-m', '--help']\n"
+        "sys.orig_argv = ['python', '-m', 'condacc.launch', '--help']\n"
+        "try:\n    import tf_condacc\n"
+        "finally:\n    print(sorted(each for each in sys.modules if 'tensorflow' in each))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0
+    assert ended.stdout.startswith("usage: condacc launch")
+    assert ended.stdout.endswith("\n[]\n")

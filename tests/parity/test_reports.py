@@ -1,0 +1,213 @@
+"""Tests of reports and tolerances of the comparison of trainings."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.support.parity_trainings import small_training
+from tf_condacc import parity
+from tf_condacc.examples import common
+
+v1 = tf.compat.v1
+
+
+def weights(*values: Any) -> list[list[np.ndarray]]:
+    """Returns the weights of one variable before the first and after each step."""
+    return [[np.float32(value)] for value in values]
+
+
+def report(*ways: list[list[np.ndarray]], limit: float = 0.0, dividing: Any = ()) -> parity.Report:
+    names = ["yardstick", "second", "third"]
+    limits = np.full([len(ways[0]), 1], limit)
+    return parity.Report(["w"], dict(zip(names, ways, strict=False)), limits, dividing)
+
+
+def test_the_first_step_beyond_the_tolerance_is_told_with_pair_variable_and_amount():
+    one = weights([0, 0], [4, 4], [8, 8])
+    other = weights([0, 0], [4, 4.5], [8, 10])
+    (found,) = report(one, other, limit=1).differences
+    assert (found.first, found.second, found.variable) == ("second", "yardstick", "w")
+    assert (found.step, found.amount, found.tolerance, found.largest) == (2, 2, 1, 2)
+    assert (found.num_elements, found.size) == (1, 2)
+    assert str(found) == (
+        "second and yardstick differ from step 2 on, most in w: by 2, in 1 of 2 elements "
+        "(tolerance 1). The update of second is 1.38 times that of yardstick."
+    )
+
+
+@pytest.mark.parametrize(
+    ("update", "ratio", "words"),
+    [
+        ([2, 2], 2, "The update of second is 2.00 times that of yardstick."),
+        ([0, 0], 0, "second does not update these elements."),
+        ([1.004, 1.004], 1.004, "Their updates differ by less than 1%."),
+        ([-1, 2], None, "dropped or stale, or when examples differ."),
+        ([np.nan, 1], None, "(tolerance 0). A weight is not finite."),
+    ],
+)
+def test_the_ratio_of_the_updates_is_told(update, ratio, words):
+    (found,) = report(weights([0, 0], [1, 1]), weights([0, 0], update)).differences
+    assert found.ratio == (ratio if ratio is None else pytest.approx(ratio))
+    assert str(found).endswith(words)
+
+
+def test_elements_that_only_one_way_updates_are_told():
+    (found,) = report(weights([0, 0], [0, 1]), weights([0, 0], [3, 1])).differences
+    assert found.ratio == np.inf
+    assert str(found).endswith("yardstick does not update these elements.")
+
+
+def test_initial_weights_that_differ_are_told():
+    (found,) = report(weights(1, 2), weights(2, 3)).differences
+    assert found.step == 0
+    assert str(found).endswith("Their initial weights differ.")
+
+
+def test_ways_are_grouped_by_agreement():
+    found = report(weights(0, 1), weights(0, 2), weights(0, 2))
+    assert found.groups == [["yardstick"], ["second", "third"]]
+    assert len(found.differences) == 2
+    assert "Ways that agree: yardstick; second = third." in str(found)
+    with pytest.raises(parity.ParityError, match="2.00 times") as caught:
+        found.check()
+    assert caught.value.report is found
+
+
+def test_a_pair_without_the_yardstick_is_compared_as_well():
+    found = report(weights(0, 2), weights(0, 1), weights(0, 3), limit=1)
+    assert [(each.first, each.second) for each in found.differences] == [("third", "second")]
+    assert "third and second differ from step 1 on" in str(found)
+
+
+def test_weights_that_are_not_finite_differ_and_are_told():
+    found = report(weights(0, np.nan), weights(0, np.nan))
+    assert found.differences
+    assert "yardstick diverges: its weights are not finite at step 1." in str(found)
+
+
+def test_a_tolerance_that_hides_faults_is_told():
+    found = report(weights(0, 1), weights(0, 1), limit=0.5)
+    assert not found.differences
+    assert "updates of w are 1 in all, and its tolerance is 0.5" in str(found)
+
+
+def test_the_hint_at_parts_needs_all_ways_that_divide_the_batch():
+    hint = "All ways that divide the batch agree with each other."
+    ways = weights(0, 1), weights(0, 2), weights(0, 2)
+    assert hint in str(report(*ways, dividing={"second", "third"}))
+    assert hint not in str(report(*ways, dividing={"third"}))
+
+
+def test_a_ratio_of_the_number_of_replicas_is_explained():
+    def text(update: float) -> str:
+        ways = {"yardstick": weights(0, 4), "two": weights(0, update), "other": weights(0, update)}
+        limits = np.zeros([2, 1])
+        return str(parity.Report(["w"], ways, limits, num_replicas={"yardstick": 1, "two": 2}))
+
+    assert "two: the ratio is 1/2, and there are 2 replicas. The loss is probably" in text(2)
+    assert "two: the ratio is the number of replicas, 2. The loss is probably not" in text(8)
+    assert "the ratio is" not in text(3)
+    assert "other: " not in text(2)
+
+
+def test_the_tolerance_follows_from_the_type_the_examples_the_weights_and_the_updates():
+    roundoff = 2.0**-24
+    limits = parity.Tolerance(factor=1).limits(weights([3, -4], [3, -6], [3, -5]), num_examples=10)
+    np.testing.assert_allclose(limits[:, 0] / roundoff, [0, 6 + 20, 6 + 20 + 5 + 10])
+    few = parity.Tolerance(factor=1, num_summands=1).limits(weights([3, -4], [3, -6]), 10)
+    np.testing.assert_allclose(few[:, 0] / roundoff, [0, 6 + 2])
+
+
+@pytest.mark.parametrize(
+    ("variable", "computed", "roundoff"),
+    [
+        (np.float64, None, 2.0**-53),
+        (np.float32, tf.bfloat16, 2.0**-8),
+        (tf.bfloat16.as_numpy_dtype, None, 2.0**-8),
+        (np.float16, tf.float32, 2.0**-11),
+        (np.complex64, None, 2.0**-24),
+    ],
+)
+def test_the_tolerance_is_that_of_the_least_precise_type(variable, computed, roundoff):
+    values = [[np.ones([2], variable)], [np.ones([2], variable)]]
+    limits = parity.Tolerance(factor=2, dtype=computed).limits(values, num_examples=4)
+    assert limits[1, 0] == 2 * roundoff
+
+
+def test_batches_may_come_from_a_dataset_and_have_different_sizes():
+    points = tf.data.Dataset.from_tensor_slices((tf.ones([6, 2]), tf.zeros([6])))
+    ways = [parity.accumulators(2), parity.towers(2), parity.sync_replicas(2)]
+    found = parity.compare(small_training(batches=points.batch(4)), ways, tolerance=0)
+    assert found.num_steps == 2
+    assert not found.differences, str(found)
+
+
+def test_variables_without_a_gradient_are_left_alone():
+    def build() -> dict[str, tf.Variable]:
+        return {"used": tf.Variable([1.0, 2.0]), "unused": tf.Variable(3.0)}
+
+    def loss(model: Any, x: Any, y: Any) -> tf.Tensor:
+        return tf.reduce_mean(tf.linalg.matvec(x, model["used"]))
+
+    ways = [parity.accumulators(2), parity.towers(2), parity.sync_replicas(2)]
+    found = parity.compare(small_training(build=build, loss=loss), ways, tolerance=0)
+    assert not found.differences, str(found)
+    assert len(set(found.variables)) == 2
+
+
+def twice(training: parity.Training) -> parity.Run:
+    """Begins a training whose updates have twice the size."""
+    model, optimizer = training.new_model(), training.optimizer()
+
+    def step(features: Any, labels: Any) -> None:
+        pairs = training.gradients(model, features, labels)
+        optimizer.apply_gradients([(2 * gradient, variable) for gradient, variable in pairs])
+
+    return parity.Run(model.variables, step)
+
+
+def test_a_failure_tells_where_its_picture_is(tmp_path):
+    path = tmp_path / "differences.png"
+    with pytest.raises(parity.ParityError, match=f"Picture: {re.escape(str(path))}$"):
+        parity.assert_parity(small_training(), [parity.Way("twice", twice)], picture=path)
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_failure_remains_one_without_matplotlib(tmp_path, monkeypatch):
+    monkeypatch.delattr(common, "plotting", raising=False)
+    monkeypatch.setitem(sys.modules, "tf_condacc.examples.common.plotting", None)
+    with pytest.raises(parity.ParityError, match="2.00 times(.|\n)*No picture: .*matplotlib"):
+        parity.assert_parity(
+            small_training(), [parity.Way("twice", twice)], picture=tmp_path / "differences.png"
+        )
+
+
+def test_a_run_is_closed_after_an_error():
+    closed = []
+
+    def begin(described: parity.Training) -> parity.Run:
+        def step(features: Any, labels: Any) -> None:
+            raise OSError("a lost disk")
+
+        return parity.Run(described.new_model().variables, step, close=lambda: closed.append(1))
+
+    with pytest.raises(OSError, match="a lost disk"):
+        parity.compare(small_training(), [parity.Way("failing", begin)])
+    assert closed == [1]
+
+
+def test_the_package_imports_pytest_and_matplotlib_only_where_they_are_used():
+    folder = Path(parity.__file__).parent
+    for path in set(folder.glob("*.py")) - {folder / "pytest_plugin.py"}:
+        for statement in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(statement, (ast.Import, ast.ImportFrom)):
+                text = ast.unparse(statement)
+                assert not re.search("pytest|matplotlib|examples", text), f"{path.name}: {text}"

@@ -1,0 +1,246 @@
+"""Tests of chiefs: what they begin, what others do without one, and how training ends."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import tensorflow as tf
+
+import tf_condacc
+from tests.support.sync_replicas_cluster import OneProcess, Training
+from tf_condacc._ops.library import ops
+from tf_condacc._optimizers.sync_replicas.recovery import (
+    aborting_if_server_is_lost,
+    recover_cancelled_steps,
+)
+
+tf1 = tf.compat.v1
+
+
+def test_a_new_chief_discards_the_round_and_begins_another(two_ps, training, tmp_path):
+    run = training(two_ps, 2, 2)
+    saver = {"checkpoint_dir": str(tmp_path), "save_checkpoint_steps": 2}
+    run.start(0, **saver)
+    run.start(1)
+    for _ in range(3):
+        threads = [run.steps_on_thread(task) for task in (0, 1)]
+        for thread in threads:
+            thread.join(30)
+    run.steps_on_thread(1, 2)  # It has pushed a gradient of the round when the chief dies.
+    run.await_state(lambda state: state.num_complete == 1)
+    run.lose(0)
+    before = run.gate_state().round
+    saved = int(tf.train.latest_checkpoint(tmp_path).rsplit("-", 1)[1])
+    run.log.events.clear()
+    restored = tf.train.load_checkpoint(str(tmp_path))
+    base = {v.op.name: restored.get_tensor(v.op.name)[0] for v in run.models[1].variables}
+    run.new_model(0, first=100)
+    run.start(0, **saver)
+    state = run.gate_state()
+    assert state.open and state.round > before
+    run.steps_on_thread(0, 1)
+    run.join()
+    assert run.values(lambda model: model.step) == saved + 1
+    run.check(base)
+
+
+def test_of_two_chiefs_the_first_one_ends_with_an_error(two_ps, training):
+    run = training(two_ps, 2, 2)
+    run.start(0)
+    waiting = run.steps_on_thread(0)
+    run.await_state(lambda state: state.num_complete == 1)
+    second = Training.new_model(run, 0, first=100)
+    first_session = run.sessions[0]
+    run.start(0)
+    run.log.events.clear()
+    base = run.weights()
+    run.start(1)
+    waiting.join(30)
+    run.steps_on_thread(0, 2)
+    run.steps_on_thread(1, 2)
+    for thread in run.threads[1:]:
+        thread.join(30)
+    assert run.models[0] is second
+    with pytest.raises(tf.errors.FailedPreconditionError, match="another chief"):
+        first_session.close()
+    run.check(base)
+
+
+def test_a_worker_is_ready_only_when_the_gate_is_open(two_ps, training):
+    run = training(two_ps, 2, 2)
+    run.start(0)
+    run.sessions[0].close()  # This closes the gate; the variables are initialized.
+    ready = threading.Thread(target=run.start, args=(1,), daemon=True)
+    ready.start()
+    run.await_state(lambda state: not state.open)
+    assert 1 not in run.sessions
+    run.new_model(0, first=100)
+    run.start(0)
+    ready.join(60)
+    run.steps_on_thread(0)
+    run.steps_on_thread(1)
+    run.join()
+
+
+def test_training_ends_at_once_for_everybody(two_ps, training):
+    """The chief of the original waits for its queue runner until a time limit has passed."""
+    run = training(two_ps, 2, 2)
+    run.start(last_step=5, stop_grace_period_secs=60)
+    run.train_on_thread(0)
+    run.train_on_thread(1)
+    for thread in run.threads:
+        thread.join(20)
+    run.join()
+    assert not run.gate_state().open
+    run.check()
+
+
+def supervised(name: str, place: OneProcess):
+    """Builds a program for the original, with a Supervisor, and returns how to train with it."""
+    graph = tf.Graph()
+    with graph.as_default():
+        step = tf1.train.get_or_create_global_step()
+        weights = tf1.get_variable(f"{name}_w", initializer=[0.0])
+        optimizer = tf_condacc.SyncReplicasOptimizer(
+            tf1.train.GradientDescentOptimizer(-1.0), 1, 1, name=name
+        )
+        train = optimizer.apply_gradients([(tf.constant([1.0]), weights)], step)
+        runner = optimizer.get_chief_queue_runner()
+        tokens = optimizer.get_init_tokens_op()
+        supervisor = tf1.train.Supervisor(
+            graph=graph,
+            is_chief=True,
+            init_op=tf1.global_variables_initializer(),
+            local_init_op=optimizer.chief_init_op,
+            ready_for_local_init_op=optimizer.ready_for_local_init_op,
+            recovery_wait_secs=1,
+            global_step=step,
+            summary_op=None,
+        )
+        session = supervisor.prepare_or_wait_for_session(place.ps_target)
+        supervisor.start_queue_runners(session, [runner])
+        session.run(tokens)
+    return supervisor, session, train, weights
+
+
+def place_gate_is_open(place: OneProcess, name: str) -> bool:
+    with tf.Graph().as_default(), tf1.Session(place.ps_target) as session:
+        gate = ops.condacc_sync_gate(shared_name=f"{name}/gate")
+        return session.run(ops.condacc_sync_gate_state(gate)).open
+
+
+def test_a_program_with_a_supervisor_trains_and_ends(training):
+    place = OneProcess()
+    supervisor, session, train, weights = supervised("supervised", place)
+    for _ in range(5):
+        session.run(train)
+    assert session.run(weights) == [5.0]
+    supervisor.stop()  # The original's raises after 120 s, because its queue runner waits on.
+    assert not place_gate_is_open(place, "supervised")
+
+
+@pytest.mark.parametrize(
+    ("error", "asked"),
+    [
+        (tf.errors.CancelledError, tf.errors.AbortedError),
+        (tf.errors.UnavailableError, tf.errors.UnavailableError),
+        (tf.errors.OutOfRangeError, None),
+    ],
+)
+def test_a_cancelled_step_of_the_chief_makes_the_session_begin_again(training, error, asked):
+    """Steps may end with a cancellation when a parameter server is lost."""
+    run = training(OneProcess(), 1, 1)
+    runner = run.models[0].optimizer.get_chief_queue_runner()
+    coordinator = tf.train.Coordinator()
+
+    class Session:
+        def make_callable(self, op):
+            def fail():
+                raise error(None, None, "lost")
+
+            return fail
+
+        def run(self, op):
+            pass
+
+    (step, *_) = runner.create_threads_without_closing(Session(), coordinator)
+    step.start()
+    step.join(30)
+    assert not step.is_alive()
+    if asked is None:
+        assert not coordinator.should_stop()
+    else:
+        with pytest.raises(asked):
+            coordinator.raise_requested_exception()
+
+
+def test_a_chief_whose_queue_runner_has_failed_does_not_wait_as_a_worker(two_ps, training):
+    """The session waits for a round that only the queue runner could end."""
+    run = training(two_ps, 2, 2)
+    run.start()
+    run.steps_on_thread(0)
+    run.await_state(lambda state: state.num_complete == 1)
+    coordinator = run.sessions[0]._coordinated_creator.coord
+    error = tf.errors.AbortedError(None, None, "a server was lost")
+    coordinator.request_stop((type(error), error, None))
+    run.await_state(lambda state: state.round == 2 and state.num_complete == 1)
+    run.steps_on_thread(1, 2)  # The first one is of the round that was lost.
+    run.join()
+    run.check()
+
+
+def test_two_optimizers_in_one_graph_have_a_gate_each(graph_of_v1):
+    """Two optimizers of the original share one token queue, and wait for ever at step 4."""
+    step = tf1.train.get_or_create_global_step()
+    variables = [tf1.get_variable(name, initializer=[0.0]) for name in "ab"]
+    optimizers = [
+        tf_condacc.SyncReplicasOptimizer(tf1.train.GradientDescentOptimizer(-1.0), 1)
+        for _ in variables
+    ]
+    train = [
+        optimizer.apply_gradients([(tf.constant([1.0]), variable)], step)
+        for optimizer, variable in zip(optimizers, variables, strict=True)
+    ]
+    hooks = [optimizer.make_session_run_hook(True) for optimizer in optimizers]
+    with tf1.train.MonitoredTrainingSession(
+        hooks=hooks, save_checkpoint_secs=None, save_summaries_steps=None
+    ) as session:
+        for _ in range(6):
+            for each in train:
+                session.run(each)
+        assert [value[0] for value in session.run(variables)] == [6.0, 6.0]
+
+
+def joined_error(*parts: str) -> tf.errors.CancelledError:
+    """Returns the error of a step on several servers, as TensorFlow joins those of its parts."""
+    lines = ["Graph execution error:", "", "=====================", *parts, "====================="]
+    return tf.errors.CancelledError(None, None, "\n".join(lines))
+
+
+LOST = joined_error(
+    "CANCELLED: From /job:worker/replica:0/task:1:", "ABORTED: From /job:ps/replica:0/task:1:"
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (LOST, tf.errors.AbortedError),
+        (joined_error("CANCELLED: ABORTED by the user"), tf.errors.CancelledError),
+        (tf.errors.InternalError(None, None, LOST.message), tf.errors.InternalError),
+    ],
+)
+def test_a_step_that_a_lost_server_has_cancelled_makes_the_session_begin_again(error, expected):
+    """TensorFlow says that the step was cancelled if the server has been started again."""
+    coordinator = tf.train.Coordinator()
+    recover_cancelled_steps(coordinator)
+    coordinator.raise_requested_exception()  # No step has failed.
+    with pytest.raises(expected):
+        try:
+            raise error
+        except Exception:
+            coordinator.raise_requested_exception()
+            raise
+    with pytest.raises(expected), aborting_if_server_is_lost():
+        raise error

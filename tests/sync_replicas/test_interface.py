@@ -1,0 +1,210 @@
+"""Tests of the interface: signatures, errors, and the graph after apply_gradients."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import tensorflow as tf
+
+import tf_condacc
+from tests.support.signatures import parameters
+
+tf1 = tf.compat.v1
+ORIGINAL, OURS = tf1.train.SyncReplicasOptimizer, tf_condacc.SyncReplicasOptimizer
+METHODS = [
+    "__init__",
+    "apply_gradients",
+    "compute_gradients",
+    "get_chief_queue_runner",
+    "get_init_tokens_op",
+    "get_name",
+    "get_slot",
+    "get_slot_names",
+    "make_session_run_hook",
+    "minimize",
+    "variables",
+]
+
+
+def make(
+    optimizer: type, replicas: int = 2, total: int | None = None, **kwargs
+) -> tf1.train.Optimizer:
+    return optimizer(tf1.train.MomentumOptimizer(1.0, 0.5), replicas, total, **kwargs)
+
+
+def applied(optimizer: type, *args, **kwargs) -> tf1.train.Optimizer:
+    made = make(optimizer, *args, **kwargs)
+    weights = tf1.get_variable("w", [2])
+    made.apply_gradients([(tf.ones([2]), weights)], tf1.train.get_or_create_global_step())
+    return made
+
+
+def message(call) -> str:
+    with pytest.raises(ValueError) as error:
+        call()
+    return str(error.value)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_signatures_are_those_of_the_original(method):
+    assert parameters(getattr(OURS, method)) == parameters(getattr(ORIGINAL, method))
+
+
+def test_every_public_name_of_the_original_exists(graph_of_v1):
+    public = {name for name in dir(ORIGINAL) if not name.startswith("_")}
+    assert public <= set(dir(OURS))
+    made = applied(OURS)
+    for name in ("chief_init_op", "local_step_init_op", "ready_for_local_init_op"):
+        assert getattr(made, name) is not None
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda made: made.get_chief_queue_runner(),
+        lambda made: made.get_init_tokens_op(),
+        lambda made: made.apply_gradients([], tf1.train.get_or_create_global_step()),
+        lambda made: made.apply_gradients([(tf.ones([2]), tf1.get_variable("w", [2]))]),
+        lambda made: made.apply_gradients(
+            [("x", tf1.get_variable("w", [2]))], tf1.train.get_or_create_global_step()
+        ),
+        lambda made: made.make_session_run_hook(True).begin(),
+    ],
+    ids=["queue runner", "tokens", "no variables", "no step", "gradient type", "hook"],
+)
+def test_errors_are_those_of_the_original(call):
+    messages = []
+    for optimizer in (ORIGINAL, OURS):
+        with tf.Graph().as_default():
+            made = make(optimizer)
+            messages.append(message(lambda made=made: call(made)))
+    assert messages[0] == messages[1]
+
+
+@pytest.mark.parametrize("num_tokens", [0, 1])
+def test_too_few_tokens_are_refused_as_by_the_original(num_tokens):
+    messages = []
+    for optimizer in (ORIGINAL, OURS):
+        with tf.Graph().as_default():
+            made = applied(optimizer, 3, 1)
+            messages.append(message(lambda made=made: made.get_init_tokens_op(num_tokens)))
+    assert messages[0] == messages[1]
+
+
+def test_variables_that_are_not_initialized_fail_the_hook_as_in_the_original():
+    texts = []
+    for optimizer in (ORIGINAL, OURS):
+        with tf.Graph().as_default(), tf1.Session() as session:
+            made = applied(optimizer)
+            hook = made.make_session_run_hook(True)
+            hook.begin()
+            with pytest.raises(RuntimeError) as error:
+                hook.after_create_session(session, tf.train.Coordinator())
+            texts.append(str(error.value).split("error: ")[1])
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
+def test_the_local_step_is_a_local_variable_of_the_global_steps_dtype(graph_of_v1, dtype):
+    weights = tf1.get_variable("w", [2])
+    step = tf1.get_variable("s", initializer=tf.constant(0, dtype), trainable=False)
+    make(OURS).apply_gradients([(tf.ones([2]), weights)], step)
+    (local,) = tf1.local_variables()
+    assert local.op.name == "sync_rep_local_step"
+    assert local.dtype.base_dtype == dtype
+
+
+def test_the_gate_is_entered_with_a_copy_of_the_local_step_on_its_device(graph_of_v1):
+    """The step of a worker does not send the local step to the gate."""
+    cluster = {"ps": ["localhost:1", "localhost:2"], "worker": ["localhost:3"]}
+    setter = tf1.train.replica_device_setter(cluster=cluster, worker_device="/job:worker/task:0")
+    with tf1.device(setter):
+        applied(OURS)
+        after = tf1.get_variable("after", [2])
+    (enter,) = [op for op in graph_of_v1.get_operations() if op.type == "Condacc>SyncGateEnter"]
+    (local,) = tf1.local_variables()
+    devices = [enter.device, *(each.device for each in enter.inputs)]
+    assert {tf.DeviceSpec.from_string(device).job for device in devices} == {"ps"}
+    assert len(set(devices)) == 1
+    assert local.device == "/job:worker/task:0"
+    assert after.device == "/job:ps/task:0"  # The copy took no turn of the device setter.
+
+
+def test_the_copy_of_the_local_step_is_initialized_with_it(graph_of_v1):
+    applied(OURS)
+    (enter,) = [op for op in graph_of_v1.get_operations() if op.type == "Condacc>SyncGateEnter"]
+    with tf1.Session() as session:
+        session.run(tf1.local_variables_initializer())
+        assert session.run(enter.inputs[1]) == 0
+
+
+def test_slots_and_variables_are_those_of_the_wrapped_optimizer(graph_of_v1):
+    made = applied(OURS)
+    weights = tf1.trainable_variables()[0]
+    assert made.get_slot_names() == ["momentum"]
+    assert made.get_slot(weights, "momentum").shape == weights.shape
+    assert made.variables() == [made.get_slot(weights, "momentum")]
+
+
+def test_gates_and_accumulators_of_two_optimizers_have_names_of_their_own(graph_of_v1):
+    names = []
+    weights = tf1.get_variable("w", [2])
+    step = tf1.train.get_or_create_global_step()
+    for _ in range(2):
+        make(OURS).apply_gradients([(tf.ones([2]), weights)], step)
+    for op in graph_of_v1.get_operations():
+        if op.type in ("Condacc>SyncGate", "Condacc>DenseAccumulator"):
+            names.append(op.get_attr("shared_name").decode())
+    assert names == [
+        "sync_replicas/gate",
+        "sync_replicas/w/grad_accum",
+        "sync_replicas_1/gate",
+        "sync_replicas_1/w/grad_accum",
+    ]
+
+
+def test_options_are_checked_and_come_before_apply_gradients(graph_of_v1):
+    made = make(OURS)
+    assert "takeover_secs" in message(lambda: made.configure(takeover_secs=0))
+    assert "report_secs" in message(lambda: made.configure(report_secs=-1))
+    assert "GLOBAL_MEAN" in message(lambda: made.configure(sparse_reduction="mean"))
+    for dtype in (tf.float32, "int8", "no dtype"):
+        text = message(lambda dtype=dtype: made.configure(transport_dtype=dtype))
+        assert "transport_dtype to be one of bfloat16, float16 or None" in text
+    assert "before apply_gradients" in message(lambda: applied(OURS).configure())
+
+
+@pytest.mark.parametrize("arguments", [(0,), (2, 0), ("2",), (1.5,)])
+def test_numbers_of_replicas_are_checked(arguments):
+    text = message(lambda: make(OURS, *arguments, name="my_name"))
+    assert "my_name" in text and repr(arguments[-1]) in text
+
+
+def test_eager_execution_is_an_error():
+    with tf.init_scope(), pytest.raises(RuntimeError, match="sessions only"):
+        step = tf.Variable(0, dtype=tf.int64)
+        make(OURS).apply_gradients([(tf.ones([2]), tf.Variable([1.0, 2.0]))], step)
+
+
+def test_workers_are_named_after_their_device_their_cluster_or_their_process(monkeypatch):
+    from tf_condacc._optimizers.sync_replicas.worker_name import worker_name
+
+    monkeypatch.setenv("TF_CONFIG", '{"task": {"type": "chief", "index": 0}}')
+    assert worker_name("/job:worker/replica:0/task:3/device:CPU:0") == "/job:worker/task:3"
+    assert worker_name("/job:worker/replica:2/task:3") == "/job:worker/replica:2/task:3"
+    # A job alone is that of all workers: the device of replica_device_setter(ps_tasks=1).
+    for device in ("/device:CPU:0", "/job:worker", "/job:worker/replica:1"):
+        with tf.Graph().as_default():
+            name = worker_name(device)
+            assert re.fullmatch(r"/job:chief/task:0(#\d+)?", name)
+        with tf.Graph().as_default():
+            assert worker_name(device) != name
+    for useless in ("", "[]", "{", '{"cluster": {}}'):
+        monkeypatch.setenv("TF_CONFIG", useless)
+        with tf.Graph().as_default():
+            name = worker_name("")
+            assert worker_name("") == name
+        with tf.Graph().as_default():
+            assert worker_name("") != name
+        assert name.count(":") == 1

@@ -1,0 +1,214 @@
+"""Tests of chiefs and workers that another process has replaced, and that come back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from tests.support.forked_python import forked_python
+from tests.support.sync_replicas_cluster import Training
+from tf_condacc import ApplyOutcome
+from tf_condacc._optimizers.sync_replicas.gate import SyncGate
+
+tf1 = tf.compat.v1
+SUPPORT = Path(__file__).resolve().parents[1] / "support"
+
+
+def replaced(run: Training):
+    """Replaces the chief of a training; returns its model and its session."""
+    model, session = run.models[0], run.sessions[0]
+    run.new_model(0, first=100)
+    run.start(0)
+    run.step(1)  # It was a step of the round that the new chief has discarded.
+    return model, session
+
+
+def make_rounds(run: Training, count: int) -> None:
+    for _ in range(count):
+        threads = [run.steps_on_thread(task) for task in range(2)]
+        for thread in threads:
+            thread.join(30)
+
+
+def test_a_chief_that_was_replaced_ends_nothing_but_itself(two_ps, training):
+    run = training(two_ps, 2, 2)
+    run.start()
+    make_rounds(run, 2)
+    _, old = replaced(run)
+    run.log.events.clear()
+    base = run.weights()
+    make_rounds(run, 1)
+    with pytest.raises(tf.errors.FailedPreconditionError, match="chief"):
+        old.__exit__(None, None, None)  # The program of the old chief has ended without an error.
+    assert run.gate_state().open
+    make_rounds(run, 2)
+    run.join()
+    run.check(base)
+
+
+def test_a_loop_that_does_not_ask_whether_to_stop_ends_when_its_chief_was_replaced(
+    two_ps, training
+):
+    run = training(two_ps, 2, 2)
+    run.start()
+    make_rounds(run, 1)
+    model, old = replaced(run)
+    coordinator = old._coordinated_creator.coord
+    assert coordinator.wait_for_stop(30)
+    with pytest.raises(tf.errors.FailedPreconditionError, match="chief"):
+        model.run(old)
+    with pytest.raises(tf.errors.FailedPreconditionError):
+        old.close()
+    make_rounds(run, 1)
+    run.join()
+
+
+def gate_of(model) -> SyncGate:
+    """Returns the gate of a model, to build operations of its chief in another graph."""
+    options = model.optimizer._graph.gate._options
+    gate = SyncGate(f"{model.optimizer.get_name()}/gate", model.step.device, "worker", options)
+    gate.graph_id = model.optimizer._graph.gate.graph_id
+    return gate
+
+
+def test_late_operations_of_a_chief_that_was_replaced_change_nothing(two_ps, training):
+    run = training(two_ps, 2, 2)
+    run.start()
+    make_rounds(run, 1)
+    round_ = run.gate_state().round
+    model, old = replaced(run)
+    run.log.events.clear()
+    base = run.weights()
+    run.steps_on_thread(1)
+    run.await_state(lambda state: state.num_complete == 1)
+    before = run.gate_state()
+    (prepared,) = [
+        op for op in model.graph.get_operations() if op.type == "Condacc>SyncGatePrepare"
+    ]
+    resets = [op for op in model.graph.get_operations() if op.type == "Condacc>AccumulatorReset"]
+    with tf1.Session(two_ps.targets[0], graph=model.graph) as session:
+        discarded = session.run([op.outputs[0] for op in resets], {prepared.outputs[0]: round_})
+    assert discarded == [0, 0]
+    with tf.Graph().as_default() as graph:
+        gate = gate_of(model)
+        refused = [gate.open(round_), gate.add_credits(1), gate.await_full(), gate.close()]
+        ignored = [gate.advance(round_), gate.dismiss()]
+    with tf1.Session(two_ps.ps_target, graph=graph) as session:
+        for op in refused:
+            with pytest.raises(tf.errors.FailedPreconditionError, match="chief"):
+                session.run(op)
+        session.run(ignored)
+    assert run.gate_state() == before
+    run.steps_on_thread(0)
+    run.join()
+    run.check(base)
+    with pytest.raises(tf.errors.FailedPreconditionError):
+        old.close()
+
+
+@pytest.mark.parametrize("point", ["prepared", "reset", "end"])
+def test_a_chief_that_is_frozen_and_replaced_ends_alone(point):
+    """The chief is a process that is frozen inside of its init operation, or before its end."""
+    done = subprocess.run(
+        [*forked_python(), str(SUPPORT / "sync_replicas_stale_chief.py"), point],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        cwd=SUPPORT.parents[1],
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    counts = json.loads(done.stdout.splitlines()[-1])
+    assert counts["status of the old chief"] == 1
+    assert counts["steps afterwards"] >= 20
+
+
+def test_a_step_whose_slot_was_taken_over_says_that_it_was_dropped(two_ps, training):
+    run = training(
+        two_ps,
+        2,
+        2,
+        lambda task: {"stops_before": ""} if task == 1 else {},
+        configure={"takeover_secs": 0.2},
+    )
+    run.start()
+    model = run.models[1]
+    fetched = []
+
+    def step():
+        fetches = [model.optimizer.gradients_dropped, *model.fetches]
+        fetched.append(run.sessions[1].run(fetches)[0])
+
+    frozen = run._thread(step)
+    run.steps_on_thread(0, 2)
+    run.await_state(lambda state: state.round == 2)
+    run.permit(1)
+    frozen.join(30)
+    assert fetched == [True]
+    assert run.gate_state().num_dropped == 1
+    assert run.num_pushes(1, "w", ApplyOutcome.ADDED) == 0
+    run.permit(1)
+    run.steps_on_thread(1)
+    run.steps_on_thread(0)
+    run.join()
+    run.check()
+
+
+def test_a_worker_that_fails_between_two_steps_is_lost_at_once(two_ps, training):
+    """All workers are needed, and nothing takes slots over after a time."""
+    run = training(two_ps, 2, 2)
+    run.start()
+    make_rounds(run, 1)
+    waiting = run.steps_on_thread(0, 2)
+    run.await_state(lambda state: state.num_complete == 1)
+    with pytest.raises(RuntimeError, match="bad record"), run.sessions.pop(1):
+        raise RuntimeError("bad record in this worker's file")
+    waiting.join(30)  # The other one computes both gradients.
+    run.join()
+    assert run.gate_state().round == 3
+    run.check()
+
+
+def test_a_worker_that_was_started_again_replaces_its_lost_process(two_ps, training):
+    """Nobody has noticed the loss: the connection of the old process is still open."""
+    run = training(two_ps, 2, 2, lambda task: {"stops_before": "b"} if task == 1 else {})
+    run.start()
+    held = run.steps_on_thread(1)
+    run.await_push(1, "w")  # Its slot is held, and half of its gradients have been pushed.
+    old = run.sessions.pop(1)
+    run.new_model(1, first=100)
+    run.start(1)
+    run.steps_on_thread(0)
+    run.steps_on_thread(1)
+    run.permit(1, 2)  # For both processes, in any order.
+    run.await_state(lambda state: state.round == 2)
+    held.join(30)
+    (error,) = run.errors
+    run.errors.clear()
+    assert isinstance(error, tf.errors.FailedPreconditionError) and "replaced" in error.message
+    old.close()
+    run.join()
+    run.check()
+
+
+def test_chiefs_and_workers_do_not_log_that_queue_runners_are_deprecated():
+    program = (
+        "import tensorflow as tf, tf_condacc\n"
+        "tf1 = tf.compat.v1\n"
+        "with tf.Graph().as_default():\n"
+        "    step = tf1.train.get_or_create_global_step()\n"
+        "    weight = tf1.get_variable('weight', initializer=8.0)\n"
+        "    optimizer = tf_condacc.SyncReplicasOptimizer(\n"
+        "        tf1.train.GradientDescentOptimizer(0.25), 1)\n"
+        "    optimizer.minimize(weight * weight, global_step=step)\n"
+        "    assert isinstance(optimizer.get_chief_queue_runner(), tf1.train.QueueRunner)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode == 0, done.stderr
+    assert "QueueRunner.__init__" not in done.stderr

@@ -1,0 +1,229 @@
+"""Tests of the steps of a sum of towers: they never mix, and leave no memory behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.python.framework import config
+
+import tf_condacc
+from tests.support.accumulator_support import Announcement, Background
+from tests.support.control_flow import control_flow
+from tests.support.many_threads import in_threads
+from tests.support.tower_support import (
+    Recording,
+    initialized_session,
+    new_session,
+    replicate,
+    rows,
+    sums_one_by_one,
+)
+from tf_condacc import estimator
+from tf_condacc._ops.library import ops
+from tf_condacc._towers.reduction import sum_gradients
+
+tf1 = tf.compat.v1
+THREADS, STEPS, TOWERS, SIZE = 8, 60, 4, 40_000
+MEBIBYTE = 2**20
+BIG = 8 * MEBIBYTE  # This is the number of float32 elements.
+
+
+def _status_bytes(field: str) -> int:
+    (line,) = [x for x in Path("/proc/self/status").read_text().splitlines() if field in x]
+    return int(line.split()[1]) * 1024
+
+
+def _zeros(name: str, shape: list[int]) -> tf.Variable:
+    return tf1.get_variable(name, shape, tf.float64, tf1.zeros_initializer())
+
+
+def test_steps_at_the_same_time_never_mix():
+    optimizer = Recording()
+
+    def model_fn(features, labels, mode):
+        dense = _zeros("dense", [SIZE])
+        table = _zeros("table", [THREADS, 5])
+        loss = tf.reduce_sum(dense * features["number"])
+        loss += tf.reduce_sum(tf.gather(table, features["thread"]) * features["number"])
+        train = tf_condacc.TowerOptimizer(optimizer).minimize(loss, tf1.train.get_global_step())
+        return estimator.EstimatorSpec(mode, loss=loss, train_op=train)
+
+    with tf.Graph().as_default() as graph:
+        tf1.train.create_global_step()
+        number = tf1.placeholder(tf.float64, [TOWERS, 1])
+        thread = tf1.placeholder(tf.int64, [TOWERS])
+        spec = replicate(model_fn, TOWERS, {"number": number, "thread": thread})
+        (dense, _), (sparse, _) = optimizer.given
+        with initialized_session(inter_op_parallelism_threads=THREADS) as session:
+            step = session.make_callable([dense, sparse, spec.train_op], [number, thread])
+
+            def run_steps(k: int) -> float:
+                total = 0.0
+                for i in range(STEPS):
+                    numbers = 1000.0 * (k + 1) + i + np.arange(TOWERS)[:, np.newaxis]
+                    expected = numbers.sum()
+                    dense_sum, sparse_sum, _ = step(numbers, np.full([TOWERS], k))
+                    assert np.all(dense_sum == expected), f"{dense_sum[0]} of {expected}"
+                    assert sparse_sum.indices.tolist() == [k]
+                    assert np.all(sparse_sum.values == expected)
+                    total += expected
+                return total
+
+            totals = in_threads(*[lambda k=k: run_steps(k) for k in range(THREADS)])
+            variables = tf1.trainable_variables()
+            dense_value, table = session.run(variables)
+            assert session.run(tf1.train.get_global_step()) == THREADS * STEPS
+        assert graph.get_collection(tf_condacc.TowerOptimizer.COLLECTION_FOR_GRAPH_STATES) == []
+    np.testing.assert_array_equal(dense_value, np.full([SIZE], -sum(totals)))
+    np.testing.assert_array_equal(table, np.repeat(-np.array(totals)[:, np.newaxis], 5, axis=1))
+
+
+def _growth_of(run, repeats: int) -> int:
+    """Returns the number of bytes by which the process grows when a step is repeated."""
+    for _ in range(3):
+        run()
+    before = _status_bytes("VmRSS")
+    for _ in range(repeats):
+        run()
+    return _status_bytes("VmRSS") - before
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_a_step_that_fails_or_is_cancelled_leaves_nothing_behind(kind: str):
+    with tf.Graph().as_default() as graph:
+        value, fails = tf1.placeholder(tf.float32, []), tf1.placeholder(tf.bool, [])
+        queue = tf1.FIFOQueue(1, [tf.float32], [[]])
+        variable = tf1.get_variable("v", [8, BIG // 8], use_resource=True)
+
+        def gradient(scale):
+            values = tf.fill([8, BIG // 8], scale)
+            return values if kind == "dense" else tf.IndexedSlices(values, tf.range(8))
+
+        # The second tower's gradient waits for the queue. It may fail instead, or never come.
+        check = tf.debugging.Assert(tf.logical_not(fails), ["the second tower fails"])
+        with tf.control_dependencies([check]):
+            late = queue.dequeue()
+        total = sum_gradients([gradient(value), gradient(late)], variable)
+        with tf.control_dependencies([graph.get_operation_by_name("add")]):
+            announcement = Announcement()
+        enqueue = queue.enqueue([1.0])
+        fetches = [total.op if kind == "dense" else total.values.op, announcement.op]
+        with new_session() as session:
+
+            def fail() -> None:
+                with pytest.raises(tf.errors.InvalidArgumentError, match="second tower fails"):
+                    session.run(fetches, {value: 1.0, fails: True})
+
+            def cancel() -> None:
+                announcement.clear()
+                options = tf1.RunOptions(timeout_in_ms=300)
+                run = Background(
+                    lambda: session.run(fetches, {value: 1.0, fails: False}, options=options)
+                )
+                announcement.wait()  # The first gradient is in the sum now.
+                assert isinstance(run.error(), tf.errors.DeadlineExceededError)
+
+            assert _growth_of(fail, 15) < 4 * BIG
+            assert _growth_of(cancel, 6) < 4 * BIG
+            session.run(enqueue)
+            done = session.run(total, {value: 2.0, fails: False})
+            assert np.all((done if kind == "dense" else done.values) == 3.0)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_what_a_step_holds_does_not_grow_with_the_number_of_towers(kind: str):
+    def peak(num_towers: int) -> float:
+        """Returns the most memory that a step holds, in units of a gradient.
+
+        This is the median of several steps. How the threads take turns moves a single step by
+        a gradient or two: a thread may free its memory late, even after the step has ended.
+        """
+        with tf.Graph().as_default():
+            name = f"condacc_tower_{kind}"
+            handle = getattr(ops, f"{name}_sum")(dtype=tf.float32, shape=[8, BIG // 8])
+            scale = tf1.placeholder(tf.float32, [])
+            shape, adds = [8, BIG // 8], []
+            for _ in range(num_towers):
+                with tf.control_dependencies(adds):  # Each tower is slower than the previous one.
+                    gradient = tf.fill(shape, scale)
+                    parts = [gradient] if kind == "dense" else [range(8), gradient, shape]
+                    adds = [getattr(ops, f"{name}_add")(handle, *parts)]
+            with tf.control_dependencies(adds):
+                taken = getattr(ops, f"{name}_take")(handle, num_towers, dtype=tf.float32)
+            total = tf.reduce_max(taken if kind == "dense" else taken.values)
+            with new_session() as session:
+                assert session.run(total, {scale: 1.0}) == num_towers
+                between_steps, peaks = [], []
+                for _ in range(5):
+                    between_steps.append(_status_bytes("VmRSS"))
+                    Path("/proc/self/clear_refs").write_text("5")  # This resets the peak.
+                    session.run(total, {scale: 1.0})
+                    peaks.append(_status_bytes("VmHWM"))
+                return (np.median(peaks) - min(between_steps)) / (4 * BIG)
+
+    peak_of_8, peak_of_32 = peak(8), peak(32)
+    assert peak_of_32 < peak_of_8 + 1.5
+    assert peak_of_32 < (3.5 if kind == "dense" else 7.5)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_iterations_of_a_loop_never_mix(version: int):
+    with control_flow(version), sums_one_by_one(), tf.Graph().as_default():
+        variable = tf1.get_variable("v", [3], use_resource=True)
+
+        def body(i, totals):
+            number = tf.cast(i, tf.float32)
+            dense = sum_gradients([tf.fill([3], number), tf.fill([3], 10 * number)], variable)
+            sparse = sum_gradients([rows([1], [1.0], [3]) for _ in range(2)], variable)
+            return i + 1, totals.write(i, dense + tf.reduce_sum(sparse.values))
+
+        array = tf.TensorArray(tf.float32, size=200, element_shape=[3])
+        _, totals = tf1.while_loop(
+            lambda i, _: i < 200, body, [tf.constant(0), array], parallel_iterations=16
+        )
+        with new_session(inter_op_parallelism_threads=8) as session:
+            values = session.run(totals.stack())
+    np.testing.assert_array_equal(values, np.repeat(11.0 * np.arange(200)[:, None] + 2, 3, axis=1))
+
+
+def test_a_function_sums_in_each_call_anew():
+    variable = tf.Variable([0.0, 0.0])
+
+    @tf.function
+    def total(value):
+        dense = sum_gradients([value, 2.0 * value, 3.0 * value], variable)
+        sparse = sum_gradients([rows([0], [1.0], [2]), rows([1, 0], [2.0, 3.0], [2])], variable)
+        return dense + tf.convert_to_tensor(sparse)
+
+    for number in (1.0, 5.0):
+        value = total(tf.constant([number, 10 * number]))
+        assert value.numpy().tolist() == [6 * number + 4, 60 * number + 2]
+
+
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_with_op_determinism_gradients_are_added_in_the_order_of_the_towers(one_by_one: bool):
+    # Each order of these parts has another float32 sum. The gradient of the second tower comes
+    # last.
+    parts = [2.0**24, 1.0, 1.0, -(2.0**24)]
+    expected = np.float32(0)
+    for part in parts:
+        expected += np.float32(part)
+    tf.config.experimental.enable_op_determinism()
+    try:
+        with sums_one_by_one(one_by_one), tf.Graph().as_default() as graph:
+            variable = tf1.get_variable("v", initializer=[0.0], use_resource=True)
+            last = tf1.py_func(lambda value: value, [[np.float32(parts[1])]], tf.float32)
+            last.set_shape([1])
+            gradients = [tf.constant([part]) for part in parts]
+            gradients[1] = last
+            total = sum_gradients(gradients, variable)
+            adds = [op for op in graph.get_operations() if op.type == "Condacc>TowerDenseAdd"]
+            if one_by_one:
+                assert [op.control_inputs for op in adds] == [[], *[[add] for add in adds[:-1]]]
+            with new_session(inter_op_parallelism_threads=4) as session:
+                assert {float(session.run(total)[0]) for _ in range(50)} == {float(expected)}
+    finally:
+        config.disable_op_determinism()
