@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tests.support.accumulator_support import every_kind, needs_resource, unique_name
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 
 @pytest.fixture(params=["graph", pytest.param("eager", marks=needs_resource)])
@@ -23,7 +23,7 @@ def apply_and_count(request, impl):
             acc.set_global_step(gs)
             acc.apply_grad(gradient, local_step)
             return int(acc.num_accumulated())
-        with tf.Graph().as_default(), tf1.Session() as session:
+        with tf.Graph().as_default(), v1.Session() as session:
             acc = impl.dense(tf.float32)
             session.run(acc.set_global_step(gs))
             session.run(acc.apply_grad(gradient, local_step))
@@ -64,9 +64,9 @@ def test_local_step_string_cannot_be_cast(apply_and_count):
 @pytest.mark.parametrize("dtype", [tf.int32, tf.int64, tf.float64])
 @every_kind
 def test_local_step_may_be_a_tensor_or_variable(impl, dtype):
-    with tf.Graph().as_default(), tf1.Session() as session:
+    with tf.Graph().as_default(), v1.Session() as session:
         acc = impl.dense(tf.float32, [])
-        variable = tf1.get_variable("step", initializer=tf.constant(3, dtype))
+        variable = v1.get_variable("step", initializer=tf.constant(3, dtype))
         applies = [acc.apply_grad(1.0, variable), acc.apply_grad(1.0, tf.constant(3, dtype))]
         session.run([variable.initializer, acc.set_global_step(3)])
         session.run(applies)
@@ -143,7 +143,7 @@ def test_gradient_none_is_a_value_error(apply_and_count):
 
 
 def test_indexed_slices_are_densified(impl):
-    with tf.Graph().as_default(), tf1.Session() as session:
+    with tf.Graph().as_default(), v1.Session() as session:
         acc = impl.dense(tf.float32, [3, 2])
         slices = tf.IndexedSlices(
             values=tf.constant([[1.0, 2.0], [3.0, 4.0], [10.0, 20.0]]),
@@ -156,12 +156,12 @@ def test_indexed_slices_are_densified(impl):
 
 
 def test_indexed_slices_with_an_unknown_dense_dimension_are_refused(impl):
-    with tf.Graph().as_default(), tf1.Session() as session:
+    with tf.Graph().as_default(), v1.Session() as session:
         acc = impl.dense(tf.float32)
         slices = tf.IndexedSlices(
-            values=tf1.placeholder_with_default(tf.ones([1, 2]), [None, 2]),
-            indices=tf1.placeholder_with_default(tf.constant([0]), [None]),
-            dense_shape=tf1.placeholder_with_default(tf.constant([-1, 2]), [None]),
+            values=v1.placeholder_with_default(tf.ones([1, 2]), [None, 2]),
+            indices=v1.placeholder_with_default(tf.constant([0]), [None]),
+            dense_shape=v1.placeholder_with_default(tf.constant([-1, 2]), [None]),
         )
         apply, count = acc.apply_grad(slices), acc.num_accumulated()
         with pytest.raises(tf.errors.InvalidArgumentError, match="must not be negative"):
@@ -170,10 +170,10 @@ def test_indexed_slices_with_an_unknown_dense_dimension_are_refused(impl):
 
 
 def test_gradient_of_an_embedding_lookup_can_be_applied(impl):
-    with tf.Graph().as_default(), tf1.Session() as session:
-        table = tf1.get_variable("table", initializer=tf.ones([4, 2]), use_resource=True)
+    with tf.Graph().as_default(), v1.Session() as session:
+        table = v1.get_variable("table", initializer=tf.ones([4, 2]), use_resource=True)
         loss = tf.reduce_sum(tf.gather(table, [3, 1, 3]))
-        (gradient,) = tf1.gradients(loss, [table])
+        (gradient,) = v1.gradients(loss, [table])
         acc = impl.dense(tf.float32, [4, 2])
         session.run(table.initializer)
         session.run(acc.apply_grad(gradient))
@@ -192,9 +192,9 @@ def test_gradient_of_an_incompatible_static_shape_is_a_value_error(impl, shape, 
 
 
 def test_gradient_of_unknown_static_shape_is_checked_when_run(impl):
-    with tf.Graph().as_default(), tf1.Session() as session:
+    with tf.Graph().as_default(), v1.Session() as session:
         acc = impl.dense(tf.float32, [3, 2])
-        gradient = tf1.placeholder(tf.float32, None)
+        gradient = v1.placeholder(tf.float32, None)
         apply = acc.apply_grad(gradient)
         session.run(apply, {gradient: np.ones([3, 2])})
         with pytest.raises(tf.errors.InvalidArgumentError, match="Shape mismatch"):

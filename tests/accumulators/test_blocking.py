@@ -11,12 +11,12 @@ from tensorflow.python.eager import cancellation
 
 from tests.support.accumulator_support import Background, every_kind, needs_resource, unique_name
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 pytestmark = every_kind
 
 
 def timeout(milliseconds: int):
-    return tf1.RunOptions(timeout_in_ms=milliseconds)
+    return v1.RunOptions(timeout_in_ms=milliseconds)
 
 
 def test_take_waits_for_enough_gradients(impl, driver):
@@ -40,8 +40,8 @@ def test_four_waiting_takes_on_one_thread_are_completed_by_applies(impl, graph_d
 
 
 def test_four_waiting_takes_in_one_step_on_one_thread_are_completed_by_its_applies(impl):
-    config = tf1.ConfigProto(inter_op_parallelism_threads=1, use_per_session_threads=True)
-    with tf.Graph().as_default(), tf1.Session(config=config) as session:
+    config = v1.ConfigProto(inter_op_parallelism_threads=1, use_per_session_threads=True)
+    with tf.Graph().as_default(), v1.Session(config=config) as session:
         accumulators = [impl.dense(tf.float32, []) for _ in range(4)]
         takes = [acc.take_grad(2) for acc in accumulators]
         applies = [acc.apply_grad(v) for acc in accumulators for v in (1.0, 3.0)]
@@ -114,8 +114,8 @@ def test_run_timeout_consumes_nothing_and_later_takes_work(impl, graph_driver):
 
 
 def test_operation_timeout_consumes_nothing_and_later_takes_work(impl):
-    config = tf1.ConfigProto(operation_timeout_in_ms=20)
-    with tf.Graph().as_default(), tf1.Session(config=config) as session:
+    config = v1.ConfigProto(operation_timeout_in_ms=20)
+    with tf.Graph().as_default(), v1.Session(config=config) as session:
         acc = impl.dense(tf.float32, [])
         take = acc.take_grad(2)
         session.run(acc.apply_grad(1.0))
@@ -128,12 +128,12 @@ def test_operation_timeout_consumes_nothing_and_later_takes_work(impl):
 
 
 def test_failure_of_another_op_in_the_step_cancels_the_take(impl):
-    with tf.Graph().as_default(), tf1.Session() as session:
+    with tf.Graph().as_default(), v1.Session() as session:
         acc = impl.dense(tf.float32, [])
         take = acc.take_grad(2)
         session.run(acc.apply_grad(1.0))
-        value = tf1.placeholder(tf.float32, [])
-        failing = tf1.debugging.assert_positive(value, message="the sibling failed")
+        value = v1.placeholder(tf.float32, [])
+        failing = v1.debugging.assert_positive(value, message="the sibling failed")
         for _ in range(5):
             with pytest.raises(tf.errors.InvalidArgumentError, match="the sibling failed"):
                 session.run([take, failing], {value: -1.0})
@@ -145,7 +145,7 @@ def test_failure_of_another_op_in_the_step_cancels_the_take(impl):
 def test_coordinator_does_not_wake_a_take_but_closing_the_session_does(impl, graph_driver):
     acc = graph_driver(impl)
     waiting = acc.start_take(1)
-    coordinator = tf1.train.Coordinator()
+    coordinator = v1.train.Coordinator()
     coordinator.register_thread(waiting._thread)
     coordinator.request_stop()
     with pytest.raises(RuntimeError, match="Coordinator stopped with threads still running"):

@@ -13,7 +13,7 @@ from tensorflow.python.eager import cancellation
 
 from tests.support.accumulator_support import Announcement, Background, every_kind, unique_name
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 pytestmark = every_kind
 with_and_without_a_take_in_front = pytest.mark.parametrize(
     "behind", [False, True], ids=["alone", "behind_another"]
@@ -22,7 +22,7 @@ with_and_without_a_take_in_front = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def server():
-    return tf1.train.Server.create_local_server()
+    return v1.train.Server.create_local_server()
 
 
 def assert_unharmed(acc, front=None):
@@ -42,7 +42,7 @@ def assert_unharmed(acc, front=None):
 def test_run_timeout_every_time(ours, graph_driver, behind, rounds):
     acc = graph_driver(ours)
     front = acc.start_take(2) if behind else None
-    options = tf1.RunOptions(timeout_in_ms=1)
+    options = v1.RunOptions(timeout_in_ms=1)
     for _ in range(rounds):
         with pytest.raises(tf.errors.DeadlineExceededError):
             acc.take(1, options=options)
@@ -70,8 +70,8 @@ def test_cancellation_manager_every_time(ours, behind, rounds):
 def test_failure_of_the_step_every_time(ours, graph_driver, behind, rounds):
     acc = graph_driver(ours)
     with acc.graph.as_default():
-        value = tf1.placeholder(tf.float32, [])
-        failing = tf1.debugging.assert_positive(value)
+        value = v1.placeholder(tf.float32, [])
+        failing = v1.debugging.assert_positive(value)
     front = acc.start_take(2) if behind else None
     feed = {acc.required: 1, value: -1.0}
     for _ in range(rounds):
@@ -101,7 +101,7 @@ class ServerTakes:
                 self.take = acc.take_grad(1)
             self.apply, self.take_two = acc.apply_grad(2.0, 100), acc.take_grad(2)
             ready = acc.take_grad(1)
-        self.session = tf1.Session(server.target, graph=self.graph)
+        self.session = v1.Session(server.target, graph=self.graph)
         self.session.run(self.apply)
         self.session.run([ready])
         self.front = Background(self.session.run, self.take_two) if behind else None
@@ -119,8 +119,8 @@ def test_operation_timeout_on_a_server_many_times(ours, server, behind, rounds):
     takes = ServerTakes(ours, server, behind)
     # The time-out is long, because TensorFlow hangs if a step on a server times out before it
     # begins.
-    config = tf1.ConfigProto(operation_timeout_in_ms=300)
-    with tf1.Session(server.target, graph=takes.graph, config=config) as hasty:
+    config = v1.ConfigProto(operation_timeout_in_ms=300)
+    with v1.Session(server.target, graph=takes.graph, config=config) as hasty:
         for _ in range(rounds // 25):
             with pytest.raises(tf.errors.DeadlineExceededError):
                 hasty.run(takes.take)
@@ -131,7 +131,7 @@ def test_operation_timeout_on_a_server_many_times(ours, server, behind, rounds):
 def test_closing_the_session_many_times(ours, server, behind, rounds):
     takes = ServerTakes(ours, server, behind)
     for _ in range(rounds // 4 if behind else rounds):  # Opening a session takes a while.
-        session = tf1.Session(server.target, graph=takes.graph)
+        session = v1.Session(server.target, graph=takes.graph)
         takes.announcement.clear()
         waiting = Background(session.run, takes.take)
         takes.announcement.wait()
@@ -144,7 +144,7 @@ def test_takes_in_the_middle_of_a_long_queue_are_cancelled_and_the_others_keep_t
     ours, graph_driver
 ):
     acc = graph_driver(ours)
-    hasty = tf1.RunOptions(timeout_in_ms=200)
+    hasty = v1.RunOptions(timeout_in_ms=200)
     waiting = [acc.start_take(1, options=hasty if i % 3 == 1 else None) for i in range(30)]
     for take in waiting[1::3]:
         assert isinstance(take.error(), tf.errors.DeadlineExceededError)

@@ -19,7 +19,7 @@ from tests.support.many_threads import (
     whole,
 )
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 pytestmark = every_kind
 
 
@@ -69,13 +69,13 @@ def test_takes_that_time_out_neither_tear_nor_double_what_there_is(impl, seed):
     missing.
     """
     with tf.Graph().as_default() as graph:
-        number = tf1.placeholder(tf.float64, [])
+        number = v1.placeholder(tf.float64, [])
         acc = impl.dense(tf.float64, [2], reduction_type="SUM")
         apply = acc.apply_grad(tf.stack([number, 1.0]), FAR_AHEAD)
         take, take_rest, count = acc.take_grad(2), acc.take_grad(1), acc.num_accumulated()
         step = acc.global_step() if impl.ours else None
     session = many_threaded_session(graph)
-    hasty, done, taken = tf1.RunOptions(timeout_in_ms=1), threading.Event(), []
+    hasty, done, taken = v1.RunOptions(timeout_in_ms=1), threading.Event(), []
 
     def take_impatiently():
         while not done.is_set():
@@ -128,10 +128,10 @@ def test_setting_the_step_at_the_same_time_loses_nothing(impl, seed):
 
 
 def test_threads_over_several_sessions_of_a_server_lose_nothing(impl, seed):
-    server = tf1.train.Server.create_local_server()
+    server = v1.train.Server.create_local_server()
     name = unique_name("many")
     with tf.Graph().as_default() as graph:
-        value = tf1.placeholder(tf.float64, [])
+        value = v1.placeholder(tf.float64, [])
         acc = impl.dense(tf.float64, [], shared_name=name, reduction_type="SUM")
         apply, take = acc.apply_grad(value, FAR_AHEAD), acc.take_grad(2)
         count, take_rest = acc.num_accumulated(), acc.take_grad(1)
@@ -140,7 +140,7 @@ def test_threads_over_several_sessions_of_a_server_lose_nothing(impl, seed):
 
     def worker(index):
         rng, total, applied = random.Random(seed + index), 0.0, 0
-        with tf1.Session(server.target, graph=graph) as session:
+        with v1.Session(server.target, graph=graph) as session:
             while applied < 100 or not done.is_set():
                 number = float(rng.randrange(1, 1000))
                 session.run(apply, {value: number})
@@ -149,12 +149,12 @@ def test_threads_over_several_sessions_of_a_server_lose_nothing(impl, seed):
         return total
 
     def chief():
-        with tf1.Session(server.target, graph=graph) as session:
+        with v1.Session(server.target, graph=graph) as session:
             total = sum(float(session.run(take)) for _ in range(10))
         done.set()
         return total
 
     results = in_threads(*(lambda i=i: worker(i) for i in range(4)), chief)
-    with tf1.Session(server.target, graph=graph) as session:
+    with v1.Session(server.target, graph=graph) as session:
         left = float(session.run(take_rest)) if session.run(count) else 0.0
     assert results[-1] + left == sum(results[:-1])

@@ -12,12 +12,12 @@ import tensorflow as tf
 from tests.support.accumulator_support import every_kind, needs_resource
 from tests.support.signatures import parameters
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 pytestmark = [every_kind, pytest.mark.usefixtures("graph")]
 
 
 def run(fetches: Any, feed: Any = None) -> Any:
-    with tf1.Session() as session:
+    with v1.Session() as session:
         return session.run(fetches, feed)
 
 

@@ -11,7 +11,7 @@ from tests.support.accumulator_support import every_kind
 from tests.support.contribution_support import ADDED, AHEAD, DUPLICATE, STALE
 from tf_condacc import ApplyOutcome
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 pytestmark = every_kind
 
 
@@ -77,7 +77,7 @@ def test_default_local_step_is_zero(ours):
 
 def test_types_and_static_shapes_in_a_graph(ours, graph):
     acc = ours.dense(tf.float32, [1])
-    outcome = acc.apply_contribution([1.0], tf1.placeholder(tf.int64, None))
+    outcome = acc.apply_contribution([1.0], v1.placeholder(tf.int64, None))
     assert (outcome.dtype, outcome.shape.as_list()) == (tf.int32, [])
     assert outcome.op.op_def.is_stateful
     accepted = acc.try_apply_grad([1.0], contributor=1)

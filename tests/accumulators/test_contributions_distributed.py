@@ -11,7 +11,7 @@ from tests.support.accumulator_support import unique_name
 from tests.support.contribution_support import ADDED, AHEAD, DUPLICATE, STALE
 from tests.support.ps_worker_cluster import cluster  # noqa: F401
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 
 class Remote:
@@ -21,16 +21,16 @@ class Remote:
         self.name = unique_name("remote")
         self._is_sparse = is_sparse
         with tf.Graph().as_default() as graph:
-            self._value = tf1.placeholder(tf.float32, [])
-            self._contributor = tf1.placeholder(tf.int64, [])
-            self._step = tf1.placeholder(tf.int64, [])
-            self._required = tf1.placeholder(tf.int32, [])
-            with tf1.device("/job:worker"):
+            self._value = v1.placeholder(tf.float32, [])
+            self._contributor = v1.placeholder(tf.int64, [])
+            self._step = v1.placeholder(tf.int64, [])
+            self._required = v1.placeholder(tf.int32, [])
+            with v1.device("/job:worker"):
                 gradient = self._value * tf.ones([1, 2])
-            with tf1.device("/job:ps"):
+            with v1.device("/job:ps"):
                 self._build(gradient)
-        self.session = tf1.Session(targets["worker"], graph=graph)
-        self.other_session = tf1.Session(targets["worker"], graph=graph)
+        self.session = v1.Session(targets["worker"], graph=graph)
+        self.other_session = v1.Session(targets["worker"], graph=graph)
 
     def _build(self, gradient: tf.Tensor) -> None:
         arguments = {"shape": [3, 2] if self._is_sparse else [1, 2], "shared_name": self.name}

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tests.support.accumulator_support import every_kind, needs_resource, unique_name
 from tests.support.control_flow import control_flow
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 pytestmark = every_kind
 
 
@@ -25,15 +25,15 @@ def op_types(graph) -> set[str]:
 
 
 def test_apply_inside_cond(impl, any_control_flow):
-    with tf.Graph().as_default() as graph, tf1.Session() as session:
+    with tf.Graph().as_default() as graph, v1.Session() as session:
         acc = impl.dense(tf.float32, [])
-        chosen = tf1.placeholder(tf.bool, [])
+        chosen = v1.placeholder(tf.bool, [])
 
         def branch(value):
             with tf.control_dependencies([acc.apply_grad(value)]):
                 return tf.constant(value)
 
-        result = tf1.cond(chosen, lambda: branch(1.0), lambda: branch(5.0))
+        result = v1.cond(chosen, lambda: branch(1.0), lambda: branch(5.0))
         assert ("Switch" in op_types(graph)) == (any_control_flow == 1)
         assert session.run(result, {chosen: True}) == 1.0
         assert session.run(acc.num_accumulated()) == 1, "the other branch must not run"
@@ -42,10 +42,10 @@ def test_apply_inside_cond(impl, any_control_flow):
 
 
 def test_take_inside_cond(impl, any_control_flow):
-    with tf.Graph().as_default(), tf1.Session() as session:
+    with tf.Graph().as_default(), v1.Session() as session:
         acc = impl.dense(tf.float32, [])
-        chosen = tf1.placeholder(tf.bool, [])
-        result = tf1.cond(chosen, lambda: acc.take_grad(1), lambda: tf.constant(-1.0))
+        chosen = v1.placeholder(tf.bool, [])
+        result = v1.cond(chosen, lambda: acc.take_grad(1), lambda: tf.constant(-1.0))
         assert session.run(result, {chosen: False}) == -1.0
         session.run(acc.apply_grad(7.0))
         assert session.run(result, {chosen: False}) == -1.0
@@ -54,21 +54,21 @@ def test_take_inside_cond(impl, any_control_flow):
 
 
 def test_apply_inside_while_loop(impl, any_control_flow):
-    with tf.Graph().as_default(), tf1.Session() as session:
+    with tf.Graph().as_default(), v1.Session() as session:
         acc = impl.dense(tf.float32, [], reduction_type="SUM")
 
         def body(i):
             with tf.control_dependencies([acc.apply_grad(tf.cast(i, tf.float32))]):
                 return i + 1
 
-        loop = tf1.while_loop(lambda i: i < 100, body, [tf.constant(0)])
+        loop = v1.while_loop(lambda i: i < 100, body, [tf.constant(0)])
         session.run(loop)
         assert session.run(acc.num_accumulated()) == 100
         assert session.run(acc.take_grad(100)) == 4950.0
 
 
 def test_take_inside_while_loop(impl, any_control_flow):
-    with tf.Graph().as_default(), tf1.Session() as session:
+    with tf.Graph().as_default(), v1.Session() as session:
         acc = impl.dense(tf.float32, [])
 
         def body(i, total):
@@ -77,7 +77,7 @@ def test_take_inside_while_loop(impl, any_control_flow):
             taken.set_shape([])
             return i + 1, total + taken
 
-        loop = tf1.while_loop(
+        loop = v1.while_loop(
             lambda i, _: i < 50, body, [tf.constant(0), tf.constant(0.0)], parallel_iterations=1
         )
         assert list(session.run(loop)) == [50, 1225.0]

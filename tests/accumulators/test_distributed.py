@@ -9,19 +9,19 @@ import tensorflow as tf
 from tests.support.accumulator_support import Announcement, Background, every_kind, unique_name
 from tests.support.ps_worker_cluster import cluster  # noqa: F401
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 pytestmark = every_kind
 
 
 @pytest.fixture(scope="module")
 def server():
-    return tf1.train.Server.create_local_server()
+    return v1.train.Server.create_local_server()
 
 
 def graph_of(impl, **kwargs):
     """Returns a graph with an accumulator's ops in a dict."""
     with tf.Graph().as_default() as graph:
-        value, step = tf1.placeholder(tf.float32, []), tf1.placeholder(tf.int64, [])
+        value, step = v1.placeholder(tf.float32, []), v1.placeholder(tf.int64, [])
         acc = impl.dense(tf.float32, [], **kwargs)
         announcement = Announcement()
         with tf.control_dependencies([announcement.op]):
@@ -45,12 +45,12 @@ def graph_of(impl, **kwargs):
 def test_shared_name_joins_sessions_and_outlives_them(impl, server):
     name = unique_name("outlives")
     graph, run = graph_of(impl, shared_name=name)
-    with tf1.Session(server.target, graph=graph) as first:
+    with v1.Session(server.target, graph=graph) as first:
         run(first, "apply", 2.0)
-        with tf1.Session(server.target, graph=graph) as second:
+        with v1.Session(server.target, graph=graph) as second:
             assert run(second, "count") == 1
     graph, run = graph_of(impl, shared_name=name)
-    with tf1.Session(server.target, graph=graph) as third:
+    with v1.Session(server.target, graph=graph) as third:
         assert run(third, "count") == 1
         run(third, "apply", 4.0)
         assert run(third, "take2") == 3.0
@@ -59,8 +59,8 @@ def test_shared_name_joins_sessions_and_outlives_them(impl, server):
 
 def test_private_accumulators_of_two_sessions_are_separate(impl, server):
     graph, run = graph_of(impl)
-    with tf1.Session(server.target, graph=graph) as first:
-        with tf1.Session(server.target, graph=graph) as second:
+    with v1.Session(server.target, graph=graph) as first:
+        with v1.Session(server.target, graph=graph) as second:
             run(first, "apply", 2.0)
             assert (run(first, "count"), run(second, "count")) == (1, 0)
 
@@ -69,11 +69,11 @@ def test_take_of_one_session_is_woken_by_another(impl, server):
     name = unique_name("woken")
     graph, run = graph_of(impl, shared_name=name)
     other_graph, other_run = graph_of(impl, shared_name=name)
-    with tf1.Session(server.target, graph=graph) as first:
+    with v1.Session(server.target, graph=graph) as first:
         run(first, "count")
         waiting = Background(run, first, "take2")
         waiting.wait_until_blocked()
-        with tf1.Session(server.target, graph=other_graph) as second:
+        with v1.Session(server.target, graph=other_graph) as second:
             other_run(second, "apply", 2.0)
             assert other_run(second, "count") == 1
             other_run(second, "apply", 6.0)
@@ -82,13 +82,13 @@ def test_take_of_one_session_is_woken_by_another(impl, server):
 
 def test_closing_a_session_cancels_its_take_and_leaves_the_accumulator(impl, server):
     graph, run = graph_of(impl, shared_name=unique_name("close"))
-    first = tf1.Session(server.target, graph=graph)
+    first = v1.Session(server.target, graph=graph)
     run(first, "apply", 2.0)
     waiting = Background(run, first, "announced_take")
     run.announcement.wait()
     first.close()
     assert isinstance(waiting.error(), tf.errors.CancelledError)
-    with tf1.Session(server.target, graph=graph) as second:
+    with v1.Session(server.target, graph=graph) as second:
         assert run(second, "count") == 1
         assert run(second, "take") == 2.0
 
@@ -96,12 +96,12 @@ def test_closing_a_session_cancels_its_take_and_leaves_the_accumulator(impl, ser
 def test_run_timeout_ends_a_take_on_a_server(impl, server):
     graph, _ = graph_of(impl, shared_name=unique_name("timeout"))
     take = graph.get_tensor_by_name("announced_take:0")
-    with tf1.Session(server.target, graph=graph) as session:
+    with v1.Session(server.target, graph=graph) as session:
         for _ in range(3):
             # The time-out is long, because TensorFlow hangs if a step on a server times out before
             # it begins.
             with pytest.raises(tf.errors.DeadlineExceededError):
-                session.run(take, options=tf1.RunOptions(timeout_in_ms=300))
+                session.run(take, options=v1.RunOptions(timeout_in_ms=300))
 
 
 def test_containers_are_separate_on_a_server(impl, server):
@@ -109,22 +109,22 @@ def test_containers_are_separate_on_a_server(impl, server):
     graph, run = graph_of(impl, shared_name=name)
     with tf.Graph().as_default() as boxed, boxed.container("box"):
         boxed_count = impl.dense(tf.float32, [], shared_name=name).num_accumulated()
-    with tf1.Session(server.target, graph=graph) as session:
+    with v1.Session(server.target, graph=graph) as session:
         run(session, "apply", 1.0)
-        with tf1.Session(server.target, graph=boxed) as other:
+        with v1.Session(server.target, graph=boxed) as other:
             assert other.run(boxed_count) == 0
 
 
 @pytest.mark.parametrize("container", ["", "box"])
 def test_reset_clears_shared_accumulators(impl, container):
-    target = tf1.train.Server.create_local_server().target
+    target = v1.train.Server.create_local_server().target
     with tf.Graph().as_default() as graph, graph.container(container):
         acc = impl.dense(tf.float32, [], shared_name="grads")
         apply, count = acc.apply_grad(1.0), acc.num_accumulated()
-    session = tf1.Session(target, graph=graph)
+    session = v1.Session(target, graph=graph)
     session.run(apply)
-    tf1.Session.reset(target, [container] if container else None)
-    with tf1.Session(target, graph=graph) as fresh:
+    v1.Session.reset(target, [container] if container else None)
+    with v1.Session(target, graph=graph) as fresh:
         assert fresh.run(count) == 0
         fresh.run(apply)
         assert fresh.run(count) == 1
@@ -133,20 +133,20 @@ def test_reset_clears_shared_accumulators(impl, container):
 def test_isolated_sessions_do_not_share(impl, server):
     name = unique_name("isolated")
     graph, run = graph_of(impl, shared_name=name)
-    config = tf1.ConfigProto(isolate_session_state=True)
-    with tf1.Session(server.target, graph=graph) as session:
+    config = v1.ConfigProto(isolate_session_state=True)
+    with v1.Session(server.target, graph=graph) as session:
         run(session, "apply", 1.0)
-        with tf1.Session(server.target, graph=graph, config=config) as isolated:
+        with v1.Session(server.target, graph=graph, config=config) as isolated:
             assert run(isolated, "count") == 0
 
 
 def on_the_ps(impl, name):
     """Builds an accumulator on the ps whose other operations are pinned to the worker."""
     with tf.Graph().as_default() as graph:
-        with tf1.device("/job:ps/task:0"):
+        with v1.device("/job:ps/task:0"):
             acc = impl.dense(tf.float32, [1000], shared_name=name)
-        with tf1.device("/job:worker/task:0"):
-            value, step = tf1.placeholder(tf.float32, []), tf1.placeholder(tf.int64, [])
+        with v1.device("/job:worker/task:0"):
+            value, step = v1.placeholder(tf.float32, []), v1.placeholder(tf.int64, [])
             apply = acc.apply_grad(tf.fill([1000], value) * 1.0, step)
             take, count = acc.take_grad(2), acc.num_accumulated()
             set_step = acc.set_global_step(step)
@@ -156,7 +156,7 @@ def on_the_ps(impl, name):
 @pytest.mark.parametrize("job", ["worker", "ps"])
 def test_accumulator_on_the_ps_with_ops_on_the_worker(impl, cluster, job):  # noqa: F811
     graph, value, step, apply, take, count, set_step = on_the_ps(impl, unique_name("ps"))
-    with tf1.Session(cluster[job], graph=graph) as session:
+    with v1.Session(cluster[job], graph=graph) as session:
         for number in range(3):
             session.run(apply, {value: 2.0, step: number})
             session.run(apply, {value: 4.0, step: number})
@@ -171,11 +171,11 @@ def test_accumulator_on_the_ps_with_ops_on_the_worker(impl, cluster, job):  # no
 def test_chief_and_worker_sessions_meet_at_the_ps(impl, cluster):  # noqa: F811
     name = unique_name("meet")
     graph, value, step, apply, take, count, _ = on_the_ps(impl, name)
-    with tf1.Session(cluster["ps"], graph=graph) as chief:
+    with v1.Session(cluster["ps"], graph=graph) as chief:
         chief.run(count)
         waiting = Background(chief.run, take)
         waiting.wait_until_blocked()
-        with tf1.Session(cluster["worker"], graph=graph) as worker:
+        with v1.Session(cluster["worker"], graph=graph) as worker:
             worker.run(apply, {value: 2.0, step: 0})
             worker.run(apply, {value: 4.0, step: 0})
             np.testing.assert_array_equal(waiting.result(), np.full([1000], 3.0))
@@ -186,9 +186,9 @@ def test_clash_between_sessions_is_refused_naming_both(ours, server):
     name = unique_name("clash")
     graph, run = graph_of(ours, shared_name=name)
     other_graph, other_run = graph_of(ours, shared_name=name, reduction_type="SUM")
-    with tf1.Session(server.target, graph=graph) as first:
+    with v1.Session(server.target, graph=graph) as first:
         run(first, "apply", 1.0)
-        with tf1.Session(server.target, graph=other_graph) as second:
+        with v1.Session(server.target, graph=other_graph) as second:
             with pytest.raises(tf.errors.InvalidArgumentError, match="(?s)MEAN.*SUM|SUM.*MEAN"):
                 other_run(second, "count")
         assert run(first, "take") == 1.0

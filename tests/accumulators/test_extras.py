@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tests.support.accumulator_support import Background, every_kind, unique_name
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 pytestmark = every_kind
 InvalidArgument = tf.errors.InvalidArgumentError
 

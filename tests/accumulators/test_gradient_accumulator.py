@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tf_condacc import GradientAccumulator
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 ROWS = 6
 
 
@@ -72,7 +72,7 @@ def test_take_of_too_few_micro_batches_is_refused_and_takes_nothing(accumulator,
 
 
 def test_optimizer_is_called_for_the_last_micro_batch_only(variables, accumulator, wrap):
-    optimizer = tf1.train.GradientDescentOptimizer(1.0)
+    optimizer = v1.train.GradientDescentOptimizer(1.0)
     apply = wrap(lambda gradients: accumulator.apply_gradients(optimizer, gradients))
     updated = [bool(apply([tf.fill([3], float(i)), slices(i)])) for i in range(4)]
     assert updated == [False, True, False, True]
@@ -81,12 +81,12 @@ def test_optimizer_is_called_for_the_last_micro_batch_only(variables, accumulato
 
 
 def test_gradients_are_accumulated_in_a_session():
-    with tf.Graph().as_default(), tf1.Session() as session:
-        weights = tf1.get_variable("weights", initializer=[1.0, 2.0], use_resource=True)
+    with tf.Graph().as_default(), v1.Session() as session:
+        weights = v1.get_variable("weights", initializer=[1.0, 2.0], use_resource=True)
         accumulator = GradientAccumulator([weights], 2)
-        optimizer = tf1.train.GradientDescentOptimizer(0.5)
+        optimizer = v1.train.GradientDescentOptimizer(0.5)
         updated = accumulator.apply_gradients(optimizer, [2 * weights])
-        session.run(tf1.global_variables_initializer())
+        session.run(v1.global_variables_initializer())
         assert [session.run(updated) for _ in range(2)] == [False, True]
         assert session.run(weights).tolist() == [0.0, 0.0]
 
@@ -135,7 +135,7 @@ def test_functions_of_a_saved_model_count_what_they_accumulate(accumulator, tmp_
 def test_pairs_of_gradients_and_variables_are_refused(variables, accumulator):
     pairs = zip([tf.ones([3]), slices(1)], variables, strict=True)
     with pytest.raises(ValueError, match="pass the gradients only"):
-        accumulator.apply_gradients(tf1.train.GradientDescentOptimizer(1.0), pairs)
+        accumulator.apply_gradients(v1.train.GradientDescentOptimizer(1.0), pairs)
 
 
 def test_what_is_no_list_of_gradients_is_refused(accumulator, wrap):
@@ -146,7 +146,7 @@ def test_what_is_no_list_of_gradients_is_refused(accumulator, wrap):
 def test_what_is_no_optimizer_is_refused(accumulator):
     gradients = [tf.ones([3]), slices(1)]
     with pytest.raises(TypeError, match="'gradient_accumulator'.* got list as the optimizer"):
-        accumulator.apply_gradients(gradients, tf1.train.GradientDescentOptimizer(1.0))
+        accumulator.apply_gradients(gradients, v1.train.GradientDescentOptimizer(1.0))
     assert int(accumulator.num_accumulated()) == 0
 
 

@@ -8,7 +8,7 @@ from tensorflow.python.training import device_setter
 
 from tests.support.accumulator_support import every_kind, needs_resource, unique_name
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 pytestmark = every_kind
 
 
@@ -143,7 +143,7 @@ def test_given_names_of_the_further_ops_are_used(ours, graph):
 @pytest.mark.parametrize("shape", [None, [], [2, 3], [None, 3]])
 def test_return_types_and_static_shapes_in_a_graph(impl, graph, shape):
     accumulator = impl.dense(tf.float64, shape)
-    gradient = tf1.placeholder(tf.float64, shape)
+    gradient = v1.placeholder(tf.float64, shape)
     assert isinstance(accumulator.apply_grad(gradient), tf.Operation)
     assert isinstance(accumulator.set_global_step(1), tf.Operation)
     count = accumulator.num_accumulated()
@@ -155,7 +155,7 @@ def test_return_types_and_static_shapes_in_a_graph(impl, graph, shape):
 
 def test_return_types_of_the_further_ops_in_a_graph(ours, graph):
     accumulator = ours.dense(tf.float64, [None, 3])
-    accepted = accumulator.try_apply_grad(tf1.placeholder(tf.float64, [2, 3]))
+    accepted = accumulator.try_apply_grad(v1.placeholder(tf.float64, [2, 3]))
     assert (accepted.dtype, accepted.shape.as_list()) == (tf.bool, [])
     taken, value = accumulator.try_take_grad(1)
     assert (taken.dtype, taken.shape.as_list()) == (tf.bool, [])
@@ -194,39 +194,39 @@ def test_only_ours_can_be_part_of_a_checkpoint(impl):
 
 
 def test_saver_keeps_the_node_and_never_the_state(impl, graph, tmp_path):
-    variable = tf1.get_variable("v", initializer=1.0)
+    variable = v1.get_variable("v", initializer=1.0)
     accumulator = impl.dense(tf.float32, [], name="Q")
     apply, count = accumulator.apply_grad(2.0), accumulator.num_accumulated()
-    saver = tf1.train.Saver()
-    with tf1.Session() as session:
+    saver = v1.train.Saver()
+    with v1.Session() as session:
         session.run([variable.initializer, apply])
         path = saver.save(session, str(tmp_path / "model"))
     assert [name for name, _ in tf.train.list_variables(path)] == ["v"]
-    with tf.Graph().as_default() as restored, tf1.Session() as session:
-        tf1.train.import_meta_graph(path + ".meta").restore(session, path)
+    with tf.Graph().as_default() as restored, v1.Session() as session:
+        v1.train.import_meta_graph(path + ".meta").restore(session, path)
         assert restored.get_operation_by_name("Q").type == impl.op_type
         assert session.run(count.name) == 0
 
 
 def test_gradients_through_a_take_are_none(impl, graph):
-    variable = tf1.get_variable("v", initializer=1.0)
+    variable = v1.get_variable("v", initializer=1.0)
     accumulator = impl.dense(tf.float32, [])
     with tf.control_dependencies([accumulator.apply_grad(variable * 2.0)]):
         taken = accumulator.take_grad(1)
-    assert tf1.gradients(taken, [variable]) == [None]
+    assert v1.gradients(taken, [variable]) == [None]
 
 
 @pytest.mark.kinds("dense")
 def test_device_setter_puts_the_original_on_the_ps(original, graph):
     assert original.op_type in device_setter.STANDARD_PS_OPS
-    with tf1.device(tf1.train.replica_device_setter(ps_tasks=1)):
+    with v1.device(v1.train.replica_device_setter(ps_tasks=1)):
         accumulator = original.dense(tf.float32)
     assert accumulator.accumulator_ref.device == "/job:ps/task:0"
 
 
 def test_device_setter_with_our_op_puts_the_accumulator_on_the_ps(ours, graph):
     ps_ops = (*device_setter.STANDARD_PS_OPS, ours.op_type)
-    with tf1.device(tf1.train.replica_device_setter(ps_tasks=2, ps_ops=ps_ops)):
+    with v1.device(v1.train.replica_device_setter(ps_tasks=2, ps_ops=ps_ops)):
         first, second = ours.dense(tf.float32), ours.dense(tf.float32)
         count = first.num_accumulated()
     assert first.accumulator_ref.device == "/job:ps/task:0"

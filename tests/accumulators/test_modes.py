@@ -10,12 +10,12 @@ import tensorflow as tf
 
 from tests.support.accumulator_support import every_kind, needs_resource, unique_name
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 pytestmark = every_kind
 
 
 def test_whole_round_in_one_step_with_control_dependencies(impl):
-    with tf.Graph().as_default(), tf1.Session() as session:
+    with tf.Graph().as_default(), v1.Session() as session:
         acc = impl.dense(tf.float32, [2])
         with tf.control_dependencies([acc.apply_grad([1.0, 2.0]), acc.apply_grad([3.0, 4.0])]):
             taken = acc.take_grad(2)
@@ -27,9 +27,9 @@ def test_whole_round_in_one_step_with_control_dependencies(impl):
 
 
 def test_take_and_apply_race_within_one_step(impl):
-    with tf.Graph().as_default(), tf1.Session() as session:
+    with tf.Graph().as_default(), v1.Session() as session:
         acc = impl.dense(tf.float32, [])
-        step = tf1.placeholder(tf.int64, [])
+        step = v1.placeholder(tf.int64, [])
         fetches = [acc.take_grad(3), *(acc.apply_grad(float(v), step) for v in (1, 2, 6))]
         for number in range(50):
             assert session.run(fetches, {step: number})[0] == 3.0
@@ -141,17 +141,17 @@ def test_gradient_tape_and_accumulator_train_together(impl):
 
 def test_monitored_training_session(impl, tmp_path):
     with tf.Graph().as_default():
-        global_step = tf1.train.get_or_create_global_step()
-        weights = tf1.get_variable("w", initializer=[4.0, 8.0])
+        global_step = v1.train.get_or_create_global_step()
+        weights = v1.get_variable("w", initializer=[4.0, 8.0])
         acc = impl.dense(tf.float32, [2])
-        (gradient,) = tf1.gradients(tf.reduce_sum(tf.square(weights)) / 2.0, [weights])
+        (gradient,) = v1.gradients(tf.reduce_sum(tf.square(weights)) / 2.0, [weights])
         with tf.control_dependencies([acc.apply_grad(gradient, global_step)]):
             mean = acc.take_grad(1)
-        train = tf1.train.GradientDescentOptimizer(0.5).apply_gradients(
+        train = v1.train.GradientDescentOptimizer(0.5).apply_gradients(
             [(mean, weights)], global_step
         )
-        hooks = [tf1.train.StopAtStepHook(last_step=3)]
-        with tf1.train.MonitoredTrainingSession(
+        hooks = [v1.train.StopAtStepHook(last_step=3)]
+        with v1.train.MonitoredTrainingSession(
             checkpoint_dir=str(tmp_path), hooks=hooks, log_step_count_steps=None
         ) as session:
             while not session.should_stop():
@@ -164,12 +164,12 @@ def test_monitored_training_session(impl, tmp_path):
 @pytest.mark.parametrize("eager", [False, pytest.param(True, marks=needs_resource)])
 def test_ops_follow_an_explicit_cpu_device(impl, eager):
     with contextlib.nullcontext() if eager else tf.Graph().as_default():
-        with tf1.device("/CPU:0"):
+        with v1.device("/CPU:0"):
             acc = impl.dense(tf.float32, [], shared_name=unique_name())
             apply = acc.apply_grad(2.0)
             if eager:
                 assert acc.take_grad(1).device.endswith("CPU:0")
             else:
-                with tf1.Session() as session:
+                with v1.Session() as session:
                     session.run(apply)
                     assert session.run(acc.take_grad(1)) == 2.0

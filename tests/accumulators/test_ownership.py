@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tests.support.accumulator_support import every_kind, needs_resource, unique_name
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 pytestmark = every_kind
 SIZE = 5000
 
@@ -24,10 +24,8 @@ def test_fed_array_may_change_after_the_apply(impl, graph_driver):
 
 def test_variables_may_change_after_the_apply(impl):
     for use_resource in (True, False):
-        with tf.Graph().as_default(), tf1.Session() as session:
-            variable = tf1.get_variable(
-                "v", initializer=tf.ones([50000]), use_resource=use_resource
-            )
+        with tf.Graph().as_default(), v1.Session() as session:
+            variable = v1.get_variable("v", initializer=tf.ones([50000]), use_resource=use_resource)
             acc = impl.dense(tf.float32, [50000], reduction_type="SUM")
             apply, change = acc.apply_grad(variable), variable.assign_add(tf.ones([50000]))
             session.run(variable.initializer)
@@ -39,8 +37,8 @@ def test_variables_may_change_after_the_apply(impl):
 
 
 def test_gradient_with_a_second_consumer_is_not_touched(impl):
-    with tf.Graph().as_default(), tf1.Session() as session:
-        source = tf1.placeholder(tf.float32, [1000])
+    with tf.Graph().as_default(), v1.Session() as session:
+        source = v1.placeholder(tf.float32, [1000])
         gradient = source * 2.0
         first = impl.dense(tf.float32, [1000], reduction_type="SUM")
         second = impl.dense(tf.float32, [1000], reduction_type="SUM")
@@ -54,8 +52,8 @@ def test_gradient_with_a_second_consumer_is_not_touched(impl):
 
 
 def test_constant_gradient_stays_as_it_is_round_after_round(impl):
-    with tf.Graph().as_default(), tf1.Session() as session:
-        step = tf1.placeholder(tf.int64, [])
+    with tf.Graph().as_default(), v1.Session() as session:
+        step = v1.placeholder(tf.int64, [])
         gradient = tf.constant(np.arange(SIZE, dtype=np.float32))
         for reduction, factor in (("SUM", 3.0), ("MEAN", 1.0)):
             acc = impl.dense(tf.float32, [SIZE], reduction_type=reduction)
@@ -85,17 +83,17 @@ def test_loop_variable_as_gradient_is_not_changed_afterwards(impl):
 
 
 def test_variable_that_was_assigned_the_taken_value_keeps_it(impl):
-    with tf.Graph().as_default(), tf1.Session() as session:
-        source, step = tf1.placeholder(tf.float32, []), tf1.placeholder(tf.int64, [])
+    with tf.Graph().as_default(), v1.Session() as session:
+        source, step = v1.placeholder(tf.float32, []), v1.placeholder(tf.int64, [])
         acc = impl.dense(tf.float32, [SIZE])
         variables = [
-            tf1.get_variable(f"v{kind}", initializer=tf.zeros([SIZE]), use_resource=kind)
+            v1.get_variable(f"v{kind}", initializer=tf.zeros([SIZE]), use_resource=kind)
             for kind in (True, False)
         ]
         gradient = tf.fill([SIZE], source) * 1.0
         applies = [acc.apply_grad(gradient, step), acc.apply_grad(gradient + 2.0, step)]
         taken = acc.take_grad(2)
-        assigns = [tf1.assign(variable, taken) for variable in variables]
+        assigns = [v1.assign(variable, taken) for variable in variables]
         session.run([variable.initializer for variable in variables])
         for number in range(4):
             session.run([applies, *assigns], {source: float(number), step: number})
@@ -108,8 +106,8 @@ def test_variable_that_was_assigned_the_taken_value_keeps_it(impl):
 
 
 def test_one_step_may_apply_the_value_it_takes_to_another_accumulator(impl):
-    with tf.Graph().as_default(), tf1.Session() as session:
-        step = tf1.placeholder(tf.int64, [])
+    with tf.Graph().as_default(), v1.Session() as session:
+        step = v1.placeholder(tf.int64, [])
         inner = impl.dense(tf.float32, [SIZE])
         outer = impl.dense(tf.float32, [SIZE], reduction_type="SUM")
         applies = [inner.apply_grad(tf.fill([SIZE], v), step) for v in (1.0, 3.0)]

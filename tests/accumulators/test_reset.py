@@ -14,7 +14,7 @@ from tests.support.contribution_support import (
 )
 from tests.support.many_threads import in_threads
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 pytestmark = every_kind
 
 
@@ -91,7 +91,7 @@ def test_another_shape_may_follow(contributions):
 def test_type_static_shape_and_name_in_a_graph(ours):
     with tf.Graph().as_default():
         acc = ours.public(tf.float32, [1], name="Q")
-        discarded = acc.reset(tf1.placeholder(tf.int32, None))
+        discarded = acc.reset(v1.placeholder(tf.int32, None))
         assert (discarded.dtype, discarded.shape.as_list()) == (tf.int64, [])
         prefix = ours.nameless["set_global_step"].removesuffix("SetGlobalStep")
         assert discarded.op.name == f"{prefix}Reset"

@@ -12,7 +12,7 @@ from tests.support.contribution_support import (
 )
 from tests.support.many_threads import in_threads
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 pytestmark = every_kind
 
 
@@ -100,7 +100,7 @@ def test_steps_of_every_type_are_cast(ours, step):
 def test_types_static_shapes_and_names_in_a_graph(ours):
     with tf.Graph().as_default():
         acc = ours.public(tf.float32, [1])
-        taken, value = acc.try_take_grad(1, global_step=tf1.placeholder(tf.int64, None))
+        taken, value = acc.try_take_grad(1, global_step=v1.placeholder(tf.int64, None))
         assert (taken.dtype, taken.shape.as_list()) == (tf.bool, [])
         if ours.kind == "sparse":
             assert [part.dtype for part in value] == [tf.int64, tf.float32, tf.int64]

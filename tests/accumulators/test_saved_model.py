@@ -16,17 +16,17 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tests.support.accumulator_support import every_kind, unique_name
 from tests.support.forked_python import forked_python
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 # Loads the SavedModel of the first argument before and after the import of the package.
 LOADER = """
 import sys
 import tensorflow as tf
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 def load_in_a_session():
-    with tf.Graph().as_default(), tf1.Session() as session:
-        tf1.saved_model.load(session, ["serve"], sys.argv[1])
+    with tf.Graph().as_default(), v1.Session() as session:
+        v1.saved_model.load(session, ["serve"], sys.argv[1])
 
 for load in (lambda: tf.saved_model.load(sys.argv[1]), load_in_a_session):
     try:
@@ -98,10 +98,8 @@ def test_loaded_function_can_be_exported_again(ours, folder):
 
 def test_accumulators_keep_their_gradients_between_runs_of_a_session(ours, folder):
     tf.saved_model.save(Counting(ours.dense), folder)
-    with tf.Graph().as_default(), tf1.Session() as session:
-        signature = tf1.saved_model.load(session, ["serve"], folder).signature_def[
-            "serving_default"
-        ]
+    with tf.Graph().as_default(), v1.Session() as session:
+        signature = v1.saved_model.load(session, ["serve"], folder).signature_def["serving_default"]
         outputs = {key: info.name for key, info in signature.outputs.items()}
         feed = {info.name: np.float32([1.0, 2.0]) for info in signature.inputs.values()}
         assert session.run(outputs, feed) == {"used": 1, "other": 0}

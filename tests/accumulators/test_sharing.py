@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tests.support.accumulator_support import every_kind, needs_resource, unique_name
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 pytestmark = every_kind
 
 
@@ -24,15 +24,15 @@ def build(impl, **kwargs):
 def test_private_accumulator_belongs_to_the_session(impl):
     with tf.Graph().as_default():
         _, apply, _, count = build(impl)
-        with tf1.Session() as first, tf1.Session() as second:
+        with v1.Session() as first, v1.Session() as second:
             first.run(apply)
             assert (first.run(count), second.run(count)) == (1, 0)
-        with tf1.Session() as third:
+        with v1.Session() as third:
             assert third.run(count) == 0
 
 
 def test_private_accumulator_survives_graph_extension(impl):
-    with tf.Graph().as_default(), tf1.Session() as session:
+    with tf.Graph().as_default(), v1.Session() as session:
         acc, apply, _, _ = build(impl)
         session.run(apply)
         later = acc.apply_grad(6.0)
@@ -42,7 +42,7 @@ def test_private_accumulator_survives_graph_extension(impl):
 
 
 def test_private_accumulators_of_one_graph_are_separate(impl):
-    with tf.Graph().as_default(), tf1.Session() as session:
+    with tf.Graph().as_default(), v1.Session() as session:
         _, apply, _, count = build(impl)
         _, _, _, other_count = build(impl)
         session.run(apply)
@@ -57,7 +57,7 @@ def test_two_imports_of_one_graph_are_one_only_with_a_shared_name(impl, shared_n
         _, apply, _, count = build(impl, name="Q", shared_name=shared_name)
         definition = source.as_graph_def()
     names = [apply.name, count.op.name + ":0"]
-    with tf.Graph().as_default(), tf1.Session() as session:
+    with tf.Graph().as_default(), v1.Session() as session:
         one = tf.import_graph_def(definition, return_elements=names, name="one")
         two = tf.import_graph_def(definition, return_elements=names, name="two")
         for imported in (one, one, two):
@@ -66,7 +66,7 @@ def test_two_imports_of_one_graph_are_one_only_with_a_shared_name(impl, shared_n
 
 
 def test_shared_name_joins_the_objects_of_one_graph(impl):
-    with tf.Graph().as_default(), tf1.Session() as session:
+    with tf.Graph().as_default(), v1.Session() as session:
         first, apply, _, count = build(impl, shared_name="grads")
         second, _, apply_other, other_count = build(impl, shared_name="grads")
         assert first.name != second.name
@@ -80,13 +80,13 @@ def test_shared_name_joins_the_objects_of_one_graph(impl):
 def test_shared_name_does_not_join_direct_sessions(impl):
     with tf.Graph().as_default():
         _, apply, _, count = build(impl, shared_name="grads")
-        with tf1.Session() as first, tf1.Session() as second:
+        with v1.Session() as first, v1.Session() as second:
             first.run(apply)
             assert (first.run(count), second.run(count)) == (1, 0)
 
 
 def test_container_is_part_of_the_key(impl):
-    with tf.Graph().as_default() as graph, tf1.Session() as session:
+    with tf.Graph().as_default() as graph, v1.Session() as session:
         _, apply, _, count = build(impl, shared_name="grads")
         with graph.container("box"):
             _, boxed_apply, _, boxed_count = build(impl, shared_name="grads")
@@ -98,7 +98,7 @@ def test_container_is_part_of_the_key(impl):
 
 
 def test_equal_shared_names_with_equal_arguments_are_accepted(impl):
-    with tf.Graph().as_default(), tf1.Session() as session:
+    with tf.Graph().as_default(), v1.Session() as session:
         kwargs = dict(shape=[None, 2], shared_name="grads", reduction_type="SUM")
         first = impl.dense(tf.float32, **kwargs)
         second = impl.dense("float32", **kwargs)
@@ -107,7 +107,7 @@ def test_equal_shared_names_with_equal_arguments_are_accepted(impl):
 
 
 def test_original_ignores_another_shape_or_reduction_of_a_shared_name(original):
-    with tf.Graph().as_default(), tf1.Session() as session:
+    with tf.Graph().as_default(), v1.Session() as session:
         first = original.dense(tf.float32, [2], shared_name="grads", reduction_type="SUM")
         session.run(first.apply_grad([1.0, 2.0]))
         second = original.dense(tf.float32, [3], shared_name="grads")
@@ -139,7 +139,7 @@ def test_clash_over_a_shared_name_is_refused_naming_both(ours, clash, eager):
                 ours.dense(**(base | changes))
             remaining = first.take_grad(1).numpy()
         else:
-            with tf1.Session() as session:
+            with v1.Session() as session:
                 session.run(apply)
                 second = ours.dense(**(base | changes))
                 with pytest.raises(tf.errors.InvalidArgumentError) as caught:
@@ -162,7 +162,7 @@ def test_shared_name_is_free_again_when_its_accumulator_was_destroyed(ours):
 
 
 def test_handle_op_refuses_an_accumulator_of_another_shape_or_reduction_under_its_name(ours):
-    with tf.Graph().as_default(), tf1.Session() as session:
+    with tf.Graph().as_default(), v1.Session() as session:
         first = ours.dense(tf.float32, [3], shared_name="of_both")
         apply, take = first.apply_grad(tf.ones([3])), first.take_grad(1)
         count = first.num_accumulated()

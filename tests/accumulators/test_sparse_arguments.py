@@ -9,7 +9,7 @@ import tensorflow as tf
 from tests.support.accumulator_support import needs_resource
 from tests.support.sparse_support import Rows, assert_rows
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 pytestmark = pytest.mark.kinds("sparse")
 
 
@@ -22,7 +22,7 @@ def apply_and_take(request, impl):
             acc = impl.sparse(tf.float32, shape)
             acc.apply_grad(*args, **kwargs)
             return tf.nest.map_structure(lambda t: t.numpy(), acc.take_grad(1))
-        with tf.Graph().as_default(), tf1.Session() as session:
+        with tf.Graph().as_default(), v1.Session() as session:
             acc = impl.sparse(tf.float32, shape)
             session.run(acc.apply_grad(*args, **kwargs))
             return session.run(acc.take_grad(1))
@@ -113,7 +113,7 @@ def test_lists_and_arrays_of_another_dtype_are_converted(ours, values):
                     tf.nest.map_structure(lambda t: t.numpy(), acc.take_grad(1)), [0, 2], VALUES
                 )
                 continue
-            with tf1.Session() as session:
+            with v1.Session() as session:
                 session.run(applied)
                 assert_rows(session.run(acc.take_grad(1)), [0, 2], VALUES)
 
@@ -154,7 +154,7 @@ def test_indices_that_are_no_numbers_are_refused(ours, indices):
 @pytest.mark.parametrize("dense_shape", [None, [3, 2]])
 @pytest.mark.parametrize("dtype", [tf.int32, tf.int64], ids=lambda d: d.name)
 def test_indexed_slices_are_taken_apart(impl, dense_shape, dtype):
-    with tf.Graph().as_default(), tf1.Session() as session:
+    with tf.Graph().as_default(), v1.Session() as session:
         acc = impl.sparse(tf.float32, [3, 2])
         shape = None if dense_shape is None else tf.constant(dense_shape, dtype)
         slices = tf.IndexedSlices(tf.constant(VALUES), tf.constant([0, 2], dtype), shape)
@@ -163,7 +163,7 @@ def test_indexed_slices_are_taken_apart(impl, dense_shape, dtype):
 
 
 def test_local_step_of_indexed_slices_decides_too(impl):
-    with tf.Graph().as_default(), tf1.Session() as session:
+    with tf.Graph().as_default(), v1.Session() as session:
         acc = impl.sparse(tf.float32)
         slices = tf.IndexedSlices(tf.constant(VALUES), tf.constant([0, 2]))
         session.run(acc.set_global_step(2))

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tests.support.many_threads import FAR_AHEAD, in_threads, many_threaded_session
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 pytestmark = pytest.mark.kinds("sparse")
 
 NUM_ROWS = 300
@@ -25,9 +25,9 @@ def add(total, taken):
 @pytest.mark.parametrize("width", [(), (40,)])
 def test_random_rows_of_many_threads_add_up(ours, seed, width):
     with tf.Graph().as_default() as graph:
-        indices = tf1.placeholder(tf.int64, [None])
-        values = tf1.placeholder(tf.float64, [None, *width])
-        step, required = tf1.placeholder(tf.int64, []), tf1.placeholder(tf.int32, [])
+        indices = v1.placeholder(tf.int64, [None])
+        values = v1.placeholder(tf.float64, [None, *width])
+        step, required = v1.placeholder(tf.int64, []), v1.placeholder(tf.int32, [])
         acc = ours.sparse(tf.float64, [NUM_ROWS, *width], reduction_type="SUM")
         accepted = acc.try_apply_grad(indices, values, None, step)
         try_take, take = acc.try_take_grad(required), acc.take_grad(required)

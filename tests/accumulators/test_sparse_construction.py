@@ -12,7 +12,7 @@ import tensorflow as tf
 from tests.support.accumulator_support import unique_name
 from tests.support.signatures import parameters
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 pytestmark = pytest.mark.kinds("sparse")
 
 METHODS = ("apply_indexed_slices_grad", "take_indexed_slices_grad")
@@ -54,7 +54,7 @@ def test_take_returns_a_named_tuple(impl):
 
 
 def test_take_indexed_slices_returns_indexed_slices(impl):
-    with tf.Graph().as_default(), tf1.Session() as session:
+    with tf.Graph().as_default(), v1.Session() as session:
         acc = impl.sparse(tf.float32, [5, 2])
         gradient = tf.IndexedSlices(tf.constant([[1.0, 2.0]]), tf.constant([3]))
         applied = acc.apply_indexed_slices_grad(gradient)
@@ -159,7 +159,7 @@ def test_clash_over_a_shared_name_is_refused_naming_both(ours, clash, sparse_fir
 
 @pytest.mark.parametrize("shape", [[None, 2], [9, 2]])
 def test_dense_and_sparse_clash_in_one_graph_too(ours, shape):
-    with tf.Graph().as_default(), tf1.Session() as session:
+    with tf.Graph().as_default(), v1.Session() as session:
         sparse = ours.sparse(tf.float32, shape, shared_name="grads")
         dense = ours.module.ConditionalAccumulator(tf.float32, shape, shared_name="grads")
         session.run(sparse.apply_grad([1], [[1.0, 2.0]]))

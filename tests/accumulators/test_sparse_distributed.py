@@ -12,22 +12,22 @@ from tests.support.signatures import parameters
 from tests.support.sparse_refusals import take_refuses_rows
 from tests.support.sparse_support import assert_rows
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 pytestmark = pytest.mark.kinds("sparse")
 
 
 def test_workers_push_rows_to_the_parameter_server(impl, cluster):  # noqa: F811
     with tf.Graph().as_default() as graph:
-        with tf1.device("/job:ps/task:0"):
+        with v1.device("/job:ps/task:0"):
             acc = impl.sparse(tf.float32, [9, 2], shared_name=unique_name("rows"))
-        with tf1.device("/job:worker/task:0"):
-            indices = tf1.placeholder(tf.int64, [None])
-            values = tf1.placeholder(tf.float32, [None, 2])
+        with v1.device("/job:worker/task:0"):
+            indices = v1.placeholder(tf.int64, [None])
+            values = v1.placeholder(tf.float32, [None, 2])
             apply = acc.apply_grad(indices * 1, values * 1.0, grad_shape=[9, 2])
             take, take_one, count = acc.take_grad(2), acc.take_grad(1), acc.num_accumulated()
-    with tf1.Session(cluster["ps"], graph=graph) as chief:
+    with v1.Session(cluster["ps"], graph=graph) as chief:
         assert chief.run(count) == 0
-        with tf1.Session(cluster["worker"], graph=graph) as worker:
+        with v1.Session(cluster["worker"], graph=graph) as worker:
             with pytest.raises(tf.errors.InvalidArgumentError, match="index is 9 exceeded 9"):
                 worker.run(apply, {indices: [9], values: [[1.0, 2.0]]})
                 if take_refuses_rows(impl):
@@ -42,7 +42,7 @@ def test_workers_push_rows_to_the_parameter_server(impl, cluster):  # noqa: F811
 
 
 def test_original_is_put_on_the_worker_by_the_device_setter(original):
-    with tf.Graph().as_default(), tf1.device(tf1.train.replica_device_setter(ps_tasks=1)):
+    with tf.Graph().as_default(), v1.device(v1.train.replica_device_setter(ps_tasks=1)):
         acc = original.sparse(tf.float32)
     assert acc.accumulator_ref.device == "/job:worker"
 
@@ -50,8 +50,8 @@ def test_original_is_put_on_the_worker_by_the_device_setter(original):
 @every_kind
 def test_our_device_setter_puts_accumulators_on_parameter_servers(ours):
     setter = ours.module.replica_device_setter(ps_tasks=2)
-    with tf.Graph().as_default(), tf1.device(setter):
-        variable = tf1.get_variable("v", initializer=tf.zeros([4, 2]))
+    with tf.Graph().as_default(), v1.device(setter):
+        variable = v1.get_variable("v", initializer=tf.zeros([4, 2]))
         accumulators = [ours.dense(tf.float32, [4, 2]) for _ in range(2)]
         count, sum_ = accumulators[0].num_accumulated(), tf.constant(1.0) + 2.0
     assert variable.device == "/job:ps/task:0"
@@ -61,10 +61,10 @@ def test_our_device_setter_puts_accumulators_on_parameter_servers(ours):
 
 
 def test_our_device_setter_takes_the_arguments_of_the_original(ours):
-    mine, theirs = ours.module.replica_device_setter, tf1.train.replica_device_setter
+    mine, theirs = ours.module.replica_device_setter, v1.train.replica_device_setter
     assert parameters(mine) == parameters(theirs)
     setter = mine(ps_tasks=1, ps_device="/job:params", ps_ops=["Condacc>DenseAccumulator"])
-    with tf.Graph().as_default(), tf1.device(setter):
+    with tf.Graph().as_default(), v1.device(setter):
         sparse = ours.sparse(tf.float32)
         dense = ours.module.ConditionalAccumulator(tf.float32)
     assert sparse.accumulator_ref.device == "/job:worker"
@@ -72,23 +72,23 @@ def test_our_device_setter_takes_the_arguments_of_the_original(ours):
 
 
 def test_two_workers_train_an_embedding_on_a_parameter_server(ours, cluster):  # noqa: F811
-    spec = tf1.train.ClusterSpec({"ps": ["unused:1"], "worker": ["unused:2"]})
+    spec = v1.train.ClusterSpec({"ps": ["unused:1"], "worker": ["unused:2"]})
     setter = ours.module.replica_device_setter(cluster=spec, worker_device="/job:worker/task:0")
-    with tf.Graph().as_default() as graph, tf1.device(setter):
-        table = tf1.get_variable("table", initializer=tf.zeros([4, 2]), use_resource=True)
-        step = tf1.train.get_or_create_global_step()
-        rows = tf1.placeholder(tf.int32, [None])
+    with tf.Graph().as_default() as graph, v1.device(setter):
+        table = v1.get_variable("table", initializer=tf.zeros([4, 2]), use_resource=True)
+        step = v1.train.get_or_create_global_step()
+        rows = v1.placeholder(tf.int32, [None])
         acc = ours.sparse(tf.float32, [4, 2], shared_name=unique_name("table_grads"))
         loss = tf.reduce_sum(tf.gather(table, rows))
-        (gradient,) = tf1.gradients(loss, [table])
+        (gradient,) = v1.gradients(loss, [table])
         apply = acc.apply_indexed_slices_grad(gradient, step)
         mean = acc.take_indexed_slices_grad(2)
-        train = tf1.train.GradientDescentOptimizer(1.0).apply_gradients([(mean, table)], step)
-        init = tf1.global_variables_initializer()
+        train = v1.train.GradientDescentOptimizer(1.0).apply_gradients([(mean, table)], step)
+        init = v1.global_variables_initializer()
     assert acc.accumulator_ref.device.startswith("/job:ps")
-    with tf1.Session(cluster["ps"], graph=graph) as chief:
+    with v1.Session(cluster["ps"], graph=graph) as chief:
         chief.run(init)
-        workers = [tf1.Session(cluster["worker"], graph=graph) for _ in range(2)]
+        workers = [v1.Session(cluster["worker"], graph=graph) for _ in range(2)]
         for _ in range(3):
             update = Background(chief.run, train)
             for worker, replica in zip(workers, ([3, 1, 3], [1, 3, 3]), strict=True):

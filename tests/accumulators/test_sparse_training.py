@@ -13,7 +13,7 @@ from tensorflow.python.training import sync_replicas_optimizer
 from tests.support.accumulator_support import Background
 from tests.support.many_threads import join_queue_runners
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 pytestmark = pytest.mark.kinds("sparse")
 # When the session ends, the pending take is cancelled and ends the chief's thread with an error.
 ends_while_the_chief_waits = pytest.mark.filterwarnings(
@@ -32,25 +32,25 @@ ROUNDS = 3
 
 
 def table_variable():
-    return tf1.get_variable("table", initializer=tf.zeros([4, 2]), use_resource=True)
+    return v1.get_variable("table", initializer=tf.zeros([4, 2]), use_resource=True)
 
 
 def lookup_gradient(table, rows):
     """Returns the gradient of the sum of some rows: IndexedSlices with the rows as looked up."""
-    (gradient,) = tf1.gradients(tf.reduce_sum(tf.gather(table, rows)), [table])
+    (gradient,) = v1.gradients(tf.reduce_sum(tf.gather(table, rows)), [table])
     assert isinstance(gradient, tf.IndexedSlices)
     return gradient
 
 
 def trained_in_a_session(impl, lookups):
-    with tf.Graph().as_default(), tf1.Session() as session:
-        table, step = table_variable(), tf1.train.get_or_create_global_step()
-        rows = tf1.placeholder(tf.int32, [None])
+    with tf.Graph().as_default(), v1.Session() as session:
+        table, step = table_variable(), v1.train.get_or_create_global_step()
+        rows = v1.placeholder(tf.int32, [None])
         acc = impl.sparse(tf.float32, [4, 2])
         apply = acc.apply_indexed_slices_grad(lookup_gradient(table, rows), step)
         mean = acc.take_indexed_slices_grad(2)
-        train = tf1.train.GradientDescentOptimizer(1.0).apply_gradients([(mean, table)], step)
-        session.run(tf1.global_variables_initializer())
+        train = v1.train.GradientDescentOptimizer(1.0).apply_gradients([(mean, table)], step)
+        session.run(v1.global_variables_initializer())
         for _ in range(ROUNDS):
             for replica in lookups:
                 session.run(apply, {rows: replica})
@@ -124,20 +124,18 @@ def test_sync_replicas_optimizer_trains_through_ours(ours, monkeypatch, which):
     *lookups, moves = LOOKUPS[which]
     use_our_accumulators(monkeypatch, ours)
     with tf.Graph().as_default() as graph:
-        table, step = table_variable(), tf1.train.get_or_create_global_step()
-        bias = tf1.get_variable("bias", initializer=0.0, use_resource=True)
-        rows = tf1.placeholder(tf.int32, [None])
+        table, step = table_variable(), v1.train.get_or_create_global_step()
+        bias = v1.get_variable("bias", initializer=0.0, use_resource=True)
+        rows = v1.placeholder(tf.int32, [None])
         loss = tf.reduce_sum(tf.gather(table, rows)) + 4.0 * bias
-        optimizer = tf1.train.SyncReplicasOptimizer(
-            tf1.train.GradientDescentOptimizer(1.0), replicas_to_aggregate=2, total_num_replicas=2
+        optimizer = v1.train.SyncReplicasOptimizer(
+            v1.train.GradientDescentOptimizer(1.0), replicas_to_aggregate=2, total_num_replicas=2
         )
         train = optimizer.minimize(loss, step)
         types_of_ops = {op.type for op in graph.get_operations()}
         assert {"Condacc>SparseAccumulator", "Condacc>DenseAccumulator"} <= types_of_ops
         hook = optimizer.make_session_run_hook(is_chief=True, num_tokens=0)
-        with tf1.train.MonitoredTrainingSession(
-            hooks=[hook], stop_grace_period_secs=0.1
-        ) as session:
+        with v1.train.MonitoredTrainingSession(hooks=[hook], stop_grace_period_secs=0.1) as session:
             for _ in range(ROUNDS):
                 replicas = [Background(session.run, train, {rows: replica}) for replica in lookups]
                 for replica in replicas:

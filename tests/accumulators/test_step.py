@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tests.support.accumulator_support import every_kind, needs_resource, unique_name
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 pytestmark = every_kind
 
 
@@ -95,9 +95,9 @@ def test_new_step_is_cast_to_int64(impl, step):
 
 
 def test_new_step_may_be_a_variable(impl):
-    with tf.Graph().as_default(), tf1.Session() as session:
+    with tf.Graph().as_default(), v1.Session() as session:
         acc = impl.dense(tf.float32, [])
-        variable = tf1.train.get_or_create_global_step()
+        variable = v1.train.get_or_create_global_step()
         set_step = acc.set_global_step(variable)
         session.run([variable.initializer])
         session.run(variable.assign_add(3))

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tests.support.accumulator_support import every_kind, needs_resource
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 pytestmark = every_kind
 InvalidArgument = tf.errors.InvalidArgumentError
 
@@ -97,8 +97,8 @@ def test_applied_tensor_is_not_the_returned_one(impl):
 
 
 def test_taken_value_can_be_consumed_in_place_and_twice(impl):
-    with tf.Graph().as_default(), tf1.Session() as session:
-        source = tf1.placeholder(tf.float32, [1000])
+    with tf.Graph().as_default(), v1.Session() as session:
+        source = v1.placeholder(tf.float32, [1000])
         acc = impl.dense(tf.float32, [1000])
         with tf.control_dependencies([acc.apply_grad(source * 1.0, 10)]):
             taken = acc.take_grad(1)
@@ -154,7 +154,7 @@ def test_num_required_that_is_no_int32_is_refused(impl, required, eager):
 
 
 def test_num_required_may_be_an_int32_tensor(impl):
-    with tf.Graph().as_default(), tf1.Session() as session:
+    with tf.Graph().as_default(), v1.Session() as session:
         acc = impl.dense(tf.float32, [])
         session.run(acc.apply_grad(2.0))
         assert session.run(acc.take_grad(tf.constant(1))) == 2.0

@@ -15,7 +15,7 @@ import tf_condacc
 from tests.support.tower_support import initialized_session, rows, sums_one_by_one, to_dense
 from tf_condacc._towers.reduction import sum_gradients
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 HAS_CUDA = tf_condacc.build_info()["cuda"] is not None
 HAS_GPU = bool(tf.config.list_physical_devices("GPU"))
@@ -100,8 +100,8 @@ def test_soft_placement_finds_the_cpu(mode: str):
             accumulator = tf_condacc.ConditionalAccumulator(tf.float32, [2])
             applies = [accumulator.apply_grad(tf.constant(g), 0) for g in ([2.0, 4.0], [4.0, 8.0])]
             take, number = accumulator.take_grad(2), accumulator.num_accumulated()
-            config = tf1.ConfigProto(allow_soft_placement=True)
-            with tf1.Session(config=config) as session:
+            config = v1.ConfigProto(allow_soft_placement=True)
+            with v1.Session(config=config) as session:
                 for apply in applies:
                     session.run(apply)
                 taken, count = session.run(take), session.run(number)
@@ -114,7 +114,7 @@ def test_soft_placement_finds_the_cpu(mode: str):
 def test_soft_placement_finds_the_cpu_for_sums_of_towers(one_by_one: bool):
     with tf.Graph().as_default(), sums_one_by_one(one_by_one):
         with tf.device("/GPU:0"):
-            variable = tf1.get_variable("v", initializer=[0.0, 0.0], use_resource=True)
+            variable = v1.get_variable("v", initializer=[0.0, 0.0], use_resource=True)
             gradients = [tf.constant([1.0, 2.0]), tf.constant([10.0, 20.0])]
             dense = sum_gradients(gradients, variable)
             sparse = sum_gradients([rows([1], [20.0], [2]), rows([0, 1], [1, 2], [2])], variable)
@@ -129,9 +129,9 @@ def test_without_soft_placement_the_error_names_the_device_that_is_missing():
     with tf.Graph().as_default():
         with tf.device("/GPU:0"):
             accumulator = tf_condacc.ConditionalAccumulator(tf.float32, [2])
-        config = tf1.ConfigProto(allow_soft_placement=False)
+        config = v1.ConfigProto(allow_soft_placement=False)
         with (
-            tf1.Session(config=config) as session,
+            v1.Session(config=config) as session,
             pytest.raises(tf.errors.InvalidArgumentError, match="GPU:0"),
         ):
             session.run(accumulator.num_accumulated())

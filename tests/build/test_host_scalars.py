@@ -15,7 +15,7 @@ from tests.support.accumulator_support import every_kind
 from tests.support.drop_stale_support import drop_stale, half_square, own_step
 from tf_condacc._ops.host import host_int64
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 OWN_OPS = "Condacc>"
 # For each scope, the device of the accumulators and the device of the scalars built in it.
 SCOPES = {
@@ -36,9 +36,9 @@ STEPS: dict[str, Callable[[], Any]] = {
     "int": lambda: 3,
     "float": lambda: 3.0,
     "numpy int64": lambda: np.int64(3),
-    "int32 tensor": functools.partial(tf1.placeholder, tf.int32, [], name="user"),
-    "int64 tensor": functools.partial(tf1.placeholder, tf.int64, [], name="user"),
-    "float tensor": functools.partial(tf1.placeholder, tf.float32, [], name="user"),
+    "int32 tensor": functools.partial(v1.placeholder, tf.int32, [], name="user"),
+    "int64 tensor": functools.partial(v1.placeholder, tf.int64, [], name="user"),
+    "float tensor": functools.partial(v1.placeholder, tf.float32, [], name="user"),
     "int32 variable": lambda: own_step(tf.int32),
     "int64 variable": lambda: own_step(tf.int64),
 }
@@ -53,10 +53,10 @@ def graph():
 
 def gradient_from_the_device(accumulator: Any) -> list[tf.Tensor]:
     """Returns a dense gradient, or the indices and the values of a sparse one."""
-    values = tf1.placeholder(tf.float32, [1], name="user")
+    values = v1.placeholder(tf.float32, [1], name="user")
     if not hasattr(accumulator, "apply_indexed_slices_grad"):
         return [values]
-    return [tf1.placeholder(tf.int64, [1], name="user"), values]
+    return [v1.placeholder(tf.int64, [1], name="user"), values]
 
 
 def call(accumulator: Any, method: str, step: Any, shape: Any) -> Any:
@@ -108,7 +108,7 @@ def check_devices(ops: list[tf.Operation], scope: str) -> None:
     ],
 )
 def test_steps_are_converted_on_the_host(ours, graph, scope, step, method):
-    with tf1.device(scope):
+    with v1.device(scope):
         accumulator = ours.public(tf.float32, [1])
         step = STEPS[step]()
         before = graph.get_operations()
@@ -123,7 +123,7 @@ CONTRIBUTORS = {name: make for name, make in STEPS.items() if "float" not in nam
 @every_scope
 @pytest.mark.parametrize("contributor", CONTRIBUTORS)
 def test_contributors_are_converted_on_the_host(ours, graph, scope, contributor):
-    with tf1.device(scope):
+    with v1.device(scope):
         accumulator = ours.public(tf.float32, [1])
         contributor = CONTRIBUTORS[contributor]()
         gradient = gradient_from_the_device(accumulator)
@@ -140,14 +140,14 @@ def test_contributors_are_converted_on_the_host(ours, graph, scope, contributor)
         lambda: None,
         lambda: [7],
         lambda: np.array([7], np.int32),
-        lambda: [tf1.placeholder(tf.int32, [], name="user")],
-        lambda: tf1.placeholder(tf.int32, [1], name="user"),
-        lambda: tf1.placeholder(tf.int64, [1], name="user"),
+        lambda: [v1.placeholder(tf.int32, [], name="user")],
+        lambda: v1.placeholder(tf.int32, [1], name="user"),
+        lambda: v1.placeholder(tf.int64, [1], name="user"),
     ],
     ids=["None", "list", "array", "list of a tensor", "int32 tensor", "int64 tensor"],
 )
 def test_dense_shapes_are_converted_on_the_host(ours, graph, scope, shape):
-    with tf1.device(scope):
+    with v1.device(scope):
         accumulator = ours.public(tf.float32)
         shape = shape()
         before = graph.get_operations()
@@ -159,7 +159,7 @@ def test_dense_shapes_are_converted_on_the_host(ours, graph, scope, shape):
 @every_scope
 @pytest.mark.parametrize("method", ["take_grad", "try_take_grad"])
 def test_numbers_of_required_gradients_are_on_the_host(ours, graph, scope, method):
-    with tf1.device(scope):
+    with v1.device(scope):
         accumulator = ours.public(tf.float32)
         before = graph.get_operations()
         getattr(accumulator, method)(3)
@@ -169,9 +169,9 @@ def test_numbers_of_required_gradients_are_on_the_host(ours, graph, scope, metho
 @every_kind
 def test_int64_tensors_are_taken_as_they_are(ours, graph):
     accumulator = ours.public(tf.float32)
-    step = tf1.placeholder(tf.int64, [], name="user")
+    step = v1.placeholder(tf.int64, [], name="user")
     before = graph.get_operations()
-    applied = call(accumulator, "apply_grad", step, tf1.placeholder(tf.int64, [1], name="user"))
+    applied = call(accumulator, "apply_grad", step, v1.placeholder(tf.int64, [1], name="user"))
     assert new_ops(graph, before) == [applied]
     assert applied.inputs[1] is step
 
@@ -205,7 +205,7 @@ def test_conversion_truncates_and_wraps_like_a_cast(mode, value, expected):
         converted = host_int64(value)
         assert converted.dtype == tf.int64
     else:
-        with tf.Graph().as_default(), tf1.Session() as session:
+        with tf.Graph().as_default(), v1.Session() as session:
             converted = session.run(host_int64(value))
     np.testing.assert_array_equal(converted, expected)
 
@@ -228,9 +228,9 @@ def test_eager_conversion_is_on_the_host_where_there_is_a_gpu(value, monkeypatch
 @pytest.mark.kinds("sparse")
 @pytest.mark.parametrize("dtype", [tf.float32, tf.bool, tf.int16], ids=lambda d: d.name)
 def test_row_numbers_are_cast_where_they_are(ours, graph, dtype):
-    with tf1.device("/GPU:0"):
+    with v1.device("/GPU:0"):
         accumulator = ours.public(tf.float32)
-        indices, values = tf1.placeholder(dtype, [1]), tf1.placeholder(tf.float32, [1])
+        indices, values = v1.placeholder(dtype, [1]), v1.placeholder(tf.float32, [1])
         applied = accumulator.apply_grad(indices, values)
     assert (applied.inputs[2].op.type, applied.inputs[2].device) == ("Cast", "/device:GPU:0")
 
@@ -243,16 +243,16 @@ def everything_on(device: str) -> Callable[[tf.Operation], str]:
     "setter",
     [
         everything_on("/job:ps/task:1/device:GPU:0"),
-        tf1.train.replica_device_setter(
+        v1.train.replica_device_setter(
             ps_tasks=2, worker_device="/job:ps/task:1/device:GPU:0", merge_devices=False
         ),
-        tf1.train.replica_device_setter(ps_tasks=2, worker_device="/job:ps/task:1/device:GPU:0"),
+        v1.train.replica_device_setter(ps_tasks=2, worker_device="/job:ps/task:1/device:GPU:0"),
     ],
     ids=["own function", "setter", "setter that merges"],
 )
 @every_kind
 def test_device_functions_say_which_task_it_is(ours, graph, setter):
-    with tf1.device(setter):
+    with v1.device(setter):
         accumulator = ours.public(tf.float32, [1])
         set_step = accumulator.set_global_step(1.5)
         applied = call(accumulator, "apply_grad", 1, [1])
@@ -271,10 +271,10 @@ def test_device_functions_say_which_task_it_is(ours, graph, setter):
 )
 @every_kind
 def test_scalars_are_colocated_with_operations_on_cpus_only(ours, graph, device, expected, stays):
-    with tf1.device(device):
-        other = tf1.placeholder(tf.float32, [], name="other")
+    with v1.device(device):
+        other = v1.placeholder(tf.float32, [], name="other")
     accumulator = ours.public(tf.float32)
-    with tf1.colocate_with(other):
+    with v1.colocate_with(other):
         set_step = accumulator.set_global_step(1)
     scalar = set_step.inputs[1].op
     assert scalar.device == expected
@@ -300,12 +300,12 @@ def test_functions_build_scalars_on_the_host_too(ours):
 @pytest.mark.parametrize("late", [False, True], ids=["global_step", "my_step"])
 def test_what_a_staleness_gate_reads_is_computed_on_the_host(world, dtype, late):
     gpu, cpu = "/job:worker/task:1/device:GPU:0", "/job:worker/task:1/device:CPU:0"
-    graph = tf1.get_default_graph()
-    with tf1.device(gpu):
+    graph = v1.get_default_graph()
+    with v1.device(gpu):
         name = "my_step" if late else "global_step"
-        zeros = tf1.zeros_initializer()
-        step = tf1.get_variable(name, [], dtype=dtype, initializer=zeros, trainable=False)
-        weights = tf1.get_variable("w", initializer=[1.0, 2.0])
+        zeros = v1.zeros_initializer()
+        step = v1.get_variable(name, [], dtype=dtype, initializer=zeros, trainable=False)
+        weights = v1.get_variable("w", initializer=[1.0, 2.0])
         loss = half_square(tf.convert_to_tensor(weights))
         drop_stale(0).minimize(loss, step, [weights])
     decisions = [op for op in graph.get_operations() if "StalenessGateDecide" in op.type]

@@ -11,7 +11,7 @@ from tests.support.drop_stale_support import drop_stale, half_square
 from tests.support.tower_support import rows
 from tf_condacc._towers.reduction import sum_gradients
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 
 def use_accumulators() -> None:
@@ -41,8 +41,8 @@ def use_accumulators() -> None:
 
 
 def drop_stale_gradients() -> None:
-    step = tf1.train.get_or_create_global_step()
-    weights = tf1.get_variable("w", initializer=[1.0, 2.0])
+    step = v1.train.get_or_create_global_step()
+    weights = v1.get_variable("w", initializer=[1.0, 2.0])
     optimizer = drop_stale()
     optimizer.minimize(half_square(tf.convert_to_tensor(weights)), step)
     optimizer.num_accepted()
@@ -50,7 +50,7 @@ def drop_stale_gradients() -> None:
 
 
 def sum_gradients_of_towers() -> None:
-    variable = tf1.get_variable("v", initializer=[0.0, 0.0])
+    variable = v1.get_variable("v", initializer=[0.0, 0.0])
     sum_gradients([tf.constant([1.0, 2.0]), tf.constant([10.0, 20.0])], variable)
     sum_gradients([rows([1], [20.0], [2]), rows([0, 1], [1, 2], [2])], variable)
 
@@ -63,9 +63,9 @@ def all_operations(graph: tf.Graph) -> list:
 def test_no_name_of_an_operation_has_the_namespace_in_it(world):
     for use in (use_accumulators, drop_stale_gradients, sum_gradients_of_towers):
         use()
-        with tf1.variable_scope(f"scope_of_{use.__name__}"):
+        with v1.variable_scope(f"scope_of_{use.__name__}"):
             use()
-    operations = all_operations(tf1.get_default_graph())
+    operations = all_operations(v1.get_default_graph())
     types = {getattr(op, "type", None) or op.op for op in operations}
     assert len({name for name in types if name.startswith("Condacc>")}) >= 23
     assert [op.name for op in operations if "condacc" in op.name.lower()] == []

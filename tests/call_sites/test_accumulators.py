@@ -9,7 +9,7 @@ import tensorflow as tf
 from tests.support.call_sites import descent, new_model, parts, trained
 from tests.support.drop_stale_support import WORLDS, world_of
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 NEVER_STALE = 2**63 - 1
 UPDATES = 3
 
@@ -28,8 +28,8 @@ def test_a_dtype_alone_is_enough_to_accumulate_over_micro_batches(library, world
     )
     means = [(acc.take_grad(4), v) for acc, (_, v) in zip(accumulators, pairs, strict=True)]
     train = optimizer.apply_gradients(means, global_step=model.step)
-    with tf1.Session() as session:
-        session.run(tf1.global_variables_initializer())
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
         for _ in range(UPDATES):
             run_all(session, push, model, parts(4))
             session.run(train)
@@ -48,9 +48,9 @@ def test_the_last_micro_batch_takes_and_applies_inside_a_cond(library, world):
 
     with tf.control_dependencies([accumulator.apply_grad(gradient, local_step=model.step)]):
         is_last = tf.equal(accumulator.num_accumulated(), 4)
-        train = tf1.cond(is_last, update, lambda: tf.constant(False))
-    with tf1.Session() as session:
-        session.run(tf1.global_variables_initializer())
+        train = v1.cond(is_last, update, lambda: tf.constant(False))
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
         updated = [session.run(train, {model.x: x, model.y: y}) for x, y in parts(4)]
         assert updated == [False, False, False, True]
         run_all(session, train, model, parts(4))
@@ -69,10 +69,10 @@ def rewire(consumers, old, new):
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_consumers_of_gradients_are_rewired_to_what_is_taken(library, graph_of_v1, kind):
-    rows = tf1.placeholder(tf.int64, [None])
-    table = tf1.get_variable("table", [4, 2], initializer=tf1.zeros_initializer())
+    rows = v1.placeholder(tf.int64, [None])
+    table = v1.get_variable("table", [4, 2], initializer=v1.zeros_initializer())
     loss = tf.reduce_sum(tf.gather(table, rows) if kind == "sparse" else table * 2.0)
-    optimizer = tf1.train.GradientDescentOptimizer(1.0)
+    optimizer = v1.train.GradientDescentOptimizer(1.0)
     ((gradient, _),) = pairs = optimizer.compute_gradients(loss)
     train = optimizer.apply_gradients(pairs)
 
@@ -95,8 +95,8 @@ def test_consumers_of_gradients_are_rewired_to_what_is_taken(library, graph_of_v
     for ops, old, new in zip(consumers, olds, news, strict=True):
         rewire(ops, old, new)
 
-    with tf1.Session() as session:
-        session.run(tf1.global_variables_initializer())
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
         for _ in range(UPDATES):
             session.run(push, {rows: [0, 1]})
             session.run(train, {rows: [1, 3]})
@@ -106,25 +106,25 @@ def test_consumers_of_gradients_are_rewired_to_what_is_taken(library, graph_of_v
 
 
 def test_a_stamp_token_is_the_local_step(library, world):
-    stamp = tf1.get_variable("stamp", [], tf.int64, tf1.constant_initializer(5), trainable=False)
-    total = tf1.get_variable("total", [2], initializer=tf1.zeros_initializer(), trainable=False)
-    statistics, token = tf1.placeholder(tf.float32, [2]), tf1.placeholder(tf.int64, [])
+    stamp = v1.get_variable("stamp", [], tf.int64, v1.constant_initializer(5), trainable=False)
+    total = v1.get_variable("total", [2], initializer=v1.zeros_initializer(), trainable=False)
+    statistics, token = v1.placeholder(tf.float32, [2]), v1.placeholder(tf.int64, [])
     accumulator = library.ConditionalAccumulator(
         tf.float32, shape=[2], shared_name="growing", reduction_type="SUM"
     )
     begin = accumulator.set_global_step(stamp)
 
     def grow():
-        add = tf1.assign_add(total, accumulator.take_grad(1))
+        add = v1.assign_add(total, accumulator.take_grad(1))
         with tf.control_dependencies([add]):
-            return tf.identity(tf1.assign_add(stamp, 1))
+            return tf.identity(v1.assign_add(stamp, 1))
 
     with tf.control_dependencies([accumulator.apply_grad(statistics, token)]):
         is_enough = accumulator.num_accumulated() >= 2
-        layer = tf1.cond(is_enough, grow, lambda: tf.identity(stamp))
+        layer = v1.cond(is_enough, grow, lambda: tf.identity(stamp))
 
-    with tf1.Session() as session:
-        session.run(tf1.global_variables_initializer())
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
         session.run(begin)
         pushes = [([1, 2], 5), ([64, 64], 4), ([3, 4], 5), ([64, 64], 5), ([5, 6], 6), ([7, 8], 6)]
         stamps = [session.run(layer, {statistics: s, token: t}) for s, t in pushes]
@@ -150,7 +150,7 @@ def test_a_subclass_of_the_sparse_accumulator_overrides_applies_and_takes(librar
         def take_indexed_slices_grad(self, num_required, name=None):
             return tf.negative(super().take_indexed_slices_grad(num_required, name).values)
 
-    with world_of(*WORLDS["ref"]), tf.Graph().as_default(), tf1.Session() as session:
+    with world_of(*WORLDS["ref"]), tf.Graph().as_default(), v1.Session() as session:
         accumulator = Averaging(2.0, tf.float32, [4, 1])
         assert accumulator.name == "averaging" and accumulator.dtype == tf.float32
         slices = tf.IndexedSlices(tf.constant([[4.0], [8.0]]), tf.constant([0, 3]))

@@ -11,20 +11,20 @@ from tests.support.call_sites import RATE, X, Y, descent, gradient, parts, train
 from tests.support.tower_support import cpus
 from tf_condacc.estimator import Estimator, EstimatorSpec, RunConfig
 
-tf1 = tf.compat.v1
-MEAN, SUM = tf1.losses.Reduction.MEAN, tf1.losses.Reduction.SUM
+v1 = tf.compat.v1
+MEAN, SUM = v1.losses.Reduction.MEAN, v1.losses.Reduction.SUM
 UPDATES = 3
 
 
 def regression(features, labels, mode, train_of=None, **fields):
     """Builds the regression of `call_sites` as a model_fn."""
-    weights = tf1.get_variable("w", [2], initializer=tf1.zeros_initializer())
+    weights = v1.get_variable("w", [2], initializer=v1.zeros_initializer())
     predictions = tf.reduce_sum(features["x"] * weights, axis=1, name="predictions")
     loss = tf.reduce_mean(tf.square(predictions - labels), name="mean_square") / 2
     train_of = train_of or (
         lambda loss, step: tf_condacc.TowerOptimizer(descent()).minimize(loss, step)
     )
-    train = train_of(loss, tf1.train.get_global_step())
+    train = train_of(loss, v1.train.get_global_step())
     fields = {name: make() for name, make in fields.items()}
     return EstimatorSpec(mode, predictions, loss, train, **fields)
 
@@ -38,7 +38,7 @@ def input_fn():
 
 
 def new_estimator(towers, folder):
-    config = RunConfig(session_config=tf1.ConfigProto(device_count={"CPU": 4}))
+    config = RunConfig(session_config=v1.ConfigProto(device_count={"CPU": 4}))
     return Estimator(towers, model_dir=str(folder), config=config)
 
 
@@ -67,12 +67,12 @@ def test_each_form_of_the_call_trains_as_a_plain_computation_says(call, tmp_path
 
 def test_update_ops_grouped_with_minimize_run_for_every_tower(tmp_path):
     def moving_sum_fn(features, labels, mode):
-        total = tf1.get_variable("total", [2], initializer=tf1.zeros_initializer(), trainable=False)
+        total = v1.get_variable("total", [2], initializer=v1.zeros_initializer(), trainable=False)
         batch = tf.reduce_sum(features["x"], axis=0)
-        tf1.add_to_collection(tf1.GraphKeys.UPDATE_OPS, tf1.assign_add(total, batch))
+        v1.add_to_collection(v1.GraphKeys.UPDATE_OPS, v1.assign_add(total, batch))
 
         def train_of(loss, step):
-            updates = tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)
+            updates = v1.get_collection(v1.GraphKeys.UPDATE_OPS)
             return tf.group(
                 tf_condacc.TowerOptimizer(descent()).minimize(loss, global_step=step), *updates
             )
@@ -85,17 +85,17 @@ def test_update_ops_grouped_with_minimize_run_for_every_tower(tmp_path):
     np.testing.assert_array_equal(model.get_variable_value("total"), UPDATES * X.sum(axis=0))
 
 
-class Watch(tf1.train.SessionRunHook):
+class Watch(v1.train.SessionRunHook):
     """Fetches a tensor by its name in each step, as programs that log do."""
 
     def __init__(self, name):
         self.name, self.values = name, []
 
     def begin(self):
-        self.tensor = tf1.get_default_graph().get_tensor_by_name(self.name)
+        self.tensor = v1.get_default_graph().get_tensor_by_name(self.name)
 
     def before_run(self, run_context):
-        return tf1.train.SessionRunArgs(self.tensor)
+        return v1.train.SessionRunArgs(self.tensor)
 
     def after_run(self, run_context, run_values):
         self.values.append(run_values.results)
@@ -106,16 +106,16 @@ def test_hooks_and_scaffolds_find_tensors_by_the_names_of_the_first_tower(tmp_pa
 
     def hooks():
         watches.append(Watch("mean_square:0"))
-        return [watches[-1], tf1.train.LoggingTensorHook(["mean_square"], every_n_iter=1)]
+        return [watches[-1], v1.train.LoggingTensorHook(["mean_square"], every_n_iter=1)]
 
     def scaffold():
-        w = tf1.get_default_graph().get_tensor_by_name("w/Initializer/zeros:0")
-        (variable,) = tf1.trainable_variables()
+        w = v1.get_default_graph().get_tensor_by_name("w/Initializer/zeros:0")
+        (variable,) = v1.trainable_variables()
         feed = {w: [8.0, -8.0]}
-        return tf1.train.Scaffold(
-            init_op=tf1.global_variables_initializer(),
+        return v1.train.Scaffold(
+            init_op=v1.global_variables_initializer(),
             init_feed_dict=feed,
-            saver=tf1.train.Saver({"renamed": variable}, max_to_keep=1),
+            saver=v1.train.Saver({"renamed": variable}, max_to_keep=1),
         )
 
     def logging_fn(features, labels, mode):

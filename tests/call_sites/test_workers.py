@@ -9,13 +9,13 @@ import tensorflow as tf
 from tests.support.accumulator_support import Background, unique_name
 from tests.support.call_sites import descent, new_model, parts, trained
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 UPDATES = 3
 
 
 @pytest.fixture(scope="module")
 def server():
-    return tf1.train.Server.create_local_server()
+    return v1.train.Server.create_local_server()
 
 
 def test_accumulators_named_after_their_variables_join_the_graphs_of_all_workers(
@@ -24,7 +24,7 @@ def test_accumulators_named_after_their_variables_join_the_graphs_of_all_workers
     scope = unique_name("replicated")
 
     def build():
-        with tf.Graph().as_default() as graph, tf1.variable_scope(scope):
+        with tf.Graph().as_default() as graph, v1.variable_scope(scope):
             model, optimizer = new_model(), descent()
             pushes, means = [], []
             for gradient, variable in optimizer.compute_gradients(model.loss):
@@ -39,10 +39,10 @@ def test_accumulators_named_after_their_variables_join_the_graphs_of_all_workers
                 pushes.append(accumulator.apply_grad(gradient, local_step=model.step))
                 means.append((accumulator.take_grad(2), variable))
             update = optimizer.apply_gradients(means, global_step=model.step)
-            return graph, model, tf.group(*pushes), update, tf1.global_variables_initializer()
+            return graph, model, tf.group(*pushes), update, v1.global_variables_initializer()
 
     graphs = [build() for _ in range(2)]
-    sessions = [tf1.Session(server.target, graph=built[0]) for built in graphs]
+    sessions = [v1.Session(server.target, graph=built[0]) for built in graphs]
     sessions[0].run(graphs[0][4])
     for _ in range(UPDATES):
         update = Background(sessions[0].run, graphs[0][3])  # The chief waits for both workers.
@@ -55,13 +55,13 @@ def test_accumulators_named_after_their_variables_join_the_graphs_of_all_workers
 
 
 def test_in_graph_replicas_wait_at_queues_of_their_own(library, world):
-    step = tf1.train.get_or_create_global_step()
-    weights = tf1.get_variable("w", [2], initializer=tf1.zeros_initializer())
+    step = v1.train.get_or_create_global_step()
+    weights = v1.get_variable("w", [2], initializer=v1.zeros_initializer())
     optimizer, accumulator = descent(), library.ConditionalAccumulator(tf.float32, shape=[2])
     queues, turns = [], []
     for number, (x, y) in enumerate(parts(4)):
-        with tf1.name_scope(f"replica_{number}"):
-            queues.append(tf1.FIFOQueue(1, [tf.int64], [[]], shared_name=f"tokens_{number}"))
+        with v1.name_scope(f"replica_{number}"):
+            queues.append(v1.FIFOQueue(1, [tf.int64], [[]], shared_name=f"tokens_{number}"))
             token = queues[-1].dequeue()
             with tf.control_dependencies([token]):
                 errors = tf.reduce_sum(x * tf.identity(weights), axis=1) - y
@@ -69,7 +69,7 @@ def test_in_graph_replicas_wait_at_queues_of_their_own(library, world):
             turns.append(accumulator.apply_grad(gradient, local_step=token))
     update = optimizer.apply_gradients([(accumulator.take_grad(4), weights)], step)
     with tf.control_dependencies([update]):
-        after = tf1.train.get_global_step().read_value() if world.resource else step + 0
+        after = v1.train.get_global_step().read_value() if world.resource else step + 0
     begin = [queue.enqueue(step + 0) for queue in queues]
     release = [queue.enqueue(after) for queue in queues]
 
@@ -77,9 +77,9 @@ def test_in_graph_replicas_wait_at_queues_of_their_own(library, world):
         for _ in range(times):
             session.run(op)
 
-    config = tf1.ConfigProto(inter_op_parallelism_threads=8)
-    with tf1.Session(config=config) as session:
-        session.run(tf1.global_variables_initializer())
+    config = v1.ConfigProto(inter_op_parallelism_threads=8)
+    with v1.Session(config=config) as session:
+        session.run(v1.global_variables_initializer())
         session.run(begin)
         replicas = [Background(repeat, session, turn, UPDATES) for turn in turns]
         repeat(session, release, UPDATES)
@@ -90,31 +90,31 @@ def test_in_graph_replicas_wait_at_queues_of_their_own(library, world):
 
 
 def test_workers_push_variables_instead_of_gradients_to_average_models(library, world):
-    step = tf1.train.get_or_create_global_step()
-    common = tf1.get_variable("common", [2], initializer=tf1.zeros_initializer())
+    step = v1.train.get_or_create_global_step()
+    common = v1.get_variable("common", [2], initializer=v1.zeros_initializer())
     accumulator = library.ConditionalAccumulator(
         common.dtype.base_dtype, shape=common.get_shape(), shared_name=common.name + "/var_accum"
     )
     moves, pushes, locals_ = [], [], []
     for number, target in enumerate([[8.0, 16.0], [-24.0, 0.0]]):
-        local = tf1.get_variable(
+        local = v1.get_variable(
             f"local_{number}",
             initializer=tf.zeros([2]),
-            collections=[tf1.GraphKeys.LOCAL_VARIABLES],
+            collections=[v1.GraphKeys.LOCAL_VARIABLES],
         )
         loss = tf.reduce_sum(tf.square(local - target)) / 2
-        moves.append(tf1.train.GradientDescentOptimizer(0.5).minimize(loss, var_list=[local]))
+        moves.append(v1.train.GradientDescentOptimizer(0.5).minimize(loss, var_list=[local]))
         value = local if world.resource else local._ref()
         pushes.append(accumulator.apply_grad(value, local_step=step))
         locals_.append(local)
-    with tf.control_dependencies([tf1.assign(common, accumulator.take_grad(2))]):
+    with tf.control_dependencies([v1.assign(common, accumulator.take_grad(2))]):
         average = tf.group(
-            tf1.assign_add(step, 1),
-            *[tf1.assign(local, tf.identity(common)) for local in locals_],
+            v1.assign_add(step, 1),
+            *[v1.assign(local, tf.identity(common)) for local in locals_],
         )
 
-    with tf1.Session() as session:
-        session.run([tf1.global_variables_initializer(), tf1.local_variables_initializer()])
+    with v1.Session() as session:
+        session.run([v1.global_variables_initializer(), v1.local_variables_initializer()])
         for _ in range(UPDATES):
             for _ in range(2):
                 session.run(moves)

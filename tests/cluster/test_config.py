@@ -28,7 +28,7 @@ from tf_condacc.cluster import (
 from tf_condacc.cluster._task import Task
 from tf_condacc.cluster._warnings import watch_with_warnings
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 WORKERS = {"ps": ["a:1", "b:2"], "worker": ["c:3", "d:4"]}
 WITH_CHIEF = {"chief": ["e:5"], **WORKERS}
@@ -207,19 +207,19 @@ def worker():
 
 def test_variables_are_spread_by_their_size(worker):
     sizes = {"a": 100, "b": 10, "c": 20, "d": 60, "e": 30}
-    with tf.Graph().as_default(), tf1.device(worker.replica_device_setter()):
-        made = [tf1.get_variable(name, [n], use_resource=n > 20) for name, n in sizes.items()]
+    with tf.Graph().as_default(), v1.device(worker.replica_device_setter()):
+        made = [v1.get_variable(name, [n], use_resource=n > 20) for name, n in sizes.items()]
     tasks = [tf.DeviceSpec.from_string(variable.device).task for variable in made]
     assert tasks == [0, 1, 1, 1, 1]
 
 
 def test_an_accumulator_beside_its_variable_does_not_count(worker):
-    with tf.Graph().as_default(), tf1.device(worker.replica_device_setter()):
-        big = tf1.get_variable("big", [100])
-        small = tf1.get_variable("small", [10])
-        with tf1.device(small.device):
+    with tf.Graph().as_default(), v1.device(worker.replica_device_setter()):
+        big = v1.get_variable("big", [100])
+        small = v1.get_variable("small", [10])
+        with v1.device(small.device):
             accumulator = tf_condacc.ConditionalAccumulator(tf.float32, [1000])
-        last = tf1.get_variable("last", [10])
+        last = v1.get_variable("last", [10])
         tasks = [tf.DeviceSpec.from_string(each.device).task for each in (big, small, last)]
         handle = tf.DeviceSpec.from_string(accumulator.accumulator_ref.device)
     assert tasks == [0, 1, 1] and handle.task == 1 and handle.job == "ps"
@@ -227,9 +227,9 @@ def test_an_accumulator_beside_its_variable_does_not_count(worker):
 
 def test_sizes_are_in_bytes():
     with tf.Graph().as_default():
-        resource = tf1.get_variable("r", [2, 3], tf.float64, use_resource=True)
-        reference = tf1.get_variable("v", [5], tf.int32, use_resource=False)
-        unknown = tf1.placeholder(tf.float32, [None, 4])
+        resource = v1.get_variable("r", [2, 3], tf.float64, use_resource=True)
+        reference = v1.get_variable("v", [5], tf.int32, use_resource=False)
+        unknown = v1.placeholder(tf.float32, [None, 4])
         sizes = [byte_size_load_fn(each.op) for each in (resource.handle, reference, unknown)]
     assert sizes == [48, 20, 16]
 
@@ -269,22 +269,20 @@ def test_a_server_without_the_package_is_told_to_import_it(without_package):
         ) as raised,
         cluster.start(without_package) as task,
         tf.Graph().as_default(),
-        tf1.device(task.replica_device_setter()),
+        v1.device(task.replica_device_setter()),
     ):
         count = tf_condacc.ConditionalAccumulator(tf.float32, []).num_accumulated()
         with task.session() as session:
             session.run(count)
     assert "has to `import tf_condacc`" in raised.value.message
     # The same in programs that use the optimizer alone.
-    with tf.Graph().as_default(), tf1.device(task.replica_device_setter()):
-        step = tf1.train.create_global_step()
-        optimizer = tf_condacc.SyncReplicasOptimizer(tf1.train.GradientDescentOptimizer(0.1), 1)
-        optimizer.minimize(tf1.get_variable("w", initializer=1.0) ** 2, step)
+    with tf.Graph().as_default(), v1.device(task.replica_device_setter()):
+        step = v1.train.create_global_step()
+        optimizer = tf_condacc.SyncReplicasOptimizer(v1.train.GradientDescentOptimizer(0.1), 1)
+        optimizer.minimize(v1.get_variable("w", initializer=1.0) ** 2, step)
         hook = optimizer.make_session_run_hook(is_chief=True)
         with pytest.raises(tf.errors.NotFoundError, match="has to `import tf_condacc`"):
-            tf1.train.MonitoredTrainingSession(
-                task.master, config=task.session_config, hooks=[hook]
-            )
+            v1.train.MonitoredTrainingSession(task.master, config=task.session_config, hooks=[hook])
 
 
 def test_other_errors_stay_as_they_are():

@@ -18,11 +18,11 @@ from tests.support.drop_stale_atomic_support import (
 )
 from tests.support.many_threads import in_threads, many_threaded_session
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 overlapping = pytest.mark.parametrize("overlap", [True, False], ids=["overlapping", "as_it_comes"])
 
 
-class ChecksThenApplies(tf1.train.Optimizer):
+class ChecksThenApplies(v1.train.Optimizer):
     """The rule without a gate: reads the step, and then applies the update if it is not late."""
 
     def __init__(self, opt, limit):
@@ -30,7 +30,7 @@ class ChecksThenApplies(tf1.train.Optimizer):
         self._opt, self._limit = opt, limit
 
     def compute_gradients(self, loss, *args, **kwargs):
-        self._local_step = tf.add(tf1.train.get_global_step(), 0, name="local_step")
+        self._local_step = tf.add(v1.train.get_global_step(), 0, name="local_step")
         with tf.control_dependencies([self._local_step]):
             return self._opt.compute_gradients(tf.identity(loss), *args, **kwargs)
 
@@ -54,7 +54,7 @@ class ChecksThenApplies(tf1.train.Optimizer):
     num_dropped = num_accepted
 
 
-def in_one_run(workers: Workers, session: tf1.Session, rounds: int) -> Record:
+def in_one_run(workers: Workers, session: v1.Session, rounds: int) -> Record:
     record = Record()
     for _ in range(rounds):
         record.add(*session.run(workers.tries))
@@ -73,7 +73,7 @@ def in_threads_of(runs: list, rounds: int) -> Record:
     return record
 
 
-def started(workers: Workers) -> tf1.Session:
+def started(workers: Workers) -> v1.Session:
     session = many_threaded_session(workers.graph)
     session.run(workers.init)
     return session
@@ -115,10 +115,10 @@ def test_threads_of_one_session_never_have_two_accepted_of_one_step(world, overl
 @overlapping
 def test_sessions_of_a_server_never_have_two_accepted_of_one_step(world, overlap, rounds):
     """Each session has a graph of its own, in which the variables have the same names."""
-    target = tf1.train.Server.create_local_server().target
+    target = v1.train.Server.create_local_server().target
     name = unique_name("sessions")
     graphs = [Workers(dropping(0), 3, overlap, name=name, only=[i]) for i in range(3)]
-    sessions = [tf1.Session(target, graph=workers.graph) for workers in graphs]
+    sessions = [v1.Session(target, graph=workers.graph) for workers in graphs]
     sessions[0].run(graphs[0].init)
     pairs = zip(sessions, graphs, strict=True)
     record = in_threads_of([lambda s=s, w=w: s.run(w.tries[0]) for s, w in pairs], rounds)
@@ -149,7 +149,7 @@ def test_instance_that_is_used_several_times_is_atomic_as_well(world, rounds):
 def test_gates_of_other_steps_do_not_count(world):
     """An update in progress on one step is no reason to drop updates on another step."""
     with tf.Graph().as_default() as graph:
-        tf1.train.get_or_create_global_step()
+        v1.train.get_or_create_global_step()
         go = tf.queue.FIFOQueue(1, [tf.int32], [()])
 
         def wait(decided):
@@ -158,14 +158,14 @@ def test_gates_of_other_steps_do_not_count(world):
 
         trains = []
         for name, inner in (("held", Descent(wait)), ("free", Descent())):
-            with tf1.variable_scope(name):
-                step = tf1.get_variable("step", initializer=tf.constant(0, tf.int64))
-                weights = tf1.get_variable("weights", initializer=tf.constant(0.0))
+            with v1.variable_scope(name):
+                step = v1.get_variable("step", initializer=tf.constant(0, tf.int64))
+                weights = v1.get_variable("weights", initializer=tf.constant(0.0))
             optimizer = dropping(0)(inner)
             optimizer.compute_gradients(weights * 1.0)
             train = optimizer.apply_gradients([(tf.constant(1.0), weights)], step)
             trains.append((train, last_decision(graph).outputs[0], optimizer.num_dropped()))
-        release, init = go.enqueue(0), tf1.global_variables_initializer()
+        release, init = go.enqueue(0), v1.global_variables_initializer()
     with many_threaded_session(graph) as session:
         session.run(init)
         held = Background(session.run, trains[0])
@@ -184,14 +184,14 @@ def test_update_that_takes_long_is_overtaken_only_where_the_limit_allows_it(worl
     """
     for limit, expected in ((0, [False] * 5), (1, [True] * 5)):
         with tf.Graph().as_default() as graph:
-            step = tf1.train.get_or_create_global_step()
-            weights = tf1.get_variable("weights", initializer=tf.constant(0.0))
+            step = v1.train.get_or_create_global_step()
+            weights = v1.get_variable("weights", initializer=tf.constant(0.0))
             go = tf.queue.FIFOQueue(1, [tf.int32], [()])
             slow, quick = (
                 _minimized(dropping(limit)(inner), weights, step)
                 for inner in (Descent(lambda decided, go=go: _wait(go, decided)), Descent())
             )
-            release, init = go.enqueue(0), tf1.global_variables_initializer()
+            release, init = go.enqueue(0), v1.global_variables_initializer()
         with many_threaded_session(graph) as session:
             session.run(init)
             held = Background(session.run, slow)

@@ -11,7 +11,7 @@ from tests.support.drop_stale_atomic_support import Record, Workers, check, chec
 from tests.support.drop_stale_support import WORLDS, world_of
 from tests.support.ports import free_ports
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 NUM_WORKERS = 3
 pytestmark = pytest.mark.timeout(300)
 
@@ -26,10 +26,10 @@ class Cluster:
         for member in (self._ps, *self.workers):
             assert member.answer() == "started"
 
-    def session(self, graph: tf.Graph) -> tf1.Session:
+    def session(self, graph: tf.Graph) -> v1.Session:
         """Returns a session with the parameter server that does not need any worker."""
-        config = tf1.ConfigProto(device_filters=[PS])
-        return tf1.Session(self.target, graph=graph, config=config)
+        config = v1.ConfigProto(device_filters=[PS])
+        return v1.Session(self.target, graph=graph, config=config)
 
     def restart(self, worker: int) -> None:
         self.workers[worker] = Member("worker", worker, self._ports)
@@ -83,7 +83,7 @@ def test_workers_never_have_more_accepted_of_one_step_than_the_limit_allows(
         workers = observer()
     with cluster.session(workers.graph) as session:
         check(workers, session.run, record, limit)
-    tf1.Session.reset(cluster.target)
+    v1.Session.reset(cluster.target)
 
 
 @pytest.mark.parametrize("world_name", list(WORLDS))
@@ -102,4 +102,4 @@ def test_updates_of_a_killed_worker_are_given_up(cluster, world_name):
         assert (session.run(workers.num_accepted), session.run(workers.step)) == (1, 1)
         check_at_rest(workers, session.run)
     cluster.restart(2)
-    tf1.Session.reset(cluster.target)
+    v1.Session.reset(cluster.target)

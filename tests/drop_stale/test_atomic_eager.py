@@ -14,11 +14,11 @@ from tests.support.accumulator_support import Background
 from tests.support.drop_stale_atomic_support import Meeting, dropping
 from tests.support.many_threads import in_threads
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 NUM_THREADS = 8
 
 
-class RecordingDescent(tf1.train.GradientDescentOptimizer):
+class RecordingDescent(v1.train.GradientDescentOptimizer):
     """Records the step at which each update was applied, before it is incremented."""
 
     def __init__(self, fail=None) -> None:
@@ -82,7 +82,7 @@ def test_threads_that_call_a_function_never_have_more_accepted_than_the_limit_al
     num_threads, rounds = 4, rounds // 4
     step = tf.Variable(0, dtype=tf.int64)
     weights = tf.Variable(tf.zeros([(limit + 1) * rounds + 8]))
-    optimizer = dropping(limit)(tf1.train.GradientDescentOptimizer(1.0, use_locking=True))
+    optimizer = dropping(limit)(v1.train.GradientDescentOptimizer(1.0, use_locking=True))
     ready = Meeting(None, num_threads)
     all_done = threading.Barrier(num_threads)
 
@@ -122,7 +122,7 @@ def test_functions_that_are_traced_by_several_threads_at_once_are_right(quick_sw
     for _ in range(5):
         step = tf.Variable(0, dtype=tf.int64)
         weights = tf.Variable(tf.zeros([]))
-        optimizer = dropping(0)(tf1.train.GradientDescentOptimizer(1.0, use_locking=True))
+        optimizer = dropping(0)(v1.train.GradientDescentOptimizer(1.0, use_locking=True))
 
         @tf.autograph.experimental.do_not_convert
         def minimize(optimizer=optimizer, step=step, weights=weights):
@@ -159,7 +159,7 @@ def test_function_whose_update_fails_is_not_in_the_way(good_calls, rounds):
     step = tf.Variable(0, dtype=tf.int64)
     weights = tf.Variable(0.0)
 
-    class Refusing(tf1.train.GradientDescentOptimizer):
+    class Refusing(v1.train.GradientDescentOptimizer):
         def apply_gradients(self, grads_and_vars, global_step=None, name=None):
             with tf.control_dependencies([tf.debugging.assert_equal(allowed, True)]):
                 pairs = [(tf.identity(gradient), v) for gradient, v in grads_and_vars]

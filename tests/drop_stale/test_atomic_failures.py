@@ -11,7 +11,7 @@ from tests.support.accumulator_support import PATIENCE_SECS, Background, wait_un
 from tests.support.drop_stale_atomic_support import Descent, check_at_rest, dropping, reach
 from tests.support.many_threads import many_threaded_session
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 
 class Interrupted(Descent):
@@ -34,8 +34,8 @@ class Trainee:
 
     def __init__(self, begun=tf.no_op, applied=tf.no_op, others=lambda: None) -> None:
         with tf.Graph().as_default() as self.graph:
-            self.step = tf1.train.get_or_create_global_step()
-            self.weights = tf1.get_variable("weights", initializer=tf.constant(0.0))
+            self.step = v1.train.get_or_create_global_step()
+            self.weights = v1.get_variable("weights", initializer=tf.constant(0.0))
             self._interrupted = dropping(0)(Interrupted(begun, applied))
             self.train = self._interrupted.minimize(-self.weights, self.step)
             plain = dropping(0)(Descent())
@@ -44,12 +44,12 @@ class Trainee:
             self.num_accepted = self._interrupted.num_accepted()
             self.num_dropped = self._interrupted.num_dropped() + plain.num_dropped()
             self.reach = reach(self.step)
-            self.jump_to = tf1.placeholder(tf.int64, [])
-            self.jump = tf1.assign(self.step, self.jump_to)
+            self.jump_to = v1.placeholder(tf.int64, [])
+            self.jump = v1.assign(self.step, self.jump_to)
             self.other = others()
-            self.init = tf1.global_variables_initializer()
+            self.init = v1.global_variables_initializer()
 
-    def started(self) -> tf1.Session:
+    def started(self) -> v1.Session:
         session = many_threaded_session(self.graph)
         session.run(self.init)
         return session
@@ -69,8 +69,8 @@ class Trainee:
 
 def raises() -> tf.Operation:
     """Returns an operation that fails unless 1 is fed to "good"."""
-    with tf.init_scope(), tf1.name_scope(None):
-        good = tf1.placeholder_with_default(0, [], name="good")
+    with tf.init_scope(), v1.name_scope(None):
+        good = v1.placeholder_with_default(0, [], name="good")
     return tf.debugging.assert_equal(good, 1)
 
 
@@ -94,7 +94,7 @@ def test_python_function_that_raises_fails_the_update(world):
     def refuse():
         raise RuntimeError("refused")
 
-    trainee = Trainee(begun=lambda: tf1.py_func(refuse, [], [], stateful=True))
+    trainee = Trainee(begun=lambda: v1.py_func(refuse, [], [], stateful=True))
     with trainee.started() as session:
         for _ in range(20):
             with pytest.raises(tf.errors.UnknownError, match="refused"):
@@ -116,7 +116,7 @@ def test_update_cancelled_by_another_fetch_is_not_counted(world, rounds):
 
     def fail_when_announced():
         with tf.control_dependencies([queues["announced"].dequeue()]):
-            return tf.debugging.assert_equal(tf1.placeholder_with_default(0, []), 1)
+            return tf.debugging.assert_equal(v1.placeholder_with_default(0, []), 1)
 
     trainee = Trainee(begun, others=fail_when_announced)
     with trainee.started() as session:
@@ -151,7 +151,7 @@ def never() -> tf.Tensor:
 @pytest.mark.parametrize("where", ["begun", "applied"])
 def test_update_that_times_out_is_not_counted(world, where, rounds):
     trainee = Trainee(**{where: never})
-    hasty = tf1.RunOptions(timeout_in_ms=1)
+    hasty = v1.RunOptions(timeout_in_ms=1)
     with trainee.started() as session:
         for _ in range(rounds):
             with pytest.raises(tf.errors.DeadlineExceededError):
@@ -164,18 +164,18 @@ def test_update_that_times_out_is_not_counted(world, where, rounds):
 
 def announced_and_never(begun: threading.Event) -> tf.Tensor:
     """Returns a tensor that reports the beginning of the branch and is never computed."""
-    with tf.control_dependencies([tf1.py_func(begun.set, [], [], stateful=True)]):
+    with tf.control_dependencies([v1.py_func(begun.set, [], [], stateful=True)]):
         return never()
 
 
 def test_closing_a_session_of_a_server_gives_up_its_update(world, rounds):
-    target = tf1.train.Server.create_local_server().target
+    target = v1.train.Server.create_local_server().target
     begun = threading.Event()
     trainee = Trainee(lambda: announced_and_never(begun))
-    with tf1.Session(target, graph=trainee.graph) as observer:
+    with v1.Session(target, graph=trainee.graph) as observer:
         observer.run(trainee.init)
         for _ in range(rounds // 10):
-            session = tf1.Session(target, graph=trainee.graph)
+            session = v1.Session(target, graph=trainee.graph)
             begun.clear()
             running = Background(session.run, trainee.train)
             assert begun.wait(PATIENCE_SECS)

@@ -21,7 +21,7 @@ from tests.support.drop_stale_atomic_support import (
 )
 from tests.support.many_threads import FAR_AHEAD, in_threads, many_threaded_session
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 
 class Held:
@@ -29,8 +29,8 @@ class Held:
 
     def __init__(self, limit: int = 0, container: str = "") -> None:
         with tf.Graph().as_default() as self.graph, self.graph.container(container):
-            self.step = tf1.train.get_or_create_global_step()
-            weights = tf1.get_variable("weights", initializer=tf.constant(0.0))
+            self.step = v1.train.get_or_create_global_step()
+            weights = v1.get_variable("weights", initializer=tf.constant(0.0))
             # A TensorFlow queue would abort its server, if the server is reset while a step waits
             # for it.
             zeros = tf_condacc.ConditionalAccumulator(tf.float32, [], shared_name="zeros")
@@ -48,20 +48,20 @@ class Held:
             self.held, self.free = trains
             self.num_accepted = tf.add_n(counts)
             self.let_go = zeros.apply_grad(0.0, FAR_AHEAD)
-            self.jump_to = tf1.placeholder(tf.int64, [])
-            self.jump = tf1.assign(self.step, self.jump_to)
+            self.jump_to = v1.placeholder(tf.int64, [])
+            self.jump = v1.assign(self.step, self.jump_to)
             self.reach = reach(self.step)
-            self.init = tf1.global_variables_initializer()
+            self.init = v1.global_variables_initializer()
 
-    def hold(self, session: tf1.Session) -> Background:
+    def hold(self, session: v1.Session) -> Background:
         running = Background(session.run, self.held)
         running.wait_until_blocked()
         return running
 
-    def is_accepted(self, session: tf1.Session) -> bool:
+    def is_accepted(self, session: v1.Session) -> bool:
         return bool(session.run(self.free)[1])
 
-    def let_go_of(self, running: Background, session: tf1.Session) -> None:
+    def let_go_of(self, running: Background, session: v1.Session) -> None:
         session.run(self.let_go)
         assert running.result()[1]
 
@@ -87,7 +87,7 @@ def test_plain_optimizer_on_the_same_step_disturbs_only_for_a_moment(world, roun
     """The plain optimizer reserves no steps; still, no two updates of one step are accepted."""
     workers = Workers(dropping(0), count=3, together=False)
     with workers.graph.as_default():
-        other = tf1.get_variable("other", initializer=tf.constant(0.0))
+        other = v1.get_variable("other", initializer=tf.constant(0.0))
         plain = Descent().minimize(other * 1.0, workers.step)
         init_other = other.initializer
     record, done = Record(), threading.Event()
@@ -143,10 +143,10 @@ def test_gate_recovers_from_a_step_that_is_written_at_random(world, seed, rounds
 
 
 def test_sessions_of_a_server_share_the_gate_of_a_variable_by_its_name(world):
-    target = tf1.train.Server.create_local_server().target
+    target = v1.train.Server.create_local_server().target
     first, second = Held(), Held()
-    with tf1.Session(target, graph=first.graph) as one:
-        with tf1.Session(target, graph=second.graph) as other:
+    with v1.Session(target, graph=first.graph) as one:
+        with v1.Session(target, graph=second.graph) as other:
             one.run(first.init)
             running = first.hold(one)
             assert not second.is_accepted(other)
@@ -156,10 +156,10 @@ def test_sessions_of_a_server_share_the_gate_of_a_variable_by_its_name(world):
 
 
 def test_containers_have_gates_of_their_own(world):
-    target = tf1.train.Server.create_local_server().target
+    target = v1.train.Server.create_local_server().target
     plain, boxed = Held(), Held(container="box")
-    with tf1.Session(target, graph=plain.graph) as one:
-        with tf1.Session(target, graph=boxed.graph) as other:
+    with v1.Session(target, graph=plain.graph) as one:
+        with v1.Session(target, graph=boxed.graph) as other:
             one.run(plain.init)
             other.run(boxed.init)
             running = plain.hold(one)
@@ -168,11 +168,11 @@ def test_containers_have_gates_of_their_own(world):
 
 
 def test_isolated_sessions_have_gates_of_their_own(world):
-    target = tf1.train.Server.create_local_server().target
+    target = v1.train.Server.create_local_server().target
     held = Held()
-    config = tf1.ConfigProto(isolate_session_state=True)
-    with tf1.Session(target, graph=held.graph, config=config) as one:
-        with tf1.Session(target, graph=held.graph, config=config) as other:
+    config = v1.ConfigProto(isolate_session_state=True)
+    with v1.Session(target, graph=held.graph, config=config) as one:
+        with v1.Session(target, graph=held.graph, config=config) as other:
             one.run(held.init)
             other.run(held.init)
             running = held.hold(one)
@@ -185,15 +185,15 @@ def test_isolated_sessions_have_gates_of_their_own(world):
 @pytest.mark.parametrize("world", ["resource", "resource_v2"], indirect=True)
 @pytest.mark.parametrize("container", ["", "box"])
 def test_reset_begins_anew_also_while_an_update_is_under_way(world, container):
-    target = tf1.train.Server.create_local_server().target
+    target = v1.train.Server.create_local_server().target
     held = Held(container=container)
-    session = tf1.Session(target, graph=held.graph)
+    session = v1.Session(target, graph=held.graph)
     session.run(held.init)
     assert held.is_accepted(session)
     running = held.hold(session)
-    tf1.Session.reset(target, [container] if container else None)
+    v1.Session.reset(target, [container] if container else None)
     assert isinstance(running.error(), tf.errors.OpError)
-    with tf1.Session(target, graph=held.graph) as fresh:
+    with v1.Session(target, graph=held.graph) as fresh:
         fresh.run(held.init)
         assert fresh.run([held.step, held.num_accepted, held.reach]) == [0, 0, 0]
         assert held.is_accepted(fresh)

@@ -18,7 +18,7 @@ from tests.support.drop_stale_support import (
     stale_counter,
 )
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 every_inner = pytest.mark.parametrize("inner", list(INNER))
 
 
@@ -35,11 +35,11 @@ def recorded_values(inner: str, world: World) -> dict[str, np.ndarray]:
 
 def save(values: dict[str, np.ndarray], path: Path) -> str:
     """Writes a checkpoint of plain variables with the given names and values."""
-    with tf.Graph().as_default(), tf1.Session() as session:
+    with tf.Graph().as_default(), v1.Session() as session:
         for name, value in values.items():
-            tf1.get_variable(name, initializer=value)
-        session.run(tf1.global_variables_initializer())
-        return tf1.train.Saver().save(session, str(path / "model.ckpt"))
+            v1.get_variable(name, initializer=value)
+        session.run(v1.global_variables_initializer())
+        return v1.train.Saver().save(session, str(path / "model.ckpt"))
 
 
 @every_inner
@@ -47,10 +47,10 @@ def test_checkpoint_of_the_originals_layout_is_restored(world, inner, tmp_path):
     values = recorded_values(inner, world)
     path = save(values, tmp_path)
     training = Training(drop_stale(0, INNER[inner].make()))
-    saver = tf1.train.Saver()
+    saver = v1.train.Saver()
     with training.session as session:
         saver.restore(session, path)
-        restored = session.run({v.op.name: v for v in tf1.global_variables()})
+        restored = session.run({v.op.name: v for v in v1.global_variables()})
         assert restored.keys() == values.keys()
         for name, value in values.items():
             np.testing.assert_array_equal(restored[name], value)
@@ -63,7 +63,7 @@ def test_checkpoint_of_the_originals_layout_is_restored(world, inner, tmp_path):
 @every_inner
 def test_our_checkpoint_has_the_originals_layout(world, inner, tmp_path):
     training = Training(drop_stale(0, INNER[inner].make()))
-    saver = tf1.train.Saver()
+    saver = v1.train.Saver()
     for late_by in (0, 2, 0):
         training.run(late_by)
     path = saver.save(training.session, str(tmp_path / "model.ckpt"))
@@ -73,26 +73,26 @@ def test_our_checkpoint_has_the_originals_layout(world, inner, tmp_path):
     assert tf.train.load_variable(path, "stale_counter") == 1.0
     assert tf.train.load_variable(path, "global_step") == 4
     # Variables with these names and dtypes can read the checkpoint.
-    with tf.Graph().as_default(), tf1.Session() as session:
-        variables = [tf1.get_variable(name, initializer=value) for name, value in expected.items()]
-        tf1.train.Saver().restore(session, path)
+    with tf.Graph().as_default(), v1.Session() as session:
+        variables = [v1.get_variable(name, initializer=value) for name, value in expected.items()]
+        v1.train.Saver().restore(session, path)
         weights = session.run(next(v for v in variables if v.op.name == "w"))
     np.testing.assert_array_equal(weights, training.value(training.weights))
 
 
 def test_training_that_is_restored_goes_on_as_if_it_had_not_been_interrupted(world, tmp_path):
     def start() -> Training:
-        return Training(drop_stale(0, tf1.train.MomentumOptimizer(0.5, 0.75)))
+        return Training(drop_stale(0, v1.train.MomentumOptimizer(0.5, 0.75)))
 
     whole = start()
     whole_counter = stale_counter()
-    saver = tf1.train.Saver()
+    saver = v1.train.Saver()
     for late_by in (0, 1, 0):
         whole.run(late_by)
     path = saver.save(whole.session, str(tmp_path / "model.ckpt"))
     with tf.Graph().as_default():
         restored = start()
-        tf1.train.Saver().restore(restored.session, path)
+        v1.train.Saver().restore(restored.session, path)
         for late_by in (1, 0):
             assert restored.run(late_by) == whole.run(late_by)
         got = restored.value([restored.weights, restored.step, stale_counter()])
@@ -103,7 +103,7 @@ def test_training_that_is_restored_goes_on_as_if_it_had_not_been_interrupted(wor
 
 def test_step_that_is_restored_while_updates_are_counted_is_believed(world, tmp_path):
     training = Training()
-    saver = tf1.train.Saver()
+    saver = v1.train.Saver()
     training.run()
     path = saver.save(training.session, str(tmp_path / "model.ckpt"))
     for late_by in (0, 0, 5, 0):
@@ -117,7 +117,7 @@ def test_several_instances_are_saved_under_names_of_their_own(world, tmp_path):
     training = Training()
     second = drop_stale(-1)
     second_train = second.minimize(training.loss, training.step)
-    saver = tf1.train.Saver()
+    saver = v1.train.Saver()
     training.run(late_by=1)
     for _ in range(2):
         training.session.run(second_train)

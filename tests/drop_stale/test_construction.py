@@ -20,8 +20,8 @@ from tests.support.drop_stale_support import (
 from tests.support.signatures import bare_signature
 from tf_condacc import DropStaleGradientOptimizer
 
-tf1 = tf.compat.v1
-BASE = tf1.train.Optimizer
+v1 = tf.compat.v1
+BASE = v1.train.Optimizer
 
 
 @pytest.mark.parametrize(
@@ -62,14 +62,14 @@ def test_public_names_are_those_of_optimizers_and_the_promised_ones():
 
 def test_arguments_may_be_given_by_position():
     optimizer = DropStaleGradientOptimizer(
-        tf1.train.GradientDescentOptimizer(1.0, name="inner"), 3, True, "mine"
+        v1.train.GradientDescentOptimizer(1.0, name="inner"), 3, True, "mine"
     )
     assert optimizer.get_name() == "mine"
     assert optimizer._use_locking is True
 
 
 def test_name_is_its_own():
-    inner = tf1.train.AdamOptimizer(name="inner")
+    inner = v1.train.AdamOptimizer(name="inner")
     assert DropStaleGradientOptimizer(inner, 0).get_name() == "DropStaleGradient"
     assert DropStaleGradientOptimizer(inner, 0, name="mine").get_name() == "mine"
 
@@ -80,7 +80,7 @@ def test_it_can_be_subclassed(graph_of_v1):
             clipped = [(tf.clip_by_value(g, -4.0, 4.0), v) for g, v in grads_and_vars]
             return super().apply_gradients(clipped, global_step, name)
 
-    training = Training(Clipping(tf1.train.GradientDescentOptimizer(1.0), 0))
+    training = Training(Clipping(v1.train.GradientDescentOptimizer(1.0), 0))
     assert training.run() == 0.0
     training.expect(step=1, weights=[0.0, 4.0, 12.0], accepted=1, dropped=0)
 
@@ -92,26 +92,26 @@ def test_two_of_them_can_be_nested(graph_of_v1):
 
 
 def test_variables_before_anything_was_applied_are_those_of_the_wrapped_optimizer(graph_of_v1):
-    inner = tf1.train.AdamOptimizer()
+    inner = v1.train.AdamOptimizer()
     optimizer = drop_stale(0, inner)
     assert optimizer.variables() == []
-    weights = tf1.get_variable("w", initializer=tf.constant(START))
+    weights = v1.get_variable("w", initializer=tf.constant(START))
     inner.minimize(half_square(weights))
     assert optimizer.variables() == inner.variables() != []
 
 
 def trained_by(optimizer: Any, step: Any) -> Any:
-    weights = tf1.get_variable("w", initializer=tf.constant(START))
+    weights = v1.get_variable("w", initializer=tf.constant(START))
     pairs = optimizer.compute_gradients(half_square(weights))
     return optimizer.apply_gradients(pairs, step)
 
 
 def variable_names() -> set[str]:
-    return {variable.op.name for variable in tf1.global_variables()}
+    return {variable.op.name for variable in v1.global_variables()}
 
 
 def test_graph_without_any_step_is_a_value_error_that_leaves_no_variable_behind(world):
-    weights = tf1.get_variable("w", initializer=tf.constant(START))
+    weights = v1.get_variable("w", initializer=tf.constant(START))
     with pytest.raises(ValueError, match=r"global_step is None.*get_or_create_global_step\(\)"):
         drop_stale().minimize(half_square(weights))
     assert variable_names() == {"w"}
@@ -119,8 +119,8 @@ def test_graph_without_any_step_is_a_value_error_that_leaves_no_variable_behind(
 
 def test_no_step_to_apply_to_is_a_value_error_that_leaves_no_variable_behind(world):
     global_step()
-    weights = tf1.get_variable("w", initializer=tf.constant(START))
-    optimizer = drop_stale(0, tf1.train.AdamOptimizer())
+    weights = v1.get_variable("w", initializer=tf.constant(START))
+    optimizer = drop_stale(0, v1.train.AdamOptimizer())
     message = r"global_step is None: make one with .*get_or_create_global_step\(\)"
     with pytest.raises(ValueError, match=message):
         optimizer.minimize(half_square(weights))
@@ -144,7 +144,7 @@ def test_step_that_is_no_variable_is_a_value_error(world):
 )
 def test_step_of_wrong_dtype_or_shape_is_a_value_error(world, dtype, shape):
     global_step()
-    step = tf1.get_variable("step", initializer=tf.zeros(shape, dtype), trainable=False)
+    step = v1.get_variable("step", initializer=tf.zeros(shape, dtype), trainable=False)
     shape_text = ", ".join(map(str, shape))
     with pytest.raises(
         ValueError,
@@ -157,14 +157,14 @@ def test_step_of_wrong_dtype_or_shape_is_a_value_error(world, dtype, shape):
 
 def test_step_of_another_dtype_than_the_graphs_is_a_value_error(world):
     global_step()
-    step = tf1.get_variable("step", initializer=tf.constant(0, tf.int32), trainable=False)
+    step = v1.get_variable("step", initializer=tf.constant(0, tf.int32), trainable=False)
     with pytest.raises(ValueError, match=r"read, int64; got 'step:0' of dtype int32"):
         trained_by(drop_stale(), step)
     assert variable_names() == {"global_step", "w", "step"}
 
 
 def test_applying_before_computing_is_a_value_error(world):
-    weights = tf1.get_variable("w", initializer=tf.constant(START))
+    weights = v1.get_variable("w", initializer=tf.constant(START))
     pairs = [(tf.constant(START), weights)]
     optimizer, step = drop_stale(), global_step()
     with pytest.raises(ValueError, match=r"call compute_gradients\(\) before apply_gradients\(\)"):
@@ -180,7 +180,7 @@ def test_applying_before_computing_is_a_value_error(world):
 @pytest.mark.parametrize("kind", [list, tuple, iter])
 def test_no_gradients_are_a_value_error(world, kind):
     step, optimizer = global_step(), drop_stale()
-    weights, loss = tf1.get_variable("w", initializer=tf.constant(START)), None
+    weights, loss = v1.get_variable("w", initializer=tf.constant(START)), None
     loss = half_square(weights)
     optimizer.compute_gradients(loss)
     with pytest.raises(ValueError, match="No variables provided."):
@@ -191,7 +191,7 @@ def test_no_gradients_are_a_value_error(world, kind):
 
 
 def test_all_gradients_none_is_told_before_a_missing_step(graph_of_v1):
-    weights = tf1.get_variable("w", initializer=tf.constant(START))
+    weights = v1.get_variable("w", initializer=tf.constant(START))
     global_step()
     with pytest.raises(ValueError, match="No gradients provided for any variable"):
         drop_stale().minimize(tf.constant(1.0), global_step(), [weights])
@@ -201,12 +201,12 @@ def test_reference_variables_in_control_flow_of_version_2_are_a_type_error():
     message = r"version 2 cannot update reference variables.*'{}'.*disable_control_flow_v2\(\)"
     with world_of(resource=False, control_flow=2), tf.Graph().as_default():
         global_step()
-        weights = tf1.get_variable("w", initializer=tf.constant(START))
+        weights = v1.get_variable("w", initializer=tf.constant(START))
         with pytest.raises(TypeError, match=message.format("global_step:0")):
             drop_stale().minimize(half_square(weights), global_step())
         assert variable_names() == {"global_step", "w"}
     with world_of(resource=True, control_flow=2), tf.Graph().as_default():
-        weights = tf1.get_variable("w", initializer=tf.constant(START), use_resource=False)
+        weights = v1.get_variable("w", initializer=tf.constant(START), use_resource=False)
         with pytest.raises(TypeError, match=message.format("w:0")):
             drop_stale().minimize(half_square(weights), global_step())
         assert variable_names() == {"global_step", "w"}

@@ -17,20 +17,20 @@ from tests.support.drop_stale_support import (
     stale_counter,
 )
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 
 def build(step=None) -> tuple:
     """Returns an optimizer and the result of its `minimize`."""
     step = global_step() if step is None else step
-    weights = tf1.get_variable("w", initializer=tf.constant(START))
+    weights = v1.get_variable("w", initializer=tf.constant(START))
     optimizer = drop_stale()
     return optimizer, optimizer.minimize(half_square(weights), step)
 
 
-def summaries(session: tf1.Session) -> dict:
+def summaries(session: v1.Session) -> dict:
     """Returns the values of all summaries of the default graph, by tag."""
-    merged = tf1.summary.Summary.FromString(session.run(tf1.summary.merge_all()))
+    merged = v1.summary.Summary.FromString(session.run(v1.summary.merge_all()))
     return {value.tag: value for value in merged.value}
 
 
@@ -41,63 +41,63 @@ def test_counter_is_the_variable_that_it_always_was(world):
     assert not counter.trainable
     holding = [
         key
-        for key in tf1.get_default_graph().get_all_collection_keys()
-        if any(item is counter for item in tf1.get_collection(key))
+        for key in v1.get_default_graph().get_all_collection_keys()
+        if any(item is counter for item in v1.get_collection(key))
     ]
-    assert holding == [tf1.GraphKeys.GLOBAL_VARIABLES]
+    assert holding == [v1.GraphKeys.GLOBAL_VARIABLES]
     assert counter.dtype._is_ref_dtype != world.resource
-    with tf1.Session() as session:
-        session.run(tf1.global_variables_initializer())
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
         assert session.run(counter) == 0.0
 
 
 def test_counter_can_be_got_again_by_its_name(world):
     build()
-    with tf1.variable_scope("", reuse=True):
-        assert tf1.get_variable("stale_counter", shape=()) is stale_counter()
+    with v1.variable_scope("", reuse=True):
+        assert v1.get_variable("stale_counter", shape=()) is stale_counter()
 
 
 def test_counter_is_in_the_variable_scope_in_which_gradients_are_applied(world):
     step = global_step()
-    with tf1.variable_scope("model"):
-        weights = tf1.get_variable("w", initializer=tf.constant(START))
+    with v1.variable_scope("model"):
+        weights = v1.get_variable("w", initializer=tf.constant(START))
         optimizer = drop_stale()
         pairs = optimizer.compute_gradients(half_square(weights))
-    with tf1.variable_scope("outer"), tf1.variable_scope("inner"), tf1.name_scope("other"):
+    with v1.variable_scope("outer"), v1.variable_scope("inner"), v1.name_scope("other"):
         optimizer.apply_gradients(pairs, step)
-    assert stale_counter("outer/inner/stale_counter:0") in tf1.global_variables()
+    assert stale_counter("outer/inner/stale_counter:0") in v1.global_variables()
 
 
 def test_counter_has_the_initializer_and_partitioner_of_its_own_in_any_scope(world):
     step = global_step()
-    with tf1.variable_scope("outer", initializer=tf1.ones_initializer()):
-        weights = tf1.get_variable("w", initializer=tf.constant(START))
+    with v1.variable_scope("outer", initializer=v1.ones_initializer()):
+        weights = v1.get_variable("w", initializer=tf.constant(START))
         drop_stale().minimize(half_square(weights), step)
-    with tf1.Session() as session:
-        session.run(tf1.global_variables_initializer())
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
         assert session.run(stale_counter("outer/stale_counter:0")) == 0.0
 
 
 def test_counter_is_on_the_device_of_the_step(world):
-    with tf1.device("/job:ps/task:1/cpu:0"):
+    with v1.device("/job:ps/task:1/cpu:0"):
         step = global_step()
-    with tf1.device("/job:worker/task:0/cpu:0"):
+    with v1.device("/job:worker/task:0/cpu:0"):
         build(step)
     assert stale_counter().device == step.device == "/job:ps/task:1/device:CPU:0"
     assert stale_counter().op.colocation_groups() == step.op.colocation_groups()
 
 
 def test_everything_that_decides_or_counts_runs_on_the_device_of_the_step(world):
-    with tf1.device("/cpu:1"):
+    with v1.device("/cpu:1"):
         step = global_step()
-    with tf1.device("/cpu:0"):
+    with v1.device("/cpu:0"):
         optimizer, result = build(step)
         fetches = [result, optimizer.num_dropped(), optimizer.num_accepted()]
-        fetches.append(tf1.summary.merge_all())
-    with tf1.Session(config=tf1.ConfigProto(device_count={"CPU": 2})) as session:
-        session.run(tf1.global_variables_initializer())
-        metadata = tf1.RunMetadata()
-        options = tf1.RunOptions(output_partition_graphs=True)
+        fetches.append(v1.summary.merge_all())
+    with v1.Session(config=v1.ConfigProto(device_count={"CPU": 2})) as session:
+        session.run(v1.global_variables_initializer())
+        metadata = v1.RunMetadata()
+        options = v1.RunOptions(output_partition_graphs=True)
         session.run(fetches, options=options, run_metadata=metadata)
     nodes = [node for part in metadata.partition_graphs for node in part.node]
     devices = {
@@ -110,9 +110,9 @@ def test_everything_that_decides_or_counts_runs_on_the_device_of_the_step(world)
 
 def test_counter_is_made_only_when_gradients_are_applied(world):
     global_step()
-    weights = tf1.get_variable("w", initializer=tf.constant(START))
+    weights = v1.get_variable("w", initializer=tf.constant(START))
     drop_stale().compute_gradients(half_square(weights))
-    assert {v.op.name for v in tf1.global_variables()} == {"global_step", "w"}
+    assert {v.op.name for v in v1.global_variables()} == {"global_step", "w"}
 
 
 def test_result_is_the_count_of_dropped_updates(world):
@@ -151,11 +151,11 @@ def test_ratio_summary_has_its_tag_and_value(world):
 
 def test_ratio_summary_is_in_the_name_scope_in_which_gradients_are_applied(world):
     step = global_step()
-    weights = tf1.get_variable("w", initializer=tf.constant(START))
-    with tf1.name_scope("training"):
+    weights = v1.get_variable("w", initializer=tf.constant(START))
+    with v1.name_scope("training"):
         drop_stale().minimize(half_square(weights), step)
-    with tf1.Session() as session:
-        session.run(tf1.global_variables_initializer())
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
         assert "training/Gradient_staleness_percentage" in summaries(session)
 
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 from tests.support.accumulator_support import PATIENCE_SECS, Background
 from tests.support.drop_stale_support import INNER, START, drop_stale, half_square
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 HALVED = np.divide(START, 2.0)
 
 
@@ -108,7 +108,7 @@ def test_accepted_updates_are_those_of_the_wrapped_optimizer_alone(compiled, inn
 
 
 def test_result_is_a_float32_scalar_and_variables_are_complete(compiled):
-    training = EagerTraining(0, tf1.train.MomentumOptimizer(0.5, 0.5))
+    training = EagerTraining(0, v1.train.MomentumOptimizer(0.5, 0.5))
     result = compiled(training.minimize)()
     assert (result.dtype, result.shape.as_list()) == (tf.float32, [])
     momentum = training.optimizer.get_slot(training.weights, "momentum")
@@ -146,7 +146,7 @@ def test_counts_before_anything_was_applied_are_a_value_error():
         drop_stale().num_dropped()
 
 
-class Failing(tf1.train.GradientDescentOptimizer):
+class Failing(v1.train.GradientDescentOptimizer):
     """An optimizer that fails while `fails` is set."""
 
     fails = True
@@ -184,10 +184,10 @@ def test_failure_of_the_loss_leaves_nothing_behind():
 
 
 def test_failure_of_an_update_in_a_function_leaves_nothing_behind():
-    training = EagerTraining(0, tf1.train.GradientDescentOptimizer(0.5))
+    training = EagerTraining(0, v1.train.GradientDescentOptimizer(0.5))
     breaks = tf.Variable(True)
 
-    class Checking(tf1.train.GradientDescentOptimizer):
+    class Checking(v1.train.GradientDescentOptimizer):
         def apply_gradients(self, *args: Any, **kwargs: Any) -> Any:
             with tf.control_dependencies([tf.debugging.assert_equal(breaks, False)]):
                 return super().apply_gradients(*args, **kwargs)
@@ -244,7 +244,7 @@ def test_step_that_is_passed_to_minimize_comes_before_the_global_step():
     """Eager TensorFlow has a global step too, which another part of the program may use."""
     training = EagerTraining()
     unrelated = tf.Variable(1000, dtype=tf.int64, trainable=False)
-    steps = tf1.get_default_graph().get_collection_ref(tf1.GraphKeys.GLOBAL_STEP)
+    steps = v1.get_default_graph().get_collection_ref(v1.GraphKeys.GLOBAL_STEP)
     steps.append(unrelated)
     try:
         training.late_by.assign(1)

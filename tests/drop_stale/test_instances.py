@@ -23,11 +23,11 @@ from tests.support.drop_stale_support import (
     stale_counter,
 )
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 
 def counter_names() -> list[str]:
-    return [v.op.name for v in tf1.global_variables() if "stale_counter" in v.op.name]
+    return [v.op.name for v in v1.global_variables() if "stale_counter" in v.op.name]
 
 
 class TwoPlayers:
@@ -37,7 +37,7 @@ class TwoPlayers:
         self.step = global_step()
         self.interludes = [Interlude(), Interlude()]
         self.weights = [
-            tf1.get_variable(name, initializer=tf.constant(START)) for name in ("real", "fake")
+            v1.get_variable(name, initializer=tf.constant(START)) for name in ("real", "fake")
         ]
         losses = [
             half_square(interlude(tf.convert_to_tensor(weights)))
@@ -54,7 +54,7 @@ class TwoPlayers:
             for count in (optimizer.num_accepted(), optimizer.num_dropped())
         ]
         self.session = new_session()
-        self.session.run(tf1.global_variables_initializer())
+        self.session.run(v1.global_variables_initializer())
 
     def value(self, fetched: Any) -> Any:
         return self.session.run(fetched)
@@ -89,7 +89,7 @@ def test_of_two_updates_computed_at_one_step_in_one_run_one_is_accepted(world):
 
 def test_limits_of_two_optimizers_are_their_own(world):
     game = TwoPlayers(limits=(1, -1))
-    advance = tf1.assign_add(game.step, 1)
+    advance = v1.assign_add(game.step, 1)
     game.interludes[0].action = lambda: game.session.run(advance)
     assert game.session.run(game.trains[0]) == 0.0
     assert game.session.run(game.trains[1]) == 1.0
@@ -98,15 +98,15 @@ def test_limits_of_two_optimizers_are_their_own(world):
 def test_optimizers_of_two_scopes_have_the_name_in_each(world):
     step = global_step()
     for scope in ("a", "b"):
-        with tf1.variable_scope(scope):
-            weights = tf1.get_variable("w", initializer=tf.constant(START))
+        with v1.variable_scope(scope):
+            weights = v1.get_variable("w", initializer=tf.constant(START))
             drop_stale().minimize(half_square(weights), step)
     assert counter_names() == ["a/stale_counter", "b/stale_counter"]
 
 
 def test_one_optimizer_may_apply_several_times(world):
     training = Training()
-    other = tf1.get_variable("other", initializer=tf.constant([2.0]))
+    other = v1.get_variable("other", initializer=tf.constant([2.0]))
     second = training.optimizer.minimize(half_square(other), training.step, [other])
     assert counter_names() == ["stale_counter"]
     assert training.run(late_by=1) == 1.0
@@ -118,7 +118,7 @@ def test_one_optimizer_may_apply_several_times(world):
 
 def test_one_optimizer_may_apply_to_several_steps(world):
     training = Training()
-    other_step = tf1.get_variable("other_step", initializer=tf.constant(0, tf.int64))
+    other_step = v1.get_variable("other_step", initializer=tf.constant(0, tf.int64))
     pairs = training.optimizer.compute_gradients(training.loss)
     other_train = training.optimizer.apply_gradients(pairs, other_step)
     assert training.run(late_by=1) == 1.0
@@ -131,18 +131,18 @@ def test_one_optimizer_may_apply_to_several_steps(world):
 
 
 def reused(optimizer: Any, weights: Any, step: Any) -> Any:
-    with tf1.variable_scope("shared", reuse=tf1.AUTO_REUSE):
+    with v1.variable_scope("shared", reuse=v1.AUTO_REUSE):
         return optimizer.minimize(half_square(weights), step)
 
 
 def test_optimizers_of_a_scope_that_is_reused_share_one_counter(world):
     step = global_step()
-    weights = tf1.get_variable("w", initializer=tf.constant(START))
+    weights = v1.get_variable("w", initializer=tf.constant(START))
     optimizers = [drop_stale(-1), drop_stale(-1)]
     trains = [reused(optimizer, weights, step) for optimizer in optimizers]
     assert counter_names() == ["shared/stale_counter"]
-    with tf1.Session() as session:
-        session.run(tf1.global_variables_initializer())
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
         assert [session.run(train) for train in (*trains, trains[0])] == [1.0, 2.0, 3.0]
         assert session.run([optimizer.num_dropped() for optimizer in optimizers]) == [3, 3]
 
@@ -155,16 +155,16 @@ def test_one_optimizer_counts_each_graph_on_its_own(world):
         second = Training(optimizer)
         assert [second.run(late_by) for late_by in (1, 1, 0)] == [1.0, 2.0, 2.0]
         assert second.counts() == (1, 2)
-        assert {v.graph for v in optimizer.variables()} == {tf1.get_default_graph()}
+        assert {v.graph for v in optimizer.variables()} == {v1.get_default_graph()}
     assert first.counts() == (0, 1)
-    assert {v.graph for v in optimizer.variables()} == {tf1.get_default_graph()}
+    assert {v.graph for v in optimizer.variables()} == {v1.get_default_graph()}
 
 
 def test_sessions_of_one_graph_that_share_nothing_count_on_their_own(graph_of_v1):
     training = Training()
     training.run(late_by=1)
-    first, training.session = training.session, tf1.Session()
-    training.session.run(tf1.global_variables_initializer())
+    first, training.session = training.session, v1.Session()
+    training.session.run(v1.global_variables_initializer())
     assert training.counts() == (0, 0)
     training.run()
     training.expect(step=1, weights=np.divide(START, 2.0), accepted=1, dropped=0)
@@ -190,7 +190,7 @@ def test_an_optimizer_does_not_keep_graphs_alive_that_it_only_computed_in():
     optimizer = drop_stale()
     with tf.Graph().as_default() as graph:
         global_step()
-        weights = tf1.get_variable("w", initializer=tf.constant(START))
+        weights = v1.get_variable("w", initializer=tf.constant(START))
         optimizer.compute_gradients(half_square(weights))
         gone = weakref.ref(graph)
     del graph, weights

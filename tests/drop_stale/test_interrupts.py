@@ -19,7 +19,7 @@ import tf_condacc
 from tests.support.accumulator_support import Background
 from tests.support.drop_stale_support import drop_stale
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 PACKAGE = str(Path(tf_condacc.__file__).parent)
 # These are TensorFlow's wrapper of the operations, and the function that names their outputs.
 WRAPPERS = ("condacc_staleness_gate_", "_make")
@@ -145,7 +145,7 @@ def test_next_update_is_accepted_wherever_the_interrupt_strikes(stale):
     assert kept[-1] is None
 
 
-class FailingLater(tf1.train.GradientDescentOptimizer):
+class FailingLater(v1.train.GradientDescentOptimizer):
     """Applies an update and then raises KeyboardInterrupt."""
 
     def apply_gradients(self, *args: Any, **kwargs: Any) -> Any:

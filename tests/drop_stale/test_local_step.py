@@ -20,18 +20,18 @@ from tests.support.drop_stale_support import (
     own_step,
 )
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 Model = Callable[[Interlude], tuple[tf.Tensor, list[Any]]]
 
 
 def vector() -> Any:
-    return tf1.get_variable("w", initializer=tf.constant(START))
+    return v1.get_variable("w", initializer=tf.constant(START))
 
 
 def in_cond(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
     weights = vector()
-    loss = tf1.cond(
-        tf1.placeholder_with_default(True, []),
+    loss = v1.cond(
+        v1.placeholder_with_default(True, []),
         lambda: half_square(interlude(tf.identity(weights))),
         lambda: tf.reduce_sum(weights),
     )
@@ -41,7 +41,7 @@ def in_cond(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
 def in_cond_of_a_value_that_was_read_outside(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
     weights = vector()
     value = tf.identity(weights)
-    loss = tf1.cond(
+    loss = v1.cond(
         tf.reduce_sum(value) > -1e9,
         lambda: half_square(interlude(value)),
         lambda: tf.reduce_sum(value),
@@ -53,7 +53,7 @@ def in_while_loop(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
     """Reads the variable outside of a loop and uses it in every iteration, as dynamic RNNs do."""
     weights = vector()
     value = tf.convert_to_tensor(weights)
-    _, total = tf1.while_loop(
+    _, total = v1.while_loop(
         lambda i, _: i < 1,
         lambda i, total: (i + 1, total + interlude(value)),
         [tf.constant(0), tf.zeros([3])],
@@ -63,7 +63,7 @@ def in_while_loop(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
 
 def read_in_while_loop(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
     weights = vector()
-    _, total = tf1.while_loop(
+    _, total = v1.while_loop(
         lambda i, _: i < 1,
         lambda i, total: (i + 1, total + interlude(tf.identity(weights))),
         [tf.constant(0), tf.zeros([3])],
@@ -75,10 +75,10 @@ def in_cond_in_while_loop(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
     weights = vector()
 
     def body(i, total):
-        more = tf1.cond(i < 5, lambda: interlude(tf.identity(weights)), lambda: tf.zeros([3]))
+        more = v1.cond(i < 5, lambda: interlude(tf.identity(weights)), lambda: tf.zeros([3]))
         return i + 1, total + more
 
-    loop = tf1.while_loop(lambda i, _: i < 1, body, [tf.constant(0), tf.zeros([3])])
+    loop = v1.while_loop(lambda i, _: i < 1, body, [tf.constant(0), tf.zeros([3])])
     return half_square(loop[1]), [weights]
 
 

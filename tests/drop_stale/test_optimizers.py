@@ -17,16 +17,16 @@ from tests.support.drop_stale_support import (
     half_square,
 )
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 every_inner = pytest.mark.parametrize("inner", list(INNER))
 LATE_BY = [0, 1, 0, 0, 3, 1, 0, 0]
 
 
 def two_tables(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
     """A model with a dense gradient, a sparse one with a repeated row, and one that is None."""
-    weights = tf1.get_variable("w", initializer=tf.constant(START))
-    rows = tf1.get_variable("rows", initializer=tf.reshape(tf.range(8.0) - 3.0, [4, 2]))
-    unused = tf1.get_variable("unused", initializer=tf.constant([5.0]))
+    weights = v1.get_variable("w", initializer=tf.constant(START))
+    rows = v1.get_variable("rows", initializer=tf.reshape(tf.range(8.0) - 3.0, [4, 2]))
+    unused = v1.get_variable("unused", initializer=tf.constant([5.0]))
     looked_up = tf.reshape(tf.gather(rows, [2, 0, 2]), [-1])
     return half_square(interlude(tf.concat([weights, looked_up], 0))), [weights, unused, rows]
 
@@ -78,7 +78,7 @@ def test_variables_have_the_names_and_places_that_they_had(world, inner):
     training = Training(drop_stale(0, recorded.make()))
     slots = [f"w/{suffix}" for suffix in recorded.slots.values()]
     others = recorded.others[world.control_flow]
-    made = tf1.global_variables()
+    made = v1.global_variables()
     assert {v.op.name for v in made} == {"w", "global_step", "stale_counter", *slots, *others}
     assert all(v.op._get_control_flow_context() is None for v in made)
     assert {v.op.name for v in training.optimizer.variables()} == {"stale_counter", *slots, *others}
@@ -115,8 +115,8 @@ def test_arguments_of_compute_gradients_reach_the_wrapped_optimizer(world):
     pairs = training.optimizer.compute_gradients(
         training.loss,
         [weights],
-        tf1.train.Optimizer.GATE_GRAPH,
-        aggregation_method=tf1.AggregationMethod.ADD_N,
+        v1.train.Optimizer.GATE_GRAPH,
+        aggregation_method=v1.AggregationMethod.ADD_N,
         grad_loss=tf.constant(2.0),
     )
     ((gradient, variable),) = pairs
@@ -143,9 +143,9 @@ def test_decision_waits_for_sparse_gradients_as_for_dense_ones(world, sparse_fir
     weights, _, rows = training.variables
     pairs = training.optimizer.compute_gradients(training.loss, [weights, rows])
     (dense, _), (sparse, _) = pairs
-    late_by = tf1.placeholder(tf.int64, [])
+    late_by = v1.placeholder(tf.int64, [])
     with tf.control_dependencies([dense, sparse.values]):
-        advanced = tf1.assign_add(training.step, late_by)
+        advanced = v1.assign_add(training.step, late_by)
     with tf.control_dependencies([advanced]):
         delayed = tf.IndexedSlices(tf.identity(sparse.values), sparse.indices, sparse.dense_shape)
     pairs = [(delayed, rows), (dense, weights)] if sparse_first else [pairs[0], (delayed, rows)]

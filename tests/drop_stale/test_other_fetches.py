@@ -15,7 +15,7 @@ from tests.support.drop_stale_support import (
     new_session,
 )
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 
 def test_variables_of_the_loss_can_be_fetched(world):
@@ -56,24 +56,24 @@ def test_variables_can_be_read_before_the_step_is_initialized_but_not_the_loss(w
 
 def test_variables_initialized_from_those_of_the_loss(world):
     """The variables are initialized in the order that programs with pretrained weights use."""
-    weights = tf1.get_variable("w", initializer=tf.constant(START))
+    weights = v1.get_variable("w", initializer=tf.constant(START))
     initial = weights.read_value() * 2.0
-    copy = tf1.get_variable("copy", initializer=initial, trainable=False)
+    copy = v1.get_variable("copy", initializer=initial, trainable=False)
     step = global_step()
     drop_stale().minimize(half_square(tf.convert_to_tensor(weights)), step, [weights])
-    with tf1.Session() as session:
+    with v1.Session() as session:
         session.run(weights.initializer)
         session.run(copy.initializer)
-        session.run(tf1.global_variables_initializer())
+        session.run(v1.global_variables_initializer())
         np.testing.assert_array_equal(session.run(copy), np.multiply(START, 2.0))
 
 
 def test_uninitialized_variables_are_reported(world):
     training = Training()
     with new_session() as session:
-        report = tf1.report_uninitialized_variables()
+        report = v1.report_uninitialized_variables()
         assert set(session.run(report)) == {b"w", b"global_step", b"stale_counter"}
-        session.run(tf1.global_variables_initializer())
+        session.run(v1.global_variables_initializer())
         assert list(session.run(report)) == []
         assert session.run(training.train) == 0.0
 
@@ -81,7 +81,7 @@ def test_uninitialized_variables_are_reported(world):
 def test_training_before_the_step_is_initialized_fails_and_leaves_nothing_behind(world):
     training = Training()
     with new_session() as session:
-        session.run([v.initializer for v in tf1.global_variables() if v is not training.step])
+        session.run([v.initializer for v in v1.global_variables() if v is not training.step])
         with pytest.raises(tf.errors.FailedPreconditionError, match="global_step"):
             session.run(training.train)
         session.run(training.step.initializer)
@@ -99,7 +99,7 @@ def test_step_is_fetched_and_fed_as_ever(world):
 
 def test_second_gradients_of_the_same_loss(world):
     training = Training()
-    (gradient,) = tf1.gradients(training.loss, [training.weights])
+    (gradient,) = v1.gradients(training.loss, [training.weights])
     np.testing.assert_array_equal(training.value(gradient), START)
     pairs = training.optimizer.compute_gradients(training.loss * 2.0)
     np.testing.assert_array_equal(training.value(pairs[0][0]), np.multiply(START, 2.0))
@@ -107,13 +107,13 @@ def test_second_gradients_of_the_same_loss(world):
 
 def test_optimizer_built_after_the_graph_has_run(world):
     """TensorFlow warns that a session does not see changes of operations that it has run."""
-    weights, step = tf1.get_variable("w", initializer=tf.constant(START)), global_step()
+    weights, step = v1.get_variable("w", initializer=tf.constant(START)), global_step()
     loss = half_square(tf.convert_to_tensor(weights))
-    with tf1.Session() as session:
-        session.run(tf1.global_variables_initializer())
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
         session.run(loss)
         train = drop_stale().minimize(loss, step)
-        session.run(tf1.global_variables_initializer())
+        session.run(v1.global_variables_initializer())
         assert session.run(train) == 0.0
         np.testing.assert_array_equal(session.run(weights), np.divide(START, 2.0))
 
@@ -121,9 +121,9 @@ def test_optimizer_built_after_the_graph_has_run(world):
 def test_frozen_graph_for_predictions_needs_standard_operations_only(world):
     training = Training()
     with new_session() as session:
-        session.run(tf1.global_variables_initializer())
+        session.run(v1.global_variables_initializer())
         session.run(training.train)
-        frozen = tf1.graph_util.convert_variables_to_constants(
+        frozen = v1.graph_util.convert_variables_to_constants(
             session, session.graph.as_graph_def(), [training.loss.op.name]
         )
     assert not [node.op for node in frozen.node if "Condacc" in node.op or "Var" in node.op]
@@ -135,8 +135,8 @@ def test_frozen_graph_for_predictions_needs_standard_operations_only(world):
 
 def test_graph_can_be_exported_and_imported(world):
     training = Training()
-    init = tf1.global_variables_initializer().name
-    definition = tf1.get_default_graph().as_graph_def()
+    init = v1.global_variables_initializer().name
+    definition = v1.get_default_graph().as_graph_def()
     fetches = [training.train.name, "w:0" if not world.resource else "w/Read/ReadVariableOp:0"]
     with tf.Graph().as_default():
         tf.import_graph_def(definition, name="")

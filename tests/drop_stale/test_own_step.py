@@ -25,13 +25,13 @@ from tests.support.drop_stale_support import (
     world_of,
 )
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 HALVED, QUARTERED = np.divide(START, 2.0), np.divide(START, 4.0)
 
 
 def of_get_variable(name: str, dtype: tf.DType, **kwargs: Any) -> Any:
-    zeros = tf1.zeros_initializer()
-    return tf1.get_variable(name, [], dtype=dtype, initializer=zeros, trainable=False, **kwargs)
+    zeros = v1.zeros_initializer()
+    return v1.get_variable(name, [], dtype=dtype, initializer=zeros, trainable=False, **kwargs)
 
 
 def of_variable(name: str, dtype: tf.DType) -> Any:
@@ -40,7 +40,7 @@ def of_variable(name: str, dtype: tf.DType) -> Any:
 
 
 def of_variable_of_v1(name: str, dtype: tf.DType) -> Any:
-    return tf1.Variable(0, name=name, dtype=dtype, trainable=False)
+    return v1.Variable(0, name=name, dtype=dtype, trainable=False)
 
 
 MAKERS = [of_get_variable, of_variable, of_variable_of_v1]
@@ -80,7 +80,7 @@ def test_step_in_none_of_the_usual_collections(world, collections, apply):
 @every_way
 def test_loss_that_is_a_function(graph_of_v1, apply):
     step, interlude = own_step(), Interlude()
-    weights = tf1.get_variable("w", initializer=tf.constant(START))
+    weights = v1.get_variable("w", initializer=tf.constant(START))
     losses = []
 
     def loss() -> tf.Tensor:
@@ -108,7 +108,7 @@ def test_name_and_scope_of_a_local_step_that_is_read_late_are_those_of_the_compu
         pairs = optimizer.compute_gradients(loss)
     with tf.name_scope("update"):
         optimizer.apply_gradients(pairs, step)
-    tf1.get_default_graph().get_operation_by_name("worker/local_step")
+    v1.get_default_graph().get_operation_by_name("worker/local_step")
 
 
 def test_gradients_may_be_applied_to_one_step_and_then_to_another(world):
@@ -119,9 +119,9 @@ def test_gradients_may_be_applied_to_one_step_and_then_to_another(world):
     optimizer = drop_stale()
     pairs = optimizer.compute_gradients(loss)
     trains = [optimizer.apply_gradients(pairs, step) for step in (first, second, second)]
-    advance = tf1.assign_add(second, 1)
+    advance = v1.assign_add(second, 1)
     with new_session() as session:
-        session.run(tf1.global_variables_initializer())
+        session.run(v1.global_variables_initializer())
         assert session.run(trains[0]) == 0.0
         assert session.run(trains[1]) == 0.0
         assert session.run([first, second]) == [1, 1]
@@ -140,7 +140,7 @@ def test_step_of_the_usual_name_counts_also_if_another_one_is_applied_to(world, 
     assert training.run() == 0.0
     # The step that is applied to is 1 now, and the graph's global step is still 0.
     assert training.run() == 1.0
-    training.session.run(tf1.assign(graphs_own, 1))
+    training.session.run(v1.assign(graphs_own, 1))
     assert training.run() == 1.0
     training.expect(step=2, weights=QUARTERED, accepted=2, dropped=1)
 
@@ -160,20 +160,20 @@ def test_variable_of_the_usual_name_that_is_no_integer_is_a_type_error(world, dt
 
 
 def test_variable_of_the_usual_name_in_a_scope_is_not_the_global_step(world):
-    with tf1.variable_scope("scope"):
+    with v1.variable_scope("scope"):
         of_get_variable("global_step", tf.int32)
     Training(make_step=own_step).expect_late_updates_to_be_dropped(late_by=2)
 
 
 def test_placeholder_of_the_usual_name_is_not_the_global_step(world):
-    tf1.placeholder(tf.int64, [], name="global_step")
+    v1.placeholder(tf.int64, [], name="global_step")
     Training(make_step=own_step).expect_late_updates_to_be_dropped(late_by=2)
 
 
 @every_dtype
 def test_function_finds_the_step_of_the_graph_around_it(graph_of_v1, dtype):
     step = of_get_variable("global_step", dtype)
-    weights = tf1.get_variable("w", initializer=tf.constant(START))
+    weights = v1.get_variable("w", initializer=tf.constant(START))
     interlude, optimizer = Interlude(), drop_stale()
 
     @tf.function
@@ -183,9 +183,9 @@ def test_function_finds_the_step_of_the_graph_around_it(graph_of_v1, dtype):
 
         return optimizer.apply_gradients(optimizer.compute_gradients(loss, [weights]), step)
 
-    result, advance = train(), tf1.assign_add(step, 1)
+    result, advance = train(), v1.assign_add(step, 1)
     with new_session() as session:
-        session.run(tf1.global_variables_initializer())
+        session.run(v1.global_variables_initializer())
         assert session.run(result) == 0.0
         interlude.action = lambda: session.run(advance)
         assert session.run(result) == 1.0
@@ -201,8 +201,8 @@ def test_monitored_training_session_counts_a_step_of_the_usual_name(tmp_path, dt
         step = of_get_variable("global_step", dtype)
         loss, (weights,) = one_vector(Interlude())
         train = apply(drop_stale(), loss, step, [weights])
-        hooks = [tf1.train.StopAtStepHook(last_step=3)]
-        with tf1.train.MonitoredTrainingSession(
+        hooks = [v1.train.StopAtStepHook(last_step=3)]
+        with v1.train.MonitoredTrainingSession(
             hooks=hooks, checkpoint_dir=str(tmp_path), save_checkpoint_steps=1
         ) as session:
             results = []
@@ -223,8 +223,8 @@ def test_monitored_training_session_trains_with_any_step(world, name, dtype, app
         return of_get_variable(name, step_dtype)
 
     training = Training(step_dtype=dtype, make_step=make_step, apply=apply)
-    config = tf1.ConfigProto(inter_op_parallelism_threads=4)
-    with tf1.train.MonitoredTrainingSession(config=config) as session:
+    config = v1.ConfigProto(inter_op_parallelism_threads=4)
+    with v1.train.MonitoredTrainingSession(config=config) as session:
         training.session = session
         assert [training.run(late_by) for late_by in (0, 2, 0)] == [0.0, 1.0, 1.0]
         assert training.value(training.step) == 4

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tests.support.drop_stale_support import START, Training, drop_stale, global_step, half_square
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 HALVED = np.divide(START, 2.0)
 QUARTERED = np.divide(START, 4.0)
@@ -76,7 +76,7 @@ def test_step_may_be_of_either_integer_dtype(world, dtype):
 
 @pytest.mark.parametrize("dtype", [tf.int64, tf.int32])
 def test_limit_may_be_a_tensor_that_is_fed(world, dtype):
-    limit = tf1.placeholder(dtype, [])
+    limit = v1.placeholder(dtype, [])
     training = Training(drop_stale(limit), step_dtype=dtype)
     for fed, late_by, dropped in ((1, 1, 0), (0, 1, 1), (-1, 0, 2), (3, 3, 2)):
         assert training.run(late_by, feed={limit: fed}) == dropped
@@ -84,7 +84,7 @@ def test_limit_may_be_a_tensor_that_is_fed(world, dtype):
 
 
 def test_limit_may_be_a_variable_that_changes(world):
-    limit = tf1.get_variable("limit", initializer=tf.constant(0, tf.int64), trainable=False)
+    limit = v1.get_variable("limit", initializer=tf.constant(0, tf.int64), trainable=False)
     training = Training(drop_stale(limit))
     assert training.run(late_by=2) == 1.0
     training.session.run(limit.assign(2))
@@ -95,7 +95,7 @@ def test_limit_may_be_a_variable_that_changes(world):
 
 
 def test_limit_that_is_no_scalar_when_run_is_refused_and_changes_nothing(graph_of_v1):
-    limit = tf1.placeholder(tf.int64, None)
+    limit = v1.placeholder(tf.int64, None)
     training = Training(drop_stale(limit))
     for fed in ([0], [0, 0], []):
         with pytest.raises(tf.errors.InvalidArgumentError, match="limit.*scalar"):
@@ -113,20 +113,20 @@ def test_limit_that_is_no_integer_of_the_step_dtype_is_a_type_error(world, limit
     if isinstance(limit, tf.DType):
         limit = tf.constant(1, limit)
     optimizer = drop_stale(limit)  # As in the original, the constructor checks nothing.
-    weights = tf1.get_variable("w", initializer=tf.constant(START))
+    weights = v1.get_variable("w", initializer=tf.constant(START))
     with pytest.raises(TypeError, match="'DropStaleGradient' expects staleness to be an integer"):
         optimizer.minimize(half_square(weights), global_step())
-    assert {v.op.name for v in tf1.global_variables()} == {"w", "global_step"}
+    assert {v.op.name for v in v1.global_variables()} == {"w", "global_step"}
 
 
 def test_local_step_is_the_step_of_the_graph_whatever_step_is_applied_to(world):
     graph_step = global_step()
-    other = tf1.get_variable("other", initializer=tf.constant(5, tf.int64), trainable=False)
-    weights = tf1.get_variable("w", initializer=tf.constant(START))
-    limit = tf1.placeholder(tf.int64, [])
+    other = v1.get_variable("other", initializer=tf.constant(5, tf.int64), trainable=False)
+    weights = v1.get_variable("w", initializer=tf.constant(START))
+    limit = v1.placeholder(tf.int64, [])
     train = drop_stale(limit).minimize(half_square(weights), other)
-    with tf1.Session() as session:
-        session.run(tf1.global_variables_initializer())
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
         assert session.run(train, {limit: 4}) == 1.0
         assert session.run(train, {limit: 5}) == 1.0
         assert session.run([graph_step, other]) == [0, 6]
@@ -136,9 +136,9 @@ def test_local_step_is_the_step_of_the_graph_whatever_step_is_applied_to(world):
 def test_decision_is_made_when_the_last_gradient_is_ready(world):
     training = Training()
     gradients_and_variables = training.optimizer.compute_gradients(training.loss)
-    late = tf1.placeholder(tf.int64, [])
+    late = v1.placeholder(tf.int64, [])
     with tf.control_dependencies([gradients_and_variables[0][0]]):
-        advanced = tf1.assign_add(training.step, late)
+        advanced = v1.assign_add(training.step, late)
     with tf.control_dependencies([advanced]):
         gradients_and_variables = [(tf.identity(g), v) for g, v in gradients_and_variables]
     train = training.optimizer.apply_gradients(gradients_and_variables, training.step)

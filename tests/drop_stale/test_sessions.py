@@ -19,20 +19,20 @@ from tests.support.drop_stale_support import (
     stale_counter,
 )
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 
-class LateEveryOtherTime(tf1.train.SessionRunHook):
+class LateEveryOtherTime(v1.train.SessionRunHook):
     """Makes every second update stale."""
 
     def __init__(self, training: Training) -> None:
         self._training = training
-        self._advance = tf1.assign_add(training.step, 1)
+        self._advance = v1.assign_add(training.step, 1)
         self._session: Any = None
         self._late = True
         training.interlude.action = self._maybe_advance
 
-    def after_create_session(self, session: tf1.Session, coord: Any) -> None:
+    def after_create_session(self, session: v1.Session, coord: Any) -> None:
         self._session = session
 
     def _maybe_advance(self) -> None:
@@ -45,15 +45,15 @@ def train_until(last_step: int, directory: str) -> tuple[int, int]:
     """Trains in a monitored session; returns the numbers of accepted and dropped updates in it."""
     training = Training()
     counts = [training.optimizer.num_accepted(), training.optimizer.num_dropped()]
-    hooks = [tf1.train.StopAtStepHook(last_step=last_step), LateEveryOtherTime(training)]
-    with tf1.train.MonitoredTrainingSession(
+    hooks = [v1.train.StopAtStepHook(last_step=last_step), LateEveryOtherTime(training)]
+    with v1.train.MonitoredTrainingSession(
         checkpoint_dir=directory,
         hooks=hooks,
         save_summaries_steps=1,
         log_step_count_steps=None,
-        config=tf1.ConfigProto(inter_op_parallelism_threads=4),
+        config=v1.ConfigProto(inter_op_parallelism_threads=4),
     ) as session:
-        assert tf1.get_default_graph().finalized
+        assert v1.get_default_graph().finalized
         while not session.should_stop():
             session.run(training.train)
             accepted, dropped = session._tf_sess().run(counts)
@@ -77,7 +77,7 @@ def test_monitored_session_writes_the_summaries(world, tmp_path):
     train_until(4, str(tmp_path))
     (path,) = tmp_path.glob("events*")
     ratios, histograms = [], []
-    for event in tf1.train.summary_iterator(str(path)):
+    for event in v1.train.summary_iterator(str(path)):
         for value in event.summary.value:
             if value.tag == "Gradient_staleness_percentage":
                 ratios.append(value.simple_value)
@@ -89,15 +89,15 @@ def test_monitored_session_writes_the_summaries(world, tmp_path):
 
 def test_supervisor_trains_and_saves(world, tmp_path):
     training = Training()
-    advance = tf1.assign_add(training.step, 1)
-    supervisor = tf1.train.Supervisor(
+    advance = v1.assign_add(training.step, 1)
+    supervisor = v1.train.Supervisor(
         logdir=str(tmp_path),
         global_step=training.step,
         summary_op=None,
         save_summaries_secs=0,
         save_model_secs=0,
     )
-    config = tf1.ConfigProto(inter_op_parallelism_threads=4)
+    config = v1.ConfigProto(inter_op_parallelism_threads=4)
     with supervisor.managed_session(config=config) as session:
         counts = []
         for late in (False, True, False):
@@ -115,7 +115,7 @@ def test_operations_of_a_finalized_graph_can_be_run(world):
     training = Training()
     training.run()
     training.expect(step=1, weights=np.divide(START, 2.0), accepted=1, dropped=0)
-    tf1.get_default_graph().finalize()
+    v1.get_default_graph().finalize()
     assert training.run(late_by=1) == 1.0
 
 
@@ -131,9 +131,9 @@ class Inside:
 
     def __init__(self, limit: int = 0) -> None:
         self.step, self.interlude = global_step(), Interlude()
-        self.weights = tf1.get_variable("w", initializer=tf.constant(START))
+        self.weights = v1.get_variable("w", initializer=tf.constant(START))
         self.optimizer = drop_stale(limit)
-        self.advance = tf1.assign_add(self.step, 1)
+        self.advance = v1.assign_add(self.step, 1)
 
     def minimize(self) -> tf.Tensor:
         loss = half_square(self.interlude(tf.identity(self.weights.read_value())))
@@ -150,13 +150,13 @@ def test_inside_a_while_loop(world):
         with tf.control_dependencies([inside.minimize()]):
             return i + 1, tf.identity(inside.weights.read_value())
 
-    loop = tf1.while_loop(
+    loop = v1.while_loop(
         lambda i, _: i < 5, body, [tf.constant(0), tf.zeros([3])], parallel_iterations=1
     )
     counts = inside.counts()
     late = [False, True, True, False, False]
     with new_session() as session:
-        session.run(tf1.global_variables_initializer())
+        session.run(v1.global_variables_initializer())
         passes = iter(late)
         inside.interlude.action = lambda: next(passes) and session.run(inside.advance)
         session.run(loop)
@@ -168,11 +168,11 @@ def test_inside_a_while_loop(world):
 
 def test_inside_a_branch(world):
     inside = Inside()
-    chosen = tf1.placeholder(tf.bool, [])
-    train = tf1.cond(chosen, lambda: tf.identity(inside.minimize()), lambda: tf.constant(-1.0))
+    chosen = v1.placeholder(tf.bool, [])
+    train = v1.cond(chosen, lambda: tf.identity(inside.minimize()), lambda: tf.constant(-1.0))
     counts = inside.counts()
     with new_session() as session:
-        session.run(tf1.global_variables_initializer())
+        session.run(v1.global_variables_initializer())
         assert session.run(train, {chosen: False}) == -1.0
         assert session.run(counts) == [0, 0]
         assert session.run(train, {chosen: True}) == 0.0
@@ -184,14 +184,14 @@ def test_inside_a_branch(world):
 
 def test_inside_both_branches_one_counter_serves(world):
     inside = Inside()
-    chosen = tf1.placeholder(tf.bool, [])
-    train = tf1.cond(
+    chosen = v1.placeholder(tf.bool, [])
+    train = v1.cond(
         chosen, lambda: tf.identity(inside.minimize()), lambda: tf.identity(inside.minimize())
     )
-    assert [v.op.name for v in tf1.global_variables()].count("stale_counter") == 1
+    assert [v.op.name for v in v1.global_variables()].count("stale_counter") == 1
     counts = inside.counts()
     with new_session() as session:
-        session.run(tf1.global_variables_initializer())
+        session.run(v1.global_variables_initializer())
         assert [session.run(train, {chosen: side}) for side in (True, False, True)] == [0.0] * 3
         assert session.run([inside.step, *counts]) == [3, 3, 0]
 
@@ -199,16 +199,16 @@ def test_inside_both_branches_one_counter_serves(world):
 def test_loss_of_many_iterations_is_one_update(world):
     """The model resembles a dynamic RNN, whose gradients need the values of every iteration."""
     step, interlude = global_step(), Interlude()
-    weights = tf1.get_variable("w", initializer=tf.constant([2.0]))
+    weights = v1.get_variable("w", initializer=tf.constant([2.0]))
     value = interlude(tf.convert_to_tensor(weights))
-    product = tf1.while_loop(
+    product = v1.while_loop(
         lambda i, _: i < 3, lambda i, so_far: (i + 1, so_far * value), [tf.constant(0), value / 4.0]
     )[1]
-    optimizer = drop_stale(0, tf1.train.GradientDescentOptimizer(0.125))
+    optimizer = drop_stale(0, v1.train.GradientDescentOptimizer(0.125))
     train = optimizer.minimize(tf.reduce_sum(product), step, [weights])
-    advance = tf1.assign_add(step, 1)
+    advance = v1.assign_add(step, 1)
     with new_session() as session:
-        session.run(tf1.global_variables_initializer())
+        session.run(v1.global_variables_initializer())
         interlude.action = lambda: session.run(advance)
         assert session.run(train) == 1.0
         interlude.action = lambda: None
@@ -219,18 +219,18 @@ def test_loss_of_many_iterations_is_one_update(world):
 @pytest.mark.parametrize("second", ["same", "other"])
 def test_loss_of_a_loop_can_be_differentiated_again(world, second):
     step = global_step()
-    weights = tf1.get_variable("w", initializer=tf.constant([2.0]))
+    weights = v1.get_variable("w", initializer=tf.constant([2.0]))
     value = tf.convert_to_tensor(weights)
-    product = tf1.while_loop(
+    product = v1.while_loop(
         lambda i, _: i < 3, lambda i, so_far: (i + 1, so_far * value), [tf.constant(0), value / 4.0]
     )[1]
     loss = tf.reduce_sum(product)
-    optimizers = [drop_stale(0, tf1.train.GradientDescentOptimizer(0.125))]
+    optimizers = [drop_stale(0, v1.train.GradientDescentOptimizer(0.125))]
     optimizers.append(optimizers[0] if second == "same" else drop_stale())
     trains = [optimizer.minimize(loss, step, [weights]) for optimizer in optimizers]
-    (gradient,) = tf1.gradients(loss, [weights])
+    (gradient,) = v1.gradients(loss, [weights])
     with new_session() as session:
-        session.run(tf1.global_variables_initializer())
+        session.run(v1.global_variables_initializer())
         assert session.run(gradient) == [8.0]
         assert [session.run(train) for train in trains] == [0.0, 0.0]
         assert session.run(step) == 2

@@ -20,7 +20,7 @@ from tests.support.drop_stale_support import (
     new_session,
 )
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 
 class SlowForwardPass:
@@ -39,7 +39,7 @@ class SlowForwardPass:
         self._begun.set()
         assert self._go_on.wait(PATIENCE_SECS), "nobody told the forward pass to go on"
 
-    def run(self, session: tf1.Session, train: Any, meanwhile: Callable[[], Any]) -> Any:
+    def run(self, session: v1.Session, train: Any, meanwhile: Callable[[], Any]) -> Any:
         """Trains once, and calls `meanwhile` during the forward pass."""
         self._begun.clear()
         self._go_on.clear()
@@ -53,34 +53,34 @@ class SlowForwardPass:
 def batch_norm(value: tf.Tensor) -> tf.Tensor:
     """Returns a normalized batch; adds the updates of the moving averages to UPDATE_OPS."""
     channels = value.shape[-1]
-    normalized, mean, variance = tf1.nn.fused_batch_norm(
+    normalized, mean, variance = v1.nn.fused_batch_norm(
         value, tf.ones([channels]), tf.zeros([channels]), is_training=True
     )[:3]
     for name, new in (("moving_mean", mean), ("moving_variance", variance)):
-        average = tf1.get_variable(name, shape=[channels], trainable=False)
-        update = tf1.assign_sub(average, (average - new) * 0.5)
-        tf1.add_to_collection(tf1.GraphKeys.UPDATE_OPS, update)
+        average = v1.get_variable(name, shape=[channels], trainable=False)
+        update = v1.assign_sub(average, (average - new) * 0.5)
+        v1.add_to_collection(v1.GraphKeys.UPDATE_OPS, update)
     return normalized
 
 
 def test_under_update_ops_of_a_slow_batch_norm(world):
     step, slow = global_step(), SlowForwardPass()
-    weights = tf1.get_variable("w", initializer=tf.ones([2, 3]))
+    weights = v1.get_variable("w", initializer=tf.ones([2, 3]))
     batch = tf.reshape(tf.range(8.0), [4, 2])
     hidden = slow.interlude(tf.matmul(batch, tf.convert_to_tensor(weights)))
     normalized = batch_norm(tf.reshape(hidden, [4, 1, 1, 3]))
     loss = half_square(normalized - 1.0)
-    updates = tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)
+    updates = v1.get_collection(v1.GraphKeys.UPDATE_OPS)
     assert len(updates) == 2
     optimizer = drop_stale()
     with tf.control_dependencies(updates):
         train = optimizer.minimize(loss, step, [weights])
     assert_read_after_local_step(loss, weights)
     counts = [optimizer.num_accepted(), optimizer.num_dropped()]
-    advance = tf1.assign_add(step, 1)
-    (average,) = [v for v in tf1.global_variables() if v.op.name == "moving_mean"]
+    advance = v1.assign_add(step, 1)
+    (average,) = [v for v in v1.global_variables() if v.op.name == "moving_mean"]
     with new_session() as session:
-        session.run(tf1.global_variables_initializer())
+        session.run(v1.global_variables_initializer())
         session.run(average.assign([0.0, 0.0, 0.0]))
         assert slow.run(session, train, lambda: session.run(advance)) == 1.0
         np.testing.assert_array_equal(session.run(weights), np.ones([2, 3]))
@@ -94,7 +94,7 @@ def test_under_control_dependencies_on_the_whole_forward_pass(world):
     step, slow, weights = (
         global_step(),
         SlowForwardPass(),
-        tf1.get_variable("w", initializer=tf.constant(START)),
+        v1.get_variable("w", initializer=tf.constant(START)),
     )
     loss = half_square(slow.interlude(tf.identity(weights)))
     optimizer = drop_stale()
@@ -102,9 +102,9 @@ def test_under_control_dependencies_on_the_whole_forward_pass(world):
         pairs = optimizer.compute_gradients(tf.identity(loss))
     assert_read_after_local_step(loss, weights)
     train = optimizer.apply_gradients(pairs, step)
-    advance = tf1.assign_add(step, 1)
+    advance = v1.assign_add(step, 1)
     with new_session() as session:
-        session.run(tf1.global_variables_initializer())
+        session.run(v1.global_variables_initializer())
         assert slow.run(session, train, lambda: session.run(advance)) == 1.0
         assert slow.run(session, train, lambda: None) == 1.0
         np.testing.assert_array_equal(session.run(weights), np.divide(START, 2.0))

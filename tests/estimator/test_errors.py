@@ -12,7 +12,7 @@ import tensorflow as tf
 from tests.support.estimator_support import X, input_fn, model_fn, new_estimator
 from tf_condacc.estimator import Estimator, EstimatorSpec, RunConfig
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_labels_for_a_model_fn_without_are_refused(tmp_path):
 
 def test_a_metric_of_the_name_of_the_loss_is_refused(tmp_path):
     def loss_model_fn(features, labels, mode):
-        metric = tf1.metrics.mean(tf.zeros([1]))
+        metric = v1.metrics.mean(tf.zeros([1]))
         return EstimatorSpec(mode, loss=tf.zeros([]), eval_metric_ops={"loss": metric})
 
     with pytest.raises(ValueError, match="Metric with name 'loss' is not allowed"):
@@ -103,7 +103,7 @@ def test_an_evaluation_of_no_steps_is_refused(steps: int, tmp_path):
             {"model_fn": model_fn, "config": {"model_dir": "x"}},
             "must be an instance of `RunConfig`",
         ),
-        ({"model_fn": model_fn, "config": tf1.ConfigProto()}, "must be an instance of `RunConfig`"),
+        ({"model_fn": model_fn, "config": v1.ConfigProto()}, "must be an instance of `RunConfig`"),
     ],
 )
 def test_what_cannot_run_is_refused_when_made(arguments, match):
@@ -124,7 +124,7 @@ def test_what_is_no_hook_is_refused(tmp_path):
 
 def test_listeners_are_refused_where_nothing_saves(tmp_path):
     model = new_estimator(tmp_path, save_checkpoints_secs=None)
-    listener = tf1.train.CheckpointSaverListener()
+    listener = v1.train.CheckpointSaverListener()
     with pytest.raises(ValueError, match="should be a CheckpointSaverHook to use saving_listeners"):
         model.train(lambda: input_fn(), saving_listeners=[listener])
 

@@ -13,7 +13,7 @@ from tests.support.tower_support import cpus
 from tf_condacc import TowerOptimizer, replicate_model_fn
 from tf_condacc.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig, export
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 
 def momentum_steps(steps: int, batch: int = 4) -> np.ndarray:
@@ -47,8 +47,8 @@ def test_a_legacy_program_runs_from_end_to_end(num_towers: int, tmp_path: Path):
 
     raw = export.build_raw_serving_input_receiver_fn({"x": tf.constant(X)})
     folder = model.export_saved_model(tmp_path / "export", raw)
-    with tf.Graph().as_default(), tf1.Session(config=model.config.session_config) as session:
-        loaded = tf1.saved_model.load(session, [tf1.saved_model.SERVING], folder)
+    with tf.Graph().as_default(), v1.Session(config=model.config.session_config) as session:
+        loaded = v1.saved_model.load(session, [v1.saved_model.SERVING], folder)
         assert set(loaded.signature_def) == {"linear", "serving_default"}
         signature = loaded.signature_def["serving_default"]
         y = session.run(signature.outputs["y"].name, {signature.inputs["x"].name: X})
@@ -86,7 +86,7 @@ def test_checkpoints_and_summaries_are_written(tmp_path: Path):
     def summaries(folder: Path) -> dict[str, list[tuple[int, float]]]:
         found: dict[str, list[tuple[int, float]]] = {}
         for path in folder.glob("events.*"):
-            for event in tf1.train.summary_iterator(str(path)):
+            for event in v1.train.summary_iterator(str(path)):
                 for value in event.summary.value:
                     found.setdefault(value.tag, []).append((event.step, value.simple_value))
         return found
@@ -101,11 +101,11 @@ def test_checkpoints_and_summaries_are_written(tmp_path: Path):
 def test_hooks_run_and_listeners_are_told(tmp_path: Path):
     seen: list[str] = []
 
-    class Hook(tf1.train.SessionRunHook):
+    class Hook(v1.train.SessionRunHook):
         def after_run(self, run_context, run_values):
             seen.append("run")
 
-    class Listener(tf1.train.CheckpointSaverListener):
+    class Listener(v1.train.CheckpointSaverListener):
         def after_save(self, session, global_step_value):
             seen.append(f"saved {global_step_value}")
 
@@ -122,11 +122,11 @@ def test_hooks_run_and_listeners_are_told(tmp_path: Path):
 def test_a_hook_of_the_callers_that_saves_takes_the_place_of_its_own(tmp_path: Path):
     saved: list[int] = []
 
-    class Listener(tf1.train.CheckpointSaverListener):
+    class Listener(v1.train.CheckpointSaverListener):
         def after_save(self, session, global_step_value):
             saved.append(global_step_value)
 
-    hook = tf1.train.CheckpointSaverHook(
+    hook = v1.train.CheckpointSaverHook(
         str(tmp_path), save_steps=2, checkpoint_basename="mine", listeners=[Listener()]
     )
     new_estimator(tmp_path, save_checkpoints_steps=1).train(lambda: input_fn(5), [hook], steps=4)
@@ -145,7 +145,7 @@ def test_logs_summaries_and_checkpoints_can_be_left_out(nothing: int | None, tmp
     )
     steps: list[int] = []
 
-    class Hook(tf1.train.SessionRunHook):
+    class Hook(v1.train.SessionRunHook):
         def after_run(self, run_context, run_values):
             steps.append(len(steps))
 
@@ -181,9 +181,9 @@ def test_a_prediction_leaves_the_callers_graph_alone(tmp_path: Path):
     with tf.Graph().as_default() as graph:
         predictions = model.predict(lambda: input_fn())
         next(predictions)
-        assert tf1.get_default_graph() is graph
+        assert v1.get_default_graph() is graph
         predictions.close()
-        assert tf1.get_default_graph() is graph
+        assert v1.get_default_graph() is graph
 
 
 @pytest.mark.parametrize("num_towers", [1, 2])
@@ -192,22 +192,22 @@ def test_a_model_that_gives_predictions_only_is_exported(num_towers: int, tmp_pa
         y = 2 * features["x"]
         if mode == ModeKeys.PREDICT:
             return EstimatorSpec(mode, predictions={"y": y})
-        step = tf1.train.get_global_step()
-        train = TowerOptimizer(tf1.train.GradientDescentOptimizer(1.0)).minimize(
-            tf.reduce_mean(y * tf1.get_variable("w", initializer=0.0)), global_step=step
+        step = v1.train.get_global_step()
+        train = TowerOptimizer(v1.train.GradientDescentOptimizer(1.0)).minimize(
+            tf.reduce_mean(y * v1.get_variable("w", initializer=0.0)), global_step=step
         )
         return EstimatorSpec(mode, loss=tf.reduce_mean(y), train_op=train)
 
     model = Estimator(
         replicate_model_fn(predictions_model_fn, devices=cpus(num_towers)),
         model_dir=str(tmp_path),
-        config=RunConfig(session_config=tf1.ConfigProto(device_count={"CPU": num_towers})),
+        config=RunConfig(session_config=v1.ConfigProto(device_count={"CPU": num_towers})),
     )
     model.train(lambda: {"x": tf.constant(X)}, steps=1)
     receive = export.build_raw_serving_input_receiver_fn({"x": tf.constant(X)})
     folder = model.export_saved_model(tmp_path / "export", receive)
-    with tf.Graph().as_default(), tf1.Session(config=model.config.session_config) as session:
-        loaded = tf1.saved_model.load(session, [tf1.saved_model.SERVING], folder)
+    with tf.Graph().as_default(), v1.Session(config=model.config.session_config) as session:
+        loaded = v1.saved_model.load(session, [v1.saved_model.SERVING], folder)
         (signature,) = loaded.signature_def.values()
         y = session.run(signature.outputs["y"].name, {signature.inputs["x"].name: X})
     assert list(loaded.signature_def) == ["serving_default"]
@@ -218,8 +218,8 @@ def test_examples_are_parsed_and_extra_files_copied(tmp_path: Path):
     def example_model_fn(features, labels, mode):
         scores = tf.reduce_sum(features["x"], axis=1, keepdims=True)
         if mode != ModeKeys.PREDICT:
-            step = tf1.train.get_global_step()
-            train = tf1.assign_add(step, 1)
+            step = v1.train.get_global_step()
+            train = v1.assign_add(step, 1)
             return EstimatorSpec(mode, loss=tf.reduce_mean(scores), train_op=train)
         outputs = {"classify": export.ClassificationOutput(scores)}
         return EstimatorSpec(mode, predictions=scores, export_outputs=outputs)

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tf_condacc.estimator import EstimatorSpec, ModeKeys, RunConfig, export
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 FIELDS = [
     "mode",
     "predictions",
@@ -44,7 +44,7 @@ def test_what_is_not_given_has_a_default():
     assert spec.predictions == {} and spec.eval_metric_ops == {} and spec.export_outputs is None
     hooks = ("training_chief_hooks", "training_hooks", "evaluation_hooks", "prediction_hooks")
     assert [getattr(spec, name) for name in hooks] == [()] * 4
-    assert isinstance(spec.scaffold, tf1.train.Scaffold)
+    assert isinstance(spec.scaffold, v1.train.Scaffold)
     assert spec.loss.shape == []
 
 
@@ -158,8 +158,8 @@ def test_export_outputs_check_what_they_are_given():
 
 def test_signatures_are_those_of_the_saved_model():
     scores, classes = tf.zeros([2, 3], name="s"), tf.constant([["a"]], name="c")
-    examples = tf1.placeholder(tf.string, [None], name="e")
-    constants = tf1.saved_model
+    examples = v1.placeholder(tf.string, [None], name="e")
+    constants = v1.saved_model
     classify = export.ClassificationOutput(scores, classes).as_signature_def({"examples": examples})
     assert classify.method_name == constants.CLASSIFY_METHOD_NAME
     assert sorted(classify.outputs) == ["classes", "scores"]

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.migration_examples import EXAMPLES, ROOT, outputs_of, recorded
 
-ENVIRONMENT = ROOT / "build" / "tf1"
+ENVIRONMENT = ROOT / "build" / "v1"
 SETUP_SECS = 900
 
 pytestmark = [pytest.mark.reference, pytest.mark.timeout(SETUP_SECS + 300, method="thread")]

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 PATIENCE_SECS = 30.0
-PATIENT = tf1.RunOptions(timeout_in_ms=100_000)
+PATIENT = v1.RunOptions(timeout_in_ms=100_000)
 _unique = itertools.count()
 
 # Marks tests that do not depend on the kind of the accumulator.
@@ -94,7 +94,7 @@ class Announcement:
 
     def __init__(self) -> None:
         self._event = threading.Event()
-        self.op = tf1.py_func(self._event.set, [], [], stateful=True)
+        self.op = v1.py_func(self._event.set, [], [], stateful=True)
 
     def clear(self) -> None:
         self._event.clear()
@@ -118,15 +118,15 @@ class GraphDriver:
         self.graph = tf.Graph()
         device = kwargs.pop("device", None)
         operation_timeout = kwargs.pop("operation_timeout_in_ms", 0)
-        with self.graph.as_default(), tf1.device(device):
+        with self.graph.as_default(), v1.device(device):
             self.accumulator = getattr(impl, self.form)(dtype, shape, **kwargs)
-            self.gradient = tf1.placeholder(dtype, None)
-            self.number = tf1.placeholder(tf.int64, None)
-            self.required = tf1.placeholder(tf.int32, None)
+            self.gradient = v1.placeholder(dtype, None)
+            self.number = v1.placeholder(tf.int64, None)
+            self.required = v1.placeholder(tf.int32, None)
             self._build(self.accumulator)
-        self.session = tf1.Session(
+        self.session = v1.Session(
             graph=self.graph,
-            config=tf1.ConfigProto(
+            config=v1.ConfigProto(
                 inter_op_parallelism_threads=1,
                 use_per_session_threads=True,
                 allow_soft_placement=device is not None,

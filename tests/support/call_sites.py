@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 RATE = 0.125
 X = np.array([[1, 0], [0, 1], [1, 1], [2, -1], [-1, 1], [0, 2], [1, -1], [2, 0]], dtype=np.float32)
@@ -35,15 +35,15 @@ class Model(NamedTuple):
 
 def new_model() -> Model:
     """Builds the regression; the weights begin with zeros."""
-    x, y = tf1.placeholder(tf.float32, [None, 2]), tf1.placeholder(tf.float32, [None])
-    weights = tf1.get_variable("w", [2], initializer=tf1.zeros_initializer())
+    x, y = v1.placeholder(tf.float32, [None, 2]), v1.placeholder(tf.float32, [None])
+    weights = v1.get_variable("w", [2], initializer=v1.zeros_initializer())
     loss = tf.reduce_mean(tf.square(tf.reduce_sum(x * weights, axis=1) - y)) / 2
-    return Model(x, y, weights, loss, tf1.train.get_or_create_global_step())
+    return Model(x, y, weights, loss, v1.train.get_or_create_global_step())
 
 
 def descent() -> Any:
     """Returns the optimizer that `trained` computes."""
-    return tf1.train.GradientDescentOptimizer(RATE)
+    return v1.train.GradientDescentOptimizer(RATE)
 
 
 def gradient(weights: np.ndarray, x: np.ndarray = X, y: np.ndarray = Y) -> np.ndarray:

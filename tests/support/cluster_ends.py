@@ -24,7 +24,7 @@ from condacc.launch._probe import Answer, probe  # noqa: E402
 from tests.support.forked_cluster import ForkedCluster  # noqa: E402
 from tests.support.sync_replicas_log import PushLog  # noqa: E402
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 _NUM_PS, _NUM_WORKERS, _STEPS = 2, 3, 10
 
 
@@ -51,7 +51,7 @@ class ShortTraining:
             }
 
     def _be(self, job: str, task_id: int, number: int) -> None:
-        tf1.logging.set_verbosity(tf1.logging.ERROR)
+        v1.logging.set_verbosity(v1.logging.ERROR)
         with tf_condacc.cluster.start() as task:
             self._train(task)
             start = time.monotonic()
@@ -62,16 +62,16 @@ class ShortTraining:
                 time.sleep(0.05)
 
     def _train(self, task: tf_condacc.cluster.Task) -> None:
-        with tf.Graph().as_default(), tf1.device(task.replica_device_setter()):
-            step = tf1.train.get_or_create_global_step()
-            weights = [tf1.get_variable(name, initializer=5.0) for name in "ab"]
+        with tf.Graph().as_default(), v1.device(task.replica_device_setter()):
+            step = v1.train.get_or_create_global_step()
+            weights = [v1.get_variable(name, initializer=5.0) for name in "ab"]
             optimizer = tf_condacc.SyncReplicasOptimizer(
-                tf1.train.GradientDescentOptimizer(0.1), task.num_worker_replicas
+                v1.train.GradientDescentOptimizer(0.1), task.num_worker_replicas
             )
             train = optimizer.minimize(tf.add_n([tf.square(each) for each in weights]), step)
             hooks = [
                 optimizer.make_session_run_hook(task.is_chief),
-                tf1.train.StopAtStepHook(last_step=_STEPS),
+                v1.train.StopAtStepHook(last_step=_STEPS),
             ]
             with task.session(hooks=hooks) as session:
                 while not session.should_stop():

@@ -18,7 +18,7 @@ from tests.support.forked_cluster import ForkedCluster
 from tests.support.sync_replicas_log import PushLog, check_rounds, check_weights, read_log
 from tests.support.sync_replicas_program import Model
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 _CHECKPOINT_STEPS = 20
 _IDS_OF_A_PROCESS = 10_000
 _MAX_PROCESSES = 20
@@ -46,7 +46,7 @@ def tell_all_to_leave(cluster: ForkedCluster) -> None:
     (cluster.folder / "leave").touch()
 
 
-class LeaveWhenTold(tf1.train.SessionRunHook):
+class LeaveWhenTold(v1.train.SessionRunHook):
     """Ends the training of a worker when a file appears."""
 
     def __init__(self, *paths: Path) -> None:
@@ -57,7 +57,7 @@ class LeaveWhenTold(tf1.train.SessionRunHook):
             run_context.request_stop()
 
 
-class LoggedWeights(tf1.train.SessionRunHook):
+class LoggedWeights(v1.train.SessionRunHook):
     """Logs the weights of a chief's session before it trains, and at its end."""
 
     def __init__(self, log: PushLog, read: Callable[[Any], Any]) -> None:
@@ -180,7 +180,7 @@ class SyncTraining(Training):
         check_weights(events[last + 1 :], self._replicas, weights, events[last]["weights"])
 
 
-class _Only(tf1.train.SessionRunHook):
+class _Only(v1.train.SessionRunHook):
     """Calls one method of a hook."""
 
     def __init__(self, hook: Any, method: str) -> None:
@@ -203,26 +203,26 @@ class DropStaleTraining(Training):
             log.add("try", id=value)
             return np.int64(value)
 
-        with tf.Graph().as_default(), tf1.device(task.replica_device_setter()):
-            step = tf1.train.get_or_create_global_step()
+        with tf.Graph().as_default(), v1.device(task.replica_device_setter()):
+            step = v1.train.get_or_create_global_step()
             tables = [
-                tf1.get_variable(
+                v1.get_variable(
                     name,
                     [_MAX_PROCESSES * _IDS_OF_A_PROCESS],
-                    initializer=tf1.zeros_initializer(),
+                    initializer=v1.zeros_initializer(),
                     use_resource=True,
                 )
                 for name in self._tables
             ]
             optimizer = tf_condacc.DropStaleGradientOptimizer(
-                tf1.train.GradientDescentOptimizer(-1.0, use_locking=True), 2
+                v1.train.GradientDescentOptimizer(-1.0, use_locking=True), 2
             )
             optimizer.compute_gradients(tf.add_n([table[0] for table in tables]))
-            index = tf1.py_func(next_id, [], tf.int64)
+            index = v1.py_func(next_id, [], tf.int64)
             index.set_shape([])
             gradient = tf.IndexedSlices(tf.ones([1]), index[None])
             train = optimizer.apply_gradients([(gradient, table) for table in tables], step)
-            accepted = last_decision(tf1.get_default_graph()).outputs[0]
+            accepted = last_decision(v1.get_default_graph()).outputs[0]
 
             def run(session: Any) -> int:
                 _, value, was_accepted = session.run([train, index, accepted])
@@ -258,7 +258,7 @@ TRAININGS: dict[str, Callable[[Path], Training]] = {
     "backups": lambda folder: SyncTraining(folder, num_ps=2, replicas=2),
     "all_needed": lambda folder: SyncTraining(folder, num_ps=1, replicas=3),
     "unfiltered": lambda folder: DropStaleTraining(
-        folder, 1, tf1.ConfigProto(device_filters=["/job:ps", "/job:worker"])
+        folder, 1, v1.ConfigProto(device_filters=["/job:ps", "/job:worker"])
     ),
     "drop_stale": lambda folder: DropStaleTraining(folder, num_ps=2),
 }

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tests.support.accumulator_support import EagerDriver, GraphDriver
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 ADDED, STALE, DUPLICATE, AHEAD = range(4)
 
 
@@ -19,7 +19,7 @@ class ContributionGraphDriver(GraphDriver):
 
     def _build(self, acc: Any) -> None:
         super()._build(acc)
-        self.contributor = tf1.placeholder(tf.int64, None)
+        self.contributor = v1.placeholder(tf.int64, None)
         gradient = self.gradient, self.contributor, self.number
         self._contribute = acc.apply_contribution(*gradient)
         self._try_contribute = acc.try_apply_grad(

@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 tf.get_logger().setLevel("ERROR")
 
 # These are the default names of operations.
@@ -38,7 +38,7 @@ class TensorFlowDense:
 
     @property
     def dense(self) -> type:
-        return tf1.ConditionalAccumulator
+        return v1.ConditionalAccumulator
 
     @property
     def public(self) -> type:
@@ -49,7 +49,7 @@ class TensorFlowDense:
 
     @property
     def base(self) -> type:
-        return tf1.ConditionalAccumulatorBase
+        return v1.ConditionalAccumulatorBase
 
     def raw_apply(self, handle: Any, local_step: Any, gradient: Any) -> Any:
         return tf.raw_ops.ResourceAccumulatorApplyGradient(

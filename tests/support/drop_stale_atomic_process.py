@@ -59,7 +59,7 @@ def _answer(value: Any) -> None:
 
 def _rounds(server: Any, index: int, job: dict[str, Any]) -> None:
     """Runs tries together with the other workers, and answers with the decisions."""
-    from tests.support.drop_stale_atomic_support import Record, Workers, dropping, tf1
+    from tests.support.drop_stale_atomic_support import Record, Workers, dropping, v1
 
     workers = Workers(
         dropping(job["limit"]),
@@ -70,7 +70,7 @@ def _rounds(server: Any, index: int, job: dict[str, Any]) -> None:
         devices=(PS, worker_device),
     )
     record = Record()
-    with tf1.Session(server.target, graph=workers.graph) as session:
+    with v1.Session(server.target, graph=workers.graph) as session:
         if index == 0:
             session.run(workers.init)
         _answer("ready")
@@ -84,7 +84,7 @@ def _hold(server: Any, index: int, job: dict[str, Any]) -> None:
     """Has updates accepted, answers for each, and never applies them."""
     import threading
 
-    from tests.support.drop_stale_atomic_support import Descent, Workers, dropping, tf, tf1
+    from tests.support.drop_stale_atomic_support import Descent, Workers, dropping, tf, v1
 
     forever = threading.Event()
 
@@ -94,8 +94,8 @@ def _hold(server: Any, index: int, job: dict[str, Any]) -> None:
             forever.wait()
             return accepted
 
-        with tf1.device(worker_device(index)):
-            held = tf1.py_func(answer_and_hold, [decided.outputs[0]], tf.bool, stateful=True)
+        with v1.device(worker_device(index)):
+            held = v1.py_func(answer_and_hold, [decided.outputs[0]], tf.bool, stateful=True)
             return tf.cast(held, tf.int32)
 
     workers = Workers(
@@ -105,8 +105,8 @@ def _hold(server: Any, index: int, job: dict[str, Any]) -> None:
         only=[index],
         devices=(PS, worker_device),
     )
-    config = tf1.ConfigProto(device_filters=[PS, worker_device(index)])
-    session = tf1.Session(server.target, graph=workers.graph, config=config)
+    config = v1.ConfigProto(device_filters=[PS, worker_device(index)])
+    session = v1.Session(server.target, graph=workers.graph, config=config)
     for _ in range(job["updates"]):
         threading.Thread(target=session.run, args=(workers.tries[0],), daemon=True).start()
 

@@ -16,7 +16,7 @@ import tensorflow as tf
 import tf_condacc
 from tf_condacc._optimizers.drop_stale.gate import StalenessGate
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 MAX_ROUNDS = 1000
 FAR_BELOW = -(2**40)
 # IdentityN is the operation that decides in the optimizers that the tests make themselves.
@@ -57,7 +57,7 @@ def last_decision(graph: tf.Graph) -> tf.Operation:
     return [op for op in graph.get_operations() if op.type in DECIDE_OPS][-1]
 
 
-class Descent(tf1.train.GradientDescentOptimizer):
+class Descent(v1.train.GradientDescentOptimizer):
     """Subtracts gradients and increments the step, each under a lock.
 
     TensorFlow's own optimizers do not lock reference variables to increment the step, and lose
@@ -75,11 +75,11 @@ class Descent(tf1.train.GradientDescentOptimizer):
     def apply_gradients(self, grads_and_vars, global_step=None, name=None):
         if self._before is not None:
             with tf.init_scope():
-                zero = self._before(last_decision(tf1.get_default_graph()))
+                zero = self._before(last_decision(v1.get_default_graph()))
             grads_and_vars = [(g + tf.cast(zero, g.dtype), v) for g, v in grads_and_vars]
         update = super().apply_gradients(grads_and_vars, name=name)
         with tf.control_dependencies([update]):
-            return tf.group(tf1.assign_add(global_step, 1, use_locking=True))
+            return tf.group(v1.assign_add(global_step, 1, use_locking=True))
 
 
 class Try(NamedTuple):
@@ -122,10 +122,10 @@ class Workers:
         self._size, self._devices = count * max_rounds + 8, devices
         self._make_optimizer = make_optimizer
         with tf.Graph().as_default() as self.graph:
-            with tf1.device(devices[0]):
-                self.step = tf1.train.get_or_create_global_step()
-                zeros = tf1.zeros_initializer()
-                self.weights = tf1.get_variable("weights", [self._size], initializer=zeros)
+            with v1.device(devices[0]):
+                self.step = v1.train.get_or_create_global_step()
+                zeros = v1.zeros_initializer()
+                self.weights = v1.get_variable("weights", [self._size], initializer=zeros)
                 self._ready = Meeting(f"{name}_ready", count) if together else None
                 self._decided = Meeting(f"{name}_decided", count) if overlap else None
             self._optimizers: list[Any] = []
@@ -134,20 +134,20 @@ class Workers:
             self.num_accepted = tf.add_n([optimizer.num_accepted() for optimizer in optimizers])
             self.num_dropped = tf.add_n([optimizer.num_dropped() for optimizer in optimizers])
             self.stale_counters = tf.add_n([optimizer.variables()[-1] for optimizer in optimizers])
-            self.jump_to = tf1.placeholder(tf.int64, [])
-            self.jump = tf1.assign(self.step, self.jump_to, use_locking=True)
+            self.jump_to = v1.placeholder(tf.int64, [])
+            self.jump = v1.assign(self.step, self.jump_to, use_locking=True)
             self.reach = reach(self.step)
-            self.init = tf1.global_variables_initializer()
+            self.init = v1.global_variables_initializer()
 
     def _build(self, worker: int) -> Try:
         optimizer = self._make_optimizer(Descent(self._wait_for_decisions(worker)))
         self._optimizers.append(optimizer)
-        with tf.name_scope(f"worker_{worker}"), tf1.device(self._devices[1](worker)):
+        with tf.name_scope(f"worker_{worker}"), v1.device(self._devices[1](worker)):
             pairs = optimizer.compute_gradients(tf.reduce_sum(self.weights))
             local_step = self.graph.get_tensor_by_name(f"worker_{worker}/local_step:0")
             row = local_step
             if self._ready is not None:
-                with tf1.device(self._devices[0]):
+                with v1.device(self._devices[0]):
                     together = self._ready.join(worker, [local_step, pairs[0][0]])
                 row += tf.cast(together, tf.int64)
             gradient = tf.one_hot(row, self._size)
@@ -159,7 +159,7 @@ class Workers:
             return None
 
         def before(decided: tf.Operation) -> tf.Tensor:
-            with tf1.device(self._devices[0]):
+            with v1.device(self._devices[0]):
                 return self._decided.join(worker, [decided])
 
         return before

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import tf_condacc
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 START = [4.0, 8.0, 16.0]
 
@@ -34,7 +34,7 @@ WORLDS = {
 @contextlib.contextmanager
 def world_of(resource: bool, control_flow: int) -> Iterator[World]:
     """Sets the switches of the process, and restores them afterwards."""
-    were = tf1.resource_variables_enabled(), tf1.control_flow_v2_enabled()
+    were = v1.resource_variables_enabled(), v1.control_flow_v2_enabled()
     _set_switches(resource, control_flow == 2)
     try:
         yield World(resource, control_flow)
@@ -43,8 +43,8 @@ def world_of(resource: bool, control_flow: int) -> Iterator[World]:
 
 
 def _set_switches(resource: bool, control_flow_v2: bool) -> None:
-    (tf1.enable_resource_variables if resource else tf1.disable_resource_variables)()
-    (tf1.enable_control_flow_v2 if control_flow_v2 else tf1.disable_control_flow_v2)()
+    (v1.enable_resource_variables if resource else v1.disable_resource_variables)()
+    (v1.enable_control_flow_v2 if control_flow_v2 else v1.disable_control_flow_v2)()
 
 
 class Interlude:
@@ -57,7 +57,7 @@ class Interlude:
         self.action: Callable[[], Any] = lambda: None
 
     def __call__(self, value: tf.Tensor) -> tf.Tensor:
-        happened = tf1.py_func(self._act, [value], [], stateful=True)
+        happened = v1.py_func(self._act, [value], [], stateful=True)
         with tf.control_dependencies([happened]):
             return tf.identity(value)
 
@@ -73,18 +73,18 @@ def half_square(value: tf.Tensor) -> tf.Tensor:
 def drop_stale(staleness: Any = 0, inner: Any = None, **kwargs: Any) -> Any:
     """Returns the optimizer under test around one that halves weights of a `half_square` loss."""
     if inner is None:
-        inner = tf1.train.GradientDescentOptimizer(0.5)
+        inner = v1.train.GradientDescentOptimizer(0.5)
     return tf_condacc.DropStaleGradientOptimizer(inner, staleness, **kwargs)
 
 
-def new_session() -> tf1.Session:
+def new_session() -> v1.Session:
     """Returns a session that can run steps from within a step."""
-    return tf1.Session(config=tf1.ConfigProto(inter_op_parallelism_threads=4))
+    return v1.Session(config=v1.ConfigProto(inter_op_parallelism_threads=4))
 
 
 def one_vector(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
     """Returns a model's loss, computed with an interlude in the middle, and its variables."""
-    weights = tf1.get_variable("w", initializer=tf.constant(START))
+    weights = v1.get_variable("w", initializer=tf.constant(START))
     return half_square(interlude(tf.convert_to_tensor(weights))), [weights]
 
 
@@ -126,14 +126,14 @@ class Training:
         self.loss, self.variables = model(self.interlude)
         self.weights = self.variables[0]
         self.train = (apply or minimize)(self.optimizer, self.loss, self.step, self.variables)
-        self._advance_by = tf1.placeholder(step_dtype, [])
-        self._advance = tf1.assign_add(self.step, self._advance_by)
+        self._advance_by = v1.placeholder(step_dtype, [])
+        self._advance = v1.assign_add(self.step, self._advance_by)
 
     @functools.cached_property
-    def session(self) -> tf1.Session:
+    def session(self) -> v1.Session:
         """The session, which is made with initialized variables when it is first used."""
         session = new_session()
-        session.run(tf1.global_variables_initializer())
+        session.run(v1.global_variables_initializer())
         return session
 
     def advance(self, steps: int) -> None:
@@ -178,27 +178,27 @@ class Training:
 def global_step(dtype: tf.DType = tf.int64) -> Any:
     """Returns the default graph's global step, which is made by hand if its dtype is unusual."""
     if dtype == tf.int64:
-        return tf1.train.get_or_create_global_step()
-    return tf1.get_variable(
+        return v1.train.get_or_create_global_step()
+    return v1.get_variable(
         "global_step",
         shape=(),
         dtype=dtype,
-        initializer=tf1.zeros_initializer(),
+        initializer=v1.zeros_initializer(),
         trainable=False,
-        collections=[tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.GLOBAL_STEP],
+        collections=[v1.GraphKeys.GLOBAL_VARIABLES, v1.GraphKeys.GLOBAL_STEP],
     )
 
 
 def own_step(dtype: tf.DType = tf.int64) -> Any:
     """Returns a step variable that only the program knows to be one."""
-    return tf1.get_variable(
-        "my_step", shape=(), dtype=dtype, initializer=tf1.zeros_initializer(), trainable=False
+    return v1.get_variable(
+        "my_step", shape=(), dtype=dtype, initializer=v1.zeros_initializer(), trainable=False
     )
 
 
 def stale_counter(name: str = "stale_counter:0") -> Any:
     """Returns the variable in which the original counts, found by its name."""
-    (found,) = [v for v in tf1.global_variables() if v.name == name]
+    (found,) = [v for v in v1.global_variables() if v.name == name]
     return found
 
 
@@ -227,9 +227,9 @@ def assert_second_update_is_dropped(
     train: tf.Tensor, step: Any, interlude: Interlude, weights: Any
 ) -> None:
     """Trains twice, asserting that the update is dropped if the step moves on in the interlude."""
-    advance = tf1.assign_add(step, 1)
+    advance = v1.assign_add(step, 1)
     with new_session() as session:
-        session.run(tf1.global_variables_initializer())
+        session.run(v1.global_variables_initializer())
         assert session.run(train) == 0.0
         interlude.action = lambda: session.run(advance)
         assert session.run(train) == 1.0
@@ -253,25 +253,25 @@ class Inner(NamedTuple):
 _BETAS = ["beta1_power", "beta2_power"]
 # The names are those of variables in programs that used the original.
 INNER = {
-    "gradient_descent": Inner(lambda: tf1.train.GradientDescentOptimizer(0.5), {}),
-    "momentum": Inner(lambda: tf1.train.MomentumOptimizer(0.5, 0.75), {"momentum": "Momentum"}),
-    "adagrad": Inner(lambda: tf1.train.AdagradOptimizer(0.5), {"accumulator": "Adagrad"}),
+    "gradient_descent": Inner(lambda: v1.train.GradientDescentOptimizer(0.5), {}),
+    "momentum": Inner(lambda: v1.train.MomentumOptimizer(0.5, 0.75), {"momentum": "Momentum"}),
+    "adagrad": Inner(lambda: v1.train.AdagradOptimizer(0.5), {"accumulator": "Adagrad"}),
     "adam": Inner(
-        lambda: tf1.train.AdamOptimizer(0.5),
+        lambda: v1.train.AdamOptimizer(0.5),
         {"m": "Adam", "v": "Adam_1"},
         {1: [f"cond/{name}" for name in _BETAS], 2: _BETAS},
     ),
-    "ftrl": Inner(lambda: tf1.train.FtrlOptimizer(0.5), {"accum": "Ftrl", "linear": "Ftrl_1"}),
+    "ftrl": Inner(lambda: v1.train.FtrlOptimizer(0.5), {"accum": "Ftrl", "linear": "Ftrl_1"}),
     "rms_prop": Inner(
-        lambda: tf1.train.RMSPropOptimizer(0.5, momentum=0.5, centered=True),
+        lambda: v1.train.RMSPropOptimizer(0.5, momentum=0.5, centered=True),
         {"rms": "RMSProp", "mg": "RMSProp_1", "momentum": "RMSProp_2"},
     ),
     "adadelta": Inner(
-        lambda: tf1.train.AdadeltaOptimizer(0.5),
+        lambda: v1.train.AdadeltaOptimizer(0.5),
         {"accum": "Adadelta", "accum_update": "Adadelta_1"},
     ),
     "proximal_adagrad": Inner(
-        lambda: tf1.train.ProximalAdagradOptimizer(0.5, l1_regularization_strength=0.125),
+        lambda: v1.train.ProximalAdagradOptimizer(0.5, l1_regularization_strength=0.125),
         {"accumulator": "ProximalAdagrad"},
     ),
 }

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from tf_condacc import TowerOptimizer, replicate_model_fn
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 X = np.arange(1, 17, dtype=np.float32).reshape(8, 2)
 BOTH: dict[str, Any] = {}
 
@@ -27,25 +27,25 @@ def program(function: Any) -> Any:
 
 
 def input_fn() -> Any:
-    return tf1.data.Dataset.from_tensor_slices({"x": X}).repeat().batch(4)
+    return v1.data.Dataset.from_tensor_slices({"x": X}).repeat().batch(4)
 
 
 def one_epoch() -> Any:
-    return tf1.data.Dataset.from_tensor_slices({"x": X}).batch(4)
+    return v1.data.Dataset.from_tensor_slices({"x": X}).batch(4)
 
 
 def model_fn_of(e: ModuleType, **fields: Any) -> Any:
     """Returns a `model_fn` of `e` whose gradient is the mean of the features' first column."""
 
     def model_fn(features, labels, mode, params):
-        w = tf1.get_variable("w", [], initializer=tf1.zeros_initializer())
+        w = v1.get_variable("w", [], initializer=v1.zeros_initializer())
         y = w * features["x"][:, 0]
         if mode == e.ModeKeys.PREDICT:
             return e.EstimatorSpec(mode, predictions={"y": y})
         loss = tf.reduce_mean(y)
-        optimizer = TowerOptimizer(tf1.train.GradientDescentOptimizer(params["rate"]))
-        train_op = optimizer.minimize(loss, tf1.train.get_global_step())
-        metrics = {"y": tf1.metrics.mean(y)}
+        optimizer = TowerOptimizer(v1.train.GradientDescentOptimizer(params["rate"]))
+        train_op = optimizer.minimize(loss, v1.train.get_global_step())
+        metrics = {"y": v1.metrics.mean(y)}
         return e.EstimatorSpec(
             mode, loss=loss, train_op=train_op, eval_metric_ops=metrics, **fields
         )
@@ -53,8 +53,8 @@ def model_fn_of(e: ModuleType, **fields: Any) -> Any:
     return model_fn
 
 
-def two_cpus() -> tf1.ConfigProto:
-    return tf1.ConfigProto(device_count={"CPU": 2}, allow_soft_placement=True)
+def two_cpus() -> v1.ConfigProto:
+    return v1.ConfigProto(device_count={"CPU": 2}, allow_soft_placement=True)
 
 
 def new(e: ModuleType, folder: Any, **config: Any) -> Any:
@@ -68,14 +68,14 @@ def receiver_of(e: ModuleType) -> Any:
     return e.export.build_raw_serving_input_receiver_fn({"x": tf.constant(X)})
 
 
-class Evaluated(tf1.train.SessionRunHook):
+class Evaluated(v1.train.SessionRunHook):
     """Notes the steps at which the model is evaluated."""
 
     def __init__(self) -> None:
         self.steps: list[int] = []
 
     def end(self, session: Any) -> None:
-        self.steps.append(int(session.run(tf1.train.get_global_step())))
+        self.steps.append(int(session.run(v1.train.get_global_step())))
 
 
 def message(function: Callable[[], Any]) -> str:
@@ -136,7 +136,7 @@ def a_training_ends_with_its_input(e: ModuleType, folder: Path) -> Any:
 def hooks_and_listeners_run_in_order(e: ModuleType, folder: Path) -> Any:
     events: list[str] = []
 
-    class Hook(tf1.train.SessionRunHook):
+    class Hook(v1.train.SessionRunHook):
         def begin(self):
             events.append("begin")
 
@@ -146,14 +146,14 @@ def hooks_and_listeners_run_in_order(e: ModuleType, folder: Path) -> Any:
         def end(self, session):
             events.append("end")
 
-    class Listener(tf1.train.CheckpointSaverListener):
+    class Listener(v1.train.CheckpointSaverListener):
         def after_save(self, session, global_step_value):
             events.append(f"saved {global_step_value}")
 
         def end(self, session, global_step_value):
             events.append(f"end at {global_step_value}")
 
-    class Evaluation(tf1.train.SessionRunHook):
+    class Evaluation(v1.train.SessionRunHook):
         def begin(self):
             events.append("evaluate")
 
@@ -167,12 +167,12 @@ def hooks_and_listeners_run_in_order(e: ModuleType, folder: Path) -> Any:
 
 def trained_checkpoint(folder: Path) -> str:
     """Returns a checkpoint of variables a, b and old."""
-    with tf.Graph().as_default(), tf1.Session() as session:
+    with tf.Graph().as_default(), v1.Session() as session:
         for name, value in {"a": 3.0, "b": 5.0, "old": 7.0}.items():
-            tf1.get_variable(name, initializer=value)
-        tf1.train.get_or_create_global_step()
-        session.run(tf1.global_variables_initializer())
-        return tf1.train.Saver().save(session, str(folder / "former" / "model.ckpt"))
+            v1.get_variable(name, initializer=value)
+        v1.train.get_or_create_global_step()
+        session.run(v1.global_variables_initializer())
+        return v1.train.Saver().save(session, str(folder / "former" / "model.ckpt"))
 
 
 @program
@@ -180,11 +180,11 @@ def variables_start_warm(e: ModuleType, folder: Path) -> Any:
     former = trained_checkpoint(folder)
 
     def model_fn(features, mode):
-        variables = [tf1.get_variable(name, initializer=1.0) for name in ("a", "b")]
-        variables.append(tf1.get_variable("local", initializer=1.0, trainable=False))
+        variables = [v1.get_variable(name, initializer=1.0) for name in ("a", "b")]
+        variables.append(v1.get_variable("local", initializer=1.0, trainable=False))
         loss = sum(variables[:2])
         return e.EstimatorSpec(
-            mode, loss=loss, train_op=tf1.assign_add(tf1.train.get_global_step(), 1)
+            mode, loss=loss, train_op=v1.assign_add(v1.train.get_global_step(), 1)
         )
 
     settings: list[Any] = [
@@ -228,7 +228,7 @@ def parameters_are_copied(e: ModuleType, folder: Path) -> Any:
         seen.append(list(params.rates))
         params.rates.clear()
         return e.EstimatorSpec(
-            mode, loss=tf.constant(0.0), train_op=tf1.assign_add(tf1.train.get_global_step(), 1)
+            mode, loss=tf.constant(0.0), train_op=v1.assign_add(v1.train.get_global_step(), 1)
         )
 
     params = Parameters([0.5])
@@ -245,9 +245,9 @@ def the_device_function_places_operations(e: ModuleType, folder: Path) -> Any:
     placed = []
 
     def model_fn(features, mode):
-        w = tf1.get_variable("w", [])
+        w = v1.get_variable("w", [])
         placed.append(w.device)
-        step = tf1.assign_add(tf1.train.get_global_step(), 1)
+        step = v1.assign_add(v1.train.get_global_step(), 1)
         return e.EstimatorSpec(mode, loss=w, train_op=step, predictions={"x": features["x"]})
 
     def device(op):
@@ -269,7 +269,7 @@ def arrays_are_fed(e: ModuleType, folder: Path) -> Any:
         with tf.Graph().as_default():
             batch = e.inputs.numpy_input_fn(**arguments)()
             found = []
-            with tf1.train.MonitoredSession() as session:
+            with v1.train.MonitoredSession() as session:
                 while not session.should_stop() and len(found) < limit:
                     found.append(session.run(batch))
         return tf.nest.map_structure(np.ndarray.tolist, found)

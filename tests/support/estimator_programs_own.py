@@ -21,7 +21,7 @@ from tests.support.forked_cluster import ForkedCluster
 from tests.support.ports import free_cluster
 from tf_condacc import estimator
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 MAX_STEPS = 6
 
 
@@ -55,15 +55,15 @@ def in_a_cluster(folder: Path) -> Any:
     """Trains synchronously, as one task of the cluster that TF_CONFIG describes."""
 
     def model_fn(features, labels, mode, config):
-        w = tf1.get_variable("w", [], initializer=tf1.zeros_initializer())
+        w = v1.get_variable("w", [], initializer=v1.zeros_initializer())
         loss = tf.reduce_mean(w + 0 * features["x"][:, 0])
         if mode == "infer":
             return estimator.EstimatorSpec(mode, predictions={"w": w + 0 * features["x"]})
-        step = tf1.train.get_global_step()
+        step = v1.train.get_global_step()
         if mode == "eval":
             return estimator.EstimatorSpec(mode, loss=loss)
         optimizer = tf_condacc.SyncReplicasOptimizer(
-            tf1.train.GradientDescentOptimizer(1.0), config.num_worker_replicas
+            v1.train.GradientDescentOptimizer(1.0), config.num_worker_replicas
         )
         train_op = optimizer.minimize(loss, step)
         hook = optimizer.make_session_run_hook(config.is_chief)
@@ -105,7 +105,7 @@ def names(e: ModuleType, folder: Path) -> Any:
     return [
         dir(e),
         e.Estimator is estimator.Estimator,
-        e.StopAtStepHook is tf1.train.StopAtStepHook,
+        e.StopAtStepHook is v1.train.StopAtStepHook,
     ]
 
 
@@ -148,7 +148,7 @@ def a_chief_that_only_trains_says_so(e: ModuleType, folder: Path) -> Any:
     """Returns for each job of a chief whether each warning is that nothing is evaluated."""
 
     def model_fn(features, mode):
-        step = tf1.assign_add(tf1.train.get_global_step(), 1)
+        step = v1.assign_add(v1.train.get_global_step(), 1)
         return e.EstimatorSpec(mode, loss=tf.constant(0.0), train_op=step)
 
     found = {}
@@ -182,7 +182,7 @@ def a_configuration_may_be_a_subclass(e: ModuleType, folder: Path) -> Any:
 
     def model_fn(features, mode, config):
         seen.append([config.rate, config.tf_random_seed, config.is_chief])
-        step = tf1.assign_add(tf1.train.get_global_step(), 1)
+        step = v1.assign_add(v1.train.get_global_step(), 1)
         return e.EstimatorSpec(mode, loss=tf.constant(0.0), train_op=step)
 
     config = Config(0.5, tf_random_seed=3)

@@ -17,7 +17,7 @@ from tests.support.estimator_programs import message
 from tf_condacc import TowerOptimizer, estimator, replicate_model_fn
 from tf_condacc.compat._estimator import estimator_module, undo
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 LABELS = (programs.X[:, 0] > 8).astype(np.int32)
 
 
@@ -27,7 +27,7 @@ def what_is_added_can_be_undone(folder: Path) -> Any:
     attributes = {
         name: set(vars(module)) for name, module in before.items() if name.startswith("tensorflow.")
     }
-    init = tf1.train.NanTensorHook.__init__
+    init = v1.train.NanTensorHook.__init__
     first = estimator_module()
     again = estimator_module() is first
     undo()
@@ -45,13 +45,13 @@ def what_is_added_can_be_undone(folder: Path) -> Any:
         "stubs": [name for name in new if getattr(sys.modules[name], "__spec__", None) is None],
         "changed": changed,
         "same module": again and estimator_module() is first,
-        "hooks as they were": tf1.train.NanTensorHook.__init__ is init,
+        "hooks as they were": v1.train.NanTensorHook.__init__ is init,
         "importable": message(lambda: __import__("tensorflow_estimator").__name__),
     }
 
 
 def class_input_fn() -> Any:
-    data = tf1.data.Dataset.from_tensor_slices(({"x": programs.X}, LABELS))
+    data = v1.data.Dataset.from_tensor_slices(({"x": programs.X}, LABELS))
     return data.repeat(2).batch(4)
 
 
@@ -64,7 +64,7 @@ def a_canned_classifier_trains_in_towers(e: ModuleType, folder: Path) -> Any:
             hidden_units=[3],
             feature_columns=[tf.feature_column.numeric_column("x", [2])],
             model_dir=str(folder / name),
-            optimizer=lambda: TowerOptimizer(tf1.train.GradientDescentOptimizer(0.01)),
+            optimizer=lambda: TowerOptimizer(v1.train.GradientDescentOptimizer(0.01)),
             config=config,
             **arguments,
         )
@@ -76,7 +76,7 @@ def a_canned_classifier_trains_in_towers(e: ModuleType, folder: Path) -> Any:
     alone = new_classifier("alone", **initial)
     alone.train(class_input_fn, steps=3)
     towers = e.Estimator(
-        replicate_model_fn(first.model_fn, tf1.losses.Reduction.SUM, ["/CPU:0", "/CPU:1"]),
+        replicate_model_fn(first.model_fn, v1.losses.Reduction.SUM, ["/CPU:0", "/CPU:1"]),
         str(folder / "towers"),
         config,
         **initial,

@@ -9,22 +9,22 @@ import tf_condacc
 from tests.support.tower_support import cpus
 from tf_condacc.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig, export
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 X = np.arange(16, dtype=np.float32).reshape(8, 2) / 16
 Y = X @ [1.0, -2.0]
 
 
 def model_fn(features, labels, mode, params):
-    w = tf1.get_variable("w", [2], initializer=tf1.zeros_initializer())
+    w = v1.get_variable("w", [2], initializer=v1.zeros_initializer())
     y = tf.reduce_sum(features["x"] * w, axis=1)
     if mode == ModeKeys.PREDICT:
         predictions = {"y": y, "negative": -y}
         outputs = {"linear": export.PredictOutput({"y": y})}
         return EstimatorSpec(mode, predictions=predictions, export_outputs=outputs)
     loss = tf.reduce_mean((y - labels) ** 2)
-    optimizer = tf_condacc.TowerOptimizer(tf1.train.MomentumOptimizer(params["rate"], 0.9))
-    step = tf1.train.get_global_step()
-    metrics = {"mse": tf1.metrics.mean_squared_error(labels, y)}
+    optimizer = tf_condacc.TowerOptimizer(v1.train.MomentumOptimizer(params["rate"], 0.9))
+    step = v1.train.get_global_step()
+    metrics = {"mse": v1.metrics.mean_squared_error(labels, y)}
     return EstimatorSpec(
         mode, loss=loss, train_op=optimizer.minimize(loss, step), eval_metric_ops=metrics
     )
@@ -36,7 +36,7 @@ def input_fn(repeats: int = 1, batch: int = 4):
 
 
 def new_estimator(folder, num_towers: int = 2, **config) -> Estimator:
-    config.setdefault("session_config", tf1.ConfigProto(device_count={"CPU": num_towers}))
+    config.setdefault("session_config", v1.ConfigProto(device_count={"CPU": num_towers}))
     return Estimator(
         tf_condacc.replicate_model_fn(model_fn, devices=cpus(num_towers)),
         model_dir=str(folder),

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from tests.support.dense_implementations import CondaccDense, TensorFlowDense
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 
 def all_rows(gradient: Any) -> tuple[tf.Tensor, tf.Tensor]:
@@ -120,7 +120,7 @@ class TensorFlowSparse(Sparse, TensorFlowDense):
 
     @property
     def sparse(self) -> type:
-        return tf1.SparseConditionalAccumulator
+        return v1.SparseConditionalAccumulator
 
 
 class CondaccSparse(Sparse, CondaccDense):

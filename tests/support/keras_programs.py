@@ -16,7 +16,7 @@ import tf_condacc
 from tests.support.tower_support import Recording, X, cpus
 from tf_condacc.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig, export
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 
 def model_fn(features, labels, mode):
@@ -31,9 +31,9 @@ def model_fn(features, labels, mode):
     if mode == ModeKeys.PREDICT:
         return EstimatorSpec(mode, predictions={"y": y})
     loss = tf.reduce_mean(y)
-    step = tf1.train.get_or_create_global_step()
+    step = v1.train.get_or_create_global_step()
     train = tf_condacc.TowerOptimizer(Recording).minimize(loss, global_step=step)
-    metrics = {"mean": tf1.metrics.mean(y)}
+    metrics = {"mean": v1.metrics.mean(y)}
     return EstimatorSpec(mode, loss=loss, train_op=train, eval_metric_ops=metrics)
 
 
@@ -80,7 +80,7 @@ def run_with_towers(folder: str) -> None:
     handler = logging.Handler()
     handler.emit = lambda record: warnings.append(record.getMessage())
     logging.getLogger("tf_condacc").addHandler(handler)
-    session_config = tf1.ConfigProto(device_count={"CPU": 2})
+    session_config = v1.ConfigProto(device_count={"CPU": 2})
     model = Estimator(
         tf_condacc.replicate_model_fn(model_fn, devices=cpus(2)),
         model_dir=folder,

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tests.support.accumulator_support import Background
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 FAR_AHEAD = 2**40
 
 
@@ -38,15 +38,15 @@ def join_queue_runners() -> None:
             thread.join(30)
 
 
-def many_threaded_session(graph: tf.Graph) -> tf1.Session:
-    config = tf1.ConfigProto(inter_op_parallelism_threads=8, use_per_session_threads=True)
-    return tf1.Session(graph=graph, config=config)
+def many_threaded_session(graph: tf.Graph) -> v1.Session:
+    config = v1.ConfigProto(inter_op_parallelism_threads=8, use_per_session_threads=True)
+    return v1.Session(graph=graph, config=config)
 
 
 def build(impl: Any, size: int) -> Callable[..., Any]:
     with tf.Graph().as_default() as graph:
-        value, number = tf1.placeholder(tf.float64, []), tf1.placeholder(tf.int64, [])
-        required = tf1.placeholder(tf.int32, [])
+        value, number = v1.placeholder(tf.float64, []), v1.placeholder(tf.int64, [])
+        required = v1.placeholder(tf.int32, [])
         acc = impl.dense(tf.float64, [size], reduction_type="SUM")
         ops = dict(
             apply=acc.apply_grad(tf.fill([size], value), number),

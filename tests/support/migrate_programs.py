@@ -16,7 +16,7 @@ _IMPORTS = [
         ["tf.ConditionalAccumulator", "tf.contrib.opt.{drop}", "tf.float32"],
     ),
     ("import tensorflow as tf", ["tf.compat.v1.train.SyncReplicasOptimizer", "tf.nn.relu"]),
-    ("import tensorflow.compat.v1 as tf1", ["tf1.SparseConditionalAccumulator", "tf1.int32"]),
+    ("import tensorflow.compat.v1 as v1", ["v1.SparseConditionalAccumulator", "v1.int32"]),
     ("from tensorflow.compat import v1 as tf", ["tf.ConditionalAccumulatorBase"]),
     ("from tensorflow.contrib import opt", ["opt.{drop}", "opt.Other"]),
     ("from tensorflow.contrib import opt, estimator as est", ["opt.{drop}", "est.TowerOptimizer"]),
@@ -61,7 +61,7 @@ def random_program(made: random.Random) -> str:
             text = line.strip().format(
                 imports="\n".join(imports),
                 uses="\n".join(f"record({use})" for use in uses),
-                tf=made.choice(["tf", "tf1", "opt"]),
+                tf=made.choice(["tf", "v1", "opt"]),
             )
             blocks.append(textwrap.indent(text, indent))
     return "\n".join(blocks) + "\n"

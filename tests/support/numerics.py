@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tests.support.accumulator_support import EagerDriver, GraphDriver
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 PATHS = ["fed", "owned", "eager", "waiting"]
 
@@ -19,7 +19,7 @@ class OwnedDriver(GraphDriver):
 
     def _build(self, acc: Any) -> None:
         fed = self.gradient
-        self.one = tf1.placeholder(self.dtype, [])
+        self.one = v1.placeholder(self.dtype, [])
         self.gradient = fed * self.one
         super()._build(acc)
         self.gradient = fed

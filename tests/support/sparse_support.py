@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tests.support.accumulator_support import EagerDriver, GraphDriver
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 
 class Rows(NamedTuple):
@@ -36,8 +36,8 @@ class RowsGraphDriver(GraphDriver):
     indices_dtype = tf.int64
 
     def _build_applies(self, acc: Any) -> None:
-        self.indices = tf1.placeholder(self.indices_dtype, None)
-        self.dense_shape = tf1.placeholder(tf.int64, None)
+        self.indices = v1.placeholder(self.indices_dtype, None)
+        self.dense_shape = v1.placeholder(tf.int64, None)
         self._applies: dict[tuple[str, bool], Any] = {}
         for method in ["apply_grad"] + ["try_apply_grad"] * self.impl.ours:
             for has_shape in (False, True):

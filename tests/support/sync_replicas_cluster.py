@@ -16,7 +16,7 @@ from tests.support.ports import free_cluster
 from tests.support.sync_replicas_log import PushLog, check_weights
 from tests.support.sync_replicas_program import Model
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 _numbers = itertools.count()
 TIME_LIMIT = 30
 
@@ -27,7 +27,7 @@ class Cluster:
     def __init__(self, num_ps: int, num_workers: int) -> None:
         self.spec = free_cluster(num_ps, num_workers)
         self._servers = [
-            tf1.train.Server(self.spec, job_name=job, task_index=task)
+            v1.train.Server(self.spec, job_name=job, task_index=task)
             for job, tasks in self.spec.items()
             for task in range(len(tasks))
         ]
@@ -35,7 +35,7 @@ class Cluster:
         self.ps_target = self._servers[0].target
 
     def device(self, task: int) -> Any:
-        return tf1.train.replica_device_setter(
+        return v1.train.replica_device_setter(
             cluster=self.spec, worker_device=f"/job:worker/task:{task}"
         )
 
@@ -44,7 +44,7 @@ class OneProcess:
     """A server on its own, with which all workers share their variables."""
 
     def __init__(self) -> None:
-        self._server = tf1.train.Server.create_local_server()
+        self._server = v1.train.Server.create_local_server()
         self.targets = [self._server.target] * 8
         self.ps_target = self._server.target
 
@@ -103,7 +103,7 @@ class Training:
     def start(self, *tasks: int, last_step: int | None = None, **arguments: Any) -> None:
         """Makes the sessions of some workers, or of all; the chief's first."""
         for task in tasks or range(len(self.models)):
-            hooks = [] if last_step is None else [tf1.train.StopAtStepHook(last_step=last_step)]
+            hooks = [] if last_step is None else [v1.train.StopAtStepHook(last_step=last_step)]
             self.sessions[task] = self.models[task].session(
                 self.place.targets[task], hooks, **arguments
             )
@@ -159,7 +159,7 @@ class Training:
     def permit(self, task: int, count: int = 1) -> None:
         """Lets so many steps of a worker pass the point where it stops."""
         model = self.models[task]
-        with tf1.Session(self.place.targets[task], graph=model.graph) as session:
+        with v1.Session(self.place.targets[task], graph=model.graph) as session:
             for _ in range(count):
                 session.run(model.permit)
 
@@ -187,7 +187,7 @@ class Training:
     def values(self, fetches: Callable[[Model], Any]) -> Any:
         """Returns values of the last worker's graph, read in a session without hooks."""
         model = self.models[-1]
-        with tf1.Session(self.place.ps_target, graph=model.graph) as session:
+        with v1.Session(self.place.ps_target, graph=model.graph) as session:
             return session.run(fetches(model))
 
     def gate_state(self) -> Any:
@@ -204,7 +204,7 @@ class Training:
     def weights(self) -> dict[str, float]:
         """Returns the weights by the names of their variables."""
         model = self.models[-1]
-        with tf1.Session(self.place.ps_target, graph=model.graph) as session:
+        with v1.Session(self.place.ps_target, graph=model.graph) as session:
             return model.weights(session)
 
     def check(self, base: dict[str, float] | None = None) -> dict[str, int]:

@@ -26,13 +26,13 @@ from tests.support.sync_replicas_log import PushLog, check_weights, read_log  # 
 from tests.support.sync_replicas_program import Model  # noqa: E402
 from tf_condacc._ops.library import ops  # noqa: E402
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 NUM_PS, NUM_WORKERS = 2, 3
 VARIABLES = ("w", "b", "c")
 CHECKPOINT_STEPS = 20
 
 
-class Restored(tf1.train.SessionRunHook):
+class Restored(v1.train.SessionRunHook):
     """Logs the weights and the last round of earlier sessions, before a chief opens the gate."""
 
     def __init__(self, model: Model) -> None:
@@ -71,7 +71,7 @@ class Cluster(ForkedCluster):
         return PushLog(self.log_path)
 
     def model(self, task: int, log: PushLog, first: int = 0, **arguments: Any) -> Model:
-        setter = tf1.train.replica_device_setter(
+        setter = v1.train.replica_device_setter(
             cluster=self.spec, worker_device=f"/job:worker/task:{task}"
         )
         return Model(
@@ -93,25 +93,25 @@ class Cluster(ForkedCluster):
 
     def read(self) -> tuple[Any, dict[str, float]]:
         """Returns the state of the gate and the weights."""
-        setter = tf1.train.replica_device_setter(cluster=self.spec, worker_device="/job:ps/task:0")
-        with tf.Graph().as_default() as graph, tf1.device(setter):
-            step = tf1.get_variable("global_step", (), tf.int64, use_resource=True)
+        setter = v1.train.replica_device_setter(cluster=self.spec, worker_device="/job:ps/task:0")
+        with tf.Graph().as_default() as graph, v1.device(setter):
+            step = v1.get_variable("global_step", (), tf.int64, use_resource=True)
             weights = {
-                name: tf1.get_variable(name, [2], tf.float64, use_resource=True)
+                name: v1.get_variable(name, [2], tf.float64, use_resource=True)
                 for name in (f"sync_replicas_{each}" for each in VARIABLES)
             }
-            with tf1.device(step.device):
+            with v1.device(step.device):
                 state = ops.condacc_sync_gate_state(
                     ops.condacc_sync_gate(shared_name="sync_replicas/gate")
                 )
         target = f"grpc://{self.spec['ps'][0]}"
-        with tf1.Session(target, graph=graph, config=self.config()) as session:
+        with v1.Session(target, graph=graph, config=self.config()) as session:
             state, values = session.run([state, weights])
         return state, {name: float(value[0]) for name, value in values.items()}
 
     def config(self, task: int | None = None) -> Any:
         filters = ["/job:ps"] if task is None else ["/job:ps", f"/job:worker/task:{task}"]
-        return tf1.ConfigProto(
+        return v1.ConfigProto(
             intra_op_parallelism_threads=1,
             inter_op_parallelism_threads=4,
             device_filters=filters,
@@ -119,9 +119,9 @@ class Cluster(ForkedCluster):
 
     def _train(self, job: str, task: int, number: int) -> None:
         if job == "ps":
-            tf1.train.Server(self.spec, job_name=job, task_index=task).join()
+            v1.train.Server(self.spec, job_name=job, task_index=task).join()
         config = self.config(task)
-        server = tf1.train.Server(self.spec, job_name=job, task_index=task, config=config)
+        server = v1.train.Server(self.spec, job_name=job, task_index=task, config=config)
         # Sessions are tried twice a second instead of twice a minute.
         make = session_manager.SessionManager.__init__
         session_manager.SessionManager.__init__ = lambda self, *args, **kwargs: make(

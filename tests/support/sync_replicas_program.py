@@ -13,10 +13,10 @@ import tf_condacc
 from tests.support.sync_replicas_log import PushLog
 from tf_condacc._ops.library import ops
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 
-class LoggingDescent(tf1.train.GradientDescentOptimizer):
+class LoggingDescent(v1.train.GradientDescentOptimizer):
     """Adds gradients to the variables, and logs them on the worker that is the chief."""
 
     def __init__(self, log: PushLog, device: str, replicas: int) -> None:
@@ -28,9 +28,9 @@ class LoggingDescent(tf1.train.GradientDescentOptimizer):
     def apply_gradients(
         self, grads_and_vars: Any, global_step: Any = None, name: Any = None
     ) -> Any:
-        graph = tf1.get_default_graph()
+        graph = v1.get_default_graph()
         (*_, full) = [op for op in graph.get_operations() if "AwaitFull" in op.type]
-        with tf1.device(self._device):
+        with v1.device(self._device):
             logged = [self._logged(g, v, full.outputs[0]) for g, v in grads_and_vars]
         return super().apply_gradients(logged, global_step, name)
 
@@ -40,7 +40,7 @@ class LoggingDescent(tf1.train.GradientDescentOptimizer):
             self._log_of_takes.add("take", var=variable.op.name, round=int(round_), total=total)
             return mean
 
-        passed = tf1.py_func(log, [gradient, round_], gradient.dtype, stateful=True)
+        passed = v1.py_func(log, [gradient, round_], gradient.dtype, stateful=True)
         passed.set_shape(gradient.shape)
         return passed, variable
 
@@ -88,16 +88,16 @@ class Model:
         self._compute = compute
         self.graph = tf.Graph()
         worker = f"/job:worker/task:{task}" if device is not None else ""
-        with self.graph.as_default(), tf1.device(device):
-            self.step = tf1.get_variable(
+        with self.graph.as_default(), v1.device(device):
+            self.step = v1.get_variable(
                 f"{name}_step" if name != "sync_replicas" else "global_step",
                 initializer=tf.constant(0, step_dtype),
                 trainable=False,
                 use_resource=use_resource,
-                collections=[tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.GLOBAL_STEP],
+                collections=[v1.GraphKeys.GLOBAL_VARIABLES, v1.GraphKeys.GLOBAL_STEP],
             )
             self.variables = [
-                tf1.get_variable(
+                v1.get_variable(
                     f"{name}_{each}",
                     initializer=tf.zeros([2], tf.float64),
                     use_resource=use_resource,
@@ -105,14 +105,12 @@ class Model:
                 for each in variables
             ]
             self.short_names = list(variables)
-            with tf1.device(worker):
+            with v1.device(worker):
                 if stops_before is not None:
-                    permits = tf1.FIFOQueue(
-                        -1, [tf.bool], [[]], shared_name=f"{name}_permits{task}"
-                    )
+                    permits = v1.FIFOQueue(-1, [tf.bool], [[]], shared_name=f"{name}_permits{task}")
                     self.permit = permits.enqueue(True)
                 with tf.control_dependencies([permits.dequeue()] if stops_before == "" else []):
-                    value = tf1.py_func(self._next_value, [], tf.float64, stateful=True)
+                    value = v1.py_func(self._next_value, [], tf.float64, stateful=True)
                 value.set_shape([])
                 gradients = []
                 for each in variables:
@@ -121,7 +119,7 @@ class Model:
                         gradients.append(tf.fill([2], tf.identity(value)))
                 if sleep is not None:
                     gradients[-1] = self._after(sleep, gradients[-1])
-            descent: Any = tf1.train.GradientDescentOptimizer(-1.0)
+            descent: Any = v1.train.GradientDescentOptimizer(-1.0)
             if logs_takes and self.is_chief:
                 descent = LoggingDescent(log, worker, replicas)
             self.optimizer = tf_condacc.SyncReplicasOptimizer(descent, replicas, total, name=name)
@@ -132,7 +130,7 @@ class Model:
             gate = self.optimizer._graph.gate
             with gate.on_device():
                 self.gate_state = ops.condacc_sync_gate_state(gate.handle)
-            with tf1.device(worker):
+            with v1.device(worker):
                 made = self.optimizer._graph.step
                 self.fetches = [self.train, self.step, *self._logs(value, made)]
 
@@ -154,7 +152,7 @@ class Model:
             "stop_grace_period_secs": 10,
         }
         with self.graph.as_default():
-            return tf1.train.MonitoredTrainingSession(
+            return v1.train.MonitoredTrainingSession(
                 master=target,
                 is_chief=self.is_chief,
                 hooks=[*first_hooks, self.hook(), *hooks],
@@ -181,7 +179,7 @@ class Model:
             sleep()
             return value
 
-        result = tf1.py_func(passed, [gradient], gradient.dtype, stateful=True)
+        result = v1.py_func(passed, [gradient], gradient.dtype, stateful=True)
         result.set_shape(gradient.shape)
         return result
 
@@ -211,7 +209,7 @@ class Model:
             return log
 
         pushed = [
-            tf1.py_func(log_push(variable.op.name), [outcome, step.claim, value], [])
+            v1.py_func(log_push(variable.op.name), [outcome, step.claim, value], [])
             for variable, outcome in zip(self.variables, step.outcomes, strict=True)
         ]
-        return [tf1.py_func(log_claim, [step.claim, value], []), *pushed]
+        return [v1.py_func(log_claim, [step.claim, value], []), *pushed]

@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from tests.support import sync_replicas_processes as processes
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 OLD, WORKER, NEW = 0, 1, 2
 STEPS_BEFORE_THE_END = 10
 
@@ -31,11 +31,11 @@ def freeze_this_process() -> None:
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
-class FreezingAtTheEnd(tf1.train.SessionRunHook):
+class FreezingAtTheEnd(v1.train.SessionRunHook):
     """Stops training after some steps, and freezes the process before the other hooks end."""
 
     def before_run(self, run_context: Any) -> Any:
-        return tf1.train.SessionRunArgs(tf1.train.get_global_step())
+        return v1.train.SessionRunArgs(v1.train.get_global_step())
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         if run_values.results >= STEPS_BEFORE_THE_END:
@@ -61,7 +61,7 @@ class Cluster(processes.Cluster):
     def model(self, task: int, *args: Any, **arguments: Any) -> Any:
         model = super().model(task, *args, is_chief=task in (OLD, NEW), **arguments)
         if task == OLD and self._point != "end":
-            with model.graph.as_default(), tf1.device(f"/job:worker/task:{OLD}"):
+            with model.graph.as_default(), v1.device(f"/job:worker/task:{OLD}"):
                 self._freeze_in_init(model.graph)
         return model
 
@@ -81,7 +81,7 @@ class Cluster(processes.Cluster):
             return [op for op in graph.get_operations() if op.type == f"Condacc>{kind}"]
 
         with tf.control_dependencies(all_of(first)):
-            freeze = tf1.py_func(freeze_this_process, [], [])
+            freeze = v1.py_func(freeze_this_process, [], [])
         for op in all_of(then):
             op._add_control_input(freeze)
 

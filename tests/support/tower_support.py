@@ -14,9 +14,9 @@ import tf_condacc
 from tf_condacc import estimator
 from tf_condacc._towers import reduction
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 ModeKeys = estimator.ModeKeys
-SUM = tf1.losses.Reduction.SUM
+SUM = v1.losses.Reduction.SUM
 MAX_TOWERS = 8
 X = np.arange(12, dtype=np.float32).reshape(4, 3)
 
@@ -25,10 +25,10 @@ def cpus(number: int) -> list[str]:
     return [f"/CPU:{k}" for k in range(number)]
 
 
-def new_session(graph: tf.Graph | None = None, **options: Any) -> tf1.Session:
+def new_session(graph: tf.Graph | None = None, **options: Any) -> v1.Session:
     """Returns a session with a virtual CPU for every tower that a test may use."""
-    config = tf1.ConfigProto(device_count={"CPU": MAX_TOWERS}, **options)
-    return tf1.Session(graph=graph, config=config)
+    config = v1.ConfigProto(device_count={"CPU": MAX_TOWERS}, **options)
+    return v1.Session(graph=graph, config=config)
 
 
 @contextmanager
@@ -41,13 +41,13 @@ def sums_one_by_one(one_by_one: bool = True) -> Iterator[None]:
 
 
 @contextmanager
-def initialized_session(**options: Any) -> Iterator[tf1.Session]:
+def initialized_session(**options: Any) -> Iterator[v1.Session]:
     with new_session(**options) as session:
-        session.run([tf1.global_variables_initializer(), tf1.local_variables_initializer()])
+        session.run([v1.global_variables_initializer(), v1.local_variables_initializer()])
         yield session
 
 
-class Recording(tf1.train.GradientDescentOptimizer):
+class Recording(v1.train.GradientDescentOptimizer):
     """Subtracts gradients, and records those that it is given."""
 
     def __init__(self, learning_rate: float = 1.0, name: str = "Recording"):
@@ -61,7 +61,7 @@ class Recording(tf1.train.GradientDescentOptimizer):
 
 
 def two_zeros(name: str = "w") -> tf.Variable:
-    return tf1.get_variable(name, initializer=[0.0, 0.0], use_resource=True)
+    return v1.get_variable(name, initializer=[0.0, 0.0], use_resource=True)
 
 
 def weighted_sum(name: str = "w") -> tf.Tensor:
@@ -71,10 +71,10 @@ def weighted_sum(name: str = "w") -> tf.Tensor:
 
 def linear_model_fn(features, labels, mode):
     """Builds a model whose gradient is the mean of the features of the tower."""
-    w = tf1.get_variable("w", [3], initializer=tf1.zeros_initializer())
+    w = v1.get_variable("w", [3], initializer=v1.zeros_initializer())
     predictions = tf.reduce_sum(features * w, axis=1)
     loss = tf.reduce_mean(predictions)
-    step = tf1.train.get_or_create_global_step()
+    step = v1.train.get_or_create_global_step()
     train = tf_condacc.TowerOptimizer(Recording).minimize(loss, global_step=step)
     return estimator.EstimatorSpec(mode, predictions=predictions, loss=loss, train_op=train)
 
@@ -112,7 +112,7 @@ def sum_of(
     makers = iter(make_gradients)
 
     def model_fn(features, labels, mode):
-        variable = tf1.get_variable(
+        variable = v1.get_variable(
             "v", dtype=dtype, initializer=tf.zeros(shape, dtype), use_resource=True
         )
         gradient = next(makers)(variable)

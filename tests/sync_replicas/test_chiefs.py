@@ -15,7 +15,7 @@ from tf_condacc._optimizers.sync_replicas.recovery import (
     recover_cancelled_steps,
 )
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 
 def test_a_new_chief_discards_the_round_and_begins_another(two_ps, training, tmp_path):
@@ -100,18 +100,18 @@ def supervised(name: str, place: OneProcess):
     """Builds a program for the original, with a Supervisor, and returns how to train with it."""
     graph = tf.Graph()
     with graph.as_default():
-        step = tf1.train.get_or_create_global_step()
-        weights = tf1.get_variable(f"{name}_w", initializer=[0.0])
+        step = v1.train.get_or_create_global_step()
+        weights = v1.get_variable(f"{name}_w", initializer=[0.0])
         optimizer = tf_condacc.SyncReplicasOptimizer(
-            tf1.train.GradientDescentOptimizer(-1.0), 1, 1, name=name
+            v1.train.GradientDescentOptimizer(-1.0), 1, 1, name=name
         )
         train = optimizer.apply_gradients([(tf.constant([1.0]), weights)], step)
         runner = optimizer.get_chief_queue_runner()
         tokens = optimizer.get_init_tokens_op()
-        supervisor = tf1.train.Supervisor(
+        supervisor = v1.train.Supervisor(
             graph=graph,
             is_chief=True,
-            init_op=tf1.global_variables_initializer(),
+            init_op=v1.global_variables_initializer(),
             local_init_op=optimizer.chief_init_op,
             ready_for_local_init_op=optimizer.ready_for_local_init_op,
             recovery_wait_secs=1,
@@ -125,7 +125,7 @@ def supervised(name: str, place: OneProcess):
 
 
 def place_gate_is_open(place: OneProcess, name: str) -> bool:
-    with tf.Graph().as_default(), tf1.Session(place.ps_target) as session:
+    with tf.Graph().as_default(), v1.Session(place.ps_target) as session:
         gate = ops.condacc_sync_gate(shared_name=f"{name}/gate")
         return session.run(ops.condacc_sync_gate_state(gate)).open
 
@@ -192,10 +192,10 @@ def test_a_chief_whose_queue_runner_has_failed_does_not_wait_as_a_worker(two_ps,
 
 def test_two_optimizers_in_one_graph_have_a_gate_each(graph_of_v1):
     """Two optimizers of the original share one token queue, and wait for ever at step 4."""
-    step = tf1.train.get_or_create_global_step()
-    variables = [tf1.get_variable(name, initializer=[0.0]) for name in "ab"]
+    step = v1.train.get_or_create_global_step()
+    variables = [v1.get_variable(name, initializer=[0.0]) for name in "ab"]
     optimizers = [
-        tf_condacc.SyncReplicasOptimizer(tf1.train.GradientDescentOptimizer(-1.0), 1)
+        tf_condacc.SyncReplicasOptimizer(v1.train.GradientDescentOptimizer(-1.0), 1)
         for _ in variables
     ]
     train = [
@@ -203,7 +203,7 @@ def test_two_optimizers_in_one_graph_have_a_gate_each(graph_of_v1):
         for optimizer, variable in zip(optimizers, variables, strict=True)
     ]
     hooks = [optimizer.make_session_run_hook(True) for optimizer in optimizers]
-    with tf1.train.MonitoredTrainingSession(
+    with v1.train.MonitoredTrainingSession(
         hooks=hooks, save_checkpoint_secs=None, save_summaries_steps=None
     ) as session:
         for _ in range(6):

@@ -10,8 +10,8 @@ import tensorflow as tf
 import tf_condacc
 from tests.support.signatures import parameters
 
-tf1 = tf.compat.v1
-ORIGINAL, OURS = tf1.train.SyncReplicasOptimizer, tf_condacc.SyncReplicasOptimizer
+v1 = tf.compat.v1
+ORIGINAL, OURS = v1.train.SyncReplicasOptimizer, tf_condacc.SyncReplicasOptimizer
 METHODS = [
     "__init__",
     "apply_gradients",
@@ -29,14 +29,14 @@ METHODS = [
 
 def make(
     optimizer: type, replicas: int = 2, total: int | None = None, **kwargs
-) -> tf1.train.Optimizer:
-    return optimizer(tf1.train.MomentumOptimizer(1.0, 0.5), replicas, total, **kwargs)
+) -> v1.train.Optimizer:
+    return optimizer(v1.train.MomentumOptimizer(1.0, 0.5), replicas, total, **kwargs)
 
 
-def applied(optimizer: type, *args, **kwargs) -> tf1.train.Optimizer:
+def applied(optimizer: type, *args, **kwargs) -> v1.train.Optimizer:
     made = make(optimizer, *args, **kwargs)
-    weights = tf1.get_variable("w", [2])
-    made.apply_gradients([(tf.ones([2]), weights)], tf1.train.get_or_create_global_step())
+    weights = v1.get_variable("w", [2])
+    made.apply_gradients([(tf.ones([2]), weights)], v1.train.get_or_create_global_step())
     return made
 
 
@@ -64,10 +64,10 @@ def test_every_public_name_of_the_original_exists(graph_of_v1):
     [
         lambda made: made.get_chief_queue_runner(),
         lambda made: made.get_init_tokens_op(),
-        lambda made: made.apply_gradients([], tf1.train.get_or_create_global_step()),
-        lambda made: made.apply_gradients([(tf.ones([2]), tf1.get_variable("w", [2]))]),
+        lambda made: made.apply_gradients([], v1.train.get_or_create_global_step()),
+        lambda made: made.apply_gradients([(tf.ones([2]), v1.get_variable("w", [2]))]),
         lambda made: made.apply_gradients(
-            [("x", tf1.get_variable("w", [2]))], tf1.train.get_or_create_global_step()
+            [("x", v1.get_variable("w", [2]))], v1.train.get_or_create_global_step()
         ),
         lambda made: made.make_session_run_hook(True).begin(),
     ],
@@ -95,7 +95,7 @@ def test_too_few_tokens_are_refused_as_by_the_original(num_tokens):
 def test_variables_that_are_not_initialized_fail_the_hook_as_in_the_original():
     texts = []
     for optimizer in (ORIGINAL, OURS):
-        with tf.Graph().as_default(), tf1.Session() as session:
+        with tf.Graph().as_default(), v1.Session() as session:
             made = applied(optimizer)
             hook = made.make_session_run_hook(True)
             hook.begin()
@@ -107,10 +107,10 @@ def test_variables_that_are_not_initialized_fail_the_hook_as_in_the_original():
 
 @pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
 def test_the_local_step_is_a_local_variable_of_the_global_steps_dtype(graph_of_v1, dtype):
-    weights = tf1.get_variable("w", [2])
-    step = tf1.get_variable("s", initializer=tf.constant(0, dtype), trainable=False)
+    weights = v1.get_variable("w", [2])
+    step = v1.get_variable("s", initializer=tf.constant(0, dtype), trainable=False)
     make(OURS).apply_gradients([(tf.ones([2]), weights)], step)
-    (local,) = tf1.local_variables()
+    (local,) = v1.local_variables()
     assert local.op.name == "sync_rep_local_step"
     assert local.dtype.base_dtype == dtype
 
@@ -118,12 +118,12 @@ def test_the_local_step_is_a_local_variable_of_the_global_steps_dtype(graph_of_v
 def test_the_gate_is_entered_with_a_copy_of_the_local_step_on_its_device(graph_of_v1):
     """The step of a worker does not send the local step to the gate."""
     cluster = {"ps": ["localhost:1", "localhost:2"], "worker": ["localhost:3"]}
-    setter = tf1.train.replica_device_setter(cluster=cluster, worker_device="/job:worker/task:0")
-    with tf1.device(setter):
+    setter = v1.train.replica_device_setter(cluster=cluster, worker_device="/job:worker/task:0")
+    with v1.device(setter):
         applied(OURS)
-        after = tf1.get_variable("after", [2])
+        after = v1.get_variable("after", [2])
     (enter,) = [op for op in graph_of_v1.get_operations() if op.type == "Condacc>SyncGateEnter"]
-    (local,) = tf1.local_variables()
+    (local,) = v1.local_variables()
     devices = [enter.device, *(each.device for each in enter.inputs)]
     assert {tf.DeviceSpec.from_string(device).job for device in devices} == {"ps"}
     assert len(set(devices)) == 1
@@ -134,14 +134,14 @@ def test_the_gate_is_entered_with_a_copy_of_the_local_step_on_its_device(graph_o
 def test_the_copy_of_the_local_step_is_initialized_with_it(graph_of_v1):
     applied(OURS)
     (enter,) = [op for op in graph_of_v1.get_operations() if op.type == "Condacc>SyncGateEnter"]
-    with tf1.Session() as session:
-        session.run(tf1.local_variables_initializer())
+    with v1.Session() as session:
+        session.run(v1.local_variables_initializer())
         assert session.run(enter.inputs[1]) == 0
 
 
 def test_slots_and_variables_are_those_of_the_wrapped_optimizer(graph_of_v1):
     made = applied(OURS)
-    weights = tf1.trainable_variables()[0]
+    weights = v1.trainable_variables()[0]
     assert made.get_slot_names() == ["momentum"]
     assert made.get_slot(weights, "momentum").shape == weights.shape
     assert made.variables() == [made.get_slot(weights, "momentum")]
@@ -149,8 +149,8 @@ def test_slots_and_variables_are_those_of_the_wrapped_optimizer(graph_of_v1):
 
 def test_gates_and_accumulators_of_two_optimizers_have_names_of_their_own(graph_of_v1):
     names = []
-    weights = tf1.get_variable("w", [2])
-    step = tf1.train.get_or_create_global_step()
+    weights = v1.get_variable("w", [2])
+    step = v1.train.get_or_create_global_step()
     for _ in range(2):
         make(OURS).apply_gradients([(tf.ones([2]), weights)], step)
     for op in graph_of_v1.get_operations():

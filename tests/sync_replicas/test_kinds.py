@@ -10,7 +10,7 @@ import tf_condacc
 from tests.support.sync_replicas_cluster import OneProcess
 from tests.support.sync_replicas_log import check_weights
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 EMBEDDING = np.arange(12, dtype=np.float32).reshape(6, 2) / 8
 BATCH = [[0, 3, 3, 5], [3, 1, 0, 0]]  # Rows that two workers look up.
 
@@ -34,16 +34,16 @@ def train_in_rounds(make, rounds: int = 3, workers: int = 2):
     `make(worker)` returns the loss of one worker's part of the batch and the variables.
     """
     with tf.Graph().as_default():
-        step = tf1.train.get_or_create_global_step()
-        which = tf1.placeholder(tf.int32, [])
+        step = v1.train.get_or_create_global_step()
+        which = v1.placeholder(tf.int32, [])
         loss, variables, configure, averages = make(which)
         optimizer = tf_condacc.SyncReplicasOptimizer(
-            tf1.train.GradientDescentOptimizer(0.5), workers, 1, variable_averages=averages
+            v1.train.GradientDescentOptimizer(0.5), workers, 1, variable_averages=averages
         )
         optimizer.configure(**configure)
         train = optimizer.minimize(loss, step)
         averaged = [averages.average(v) for v in variables] if averages else []
-        with tf1.train.MonitoredTrainingSession(
+        with v1.train.MonitoredTrainingSession(
             hooks=[optimizer.make_session_run_hook(True)],
             save_checkpoint_secs=None,
             save_summaries_steps=None,
@@ -60,9 +60,9 @@ def alone(loss_of, variables_of, rounds: int = 3):
     with tf.Graph().as_default():
         variables = variables_of()
         loss = (loss_of(variables, tf.constant(0)) + loss_of(variables, tf.constant(1))) / 2
-        train = tf1.train.GradientDescentOptimizer(0.5).minimize(loss)
-        with tf1.Session() as session:
-            session.run(tf1.global_variables_initializer())
+        train = v1.train.GradientDescentOptimizer(0.5).minimize(loss)
+        with v1.Session() as session:
+            session.run(v1.global_variables_initializer())
             for _ in range(rounds):
                 session.run(train)
             return session.run(variables)
@@ -74,7 +74,7 @@ def dense_loss(variables, which):
 
 
 def dense_variables():
-    return [tf1.get_variable("w", initializer=[0.5, -0.5])]
+    return [v1.get_variable("w", initializer=[0.5, -0.5])]
 
 
 def sparse_loss(variables, which):
@@ -88,7 +88,7 @@ def third_of_sparse_loss(variables, which):
 
 
 def sparse_variables():
-    return [tf1.get_variable("e", initializer=EMBEDDING)]
+    return [v1.get_variable("e", initializer=EMBEDDING)]
 
 
 def in_rounds(loss_of, variables_of, **configure):
@@ -144,7 +144,7 @@ def test_sparse_weights_with_the_mean_of_rows_differ_as_they_do_with_the_origina
 def test_averages_are_applied_in_each_round():
     def make(which):
         variables = dense_variables()
-        averages = tf1.train.ExponentialMovingAverage(0.5)
+        averages = v1.train.ExponentialMovingAverage(0.5)
         return dense_loss(variables, which), variables, {}, averages
 
     (weights,), (average,) = train_in_rounds(make, rounds=1)
@@ -152,12 +152,12 @@ def test_averages_are_applied_in_each_round():
 
 
 def test_a_variable_without_a_gradient_is_left_alone(graph_of_v1):
-    step = tf1.train.get_or_create_global_step()
-    variables = [tf1.get_variable(name, initializer=[1.0]) for name in "ab"]
-    optimizer = tf_condacc.SyncReplicasOptimizer(tf1.train.GradientDescentOptimizer(1.0), 1)
+    step = v1.train.get_or_create_global_step()
+    variables = [v1.get_variable(name, initializer=[1.0]) for name in "ab"]
+    optimizer = tf_condacc.SyncReplicasOptimizer(v1.train.GradientDescentOptimizer(1.0), 1)
     pairs = [(tf.constant([1.0]), variables[0]), (None, variables[1])]
     train = optimizer.apply_gradients(pairs, step)
-    with tf1.train.MonitoredTrainingSession(
+    with v1.train.MonitoredTrainingSession(
         hooks=[optimizer.make_session_run_hook(True)],
         save_checkpoint_secs=None,
         save_summaries_steps=None,

@@ -15,7 +15,7 @@ from tests.support.sync_replicas_cluster import Training
 from tf_condacc import ApplyOutcome
 from tf_condacc._optimizers.sync_replicas.gate import SyncGate
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 
 
@@ -91,14 +91,14 @@ def test_late_operations_of_a_chief_that_was_replaced_change_nothing(two_ps, tra
         op for op in model.graph.get_operations() if op.type == "Condacc>SyncGatePrepare"
     ]
     resets = [op for op in model.graph.get_operations() if op.type == "Condacc>AccumulatorReset"]
-    with tf1.Session(two_ps.targets[0], graph=model.graph) as session:
+    with v1.Session(two_ps.targets[0], graph=model.graph) as session:
         discarded = session.run([op.outputs[0] for op in resets], {prepared.outputs[0]: round_})
     assert discarded == [0, 0]
     with tf.Graph().as_default() as graph:
         gate = gate_of(model)
         refused = [gate.open(round_), gate.add_credits(1), gate.await_full(), gate.close()]
         ignored = [gate.advance(round_), gate.dismiss()]
-    with tf1.Session(two_ps.ps_target, graph=graph) as session:
+    with v1.Session(two_ps.ps_target, graph=graph) as session:
         for op in refused:
             with pytest.raises(tf.errors.FailedPreconditionError, match="chief"):
                 session.run(op)
@@ -198,14 +198,14 @@ def test_a_worker_that_was_started_again_replaces_its_lost_process(two_ps, train
 def test_chiefs_and_workers_do_not_log_that_queue_runners_are_deprecated():
     program = (
         "import tensorflow as tf, tf_condacc\n"
-        "tf1 = tf.compat.v1\n"
+        "v1 = tf.compat.v1\n"
         "with tf.Graph().as_default():\n"
-        "    step = tf1.train.get_or_create_global_step()\n"
-        "    weight = tf1.get_variable('weight', initializer=8.0)\n"
+        "    step = v1.train.get_or_create_global_step()\n"
+        "    weight = v1.get_variable('weight', initializer=8.0)\n"
         "    optimizer = tf_condacc.SyncReplicasOptimizer(\n"
-        "        tf1.train.GradientDescentOptimizer(0.25), 1)\n"
+        "        v1.train.GradientDescentOptimizer(0.25), 1)\n"
         "    optimizer.minimize(weight * weight, global_step=step)\n"
-        "    assert isinstance(optimizer.get_chief_queue_runner(), tf1.train.QueueRunner)\n"
+        "    assert isinstance(optimizer.get_chief_queue_runner(), v1.train.QueueRunner)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=200

@@ -8,7 +8,7 @@ import threading
 import pytest
 import tensorflow as tf
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 
 class Messages(logging.Handler):
@@ -48,8 +48,8 @@ def test_a_queue_runner_that_was_not_started_is_reported(two_ps, training, messa
     """The original waits in silence."""
     run = training(two_ps, 1, 2, configure={"report_secs": 0.3})
     chief = run.models[0]
-    with chief.graph.as_default(), tf1.Session(two_ps.targets[0]) as session:
-        session.run(tf1.global_variables_initializer())
+    with chief.graph.as_default(), v1.Session(two_ps.targets[0]) as session:
+        session.run(v1.global_variables_initializer())
         session.run(chief.optimizer.chief_init_op)
     run.start(1)
     run.steps_on_thread(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 
 @pytest.mark.parametrize(("replicas", "total"), [(3, 3), (2, 3), (1, 2), (5, 3), (3, 2)])
@@ -87,7 +87,7 @@ def test_explicit_tokens_let_workers_run_one_after_the_other(two_ps, training):
     for model in run.models:
         hook = model.hook(num_tokens=2)
         with model.graph.as_default():
-            run.sessions[model.task] = tf1.train.MonitoredTrainingSession(
+            run.sessions[model.task] = v1.train.MonitoredTrainingSession(
                 two_ps.targets[model.task],
                 model.task == 0,
                 hooks=[hook],

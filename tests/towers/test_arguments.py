@@ -20,7 +20,7 @@ from tests.support.tower_support import (
 )
 from tf_condacc import estimator
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 
 def test_params_and_config_are_copied_once_and_given_where_named():
@@ -51,11 +51,11 @@ def test_the_older_form_brings_the_optimizer():
         return estimator.EstimatorSpec(mode, loss=spec, train_op=tf.no_op())
 
     def linear_model_fn_without_optimizer(features):
-        w = tf1.get_variable("w", [3], initializer=tf1.zeros_initializer())
+        w = v1.get_variable("w", [3], initializer=v1.zeros_initializer())
         return tf.reduce_mean(tf.reduce_sum(features * w, axis=1))
 
     def optimizer_fn(params):
-        return tf1.train.GradientDescentOptimizer(params["rate"])
+        return v1.train.GradientDescentOptimizer(params["rate"])
 
     forms = [
         lambda devices: tf_condacc.replicate_model_fn(model_fn, optimizer_fn, devices),
@@ -71,8 +71,8 @@ def test_the_older_form_brings_the_optimizer():
                 )
                 with initialized_session() as session:
                     session.run(spec.train_op)
-                    (value,) = session.run(tf1.trainable_variables())
-                    assert session.run(tf1.train.get_global_step()) == 1
+                    (value,) = session.run(v1.trainable_variables())
+                    assert session.run(v1.train.get_global_step()) == 1
             # The update is the sum of the towers' gradients, each of which is the mean of its part.
             np.testing.assert_allclose(value, -0.5 * num_towers * X.mean(axis=0), rtol=1e-6)
 
@@ -113,7 +113,7 @@ def test_any_function_may_be_a_model_fn(model_fn):
         spec = replicate(model_fn, 2, tf.constant(X), params={"rate": 2}, config="given")
         with initialized_session() as session:
             session.run(spec.train_op)
-            (value,) = session.run(tf1.trainable_variables())
+            (value,) = session.run(v1.trainable_variables())
     np.testing.assert_allclose(value, -2 * X.mean(axis=0), rtol=1e-6)
 
 
@@ -123,17 +123,17 @@ def test_a_device_may_have_several_towers():
         spec = replicated(tf.constant(X), None, ModeKeys.TRAIN)
         with initialized_session() as session:
             session.run(spec.train_op)
-            (value,) = session.run(tf1.trainable_variables())
+            (value,) = session.run(v1.trainable_variables())
     np.testing.assert_allclose(value, -X.mean(axis=0), rtol=1e-6)
 
 
 def test_one_graph_may_train_evaluate_and_predict():
     def model_fn(features, labels, mode):
         spec = linear_model_fn(features, labels, mode)
-        return spec._replace(eval_metric_ops={"mean": tf1.metrics.mean(spec.predictions)})
+        return spec._replace(eval_metric_ops={"mean": v1.metrics.mean(spec.predictions)})
 
     with tf.Graph().as_default():
-        with tf1.variable_scope("", reuse=tf1.AUTO_REUSE):
+        with v1.variable_scope("", reuse=v1.AUTO_REUSE):
             modes = (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT)
             train, test, predict = (
                 replicate(model_fn, 2, tf.constant(X), mode=mode) for mode in modes

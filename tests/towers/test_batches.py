@@ -13,7 +13,7 @@ import tensorflow as tf
 from tests.support.tower_support import ModeKeys, X, linear_model_fn, new_session, replicate
 from tf_condacc import estimator
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 Pair = collections.namedtuple("Pair", ["left", "right"])
 
 
@@ -95,7 +95,7 @@ def test_rows_of_sparse_and_ragged_tensors_stay_with_the_dense_ones(top_level, i
         assert ragged.shape[0] == 6
         feed: dict[Any, Any] = {}
         if not is_known:
-            places = [tf1.sparse_placeholder(tf.float32), tf1.ragged.placeholder(tf.int32, 1, [])]
+            places = [v1.sparse_placeholder(tf.float32), v1.ragged.placeholder(tf.int32, 1, [])]
             values = run([sparse, ragged])
             feed = dict(zip(places, values, strict=True))
             sparse, ragged = places
@@ -141,9 +141,9 @@ def test_a_batch_that_does_not_divide_is_refused_when_built(kind: str):
 def test_a_batch_of_unknown_size_that_does_not_divide_fails_when_run(kind: str):
     with tf.Graph().as_default():
         place = {
-            "tensor": lambda: tf1.placeholder(tf.float32, [None, 2]),
-            "sparse": lambda: tf1.sparse_placeholder(tf.float64),
-            "ragged": lambda: tf1.ragged.placeholder(tf.int32, 1, []),
+            "tensor": lambda: v1.placeholder(tf.float32, [None, 2]),
+            "sparse": lambda: v1.sparse_placeholder(tf.float64),
+            "ragged": lambda: v1.ragged.placeholder(tf.int32, 1, []),
         }[kind]()
         given = [features for features, _ in parts(place)]
         value = run(ODD[kind]())
@@ -154,7 +154,7 @@ def test_a_batch_of_unknown_size_that_does_not_divide_fails_when_run(kind: str):
 
 def test_an_unknown_size_that_divides_is_split():
     with tf.Graph().as_default():
-        place = tf1.placeholder(tf.float32, None)
+        place = v1.placeholder(tf.float32, None)
         given = [features for features, _ in parts(place)]
         values = run(given, {place: X})
     np.testing.assert_array_equal(np.concatenate(values), X)

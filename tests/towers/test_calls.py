@@ -11,7 +11,7 @@ import tf_condacc
 from tests.support.tower_support import Recording, initialized_session, replicate, weighted_sum
 from tf_condacc import estimator
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 TowerOptimizer = tf_condacc.TowerOptimizer
 COLLECTION = TowerOptimizer.COLLECTION_FOR_GRAPH_STATES
 CALLS = "Each invocation of model_fn was supposed to make the same optimizer calls."
@@ -25,7 +25,7 @@ def _towers(calls_of_towers: list[str], optimizer=None):
         losses = {name: weighted_sum(name) for name in "ab"}
         trains = [
             TowerOptimizer(optimizer or Recording(0.5)).minimize(
-                losses[name], var_list=[v for v in tf1.trainable_variables() if v.op.name == name]
+                losses[name], var_list=[v for v in v1.trainable_variables() if v.op.name == name]
             )
             for name in next(letters)
         ]
@@ -40,7 +40,7 @@ def test_several_optimizers_in_one_model_are_paired_by_their_place():
         spec = _towers(["ab", "ab", "ab"])
         with initialized_session() as session:
             session.run(spec.train_op)
-            values = session.run(tf1.trainable_variables())
+            values = session.run(v1.trainable_variables())
     # Each of three towers has the gradient [1, 2], and the learning rate is 0.5.
     assert [value.tolist() for value in values] == [[-1.5, -3.0]] * 2
 
@@ -66,7 +66,7 @@ def test_towers_that_differ_in_their_calls_are_refused_by_name(calls: list[str],
 
 
 def test_towers_that_use_other_optimizers_are_refused_by_name():
-    kinds = iter([tf1.train.AdamOptimizer, tf1.train.GradientDescentOptimizer])
+    kinds = iter([v1.train.AdamOptimizer, v1.train.GradientDescentOptimizer])
 
     def model_fn(features, labels, mode):
         loss = weighted_sum()

@@ -20,10 +20,10 @@ from tests.support.tower_support import (
 )
 from tf_condacc import estimator
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 TowerOptimizer = tf_condacc.TowerOptimizer
 COLLECTION = TowerOptimizer.COLLECTION_FOR_GRAPH_STATES
-Reduction = tf1.losses.Reduction
+Reduction = v1.losses.Reduction
 
 
 def test_no_reduction_is_refused():
@@ -35,8 +35,8 @@ def test_no_reduction_is_refused():
 @pytest.mark.parametrize("first", ["plain", "skips"])
 def test_optimizers_that_are_not_wrapped_are_refused(first: str):
     def model_fn(features, labels, mode):
-        w = tf1.get_variable("w", initializer=[0.0])
-        optimizer = tf1.train.GradientDescentOptimizer(1.0)
+        w = v1.get_variable("w", initializer=[0.0])
+        optimizer = v1.train.GradientDescentOptimizer(1.0)
         train = tf.no_op() if first == "skips" else optimizer.minimize(tf.reduce_sum(w))
         return estimator.EstimatorSpec(mode, loss=tf.reduce_sum(features), train_op=train)
 
@@ -116,7 +116,7 @@ def test_a_second_replication_finds_its_variables_there_already():
         replicate(linear_model_fn, 2, tf.constant(X))
         with pytest.raises(ValueError, match="already exists"):
             replicate(linear_model_fn, 2, tf.constant(X))
-        with tf1.variable_scope("", reuse=tf1.AUTO_REUSE):
+        with v1.variable_scope("", reuse=v1.AUTO_REUSE):
             replicate(linear_model_fn, 2, tf.constant(X))
 
 
@@ -147,7 +147,7 @@ def test_an_exception_leaves_the_graph_usable(tower: int):
             replicate(model_fn, 2, tf.constant(X))
         assert graph.get_collection(COLLECTION) == []
         assert not TowerOptimizer.has_been_used()
-        w = tf1.get_variable("other", initializer=[1.0])
+        w = v1.get_variable("other", initializer=[1.0])
         train = TowerOptimizer(Recording).minimize(tf.reduce_sum(w))
         with initialized_session() as session:
             session.run(train)

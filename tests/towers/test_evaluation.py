@@ -11,7 +11,7 @@ import tensorflow as tf
 from tests.support.tower_support import ModeKeys, initialized_session, replicate
 from tf_condacc import estimator
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 SCORES = np.array([0.1, 0.9, 0.4, 0.7, 0.6, 0.2, 0.8, 0.3], np.float32)
 LABELS = np.array([0, 1, 1, 1, 0, 0, 1, 0], np.int64)
 
@@ -19,12 +19,12 @@ LABELS = np.array([0, 1, 1, 1, 0, 0, 1, 0], np.int64)
 def metrics_of(scores, labels):
     is_right = tf.cast(tf.equal(tf.cast(scores > 0.5, tf.int64), labels), tf.float32)
     return {
-        "accuracy": tf1.metrics.accuracy(labels, tf.cast(scores > 0.5, tf.int64)),
-        "auc": tf1.metrics.auc(labels, scores),
-        "mean": tf1.metrics.mean(scores),
-        "rmse": tf1.metrics.root_mean_squared_error(tf.cast(labels, tf.float32), scores),
-        "right": tf1.metrics.mean_tensor(is_right[:1]),
-        "confusion": tf1.metrics.mean_iou(labels, tf.cast(scores > 0.5, tf.int64), 2),
+        "accuracy": v1.metrics.accuracy(labels, tf.cast(scores > 0.5, tf.int64)),
+        "auc": v1.metrics.auc(labels, scores),
+        "mean": v1.metrics.mean(scores),
+        "rmse": v1.metrics.root_mean_squared_error(tf.cast(labels, tf.float32), scores),
+        "right": v1.metrics.mean_tensor(is_right[:1]),
+        "confusion": v1.metrics.mean_iou(labels, tf.cast(scores > 0.5, tf.int64), 2),
     }
 
 
@@ -39,10 +39,10 @@ def evaluate(model_fn, num_towers: int, batches: int = 1, before=None) -> dict[s
     with tf.Graph().as_default():
         if before is not None:
             before()
-        scores = tf1.placeholder(tf.float32, [len(SCORES) // batches])
-        labels = tf1.placeholder(tf.int64, [len(SCORES) // batches])
+        scores = v1.placeholder(tf.float32, [len(SCORES) // batches])
+        labels = v1.placeholder(tf.int64, [len(SCORES) // batches])
         spec = replicate(
-            model_fn, num_towers, scores, labels, ModeKeys.EVAL, tf1.losses.Reduction.MEAN
+            model_fn, num_towers, scores, labels, ModeKeys.EVAL, v1.losses.Reduction.MEAN
         )
         values = {name: value for name, (value, _) in spec.eval_metric_ops.items()}
         updates = [update for _, update in spec.eval_metric_ops.values()]
@@ -69,10 +69,10 @@ def test_metrics_and_loss_are_those_of_the_whole_batch(num_towers: int, batches:
 @pytest.mark.parametrize("num_towers", [2, 4])
 def test_metrics_in_reference_variables_are_those_of_the_whole_batch(num_towers: int):
     def model_fn(features, labels, mode):
-        with tf1.variable_scope("", use_resource=False):
-            large = {"large": tf1.metrics.mean_tensor(tf.fill([30000], tf.reduce_mean(features)))}
+        with v1.variable_scope("", use_resource=False):
+            large = {"large": v1.metrics.mean_tensor(tf.fill([30000], tf.reduce_mean(features)))}
             metrics = {**metrics_of(features, labels), **large}
-        assert not hasattr(tf1.local_variables()[-1], "handle")
+        assert not hasattr(v1.local_variables()[-1], "handle")
         loss = tf.reduce_mean(features)
         return estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics)
 
@@ -85,7 +85,7 @@ def test_metrics_in_reference_variables_are_those_of_the_whole_batch(num_towers:
 def test_metric_variables_of_others_do_not_matter():
     def others():
         for k in range(3):
-            tf1.metrics.mean(tf.constant(float(k)), name="outside")
+            v1.metrics.mean(tf.constant(float(k)), name="outside")
 
     def evaluate_with_others(num_towers):
         return evaluate(metric_model_fn, num_towers, before=others)
@@ -114,7 +114,7 @@ def test_the_spec_is_the_first_towers_with_one_update_for_all():
         assert update.name == "group_deps" and update.type == "NoOp"
         with initialized_session() as session:
             session.run(update)
-            variables = tf1.get_collection(tf1.GraphKeys.METRIC_VARIABLES)
+            variables = v1.get_collection(v1.GraphKeys.METRIC_VARIABLES)
             left = [v for v in variables if v.op.name.startswith("tower_1/")]
             assert len(left) * 2 == len(variables)
             for value in session.run(left):
@@ -136,7 +136,7 @@ def test_towers_with_different_numbers_of_metric_variables_are_refused(counts, e
 
     def model_fn(features, labels, mode):
         for k in range(next(numbers)):
-            tf1.Variable(float(k), collections=[tf1.GraphKeys.METRIC_VARIABLES])
+            v1.Variable(float(k), collections=[v1.GraphKeys.METRIC_VARIABLES])
         return estimator.EstimatorSpec(mode, loss=tf.constant(0.0))
 
     with tf.Graph().as_default(), pytest.raises(ValueError, match=re.escape(f"{TEXT} {expected}")):
@@ -150,7 +150,7 @@ def test_towers_with_different_metrics_are_refused(difference: str):
     def model_fn(features, labels, mode):
         k = next(number)
         name = f"metric_{k}" if difference == "name" else "metric"
-        metric = tf1.metrics.mean_tensor(tf.zeros([1 + k * (difference == "shape")]))
+        metric = v1.metrics.mean_tensor(tf.zeros([1 + k * (difference == "shape")]))
         return estimator.EstimatorSpec(mode, loss=tf.constant(0.0), eval_metric_ops={name: metric})
 
     with tf.Graph().as_default(), pytest.raises(ValueError, match=re.escape(TEXT) + ".*ower 1"):

@@ -20,14 +20,14 @@ from tests.support.tower_support import (
 )
 from tf_condacc import DropStaleGradientOptimizer, estimator
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 TowerOptimizer = tf_condacc.TowerOptimizer
 COLLECTION = "replicate_model_fn_graph_states"
 
 
 def test_it_has_the_names_and_signatures_of_the_original():
     assert tf_condacc.TowerOptimizer is TowerOptimizer
-    assert issubclass(TowerOptimizer, tf1.train.Optimizer)
+    assert issubclass(TowerOptimizer, v1.train.Optimizer)
     assert TowerOptimizer.COLLECTION_FOR_GRAPH_STATES == COLLECTION
     assert (TowerOptimizer.GATE_NONE, TowerOptimizer.GATE_OP, TowerOptimizer.GATE_GRAPH) == (
         0,
@@ -46,11 +46,11 @@ def test_it_has_the_names_and_signatures_of_the_original():
 
 def test_without_towers_every_call_is_forwarded_unchanged():
     with tf.Graph().as_default() as graph:
-        inner = tf1.train.MomentumOptimizer(0.1, 0.9, name="Inner")
+        inner = v1.train.MomentumOptimizer(0.1, 0.9, name="Inner")
         optimizer = TowerOptimizer(inner)
         loss = weighted_sum()
         (gradient, variable), *_ = optimizer.compute_gradients(loss)
-        step = tf1.train.create_global_step()
+        step = v1.train.create_global_step()
         train = optimizer.apply_gradients([(gradient, variable)], global_step=step, name="mine")
 
         assert train.name.startswith("mine")
@@ -69,7 +69,7 @@ def test_has_been_used_is_kept_for_each_graph():
     first, second = tf.Graph(), tf.Graph()
     with first.as_default():
         assert not TowerOptimizer.has_been_used()
-        optimizer = TowerOptimizer(tf1.train.AdamOptimizer())
+        optimizer = TowerOptimizer(v1.train.AdamOptimizer())
         assert not TowerOptimizer.has_been_used()
         optimizer.get_name()
         assert TowerOptimizer.has_been_used()
@@ -79,10 +79,10 @@ def test_has_been_used_is_kept_for_each_graph():
 
 
 def test_an_optimizer_fn_is_called_once_when_it_is_first_needed():
-    made: list[tf1.train.Optimizer] = []
+    made: list[v1.train.Optimizer] = []
 
     def make():
-        made.append(tf1.train.GradientDescentOptimizer(1.0))
+        made.append(v1.train.GradientDescentOptimizer(1.0))
         return made[-1]
 
     with tf.Graph().as_default():
@@ -103,7 +103,7 @@ def test_what_is_no_optimizer_is_an_attribute_error_on_first_use(wrong):
 
 def test_it_works_eagerly_without_towers():
     variable = tf.Variable([1.0, 1.0])
-    optimizer = TowerOptimizer(tf1.train.GradientDescentOptimizer(0.5))
+    optimizer = TowerOptimizer(v1.train.GradientDescentOptimizer(0.5))
     optimizer.minimize(lambda: tf.reduce_sum(variable * [1.0, 2.0]), var_list=[variable])
     assert variable.numpy().tolist() == [0.5, 0.0]
 
@@ -111,7 +111,7 @@ def test_it_works_eagerly_without_towers():
 def test_a_checkpoint_of_it_is_that_of_the_wrapped_optimizer(tmp_path):
     def build(wrap):
         variable = tf.Variable([1.0, 1.0])
-        inner = tf1.train.AdamOptimizer(0.1)
+        inner = v1.train.AdamOptimizer(0.1)
         optimizer = TowerOptimizer(inner) if wrap else inner
         optimizer.minimize(lambda: tf.reduce_sum(variable**2), var_list=[variable])
         return variable, inner, tf.train.Checkpoint(variable=variable, optimizer=optimizer)
@@ -148,7 +148,7 @@ def test_gradients_that_some_towers_leave_out_are_those_of_the_others():
         spec = replicate(model_fn, 3, features=None)
         with initialized_session() as session:
             session.run(spec.train_op)
-            for value in session.run(tf1.trainable_variables()):
+            for value in session.run(v1.trainable_variables()):
                 assert value.tolist() == [-2.0, -4.0]
 
 
@@ -163,17 +163,17 @@ def test_no_gradient_at_all_is_an_error():
 
 
 def test_slots_belong_to_the_optimizer_of_the_last_tower():
-    inner: list[tf1.train.Optimizer] = []
+    inner: list[v1.train.Optimizer] = []
 
     def model_fn(features, labels, mode):
-        inner.append(tf1.train.MomentumOptimizer(0.1, 0.9))
+        inner.append(v1.train.MomentumOptimizer(0.1, 0.9))
         loss = weighted_sum()
         train = TowerOptimizer(inner[-1]).minimize(loss)
         return estimator.EstimatorSpec(mode, loss=loss, train_op=train)
 
     with tf.Graph().as_default():
         replicate(model_fn, 2, features=None)
-        (variable,) = tf1.trainable_variables()
+        (variable,) = v1.trainable_variables()
         assert inner[0].get_slot(variable, "momentum") is None
         assert inner[0].get_slot_names() == []
         assert inner[1].get_slot(variable, "momentum").name == "w/Momentum:0"
@@ -184,7 +184,7 @@ def test_slots_belong_to_the_optimizer_of_the_last_tower():
 def test_it_wraps_and_is_wrapped_by_an_optimizer_that_drops(outer: str, num_towers: int):
     def model_fn(features, labels, mode):
         loss = tf.reduce_mean(tf.reduce_sum(two_zeros() * features, axis=1))
-        step = tf1.train.get_or_create_global_step()
+        step = v1.train.get_or_create_global_step()
         if outer == "tower":
             optimizer = TowerOptimizer(DropStaleGradientOptimizer(Recording(), staleness=0))
         else:
@@ -197,20 +197,20 @@ def test_it_wraps_and_is_wrapped_by_an_optimizer_that_drops(outer: str, num_towe
         spec = replicated(tf.constant([[1.0, 2.0], [3.0, 4.0]]), None, ModeKeys.TRAIN)
         with initialized_session() as session:
             assert session.run(spec.train_op) == 0.0
-            value = session.run(tf1.trainable_variables()[0])
-            assert session.run(tf1.train.get_global_step()) == 1
+            value = session.run(v1.trainable_variables()[0])
+            assert session.run(v1.train.get_global_step()) == 1
     assert value.tolist() == [-2.0, -3.0]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_it_wraps_optimizers_that_synchronize_replicas():
-    inner = tf1.train.SyncReplicasOptimizer(
-        tf1.train.GradientDescentOptimizer(0.5), replicas_to_aggregate=1
+    inner = v1.train.SyncReplicasOptimizer(
+        v1.train.GradientDescentOptimizer(0.5), replicas_to_aggregate=1
     )
 
     def model_fn(features, labels, mode):
         loss = tf.reduce_sum(two_zeros() * features)
-        step = tf1.train.get_or_create_global_step()
+        step = v1.train.get_or_create_global_step()
         train = TowerOptimizer(inner).minimize(loss, global_step=step)
         return estimator.EstimatorSpec(
             mode, loss=loss, train_op=train, training_hooks=[inner.make_session_run_hook(True)]
@@ -219,11 +219,11 @@ def test_it_wraps_optimizers_that_synchronize_replicas():
     with tf.Graph().as_default():
         replicated = tf_condacc.replicate_model_fn(model_fn, devices=cpus(2))
         spec = replicated(tf.constant([[1.0, 2.0], [3.0, 4.0]]), None, ModeKeys.TRAIN)
-        (variable,) = tf1.trainable_variables()
-        config = tf1.ConfigProto(device_count={"CPU": 2})
+        (variable,) = v1.trainable_variables()
+        config = v1.ConfigProto(device_count={"CPU": 2})
         # The chief's thread still waits for gradients at the end, and the session stops waiting for
         # it.
-        with tf1.train.MonitoredTrainingSession(
+        with v1.train.MonitoredTrainingSession(
             hooks=spec.training_hooks, config=config, stop_grace_period_secs=1
         ) as session:
             value = np.zeros(2)

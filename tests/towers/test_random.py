@@ -12,12 +12,12 @@ import tf_condacc
 from tests.support.tower_support import Recording, initialized_session, replicate, to_dense
 from tf_condacc import estimator
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 PROGRAMS = 12
 STEPS = 3
 ROWS, WIDTH = 6, 3
 KINDS = ["dense", "sparse", "none"]
-REDUCTIONS = [tf1.losses.Reduction.SUM, tf1.losses.Reduction.MEAN]
+REDUCTIONS = [v1.losses.Reduction.SUM, v1.losses.Reduction.MEAN]
 
 
 class Model:
@@ -50,8 +50,8 @@ class Model:
         number = tf.reshape(features, [])
         loss = number * 0
         for k in range(self.num_variables):
-            v = tf1.get_variable(
-                f"v{k}", [ROWS, WIDTH], self.dtype, tf1.zeros_initializer(), use_resource=True
+            v = v1.get_variable(
+                f"v{k}", [ROWS, WIDTH], self.dtype, v1.zeros_initializer(), use_resource=True
             )
             kind, ids = self.kinds[k][self.tower], self.ids[k][self.tower]
             if kind == "dense":
@@ -60,14 +60,14 @@ class Model:
                 loss += number * tf.reduce_sum(tf.gather(v, tf.constant(ids, tf.int64)))
         self.tower += 1
         optimizer = tf_condacc.TowerOptimizer(self.optimizer)
-        step = tf1.train.get_or_create_global_step()
-        gradients = optimizer.compute_gradients(loss, tf1.trainable_variables())
+        step = v1.train.get_or_create_global_step()
+        gradients = optimizer.compute_gradients(loss, v1.trainable_variables())
         train = optimizer.apply_gradients(gradients, step)
         return estimator.EstimatorSpec(mode, loss=loss, train_op=train)
 
     def gradients(self, numbers: np.ndarray) -> list[np.ndarray]:
         """Returns the gradients that the optimizer must get for each variable."""
-        scale = self.num_towers if self.reduction != tf1.losses.Reduction.SUM else 1
+        scale = self.num_towers if self.reduction != v1.losses.Reduction.SUM else 1
         totals = []
         for kinds, ids in zip(self.kinds, self.ids, strict=True):
             total = np.zeros([ROWS, WIDTH])
@@ -92,7 +92,7 @@ def test_random_models_train_as_the_numpy_model_says(program: int, seed: int):
     )
     expected = np.zeros([model.num_variables, ROWS, WIDTH])
     with tf.Graph().as_default():
-        features = tf1.placeholder(model.dtype, [model.num_towers])
+        features = v1.placeholder(model.dtype, [model.num_towers])
         spec = replicate(model.model_fn, model.num_towers, features, loss_reduction=model.reduction)
         given = {variable.op.name: gradient for gradient, variable in model.optimizer.given}
         with initialized_session(inter_op_parallelism_threads=4) as session:
@@ -104,7 +104,7 @@ def test_random_models_train_as_the_numpy_model_says(program: int, seed: int):
                     assert hasattr(value, "indices") == model.is_sparse(k)
                     np.testing.assert_array_equal(to_dense(value, [ROWS, WIDTH]), gradient)
                     expected[k] -= gradient
-                variables = {v.op.name: v for v in tf1.trainable_variables()}
+                variables = {v.op.name: v for v in v1.trainable_variables()}
                 for name, value in session.run(variables).items():
                     np.testing.assert_array_equal(value, expected[int(name[1:])])
-            assert session.run(tf1.train.get_global_step()) == STEPS
+            assert session.run(v1.train.get_global_step()) == STEPS

@@ -14,8 +14,8 @@ from tests.support.signatures import bare_signature
 from tests.support.tower_support import ModeKeys, X, initialized_session, linear_model_fn, replicate
 from tf_condacc import estimator
 
-tf1 = tf.compat.v1
-Reduction = tf1.losses.Reduction
+v1 = tf.compat.v1
+Reduction = v1.losses.Reduction
 
 
 def test_it_has_the_name_and_signature_of_the_original():
@@ -51,7 +51,7 @@ def test_losses_and_gradients_are_summed_or_averaged(reduction, scales: bool, nu
         spec = replicate(model_fn, num_towers, tf.constant(X), loss_reduction=reduction)
         with initialized_session() as session:
             loss, _ = session.run([spec.loss, spec.train_op])
-            value, step = session.run([*tf1.trainable_variables(), tf1.train.get_global_step()])
+            value, step = session.run([*v1.trainable_variables(), v1.train.get_global_step()])
     factor = 1.0 if scales else num_towers
     assert loss == factor and step == 1
     np.testing.assert_allclose(value, -factor * X.mean(axis=0), rtol=1e-6)
@@ -91,8 +91,8 @@ def test_names_and_places_are_those_of_the_original():
 
 def test_a_device_that_the_user_chooses_wins():
     def model_fn(features, labels, mode):
-        with tf1.device("/CPU:5"):
-            tf1.get_variable("placed", initializer=[0.0])
+        with v1.device("/CPU:5"):
+            v1.get_variable("placed", initializer=[0.0])
             tf.identity(features, name="here")
         return linear_model_fn(features, labels, mode)
 
@@ -105,8 +105,8 @@ def test_a_device_that_the_user_chooses_wins():
 @pytest.mark.parametrize("devices", [["/CPU:3"], ["/device:GPU:0"]])
 def test_with_one_device_there_is_no_split_and_plain_optimizers_are_allowed(devices: list[str]):
     def model_fn(features, labels, mode):
-        w = tf1.get_variable("w", initializer=[0.0])
-        train = tf1.train.GradientDescentOptimizer(1.0).minimize(tf.reduce_sum(w))
+        w = v1.get_variable("w", initializer=[0.0])
+        train = v1.train.GradientDescentOptimizer(1.0).minimize(tf.reduce_sum(w))
         spec = estimator.EstimatorSpec(mode, loss=tf.reduce_sum(features), train_op=train)
         specs.append(spec)
         return spec
@@ -138,10 +138,10 @@ def test_by_default_devices_are_those_of_the_process(devices):
 
 def test_an_outer_scope_stands_once_before_all_names():
     with tf.Graph().as_default() as graph:
-        with tf1.variable_scope("outer"):
+        with v1.variable_scope("outer"):
             replicate(linear_model_fn, 2, tf.constant(X), loss_reduction=Reduction.MEAN)
         names = [op.name for op in graph.get_operations()]
-        assert [v.op.name for v in tf1.trainable_variables()] == ["outer/w"]
+        assert [v.op.name for v in v1.trainable_variables()] == ["outer/w"]
     for name in ("outer/averaged_loss", "outer/tower_1/averaged_loss", "outer/loss"):
         assert name in names
     assert not [name for name in names if "//" in name]
@@ -150,19 +150,19 @@ def test_an_outer_scope_stands_once_before_all_names():
 def test_default_names_of_scopes_are_the_same_in_every_tower():
     def model_fn(features, labels, mode):
         for _ in range(2):
-            with tf1.variable_scope(None, default_name="dense"):
-                tf1.get_variable("kernel", initializer=[1.0])
+            with v1.variable_scope(None, default_name="dense"):
+                v1.get_variable("kernel", initializer=[1.0])
         return linear_model_fn(features, labels, mode)
 
     with tf.Graph().as_default():
         replicate(model_fn, 3, tf.ones([3, 3]))
-        names = [v.op.name for v in tf1.trainable_variables()]
+        names = [v.op.name for v in v1.trainable_variables()]
     assert names == ["dense/kernel", "dense_1/kernel", "w"]
 
 
 def test_all_but_loss_and_train_op_come_from_the_last_tower():
-    hooks = [tf1.train.SessionRunHook() for _ in range(3)]
-    scaffolds = [tf1.train.Scaffold() for _ in range(3)]
+    hooks = [v1.train.SessionRunHook() for _ in range(3)]
+    scaffolds = [v1.train.Scaffold() for _ in range(3)]
     number = iter(range(3))
 
     def model_fn(features, labels, mode):

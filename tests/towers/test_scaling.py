@@ -12,9 +12,9 @@ import tf_condacc
 from tests.support.tower_support import SUM, Recording, initialized_session, replicate, two_zeros
 from tf_condacc import estimator
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 TowerOptimizer = tf_condacc.TowerOptimizer
-MEAN = tf1.losses.Reduction.SUM_BY_NONZERO_WEIGHTS
+MEAN = v1.losses.Reduction.SUM_BY_NONZERO_WEIGHTS
 COLLECTION = TowerOptimizer.COLLECTION_FOR_GRAPH_STATES
 CALLS = "Each invocation of model_fn was supposed to make the same optimizer calls."
 WRAP = (
@@ -45,12 +45,12 @@ def trained(
         with initialized_session() as session:
             for _ in range(steps):
                 session.run(spec.train_op)
-            values = session.run({v.op.name: v for v in tf1.trainable_variables()})
+            values = session.run({v.op.name: v for v in v1.trainable_variables()})
     return {name: value.tolist() for name, value in values.items()}
 
 
 def by_gradients(loss, a, b):
-    gradients = tf1.gradients(loss, [a, b])
+    gradients = v1.gradients(loss, [a, b])
     return TowerOptimizer(Recording()).apply_gradients(zip(gradients, [a, b], strict=True))
 
 
@@ -61,7 +61,7 @@ def after_get_name(loss, a, b):
 
 def second_by_gradients(loss, a, b):
     first = TowerOptimizer(Recording()).minimize(loss, var_list=[a])
-    (gradient,) = tf1.gradients(loss, [b])
+    (gradient,) = v1.gradients(loss, [b])
     return tf.group(first, TowerOptimizer(Recording()).apply_gradients([(gradient, b)]))
 
 
@@ -145,7 +145,7 @@ def accumulated(loss, a, b):
     optimizer = TowerOptimizer(Recording())
     sums, adds = [], []
     for gradient, _ in optimizer.compute_gradients(loss, [a, b]):
-        sums.append(tf1.Variable([0.0, 0.0], trainable=False, use_resource=True))
+        sums.append(v1.Variable([0.0, 0.0], trainable=False, use_resource=True))
         adds.append(sums[-1].assign_add(gradient, read_value=False))
     with tf.control_dependencies(adds):
         totals = [total.read_value() for total in sums]

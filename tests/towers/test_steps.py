@@ -25,7 +25,7 @@ from tf_condacc import estimator
 from tf_condacc._ops.library import ops
 from tf_condacc._towers.reduction import sum_gradients
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 THREADS, STEPS, TOWERS, SIZE = 8, 60, 4, 40_000
 MEBIBYTE = 2**20
 BIG = 8 * MEBIBYTE  # This is the number of float32 elements.
@@ -37,7 +37,7 @@ def _status_bytes(field: str) -> int:
 
 
 def _zeros(name: str, shape: list[int]) -> tf.Variable:
-    return tf1.get_variable(name, shape, tf.float64, tf1.zeros_initializer())
+    return v1.get_variable(name, shape, tf.float64, v1.zeros_initializer())
 
 
 def test_steps_at_the_same_time_never_mix():
@@ -48,13 +48,13 @@ def test_steps_at_the_same_time_never_mix():
         table = _zeros("table", [THREADS, 5])
         loss = tf.reduce_sum(dense * features["number"])
         loss += tf.reduce_sum(tf.gather(table, features["thread"]) * features["number"])
-        train = tf_condacc.TowerOptimizer(optimizer).minimize(loss, tf1.train.get_global_step())
+        train = tf_condacc.TowerOptimizer(optimizer).minimize(loss, v1.train.get_global_step())
         return estimator.EstimatorSpec(mode, loss=loss, train_op=train)
 
     with tf.Graph().as_default() as graph:
-        tf1.train.create_global_step()
-        number = tf1.placeholder(tf.float64, [TOWERS, 1])
-        thread = tf1.placeholder(tf.int64, [TOWERS])
+        v1.train.create_global_step()
+        number = v1.placeholder(tf.float64, [TOWERS, 1])
+        thread = v1.placeholder(tf.int64, [TOWERS])
         spec = replicate(model_fn, TOWERS, {"number": number, "thread": thread})
         (dense, _), (sparse, _) = optimizer.given
         with initialized_session(inter_op_parallelism_threads=THREADS) as session:
@@ -73,9 +73,9 @@ def test_steps_at_the_same_time_never_mix():
                 return total
 
             totals = in_threads(*[lambda k=k: run_steps(k) for k in range(THREADS)])
-            variables = tf1.trainable_variables()
+            variables = v1.trainable_variables()
             dense_value, table = session.run(variables)
-            assert session.run(tf1.train.get_global_step()) == THREADS * STEPS
+            assert session.run(v1.train.get_global_step()) == THREADS * STEPS
         assert graph.get_collection(tf_condacc.TowerOptimizer.COLLECTION_FOR_GRAPH_STATES) == []
     np.testing.assert_array_equal(dense_value, np.full([SIZE], -sum(totals)))
     np.testing.assert_array_equal(table, np.repeat(-np.array(totals)[:, np.newaxis], 5, axis=1))
@@ -94,9 +94,9 @@ def _growth_of(run, repeats: int) -> int:
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_a_step_that_fails_or_is_cancelled_leaves_nothing_behind(kind: str):
     with tf.Graph().as_default() as graph:
-        value, fails = tf1.placeholder(tf.float32, []), tf1.placeholder(tf.bool, [])
-        queue = tf1.FIFOQueue(1, [tf.float32], [[]])
-        variable = tf1.get_variable("v", [8, BIG // 8], use_resource=True)
+        value, fails = v1.placeholder(tf.float32, []), v1.placeholder(tf.bool, [])
+        queue = v1.FIFOQueue(1, [tf.float32], [[]])
+        variable = v1.get_variable("v", [8, BIG // 8], use_resource=True)
 
         def gradient(scale):
             values = tf.fill([8, BIG // 8], scale)
@@ -119,7 +119,7 @@ def test_a_step_that_fails_or_is_cancelled_leaves_nothing_behind(kind: str):
 
             def cancel() -> None:
                 announcement.clear()
-                options = tf1.RunOptions(timeout_in_ms=300)
+                options = v1.RunOptions(timeout_in_ms=300)
                 run = Background(
                     lambda: session.run(fetches, {value: 1.0, fails: False}, options=options)
                 )
@@ -144,7 +144,7 @@ def test_what_a_step_holds_does_not_grow_with_the_number_of_towers(kind: str):
         with tf.Graph().as_default():
             name = f"condacc_tower_{kind}"
             handle = getattr(ops, f"{name}_sum")(dtype=tf.float32, shape=[8, BIG // 8])
-            scale = tf1.placeholder(tf.float32, [])
+            scale = v1.placeholder(tf.float32, [])
             shape, adds = [8, BIG // 8], []
             for _ in range(num_towers):
                 with tf.control_dependencies(adds):  # Each tower is slower than the previous one.
@@ -172,7 +172,7 @@ def test_what_a_step_holds_does_not_grow_with_the_number_of_towers(kind: str):
 @pytest.mark.parametrize("version", [1, 2])
 def test_iterations_of_a_loop_never_mix(version: int):
     with control_flow(version), sums_one_by_one(), tf.Graph().as_default():
-        variable = tf1.get_variable("v", [3], use_resource=True)
+        variable = v1.get_variable("v", [3], use_resource=True)
 
         def body(i, totals):
             number = tf.cast(i, tf.float32)
@@ -181,7 +181,7 @@ def test_iterations_of_a_loop_never_mix(version: int):
             return i + 1, totals.write(i, dense + tf.reduce_sum(sparse.values))
 
         array = tf.TensorArray(tf.float32, size=200, element_shape=[3])
-        _, totals = tf1.while_loop(
+        _, totals = v1.while_loop(
             lambda i, _: i < 200, body, [tf.constant(0), array], parallel_iterations=16
         )
         with new_session(inter_op_parallelism_threads=8) as session:
@@ -214,8 +214,8 @@ def test_with_op_determinism_gradients_are_added_in_the_order_of_the_towers(one_
     tf.config.experimental.enable_op_determinism()
     try:
         with sums_one_by_one(one_by_one), tf.Graph().as_default() as graph:
-            variable = tf1.get_variable("v", initializer=[0.0], use_resource=True)
-            last = tf1.py_func(lambda value: value, [[np.float32(parts[1])]], tf.float32)
+            variable = v1.get_variable("v", initializer=[0.0], use_resource=True)
+            last = v1.py_func(lambda value: value, [[np.float32(parts[1])]], tf.float32)
             last.set_shape([1])
             gradients = [tf.constant([part]) for part in parts]
             gradients[1] = last

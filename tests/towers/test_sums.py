@@ -13,7 +13,7 @@ from tests.support.tower_support import initialized_session, rows, sum_of, sums_
 from tf_condacc._ops.library import ops
 from tf_condacc._towers.reduction import sum_gradients
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 SHAPE = [4, 2]
 
 # Each kind of gradient has a function of the variable, and below it the value in dense form.
@@ -61,7 +61,7 @@ def test_rows_of_all_towers_come_out_ascending_and_once():
 
 def test_the_gradients_of_an_embedding_stay_sparse():
     def gradient(ids):
-        return lambda v: tf1.gradients(tf.reduce_sum(tf.gather(v, ids) * 2.0), v)[0]
+        return lambda v: v1.gradients(tf.reduce_sum(tf.gather(v, ids) * 2.0), v)[0]
 
     with tf.Graph().as_default():
         total = sum_of([gradient([1, 1]), gradient([3, 1])], SHAPE)
@@ -80,9 +80,9 @@ def test_narrow_gradients_are_added_in_float32_and_rounded_once(dtype: tf.DType)
     parts = [big] + [1.0] * 6
     with tf.Graph().as_default():
         dense = sum_of([lambda v, p=p: tf.constant([p], dtype) for p in parts], [1], dtype)
-        with tf1.variable_scope("other"):
+        with v1.variable_scope("other"):
             sparse = sum_of([lambda v, p=p: rows([0], [p], [1], dtype) for p in parts], [1], dtype)
-        with tf1.variable_scope("another"):
+        with v1.variable_scope("another"):
             repeated = [lambda v: tf.zeros([1], dtype), lambda v: rows([0] * 7, parts, [1], dtype)]
             mixed = sum_of(repeated, [1], dtype)
         with initialized_session() as session:
@@ -97,7 +97,7 @@ def test_narrow_gradients_are_added_in_float32_and_rounded_once(dtype: tf.DType)
 )
 def test_other_dtypes_are_summed(dtype: tf.DType):
     with tf.Graph().as_default():
-        variable = tf1.get_variable("v", initializer=tf.zeros([2], dtype), use_resource=True)
+        variable = v1.get_variable("v", initializer=tf.zeros([2], dtype), use_resource=True)
         total = sum_gradients([tf.constant([1, 2], dtype), tf.constant([10, 20], dtype)], variable)
         with initialized_session() as session:
             assert session.run(total).tolist() == [11, 22]
@@ -105,8 +105,8 @@ def test_other_dtypes_are_summed(dtype: tf.DType):
 
 def test_reference_variables_and_unknown_shapes_work():
     with tf.Graph().as_default():
-        start = tf1.placeholder_with_default([[1.0], [2.0]], [None, 1])
-        variable = tf1.Variable(start, use_resource=False, validate_shape=False)
+        start = v1.placeholder_with_default([[1.0], [2.0]], [None, 1])
+        variable = v1.Variable(start, use_resource=False, validate_shape=False)
         total = sum_gradients(
             [tf.constant([[1.0], [1]]), rows([1], [[5.0]], [2, 1]), rows([0], [[7.0]], [2, 1])],
             variable,
@@ -118,7 +118,7 @@ def test_reference_variables_and_unknown_shapes_work():
 def test_a_sparse_gradient_of_unknown_dense_shape_is_summed():
     with tf.Graph().as_default():
         unknown = [tf.IndexedSlices(tf.ones([1, 2]), tf.constant([k])) for k in (2, 0)]
-        variable = tf1.get_variable("v", SHAPE, use_resource=True)
+        variable = v1.get_variable("v", SHAPE, use_resource=True)
         sparse = sum_gradients(unknown, variable)
         mixed = sum_gradients([*unknown, tf.ones(SHAPE)], variable)
         with initialized_session() as session:
@@ -132,7 +132,7 @@ def test_a_sparse_gradient_of_unknown_dense_shape_is_summed():
 def test_the_static_shape_is_the_variables():
     with tf.Graph().as_default():
         dense = sum_of([KINDS["dense"]] * 2, SHAPE)
-        with tf1.variable_scope("other"):
+        with v1.variable_scope("other"):
             sparse = sum_of([KINDS["sparse"]] * 2, SHAPE)
 
     assert dense.shape == SHAPE
@@ -145,7 +145,7 @@ def test_gradients_of_another_shape_are_refused_when_built_and_when_run():
         with pytest.raises(ValueError, match="[Ss]hape"):
             sum_of([KINDS["dense"], lambda v: tf.ones([3, 2])], SHAPE)
     with tf.Graph().as_default():
-        unknown = tf1.placeholder(tf.float32, None)
+        unknown = v1.placeholder(tf.float32, None)
         total = sum_of([KINDS["dense"], lambda v: unknown], SHAPE)
         with initialized_session() as session:
             match = r"Shape mismatch: expected \[4,2\], got \[3,2\].*gradient_aggregating"
@@ -169,8 +169,8 @@ def test_rows_that_the_variable_does_not_have_are_refused(row: int, other: str):
 )
 def test_a_few_small_gradients_are_added_at_once(size: int | None, num_towers: int, at_once: bool):
     with tf.Graph().as_default() as graph:
-        start = tf1.placeholder_with_default(tf.zeros([size or 3]), [size])
-        variable = tf1.Variable(start, use_resource=True, validate_shape=False)
+        start = v1.placeholder_with_default(tf.zeros([size or 3]), [size])
+        variable = v1.Variable(start, use_resource=True, validate_shape=False)
         gradients = [tf.fill([size or 3], 1.0 + k) for k in range(num_towers)]
         total = sum_gradients(gradients, variable)
         types = [op.type for op in graph.get_operations()]
@@ -187,7 +187,7 @@ def test_a_few_small_gradients_are_added_at_once(size: int | None, num_towers: i
 def test_what_others_read_is_not_written_to(either: bool, count: int):
     with sums_one_by_one(either), tf.Graph().as_default():
         variables = [
-            tf1.get_variable(f"v{k}", initializer=[1.0 + k, 0.0], use_resource=True)
+            v1.get_variable(f"v{k}", initializer=[1.0 + k, 0.0], use_resource=True)
             for k in range(count)
         ]
         shared = [tf.identity(v.read_value()) for v in variables]

@@ -15,7 +15,7 @@ from tests.support.tower_support import (
 )
 from tf_condacc import estimator
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 
 def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -30,7 +30,7 @@ def train(loss, optimizer):
 @pytest.mark.parametrize("mode", [ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT])
 def test_a_trainable_variable_of_a_later_tower_is_warned_of(mode, caplog):
     def model_fn(features, labels, mode):
-        with tf1.name_scope("layer"):
+        with v1.name_scope("layer"):
             own = [tf.Variable([1.0, 1.0], name=name) for name in ("kernel", "bias")]
         loss = weighted_sum() + tf.reduce_sum(own)
         trains = train(loss, Recording()) if mode == ModeKeys.TRAIN else None
@@ -44,7 +44,7 @@ def test_a_trainable_variable_of_a_later_tower_is_warned_of(mode, caplog):
 
 
 def test_variables_by_get_variable_slots_metrics_and_counters_are_not_warned_of(caplog):
-    class WithCounter(tf1.train.AdamOptimizer):
+    class WithCounter(v1.train.AdamOptimizer):
         """A model part with a counter variable that TensorFlow takes for a trainable one."""
 
         def apply_gradients(self, *args, **kwargs):
@@ -54,7 +54,7 @@ def test_variables_by_get_variable_slots_metrics_and_counters_are_not_warned_of(
     def model_fn(features, labels, mode):
         loss = weighted_sum("a") + weighted_sum("b")
         tf.Variable(1.0, trainable=False, name="here")
-        metrics = {"mean": tf1.metrics.mean(loss)}
+        metrics = {"mean": v1.metrics.mean(loss)}
         rate = tf.Variable(0.1, name="rate")
         return estimator.EstimatorSpec(
             mode, loss=loss, train_op=train(loss, WithCounter(rate)), eval_metric_ops=metrics
@@ -62,7 +62,7 @@ def test_variables_by_get_variable_slots_metrics_and_counters_are_not_warned_of(
 
     with tf.Graph().as_default():
         replicate(model_fn, 2, features=None)
-        names = {variable.op.name for variable in tf1.trainable_variables()}
+        names = {variable.op.name for variable in v1.trainable_variables()}
     assert names == {"a", "b", "rate", "tower_1/rate", "counter"}
     assert warnings_of(caplog) == []
 

@@ -16,7 +16,7 @@ from tests.support.refusals import (
 )
 from tests.support.trial_runs import Trials
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 NAMES = {tf.float64: "double|float64", tf.float16: "half|float16"}
 NAMES |= {tf.int32: "int32", tf.bfloat16: "bfloat16"}
 TRIALS = Trials()
@@ -40,7 +40,7 @@ def apply_of_another_dtype(impl: Any, dtype: tf.DType, count: int) -> None:
 def apply_of_another_dtype_in_a_graph(impl: Any) -> None:
     acc = with_gradients(1, GraphDriver, impl, name="floats")
     with acc.graph.as_default():
-        handle = tf1.placeholder_with_default(acc.accumulator.accumulator_ref, None)
+        handle = v1.placeholder_with_default(acc.accumulator.accumulator_ref, None)
         apply = impl.raw_apply(handle, tf.constant(0, tf.int64), tf.ones([2], tf.float64))
     with refused(BadArgument, "floats", "float", "double|float64"):
         acc.session.run(apply)

@@ -19,7 +19,7 @@ from tests.support.refusals import (
 )
 from tests.support.trial_runs import Trials
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 TRIALS = Trials()
 
 
@@ -55,7 +55,7 @@ def queue_and_table_handles(impl: Any) -> None:
 
 @TRIALS.add
 def handle_of_the_original(impl: Any) -> None:
-    theirs = tf1.ConditionalAccumulator(tf.float32, [2], shared_name=unique_name("theirs"))
+    theirs = v1.ConditionalAccumulator(tf.float32, [2], shared_name=unique_name("theirs"))
     assert_every_op_refuses(impl, theirs.accumulator_ref, InvalidArgument, "wrong type")
 
 
@@ -134,7 +134,7 @@ def destroyed_while_takes_wait(impl: Any) -> None:
 @TRIALS.add
 def reset_of_a_direct_session(impl: Any) -> None:
     acc = with_gradients(1, GraphDriver, impl)
-    tf1.Session.reset("")
+    v1.Session.reset("")
     acc.close()
     again = GraphDriver(impl, tf.float32, [2])
     assert again.count() == 0
@@ -142,16 +142,16 @@ def reset_of_a_direct_session(impl: Any) -> None:
 
 @TRIALS.add
 def reset_of_a_server(impl: Any) -> None:
-    server = tf1.train.Server.create_local_server()
+    server = v1.train.Server.create_local_server()
     with tf.Graph().as_default() as graph:
         private = impl.dense(tf.float32, [2])
         shared = impl.dense(tf.float32, [2], shared_name="shared")
         applies = [a.apply_grad([4.0, 8.0]) for a in (private, shared)]
         counts = [a.num_accumulated() for a in (private, shared)]
-    session = tf1.Session(server.target, graph=graph)
+    session = v1.Session(server.target, graph=graph)
     session.run(applies)
-    tf1.Session.reset(server.target)
-    with tf1.Session(server.target, graph=graph) as fresh:
+    v1.Session.reset(server.target)
+    with v1.Session(server.target, graph=graph) as fresh:
         assert fresh.run(counts) == [0, 0]
         fresh.run(applies)
         assert fresh.run(counts) == [1, 1]
@@ -159,20 +159,20 @@ def reset_of_a_server(impl: Any) -> None:
 
 @TRIALS.add
 def reset_of_a_server_with_a_waiting_take(impl: Any) -> None:
-    server = tf1.train.Server.create_local_server()
+    server = v1.train.Server.create_local_server()
     with tf.Graph().as_default() as graph:
         accumulators = [impl.dense(tf.float32, [2], shared_name=s) for s in (None, "shared")]
         takes = [a.take_grad(1) for a in accumulators]
         counts = [a.num_accumulated() for a in accumulators]
-    session = tf1.Session(server.target, graph=graph)
+    session = v1.Session(server.target, graph=graph)
     session.run(counts)
     waiting = [Background(session.run, take) for take in takes]
     for take in waiting:
         take.wait_until_blocked()
-    tf1.Session.reset(server.target)
+    v1.Session.reset(server.target)
     with contextlib.suppress(tf.errors.AbortedError):  # The server has forgotten the session.
         session.close()
     for take in waiting:
         assert isinstance(take.error(), tf.errors.OpError), take.error()
-    with tf1.Session(server.target, graph=graph) as fresh:
+    with v1.Session(server.target, graph=graph) as fresh:
         assert fresh.run(counts) == [0, 0]

@@ -16,7 +16,7 @@ from tests.trials.drop_stale_atomic_trials import MAX, MIN, Gate
 from tf_condacc._ops.library import ops
 from tf_condacc._optimizers.drop_stale.gate import StalenessGate
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 TRIALS = Trials()
 
 
@@ -108,11 +108,11 @@ def counters_of_any_name(impl: Any) -> None:
 def gate_whose_name_is_taken(impl: Any) -> None:
     """The name of the gate may belong to a resource of another kind, without any effect."""
     with tf.Graph().as_default():
-        step = tf1.get_variable("my_step", initializer=tf.constant(5, tf.int64))
+        step = v1.get_variable("my_step", initializer=tf.constant(5, tf.int64))
         accumulator = impl.dense(tf.float32, [], shared_name="my_step/staleness_gate")
         count = accumulator.num_accumulated()
         decision = StalenessGate(step, "c").decide(5, 0)
-        with tf1.Session() as session:
+        with v1.Session() as session:
             session.run(step.initializer)
             assert session.run([count, decision.accepted]) == [0, True]
 
@@ -127,14 +127,14 @@ def update_under_way(world: str, target: str) -> tuple[Any, ...]:
             assert go.wait(PATIENCE_SECS)
             return 0
 
-        return tf1.py_func(wait, [decided.outputs[0]], tf.int64, stateful=True)
+        return v1.py_func(wait, [decided.outputs[0]], tf.int64, stateful=True)
 
     with world_of(*WORLDS[world]), tf.Graph().as_default() as graph:
-        step = tf1.train.get_or_create_global_step()
-        weights = tf1.get_variable("weights", initializer=tf.constant(0.0))
+        step = v1.train.get_or_create_global_step()
+        weights = v1.get_variable("weights", initializer=tf.constant(0.0))
         train = dropping(0)(Descent(hold)).minimize(-weights, step)
-        init = tf1.global_variables_initializer()
-    session = tf1.Session(target, graph=graph)
+        init = v1.global_variables_initializer()
+    session = v1.Session(target, graph=graph)
     session.run(init)
     running = Background(session.run, train)
     assert begun.wait(PATIENCE_SECS)
@@ -143,7 +143,7 @@ def update_under_way(world: str, target: str) -> tuple[Any, ...]:
 
 @TRIALS.add_each(world=WORLDS, place=("direct", "server"))
 def session_that_is_closed_and_deleted(impl: Any, world: str, place: str) -> None:
-    target = tf1.train.Server.create_local_server().target if place == "server" else ""
+    target = v1.train.Server.create_local_server().target if place == "server" else ""
     for _ in range(3):
         session, running, go = update_under_way(world, target)
         closing = Background(session.close)

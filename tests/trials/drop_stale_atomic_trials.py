@@ -13,7 +13,7 @@ from tests.support.trial_runs import Trials
 from tf_condacc._ops.library import ops
 from tf_condacc._optimizers.drop_stale.gate import StalenessGate
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 WRONG_HANDLE = (*BadArgument, *Gone), "wrong type|expected|not found|does not exist"
 TRIALS = Trials()
 MAX, MIN = 2**63 - 1, -(2**63)
@@ -65,13 +65,13 @@ def inputs_that_are_no_scalars(impl: Any) -> None:
 def inputs_that_are_no_scalars_in_a_graph(impl: Any) -> None:
     """The shapes are unknown when the graph is built, and the error names the gate."""
     with tf.Graph().as_default():
-        step = tf1.get_variable("my_step", initializer=tf.constant(5, tf.int64))
-        local_step, limit = (tf1.placeholder(tf.int64, None) for _ in range(2))
+        step = v1.get_variable("my_step", initializer=tf.constant(5, tf.int64))
+        local_step, limit = (v1.placeholder(tf.int64, None) for _ in range(2))
         gate = StalenessGate(step, "c")
         decision, reach = gate.decide(local_step, limit), gate.decide(5, -1).staleness
-        applied = tf1.placeholder(tf.bool, None)
+        applied = v1.placeholder(tf.bool, None)
         end = gate.end(gate.decide(5, 0).reservation, applied)
-        with tf1.Session() as session:
+        with v1.Session() as session:
             session.run(step.initializer)
             for shape in ([1], [0], [2, 3]):
                 zeros = tf.zeros(shape, tf.int64).eval()
@@ -177,11 +177,11 @@ def step_variable_that_is_not_initialized(impl: Any) -> None:
     gate.expect_unharmed()
     for world in WORLDS.values():
         with world_of(*world), tf.Graph().as_default():
-            step = tf1.get_variable("my_step", initializer=tf.constant(5, tf.int64))
+            step = v1.get_variable("my_step", initializer=tf.constant(5, tf.int64))
             asked = StalenessGate(step, "c")
             decision = asked.decide(5, 0)
             counts = [asked.num_accepted(), asked.num_dropped()]
-            with tf1.Session() as session:
+            with v1.Session() as session:
                 for _ in range(2):
                     with refused(Gone, "my_step|staleness gate"):
                         session.run(decision.accepted)

@@ -12,14 +12,14 @@ import tensorflow as tf
 from tests.support.trial_runs import Trials
 from tf_condacc import DropStaleGradientOptimizer
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 NUM_DROPPED = 5
 TRIALS = Trials()
 LIMIT_SECS = float(os.environ.get("TF_CONDACC_STALL_WARNING_SECS", "60"))
 
 
-class WaitingOptimizer(tf1.train.GradientDescentOptimizer):
+class WaitingOptimizer(v1.train.GradientDescentOptimizer):
     """Reports that it may apply gradients, and waits until it is told to go on."""
 
     def __init__(self) -> None:
@@ -36,16 +36,16 @@ class WaitingOptimizer(tf1.train.GradientDescentOptimizer):
 
 def _train(name: str, seconds_under_way: float) -> None:
     """Delays one update for some time, while others are dropped."""
-    with tf.Graph().as_default(), tf1.Session() as session:
-        weight = tf1.get_variable("w", initializer=1.0, use_resource=True)
-        step = tf1.train.get_or_create_global_step()
+    with tf.Graph().as_default(), v1.Session() as session:
+        weight = v1.get_variable("w", initializer=1.0, use_resource=True)
+        step = v1.train.get_or_create_global_step()
         waiting = WaitingOptimizer()
         held_up = DropStaleGradientOptimizer(waiting, 0, name=name)
-        other = DropStaleGradientOptimizer(tf1.train.GradientDescentOptimizer(1.0), 0)
+        other = DropStaleGradientOptimizer(v1.train.GradientDescentOptimizer(1.0), 0)
         train, train_other = (opt.minimize(weight * 3, step) for opt in (held_up, other))
         begun, go_on = waiting.begun.dequeue(), waiting.may_go_on.enqueue(True)
         num_dropped = other.num_dropped()
-        session.run(tf1.global_variables_initializer())
+        session.run(v1.global_variables_initializer())
         session.run(step.assign(7))
         thread = threading.Thread(target=session.run, args=[train])
         thread.start()

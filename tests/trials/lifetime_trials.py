@@ -13,7 +13,7 @@ import tensorflow as tf
 from tests.support.accumulator_support import Background, GraphDriver, unique_name
 from tests.support.trial_runs import Trials
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 TRIALS = Trials()
 
 
@@ -23,7 +23,7 @@ def four_hundred_waiting_takes_then_close(impl: Any) -> None:
         accumulators = [impl.dense(tf.float32, []) for _ in range(20)]
         counts = [acc.num_accumulated() for acc in accumulators]
         takes = [acc.take_grad(1) for acc in accumulators for _ in range(20)]
-    session = tf1.Session(graph=graph)
+    session = v1.Session(graph=graph)
     session.run(counts)
     waiting = Background(session.run, takes)
     waiting.wait_until_blocked()

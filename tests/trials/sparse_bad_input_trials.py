@@ -14,7 +14,7 @@ from tests.support.sparse_refusals import OURS_ONLY, REFUSED, take_refuses_rows
 from tests.support.sparse_support import Rows, RowsEagerDriver, assert_rows
 from tests.support.trial_runs import Trials
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 INT32_MAX = 2**31 - 1
 TRIALS = Trials()
 
@@ -150,7 +150,7 @@ def kinds_clash_over_a_shared_name_in_a_graph(impl: Any) -> None:
 @TRIALS.add
 def handle_of_the_original_in_a_graph(impl: Any) -> None:
     with tf.Graph().as_default():
-        theirs = tf1.SparseConditionalAccumulator(tf.float32)
+        theirs = v1.SparseConditionalAccumulator(tf.float32)
         zero, nothing = tf.constant(0, tf.int64), tf.zeros([0], tf.int64)
         with refused((TypeError, ValueError), "(?s)handle.*resource"):
             impl.raw_apply_rows(
@@ -165,7 +165,7 @@ def numpys_default_dtype_through_the_class(impl: Any) -> None:
     for values in (np.array([[1.0, 3.0]]), np.array([[1, 3]]), np.array([[1.0, 3.0]], np.float16)):
         acc.accumulator.apply_grad(np.array([7.0]), values)
     assert_rows(acc.take(3), [7], [[1.0, 3.0]])
-    with tf.Graph().as_default(), tf1.Session() as session:
+    with tf.Graph().as_default(), v1.Session() as session:
         acc = impl.sparse(tf.float32)
         session.run(acc.apply_grad(np.array([7.0]), np.array([[1.0, 3.0]])))
         assert_rows(session.run(acc.take_grad(1)), [7], [[1.0, 3.0]])

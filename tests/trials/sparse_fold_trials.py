@@ -16,7 +16,7 @@ from tests.support.sparse_reference import REDUCTIONS, random_rows, reference
 from tests.support.sparse_support import ROWS_DRIVERS, Rows, RowsEagerDriver, RowsGraphDriver
 from tests.support.trial_runs import Trials
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 DTYPES = (tf.float32, tf.float64, tf.float16, tf.bfloat16, tf.complex64, tf.complex128)
 TRIALS = Trials()
 
@@ -69,8 +69,8 @@ def takes_become_ready_while_others_merge(impl: Any) -> None:
     """Every accepted gradient is in exactly one take and is whole, whichever thread merges."""
     rows, width, appliers, applies = 4000, 16, 6, 80
     with tf.Graph().as_default() as graph:
-        number = tf1.placeholder(tf.float64, [])
-        required = tf1.placeholder(tf.int32, [])
+        number = v1.placeholder(tf.float64, [])
+        required = v1.placeholder(tf.int32, [])
         acc = impl.sparse(tf.float64, reduction_type="SUM")
         indices = tf.random.shuffle(tf.range(rows))
         apply = acc.apply_grad(indices, tf.fill([rows, width], number), None, FAR_AHEAD)
@@ -106,7 +106,7 @@ def takes_become_ready_while_others_merge(impl: Any) -> None:
 def cancelled_takes_while_others_merge(impl: Any) -> None:
     acc = RowsGraphDriver(impl, tf.float64, reduction_type="SUM")
     rows = np.arange(3000)[::-1].copy()
-    hasty = tf1.RunOptions(timeout_in_ms=20)
+    hasty = v1.RunOptions(timeout_in_ms=20)
     for value in range(60):
         waiting = Background(acc.take, 10**6, hasty)
         acc.apply(Rows(rows, np.full([3000, 8], float(value))))

@@ -21,7 +21,7 @@ from tf_condacc._optimizers.sync_replicas.steps import (
 from tf_condacc._optimizers.sync_replicas.worker_name import worker_name
 from tf_condacc._typing import GradientAndVariable
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 
 class SyncGraph:
@@ -60,12 +60,12 @@ class SyncGraph:
         update: Callable[[list[GradientAndVariable]], tf.Operation],
     ) -> None:
         anchor = tf.no_op(name="local_anchor")
-        with tf1.name_scope(None, name) as scope:
+        with v1.name_scope(None, name) as scope:
             gate = SyncGate(f"{scope}gate", global_step.device, worker_name(anchor.device), options)
         local_step = LocalStep(anchor, gate, global_step.dtype.base_dtype)
-        self.ready_for_local_init_op = tf1.report_uninitialized_variables(tf1.global_variables())
+        self.ready_for_local_init_op = v1.report_uninitialized_variables(v1.global_variables())
         self.ready_for_local_init_op.mark_used()
-        with tf1.name_scope(scope):
+        with v1.name_scope(scope):
             gradients = [
                 None if gradient is None else VariableGradients(gradient, v, scope, push_options)
                 for gradient, v in grads_and_vars
@@ -88,6 +88,6 @@ class SyncGraph:
             self.end_ops = {True: gate.close(), False: gate.leave()}
             self.fail_op = gate.fail()
             with gate.on_device():
-                self.lost_worker = tf1.placeholder_with_default("", [], name="lost_worker")
+                self.lost_worker = v1.placeholder_with_default("", [], name="lost_worker")
             self.lose_op = gate.lose(self.lost_worker)
-            tf1.summary.scalar("num_dropped", gate.num_dropped())
+            v1.summary.scalar("num_dropped", gate.num_dropped())

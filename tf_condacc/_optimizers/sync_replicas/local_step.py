@@ -9,7 +9,7 @@ from tensorflow.python.framework import ops as tf_ops
 
 from tf_condacc._optimizers.sync_replicas.gate import SyncGate
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 
 class LocalStep:
@@ -27,8 +27,8 @@ class LocalStep:
     def __init__(self, anchor: tf.Operation, gate: SyncGate, dtype: tf.DType) -> None:
         self._gate = gate
         # None keeps device functions away, which would count this variable among those to spread.
-        with tf1.device(None), gate.on_device():
-            self._copy = tf1.Variable(
+        with v1.device(None), gate.on_device():
+            self._copy = v1.Variable(
                 tf.constant(0, tf.int64),
                 trainable=False,
                 collections=[],
@@ -39,10 +39,10 @@ class LocalStep:
             initial = tf.constant(0, dtype)
         # A device function may put variables elsewhere, unless they are colocated.
         with tf_ops.colocate_with(anchor):
-            self._variable = tf1.Variable(
+            self._variable = v1.Variable(
                 initial,
                 trainable=False,
-                collections=[tf1.GraphKeys.LOCAL_VARIABLES],
+                collections=[v1.GraphKeys.LOCAL_VARIABLES],
                 dtype=dtype,
                 name="sync_rep_local_step",
             )
@@ -63,5 +63,5 @@ class LocalStep:
             copied = self._copy.assign(round_, read_value=False)
             with tf.control_dependencies([copied]):
                 round_ = tf.identity(round_)
-        with tf1.device(self._variable.device):
-            return tf1.assign(self._variable, tf.cast(round_, self._variable.dtype.base_dtype))
+        with v1.device(self._variable.device):
+            return v1.assign(self._variable, tf.cast(round_, self._variable.dtype.base_dtype))

@@ -42,16 +42,16 @@ class SyncReplicasOptimizer(OptimizerWrapper):
     Rounds are counted by the gate: they never go back, not even when the global step is restored.
 
     Example:
-        >>> tf1 = tf.compat.v1
+        >>> v1 = tf.compat.v1
         >>> with tf.Graph().as_default():
-        ...     step = tf1.train.get_or_create_global_step()
-        ...     weight = tf1.get_variable("weight", initializer=8.0)
+        ...     step = v1.train.get_or_create_global_step()
+        ...     weight = v1.get_variable("weight", initializer=8.0)
         ...     optimizer = tf_condacc.SyncReplicasOptimizer(
-        ...         tf1.train.GradientDescentOptimizer(0.25), replicas_to_aggregate=1
+        ...         v1.train.GradientDescentOptimizer(0.25), replicas_to_aggregate=1
         ...     )
         ...     train_op = optimizer.minimize(weight * weight, global_step=step)
         ...     hook = optimizer.make_session_run_hook(is_chief=True)
-        ...     with tf1.train.MonitoredTrainingSession(hooks=[hook]) as session:
+        ...     with v1.train.MonitoredTrainingSession(hooks=[hook]) as session:
         ...         _ = session.run(train_op)
         ...         print(session.run(weight))
         4.0

@@ -13,7 +13,7 @@ from tf_condacc._optimizers.sync_replicas.local_step import LocalStep
 from tf_condacc._optimizers.sync_replicas.pushes import Claim, VariableGradients, any_added
 from tf_condacc._typing import GradientAndVariable
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 
 class WorkerStep(NamedTuple):
@@ -51,7 +51,7 @@ def worker_step(
     reservation = gate.enter(local_step.at_gate())
     waits: list[tf.Operation] = []
     if computed is not None:
-        with tf1.device(local_step.device), tf.control_dependencies(_operations(computed)):
+        with v1.device(local_step.device), tf.control_dependencies(_operations(computed)):
             waits = [tf.no_op(name="computed")]  # One edge to the gate, from however many.
     with tf.control_dependencies(waits):
         packed = gate.claim(reservation)
@@ -59,7 +59,7 @@ def worker_step(
     outcomes = [each.push(claim) for each in gradients]
     next_round, is_dropped = gate.finish(reservation, any_added(gradients, outcomes))
     train_op = local_step.assign(next_round)
-    with tf1.device(local_step.device), tf.control_dependencies([train_op.op]):
+    with v1.device(local_step.device), tf.control_dependencies([train_op.op]):
         dropped = tf.identity(is_dropped, name="dropped")
     return WorkerStep(train_op, packed, outcomes, dropped)
 
@@ -100,11 +100,11 @@ def update_variables(
         averages: The averages to apply after the update; None for none.
         variables_to_average: The variables to average; None for all trainable variables.
     """
-    with tf1.device(global_step.device), tf1.name_scope(""):
+    with v1.device(global_step.device), v1.name_scope(""):
         update = optimizer.apply_gradients(grads_and_vars, global_step)
     if averages is None:
         return update
-    with tf.control_dependencies([update]), tf1.name_scope(""):
+    with tf.control_dependencies([update]), v1.name_scope(""):
         return averages.apply(variables_to_average)
 
 

@@ -14,7 +14,7 @@ from emulated_gpu import num_pushed
 
 import tf_condacc
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 NUM_TRIALS = int(os.environ.get("TF_CONDACC_TEST_ROUNDS", 12))
 NUM_ROUNDS = 3
@@ -52,8 +52,8 @@ class DenseCase:
         self.mean = self.dtype != np.int64 and rng.integers(2) == 0
         self.size = int(rng.choice([1, 7, 1001, 20000, 300000]))
         self.num_gradients = int(rng.integers(1, 20))
-        self.step = tf1.placeholder(tf.int64, [])
-        self.fed = tf1.placeholder(self.dtype, [self.size])
+        self.step = v1.placeholder(tf.int64, [])
+        self.fed = v1.placeholder(self.dtype, [self.size])
         accumulator = tf_condacc.ConditionalAccumulator(
             self.dtype, shape=[self.size], reduction_type="MEAN" if self.mean else "SUM"
         )
@@ -82,9 +82,9 @@ class SparseCase:
         self.num_rows = int(rng.choice([5, 300, 20000]))
         self.width = int(rng.choice([1, 3, 16]))
         self.num_gradients = int(rng.integers(1, 40))
-        self.step = tf1.placeholder(tf.int64, [])
-        self.rows = tf1.placeholder(tf.int64, [None])
-        self.values = tf1.placeholder(tf.float32, [None, self.width])
+        self.step = v1.placeholder(tf.int64, [])
+        self.rows = v1.placeholder(tf.int64, [None])
+        self.values = v1.placeholder(tf.float32, [None, self.width])
         accumulator = tf_condacc.SparseConditionalAccumulator(
             tf.float32, shape=[self.num_rows, self.width], reduction_type="SUM"
         )
@@ -145,8 +145,8 @@ def test_takes_have_the_bits_of_numpy(seed: int, trial: int) -> None:
     before = num_pushed()
     with tf.Graph().as_default() as graph, ThreadPoolExecutor() as pool:
         cases = [DenseCase(rng), SparseCase(rng)]
-        config = tf1.ConfigProto(allow_soft_placement=False)
-        with tf1.Session(graph=graph, config=config) as session:
+        config = v1.ConfigProto(allow_soft_placement=False)
+        with v1.Session(graph=graph, config=config) as session:
             for step in range(NUM_ROUNDS):
                 take_waits = bool(rng.integers(2))
                 checks = [run_round(session, case, step, take_waits, pool) for case in cases]

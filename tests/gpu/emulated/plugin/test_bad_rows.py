@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import tf_condacc
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 InvalidArgument = tf.errors.InvalidArgumentError
 TAKE_TIMEOUT_SECS = 60
 NUM_REQUIRED = 3
@@ -26,9 +26,9 @@ class Embedding:
         self.acc = tf_condacc.SparseConditionalAccumulator(
             tf.float32, shape=[5, 1], name="embedding"
         )
-        self.rows = tf1.placeholder(tf.int64, [None])
-        self.value = tf1.placeholder(tf.float32, [])
-        step = tf1.placeholder_with_default(tf.constant(0, tf.int64), [])
+        self.rows = v1.placeholder(tf.int64, [None])
+        self.value = v1.placeholder(tf.float32, [])
+        step = v1.placeholder_with_default(tf.constant(0, tf.int64), [])
         values = tf.ones([tf.size(self.rows), 1]) * self.value
         # The indices are computed on the stream too, and late when the take comes.
         self.apply_op = self.acc.apply_grad(self.rows + 0, values, None, step)
@@ -48,7 +48,7 @@ class Embedding:
 @pytest.fixture
 def embedding() -> Iterator[Embedding]:
     with tf.Graph().as_default() as graph:
-        with tf1.Session(graph=graph) as session:
+        with v1.Session(graph=graph) as session:
             yield Embedding(session)
 
 

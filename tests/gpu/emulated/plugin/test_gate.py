@@ -6,16 +6,16 @@ import tensorflow as tf
 
 from tf_condacc._ops.library import ops
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 
 def test_gate_reads_a_step_on_the_gpu() -> None:
     with tf.Graph().as_default() as graph:
         with tf.device("/device:GPU:0"):
             step = tf.raw_ops.VarHandleOp(dtype=tf.int64, shape=[], shared_name="step")
-            value = tf1.placeholder(tf.int64, [])
+            value = v1.placeholder(tf.int64, [])
         with tf.device("/device:CPU:0"):
-            local_step = tf1.placeholder(tf.int64, [])
+            local_step = v1.placeholder(tf.int64, [])
             limit = tf.constant(1, tf.int64)
         with tf.device("/device:GPU:0"):
             assign = tf.raw_ops.AssignVariableOp(resource=step, value=value)
@@ -26,8 +26,8 @@ def test_gate_reads_a_step_on_the_gpu() -> None:
             with tf.control_dependencies([accepted]):
                 end = ops.condacc_staleness_gate_end(reservation, tf.constant(True))
             dropped = ops.condacc_staleness_gate_num_dropped(gate, counter="c")
-        config = tf1.ConfigProto(allow_soft_placement=False)
-        with tf1.Session(graph=graph, config=config) as session:
+        config = v1.ConfigProto(allow_soft_placement=False)
+        with v1.Session(graph=graph, config=config) as session:
 
             def decide(at: int) -> tuple[bool, int]:
                 got = session.run([accepted, staleness, end], {local_step: at})

@@ -11,7 +11,7 @@ from emulated_gpu import num_pushed
 
 from tf_condacc._ops.library import ops
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 
 NUM_SUMS = 3
 
@@ -36,12 +36,12 @@ def test_sums_have_the_bits_of_numpy(seed: int, size: int, reduction_type: str) 
     count = int(rng.integers(1, 12))
     before = num_pushed()
     with tf.Graph().as_default() as graph:
-        fed = [tf1.placeholder(tf.float32, [size]) for _ in range(count)]
+        fed = [v1.placeholder(tf.float32, [size]) for _ in range(count)]
         gradients = [one * 1.0 for one in fed]
         sums = [tf.identity(tower_sum(gradients, size, reduction_type)) for _ in range(NUM_SUMS)]
         at_once = tf.identity(ops.condacc_tower_dense_sum_at_once(gradients, shape=[size]))
-        config = tf1.ConfigProto(allow_soft_placement=False)
-        with tf1.Session(graph=graph, config=config) as session:
+        config = v1.ConfigProto(allow_soft_placement=False)
+        with v1.Session(graph=graph, config=config) as session:
             for _ in range(NUM_SUMS):
                 data = [rng.standard_normal(size).astype(np.float32) for _ in range(count)]
                 got, got_at_once = session.run([sums, at_once], dict(zip(fed, data, strict=True)))

@@ -12,14 +12,14 @@ from emulated_gpu import num_waits, stream_held
 import tf_condacc
 from tf_condacc._ops.library import ops
 
-tf1 = tf.compat.v1
+v1 = tf.compat.v1
 TIMEOUT_SECS = 60
 
 
 def test_no_apply_waits_for_the_device() -> None:
     with tf.Graph().as_default() as graph:
-        gradient = tf1.placeholder(tf.float32, [4, 2])
-        rows = tf1.placeholder(tf.int64, [4])
+        gradient = v1.placeholder(tf.float32, [4, 2])
+        rows = v1.placeholder(tf.int64, [4])
         dense = tf_condacc.ConditionalAccumulator(tf.float32, shape=[4, 2])
         sparse = tf_condacc.SparseConditionalAccumulator(tf.float32, shape=[9, 2])
         applies = [
@@ -29,7 +29,7 @@ def test_no_apply_waits_for_the_device() -> None:
             sparse.apply_grad(rows, gradient, [9, 2], 0),
         ]
         take_dense, take_sparse = dense.take_grad(80), sparse.take_indexed_slices_grad(80)
-        with tf1.Session(graph=graph) as session:
+        with v1.Session(graph=graph) as session:
             feeds = {gradient: np.ones([4, 2]), rows: [8, 1, 8, 2]}
             before = num_waits()
             for _ in range(40):
@@ -48,7 +48,7 @@ def test_decision_that_waits_for_the_device_holds_nobody_up() -> None:
             step = tf.raw_ops.VarHandleOp(dtype=tf.int64, shape=[], shared_name="held_step")
             gate = ops.condacc_staleness_gate(shared_name="held_gate")
         with tf.device("/device:CPU:0"):
-            queue = tf1.FIFOQueue(num_others, [tf.int64], shapes=[[]])
+            queue = v1.FIFOQueue(num_others, [tf.int64], shapes=[[]])
             value = tf.constant(0, tf.int64)
         with tf.device("/device:GPU:0"):
             assign = tf.raw_ops.AssignVariableOp(resource=step, value=value)
@@ -65,8 +65,8 @@ def test_decision_that_waits_for_the_device_holds_nobody_up() -> None:
         with tf.device("/device:CPU:0"):
             enqueues = [queue.enqueue(other) for other in others]
             size = queue.dequeue_many(num_others)
-        config = tf1.ConfigProto(inter_op_parallelism_threads=2)
-        with tf1.Session(graph=graph, config=config) as session, ThreadPoolExecutor() as pool:
+        config = v1.ConfigProto(inter_op_parallelism_threads=2)
+        with v1.Session(graph=graph, config=config) as session, ThreadPoolExecutor() as pool:
             session.run(assign)
             session.run([decide.accepted, *enqueues])  # The kernels are made, and their order set.
             session.run(size)
@@ -90,7 +90,7 @@ def test_driver_that_is_too_old_is_told_when_an_accumulator_is_made(
             tf_condacc.SparseConditionalAccumulator(tf.float32, name="sparse"),
         ]
         counts = [accumulator.num_accumulated() for accumulator in accumulators]
-        with tf1.Session(graph=graph) as session:
+        with v1.Session(graph=graph) as session:
             monkeypatch.setenv("EMULATED_DRIVER_VERSION", "12040")
             for count, name in zip(counts, ["dense", "sparse"], strict=True):
                 words = rf"supports CUDA 12\.4.*install a driver for CUDA .*'{name}'"
