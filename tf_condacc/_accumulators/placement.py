@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat import v1
 from tensorflow.python.training import device_setter
 
 PS_OPS = ("Condacc>DenseAccumulator", "Condacc>SparseAccumulator")
@@ -57,7 +58,7 @@ def replica_device_setter(
     """
     if ps_ops is None:
         ps_ops = [*device_setter.STANDARD_PS_OPS, *PS_OPS]
-    return tf.compat.v1.train.replica_device_setter(
+    return v1.train.replica_device_setter(
         ps_tasks=ps_tasks,
         ps_device=ps_device,
         worker_device=worker_device,

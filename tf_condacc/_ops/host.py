@@ -7,6 +7,7 @@ import numbers
 from collections.abc import Iterator
 
 import tensorflow as tf
+from tensorflow.compat import v1
 from tensorflow.python.eager import context
 
 from tf_condacc._typing import TensorLike
@@ -76,7 +77,7 @@ def _built_on_host() -> Iterator[None]:
 
     # Outer device functions and colocation are applied after `note`, and override what it returns.
     # The operations are therefore moved when they are complete.
-    with tf.compat.v1.device(note):
+    with v1.device(note):
         yield
     for op in built:
         if not op.type.startswith("Condacc>") and not _uses_variable(op):

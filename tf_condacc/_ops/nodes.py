@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc._ops.function_checks import is_compiled, is_function, is_out_of_reach, out_of_reach
 
@@ -46,7 +47,7 @@ class CheckedNodes:
             self._begun.add(graph)
 
     def _apply_op_helper(self, op_type_name: str, name: str | None = None, **keywords: Any) -> Any:
-        graph = tf.compat.v1.get_default_graph()
+        graph = v1.get_default_graph()
         if op_type_name == _IMPORT_FIRST or not is_function(graph):
             return self._builder._apply_op_helper(op_type_name, name=name, **keywords)
         if is_compiled(graph):

@@ -6,9 +6,10 @@ import abc
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
 
-class OptimizerWrapper(tf.compat.v1.train.Optimizer):
+class OptimizerWrapper(v1.train.Optimizer):
     """An optimizer that shows the slots of the optimizer it wraps, and is saved in its place.
 
     A ``tf.train.Checkpoint`` cannot hold a slot variable that two of its objects own. The wrapped
@@ -19,7 +20,7 @@ class OptimizerWrapper(tf.compat.v1.train.Optimizer):
 
     @property
     @abc.abstractmethod
-    def _wrapped(self) -> tf.compat.v1.train.Optimizer:
+    def _wrapped(self) -> v1.train.Optimizer:
         """The wrapped optimizer."""
 
     def get_slot(self, *args: Any, **kwargs: Any) -> tf.Variable | None:

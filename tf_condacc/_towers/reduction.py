@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import tensorflow as tf
+from tensorflow.compat import v1
 from tensorflow.python.framework.config import is_op_determinism_enabled
 
 from tf_condacc._ops.library import ops
@@ -39,7 +40,7 @@ def sum_gradients(gradients: Sequence[Gradient], variable: Any) -> Gradient:
         if all gradients are ``tf.IndexedSlices``. A single gradient is returned unchanged.
         float16 and bfloat16 gradients are added in float32.
     """
-    with tf.compat.v1.device(variable.device):
+    with v1.device(variable.device):
         if len(gradients) == 1:
             return tf.identity(gradients[0])
         if all(isinstance(gradient, tf.IndexedSlices) for gradient in gradients):

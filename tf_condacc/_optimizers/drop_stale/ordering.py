@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 import tensorflow as tf
+from tensorflow.compat import v1
 from tensorflow.python.framework import ops as tf_ops
 
 from tf_condacc._typing import GradientAndVariable
@@ -24,15 +25,15 @@ def at_operation(op: tf.Operation | None) -> Iterator[None]:
     Args:
         op: The operation; None for the current graph, context and device.
     """
-    graph = op.graph if op is not None else tf.compat.v1.get_default_graph()
+    graph = op.graph if op is not None else v1.get_default_graph()
     owner = op if op is not None else graph
     context = owner._get_control_flow_context()
     with contextlib.ExitStack() as stack:
         stack.enter_context(graph.as_default())
         stack.enter_context(tf.control_dependencies(None))
         if op is not None:
-            stack.enter_context(tf.compat.v1.device(None))
-            stack.enter_context(tf.compat.v1.device(op.device))
+            stack.enter_context(v1.device(None))
+            stack.enter_context(v1.device(op.device))
         if context is not None:
             context.Enter()
             stack.callback(context.Exit)
