@@ -9,8 +9,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from tf_condacc.estimator._model_fn import SpecLike
-from tf_condacc.estimator._specs import replace
+from tf_condacc.estimator._model_fn import SpecLike, replaced_spec
 
 _MISMATCH = "Different `EstimatorSpec.eval_metric_ops` across `model_fn()` calls."
 
@@ -20,7 +19,7 @@ def for_training(specs: Sequence[SpecLike], device: str) -> SpecLike:
 
     The last tower applies the gradients of all towers, so its `train_op` is the right one.
     """
-    return replace(specs[-1], loss=_total_loss(specs, device))
+    return replaced_spec(specs[-1], loss=_total_loss(specs, device))
 
 
 def for_evaluation(
@@ -28,7 +27,7 @@ def for_evaluation(
 ) -> SpecLike:
     """Returns the first tower's spec with the loss of all towers and metrics of the whole batch."""
     metrics = _merged_metrics(specs, metric_variables, device)
-    return replace(specs[0], loss=_total_loss(specs, device), eval_metric_ops=metrics)
+    return replaced_spec(specs[0], loss=_total_loss(specs, device), eval_metric_ops=metrics)
 
 
 def for_prediction(specs: Sequence[SpecLike], device: str) -> SpecLike:
@@ -48,7 +47,7 @@ def for_prediction(specs: Sequence[SpecLike], device: str) -> SpecLike:
             outputs[0] = {
                 key: _joined_output([each[key] for each in outputs], key) for key in outputs[0]
             }
-    return replace(specs[0], predictions=predictions, export_outputs=outputs[0])
+    return replaced_spec(specs[0], predictions=predictions, export_outputs=outputs[0])
 
 
 def _total_loss(specs: Sequence[SpecLike], device: str) -> Any:

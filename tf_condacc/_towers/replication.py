@@ -19,8 +19,13 @@ from tf_condacc._towers import batches, graph_state, joining, optimizer_calls
 from tf_condacc._towers.graph_state import Tower
 from tf_condacc._towers.tower_optimizer import TowerOptimizer, warn_of_deprecation
 from tf_condacc._typing import Nested
-from tf_condacc.estimator import _specs
-from tf_condacc.estimator._model_fn import ModeKeys, SpecLike
+from tf_condacc.estimator._model_fn import (
+    ModeKeys,
+    SpecLike,
+    argument_names,
+    checked_spec,
+    replaced_spec,
+)
 
 _LOG = logging.getLogger("tf_condacc")
 _VARIABLE_OPS = ("Variable", "VariableV2", "VarHandleOp")
@@ -95,7 +100,7 @@ def replicate_model_fn(
         placements = [_placing(device, variable_device) for device in devices]
         if len(placements) == 1:
             with graph_state.replication(1, reduction), v1.device(placements[0]):
-                return _specs.checked(call(features=features, labels=labels), mode)
+                return checked_spec(call(features=features, labels=labels), mode)
         _check_mode(mode)
         parts = _split(features, labels, len(devices), variable_device)
         with graph_state.replication(len(devices), reduction) as state:
@@ -144,11 +149,11 @@ def _build_towers(
             _recorded(keys.METRIC_VARIABLES) as metric,
             _recorded(keys.TRAINABLE_VARIABLES) as trainable,
         ):
-            spec = _specs.checked(call(**part), mode, f"model_fn of tower {len(specs)}")
+            spec = checked_spec(call(**part), mode, f"model_fn of tower {len(specs)}")
             if spec.train_op is not None and not state.has_been_used:
                 raise ValueError(optimizer_calls.NOT_WRAPPED)
             if spec.loss is not None:
-                spec = _specs.replace(spec, loss=state.scale_loss(spec.loss))
+                spec = replaced_spec(spec, loss=state.scale_loss(spec.loss))
         specs.append(spec)
         metric_variables.append(metric)
         trainable_variables.append(trainable)
@@ -271,7 +276,7 @@ def _with_optimizer(
             functools.partial(optimizer_fn, **_optional(optimizer_fn, params, config))
         )
         train_op = optimizer.minimize(spec.loss, global_step=v1.train.get_or_create_global_step())
-        return _specs.replace(spec, train_op=train_op)
+        return replaced_spec(spec, train_op=train_op)
 
     del model_fn_with_optimizer.__wrapped__  # inspect.signature must see its own arguments.
     return model_fn_with_optimizer
@@ -279,6 +284,6 @@ def _with_optimizer(
 
 def _optional(function: Callable[..., Any], params: Any, config: Any) -> Mapping[str, Any]:
     """Returns copies of `params` and `config`, if the function has arguments of these names."""
-    names = _specs.argument_names(function)
+    names = argument_names(function)
     given = {"params": params, "config": config}
     return {name: copy.deepcopy(value) for name, value in given.items() if name in names}
