@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 from tensorflow.compat import v1
-from tensorflow.python.trackable import resource
-from tensorflow.python.trackable.base import Trackable
 
 from tf_condacc._accumulators import eager
-from tf_condacc._ops.function_checks import out_of_reach
 from tf_condacc._ops.host import arguments_on_host, int64_input
 from tf_condacc._ops.library import nodes, ops
 from tf_condacc._ops.missing_library import explained
+from tf_condacc._ops.nodes import out_of_reach
+from tf_condacc._tensorflow import Trackable
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 
 _LOG = logging.getLogger("tf_condacc")
@@ -205,10 +204,11 @@ class ConditionalAccumulatorBase(Trackable):
                 make_op, dtype, shape, anonymous, shared_name, name, reduction_type
             )
 
-        handle = make(tf.executing_eagerly())
-        if tf.executing_eagerly():
-            self._track_trackable(_ExportableHandle(handle, make), "resource")
-        return handle
+        if not tf.executing_eagerly():
+            return make(False)
+        resource = _ExportableResource(make)
+        self._track_trackable(resource, "resource")
+        return resource.resource_handle
 
     def _op(self, verb: str) -> Callable[..., Any]:
         """Returns the function of an operation of this kind of accumulator."""
@@ -270,24 +270,24 @@ class ConditionalAccumulatorBase(Trackable):
             return take(*inputs, num_required, dtype=self._dtype, name=name)
 
 
-class _ExportableHandle(resource.CapturableResource):
-    """A handle that functions may capture, and that makes another one for a SavedModel.
+class _ExportableResource(tf.saved_model.experimental.TrackableResource):
+    """The accumulator of an object, which functions may capture and SavedModels contain.
 
     Accumulators hold such an object instead of deriving from its class, whose constructor has other
     arguments.
 
     Args:
-        handle: Handle of the accumulator: `[] resource`.
-        make: Function that makes another accumulator and returns its handle. Its argument tells
-            whether each execution of the operation makes an accumulator of its own.
+        make: Function that makes an accumulator and returns its handle: `[] resource`. Its argument
+            tells whether each execution of the operation makes an accumulator of its own.
     """
 
-    def __init__(self, handle: tf.Tensor, make: Callable[[bool], tf.Tensor]) -> None:
+    def __init__(self, make: Callable[[bool], tf.Tensor]) -> None:
         super().__init__()
-        self._resource_handle = handle
         self._make = make
 
     def _create_resource(self) -> tf.Tensor:
+        if tf.executing_eagerly():
+            return self._make(True)
         nodes.begin(v1.get_default_graph())
         # A function makes the accumulators of a SavedModel that is loaded as an object. They would
         # share their state if their operations had equal names and were not anonymous. A session

@@ -9,11 +9,10 @@ from typing import Any
 
 import tensorflow as tf
 from tensorflow.compat import v1
-from tensorflow.python.trackable.base import Trackable
 
 from tf_condacc._accumulators import replicas
 from tf_condacc._accumulators.replicas import Slot
-from tf_condacc._ops.function_checks import is_compiled
+from tf_condacc._tensorflow import Trackable, is_compiled
 from tf_condacc._typing import TensorLike
 
 # These words are in TensorFlow's error for a `merge_call` in a graph inside that of the replicas.

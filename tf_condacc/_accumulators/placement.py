@@ -10,7 +10,8 @@ from typing import Any
 
 import tensorflow as tf
 from tensorflow.compat import v1
-from tensorflow.python.training import device_setter
+
+from tf_condacc._tensorflow import STANDARD_PS_OPS
 
 PS_OPS = ("Condacc>DenseAccumulator", "Condacc>SparseAccumulator")
 
@@ -57,7 +58,7 @@ def replica_device_setter(
             callable.
     """
     if ps_ops is None:
-        ps_ops = [*device_setter.STANDARD_PS_OPS, *PS_OPS]
+        ps_ops = [*STANDARD_PS_OPS, *PS_OPS]
     return v1.train.replica_device_setter(
         ps_tasks=ps_tasks,
         ps_device=ps_device,

@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 
 import tensorflow as tf
 from tensorflow.compat import v1
-from tensorflow.python.framework.config import is_op_determinism_enabled
 
 from tf_condacc._ops.library import ops
+from tf_condacc._tensorflow import is_determinism_enabled
 
 Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices
 
@@ -89,7 +89,7 @@ def _in_order(
     """Builds an operation for each gradient, after the previous one if determinism is enabled."""
     made: list[tf.Operation] = []
     for gradient in gradients:
-        with tf.control_dependencies(made[-1:] if is_op_determinism_enabled() else []):
+        with tf.control_dependencies(made[-1:] if is_determinism_enabled() else []):
             made.append(add(gradient))
     return made
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import tensorflow as tf
 from tensorflow.compat import v1
-from tensorflow.python.framework import ops as tf_ops
 
 from tf_condacc._ops.host import on_host
 from tf_condacc._optimizers.drop_stale.gate import StalenessGate, new_counter
+from tf_condacc._tensorflow import colocated_with
 
 COUNTER_NAME = "stale_counter"
 
@@ -108,7 +108,7 @@ def _new_counters(step: tf.Variable) -> _GraphCounters:
     if tf.executing_eagerly():
         counter = tf.Variable(0.0, trainable=False, name=COUNTER_NAME)
         return _GraphCounters(counter, new_counter())
-    with tf_ops.colocate_with(step):
+    with colocated_with(step):
         counter = v1.get_variable(
             _free_name(),
             shape=(),

@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from tf_condacc._ops.host import host_int64, on_host
+from tf_condacc._ops.host import host_int64, is_reference, on_host
 from tf_condacc._optimizers.drop_stale.ordering import (
     Loss,
     at_operation,
@@ -146,7 +146,7 @@ def check_control_flow(variables: Iterable[tf.Variable]) -> None:
     Raises:
         TypeError: One is a reference variable, and control flow of version 2 is enabled.
     """
-    references = [variable.name for variable in variables if variable.dtype._is_ref_dtype]
+    references = [variable.name for variable in variables if is_reference(variable.dtype)]
     if references and v1.control_flow_v2_enabled():
         raise TypeError(
             f"Control flow of version 2 cannot update reference variables, got {references}: call "

@@ -81,7 +81,7 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
         super().__init__(use_locking, name)
         self._opt = opt
         self._staleness = staleness
-        self._counters = Counters(self.get_name(), self._handle_deferred_dependencies)
+        self._counters = Counters(self.get_name(), self._restore_own)
         self._local_steps = LocalSteps(self.get_name())
         # Held while the wrapped optimizer applies gradients, because it is not thread-safe: it
         # stores the state of a call in its attributes, and creates slots on demand.
@@ -287,17 +287,9 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
     def _wrapped(self) -> v1.train.Optimizer:
         return self._opt
 
-    def _trackable_children(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Returns the checkpointed objects without the slots."""
-        children = super()._trackable_children(*args, **kwargs)
+    def _own_variables(self) -> dict[str, tf.Variable]:
         counter = self._counters.stale_counter()
-        return children if counter is None else {**children, COUNTER_NAME: counter}
-
-    def _lookup_dependency(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        counter = self._counters.stale_counter() if name == COUNTER_NAME else None
-        if counter is not None:
-            return counter
-        return super()._lookup_dependency(name, *args, **kwargs)
+        return {} if counter is None else {COUNTER_NAME: counter}
 
 
 def _check_gradients(grads_and_vars: Sequence[GradientAndVariable]) -> None:

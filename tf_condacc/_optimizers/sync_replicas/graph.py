@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 from tensorflow.compat import v1
-from tensorflow.python.framework import ops as tf_ops
 
 from tf_condacc._ops.host import host_int64
 from tf_condacc._optimizers.sync_replicas.gate import GateOptions, Reports, SyncGate
@@ -19,6 +18,7 @@ from tf_condacc._optimizers.sync_replicas.pushes import (
 )
 from tf_condacc._optimizers.sync_replicas.queue_runner import ChiefQueueRunner
 from tf_condacc._optimizers.sync_replicas.worker_name import worker_name
+from tf_condacc._tensorflow import colocated_with
 from tf_condacc._typing import GradientAndVariable
 
 
@@ -131,10 +131,10 @@ class _LocalStep:
                 use_resource=True,
                 name=f"local_step_{gate.graph_id}",
             )
-        with tf_ops.colocate_with(anchor), tf.control_dependencies([self._copy.initializer]):
+        with colocated_with(anchor), tf.control_dependencies([self._copy.initializer]):
             initial = tf.constant(0, dtype)
         # A device function may put variables elsewhere, unless they are colocated.
-        with tf_ops.colocate_with(anchor):
+        with colocated_with(anchor):
             self._variable = v1.Variable(
                 initial,
                 trainable=False,

@@ -12,13 +12,13 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from tf_condacc._ops.function_checks import is_function
 from tf_condacc._optimizers.sync_replicas.gate import GateOptions
 from tf_condacc._optimizers.sync_replicas.graph import SyncGraph
 from tf_condacc._optimizers.sync_replicas.hook import SyncReplicasOptimizerHook
 from tf_condacc._optimizers.sync_replicas.pushes import PushOptions
 from tf_condacc._optimizers.sync_replicas.queue_runner import ChiefQueueRunner
 from tf_condacc._optimizers.wrapper import OptimizerWrapper
+from tf_condacc._tensorflow import is_function
 from tf_condacc._typing import DTypeLike, GradientAndVariable
 
 _TRANSPORT_DTYPES = (tf.bfloat16, tf.float16)
@@ -136,7 +136,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
             )
         if sparse_reduction not in _SPARSE_REDUCTIONS:
             raise ValueError(
-                f"Optimizer '{self._name}' expects sparse_reduction to be one of "
+                f"Optimizer '{self.get_name()}' expects sparse_reduction to be one of "
                 f"{', '.join(_SPARSE_REDUCTIONS)}, got {sparse_reduction!r}."
             )
         self._push_options = PushOptions(
@@ -191,7 +191,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
             if not isinstance(gradient, tf.Tensor | tf.IndexedSlices | None):
                 raise ValueError("Unknown grad type!")
         self._graph = SyncGraph(
-            self._name,
+            self.get_name(),
             grads_and_vars,
             global_step,
             self._gate_options,
@@ -302,15 +302,17 @@ class SyncReplicasOptimizer(OptimizerWrapper):
 
     def _checked_count(self, argument: str, value: Any) -> int:
         if not isinstance(value, numbers.Integral) or value < 1:
-            raise ValueError(f"Optimizer '{self._name}' expects {argument} >= 1, got {value!r}.")
+            raise ValueError(
+                f"Optimizer '{self.get_name()}' expects {argument} >= 1, got {value!r}."
+            )
         return int(value)
 
     def _checked_secs(self, argument: str, seconds: float | None) -> float:
         """Returns a number of seconds as the gate takes it: 0 for None, which means never."""
         if seconds is not None and not 0 < seconds < 1e9:
             raise ValueError(
-                f"Optimizer '{self._name}' expects {argument} to be a positive number of seconds "
-                f"or None, got {seconds!r}."
+                f"Optimizer '{self.get_name()}' expects {argument} to be a positive number of "
+                f"seconds or None, got {seconds!r}."
             )
         return float(seconds or 0)
 
@@ -323,7 +325,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
             dtype = None
         if dtype not in _TRANSPORT_DTYPES:
             raise ValueError(
-                f"Optimizer '{self._name}' expects transport_dtype to be one of "
+                f"Optimizer '{self.get_name()}' expects transport_dtype to be one of "
                 f"{', '.join(each.name for each in _TRANSPORT_DTYPES)} or None, got "
                 f"{transport_dtype!r}."
             )
@@ -338,7 +340,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         else:
             return
         raise RuntimeError(
-            f"Optimizer '{self._name}' works in graphs with sessions only, as "
+            f"Optimizer '{self.get_name()}' works in graphs with sessions only, as "
             f"tf.compat.v1.train.SyncReplicasOptimizer does; {where}. Replicas of a strategy make "
             "each update together: there, use the optimizer that it wraps."
         )
