@@ -233,19 +233,19 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         name: str,
         contributor: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        grad = self._converted(grad)
+        gradient = self._converted(grad)
         if tf.executing_eagerly():
             # The operation checks the shape as well, and takes less time for it.
             try:
-                return self._apply_converted(grad, local_step, name, contributor)
+                return self._apply_converted(gradient, local_step, name, contributor)
             except tf.errors.InvalidArgumentError:
-                grad.shape.assert_is_compatible_with(self._shape)
+                gradient.shape.assert_is_compatible_with(self._shape)
                 raise
-        grad.shape.assert_is_compatible_with(self._shape)
-        return self._apply_converted(grad, local_step, name, contributor)
+        gradient.shape.assert_is_compatible_with(self._shape)
+        return self._apply_converted(gradient, local_step, name, contributor)
 
     def _apply_converted(
-        self, grad: tf.Tensor, local_step: TensorLike, name: str, contributor: TensorLike | None
+        self, grad: tf.Tensor, local_step: TensorLike, name: str, contributor: tf.Tensor | None
     ) -> tf.Tensor:
         local_step = int64_input(local_step)
         if contributor is None:

@@ -129,7 +129,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         self,
         grad_indices: TensorLike,
         grad_values: TensorLike,
-        grad_shape: TensorLike = None,
+        grad_shape: TensorLike | None = None,
         local_step: TensorLike = 0,
         name: str | None = None,
     ) -> tf.Operation | None:
@@ -170,7 +170,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         self,
         grad_indices: TensorLike,
         grad_values: TensorLike,
-        grad_shape: TensorLike = None,
+        grad_shape: TensorLike | None = None,
         local_step: TensorLike = 0,
         name: str | None = None,
         contributor: TensorLike | None = None,
@@ -231,7 +231,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         grad_indices: TensorLike,
         grad_values: TensorLike,
         contributor: TensorLike,
-        grad_shape: TensorLike = None,
+        grad_shape: TensorLike | None = None,
         local_step: TensorLike = 0,
         name: str | None = None,
     ) -> tf.Tensor:
@@ -376,7 +376,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         self,
         grad_indices: TensorLike,
         grad_values: TensorLike,
-        grad_shape: TensorLike,
+        grad_shape: TensorLike | None,
         local_step: TensorLike,
     ) -> list[TensorLike]:
         """Converts the handle and the parts of a gradient to the inputs of an operation."""
@@ -389,7 +389,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         values = self._converted(grad_values)
         return [self._accumulator_ref, local_step, indices, values, self._dense_shape(grad_shape)]
 
-    def _dense_shape(self, shape: TensorLike) -> tf.Tensor:
+    def _dense_shape(self, shape: TensorLike | None) -> tf.Tensor:
         """Converts the shape of a gradient, or None, to an input of an operation."""
         if shape is not None:
             return host_int64(shape)
