@@ -14,7 +14,7 @@ import tensorflow as tf
 
 
 class Array(Protocol):
-    """A tensor, variable or array: dense, sparse or ragged, of TensorFlow, Keras or NumPy."""
+    """A tensor, variable or array of TensorFlow, Keras or NumPy, which may be sparse or ragged."""
 
     @property
     def dtype(self) -> Any:

@@ -27,6 +27,13 @@ _LOG = logging.getLogger("tf_condacc")
 class TryTakeResult(NamedTuple):
     """The result of a take that does not wait.
 
+    Example:
+        >>> accumulator = tf_condacc.ConditionalAccumulator(tf.float32, shape=[])
+        >>> accumulator.apply_grad(2.0)
+        >>> taken, value = accumulator.try_take_grad(num_required=1)
+        >>> print(taken.numpy(), value.numpy())
+        True 2.0
+
     Attributes:
         taken: Whether gradients were taken: `[] bool`.
         value: The gradient that was taken, of the type that the method returns. It is meaningful

@@ -72,7 +72,10 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         super().__init__(dtype, shape, handle)
 
     def apply_grad(
-        self, grad: TensorLike, local_step: TensorLike = 0, name: str | None = None
+        self,
+        grad: TensorLike,
+        local_step: TensorLike = 0,
+        name: str | None = None,
     ) -> tf.Operation | None:
         """Applies a gradient: accumulates it, or drops it silently if it is stale.
 

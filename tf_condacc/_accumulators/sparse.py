@@ -20,6 +20,13 @@ from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 class SparseGradient(NamedTuple):
     """A sparse gradient: some rows of a tensor.
 
+    Example:
+        >>> accumulator = tf_condacc.SparseConditionalAccumulator(tf.float32, shape=[10, 1])
+        >>> accumulator.apply_grad(grad_indices=[3], grad_values=[[4.0]])
+        >>> indices, values, shape = accumulator.take_grad(num_required=1)
+        >>> print(indices.numpy(), values.numpy(), shape.numpy())
+        [3] [[4.]] [10  1]
+
     Attributes:
         indices: Row numbers: `[nnz] int64`.
         values: The rows: `[nnz, d1, …] dtype`.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tensorflow.compat import v1
@@ -64,7 +64,7 @@ def worker_session(
     config: v1.ConfigProto,
     before: Callable[[float], None],
     scaffold: v1.train.Scaffold | None = None,
-    hooks: Any = None,
+    hooks: Sequence[v1.train.SessionRunHook] | None = None,
     stop_grace_period_secs: float = 120,
     max_wait_secs: float = 7200,
     **chief_arguments: Any,

@@ -65,7 +65,7 @@ class RunConfig:
     save_summary_steps: int | None = 100
     save_checkpoints_steps: int | None = _DEFAULT
     save_checkpoints_secs: int | None = _DEFAULT
-    session_config: Any = None
+    session_config: v1.ConfigProto | None = None
     keep_checkpoint_max: int | None = 5
     keep_checkpoint_every_n_hours: float = 10000
     log_step_count_steps: int | None = 100

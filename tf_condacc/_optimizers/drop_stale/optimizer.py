@@ -21,9 +21,9 @@ from tf_condacc._optimizers.drop_stale.local_step import (
     LocalSteps,
     check_control_flow,
 )
-from tf_condacc._optimizers.drop_stale.ordering import Loss, settled_gradients
+from tf_condacc._optimizers.drop_stale.ordering import settled_gradients
 from tf_condacc._optimizers.wrapper import OptimizerWrapper
-from tf_condacc._typing import GradientAndVariable, TensorLike
+from tf_condacc._typing import GradientAndVariable, Loss, TensorLike
 
 
 class DropStaleGradientOptimizer(OptimizerWrapper):
