@@ -265,7 +265,7 @@ class ConditionalAccumulatorBase(Trackable):
     ) -> Sequence[tf.Tensor]:
         """Takes gradients without waiting, and returns the outputs of the operation.
 
-        The first output tells whether gradients were taken. If `global_step` is given, they are
+        The first output is True if gradients were taken. If `global_step` is given, they are
         taken only at that step of the accumulator.
         """
         name = name or f"{self._GRADIENT_PREFIX}TryTakeGradient"
@@ -284,8 +284,8 @@ class _ExportableResource(tf.saved_model.experimental.TrackableResource):
     arguments.
 
     Args:
-        make: Function that makes an accumulator and returns its handle: `[] resource`. Its argument
-            tells whether each execution of the operation makes an accumulator of its own.
+        make: Function that makes an accumulator and returns its handle: `[] resource`. If its
+            argument is True, each execution of the operation makes an accumulator of its own.
     """
 
     def __init__(self, make: Callable[[bool], tf.Tensor]) -> None:

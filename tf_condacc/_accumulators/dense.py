@@ -220,7 +220,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
                 cast to int64: `[] int64`.
 
         Returns:
-            A named tuple ``(taken, value)``. ``taken: [] bool`` tells whether gradients were taken.
+            A named tuple ``(taken, value)``. ``taken: [] bool`` is True if gradients were taken.
             ``value: [d0, …] dtype`` is then the result of `take_grad`. Otherwise it is zeros of the
             constructor's shape, with 0 for each unknown dimension, or a scalar zero if the rank is
             unknown.

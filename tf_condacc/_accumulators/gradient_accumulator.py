@@ -31,8 +31,8 @@ class GradientAccumulator(Trackable):
     """Accumulates the gradients of several micro-batches, which then make one update.
 
     The object has a dense or sparse accumulator for each variable. Gradients of embeddings, which
-    are ``tf.IndexedSlices``, stay sparse. The step of the accumulators needs no attention: no
-    gradient is ever stale. It works eagerly, in ``tf.function`` and in graphs with sessions.
+    are ``tf.IndexedSlices``, stay sparse. The accumulators' steps need not be set: no gradient is
+    ever stale. It works eagerly, in ``tf.function`` and in graphs with sessions.
 
     Under a ``tf.distribute.Strategy``, each replica accumulates its own gradients, on its device,
     and the optimizer adds up the replicas' means in each update as it does without accumulation.
@@ -133,7 +133,8 @@ class GradientAccumulator(Trackable):
                     f"{self._gradient_of(variable)} is a tensor, expected tf.IndexedSlices as in "
                     "the first micro-batch."
                 )
-        # Dense gradients are known to be right. They count only if the sparse ones are right, too.
+        # The dense gradients have been checked. They are applied after the sparse gradients, because
+        # the indices of these are checked only when they are applied.
         checked: list[tf.Tensor] = []
         applied: list[tf.Tensor] = []
         for gradient, slot in sorted(

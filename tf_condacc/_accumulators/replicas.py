@@ -91,11 +91,11 @@ def make_slots(
 
 
 def without_repeated_rows(gradients: Sequence[Gradient]) -> list[Gradient]:
-    """Makes the sums of the replicas' sparse gradients free of repeated rows.
+    """Replaces sparse gradients such that no row is repeated when the replicas' are added up.
 
     TensorFlow concatenates the ``tf.IndexedSlices`` of replicas when it adds them up. Optimizers
-    such as Adam of Keras give wrong results for rows that several replicas have. Here one replica
-    gets the sum of all, and the others get no rows.
+    such as Adam of Keras give wrong results for rows that several replicas have. The first replica
+    therefore gets the sum of all replicas' gradients, and the others get gradients without rows.
 
     Args:
         gradients: The gradients of this replica.

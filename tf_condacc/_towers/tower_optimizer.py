@@ -40,7 +40,7 @@ class TowerOptimizer(OptimizerWrapper):
     and the wrapped optimizer applies the sums. Elsewhere all calls are forwarded to the wrapped
     optimizer unchanged.
 
-    It differs from the mirrored class in that the calls of different towers are compared, dense and
+    It differs from the original in that the calls of different towers are compared, dense and
     sparse gradients of a variable can be mixed in any order, and a checkpoint of the optimizer is
     one of the wrapped optimizer.
 
