@@ -13,7 +13,7 @@ TOGETHER = (parity_trials, parity_fault_trials, parity_fixture_trials)
 
 
 @each_trial(parity_trials)
-def test_ways_of_training_agree(results, trial):
+def test_setups_of_training_agree(results, trial):
     results.check(parity_trials, trial)
 
 

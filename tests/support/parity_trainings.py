@@ -1,4 +1,4 @@
-"""The trainings that the tests of parity run in several ways."""
+"""The trainings that the tests of parity run in several setups."""
 
 from __future__ import annotations
 

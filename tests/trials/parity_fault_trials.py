@@ -24,10 +24,10 @@ v1 = tf.compat.v1
 TRIALS = Trials()
 
 
-def only(report: parity.Report, way: str) -> parity.Difference:
-    """Returns the one difference from the yardstick, which is that of a way."""
+def only(report: parity.Report, setup: str) -> parity.Difference:
+    """Returns the one difference from the baseline, which is that of a setup."""
     found = [each for each in report.differences if each.second == "one big batch"]
-    assert [each.first for each in found] == [way], str(report)
+    assert [each.first for each in found] == [setup], str(report)
     return found[0]
 
 
@@ -81,8 +81,8 @@ def a_gradient_that_is_dropped_is_found_from_its_step(_: Any) -> None:
         frozen = {"table": tf.stop_gradient(model["table"]), "vector": model["vector"]}
         return mean_of_products(frozen, rows, factors)
 
-    way = parity.Way("my loop", with_dropped_gradients)
-    report = parity.compare(exact(loss=loss), [parity.accumulators(2), way])
+    setup = parity.Setup("my loop", with_dropped_gradients)
+    report = parity.compare(exact(loss=loss), [parity.accumulators(2), setup])
     found = only(report, "my loop")
     assert (found.step, found.variable, found.size) == (2, "vector", 2)
     assert "my loop and one big batch differ from step 2 on, most in vector" in str(report)
@@ -98,7 +98,7 @@ def batch_statistics_are_found(_: Any) -> None:
     assert whole == ["one big batch", "the batch in reverse", "OneDeviceStrategy"]
     assert len(divided) == 4
     assert all(each.ratio is None and each.step == 1 for each in report.differences)
-    assert "All ways that divide the batch agree with each other." in str(report)
+    assert "All setups that divide the batch agree with each other." in str(report)
     assert "batch statistics" in str(report)
     with tempfile.TemporaryDirectory() as folder:
         path = report.save_picture(f"{folder}/parity.png")
@@ -111,7 +111,7 @@ def random_numbers_are_found(_: Any) -> None:
         return cross_entropy(scores(model, tf.nn.dropout(points, 0.5)), classes)
 
     report = parity.compare(rounded(loss=loss), [parity.reversed_batch()])
-    assert "Ways that take the batch as a whole differ." in str(report)
+    assert "Setups that take the batch as a whole differ." in str(report)
     assert "random numbers" in str(report)
 
 
@@ -158,18 +158,18 @@ def means_of_rows_are_found_to_differ_from_the_mean_of_a_batch(_: Any) -> None:
         table = tf.Variable(tf.ones([6, 2]), name="table")
         return {"table": table, "vector": tf.Variable([1.0, -1.0], name="vector")}
 
-    ways = [
+    setups = [
         parity.accumulators(2),
         parity.sync_replicas(2),
         parity.accumulators(2, sparse_reduction="MEAN"),
         parity.sync_replicas(2, sparse_reduction="MEAN"),
-        parity.Way("TensorFlow's accumulator", with_accumulators_of_tensorflow),
+        parity.Setup("TensorFlow's accumulator", with_accumulators_of_tensorflow),
     ]
     training = exact(build=build, loss=loss, batches=batches, optimizer=descent)
-    report = parity.compare(training, ways, tolerance=0)
+    report = parity.compare(training, setups, tolerance=0)
     assert report.groups == [
-        [way.name for way in [parity.big_batch(), *ways[:2]]],
-        [way.name for way in ways[2:]],
+        [setup.name for setup in [parity.big_batch(), *setups[:2]]],
+        [setup.name for setup in setups[2:]],
     ]
     for found in report.differences:
         assert (found.step, found.variable, found.ratio) == (1, "table", 2.0), str(report)

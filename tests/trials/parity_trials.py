@@ -1,4 +1,4 @@
-"""Trials of trainings that must learn the same weights in all ways."""
+"""Trials of trainings that must learn the same weights in all setups."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ TRIALS = Trials()
 
 
 @TRIALS.add
-def means_of_dense_and_sparse_gradients_are_equal_in_all_ways(_: Any) -> None:
+def means_of_dense_and_sparse_gradients_are_equal_in_all_setups(_: Any) -> None:
     report = parity.assert_parity(exact(), tolerance=0)
-    assert len(report.ways) == 7
-    assert report.groups == [report.ways]
-    for way in report.ways:
-        assert not report.distances(way).any()
+    assert len(report.setups) == 7
+    assert report.groups == [report.setups]
+    for setup in report.setups:
+        assert not report.distances(setup).any()
 
 
 @TRIALS.add
-def sums_of_dense_and_sparse_gradients_are_equal_in_all_ways(_: Any) -> None:
+def sums_of_dense_and_sparse_gradients_are_equal_in_all_setups(_: Any) -> None:
     parity.assert_parity(sums(), tolerance=0)
 
 
 @TRIALS.add
 def four_replicas_are_equal_to_one_big_batch(_: Any) -> None:
     report = parity.assert_parity(exact(), num_replicas=4, tolerance=0)
-    assert "4 towers" in report.ways
+    assert "4 towers" in report.setups
 
 
 @TRIALS.add
 def micro_batches_on_replicas_are_equal_to_one_big_batch(_: Any) -> None:
-    ways = [parity.mirrored(2, num_micro_batches=2), parity.accumulators(4)]
+    setups = [parity.mirrored(2, num_micro_batches=2), parity.accumulators(4)]
     for training in (exact(), sums()):
-        parity.assert_parity(training, ways, tolerance=0)
+        parity.assert_parity(training, setups, tolerance=0)
 
 
 @TRIALS.add
 def rounding_errors_are_tolerated(_: Any) -> None:
     report = parity.assert_parity(rounded(batches=points_and_classes(steps=10)))
-    parts = [report.distances(way)[1:] / report.limits[1:] for way in report.ways]
+    parts = [report.distances(setup)[1:] / report.limits[1:] for setup in report.setups]
     assert 0 < np.max(parts) < 0.1
 
 
@@ -96,7 +96,7 @@ def keras_models_and_optimizers_are_trained(_: Any) -> None:
         points_and_classes(),
         v1_optimizer=momentum,
     )
-    assert len(parity.assert_parity(training).ways) == 7
+    assert len(parity.assert_parity(training).setups) == 7
 
 
 @TRIALS.add
@@ -115,9 +115,9 @@ def losses_of_keras_that_divide_by_the_number_of_replicas_are_known(_: Any) -> N
             **arguments,
         )
 
-    ways = [parity.mirrored(2), parity.mirrored(2, 2), parity.towers(2)]
-    parity.assert_parity(described(divided_by_replicas=True), ways)
-    text = str(parity.compare(described(), ways))
+    setups = [parity.mirrored(2), parity.mirrored(2, 2), parity.towers(2)]
+    parity.assert_parity(described(divided_by_replicas=True), setups)
+    text = str(parity.compare(described(), setups))
     assert "MirroredStrategy with 2 replicas: the ratio is 1/2, and there are 2 replicas" in text
 
 
