@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.parity_trainings import small_training
+from tests.parity.trainings import small_training
 from tf_condacc import parity
 
 v1 = tf.compat.v1
@@ -83,7 +83,11 @@ def test_setups_of_the_same_name_are_refused():
     ("setups", "error", "message"),
     [
         ([parity.big_batch()], ValueError, "other than one big batch, which is always added"),
-        (parity.towers(2), TypeError, "expected a list of setups, got the setup 2 towers, which is"),
+        (
+            parity.towers(2),
+            TypeError,
+            "expected a list of setups, got the setup 2 towers, which is",
+        ),
         (3, TypeError, "expected a list of setups, got 3"),
         ([parity.towers], TypeError, "<function towers at .*>, a function, which must be called"),
         ([parity.Setup("mine", lambda _: None)], TypeError, "mine: .*returns a Run, got None"),

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.parity_trainings import small_training
+from tests.parity.trainings import small_training
 from tf_condacc import parity
-from tf_condacc.examples import common
 
 v1 = tf.compat.v1
 
@@ -24,7 +23,9 @@ def weights(*values: Any) -> list[list[np.ndarray]]:
     return [[np.float32(value)] for value in values]
 
 
-def report(*setups: list[list[np.ndarray]], limit: float = 0.0, dividing: Any = ()) -> parity.Report:
+def report(
+    *setups: list[list[np.ndarray]], limit: float = 0.0, dividing: Any = ()
+) -> parity.Report:
     names = ["baseline", "second", "third"]
     limits = np.full([len(setups[0]), 1], limit)
     return parity.Report(["w"], dict(zip(names, setups, strict=False)), limits, dividing)
@@ -182,8 +183,7 @@ def test_a_failure_tells_where_its_picture_is(tmp_path):
 
 
 def test_a_failure_remains_one_without_matplotlib(tmp_path, monkeypatch):
-    monkeypatch.delattr(common, "plotting", raising=False)
-    monkeypatch.setitem(sys.modules, "tf_condacc.examples.common.plotting", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(parity.ParityError, match="2.00 times(.|\n)*No picture: .*matplotlib"):
         parity.assert_parity(
             small_training(), [parity.Setup("twice", twice)], picture=tmp_path / "differences.png"
