@@ -1,148 +1,178 @@
 """Trains a digit classifier with workers that do not wait for each other.
 
-Run it with ``python -m tf_condacc.examples.async_digits``; ``--help`` lists the options.
-
 Each worker reads the global step and the variables, computes gradients and applies them itself, to
-variables that other workers have updated since it read them. The staleness of its gradients is the
+variables that other workers have updated in the meantime. The staleness of its gradients is the
 number of these updates. `DropStaleGradientOptimizer` drops gradients that are too stale.
 
-The program compares two trainings: one that drops stale gradients, and one with a limit so high
-that no gradient is dropped. The workers differ in speed: each takes twice as long as the one before
-it. ``common/machines.py`` simulates that, and a real program needs none of it.
+The program trains twice: first stale gradients are dropped, then all gradients are applied. Each
+worker is a thread that takes twice as long for its gradients as the one before it.
 """
 
-from __future__ import annotations
-
-import contextlib
+import argparse
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+import pictures  # It comes before TensorFlow, whose log it hides.
 import tensorflow as tf
-from tensorflow.compat import v1
+from pictures import BLUE, DASHES, GREEN, GREY, ORANGE
+from tqdm import tqdm
 
 from tf_condacc import DropStaleGradientOptimizer
-from tf_condacc.examples.common import command_line, data
-from tf_condacc.examples.common.cluster import Cluster
-from tf_condacc.examples.common.command_line import option
-from tf_condacc.examples.common.machines import Machines
-from tf_condacc.examples.common.network import Classifier
-from tf_condacc.examples.common.records import AsyncHistory, Turn
 
-NAMES = ("dropping", "not dropping")  # The names of the two trainings.
-_EVALUATE_EVERY = 20  # Number of gradients.
+v1 = tf.compat.v1
 
 
-@dataclass(frozen=True, kw_only=True)
-class Settings(command_line.Settings):
-    """The options of the program."""
+def load(seed):
+    """Returns training and test examples, pairs of images `[n, 8, 8, 1]` and labels `[n]`."""
+    with np.load(Path(__file__).with_name("digits.npz")) as file:
+        images = (file["images"] / 16).astype(np.float32).reshape(-1, 8, 8, 1)
+        labels = file["labels"].astype(np.int64)
+    order = np.random.default_rng(seed).permutation(len(labels))
+    return [(images[part], labels[part]) for part in np.split(order, [1437])]
 
-    workers: int = option(4, "number of workers")
-    steps: int = option(300, "gradients that the workers compute, applied or not")
-    staleness: int = option(
-        3, "how many steps behind gradients may be where they are dropped", minimum=0
+
+def weights(name, shape):
+    """Returns a variable. All networks of a graph share it."""
+    with v1.variable_scope("", reuse=v1.AUTO_REUSE, use_resource=True):
+        return v1.get_variable(name, shape, initializer=v1.glorot_uniform_initializer())
+
+
+def network(images, labels):
+    """Returns the mean loss of a small convolutional network, and its accuracy."""
+    hidden = tf.nn.relu(tf.nn.conv2d(images, weights("convolution", [3, 3, 1, 32]), 1, "SAME"))
+    hidden = tf.reshape(tf.nn.max_pool2d(hidden, 2, 2, "VALID"), [-1, 512])
+    hidden = tf.nn.relu(hidden @ weights("hidden", [512, 128]))
+    scores = hidden @ weights("scores", [128, 10])
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, scores)
+    is_right = tf.equal(tf.argmax(scores, axis=1), labels)
+    return tf.reduce_mean(losses), tf.reduce_mean(tf.cast(is_right, tf.float32))
+
+
+def worker_turn(k, inputs, momentum, staleness):
+    """Returns the staleness and the loss of a worker's turn, and what it has dropped so far."""
+    global_step = v1.train.get_global_step()
+    # The workers share the inner optimizer and its slots. Each has an optimizer of its own around
+    # it, which counts what this worker drops.
+    optimizer = DropStaleGradientOptimizer(momentum, staleness)
+    # `compute_gradients` reads the local step of the optimizer. This one is for the picture.
+    local_step = global_step.read_value()
+    with tf.control_dependencies([local_step]):
+        loss, _ = network(*inputs)
+    gradients, variables = zip(*optimizer.compute_gradients(loss), strict=True)
+    # A sleep stands for a slow machine. A real program goes on with the gradients at once.
+    with tf.control_dependencies(gradients):
+        is_ready = v1.py_func(lambda: time.sleep(0.02 * 2**k), [], [])
+    with tf.control_dependencies([is_ready]):
+        step = global_step.read_value()
+        gradients = [tf.identity(gradient) for gradient in gradients]
+    with tf.control_dependencies([step]):
+        train_op = optimizer.apply_gradients(zip(gradients, variables, strict=True), global_step)
+    with tf.control_dependencies([train_op]):
+        return step - local_step, loss, optimizer.num_dropped()
+
+
+def train(args, staleness, title):
+    """Trains, and returns the turns and the accuracies: arrays with a row for each quantity."""
+    v1.set_random_seed(args.seed)
+    examples, test_examples = load(args.seed)
+    inputs = v1.placeholder(tf.float32, [None, 8, 8, 1]), v1.placeholder(tf.int64, [None])
+    _, accuracy = network(*inputs)
+    v1.train.create_global_step()
+    momentum = v1.train.MomentumOptimizer(0.03, 0.9)
+    workers = [worker_turn(k, inputs, momentum, staleness) for k in range(args.workers)]
+    numbers = iter(range(args.steps))  # All workers take their turns from this iterator.
+    turns, accuracies = [], []
+
+    def work(k):
+        rng, dropped_before = np.random.default_rng([args.seed, k]), 0
+        for _ in numbers:
+            batch = rng.choice(len(examples[0]), 32)
+            feed = dict(zip(inputs, (each[batch] for each in examples), strict=True))
+            late, loss, dropped = session.run(workers[k], feed)
+            turns.append((time.monotonic() - start, late, loss, dropped > dropped_before))
+            dropped_before = dropped
+
+    # A worker that sleeps needs a thread of TensorFlow for itself.
+    config = v1.ConfigProto(device_count={"GPU": 0}, inter_op_parallelism_threads=args.workers + 4)
+    with v1.Session(config=config) as session:
+        session.run(v1.global_variables_initializer())
+        test = dict(zip(inputs, test_examples, strict=True))
+        session.run(accuracy, test)
+        start = time.monotonic()
+        threads = [threading.Thread(target=work, args=[k]) for k in range(args.workers)]
+        for thread in threads:
+            thread.start()
+        try:
+            with tqdm(total=args.steps, desc=f"{title:>12}", unit="turn", disable=None) as bar:
+                while any(thread.is_alive() for thread in threads):
+                    threads[-1].join(0.1)
+                    bar.update(len(turns) - bar.n)
+                    accuracies.append((time.monotonic() - start, session.run(accuracy, test)))
+        finally:
+            for _ in numbers:  # Ctrl-C leaves no turns for the workers.
+                pass
+            for thread in threads:
+                thread.join()
+    return np.array(turns).T, np.array(accuracies).T
+
+
+def draw(records, limit, path):
+    """Draws the staleness of each gradient, and what the two trainings have learned, over time."""
+    title = "Handwritten digits, learned by workers that do not wait for each other"
+    figure, (upper, (accuracy, loss)) = pictures.figure(title, 2, 2, 7.2)
+    seconds = max(accuracies[0][-1] for _, accuracies in records.values())
+    highest = max(late.max() for (_, late, _, _), _ in records.values())
+    pairs = zip(upper, (BLUE, GREEN), records.items(), strict=True)
+    for ax, color, (name, ((times, late, losses, dropped), accuracies)) in pairs:
+        subtitle = "of each gradient when it was ready to be applied"
+        pictures.style(ax, f"Staleness, {name}", subtitle, "seconds", seconds)
+        for kind, dots, which in (("applied", color, 0), ("dropped", ORANGE, 1)):
+            chosen = dropped == which
+            label = f"{chosen.sum()} {kind}"
+            ax.scatter(times[chosen], late[chosen], s=15, color=dots, alpha=0.7, lw=0, label=label)
+        ax.set_ylim(-0.5, highest + 1)
+        accuracy_label = f"{name}, {accuracies[1][-1]:.1%} at the end"
+        pictures.accuracy(accuracy, *accuracies, color, accuracy_label)
+        pictures.loss(loss, times, losses, color, name)
+    upper[0].axhline(limit + 0.5, color=GREY, lw=1.4, ls=DASHES, label=f"limit of {limit}")
+    pictures.style(
+        accuracy, "Test accuracy", "on images that no worker has seen", "seconds", seconds
     )
-    batch_size: int = option(32, "examples in a batch")
-    learning_rate: float = option(0.03, "learning rate of the workers' momentum optimizer")
-    momentum: float = option(0.9, "momentum of the workers' momentum optimizer")
-    output: Path = option(Path("async_digits.png"), "where to write the picture")
-
-    def of_both(self) -> tuple[Settings, Settings]:
-        """Returns these settings, and a copy with a limit that no gradient exceeds."""
-        return self, replace(self, staleness=self.steps)
+    accuracy.set_ylim(0, 1)
+    subtitle = "of all batches, also of dropped gradients; moving mean of 25"
+    pictures.style(loss, "Training loss", subtitle, "seconds", seconds)
+    for ax in (*upper, accuracy, loss):
+        pictures.legend(ax)
+    figure.savefig(path, format="png")
 
 
-class Worker:
-    """A worker, with the graph of its turns and the loop of its thread.
-
-    The workers share the inner optimizer, with its slots. Each worker has a
-    `DropStaleGradientOptimizer` of its own.
-    """
-
-    def __init__(
-        self, number: int, inner: v1.train.Optimizer, settings: Settings, simulation: Machines
-    ):
-        self._number = number
-        self._model = Classifier(settings.seed)
-        optimizer = DropStaleGradientOptimizer(inner, settings.staleness)
-        # The optimizer reads the local step before the loss reads any variable.
-        gradients, variables = zip(*optimizer.compute_gradients(self._model.loss), strict=True)
-        local_step, step, ready = simulation.hold_back(number, gradients)
-        train = optimizer.apply_gradients(
-            zip(ready, variables, strict=True), global_step=v1.train.get_global_step()
-        )
-        self.counts = optimizer.num_accepted(), optimizer.num_dropped()
-        with tf.control_dependencies([train]):
-            self._turn = local_step, step, optimizer.num_dropped(), self._model.loss
-
-    def run(
-        self, session: v1.Session, batches: Iterator[data.Examples], history: AsyncHistory
-    ) -> None:
-        """Takes turns until the training ends."""
-        before = 0
-        with contextlib.suppress(tf.errors.OutOfRangeError):
-            for batch in batches:
-                turn = session.run(self._turn, self._model.feed(batch))
-                local_step, step, dropped, loss = (value.item() for value in turn)
-                history.turns.append(Turn(self._number, local_step, step, dropped == before, loss))
-                before = dropped
-
-
-def train(
-    settings: Settings, on_progress: Callable[[AsyncHistory], None] = lambda history: None
-) -> AsyncHistory:
-    """Trains the classifier, and returns the record. Calls `on_progress` ten times per second."""
-    examples, test_examples = data.load(settings.seed)
-    history = AsyncHistory()
-    with tf.Graph().as_default():
-        v1.train.get_or_create_global_step()
-        test, simulation = Classifier(settings.seed), Machines(settings.workers)
-        inner = v1.train.MomentumOptimizer(settings.learning_rate, settings.momentum)
-        workers = [Worker(k, inner, settings, simulation) for k in range(settings.workers)]
-        with Cluster() as cluster:
-            session = cluster.new_session()
-            session.run(v1.global_variables_initializer())
-            start = time.monotonic()
-            for k, worker in enumerate(workers):
-                batches = data.batches(examples, settings.batch_size, settings.seed + k)
-                cluster.start(worker.run, cluster.new_session(), batches, history)
-
-            def evaluate(turn: int) -> None:
-                if turn % _EVALUATE_EVERY == 0 or turn == settings.steps:
-                    accuracy = session.run(test.accuracy, test.feed(test_examples))
-                    history.accuracies.append((turn, float(accuracy)))
-
-            cluster.start(simulation.run, session, settings.steps, settings.seed, evaluate)
-            cluster.wait(lambda: on_progress(history))
-            history.seconds = time.monotonic() - start
-            for accepted, dropped in session.run([worker.counts for worker in workers]):
-                history.counts.append((int(accepted), int(dropped)))
-    on_progress(history)
-    return history
-
-
-def run(settings: Settings) -> None:
-    """Trains with and without dropping, and shows the results."""
-    # Imported here, so that a missing package can be reported.
-    from tf_condacc.examples.common import pictures, report
-
-    histories = {}
-    for name, each in zip(NAMES, settings.of_both(), strict=True):
-        with report.ProgressBar(each.steps, f"{name:>12}") as bar:
-            histories[name] = train(each, bar.show)
-    print(report.async_digits(histories, settings.staleness))
-    report.save(histories, settings)
-    pictures.async_digits(histories, settings.staleness, settings.output)
-    print(f"  picture: {settings.output}")
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Runs the program and returns its exit status."""
-    command = "python -m tf_condacc.examples.async_digits"
-    return command_line.run(run, Settings, command, __doc__, arguments)
+def main():
+    """Trains with and without dropping, prints a table and draws a picture."""
+    parser = argparse.ArgumentParser(description="Trains with workers that do not wait.")
+    add = parser.add_argument
+    add("--steps", type=pictures.positive, default=300, help="gradients in all (%(default)s)")
+    add("--workers", type=pictures.positive, default=4, help="number of workers (%(default)s)")
+    add("--staleness", type=int, default=3, help="limit of the first training (%(default)s)")
+    add("--seed", type=int, default=1, help="seed of weights and batches (%(default)s)")
+    add("--output", default="async_digits.png", help="file of the picture (%(default)s)")
+    args = parser.parse_args()
+    records = {}
+    for name, staleness in {"dropping": args.staleness, "not dropping": args.steps}.items():
+        with tf.Graph().as_default():
+            records[name] = turns, accuracies = train(args, staleness, name)
+        late, dropped = turns[1], int(turns[3].sum())
+        print(f"  {name + ':':<14}test accuracy {accuracies[1][-1]:.4f}, "
+              f"{args.steps - dropped} gradients applied, {dropped} dropped, "
+              f"staleness up to {late.max():.0f}, {accuracies[0][-1]:.1f} s")  # fmt: skip
+    draw(records, args.staleness, args.output)
+    print(f"  picture: {args.output}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)
