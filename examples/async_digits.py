@@ -81,7 +81,7 @@ def train(args, staleness, title):
     inputs = v1.placeholder(tf.float32, [None, 8, 8, 1]), v1.placeholder(tf.int64, [None])
     _, accuracy = network(*inputs)
     v1.train.create_global_step()
-    momentum = v1.train.MomentumOptimizer(0.03, 0.9)
+    momentum = v1.train.MomentumOptimizer(0.06, 0.9)
     workers = [worker_turn(k, inputs, momentum, staleness) for k in range(args.workers)]
     numbers = iter(range(args.steps))  # All workers take their turns from this iterator.
     turns, accuracies = [], []
@@ -107,8 +107,10 @@ def train(args, staleness, title):
             thread.start()
         try:
             with tqdm(total=args.steps, desc=f"{title:>12}", unit="turn", disable=None) as bar:
-                while any(thread.is_alive() for thread in threads):
+                is_training = True
+                while is_training:
                     threads[-1].join(0.1)
+                    is_training = any(thread.is_alive() for thread in threads)
                     bar.update(len(turns) - bar.n)
                     accuracies.append((time.monotonic() - start, session.run(accuracy, test)))
         finally:
@@ -134,8 +136,8 @@ def draw(records, limit, path):
             label = f"{chosen.sum()} {kind}"
             ax.scatter(times[chosen], late[chosen], s=15, color=dots, alpha=0.7, lw=0, label=label)
         ax.set_ylim(-0.5, highest + 1)
-        accuracy_label = f"{name}, {accuracies[1][-1]:.1%} at the end"
-        pictures.accuracy(accuracy, *accuracies, color, accuracy_label)
+        end = f"{name}: {accuracies[1][-1]:.1%}"
+        pictures.accuracy(accuracy, *accuracies, color, end)
         pictures.loss(loss, times, losses, color, name)
     upper[0].axhline(limit + 0.5, color=GREY, lw=1.4, ls=DASHES, label=f"limit of {limit}")
     pictures.style(

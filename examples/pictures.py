@@ -72,6 +72,6 @@ def accuracy(ax, x, accuracies, color, label=None):
 
 
 def legend(ax):
-    """Names the curves in a row above the axes, at the right, where nothing is drawn."""
-    ax.legend(loc="lower right", bbox_to_anchor=(1.01, 1), ncols=3, labelcolor=GREY, frameon=False,
+    """Names the curves in a row beside the title, where they hide nothing."""
+    ax.legend(loc="lower right", bbox_to_anchor=(1.01, 1.07), ncols=3, labelcolor=GREY, frameon=False,
               borderpad=0, columnspacing=1.2, handlelength=1.2)  # fmt: skip
