@@ -125,21 +125,21 @@ def draw(records, limit, path):
     """Draws the staleness of each gradient, and what the two trainings have learned, over time."""
     title = "Handwritten digits, learned by workers that do not wait for each other"
     figure, (upper, (accuracy, loss)) = pictures.figure(title, 2, 2, 7.2)
-    seconds = max(accuracies[0][-1] for _, accuracies in records.values())
-    highest = max(late.max() for (_, late, _, _), _ in records.values())
+    seconds = max(accuracies[0].max() for _, accuracies in records.values())
+    highest = max(turns[1].max() for turns, _ in records.values())
     pairs = zip(upper, (BLUE, GREEN), records.items(), strict=True)
     for ax, color, (name, ((times, late, losses, dropped), accuracies)) in pairs:
-        subtitle = "of each gradient when it was ready to be applied"
+        subtitle = "of each gradient when it was ready" + "; dashed: the limit" * (ax is upper[0])
         pictures.style(ax, f"Staleness, {name}", subtitle, "seconds", seconds)
         for kind, dots, which in (("applied", color, 0), ("dropped", ORANGE, 1)):
             chosen = dropped == which
-            label = f"{chosen.sum()} {kind}"
-            ax.scatter(times[chosen], late[chosen], s=15, color=dots, alpha=0.7, lw=0, label=label)
+            look = {"color": dots, "label": f"{chosen.sum()} {kind}", "clip_on": False}
+            ax.scatter(times[chosen], late[chosen], s=15, alpha=0.7, linewidth=0, **look)
         ax.set_ylim(-0.5, highest + 1)
         end = f"{name}: {accuracies[1][-1]:.1%}"
         pictures.accuracy(accuracy, *accuracies, color, end)
         pictures.loss(loss, times, losses, color, name)
-    upper[0].axhline(limit + 0.5, color=GREY, lw=1.4, ls=DASHES, label=f"limit of {limit}")
+    upper[0].axhline(limit + 0.5, color=GREY, lw=1.4, ls=DASHES)
     pictures.style(
         accuracy, "Test accuracy", "on images that no worker has seen", "seconds", seconds
     )

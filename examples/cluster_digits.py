@@ -1,217 +1,190 @@
 """Trains a digit classifier on a cluster of parameter servers and workers.
 
-Run it with ``condacc launch --ps 1 --workers 4 --restarts 1 -- python -m
-tf_condacc.examples.cluster_digits``; ``--help`` lists the options. Without a launcher it trains in
-one process.
+    condacc launch --ps 1 --workers 4 --restarts 1 -- python examples/cluster_digits.py
 
-Synchronous workers average their gradients in each step; each has its part of the batch, so the
-training equals that of one process with the whole batch. Asynchronous workers apply their gradients
-themselves, each of a whole batch, unless they are too stale; they may make a few steps more than
-asked for. The chief saves checkpoints and TensorBoard summaries, measures the accuracy, and draws a
-picture at the end. With ``--fault-at`` the last worker kills itself at a step, once; the launcher
-starts it again.
+Without a launcher, the program trains in one process. Synchronous workers average their gradients
+in each step. Each has its part of the batch, so the training equals that of one process with the
+whole batch. Asynchronous workers apply their gradients themselves, each of a whole batch, unless
+they are too stale. The chief saves checkpoints, measures the loss and draws a picture at the end.
 """
 
-from __future__ import annotations
-
+import argparse
 import os
 import signal
 import sys
-import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+import numpy as np
+import pictures  # It comes before TensorFlow, whose log it hides.
 import tensorflow as tf
-from tensorflow.compat import v1
+from pictures import BLUE, DASHES, GREEN, GREY, ORANGE
 
 import tf_condacc
-from tf_condacc import cluster
-from tf_condacc.examples.common import command_line, data
-from tf_condacc.examples.common.command_line import option
-from tf_condacc.examples.common.network import Classifier
-from tf_condacc.examples.common.records import ClusterHistory
 
-_MEASURE_STEPS = 10  # Number of synchronous steps between measurements.
-_MEASURE_SECS = 0.3  # Time between measurements of asynchronous training.
-# Asynchronous workers add up updates that they computed at the same time.
-_LEARNING_RATES = {"sync": 0.1, "async": 0.02}
+v1 = tf.compat.v1
 
 
-@dataclass(frozen=True, kw_only=True)
-class Settings(command_line.Settings):
-    """The options of the program."""
-
-    mode: str = option("sync", "how the workers train", choices=("sync", "async"))
-    steps: int = option(300, "training steps")
-    batch_size: int = option(128, "examples in a batch; synchronous workers share it")
-    learning_rate: float | None = option(
-        None,
-        "learning rate of the momentum optimizer (default: 0.1, or 0.02 for asynchronous workers)",
-        kind=float,
-    )
-    staleness: int = option(4, "how stale gradients of asynchronous workers may be", minimum=0)
-    takeover_secs: int = option(
-        0, "after so long others compute for a worker that is lost; 0 for never", minimum=0
-    )
-    bfloat16: int = option(
-        0, "1 to let gradients of synchronous workers travel as bfloat16", minimum=0
-    )
-    fault_at: int = option(0, "step at which the last worker kills itself; 0 for none", minimum=0)
-    folder: Path = option(Path("cluster_digits"), "folder of checkpoints and summaries")
-    output: Path = option(Path("cluster_digits.png"), "where to write the picture")
+def load(seed):
+    """Returns training and test examples, pairs of images `[n, 8, 8, 1]` and labels `[n]`."""
+    with np.load(Path(__file__).with_name("digits.npz")) as file:
+        images = (file["images"] / 16).astype(np.float32).reshape(-1, 8, 8, 1)
+        labels = file["labels"].astype(np.int64)
+    order = np.random.default_rng(seed).permutation(len(labels))
+    return [(images[part], labels[part]) for part in np.split(order, [1437])]
 
 
-class Faults(v1.train.SessionRunHook):
-    """Kills the process once, when training has come to a step, and records when it is back."""
+def weights(name, shape):
+    """Returns a variable. All networks of a graph share it."""
+    with v1.variable_scope("", reuse=v1.AUTO_REUSE, use_resource=True):
+        return v1.get_variable(name, shape, initializer=v1.glorot_uniform_initializer())
 
-    def __init__(self, settings: Settings, step: tf.Variable) -> None:
-        self._settings, self._step = settings, step
-        self._record = settings.folder / "faults.txt"
-        self._was_killed = self._record.exists()
 
-    def _write(self, what: str) -> None:
-        self._record.parent.mkdir(parents=True, exist_ok=True)
-        with self._record.open("a") as file:
-            file.write(f"{what} {time.time()}\n")
+def network(images, labels):
+    """Returns the mean loss of a small convolutional network, and its accuracy."""
+    hidden = tf.nn.relu(tf.nn.conv2d(images, weights("convolution", [3, 3, 1, 32]), 1, "SAME"))
+    hidden = tf.reshape(tf.nn.max_pool2d(hidden, 2, 2, "VALID"), [-1, 512])
+    hidden = tf.nn.relu(hidden @ weights("hidden", [512, 128]))
+    scores = hidden @ weights("scores", [128, 10])
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, scores)
+    is_right = tf.equal(tf.argmax(scores, axis=1), labels)
+    return tf.reduce_mean(losses), tf.reduce_mean(tf.cast(is_right, tf.float32))
 
-    def after_create_session(self, session: v1.Session, coord: Any) -> None:
-        """Records that the process is back, once."""
-        if self._was_killed:
-            self._was_killed = False
-            self._write("back")
 
-    def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:
-        """Asks for the global step."""
-        return v1.train.SessionRunArgs(self._step)
+class Fault(v1.train.SessionRunHook):
+    """Kills this process at a step, once, and records when. The launcher starts it again."""
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Kills the process at the step of the fault."""
-        if not self._record.exists() and run_values.results >= self._settings.fault_at > 0:
-            self._write("killed")
+    def __init__(self, at, folder):
+        self._at, self._killed, self._back = at, folder / "killed", folder / "back"
+
+    def after_create_session(self, session, coord):
+        if self._killed.exists() and not self._back.exists():
+            self._back.touch()
+
+    def before_run(self, run_context):
+        return v1.train.SessionRunArgs(v1.train.get_global_step())
+
+    def after_run(self, run_context, run_values):
+        if run_values.results >= self._at > 0 and not self._killed.exists():
+            self._killed.touch()
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-class Chief(v1.train.SessionRunHook):
-    """The chief's measurements of a training.
+def train(task, args):
+    """Trains in this task. Returns the chief's measurements: an array with a row for each kind."""
+    v1.set_random_seed(args.seed)
+    examples, test_examples = load(args.seed)
+    is_synchronous = args.mode == "sync"
+    step = v1.train.get_or_create_global_step()
+    inputs = v1.placeholder(tf.float32, [None, 8, 8, 1]), v1.placeholder(tf.int64, [None])
+    loss, accuracy = network(*inputs)
+    v1.summary.scalar("loss", loss)  # The chief writes it for TensorBoard.
+    optimizer = v1.train.MomentumOptimizer(0.03, 0.9)
+    hooks = [v1.train.StopAtStepHook(last_step=args.steps)]
+    if is_synchronous:
+        optimizer = tf_condacc.SyncReplicasOptimizer(optimizer, task.num_worker_replicas)
+        optimizer.configure(takeover_secs=args.takeover_secs or None)
+        hooks.append(optimizer.make_session_run_hook(task.is_chief))
+    else:
+        optimizer = tf_condacc.DropStaleGradientOptimizer(optimizer, staleness=4)
+    train_op = optimizer.minimize(loss, step)
+    fetches = step, loss, accuracy, optimizer.num_dropped()
+    if task.worker_index == task.num_worker_replicas - 1 and not task.is_chief:
+        hooks.append(Fault(args.fault_at, args.folder))
+    measurements = []
 
-    Synchronous training is measured after some steps. The steps of asynchronous workers are not the
-    chief's turns, so that training is measured by time, in a thread.
-    """
-
-    def __init__(self, settings: Settings, model: Classifier, dropped: Any, step: tf.Variable):
-        self.history = ClusterHistory(start=time.time())
-        self._settings = settings
-        self._fetches = step, model.loss, model.accuracy, dropped
-        self._feeds = [model.feed(each) for each in data.load(settings.seed)]
-        self._one_at_a_time = threading.Lock()
-
-    def after_create_session(self, session: v1.Session, coord: Any) -> None:
-        """Starts the thread, which ends with the session."""
-
-        def measure_until_stop() -> None:
-            with coord.stop_on_exception():
-                while not coord.wait_for_stop(_MEASURE_SECS):
-                    self._measure(session.run)
-
-        if self._settings.mode == "async":
-            thread = threading.Thread(target=measure_until_stop, daemon=True)
-            coord.register_thread(thread)
-            thread.start()
-
-    def measure(self, session: v1.train.MonitoredSession) -> None:
+    def measure(step_context):
         """Measures the loss on all training examples and the accuracy on test examples."""
-        session.run_step_fn(lambda step_context: self._measure(step_context.session.run))
+        run = step_context.session.run  # Without the hooks, which count steps.
+        if measurements and run(step) < min(measurements[-1][1] + 10, args.steps):
+            return
+        _, train_loss, _, _ = run(fetches, dict(zip(inputs, examples, strict=True)))
+        at, _, test_accuracy, dropped = run(fetches, dict(zip(inputs, test_examples, strict=True)))
+        measurements.append((time.time(), at, train_loss, test_accuracy, dropped))
+        print(f"step {at} of {args.steps}  loss {train_loss:.5f}  "
+              f"accuracy {test_accuracy:.3f}  dropped {dropped}", flush=True)  # fmt: skip
 
-    def _measure(self, run: Callable[..., Any]) -> None:
-        with self._one_at_a_time:
-            on_train, on_test = (run(self._fetches, feed) for feed in self._feeds)
-            self.history.add(int(on_train[0]), on_train[1], on_test[2], int(on_train[3]))
-            print(self.history.line(self._settings.steps), flush=True)
-
-
-def train(settings: Settings) -> ClusterHistory | None:
-    """Trains in this task of a cluster. Returns the record if this is the chief."""
-    with cluster.start() as task:
-        examples, _ = data.load(settings.seed)
-        seed = settings.seed if settings.mode == "sync" else settings.seed + task.worker_index
-        batches = data.batches(examples, settings.batch_size, seed)
-        with tf.Graph().as_default(), v1.device(task.replica_device_setter()):
-            step = v1.train.get_or_create_global_step()
-            model, whole = Classifier(settings.seed), Classifier(settings.seed)
-            v1.summary.scalar("loss", model.loss)
-            learning_rate = settings.learning_rate or _LEARNING_RATES[settings.mode]
-            momentum = v1.train.MomentumOptimizer(learning_rate, 0.9)
-            hooks: list[Any] = [v1.train.StopAtStepHook(last_step=settings.steps)]
-            if settings.mode == "sync":
-                optimizer: Any = tf_condacc.SyncReplicasOptimizer(
-                    momentum, task.num_worker_replicas
-                )
-                optimizer.configure(
-                    takeover_secs=settings.takeover_secs or None,
-                    transport_dtype=tf.bfloat16 if settings.bfloat16 else None,
-                )
-                hooks.append(optimizer.make_session_run_hook(task.is_chief))
-            else:
-                optimizer = tf_condacc.DropStaleGradientOptimizer(momentum, settings.staleness)
-            train_op = optimizer.minimize(model.loss, step)
-            if task.worker_index == task.num_worker_replicas - 1 and not task.is_chief:
-                hooks.append(Faults(settings, step))
-            chief = Chief(settings, whole, optimizer.num_dropped(), step)
+    # Synchronous workers draw the same batches, and each takes its part of them.
+    rng = np.random.default_rng(args.seed if is_synchronous else [args.seed, task.worker_index])
+    part = (
+        slice(task.worker_index, None, task.num_worker_replicas) if is_synchronous else slice(None)
+    )
+    with task.session(
+        checkpoint_dir=str(args.folder),
+        save_checkpoint_steps=100,
+        save_summaries_steps=20,
+        hooks=hooks,
+    ) as session:
+        while not session.should_stop():
             if task.is_chief:
-                check_not_finished(settings)
-                hooks.append(chief)
-            with task.session(
-                checkpoint_dir=str(settings.folder),
-                save_checkpoint_steps=100,
-                save_summaries_steps=20,
-                hooks=hooks,
-            ) as session:
-                if task.is_chief:
-                    chief.measure(session)
-                for turn, batch in enumerate(batches, start=1):
-                    if settings.mode == "sync":
-                        batch = batch[task.worker_index :: task.num_worker_replicas]
-                    session.run(train_op, model.feed(batch))
-                    is_due = settings.mode == "sync" and turn % _MEASURE_STEPS == 0
-                    if task.is_chief and (is_due or session.should_stop()):
-                        chief.measure(session)
-                    if session.should_stop():
-                        break
-    return chief.history if task.is_chief else None
+                session.run_step_fn(measure)
+            chosen = rng.choice(len(examples[0]), args.batch_size)[part]
+            feed = dict(zip(inputs, (each[chosen] for each in examples), strict=True))
+            session.run(train_op, feed)
+        if task.is_chief:
+            session.run_step_fn(measure)
+    return np.array(measurements).T
 
 
-def check_not_finished(settings: Settings) -> None:
-    """Raises SystemExit if the folder holds a training that has come to its last step."""
-    latest = tf.train.latest_checkpoint(str(settings.folder))
-    if latest is not None and int(latest.rpartition("-")[2]) >= settings.steps:
-        sys.exit(
-            f"{settings.folder} holds a training of {settings.steps} steps or more: remove it, or "
-            "name another one with --folder."
-        )
+def draw(measurements, faults, path):
+    """Draws what was learned, how fast, and when a worker was lost and came back."""
+    figure, axes = pictures.figure("Handwritten digits, learned on a cluster", 2, 2, 6.8)
+    (loss, speed), (accuracy, dropped) = axes
+    times, steps, losses, accuracies, drops = measurements
+    times = times - times[0]
+    pictures.style(loss, "Training loss", "on all training images", "", times[-1])
+    pictures.loss(loss, times, losses, BLUE, smooth=False)
+    pictures.style(
+        accuracy, "Test accuracy", "on images that no worker has seen", "seconds", times[-1]
+    )
+    pictures.accuracy(accuracy, times, accuracies, GREEN)
+    pictures.style(speed, "Speed", "steps per second, of all workers together", "", times[-1])
+    speed.stairs(np.diff(steps) / np.diff(times), times, color=BLUE, lw=2, baseline=None)
+    speed.set_ylim(bottom=0)
+    pictures.style(
+        dropped, "Gradients dropped", "up to each moment, of all workers", "seconds", times[-1]
+    )
+    dropped.step(times, drops, color=ORANGE, lw=2.2, where="post")
+    dropped.set_ylim(0, max(1, 1.1 * drops[-1]))
+    for ax in axes.flat:
+        for (name, at), dashes in zip(faults.items(), (DASHES, (0, (1, 1))), strict=False):
+            ax.axvline(
+                at - measurements[0][0], color=GREY, lw=1.4, ls=dashes, label=f"worker {name}"
+            )
+        if faults:
+            pictures.legend(ax)
+    figure.savefig(path, format="png")
 
 
-def run(settings: Settings) -> None:
-    """Trains, and shows the results in the chief."""
-    # Imported here, so that a missing package can be reported.
-    from tf_condacc.examples.common import pictures, report
-
-    history = train(settings)
-    if history is not None:
-        history.read_faults(settings.folder / "faults.txt")
-        print(report.cluster_digits(history))
-        report.save(history, settings)
-        pictures.cluster_digits(history, settings.mode, settings.output)
-        print(f"  picture: {settings.output}")
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Runs the program and returns its exit status."""
-    command = "python -m tf_condacc.examples.cluster_digits"
-    return command_line.run(run, Settings, command, __doc__, arguments)
+def main():
+    """Trains in this task. The chief prints a table and draws a picture at the end."""
+    parser = argparse.ArgumentParser(description="Trains a digit classifier on a cluster.")
+    add = parser.add_argument
+    add("--mode", choices=["sync", "async"], default="sync", help="how the workers train (sync)")
+    add("--steps", type=pictures.positive, default=300, help="training steps (%(default)s)")
+    add("--batch-size", type=pictures.positive, default=128, help="of a step (%(default)s)")
+    add("--takeover-secs", type=float, default=0, help="time after which others compute for a "
+        "worker that is lost; 0 for never (%(default)s)")  # fmt: skip
+    add("--fault-at", type=int, default=0, help="step at which the last worker kills itself (none)")
+    add("--seed", type=int, default=1, help="seed of weights and batches (%(default)s)")
+    add("--folder", type=Path, default=Path("cluster_digits"), help="for checkpoints (%(default)s)")
+    add("--output", default="cluster_digits.png", help="file of the picture (%(default)s)")
+    args = parser.parse_args()
+    with tf_condacc.cluster.start() as task:  # Does not return in a parameter server.
+        latest = tf.train.latest_checkpoint(args.folder)
+        if task.is_chief and latest and int(latest.rpartition("-")[2]) >= args.steps:
+            sys.exit(f"{args.folder} holds a finished training: remove it, or pass --folder.")
+        with tf.Graph().as_default(), v1.device(task.replica_device_setter()):
+            measurements = train(task, args)
+    if task.is_chief:
+        files = {name: args.folder / name for name in ("killed", "back")}
+        faults = {name: file.stat().st_mtime for name, file in files.items() if file.exists()}
+        draw(measurements, faults, args.output)
+        print(f"accuracy {measurements[3][-1]:.4f}, picture: {args.output}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -73,5 +73,6 @@ def accuracy(ax, x, accuracies, color, label=None):
 
 def legend(ax):
     """Names the curves in a row beside the title, where they hide nothing."""
-    ax.legend(loc="lower right", bbox_to_anchor=(1.01, 1.07), ncols=3, labelcolor=GREY, frameon=False,
-              borderpad=0, columnspacing=1.2, handlelength=1.2)  # fmt: skip
+    place = {"loc": "lower right", "bbox_to_anchor": (1.01, 1.08), "ncols": 3, "borderpad": 0}
+    look = {"labelcolor": GREY, "frameon": False, "fontsize": 9.5, "columnspacing": 1.2}
+    ax.legend(handlelength=1.2, handletextpad=0.5, **place, **look)
