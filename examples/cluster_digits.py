@@ -109,12 +109,9 @@ def train(task, args):
     part = (
         slice(task.worker_index, None, task.num_worker_replicas) if is_synchronous else slice(None)
     )
-    with task.session(
-        checkpoint_dir=str(args.folder),
-        save_checkpoint_steps=100,
-        save_summaries_steps=20,
-        hooks=hooks,
-    ) as session:
+    folder = str(args.folder)
+    save = {"save_checkpoint_steps": 100, "save_summaries_steps": 20, "log_step_count_steps": None}
+    with task.session(checkpoint_dir=folder, hooks=hooks, **save) as session:
         while not session.should_stop():
             if task.is_chief:
                 session.run_step_fn(measure)
@@ -146,11 +143,11 @@ def draw(measurements, faults, path):
     )
     dropped.step(times, drops, color=ORANGE, lw=2.2, where="post")
     dropped.set_ylim(0, max(1, 1.1 * drops[-1]))
+    dropped.yaxis.get_major_locator().set_params(integer=True)
     for ax in axes.flat:
         for (name, at), dashes in zip(faults.items(), (DASHES, (0, (1, 1))), strict=False):
-            ax.axvline(
-                at - measurements[0][0], color=GREY, lw=1.4, ls=dashes, label=f"worker {name}"
-            )
+            seconds = at - measurements[0][0]
+            ax.axvline(seconds, color=GREY, lw=1.4, ls=dashes, label=f"worker {name}")
         if faults:
             pictures.legend(ax)
     figure.savefig(path, format="png")
