@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-
 from tf_condacc.compat._contrib.hparams import HParams
 
 

@@ -10,12 +10,11 @@ import threading
 
 import pytest
 
-from condacc.launch import _watch
+from condacc import liveness
+from condacc.launch._cluster import free_ports
 from condacc.launch._lines import MAX_LINE_BYTES, PROGRESS_SECS, LineSplitter
 from condacc.launch._output import Output
-from condacc.launch._ports import free_ports
-from condacc.launch._probe import Answer, probe
-from condacc.launch._watch import Watch
+from condacc.liveness import Answer, Watch, probe
 
 SETTINGS = b"\0\0\0\4\0\0\0\0\0"  # An empty frame of HTTP/2 settings.
 
@@ -54,8 +53,8 @@ class Server:
 @pytest.fixture
 def quick(monkeypatch):
     """Makes watches ask often."""
-    monkeypatch.setattr(_watch, "_INTERVAL_SECS", 0.05)
-    monkeypatch.setattr(_watch, "_ANSWER_SECS", 0.2)
+    monkeypatch.setattr(liveness, "_INTERVAL_SECS", 0.05)
+    monkeypatch.setattr(liveness, "_ANSWER_SECS", 0.2)
 
 
 @pytest.fixture

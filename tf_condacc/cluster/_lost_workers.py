@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 
-from condacc.launch._probe import Answer, probe
+from condacc.liveness import Answer, probe
 
 _INTERVAL_SECS = 1.0
 _ANSWER_SECS = 0.5

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from condacc.launch._probe import Answer
-from condacc.launch._watch import Watch
+from condacc.liveness import Answer, Watch
 
 _LOG = logging.getLogger("tf_condacc")
 _REASONS = {

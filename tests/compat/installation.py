@@ -161,7 +161,7 @@ def ours() -> dict[str, bool]:
 
 def unresolved() -> list[str]:
     """Returns the names in the table of ``tf.contrib`` that have no object."""
-    names = importlib.import_module("condacc.originals.contrib").NAMES
+    names = importlib.import_module("condacc.originals").CONTRIB
     has_tensorboard = importlib.util.find_spec("tensorboard") is not None
     return [
         f"tf.contrib.{path}.{name}"

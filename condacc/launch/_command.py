@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import shutil
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from condacc.launch._cluster import local_cluster
 from condacc.launch._launcher import Launcher, Settings
@@ -17,13 +16,13 @@ _NOT_FOUND = 127
 _USAGE = "condacc launch --workers WORKERS [options] -- COMMAND [ARGUMENT ...]"
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Runs the launcher and returns its exit status.
 
     Args:
-        arguments: Command-line arguments; those of the process if None.
+        arguments: Arguments of the launcher, "--", and the command of the tasks.
     """
-    arguments = sys.argv[1:] if arguments is None else arguments
+    arguments = list(arguments)
     end = arguments.index("--") if "--" in arguments else len(arguments)
     parser = _parser()
     options = parser.parse_args(arguments[:end])
@@ -96,7 +95,3 @@ def seconds(text: str) -> float:
     if not (0 <= number < math.inf):
         raise argparse.ArgumentTypeError(f"must be at least 0 and finite, got {text}")
     return number
-
-
-if __name__ == "__main__":
-    sys.exit(main())

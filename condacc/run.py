@@ -1,12 +1,17 @@
-"""The command line of the runner. It is read before TensorFlow is imported."""
+"""``condacc run``: the command line of the runner of programs for TensorFlow 1.
+
+The command line is read before TensorFlow is imported, because TensorFlow then reads the version of
+Keras that it takes from the environment.
+"""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import importlib
 import importlib.util
 import os
-import sys
+from collections.abc import Sequence
 
 _LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
 _DESCRIPTION = """\
@@ -45,7 +50,18 @@ class Options:
     arguments: list[str]
 
 
-def parse(arguments: list[str]) -> Options:
+def main(arguments: Sequence[str]) -> None:
+    """Runs a program. Its exceptions are raised.
+
+    Args:
+        arguments: Arguments of the runner, and then those of the program.
+    """
+    options = parse(arguments)
+    select_keras(options)
+    importlib.import_module("tf_condacc.compat._runner.program").run(options)
+
+
+def parse(arguments: Sequence[str]) -> Options:
     """Parses a command line, and ends the process if it is wrong or asks for help.
 
     Args:
@@ -56,7 +72,7 @@ def parse(arguments: list[str]) -> Options:
     while end < len(arguments) and arguments[end].startswith("-") and arguments[end] != "-m":
         end += 1
     options = parser.parse_args(arguments[:end])
-    program = arguments[end:]
+    program = list(arguments[end:])
     if not program:
         parser.error("there is no program, as in: condacc run train.py")
     script = module = None
@@ -71,23 +87,19 @@ def parse(arguments: list[str]) -> Options:
     return Options(options.keras2, options.quiet, script, module, rest)
 
 
-def prepare(arguments: list[str]) -> None:
-    """Checks the command line and selects the version of Keras, before TensorFlow is imported.
+def select_keras(options: Options) -> None:
+    """Selects the version of Keras for a TensorFlow that is not imported yet.
 
-    If TensorFlow is imported already, the process executes itself anew.
-
-    Args:
-        arguments: Arguments of the runner, and then those of the program.
+    The process ends if a package is missing.
     """
-    if not parse(arguments).keras2:
+    if importlib.util.find_spec("tensorflow") is None:
+        _parser().error("TensorFlow is missing: pip install 'tensorflow==2.21.*'")
+    if not options.keras2:
         return
     if importlib.util.find_spec("tf_keras") is None:
         _parser().error("--keras2 needs the package tf-keras: pip install 'tf-keras==2.21.*'")
-    if uses_keras2():
-        return
-    os.environ[_LEGACY_KERAS] = "1"
-    if "tensorflow" in sys.modules:
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    if not uses_keras2():
+        os.environ[_LEGACY_KERAS] = "1"
 
 
 def uses_keras2() -> bool:

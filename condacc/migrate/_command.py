@@ -7,12 +7,19 @@ import dataclasses
 import importlib.util
 import io
 import os
+import signal
 import sys
+from collections.abc import Sequence
 
+from condacc._interrupts import INTERRUPTED, raise_on_interrupt
 from condacc.migrate import _report
-from condacc.migrate._files import FileResult, find_files, write_file
-from condacc.migrate._run import migrate_files, with_progress
-from tf_condacc import _programs
+from condacc.migrate._files import (
+    FileResult,
+    find_files,
+    migrate_files,
+    with_progress,
+    write_file,
+)
 
 _WOULD_CHANGE = 1
 _SKIPPED = 123
@@ -30,11 +37,11 @@ exit status: 0 if all is done, 1 with --check if a file would be rewritten, 2 fo
 """
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Rewrites files and returns the exit status.
 
     Args:
-        arguments: Command-line arguments; those of the process if None.
+        arguments: Command-line arguments.
     """
     parser = _parser()
     options = parser.parse_args(arguments)
@@ -44,16 +51,17 @@ def main(arguments: list[str] | None = None) -> int:
         if not os.path.lexists(path):
             parser.error(f"there is no file or folder {path}")
     if importlib.util.find_spec("libcst") is None:
-        parser.error('libcst is missing: pip install "tf_condacc[migrate]"')
-    _programs.raise_from_now_on()
+        parser.error('libcst is missing: pip install ".[migrate]" in the clone of tf_condacc')
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # Names of files may be no text.
             stream.reconfigure(errors="backslashreplace")
+    raise_on_interrupt()
     try:
         return _run(options)
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # The process is about to end.
         print("Interrupted. Each file is either as it was or rewritten.", file=sys.stderr)
-        return _programs.INTERRUPTED
+        return INTERRUPTED
     except BrokenPipeError:
         # The reader has gone. Python would fail again when it flushes the output at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -151,7 +159,3 @@ def _positive(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
     return number
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""Lookup of the names and modules of ``tf.contrib``."""
+"""The modules of ``tf.contrib``, which look their names up when they are used."""
 
 from __future__ import annotations
 import __future__
@@ -10,12 +10,10 @@ from typing import Any
 
 from tensorflow.tools.compatibility import all_renames_v2
 
-from condacc.originals.advice import GENERAL, advice
-from condacc.originals.contrib import NAMES, SOURCES
-from tf_condacc.compat._errors import INSTALL_ESTIMATOR
-from tf_condacc.compat._private_names import resolve
+from condacc.originals import CONTRIB, CONTRIB_SOURCES, GENERAL, PACKAGES, advice, resolve
+from tf_condacc.compat._errors import INSTALL_ESTIMATOR, MissingNameError
 
-_PACKAGES = {"tf_slim": "tf-slim", "tensorboard": "tensorboard", "tf_keras": "tf-keras"}
+_ROOT = "tensorflow.contrib"
 # TensorFlow calls these renamed, but the new functions have other arguments.
 _NOT_RENAMES = ("tf.contrib.summary.", "tf.contrib.saved_model.")
 _KERAS2 = (
@@ -28,6 +26,53 @@ class Missing(Exception):
     """A name is not provided. The message says what to do."""
 
 
+class ContribModule(types.ModuleType):
+    """A module of ``tf.contrib``.
+
+    Attributes:
+        __path__: An empty path. It makes Python look for missing names among modules, so that
+            ``from tensorflow.contrib.opt import name`` fails with a message that says what to do.
+    """
+
+    __path__: list[str] = []
+
+    def __init__(self, path: str) -> None:
+        """Creates the module.
+
+        Args:
+            path: Path below ``tf.contrib``; "" for ``tf.contrib`` itself.
+        """
+        super().__init__(f"{_ROOT}.{path}" if path else _ROOT)
+        self.__package__ = self.__name__
+        self._path = path
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *names_of(self._path)})
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__all__":
+            return names_of(self._path)
+        if name.startswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        try:
+            value = self._find(name)
+        except Missing as error:
+            message = str(error)
+        else:
+            setattr(self, name, value)
+            return value
+        raise MissingNameError(message, name=name, obj=self)
+
+    def _find(self, name: str) -> Any:
+        try:
+            return find(self._path, name)
+        except Missing:
+            child = f"{self._path}.{name}" if self._path else name
+            if sources_of(child) is None:
+                raise
+        return importlib.import_module(f"{_ROOT}.{child}")
+
+
 def _known_paths() -> frozenset[str]:
     """Returns the paths of all modules with names of their own, and of the modules above them."""
     renames = [
@@ -36,7 +81,7 @@ def _known_paths() -> frozenset[str]:
         if name.startswith("tf.contrib.") and not name.startswith(_NOT_RENAMES)
     ]
     paths: set[str] = set()
-    for path in (*NAMES, *SOURCES, *renames):
+    for path in (*CONTRIB, *CONTRIB_SOURCES, *renames):
         while path:
             paths.add(path)
             path = path.rpartition(".")[0]
@@ -58,13 +103,13 @@ def sources_of(path: str) -> tuple[str, ...] | None:
     Raises:
         Missing: The module is provided by a package that is not installed.
     """
-    if path in SOURCES or path in _KNOWN_PATHS or not path:
-        sources = SOURCES.get(path, ())
-        if sources and path not in NAMES:
+    if path in CONTRIB_SOURCES or path in _KNOWN_PATHS or not path:
+        sources = CONTRIB_SOURCES.get(path, ())
+        if sources and path not in CONTRIB:
             _check_installed(f"tf.contrib.{path}", sources)
         return sources
     parent, _, name = path.rpartition(".")
-    place = NAMES.get(parent, {}).get(name)
+    place = CONTRIB.get(parent, {}).get(name)
     if place is not None:
         return (place,) if ":" not in place else None
     above = sources_of(parent) if parent else None
@@ -83,7 +128,7 @@ def find(path: str, name: str) -> Any:
         Missing: The name is not provided, or a package that provides it is not installed.
     """
     full_name = ".".join(filter(None, ("tf.contrib", path, name)))
-    place = NAMES.get(path, {}).get(name) or _renamed(full_name)
+    place = CONTRIB.get(path, {}).get(name) or _renamed(full_name)
     try:
         if place is not None:
             return resolve(place)
@@ -122,7 +167,7 @@ def names_of(path: str) -> list[str]:
     Args:
         path: Path of the module below ``tf.contrib``; "" for ``tf.contrib`` itself.
     """
-    names = set(NAMES.get(path, ()))
+    names = set(CONTRIB.get(path, ()))
     for source in sources_of(path) or ():
         if _is_module(source.partition(".")[0]):
             names.update(_public_names(importlib.import_module(source)))
@@ -188,5 +233,5 @@ def _check_installed(full_name: str, sources: tuple[str, ...]) -> None:
 
 def _not_installed(full_name: str, module: str) -> Missing:
     package = module.partition(".")[0]
-    name = _PACKAGES.get(package, package)
+    name = PACKAGES[package].name if package in PACKAGES else package
     return Missing(f"{full_name} needs the package {name}, which is missing: pip install {name}")

@@ -1,12 +1,17 @@
-"""What to do about an error that ends a program."""
+"""What the runner shows of an error that ends a program: its traceback, and what to do about it."""
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+import types
+from collections.abc import Callable
 
-from condacc.run._command_line import uses_keras2
+from condacc.run import uses_keras2
 from tf_condacc.compat._errors import MissingModuleError, MissingNameError
+
+ExceptHook = Callable[[type[BaseException], BaseException, types.TracebackType | None], object]
 
 KERAS2 = "run with --keras2 to have Keras 2"
 _MISSING = re.compile(r"module '(?P<module>[\w.]+)' has no attribute '(?P<name>\w+)'")
@@ -19,6 +24,52 @@ _PYTHON2 = re.compile(
     r"|has no attribute '(has_key|iteritems|iterkeys|itervalues)'"
     r"|No module named '(ConfigParser|Queue|StringIO|__builtin__|cPickle|urllib2|urlparse)'"
 )
+_OWN = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
+
+
+def show_as_program(excepthook: ExceptHook) -> ExceptHook:
+    """Returns a function for ``sys.excepthook`` that shows the lines of the program.
+
+    It adds a line that says what to do, if that is known.
+
+    Args:
+        excepthook: The function that shows an exception.
+    """
+
+    def show(
+        kind: type[BaseException], error: BaseException, traceback: types.TracebackType | None
+    ) -> None:
+        _strip_chain(error)
+        excepthook(kind, error, error.__traceback__)
+        text = hint(error)
+        if text is not None:
+            print(f"condacc run: {text}", file=sys.stderr)
+
+    return show
+
+
+def _strip_chain(error: BaseException | None) -> None:
+    """Removes the functions of the runner from an exception and from those that led to it."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        error.__traceback__ = _strip(error.__traceback__)
+        error = error.__cause__ or error.__context__
+
+
+def _strip(traceback: types.TracebackType | None) -> types.TracebackType | None:
+    entries: list[types.TracebackType] = []
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if not os.path.realpath(code.co_filename).startswith(_OWN):
+            entries.append(traceback)
+        elif code.co_name == "run_in":  # All before it has started the program.
+            entries.clear()
+        traceback = traceback.tb_next
+    stripped = None
+    for entry in reversed(entries):
+        stripped = types.TracebackType(stripped, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return stripped
 
 
 def hint(error: BaseException) -> str | None:

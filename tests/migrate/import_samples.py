@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.migrate_sample import sample
+from tests.migrate.sample import sample
 
 SAMPLES = [
     sample(
