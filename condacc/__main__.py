@@ -26,7 +26,7 @@ def main() -> int | None:
     parser = argparse.ArgumentParser(
         prog="condacc",
         usage="condacc COMMAND [ARGUMENT ...]",
-        description="The tools of tf_condacc: conditional accumulators and optimizers for TensorFlow.",
+        description="The command-line tools of tf_condacc.",
         epilog=f"commands:\n{_LIST}\n\n`condacc COMMAND --help` describes a command.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from tf_condacc.compat._contrib.hparams import HParams
+
+from tf_condacc.compat import HParams
 
 
 @pytest.fixture
