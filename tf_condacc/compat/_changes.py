@@ -57,11 +57,12 @@ def _replace_originals(stack: contextlib.ExitStack) -> None:
     ps_ops = setters.STANDARD_PS_OPS
     replacements = [(ps_ops, type(ps_ops)([*ps_ops, *tf_condacc.PS_OPS]))]
     for name, place in originals.places():
-        ours = originals.resolve(place) if place.startswith("tf_condacc:") else None
-        if name.startswith("python.") and ours is not tf_condacc.replica_device_setter:
-            module, _, attribute = f"tensorflow.{name}".rpartition(".")
-            if ours is not None:
-                replacements.append((getattr(importlib.import_module(module), attribute), ours))
+        module, _, attribute = f"tensorflow.{name}".rpartition(".")
+        if not module.startswith("tensorflow.python.") or attribute == "replica_device_setter":
+            continue
+        if place.startswith("tf_condacc:"):
+            original = getattr(importlib.import_module(module), attribute)
+            replacements.append((original, originals.resolve(place)))
     back = [(ours, original) for original, ours in replacements]
     stack.callback(_replace_everywhere, back, but_not=_places_of([ours for ours, _ in back]))
     _replace_everywhere(replacements)

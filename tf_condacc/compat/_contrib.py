@@ -1,7 +1,6 @@
 """The modules of ``tf.contrib``, which look their names up when they are used."""
 
 from __future__ import annotations
-import __future__
 
 import importlib
 import importlib.util
@@ -210,7 +209,8 @@ def _is_public(module: types.ModuleType, name: str) -> bool:
 
 
 def _public_names(module: types.ModuleType) -> list[str]:
-    no_names = (types.ModuleType, type(__future__.division))
+    # Modules, and what `from __future__ import` binds, which is of the type of `annotations` here.
+    no_names = (types.ModuleType, type(annotations))
     return getattr(module, "__all__", None) or [
         name
         for name, value in vars(module).items()
