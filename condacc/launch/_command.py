@@ -73,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     for name, default, text in times:
         help_text = f"{text} (default: {default})"
-        add(name, type=seconds, default=default, metavar="SECS", help=help_text)
+        add(name, type=_seconds, default=default, metavar="SECS", help=help_text)
     return parser
 
 
@@ -89,7 +89,7 @@ def _integer(minimum: int) -> Callable[[str], int]:
     return integer
 
 
-def seconds(text: str) -> float:
+def _seconds(text: str) -> float:
     """Converts the value of an option to a time."""
     number = float(text)
     if not (0 <= number < math.inf):

@@ -24,10 +24,12 @@ def keras3():
 
 
 @pytest.fixture(scope="module")
-def keras2():
-    """The end of the programs with tf.layers, as a module: the status 3."""
+def keras2(tmp_path_factory):
+    """The end of the programs with tf.layers, as a module of the console script: the status 3."""
+    script = tmp_path_factory.mktemp("bin") / "condacc"
+    script.write_text("import sys\nfrom condacc.__main__ import main\nsys.exit(main())\n")
     options = ("--keras2", "--quiet", "-m", "all_programs", "--steps=3")
-    return run_command(*RUNNER, *options, cwd=PROGRAMS)
+    return run_command(sys.executable, script, "run", *options, cwd=PROGRAMS)
 
 
 def _report(run):
