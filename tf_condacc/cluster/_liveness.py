@@ -1,16 +1,20 @@
-"""Notices workers whose processes have ended, so that nobody waits for their gradients.
-
-A gate of synchronous training learns from the runtime of a step that has failed, but not of a
-worker that was killed between two steps. Its server does not answer any more.
-"""
+"""Notices other tasks of the cluster that do not answer, or whose processes have ended."""
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
 
-from condacc.liveness import Answer, probe
+from condacc.liveness import Answer, Watch, probe
 
+_LOG = logging.getLogger("tf_condacc")
+_REASONS = {
+    Answer.SILENT: "its process is frozen, its machine cannot be reached, or another program has "
+    "its port",
+    Answer.REFUSED: "its process has ended, or has not started its server yet",
+    Answer.UNRESOLVED: "its host name cannot be resolved",
+}
 _INTERVAL_SECS = 1.0
 _ANSWER_SECS = 0.5
 _REFUSALS = 2  # A server that is being started again may listen soon.
@@ -19,13 +23,16 @@ _REFUSALS = 2  # A server that is being started again may listen soon.
 class LostWorkers:
     """Asks the servers of workers every second whether they answer, from a daemon thread.
 
+    The gate of synchronous training learns of a worker whose step has failed. It does not learn of
+    one that was killed between two steps, for whose gradients everybody would wait.
+
     A worker is lost if its server has answered and then nobody listens at its address. One that is
     frozen, or whose machine cannot be reached, is not: it may go on.
 
     Args:
         addresses: "host:port" of each worker, by the worker's name.
-        on_lost: Called by the thread with the name of a worker that is lost, until it returns that
-            this has been dealt with; again if the worker is lost once more.
+        on_lost: Function that the thread calls with the name of a lost worker, until it returns
+            True. It is called again if the worker is lost once more.
     """
 
     def __init__(self, addresses: Mapping[str, str], on_lost: Callable[[str], bool]) -> None:
@@ -55,3 +62,26 @@ class LostWorkers:
                     self._refusals[name] += 1
                     if self._refusals[name] >= _REFUSALS and self._on_lost(name):
                         del self._refusals[name]
+
+
+def watch_with_warnings(addresses: Mapping[str, str], report_secs: float) -> Watch:
+    """Returns a watch that warns once about a task that does not answer, and when it does again.
+
+    Args:
+        addresses: Addresses of the tasks, by their names.
+        report_secs: Number of seconds without an answer after which a task is reported.
+    """
+
+    def warn(name: str, seconds: float, answer: Answer) -> None:
+        _LOG.warning(
+            "%s (%s) has not answered for %g s: %s. Steps that need it wait.",
+            name,
+            addresses[name],
+            seconds,
+            _REASONS[answer],
+        )
+
+    def warn_answers_again(name: str) -> None:
+        _LOG.warning("%s (%s) answers again.", name, addresses[name])
+
+    return Watch(addresses, [report_secs], warn, warn_answers_again, reports_refused=True)
