@@ -301,10 +301,6 @@ MOVED_MODULES = {
     "tf_keras.legacy_tf_layers.normalization": "tf_keras.src.legacy_tf_layers.normalization",
 }
 
-GENERAL = (
-    "Of tf.contrib, tf_condacc.compat provides DropStaleGradientOptimizer, TowerOptimizer, "
-    "replicate_model_fn, what tf-slim contains, and names that TensorFlow has elsewhere today."
-)
 _PROBABILITY = "TensorFlow Probability has it: https://www.tensorflow.org/probability"
 _COPY = (
     "copy the code that you need; TensorFlow Addons, which took it over, is no longer maintained"
@@ -391,6 +387,18 @@ _ADVICE = {
     "training": "use tf.compat.v1.train, and tf.data in place of queues",
     "util": "use tf.compat.v1",
 }
+
+
+_OURS = {
+    name
+    for names in CONTRIB.values()
+    for name, place in names.items()
+    if place.startswith("tf_condacc")
+}
+GENERAL = (
+    f"Of tf.contrib, tf_condacc.compat provides {', '.join(sorted(_OURS))}, what tf-slim contains, "
+    "and names that TensorFlow has elsewhere today."
+)
 
 
 def places() -> Iterator[tuple[str, str]]:

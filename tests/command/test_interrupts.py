@@ -59,7 +59,7 @@ def test_the_rewriting_ends_with_a_line(tmp_path: Path):
 
 def test_the_rewriting_in_several_processes_ends_with_a_line(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    text = "import tensorflow as tf\n" + "tf.contrib.x(tf.layers)\n" * 300
+    text = "import tensorflow as tf\n" + "tf.contrib.x(tf.layers)\n" * 100
     for number in range(400):
         (tmp_path / f"{number}.py").write_text(text)
     command = ["-m", "condacc", "migrate", "--jobs", "2", str(tmp_path)]

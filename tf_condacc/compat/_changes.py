@@ -26,7 +26,7 @@ _SPELLINGS = (
 _TOP_LEVEL = re.compile(r"tensorflow(\._api\.v2)?((\.compat\.v2)?(\.compat\.v1)+)?")
 _MISSING = object()
 
-Place = tuple[int, str]  # The identity of a module, and the name of an attribute.
+Place = tuple[int, str]  # A module by its identity, and the name of one of its attributes.
 
 
 def make(stack: contextlib.ExitStack) -> None:
