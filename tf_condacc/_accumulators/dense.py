@@ -8,7 +8,6 @@ from __future__ import annotations
 import tensorflow as tf
 
 from tf_condacc._accumulators.base import ConditionalAccumulatorBase, TryTakeResult
-from tf_condacc._accumulators.construction import AccumulatorOps
 from tf_condacc._accumulators.contributions import contributor_id, was_added
 from tf_condacc._ops.host import int64_input
 from tf_condacc._ops.library import ops
@@ -55,17 +54,11 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             integer type, or `shape` has a negative dimension.
     """
 
-    _OPS = AccumulatorOps(
-        make=lambda **arguments: ops.condacc_dense_accumulator(**arguments),
-        take=lambda *inputs, **attrs: ops.condacc_dense_take(*inputs, **attrs),
-        try_take=lambda *inputs, **attrs: ops.condacc_dense_try_take(*inputs, **attrs),
-        take_round=lambda *inputs, **attrs: ops.condacc_dense_take_round(*inputs, **attrs),
-        take_type="Condacc>DenseTake",
-        num_take_outputs=1,
-        default_name="ResourceConditionalAccumulator",
-        gradient_prefix="ResourceAccumulator",
-        state_prefix="ResourceAccumulator",
-    )
+    _KIND = "dense"
+    _NUM_TAKE_OUTPUTS = 1
+    _DEFAULT_NAME = "ResourceConditionalAccumulator"
+    _GRADIENT_PREFIX = "ResourceAccumulator"
+    _STATE_PREFIX = "ResourceAccumulator"
 
     def __init__(
         self,
@@ -103,9 +96,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             tf.errors.ResourceExhaustedError: There is not enough memory. The accumulator has not
                 changed.
         """
-        accepted = self._apply(
-            grad, local_step, name or f"{self._OPS.gradient_prefix}ApplyGradient"
-        )
+        accepted = self._apply(grad, local_step, name or f"{self._GRADIENT_PREFIX}ApplyGradient")
         return None if tf.executing_eagerly() else accepted.op
 
     def try_apply_grad(
@@ -131,7 +122,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             Whether the gradient was accumulated: `[] bool`. False if it was dropped as stale or,
             with a contributor, was a duplicate or ahead of the accumulator's step.
         """
-        name = name or f"{self._OPS.gradient_prefix}TryApplyGradient"
+        name = name or f"{self._GRADIENT_PREFIX}TryApplyGradient"
         if contributor is None:
             return self._apply(grad, local_step, name)
         return was_added(
@@ -174,7 +165,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             tf.errors.ResourceExhaustedError: There is not enough memory. The accumulator has not
                 changed.
         """
-        name = name or f"{self._OPS.gradient_prefix}ApplyContribution"
+        name = name or f"{self._GRADIENT_PREFIX}ApplyContribution"
         return self._apply(grad, local_step, name, contributor_id(contributor, self._name))
 
     def take_grad(self, num_required: TensorLike, name: str | None = None) -> tf.Tensor:

@@ -9,7 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.training import device_setter
+from tensorflow.compat import v1
+
+from tf_condacc._tensorflow import STANDARD_PS_OPS
 
 PS_OPS = ("Condacc>DenseAccumulator", "Condacc>SparseAccumulator")
 
@@ -56,8 +58,8 @@ def replica_device_setter(
             callable.
     """
     if ps_ops is None:
-        ps_ops = [*device_setter.STANDARD_PS_OPS, *PS_OPS]
-    return tf.compat.v1.train.replica_device_setter(
+        ps_ops = [*STANDARD_PS_OPS, *PS_OPS]
+    return v1.train.replica_device_setter(
         ps_tasks=ps_tasks,
         ps_device=ps_device,
         worker_device=worker_device,

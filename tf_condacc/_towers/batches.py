@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from tensorflow.compat import v1
-from tensorflow.python.util import nest  # tf.nest lacks the shallow functions.
+
+from tf_condacc._tensorflow import nest
 
 
 def split(structure: Any, num_towers: int, device: str) -> list[Any]:

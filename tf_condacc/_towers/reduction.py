@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import tensorflow as tf
-from tensorflow.python.framework.config import is_op_determinism_enabled
+from tensorflow.compat import v1
 
 from tf_condacc._ops.library import ops
+from tf_condacc._tensorflow import is_determinism_enabled
 
 Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices
 
@@ -39,7 +40,7 @@ def sum_gradients(gradients: Sequence[Gradient], variable: Any) -> Gradient:
         if all gradients are ``tf.IndexedSlices``. A single gradient is returned unchanged.
         float16 and bfloat16 gradients are added in float32.
     """
-    with tf.compat.v1.device(variable.device):
+    with v1.device(variable.device):
         if len(gradients) == 1:
             return tf.identity(gradients[0])
         if all(isinstance(gradient, tf.IndexedSlices) for gradient in gradients):
@@ -88,7 +89,7 @@ def _in_order(
     """Builds an operation for each gradient, after the previous one if determinism is enabled."""
     made: list[tf.Operation] = []
     for gradient in gradients:
-        with tf.control_dependencies(made[-1:] if is_op_determinism_enabled() else []):
+        with tf.control_dependencies(made[-1:] if is_determinism_enabled() else []):
             made.append(add(gradient))
     return made
 

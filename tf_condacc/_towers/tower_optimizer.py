@@ -5,6 +5,8 @@ Mirrors ``tf.contrib.estimator.TowerOptimizer``.
 
 from __future__ import annotations
 
+import functools
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -12,10 +14,22 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._optimizers.wrapper import OptimizerWrapper
-from tf_condacc._towers import deprecation, graph_state, optimizer_calls
+from tf_condacc._towers import graph_state, optimizer_calls
 from tf_condacc._towers.graph_state import OptimizerCall
 from tf_condacc._towers.reduction import sum_gradients
 from tf_condacc._typing import GradientAndVariable
+
+_LOG = logging.getLogger("tf_condacc")
+
+
+@functools.cache
+def warn_of_deprecation(name: str) -> None:
+    """Logs once per process that new programs should use a distribution strategy."""
+    _LOG.warning(
+        "%s is here for programs that were written for tf.contrib.estimator, where it has been "
+        "deprecated since 2018-05-31. New programs should use tf.distribute.MirroredStrategy.",
+        name,
+    )
 
 
 class TowerOptimizer(OptimizerWrapper):
@@ -60,7 +74,7 @@ class TowerOptimizer(OptimizerWrapper):
         optimizer_or_optimizer_fn: v1.train.Optimizer | Callable[[], v1.train.Optimizer],
     ) -> None:
         super().__init__(use_locking=False, name="TowerOptimizer")
-        deprecation.warn_once("TowerOptimizer")
+        warn_of_deprecation("TowerOptimizer")
         self._optimizer_or_optimizer_fn = optimizer_or_optimizer_fn
 
     @staticmethod

@@ -15,19 +15,16 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from condacc import tf_config
-from condacc.launch._probe import Answer, probe
-from condacc.launch._watch import Watch
+from condacc.liveness import Answer, Watch, probe
 from condacc.tf_config import CHIEF_JOBS, EVALUATOR_JOB, PS_JOB, TaskConfig
 from tf_condacc._accumulators.placement import replica_device_setter
 from tf_condacc._ops.missing_library import explanation
 from tf_condacc._optimizers.sync_replicas.hook import SyncReplicasOptimizerHook
 from tf_condacc.cluster import _connections, _ending
 from tf_condacc.cluster._balancing import GreedyLoadBalancingStrategy, byte_size_load_fn
-from tf_condacc.cluster._lost_workers import LostWorkers
-from tf_condacc.cluster._preemption import LeavingSession
+from tf_condacc.cluster._liveness import LostWorkers, watch_with_warnings
+from tf_condacc.cluster._preemption import LeavingSession, SigtermHandler
 from tf_condacc.cluster._sessions import worker_session
-from tf_condacc.cluster._sigterm import SigtermHandler
-from tf_condacc.cluster._warnings import watch_with_warnings
 
 _LOG = logging.getLogger("tf_condacc")
 _ANSWER_SECS = 1  # A parameter server that has not answered after this time is regarded as lost.

@@ -1,13 +1,19 @@
-"""The gate that takes workers from round to round."""
+"""The gate that takes workers from round to round, and the reports about rounds that last long."""
 
 from __future__ import annotations
 
+import logging
+import threading
 import uuid
 from typing import NamedTuple
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc._ops.library import ops
+
+_LOG = logging.getLogger("tf_condacc")
+_NO_ROUND = -1
 
 
 class GateOptions(NamedTuple):
@@ -53,9 +59,9 @@ class SyncGate:
         with self.on_device():
             self.handle = ops.condacc_sync_gate(shared_name=shared_name, name="gate")
 
-    def on_device(self) -> tf.compat.v1.device:
+    def on_device(self) -> v1.device:
         """Returns a context that places operations on the gate's device."""
-        return tf.compat.v1.device(self._device)
+        return v1.device(self._device)
 
     def enter(self, local_step: tf.Tensor) -> tf.Tensor:
         """Begins a step: `[] int64` to `[] resource`, the reservation of the step."""
@@ -180,6 +186,40 @@ class SyncGate:
         """Returns in how many steps of all workers the gradients were dropped: `[] int64`."""
         with self.on_device():
             return ops.condacc_sync_gate_state(self.handle, name="state").num_dropped
+
+
+class Reports:
+    """Logs who is missing when a round lasts for too long.
+
+    Args:
+        gate: The gate of the rounds.
+        optimizer: Name of the optimizer, which the messages give.
+    """
+
+    def __init__(self, gate: SyncGate, optimizer: str) -> None:
+        self._optimizer = optimizer
+        with gate.on_device():
+            self._seen = v1.placeholder_with_default(
+                tf.constant(_NO_ROUND, tf.int64), [], name="seen"
+            )
+        self._report = gate.report(self._seen)
+
+    def thread(self, session: v1.Session) -> threading.Thread:
+        """Returns a thread that logs until the session is closed. It has not been started."""
+        return threading.Thread(
+            target=self._log, args=(session,), name=f"Reports-{self._optimizer}", daemon=True
+        )
+
+    def _log(self, session: v1.Session) -> None:
+        seen = _NO_ROUND
+        try:
+            while True:
+                seen, report = session.run(self._report, {self._seen: seen})
+                _LOG.warning(
+                    "SyncReplicasOptimizer '%s' waits: %s", self._optimizer, report.decode()
+                )
+        except (tf.errors.OpError, RuntimeError):
+            pass  # The session was closed or lost; that is reported elsewhere.
 
 
 def host_of(device: str) -> str:

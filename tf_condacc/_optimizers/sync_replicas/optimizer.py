@@ -5,24 +5,24 @@ Mirrors ``tf.compat.v1.train.SyncReplicasOptimizer``.
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
+from tf_condacc._optimizers.sync_replicas.gate import GateOptions
 from tf_condacc._optimizers.sync_replicas.graph import SyncGraph
 from tf_condacc._optimizers.sync_replicas.hook import SyncReplicasOptimizerHook
-from tf_condacc._optimizers.sync_replicas.options import (
-    check_count,
-    check_gradients,
-    check_num_tokens,
-    gate_options,
-    push_options,
-)
+from tf_condacc._optimizers.sync_replicas.pushes import PushOptions
 from tf_condacc._optimizers.sync_replicas.queue_runner import ChiefQueueRunner
-from tf_condacc._optimizers.sync_replicas.steps import update_variables
 from tf_condacc._optimizers.wrapper import OptimizerWrapper
-from tf_condacc._typing import GradientAndVariable
+from tf_condacc._tensorflow import is_function
+from tf_condacc._typing import DTypeLike, GradientAndVariable
+
+_TRANSPORT_DTYPES = (tf.bfloat16, tf.float16)
+_SPARSE_REDUCTIONS = ("MEAN", "GLOBAL_MEAN", "SUM")
 
 
 class SyncReplicasOptimizer(OptimizerWrapper):
@@ -75,7 +75,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
 
     def __init__(
         self,
-        opt: tf.compat.v1.train.Optimizer,
+        opt: v1.train.Optimizer,
         replicas_to_aggregate: int,
         total_num_replicas: int | None = None,
         variable_averages: tf.train.ExponentialMovingAverage | None = None,
@@ -87,10 +87,10 @@ class SyncReplicasOptimizer(OptimizerWrapper):
             total_num_replicas = replicas_to_aggregate
         super().__init__(use_locking, name)
         self._opt = opt
-        self._replicas_to_aggregate = check_count(
-            name, "replicas_to_aggregate", replicas_to_aggregate
+        self._replicas_to_aggregate = self._checked_count(
+            "replicas_to_aggregate", replicas_to_aggregate
         )
-        self._total_num_replicas = check_count(name, "total_num_replicas", total_num_replicas)
+        self._total_num_replicas = self._checked_count("total_num_replicas", total_num_replicas)
         self._variable_averages = variable_averages
         self._variables_to_average = variables_to_average
         self._graph: SyncGraph | None = None
@@ -101,7 +101,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         takeover_secs: float | None = None,
         report_secs: float | None = 60,
         sparse_reduction: str = "MEAN",
-        transport_dtype: Any = None,
+        transport_dtype: DTypeLike | None = None,
         wait_for_lost: bool = False,
     ) -> None:
         """Sets options that the mirrored class does not have, before `apply_gradients`.
@@ -134,14 +134,20 @@ class SyncReplicasOptimizer(OptimizerWrapper):
             raise ValueError(
                 f"Optimizer '{self.get_name()}' expects configure() before apply_gradients()."
             )
-        self._push_options = push_options(self._name, sparse_reduction, transport_dtype)
-        self._gate_options = gate_options(
-            self._name,
+        if sparse_reduction not in _SPARSE_REDUCTIONS:
+            raise ValueError(
+                f"Optimizer '{self.get_name()}' expects sparse_reduction to be one of "
+                f"{', '.join(_SPARSE_REDUCTIONS)}, got {sparse_reduction!r}."
+            )
+        self._push_options = PushOptions(
+            sparse_reduction, self._checked_transport_dtype(transport_dtype)
+        )
+        self._gate_options = GateOptions(
             self._replicas_to_aggregate,
             self._total_num_replicas,
-            takeover_secs,
-            report_secs,
-            wait_for_lost,
+            self._checked_secs("takeover_secs", takeover_secs),
+            self._checked_secs("report_secs", report_secs),
+            bool(wait_for_lost),
         )
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> list[GradientAndVariable]:
@@ -175,20 +181,22 @@ class SyncReplicasOptimizer(OptimizerWrapper):
                 is not known.
             RuntimeError: Eager execution is enabled.
         """
-        grads_and_vars = check_gradients(self._name, grads_and_vars, global_step)
+        self._check_is_graph()
+        grads_and_vars = tuple(grads_and_vars)
+        if not grads_and_vars:
+            raise ValueError("Must supply at least one variable")
+        if global_step is None:
+            raise ValueError("Global step is required to check staleness")
+        for gradient, _ in grads_and_vars:
+            if not isinstance(gradient, tf.Tensor | tf.IndexedSlices | None):
+                raise ValueError("Unknown grad type!")
         self._graph = SyncGraph(
-            self._name,
+            self.get_name(),
             grads_and_vars,
             global_step,
             self._gate_options,
             self._push_options,
-            lambda reduced: update_variables(
-                self._opt,
-                reduced,
-                global_step,
-                self._variable_averages,
-                self._variables_to_average,
-            ),
+            lambda reduced: self._update(reduced, global_step),
         )
         self.ready_for_local_init_op = self._graph.ready_for_local_init_op
         self.local_step_init_op = self._graph.local_step_init_op
@@ -224,7 +232,12 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         """
         if self._graph is None:
             raise ValueError("get_init_tokens_op() should be called after apply_gradients().")
-        check_num_tokens(num_tokens, self._replicas_to_aggregate - self._total_num_replicas)
+        num_needed = self._replicas_to_aggregate - self._total_num_replicas
+        if num_tokens != -1 and num_tokens < num_needed:
+            raise ValueError(
+                "Too few tokens to finish the first step: "
+                f"{num_tokens} (given) vs {num_needed} (needed)"
+            )
         if num_tokens > 0:
             return self._graph.gate.add_credits(num_tokens)
         return tf.no_op(name="no_init_tokens")
@@ -273,5 +286,61 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         return tf.identity(self._graph.gate.num_dropped(), name=name)
 
     @property
-    def _wrapped(self) -> tf.compat.v1.train.Optimizer:
+    def _wrapped(self) -> v1.train.Optimizer:
         return self._opt
+
+    def _update(
+        self, grads_and_vars: list[GradientAndVariable], global_step: tf.Variable
+    ) -> tf.Operation:
+        """Applies the gradients of a round, which may be None, and then the averages."""
+        with v1.device(global_step.device), v1.name_scope(""):
+            update = self._opt.apply_gradients(grads_and_vars, global_step)
+        if self._variable_averages is None:
+            return update
+        with tf.control_dependencies([update]), v1.name_scope(""):
+            return self._variable_averages.apply(self._variables_to_average)
+
+    def _checked_count(self, argument: str, value: Any) -> int:
+        if not isinstance(value, numbers.Integral) or value < 1:
+            raise ValueError(
+                f"Optimizer '{self.get_name()}' expects {argument} >= 1, got {value!r}."
+            )
+        return int(value)
+
+    def _checked_secs(self, argument: str, seconds: float | None) -> float:
+        """Returns a number of seconds as the gate takes it: 0 for None, which means never."""
+        if seconds is not None and not 0 < seconds < 1e9:
+            raise ValueError(
+                f"Optimizer '{self.get_name()}' expects {argument} to be a positive number of "
+                f"seconds or None, got {seconds!r}."
+            )
+        return float(seconds or 0)
+
+    def _checked_transport_dtype(self, transport_dtype: DTypeLike | None) -> tf.DType | None:
+        if transport_dtype is None:
+            return None
+        try:
+            dtype = tf.as_dtype(transport_dtype)
+        except TypeError:
+            dtype = None
+        if dtype not in _TRANSPORT_DTYPES:
+            raise ValueError(
+                f"Optimizer '{self.get_name()}' expects transport_dtype to be one of "
+                f"{', '.join(each.name for each in _TRANSPORT_DTYPES)} or None, got "
+                f"{transport_dtype!r}."
+            )
+        return dtype
+
+    def _check_is_graph(self) -> None:
+        """Raises a RuntimeError unless operations are added to a graph for sessions."""
+        if tf.executing_eagerly():
+            where = "eager execution is enabled"
+        elif is_function(v1.get_default_graph()):
+            where = "this is a tf.function, or code that a strategy runs on replicas"
+        else:
+            return
+        raise RuntimeError(
+            f"Optimizer '{self.get_name()}' works in graphs with sessions only, as "
+            f"tf.compat.v1.train.SyncReplicasOptimizer does; {where}. Replicas of a strategy make "
+            "each update together: there, use the optimizer that it wraps."
+        )
