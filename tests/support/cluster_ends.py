@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import tensorflow as tf  # noqa: E402
 
 import tf_condacc  # noqa: E402
-from condacc.launch._probe import Answer, probe  # noqa: E402
+from condacc.liveness import Answer, probe  # noqa: E402
 from tests.support.forked_cluster import ForkedCluster  # noqa: E402
 from tests.support.sync_replicas_log import PushLog  # noqa: E402
 
