@@ -79,6 +79,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(single, values, ids=kinds, indirect=True, scope="session")
 
 
+def pytest_make_parametrize_id(val: Any) -> str | None:
+    """Names data types in the ids of tests."""
+    return val.name if type(val).__name__ == "DType" else None
+
+
 def _sees_gpu() -> bool:
     import tensorflow as tf
 
