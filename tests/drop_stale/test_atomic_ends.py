@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
+from tests.drop_stale.gate import MAX, MIN, Gate
 from tests.support.accumulator_support import PATIENCE_SECS, Background
 from tests.support.drop_stale_atomic_support import Descent, dropping
 from tests.support.drop_stale_support import WORLDS, world_of
-from tests.trials.drop_stale_atomic_trials import MAX, MIN, Gate
 from tf_condacc._ops.library import ops
 from tf_condacc._optimizers.drop_stale.gate import StalenessGate
 
