@@ -21,7 +21,7 @@ import tensorflow as tf  # noqa: E402
 
 import tf_condacc  # noqa: E402
 from condacc.launch._probe import Answer, probe  # noqa: E402
-from tests.support.forked_cluster import ForkedCluster  # noqa: E402
+from tests.support.clusters import ForkedCluster  # noqa: E402
 from tests.support.sync_replicas_log import PushLog  # noqa: E402
 
 v1 = tf.compat.v1

@@ -24,7 +24,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.support import cluster_trainings as trainings  # noqa: E402
-from tests.support.forked_cluster import ForkedCluster, Task  # noqa: E402
+from tests.support.clusters import ForkedCluster, Task  # noqa: E402
 
 CHIEF, LAST = ("worker", 0), ("worker", 2)
 _END_SECS = 2  # It took 0.3 to 0.5 on a machine with two busy cores.

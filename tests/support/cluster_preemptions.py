@@ -23,7 +23,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.support import cluster_trainings as trainings  # noqa: E402
-from tests.support.forked_cluster import ForkedCluster  # noqa: E402
+from tests.support.clusters import ForkedCluster  # noqa: E402
 from tests.support.sync_replicas_log import check_rounds  # noqa: E402
 
 CHIEF, LAST = ("worker", 0), ("worker", 2)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support import sync_replicas_processes as processes
-from tests.support.forked_cluster import Task
+from tests.support.clusters import Task
 from tests.support.separate_hosts import ADDRESSES, SeparateHosts
 from tests.support.sync_replicas_processes import NUM_PS, NUM_WORKERS
 

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import tensorflow as tf  # noqa: E402
 from tensorflow.python.training import session_manager  # noqa: E402
 
-from tests.support.forked_cluster import ForkedCluster  # noqa: E402
+from tests.support.clusters import ForkedCluster  # noqa: E402
 from tests.support.sync_replicas_log import PushLog, check_weights, read_log  # noqa: E402
 from tests.support.sync_replicas_program import Model  # noqa: E402
 from tf_condacc._ops.library import ops  # noqa: E402
