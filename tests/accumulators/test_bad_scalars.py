@@ -1,21 +1,25 @@
-"""Trials of scalar inputs that are not scalars, in graphs without static shapes."""
+"""Tests of scalar inputs that are not scalars, in graphs without static shapes and eagerly.
+
+Ours refuses them and goes on. TensorFlow's own accumulator aborts the process.
+"""
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
+from tests.support.accumulator_support import every_kind
 from tests.support.contribution_support import (
     ContributionEagerDriver,
     ContributionFunctionDriver,
     ContributionGraphDriver,
 )
+from tests.support.isolated import isolated
 from tests.support.refusals import refused
-from tests.support.trial_runs import Trials
-
-TRIALS = Trials()
 
 
 class EagerRawDriver(ContributionEagerDriver):
@@ -110,9 +114,11 @@ INPUTS = INPUTS_OF_BOTH | {
 }
 
 
-@TRIALS.add_each(which=INPUTS, shape=((1,), (0,)), driver=DRIVERS)
-@TRIALS.add_each(which=INPUTS_OF_BOTH, shape=((1, 1), (2,), (2, 0)), driver=DRIVERS)
-def not_a_scalar(impl: Any, which: str, shape: tuple[int, ...], driver: str) -> None:
+CASES = [(which, shape) for which in INPUTS for shape in ((1,), (0,))]
+CASES += [(which, shape) for which in INPUTS_OF_BOTH for shape in ((1, 1), (2,), (2, 0))]
+
+
+def check_that_it_is_refused(impl: Any, driver: str, which: str, shape: tuple[int, ...]) -> None:
     method, argument, good, place = INPUTS[which]
     filled = which != "num_required_waiting"
     acc = DRIVERS[driver](impl, tf.float32, [2], name="spoilt")
@@ -129,3 +135,16 @@ def not_a_scalar(impl: Any, which: str, shape: tuple[int, ...], driver: str) -> 
     np.testing.assert_array_equal(acc.take(1), [3.0, 5.0] if filled else [2.0, 2.0])
     assert acc.step() == 4
     acc.close()
+
+
+@every_kind
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("which, shape", CASES, ids=str)
+def test_input_that_is_no_scalar_is_refused(ours, driver, which, shape):
+    check_that_it_is_refused(ours, driver, which, shape)
+
+
+@isolated(status=-signal.SIGABRT)
+@pytest.mark.parametrize("which, shape", [("local_step", (2,)), ("new_global_step", (0,))], ids=str)
+def test_original_aborts_the_process(original, which, shape):
+    check_that_it_is_refused(original, "eager", which, shape)

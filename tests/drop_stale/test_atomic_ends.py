@@ -1,4 +1,4 @@
-"""Trials of reservations that end in unusual ways, of extreme steps, and of sessions that end."""
+"""Tests of reservations that end in unusual ways, of extreme steps, and of sessions that end."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ import gc
 import threading
 from typing import Any
 
+import pytest
 import tensorflow as tf
 
+from tests.drop_stale.gate import MAX, MIN, Gate
 from tests.support.accumulator_support import PATIENCE_SECS, Background
 from tests.support.drop_stale_atomic_support import Descent, dropping
 from tests.support.drop_stale_support import WORLDS, world_of
-from tests.support.trial_runs import Trials
-from tests.trials.drop_stale_atomic_trials import MAX, MIN, Gate
 from tf_condacc._ops.library import ops
 from tf_condacc._optimizers.drop_stale.gate import StalenessGate
 
 v1 = tf.compat.v1
-TRIALS = Trials()
 
 
-@TRIALS.add
-def reservation_that_is_ended_twice(impl: Any) -> None:
+def test_reservation_that_is_ended_twice_counts_once(ours):
     gate = Gate()
     for applied in ([True, True], [True, False], [False, True]):
         reservation = gate.decide().reservation
@@ -32,8 +30,7 @@ def reservation_that_is_ended_twice(impl: Any) -> None:
     assert gate.counts() == [2, 6]
 
 
-@TRIALS.add
-def reservation_of_a_dropped_update_that_is_ended(impl: Any) -> None:
+def test_reservation_of_a_dropped_update_may_be_ended(ours):
     gate = Gate()
     dropped = gate.decide(local_step=tf.constant(4, tf.int64))
     for _ in range(3):
@@ -42,8 +39,7 @@ def reservation_of_a_dropped_update_that_is_ended(impl: Any) -> None:
     assert gate.decide().accepted and not dropped.accepted
 
 
-@TRIALS.add
-def reservation_that_outlives_the_gate(impl: Any) -> None:
+def test_reservation_may_outlive_the_gate(ours):
     gate = Gate()
     first, second = gate.decide(limit=tf.constant(9, tf.int64)), gate.decide()
     del gate
@@ -53,8 +49,7 @@ def reservation_that_outlives_the_gate(impl: Any) -> None:
     gc.collect()
 
 
-@TRIALS.add
-def reservations_given_up_in_many_threads(impl: Any) -> None:
+def test_reservations_may_be_given_up_in_many_threads(ours):
     gate = Gate()
     far = tf.constant(10**6, tf.int64)
 
@@ -71,8 +66,7 @@ def reservations_given_up_in_many_threads(impl: Any) -> None:
     assert int(probe.staleness) == -1000, "nothing is reserved"
 
 
-@TRIALS.add
-def integers_at_the_ends_of_their_range(impl: Any) -> None:
+def test_integers_at_the_ends_of_their_range_are_compared_right(ours):
     numbers = (MIN, MIN + 1, -1, 0, 1, MAX - 1, MAX)
     for step in numbers:
         for local_step in numbers:
@@ -95,8 +89,7 @@ def integers_at_the_ends_of_their_range(impl: Any) -> None:
             ops.condacc_staleness_gate_end(decision.reservation, True)
 
 
-@TRIALS.add
-def counters_of_any_name(impl: Any) -> None:
+def test_counter_may_have_any_name(ours):
     gate = Gate()
     for counter in ("", "c/d", "ä", "x" * 10_000, "zero\0zero"):
         assert not gate.decide(counter=counter, limit=tf.constant(-1, tf.int64)).accepted
@@ -104,12 +97,11 @@ def counters_of_any_name(impl: Any) -> None:
     gate.expect_unharmed()
 
 
-@TRIALS.add
-def gate_whose_name_is_taken(impl: Any) -> None:
+def test_name_of_the_gate_may_be_taken(ours):
     """The name of the gate may belong to a resource of another kind, without any effect."""
     with tf.Graph().as_default():
         step = v1.get_variable("my_step", initializer=tf.constant(5, tf.int64))
-        accumulator = impl.dense(tf.float32, [], shared_name="my_step/staleness_gate")
+        accumulator = ours.dense(tf.float32, [], shared_name="my_step/staleness_gate")
         count = accumulator.num_accumulated()
         decision = StalenessGate(step, "c").decide(5, 0)
         with v1.Session() as session:
@@ -141,8 +133,9 @@ def update_under_way(world: str, target: str) -> tuple[Any, ...]:
     return session, running, go
 
 
-@TRIALS.add_each(world=WORLDS, place=("direct", "server"))
-def session_that_is_closed_and_deleted(impl: Any, world: str, place: str) -> None:
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("place", ["direct", "server"])
+def test_session_may_be_closed_and_deleted_during_an_update(ours, world, place):
     target = v1.train.Server.create_local_server().target if place == "server" else ""
     for _ in range(3):
         session, running, go = update_under_way(world, target)

@@ -1,4 +1,4 @@
-"""Trials of refused memory for the small outputs of an op, which must not lose a gradient."""
+"""Tests of refused memory for the small outputs of an op, which must not lose a gradient."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import ctypes
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 import tensorflow as tf
 
-from tests.support.memory_limits import accepted_or_exhausted
-from tests.support.trial_runs import Trials
+from tests.accumulators.memory_limits import accepted_or_exhausted
+from tests.accumulators.stand_ins import needs_stand_ins, stand_ins
+from tests.support.isolated import isolated
 
+pytestmark = [pytest.mark.kinds("sparse"), isolated(stand_ins), needs_stand_ins]
 # These are the bytes of a bool, of a shape of rank 2, and of a shape of the maximum rank.
 SIZES = (1, 16, 8 * 254)
-TRIALS = Trials()
 
 
 @contextlib.contextmanager
@@ -38,10 +40,9 @@ def _accumulators(impl: Any) -> list[Any]:
     return [impl.sparse(tf.float32, [7, 2]), impl.module.ConditionalAccumulator(tf.float32, [3, 2])]
 
 
-@TRIALS.add
-def apply_counts_what_it_says(impl: Any) -> None:
+def test_apply_counts_what_it_says(ours):
     failures = 0
-    for acc in _accumulators(impl):
+    for acc in _accumulators(ours):
         gradient, step = _gradient(acc), tf.constant(0, tf.int64)
         for size in SIZES:
             before = int(acc.num_accumulated())
@@ -52,10 +53,9 @@ def apply_counts_what_it_says(impl: Any) -> None:
     assert failures >= 2, "the output was refused to both"
 
 
-@TRIALS.add
-def contribution_counts_what_it_says(impl: Any) -> None:
+def test_contribution_counts_what_it_says(ours):
     failures = 0
-    for acc in _accumulators(impl):
+    for acc in _accumulators(ours):
         gradient, step = _gradient(acc), tf.constant(0, tf.int64)
         for contributor, size in enumerate((*SIZES, 4)):
             before = int(acc.num_accumulated())
@@ -70,9 +70,8 @@ def contribution_counts_what_it_says(impl: Any) -> None:
     assert failures >= 2, "the output, an int32, was refused to both"
 
 
-@TRIALS.add
-def reset_without_memory_discards_nothing(impl: Any) -> None:
-    for acc in _accumulators(impl):
+def test_reset_without_memory_discards_nothing(ours):
+    for acc in _accumulators(ours):
         acc.apply_grad(*_gradient(acc), local_step=tf.constant(0, tf.int64))
         step = tf.constant(7, tf.int64)
         with refused(8):
@@ -82,10 +81,9 @@ def reset_without_memory_discards_nothing(impl: Any) -> None:
         assert int(acc.global_step()) == 7
 
 
-@TRIALS.add
-def take_loses_nothing(impl: Any) -> None:
+def test_take_loses_nothing(ours):
     failures = 0
-    for acc in _accumulators(impl):
+    for acc in _accumulators(ours):
         gradient, step, count = _gradient(acc), tf.constant(9, tf.int64), tf.constant(1)
         for method in ("take_grad", "try_take_grad"):
             for size in SIZES:

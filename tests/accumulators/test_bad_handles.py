@@ -1,4 +1,4 @@
-"""Trials of handles of other resources, destroyed resources, and sessions that are reset."""
+"""Tests of handles of other resources, destroyed resources, and sessions that are reset."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tests.support.accumulator_support import Background, EagerDriver, GraphDriver, unique_name
+from tests.support.accumulator_support import (
+    Background,
+    EagerDriver,
+    GraphDriver,
+    every_kind,
+    unique_name,
+)
 from tests.support.refusals import (
     BadArgument,
     Gone,
@@ -17,10 +23,9 @@ from tests.support.refusals import (
     refused,
     with_gradients,
 )
-from tests.support.trial_runs import Trials
 
 v1 = tf.compat.v1
-TRIALS = Trials()
+pytestmark = every_kind
 
 
 def assert_every_op_refuses(impl: Any, handle: Any, kinds: Any, *patterns: str) -> None:
@@ -38,73 +43,64 @@ def assert_every_op_refuses(impl: Any, handle: Any, kinds: Any, *patterns: str) 
             op(handle, *arguments)
 
 
-@TRIALS.add
-def variable_handle(impl: Any) -> None:
+def test_handle_of_a_variable_is_refused(ours):
     variable = tf.Variable([1.0, 2.0])
-    assert_every_op_refuses(impl, variable.handle, InvalidArgument, "wrong type")
+    assert_every_op_refuses(ours, variable.handle, InvalidArgument, "wrong type")
     np.testing.assert_array_equal(variable, [1.0, 2.0])
 
 
-@TRIALS.add
-def queue_and_table_handles(impl: Any) -> None:
+def test_handles_of_queues_and_tables_are_refused(ours):
     queue = tf.queue.FIFOQueue(3, tf.float32)
     table = tf.lookup.experimental.MutableHashTable(tf.int64, tf.float32, 0.0)
     for handle in (queue.queue_ref, table.resource_handle):
-        assert_every_op_refuses(impl, handle, InvalidArgument, "wrong type")
+        assert_every_op_refuses(ours, handle, InvalidArgument, "wrong type")
 
 
-@TRIALS.add
-def handle_of_the_original(impl: Any) -> None:
+def test_handle_of_the_original_is_refused(ours):
     theirs = v1.ConditionalAccumulator(tf.float32, [2], shared_name=unique_name("theirs"))
-    assert_every_op_refuses(impl, theirs.accumulator_ref, InvalidArgument, "wrong type")
+    assert_every_op_refuses(ours, theirs.accumulator_ref, InvalidArgument, "wrong type")
 
 
-@TRIALS.add
-def our_handle_to_the_original(impl: Any) -> None:
-    acc = with_gradients(1, EagerDriver, impl)
+def test_the_original_refuses_our_handle(ours):
+    acc = with_gradients(1, EagerDriver, ours)
     with refused(InvalidArgument, "wrong type"):
         tf.raw_ops.ResourceAccumulatorNumAccumulated(handle=acc.accumulator.accumulator_ref)
     assert_unharmed(acc)
 
 
-@TRIALS.add
-def several_handles_or_none(impl: Any) -> None:
-    acc = with_gradients(1, EagerDriver, impl)
+def test_several_handles_or_none_are_refused(ours):
+    acc = with_gradients(1, EagerDriver, ours)
     pair = tf.stack([acc.accumulator.accumulator_ref] * 2)
     for handle, shown in ((pair, r"\[2\]"), (pair[:0], r"\[0\]|Empty")):
-        assert_every_op_refuses(impl, handle, BadArgument, "handle", shown)
+        assert_every_op_refuses(ours, handle, BadArgument, "handle", shown)
     assert_unharmed(acc)
 
 
-@TRIALS.add
-def handle_of_another_device_or_of_nothing(impl: Any) -> None:
+def test_handle_of_another_device_or_of_nothing_is_refused(ours):
     """Uses a handle whose resource was never made on that device."""
     with tf.device("/CPU:0"):
         nothing = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[2], shared_name="nothing")
-    assert_every_op_refuses(impl, nothing, (*Gone, InvalidArgument))
+    assert_every_op_refuses(ours, nothing, (*Gone, InvalidArgument))
 
 
-@TRIALS.add
-def destroyed_then_used(impl: Any) -> None:
-    acc = with_gradients(1, EagerDriver, impl, shared_name=unique_name("destroyed"))
+def test_handle_of_a_destroyed_accumulator_is_refused(ours):
+    acc = with_gradients(1, EagerDriver, ours, shared_name=unique_name("destroyed"))
     handle = acc.accumulator.accumulator_ref
     tf.raw_ops.DestroyResourceOp(resource=handle, ignore_lookup_error=False)
-    assert_every_op_refuses(impl, handle, (*Gone, InvalidArgument))
+    assert_every_op_refuses(ours, handle, (*Gone, InvalidArgument))
     with refused(tf.errors.NotFoundError):
         tf.raw_ops.DestroyResourceOp(resource=handle, ignore_lookup_error=False)
 
 
-@TRIALS.add
-def anonymous_one_lives_on_while_its_handle_does(impl: Any) -> None:
-    acc = with_gradients(1, EagerDriver, impl)
+def test_anonymous_accumulator_lives_as_long_as_its_handle(ours):
+    acc = with_gradients(1, EagerDriver, ours)
     tf.raw_ops.DestroyResourceOp(resource=acc.accumulator.accumulator_ref)
     assert_unharmed(acc)
 
 
-@TRIALS.add
-def destroyed_in_a_session_that_then_ends(impl: Any) -> None:
+def test_accumulator_may_be_destroyed_in_a_session_that_then_ends(ours):
     for shared_name in (None, "destroyed"):
-        acc = with_gradients(1, GraphDriver, impl, shared_name=shared_name)
+        acc = with_gradients(1, GraphDriver, ours, shared_name=shared_name)
         with acc.graph.as_default():
             destroy = tf.raw_ops.DestroyResourceOp(
                 resource=acc.accumulator.accumulator_ref, ignore_lookup_error=False
@@ -119,9 +115,8 @@ def destroyed_in_a_session_that_then_ends(impl: Any) -> None:
         del acc
 
 
-@TRIALS.add
-def destroyed_while_takes_wait(impl: Any) -> None:
-    acc = GraphDriver(impl, tf.float32, [2])
+def test_takes_of_a_destroyed_accumulator_end_with_the_session(ours):
+    acc = GraphDriver(ours, tf.float32, [2])
     waiting = [acc.start_take(2) for _ in range(3)]
     with acc.graph.as_default():
         destroy = tf.raw_ops.DestroyResourceOp(resource=acc.accumulator.accumulator_ref)
@@ -131,21 +126,19 @@ def destroyed_while_takes_wait(impl: Any) -> None:
         assert isinstance(take.error(), tf.errors.OpError), take.error()
 
 
-@TRIALS.add
-def reset_of_a_direct_session(impl: Any) -> None:
-    acc = with_gradients(1, GraphDriver, impl)
+def test_reset_of_a_direct_session_forgets_its_accumulators(ours):
+    acc = with_gradients(1, GraphDriver, ours)
     v1.Session.reset("")
     acc.close()
-    again = GraphDriver(impl, tf.float32, [2])
+    again = GraphDriver(ours, tf.float32, [2])
     assert again.count() == 0
 
 
-@TRIALS.add
-def reset_of_a_server(impl: Any) -> None:
+def test_reset_of_a_server_forgets_its_accumulators(ours):
     server = v1.train.Server.create_local_server()
     with tf.Graph().as_default() as graph:
-        private = impl.dense(tf.float32, [2])
-        shared = impl.dense(tf.float32, [2], shared_name="shared")
+        private = ours.dense(tf.float32, [2])
+        shared = ours.dense(tf.float32, [2], shared_name="shared")
         applies = [a.apply_grad([4.0, 8.0]) for a in (private, shared)]
         counts = [a.num_accumulated() for a in (private, shared)]
     session = v1.Session(server.target, graph=graph)
@@ -157,11 +150,10 @@ def reset_of_a_server(impl: Any) -> None:
         assert fresh.run(counts) == [1, 1]
 
 
-@TRIALS.add
-def reset_of_a_server_with_a_waiting_take(impl: Any) -> None:
+def test_reset_of_a_server_ends_its_waiting_takes(ours):
     server = v1.train.Server.create_local_server()
     with tf.Graph().as_default() as graph:
-        accumulators = [impl.dense(tf.float32, [2], shared_name=s) for s in (None, "shared")]
+        accumulators = [ours.dense(tf.float32, [2], shared_name=s) for s in (None, "shared")]
         takes = [a.take_grad(1) for a in accumulators]
         counts = [a.num_accumulated() for a in accumulators]
     session = v1.Session(server.target, graph=graph)

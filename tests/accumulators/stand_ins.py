@@ -1,4 +1,4 @@
-"""Stand-ins for functions of the C library, for a process that a test starts."""
+"""Stand-ins for functions of the C library, for the processes of isolated tests."""
 
 from __future__ import annotations
 
@@ -53,16 +53,25 @@ int malloc_trim(size_t pad) {
 """
 
 
-def environment(folder: Path) -> dict[str, str]:
-    """Returns the environment that loads the stand-ins; skips the test if there is no compiler."""
+# Marks tests that call the stand-ins.
+needs_stand_ins = pytest.mark.skipif("LD_PRELOAD" not in os.environ, reason="needs a C compiler")
+
+
+def stand_ins(folder: Path, **variables: str) -> dict[str, str]:
+    """Returns the environment that loads the stand-ins, if there is a compiler."""
     compiler = os.environ.get("CXX") or shutil.which("gcc") or shutil.which("g++")
     if not compiler:
-        pytest.skip("needs a C compiler")
-    source, library = folder / "preload.c", folder / "preload.so"
+        return variables
+    source, library = folder / "stand_ins.c", folder / "stand_ins.so"
     source.write_text(_SOURCE)
     subprocess.run(
         [compiler, "-x", "c", "-shared", "-fPIC", "-O1", str(source), "-o", str(library), "-ldl"],
         check=True,
         capture_output=True,
     )
-    return {"LD_PRELOAD": str(library)}
+    return {"LD_PRELOAD": str(library), **variables}
+
+
+def stand_ins_without_holding(folder: Path) -> dict[str, str]:
+    """Returns the environment that loads the stand-ins, in which no gradient is held."""
+    return stand_ins(folder, TF_CONDACC_HOLD_BYTES="0")

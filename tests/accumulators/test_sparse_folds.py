@@ -1,4 +1,4 @@
-"""Trials of gradients that are merged after a few applies, because none may be held."""
+"""Tests of gradients that are merged after a few applies, because none may be held."""
 
 from __future__ import annotations
 
@@ -7,27 +7,26 @@ import random
 from typing import Any
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from tests.support.accumulator_support import Background
+from tests.support.isolated import isolated
 from tests.support.many_threads import FAR_AHEAD, in_threads, many_threaded_session
 from tests.support.numerics import assert_same_bits
 from tests.support.sparse_reference import REDUCTIONS, random_rows, reference
-from tests.support.sparse_support import ROWS_DRIVERS, Rows, RowsEagerDriver, RowsGraphDriver
-from tests.support.trial_runs import Trials
+from tests.support.sparse_support import Rows, RowsEagerDriver, RowsGraphDriver
 
 v1 = tf.compat.v1
+pytestmark = [pytest.mark.kinds("sparse"), isolated({"TF_CONDACC_HOLD_BYTES": "0"})]
 DTYPES = (tf.float32, tf.float64, tf.float16, tf.bfloat16, tf.complex64, tf.complex128)
-TRIALS = Trials()
 
 
-@TRIALS.add_each(dtype=(*DTYPES, tf.int32, tf.int64), driver=ROWS_DRIVERS)
-def same_bits(impl: Any, dtype: tf.DType, driver: str) -> None:
-    seed = random.SystemRandom().randrange(2**31)
-    print(f"seed {seed}")  # The seed is shown with the output of a failure.
+@pytest.mark.parametrize("dtype", [*DTYPES, tf.int32, tf.int64])
+def test_folded_gradients_have_the_same_bits(ours, dtype, rows_driver, seed):
     rng = np.random.default_rng(seed)
     for reduction in ("SUM",) if dtype.is_integer else REDUCTIONS:
-        acc = ROWS_DRIVERS[driver](impl, dtype, reduction_type=reduction)
+        acc = rows_driver(ours, dtype, reduction_type=reduction)
         for step, count in enumerate((4, 5, 8, 9, 17, 33, 64, 100)):
             width = [(), (3,), (2, 2), (0,)][step % 4]
             gradients = [
@@ -36,16 +35,14 @@ def same_bits(impl: Any, dtype: tf.DType, driver: str) -> None:
             ]
             for gradient in gradients:
                 acc.apply(gradient, step)
-            assert acc.count() == count, seed
+            assert acc.count() == count
             got, expected = acc.take(count), reference(gradients, dtype, reduction)
-            np.testing.assert_array_equal(got.indices, expected.indices, f"seed {seed}")
+            np.testing.assert_array_equal(got.indices, expected.indices)
             assert_same_bits(got.values, expected.values)
-        acc.close()
 
 
-@TRIALS.add
-def width_stays_pinned_and_errors_change_nothing(impl: Any) -> None:
-    acc = RowsEagerDriver(impl, tf.float32, reduction_type="SUM")
+def test_width_stays_pinned_and_errors_change_nothing(ours):
+    acc = RowsEagerDriver(ours, tf.float32, reduction_type="SUM")
     for _ in range(50):
         acc.apply(Rows([5, 1, 5], np.ones([3, 2])))
         for bad in (Rows([1], np.ones([1, 3])), Rows([-1], np.ones([1, 2]))):
@@ -64,14 +61,13 @@ def width_stays_pinned_and_errors_change_nothing(impl: Any) -> None:
     np.testing.assert_array_equal(got.values, [[20.0] * 3])
 
 
-@TRIALS.add
-def takes_become_ready_while_others_merge(impl: Any) -> None:
+def test_takes_become_ready_while_others_merge(ours):
     """Every accepted gradient is in exactly one take and is whole, whichever thread merges."""
     rows, width, appliers, applies = 4000, 16, 6, 80
     with tf.Graph().as_default() as graph:
         number = v1.placeholder(tf.float64, [])
         required = v1.placeholder(tf.int32, [])
-        acc = impl.sparse(tf.float64, reduction_type="SUM")
+        acc = ours.sparse(tf.float64, reduction_type="SUM")
         indices = tf.random.shuffle(tf.range(rows))
         apply = acc.apply_grad(indices, tf.fill([rows, width], number), None, FAR_AHEAD)
         take, count = acc.take_grad(required), acc.num_accumulated()
@@ -102,9 +98,8 @@ def takes_become_ready_while_others_merge(impl: Any) -> None:
     assert taken == applied
 
 
-@TRIALS.add
-def cancelled_takes_while_others_merge(impl: Any) -> None:
-    acc = RowsGraphDriver(impl, tf.float64, reduction_type="SUM")
+def test_takes_are_cancelled_while_others_merge(ours):
+    acc = RowsGraphDriver(ours, tf.float64, reduction_type="SUM")
     rows = np.arange(3000)[::-1].copy()
     hasty = v1.RunOptions(timeout_in_ms=20)
     for value in range(60):

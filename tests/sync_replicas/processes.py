@@ -1,30 +1,21 @@
-"""Runs clusters of real processes.
-
-Programs import this module before anything that imports TensorFlow.
-"""
+"""Clusters of processes that train synchronously."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+import tensorflow as tf
+from tensorflow.python.training import session_manager
 
-import tensorflow as tf  # noqa: E402
-from tensorflow.python.training import session_manager  # noqa: E402
-
-from tests.support.forked_cluster import ForkedCluster  # noqa: E402
-from tests.support.sync_replicas_log import PushLog, check_weights, read_log  # noqa: E402
-from tests.support.sync_replicas_program import Model  # noqa: E402
-from tf_condacc._ops.library import ops  # noqa: E402
+from tests.support.clusters import ForkedCluster
+from tests.support.sync_replicas_log import PushLog, check_weights, read_log
+from tests.support.sync_replicas_program import Model
+from tf_condacc._ops.library import ops
 
 v1 = tf.compat.v1
 NUM_PS, NUM_WORKERS = 2, 3
@@ -168,19 +159,6 @@ def check(cluster: Cluster) -> dict[str, int]:
         "steps": sum(event["kind"] == "step" for event in events),
         "late": len(late),
     }
-
-
-@contextlib.contextmanager
-def running_cluster(replicas: int, takeover_secs: float | None) -> Iterator[Cluster]:
-    """Runs a cluster that trains already."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Cluster(Path(folder), replicas, takeover_secs) as cluster,
-        printing_the_log(cluster),
-    ):
-        cluster.start()
-        cluster.await_steps(20)
-        yield cluster
 
 
 @contextlib.contextmanager

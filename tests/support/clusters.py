@@ -1,11 +1,9 @@
-"""Clusters of real processes that start at once.
-
-The processes are forked from one that has imported TensorFlow and has not used it.
-"""
+"""Clusters of parameter servers and workers: in this process, or of forked processes."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import sys
@@ -13,16 +11,47 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
 
 from tests.support.parent_process import end_with_parent
 from tests.support.ports import free_cluster
 from tests.support.sync_replicas_log import LogReader
 
+v1 = tf.compat.v1
 Task = tuple[str, int]  # Job and number.
 
 
+class LocalCluster:
+    """The servers of a cluster in this process. They cannot stop, so tests share them.
+
+    Attributes:
+        targets: The targets of the workers.
+        ps_target: The target of the first parameter server.
+    """
+
+    def __init__(self, num_ps: int, num_workers: int) -> None:
+        self.spec = free_cluster(num_ps, num_workers)
+        self._servers = [
+            v1.train.Server(self.spec, job_name=job, task_index=task)
+            for job, tasks in self.spec.items()
+            for task in range(len(tasks))
+        ]
+        self.targets = [server.target for server in self._servers[num_ps:]]
+        self.ps_target = self._servers[0].target
+
+    def device(self, task: int) -> Any:
+        """Returns the device function of a worker."""
+        return v1.train.replica_device_setter(
+            cluster=self.spec, worker_device=f"/job:worker/task:{task}"
+        )
+
+
 class ForkedCluster:
-    """The processes of a cluster.
+    """The processes of a cluster, which start at once.
+
+    They are forked, so this process must not have used TensorFlow; see `isolated`.
 
     Args:
         folder: Folder of the log and of what the processes write to their standard error.
@@ -155,7 +184,10 @@ class ForkedCluster:
         try:
             end_with_parent(parent)
             errors = os.open(self._stderr_path(who), os.O_CREAT | os.O_WRONLY | os.O_APPEND)
-            os.dup2(errors, sys.stderr.fileno())
+            os.dup2(errors, 2)
+            sys.stderr = open(2, "w", buffering=1, closefd=False)  # pytest has replaced it.
+            logging.basicConfig(level=logging.WARNING, force=True)
+            os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
             os.environ["TF_CONFIG"] = json.dumps(
                 {"cluster": self.spec, "task": {"type": job, "index": task}}
             )

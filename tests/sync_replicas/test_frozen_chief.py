@@ -1,26 +1,17 @@
-"""Freezes a chief at some point, replaces it, lets it go on, and checks what was trained.
-
-    python sync_replicas_stale_chief.py POINT
-
-POINT is "prepared" or "reset", inside of the init operation, after the gate was prepared or the
-accumulators were reset, or "end", before the hook of the optimizer tells the gate of the end. All
-workers are needed. Prints, as JSON, how the old chief has ended, how many steps the others made
-afterwards, and what `check` returns.
-"""
+"""Tests of chiefs that are frozen at some point, and replaced before they go on."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 import tensorflow as tf
 
-from tests.support import sync_replicas_processes as processes
+from tests.support.isolated import isolated
+from tests.sync_replicas import processes
 
 v1 = tf.compat.v1
 OLD, WORKER, NEW = 0, 1, 2
@@ -50,7 +41,9 @@ class Cluster(processes.Cluster):
 
     Args:
         folder: Folder of the log.
-        point: Where the first chief is frozen.
+        point: Where the first chief is frozen: "prepared" or "reset" is inside of the init
+            operation, after the gate was prepared or the accumulators were reset. "end" is before
+            the hook of the optimizer tells the gate of the end.
     """
 
     def __init__(self, folder: Path, point: str) -> None:
@@ -86,26 +79,17 @@ class Cluster(processes.Cluster):
             op._add_control_input(freeze)
 
 
-def main() -> None:
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Cluster(Path(folder), sys.argv[1]) as cluster,
-    ):
+@isolated(alone=True)
+@pytest.mark.parametrize("point", ["prepared", "reset", "end"])
+def test_a_chief_that_is_frozen_and_replaced_ends_alone(tmp_path, point):
+    """The chief is frozen inside of its init operation, or before its end."""
+    with Cluster(tmp_path, point) as cluster:
         old = ("worker", OLD)
         cluster.start(("ps", 0), ("ps", 1), old, ("worker", WORKER))
         cluster.await_that(lambda: cluster.is_frozen(old), "the old chief is frozen", 60)
         cluster.start(("worker", NEW))
         cluster.await_steps(20, WORKER, NEW)
         cluster.unfreeze(old)
-        status = cluster.await_end(60, old)[old]
-        before = len(cluster.events("step"))
+        assert cluster.await_end(60, old) == {old: 1}
         cluster.await_steps(10, WORKER, NEW)
-        counts = {
-            "status of the old chief": status,
-            "steps afterwards": len(cluster.events("step")) - before,
-        }
-        print(json.dumps({**counts, **processes.check(cluster)}), flush=True)
-
-
-if __name__ == "__main__":
-    main()
+        processes.check(cluster)

@@ -1,4 +1,4 @@
-"""Runs clusters in this process, with workers that make their steps on threads."""
+"""Trainings on clusters in this process, with workers that make their steps on threads."""
 
 from __future__ import annotations
 
@@ -12,32 +12,13 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from tests.support.ports import free_cluster
+from tests.support.clusters import LocalCluster
 from tests.support.sync_replicas_log import PushLog, check_weights
 from tests.support.sync_replicas_program import Model
 
 v1 = tf.compat.v1
 _numbers = itertools.count()
 TIME_LIMIT = 30
-
-
-class Cluster:
-    """The servers of a cluster, parameter servers and workers, in this process."""
-
-    def __init__(self, num_ps: int, num_workers: int) -> None:
-        self.spec = free_cluster(num_ps, num_workers)
-        self._servers = [
-            v1.train.Server(self.spec, job_name=job, task_index=task)
-            for job, tasks in self.spec.items()
-            for task in range(len(tasks))
-        ]
-        self.targets = [server.target for server in self._servers[num_ps:]]
-        self.ps_target = self._servers[0].target
-
-    def device(self, task: int) -> Any:
-        return v1.train.replica_device_setter(
-            cluster=self.spec, worker_device=f"/job:worker/task:{task}"
-        )
 
 
 class OneProcess:
@@ -53,9 +34,9 @@ class OneProcess:
 
 
 @pytest.fixture(scope="session")
-def two_ps() -> Cluster:
+def two_ps() -> LocalCluster:
     """Returns two parameter servers and three workers. Servers cannot stop, so tests share them."""
-    return Cluster(2, 3)
+    return LocalCluster(2, 3)
 
 
 @pytest.fixture(params=["one process", "cluster"])

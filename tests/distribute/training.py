@@ -35,8 +35,7 @@ def raised(call: Callable[[], Any]) -> str:
 
 
 def mirrored() -> tf.distribute.Strategy:
-    """Returns a strategy of two replicas; must be called before TensorFlow is used."""
-    use_two_cpus()
+    """Returns a strategy of two replicas."""
     return tf.distribute.MirroredStrategy(CPUS)
 
 
