@@ -29,6 +29,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest  # noqa: E402
 
+from tests.support import isolated  # noqa: E402
 from tests.support.forked_python import fork_server  # noqa: E402
 
 DEFAULT_TIMEOUT_SECS = 120
@@ -49,12 +50,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--device") == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-    if not hasattr(config, "workerinput"):  # The workers of pytest-xdist use their parent's server.
-        server = contextlib.ExitStack()
-        server.enter_context(fork_server())
-        config.add_cleanup(server.close)
+    config.pluginmanager.register(isolated.plugin(config))
+    server = contextlib.ExitStack()
+    server.enter_context(fork_server())
+    config.add_cleanup(server.close)
     config.addinivalue_line(
         "markers", "kinds(*kinds): the kinds of accumulator, dense or sparse, that a test is run on"
+    )
+    config.addinivalue_line(
+        "markers", "isolated(variables, alone, status): see `isolated` in tests/support/isolated.py"
     )
     config.addinivalue_line(
         "markers", "needs_resource: cannot be run on a handle that is a reference to a string"
@@ -73,6 +77,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if single and kinds != ("dense",):
         values = [[kind] * len(single) for kind in kinds]
         metafunc.parametrize(single, values, ids=kinds, indirect=True, scope="session")
+
+
+def pytest_make_parametrize_id(val: Any) -> str | None:
+    """Names data types in the ids of tests."""
+    return val.name if type(val).__name__ == "DType" else None
 
 
 def _sees_gpu() -> bool:

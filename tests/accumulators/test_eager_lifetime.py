@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.accumulators.memory_limits import MEGABYTE, resident_bytes
 from tests.support.accumulator_support import Background, every_kind, needs_resource, unique_name
-from tests.support.memory_limits import MEGABYTE, resident_bytes
 
 
 def test_original_shares_one_eager_state_between_equal_objects(original):

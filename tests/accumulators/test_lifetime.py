@@ -2,81 +2,143 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import threading
+import time
 
 import pytest
+import tensorflow as tf
 
-from tests.support.accumulator_support import every_kind, needs_resource
-from tests.support.trial_runs import each_trial, outcomes
-from tests.trials import lifetime_trials
+from tests.support.accumulator_support import (
+    Background,
+    GraphDriver,
+    every_kind,
+    needs_resource,
+    unique_name,
+)
+from tests.support.isolated import isolated
 
-# Any of these tests may be the first one, which runs all trials of its implementation.
-pytestmark = [every_kind, pytest.mark.timeout(600)]
-
-CLEAN_ENDS = [
-    "four_hundred_waiting_takes_then_close",
-    "twenty_times_close_with_a_waiting_take",
-    "session_is_dropped_after_a_cancelled_take",
-]
-WAITING_EXIT = "process_exits_with_waiting_takes"
-LOWER_STEP = "lower_step_is_warned_about"
-STALLED, IN_TIME = "stalled_take_is_warned_about", "take_that_ends_in_time_is_not_warned_about"
-CTRL_C = "ctrl_c_ends_an_eager_take"
+v1 = tf.compat.v1
+pytestmark = every_kind
 # TensorFlow shows its warnings, and our warning about a take that waits comes after one second.
-ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "1", "TF_CONDACC_STALL_WARNING_SECS": "1"}
+with_warnings = isolated({"TF_CPP_MIN_LOG_LEVEL": "1", "TF_CONDACC_STALL_WARNING_SECS": "1"})
+_left_behind = []
 
 
-@pytest.fixture(scope="module")
-def log_of():
-    """Runs all trials of an implementation in one process; returns the log of one that passed."""
-    found = {}
-
-    def log_of(impl, trial):
-        if impl.name not in found:
-            names = [*CLEAN_ENDS, LOWER_STEP]
-            names += [CTRL_C, IN_TIME, STALLED] * impl.ours + [WAITING_EXIT] * impl.has_resource
-            found[impl.name] = outcomes(lifetime_trials, impl, names, ENVIRONMENT)
-        outcome = found[impl.name][trial]
-        assert outcome.passed, outcome.detail
-        return outcome.log
-
-    return log_of
+@with_warnings
+def test_closing_a_session_ends_four_hundred_waiting_takes(impl):
+    with tf.Graph().as_default() as graph:
+        accumulators = [impl.dense(tf.float32, []) for _ in range(20)]
+        counts = [acc.num_accumulated() for acc in accumulators]
+        takes = [acc.take_grad(1) for acc in accumulators for _ in range(20)]
+    session = v1.Session(graph=graph)
+    session.run(counts)
+    waiting = Background(session.run, takes)
+    waiting.wait_until_blocked()
+    session.close()
+    assert isinstance(waiting.error(), tf.errors.CancelledError)
 
 
-def lines_with(log, text):
-    return [line for line in log.splitlines() if text in line]
+@with_warnings
+def test_sessions_with_a_waiting_take_are_closed_and_deleted(impl):
+    for _ in range(20):
+        acc = GraphDriver(impl)
+        waiting = acc.start_take(1)
+        acc.close()
+        assert isinstance(waiting.error(), tf.errors.CancelledError)
+        del acc, waiting
 
 
-@each_trial(lifetime_trials, [*CLEAN_ENDS, pytest.param(WAITING_EXIT, marks=needs_resource)])
-def test_ending_with_waiting_takes_is_clean(log_of, impl, trial):
-    log_of(impl, trial)
+@isolated(alone=True)
+@needs_resource
+def test_process_exits_with_waiting_takes(impl):
+    """The exit status of the process is checked as well."""
+    acc = GraphDriver(impl)
+    acc.start_take(1)
+    eager = impl.dense(tf.float32, [], shared_name=unique_name("left"))
+    Background(lambda: eager.take_grad(1)).wait_until_blocked()
+    Background(tf.function(lambda: eager.take_grad(2))).wait_until_blocked()
+    _left_behind.extend([acc, eager])
 
 
-def test_ctrl_c_ends_an_eager_take(log_of, ours):
-    log_of(ours, CTRL_C)
+def interrupt_main_thread_once_blocked() -> threading.Thread:
+    """Sends SIGINT to this process when its main thread is blocked."""
+
+    def watch() -> None:
+        quiet, last, path = 0, "", f"/proc/self/task/{os.getpid()}/stat"
+        while quiet < 100:
+            with open(path) as file:
+                fields = file.read().rpartition(")")[2].split()
+            cpu_time = " ".join(fields[11:13])
+            quiet = quiet + 1 if fields[0] == "S" and cpu_time == last else 0
+            last = cpu_time
+            time.sleep(0.002)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    return thread
 
 
-def test_lower_step_is_warned_about(log_of, impl):
-    log = log_of(impl, LOWER_STEP)
-    (line,) = lines_with(log, "Attempt to set current_global_step_ to smaller value")
+@with_warnings
+def test_ctrl_c_ends_an_eager_take(ours):
+    acc = ours.dense(tf.float32, [])
+    acc.apply_grad(2.0)
+    interrupt_main_thread_once_blocked()
+    with pytest.raises(KeyboardInterrupt):
+        acc.take_grad(2)
+    assert int(acc.num_accumulated()) == 1, "an interrupted take takes nothing"
+    acc.apply_grad(4.0)
+    assert acc.take_grad(2).numpy() == 3.0, "no interrupted take may be left in the queue"
+
+
+@with_warnings
+def test_lower_step_is_warned_about(impl, capfd):
+    acc = GraphDriver(impl, name="lowered")
+    acc.set_step(6)
+    acc.set_step(6)
+    acc.set_step(7)
+    acc.set_step(2)
+    acc.apply([1.0], 2)
+    assert acc.count() == 1
+    lines = capfd.readouterr().err.splitlines()
+    (line,) = [each for each in lines if "current_global_step_ to smaller value" in each]
     assert re.search(r"\b7\b.*\b2\b", line.partition("smaller value")[2])
     if impl.ours:
         assert "lowered" in line
 
 
-def test_stalled_take_is_warned_about_once(log_of, ours):
-    (line,) = lines_with(log_of(ours, STALLED), "stalled_one")
+@with_warnings
+def test_stalled_take_is_warned_about_once(ours, capfd):
+    quick = GraphDriver(ours, name="quick_one")
+    waiting = quick.start_take(1)
+    quick.apply([1.0])
+    waiting.result()
+    acc = GraphDriver(ours, name="stalled_one")
+    acc.set_step(7)
+    acc.apply([1.0], 7)
+    acc.apply([1.0], 8)
+    for _ in range(3):
+        acc.apply([1.0], 0)
+    late = GraphDriver(ours, name="late_gradient")
+    late.set_step(7)
+    late.apply([1.0], 3)
+    waiting, waiting_too = acc.start_take(5), late.start_take(1)
+    time.sleep(3.5)  # The take waits several times the limit, so that a second warning would show.
+    for _ in range(3):
+        acc.apply([1.0], 7)
+    assert waiting.result() == [1.0]
+    late.apply([1.0], 7)
+    assert waiting_too.result() == [1.0]
+    lines = capfd.readouterr().err.splitlines()
+    (line,) = [line for line in lines if "stalled_one" in line]
     assert re.search(r"\b2\b.*\b5\b|\b5\b.*\b2\b", line), "have and need"
     assert re.search(r"step\D*7\b|\b7\b\D*step", line), "its step"
     assert re.search(r"\b3\b\D*(drop|stale)|(drop|stale)\D*\b3\b", line), "the drops"
     assert re.search(r" W | W\d{4} |WARN|^W", line), "it is a warning"
     assert "local step 0, the default of apply_grad: pass local_step=" in line
-
-
-def test_default_step_is_blamed_only_if_the_last_drop_had_it(log_of, ours):
-    (line,) = lines_with(log_of(ours, STALLED), "late_gradient")
-    assert line.endswith("the last of them with local step 3.")
-
-
-def test_take_that_ends_in_time_is_not_warned_about(log_of, ours):
-    assert lines_with(log_of(ours, IN_TIME), "quick_one") == []
+    (line,) = [line for line in lines if "late_gradient" in line]
+    assert line.endswith("the last of them with local step 3."), "only a default step is blamed"
+    assert not any("quick_one" in line for line in lines), "it has ended in time"

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.accumulators.sparse_refusals import take_refuses_rows
 from tests.support.accumulator_support import Background, every_kind, unique_name
 from tests.support.ps_worker_cluster import cluster  # noqa: F401
 from tests.support.signatures import parameters
-from tests.support.sparse_refusals import take_refuses_rows
 from tests.support.sparse_support import assert_rows
 
 v1 = tf.compat.v1

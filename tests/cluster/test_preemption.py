@@ -2,19 +2,104 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
+import re
 import signal
 import subprocess
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
 import tf_condacc
+from tests.cluster import trainings
+from tests.support.clusters import ForkedCluster
 from tests.support.forked_python import forked_python
+from tests.support.isolated import isolated
+from tests.support.sync_replicas_log import check_rounds
 
-PREEMPTIONS = Path(__file__).resolve().parents[1] / "support" / "cluster_preemptions.py"
+CHIEF, LAST = ("worker", 0), ("worker", 2)
+REPLICAS = 3  # All workers are needed, and no slot is ever taken over.
 TERMINATED = 143
+LIMIT_SECS = 4  # The launcher gives tasks so much time.
+
+
+class Preemptions:
+    """The preemptions, each with what has to hold afterwards."""
+
+    def __init__(self, cluster: ForkedCluster) -> None:
+        self._cluster = cluster
+
+    def worker(self) -> None:
+        """A worker leaves, others go on without it, and it comes back."""
+        self._cluster.terminate(LAST)
+        assert self._cluster.await_end(LIMIT_SECS, LAST) == {LAST: TERMINATED}
+        self._cluster.await_steps(10, 0, 1)
+        self._restart(LAST)
+
+    def chief(self) -> None:
+        """The chief saves its last step, and the next one goes on from there."""
+        with self._weights_are_kept():
+            self._cluster.terminate(CHIEF)
+            assert self._cluster.await_end(LIMIT_SECS, CHIEF) == {CHIEF: TERMINATED}
+            self._restart(CHIEF)
+
+    def chief_that_waits(self) -> None:
+        """The same while the chief's step waits for another worker without end."""
+        with self._weights_are_kept():
+            before = self._cluster.messages_so_far()
+            self._cluster.freeze(LAST)
+            self._cluster.await_that(
+                lambda: "worker/task:2" in self._cluster.messages(before), "a report of the gate"
+            )
+            self._cluster.terminate(CHIEF)
+            assert self._cluster.await_end(LIMIT_SECS, CHIEF) == {CHIEF: TERMINATED}
+            self._cluster.unfreeze(LAST)
+            self._restart(CHIEF)
+
+    def all_together(self) -> None:
+        """The same when all tasks are told to end at once, the parameter server included."""
+        with self._weights_are_kept():
+            tasks = list(self._cluster.tasks())
+            self._cluster.terminate(*tasks)
+            statuses = self._cluster.await_end(LIMIT_SECS, *tasks)
+            assert set(statuses.values()) == {TERMINATED}, statuses
+            self._restart(*tasks)
+
+    def _restart(self, *tasks: tuple[str, int]) -> None:
+        self._cluster.start(*tasks)
+        self._cluster.await_steps(5, 0, 1, 2)
+
+    @contextlib.contextmanager
+    def _weights_are_kept(self) -> Iterator[None]:
+        """Checks that a new chief begins with all that the last one has applied."""
+        before = self._cluster.messages_so_far()
+        yield
+        (saved,) = re.findall(r"the checkpoint of step (\d+) is in", self._cluster.messages(before))
+        events = self._cluster.all_events()
+        *_, last, new = [i for i, event in enumerate(events) if event["kind"] == "restored"]
+        taken = check_rounds(events[last:new], REPLICAS)
+        for name, weight in events[new]["weights"].items():
+            expected = events[last]["weights"][name] + taken[name] / REPLICAS
+            assert weight == expected, f"{name} is {weight} at step {saved}, not {expected}"
+
+
+@isolated()
+def test_a_training_survives_the_preemption_of_each_task(tmp_path):
+    training = trainings.SyncTraining(tmp_path, num_ps=1, replicas=REPLICAS)
+    with training.cluster as cluster:
+        preemptions = Preemptions(cluster)
+        cluster.start()
+        cluster.await_steps(20, 0, 1, 2)
+        preemptions.worker()
+        preemptions.chief()
+        preemptions.chief_that_waits()
+        preemptions.all_together()
+        trainings.tell_all_to_leave(cluster)
+        assert set(cluster.await_end(30).values()) == {0}, cluster.messages()[-4000:]
+    training.check()
+
+
 ALONE = """
 import logging, os, signal, sys, threading
 import tensorflow as tf, tf_condacc
@@ -39,19 +124,6 @@ def run(code: str) -> tuple[int, str]:
         [*forked_python(), "-c", ALONE + code], capture_output=True, text=True, timeout=60
     )
     return done.returncode, done.stdout + done.stderr
-
-
-def test_a_training_survives_the_preemption_of_each_task(tmp_path):
-    done = subprocess.run(
-        [*forked_python(), str(PREEMPTIONS), str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-    reports = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    assert done.returncode == 0, done.stderr[-6000:]
-    names = [each.get("preempted") for each in reports[:-1]]
-    assert names == ["worker", "chief", "chief_that_waits", "all_together"]
 
 
 def test_a_chief_without_a_folder_says_that_nothing_is_saved():

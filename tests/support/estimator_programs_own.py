@@ -16,8 +16,8 @@ import tensorflow as tf
 
 import tf_condacc
 from tests.support import estimator_programs as programs
+from tests.support.clusters import ForkedCluster
 from tests.support.estimator_programs import message
-from tests.support.forked_cluster import ForkedCluster
 from tests.support.ports import free_cluster
 from tf_condacc import estimator
 

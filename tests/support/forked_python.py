@@ -43,7 +43,13 @@ def forked_python(variables: Mapping[str, str] | None = None) -> list[str]:
 
 @contextlib.contextmanager
 def fork_server() -> Iterator[None]:
-    """Runs the server of `forked_python`, for this process and those that it starts."""
+    """Runs the server of `forked_python`, for this process and those that it starts.
+
+    A process that was started by one with a server uses that.
+    """
+    if _VARIABLE in os.environ:
+        yield
+        return
     with (
         tempfile.TemporaryDirectory(prefix="fork_server") as folder,
         socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener,

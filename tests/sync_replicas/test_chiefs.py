@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import tf_condacc
-from tests.support.sync_replicas_cluster import OneProcess, Training
+from tests.sync_replicas.training import OneProcess, Training
 from tf_condacc._ops.library import ops
 from tf_condacc._optimizers.sync_replicas.recovery import (
     aborting_if_server_is_lost,

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 import tf_condacc
-from tests.support.sync_replicas_cluster import OneProcess
 from tests.support.sync_replicas_log import check_weights
+from tests.sync_replicas.training import OneProcess
 
 v1 = tf.compat.v1
 EMBEDDING = np.arange(12, dtype=np.float32).reshape(6, 2) / 8

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import tensorflow as tf
 
-from tests.support.forked_python import forked_python
-from tests.support.sync_replicas_cluster import Training
+from tests.sync_replicas.training import Training
 from tf_condacc import ApplyOutcome
 from tf_condacc._optimizers.sync_replicas.gate import SyncGate
 
 v1 = tf.compat.v1
-SUPPORT = Path(__file__).resolve().parents[1] / "support"
 
 
 def replaced(run: Training):
@@ -109,22 +105,6 @@ def test_late_operations_of_a_chief_that_was_replaced_change_nothing(two_ps, tra
     run.check(base)
     with pytest.raises(tf.errors.FailedPreconditionError):
         old.close()
-
-
-@pytest.mark.parametrize("point", ["prepared", "reset", "end"])
-def test_a_chief_that_is_frozen_and_replaced_ends_alone(point):
-    """The chief is a process that is frozen inside of its init operation, or before its end."""
-    done = subprocess.run(
-        [*forked_python(), str(SUPPORT / "sync_replicas_stale_chief.py"), point],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        cwd=SUPPORT.parents[1],
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    counts = json.loads(done.stdout.splitlines()[-1])
-    assert counts["status of the old chief"] == 1
-    assert counts["steps afterwards"] >= 20
 
 
 def test_a_step_whose_slot_was_taken_over_says_that_it_was_dropped(two_ps, training):

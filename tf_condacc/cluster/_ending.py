@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from condacc.launch._probe import Answer, probe
+from condacc.liveness import Answer, probe
 from condacc.tf_config import PS_JOB
 
 _LOG = logging.getLogger("tf_condacc")

@@ -6,8 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 
-from condacc.launch._probe import Answer, probe
-from condacc.launch._watch import Watch
+from condacc.liveness import Answer, Watch, probe
 
 _LOG = logging.getLogger("tf_condacc")
 _REASONS = {

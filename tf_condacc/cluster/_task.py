@@ -15,8 +15,7 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from condacc import tf_config
-from condacc.launch._probe import Answer, probe
-from condacc.launch._watch import Watch
+from condacc.liveness import Answer, Watch, probe
 from condacc.tf_config import CHIEF_JOBS, EVALUATOR_JOB, PS_JOB, TaskConfig
 from tf_condacc._accumulators.placement import replica_device_setter
 from tf_condacc._ops.missing_library import explanation

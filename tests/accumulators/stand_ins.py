@@ -1,0 +1,77 @@
+"""Stand-ins for functions of the C library, for the processes of isolated tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+_SOURCE = r"""
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static size_t refused_size = 0;
+static long num_trims = 0;
+
+// From now on allocations of this size fail; 0: none does.
+void refuse_allocations_of(size_t size) { __atomic_store_n(&refused_size, size, __ATOMIC_SEQ_CST); }
+long count_trims(void) { return __atomic_load_n(&num_trims, __ATOMIC_SEQ_CST); }
+
+static int is_refused(size_t size) {
+  return size != 0 && __atomic_load_n(&refused_size, __ATOMIC_SEQ_CST) == size;
+}
+
+int posix_memalign(void** memory, size_t alignment, size_t size) {
+  static int (*next)(void**, size_t, size_t) = 0;
+  if (!next) next = (int (*)(void**, size_t, size_t))dlsym(RTLD_NEXT, "posix_memalign");
+  return is_refused(size) ? ENOMEM : next(memory, alignment, size);
+}
+
+void* aligned_alloc(size_t alignment, size_t size) {
+  static void* (*next)(size_t, size_t) = 0;
+  if (!next) next = (void* (*)(size_t, size_t))dlsym(RTLD_NEXT, "aligned_alloc");
+  return is_refused(size) ? 0 : next(alignment, size);
+}
+
+// Says that it has begun, and does not return before it may.
+int malloc_trim(size_t pad) {
+  (void)pad;
+  __atomic_add_fetch(&num_trims, 1, __ATOMIC_SEQ_CST);
+  const char* begun = getenv("CONDACC_TRIM_BEGUN");
+  const char* may_end = getenv("CONDACC_TRIM_MAY_END");
+  if (!begun || !may_end) return 0;
+  close(open(begun, O_WRONLY));
+  close(open(may_end, O_RDONLY));
+  return 1;
+}
+"""
+
+
+# Marks tests that call the stand-ins.
+needs_stand_ins = pytest.mark.skipif("LD_PRELOAD" not in os.environ, reason="needs a C compiler")
+
+
+def stand_ins(folder: Path, **variables: str) -> dict[str, str]:
+    """Returns the environment that loads the stand-ins, if there is a compiler."""
+    compiler = os.environ.get("CXX") or shutil.which("gcc") or shutil.which("g++")
+    if not compiler:
+        return variables
+    source, library = folder / "stand_ins.c", folder / "stand_ins.so"
+    source.write_text(_SOURCE)
+    subprocess.run(
+        [compiler, "-x", "c", "-shared", "-fPIC", "-O1", str(source), "-o", str(library), "-ldl"],
+        check=True,
+        capture_output=True,
+    )
+    return {"LD_PRELOAD": str(library), **variables}
+
+
+def stand_ins_without_holding(folder: Path) -> dict[str, str]:
+    """Returns the environment that loads the stand-ins, in which no gradient is held."""
+    return stand_ins(folder, TF_CONDACC_HOLD_BYTES="0")

@@ -1,0 +1,171 @@
+"""Clusters of processes that train synchronously."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.training import session_manager
+
+from tests.support.clusters import ForkedCluster
+from tests.support.sync_replicas_log import PushLog, check_weights, read_log
+from tests.support.sync_replicas_program import Model
+from tf_condacc._ops.library import ops
+
+v1 = tf.compat.v1
+NUM_PS, NUM_WORKERS = 2, 3
+VARIABLES = ("w", "b", "c")
+CHECKPOINT_STEPS = 20
+
+
+class Restored(v1.train.SessionRunHook):
+    """Logs the weights and the last round of earlier sessions, before a chief opens the gate."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        weights = self._model.weights(session)
+        round_ = int(session.run(self._model.gate_state).round)
+        self._model.log.add("restored", weights=weights, round=round_)
+
+
+class Cluster(ForkedCluster):
+    """A cluster whose workers train synchronously.
+
+    Args:
+        folder: Folder of the log, of checkpoints, and of what the processes write.
+        replicas: Number of gradients in a round.
+        takeover_secs: Option of the optimizer.
+        num_workers: Number of workers.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        replicas: int,
+        takeover_secs: float | None,
+        num_workers: int = NUM_WORKERS,
+    ) -> None:
+        super().__init__(folder, NUM_PS, num_workers, self._train)
+        self.replicas = replicas
+        self.num_workers = num_workers
+        self._takeover_secs = takeover_secs
+
+    def open_log(self) -> PushLog:
+        """Opens the log of all processes, to add events to it."""
+        return PushLog(self.log_path)
+
+    def model(self, task: int, log: PushLog, first: int = 0, **arguments: Any) -> Model:
+        setter = v1.train.replica_device_setter(
+            cluster=self.spec, worker_device=f"/job:worker/task:{task}"
+        )
+        return Model(
+            task,
+            self.replicas,
+            self.num_workers,
+            log,
+            variables=VARIABLES,
+            device=setter,
+            sleep=lambda: time.sleep(0.003 * (task + 1)),
+            configure={"takeover_secs": self._takeover_secs},
+            first=first,
+            **arguments,
+        )
+
+    def hooks(self, model: Model) -> list[Any]:
+        """Returns the hooks that come before that of the optimizer."""
+        return [Restored(model)] if model.is_chief else []
+
+    def read(self) -> tuple[Any, dict[str, float]]:
+        """Returns the state of the gate and the weights."""
+        setter = v1.train.replica_device_setter(cluster=self.spec, worker_device="/job:ps/task:0")
+        with tf.Graph().as_default() as graph, v1.device(setter):
+            step = v1.get_variable("global_step", (), tf.int64, use_resource=True)
+            weights = {
+                name: v1.get_variable(name, [2], tf.float64, use_resource=True)
+                for name in (f"sync_replicas_{each}" for each in VARIABLES)
+            }
+            with v1.device(step.device):
+                state = ops.condacc_sync_gate_state(
+                    ops.condacc_sync_gate(shared_name="sync_replicas/gate")
+                )
+        target = f"grpc://{self.spec['ps'][0]}"
+        with v1.Session(target, graph=graph, config=self.config()) as session:
+            state, values = session.run([state, weights])
+        return state, {name: float(value[0]) for name, value in values.items()}
+
+    def config(self, task: int | None = None) -> Any:
+        filters = ["/job:ps"] if task is None else ["/job:ps", f"/job:worker/task:{task}"]
+        return v1.ConfigProto(
+            intra_op_parallelism_threads=1,
+            inter_op_parallelism_threads=4,
+            device_filters=filters,
+        )
+
+    def _train(self, job: str, task: int, number: int) -> None:
+        if job == "ps":
+            v1.train.Server(self.spec, job_name=job, task_index=task).join()
+        config = self.config(task)
+        server = v1.train.Server(self.spec, job_name=job, task_index=task, config=config)
+        # Sessions are tried twice a second instead of twice a minute.
+        make = session_manager.SessionManager.__init__
+        session_manager.SessionManager.__init__ = lambda self, *args, **kwargs: make(
+            self, *args, **{**kwargs, "recovery_wait_secs": 0.5}
+        )
+        log = self.open_log()
+        model = self.model(task, log, first=number * 10**4)
+        chief = {"checkpoint_dir": str(self.folder), "save_checkpoint_steps": CHECKPOINT_STEPS}
+        hooks = self.hooks(model)
+        with (
+            model.graph.as_default(),
+            model.session(
+                server.target, config=config, first_hooks=hooks, **(chief if model.is_chief else {})
+            ) as session,
+        ):
+            while not session.should_stop():
+                step = model.run(session)
+                log.add("step", task=task, step=step)
+
+
+def check(cluster: Cluster) -> dict[str, int]:
+    """Ends the workers, and compares the weights with the logs since the last opening."""
+    for who in [who for who in cluster.running if who[0] == "worker"]:
+        cluster.kill(who)
+    events = read_log(cluster.log_path)
+    openings = [i for i, event in enumerate(events) if event["kind"] == "restored"]
+    state, weights = cluster.read()
+    opening, last = events[openings[-1]], events[openings[-1] + 1 :]
+    late = [
+        event for event in last if event["kind"] == "take" and event["round"] <= opening["round"]
+    ]
+    own = [event for event in last if event not in late]
+    check_weights(
+        own, cluster.replicas, weights, opening["weights"], chief_was_killed=True, late=late
+    )
+    outcomes = [event["outcome"] for event in events if event["kind"] == "push"]
+    return {
+        "openings": len(openings),
+        "takes": sum(event["kind"] == "take" for event in events),
+        "pushes": len(outcomes),
+        "duplicates": outcomes.count(2),
+        "stale": outcomes.count(1),
+        "takeovers": int(state.num_takeovers),
+        "steps": sum(event["kind"] == "step" for event in events),
+        "late": len(late),
+    }
+
+
+@contextlib.contextmanager
+def printing_the_log(cluster: Cluster) -> Iterator[None]:
+    """Prints the end of the log after an error."""
+    try:
+        yield
+    except BaseException:
+        print(*read_log(cluster.log_path)[-40:], sep="\n", file=sys.stderr)
+        raise

@@ -1,0 +1,212 @@
+"""Trainings on clusters in this process, with workers that make their steps on threads."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from tests.support.clusters import LocalCluster
+from tests.support.sync_replicas_log import PushLog, check_weights
+from tests.support.sync_replicas_program import Model
+
+v1 = tf.compat.v1
+_numbers = itertools.count()
+TIME_LIMIT = 30
+
+
+class OneProcess:
+    """A server on its own, with which all workers share their variables."""
+
+    def __init__(self) -> None:
+        self._server = v1.train.Server.create_local_server()
+        self.targets = [self._server.target] * 8
+        self.ps_target = self._server.target
+
+    def device(self, task: int) -> None:
+        return None
+
+
+@pytest.fixture(scope="session")
+def two_ps() -> LocalCluster:
+    """Returns two parameter servers and three workers. Servers cannot stop, so tests share them."""
+    return LocalCluster(2, 3)
+
+
+@pytest.fixture(params=["one process", "cluster"])
+def place(request: pytest.FixtureRequest) -> Any:
+    """Returns where workers train: all on one server, or in the cluster of `two_ps`."""
+    return OneProcess() if request.param == "one process" else request.getfixturevalue("two_ps")
+
+
+class Training:
+    """Models of several workers that train together, and their sessions.
+
+    Each training has a name of its own, under which its workers share their state. `each` returns
+    further arguments of the model of a worker; all other arguments are those of all models.
+    """
+
+    def __init__(
+        self,
+        place: Any,
+        replicas: int,
+        total: int,
+        each: Callable[[int], dict[str, Any]] = lambda task: {},
+        **arguments: Any,
+    ) -> None:
+        self.place = place
+        self.log = PushLog()
+        self._make = lambda task, **more: Model(
+            task,
+            replicas,
+            total,
+            more.pop("log", self.log),
+            device=place.device(task),
+            **{"name": f"train{number}", **arguments, **each(task), **more},
+        )
+        number = next(_numbers)
+        self.models = [self._make(task) for task in range(total)]
+        self.sessions: dict[int, Any] = {}
+        self.threads: list[threading.Thread] = []
+        self.errors: list[BaseException] = []
+
+    def new_model(self, task: int, **arguments: Any) -> Model:
+        """Returns the model of a worker that was started again."""
+        self.models[task] = self._make(task, **arguments)
+        return self.models[task]
+
+    def start(self, *tasks: int, last_step: int | None = None, **arguments: Any) -> None:
+        """Makes the sessions of some workers, or of all; the chief's first."""
+        for task in tasks or range(len(self.models)):
+            hooks = [] if last_step is None else [v1.train.StopAtStepHook(last_step=last_step)]
+            self.sessions[task] = self.models[task].session(
+                self.place.targets[task], hooks, **arguments
+            )
+
+    def step(self, task: int) -> int:
+        model = self.models[task]
+        with model.graph.as_default():  # For hooks that save checkpoints.
+            return model.run(self.sessions[task])
+
+    def steps_on_thread(self, task: int, count: int = 1) -> threading.Thread:
+        """Makes steps on a thread."""
+
+        def make() -> None:
+            with self._noting_errors():
+                for _ in range(count):
+                    self.step(task)
+
+        return self._thread(make)
+
+    def train_on_thread(self, task: int, count: int = 10**9) -> threading.Thread:
+        """Makes steps on a thread until the session should stop, and closes it."""
+
+        def train() -> None:
+            with self._noting_errors(), self.sessions[task] as session:
+                for _ in range(count):
+                    if session.should_stop():
+                        break
+                    self.models[task].run(session)
+
+        return self._thread(train)
+
+    def _thread(self, target: Callable[[], None]) -> threading.Thread:
+        thread = threading.Thread(target=target, daemon=True)
+        thread.start()
+        self.threads.append(thread)
+        return thread
+
+    @contextlib.contextmanager
+    def _noting_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:
+            self.errors.append(error)
+
+    def join(self) -> None:
+        """Waits for all threads; fails if one does not end, or has failed."""
+        for thread in self.threads:
+            thread.join(TIME_LIMIT)
+        messages = [getattr(error, "message", str(error))[-300:] for error in self.errors]
+        assert not self.errors, messages
+        assert not any(thread.is_alive() for thread in self.threads), "a worker hangs"
+
+    def permit(self, task: int, count: int = 1) -> None:
+        """Lets so many steps of a worker pass the point where it stops."""
+        model = self.models[task]
+        with v1.Session(self.place.targets[task], graph=model.graph) as session:
+            for _ in range(count):
+                session.run(model.permit)
+
+    def lose(self, task: int) -> None:
+        """Ends a worker's session as its death would: in the middle of a step, without leaving."""
+        session = self.sessions.pop(task)._tf_sess()
+        threading.Thread(target=session.close, daemon=True).start()
+
+    def await_push(self, task: int, name: str, count: int = 1) -> None:
+        """Waits until a worker has pushed a variable's gradient so many times."""
+        end = time.monotonic() + TIME_LIMIT
+        while self.num_pushes(task, name) < count:
+            assert time.monotonic() < end
+            time.sleep(0.005)
+
+    def num_pushes(self, task: int, name: str, outcome: int | None = None) -> int:
+        return sum(
+            event["kind"] == "push"
+            and event["task"] == task
+            and event["var"].endswith(f"_{name}")
+            and outcome in (None, event["outcome"])
+            for event in list(self.log.events)
+        )
+
+    def values(self, fetches: Callable[[Model], Any]) -> Any:
+        """Returns values of the last worker's graph, read in a session without hooks."""
+        model = self.models[-1]
+        with v1.Session(self.place.ps_target, graph=model.graph) as session:
+            return session.run(fetches(model))
+
+    def gate_state(self) -> Any:
+        """Returns the state of the gate."""
+        return self.values(lambda model: model.gate_state)
+
+    def await_state(self, reached: Callable[[Any], bool]) -> None:
+        """Waits until the gate is in some state."""
+        end = time.monotonic() + TIME_LIMIT
+        while not reached(self.gate_state()):
+            assert time.monotonic() < end, f"the gate is at {self.gate_state()}"
+            time.sleep(0.005)
+
+    def weights(self) -> dict[str, float]:
+        """Returns the weights by the names of their variables."""
+        model = self.models[-1]
+        with v1.Session(self.place.ps_target, graph=model.graph) as session:
+            return model.weights(session)
+
+    def check(self, base: dict[str, float] | None = None) -> dict[str, int]:
+        """Checks that the weights are what the logs say."""
+        return check_weights(self.log.events, self.models[-1].replicas, self.weights(), base)
+
+    def close(self) -> None:
+        for session in self.sessions.values():
+            with contextlib.suppress(Exception):
+                session.close()
+
+
+@pytest.fixture
+def training() -> Iterator[Callable[..., Training]]:
+    """Makes trainings, and closes their sessions."""
+    made: list[Training] = []
+
+    def make(*args: Any, **kwargs: Any) -> Training:
+        made.append(Training(*args, **kwargs))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
