@@ -1,4 +1,4 @@
-"""Private modules of TensorFlow are imported in one module, and by `compat`, which replaces them."""
+"""Private modules of TensorFlow are used in one module, and by `compat`, which replaces names."""
 
 from __future__ import annotations
 
