@@ -13,6 +13,7 @@ import tensorflow as tf
 from tests.accumulators.memory_limits import accepted_or_exhausted
 from tests.accumulators.stand_ins import needs_stand_ins, stand_ins
 from tests.support.isolated import isolated
+from tf_condacc import ApplyOutcome
 
 pytestmark = [pytest.mark.kinds("sparse"), isolated(stand_ins), needs_stand_ins]
 # These are the bytes of a bool, of a shape of rank 2, and of a shape of the maximum rank.
@@ -66,7 +67,8 @@ def test_contribution_counts_what_it_says(ours):
                 )
             failures += not succeeded
             assert int(acc.num_accumulated()) == before + succeeded
-            assert int(acc.apply_contribution(*gradient, number)) == (2 if succeeded else 0)
+            expected = ApplyOutcome.DUPLICATE if succeeded else ApplyOutcome.ADDED
+            assert int(acc.apply_contribution(*gradient, number)) == expected
     assert failures >= 2, "the output, an int32, was refused to both"
 
 
