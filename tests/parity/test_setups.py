@@ -1,38 +1,145 @@
-"""Trials of planted faults, which a comparison must find and describe."""
+"""Tests of the comparison of trainings: setups that agree, and the faults that it finds.
+
+They need several logical CPUs, which must be configured before TensorFlow runs its first operation,
+so pytest runs them in a process of its own (conftest.py).
+"""
 
 from __future__ import annotations
 
-import tempfile
+import os
 from typing import Any
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import tf_condacc
-from tests.support.parity_trainings import (
+from tests.parity.trainings import (
     cross_entropy,
     descent,
     exact,
     mean_of_products,
+    momentum,
+    points_and_classes,
     rounded,
     scores,
+    sums,
 )
-from tests.support.trial_runs import Trials
 from tf_condacc import parity
 
 v1 = tf.compat.v1
-TRIALS = Trials()
+pytestmark = pytest.mark.logical_cpus
 
 
-def only(report: parity.Report, way: str) -> parity.Difference:
-    """Returns the one difference from the yardstick, which is that of a way."""
+def test_means_of_dense_and_sparse_gradients_are_equal_in_all_setups():
+    report = parity.assert_parity(exact(), tolerance=0)
+    assert len(report.setups) == 7
+    assert report.groups == [report.setups]
+    for setup in report.setups:
+        assert not report.distances(setup).any()
+
+
+def test_sums_of_dense_and_sparse_gradients_are_equal_in_all_setups():
+    parity.assert_parity(sums(), tolerance=0)
+
+
+def test_four_replicas_are_equal_to_one_big_batch():
+    report = parity.assert_parity(exact(), num_replicas=4, tolerance=0)
+    assert "4 towers" in report.setups
+
+
+def test_micro_batches_on_replicas_are_equal_to_one_big_batch():
+    setups = [parity.mirrored(2, num_micro_batches=2), parity.accumulators(4)]
+    for training in (exact(), sums()):
+        parity.assert_parity(training, setups, tolerance=0)
+
+
+def test_rounding_errors_are_tolerated():
+    report = parity.assert_parity(rounded(batches=points_and_classes(steps=10)))
+    parts = [report.distances(setup)[1:] / report.limits[1:] for setup in report.setups]
+    assert 0 < np.max(parts) < 0.1
+
+
+def test_variables_of_a_template_of_version_1_are_found():
+    """The template makes its variables in another order than it lists them eagerly."""
+    batches = points_and_classes()
+
+    def network(points: Any) -> tf.Tensor:
+        kernel = v1.get_variable("kernel", [4, 3])
+        return points @ kernel + v1.get_variable("bias", [3], initializer=v1.zeros_initializer())
+
+    def build() -> Any:
+        template = v1.make_template("network", network)
+        template(batches[0][0])
+        return template
+
+    training = parity.Training(
+        build, lambda model, x, y: cross_entropy(model(x), y), momentum, batches
+    )
+    report = parity.assert_parity(training)
+    assert [name.split("/")[-1] for name in report.variables] == ["kernel", "bias"]
+
+
+def test_keras_models_and_optimizers_are_trained():
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    import keras
+
+    def build() -> Any:
+        dense = keras.layers.Dense
+        model = keras.Sequential([dense(5, activation="tanh"), dense(3)])
+        model.build([None, 4])
+        return model
+
+    training = parity.Training(
+        build,
+        lambda model, x, y: cross_entropy(model(x), y),
+        lambda: keras.optimizers.SGD(0.5, momentum=0.9),
+        points_and_classes(),
+        v1_optimizer=momentum,
+    )
+    assert len(parity.assert_parity(training).setups) == 7
+
+
+def test_losses_of_keras_that_divide_by_the_number_of_replicas_are_known():
+    import keras
+
+    loss = keras.losses.MeanSquaredError()
+    points = np.float32([[1, 0], [0, 1], [1, 1], [2, 1]])
+
+    def described(**arguments: Any) -> parity.Training:
+        return parity.Training(
+            lambda: tf.Variable([[0.0], [0.0]]),
+            lambda model, x, y: loss(y, x @ model),
+            descent,
+            [(points, points @ np.float32([[1], [-2]]))] * 3,
+            **arguments,
+        )
+
+    setups = [parity.mirrored(2), parity.mirrored(2, 2), parity.towers(2)]
+    parity.assert_parity(described(divided_by_replicas=True), setups)
+    text = str(parity.compare(described(), setups))
+    assert "MirroredStrategy with 2 replicas: the ratio is 1/2, and there are 2 replicas" in text
+
+
+def test_parts_may_be_nested_and_labels_none():
+    batch = {"x": np.float32([[1, 2], [3, 4]]), "scale": np.float32([1, 2])}
+
+    def loss(model: Any, features: Any, labels: Any) -> tf.Tensor:
+        assert labels is None
+        return tf.reduce_mean(features["scale"] * tf.linalg.matvec(features["x"], model))
+
+    training = parity.Training(lambda: tf.Variable([1.0, 2.0]), loss, descent, [(batch, None)] * 2)
+    parity.assert_parity(training, tolerance=0)
+
+
+def only(report: parity.Report, setup: str) -> parity.Difference:
+    """Returns the one difference from the baseline, which is that of a setup."""
     found = [each for each in report.differences if each.second == "one big batch"]
-    assert [each.first for each in found] == [way], str(report)
+    assert [each.first for each in found] == [setup], str(report)
     return found[0]
 
 
-@TRIALS.add
-def a_loss_that_replicas_scale_twice_is_found(_: Any) -> None:
+def test_a_loss_that_replicas_scale_twice_is_found():
     def loss(*given: Any) -> tf.Tensor:
         return mean_of_products(*given) / tf.distribute.get_strategy().num_replicas_in_sync
 
@@ -44,8 +151,7 @@ def a_loss_that_replicas_scale_twice_is_found(_: Any) -> None:
     assert report.groups[1] == ["MirroredStrategy with 2 replicas"]
 
 
-@TRIALS.add
-def a_loss_that_one_replica_scales_twice_is_found(_: Any) -> None:
+def test_a_loss_that_one_replica_scales_twice_is_found():
     def loss(model: Any, rows: Any, factors: Any) -> tf.Tensor:
         context = tf.distribute.get_replica_context()
         replica = context.replica_id_in_sync_group
@@ -75,21 +181,19 @@ def with_dropped_gradients(training: parity.Training) -> parity.Run:
     return parity.Run(model.variables, step)
 
 
-@TRIALS.add
-def a_gradient_that_is_dropped_is_found_from_its_step(_: Any) -> None:
+def test_a_gradient_that_is_dropped_is_found_from_its_step():
     def loss(model: Any, rows: Any, factors: Any) -> tf.Tensor:
         frozen = {"table": tf.stop_gradient(model["table"]), "vector": model["vector"]}
         return mean_of_products(frozen, rows, factors)
 
-    way = parity.Way("my loop", with_dropped_gradients)
-    report = parity.compare(exact(loss=loss), [parity.accumulators(2), way])
+    setup = parity.Setup("my loop", with_dropped_gradients)
+    report = parity.compare(exact(loss=loss), [parity.accumulators(2), setup])
     found = only(report, "my loop")
     assert (found.step, found.variable, found.size) == (2, "vector", 2)
     assert "my loop and one big batch differ from step 2 on, most in vector" in str(report)
 
 
-@TRIALS.add
-def batch_statistics_are_found(_: Any) -> None:
+def test_batch_statistics_are_found(tmp_path):
     def loss(model: Any, points: Any, classes: Any) -> tf.Tensor:
         return cross_entropy(scores(model, points, normalize=True), classes)
 
@@ -98,20 +202,18 @@ def batch_statistics_are_found(_: Any) -> None:
     assert whole == ["one big batch", "the batch in reverse", "OneDeviceStrategy"]
     assert len(divided) == 4
     assert all(each.ratio is None and each.step == 1 for each in report.differences)
-    assert "All ways that divide the batch agree with each other." in str(report)
+    assert "All setups that divide the batch agree with each other." in str(report)
     assert "batch statistics" in str(report)
-    with tempfile.TemporaryDirectory() as folder:
-        path = report.save_picture(f"{folder}/parity.png")
-        assert path.read_bytes().startswith(b"\x89PNG")
+    path = report.save_picture(tmp_path / "parity.png")
+    assert path.read_bytes().startswith(b"\x89PNG")
 
 
-@TRIALS.add
-def random_numbers_are_found(_: Any) -> None:
+def test_random_numbers_are_found():
     def loss(model: Any, points: Any, classes: Any) -> tf.Tensor:
         return cross_entropy(scores(model, tf.nn.dropout(points, 0.5)), classes)
 
     report = parity.compare(rounded(loss=loss), [parity.reversed_batch()])
-    assert "Ways that take the batch as a whole differ." in str(report)
+    assert "Setups that take the batch as a whole differ." in str(report)
     assert "random numbers" in str(report)
 
 
@@ -142,8 +244,7 @@ def with_accumulators_of_tensorflow(training: parity.Training) -> parity.Run:
     return parity.Run(model.variables, step, lambda: session.run(model.variables), session.close)
 
 
-@TRIALS.add
-def means_of_rows_are_found_to_differ_from_the_mean_of_a_batch(_: Any) -> None:
+def test_means_of_rows_are_found_to_differ_from_the_mean_of_a_batch():
     """Rows 2 and 3 are in both halves of the batch, and the others in one, so only they differ."""
 
     def loss(model: Any, rows: Any, factors: Any) -> tf.Tensor:
@@ -158,18 +259,18 @@ def means_of_rows_are_found_to_differ_from_the_mean_of_a_batch(_: Any) -> None:
         table = tf.Variable(tf.ones([6, 2]), name="table")
         return {"table": table, "vector": tf.Variable([1.0, -1.0], name="vector")}
 
-    ways = [
+    setups = [
         parity.accumulators(2),
         parity.sync_replicas(2),
         parity.accumulators(2, sparse_reduction="MEAN"),
         parity.sync_replicas(2, sparse_reduction="MEAN"),
-        parity.Way("TensorFlow's accumulator", with_accumulators_of_tensorflow),
+        parity.Setup("TensorFlow's accumulator", with_accumulators_of_tensorflow),
     ]
     training = exact(build=build, loss=loss, batches=batches, optimizer=descent)
-    report = parity.compare(training, ways, tolerance=0)
+    report = parity.compare(training, setups, tolerance=0)
     assert report.groups == [
-        [way.name for way in [parity.big_batch(), *ways[:2]]],
-        [way.name for way in ways[2:]],
+        [setup.name for setup in [parity.big_batch(), *setups[:2]]],
+        [setup.name for setup in setups[2:]],
     ]
     for found in report.differences:
         assert (found.step, found.variable, found.ratio) == (1, "table", 2.0), str(report)

@@ -1,4 +1,4 @@
-"""The trainings that the tests of parity run in several ways."""
+"""The trainings that the tests of parity run in several setups."""
 
 from __future__ import annotations
 
@@ -13,14 +13,8 @@ v1 = tf.compat.v1
 STEPS = 3
 
 
-def training_of(*args: Any, **kwargs: Any) -> parity.Training:
-    """Returns a training, after configuring logical CPUs; not for the process of the tests."""
-    parity.use_logical_cpus(4)
-    return parity.Training(*args, **kwargs)
-
-
 def small_training(**changes: Any) -> parity.Training:
-    """Returns a training with one batch; it configures no logical CPUs."""
+    """Returns a training with one batch."""
     arguments: dict[str, Any] = {
         "build": lambda: tf.Variable([1.0, 2.0], name="w"),
         "loss": lambda model, x, y: tf.reduce_mean(tf.linalg.matvec(x, model)),
@@ -64,7 +58,7 @@ def exact(**changes: Any) -> parity.Training:
         "optimizer": descent,
         "batches": [(rows, factors)] * STEPS,
     }
-    return training_of(**(arguments | changes))
+    return parity.Training(**(arguments | changes))
 
 
 def sums() -> parity.Training:
@@ -106,4 +100,4 @@ def rounded(**changes: Any) -> parity.Training:
         "optimizer": momentum,
         "batches": points_and_classes(),
     }
-    return training_of(**(arguments | changes))
+    return parity.Training(**(arguments | changes))
