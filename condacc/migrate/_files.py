@@ -175,9 +175,11 @@ def migrate_files(
     context = multiprocessing.get_context("fork")
     done = 0
     while done < len(files):
-        pool = futures.ProcessPoolExecutor(processes, context, _ignore_interrupts)
+        pool = futures.ProcessPoolExecutor(processes, context)
         try:
-            for result in pool.map(migrate, files[done:]):
+            with _without_interrupts():  # The processes are forked here. This one handles Ctrl-C.
+                results = pool.map(migrate, files[done:])
+            for result in results:
                 done += 1
                 yield result
         except futures.BrokenProcessPool:
@@ -189,8 +191,14 @@ def migrate_files(
             pool.shutdown(cancel_futures=True)
 
 
-def _ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the main process, and that this one.
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Blocks Ctrl-C in this context, and for good in processes that are forked in it."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def with_progress(
