@@ -27,6 +27,13 @@ _LOG = logging.getLogger("tf_condacc")
 class TryTakeResult(NamedTuple):
     """The result of a take that does not wait.
 
+    Example:
+        >>> accumulator = tf_condacc.ConditionalAccumulator(tf.float32, shape=[])
+        >>> accumulator.apply_grad(2.0)
+        >>> taken, value = accumulator.try_take_grad(num_required=1)
+        >>> print(taken.numpy(), value.numpy())
+        True 2.0
+
     Attributes:
         taken: Whether gradients were taken: `[] bool`.
         value: The gradient that was taken, of the type that the method returns. It is meaningful
@@ -258,7 +265,7 @@ class ConditionalAccumulatorBase(Trackable):
     ) -> Sequence[tf.Tensor]:
         """Takes gradients without waiting, and returns the outputs of the operation.
 
-        The first output tells whether gradients were taken. If `global_step` is given, they are
+        The first output is True if gradients were taken. If `global_step` is given, they are
         taken only at that step of the accumulator.
         """
         name = name or f"{self._GRADIENT_PREFIX}TryTakeGradient"
@@ -277,8 +284,8 @@ class _ExportableResource(tf.saved_model.experimental.TrackableResource):
     arguments.
 
     Args:
-        make: Function that makes an accumulator and returns its handle: `[] resource`. Its argument
-            tells whether each execution of the operation makes an accumulator of its own.
+        make: Function that makes an accumulator and returns its handle: `[] resource`. If its
+            argument is True, each execution of the operation makes an accumulator of its own.
     """
 
     def __init__(self, make: Callable[[bool], tf.Tensor]) -> None:

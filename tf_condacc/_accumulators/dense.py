@@ -72,7 +72,10 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         super().__init__(dtype, shape, handle)
 
     def apply_grad(
-        self, grad: TensorLike, local_step: TensorLike = 0, name: str | None = None
+        self,
+        grad: TensorLike,
+        local_step: TensorLike = 0,
+        name: str | None = None,
     ) -> tf.Operation | None:
         """Applies a gradient: accumulates it, or drops it silently if it is stale.
 
@@ -217,7 +220,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
                 cast to int64: `[] int64`.
 
         Returns:
-            A named tuple ``(taken, value)``. ``taken: [] bool`` tells whether gradients were taken.
+            A named tuple ``(taken, value)``. ``taken: [] bool`` is True if gradients were taken.
             ``value: [d0, …] dtype`` is then the result of `take_grad`. Otherwise it is zeros of the
             constructor's shape, with 0 for each unknown dimension, or a scalar zero if the rank is
             unknown.
@@ -233,19 +236,19 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         name: str,
         contributor: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        grad = self._converted(grad)
+        gradient = self._converted(grad)
         if tf.executing_eagerly():
             # The operation checks the shape as well, and takes less time for it.
             try:
-                return self._apply_converted(grad, local_step, name, contributor)
+                return self._apply_converted(gradient, local_step, name, contributor)
             except tf.errors.InvalidArgumentError:
-                grad.shape.assert_is_compatible_with(self._shape)
+                gradient.shape.assert_is_compatible_with(self._shape)
                 raise
-        grad.shape.assert_is_compatible_with(self._shape)
-        return self._apply_converted(grad, local_step, name, contributor)
+        gradient.shape.assert_is_compatible_with(self._shape)
+        return self._apply_converted(gradient, local_step, name, contributor)
 
     def _apply_converted(
-        self, grad: tf.Tensor, local_step: TensorLike, name: str, contributor: TensorLike | None
+        self, grad: tf.Tensor, local_step: TensorLike, name: str, contributor: tf.Tensor | None
     ) -> tf.Tensor:
         local_step = int64_input(local_step)
         if contributor is None:

@@ -13,7 +13,7 @@ from tensorflow.compat import v1
 from tf_condacc._accumulators import replicas
 from tf_condacc._accumulators.replicas import Slot
 from tf_condacc._tensorflow import Trackable, is_compiled
-from tf_condacc._typing import TensorLike
+from tf_condacc._typing import Gradient, TensorLike, VariableLike
 
 # These words are in TensorFlow's error for a `merge_call` in a graph inside that of the replicas.
 _FROM_ANOTHER_GRAPH = "while defining a new graph"
@@ -31,8 +31,8 @@ class GradientAccumulator(Trackable):
     """Accumulates the gradients of several micro-batches, which then make one update.
 
     The object has a dense or sparse accumulator for each variable. Gradients of embeddings, which
-    are ``tf.IndexedSlices``, stay sparse. The step of the accumulators needs no attention: no
-    gradient is ever stale. It works eagerly, in ``tf.function`` and in graphs with sessions.
+    are ``tf.IndexedSlices``, stay sparse. The accumulators' steps need not be set: no gradient is
+    ever stale. It works eagerly, in ``tf.function`` and in graphs with sessions.
 
     Under a ``tf.distribute.Strategy``, each replica accumulates its own gradients, on its device,
     and the optimizer adds up the replicas' means in each update as it does without accumulation.
@@ -72,7 +72,7 @@ class GradientAccumulator(Trackable):
 
     def __init__(
         self,
-        variables: Sequence[Any],
+        variables: Iterable[VariableLike],
         num_micro_batches: int,
         reduction_type: str = "MEAN",
         name: str = "gradient_accumulator",
@@ -101,7 +101,7 @@ class GradientAccumulator(Trackable):
         return self._num_micro_batches
 
     @_not_converted
-    def accumulate(self, gradients: Sequence[Any]) -> tf.Tensor:
+    def accumulate(self, gradients: Iterable[Gradient]) -> tf.Tensor:
         """Accumulates the gradients of one micro-batch.
 
         Under a strategy it is called in the function that the strategy runs on replicas.
@@ -133,7 +133,8 @@ class GradientAccumulator(Trackable):
                     f"{self._gradient_of(variable)} is a tensor, expected tf.IndexedSlices as in "
                     "the first micro-batch."
                 )
-        # Dense gradients are known to be right. They count only if the sparse ones are right, too.
+        # The dense gradients have been checked. They are applied after the sparse gradients, because
+        # the indices of these are checked only when they are applied.
         checked: list[tf.Tensor] = []
         applied: list[tf.Tensor] = []
         for gradient, slot in sorted(
@@ -147,7 +148,7 @@ class GradientAccumulator(Trackable):
             return slot.accumulator.num_accumulated() >= self._num_micro_batches
 
     @_not_converted
-    def take(self, num_required: TensorLike | None = None) -> list[tf.Tensor | tf.IndexedSlices]:
+    def take(self, num_required: TensorLike | None = None) -> list[Gradient]:
         """Takes the mean, or the sum, of the gradients that this replica has accumulated.
 
         Args:
@@ -181,7 +182,7 @@ class GradientAccumulator(Trackable):
             return [slot.take(required) for slot in slots]
 
     @_not_converted
-    def apply_gradients(self, optimizer: Any, gradients: Sequence[Any]) -> tf.Tensor:
+    def apply_gradients(self, optimizer: Any, gradients: Iterable[Gradient]) -> tf.Tensor:
         """Accumulates the gradients of a micro-batch, and updates the variables after the last one.
 
         Under a strategy, call it directly in the function that the strategy runs on replicas, not
@@ -262,7 +263,7 @@ class GradientAccumulator(Trackable):
             )
         return int(tf.get_static_value(context.replica_id_in_sync_group))
 
-    def _slots_of_replica(self, gradients: Sequence[Any]) -> list[Slot]:
+    def _slots_of_replica(self, gradients: Sequence[Gradient]) -> list[Slot]:
         """Returns the accumulators of this replica, which its first gradients make."""
         replica = self._replica()
         if replica not in self._slots:
@@ -312,7 +313,7 @@ class GradientAccumulator(Trackable):
             ) from error
         return condition
 
-    def _checked_variables(self, variables: Any) -> list[Any]:
+    def _checked_variables(self, variables: Iterable[VariableLike]) -> list[VariableLike]:
         if _is_variable(variables) or not isinstance(variables, Iterable):
             raise TypeError(
                 f"{self._title} expects a list of variables, got {type(variables).__name__}."
@@ -344,7 +345,7 @@ class GradientAccumulator(Trackable):
             )
         return number
 
-    def _checked(self, gradients: Sequence[Any]) -> list[Any]:
+    def _checked(self, gradients: Iterable[Gradient]) -> list[Gradient]:
         """Converts gradients to tensors or ``tf.IndexedSlices``, and compares them with variables.
 
         Raises:
@@ -370,7 +371,7 @@ class GradientAccumulator(Trackable):
             )
         return list(map(self._checked_one, gradients, self._variables))
 
-    def _checked_one(self, gradient: Any, variable: Any) -> tf.Tensor | tf.IndexedSlices:
+    def _checked_one(self, gradient: Gradient | None, variable: VariableLike) -> Gradient:
         if gradient is None:
             raise ValueError(
                 f"{self._gradient_of(variable)} is None: the loss does not depend on this "
@@ -393,7 +394,7 @@ class GradientAccumulator(Trackable):
             )
         return gradient if is_sparse else values
 
-    def _gradient_of(self, variable: Any) -> str:
+    def _gradient_of(self, variable: VariableLike) -> str:
         return f"{self._title}: the gradient of variable '{_name_of(variable)}'"
 
     def _check_is_outside_replicas(self) -> None:
@@ -423,7 +424,8 @@ class GradientAccumulator(Trackable):
     def _check_scope(self, strategy: tf.distribute.Strategy, cause: Exception) -> None:
         """Raises a ValueError for a variable that was made outside of the strategy's scope."""
         for variable in self._variables:
-            of_tensorflow = variable if isinstance(variable, tf.Variable) else variable.value
+            wrapper: Any = variable  # A variable of Keras has one of TensorFlow as its value.
+            of_tensorflow = variable if isinstance(variable, tf.Variable) else wrapper.value
             if not strategy.extended.variable_created_in_scope(of_tensorflow):
                 raise ValueError(
                     f"{self._title}: variable '{_name_of(variable)}' was made outside of the scope "
@@ -459,7 +461,7 @@ def _name_of(variable: Any) -> str:
     return getattr(variable, "path", None) or variable.name
 
 
-def _as_op_name(variable: Any) -> str:
+def _as_op_name(variable: VariableLike) -> str:
     """Returns the name of a variable without characters that names of operations cannot have."""
     return re.sub(r"[^\w./-]", "_", _name_of(variable).removesuffix(":0"))
 

@@ -5,7 +5,7 @@ Mirrors ``tf.compat.v1.train.replica_device_setter``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -21,7 +21,7 @@ def replica_device_setter(
     ps_device: str = "/job:ps",
     worker_device: str = "/job:worker",
     merge_devices: bool = True,
-    cluster: tf.train.ClusterSpec | dict[str, Any] | None = None,
+    cluster: tf.train.ClusterSpec | Mapping[str, Any] | None = None,
     ps_ops: Sequence[str] | None = None,
     ps_strategy: Callable[[tf.Operation], int] | None = None,
 ) -> Callable[[tf.Operation], str]:

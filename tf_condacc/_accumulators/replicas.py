@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tf_condacc._accumulators.dense import ConditionalAccumulator
 from tf_condacc._accumulators.sparse import SparseConditionalAccumulator
-from tf_condacc._typing import TensorLike
+from tf_condacc._typing import Gradient, TensorLike, VariableLike
 
 _NEVER_STALE = tf.int64.max  # No accumulator's step is higher than this local step.
 
@@ -32,13 +32,13 @@ class Slot:
         """Whether the gradients that are taken are dense."""
         return isinstance(self.accumulator, ConditionalAccumulator)
 
-    def apply(self, gradient: tf.Tensor | tf.IndexedSlices) -> tf.Tensor:
+    def apply(self, gradient: Gradient) -> tf.Tensor:
         """Applies a gradient, and returns that it was accumulated: `[] bool`."""
         if isinstance(self.accumulator, SparseConditionalAccumulator):
             return self.accumulator.try_apply_indexed_slices_grad(gradient, _NEVER_STALE)
         return self.accumulator.try_apply_grad(gradient, _NEVER_STALE)
 
-    def take(self, num_required: TensorLike) -> tf.Tensor | tf.IndexedSlices:
+    def take(self, num_required: TensorLike) -> Gradient:
         """Takes what is accumulated. It has been checked that this is enough."""
         if isinstance(self.accumulator, ConditionalAccumulator):
             return self.accumulator.try_take_grad(num_required).value
@@ -60,8 +60,8 @@ def described(strategy: tf.distribute.Strategy | None) -> str:
 def make_slots(
     replica: int,
     names: Sequence[str],
-    variables: Sequence[Any],
-    gradients: Sequence[Any],
+    variables: Sequence[VariableLike],
+    gradients: Sequence[Gradient],
     reduction_type: str,
 ) -> list[Slot]:
     """Makes the accumulators of a replica on its device, outside of functions under construction.
@@ -90,12 +90,12 @@ def make_slots(
     return slots
 
 
-def without_repeated_rows(gradients: Sequence[Any]) -> list[Any]:
-    """Makes the sums of the replicas' sparse gradients free of repeated rows.
+def without_repeated_rows(gradients: Sequence[Gradient]) -> list[Gradient]:
+    """Replaces sparse gradients such that no row is repeated when the replicas' are added up.
 
     TensorFlow concatenates the ``tf.IndexedSlices`` of replicas when it adds them up. Optimizers
-    such as Adam of Keras give wrong results for rows that several replicas have. Here one replica
-    gets the sum of all, and the others get no rows.
+    such as Adam of Keras give wrong results for rows that several replicas have. The first replica
+    therefore gets the sum of all replicas' gradients, and the others get gradients without rows.
 
     Args:
         gradients: The gradients of this replica.

@@ -20,6 +20,13 @@ from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 class SparseGradient(NamedTuple):
     """A sparse gradient: some rows of a tensor.
 
+    Example:
+        >>> accumulator = tf_condacc.SparseConditionalAccumulator(tf.float32, shape=[10, 1])
+        >>> accumulator.apply_grad(grad_indices=[3], grad_values=[[4.0]])
+        >>> indices, values, shape = accumulator.take_grad(num_required=1)
+        >>> print(indices.numpy(), values.numpy(), shape.numpy())
+        [3] [[4.]] [10  1]
+
     Attributes:
         indices: Row numbers: `[nnz] int64`.
         values: The rows: `[nnz, d1, …] dtype`.
@@ -129,7 +136,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         self,
         grad_indices: TensorLike,
         grad_values: TensorLike,
-        grad_shape: TensorLike = None,
+        grad_shape: TensorLike | None = None,
         local_step: TensorLike = 0,
         name: str | None = None,
     ) -> tf.Operation | None:
@@ -170,7 +177,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         self,
         grad_indices: TensorLike,
         grad_values: TensorLike,
-        grad_shape: TensorLike = None,
+        grad_shape: TensorLike | None = None,
         local_step: TensorLike = 0,
         name: str | None = None,
         contributor: TensorLike | None = None,
@@ -231,7 +238,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         grad_indices: TensorLike,
         grad_values: TensorLike,
         contributor: TensorLike,
-        grad_shape: TensorLike = None,
+        grad_shape: TensorLike | None = None,
         local_step: TensorLike = 0,
         name: str | None = None,
     ) -> tf.Tensor:
@@ -376,7 +383,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         self,
         grad_indices: TensorLike,
         grad_values: TensorLike,
-        grad_shape: TensorLike,
+        grad_shape: TensorLike | None,
         local_step: TensorLike,
     ) -> list[TensorLike]:
         """Converts the handle and the parts of a gradient to the inputs of an operation."""
@@ -389,7 +396,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         values = self._converted(grad_values)
         return [self._accumulator_ref, local_step, indices, values, self._dense_shape(grad_shape)]
 
-    def _dense_shape(self, shape: TensorLike) -> tf.Tensor:
+    def _dense_shape(self, shape: TensorLike | None) -> tf.Tensor:
         """Converts the shape of a gradient, or None, to an input of an operation."""
         if shape is not None:
             return host_int64(shape)

@@ -18,8 +18,8 @@ _IMPORT_FIRST = "Condacc>Import_tf_condacc_first"
 class CheckedNodes:
     """Builds the nodes of operations, and checks those in the graphs of functions.
 
-    In the module of generated functions it takes the place of TensorFlow's module that builds
-    nodes. It is not called in eager mode, where checks would take time for each gradient.
+    It replaces TensorFlow's module that builds nodes in the module of generated functions. It is
+    not called in eager mode, where checks would take time for each gradient.
 
     A process may get a function without having imported this package: as part of a SavedModel, or
     from the coordinator of a cluster. TensorFlow then reports the first operation of the function

@@ -50,7 +50,7 @@ def for_prediction(specs: Sequence[SpecLike], device: str) -> SpecLike:
     return replaced_spec(specs[0], predictions=predictions, export_outputs=outputs[0])
 
 
-def _total_loss(specs: Sequence[SpecLike], device: str) -> Any:
+def _total_loss(specs: Sequence[SpecLike], device: str) -> tf.Tensor:
     with v1.device(device):
         return tf.add_n([spec.loss for spec in specs], name="loss")
 

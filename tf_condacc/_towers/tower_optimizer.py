@@ -17,7 +17,7 @@ from tf_condacc._optimizers.wrapper import OptimizerWrapper
 from tf_condacc._towers import graph_state, optimizer_calls
 from tf_condacc._towers.graph_state import OptimizerCall
 from tf_condacc._towers.reduction import sum_gradients
-from tf_condacc._typing import GradientAndVariable
+from tf_condacc._typing import Gradient, GradientAndVariable, Loss
 
 _LOG = logging.getLogger("tf_condacc")
 
@@ -40,7 +40,7 @@ class TowerOptimizer(OptimizerWrapper):
     and the wrapped optimizer applies the sums. Elsewhere all calls are forwarded to the wrapped
     optimizer unchanged.
 
-    It differs from the mirrored class in that the calls of different towers are compared, dense and
+    It differs from the original in that the calls of different towers are compared, dense and
     sparse gradients of a variable can be mixed in any order, and a checkpoint of the optimizer is
     one of the wrapped optimizer.
 
@@ -82,9 +82,7 @@ class TowerOptimizer(OptimizerWrapper):
         """Returns whether a TowerOptimizer has been used in the current graph or its towers."""
         return graph_state.of_graph().has_been_used
 
-    def compute_gradients(
-        self, loss: tf.Tensor | Callable[[], tf.Tensor], *args: Any, **kwargs: Any
-    ) -> list[GradientAndVariable]:
+    def compute_gradients(self, loss: Loss, *args: Any, **kwargs: Any) -> list[GradientAndVariable]:
         """Computes the gradients of the tower's part in the loss of all towers.
 
         Args:
@@ -173,7 +171,7 @@ def _sum_by_variable(calls: Sequence[OptimizerCall]) -> list[GradientAndVariable
 
     The variables of the last tower come first, in the order of its call.
     """
-    gradients: dict[str, list[Any]] = {}
+    gradients: dict[str, list[Gradient]] = {}
     variables: dict[str, v1.Variable] = {}
     for call in (calls[-1], *calls[:-1]):
         for _, variable in call.gradients_and_variables:

@@ -20,6 +20,7 @@ from tf_condacc.estimator import _input_pipelines, _predictions, _saved_models, 
 from tf_condacc.estimator._model import Model, Path
 from tf_condacc.estimator._model_fn import ModeKeys, SpecLike
 from tf_condacc.estimator._run_config import RunConfig
+from tf_condacc.estimator._warm_start import WarmStartSettings
 from tf_condacc.estimator.export import ServingInputReceiver
 
 _CURRENT_TASK: ContextVar[Task | None] = ContextVar("tf_condacc_estimator_task", default=None)
@@ -60,7 +61,7 @@ class Estimator:
         model_dir: Path | None = None,
         config: RunConfig | None = None,
         params: Any = None,
-        warm_start_from: Any = None,
+        warm_start_from: Path | WarmStartSettings | None = None,
     ) -> None:
         self._tf_condacc_model = Model(model_fn, model_dir, config, params, warm_start_from)
 
@@ -199,7 +200,7 @@ class Estimator:
         hooks: Sequence[v1.train.SessionRunHook] | None = None,
         checkpoint_path: str | None = None,
         yield_single_examples: bool = True,
-    ) -> Generator[Any, None, None]:
+    ) -> Generator[np.ndarray | dict[str, np.ndarray], None, None]:
         """Yields predictions until the input ends.
 
         Args:

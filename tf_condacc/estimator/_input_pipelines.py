@@ -8,7 +8,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from tf_condacc.estimator._model_fn import argument_names, checked_spec
+from tf_condacc._typing import Nested
+from tf_condacc.estimator._model_fn import SpecLike, argument_names, checked_spec
 
 
 def call_accepted(function: Callable[..., Any], /, *args: Any, **optional: Any) -> Any:
@@ -51,7 +52,9 @@ def check_steps(**steps: int | None) -> None:
             raise ValueError(f"Must specify {name} > 0, given: {number}")
 
 
-def checked_hooks(hooks: Iterable[Any] | None) -> list[Any]:
+def checked_hooks(
+    hooks: Iterable[v1.train.SessionRunHook] | None,
+) -> list[v1.train.SessionRunHook]:
     """Returns the hooks as a list.
 
     Raises:
@@ -90,11 +93,11 @@ def features_and_labels(result: Any) -> tuple[Any, Any]:
 
 def call_model_fn(
     model_fn: Callable[..., Any],
-    features: Any,
-    labels: Any,
+    features: Nested,
+    labels: Nested,
     mode: str,
     optional: Mapping[str, Any],
-) -> Any:
+) -> SpecLike:
     """Calls a `model_fn`, and leaves out the arguments that it does not have.
 
     Args:

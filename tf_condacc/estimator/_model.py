@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
+import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._typing import Nested
@@ -17,6 +18,7 @@ from tf_condacc.cluster import Task
 from tf_condacc.estimator import _input_pipelines, _warm_start
 from tf_condacc.estimator._model_fn import ModeKeys, SpecLike
 from tf_condacc.estimator._run_config import RunConfig, model_dir_of
+from tf_condacc.estimator._warm_start import WarmStartSettings
 from tf_condacc.estimator.export import ServingInputReceiver
 
 # A path of a file or folder.
@@ -46,7 +48,7 @@ class Model:
         model_dir: Path | None,
         config: RunConfig | None,
         params: Any,
-        warm_start_from: Any = None,
+        warm_start_from: Path | WarmStartSettings | None = None,
     ) -> None:
         _input_pipelines.check_model_fn(model_fn, params)
         config = RunConfig() if config is None else config
@@ -71,7 +73,7 @@ class Model:
         if self._warm_start is not None:
             _warm_start.apply(self._warm_start)
 
-    def training_device(self, task: Task | None) -> Any:
+    def training_device(self, task: Task | None) -> Callable[[tf.Operation], str] | None:
         """Returns what ``tf.compat.v1.device`` takes to place the operations of training.
 
         Args:

@@ -88,7 +88,7 @@ class EstimatorSpec(_Fields):
         cls,
         mode: str,
         predictions: Nested = None,
-        loss: TensorLike = None,
+        loss: TensorLike | None = None,
         train_op: tf.Operation | tf.Tensor | None = None,
         eval_metric_ops: Mapping[str, tuple[Any, Any]] | None = None,
         export_outputs: Mapping[str, ExportOutput] | None = None,
@@ -187,15 +187,15 @@ def _checked_predictions(predictions: Nested, mode: str) -> Nested:
     return predictions
 
 
-def _checked_loss(loss: TensorLike, mode: str) -> tf.Tensor | None:
+def _checked_loss(loss: TensorLike | None, mode: str) -> tf.Tensor | None:
     if loss is None:
         if mode in (ModeKeys.TRAIN, ModeKeys.EVAL):
             raise ValueError("Missing loss.")
         return None
-    loss = tf.convert_to_tensor(loss)
-    if loss.shape.num_elements() not in (None, 1):
-        raise ValueError(f"Loss must be scalar, given: {loss}")
-    return loss if loss.shape.rank == 0 else tf.reshape(loss, [])
+    tensor = tf.convert_to_tensor(loss)
+    if tensor.shape.num_elements() not in (None, 1):
+        raise ValueError(f"Loss must be scalar, given: {tensor}")
+    return tensor if tensor.shape.rank == 0 else tf.reshape(tensor, [])
 
 
 def _checked_train_op(train_op: Any, mode: str) -> tf.Operation | tf.Tensor | None:

@@ -28,7 +28,7 @@ _DEFAULT_SECS = 600
 class RunConfig:
     """The configuration of an Estimator. Mirrors ``tf.estimator.RunConfig``.
 
-    The attributes below are arguments of the constructor, too. They cannot be set later; `replace`
+    The attributes below are also arguments of the constructor. They cannot be set later; `replace`
     returns a changed copy. A subclass may add others.
 
     Attributes:
@@ -42,7 +42,8 @@ class RunConfig:
         session_config: The ``tf.compat.v1.ConfigProto`` of sessions. By default soft placement is
             on.
         keep_checkpoint_max: Number of checkpoints to keep; 0 to keep all.
-        keep_checkpoint_every_n_hours: Additionally keeps one checkpoint for every so many hours.
+        keep_checkpoint_every_n_hours: Number of hours; one checkpoint of each such period is also
+            kept.
         log_step_count_steps: Number of steps between two log messages with loss and speed; None
             for no messages.
         train_distribute: Must be None.
@@ -65,7 +66,7 @@ class RunConfig:
     save_summary_steps: int | None = 100
     save_checkpoints_steps: int | None = _DEFAULT
     save_checkpoints_secs: int | None = _DEFAULT
-    session_config: Any = None
+    session_config: v1.ConfigProto | None = None
     keep_checkpoint_max: int | None = 5
     keep_checkpoint_every_n_hours: float = 10000
     log_step_count_steps: int | None = 100

@@ -29,7 +29,7 @@ _NO_EVALUATION = (
 
 def train_and_evaluate(
     estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec
-) -> tuple[dict[str, Any] | None, list[Any] | None] | None:
+) -> tuple[dict[str, Any] | None, list[str | None] | None] | None:
     """Trains, evaluates and exports a model.
 
     Mirrors ``tf.estimator.train_and_evaluate``. Without a cluster in ``TF_CONFIG``, each new
@@ -92,7 +92,7 @@ class _Result(NamedTuple):
     """
 
     metrics: dict[str, Any]
-    exports: list[Any]
+    exports: list[str | None]
     is_last: bool
 
 
@@ -108,7 +108,7 @@ class _Evaluations:
         last: The last result, or None.
     """
 
-    def __init__(self, estimator: Any, spec: EvalSpec, max_steps: int | None) -> None:
+    def __init__(self, estimator: Estimator, spec: EvalSpec, max_steps: int | None) -> None:
         self._estimator, self._spec, self._max_steps = estimator, spec, max_steps
         self._evaluated: str | None = None
         self.last: _Result | None = None

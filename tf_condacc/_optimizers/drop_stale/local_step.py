@@ -6,20 +6,19 @@ import contextlib
 import threading
 import weakref
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._ops.host import host_int64, is_reference, on_host
 from tf_condacc._optimizers.drop_stale.ordering import (
-    Loss,
     at_operation,
     read_after,
     run_before_reads,
     settled,
     users_of,
 )
+from tf_condacc._typing import Loss
 
 GLOBAL_STEP_ADVICE = (
     "make one with tf.compat.v1.train.get_or_create_global_step() and pass it as global_step"
@@ -74,7 +73,7 @@ class LocalSteps:
             TypeError: The step variable cannot be used in a branch of a conditional.
         """
         step = self._step_to_read() if step is None else step
-        if tf.executing_eagerly():
+        if step is not None and tf.executing_eagerly():
             self._thread.local_step = step.read_value()
             return loss
         if not callable(loss):
@@ -107,7 +106,7 @@ class LocalSteps:
             f"{step.dtype.base_dtype.name}."
         )
 
-    def _step_to_read(self) -> Any:
+    def _step_to_read(self) -> tf.Variable | None:
         """Returns the step variable to read; None only in a graph without a global step."""
         if not (tf.executing_eagerly() or tf.inside_function()):
             return find_global_step()

@@ -21,9 +21,9 @@ from tf_condacc._optimizers.drop_stale.local_step import (
     LocalSteps,
     check_control_flow,
 )
-from tf_condacc._optimizers.drop_stale.ordering import Loss, settled_gradients
+from tf_condacc._optimizers.drop_stale.ordering import settled_gradients
 from tf_condacc._optimizers.wrapper import OptimizerWrapper
-from tf_condacc._typing import GradientAndVariable, TensorLike
+from tf_condacc._typing import GradientAndVariable, Loss, TensorLike
 
 
 class DropStaleGradientOptimizer(OptimizerWrapper):
@@ -36,7 +36,7 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
     incremented. Otherwise the wrapped optimizer applies the gradients and increments the global
     step.
 
-    It differs from the mirrored class in these ways:
+    It differs from the original in these ways:
 
     - The local step is read before the loss reads any variable.
     - The decision and the resulting increment of the step are atomic among all optimizers, sessions
@@ -67,7 +67,7 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
         staleness: The highest number of steps by which gradients may be behind: `[] int32 or
             int64`. An integer, or a tensor or variable of the global step's dtype. If it is
             negative, all gradients are dropped.
-        use_locking: Passed to the base class, as in the mirrored class. It has no effect.
+        use_locking: Passed to the base class, as in the original. It has no effect.
         name: Name of this optimizer.
     """
 
@@ -107,7 +107,7 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
             loss: The loss, `[] float`, or a function that returns it. In eager mode it must be a
                 function.
             global_step: The step variable: `[] int32 or int64`. Required, although it has a default
-                as in the mirrored class.
+                as in the original.
             var_list: The variables to update, or a function that returns them. By default the
                 graph's trainable variables or, in eager mode, those that the loss reads.
             gate_gradients: Passed to the wrapped optimizer's `compute_gradients`.
@@ -210,7 +210,7 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
     def variables(self) -> list[tf.Variable]:
         """Returns the variables of the wrapped optimizer and ``stale_counter``.
 
-        The mirrored class returns an empty list.
+        The original returns an empty list.
         """
         counter = self._counters.stale_counter()
         return [*self._opt.variables(), *([] if counter is None else [counter])]
@@ -219,7 +219,7 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
         """Returns how many times gradients were dropped: `[] int64`.
 
         The count covers all sessions and workers, and begins with the process that holds the step.
-        It is not saved in checkpoints. The mirrored class has no such method.
+        It is not saved in checkpoints. The original has no such method.
 
         Args:
             name: Optional name of the operation.

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc import _tensorflow
 from tf_condacc._ops.host import is_reference
-from tf_condacc._typing import GradientAndVariable
-
-# A loss is a scalar tensor, or a function that returns one.
-Loss: TypeAlias = tf.Tensor | Callable[[], tf.Tensor]
+from tf_condacc._typing import GradientAndVariable, Loss
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ class GateOptions(NamedTuple):
         num_workers: Number of workers.
         takeover_secs: Seconds without an event after which the slots of workers that do not wait
             go to others. 0 means never.
-        report_secs: Seconds after which it is reported who is missing in a round. 0 means never.
+        report_secs: Seconds after which a report says who is missing in a round. 0 means never.
         wait_for_lost: Whether a round waits for a lost worker even if no other one is left.
     """
 
@@ -54,7 +54,7 @@ class SyncGate:
         self._device = host_of(device)
         self._worker = worker
         self._options = options
-        # Tells two processes apart even if one replaces the other under the same name.
+        # Two processes differ in it even if one replaces the other under the same name.
         self.graph_id = uuid.uuid4().hex
         with self.on_device():
             self.handle = ops.condacc_sync_gate(shared_name=shared_name, name="gate")
@@ -64,7 +64,11 @@ class SyncGate:
         return v1.device(self._device)
 
     def enter(self, local_step: tf.Tensor) -> tf.Tensor:
-        """Begins a step: `[] int64` to `[] resource`, the reservation of the step."""
+        """Begins a step, and returns its reservation: `[] resource`.
+
+        Args:
+            local_step: The local step of the worker: `[] int64`.
+        """
         with self.on_device():
             return ops.condacc_sync_gate_enter(
                 self.handle, local_step, worker=self._worker, run=self.graph_id, name="enter"
@@ -90,11 +94,11 @@ class SyncGate:
             return ops.condacc_sync_gate_finish(reservation, added, name="finish")
 
     def leave(self) -> tf.Operation:
-        """Tells that this worker ends."""
+        """Returns an operation that tells the gate that this worker ends."""
         return self._leave(is_lost=False)
 
     def fail(self) -> tf.Operation:
-        """Tells that this worker has failed."""
+        """Returns an operation that tells the gate that this worker has failed."""
         return self._leave(is_lost=True)
 
     def _leave(self, is_lost: bool) -> tf.Operation:
@@ -108,7 +112,11 @@ class SyncGate:
             )
 
     def lose(self, worker: tf.Tensor) -> tf.Operation:
-        """Tells that the process of a worker is gone; `worker` is its name, `[] string`."""
+        """Returns an operation that tells the gate that the process of a worker is gone.
+
+        Args:
+            worker: The name of the worker: `[] string`.
+        """
         with self.on_device():
             return ops.condacc_sync_gate_lose(self.handle, worker, name="lose")
 
@@ -127,7 +135,7 @@ class SyncGate:
             )
 
     def advance(self, round_: tf.Tensor) -> tf.Operation:
-        """Begins the round after `round_`: `[] int64`."""
+        """Returns an operation that begins the round after `round_`: `[] int64`."""
         with self.on_device():
             return ops.condacc_sync_gate_advance(
                 self.handle, round_, chief=self.graph_id, name="advance"
@@ -145,26 +153,26 @@ class SyncGate:
             )
 
     def open(self, round_: tf.Tensor) -> tf.Operation:
-        """Opens the gate with a round: `[] int64`."""
+        """Returns an operation that opens the gate with a round: `[] int64`."""
         with self.on_device():
             return ops.condacc_sync_gate_open(
                 self.handle, round_, chief=self.graph_id, name="open", **self._options._asdict()
             )
 
     def add_credits(self, count: int) -> tf.Operation:
-        """Lets that many steps end without waiting."""
+        """Returns an operation that lets `count` steps end without waiting."""
         with self.on_device():
             return ops.condacc_sync_gate_add_credits(
                 self.handle, count, chief=self.graph_id, name="add_credits"
             )
 
     def close(self) -> tf.Operation:
-        """Tells that training has ended."""
+        """Returns an operation that tells the gate that training has ended."""
         with self.on_device():
             return ops.condacc_sync_gate_close(self.handle, chief=self.graph_id, name="close")
 
     def dismiss(self) -> tf.Operation:
-        """Ends the waits of this chief, and of this worker."""
+        """Returns an operation that ends the waits of this chief and of this worker."""
         with self.on_device():
             return ops.condacc_sync_gate_dismiss(self.handle, chief=self.graph_id, name="dismiss")
 

@@ -19,7 +19,7 @@ from tf_condacc._optimizers.sync_replicas.pushes import (
 from tf_condacc._optimizers.sync_replicas.queue_runner import ChiefQueueRunner
 from tf_condacc._optimizers.sync_replicas.worker_name import worker_name
 from tf_condacc._tensorflow import colocated_with
-from tf_condacc._typing import GradientAndVariable
+from tf_condacc._typing import Gradient, GradientAndVariable
 
 
 class WorkerStep(NamedTuple):
@@ -92,7 +92,7 @@ class SyncGraph:
             self.gate = gate
             self.step = _worker_step(gate, local_step, pushed, computed)
 
-            def apply(taken: list[Any]) -> tf.Operation:
+            def apply(taken: list[Gradient | None]) -> tf.Operation:
                 return update(list(zip(taken, [v for _, v in grads_and_vars], strict=True)))
 
             sync_op = _chief_step(gate, gradients, options.num_slots, apply)
@@ -167,7 +167,7 @@ def _worker_step(
     gate: SyncGate,
     local_step: _LocalStep,
     gradients: Sequence[VariableGradients],
-    computed: Sequence[Any] | None,
+    computed: Sequence[Gradient | None] | None,
 ) -> WorkerStep:
     """Pushes the gradients with a slot of the round, and waits for the next round.
 
@@ -198,7 +198,7 @@ def _chief_step(
     gate: SyncGate,
     gradients: Sequence[VariableGradients | None],
     num_required: int,
-    apply: Callable[[list[Any]], tf.Operation],
+    apply: Callable[[list[Gradient | None]], tf.Operation],
 ) -> tf.Operation:
     """Waits for all gradients of a round, applies them, and begins the next round.
 
@@ -232,11 +232,13 @@ def _open_gate(
         return tf.group(local_step.assign(round_))
 
 
-def _operations(gradients: Sequence[Any]) -> list[tf.Operation]:
+def _operations(gradients: Sequence[Gradient | None]) -> list[tf.Operation]:
     """Returns the operations that compute gradients, which may be sparse."""
     found = []
     for gradient in gradients:
-        is_sparse = isinstance(gradient, tf.IndexedSlices)
-        parts = (gradient.values, gradient.indices) if is_sparse else (gradient,)
+        if isinstance(gradient, tf.IndexedSlices):
+            parts = [gradient.values, gradient.indices]
+        else:
+            parts = [gradient]
         found += [part.op for part in parts if isinstance(part, tf.Tensor)]
     return found

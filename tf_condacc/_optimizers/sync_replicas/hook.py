@@ -100,7 +100,7 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
             self._coordinator.raise_requested_exception()
 
     def end(self, session: v1.Session) -> None:
-        """Closes the gate if this is the chief; tells that the worker leaves if not.
+        """Closes the gate if this is the chief; otherwise tells the gate that the worker leaves.
 
         Raises:
             tf.errors.FailedPreconditionError: Another chief has replaced this one. The gate is

@@ -29,7 +29,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
     """Wraps an optimizer, and applies the mean of the gradients of several workers in each step.
 
     Mirrors ``tf.compat.v1.train.SyncReplicasOptimizer``; programs that were written for it need no
-    change. A gate takes the place of its token queue:
+    change. A gate replaces its token queue:
 
     - A round has `replicas_to_aggregate` slots. A worker claims a slot, pushes all gradients with
       it, and waits for the next round. So all variables average the same workers, and none twice.
@@ -65,7 +65,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         variable_averages: A ``tf.train.ExponentialMovingAverage`` to apply after each step, or
             None.
         variables_to_average: The variables to average; by default all trainable variables.
-        use_locking: Passed to the base class, as in the mirrored class. It has no effect.
+        use_locking: Passed to the base class, as in the original. It has no effect.
         name: Name of this optimizer. Made unique in its graph, it is also the name by which the
             workers find each other. So all workers must build their graphs in the same way.
 
@@ -104,20 +104,20 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         transport_dtype: DTypeLike | None = None,
         wait_for_lost: bool = False,
     ) -> None:
-        """Sets options that the mirrored class does not have, before `apply_gradients`.
+        """Sets options that the original does not have, before `apply_gradients`.
 
         The options of the chief count for all workers, except that each process reports by its
         own `report_secs`.
 
         Args:
-            takeover_secs: If no slot is claimed or completed for so many seconds, the slots of
-                workers that do not wait go to workers that do. It must be longer than a step
-                takes. If it is None, training waits for a worker that is frozen, or that was killed
-                between two steps.
-            report_secs: If a round lasts longer than so many seconds while a worker waits, chief
+            takeover_secs: If the gate is idle for this many seconds, which means that no slot is
+                claimed or completed, the slots of workers that do not wait go to workers that do.
+                It must be longer than a step takes. If it is None, training waits for a worker that
+                is frozen, or that was killed between two steps.
+            report_secs: If a round lasts longer than this many seconds while a worker waits, chief
                 and workers log who is missing. If it is None, they never do.
             sparse_reduction: How ``tf.IndexedSlices`` are reduced: "MEAN" divides each row by the
-                number of gradients that have it, as the mirrored class does; "GLOBAL_MEAN" by
+                number of gradients that have it, as the original does; "GLOBAL_MEAN" by
                 `replicas_to_aggregate`; "SUM" does not divide.
             transport_dtype: ``tf.bfloat16`` or ``tf.float16``: gradients of wider floating-point
                 types are cast to it before they travel, and their mean is rounded to it. They are
@@ -153,7 +153,12 @@ class SyncReplicasOptimizer(OptimizerWrapper):
     def compute_gradients(self, *args: Any, **kwargs: Any) -> list[GradientAndVariable]:
         """Computes gradients with the wrapped optimizer.
 
-        Args and the returned list of (gradient, variable) pairs are those of the wrapped optimizer.
+        Args:
+            *args: Passed to the wrapped optimizer's `compute_gradients`.
+            **kwargs: Passed to the wrapped optimizer's `compute_gradients`.
+
+        Returns:
+            A list of (gradient, variable) pairs.
         """
         return self._opt.compute_gradients(*args, **kwargs)
 
@@ -170,7 +175,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
                 them. Gradients may be tensors, ``tf.IndexedSlices`` or None.
             global_step: The step variable, which each round increments by one: `[] int32 or
                 int64`. The gate is on its device.
-            name: Not used, as in the mirrored class.
+            name: Not used, as in the original.
 
         Returns:
             The training operation of a worker. It ends when the worker is to begin its next step,
@@ -219,16 +224,15 @@ class SyncReplicasOptimizer(OptimizerWrapper):
     def get_init_tokens_op(self, num_tokens: int = -1) -> tf.Operation:
         """Returns an operation for the chief to run before its queue runner is started.
 
-        No tokens are needed here. If a number is given, so many steps end without waiting for the
-        round, as they do with the mirrored class; the gradients of the steps after them may be
-        dropped.
+        No tokens are needed here. If a number is given, this many steps end without waiting for the
+        round, as they do with the original. The gradients of the steps after them may be dropped.
 
         Args:
             num_tokens: Number of steps that do not wait. If it is -1, all steps wait.
 
         Raises:
             ValueError: `apply_gradients` has not been called, or `num_tokens` is lower than what
-                the mirrored class needs.
+                the original needs.
         """
         if self._graph is None:
             raise ValueError("get_init_tokens_op() should be called after apply_gradients().")
@@ -259,12 +263,15 @@ class SyncReplicasOptimizer(OptimizerWrapper):
 
     @property
     def gradients_dropped(self) -> tf.Tensor:
-        """Tells whether the gradients of a step were dropped: `[] bool`.
+        """Whether the gradients of a step were dropped: `[] bool`.
 
         They are dropped if the round had no slot left for them, or if another worker took the slot
         over and was faster with all of them. The tensor is a part of the worker's step: fetch it
-        together with the training operation. Alone, it makes a step as well. The mirrored class has
-        no such property.
+        together with the training operation. Fetching it alone makes a step as well. The original
+        has no such property.
+
+        Raises:
+            ValueError: `apply_gradients` has not been called.
         """
         if self._graph is None:
             raise ValueError("gradients_dropped is known after apply_gradients().")
@@ -273,7 +280,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
     def num_dropped(self, name: str | None = None) -> tf.Tensor:
         """Returns in how many steps of all workers the gradients were dropped: `[] int64`.
 
-        The mirrored class has no such method. A summary of it is added, too.
+        The original has no such method. `apply_gradients` also adds a summary of the number.
 
         Args:
             name: Optional name of the operation.

@@ -13,6 +13,7 @@ from tf_condacc._accumulators.sparse import SparseConditionalAccumulator
 from tf_condacc._ops.host import on_host
 from tf_condacc._ops.library import ops
 from tf_condacc._optimizers.sync_replicas.gate import host_of
+from tf_condacc._typing import Gradient
 
 
 class PushOptions(NamedTuple):
@@ -85,7 +86,7 @@ class VariableGradients:
     """
 
     def __init__(
-        self, gradient: Any, variable: tf.Variable, scope: str, options: PushOptions
+        self, gradient: Gradient, variable: tf.Variable, scope: str, options: PushOptions
     ) -> None:
         self._dtype = gradient.dtype
         self._gradient = _in_transport_dtype(gradient, options.transport_dtype)
@@ -112,7 +113,7 @@ class VariableGradients:
                 )
             return self._accumulator.apply_contribution(self._gradient, slot, round_)
 
-    def take(self, num_required: int, round_: tf.Tensor) -> Any:
+    def take(self, num_required: int, round_: tf.Tensor) -> Gradient:
         """Takes the reduced gradient of a round; fails if the accumulator is at another one."""
         with v1.device(self._variable.device):
             if isinstance(self._gradient, tf.IndexedSlices):
@@ -142,7 +143,7 @@ class VariableGradients:
         return tf.cast(passed, self._dtype)
 
 
-def _in_transport_dtype(gradient: Any, dtype: tf.DType | None) -> Any:
+def _in_transport_dtype(gradient: Gradient, dtype: tf.DType | None) -> Gradient:
     """Returns a gradient, or its cast to a narrower floating-point type."""
     if dtype is None or not gradient.dtype.is_floating or gradient.dtype.size <= dtype.size:
         return gradient
