@@ -12,7 +12,7 @@ try:
     from matplotlib.figure import Figure
     from matplotlib.ticker import PercentFormatter
 except ImportError as error:
-    sys.exit(f"{sys.argv[0]} needs {error.name}: pip install matplotlib tqdm")
+    sys.exit(f"{sys.argv[0]} needs {error.name.split('.')[0]}: pip install matplotlib tqdm")
 
 import numpy as np
 
