@@ -52,6 +52,21 @@ def read(config: Mapping[str, Any] | str | None) -> TaskConfig:
     Raises:
         ValueError: The value does not describe a cluster and a task of it.
     """
+    config = entries(config)
+    if not config.get("cluster"):
+        return _checked_task_without_cluster(config)
+    return _checked_task(config, _checked_cluster(config["cluster"]))
+
+
+def entries(config: Mapping[str, Any] | str | None = None) -> Mapping[str, Any]:
+    """Returns the entries of ``TF_CONFIG``, which may describe no cluster.
+
+    Args:
+        config: The value of ``TF_CONFIG``, as `read` takes it.
+
+    Raises:
+        ValueError: The value is not a JSON object.
+    """
     if config is None:
         config = os.environ.get("TF_CONFIG") or "{}"
     if isinstance(config, str):
@@ -61,9 +76,7 @@ def read(config: Mapping[str, Any] | str | None) -> TaskConfig:
             raise ValueError(f"TF_CONFIG is not valid JSON ({error}): {config!r}") from None
     if not isinstance(config, Mapping):
         raise ValueError(f"TF_CONFIG is expected to be a JSON object, got {config!r}")
-    if not config.get("cluster"):
-        return _checked_task_without_cluster(config)
-    return _checked_task(config, _checked_cluster(config["cluster"]))
+    return config
 
 
 def ports(cluster: Mapping[str, list[str]]) -> set[int]:

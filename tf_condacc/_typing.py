@@ -1,20 +1,72 @@
-"""Aliases for arguments that TensorFlow accepts in many forms."""
+"""Types of arguments that TensorFlow accepts in many forms.
+
+TensorFlow has no type stubs, so a type checker takes its classes for ``Any``, and a union with one
+of them accepts every argument. The protocols below take the place of these classes in unions.
+"""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
 
-# Anything that tf.convert_to_tensor accepts: a tensor, a variable, an array, a number or a list.
-TensorLike: TypeAlias = Any
+import numpy as np
+import tensorflow as tf
 
-# Anything that tf.TensorShape accepts: a shape, a list of dimensions, or None for an unknown rank.
-ShapeLike: TypeAlias = Any
 
-# Anything that tf.as_dtype accepts: a tf.DType, a NumPy type or a name.
-DTypeLike: TypeAlias = Any
+class Array(Protocol):
+    """A tensor, variable or array of TensorFlow, Keras or NumPy, which may be sparse or ragged."""
 
-# A tensor, or dictionaries, tuples and lists of tensors, nested in any way.
-Nested: TypeAlias = Any
+    @property
+    def dtype(self) -> Any:
+        """The data type."""
 
-# A gradient, which is a tensor, tf.IndexedSlices or None, and its variable.
-GradientAndVariable: TypeAlias = tuple[Any, Any]
+    @property
+    def shape(self) -> Any:
+        """The shape."""
+
+
+class VariableLike(Array, Protocol):
+    """A variable of TensorFlow or of Keras."""
+
+    def assign(self, value: Any) -> Any:
+        """Sets the value."""
+
+
+class DType(Protocol):
+    """A ``tf.DType``."""
+
+    @property
+    def as_numpy_dtype(self) -> Any:
+        """The type of NumPy."""
+
+
+class Shape(Protocol):
+    """A ``tf.TensorShape``."""
+
+    @property
+    def rank(self) -> int | None:
+        """The number of dimensions; None if unknown."""
+
+
+# What tf.convert_to_tensor accepts: an array, a number, a string, or nested sequences of these.
+# The type complex stands for bool, int and float, too.
+TensorLike: TypeAlias = Array | complex | str | bytes | Sequence["TensorLike"]
+
+# What tf.TensorShape accepts: a shape, the sizes of the dimensions, of which None is unknown, or
+# None for an unknown rank.
+ShapeLike: TypeAlias = Shape | Sequence[int | None] | None
+
+# What tf.as_dtype accepts: a tf.DType, a type of NumPy or Python, or a name.
+DTypeLike: TypeAlias = DType | np.dtype | type | str
+
+# What a model takes or gives: a tensor, or nested mappings and sequences of tensors.
+Nested: TypeAlias = Array | Mapping[Any, "Nested"] | Sequence["Nested"] | None
+
+# A loss is a scalar tensor, or a function that returns one.
+Loss: TypeAlias = tf.Tensor | Callable[[], tf.Tensor]
+
+# A gradient that is not None.
+Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices
+
+# A gradient, which is None for a variable that the loss does not depend on, and its variable.
+GradientAndVariable: TypeAlias = tuple[Gradient | None, tf.Variable]

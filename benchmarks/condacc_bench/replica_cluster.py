@@ -24,7 +24,7 @@ from tests.support.ports import free_cluster
 
 v1 = tf.compat.v1
 
-# So low that the variables stay as they are: small ones would become subnormal, which is slow.
+# The variables hardly change at this rate. They must not become subnormal, which would be slow.
 _LEARNING_RATE = 1e-9
 
 Spec = dict[str, list[str]]

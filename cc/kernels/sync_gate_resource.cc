@@ -12,13 +12,6 @@
 #include "tensorflow/core/platform/logging.h"
 
 namespace condacc {
-namespace {
-
-// A shorter one would be none at all, or keep the thread of all timers busy.
-constexpr std::chrono::milliseconds kShortestDuration(1);
-
-}  // namespace
-
 SyncGateResource::SyncGateResource(const std::string& name)
     : gate_(std::make_shared<SyncGate>(name, StallTimeout(), [](const std::string& line) {
         LOG(WARNING) << "Synchronous training waits: " << line;
@@ -34,7 +27,7 @@ absl::Status ReadGateDuration(tensorflow::OpKernelConstruction* ctx, const char*
   }
   *duration =
       std::chrono::duration_cast<SyncGate::Clock::duration>(std::chrono::duration<double>(seconds));
-  if (seconds > 0) *duration = std::max<SyncGate::Clock::duration>(*duration, kShortestDuration);
+  if (seconds > 0) *duration = std::max(*duration, SyncGate::kShortestDuration);
   return absl::OkStatus();
 }
 

@@ -28,7 +28,7 @@ struct GateQuery {
   std::string run;
   int64_t after = 0;
   GateWait::Clock::duration patience{};
-  // Whether the gradients of the step before the wait were dropped, for the op's second output.
+  // True if the gradients of the step before the wait were dropped. The op's second output.
   bool dropped = false;
 };
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import random
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-from condacc.launch._ports import free_ports
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,20 @@ def local_cluster(num_ps: int, num_workers: int) -> list[Place]:
         Place(job, index, f"localhost:{port}")
         for (job, index), port in zip(jobs, ports, strict=True)
     ]
+
+
+def free_ports(count: int) -> list[int]:
+    """Returns different ports on which nobody listens.
+
+    They lie below those that the system gives to outgoing connections, so that they are still free
+    when a server that takes its time listens on them.
+    """
+    ports: set[int] = set()
+    while len(ports) < count:
+        port = random.SystemRandom().randrange(10_000, 32_768)
+        with contextlib.suppress(OSError), socket.create_server(("localhost", port)):
+            ports.add(port)
+    return list(ports)
 
 
 def tf_config(cluster: Sequence[Place], place: Place) -> str:

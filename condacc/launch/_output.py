@@ -7,6 +7,7 @@ import contextlib
 import functools
 import os
 import re
+import select
 import selectors
 import sys
 import threading
@@ -16,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import IO
 
 from condacc.launch._lines import LineSplitter
-from condacc.launch._sink import Sink
 
 _READ_BYTES = 1 << 16
 _MAX_PIPE_BYTES = 1 << 20  # What the kernel lets a process without privileges put into a pipe.
@@ -26,6 +26,51 @@ _RESET = b"\x1b[0m"
 _CURSOR_MOVE = re.compile(
     rb"\x1b\[[0-9;?]*[A-Za-ln-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[78DEHMc]"
 )
+
+
+class _Sink:
+    """A file descriptor. Writes to it until an error, and ignores what comes after it.
+
+    Attributes:
+        name: The name of the file, for messages.
+    """
+
+    def __init__(self, name: str, descriptor: int | None, *, owned: bool = False) -> None:
+        """Makes a sink.
+
+        Args:
+            name: The name of the file.
+            descriptor: The file descriptor; None if there is nothing to write to.
+            owned: Whether `close` closes the descriptor.
+        """
+        self.name = name
+        self._descriptor = descriptor
+        self._owned = owned
+
+    @classmethod
+    def create(cls, path: str) -> _Sink:
+        """Makes a sink for a new file, or for a file that is emptied. Raises OSError."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
+        return cls(path, os.open(path, flags, 0o666), owned=True)
+
+    def write(self, data: bytes) -> OSError | None:
+        """Writes all of the data. Returns the error if it is the first one of this sink."""
+        view = memoryview(data)
+        while view and self._descriptor is not None:
+            try:
+                view = view[os.write(self._descriptor, view) :]
+            except BlockingIOError:  # Someone else has made a shared terminal non-blocking.
+                select.select([], [self._descriptor], [])
+            except OSError as error:
+                self.close()
+                return error
+        return None
+
+    def close(self) -> None:
+        """Closes the sink."""
+        if self._owned and self._descriptor is not None:
+            os.close(self._descriptor)
+        self._descriptor = None
 
 
 @dataclass(eq=False)
@@ -53,14 +98,14 @@ class Output:
         self._directory = directory
         stdout, stderr = sys.stdout, sys.stderr  # None if they are closed.
         is_coloured = stdout is not None and stdout.isatty() and not os.environ.get("NO_COLOR")
-        self._stdout = Sink("the standard output", stdout.fileno() if stdout else None)
-        self._stderr = Sink("the standard error", stderr.fileno() if stderr else None)
-        self._log = Sink.create(os.path.join(directory, "launch.log"))
-        self._logs: dict[str, Sink] = {}
+        self._stdout = _Sink("the standard output", stdout.fileno() if stdout else None)
+        self._stderr = _Sink("the standard error", stderr.fileno() if stderr else None)
+        self._log = _Sink.create(os.path.join(directory, "launch.log"))
+        self._logs: dict[str, _Sink] = {}
         self._prefixes: dict[str, bytes] = {}
         for number, task in enumerate(tasks):
             path = os.path.join(directory, f"{task.replace(' ', '-')}.log")
-            self._logs[task] = Sink.create(path)
+            self._logs[task] = _Sink.create(path)
             colour = _COLOURS[number % len(_COLOURS)]
             prefix = f"\x1b[{colour}m[{task}]\x1b[0m " if is_coloured else f"[{task}] "
             self._prefixes[task] = prefix.encode()
@@ -185,7 +230,7 @@ class Output:
         self._write_to(self._logs[task], b"".join(text + b"\n" for text in texts))
         self._write_to(self._stdout, b"".join(prefix + text + b"\n" for text in texts))
 
-    def _write_to(self, sink: Sink, data: bytes) -> None:
+    def _write_to(self, sink: _Sink, data: bytes) -> None:
         error = sink.write(data)
         if error is not None:
             told = f"{sink.name} cannot be written to: {error.strerror}. The training goes on"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from condacc.launch._processes import TaskProcess
 from condacc.launch._task import Task
-from condacc.launch._watch import Watch
+from condacc.liveness import Watch
 
 
 class Silences:

@@ -1,22 +1,30 @@
-"""Finds, reads, rewrites and writes files."""
+"""Finds, reads, rewrites and writes files, in several processes if there are many."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
+import importlib
 import io
+import multiprocessing
 import os
+import signal
 import stat
 import tempfile
+import time
 import tokenize
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TextIO
 
 from condacc.migrate._findings import Outcome
 
 _SUFFIXES = (".py", ".ipynb")
 _SKIPPED = ("__pycache__", "node_modules", "site-packages")
 _OF_ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
+_FILES_FOR_PROCESSES = 32  # Fewer files are done before processes have started.
+_SECS_BETWEEN_LINES = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,3 +151,60 @@ def write_file(result: FileResult) -> None:
     except BaseException:
         os.unlink(fresh)
         raise
+
+
+def migrate_files(
+    files: Sequence[str], with_estimator: bool, processes: int
+) -> Iterator[FileResult]:
+    """Yields the result for each file, in their order.
+
+    If a process dies, the rest is done by one process at a time, because the first file of which
+    such a process returns no result is the one at which it has died.
+
+    Args:
+        files: The paths.
+        with_estimator: Whether to rewrite the names of tf.estimator that this package provides.
+        processes: The highest number of processes.
+    """
+    migrate = functools.partial(migrate_file, with_estimator=with_estimator)
+    if processes == 1 or len(files) < _FILES_FOR_PROCESSES:
+        yield from map(migrate, files)
+        return
+    futures = importlib.import_module("concurrent.futures.process")
+    importlib.import_module("libcst.metadata")  # Imported once, before the processes are forked.
+    context = multiprocessing.get_context("fork")
+    done = 0
+    while done < len(files):
+        pool = futures.ProcessPoolExecutor(processes, context, _ignore_interrupts)
+        try:
+            for result in pool.map(migrate, files[done:]):
+                done += 1
+                yield result
+        except futures.BrokenProcessPool:
+            if processes == 1:
+                yield FileResult(files[done], error="the process that looked at it has ended")
+                done += 1
+            processes = 1
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the main process, and that this one.
+
+
+def with_progress(
+    results: Iterable[FileResult], total: int, terminal: TextIO
+) -> Iterator[FileResult]:
+    """Yields the results, and shows on a terminal how many files are done."""
+    if not terminal.isatty():
+        yield from results
+        return
+    shown = time.monotonic()
+    with contextlib.ExitStack() as clearing:
+        clearing.callback(lambda: print(end="\r\033[K", file=terminal, flush=True))
+        for number, result in enumerate(results, 1):
+            if time.monotonic() - shown > _SECS_BETWEEN_LINES:
+                shown = time.monotonic()
+                print(end=f"\r{number} of {total} files", file=terminal, flush=True)
+            yield result

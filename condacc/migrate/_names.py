@@ -5,85 +5,24 @@ Names are written without ``tensorflow``, ``compat.v1`` and ``compat.v2``.
 
 from __future__ import annotations
 
+from condacc.originals import places
+
 PACKAGE = "tf_condacc"
 _ROOTS = ("tensorflow", "tensorflow_core")
 _VERSIONS = ("compat.v1", "compat.v2", "_api.v1", "_api.v2")
 _CONTRIB_OF_ESTIMATOR = "tensorflow_estimator.contrib."
 
-_ACCUMULATORS = (
-    "ConditionalAccumulator",
-    "ConditionalAccumulatorBase",
-    "SparseConditionalAccumulator",
-)
-_BALANCING = ("GreedyLoadBalancingStrategy", "byte_size_load_fn")
-_TOWERS = ("TowerOptimizer", "replicate_model_fn")
-
-# The modules in which the originals are found, the names there, and the module of this package.
-_PLACES = (
-    ("", _ACCUMULATORS, PACKAGE),
-    ("python.ops.data_flow_ops", _ACCUMULATORS, PACKAGE),
-    ("sparse", ("SparseConditionalAccumulator",), PACKAGE),
-    ("train", ("SyncReplicasOptimizer", "replica_device_setter"), PACKAGE),
-    ("python.training.training", ("SyncReplicasOptimizer", "replica_device_setter"), PACKAGE),
-    ("python.training.sync_replicas_optimizer", ("SyncReplicasOptimizer",), PACKAGE),
-    ("python.training.device_setter", ("replica_device_setter",), PACKAGE),
-    ("contrib.opt", ("DropStaleGradientOptimizer",), PACKAGE),
-    (
-        "contrib.opt.python.training.drop_stale_gradient_optimizer",
-        ("DropStaleGradientOptimizer",),
-        PACKAGE,
-    ),
-    ("contrib.estimator", _TOWERS, PACKAGE),
-    ("contrib.estimator.python.estimator.replicate_model_fn", _TOWERS, PACKAGE),
-    ("contrib.training", _BALANCING, f"{PACKAGE}.cluster"),
-    ("contrib.training.python.training.device_setter", _BALANCING, f"{PACKAGE}.cluster"),
-)
-_ESTIMATOR_PLACES = (
-    (
-        "estimator",
-        (
-            "Estimator",
-            "EstimatorSpec",
-            "EvalSpec",
-            "Exporter",
-            "FinalExporter",
-            "LatestExporter",
-            "ModeKeys",
-            "RunConfig",
-            "TrainSpec",
-            "WarmStartSettings",
-            "train_and_evaluate",
-        ),
-        f"{PACKAGE}.estimator",
-    ),
-    ("estimator.inputs", ("numpy_input_fn",), f"{PACKAGE}.estimator.inputs"),
-    (
-        "estimator.export",
-        (
-            "ClassificationOutput",
-            "ExportOutput",
-            "PredictOutput",
-            "RegressionOutput",
-            "ServingInputReceiver",
-            "build_parsing_serving_input_receiver_fn",
-            "build_raw_serving_input_receiver_fn",
-        ),
-        f"{PACKAGE}.estimator.export",
-    ),
-)
-
-
-def _joined(module: str, name: str) -> str:
-    return f"{module}.{name}" if module else name
-
-
-def _targets(places: tuple[tuple[str, tuple[str, ...], str], ...]) -> dict[str, str]:
-    return {_joined(place, name): f"{to}.{name}" for place, names, to in places for name in names}
-
-
-PROVIDED = _targets(_PLACES)
-# Rewritten on request only: the Estimator of this package is thin, and not all programs run on it.
-PROVIDED_FOR_ESTIMATOR = _targets(_ESTIMATOR_PLACES)
+# What is rewritten: the names, and the names in this package that take their place. What stands for
+# a name only while `tf_condacc.compat` runs a program unedited is not among them.
+PROVIDED: dict[str, str] = {}
+# Rewritten on request only: the Estimator of this package is small, and not all programs run on it.
+PROVIDED_FOR_ESTIMATOR: dict[str, str] = {}
+for _name, _place in places():
+    _target = _place.replace(":", ".")
+    if _target.startswith(f"{PACKAGE}.estimator."):
+        PROVIDED_FOR_ESTIMATOR[_name] = _target
+    elif _target.startswith(f"{PACKAGE}.") and not _target.startswith(f"{PACKAGE}.compat."):
+        PROVIDED[_name] = _target
 
 DEVICE_SETTER = f"{PACKAGE}.replica_device_setter"
 SERVERS = ("train.Server", "distribute.Server")

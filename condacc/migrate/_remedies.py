@@ -3,33 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-import importlib.util
 from collections.abc import Collection
-from pathlib import Path
-from types import ModuleType
 
 from condacc.migrate._findings import RUNNER, Code, Finding
 from condacc.migrate._names import estimator_lacks
+from condacc.originals import CONTRIB, CONTRIB_RENAMED, CONTRIB_SOURCES, advice
 
-_TABLES = Path(__file__).resolve().parents[1] / "compat" / "contrib"
 _UNEDITED = f"run the program unedited by `{RUNNER}`"
 _OTHER_ESTIMATOR = f"install the package tensorflow-estimator and run the program by `{RUNNER}`"
 _SHOWN_NAMES = 3
-# Modules with names that the runner finds by the tables of TensorFlow, or in tensorflow-estimator.
-_FOUND_ELSEWHERE = (
-    "batching",
-    "cluster_resolver",
-    "data",
-    "distribute",
-    "estimator",
-    "framework",
-    "layers",
-    "rnn",
-    "tpu",
-    "training",
-    "util",
-)
 
 
 def with_remedy(finding: Finding, lacking: Collection[str]) -> Finding:
@@ -63,20 +45,19 @@ def _for_estimator(name: str, lacking: Collection[str]) -> str:
 
 def _for_contrib(path: str) -> str:
     """Returns the remedy for a name below ``tf.contrib``; empty for ``tf.contrib`` itself."""
-    names, advice = _table("_names"), _table("_advice").advice
     if not path:
         return ""
     parts = path.split(".")
     for end in range(len(parts) - 1, -1, -1):
         module, name = ".".join(parts[:end]), parts[end]
-        place = names.NAMES.get(module, {}).get(name)
+        place = CONTRIB.get(module, {}).get(name)
         if place is not None:
             return f"Use {_written(place)}, or {_UNEDITED}."
     general = advice(parts[0])
     if advice(path) != general:  # There is advice for this very name.
-        return str(advice(path))
+        return advice(path)
     for end in range(len(parts), 0, -1):
-        sources = names.SOURCES.get(".".join(parts[:end]))
+        sources = CONTRIB_SOURCES.get(".".join(parts[:end]))
         if sources is not None:
             package = f"{' and '.join(sources)} of the package tf-slim"
             is_module = 1 < end == len(parts)
@@ -84,7 +65,7 @@ def _for_contrib(path: str) -> str:
                 return f"Use {package}, or {_UNEDITED}."
             other = general.replace("Instead", "Otherwise", 1)
             return f"If {package} has it, use that, or {_UNEDITED}. {other}"
-    if path in names.NAMES or parts[0] in _FOUND_ELSEWHERE:
+    if path in CONTRIB or parts[0] in CONTRIB_RENAMED:
         return f"{general} `{RUNNER}` provides some names of this module."
     return f"`{RUNNER}` does not provide it. {general}"
 
@@ -94,13 +75,3 @@ def _written(place: str) -> str:
     module, _, name = place.partition(":")
     module = module.replace("tensorflow.compat.v1", "tf.compat.v1")
     return f"{module}.{name}" if name else module
-
-
-@functools.cache
-def _table(name: str) -> ModuleType:
-    """Returns a module with the tables of `tf_condacc.compat`, whose package needs TensorFlow."""
-    spec = importlib.util.spec_from_file_location(f"_tf_condacc{name}", _TABLES / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

@@ -219,7 +219,7 @@ def test_eager_conversion_is_on_the_host_where_there_is_a_gpu(value, monkeypatch
             super().__init__()
             scopes.append(device)
 
-    monkeypatch.setattr("tf_condacc._ops.host.context.num_gpus", lambda: 1)
+    monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: [kind])
     monkeypatch.setattr("tf_condacc._ops.host.tf.device", Scope)
     np.testing.assert_array_equal(host_int64(value), np.asarray(value, np.int64))
     assert scopes == ["/device:CPU:0"]

@@ -79,10 +79,11 @@ def test_wheel_holds_the_library_and_asks_for_the_tensorflow_it_was_built_for(wh
             for line in archive.read(metadata).decode().splitlines()
             if line.startswith("Requires-Dist: ") and "extra ==" not in line
         ]
-    assert {"tf_condacc/_condacc_ops.so", "tf_condacc/_build_info.json"} <= set(names)
-    digits = {f"tf_condacc/examples/common/digits.{kind}" for kind in ("npz", "txt")}
-    assert digits <= set(names)
-    assert not [name for name in names if name.startswith(("tests/", "cc/", "benchmarks/"))]
+    products = {"tf_condacc/_condacc_ops.so", "tf_condacc/_build_info.json"}
+    assert products | {"condacc/py.typed", "tf_condacc/py.typed"} <= set(names)
+    assert not [
+        name for name in names if name.startswith(("tests/", "cc/", "benchmarks/", "examples/"))
+    ]
     assert requirements == ["tensorflow==2.21.*", "numpy"]
 
 
@@ -100,6 +101,10 @@ def test_installed_wheel_works_outside_the_source_tree(wheel: Path, tmp_path: Pa
     result = run(python, "-I", "-c", SMOKE, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert Path(result.stdout.split()[0]).is_relative_to(site_packages)
+
+    result = run(environment / "bin" / "condacc", "info", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert f"in {site_packages / 'tf_condacc'}" in result.stdout
 
 
 def test_set_up_for_a_python_without_tensorflow_says_so_and_changes_nothing(tmp_path: Path):

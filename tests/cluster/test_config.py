@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 import tf_condacc
-from condacc.launch import _watch
+from condacc import liveness
 from condacc.tf_config import read
 from tests.support.forked_python import forked_python
 from tests.support.ports import free_cluster, free_ports
@@ -22,11 +22,11 @@ from tf_condacc import cluster
 from tf_condacc.cluster import (
     GreedyLoadBalancingStrategy,
     _connections,
-    _warnings,
+    _liveness,
     byte_size_load_fn,
 )
+from tf_condacc.cluster._liveness import watch_with_warnings
 from tf_condacc.cluster._task import Task
-from tf_condacc.cluster._warnings import watch_with_warnings
 
 v1 = tf.compat.v1
 
@@ -185,9 +185,9 @@ def test_a_server_on_a_port_that_is_taken_is_named():
 
 
 def test_a_warning_says_that_a_host_name_cannot_be_resolved(monkeypatch):
-    monkeypatch.setattr(_watch, "_INTERVAL_SECS", 0.01)
+    monkeypatch.setattr(liveness, "_INTERVAL_SECS", 0.01)
     logged: queue.Queue = queue.Queue()
-    monkeypatch.setattr(_warnings._LOG, "warning", lambda text, *values: logged.put(text % values))
+    monkeypatch.setattr(_liveness._LOG, "warning", lambda text, *values: logged.put(text % values))
     watch = watch_with_warnings({"ps 0": "no-such-host.invalid:1"}, 0.01)
     watch.start()
     assert logged.get(timeout=60) == (

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import tf_condacc
-from condacc.launch._probe import Answer, probe
+from condacc.liveness import Answer, probe
 from tests.support.clusters import ForkedCluster
 from tests.support.isolated import isolated
 from tests.support.sync_replicas_log import PushLog

@@ -149,7 +149,7 @@ def test_the_signal_keeps_its_default_action_if_asked_for():
 
 def test_a_task_that_cannot_leave_ends_after_the_limit():
     status, output = run(
-        "from tf_condacc.cluster._sigterm import SigtermHandler\n"
+        "from tf_condacc.cluster._preemption import SigtermHandler\n"
         "SigtermHandler(threading.Event().wait, 0.5).start()\n"
         "terminate()\nthreading.Event().wait()"
     )

@@ -60,9 +60,9 @@ def test_a_name_that_needs_keras_2_is_imported_with_advice(find, monkeypatch):
 def test_a_name_of_the_package_is_advised_where_our_estimator_stands_for_it(find, monkeypatch):
     import tensorflow as tf
 
-    from tf_condacc.compat._own_estimator import MODULE
+    from tf_condacc.compat._estimator import own_estimator
 
-    monkeypatch.setattr(tf.compat.v1, "estimator", MODULE, raising=False)
+    monkeypatch.setattr(tf.compat.v1, "estimator", own_estimator(), raising=False)
     with pytest.raises(AttributeError, match=r'pip install "\.\[estimator\]" in the clone'):
         _ = find("tensorflow.contrib.estimator").add_metrics
 

@@ -7,10 +7,12 @@ import sys
 
 import pytest
 
+from condacc.run import parse, select_keras, uses_keras2
+
 
 @pytest.fixture(scope="module")
 def hint():
-    from tf_condacc.compat._runner.hints import hint
+    from tf_condacc.compat._runner.errors import hint
 
     return hint
 
@@ -63,32 +65,26 @@ def test_a_name_that_keras_3_lacks_has_a_hint_that_is_not_followed_yet(
         assert expected in hint(AttributeError(text))
 
 
-def test_keras_2_without_its_package_is_an_error_that_names_it(monkeypatch, capsys):
-    from condacc.run._command_line import prepare
-
-    monkeypatch.setitem(sys.modules, "tf_keras", None)  # Python then says that it is missing.
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [("tf_keras", "pip install 'tf-keras==2.21.*'"), ("tensorflow", "TensorFlow is missing: pip")],
+)
+def test_a_missing_package_is_an_error_that_names_it(monkeypatch, capsys, module, message):
+    monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(SystemExit, match="2"):
-        prepare(["--keras2", __file__])
-    assert "pip install 'tf-keras==2.21.*'" in capsys.readouterr().err
+        select_keras(parse(["--keras2", __file__]))
+    assert message in capsys.readouterr().err
 
 
-def test_keras_2_is_selected_by_a_process_that_starts_anew_if_tensorflow_is_imported(monkeypatch):
-    from condacc.run import _command_line
-
-    executed = []
+def test_keras_2_is_selected_by_a_variable_of_the_environment(monkeypatch):
     monkeypatch.delenv("TF_USE_LEGACY_KERAS")
-    monkeypatch.setitem(sys.modules, "tensorflow", object())
-    monkeypatch.setattr(_command_line.os, "execv", lambda path, command: executed.append(command))
-    _command_line.prepare(["--keras2", __file__])
-    assert executed == [[sys.executable, *sys.orig_argv[1:]]]
-    assert _command_line.uses_keras2()
-    _command_line.prepare(["--keras2", __file__])
-    assert len(executed) == 1
+    select_keras(parse([__file__]))
+    assert not uses_keras2()
+    select_keras(parse(["--keras2", __file__]))
+    assert uses_keras2()
 
 
 def test_arguments_of_the_program_are_not_those_of_the_runner():
-    from condacc.run._command_line import parse
-
     options = parse(["--quiet", __file__, "--keras2", "-m", "--quiet"])
     assert (options.quiet, options.keras2, options.script) == (True, False, __file__)
     assert options.arguments == ["--keras2", "-m", "--quiet"]

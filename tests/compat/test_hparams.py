@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tf_condacc.compat._contrib.hparams import HParams
+from tf_condacc.compat import HParams
 
 
 @pytest.fixture

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import compat_programs
+from tests.compat import processes
 from tests.support.forked_python import forked_python
 
-SUPPORT = Path(__file__).resolve().parents[1] / "support"
+HERE = Path(__file__).resolve().parent
 
 
 @pytest.fixture(scope="module")
 def report():
     """What a process found that has installed and uninstalled the names."""
-    run = compat_programs.run(*forked_python(), SUPPORT / "compat_installation.py")
+    run = processes.run(*forked_python(), HERE / "installation.py")
     assert run.returncode == 0, run.stderr[-3000:]
     return json.loads(run.stdout)
 

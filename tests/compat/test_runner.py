@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.compat_programs import RUNNER
-from tests.support.compat_programs import run as run_command
+from tests.compat.processes import RUNNER
+from tests.compat.processes import run as run_command
 from tests.support.forked_python import forked_python
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -24,10 +24,12 @@ def keras3():
 
 
 @pytest.fixture(scope="module")
-def keras2():
-    """The end of the programs with tf.layers, as a module: the status 3."""
+def keras2(tmp_path_factory):
+    """The end of the programs with tf.layers, as a module of the console script: the status 3."""
+    script = tmp_path_factory.mktemp("bin") / "condacc"
+    script.write_text("import sys\nfrom condacc.__main__ import main\nsys.exit(main())\n")
     options = ("--keras2", "--quiet", "-m", "all_programs", "--steps=3")
-    return run_command(*RUNNER, *options, cwd=PROGRAMS)
+    return run_command(sys.executable, script, "run", *options, cwd=PROGRAMS)
 
 
 def _report(run):
@@ -108,16 +110,17 @@ def test_a_traceback_shows_the_lines_of_the_program_alone(keras3):
     own = re.findall(r'all_programs.py", line (\d+), in \S+\n +(.*)', traceback)
     assert len(own) == 2
     assert all(source[int(line) - 1].strip() == text for line, text in own)
-    assert "runpy" not in traceback
-    assert "/compat/runner/" not in traceback
+    files = [Path(path) for path in re.findall(r'File "(.*?)"', traceback)]
+    assert files[0].name == "all_programs.py"
+    assert not any({"condacc", "tf_condacc"} & set(path.parts[:-1]) for path in files)
 
 
 def test_the_runner_says_in_a_line_each_what_it_provides_unless_it_is_quiet(keras3, keras2):
-    lines = [line for line in keras3.stderr.splitlines() if line.startswith("tf_condacc.compat: ")]
+    lines = [line for line in keras3.stderr.splitlines() if line.startswith("condacc run: ")]
     assert any("tf.compat.v1 of TensorFlow 2.21" in line for line in lines)
     assert any("tf.contrib.slim" in line and "tf-slim 1.1.0" in line for line in lines)
     assert any("tf.estimator is that of" in line for line in lines)
-    assert "tf_condacc.compat: " not in keras2.stderr
+    assert "condacc run: " not in keras2.stderr
 
 
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.long)])

@@ -69,16 +69,17 @@ def _run_commands(page: str, after: str, folder: Path) -> str:
     """
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     programs = re.finditer(r"```python\n(.*?)```", text, re.DOTALL)
-    (program,) = [each for each in programs if after in each[1]]
-    commands = re.search(r"^```\n(.*?)^```", text[program.end() :], re.DOTALL | re.MULTILINE)
-    (folder / "train.py").write_text(program[1])
-    python = folder / "python"
-    # The launcher does not use TensorFlow, and it starts `python` as its tasks.
-    python.write_text(
-        f'#!/bin/bash\n[[ "$1" != -m ]] || exec {sys.executable} "$@"\n'
-        f'exec {" ".join(forked_python())} "$@"\n'
-    )
-    python.chmod(0o755)
+    (source,) = [each for each in programs if after in each[1]]
+    commands = re.search(r"^```\n(.*?)^```", text[source.end() :], re.DOTALL | re.MULTILINE)
+    (folder / "train.py").write_text(source[1])
+    # The command does not use TensorFlow, and it starts `python` as its tasks.
+    for name, command in (
+        ("condacc", [sys.executable, "-m", "condacc"]),
+        ("python", forked_python()),
+    ):
+        program = folder / name
+        program.write_text(f'#!/bin/bash\nexec {" ".join(command)} "$@"\n')
+        program.chmod(0o755)
     search = {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     run = subprocess.run(
         ["bash", "-e", "-c", commands[1] + "\nwait -n || [[ $? == 127 ]]"],

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from condacc.launch.__main__ import main
+from condacc.launch._command import main
 from tests.support import terminal
 from tests.support.launched import is_stopped, launchers, task_command, wait_until, wait_until_gone
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from condacc.migrate import __main__ as command
+from condacc.migrate import _command as command
 
 TEXT = "import tensorflow as tf\n# Ü\nprint(tf.ConditionalAccumulator, tf)\n"
 EXPECTED = TEXT.replace("as tf\n", "as tf\nimport tf_condacc\n").replace("tf.C", "tf_condacc.C")

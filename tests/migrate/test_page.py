@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from condacc.migrate import __main__ as command
+from condacc.migrate import _command as command
 from condacc.migrate._findings import Code
 from condacc.migrate._names import PROVIDED, PROVIDED_FOR_ESTIMATOR
 from condacc.migrate._program import migrate_text

@@ -9,10 +9,10 @@ import pytest
 from condacc.migrate._findings import Code
 from condacc.migrate._names import PROVIDED, PROVIDED_FOR_ESTIMATOR
 from condacc.migrate._program import migrate_text
-from tests.support import migrate_import_samples, migrate_use_samples
-from tests.support.migrate_programs import random_program, recorded, rewritten
+from tests.migrate import import_samples, use_samples
+from tests.migrate.random_programs import random_program, recorded, rewritten
 
-SAMPLES = migrate_import_samples.SAMPLES + migrate_use_samples.SAMPLES
+SAMPLES = import_samples.SAMPLES + use_samples.SAMPLES
 NOT_REWRITTEN = (Code.AMBIGUOUS_NAME, Code.TAKEN_NAME, Code.LATE_IMPORT)
 # Ends of lines, indentation, and the end of the file.
 LAYOUTS = {

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.parity_trainings import small_training
+from tests.parity.trainings import small_training
 from tf_condacc import parity
 
 v1 = tf.compat.v1
@@ -74,24 +74,28 @@ def test_variables_that_differ_from_call_to_call_are_refused():
         parity.compare(changing, [])
 
 
-def test_ways_of_the_same_name_are_refused():
+def test_setups_of_the_same_name_are_refused():
     with pytest.raises(ValueError, match="expected different names"):
         parity.compare(small_training(), [parity.towers(2), parity.towers(2)])
 
 
 @pytest.mark.parametrize(
-    ("ways", "error", "message"),
+    ("setups", "error", "message"),
     [
         ([parity.big_batch()], ValueError, "other than one big batch, which is always added"),
-        (parity.towers(2), TypeError, "expected a list of ways, got the way 2 towers, which is"),
-        (3, TypeError, "expected a list of ways, got 3"),
+        (
+            parity.towers(2),
+            TypeError,
+            "expected a list of setups, got the setup 2 towers, which is",
+        ),
+        (3, TypeError, "expected a list of setups, got 3"),
         ([parity.towers], TypeError, "<function towers at .*>, a function, which must be called"),
-        ([parity.Way("mine", lambda _: None)], TypeError, "mine: .*returns a Run, got None"),
+        ([parity.Setup("mine", lambda _: None)], TypeError, "mine: .*returns a Run, got None"),
     ],
 )
-def test_what_is_no_way_is_refused(ways, error, message):
+def test_what_is_no_setup_is_refused(setups, error, message):
     with pytest.raises(error, match=message):
-        parity.compare(small_training(), ways)
+        parity.compare(small_training(), setups)
 
 
 @pytest.mark.parametrize("tolerance", [-1, float("nan"), float("inf")])
@@ -100,14 +104,14 @@ def test_a_tolerance_that_is_no_number_is_refused(tolerance):
         parity.compare(small_training(), [], tolerance=tolerance)
 
 
-@pytest.mark.parametrize("way", [parity.towers(2), parity.sync_replicas(2)])
-def test_ways_of_version_1_refuse_other_optimizers(way):
+@pytest.mark.parametrize("setup", [parity.towers(2), parity.sync_replicas(2)])
+def test_setups_of_version_1_refuse_other_optimizers(setup):
     class Other:
         def apply_gradients(self, pairs: Any) -> None:
             pass
 
     with pytest.raises(TypeError, match=r"an optimizer of tf.compat.v1.train.*Other.*v1_o"):
-        parity.compare(small_training(optimizer=Other), [way])
+        parity.compare(small_training(optimizer=Other), [setup])
 
 
 def test_a_graph_is_refused():

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.parity_trainings import small_training
+from tests.parity.trainings import small_training
 from tf_condacc import parity
-from tf_condacc.examples import common
 
 v1 = tf.compat.v1
 
@@ -24,29 +23,31 @@ def weights(*values: Any) -> list[list[np.ndarray]]:
     return [[np.float32(value)] for value in values]
 
 
-def report(*ways: list[list[np.ndarray]], limit: float = 0.0, dividing: Any = ()) -> parity.Report:
-    names = ["yardstick", "second", "third"]
-    limits = np.full([len(ways[0]), 1], limit)
-    return parity.Report(["w"], dict(zip(names, ways, strict=False)), limits, dividing)
+def report(
+    *setups: list[list[np.ndarray]], limit: float = 0.0, dividing: Any = ()
+) -> parity.Report:
+    names = ["baseline", "second", "third"]
+    limits = np.full([len(setups[0]), 1], limit)
+    return parity.Report(["w"], dict(zip(names, setups, strict=False)), limits, dividing)
 
 
 def test_the_first_step_beyond_the_tolerance_is_told_with_pair_variable_and_amount():
     one = weights([0, 0], [4, 4], [8, 8])
     other = weights([0, 0], [4, 4.5], [8, 10])
     (found,) = report(one, other, limit=1).differences
-    assert (found.first, found.second, found.variable) == ("second", "yardstick", "w")
+    assert (found.first, found.second, found.variable) == ("second", "baseline", "w")
     assert (found.step, found.amount, found.tolerance, found.largest) == (2, 2, 1, 2)
     assert (found.num_elements, found.size) == (1, 2)
     assert str(found) == (
-        "second and yardstick differ from step 2 on, most in w: by 2, in 1 of 2 elements "
-        "(tolerance 1). The update of second is 1.38 times that of yardstick."
+        "second and baseline differ from step 2 on, most in w: by 2, in 1 of 2 elements "
+        "(tolerance 1). The update of second is 1.38 times that of baseline."
     )
 
 
 @pytest.mark.parametrize(
     ("update", "ratio", "words"),
     [
-        ([2, 2], 2, "The update of second is 2.00 times that of yardstick."),
+        ([2, 2], 2, "The update of second is 2.00 times that of baseline."),
         ([0, 0], 0, "second does not update these elements."),
         ([1.004, 1.004], 1.004, "Their updates differ by less than 1%."),
         ([-1, 2], None, "dropped or stale, or when examples differ."),
@@ -59,10 +60,10 @@ def test_the_ratio_of_the_updates_is_told(update, ratio, words):
     assert str(found).endswith(words)
 
 
-def test_elements_that_only_one_way_updates_are_told():
+def test_elements_that_only_one_setup_updates_are_told():
     (found,) = report(weights([0, 0], [0, 1]), weights([0, 0], [3, 1])).differences
     assert found.ratio == np.inf
-    assert str(found).endswith("yardstick does not update these elements.")
+    assert str(found).endswith("baseline does not update these elements.")
 
 
 def test_initial_weights_that_differ_are_told():
@@ -71,17 +72,17 @@ def test_initial_weights_that_differ_are_told():
     assert str(found).endswith("Their initial weights differ.")
 
 
-def test_ways_are_grouped_by_agreement():
+def test_setups_are_grouped_by_agreement():
     found = report(weights(0, 1), weights(0, 2), weights(0, 2))
-    assert found.groups == [["yardstick"], ["second", "third"]]
+    assert found.groups == [["baseline"], ["second", "third"]]
     assert len(found.differences) == 2
-    assert "Ways that agree: yardstick; second = third." in str(found)
+    assert "Setups that agree: baseline; second = third." in str(found)
     with pytest.raises(parity.ParityError, match="2.00 times") as caught:
         found.check()
     assert caught.value.report is found
 
 
-def test_a_pair_without_the_yardstick_is_compared_as_well():
+def test_a_pair_without_the_baseline_is_compared_as_well():
     found = report(weights(0, 2), weights(0, 1), weights(0, 3), limit=1)
     assert [(each.first, each.second) for each in found.differences] == [("third", "second")]
     assert "third and second differ from step 1 on" in str(found)
@@ -90,7 +91,7 @@ def test_a_pair_without_the_yardstick_is_compared_as_well():
 def test_weights_that_are_not_finite_differ_and_are_told():
     found = report(weights(0, np.nan), weights(0, np.nan))
     assert found.differences
-    assert "yardstick diverges: its weights are not finite at step 1." in str(found)
+    assert "baseline diverges: its weights are not finite at step 1." in str(found)
 
 
 def test_a_tolerance_that_hides_faults_is_told():
@@ -99,18 +100,18 @@ def test_a_tolerance_that_hides_faults_is_told():
     assert "updates of w are 1 in all, and its tolerance is 0.5" in str(found)
 
 
-def test_the_hint_at_parts_needs_all_ways_that_divide_the_batch():
-    hint = "All ways that divide the batch agree with each other."
-    ways = weights(0, 1), weights(0, 2), weights(0, 2)
-    assert hint in str(report(*ways, dividing={"second", "third"}))
-    assert hint not in str(report(*ways, dividing={"third"}))
+def test_the_hint_at_parts_needs_all_setups_that_divide_the_batch():
+    hint = "All setups that divide the batch agree with each other."
+    setups = weights(0, 1), weights(0, 2), weights(0, 2)
+    assert hint in str(report(*setups, dividing={"second", "third"}))
+    assert hint not in str(report(*setups, dividing={"third"}))
 
 
 def test_a_ratio_of_the_number_of_replicas_is_explained():
     def text(update: float) -> str:
-        ways = {"yardstick": weights(0, 4), "two": weights(0, update), "other": weights(0, update)}
+        setups = {"baseline": weights(0, 4), "two": weights(0, update), "other": weights(0, update)}
         limits = np.zeros([2, 1])
-        return str(parity.Report(["w"], ways, limits, num_replicas={"yardstick": 1, "two": 2}))
+        return str(parity.Report(["w"], setups, limits, num_replicas={"baseline": 1, "two": 2}))
 
     assert "two: the ratio is 1/2, and there are 2 replicas. The loss is probably" in text(2)
     assert "two: the ratio is the number of replicas, 2. The loss is probably not" in text(8)
@@ -144,8 +145,8 @@ def test_the_tolerance_is_that_of_the_least_precise_type(variable, computed, rou
 
 def test_batches_may_come_from_a_dataset_and_have_different_sizes():
     points = tf.data.Dataset.from_tensor_slices((tf.ones([6, 2]), tf.zeros([6])))
-    ways = [parity.accumulators(2), parity.towers(2), parity.sync_replicas(2)]
-    found = parity.compare(small_training(batches=points.batch(4)), ways, tolerance=0)
+    setups = [parity.accumulators(2), parity.towers(2), parity.sync_replicas(2)]
+    found = parity.compare(small_training(batches=points.batch(4)), setups, tolerance=0)
     assert found.num_steps == 2
     assert not found.differences, str(found)
 
@@ -157,8 +158,8 @@ def test_variables_without_a_gradient_are_left_alone():
     def loss(model: Any, x: Any, y: Any) -> tf.Tensor:
         return tf.reduce_mean(tf.linalg.matvec(x, model["used"]))
 
-    ways = [parity.accumulators(2), parity.towers(2), parity.sync_replicas(2)]
-    found = parity.compare(small_training(build=build, loss=loss), ways, tolerance=0)
+    setups = [parity.accumulators(2), parity.towers(2), parity.sync_replicas(2)]
+    found = parity.compare(small_training(build=build, loss=loss), setups, tolerance=0)
     assert not found.differences, str(found)
     assert len(set(found.variables)) == 2
 
@@ -177,16 +178,15 @@ def twice(training: parity.Training) -> parity.Run:
 def test_a_failure_tells_where_its_picture_is(tmp_path):
     path = tmp_path / "differences.png"
     with pytest.raises(parity.ParityError, match=f"Picture: {re.escape(str(path))}$"):
-        parity.assert_parity(small_training(), [parity.Way("twice", twice)], picture=path)
+        parity.assert_parity(small_training(), [parity.Setup("twice", twice)], picture=path)
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_failure_remains_one_without_matplotlib(tmp_path, monkeypatch):
-    monkeypatch.delattr(common, "plotting", raising=False)
-    monkeypatch.setitem(sys.modules, "tf_condacc.examples.common.plotting", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(parity.ParityError, match="2.00 times(.|\n)*No picture: .*matplotlib"):
         parity.assert_parity(
-            small_training(), [parity.Way("twice", twice)], picture=tmp_path / "differences.png"
+            small_training(), [parity.Setup("twice", twice)], picture=tmp_path / "differences.png"
         )
 
 
@@ -200,7 +200,7 @@ def test_a_run_is_closed_after_an_error():
         return parity.Run(described.new_model().variables, step, close=lambda: closed.append(1))
 
     with pytest.raises(OSError, match="a lost disk"):
-        parity.compare(small_training(), [parity.Way("failing", begin)])
+        parity.compare(small_training(), [parity.Setup("failing", begin)])
     assert closed == [1]
 
 

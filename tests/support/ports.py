@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from condacc.launch._ports import free_ports
+from condacc.launch._cluster import free_ports
 
 __all__ = ["free_cluster", "free_ports"]
 

@@ -12,7 +12,7 @@ v1 = tf.compat.v1
 
 
 class Messages(logging.Handler):
-    """Collects the messages of TensorFlow's logger."""
+    """Collects the messages of the package's logger."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -35,13 +35,10 @@ class Messages(logging.Handler):
 @pytest.fixture
 def messages():
     handler = Messages()
-    logger = tf.get_logger()
-    level = logger.level
-    logger.setLevel(logging.WARNING)  # Other tests of the process may have silenced it.
+    logger = logging.getLogger("tf_condacc")
     logger.addHandler(handler)
     yield handler
     logger.removeHandler(handler)
-    logger.setLevel(level)
 
 
 def test_a_queue_runner_that_was_not_started_is_reported(two_ps, training, messages):

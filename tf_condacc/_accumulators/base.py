@@ -5,22 +5,34 @@ Mirrors ``tf.compat.v1.ConditionalAccumulatorBase``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
-from tensorflow.python.trackable.base import Trackable
+from tensorflow.compat import v1
 
 from tf_condacc._accumulators import eager
-from tf_condacc._accumulators.construction import AccumulatorOps, make_accumulator
-from tf_condacc._accumulators.exportable_handle import ExportableHandle
 from tf_condacc._ops.host import arguments_on_host, int64_input
-from tf_condacc._ops.library import ops
+from tf_condacc._ops.library import nodes, ops
+from tf_condacc._ops.missing_library import explained
+from tf_condacc._ops.nodes import out_of_reach
+from tf_condacc._tensorflow import Trackable
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
+
+_LOG = logging.getLogger("tf_condacc")
 
 
 class TryTakeResult(NamedTuple):
     """The result of a take that does not wait.
+
+    Example:
+        >>> accumulator = tf_condacc.ConditionalAccumulator(tf.float32, shape=[])
+        >>> accumulator.apply_grad(2.0)
+        >>> taken, value = accumulator.try_take_grad(num_required=1)
+        >>> print(taken.numpy(), value.numpy())
+        True 2.0
 
     Attributes:
         taken: Whether gradients were taken: `[] bool`.
@@ -50,7 +62,14 @@ class ConditionalAccumulatorBase(Trackable):
         accumulator_ref: Handle of the accumulator: `[] resource`.
     """
 
-    _OPS: AccumulatorOps  # Set by each kind of accumulator.
+    # Each kind of accumulator sets these. The names of operations that are not given one are those
+    # of the op types of TensorFlow's own accumulators. The first prefix is that of operations on
+    # gradients, the second that of operations on counts and steps.
+    _KIND: str  # "dense" or "sparse", as in the names of the kind's operations.
+    _NUM_TAKE_OUTPUTS: int
+    _DEFAULT_NAME: str
+    _GRADIENT_PREFIX: str
+    _STATE_PREFIX: str
 
     def __init__(self, dtype: DTypeLike, shape: ShapeLike, accumulator_ref: tf.Tensor) -> None:
         self._dtype = dtype
@@ -134,7 +153,7 @@ class ConditionalAccumulatorBase(Trackable):
         return ops.condacc_accumulator_set_global_step(
             self._accumulator_ref,
             int64_input(new_global_step),
-            name=name or f"{self._OPS.state_prefix}SetGlobalStep",
+            name=name or f"{self._STATE_PREFIX}SetGlobalStep",
         )
 
     def reset(self, new_global_step: TensorLike, name: str | None = None) -> tf.Tensor:
@@ -162,12 +181,12 @@ class ConditionalAccumulatorBase(Trackable):
         return ops.condacc_accumulator_reset(
             self._accumulator_ref,
             int64_input(new_global_step),
-            name=name or f"{self._OPS.state_prefix}Reset",
+            name=name or f"{self._STATE_PREFIX}Reset",
         )
 
     def _converted(self, gradient: TensorLike) -> tf.Tensor:
         """Converts a gradient, or the values of a sparse one, to a tensor of the dtype."""
-        # Most gradients are. In eager mode this test takes less time than a conversion.
+        # Most gradients have this dtype. In eager mode this test is faster than a conversion.
         if isinstance(gradient, tf.Tensor) and gradient.dtype is self._tensor_dtype:
             return gradient
         return tf.convert_to_tensor(gradient, dtype=self._dtype)
@@ -184,18 +203,23 @@ class ConditionalAccumulatorBase(Trackable):
 
         In eager mode, each call makes an accumulator of its own unless `shared_name` is given.
         """
-        make_op, name = self._OPS.make, name or self._OPS.default_name
+        make_op, name = self._op("accumulator"), name or self._DEFAULT_NAME
 
         # This function must not refer to `self`, which refers to the function.
         def make(anonymous: bool) -> tf.Tensor:
-            return make_accumulator(
+            return _make_accumulator(
                 make_op, dtype, shape, anonymous, shared_name, name, reduction_type
             )
 
-        handle = make(tf.executing_eagerly())
-        if tf.executing_eagerly():
-            self._track_trackable(ExportableHandle(handle, make), "resource")
-        return handle
+        if not tf.executing_eagerly():
+            return make(False)
+        resource = _ExportableResource(make)
+        self._track_trackable(resource, "resource")
+        return resource.resource_handle
+
+    def _op(self, verb: str) -> Callable[..., Any]:
+        """Returns the function of an operation of this kind of accumulator."""
+        return getattr(ops, f"condacc_{self._KIND}_{verb}")
 
     def _read(self, read: Callable[..., tf.Tensor], what: str, name: str | None) -> tf.Tensor:
         """Reads a counter of the accumulator.
@@ -209,7 +233,7 @@ class ConditionalAccumulatorBase(Trackable):
         """
         if name is None and self._name and not self._name.endswith("/"):
             name = f"{self._name}_{what}"
-        return read(self._accumulator_ref, name=name or f"{self._OPS.state_prefix}{what}")
+        return read(self._accumulator_ref, name=name or f"{self._STATE_PREFIX}{what}")
 
     def _take(self, num_required: TensorLike, name: str | None) -> list[tf.Tensor]:
         """Takes gradients, waiting for them if necessary, and returns the outputs of the operation.
@@ -217,9 +241,9 @@ class ConditionalAccumulatorBase(Trackable):
         In eager mode, Ctrl-C ends the wait.
         """
         if not tf.executing_eagerly():
-            name = name or f"{self._OPS.gradient_prefix}TakeGradient"
+            name = name or f"{self._GRADIENT_PREFIX}TakeGradient"
             with arguments_on_host():
-                outputs = self._OPS.take(
+                outputs = self._op("take")(
                     self._accumulator_ref, num_required, dtype=self._dtype, name=name
                 )
             return list(outputs) if isinstance(outputs, tuple) else [outputs]
@@ -230,8 +254,8 @@ class ConditionalAccumulatorBase(Trackable):
             if taken:
                 return outputs
         return eager.execute_interruptibly(
-            self._OPS.take_type,
-            self._OPS.num_take_outputs,
+            f"Condacc>{self._KIND.capitalize()}Take",
+            self._NUM_TAKE_OUTPUTS,
             [self._accumulator_ref, tf.convert_to_tensor(num_required, tf.int32)],
             ("dtype", tf.as_dtype(self._dtype).as_datatype_enum),
         )
@@ -241,14 +265,126 @@ class ConditionalAccumulatorBase(Trackable):
     ) -> Sequence[tf.Tensor]:
         """Takes gradients without waiting, and returns the outputs of the operation.
 
-        The first output tells whether gradients were taken. If `global_step` is given, they are
+        The first output is True if gradients were taken. If `global_step` is given, they are
         taken only at that step of the accumulator.
         """
-        name = name or f"{self._OPS.gradient_prefix}TryTakeGradient"
-        take = self._OPS.try_take
+        name = name or f"{self._GRADIENT_PREFIX}TryTakeGradient"
         inputs = [self._accumulator_ref]
         if global_step is not None:
-            take = self._OPS.take_round
             inputs.append(int64_input(global_step))
+        take = self._op("try_take" if global_step is None else "take_round")
         with arguments_on_host():
             return take(*inputs, num_required, dtype=self._dtype, name=name)
+
+
+class _ExportableResource(tf.saved_model.experimental.TrackableResource):
+    """The accumulator of an object, which functions may capture and SavedModels contain.
+
+    Accumulators hold such an object instead of deriving from its class, whose constructor has other
+    arguments.
+
+    Args:
+        make: Function that makes an accumulator and returns its handle: `[] resource`. If its
+            argument is True, each execution of the operation makes an accumulator of its own.
+    """
+
+    def __init__(self, make: Callable[[bool], tf.Tensor]) -> None:
+        super().__init__()
+        self._make = make
+
+    def _create_resource(self) -> tf.Tensor:
+        if tf.executing_eagerly():
+            return self._make(True)
+        nodes.begin(v1.get_default_graph())
+        # A function makes the accumulators of a SavedModel that is loaded as an object. They would
+        # share their state if their operations had equal names and were not anonymous. A session
+        # executes its operation in each run, so the accumulator has to belong to the operation.
+        return self._make(tf.inside_function())
+
+
+def _make_accumulator(
+    make_op: Callable[..., tf.Tensor],
+    dtype: DTypeLike,
+    shape: ShapeLike,
+    anonymous: bool,
+    shared_name: str | None,
+    name: str,
+    reduction_type: str,
+) -> tf.Tensor:
+    """Makes an accumulator and returns its handle.
+
+    Args:
+        make_op: Function of the operation that makes accumulators of the kind.
+        dtype: Data type of the gradients.
+        shape: Shape of the gradients; None if unknown.
+        anonymous: Whether each execution of the operation makes an accumulator of its own. Ignored
+            if `shared_name` is given.
+        shared_name: Name under which the accumulator is shared; None or empty if it is not shared.
+        name: Name of the operation.
+        reduction_type: How gradients are reduced. None stands for "MEAN".
+
+    Returns:
+        The handle: `[] resource`.
+
+    Raises:
+        ValueError: `reduction_type` is a mean, and `dtype` is an integer type.
+        tf.errors.NotFoundError: The process of the current device has not imported this package.
+        tf.errors.InternalError: The current device belongs to a process that cannot be reached.
+    """
+    _check_mean_exists(dtype, reduction_type, name)
+    if shared_name:
+        _warn_of_replicas(shared_name)
+    with explained(), _explaining_remote_devices(name):
+        handle = make_op(
+            dtype=dtype,
+            shape=tf.TensorShape(None) if shape is None else shape,
+            reduction_type=reduction_type,
+            anonymous=anonymous and not shared_name,
+            # An anonymous accumulator has this name in error messages only. In eager mode, these
+            # would have the op type instead of the operation's name.
+            shared_name=shared_name or (name if anonymous and tf.executing_eagerly() else None),
+            name=name,
+        )
+    handle._condacc_name = name  # Error messages of functions that use the handle contain it.
+    return handle
+
+
+@contextlib.contextmanager
+def _explaining_remote_devices(name: str) -> Iterator[None]:
+    try:
+        yield
+    except tf.errors.InternalError as error:
+        if "remote eager worker" not in error.message:
+            raise
+        raise tf.errors.InternalError(
+            error.node_def,
+            error.op,
+            out_of_reach(f"Accumulator '{name}'") + f" The error was: {error.message}",
+        ) from error
+
+
+def _warn_of_replicas(shared_name: str) -> None:
+    """Logs a warning if each replica of a strategy makes an accumulator of the same name."""
+    strategy = tf.distribute.get_strategy()
+    if strategy.num_replicas_in_sync > 1 and not tf.distribute.in_cross_replica_context():
+        _LOG.warning(
+            "The accumulator with shared_name '%s' is made in a function that %s runs on replicas. "
+            "Names are shared within a device only, so each device has an accumulator of its own. "
+            "Make it outside of the function to share it.",
+            shared_name,
+            type(strategy).__name__,
+        )
+
+
+def _check_mean_exists(dtype: DTypeLike, reduction_type: str | bytes, name: str) -> None:
+    if reduction_type in ("SUM", b"SUM"):
+        return
+    try:
+        is_integer = tf.as_dtype(dtype).is_integer
+    except TypeError:
+        return  # The operation that makes the accumulator reports the error.
+    if is_integer:
+        raise ValueError(
+            f"Integer gradients have no mean: accumulator '{name}' of dtype "
+            f"{tf.as_dtype(dtype).name} expects reduction_type 'SUM', got {reduction_type!r}."
+        )

@@ -56,15 +56,14 @@ def contributor_id(contributor: TensorLike, accumulator: str) -> tf.Tensor:
     Raises:
         TypeError: `contributor` is not of an integer type.
     """
-    if not isinstance(contributor, numbers.Integral):
-        with on_host():
-            contributor = tf.convert_to_tensor(contributor)
-        if not contributor.dtype.base_dtype.is_integer:
-            where = f" (accumulator '{accumulator}')" if accumulator else ""
-            raise TypeError(
-                f"Argument contributor must be an integer, got {contributor.dtype.name}{where}."
-            )
-    return host_int64(contributor)
+    if isinstance(contributor, numbers.Integral):
+        return host_int64(contributor)
+    with on_host():
+        tensor = tf.convert_to_tensor(contributor)
+    if not tensor.dtype.base_dtype.is_integer:
+        where = f" (accumulator '{accumulator}')" if accumulator else ""
+        raise TypeError(f"Argument contributor must be an integer, got {tensor.dtype.name}{where}.")
+    return host_int64(tensor)
 
 
 def was_added(outcome: tf.Tensor, name: str) -> tf.Tensor:

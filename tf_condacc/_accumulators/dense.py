@@ -8,7 +8,6 @@ from __future__ import annotations
 import tensorflow as tf
 
 from tf_condacc._accumulators.base import ConditionalAccumulatorBase, TryTakeResult
-from tf_condacc._accumulators.construction import AccumulatorOps
 from tf_condacc._accumulators.contributions import contributor_id, was_added
 from tf_condacc._ops.host import int64_input
 from tf_condacc._ops.library import ops
@@ -55,17 +54,11 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             integer type, or `shape` has a negative dimension.
     """
 
-    _OPS = AccumulatorOps(
-        make=lambda **arguments: ops.condacc_dense_accumulator(**arguments),
-        take=lambda *inputs, **attrs: ops.condacc_dense_take(*inputs, **attrs),
-        try_take=lambda *inputs, **attrs: ops.condacc_dense_try_take(*inputs, **attrs),
-        take_round=lambda *inputs, **attrs: ops.condacc_dense_take_round(*inputs, **attrs),
-        take_type="Condacc>DenseTake",
-        num_take_outputs=1,
-        default_name="ResourceConditionalAccumulator",
-        gradient_prefix="ResourceAccumulator",
-        state_prefix="ResourceAccumulator",
-    )
+    _KIND = "dense"
+    _NUM_TAKE_OUTPUTS = 1
+    _DEFAULT_NAME = "ResourceConditionalAccumulator"
+    _GRADIENT_PREFIX = "ResourceAccumulator"
+    _STATE_PREFIX = "ResourceAccumulator"
 
     def __init__(
         self,
@@ -79,7 +72,10 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         super().__init__(dtype, shape, handle)
 
     def apply_grad(
-        self, grad: TensorLike, local_step: TensorLike = 0, name: str | None = None
+        self,
+        grad: TensorLike,
+        local_step: TensorLike = 0,
+        name: str | None = None,
     ) -> tf.Operation | None:
         """Applies a gradient: accumulates it, or drops it silently if it is stale.
 
@@ -103,9 +99,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             tf.errors.ResourceExhaustedError: There is not enough memory. The accumulator has not
                 changed.
         """
-        accepted = self._apply(
-            grad, local_step, name or f"{self._OPS.gradient_prefix}ApplyGradient"
-        )
+        accepted = self._apply(grad, local_step, name or f"{self._GRADIENT_PREFIX}ApplyGradient")
         return None if tf.executing_eagerly() else accepted.op
 
     def try_apply_grad(
@@ -131,7 +125,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             Whether the gradient was accumulated: `[] bool`. False if it was dropped as stale or,
             with a contributor, was a duplicate or ahead of the accumulator's step.
         """
-        name = name or f"{self._OPS.gradient_prefix}TryApplyGradient"
+        name = name or f"{self._GRADIENT_PREFIX}TryApplyGradient"
         if contributor is None:
             return self._apply(grad, local_step, name)
         return was_added(
@@ -174,7 +168,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             tf.errors.ResourceExhaustedError: There is not enough memory. The accumulator has not
                 changed.
         """
-        name = name or f"{self._OPS.gradient_prefix}ApplyContribution"
+        name = name or f"{self._GRADIENT_PREFIX}ApplyContribution"
         return self._apply(grad, local_step, name, contributor_id(contributor, self._name))
 
     def take_grad(self, num_required: TensorLike, name: str | None = None) -> tf.Tensor:
@@ -226,7 +220,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
                 cast to int64: `[] int64`.
 
         Returns:
-            A named tuple ``(taken, value)``. ``taken: [] bool`` tells whether gradients were taken.
+            A named tuple ``(taken, value)``. ``taken: [] bool`` is True if gradients were taken.
             ``value: [d0, …] dtype`` is then the result of `take_grad`. Otherwise it is zeros of the
             constructor's shape, with 0 for each unknown dimension, or a scalar zero if the rank is
             unknown.
@@ -242,19 +236,19 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         name: str,
         contributor: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        grad = self._converted(grad)
+        gradient = self._converted(grad)
         if tf.executing_eagerly():
             # The operation checks the shape as well, and takes less time for it.
             try:
-                return self._apply_converted(grad, local_step, name, contributor)
+                return self._apply_converted(gradient, local_step, name, contributor)
             except tf.errors.InvalidArgumentError:
-                grad.shape.assert_is_compatible_with(self._shape)
+                gradient.shape.assert_is_compatible_with(self._shape)
                 raise
-        grad.shape.assert_is_compatible_with(self._shape)
-        return self._apply_converted(grad, local_step, name, contributor)
+        gradient.shape.assert_is_compatible_with(self._shape)
+        return self._apply_converted(gradient, local_step, name, contributor)
 
     def _apply_converted(
-        self, grad: tf.Tensor, local_step: TensorLike, name: str, contributor: TensorLike | None
+        self, grad: tf.Tensor, local_step: TensorLike, name: str, contributor: tf.Tensor | None
     ) -> tf.Tensor:
         local_step = int64_input(local_step)
         if contributor is None:

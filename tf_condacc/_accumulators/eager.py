@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.eager import cancellation, context, execute
+
+from tf_condacc import _tensorflow
 
 _POLL_SECONDS = 0.1  # The longest time that passes before Ctrl-C is noticed.
 
@@ -33,14 +34,12 @@ def execute_interruptibly(
     Raises:
         Exception: The error of the operation, if it fails.
     """
-    manager = cancellation.CancellationManager()
+    execute, cancel = _tensorflow.cancellable(op_name, num_outputs, inputs, attrs)
     outcome: dict[str, Any] = {}
 
     def run() -> None:
         try:
-            outcome["outputs"] = execute.execute_with_cancellation(
-                op_name, num_outputs, inputs, attrs, context.context(), manager
-            )
+            outcome["outputs"] = execute()
         except BaseException as error:  # Raised by the calling thread below.
             outcome["error"] = error
 
@@ -50,7 +49,7 @@ def execute_interruptibly(
         while thread.is_alive():
             thread.join(_POLL_SECONDS)
     except BaseException:  # Usually a KeyboardInterrupt.
-        manager.start_cancel()
+        cancel()
         thread.join()
         raise
     if "error" in outcome:

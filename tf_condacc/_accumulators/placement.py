@@ -5,11 +5,13 @@ Mirrors ``tf.compat.v1.train.replica_device_setter``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.training import device_setter
+from tensorflow.compat import v1
+
+from tf_condacc._tensorflow import STANDARD_PS_OPS
 
 PS_OPS = ("Condacc>DenseAccumulator", "Condacc>SparseAccumulator")
 
@@ -19,7 +21,7 @@ def replica_device_setter(
     ps_device: str = "/job:ps",
     worker_device: str = "/job:worker",
     merge_devices: bool = True,
-    cluster: tf.train.ClusterSpec | dict[str, Any] | None = None,
+    cluster: tf.train.ClusterSpec | Mapping[str, Any] | None = None,
     ps_ops: Sequence[str] | None = None,
     ps_strategy: Callable[[tf.Operation], int] | None = None,
 ) -> Callable[[tf.Operation], str]:
@@ -56,8 +58,8 @@ def replica_device_setter(
             callable.
     """
     if ps_ops is None:
-        ps_ops = [*device_setter.STANDARD_PS_OPS, *PS_OPS]
-    return tf.compat.v1.train.replica_device_setter(
+        ps_ops = [*STANDARD_PS_OPS, *PS_OPS]
+    return v1.train.replica_device_setter(
         ps_tasks=ps_tasks,
         ps_device=ps_device,
         worker_device=worker_device,

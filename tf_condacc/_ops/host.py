@@ -7,8 +7,9 @@ import numbers
 from collections.abc import Iterator
 
 import tensorflow as tf
-from tensorflow.python.eager import context
+from tensorflow.compat import v1
 
+from tf_condacc import _tensorflow
 from tf_condacc._typing import TensorLike
 
 _INT64 = range(-(2**63), 2**63)
@@ -25,7 +26,8 @@ def on_host() -> contextlib.AbstractContextManager:
     """
     if not tf.executing_eagerly():
         return _built_on_host()
-    return tf.device("/device:CPU:0") if context.num_gpus() else contextlib.nullcontext()
+    has_gpu = tf.config.list_logical_devices("GPU")
+    return tf.device("/device:CPU:0") if has_gpu else contextlib.nullcontext()
 
 
 def arguments_on_host() -> contextlib.AbstractContextManager:
@@ -36,6 +38,11 @@ def arguments_on_host() -> contextlib.AbstractContextManager:
     memory anyway.
     """
     return contextlib.nullcontext() if tf.executing_eagerly() else _built_on_host()
+
+
+def is_reference(dtype: tf.DType) -> bool:
+    """Returns whether a data type is that of a reference variable of TensorFlow 1."""
+    return dtype != dtype.base_dtype
 
 
 def host_int64(value: TensorLike) -> tf.Tensor:
@@ -76,7 +83,7 @@ def _built_on_host() -> Iterator[None]:
 
     # Outer device functions and colocation are applied after `note`, and override what it returns.
     # The operations are therefore moved when they are complete.
-    with tf.compat.v1.device(note):
+    with v1.device(note):
         yield
     for op in built:
         if not op.type.startswith("Condacc>") and not _uses_variable(op):
@@ -85,13 +92,11 @@ def _built_on_host() -> Iterator[None]:
 
 def _uses_variable(op: tf.Operation) -> bool:
     """Returns whether an operation has to be where a variable is."""
-    return any(x.dtype == tf.resource or x.dtype._is_ref_dtype for x in op.inputs)
+    return any(x.dtype == tf.resource or is_reference(x.dtype) for x in op.inputs)
 
 
 def _move_to_host(op: tf.Operation) -> None:
     device = tf.DeviceSpec.from_string(op.device)
     if device.device_type == "CPU":
         return
-    op._set_device(device.replace(device_type="CPU", device_index=0).to_string())
-    if "_class" in op.node_def.attr:
-        op._clear_attr("_class")
+    _tensorflow.move(op, device.replace(device_type="CPU", device_index=0).to_string())

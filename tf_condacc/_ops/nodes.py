@@ -8,8 +8,9 @@ from types import ModuleType
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
-from tf_condacc._ops.function_checks import is_compiled, is_function, is_out_of_reach, out_of_reach
+from tf_condacc import _tensorflow
 
 _IMPORT_FIRST = "Condacc>Import_tf_condacc_first"
 
@@ -17,8 +18,8 @@ _IMPORT_FIRST = "Condacc>Import_tf_condacc_first"
 class CheckedNodes:
     """Builds the nodes of operations, and checks those in the graphs of functions.
 
-    In the module of generated functions it takes the place of TensorFlow's module that builds
-    nodes. It is not called in eager mode, where checks would take time for each gradient.
+    It replaces TensorFlow's module that builds nodes in the module of generated functions. It is
+    not called in eager mode, where checks would take time for each gradient.
 
     A process may get a function without having imported this package: as part of a SavedModel, or
     from the coordinator of a cluster. TensorFlow then reports the first operation of the function
@@ -46,10 +47,10 @@ class CheckedNodes:
             self._begun.add(graph)
 
     def _apply_op_helper(self, op_type_name: str, name: str | None = None, **keywords: Any) -> Any:
-        graph = tf.compat.v1.get_default_graph()
-        if op_type_name == _IMPORT_FIRST or not is_function(graph):
+        graph = v1.get_default_graph()
+        if op_type_name == _IMPORT_FIRST or not _tensorflow.is_function(graph):
             return self._builder._apply_op_helper(op_type_name, name=name, **keywords)
-        if is_compiled(graph):
+        if _tensorflow.is_compiled(graph):
             raise RuntimeError(
                 f"{_described(op_type_name, name, keywords)} is used in a function that XLA "
                 "compiles, but XLA cannot compile its operations. Use it outside of the function "
@@ -57,7 +58,7 @@ class CheckedNodes:
             )
         self.begin(graph)
         built = self._builder._apply_op_helper(op_type_name, name=name, **keywords)
-        if is_out_of_reach(built[2].device):
+        if _is_out_of_reach(built[2].device):
             who = _described(op_type_name, name, keywords)
             raise tf.errors.InternalError(None, None, out_of_reach(who))
         return built
@@ -69,3 +70,25 @@ def _described(op_type: str, name: str | None, inputs: Mapping[str, Any]) -> str
         return f"Accumulator '{name}'"
     accumulator = getattr(inputs.get("handle"), "_condacc_name", None)
     return f"Accumulator '{accumulator}'" if accumulator else f"Operation '{name}' ({op_type})"
+
+
+def _is_out_of_reach(device: str) -> bool:
+    """Returns whether a device belongs to another worker of a `MultiWorkerMirroredStrategy`.
+
+    Args:
+        device: Name of the device, which may leave out any part.
+    """
+    server = _tensorflow.collective_server()
+    if server is None or not device:
+        return False
+    spec = tf.DeviceSpec.from_string(device)
+    return spec.job not in (None, server.job_name) or spec.task not in (None, server.task_index)
+
+
+def out_of_reach(user: str) -> str:
+    """Returns the error message for an accumulator or an operation on a device out of reach."""
+    return (
+        f"{user} is on the device of another process, which this process cannot reach. Workers of "
+        "MultiWorkerMirroredStrategy do not share accumulators: each needs one of its own, and "
+        "all_reduce adds up what they take."
+    )

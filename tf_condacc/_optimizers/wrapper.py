@@ -6,9 +6,10 @@ import abc
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
 
-class OptimizerWrapper(tf.compat.v1.train.Optimizer):
+class OptimizerWrapper(v1.train.Optimizer):
     """An optimizer that shows the slots of the optimizer it wraps, and is saved in its place.
 
     A ``tf.train.Checkpoint`` cannot hold a slot variable that two of its objects own. The wrapped
@@ -19,7 +20,7 @@ class OptimizerWrapper(tf.compat.v1.train.Optimizer):
 
     @property
     @abc.abstractmethod
-    def _wrapped(self) -> tf.compat.v1.train.Optimizer:
+    def _wrapped(self) -> v1.train.Optimizer:
         """The wrapped optimizer."""
 
     def get_slot(self, *args: Any, **kwargs: Any) -> tf.Variable | None:
@@ -35,6 +36,19 @@ class OptimizerWrapper(tf.compat.v1.train.Optimizer):
         """Returns the names of the wrapped optimizer's slots."""
         return self._wrapped.get_slot_names(*args, **kwargs)
 
+    def _own_variables(self) -> dict[str, tf.Variable]:
+        """Returns the variables of this object that checkpoints contain, by their names."""
+        return {}
+
+    def _restore_own(self, name: str, variable: tf.Variable) -> None:
+        """Gives a variable that was just made its value in a checkpoint that was restored before.
+
+        Args:
+            name: Name of the variable in `_own_variables`.
+            variable: The variable.
+        """
+        self._handle_deferred_dependencies(name, variable)
+
     @property
     def _deferred_dependencies(self) -> Any:
         self._wrapped._maybe_initialize_trackable()
@@ -43,10 +57,16 @@ class OptimizerWrapper(tf.compat.v1.train.Optimizer):
     def _trackable_children(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Returns the checkpointed objects of both optimizers, without the slots."""
         wrapped = self._wrapped._trackable_children(*args, **kwargs)
-        return {**wrapped, **super()._trackable_children(*args, **kwargs)}
+        return {
+            **wrapped,
+            **super()._trackable_children(*args, **kwargs),
+            **self._own_variables(),
+        }
 
     def _lookup_dependency(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        own = super()._lookup_dependency(name, *args, **kwargs)
+        own = self._own_variables().get(name)
+        if own is None:
+            own = super()._lookup_dependency(name, *args, **kwargs)
         return self._wrapped._lookup_dependency(name, *args, **kwargs) if own is None else own
 
     def _create_or_restore_slot_variable(self, *args: Any, **kwargs: Any) -> None:

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from tensorflow.compat import v1
-from tensorflow.python.util import nest  # tf.nest lacks the shallow functions.
+
+from tf_condacc._tensorflow import nest
+from tf_condacc._typing import Nested
 
 
-def split(structure: Any, num_towers: int, device: str) -> list[Any]:
+def split(structure: Nested, num_towers: int, device: str) -> list[Any]:
     """Splits every tensor of a structure along its first dimension into equal parts.
 
     Args:

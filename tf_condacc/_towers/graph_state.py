@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from tf_condacc._typing import GradientAndVariable
+from tf_condacc._typing import GradientAndVariable, Loss
 
 COLLECTION = "replicate_model_fn_graph_states"
 
@@ -88,7 +87,7 @@ class GraphState:
                 self.towers.append(Tower(number, variable_scope, _current_name_scope()))
                 yield self.towers[-1]
 
-    def scale_loss(self, loss: Any) -> Any:
+    def scale_loss(self, loss: Loss) -> Loss:
         """Returns the part of a tower in the loss of all towers.
 
         Args:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
 
 import tensorflow as tf
-from tensorflow.python.framework.config import is_op_determinism_enabled
+from tensorflow.compat import v1
 
 from tf_condacc._ops.library import ops
-
-Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices
+from tf_condacc._tensorflow import is_determinism_enabled
+from tf_condacc._typing import Gradient
 
 # A single operation adds up to _MAX_AT_ONCE gradients of up to _MAX_BYTES_AT_ONCE bytes each, when
 # all of them are computed. For such small gradients, one operation for each costs more time than is
@@ -19,7 +18,7 @@ _MAX_AT_ONCE = 8
 _MAX_BYTES_AT_ONCE = 256 << 10
 
 
-def sum_gradients(gradients: Sequence[Gradient], variable: Any) -> Gradient:
+def sum_gradients(gradients: Sequence[Gradient], variable: tf.Variable) -> Gradient:
     """Adds gradients on the variable's device, each as soon as it is computed.
 
     Each run of the graph has a sum of its own, which is freed when the run ends. The sum takes over
@@ -39,7 +38,7 @@ def sum_gradients(gradients: Sequence[Gradient], variable: Any) -> Gradient:
         if all gradients are ``tf.IndexedSlices``. A single gradient is returned unchanged.
         float16 and bfloat16 gradients are added in float32.
     """
-    with tf.compat.v1.device(variable.device):
+    with v1.device(variable.device):
         if len(gradients) == 1:
             return tf.identity(gradients[0])
         if all(isinstance(gradient, tf.IndexedSlices) for gradient in gradients):
@@ -47,7 +46,7 @@ def sum_gradients(gradients: Sequence[Gradient], variable: Any) -> Gradient:
         return _sum_dense([_dense(gradient, variable) for gradient in gradients], variable)
 
 
-def _sum_dense(gradients: Sequence[tf.Tensor], variable: Any) -> tf.Tensor:
+def _sum_dense(gradients: Sequence[tf.Tensor], variable: tf.Variable) -> tf.Tensor:
     dtype = gradients[0].dtype.base_dtype
     if len(gradients) <= _MAX_AT_ONCE and _is_small(variable.shape, dtype):
         return ops.condacc_tower_dense_sum_at_once(gradients, shape=variable.shape, name="sum")
@@ -62,7 +61,7 @@ def _is_small(shape: tf.TensorShape, dtype: tf.DType) -> bool:
     return size is not None and size * dtype.size <= _MAX_BYTES_AT_ONCE
 
 
-def _sum_sparse(gradients: Sequence[tf.IndexedSlices], variable: Any) -> tf.IndexedSlices:
+def _sum_sparse(gradients: Sequence[tf.IndexedSlices], variable: tf.Variable) -> tf.IndexedSlices:
     dtype = gradients[0].dtype.base_dtype
     handle = ops.condacc_tower_sparse_sum(dtype=dtype, shape=variable.shape, name="sum")
     adds = _in_order(
@@ -88,7 +87,7 @@ def _in_order(
     """Builds an operation for each gradient, after the previous one if determinism is enabled."""
     made: list[tf.Operation] = []
     for gradient in gradients:
-        with tf.control_dependencies(made[-1:] if is_op_determinism_enabled() else []):
+        with tf.control_dependencies(made[-1:] if is_determinism_enabled() else []):
             made.append(add(gradient))
     return made
 
@@ -99,7 +98,7 @@ def _dense_shape(gradient: tf.IndexedSlices) -> tf.Tensor:
     return tf.cast(gradient.dense_shape, tf.int64)
 
 
-def _dense(gradient: Gradient, variable: Any) -> tf.Tensor:
+def _dense(gradient: Gradient, variable: tf.Variable) -> tf.Tensor:
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
     shape = gradient.dense_shape

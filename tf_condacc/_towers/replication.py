@@ -5,27 +5,31 @@ Mirrors ``tf.contrib.estimator.replicate_model_fn``.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from tf_condacc._towers import (
-    batches,
-    deprecation,
-    graph_state,
-    joining,
-    optimizer_calls,
-    tower_devices,
-    tower_variables,
-)
-from tf_condacc._towers.tower_optimizer import TowerOptimizer
+from tf_condacc._towers import batches, graph_state, joining, optimizer_calls
+from tf_condacc._towers.graph_state import Tower
+from tf_condacc._towers.tower_optimizer import TowerOptimizer, warn_of_deprecation
 from tf_condacc._typing import Nested
-from tf_condacc.estimator import _specs
-from tf_condacc.estimator._model_fn import ModeKeys, SpecLike
+from tf_condacc.estimator._model_fn import (
+    ModeKeys,
+    SpecLike,
+    argument_names,
+    checked_spec,
+    replaced_spec,
+)
+
+_LOG = logging.getLogger("tf_condacc")
+_VARIABLE_OPS = ("Variable", "VariableV2", "VarHandleOp")
+_CPU = "/CPU:0"
 
 
 def replicate_model_fn(
@@ -74,7 +78,7 @@ def replicate_model_fn(
     Raises:
         ValueError: `loss_reduction` is NONE.
     """
-    deprecation.warn_once("replicate_model_fn")
+    warn_of_deprecation("replicate_model_fn")
     if callable(loss_reduction):
         reduction, optimizer_fn = None, loss_reduction
     else:
@@ -86,17 +90,17 @@ def replicate_model_fn(
         raise ValueError(
             "Tower losses need to be reduced in some way, yet none reduction is specified."
         )
-    devices = list(devices) if devices else tower_devices.local_devices()
-    variable_device = tower_devices.consolidation_device(devices)
+    devices = list(devices) if devices else _local_devices()
+    variable_device = _consolidation_device(devices)
 
     def replicated_model_fn(
         features: Nested, labels: Nested, mode: str, params: Any = None, config: Any = None
     ) -> SpecLike:
         call = functools.partial(model_fn, mode=mode, **_optional(model_fn, params, config))
-        placements = [tower_devices.placing(device, variable_device) for device in devices]
+        placements = [_placing(device, variable_device) for device in devices]
         if len(placements) == 1:
             with graph_state.replication(1, reduction), v1.device(placements[0]):
-                return _specs.checked(call(features=features, labels=labels), mode)
+                return checked_spec(call(features=features, labels=labels), mode)
         _check_mode(mode)
         parts = _split(features, labels, len(devices), variable_device)
         with graph_state.replication(len(devices), reduction) as state:
@@ -142,20 +146,111 @@ def _build_towers(
         with (
             state.tower(),
             v1.device(placement),
-            tower_variables.recorded(keys.METRIC_VARIABLES) as metric,
-            tower_variables.recorded(keys.TRAINABLE_VARIABLES) as trainable,
+            _recorded(keys.METRIC_VARIABLES) as metric,
+            _recorded(keys.TRAINABLE_VARIABLES) as trainable,
         ):
-            spec = _specs.checked(call(**part), mode, f"model_fn of tower {len(specs)}")
+            spec = checked_spec(call(**part), mode, f"model_fn of tower {len(specs)}")
             if spec.train_op is not None and not state.has_been_used:
                 raise ValueError(optimizer_calls.NOT_WRAPPED)
             if spec.loss is not None:
-                spec = _specs.replace(spec, loss=state.scale_loss(spec.loss))
+                spec = replaced_spec(spec, loss=state.scale_loss(spec.loss))
         specs.append(spec)
         metric_variables.append(metric)
         trainable_variables.append(trainable)
     optimizer_calls.check_finished(state.towers)
-    tower_variables.warn_of_unshared(state.towers, trainable_variables)
+    _warn_of_unshared(state.towers, trainable_variables)
     return specs, metric_variables
+
+
+@contextlib.contextmanager
+def _recorded(collection: str) -> Iterator[list[tf.Variable]]:
+    """Records the variables that are added to a collection of the default graph.
+
+    Yields:
+        A list, which is empty until the context ends and then holds the new variables.
+    """
+    before = {id(variable) for variable in v1.get_collection(collection)}
+    made: list[tf.Variable] = []
+    yield made
+    made.extend(v for v in v1.get_collection(collection) if id(v) not in before)
+
+
+def _warn_of_unshared(towers: Sequence[Tower], made: Sequence[Sequence[tf.Variable]]) -> None:
+    """Logs a warning if a tower after the first one trains variables of its own.
+
+    In a tower that calls an optimizer, only variables with a gradient count. Each tower may make
+    others, such as a learning rate.
+
+    Args:
+        towers: All towers of the graph.
+        made: The trainable variables that each tower has made.
+    """
+    for tower, variables in zip(towers[1:], made[1:], strict=True):
+        trained = {
+            variable.name
+            for call in tower.calls
+            for gradient, variable in call.gradients_and_variables
+            if gradient is not None
+        }
+        own = [v.name for v in variables if not tower.calls or v.name in trained]
+        if own:
+            _LOG.warning(
+                "Tower %d has made %d trainable variable(s) of its own, the first of which is %s. "
+                "It does not share them with tower 0, so the %d towers are separate models. Towers "
+                "share variables that are made by tf.compat.v1.get_variable; Keras layers and "
+                "tf.Variable make new ones.",
+                tower.number,
+                len(own),
+                own[0],
+                len(towers),
+            )
+            return
+
+
+def _local_devices() -> list[str]:
+    """Returns the GPUs of this process, or its CPUs if it has no GPU."""
+    for kind in ("GPU", "CPU"):
+        devices = tf.config.list_logical_devices(kind)
+        if devices:
+            return [f"/device:{kind}:{number}" for number, _ in enumerate(devices)]
+    raise RuntimeError("Expected a GPU or a CPU, TensorFlow found neither.")
+
+
+def _consolidation_device(devices: list[str]) -> str:
+    """Returns the device of the variables and of the operations that combine all towers."""
+    if len(devices) == 1 and _device_type(devices[0]) == "GPU":
+        return devices[0]
+    return _CPU
+
+
+def _placing(device: str, variable_device: str) -> Callable[[tf.Operation], str]:
+    """Returns a function for ``tf.compat.v1.device`` that places one tower.
+
+    A device that the program has chosen for an operation takes precedence.
+
+    Args:
+        device: Device of all operations except variables.
+        variable_device: Device of variables.
+
+    Raises:
+        ValueError: One of the names is not that of a device.
+    """
+    others, variables = (
+        tf.DeviceSpec.from_string(device),
+        tf.DeviceSpec.from_string(variable_device),
+    )
+
+    def choose(op: tf.Operation) -> str:
+        chosen = tf.DeviceSpec.from_string(op.device or "")
+        default = variables if op.type in _VARIABLE_OPS else others
+        return default.make_merged_spec(chosen).to_string()
+
+    return choose
+
+
+def _device_type(device: str) -> str | None:
+    kind = tf.DeviceSpec.from_string(device).device_type
+    return kind.upper() if kind else None
 
 
 def _check_mode(mode: str) -> None:
@@ -181,7 +276,7 @@ def _with_optimizer(
             functools.partial(optimizer_fn, **_optional(optimizer_fn, params, config))
         )
         train_op = optimizer.minimize(spec.loss, global_step=v1.train.get_or_create_global_step())
-        return _specs.replace(spec, train_op=train_op)
+        return replaced_spec(spec, train_op=train_op)
 
     del model_fn_with_optimizer.__wrapped__  # inspect.signature must see its own arguments.
     return model_fn_with_optimizer
@@ -189,6 +284,6 @@ def _with_optimizer(
 
 def _optional(function: Callable[..., Any], params: Any, config: Any) -> Mapping[str, Any]:
     """Returns copies of `params` and `config`, if the function has arguments of these names."""
-    names = _specs.argument_names(function)
+    names = argument_names(function)
     given = {"params": params, "config": config}
     return {name: copy.deepcopy(value) for name, value in given.items() if name in names}

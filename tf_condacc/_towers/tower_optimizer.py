@@ -5,6 +5,8 @@ Mirrors ``tf.contrib.estimator.TowerOptimizer``.
 
 from __future__ import annotations
 
+import functools
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -12,10 +14,22 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._optimizers.wrapper import OptimizerWrapper
-from tf_condacc._towers import deprecation, graph_state, optimizer_calls
+from tf_condacc._towers import graph_state, optimizer_calls
 from tf_condacc._towers.graph_state import OptimizerCall
 from tf_condacc._towers.reduction import sum_gradients
-from tf_condacc._typing import GradientAndVariable
+from tf_condacc._typing import Gradient, GradientAndVariable, Loss
+
+_LOG = logging.getLogger("tf_condacc")
+
+
+@functools.cache
+def warn_of_deprecation(name: str) -> None:
+    """Logs once per process that new programs should use a distribution strategy."""
+    _LOG.warning(
+        "%s is here for programs that were written for tf.contrib.estimator, where it has been "
+        "deprecated since 2018-05-31. New programs should use tf.distribute.MirroredStrategy.",
+        name,
+    )
 
 
 class TowerOptimizer(OptimizerWrapper):
@@ -26,7 +40,7 @@ class TowerOptimizer(OptimizerWrapper):
     and the wrapped optimizer applies the sums. Elsewhere all calls are forwarded to the wrapped
     optimizer unchanged.
 
-    It differs from the mirrored class in that the calls of different towers are compared, dense and
+    It differs from the original in that the calls of different towers are compared, dense and
     sparse gradients of a variable can be mixed in any order, and a checkpoint of the optimizer is
     one of the wrapped optimizer.
 
@@ -60,7 +74,7 @@ class TowerOptimizer(OptimizerWrapper):
         optimizer_or_optimizer_fn: v1.train.Optimizer | Callable[[], v1.train.Optimizer],
     ) -> None:
         super().__init__(use_locking=False, name="TowerOptimizer")
-        deprecation.warn_once("TowerOptimizer")
+        warn_of_deprecation("TowerOptimizer")
         self._optimizer_or_optimizer_fn = optimizer_or_optimizer_fn
 
     @staticmethod
@@ -68,9 +82,7 @@ class TowerOptimizer(OptimizerWrapper):
         """Returns whether a TowerOptimizer has been used in the current graph or its towers."""
         return graph_state.of_graph().has_been_used
 
-    def compute_gradients(
-        self, loss: tf.Tensor | Callable[[], tf.Tensor], *args: Any, **kwargs: Any
-    ) -> list[GradientAndVariable]:
+    def compute_gradients(self, loss: Loss, *args: Any, **kwargs: Any) -> list[GradientAndVariable]:
         """Computes the gradients of the tower's part in the loss of all towers.
 
         Args:
@@ -159,7 +171,7 @@ def _sum_by_variable(calls: Sequence[OptimizerCall]) -> list[GradientAndVariable
 
     The variables of the last tower come first, in the order of its call.
     """
-    gradients: dict[str, list[Any]] = {}
+    gradients: dict[str, list[Gradient]] = {}
     variables: dict[str, v1.Variable] = {}
     for call in (calls[-1], *calls[:-1]):
         for _, variable in call.gradients_and_variables:

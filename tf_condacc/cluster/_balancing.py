@@ -48,11 +48,14 @@ class GreedyLoadBalancingStrategy:
 def byte_size_load_fn(op: tf.Operation) -> float:
     """Returns the size in bytes of the variable that an operation makes.
 
-    Mirrors ``tf.contrib.training.byte_size_load_fn``, and knows resource variables, and the
-    accumulators of this package, too. Dimensions that are not known count as 1.
+    Mirrors ``tf.contrib.training.byte_size_load_fn``. It also handles resource variables and the
+    accumulators of this package. Unknown dimensions count as 1.
 
     Args:
         op: The operation.
+
+    Returns:
+        The number of bytes; 0 for an operation without outputs and without a shape.
     """
     try:
         dtype, shape = op.get_attr("dtype"), tf.TensorShape(op.get_attr("shape"))

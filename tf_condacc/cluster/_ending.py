@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from condacc.launch._probe import Answer, probe
+from condacc.liveness import Answer, probe
 from condacc.tf_config import PS_JOB
 
 _LOG = logging.getLogger("tf_condacc")
@@ -134,7 +134,7 @@ def report_begin(target: str, own_name: str, num_ps: int, timeout_secs: float) -
 
 
 def raise_if_ended(target: str, address: str) -> None:
-    """Looks whether the chief has ended. Does nothing if the parameter server does not answer.
+    """Raises an error if the chief has ended. Does nothing if the parameter server is silent.
 
     Args:
         target: Target of the server of this task.
@@ -185,7 +185,16 @@ def report_end(target: str, own_name: str, addresses: list[str]) -> None:
 
 
 def _in_threads(calls: Sequence[Callable[[], Any]], timeout_secs: float) -> list[Any]:
-    """Calls functions in daemon threads; returns their results or errors, None for none in time."""
+    """Calls functions in daemon threads of their own.
+
+    Args:
+        calls: The functions.
+        timeout_secs: Time limit for all of them together.
+
+    Returns:
+        For each function its result, or the error that it raised, or None if it has not ended in
+        time.
+    """
     results: list[Any] = [None] * len(calls)
 
     def call(number: int) -> None:

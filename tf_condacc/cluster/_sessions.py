@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tensorflow.compat import v1
@@ -13,15 +13,15 @@ _POLL_SECS = 1
 class WorkerSessionCreator(v1.train.SessionCreator):
     """Makes the session of a worker as soon as the chief has initialized the variables.
 
-    Mirrors ``tf.compat.v1.train.WorkerSessionCreator``, which looks every 30 seconds whether the
-    chief has done so. This one looks every second.
+    Mirrors ``tf.compat.v1.train.WorkerSessionCreator``, which polls the chief every 30 seconds.
+    This class polls once a second.
 
     Args:
         scaffold: A ``tf.compat.v1.train.Scaffold``; None for a default one.
         master: Target of the session.
         config: The ``tf.compat.v1.ConfigProto`` of the session.
         max_wait_secs: How long to wait for the chief.
-        before: Called before a session is made.
+        before: Function that is called before a session is made.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ def worker_session(
     config: v1.ConfigProto,
     before: Callable[[float], None],
     scaffold: v1.train.Scaffold | None = None,
-    hooks: Any = None,
+    hooks: Sequence[v1.train.SessionRunHook] | None = None,
     stop_grace_period_secs: float = 120,
     max_wait_secs: float = 7200,
     **chief_arguments: Any,
@@ -74,7 +74,8 @@ def worker_session(
     Args:
         master: Target of the session.
         config: The ``tf.compat.v1.ConfigProto`` of the session.
-        before: Called with `max_wait_secs` before a session is made, also after a loss.
+        before: Function that is called with `max_wait_secs` before a session is made, also when a
+            lost session is replaced.
         scaffold: A ``tf.compat.v1.train.Scaffold``; None for a default one.
         hooks: The hooks; None for no hooks.
         stop_grace_period_secs: How long threads may take to end when the session is closed.

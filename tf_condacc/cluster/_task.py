@@ -15,19 +15,16 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from condacc import tf_config
-from condacc.launch._probe import Answer, probe
-from condacc.launch._watch import Watch
+from condacc.liveness import Answer, Watch, probe
 from condacc.tf_config import CHIEF_JOBS, EVALUATOR_JOB, PS_JOB, TaskConfig
 from tf_condacc._accumulators.placement import replica_device_setter
 from tf_condacc._ops.missing_library import explanation
 from tf_condacc._optimizers.sync_replicas.hook import SyncReplicasOptimizerHook
 from tf_condacc.cluster import _connections, _ending
 from tf_condacc.cluster._balancing import GreedyLoadBalancingStrategy, byte_size_load_fn
-from tf_condacc.cluster._lost_workers import LostWorkers
-from tf_condacc.cluster._preemption import LeavingSession
+from tf_condacc.cluster._liveness import LostWorkers, watch_with_warnings
+from tf_condacc.cluster._preemption import LeavingSession, SigtermHandler
 from tf_condacc.cluster._sessions import worker_session
-from tf_condacc.cluster._sigterm import SigtermHandler
-from tf_condacc.cluster._warnings import watch_with_warnings
 
 _LOG = logging.getLogger("tf_condacc")
 _ANSWER_SECS = 1  # A parameter server that has not answered after this time is regarded as lost.
@@ -56,10 +53,10 @@ def start(
         session_config: A ``tf.compat.v1.ConfigProto`` for the server and for sessions. If it has no
             device filters, some are added: a task that trains sees parameter servers and itself
             only, and so does not wait for other tasks.
-        report_secs: After so many seconds without an answer from a task that this one needs, it
-            logs a warning that names the task, once, and again when it answers. Tasks that train
-            need the parameter servers and the chief; with device filters of the program's own, all
-            others. None for never.
+        report_secs: Number of seconds without an answer after which this task logs a warning that
+            names the task that it waits for, once, and a second one when that task answers again.
+            Tasks that train need the parameter servers and the chief; with device filters of the
+            program's own, all other tasks. None for never.
         grace_secs: How long a parameter server waits for other tasks when the chief has ended. A
             worker that is started again meanwhile finds that training has ended, and ends too.
         preemption_secs: How long a task may go on after SIGTERM, with which schedulers end
@@ -198,8 +195,8 @@ class Task:
     def session(self, **arguments: Any) -> v1.train.MonitoredSession:
         """Returns a monitored session for training.
 
-        Mirrors ``tf.compat.v1.train.MonitoredTrainingSession``. A worker looks every second,
-        instead of every 30 seconds, whether the chief has initialized the variables.
+        Mirrors ``tf.compat.v1.train.MonitoredTrainingSession``. A worker polls the chief once a
+        second, instead of every 30 seconds, until the chief has initialized the variables.
 
         Args:
             **arguments: Arguments of ``tf.compat.v1.train.MonitoredTrainingSession``. `master`,
@@ -260,7 +257,7 @@ class Task:
             ) from error
 
     def _serve_hook(self, hook: SyncReplicasOptimizerHook) -> None:
-        """Tells a hook what this task knows of others: lost workers, or the end of the chief."""
+        """Connects a hook with what this task knows: lost workers, or the end of the chief."""
         if not self.is_chief:
             first_ps = self._config.cluster.get(PS_JOB, [""])[0]
             hook.check_ended = lambda: _ending.raise_if_ended(self.master, first_ps)

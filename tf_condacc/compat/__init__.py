@@ -9,6 +9,7 @@ behavior of version 2 off, and makes ``import tensorflow`` mean ``tf.compat.v1``
 """
 
 from tf_condacc.compat._errors import MissingModuleError, MissingNameError
+from tf_condacc.compat._hparams import HParams
 from tf_condacc.compat._installation import install, installed, uninstall
 
-__all__ = ["MissingModuleError", "MissingNameError", "install", "installed", "uninstall"]
+__all__ = ["HParams", "MissingModuleError", "MissingNameError", "install", "installed", "uninstall"]

@@ -7,14 +7,13 @@ import importlib
 import re
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import tf_condacc
+from condacc import originals
 from tf_condacc.compat import _estimator
-from tf_condacc.compat._attributes import set_attribute
 from tf_condacc.compat._finder import Finder
-from tf_condacc.compat._private_names import MOVED_NAMES, resolve
-from tf_condacc.compat._replacement import places_of, replace_everywhere
 
 # An import by one of these names executes the module again, and replaces the attribute tf.compat or
 # one below it. So they are imported before anything is changed.
@@ -25,6 +24,9 @@ _SPELLINGS = (
     "tensorflow.compat.v2.compat.v1",
 )
 _TOP_LEVEL = re.compile(r"tensorflow(\._api\.v2)?((\.compat\.v2)?(\.compat\.v1)+)?")
+_MISSING = object()
+
+Place = tuple[int, str]  # A module by its identity, and the name of one of its attributes.
 
 
 def make(stack: contextlib.ExitStack) -> None:
@@ -39,30 +41,31 @@ def make(stack: contextlib.ExitStack) -> None:
     finder.insert()
     contrib = importlib.import_module("tensorflow.contrib")
     for module in list(_top_levels()):
-        set_attribute(stack, module, "contrib", contrib)
-        set_attribute(stack, module, "estimator", estimator)
-    for path, names in MOVED_NAMES.items():
-        module = importlib.import_module(path)
-        for name, place in names.items():
-            if not hasattr(module, name):
-                set_attribute(stack, module, name, resolve(place))
+        _set_attribute(stack, module, "contrib", contrib)
+        _set_attribute(stack, module, "estimator", estimator)
+    for path, names in originals.NAMES.items():
+        if path.startswith("python."):
+            module = importlib.import_module(f"tensorflow.{path}")
+            for name, place in names.items():
+                if not hasattr(module, name):
+                    _set_attribute(stack, module, name, originals.resolve(place))
 
 
 def _replace_originals(stack: contextlib.ExitStack) -> None:
-    data_flow_ops = importlib.import_module("tensorflow.python.ops.data_flow_ops")
-    device_setter = importlib.import_module("tensorflow.python.training.device_setter")
-    optimizers = importlib.import_module("tensorflow.python.training.sync_replicas_optimizer")
-    ps_ops = device_setter.STANDARD_PS_OPS
-    replacements = [
-        (data_flow_ops.ConditionalAccumulatorBase, tf_condacc.ConditionalAccumulatorBase),
-        (data_flow_ops.ConditionalAccumulator, tf_condacc.ConditionalAccumulator),
-        (data_flow_ops.SparseConditionalAccumulator, tf_condacc.SparseConditionalAccumulator),
-        (optimizers.SyncReplicasOptimizer, tf_condacc.SyncReplicasOptimizer),
-        (ps_ops, type(ps_ops)([*ps_ops, *tf_condacc.PS_OPS])),
-    ]
+    # TensorFlow's own device setter stays, and gets a longer list of what it places.
+    setters = importlib.import_module("tensorflow.python.training.device_setter")
+    ps_ops = setters.STANDARD_PS_OPS
+    replacements = [(ps_ops, type(ps_ops)([*ps_ops, *tf_condacc.PS_OPS]))]
+    for name, place in originals.places():
+        module, _, attribute = f"tensorflow.{name}".rpartition(".")
+        if not module.startswith("tensorflow.python.") or attribute == "replica_device_setter":
+            continue
+        if place.startswith("tf_condacc:"):
+            original = getattr(importlib.import_module(module), attribute)
+            replacements.append((original, originals.resolve(place)))
     back = [(ours, original) for original, ours in replacements]
-    stack.callback(replace_everywhere, back, but_not=places_of([ours for ours, _ in back]))
-    replace_everywhere(replacements)
+    stack.callback(_replace_everywhere, back, but_not=_places_of([ours for ours, _ in back]))
+    _replace_everywhere(replacements)
 
 
 def _top_levels() -> Iterator[types.ModuleType]:
@@ -70,3 +73,53 @@ def _top_levels() -> Iterator[types.ModuleType]:
     for name, module in list(sys.modules.items()):
         if module is not None and _TOP_LEVEL.fullmatch(name):
             yield module
+
+
+def _set_attribute(
+    stack: contextlib.ExitStack, module: types.ModuleType, name: str, value: Any
+) -> None:
+    """Sets an attribute of a module, and pushes the reversal on `stack`."""
+    before = vars(module).get(name, _MISSING)
+    stack.callback(_restore, module, name, before)
+    setattr(module, name, value)
+
+
+def _restore(module: types.ModuleType, name: str, before: Any) -> None:
+    if before is not _MISSING:
+        setattr(module, name, before)
+    elif name in vars(module):
+        delattr(module, name)
+
+
+def _replace_everywhere(
+    replacements: Sequence[tuple[Any, Any]], but_not: Collection[Place] = ()
+) -> None:
+    """Replaces objects in all imported modules of TensorFlow, under any name that they have there.
+
+    Modules that take the objects by name are found by the identity of the object. Modules that are
+    imported later take the replacement, because the modules that define the objects are searched as
+    well.
+
+    Args:
+        replacements: Pairs of an object and its replacement.
+        but_not: Places that stay as they are, as `_places_of` returns them.
+    """
+    by_identity = {id(before): after for before, after in replacements}
+    for module, name, value in list(_attributes()):
+        if id(value) in by_identity and (id(module), name) not in but_not:
+            setattr(module, name, by_identity[id(value)])
+
+
+def _places_of(objects: Sequence[Any]) -> set[Place]:
+    """Returns the places in modules of TensorFlow that hold one of some objects."""
+    identities = {id(each) for each in objects}
+    return {(id(module), name) for module, name, value in _attributes() if id(value) in identities}
+
+
+def _attributes() -> Iterator[tuple[types.ModuleType, str, Any]]:
+    """Yields the attributes of all imported modules of TensorFlow."""
+    for path, module in list(sys.modules.items()):
+        if path == "tensorflow" or path.startswith("tensorflow."):
+            # A module that is loaded at its first use has no objects before.
+            for name, value in list(getattr(module, "__dict__", {}).items()):
+                yield module, name, value

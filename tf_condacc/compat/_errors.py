@@ -1,6 +1,10 @@
 """Errors of names that are not provided."""
 
-INSTALL_ESTIMATOR = 'pip install ".[estimator]" in the clone of tf_condacc'
+from condacc.originals import PACKAGES
+
+INSTALL_ESTIMATOR = (
+    f'pip install ".[{PACKAGES["tensorflow_estimator"].extra}]" in the clone of tf_condacc'
+)
 
 
 class MissingNameError(AttributeError):

@@ -1,19 +1,20 @@
-"""What ``tf.estimator`` is for legacy programs."""
+"""What ``tf.estimator`` and ``tensorflow.python.estimator`` are for legacy programs."""
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Mapping
 from types import ModuleType
+from typing import Any
 
-from tf_condacc.compat import _canned, _chiefs, _estimator_stubs, _our_specs, _own_estimator
+from condacc.originals import ESTIMATOR_MODULES, NAMES, resolve
+from tf_condacc.compat._errors import INSTALL_ESTIMATOR, MissingModuleError, MissingNameError
+from tf_condacc.compat._tensorflow_estimator import API, PACKAGE, import_package
 
-_PACKAGE = "tensorflow_estimator"
-_API = "tensorflow_estimator._api.v1.estimator"
-
+_PYTHON = "tensorflow.python.estimator"
 # Modules of the package that were there before `estimator_module` imported it.
 _before: set[str] = set()
 # Modules that `undo` has taken out of `sys.modules`. They cannot be imported twice, because they
@@ -33,51 +34,26 @@ def estimator_module() -> ModuleType:
         Otherwise a module with what `tf_condacc.estimator` has. Its other names raise an
         AttributeError that says how to install the package.
     """
-    if _API in sys.modules:
-        return sys.modules[_API]
-    if not _kept and not _is_found(_PACKAGE):
-        return _own_estimator.MODULE
+    if API in sys.modules:
+        return sys.modules[API]
+    if not _kept and not _is_found(PACKAGE):
+        return own_estimator()
     _before.update(_modules())
     if _kept:
         sys.modules.update(_kept)
         _kept.clear()
     else:
-        _import()
-    return sys.modules[_API]
+        import_package()
+    return sys.modules[API]
 
 
 def undo() -> None:
     """Takes the package out of `sys.modules`, if `estimator_module` has imported it."""
-    if _API in _modules() and _API not in _before:
+    if API in _modules() and API not in _before:
         _kept.update({name: each for name, each in _modules().items() if name not in _before})
         for name in _kept:
             del sys.modules[name]
     _before.clear()
-
-
-def _import() -> None:
-    with _stubs():
-        api = importlib.import_module(_API)
-    _our_specs.accept(api)
-    _chiefs.accept_first_workers(api)
-    _canned.check_keras(api)
-
-
-@contextlib.contextmanager
-def _stubs() -> Iterator[None]:
-    """Returns a context in which modules that TensorFlow does not have can be imported.
-
-    The stub that takes the place of a module of the package remains afterwards, because the package
-    has further modules that may import it.
-    """
-    stubs = [stub for stub in _estimator_stubs.modules() if stub.__name__ not in sys.modules]
-    sys.modules.update({stub.__name__: stub for stub in stubs})
-    try:
-        yield
-    finally:
-        for stub in stubs:
-            if not _is_of_package(stub.__name__):
-                del sys.modules[stub.__name__]
 
 
 def _modules() -> dict[str, ModuleType]:
@@ -86,7 +62,7 @@ def _modules() -> dict[str, ModuleType]:
 
 
 def _is_of_package(name: str) -> bool:
-    return name.partition(".")[0] == _PACKAGE
+    return name.partition(".")[0] == PACKAGE
 
 
 def _is_found(name: str) -> bool:
@@ -94,3 +70,99 @@ def _is_found(name: str) -> bool:
         return importlib.util.find_spec(name) is not None
     except (ImportError, ValueError):  # Its entry in `sys.modules` is None, or has no spec.
         return False
+
+
+@functools.cache
+def own_estimator() -> ModuleType:
+    """Returns a module with the names of ``tf.estimator`` that need no further package."""
+    parts = ("estimator", "estimator.export", "estimator.inputs")
+    top, export, inputs = (
+        {name: resolve(place) for name, place in NAMES[part].items()} for part in parts
+    )
+    top["export"] = _OwnEstimator("tf.estimator.export", export)
+    top["inputs"] = _OwnEstimator("tf.estimator.inputs", inputs)
+    return _OwnEstimator("tf.estimator", top)
+
+
+class _OwnEstimator(ModuleType):
+    """A module whose missing names raise an error that says what provides them.
+
+    Args:
+        name: Name of the module.
+        contents: Objects by their names.
+    """
+
+    def __init__(self, name: str, contents: Mapping[str, Any]) -> None:
+        super().__init__(name, "Stands for the module of this name.")
+        vars(self).update(contents)
+        self.__all__ = sorted(contents)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        raise AttributeError(
+            f"{self.__name__}.{name} needs the package tensorflow-estimator, which is missing: "
+            f"{INSTALL_ESTIMATOR}. tf_condacc itself has {', '.join(self.__all__)}."
+        )
+
+
+def public_module(estimator: ModuleType, path: str) -> ModuleType | None:
+    """Returns a module of ``tf.estimator``, or None if there is none.
+
+    Args:
+        estimator: The module that ``tf.estimator`` is.
+        path: Path of the module below it; "" for the module itself.
+    """
+    found: Any = estimator
+    for name in filter(None, path.split(".")):
+        found = getattr(found, name, None)
+    return found if isinstance(found, ModuleType) else None
+
+
+def private_module(estimator: ModuleType, path: str) -> ModuleType:
+    """Returns a module of ``tensorflow.python.estimator``.
+
+    Args:
+        estimator: The module that ``tf.estimator`` is.
+        path: Path of the module below ``tensorflow.python.estimator``.
+
+    Raises:
+        MissingModuleError: There is no such module.
+    """
+    if estimator.Estimator.__module__.startswith(PACKAGE):
+        name = f"{PACKAGE}.python.estimator.{path}".rstrip(".")
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            raise MissingModuleError(f"{_PYTHON}.{path} is not provided: {error}") from error
+    if path in ESTIMATOR_MODULES:
+        return _PrivateModule(estimator, path)
+    raise MissingModuleError(
+        f"{_PYTHON}.{path} is not provided. Use tf.estimator, or install the package "
+        f"tensorflow-estimator: {INSTALL_ESTIMATOR}."
+    )
+
+
+class _PrivateModule(ModuleType):
+    """A module whose names are those of ``tf.estimator`` and of its modules."""
+
+    __path__: list[str] = []
+
+    def __init__(self, estimator: ModuleType, path: str) -> None:
+        super().__init__(f"{_PYTHON}.{path}" if path else _PYTHON)
+        self._path = path
+        self._places = (estimator, estimator.export, estimator.inputs)
+
+    def __getattr__(self, name: str) -> Any:
+        below = f"{self._path}.{name}" if self._path else name
+        if not name.startswith("__") and below in ESTIMATOR_MODULES:
+            return importlib.import_module(f"{_PYTHON}.{below}")
+        for place in self._places:
+            if not name.startswith("__") and hasattr(place, name):
+                return getattr(place, name)
+        raise MissingNameError(
+            f"{self.__name__}.{name} is not provided. Use tf.estimator, or install the package "
+            f"tensorflow-estimator: {INSTALL_ESTIMATOR}.",
+            name=name,
+            obj=self,
+        )

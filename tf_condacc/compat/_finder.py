@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 
-from tf_condacc.compat._contrib.lookup import Missing, sources_of, why_no_module
-from tf_condacc.compat._contrib.module import ContribModule
+from condacc.originals import MOVED_MODULES
+from tf_condacc.compat._contrib import ContribModule, Missing, sources_of, why_no_module
 from tf_condacc.compat._errors import MissingModuleError
-from tf_condacc.compat._estimator_modules import private_module, public_module
-from tf_condacc.compat._private_names import MOVED_MODULES
+from tf_condacc.compat._estimator import private_module, public_module
 
 _TOP_LEVEL = r"tensorflow(?:\._api\.v2)?(?:\.compat\.v[12])*"
 _CONTRIB = re.compile(rf"(?:{_TOP_LEVEL}|tensorflow_estimator)\.contrib(?:\.(?P<path>.+))?")

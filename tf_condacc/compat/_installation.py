@@ -1,14 +1,12 @@
 """Installation of the names of TensorFlow 1, and its exact reversal."""
 
-# TensorFlow is imported by the functions only. The command line of the runner imports this package
-# before TensorFlow, because it sets an environment variable that TensorFlow reads at its import.
-
 from __future__ import annotations
 
 import contextlib
-import importlib
 import threading
 from collections.abc import Iterator
+
+from tf_condacc.compat import _changes
 
 _lock = threading.Lock()
 _undo: contextlib.ExitStack | None = None
@@ -37,9 +35,8 @@ def install() -> None:
     with _lock:
         if _undo is not None:
             return
-        changes = importlib.import_module("tf_condacc.compat._changes")
         with contextlib.ExitStack() as stack:
-            changes.make(stack)
+            _changes.make(stack)
             _undo = stack.pop_all()
 
 

@@ -5,28 +5,28 @@ Mirrors ``tf.estimator.Estimator``.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from tf_condacc.estimator import (
-    _current_task,
-    _input_pipelines,
-    _predictions,
-    _saved_models,
-    _sessions,
-    _trained,
-)
+from tf_condacc.cluster import Task
+from tf_condacc.estimator import _input_pipelines, _predictions, _saved_models, _sessions
 from tf_condacc.estimator._model import Model, Path
 from tf_condacc.estimator._model_fn import ModeKeys, SpecLike
 from tf_condacc.estimator._run_config import RunConfig
+from tf_condacc.estimator._warm_start import WarmStartSettings
 from tf_condacc.estimator.export import ServingInputReceiver
 
+_CURRENT_TASK: ContextVar[Task | None] = ContextVar("tf_condacc_estimator_task", default=None)
 
-class Estimator(_trained.Trained):
+
+class Estimator:
     """Trains, evaluates, predicts with and exports the model of a `model_fn`.
 
     Mirrors ``tf.estimator.Estimator``. Checkpoints and summaries are kept in `model_dir`, and each
@@ -61,7 +61,7 @@ class Estimator(_trained.Trained):
         model_dir: Path | None = None,
         config: RunConfig | None = None,
         params: Any = None,
-        warm_start_from: Any = None,
+        warm_start_from: Path | WarmStartSettings | None = None,
     ) -> None:
         self._tf_condacc_model = Model(model_fn, model_dir, config, params, warm_start_from)
 
@@ -84,6 +84,30 @@ class Estimator(_trained.Trained):
     def model_fn(self) -> Callable[..., SpecLike]:
         """The `model_fn` that was passed to the constructor."""
         return self._tf_condacc_model.model_fn
+
+    def latest_checkpoint(self) -> str | None:
+        """Returns the path of the latest checkpoint, or None."""
+        return tf.train.latest_checkpoint(self.model_dir)
+
+    def get_variable_names(self) -> list[str]:
+        """Returns the names of the variables in the latest checkpoint.
+
+        Raises:
+            ValueError: There is no checkpoint.
+        """
+        return [name for name, _ in tf.train.list_variables(self._existing_checkpoint())]
+
+    def get_variable_value(self, name: str) -> np.ndarray:
+        """Returns the value of a variable in the latest checkpoint.
+
+        Args:
+            name: Name of the variable.
+
+        Raises:
+            ValueError: There is no checkpoint.
+            tf.errors.NotFoundError: The checkpoint has no variable of this name.
+        """
+        return tf.train.load_variable(self._existing_checkpoint(), name)
 
     def train(
         self,
@@ -117,11 +141,11 @@ class Estimator(_trained.Trained):
             raise ValueError("Can not provide both steps and max_steps.")
         _input_pipelines.check_steps(steps=steps, max_steps=max_steps)
         hooks = _input_pipelines.checked_hooks(hooks)
-        if max_steps is not None and _trained.steps(self.model_dir) >= max_steps:
+        if max_steps is not None and self._trained_steps() >= max_steps:
             return self
         if steps is not None or max_steps is not None:
             hooks.append(v1.train.StopAtStepHook(steps, max_steps))
-        task = _current_task.for_training(self.config)
+        task = _task_to_train_in(self.config)
         with tf.Graph().as_default(), v1.device(self._tf_condacc_model.training_device(task)):
             spec = self._tf_condacc_model.build(input_fn, ModeKeys.TRAIN)
             if self.latest_checkpoint() is None:
@@ -176,7 +200,7 @@ class Estimator(_trained.Trained):
         hooks: Sequence[v1.train.SessionRunHook] | None = None,
         checkpoint_path: str | None = None,
         yield_single_examples: bool = True,
-    ) -> Generator[Any, None, None]:
+    ) -> Generator[np.ndarray | dict[str, np.ndarray], None, None]:
         """Yields predictions until the input ends.
 
         Args:
@@ -233,7 +257,7 @@ class Estimator(_trained.Trained):
         Raises:
             ValueError: There is no checkpoint, or the model has no valid signature.
         """
-        checkpoint = checkpoint_path or _trained.checkpoint(self.model_dir)
+        checkpoint = checkpoint_path or self._existing_checkpoint()
         with tf.Graph().as_default():
             spec, receiver = self._tf_condacc_model.build_for_serving(serving_input_receiver_fn)
             return _saved_models.write(
@@ -274,3 +298,47 @@ class Estimator(_trained.Trained):
                 export_dir_base, serving_input_receiver_fn, assets_extra, as_text, checkpoint_path
             )
         )
+
+    def _existing_checkpoint(self) -> str:
+        """Returns the path of the latest checkpoint.
+
+        Raises:
+            ValueError: There is none.
+        """
+        latest = self.latest_checkpoint()
+        if latest is None:
+            raise ValueError(f"Couldn't find trained model at {self.model_dir}.")
+        return latest
+
+    def _trained_steps(self) -> int:
+        """Returns the global step of the latest checkpoint, or 0 if there is none."""
+        latest = self.latest_checkpoint()
+        if latest is None:
+            return 0
+        return int(tf.train.load_variable(latest, v1.GraphKeys.GLOBAL_STEP))
+
+
+@contextlib.contextmanager
+def in_task(task: Task) -> Iterator[None]:
+    """Returns a context in which Estimators train in a task."""
+    token = _CURRENT_TASK.set(task)
+    try:
+        yield
+    finally:
+        _CURRENT_TASK.reset(token)
+
+
+def _task_to_train_in(config: RunConfig) -> Task | None:
+    """Returns the task to train in; None if the process is alone.
+
+    Raises:
+        RuntimeError: ``TF_CONFIG`` describes a cluster, and there is no task of it.
+    """
+    task = _CURRENT_TASK.get()
+    if task is None and config.master:
+        raise RuntimeError(
+            f"TF_CONFIG describes a cluster, and this process is {config.task_type} "
+            f"{config.task_id} of it. Estimator.train alone would train a model of its own in each "
+            "process; tf.estimator.train_and_evaluate trains one model on the cluster."
+        )
+    return task

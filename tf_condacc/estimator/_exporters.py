@@ -10,9 +10,12 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tf_condacc.estimator.export import ServingInputReceiver
+
+if TYPE_CHECKING:
+    from tf_condacc.estimator._estimator import Estimator
 
 
 class Exporter(abc.ABC):
@@ -26,12 +29,12 @@ class Exporter(abc.ABC):
     @abc.abstractmethod
     def export(
         self,
-        estimator: Any,
+        estimator: Estimator,
         export_path: str,
         checkpoint_path: str,
         eval_result: Mapping[str, Any],
         is_the_final_export: bool,
-    ) -> Any:
+    ) -> str | None:
         """Exports a model.
 
         Args:
@@ -73,7 +76,7 @@ class _SavedModelExporter(Exporter):
         """The name of the exporter."""
         return self._name
 
-    def _export(self, estimator: Any, export_path: str, checkpoint_path: str) -> Any:
+    def _export(self, estimator: Estimator, export_path: str, checkpoint_path: str) -> str:
         return estimator.export_saved_model(
             export_path,
             self._serving_input_receiver_fn,
@@ -98,12 +101,12 @@ class FinalExporter(_SavedModelExporter):
 
     def export(
         self,
-        estimator: Any,
+        estimator: Estimator,
         export_path: str,
         checkpoint_path: str,
         eval_result: Mapping[str, Any],
         is_the_final_export: bool,
-    ) -> Any:
+    ) -> str | None:
         """Exports the model if the training has ended; see `Exporter.export`."""
         if not is_the_final_export:
             return None
@@ -142,12 +145,12 @@ class LatestExporter(_SavedModelExporter):
 
     def export(
         self,
-        estimator: Any,
+        estimator: Estimator,
         export_path: str,
         checkpoint_path: str,
         eval_result: Mapping[str, Any],
         is_the_final_export: bool,
-    ) -> Any:
+    ) -> str:
         """Exports the model and deletes old exports; see `Exporter.export`."""
         result = self._export(estimator, export_path, checkpoint_path)
         if self._exports_to_keep is not None:

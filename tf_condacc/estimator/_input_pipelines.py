@@ -8,12 +8,13 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from tf_condacc.estimator import _specs
+from tf_condacc._typing import Nested
+from tf_condacc.estimator._model_fn import SpecLike, argument_names, checked_spec
 
 
 def call_accepted(function: Callable[..., Any], /, *args: Any, **optional: Any) -> Any:
     """Calls a function, and leaves out the optional arguments that it does not have."""
-    names = _specs.argument_names(function)
+    names = argument_names(function)
     accepted = {name: value for name, value in optional.items() if name in names}
     return function(*args, **accepted)
 
@@ -27,7 +28,7 @@ def check_model_fn(model_fn: Any, params: Any) -> None:
     """
     if not callable(model_fn):
         raise ValueError(f"model_fn must be provided to Estimator, got {model_fn!r}.")
-    names = _specs.argument_names(model_fn)
+    names = argument_names(model_fn)
     if "features" not in names:
         raise ValueError(f"model_fn ({model_fn}) must include features argument.")
     if params and "params" not in names:
@@ -51,7 +52,9 @@ def check_steps(**steps: int | None) -> None:
             raise ValueError(f"Must specify {name} > 0, given: {number}")
 
 
-def checked_hooks(hooks: Iterable[Any] | None) -> list[Any]:
+def checked_hooks(
+    hooks: Iterable[v1.train.SessionRunHook] | None,
+) -> list[v1.train.SessionRunHook]:
     """Returns the hooks as a list.
 
     Raises:
@@ -90,11 +93,11 @@ def features_and_labels(result: Any) -> tuple[Any, Any]:
 
 def call_model_fn(
     model_fn: Callable[..., Any],
-    features: Any,
-    labels: Any,
+    features: Nested,
+    labels: Nested,
     mode: str,
     optional: Mapping[str, Any],
-) -> Any:
+) -> SpecLike:
     """Calls a `model_fn`, and leaves out the arguments that it does not have.
 
     Args:
@@ -111,9 +114,9 @@ def call_model_fn(
         ValueError: There are labels and `model_fn` has no argument for them, or its result is not a
             spec, or lacks a value that the mode requires.
     """
-    if "labels" in _specs.argument_names(model_fn):
+    if "labels" in argument_names(model_fn):
         optional = {"labels": labels, **optional}
     elif labels is not None:
         raise ValueError("model_fn does not take labels, but input_fn returns labels.")
     spec = call_accepted(model_fn, features=features, mode=mode, **optional)
-    return _specs.checked(spec, mode)
+    return checked_spec(spec, mode)

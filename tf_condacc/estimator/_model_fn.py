@@ -1,11 +1,15 @@
-"""The modes that a `model_fn` is called with, and the spec that it returns.
+"""The modes that a `model_fn` is called with, and the specs that it returns.
 
 Mirrors ``tf.estimator.ModeKeys`` and ``tf.estimator.EstimatorSpec``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import copy
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
@@ -26,6 +30,13 @@ class ModeKeys:
     TRAIN = "train"
     EVAL = "eval"
     PREDICT = "infer"
+
+
+_REQUIRED = {
+    ModeKeys.TRAIN: ("train_op", "loss"),
+    ModeKeys.EVAL: ("loss",),
+    ModeKeys.PREDICT: ("predictions",),
+}
 
 
 class _Fields(NamedTuple):
@@ -77,7 +88,7 @@ class EstimatorSpec(_Fields):
         cls,
         mode: str,
         predictions: Nested = None,
-        loss: TensorLike = None,
+        loss: TensorLike | None = None,
         train_op: tf.Operation | tf.Tensor | None = None,
         eval_metric_ops: Mapping[str, tuple[Any, Any]] | None = None,
         export_outputs: Mapping[str, ExportOutput] | None = None,
@@ -125,6 +136,46 @@ class EstimatorSpec(_Fields):
         return type(self)(**{**self._asdict(), **fields})
 
 
+def argument_names(function: Callable[..., Any]) -> set[str]:
+    """Returns the names of a function's arguments, without those that a ``partial`` binds."""
+    names = set(inspect.signature(function).parameters)
+    return names - set(function.keywords) if isinstance(function, functools.partial) else names
+
+
+def checked_spec(spec: SpecLike, mode: str, which: str = "model_fn") -> SpecLike:
+    """Checks what a `model_fn` returned, and returns it.
+
+    Args:
+        spec: The result of the `model_fn`.
+        mode: One of `ModeKeys`.
+        which: What the `model_fn` is called in error messages.
+
+    Raises:
+        ValueError: `spec` lacks a field of a spec, or a value that the mode requires.
+    """
+    if not all(hasattr(spec, name) for name in ("predictions", "loss", "train_op")):
+        raise ValueError(f"{which} should return an EstimatorSpec, got {spec!r}.")
+    for name in _REQUIRED.get(mode, ()):
+        if getattr(spec, name) is None:
+            raise ValueError(
+                f"Missing {name}. In mode {mode!r}, {which} must return a spec with {name}; it is "
+                "None."
+            )
+    return spec
+
+
+def replaced_spec(spec: SpecLike, **fields: Any) -> SpecLike:
+    """Returns a spec of the same type with other values of some fields."""
+    if hasattr(spec, "_replace"):
+        return spec._replace(**fields)
+    if dataclasses.is_dataclass(spec) and not isinstance(spec, type):
+        return dataclasses.replace(spec, **fields)
+    changed = copy.copy(spec)
+    for name, value in fields.items():
+        setattr(changed, name, value)
+    return changed
+
+
 def _checked_predictions(predictions: Nested, mode: str) -> Nested:
     if predictions is None and mode == ModeKeys.PREDICT:
         raise ValueError("Missing predictions.")
@@ -136,15 +187,15 @@ def _checked_predictions(predictions: Nested, mode: str) -> Nested:
     return predictions
 
 
-def _checked_loss(loss: TensorLike, mode: str) -> tf.Tensor | None:
+def _checked_loss(loss: TensorLike | None, mode: str) -> tf.Tensor | None:
     if loss is None:
         if mode in (ModeKeys.TRAIN, ModeKeys.EVAL):
             raise ValueError("Missing loss.")
         return None
-    loss = tf.convert_to_tensor(loss)
-    if loss.shape.num_elements() not in (None, 1):
-        raise ValueError(f"Loss must be scalar, given: {loss}")
-    return loss if loss.shape.rank == 0 else tf.reshape(loss, [])
+    tensor = tf.convert_to_tensor(loss)
+    if tensor.shape.num_elements() not in (None, 1):
+        raise ValueError(f"Loss must be scalar, given: {tensor}")
+    return tensor if tensor.shape.rank == 0 else tf.reshape(tensor, [])
 
 
 def _checked_train_op(train_op: Any, mode: str) -> tf.Operation | tf.Tensor | None:

@@ -7,24 +7,28 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import numbers
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
-from tf_condacc.estimator import _config_checks
-from tf_condacc.estimator._place_in_cluster import PlaceInCluster
+from condacc import tf_config
+from condacc.tf_config import EVALUATOR_JOB, PS_JOB
+from tf_condacc.estimator._model_fn import argument_names
 
 # The default of the two intervals between checkpoints, of which at most one is set.
-_DEFAULT: Any = _config_checks.DEFAULT
+_DEFAULT: Any = object()
+_DEFAULT_SECS = 600
 
 
 @dataclasses.dataclass
 class RunConfig:
     """The configuration of an Estimator. Mirrors ``tf.estimator.RunConfig``.
 
-    The attributes below are arguments of the constructor, too. They cannot be set later; `replace`
+    The attributes below are also arguments of the constructor. They cannot be set later; `replace`
     returns a changed copy. A subclass may add others.
 
     Attributes:
@@ -38,7 +42,8 @@ class RunConfig:
         session_config: The ``tf.compat.v1.ConfigProto`` of sessions. By default soft placement is
             on.
         keep_checkpoint_max: Number of checkpoints to keep; 0 to keep all.
-        keep_checkpoint_every_n_hours: Additionally keeps one checkpoint for every so many hours.
+        keep_checkpoint_every_n_hours: Number of hours; one checkpoint of each such period is also
+            kept.
         log_step_count_steps: Number of steps between two log messages with loss and speed; None
             for no messages.
         train_distribute: Must be None.
@@ -61,7 +66,7 @@ class RunConfig:
     save_summary_steps: int | None = 100
     save_checkpoints_steps: int | None = _DEFAULT
     save_checkpoints_secs: int | None = _DEFAULT
-    session_config: Any = None
+    session_config: v1.ConfigProto | None = None
     keep_checkpoint_max: int | None = 5
     keep_checkpoint_every_n_hours: float = 10000
     log_step_count_steps: int | None = 100
@@ -75,12 +80,10 @@ class RunConfig:
     checkpoint_save_graph_def: bool = True
 
     def __post_init__(self) -> None:
-        steps, secs = _config_checks.intervals(
-            self.save_checkpoints_steps, self.save_checkpoints_secs
-        )
+        steps, secs = _intervals(self.save_checkpoints_steps, self.save_checkpoints_secs)
         self._set(save_checkpoints_steps=steps, save_checkpoints_secs=secs)
-        self._place = PlaceInCluster.read()
-        _config_checks.check(self)
+        self._place = _PlaceInCluster.read()
+        _check(self)
         if self._place.model_dir is not None:
             given = model_dir_of(self, self._place.model_dir, "TF_CONFIG")
             self._set(model_dir=given)
@@ -102,11 +105,11 @@ class RunConfig:
                 )
         steps, secs = changes.get("save_checkpoints_steps"), changes.get("save_checkpoints_secs")
         if steps is not None or secs is not None:
-            steps, secs = _config_checks.intervals(steps, secs)
+            steps, secs = _intervals(steps, secs)
             changes |= {"save_checkpoints_steps": steps, "save_checkpoints_secs": secs}
         replaced = copy.deepcopy(self)
         replaced._set(**changes)
-        _config_checks.check(replaced)
+        _check(replaced)
         return replaced
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -188,3 +191,150 @@ def model_dir_of(
             f"In {source}: '{given[0]}', in `RunConfig`: '{given[1]}' "
         )
     return given[0] if given else None
+
+
+class _PlaceInCluster(NamedTuple):
+    """The place of this process in its cluster, in the terms of a RunConfig.
+
+    An evaluator is not a part of the cluster, so it sees an empty one.
+
+    Attributes:
+        cluster: Addresses of the tasks of each job.
+        task_type: Job of this task.
+        task_id: Number of this task in its job.
+        is_chief: Whether this task is the chief.
+        num_workers: Number of tasks that train.
+        global_id: Number of this task among all tasks; None in an evaluator.
+        master: Target for sessions that train.
+        model_dir: Folder of checkpoints, or None.
+        service: The entry "service".
+    """
+
+    cluster: dict[str, list[str]]
+    task_type: str
+    task_id: int
+    is_chief: bool
+    num_workers: int
+    global_id: int | None
+    master: str
+    model_dir: str | None
+    service: Any
+
+    @classmethod
+    def read(cls) -> _PlaceInCluster:
+        """Reads the environment variable.
+
+        Raises:
+            ValueError: It does not describe a cluster and a task of it.
+        """
+        entries = tf_config.entries()
+        config = tf_config.read(entries)
+        model_dir, service = entries.get("model_dir"), entries.get("service")
+        if not config.cluster:
+            job = (entries.get("task") or {}).get("type", "worker")
+            if job != "worker":
+                raise ValueError(
+                    f'If "cluster" is not set in TF_CONFIG, task type must be WORKER; got {job!r}.'
+                )
+            return cls({}, "worker", 0, True, 1, 0, "", model_dir, service)
+        job, task = config.task_type, config.task_id
+        if job == EVALUATOR_JOB:
+            return cls({}, job, task, False, 0, None, "", model_dir, service)
+        tasks = _in_order(config)
+        return cls(
+            cluster=config.cluster,
+            task_type=job,
+            task_id=task,
+            is_chief=(job, task) == config.chief,
+            num_workers=len(config.workers),
+            global_id=tasks.index((job, task)),
+            master=f"grpc://{config.cluster[job][task]}" if len(tasks) > 1 else "",
+            model_dir=model_dir,
+            service=service,
+        )
+
+
+def _in_order(config: tf_config.TaskConfig) -> list[tuple[str, int]]:
+    """Returns all tasks: those of the chief's job, of others by their names, parameter servers."""
+    jobs = sorted(config.cluster, key=lambda job: (job != config.chief[0], job == PS_JOB, job))
+    return [(job, task) for job in jobs for task in range(len(config.cluster[job]))]
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, (int, float)) and value >= 0
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, (int, float)) and value > 0
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, numbers.Integral)
+
+
+def _is_device_fn(value: Any) -> bool:
+    return callable(value) and argument_names(value) == {"op"}
+
+
+# A check for the values of each attribute other than None, and the requirement as an error says it.
+_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "tf_random_seed": (_is_integer, "must be integer"),
+    "save_summary_steps": (_is_count, "should be >= 0"),
+    "save_checkpoints_steps": (_is_count, "should be >= 0"),
+    "save_checkpoints_secs": (_is_count, "should be >= 0"),
+    "session_config": (
+        lambda value: isinstance(value, v1.ConfigProto),
+        "must be instance of ConfigProto",
+    ),
+    "keep_checkpoint_max": (_is_count, "should be >= 0"),
+    "keep_checkpoint_every_n_hours": (_is_positive, "should be > 0"),
+    "log_step_count_steps": (_is_count, "should be >= 0"),
+    "device_fn": (_is_device_fn, 'must be callable with exactly one argument "op"'),
+    "protocol": (lambda value: value == "grpc", "should be grpc"),
+    "experimental_max_worker_delay_secs": (_is_integer, "must be an integer if set"),
+    "session_creation_timeout_secs": (_is_positive, "should be > 0"),
+}
+_STRATEGIES = ("train_distribute", "eval_distribute", "experimental_distribute")
+
+
+def _check(config: Any) -> None:
+    """Checks the attributes of a configuration.
+
+    Raises:
+        ValueError: The value of an attribute is not valid or not supported.
+    """
+    for name, (is_valid, expected) in _CHECKS.items():
+        value = getattr(config, name)
+        if value is not None and not is_valid(value):
+            raise ValueError(f"{name} {expected}; got {value!r}.")
+    if config.model_dir is not None and not config.model_dir:
+        raise ValueError(f"model_dir should be non-empty; got {config.model_dir!r}.")
+    for name in _STRATEGIES:
+        if getattr(config, name) is not None:
+            raise ValueError(
+                f"{name} is not supported by the Estimator of tf_condacc; got "
+                f"{getattr(config, name)!r}. Use replicate_model_fn for several devices, "
+                "train_and_evaluate for a cluster, or the package tensorflow-estimator "
+                '(pip install ".[estimator]" in the clone of tf_condacc).'
+            )
+
+
+def _intervals(steps: Any, secs: Any) -> tuple[Any, Any]:
+    """Returns the numbers of steps and seconds between two checkpoints, of which one is None or 0.
+
+    Args:
+        steps: Number of steps, None or `_DEFAULT`.
+        secs: Number of seconds, None or `_DEFAULT`.
+
+    Raises:
+        ValueError: Both are numbers above 0.
+    """
+    if steps is _DEFAULT and secs is _DEFAULT:
+        return None, _DEFAULT_SECS
+    steps, secs = (None if each is _DEFAULT else each for each in (steps, secs))
+    if steps and secs:
+        raise ValueError(
+            "`save_checkpoints_steps` and `save_checkpoints_secs` cannot be both set; got "
+            f"{steps!r} and {secs!r}."
+        )
+    return steps, secs

@@ -38,8 +38,8 @@ def train(
     spec: SpecLike,
     config: RunConfig,
     model_dir: str,
-    hooks: Sequence[Any],
-    listeners: Sequence[Any] | None,
+    hooks: Sequence[v1.train.SessionRunHook],
+    listeners: Sequence[v1.train.CheckpointSaverListener] | None,
     task: Task | None = None,
 ) -> None:
     """Trains until a hook stops the training or the input ends.
@@ -87,7 +87,7 @@ def _training_session(
     return task.session(max_wait_secs=config.session_creation_timeout_secs, **arguments)
 
 
-def _watching_hooks(spec: SpecLike, config: RunConfig) -> list[Any]:
+def _watching_hooks(spec: SpecLike, config: RunConfig) -> list[v1.train.SessionRunHook]:
     """Returns hooks that stop the training at a loss of NaN, and log the loss."""
     hooks = [v1.train.NanTensorHook(spec.loss)]
     steps = config.log_step_count_steps
@@ -98,12 +98,12 @@ def _watching_hooks(spec: SpecLike, config: RunConfig) -> list[Any]:
 
 
 def _saving_hooks(
-    hooks: Sequence[Any],
+    hooks: Sequence[v1.train.SessionRunHook],
     config: RunConfig,
     model_dir: str,
     scaffold: v1.train.Scaffold,
-    listeners: Sequence[Any] | None,
-) -> list[Any]:
+    listeners: Sequence[v1.train.CheckpointSaverListener] | None,
+) -> list[v1.train.SessionRunHook]:
     """Returns the hook that saves checkpoints as configured, in a list.
 
     The list is empty if one of the existing hooks saves checkpoints, or none are to be saved.
@@ -146,7 +146,10 @@ class _SpeedHook(v1.train.StepCounterHook):
 
 
 def restored(
-    spec: SpecLike, config: RunConfig, checkpoint: str | None, hooks: Sequence[Any]
+    spec: SpecLike,
+    config: RunConfig,
+    checkpoint: str | None,
+    hooks: Sequence[v1.train.SessionRunHook],
 ) -> v1.train.MonitoredSession:
     """Returns a session with the variables of a checkpoint, or initialized ones without one."""
     creator = v1.train.ChiefSessionCreator(
@@ -162,7 +165,7 @@ def evaluate(
     config: RunConfig,
     checkpoint: str | None,
     steps: int | None,
-    hooks: Sequence[Any],
+    hooks: Sequence[v1.train.SessionRunHook],
 ) -> dict[str, Any]:
     """Evaluates the metrics and the loss, and returns their values and the global step.
 

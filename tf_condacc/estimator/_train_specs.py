@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from tensorflow.compat import v1
 
 from tf_condacc.estimator import _input_pipelines
+from tf_condacc.estimator._exporters import Exporter
 
 
 class _TrainFields(NamedTuple):
@@ -62,7 +63,7 @@ class _EvalFields(NamedTuple):
     steps: int | None
     name: str | None
     hooks: tuple[v1.train.SessionRunHook, ...]
-    exporters: tuple[Any, ...]
+    exporters: tuple[Exporter, ...]
     start_delay_secs: float
     throttle_secs: float
 
@@ -95,7 +96,7 @@ class EvalSpec(_EvalFields):
         steps: int | None = 100,
         name: str | None = None,
         hooks: Iterable[v1.train.SessionRunHook] | None = None,
-        exporters: Any = None,
+        exporters: Exporter | Iterable[Exporter] | None = None,
         start_delay_secs: float = 120,
         throttle_secs: float = 600,
     ) -> EvalSpec:

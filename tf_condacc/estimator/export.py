@@ -14,6 +14,16 @@ from tensorflow.compat import v1
 
 from tf_condacc._typing import Nested
 
+__all__ = [
+    "ClassificationOutput",
+    "ExportOutput",
+    "PredictOutput",
+    "RegressionOutput",
+    "ServingInputReceiver",
+    "build_parsing_serving_input_receiver_fn",
+    "build_raw_serving_input_receiver_fn",
+]
+
 # A tensor, or a dictionary from names to tensors.
 Tensors: TypeAlias = tf.Tensor | Mapping[str, tf.Tensor]
 SignatureDef: TypeAlias = Any  # A ``SignatureDef`` proto of a SavedModel.

@@ -59,17 +59,17 @@ def checked(batches: Iterable[Any]) -> list[tuple[Nested, Nested]]:
     return found
 
 
-def split(features: Nested, labels: Nested, number: int, way: str) -> list[tuple[Nested, Nested]]:
+def split(features: Nested, labels: Nested, number: int, setup: str) -> list[tuple[Nested, Nested]]:
     """Divides a batch among replicas. All parts have the same size.
 
     Raises:
-        ValueError: The batch cannot be divided equally. The error names the way.
+        ValueError: The batch cannot be divided equally. The error names the setup.
     """
     whole = size((features, labels))
     if whole % number:
         raise ValueError(
-            f"{way}: expected batches of a multiple of {number} examples, got {whole}. Means over "
-            "unequal parts do not add up to the mean over the batch."
+            f"{setup}: expected batches of a multiple of {number} examples, got {whole}. Means "
+            "over unequal parts do not add up to the mean over the batch."
         )
     part = whole // number
     return [

@@ -1,4 +1,4 @@
-"""The first difference of two ways of training that rounding errors do not explain."""
+"""The first difference of two setups that rounding errors do not explain."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ PROPORTIONAL = 0.01  # Updates are proportional if no more than this part of the
 
 @dataclass(frozen=True)
 class Difference:
-    """The first difference of two ways that exceeds the tolerance.
+    """The first difference of two setups that exceeds the tolerance.
 
     Attributes:
-        first: Name of one way.
-        second: Name of the other way, the yardstick if it is one of them.
+        first: Name of one setup.
+        second: Name of the other setup; if one of them is the baseline, it is this one.
         step: The first step after which the weights differ. 0 stands for the initial weights.
         variable: The variable that differs most after that step, relative to its tolerance.
         amount: The largest difference of its elements after that step; NaN if one is not finite.
@@ -76,12 +76,12 @@ def find(
     weights: tuple[Weights, Weights],
     limits: np.ndarray,
 ) -> Difference | None:
-    """Returns the first difference of two ways that exceeds the tolerance, or None.
+    """Returns the first difference of two setups that exceeds the tolerance, or None.
 
     Args:
-        names: Names of the ways.
+        names: Names of the setups.
         variables: Names of the variables.
-        weights: The weights of both ways before the first and after each step.
+        weights: The weights of both setups before the first and after each step.
         limits: The tolerances, `[1 + steps, variables]`.
     """
     distances = between(*weights)

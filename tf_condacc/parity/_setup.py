@@ -1,4 +1,4 @@
-"""A way of training, and a run of it."""
+"""A setup in which a training can be run, and a run of it."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Way:
-    """A way of training, such as towers, or a training loop of the user.
+class Setup:
+    """A setup in which a training can be run, such as towers or the user's own training loop.
 
     Args:
-        name: Name of the way in reports.
+        name: Name of the setup in reports.
         begin: Function that builds the model and the optimizer of a `Training`, and returns a
             `Run`. `Training.new_model` makes the variables with the same initial values each time.
         divides: Whether it computes the gradients of parts of a batch, and joins them.

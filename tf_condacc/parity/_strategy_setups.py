@@ -1,4 +1,4 @@
-"""Training with one big batch, and under strategies of ``tf.distribute``."""
+"""Setups with one big batch and under strategies of ``tf.distribute``, and their logical CPUs."""
 
 from __future__ import annotations
 
@@ -8,27 +8,32 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_condacc._accumulators.gradient_accumulator import GradientAccumulator
+from tf_condacc import GradientAccumulator
 from tf_condacc._typing import GradientAndVariable, Nested
 from tf_condacc.parity import _batches
-from tf_condacc.parity._devices import require_logical_cpus
-from tf_condacc.parity._setup import Run, Way, on_cpu
+from tf_condacc.parity._setup import Run, Setup, on_cpu
 from tf_condacc.parity._training import Training
 
+_REMEDY = (
+    "Call tf_condacc.parity.use_logical_cpus({number}) before TensorFlow runs its first operation "
+    "in the process, for example at the top of conftest.py. With pytest, the plugin "
+    "tf_condacc.parity.pytest_plugin does so."
+)
 
-def big_batch() -> Way:
-    """Returns the way that takes each batch as a whole. It is the yardstick of comparisons."""
-    return Way("one big batch", _whole(lambda nested: nested), divides=False)
+
+def big_batch() -> Setup:
+    """Returns the setup that takes each batch as a whole. It is the baseline of comparisons."""
+    return Setup("one big batch", _whole(lambda nested: nested), divides=False)
 
 
-def reversed_batch() -> Way:
-    """Returns the way that takes each batch as a whole, with its examples in reverse order.
+def reversed_batch() -> Setup:
+    """Returns the setup that takes each batch as a whole, with its examples in reverse order.
 
     Its sums are rounded differently. If its weights are not those of `big_batch`, the training uses
     random numbers, depends on the order of the examples, or amplifies rounding errors. Then
-    differences of other ways mean nothing.
+    differences of other setups mean nothing.
     """
-    return Way("the batch in reverse", _whole(_batches.reverse), divides=False)
+    return Setup("the batch in reverse", _whole(_batches.reverse), divides=False)
 
 
 def _whole(order: Callable[[Nested], Nested]) -> Callable[[Training], Run]:
@@ -45,14 +50,14 @@ def _whole(order: Callable[[Nested], Nested]) -> Callable[[Training], Run]:
     return begin
 
 
-def one_device() -> Way:
-    """Returns the way under a ``tf.distribute.OneDeviceStrategy``."""
-    way = under(lambda: tf.distribute.OneDeviceStrategy("/CPU:0"), "OneDeviceStrategy")
-    return dataclasses.replace(way, divides=False)
+def one_device() -> Setup:
+    """Returns the setup under a ``tf.distribute.OneDeviceStrategy``."""
+    setup = under(lambda: tf.distribute.OneDeviceStrategy("/CPU:0"), "OneDeviceStrategy")
+    return dataclasses.replace(setup, divides=False)
 
 
-def mirrored(num_replicas: int = 2, num_micro_batches: int = 1) -> Way:
-    """Returns the way under a ``tf.distribute.MirroredStrategy`` on logical CPUs.
+def mirrored(num_replicas: int = 2, num_micro_batches: int = 1) -> Setup:
+    """Returns the setup under a ``tf.distribute.MirroredStrategy`` on logical CPUs.
 
     Args:
         num_replicas: Number of replicas, each of which gets an equal part of the batch.
@@ -70,7 +75,7 @@ def mirrored(num_replicas: int = 2, num_micro_batches: int = 1) -> Way:
         # The default, collective reduction, requires the same number of devices in all strategies
         # of a process.
         return tf.distribute.MirroredStrategy(
-            require_logical_cpus(num_replicas, name),
+            _require_logical_cpus(num_replicas, name),
             cross_device_ops=tf.distribute.ReductionToOneDevice(),
         )
 
@@ -79,8 +84,8 @@ def mirrored(num_replicas: int = 2, num_micro_batches: int = 1) -> Way:
 
 def under(
     new_strategy: Callable[[], tf.distribute.Strategy], name: str, num_micro_batches: int = 1
-) -> Way:
-    """Returns the way under a strategy, each of whose replicas gets an equal part of the batch.
+) -> Setup:
+    """Returns the setup under a strategy, each of whose replicas gets an equal part of the batch.
 
     The optimizer sums the gradients of the replicas. If the loss is a mean over examples, it is
     divided by the number of replicas, unless the training says that it has been
@@ -88,7 +93,7 @@ def under(
 
     Args:
         new_strategy: Function that returns the strategy, in whose scope the model is built.
-        name: Name of the way in reports.
+        name: Name of the setup in reports.
         num_micro_batches: Number of equal parts of a replica's part. If there are several, a
             `GradientAccumulator` makes one update of their gradients, and all variables must have
             gradients.
@@ -126,17 +131,17 @@ def under(
 
         return Run(model.variables, split_step, num_replicas=number)
 
-    return Way(name, begin)
+    return Setup(name, begin)
 
 
 def _check_complete(
-    pairs: Sequence[GradientAndVariable], variables: Sequence[Any], way: str
+    pairs: Sequence[GradientAndVariable], variables: Sequence[Any], setup: str
 ) -> None:
     found = {id(variable) for _, variable in pairs}
     missing = [variable.name for variable in variables if id(variable) not in found]
     if missing:
         raise ValueError(
-            f"{way}: expected gradients of all variables, got none of {', '.join(missing)}. The "
+            f"{setup}: expected gradients of all variables, got none of {', '.join(missing)}. The "
             "loss does not use them. Micro-batches under a strategy need a loss that does."
         )
 
@@ -157,3 +162,44 @@ def _distributed(strategy: tf.distribute.Strategy, parts: list[Any]) -> Any:
         return tf.nest.pack_sequence_as(parts[0][which], values)
 
     return values_of(0), values_of(1)
+
+
+def use_logical_cpus(number: int) -> None:
+    """Splits the CPU into logical devices, on which a strategy can have several replicas.
+
+    It must be called before TensorFlow runs its first operation in the process. Later calls have no
+    effect if there are enough logical CPUs already.
+
+    Args:
+        number: Number of logical CPUs, at least 1.
+
+    Raises:
+        ValueError: `number` is less than 1.
+        RuntimeError: TensorFlow has run operations already, with fewer logical CPUs.
+    """
+    if number < 1:
+        raise ValueError(f"number of logical CPUs: expected at least 1, got {number}")
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    configured = tf.config.get_logical_device_configuration(cpu) or []
+    if len(configured) >= number:
+        return
+    logical = [tf.config.LogicalDeviceConfiguration() for _ in range(number)]
+    try:
+        tf.config.set_logical_device_configuration(cpu, logical)
+    except RuntimeError:
+        _require_logical_cpus(number, "use_logical_cpus")
+
+
+def _require_logical_cpus(number: int, user: str) -> list[str]:
+    """Returns the names of logical CPUs.
+
+    Raises:
+        RuntimeError: There are fewer. The error names the user.
+    """
+    devices = [device.name for device in tf.config.list_logical_devices("CPU")]
+    if len(devices) < number:
+        raise RuntimeError(
+            f"{user}: expected at least {number} logical CPUs, got {len(devices)}, and TensorFlow "
+            f"has started already. {_REMEDY.format(number=number)}"
+        )
+    return devices[:number]

@@ -17,14 +17,14 @@ class Tolerance:
     """The difference of weights that rounding errors explain, for each step and variable.
 
     Let u be the unit roundoff of a variable's data type (half its machine epsilon; 6e-8 for
-    float32) and N the number of examples in a batch. Ways that compute the same real numbers differ
-    by rounding errors of two kinds, which step s adds:
+    float32) and N the number of examples in a batch. Setups that compute the same real numbers
+    differ by rounding errors of two kinds, which step s adds:
 
-    - The update is rounded when it is added to the weight: at most u·|w| for each way.
-    - The gradient is a sum over N examples, which each way groups differently. The error of such a
-      sum is at most N·u times the sum of the magnitudes, whatever the order. The magnitudes are not
-      known; the largest update of any variable stands for them. It must not be the update of the
-      variable itself, which may be small because its summands cancel each other.
+    - The update is rounded when it is added to the weight: at most u·|w| for each setup.
+    - The gradient is a sum over N examples, which each setup groups differently. The error of such
+      a sum is at most N·u times the sum of the magnitudes, whatever the order. The magnitudes are
+      not known; the largest update of any variable stands for them. It must not be the update of
+      the variable itself, which may be small because its summands cancel each other.
 
     As long as a training does not diverge, an error of one step does not grow in later ones, and
     errors add up. The tolerance after step t is therefore::
@@ -37,7 +37,7 @@ class Tolerance:
 
     The bound fails for Adam-like optimizers when a gradient consists only of rounding errors,
     because they turn it into a full-size update. It does not hold for trainings that diverge,
-    either. In both cases the way `reversed_batch` exceeds the tolerance.
+    either. In both cases the weights of `reversed_batch` exceed the tolerance.
 
     Args:
         factor: The factor.

@@ -1,9 +1,9 @@
-"""The description of a training that can be run in several ways."""
+"""A training that can be run in several setups, and the construction of its model."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._typing import GradientAndVariable, Nested
-from tf_condacc.parity import _batches, _building
+from tf_condacc.parity import _batches
 
 
 class Model(NamedTuple):
@@ -29,11 +29,11 @@ class Model(NamedTuple):
 
 @dataclass(frozen=True)
 class Training:
-    """The description of a training that can be run in several ways.
+    """The description of a training that can be run in several setups.
 
     Args:
         build: Function that makes the variables and returns the model: a Keras model, a
-            ``tf.Module``, a dictionary, or whatever `loss` takes. It is called once for each way,
+            ``tf.Module``, a dictionary, or whatever `loss` takes. It is called once for each setup,
             in eager mode, in the scope of a strategy or in a graph. Every call must make the same
             variables, in the same order. In later calls, trainable variables get the initial
             values of the first.
@@ -85,7 +85,7 @@ class Training:
     def _initial(self) -> list[np.ndarray]:
         """The initial values of the trainable variables, in the order in which they are made."""
         with tf.init_scope():
-            return [variable.numpy() for variable in _building.record(self.build).variables]
+            return [variable.numpy() for variable in _record(self.build).variables]
 
     def new_model(self) -> Model:
         """Builds the model, with the same initial values of its variables each time.
@@ -93,9 +93,9 @@ class Training:
         Raises:
             ValueError: No trainable variable was made, or other variables than the first time.
         """
-        built = _building.record(self.build, self._initial)
+        built = _record(self.build, self._initial)
         as_of_keras = tf.executing_eagerly() and not self._is_of_v1
-        variables = _building.trained(built, as_of_keras)
+        variables = _trained(built, as_of_keras)
         if not variables:
             raise ValueError(
                 "build: expected a function that makes trainable variables, got none. A Keras "
@@ -104,18 +104,18 @@ class Training:
             )
         return Model(built.value, variables)
 
-    def new_v1_optimizer(self, way: str) -> v1.train.Optimizer:
+    def new_v1_optimizer(self, setup: str) -> v1.train.Optimizer:
         """Returns a new optimizer of ``tf.compat.v1.train``.
 
         Raises:
-            TypeError: The training has none. The error names the way that needs it.
+            TypeError: The training has none. The error names the setup that needs it.
         """
         optimizer = (self.v1_optimizer or self.optimizer)()
         if not isinstance(optimizer, v1.train.Optimizer):
             raise TypeError(
-                f"{way}: expected an optimizer of tf.compat.v1.train, got {type(optimizer)}. Pass "
-                "a function that returns the equivalent one as Training(v1_optimizer=…), or leave "
-                "this way out."
+                f"{setup}: expected an optimizer of tf.compat.v1.train, got {type(optimizer)}. "
+                "Pass a function that returns the equivalent one as Training(v1_optimizer=…), or "
+                "leave this setup out."
             )
         return optimizer
 
@@ -183,7 +183,7 @@ class Training:
 def _check_used(used: Iterable[tf.Variable], model: Model) -> None:
     """Raises an error if a loss uses trainable variables of which the model knows nothing.
 
-    Under a strategy, variables have parts. The yardstick, which is no such way, is checked first.
+    Under a strategy, variables have parts. The baseline, which runs under none, is checked first.
     """
     if tf.distribute.has_strategy():
         return
@@ -198,3 +198,93 @@ def _check_used(used: Iterable[tf.Variable], model: Model) -> None:
             "loss: expected it to use no trainable variables but those that `build` makes, got "
             f"also {', '.join(strange)}. They would not be trained: make them in `build`."
         )
+
+
+class _Built(NamedTuple):
+    """The result of a function, and the trainable variables that it made.
+
+    Attributes:
+        value: What the function returned.
+        variables: The ``tf.Variable`` objects, in the order in which they were made.
+    """
+
+    value: Any
+    variables: list[tf.Variable]
+
+
+def _record(build: Callable[[], Any], initial: Sequence[np.ndarray] | None = None) -> _Built:
+    """Calls a function, and records the trainable variables that it makes.
+
+    Args:
+        build: The function.
+        initial: The initial values of these variables, in place of those that it gives.
+
+    Raises:
+        ValueError: The function made other variables than there are initial values.
+    """
+    made: list[tf.Variable] = []
+
+    def creator(next_creator: Callable[..., tf.Variable], **arguments: Any) -> tf.Variable:
+        if not _is_trained(arguments):
+            return next_creator(**arguments)
+        number = len(made)
+        if initial is not None and number < len(initial) and _fits(initial[number], arguments):
+            arguments |= {"initial_value": initial[number], "dtype": initial[number].dtype}
+        made.append(next_creator(**arguments))
+        return made[-1]
+
+    with tf.variable_creator_scope(creator):
+        value = build()
+    if initial is not None:
+        shapes = [tuple(variable.shape) for variable in made]
+        first = [value.shape for value in initial]
+        if shapes != first:
+            raise ValueError(
+                f"build: expected new variables on each call, like those of the first, of shapes "
+                f"{first}, got {shapes}"
+            )
+    return _Built(value, made)
+
+
+def _is_trained(arguments: dict[str, Any]) -> bool:
+    """Returns whether the arguments of a new variable are those of a variable to train.
+
+    Counters, such as the ones that Keras models make, are trainable variables of an integer type.
+    """
+    if arguments.get("trainable") is False:
+        return False
+    dtype, value = arguments.get("dtype"), arguments.get("initial_value")
+    if dtype is None:
+        if callable(value):
+            return True
+        dtype = getattr(value, "dtype", None) or np.asarray(value).dtype
+    return not tf.as_dtype(dtype).is_integer and not tf.as_dtype(dtype).is_bool
+
+
+def _fits(value: np.ndarray, arguments: dict[str, Any]) -> bool:
+    """Returns whether a value has the shape of a new variable, as far as its arguments tell."""
+    shape: Any = arguments.get("shape")
+    initial: Any = arguments.get("initial_value")
+    if shape is None and not callable(initial):
+        shape = initial.shape if hasattr(initial, "shape") else np.shape(initial)
+    return tf.TensorShape(shape).is_compatible_with(value.shape)
+
+
+def _trained(built: _Built, as_of_keras: bool) -> list[Any]:
+    """Returns the variables to train, in the order in which they were made.
+
+    If the model has ``trainable_variables``, variables that are not among these are left out.
+
+    Args:
+        built: The model and its variables.
+        as_of_keras: Whether to return the variables of a Keras 3 model as its own objects, each of
+            which contains a ``tf.Variable``, and which the optimizers of Keras 3 require.
+    """
+    if not hasattr(built.value, "trainable_variables"):
+        return built.variables
+    of_model = {
+        id(each if isinstance(each, tf.Variable) else each.value): each
+        for each in built.value.trainable_variables
+    }
+    found = [each for each in built.variables if id(each) in of_model]
+    return [of_model[id(each)] for each in found] if as_of_keras else found

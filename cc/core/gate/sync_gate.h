@@ -94,6 +94,10 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
  public:
   using Clock = GateWait::Clock;
 
+  // The shortest time that the gate can be asked to wait. Shorter ones would keep the thread of all
+  // timers busy, or be rounded to 0, which means never.
+  static constexpr Clock::duration kShortestDuration = std::chrono::milliseconds(1);
+
   struct Options {
     int num_slots = 1;
     int num_workers = 1;

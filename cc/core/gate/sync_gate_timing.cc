@@ -11,9 +11,6 @@
 namespace condacc {
 namespace {
 
-// A shorter patience would keep the thread of all timers busy.
-constexpr SyncGate::Clock::duration kShortestPatience = std::chrono::milliseconds(1);
-
 std::string Seconds(SyncGate::Clock::duration duration) {
   const auto tenths = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count() / 100;
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
@@ -52,7 +49,7 @@ SyncGate::Clock::time_point SyncGate::NextDeadline() const noexcept {
   for (const GateWait::Ptr& wait : report_waits_) {
     if (wait->after == round_) continue;
     // If no worker waits when a report is due, the gate looks again after the same time.
-    const auto patience = std::max(wait->patience, kShortestPatience);
+    const auto patience = std::max(wait->patience, SyncGate::kShortestDuration);
     const auto due = round_began_ + patience;
     deadline = std::min(deadline, due > Clock::now() ? due : Clock::now() + patience);
   }

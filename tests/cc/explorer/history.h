@@ -58,7 +58,7 @@ struct TakeRecord {
 struct History {
   std::vector<Operation> operations;
   std::vector<TakeRecord> takes;
-  // What is left at the end.
+  // The state of the accumulator at the end.
   int64_t num_accumulated = 0;
   int64_t global_step = 0;
   int64_t num_dropped = 0;

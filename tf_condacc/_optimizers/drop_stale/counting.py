@@ -7,10 +7,11 @@ import threading
 from collections.abc import Callable
 
 import tensorflow as tf
-from tensorflow.python.framework import ops as tf_ops
+from tensorflow.compat import v1
 
 from tf_condacc._ops.host import on_host
 from tf_condacc._optimizers.drop_stale.gate import StalenessGate, new_counter
+from tf_condacc._tensorflow import colocated_with
 
 COUNTER_NAME = "stale_counter"
 
@@ -96,7 +97,7 @@ class _GraphCounters:
 def _outermost_graph() -> tf.Graph | None:
     """Returns the graph around all function bodies, or None in eager mode."""
     with tf.init_scope():
-        return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+        return None if tf.executing_eagerly() else v1.get_default_graph()
 
 
 def _new_counters(step: tf.Variable) -> _GraphCounters:
@@ -107,12 +108,12 @@ def _new_counters(step: tf.Variable) -> _GraphCounters:
     if tf.executing_eagerly():
         counter = tf.Variable(0.0, trainable=False, name=COUNTER_NAME)
         return _GraphCounters(counter, new_counter())
-    with tf_ops.colocate_with(step):
-        counter = tf.compat.v1.get_variable(
+    with colocated_with(step):
+        counter = v1.get_variable(
             _free_name(),
             shape=(),
             dtype=tf.float32,
-            initializer=tf.compat.v1.zeros_initializer(),
+            initializer=v1.zeros_initializer(),
             trainable=False,
         )
     return _GraphCounters(counter, counter.op.name)
@@ -125,10 +126,10 @@ def _free_name() -> str:
     it. In a variable scope that reuses variables, all optimizers share the counter, as they do with
     ``tf.contrib.opt``.
     """
-    scope = tf.compat.v1.get_variable_scope()
+    scope = v1.get_variable_scope()
     if scope.reuse:
         return COUNTER_NAME
-    taken = {variable.op.name for variable in tf.compat.v1.global_variables()}
+    taken = {variable.op.name for variable in v1.global_variables()}
     prefix = f"{scope.name}/" if scope.name else ""
     candidates = (COUNTER_NAME if i == 0 else f"{COUNTER_NAME}_{i}" for i in itertools.count())
     return next(name for name in candidates if prefix + name not in taken)
@@ -138,5 +139,5 @@ def _summarize(stale_counter: tf.Variable, step: tf.Variable, gate: StalenessGat
     """Adds summaries of the counter and the staleness. Running them decides no update."""
     with on_host():  # Summary kernels run on the CPU.
         ratio = stale_counter / tf.cast(step + 1, tf.float32)
-        tf.compat.v1.summary.scalar("Gradient staleness percentage", ratio)
-        tf.compat.v1.summary.histogram("Gradient_staleness", gate.recent_staleness())
+        v1.summary.scalar("Gradient staleness percentage", ratio)
+        v1.summary.histogram("Gradient_staleness", gate.recent_staleness())

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
-from tensorflow.python.framework import ops as tf_ops
 
+from tf_condacc._ops.host import is_reference
 from tf_condacc._ops.library import ops
+from tf_condacc._tensorflow import colocated_with
 from tf_condacc._typing import TensorLike
 
 _HANDLE = "_condacc_staleness_gate"
@@ -67,13 +68,14 @@ class StalenessGate:
             tf.errors.FailedPreconditionError: The step variable is not initialized.
             tf.errors.InvalidArgumentError: The step variable is not a scalar of its dtype.
         """
-        if self._step.dtype._is_ref_dtype:
-            decide, step, types = ops.condacc_staleness_gate_decide_ref, self._step._ref(), {}
+        if is_reference(self._step.dtype):
+            decide, types = ops.condacc_staleness_gate_decide_ref, {}
+            step = self._step.op.outputs[0]
         else:
             decide, step = ops.condacc_staleness_gate_decide, self._step.handle
             types = {"T": self._step.dtype}
         arguments = [self._handle, step, local_step, limit]
-        with tf_ops.colocate_with(self._step):
+        with colocated_with(self._step):
             return Decision(
                 *decide(
                     *arguments,
@@ -95,7 +97,7 @@ class StalenessGate:
         Returns:
             The operation; None in eager mode.
         """
-        with tf_ops.colocate_with(self._step):
+        with colocated_with(self._step):
             return ops.condacc_staleness_gate_end(reservation, applied, name="StalenessGateEnd")
 
     def num_accepted(self) -> tf.Tensor:
@@ -121,7 +123,7 @@ def _handle_of(step: tf.Variable) -> tf.Tensor:
     """
     with _lock:
         if not hasattr(step, _HANDLE):
-            with tf.init_scope(), tf_ops.colocate_with(step):
+            with tf.init_scope(), colocated_with(step):
                 setattr(step, _HANDLE, _make_gate(step))
         return getattr(step, _HANDLE)
 
@@ -129,7 +131,7 @@ def _handle_of(step: tf.Variable) -> tf.Tensor:
 def _make_gate(step: tf.Variable) -> tf.Tensor:
     if tf.executing_eagerly():
         return ops.condacc_staleness_gate(anonymous=True)
-    maker = step.op if step.dtype._is_ref_dtype else step.handle.op
+    maker = step.op if is_reference(step.dtype) else step.handle.op
     owner = maker.get_attr("shared_name").decode() or maker.name
     return ops.condacc_staleness_gate(
         container=maker.get_attr("container").decode(),

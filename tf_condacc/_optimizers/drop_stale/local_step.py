@@ -5,23 +5,25 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
-from tf_condacc._ops.host import host_int64, on_host
-from tf_condacc._optimizers.drop_stale.checks import GLOBAL_STEP_ADVICE, check_control_flow
+from tf_condacc._ops.host import host_int64, is_reference, on_host
 from tf_condacc._optimizers.drop_stale.ordering import (
-    Loss,
     at_operation,
     read_after,
     run_before_reads,
     settled,
     users_of,
 )
+from tf_condacc._typing import Loss
 
-_GLOBAL_STEP = tf.compat.v1.GraphKeys.GLOBAL_STEP
+GLOBAL_STEP_ADVICE = (
+    "make one with tf.compat.v1.train.get_or_create_global_step() and pass it as global_step"
+)
+_GLOBAL_STEP = v1.GraphKeys.GLOBAL_STEP
 
 
 class LocalSteps:
@@ -71,13 +73,13 @@ class LocalSteps:
             TypeError: The step variable cannot be used in a branch of a conditional.
         """
         step = self._step_to_read() if step is None else step
-        if tf.executing_eagerly():
+        if step is not None and tf.executing_eagerly():
             self._thread.local_step = step.read_value()
             return loss
         if not callable(loss):
             loss = tf.convert_to_tensor(loss)
         if step is None:
-            graph = tf.compat.v1.get_default_graph() if callable(loss) else loss.graph
+            graph = v1.get_default_graph() if callable(loss) else loss.graph
             self._in_graphs[graph] = deferred = DeferredLocalStep()
             return deferred.watch(loss)
         check_control_flow([step])
@@ -104,7 +106,7 @@ class LocalSteps:
             f"{step.dtype.base_dtype.name}."
         )
 
-    def _step_to_read(self) -> Any:
+    def _step_to_read(self) -> tf.Variable | None:
         """Returns the step variable to read; None only in a graph without a global step."""
         if not (tf.executing_eagerly() or tf.inside_function()):
             return find_global_step()
@@ -123,7 +125,7 @@ class LocalSteps:
             local_step = getattr(self._thread, "local_step", None)
             if local_step is not None:
                 return local_step
-        graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+        graph = None if tf.executing_eagerly() else v1.get_default_graph()
         while graph is not None:
             if graph in self._in_graphs:
                 found = self._in_graphs[graph]
@@ -134,6 +136,20 @@ class LocalSteps:
         raise ValueError(
             f"Optimizer '{self._optimizer}' knows no local step: call compute_gradients() before "
             "apply_gradients(), in the same graph, or call minimize()."
+        )
+
+
+def check_control_flow(variables: Iterable[tf.Variable]) -> None:
+    """Checks that the variables can be updated in a branch of a conditional.
+
+    Raises:
+        TypeError: One is a reference variable, and control flow of version 2 is enabled.
+    """
+    references = [variable.name for variable in variables if is_reference(variable.dtype)]
+    if references and v1.control_flow_v2_enabled():
+        raise TypeError(
+            f"Control flow of version 2 cannot update reference variables, got {references}: call "
+            "tf.compat.v1.enable_resource_variables() or tf.compat.v1.disable_control_flow_v2()."
         )
 
 
@@ -151,14 +167,14 @@ def find_global_step() -> tf.Variable | None:
     Raises:
         TypeError: The variable of that name is not a scalar of an integer type.
     """
-    graph = tf.compat.v1.get_default_graph()
+    graph = v1.get_default_graph()
     while graph is not None:
         if graph.get_collection(_GLOBAL_STEP):
-            step = tf.compat.v1.train.get_global_step(graph)
+            step = v1.train.get_global_step(graph)
         else:
             step = _variable_named_global_step(graph)
         if isinstance(step, tf.Variable):
-            tf.compat.v1.train.assert_global_step(step)
+            v1.train.assert_global_step(step)
             return step
         graph = getattr(graph, "outer_graph", None)
     return None

@@ -6,26 +6,24 @@ Mirrors ``tf.contrib.opt.DropStaleGradientOptimizer``.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.training import optimizer as tf_optimizer
+from tensorflow.compat import v1
 
-from tf_condacc._optimizers.drop_stale.checks import (
-    check_control_flow,
-    check_gradients,
-    check_step,
-    check_strategy,
-    checked_limit,
-)
+from tf_condacc._ops.host import host_int64, on_host
 from tf_condacc._optimizers.drop_stale.counting import COUNTER_NAME, Counters
 from tf_condacc._optimizers.drop_stale.gate import StalenessGate
 from tf_condacc._optimizers.drop_stale.gated_update import update_unless_late
-from tf_condacc._optimizers.drop_stale.local_step import LocalSteps
-from tf_condacc._optimizers.drop_stale.ordering import Loss, settled_gradients
+from tf_condacc._optimizers.drop_stale.local_step import (
+    GLOBAL_STEP_ADVICE,
+    LocalSteps,
+    check_control_flow,
+)
+from tf_condacc._optimizers.drop_stale.ordering import settled_gradients
 from tf_condacc._optimizers.wrapper import OptimizerWrapper
-from tf_condacc._typing import GradientAndVariable, TensorLike
+from tf_condacc._typing import GradientAndVariable, Loss, TensorLike
 
 
 class DropStaleGradientOptimizer(OptimizerWrapper):
@@ -38,7 +36,7 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
     incremented. Otherwise the wrapped optimizer applies the gradients and increments the global
     step.
 
-    It differs from the mirrored class in these ways:
+    It differs from the original in these ways:
 
     - The local step is read before the loss reads any variable.
     - The decision and the resulting increment of the step are atomic among all optimizers, sessions
@@ -69,13 +67,13 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
         staleness: The highest number of steps by which gradients may be behind: `[] int32 or
             int64`. An integer, or a tensor or variable of the global step's dtype. If it is
             negative, all gradients are dropped.
-        use_locking: Passed to the base class, as in the mirrored class. It has no effect.
+        use_locking: Passed to the base class, as in the original. It has no effect.
         name: Name of this optimizer.
     """
 
     def __init__(
         self,
-        opt: tf.compat.v1.train.Optimizer,
+        opt: v1.train.Optimizer,
         staleness: TensorLike,
         use_locking: bool = False,
         name: str = "DropStaleGradient",
@@ -83,7 +81,7 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
         super().__init__(use_locking, name)
         self._opt = opt
         self._staleness = staleness
-        self._counters = Counters(self.get_name(), self._handle_deferred_dependencies)
+        self._counters = Counters(self.get_name(), self._restore_own)
         self._local_steps = LocalSteps(self.get_name())
         # Held while the wrapped optimizer applies gradients, because it is not thread-safe: it
         # stores the state of a call in its attributes, and creates slots on demand.
@@ -94,7 +92,7 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
         loss: Loss,
         global_step: tf.Variable | None = None,
         var_list: Iterable[tf.Variable] | Callable[[], Iterable[tf.Variable]] | None = None,
-        gate_gradients: int = tf_optimizer.Optimizer.GATE_OP,
+        gate_gradients: int = v1.train.Optimizer.GATE_OP,
         aggregation_method: int | None = None,
         colocate_gradients_with_ops: bool = False,
         name: str | None = None,
@@ -109,7 +107,7 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
             loss: The loss, `[] float`, or a function that returns it. In eager mode it must be a
                 function.
             global_step: The step variable: `[] int32 or int64`. Required, although it has a default
-                as in the mirrored class.
+                as in the original.
             var_list: The variables to update, or a function that returns them. By default the
                 graph's trainable variables or, in eager mode, those that the loss reads.
             gate_gradients: Passed to the wrapped optimizer's `compute_gradients`.
@@ -159,7 +157,7 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
                 reference variables are used with control flow of version 2.
             RuntimeError: Replicas of a ``tf.distribute.Strategy`` make updates together.
         """
-        check_strategy(self.get_name())
+        self._check_strategy()
         loss = self._local_steps.read_before(loss, kwargs.pop("global_step", None))
         return self._opt.compute_gradients(loss, *args, **kwargs)
 
@@ -191,13 +189,13 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
                 dtype, or reference variables are used with control flow of version 2.
             RuntimeError: Replicas of a ``tf.distribute.Strategy`` make updates together.
         """
-        check_strategy(self.get_name())
+        self._check_strategy()
         grads_and_vars = tuple(grads_and_vars)
-        check_gradients(grads_and_vars)
-        check_step(global_step)
+        _check_gradients(grads_and_vars)
+        _check_step(global_step)
         check_control_flow([global_step, *[variable for _, variable in grads_and_vars]])
         local_step = self._local_steps.compared_with(global_step)
-        limit = checked_limit(self._staleness, global_step, self.get_name())
+        limit = self._checked_limit(global_step)
         stale_counter, gate = self._counters.of_step(global_step)
 
         def update() -> Any:
@@ -206,15 +204,13 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
 
         after = settled_gradients(grads_and_vars)
         num_dropped = update_unless_late(gate, local_step, limit, update, after)
-        count = tf.compat.v1.assign_add(
-            stale_counter, num_dropped, use_locking=True, name="AssignAdd"
-        )
+        count = v1.assign_add(stale_counter, num_dropped, use_locking=True, name="AssignAdd")
         return count if isinstance(count, tf.Tensor) else count.read_value()
 
     def variables(self) -> list[tf.Variable]:
         """Returns the variables of the wrapped optimizer and ``stale_counter``.
 
-        The mirrored class returns an empty list.
+        The original returns an empty list.
         """
         counter = self._counters.stale_counter()
         return [*self._opt.variables(), *([] if counter is None else [counter])]
@@ -223,7 +219,7 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
         """Returns how many times gradients were dropped: `[] int64`.
 
         The count covers all sessions and workers, and begins with the process that holds the step.
-        It is not saved in checkpoints. The mirrored class has no such method.
+        It is not saved in checkpoints. The original has no such method.
 
         Args:
             name: Optional name of the operation.
@@ -247,18 +243,86 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
         """
         return self._counters.total(StalenessGate.num_accepted, name)
 
+    def _check_strategy(self) -> None:
+        """Checks that the replicas of a ``tf.distribute.Strategy`` do not make updates together.
+
+        Raises:
+            RuntimeError: A strategy with several replicas is in force, or a mirrored one in a
+                function.
+        """
+        strategy = tf.distribute.get_strategy()
+        mirrored = tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy
+        in_function = isinstance(strategy, mirrored) and not tf.executing_eagerly()
+        if strategy.num_replicas_in_sync > 1 or in_function:
+            raise RuntimeError(
+                f"DropStaleGradientOptimizer '{self.get_name()}' does not work under "
+                f"{type(strategy).__name__}. Its replicas make each update together, so their "
+                "gradients are never stale: use the wrapped optimizer."
+            )
+
+    def _checked_limit(self, step: tf.Variable) -> tf.Tensor:
+        """Returns the highest accepted staleness as a tensor of the step's graph: `[] int64`.
+
+        Raises:
+            TypeError: The staleness is not an integer of the step's data type.
+            ValueError: The staleness is not a scalar.
+        """
+        dtype = step.dtype.base_dtype
+        try:
+            with on_host():
+                limit = tf.convert_to_tensor(self._staleness, dtype=dtype)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"Optimizer '{self.get_name()}' expects staleness to be an integer of the global "
+                f"step's dtype {dtype.name}, got {self._staleness!r}."
+            ) from error
+        if not limit.shape.is_compatible_with(()):
+            raise ValueError(
+                f"Optimizer '{self.get_name()}' expects a scalar staleness, got shape "
+                f"{limit.shape}."
+            )
+        return host_int64(limit)
+
     @property
-    def _wrapped(self) -> tf.compat.v1.train.Optimizer:
+    def _wrapped(self) -> v1.train.Optimizer:
         return self._opt
 
-    def _trackable_children(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Returns the checkpointed objects without the slots."""
-        children = super()._trackable_children(*args, **kwargs)
+    def _own_variables(self) -> dict[str, tf.Variable]:
         counter = self._counters.stale_counter()
-        return children if counter is None else {**children, COUNTER_NAME: counter}
+        return {} if counter is None else {COUNTER_NAME: counter}
 
-    def _lookup_dependency(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        counter = self._counters.stale_counter() if name == COUNTER_NAME else None
-        if counter is not None:
-            return counter
-        return super()._lookup_dependency(name, *args, **kwargs)
+
+def _check_gradients(grads_and_vars: Sequence[GradientAndVariable]) -> None:
+    """Checks that there is a gradient. The messages are those of TensorFlow's optimizers.
+
+    Raises:
+        ValueError: There are no pairs, or every gradient is None.
+    """
+    if not grads_and_vars:
+        raise ValueError("No variables provided.")
+    if all(gradient is None for gradient, _ in grads_and_vars):
+        names = [str(variable) for _, variable in grads_and_vars]
+        raise ValueError(f"No gradients provided for any variable: {names}.")
+
+
+def _check_step(step: Any) -> None:
+    """Checks that the step can be incremented.
+
+    Raises:
+        ValueError: `step` is not a variable, or not a scalar of dtype int64 or int32.
+    """
+    if step is None:
+        raise ValueError(
+            "Gradients are dropped by the global step, but global_step is None: "
+            f"{GLOBAL_STEP_ADVICE}."
+        )
+    if not isinstance(step, tf.Variable):
+        raise ValueError(
+            f"Expected global_step to be a variable, got {step!r}: {GLOBAL_STEP_ADVICE}."
+        )
+    if step.dtype.base_dtype not in (tf.int64, tf.int32) or not step.shape.is_compatible_with(()):
+        raise ValueError(
+            "Expected global_step to be a scalar of dtype int64 or int32, got "
+            f"'{step.name}' of dtype {step.dtype.base_dtype.name} and shape {step.shape}: "
+            f"{GLOBAL_STEP_ADVICE}."
+        )

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.framework import ops as tf_ops
+from tensorflow.compat import v1
 
-from tf_condacc._typing import GradientAndVariable
-
-# A loss is a scalar tensor, or a function that returns one.
-Loss: TypeAlias = tf.Tensor | Callable[[], tf.Tensor]
+from tf_condacc import _tensorflow
+from tf_condacc._ops.host import is_reference
+from tf_condacc._typing import GradientAndVariable, Loss
 
 
 @contextlib.contextmanager
@@ -24,15 +23,15 @@ def at_operation(op: tf.Operation | None) -> Iterator[None]:
     Args:
         op: The operation; None for the current graph, context and device.
     """
-    graph = op.graph if op is not None else tf.compat.v1.get_default_graph()
+    graph = op.graph if op is not None else v1.get_default_graph()
     owner = op if op is not None else graph
-    context = owner._get_control_flow_context()
+    context = _tensorflow.control_flow_context(owner)
     with contextlib.ExitStack() as stack:
         stack.enter_context(graph.as_default())
         stack.enter_context(tf.control_dependencies(None))
         if op is not None:
-            stack.enter_context(tf.compat.v1.device(None))
-            stack.enter_context(tf.compat.v1.device(op.device))
+            stack.enter_context(v1.device(None))
+            stack.enter_context(v1.device(op.device))
         if context is not None:
             context.Enter()
             stack.callback(context.Exit)
@@ -92,7 +91,7 @@ def users_of(step: tf.Variable, graph: tf.Graph) -> set[str]:
     operations that they depend on cannot be delayed either and are returned too.
     """
     with graph.as_default():
-        variable = step._ref() if step.dtype._is_ref_dtype else step.handle
+        variable = step.op.outputs[0] if is_reference(step.dtype) else step.handle
         if graph.building_function:
             variable = graph.capture(variable)
     users = variable.consumers()
@@ -117,7 +116,7 @@ def settled(tensor: tf.Tensor, name: str | None = None) -> tf.Tensor:
     not for its results. An identity is not enough either, because TensorFlow removes it when it
     optimizes the graph. TensorFlow does not remove merges.
     """
-    with tf_ops.colocate_with(tensor.op, ignore_existing=True):
+    with _tensorflow.colocated_with(tensor.op, ignore_existing=True):
         return tf.raw_ops.Merge(inputs=[tensor], name=name).output
 
 
@@ -128,12 +127,12 @@ def ancestors(op: tf.Operation) -> set[str]:
 
 def _hold_back(op: tf.Operation, first: tf.Operation) -> None:
     if op.type not in ("While", "StatelessWhile"):
-        op._add_control_input(first)
+        _tensorflow.run_after(op, first)
         return
     # The gradient of a loop appends inputs to the loop, and TensorFlow requires inputs to precede
     # control inputs. The dependency is therefore added to an identity of the first input.
     with at_operation(op), tf.control_dependencies([first]):
-        op._update_input(0, tf.identity(op.inputs[0]))
+        _tensorflow.replace_input(op, 0, tf.identity(op.inputs[0]))
 
 
 def _walk(op: tf.Operation) -> Iterator[tf.Operation]:
@@ -153,13 +152,13 @@ def _reads_state(op: tf.Operation, first: tf.Operation) -> bool:
     """Returns whether an operation may read a variable, or enters a loop that may."""
     if op.type in ("Enter", "RefEnter"):
         return True
-    return any(tensor.dtype._is_ref_dtype or tensor.dtype == tf.resource for tensor in op.inputs)
+    return any(is_reference(tensor.dtype) or tensor.dtype == tf.resource for tensor in op.inputs)
 
 
 def _contexts(op: tf.Operation) -> list[Any]:
     """Returns the branches and loops of version 1 around an operation, innermost first."""
     found = []
-    context = op._get_control_flow_context()
+    context = _tensorflow.control_flow_context(op)
     while context is not None:
         found.append(context)
         context = context.outer_context

@@ -1,13 +1,19 @@
-"""The gate that takes workers from round to round."""
+"""The gate that takes workers from round to round, and the reports about rounds that last long."""
 
 from __future__ import annotations
 
+import logging
+import threading
 import uuid
 from typing import NamedTuple
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc._ops.library import ops
+
+_LOG = logging.getLogger("tf_condacc")
+_NO_ROUND = -1
 
 
 class GateOptions(NamedTuple):
@@ -18,7 +24,7 @@ class GateOptions(NamedTuple):
         num_workers: Number of workers.
         takeover_secs: Seconds without an event after which the slots of workers that do not wait
             go to others. 0 means never.
-        report_secs: Seconds after which it is reported who is missing in a round. 0 means never.
+        report_secs: Seconds after which a report says who is missing in a round. 0 means never.
         wait_for_lost: Whether a round waits for a lost worker even if no other one is left.
     """
 
@@ -48,17 +54,21 @@ class SyncGate:
         self._device = host_of(device)
         self._worker = worker
         self._options = options
-        # Tells two processes apart even if one replaces the other under the same name.
+        # Two processes differ in it even if one replaces the other under the same name.
         self.graph_id = uuid.uuid4().hex
         with self.on_device():
             self.handle = ops.condacc_sync_gate(shared_name=shared_name, name="gate")
 
-    def on_device(self) -> tf.compat.v1.device:
+    def on_device(self) -> v1.device:
         """Returns a context that places operations on the gate's device."""
-        return tf.compat.v1.device(self._device)
+        return v1.device(self._device)
 
     def enter(self, local_step: tf.Tensor) -> tf.Tensor:
-        """Begins a step: `[] int64` to `[] resource`, the reservation of the step."""
+        """Begins a step, and returns its reservation: `[] resource`.
+
+        Args:
+            local_step: The local step of the worker: `[] int64`.
+        """
         with self.on_device():
             return ops.condacc_sync_gate_enter(
                 self.handle, local_step, worker=self._worker, run=self.graph_id, name="enter"
@@ -84,11 +94,11 @@ class SyncGate:
             return ops.condacc_sync_gate_finish(reservation, added, name="finish")
 
     def leave(self) -> tf.Operation:
-        """Tells that this worker ends."""
+        """Returns an operation that tells the gate that this worker ends."""
         return self._leave(is_lost=False)
 
     def fail(self) -> tf.Operation:
-        """Tells that this worker has failed."""
+        """Returns an operation that tells the gate that this worker has failed."""
         return self._leave(is_lost=True)
 
     def _leave(self, is_lost: bool) -> tf.Operation:
@@ -102,7 +112,11 @@ class SyncGate:
             )
 
     def lose(self, worker: tf.Tensor) -> tf.Operation:
-        """Tells that the process of a worker is gone; `worker` is its name, `[] string`."""
+        """Returns an operation that tells the gate that the process of a worker is gone.
+
+        Args:
+            worker: The name of the worker: `[] string`.
+        """
         with self.on_device():
             return ops.condacc_sync_gate_lose(self.handle, worker, name="lose")
 
@@ -121,7 +135,7 @@ class SyncGate:
             )
 
     def advance(self, round_: tf.Tensor) -> tf.Operation:
-        """Begins the round after `round_`: `[] int64`."""
+        """Returns an operation that begins the round after `round_`: `[] int64`."""
         with self.on_device():
             return ops.condacc_sync_gate_advance(
                 self.handle, round_, chief=self.graph_id, name="advance"
@@ -139,26 +153,26 @@ class SyncGate:
             )
 
     def open(self, round_: tf.Tensor) -> tf.Operation:
-        """Opens the gate with a round: `[] int64`."""
+        """Returns an operation that opens the gate with a round: `[] int64`."""
         with self.on_device():
             return ops.condacc_sync_gate_open(
                 self.handle, round_, chief=self.graph_id, name="open", **self._options._asdict()
             )
 
     def add_credits(self, count: int) -> tf.Operation:
-        """Lets that many steps end without waiting."""
+        """Returns an operation that lets `count` steps end without waiting."""
         with self.on_device():
             return ops.condacc_sync_gate_add_credits(
                 self.handle, count, chief=self.graph_id, name="add_credits"
             )
 
     def close(self) -> tf.Operation:
-        """Tells that training has ended."""
+        """Returns an operation that tells the gate that training has ended."""
         with self.on_device():
             return ops.condacc_sync_gate_close(self.handle, chief=self.graph_id, name="close")
 
     def dismiss(self) -> tf.Operation:
-        """Ends the waits of this chief, and of this worker."""
+        """Returns an operation that ends the waits of this chief and of this worker."""
         with self.on_device():
             return ops.condacc_sync_gate_dismiss(self.handle, chief=self.graph_id, name="dismiss")
 
@@ -180,6 +194,40 @@ class SyncGate:
         """Returns in how many steps of all workers the gradients were dropped: `[] int64`."""
         with self.on_device():
             return ops.condacc_sync_gate_state(self.handle, name="state").num_dropped
+
+
+class Reports:
+    """Logs who is missing when a round lasts for too long.
+
+    Args:
+        gate: The gate of the rounds.
+        optimizer: Name of the optimizer, which the messages give.
+    """
+
+    def __init__(self, gate: SyncGate, optimizer: str) -> None:
+        self._optimizer = optimizer
+        with gate.on_device():
+            self._seen = v1.placeholder_with_default(
+                tf.constant(_NO_ROUND, tf.int64), [], name="seen"
+            )
+        self._report = gate.report(self._seen)
+
+    def thread(self, session: v1.Session) -> threading.Thread:
+        """Returns a thread that logs until the session is closed. It has not been started."""
+        return threading.Thread(
+            target=self._log, args=(session,), name=f"Reports-{self._optimizer}", daemon=True
+        )
+
+    def _log(self, session: v1.Session) -> None:
+        seen = _NO_ROUND
+        try:
+            while True:
+                seen, report = session.run(self._report, {self._seen: seen})
+                _LOG.warning(
+                    "SyncReplicasOptimizer '%s' waits: %s", self._optimizer, report.decode()
+                )
+        except (tf.errors.OpError, RuntimeError):
+            pass  # The session was closed or lost; that is reported elsewhere.
 
 
 def host_of(device: str) -> str:

@@ -1,27 +1,42 @@
-"""All operations of an optimizer in one graph."""
+"""All operations of an optimizer in one graph: the steps of a worker and of the chief."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
-from tf_condacc._optimizers.sync_replicas.gate import GateOptions, SyncGate
-from tf_condacc._optimizers.sync_replicas.local_step import LocalStep
-from tf_condacc._optimizers.sync_replicas.options import PushOptions
-from tf_condacc._optimizers.sync_replicas.pushes import VariableGradients
-from tf_condacc._optimizers.sync_replicas.queue_runner import ChiefQueueRunner
-from tf_condacc._optimizers.sync_replicas.reports import Reports
-from tf_condacc._optimizers.sync_replicas.steps import (
-    chief_step,
-    open_gate,
-    worker_step,
+from tf_condacc._ops.host import host_int64
+from tf_condacc._optimizers.sync_replicas.gate import GateOptions, Reports, SyncGate
+from tf_condacc._optimizers.sync_replicas.pushes import (
+    Claim,
+    PushOptions,
+    VariableGradients,
+    any_added,
 )
+from tf_condacc._optimizers.sync_replicas.queue_runner import ChiefQueueRunner
 from tf_condacc._optimizers.sync_replicas.worker_name import worker_name
-from tf_condacc._typing import GradientAndVariable
+from tf_condacc._tensorflow import colocated_with
+from tf_condacc._typing import Gradient, GradientAndVariable
 
-v1 = tf.compat.v1
+
+class WorkerStep(NamedTuple):
+    """A worker's step.
+
+    Attributes:
+        train_op: Assigns the round of the next step to the local step.
+        claim: The round and the slot of the step: `[2] int64`.
+        outcomes: Outcome of the push of each gradient: `[] int32` each.
+        dropped: Whether all gradients were dropped, because there was no slot, or another worker
+            has taken it over: `[] bool`. It is known at the end of the step.
+    """
+
+    train_op: Any
+    claim: tf.Tensor
+    outcomes: list[tf.Tensor]
+    dropped: tf.Tensor
 
 
 class SyncGraph:
@@ -62,7 +77,7 @@ class SyncGraph:
         anchor = tf.no_op(name="local_anchor")
         with v1.name_scope(None, name) as scope:
             gate = SyncGate(f"{scope}gate", global_step.device, worker_name(anchor.device), options)
-        local_step = LocalStep(anchor, gate, global_step.dtype.base_dtype)
+        local_step = _LocalStep(anchor, gate, global_step.dtype.base_dtype)
         self.ready_for_local_init_op = v1.report_uninitialized_variables(v1.global_variables())
         self.ready_for_local_init_op.mark_used()
         with v1.name_scope(scope):
@@ -75,19 +90,155 @@ class SyncGraph:
             claims_early = options.num_slots >= options.num_workers
             computed = None if claims_early else [gradient for gradient, _ in grads_and_vars]
             self.gate = gate
-            self.step = worker_step(gate, local_step, pushed, computed)
+            self.step = _worker_step(gate, local_step, pushed, computed)
 
-            def apply(taken: list[Any]) -> tf.Operation:
+            def apply(taken: list[Gradient | None]) -> tf.Operation:
                 return update(list(zip(taken, [v for _, v in grads_and_vars], strict=True)))
 
-            sync_op = chief_step(gate, gradients, options.num_slots, apply)
+            sync_op = _chief_step(gate, gradients, options.num_slots, apply)
             self.reports = Reports(gate, name) if options.report_secs else None
             self.queue_runner = ChiefQueueRunner(gate, sync_op, self.reports)
             self.local_step_init_op = local_step.assign(gate.await_open())
-            self.chief_init_op = open_gate(gate, local_step, global_step, pushed)
+            self.chief_init_op = _open_gate(gate, local_step, global_step, pushed)
             self.end_ops = {True: gate.close(), False: gate.leave()}
             self.fail_op = gate.fail()
             with gate.on_device():
                 self.lost_worker = v1.placeholder_with_default("", [], name="lost_worker")
             self.lose_op = gate.lose(self.lost_worker)
             v1.summary.scalar("num_dropped", gate.num_dropped())
+
+
+class _LocalStep:
+    """The local step of a worker, and a copy of it beside the gate.
+
+    A worker enters the gate with the copy, so its steps need not send the local step there. The
+    copy belongs to one graph: a worker that replaces another one has a copy of its own.
+
+    Args:
+        anchor: Operation on the worker's device.
+        gate: The gate.
+        dtype: Data type of the global step.
+    """
+
+    def __init__(self, anchor: tf.Operation, gate: SyncGate, dtype: tf.DType) -> None:
+        self._gate = gate
+        # None keeps device functions away, which would count this variable among those to spread.
+        with v1.device(None), gate.on_device():
+            self._copy = v1.Variable(
+                tf.constant(0, tf.int64),
+                trainable=False,
+                collections=[],
+                use_resource=True,
+                name=f"local_step_{gate.graph_id}",
+            )
+        with colocated_with(anchor), tf.control_dependencies([self._copy.initializer]):
+            initial = tf.constant(0, dtype)
+        # A device function may put variables elsewhere, unless they are colocated.
+        with colocated_with(anchor):
+            self._variable = v1.Variable(
+                initial,
+                trainable=False,
+                collections=[v1.GraphKeys.LOCAL_VARIABLES],
+                dtype=dtype,
+                name="sync_rep_local_step",
+            )
+
+    @property
+    def device(self) -> str:
+        """The device of the worker."""
+        return self._variable.device
+
+    def at_gate(self) -> tf.Tensor:
+        """Returns the local step on the gate's device: `[] int64`."""
+        with self._gate.on_device():
+            return self._copy.read_value()
+
+    def assign(self, round_: tf.Tensor) -> Any:
+        """Assigns a round, first beside the gate: `[] int64`."""
+        with self._gate.on_device():
+            copied = self._copy.assign(round_, read_value=False)
+            with tf.control_dependencies([copied]):
+                round_ = tf.identity(round_)
+        with v1.device(self._variable.device):
+            return v1.assign(self._variable, tf.cast(round_, self._variable.dtype.base_dtype))
+
+
+def _worker_step(
+    gate: SyncGate,
+    local_step: _LocalStep,
+    gradients: Sequence[VariableGradients],
+    computed: Sequence[Gradient | None] | None,
+) -> WorkerStep:
+    """Pushes the gradients with a slot of the round, and waits for the next round.
+
+    Args:
+        gate: The gate.
+        local_step: The local step of the worker.
+        gradients: The gradients to push.
+        computed: Gradients to wait for before the slot is claimed. None claims it when the step
+            begins, which costs no time.
+    """
+    reservation = gate.enter(local_step.at_gate())
+    waits: list[tf.Operation] = []
+    if computed is not None:
+        with v1.device(local_step.device), tf.control_dependencies(_operations(computed)):
+            waits = [tf.no_op(name="computed")]  # One edge to the gate, from however many.
+    with tf.control_dependencies(waits):
+        packed = gate.claim(reservation)
+    claim = Claim(packed)
+    outcomes = [each.push(claim) for each in gradients]
+    next_round, is_dropped = gate.finish(reservation, any_added(gradients, outcomes))
+    train_op = local_step.assign(next_round)
+    with v1.device(local_step.device), tf.control_dependencies([train_op.op]):
+        dropped = tf.identity(is_dropped, name="dropped")
+    return WorkerStep(train_op, packed, outcomes, dropped)
+
+
+def _chief_step(
+    gate: SyncGate,
+    gradients: Sequence[VariableGradients | None],
+    num_required: int,
+    apply: Callable[[list[Gradient | None]], tf.Operation],
+) -> tf.Operation:
+    """Waits for all gradients of a round, applies them, and begins the next round.
+
+    Args:
+        gate: The gate.
+        gradients: The gradients to take; None is passed on.
+        num_required: Number of gradients in a round.
+        apply: Applies gradients.
+    """
+    round_ = gate.await_full()
+    taken = [each if each is None else each.take(num_required, round_) for each in gradients]
+    with tf.control_dependencies([apply(taken)]):
+        return gate.advance(round_)
+
+
+def _open_gate(
+    gate: SyncGate,
+    local_step: _LocalStep,
+    global_step: tf.Variable,
+    gradients: Sequence[VariableGradients],
+) -> tf.Operation:
+    """Begins a round whose number is higher than all before, with nothing accumulated."""
+    steps = [each.step() for each in gradients]
+    with gate.on_device():
+        highest = tf.reduce_max(tf.stack([host_int64(global_step), *steps]), name="highest_step")
+    round_ = gate.prepare(highest)
+    resets = [each.reset(round_) for each in gradients]
+    with tf.control_dependencies([tf.group(*resets, name="reset")]):
+        opened = gate.open(round_)
+    with tf.control_dependencies([opened]):
+        return tf.group(local_step.assign(round_))
+
+
+def _operations(gradients: Sequence[Gradient | None]) -> list[tf.Operation]:
+    """Returns the operations that compute gradients, which may be sparse."""
+    found = []
+    for gradient in gradients:
+        if isinstance(gradient, tf.IndexedSlices):
+            parts = [gradient.values, gradient.indices]
+        else:
+            parts = [gradient]
+        found += [part.op for part in parts if isinstance(part, tf.Tensor)]
+    return found

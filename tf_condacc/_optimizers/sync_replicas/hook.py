@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc._ops.missing_library import explained
 from tf_condacc._optimizers.sync_replicas.recovery import (
@@ -17,13 +19,12 @@ from tf_condacc._optimizers.sync_replicas.recovery import (
 
 if TYPE_CHECKING:
     from tf_condacc._optimizers.sync_replicas.optimizer import SyncReplicasOptimizer
-
-
+_LOG = logging.getLogger("tf_condacc")
 _OPENING_MILLISECS = 5000  # How long a worker waits for the opening before it checks for the end.
 _TELL_SECS = 2  # How long the end of a session may wait for the gate's server.
 
 
-class SyncReplicasOptimizerHook(tf.compat.v1.train.SessionRunHook):
+class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
     """Prepares each session for an optimizer, and ends training when the chief ends.
 
     Args:
@@ -41,7 +42,7 @@ class SyncReplicasOptimizerHook(tf.compat.v1.train.SessionRunHook):
         self._is_chief = is_chief
         self._num_tokens = num_tokens
         self.check_ended: Callable[[], None] | None = None
-        self._session: tf.compat.v1.Session | None = None
+        self._session: v1.Session | None = None
 
     def begin(self) -> None:
         """Makes the operations of the hook.
@@ -62,9 +63,7 @@ class SyncReplicasOptimizerHook(tf.compat.v1.train.SessionRunHook):
         else:
             self._init_op = optimizer.local_step_init_op
 
-    def after_create_session(
-        self, session: tf.compat.v1.Session, coord: tf.train.Coordinator
-    ) -> None:
+    def after_create_session(self, session: v1.Session, coord: tf.train.Coordinator) -> None:
         """Opens the gate if this is the chief, and waits until it is open if not.
 
         Raises:
@@ -92,7 +91,7 @@ class SyncReplicasOptimizerHook(tf.compat.v1.train.SessionRunHook):
         coord.register_thread(failing)
         failing.start()
 
-    def before_run(self, run_context: tf.compat.v1.train.SessionRunContext) -> None:
+    def before_run(self, run_context: v1.train.SessionRunContext) -> None:
         """Ends a chief whose queue runner has failed, as after another chief has replaced it.
 
         A program that does not ask ``session.should_stop()`` would go on as a worker otherwise.
@@ -100,8 +99,8 @@ class SyncReplicasOptimizerHook(tf.compat.v1.train.SessionRunHook):
         if self._is_chief:
             self._coordinator.raise_requested_exception()
 
-    def end(self, session: tf.compat.v1.Session) -> None:
-        """Closes the gate if this is the chief; tells that the worker leaves if not.
+    def end(self, session: v1.Session) -> None:
+        """Closes the gate if this is the chief; otherwise tells the gate that the worker leaves.
 
         Raises:
             tf.errors.FailedPreconditionError: Another chief has replaced this one. The gate is
@@ -109,7 +108,7 @@ class SyncReplicasOptimizerHook(tf.compat.v1.train.SessionRunHook):
         """
         self._run_last(session, self._graph.end_ops[self._is_chief])
 
-    def leave(self, session: tf.compat.v1.Session) -> None:
+    def leave(self, session: v1.Session) -> None:
         """Tells the gate that this worker leaves, although the training goes on.
 
         The gate of a chief stays as it is, for the next chief. For processes that are told to end
@@ -132,7 +131,7 @@ class SyncReplicasOptimizerHook(tf.compat.v1.train.SessionRunHook):
         """
         if self._session is None:
             return False
-        options = tf.compat.v1.RunOptions(timeout_in_ms=1000 * _TELL_SECS)
+        options = v1.RunOptions(timeout_in_ms=1000 * _TELL_SECS)
         try:
             feed = {self._graph.lost_worker: worker}
             self._session.run(self._graph.lose_op, feed, options=options)
@@ -140,11 +139,11 @@ class SyncReplicasOptimizerHook(tf.compat.v1.train.SessionRunHook):
             return False
         return True
 
-    def _await_opening(self, session: tf.compat.v1.Session) -> None:
+    def _await_opening(self, session: v1.Session) -> None:
         if self.check_ended is None:
             session.run(self._init_op)
             return
-        options = tf.compat.v1.RunOptions(timeout_in_ms=_OPENING_MILLISECS)
+        options = v1.RunOptions(timeout_in_ms=_OPENING_MILLISECS)
         while True:
             try:
                 session.run(self._init_op, options=options)
@@ -152,16 +151,16 @@ class SyncReplicasOptimizerHook(tf.compat.v1.train.SessionRunHook):
             except tf.errors.DeadlineExceededError:
                 self.check_ended()
 
-    def _run_last(self, session: tf.compat.v1.Session, op: tf.Operation) -> None:
+    def _run_last(self, session: v1.Session, op: tf.Operation) -> None:
         self._has_ended = True
         try:
             session.run(op)
         except tf.errors.FailedPreconditionError:
             raise
         except tf.errors.OpError as error:
-            tf.compat.v1.logging.warning("The gate could not be told of the end: %s", error.message)
+            _LOG.warning("The gate could not be told of the end: %s", error.message)
 
-    def _report_failure(self, session: tf.compat.v1.Session, coord: tf.train.Coordinator) -> None:
+    def _report_failure(self, session: v1.Session, coord: tf.train.Coordinator) -> None:
         """Tells the gate that this worker has failed, if its session ends without `end`.
 
         The coordinator waits for this thread before it closes the session.
@@ -174,12 +173,12 @@ class SyncReplicasOptimizerHook(tf.compat.v1.train.SessionRunHook):
         telling.start()
         telling.join(_TELL_SECS)
 
-    def _try_to_tell(self, session: tf.compat.v1.Session) -> None:
+    def _try_to_tell(self, session: v1.Session) -> None:
         # If the session is lost, the gate learns of it when the connection closes.
         with contextlib.suppress(tf.errors.OpError, RuntimeError):
             session.run(self._graph.fail_op)
 
-    def _check_ready(self, session: tf.compat.v1.Session) -> None:
+    def _check_ready(self, session: v1.Session) -> None:
         missing = [name.decode() for name in session.run(self._ready_op)]
         if not missing:
             return

@@ -5,31 +5,31 @@ Mirrors ``tf.compat.v1.train.SyncReplicasOptimizer``.
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
+from tf_condacc._optimizers.sync_replicas.gate import GateOptions
 from tf_condacc._optimizers.sync_replicas.graph import SyncGraph
 from tf_condacc._optimizers.sync_replicas.hook import SyncReplicasOptimizerHook
-from tf_condacc._optimizers.sync_replicas.options import (
-    check_count,
-    check_gradients,
-    check_num_tokens,
-    gate_options,
-    push_options,
-)
+from tf_condacc._optimizers.sync_replicas.pushes import PushOptions
 from tf_condacc._optimizers.sync_replicas.queue_runner import ChiefQueueRunner
-from tf_condacc._optimizers.sync_replicas.steps import update_variables
 from tf_condacc._optimizers.wrapper import OptimizerWrapper
-from tf_condacc._typing import GradientAndVariable
+from tf_condacc._tensorflow import is_function
+from tf_condacc._typing import DTypeLike, GradientAndVariable
+
+_TRANSPORT_DTYPES = (tf.bfloat16, tf.float16)
+_SPARSE_REDUCTIONS = ("MEAN", "GLOBAL_MEAN", "SUM")
 
 
 class SyncReplicasOptimizer(OptimizerWrapper):
     """Wraps an optimizer, and applies the mean of the gradients of several workers in each step.
 
     Mirrors ``tf.compat.v1.train.SyncReplicasOptimizer``; programs that were written for it need no
-    change. A gate takes the place of its token queue:
+    change. A gate replaces its token queue:
 
     - A round has `replicas_to_aggregate` slots. A worker claims a slot, pushes all gradients with
       it, and waits for the next round. So all variables average the same workers, and none twice.
@@ -65,7 +65,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         variable_averages: A ``tf.train.ExponentialMovingAverage`` to apply after each step, or
             None.
         variables_to_average: The variables to average; by default all trainable variables.
-        use_locking: Passed to the base class, as in the mirrored class. It has no effect.
+        use_locking: Passed to the base class, as in the original. It has no effect.
         name: Name of this optimizer. Made unique in its graph, it is also the name by which the
             workers find each other. So all workers must build their graphs in the same way.
 
@@ -75,7 +75,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
 
     def __init__(
         self,
-        opt: tf.compat.v1.train.Optimizer,
+        opt: v1.train.Optimizer,
         replicas_to_aggregate: int,
         total_num_replicas: int | None = None,
         variable_averages: tf.train.ExponentialMovingAverage | None = None,
@@ -87,10 +87,10 @@ class SyncReplicasOptimizer(OptimizerWrapper):
             total_num_replicas = replicas_to_aggregate
         super().__init__(use_locking, name)
         self._opt = opt
-        self._replicas_to_aggregate = check_count(
-            name, "replicas_to_aggregate", replicas_to_aggregate
+        self._replicas_to_aggregate = self._checked_count(
+            "replicas_to_aggregate", replicas_to_aggregate
         )
-        self._total_num_replicas = check_count(name, "total_num_replicas", total_num_replicas)
+        self._total_num_replicas = self._checked_count("total_num_replicas", total_num_replicas)
         self._variable_averages = variable_averages
         self._variables_to_average = variables_to_average
         self._graph: SyncGraph | None = None
@@ -101,23 +101,23 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         takeover_secs: float | None = None,
         report_secs: float | None = 60,
         sparse_reduction: str = "MEAN",
-        transport_dtype: Any = None,
+        transport_dtype: DTypeLike | None = None,
         wait_for_lost: bool = False,
     ) -> None:
-        """Sets options that the mirrored class does not have, before `apply_gradients`.
+        """Sets options that the original does not have, before `apply_gradients`.
 
         The options of the chief count for all workers, except that each process reports by its
         own `report_secs`.
 
         Args:
-            takeover_secs: If no slot is claimed or completed for so many seconds, the slots of
-                workers that do not wait go to workers that do. It must be longer than a step
-                takes. If it is None, training waits for a worker that is frozen, or that was killed
-                between two steps.
-            report_secs: If a round lasts longer than so many seconds while a worker waits, chief
+            takeover_secs: If the gate is idle for this many seconds, which means that no slot is
+                claimed or completed, the slots of workers that do not wait go to workers that do.
+                It must be longer than a step takes. If it is None, training waits for a worker that
+                is frozen, or that was killed between two steps.
+            report_secs: If a round lasts longer than this many seconds while a worker waits, chief
                 and workers log who is missing. If it is None, they never do.
             sparse_reduction: How ``tf.IndexedSlices`` are reduced: "MEAN" divides each row by the
-                number of gradients that have it, as the mirrored class does; "GLOBAL_MEAN" by
+                number of gradients that have it, as the original does; "GLOBAL_MEAN" by
                 `replicas_to_aggregate`; "SUM" does not divide.
             transport_dtype: ``tf.bfloat16`` or ``tf.float16``: gradients of wider floating-point
                 types are cast to it before they travel, and their mean is rounded to it. They are
@@ -134,20 +134,31 @@ class SyncReplicasOptimizer(OptimizerWrapper):
             raise ValueError(
                 f"Optimizer '{self.get_name()}' expects configure() before apply_gradients()."
             )
-        self._push_options = push_options(self._name, sparse_reduction, transport_dtype)
-        self._gate_options = gate_options(
-            self._name,
+        if sparse_reduction not in _SPARSE_REDUCTIONS:
+            raise ValueError(
+                f"Optimizer '{self.get_name()}' expects sparse_reduction to be one of "
+                f"{', '.join(_SPARSE_REDUCTIONS)}, got {sparse_reduction!r}."
+            )
+        self._push_options = PushOptions(
+            sparse_reduction, self._checked_transport_dtype(transport_dtype)
+        )
+        self._gate_options = GateOptions(
             self._replicas_to_aggregate,
             self._total_num_replicas,
-            takeover_secs,
-            report_secs,
-            wait_for_lost,
+            self._checked_secs("takeover_secs", takeover_secs),
+            self._checked_secs("report_secs", report_secs),
+            bool(wait_for_lost),
         )
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> list[GradientAndVariable]:
         """Computes gradients with the wrapped optimizer.
 
-        Args and the returned list of (gradient, variable) pairs are those of the wrapped optimizer.
+        Args:
+            *args: Passed to the wrapped optimizer's `compute_gradients`.
+            **kwargs: Passed to the wrapped optimizer's `compute_gradients`.
+
+        Returns:
+            A list of (gradient, variable) pairs.
         """
         return self._opt.compute_gradients(*args, **kwargs)
 
@@ -164,7 +175,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
                 them. Gradients may be tensors, ``tf.IndexedSlices`` or None.
             global_step: The step variable, which each round increments by one: `[] int32 or
                 int64`. The gate is on its device.
-            name: Not used, as in the mirrored class.
+            name: Not used, as in the original.
 
         Returns:
             The training operation of a worker. It ends when the worker is to begin its next step,
@@ -175,20 +186,22 @@ class SyncReplicasOptimizer(OptimizerWrapper):
                 is not known.
             RuntimeError: Eager execution is enabled.
         """
-        grads_and_vars = check_gradients(self._name, grads_and_vars, global_step)
+        self._check_is_graph()
+        grads_and_vars = tuple(grads_and_vars)
+        if not grads_and_vars:
+            raise ValueError("Must supply at least one variable")
+        if global_step is None:
+            raise ValueError("Global step is required to check staleness")
+        for gradient, _ in grads_and_vars:
+            if not isinstance(gradient, tf.Tensor | tf.IndexedSlices | None):
+                raise ValueError("Unknown grad type!")
         self._graph = SyncGraph(
-            self._name,
+            self.get_name(),
             grads_and_vars,
             global_step,
             self._gate_options,
             self._push_options,
-            lambda reduced: update_variables(
-                self._opt,
-                reduced,
-                global_step,
-                self._variable_averages,
-                self._variables_to_average,
-            ),
+            lambda reduced: self._update(reduced, global_step),
         )
         self.ready_for_local_init_op = self._graph.ready_for_local_init_op
         self.local_step_init_op = self._graph.local_step_init_op
@@ -211,20 +224,24 @@ class SyncReplicasOptimizer(OptimizerWrapper):
     def get_init_tokens_op(self, num_tokens: int = -1) -> tf.Operation:
         """Returns an operation for the chief to run before its queue runner is started.
 
-        No tokens are needed here. If a number is given, so many steps end without waiting for the
-        round, as they do with the mirrored class; the gradients of the steps after them may be
-        dropped.
+        No tokens are needed here. If a number is given, this many steps end without waiting for the
+        round, as they do with the original. The gradients of the steps after them may be dropped.
 
         Args:
             num_tokens: Number of steps that do not wait. If it is -1, all steps wait.
 
         Raises:
             ValueError: `apply_gradients` has not been called, or `num_tokens` is lower than what
-                the mirrored class needs.
+                the original needs.
         """
         if self._graph is None:
             raise ValueError("get_init_tokens_op() should be called after apply_gradients().")
-        check_num_tokens(num_tokens, self._replicas_to_aggregate - self._total_num_replicas)
+        num_needed = self._replicas_to_aggregate - self._total_num_replicas
+        if num_tokens != -1 and num_tokens < num_needed:
+            raise ValueError(
+                "Too few tokens to finish the first step: "
+                f"{num_tokens} (given) vs {num_needed} (needed)"
+            )
         if num_tokens > 0:
             return self._graph.gate.add_credits(num_tokens)
         return tf.no_op(name="no_init_tokens")
@@ -246,12 +263,15 @@ class SyncReplicasOptimizer(OptimizerWrapper):
 
     @property
     def gradients_dropped(self) -> tf.Tensor:
-        """Tells whether the gradients of a step were dropped: `[] bool`.
+        """Whether the gradients of a step were dropped: `[] bool`.
 
         They are dropped if the round had no slot left for them, or if another worker took the slot
         over and was faster with all of them. The tensor is a part of the worker's step: fetch it
-        together with the training operation. Alone, it makes a step as well. The mirrored class has
-        no such property.
+        together with the training operation. Fetching it alone makes a step as well. The original
+        has no such property.
+
+        Raises:
+            ValueError: `apply_gradients` has not been called.
         """
         if self._graph is None:
             raise ValueError("gradients_dropped is known after apply_gradients().")
@@ -260,7 +280,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
     def num_dropped(self, name: str | None = None) -> tf.Tensor:
         """Returns in how many steps of all workers the gradients were dropped: `[] int64`.
 
-        The mirrored class has no such method. A summary of it is added, too.
+        The original has no such method. `apply_gradients` also adds a summary of the number.
 
         Args:
             name: Optional name of the operation.
@@ -273,5 +293,61 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         return tf.identity(self._graph.gate.num_dropped(), name=name)
 
     @property
-    def _wrapped(self) -> tf.compat.v1.train.Optimizer:
+    def _wrapped(self) -> v1.train.Optimizer:
         return self._opt
+
+    def _update(
+        self, grads_and_vars: list[GradientAndVariable], global_step: tf.Variable
+    ) -> tf.Operation:
+        """Applies the gradients of a round, which may be None, and then the averages."""
+        with v1.device(global_step.device), v1.name_scope(""):
+            update = self._opt.apply_gradients(grads_and_vars, global_step)
+        if self._variable_averages is None:
+            return update
+        with tf.control_dependencies([update]), v1.name_scope(""):
+            return self._variable_averages.apply(self._variables_to_average)
+
+    def _checked_count(self, argument: str, value: Any) -> int:
+        if not isinstance(value, numbers.Integral) or value < 1:
+            raise ValueError(
+                f"Optimizer '{self.get_name()}' expects {argument} >= 1, got {value!r}."
+            )
+        return int(value)
+
+    def _checked_secs(self, argument: str, seconds: float | None) -> float:
+        """Returns a number of seconds as the gate takes it: 0 for None, which means never."""
+        if seconds is not None and not 0 < seconds < 1e9:
+            raise ValueError(
+                f"Optimizer '{self.get_name()}' expects {argument} to be a positive number of "
+                f"seconds or None, got {seconds!r}."
+            )
+        return float(seconds or 0)
+
+    def _checked_transport_dtype(self, transport_dtype: DTypeLike | None) -> tf.DType | None:
+        if transport_dtype is None:
+            return None
+        try:
+            dtype = tf.as_dtype(transport_dtype)
+        except TypeError:
+            dtype = None
+        if dtype not in _TRANSPORT_DTYPES:
+            raise ValueError(
+                f"Optimizer '{self.get_name()}' expects transport_dtype to be one of "
+                f"{', '.join(each.name for each in _TRANSPORT_DTYPES)} or None, got "
+                f"{transport_dtype!r}."
+            )
+        return dtype
+
+    def _check_is_graph(self) -> None:
+        """Raises a RuntimeError unless operations are added to a graph for sessions."""
+        if tf.executing_eagerly():
+            where = "eager execution is enabled"
+        elif is_function(v1.get_default_graph()):
+            where = "this is a tf.function, or code that a strategy runs on replicas"
+        else:
+            return
+        raise RuntimeError(
+            f"Optimizer '{self.get_name()}' works in graphs with sessions only, as "
+            f"tf.compat.v1.train.SyncReplicasOptimizer does; {where}. Replicas of a strategy make "
+            "each update together: there, use the optimizer that it wraps."
+        )

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc._accumulators.dense import ConditionalAccumulator
 from tf_condacc._accumulators.sparse import SparseConditionalAccumulator
 from tf_condacc._ops.host import on_host
 from tf_condacc._ops.library import ops
 from tf_condacc._optimizers.sync_replicas.gate import host_of
-from tf_condacc._optimizers.sync_replicas.options import PushOptions
+from tf_condacc._typing import Gradient
+
+
+class PushOptions(NamedTuple):
+    """How gradients travel and are reduced.
+
+    Attributes:
+        sparse_reduction: How ``tf.IndexedSlices`` are reduced.
+        transport_dtype: Data type in which gradients travel if theirs is wider; None for theirs.
+    """
+
+    sparse_reduction: str
+    transport_dtype: tf.DType | None
 
 
 class Claim:
@@ -29,7 +42,7 @@ class Claim:
     def on(self, device: str) -> list[tf.Tensor]:
         """Returns the round and the slot: `[] int64` each."""
         if device not in self._parts:
-            with tf.compat.v1.device(device), on_host():
+            with v1.device(device), on_host():
                 self._parts[device] = tf.unstack(self._packed, num=2, name="claimed")
         return self._parts[device]
 
@@ -51,7 +64,7 @@ def any_added(
         by_device.setdefault(gradient.device, []).append((gradient.name, outcome))
     added = []
     for device, pushed in by_device.items():
-        with tf.compat.v1.device(host_of(device)):
+        with v1.device(host_of(device)):
             names = [name for name, _ in pushed]
             values = [outcome for _, outcome in pushed]
             added.append(ops.condacc_sync_gate_pushed(values, accumulators=names, name="pushed"))
@@ -73,14 +86,14 @@ class VariableGradients:
     """
 
     def __init__(
-        self, gradient: Any, variable: tf.Variable, scope: str, options: PushOptions
+        self, gradient: Gradient, variable: tf.Variable, scope: str, options: PushOptions
     ) -> None:
         self._dtype = gradient.dtype
         self._gradient = _in_transport_dtype(gradient, options.transport_dtype)
         self._variable = variable
         shared_name = f"{scope}{variable.op.name}/grad_accum"
         arguments = (self._gradient.dtype, variable.shape, shared_name)
-        with tf.compat.v1.device(variable.device):
+        with v1.device(variable.device):
             if isinstance(gradient, tf.IndexedSlices):
                 self._accumulator: Any = SparseConditionalAccumulator(
                     *arguments, reduction_type=options.sparse_reduction
@@ -93,16 +106,16 @@ class VariableGradients:
     def push(self, claim: Claim) -> tf.Tensor:
         """Pushes the gradient with the slot of a step; returns the outcome: `[] int32`."""
         round_, slot = claim.on(self._variable.device)
-        with tf.compat.v1.device(self._variable.device):
+        with v1.device(self._variable.device):
             if isinstance(self._gradient, tf.IndexedSlices):
                 return self._accumulator.apply_indexed_slices_contribution(
                     self._gradient, slot, round_
                 )
             return self._accumulator.apply_contribution(self._gradient, slot, round_)
 
-    def take(self, num_required: int, round_: tf.Tensor) -> Any:
+    def take(self, num_required: int, round_: tf.Tensor) -> Gradient:
         """Takes the reduced gradient of a round; fails if the accumulator is at another one."""
-        with tf.compat.v1.device(self._variable.device):
+        with v1.device(self._variable.device):
             if isinstance(self._gradient, tf.IndexedSlices):
                 taken, slices = self._accumulator.try_take_indexed_slices_grad(
                     num_required, global_step=round_
@@ -115,12 +128,12 @@ class VariableGradients:
 
     def step(self) -> tf.Tensor:
         """Returns the accumulator's own step: `[] int64`."""
-        with tf.compat.v1.device(self._variable.device):
+        with v1.device(self._variable.device):
             return self._accumulator.global_step()
 
     def reset(self, round_: tf.Tensor) -> tf.Tensor:
         """Discards what is accumulated, and begins a round, unless it is not a later one."""
-        with tf.compat.v1.device(self._variable.device):
+        with v1.device(self._variable.device):
             return ops.condacc_accumulator_reset(
                 self._accumulator.accumulator_ref, round_, only_forward=True, name="reset"
             )
@@ -130,7 +143,7 @@ class VariableGradients:
         return tf.cast(passed, self._dtype)
 
 
-def _in_transport_dtype(gradient: Any, dtype: tf.DType | None) -> Any:
+def _in_transport_dtype(gradient: Gradient, dtype: tf.DType | None) -> Gradient:
     """Returns a gradient, or its cast to a narrower floating-point type."""
     if dtype is None or not gradient.dtype.is_floating or gradient.dtype.size <= dtype.size:
         return gradient

@@ -6,10 +6,10 @@ import inspect
 import threading
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
-from tf_condacc._optimizers.sync_replicas.gate import SyncGate
+from tf_condacc._optimizers.sync_replicas.gate import Reports, SyncGate
 from tf_condacc._optimizers.sync_replicas.recovery import aborted
-from tf_condacc._optimizers.sync_replicas.reports import Reports
 
 
 class _Recovering:
@@ -37,14 +37,14 @@ class _Recovering:
             self._coordinator.request_stop(error)
 
 
-class ChiefQueueRunner(tf.compat.v1.train.QueueRunner):
+class ChiefQueueRunner(v1.train.QueueRunner):
     """Applies the gradients of round after round, until training ends.
 
-    When the coordinator stops, the chief's waits at the gate end: that of its queue runner, and
-    that of its own step as a worker. So its session learns of an error of the other one. The gate
-    itself is closed only if the coordinator stops without an error, as that of a Supervisor does
-    when training has ended: after an error, training goes on with the next session. A chief that
-    another one has replaced ends nothing: its operations at the gate fail or do nothing.
+    When the coordinator stops, the waits of the chief's queue runner and of its own step as a worker
+    end, so each of the two learns of an error of the other. The gate itself is closed only if the
+    coordinator stops without an error, as that of a Supervisor does when training has ended: after
+    an error, training continues in the next session. A chief that another one has replaced ends
+    nothing: its operations at the gate fail or do nothing.
 
     Args:
         gate: The gate of the rounds.
@@ -56,7 +56,7 @@ class ChiefQueueRunner(tf.compat.v1.train.QueueRunner):
         with gate.on_device():
             nothing = tf.no_op(name="runner_closed")
         # The constructor is decorated to log that queues of input pipelines are deprecated.
-        inspect.unwrap(tf.compat.v1.train.QueueRunner.__init__)(
+        inspect.unwrap(v1.train.QueueRunner.__init__)(
             self,
             gate.handle.op,
             [sync_op],
@@ -69,7 +69,7 @@ class ChiefQueueRunner(tf.compat.v1.train.QueueRunner):
 
     def create_threads(
         self,
-        sess: tf.compat.v1.Session,
+        sess: v1.Session,
         coord: tf.train.Coordinator | None = None,
         daemon: bool = False,
         start: bool = False,
@@ -97,7 +97,7 @@ class ChiefQueueRunner(tf.compat.v1.train.QueueRunner):
 
     def create_threads_without_closing(
         self,
-        sess: tf.compat.v1.Session,
+        sess: v1.Session,
         coord: tf.train.Coordinator | None = None,
         daemon: bool = False,
         start: bool = False,
@@ -113,13 +113,13 @@ class ChiefQueueRunner(tf.compat.v1.train.QueueRunner):
 
     def _run(
         self,
-        sess: tf.compat.v1.Session,
+        sess: v1.Session,
         enqueue_op: tf.Operation,
         coord: tf.train.Coordinator | None = None,
     ) -> None:
         super()._run(sess, enqueue_op, None if coord is None else _Recovering(coord))
 
-    def _close_when_ended(self, session: tf.compat.v1.Session, coord: tf.train.Coordinator) -> None:
+    def _close_when_ended(self, session: v1.Session, coord: tf.train.Coordinator) -> None:
         coord.wait_for_stop()
         try:
             coord.raise_requested_exception()

@@ -1,15 +1,17 @@
-"""The name of a worker, by which others speak of it."""
+"""The name of a worker, which identifies it at the gate and in reports."""
 
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import socket
 import threading
 import weakref
 
 import tensorflow as tf
+from tensorflow.compat import v1
+
+from condacc import tf_config
 
 _lock = threading.Lock()
 _numbers = itertools.count(1)
@@ -41,9 +43,9 @@ def _name_of_device(device: str) -> str | None:
 
 def _name_in_tf_config() -> str | None:
     try:
-        task = json.loads(os.environ.get("TF_CONFIG") or "{}").get("task", {})
+        task = tf_config.entries()["task"]
         return f"/job:{task['type']}/task:{int(task.get('index', 0))}"
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError):
         return None
 
 
@@ -52,8 +54,8 @@ def _name_of_process() -> str:
 
 
 def _suffix() -> str:
-    """Returns what tells the current graph from other graphs of the process."""
-    graph = tf.compat.v1.get_default_graph()
+    """Returns a suffix that makes the name of the current graph unique in the process."""
+    graph = v1.get_default_graph()
     with _lock:
         number = _numbers_of_graphs.get(graph)
         if number is None:

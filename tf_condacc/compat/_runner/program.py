@@ -1,25 +1,26 @@
-"""The program: its start, as Python itself would start it, and its module ``__main__``."""
+"""The start of a program as Python itself would start it, and its module ``__main__``."""
 
 from __future__ import annotations
 
 import builtins
 import importlib
+import importlib.metadata
 import importlib.util
 import json
 import os
 import sys
 import types
+from collections.abc import Iterator
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from typing import Any
 
 import tensorflow as tf
 
-from condacc.run._command_line import Options, parse
-from tf_condacc import _programs
+from condacc._interrupts import raise_on_interrupt
+from condacc.run import Options, uses_keras2
 from tf_condacc.compat import install
-from tf_condacc.compat._runner.provided import provided
+from tf_condacc.compat._runner.errors import KERAS2, show_as_program
 from tf_condacc.compat._runner.sources import ProgramFinder, compile_program
-from tf_condacc.compat._runner.tracebacks import show_as_program
 
 # The program, for processes that multiprocessing starts anew.
 _PROGRAM = "TF_CONDACC_COMPAT_PROGRAM"
@@ -41,21 +42,24 @@ class _MainSpec(ModuleSpec):
         return self._package
 
 
-def main() -> None:
-    """Runs the program that the command line names. Its exceptions are raised."""
-    options = parse(sys.argv[1:])
+def run(options: Options) -> None:
+    """Runs a program. Its exceptions are raised.
+
+    Args:
+        options: The command line, which names the program.
+    """
     sys.excepthook = show_as_program(sys.excepthook)
     folder = _folder(options)
     set_up(folder)
     if not options.quiet:
-        for line in provided():
-            print(f"tf_condacc.compat: {line}", file=sys.stderr)
+        for line in _provided():
+            print(f"condacc run: {line}", file=sys.stderr)
     path, package = _find(options)
     os.environ[_PROGRAM] = json.dumps({"path": path, "package": package, "folder": folder})
     module = types.ModuleType("__main__")
     sys.argv = [path, *options.arguments]
     sys.modules["__main__"] = module
-    _programs.raise_from_now_on()
+    raise_on_interrupt()
     run_in(vars(module), path, package)
 
 
@@ -96,8 +100,9 @@ def run_in(names: dict[str, Any], path: str, package: str | None) -> None:
 def _folder(options: Options) -> str:
     """Returns the folder of the program, and puts it first in Python's path."""
     if options.script is None:
-        return os.getcwd()
-    folder = os.path.dirname(os.path.realpath(options.script))
+        folder = os.getcwd()
+    else:
+        folder = os.path.dirname(os.path.realpath(options.script))
     if not getattr(sys.flags, "safe_path", False):
         sys.path[0] = folder
     return folder
@@ -117,5 +122,33 @@ def _find(options: Options) -> tuple[str, str | None]:
         name += ".__main__"
         spec = importlib.util.find_spec(name)
     if spec is None or not isinstance(spec.loader, SourceFileLoader):
-        sys.exit(f"tf_condacc.compat: there is no module {name} with a source")
+        sys.exit(f"condacc run: there is no module {name} with a source")
     return spec.loader.path, name.rpartition(".")[0]
+
+
+def _provided() -> Iterator[str]:
+    """Yields a line for each thing that is provided."""
+    yield f"tensorflow is tf.compat.v1 of TensorFlow {tf.__version__}, with v2 behavior off"
+    yield "accumulators, SyncReplicasOptimizer, DropStaleGradientOptimizer, TowerOptimizer and " + (
+        "replicate_model_fn are tf_condacc's"
+    )
+    slim = _version("tf-slim")
+    yield (
+        f"tf.contrib.slim, layers and the like are tf-slim {slim}"
+        if slim
+        else "tf.contrib.slim, layers and the like are missing: pip install tf-slim"
+    )
+    package = tf.compat.v1.estimator.Estimator.__module__.partition(".")[0]
+    name = package.replace("tensorflow_estimator", "tensorflow-estimator")
+    yield f"tf.estimator is that of {name} {_version(name) or ''}".rstrip()
+    if uses_keras2():
+        yield f"tf.layers and tf.keras are tf-keras {_version('tf-keras')}"
+    else:
+        yield f"tf.keras is Keras {_version('keras')}, which has no tf.layers; {KERAS2}"
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

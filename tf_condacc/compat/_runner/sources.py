@@ -11,14 +11,16 @@ from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 
-from condacc.run._command_line import uses_keras2
+import condacc
+import tf_condacc
+from condacc.run import uses_keras2
 
 _V1 = "tensorflow.compat.v1"
 # Parts of TensorFlow that programs import by these paths, and that are not in tf.compat.v1.
 _NOT_API = frozenset(
     {"_api", "compat", "contrib", "core", "estimator", "examples", "python", "tools"}
 )
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+_OWN = [os.path.dirname(os.path.realpath(each.__file__ or "")) for each in (condacc, tf_condacc)]
 _INSTALLED = ("site-packages", "dist-packages")
 
 
@@ -91,7 +93,7 @@ class ProgramFinder(MetaPathFinder):
         paths = sysconfig.get_paths()
         self._others = {os.path.realpath(paths[key]) for key in ("stdlib", "platstdlib")}
         self._others |= {os.path.realpath(paths[key]) for key in ("purelib", "platlib")}
-        self._others.add(_PACKAGE)
+        self._others.update(_OWN)
 
     def insert(self) -> None:
         """Puts the finder before Python's own finder of files."""

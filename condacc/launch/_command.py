@@ -1,0 +1,97 @@
+"""The command line of the launcher: ``condacc launch``."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import shutil
+from collections.abc import Callable, Sequence
+
+from condacc.launch._cluster import local_cluster
+from condacc.launch._launcher import Launcher, Settings
+from condacc.launch._output import Output
+
+_MAX_TASKS = 200
+_NOT_FOUND = 127
+_USAGE = "condacc launch --workers WORKERS [options] -- COMMAND [ARGUMENT ...]"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the launcher and returns its exit status.
+
+    Args:
+        arguments: Arguments of the launcher, "--", and the command of the tasks.
+    """
+    arguments = list(arguments)
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments[:end])
+    command = arguments[end + 1 :]
+    if not command:
+        parser.error("there is no command. It comes after --, as in: -- python train.py")
+    if options.ps + options.workers > _MAX_TASKS:
+        parser.error(f"at most {_MAX_TASKS} tasks, got {options.ps + options.workers}")
+    if shutil.which(command[0]) is None:
+        parser.exit(_NOT_FOUND, f"{parser.prog}: error: command not found: {command[0]}\n")
+    cluster = local_cluster(options.ps, options.workers)
+    try:
+        output = Output(options.log_dir, [str(place) for place in cluster])
+    except OSError as error:
+        parser.error(f"argument --log-dir: {error}")
+    settings = Settings(
+        options.restarts,
+        options.end_secs,
+        options.grace_secs,
+        options.frozen_secs,
+        options.lost_secs,
+        options.hide_tensorflow_log,
+    )
+    output.start()
+    return Launcher(settings, cluster, command, output).run()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="condacc launch",
+        usage=_USAGE,
+        description="Starts the tasks of a TensorFlow cluster on this machine. Each runs COMMAND "
+        "and finds its place in the environment variable TF_CONFIG.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--ps", type=_integer(0), default=1, help="number of parameter servers (default: 1)")
+    add("--workers", type=_integer(1), required=True, help="number of workers; 0 is the chief")
+    add("--restarts", type=_integer(0), default=0, help="restarts of each lost task (default: 0)")
+    add("--log-dir", default="launch_logs", help="folder of the logs (default: launch_logs)")
+    hides = "hide the C++ log of TensorFlow in the tasks, unless TF_CPP_MIN_LOG_LEVEL is set"
+    add("--hide-tensorflow-log", action="store_true", help=hides)
+    times = (
+        ("--end-secs", 5, "time for parameter servers to end after the last worker"),
+        ("--grace-secs", 60, "time for tasks to end after the chief, or after a loss"),
+        ("--frozen-secs", 10, "silence of a server that is reported, 0 for never"),
+        ("--lost-secs", 300, "silence of a server after which it is killed, 0 for never"),
+    )
+    for name, default, text in times:
+        help_text = f"{text} (default: {default})"
+        add(name, type=_seconds, default=default, metavar="SECS", help=help_text)
+    return parser
+
+
+def _integer(minimum: int) -> Callable[[str], int]:
+    """Returns a function that converts the value of an option to an integer."""
+
+    def integer(text: str) -> int:
+        number = int(text)
+        if number < minimum:
+            raise argparse.ArgumentTypeError(f"must be at least {minimum}, got {number}")
+        return number
+
+    return integer
+
+
+def _seconds(text: str) -> float:
+    """Converts the value of an option to a time."""
+    number = float(text)
+    if not (0 <= number < math.inf):
+        raise argparse.ArgumentTypeError(f"must be at least 0 and finite, got {text}")
+    return number

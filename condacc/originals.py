@@ -1,0 +1,436 @@
+"""The names of TensorFlow 1 that programs use, and what stands for each of them today.
+
+`tf_condacc.compat` installs these names, ``condacc migrate`` rewrites or explains them, and tests
+compare the tables of the documentation with them.
+
+A *place* is the path of a module, or the path of a module and of an attribute in it:
+"package.module:a.b".
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+
+class Package(NamedTuple):
+    """A package, other than TensorFlow and tf_condacc, in which names have their places.
+
+    Attributes:
+        name: Its name for pip.
+        extra: The extra of tf_condacc that installs it, or None.
+    """
+
+    name: str
+    extra: str | None
+
+
+# By the first part of a place.
+PACKAGES = {
+    "tensorboard": Package("tensorboard", None),
+    "tensorflow_estimator": Package("tensorflow-estimator", "estimator"),
+    "tf_keras": Package("tf-keras", "compat"),
+    "tf_slim": Package("tf-slim", "compat"),
+}
+
+_V1 = "tensorflow.compat.v1"
+_TRAIN = f"{_V1}:train"
+_PYTHON = "tensorflow.python"
+_CELLS = f"{_V1}:nn.rnn_cell"
+_DISTRIBUTE_LIB = f"{_PYTHON}.distribute.distribute_lib"
+_INDEXED_SLICES = f"{_PYTHON}.framework.indexed_slices"
+_LOOKUP_OPS = f"{_PYTHON}.ops.lookup_ops"
+_SMART_COND = f"{_PYTHON}.framework.smart_cond"
+_VARIABLES = f"{_PYTHON}.ops.variable_v1"
+
+
+def _same(place: str, *names: str) -> dict[str, str]:
+    """Returns the places of names that are attributes of one object or module."""
+    separator = "." if ":" in place else ":"
+    return {name: f"{place}{separator}{name}" for name in names}
+
+
+_BALANCING = _same("tf_condacc.cluster", "GreedyLoadBalancingStrategy", "byte_size_load_fn")
+_CONSTANTS = _same(f"{_V1}:graph_util", "convert_variables_to_constants")
+_DENSE = _same("tf_condacc", "ConditionalAccumulator", "ConditionalAccumulatorBase")
+_DROP_STALE = _same("tf_condacc", "DropStaleGradientOptimizer")
+_HPARAMS = _same("tf_condacc.compat", "HParams")
+_SETTER = _same("tf_condacc", "replica_device_setter")
+_SPARSE = _same("tf_condacc", "SparseConditionalAccumulator")
+_SYNC = _same("tf_condacc", "SyncReplicasOptimizer")
+_TOWERS = _same("tf_condacc", "TowerOptimizer", "replicate_model_fn")
+_STEP = _same(
+    _TRAIN,
+    "assert_global_step",
+    "create_global_step",
+    "get_global_step",
+    "get_or_create_global_step",
+)
+_CHECKPOINTS = _same(
+    _TRAIN, "init_from_checkpoint", "list_variables", "load_checkpoint", "load_variable"
+)
+
+# The places of names by their modules, which are paths below ``tensorflow``. The private modules
+# exist in TensorFlow 2.21 as well.
+_PUBLIC: dict[str, dict[str, str]] = {
+    "": _DENSE | _SPARSE,
+    "sparse": _SPARSE,
+    "train": _SYNC | _SETTER,
+    "estimator": _same(
+        "tf_condacc.estimator",
+        "Estimator",
+        "EstimatorSpec",
+        "EvalSpec",
+        "Exporter",
+        "FinalExporter",
+        "LatestExporter",
+        "ModeKeys",
+        "RunConfig",
+        "TrainSpec",
+        "WarmStartSettings",
+        "train_and_evaluate",
+    )
+    | _same(
+        _TRAIN,
+        "CheckpointSaverHook",
+        "CheckpointSaverListener",
+        "FeedFnHook",
+        "FinalOpsHook",
+        "GlobalStepWaiterHook",
+        "LoggingTensorHook",
+        "NanLossDuringTrainingError",
+        "NanTensorHook",
+        "ProfilerHook",
+        "SecondOrStepTimer",
+        "SessionRunArgs",
+        "SessionRunContext",
+        "SessionRunHook",
+        "SessionRunValues",
+        "StepCounterHook",
+        "StopAtStepHook",
+        "SummarySaverHook",
+        "VocabInfo",
+    ),
+    "estimator.export": _same(
+        "tf_condacc.estimator.export",
+        "ClassificationOutput",
+        "ExportOutput",
+        "PredictOutput",
+        "RegressionOutput",
+        "ServingInputReceiver",
+        "build_parsing_serving_input_receiver_fn",
+        "build_raw_serving_input_receiver_fn",
+    ),
+    "estimator.inputs": _same("tf_condacc.estimator.inputs", "numpy_input_fn"),
+}
+_PRIVATE: dict[str, dict[str, str]] = {
+    "python.framework.graph_util": _CONSTANTS,
+    "python.framework.graph_util_impl": _CONSTANTS,
+    "python.framework.ops": _same(
+        _INDEXED_SLICES,
+        "IndexedSlices",
+        "IndexedSlicesSpec",
+        "IndexedSlicesValue",
+        "convert_n_to_tensor_or_indexed_slices",
+        "convert_to_tensor_or_indexed_slices",
+        "internal_convert_n_to_tensor_or_indexed_slices",
+        "internal_convert_to_tensor_or_indexed_slices",
+    )
+    | _same(f"{_PYTHON}.framework.tensor", "Tensor")
+    | _same(f"{_PYTHON}.eager.context", "executing_eagerly")
+    | _same(
+        f"{_PYTHON}.framework.tensor_conversion_registry", "register_tensor_conversion_function"
+    )
+    | {"convert_to_tensor_v2": "tensorflow:convert_to_tensor"},
+    "python.ops.array_ops": _same(f"{_PYTHON}.ops.array_ops_stack", "stack", "unstack"),
+    "python.ops.control_flow_ops": _same(f"{_PYTHON}.ops.control_flow_assert", "Assert")
+    | _same(f"{_PYTHON}.ops.control_flow_case", "case")
+    | _same(f"{_PYTHON}.ops.cond", "cond")
+    | _same(_SMART_COND, "smart_cond")
+    | _same(f"{_PYTHON}.ops.control_flow_switch_case", "switch_case")
+    | _same(f"{_PYTHON}.ops.while_loop", "while_loop"),
+    "python.ops.data_flow_ops": _DENSE | _SPARSE,
+    "python.ops.functional_ops": _same(f"{_PYTHON}.ops.map_fn", "map_fn"),
+    "python.ops.gradients_impl": _same(f"{_PYTHON}.ops.gradients_util", "AggregationMethod"),
+    "python.ops.variables": _same(f"{_PYTHON}.ops.ref_variable", "RefVariable")
+    | _same(_VARIABLES, "VariableV1", "is_variable_initialized"),
+    "python.pywrap_tensorflow": _same(
+        f"{_PYTHON}.training.py_checkpoint_reader", "NewCheckpointReader"
+    ),
+    "python.training.device_setter": _SETTER,
+    "python.training.sync_replicas_optimizer": _SYNC,
+    "python.training.training": _SYNC | _SETTER,
+    "python.util.nest": {"is_sequence": f"{_PYTHON}.util.nest:is_nested"},
+}
+
+# Like the tables above, with the paths of modules below ``tf.contrib``.
+CONTRIB: dict[str, dict[str, str]] = {
+    "data": _same(
+        f"{_V1}:data",
+        "Dataset",
+        "FixedLengthRecordDataset",
+        "Iterator",
+        "TFRecordDataset",
+        "TextLineDataset",
+    ),
+    "estimator": _TOWERS,
+    "estimator.python.estimator.replicate_model_fn": _TOWERS,
+    "framework": _STEP
+    | _CHECKPOINTS
+    | _same("tensorflow.python.util.deprecation", "deprecated", "deprecated_args")
+    | _same(_SMART_COND, "smart_cond", "smart_constant_value")
+    | {
+        "nest": "tensorflow.python.util.nest",
+        "zero_initializer": f"{_V1}:zeros_initializer",
+    },
+    "framework.python.framework": {
+        "checkpoint_utils": "tensorflow.python.training.checkpoint_utils",
+    },
+    "framework.python.framework.checkpoint_utils": _CHECKPOINTS,
+    "framework.python.ops": _STEP,
+    "framework.python.ops.variables": _STEP,
+    "lookup": _same(
+        _LOOKUP_OPS,
+        "IdTableWithHashBuckets",
+        "KeyValueTensorInitializer",
+        "TextFileIdTableInitializer",
+        "TextFileIndex",
+        "TextFileInitializer",
+        "TextFileStringTableInitializer",
+        "index_table_from_file",
+        "index_table_from_tensor",
+        "index_to_string_table_from_file",
+        "index_to_string_table_from_tensor",
+    )
+    | {
+        "HashTable": f"{_V1}:lookup.StaticHashTable",
+        "MutableDenseHashTable": f"{_V1}:lookup.experimental.DenseHashTable",
+        "MutableHashTable": f"{_LOOKUP_OPS}:MutableHashTable",
+    },
+    "opt": _DROP_STALE,
+    "opt.python.training.drop_stale_gradient_optimizer": _DROP_STALE,
+    "rnn": _same(_CELLS, "DeviceWrapper", "DropoutWrapper", "ResidualWrapper", "LSTMStateTuple"),
+    "staging": {"StagingArea": "tensorflow.python.ops.data_flow_ops:StagingArea"},
+    "tensorboard.plugins.projector": _same(
+        "tensorboard.plugins.projector", "ProjectorConfig", "visualize_embeddings"
+    ),
+    "tfprof": {"model_analyzer": "tensorflow.python.profiler.model_analyzer"},
+    "training": _BALANCING | _HPARAMS | _same(_TRAIN, "checkpoints_iterator"),
+    "training.python.training.device_setter": _BALANCING,
+    "training.python.training.hparam": _HPARAMS,
+    "util": _same(_V1, "make_ndarray", "make_tensor_proto"),
+}
+
+NAMES = _PUBLIC | _PRIVATE | {f"contrib.{module}": names for module, names in CONTRIB.items()}
+
+# Modules of ``tf.contrib`` whose public names are those of modules of another package, by their
+# paths below it. Modules below these are provided where the other package has one of the same name.
+CONTRIB_SOURCES: dict[str, tuple[str, ...]] = {
+    "framework": ("tf_slim.ops.arg_scope", "tf_slim.ops.variables"),
+    "framework.python.ops": ("tf_slim.ops.arg_scope", "tf_slim.ops.variables"),
+    "framework.python.ops.arg_scope": ("tf_slim.ops.arg_scope",),
+    "framework.python.ops.variables": ("tf_slim.ops.variables",),
+    "layers": ("tf_slim.layers",),
+    "layers.python.layers": ("tf_slim.layers",),
+    "layers.python.ops": ("tf_slim.layers",),
+    "losses": ("tf_slim.losses",),
+    "losses.python.losses": ("tf_slim.losses",),
+    "metrics": ("tf_slim.metrics",),
+    "slim": ("tf_slim",),
+    "slim.nets": ("tf_slim.nets",),
+    "slim.python.slim": ("tf_slim",),
+    "slim.python.slim.nets": ("tf_slim.nets",),
+    "slim.python.slim.data": ("tf_slim.data",),
+    "training": ("tf_slim.training.training", "tf_slim.training.evaluation"),
+    "training.python.training": ("tf_slim.training",),
+    "training.python.training.training": ("tf_slim.training.training",),
+    "training.python.training.evaluation": ("tf_slim.training.evaluation",),
+}
+
+# Modules of ``tf.contrib`` of which TensorFlow's own table of renamed names has further names, and
+# ``tf.contrib.estimator``, of which tensorflow-estimator has further names.
+CONTRIB_RENAMED = frozenset(
+    (
+        "batching",
+        "cluster_resolver",
+        "data",
+        "distribute",
+        "estimator",
+        "framework",
+        "layers",
+        "rnn",
+        "tpu",
+        "training",
+        "util",
+    )
+)
+
+# Modules below ``tensorflow.python.estimator`` that have the names of `tf_condacc.estimator`.
+ESTIMATOR_MODULES = frozenset(
+    (
+        "",
+        "estimator",
+        "estimator_lib",
+        "export",
+        "export.export",
+        "export.export_lib",
+        "export.export_output",
+        "exporter",
+        "inputs",
+        "inputs.numpy_io",
+        "model_fn",
+        "run_config",
+        "training",
+    )
+)
+
+# Modules that have another path today.
+MOVED_MODULES = {
+    f"{_PYTHON}.distribute.distribution_strategy_context": _DISTRIBUTE_LIB,
+    f"{_PYTHON}.ops.spectral_ops": f"{_PYTHON}.ops.signal.spectral_ops",
+    f"{_PYTHON}.training.distribute": _DISTRIBUTE_LIB,
+    f"{_PYTHON}.training.distribution_strategy_context": _DISTRIBUTE_LIB,
+    f"{_PYTHON}.training.gen_training_ops": f"{_PYTHON}.ops.gen_training_ops",
+    f"{_PYTHON}.training.tracking": f"{_PYTHON}.trackable",
+    f"{_PYTHON}.training.tracking.base": f"{_PYTHON}.trackable.base",
+    f"{_PYTHON}.training.tracking.data_structures": f"{_PYTHON}.trackable.data_structures",
+    f"{_PYTHON}.training.training_ops": f"{_PYTHON}.ops.gen_training_ops",
+    # TensorFlow itself looks for the layers of slim.batch_norm at a path that tf-keras has left.
+    "tf_keras.legacy_tf_layers": "tf_keras.src.legacy_tf_layers",
+    "tf_keras.legacy_tf_layers.normalization": "tf_keras.src.legacy_tf_layers.normalization",
+}
+
+_PROBABILITY = "TensorFlow Probability has it: https://www.tensorflow.org/probability"
+_COPY = (
+    "copy the code that you need; TensorFlow Addons, which took it over, is no longer maintained"
+)
+_ESTIMATOR = "use tf.estimator"
+_FORESTS = "use the package tensorflow-decision-forests"
+_COLUMN = "use tf.feature_column."
+_CATEGORICAL = f"{_COLUMN}categorical_column_with_"
+_RENAMED = "use tf.contrib.lookup.{}, which is provided"
+_SUMMARY = "use tf.summary of TensorFlow 2, which has other arguments"
+
+# What to use instead of names that are not provided, by their paths below tf.contrib. The longest
+# path that matches counts.
+_ADVICE = {
+    "all_reduce": "use tf.distribute, or tf.raw_ops.CollectiveReduceV2",
+    "autograph": "use tf.autograph",
+    "bayesflow": _PROBABILITY,
+    "boosted_trees": _FORESTS,
+    "checkpoint": "use tf.train.Checkpoint and tf.train.CheckpointManager",
+    "cloud": "use tf.io.gfile, or the package tensorflow-io",
+    "crf": _COPY,
+    "cudnn_rnn": "use tf.keras.layers.LSTM or GRU, which use cuDNN where they can",
+    "data.batch_and_drop_remainder": "use dataset.batch(n, drop_remainder=True)",
+    "data.padded_batch_and_drop_remainder": (
+        "use dataset.padded_batch(n, shapes, drop_remainder=True)"
+    ),
+    "data.sliding_window_batch": "use dataset.window",
+    "data": "use tf.data, and tf.data.experimental",
+    "distribute": "use tf.distribute, whose strategies have other arguments",
+    "distributions": _PROBABILITY,
+    "eager": "use TensorFlow's own eager execution, and tf.GradientTape",
+    "estimator": _ESTIMATOR,
+    "feature_column": "use tf.feature_column, which has the sequence columns as well",
+    "ffmpeg": "use the package tensorflow-io",
+    "framework": "use tf.compat.v1, or tf_slim.ops",
+    "gan": "use the package tensorflow-gan",
+    "graph_editor": "there is no successor; build the graph anew, or copy the code that you need",
+    "image": f"use tf.image; of what it lacks, {_COPY}",
+    "integrate": _PROBABILITY,
+    "keras": "use tf.keras",
+    "kfac": "use the package kfac",
+    "layers.embed_sequence": "use tf.compat.v1.get_variable and tf.nn.embedding_lookup",
+    "layers.bucketized_column": f"{_COLUMN}bucketized_column",
+    "layers.crossed_column": f"{_COLUMN}crossed_column",
+    "layers.embedding_column": f"{_COLUMN}embedding_column",
+    "layers.input_from_feature_columns": "use tf.compat.v1.feature_column.input_layer",
+    "layers.one_hot_column": f"{_COLUMN}indicator_column",
+    "layers.real_valued_column": f"{_COLUMN}numeric_column",
+    "layers.shared_embedding_columns": f"{_COLUMN}shared_embeddings",
+    "layers.sparse_column_with_hash_bucket": f"{_CATEGORICAL}hash_bucket",
+    "layers.sparse_column_with_integerized_feature": f"{_CATEGORICAL}identity",
+    "layers.sparse_column_with_keys": f"{_CATEGORICAL}vocabulary_list",
+    "layers.sparse_column_with_vocabulary_file": f"{_CATEGORICAL}vocabulary_file",
+    "layers.weighted_sparse_column": f"{_COLUMN}weighted_categorical_column",
+    "learn": _ESTIMATOR,
+    "linear_optimizer": "there is no successor; tf.estimator.LinearClassifier has FTRL",
+    "lite": "use tf.lite",
+    "lookup.index_to_string": _RENAMED.format("index_to_string_table_from_tensor"),
+    "lookup.string_to_index": _RENAMED.format("index_table_from_tensor"),
+    "lookup.string_to_index_table_from_file": _RENAMED.format("index_table_from_file"),
+    "lookup.string_to_index_table_from_tensor": _RENAMED.format("index_table_from_tensor"),
+    "lookup": "use tf.lookup",
+    "memory_stats": "use tf.config.experimental.get_memory_info",
+    "mixed_precision": "use tf.compat.v1.train.enable_mixed_precision_graph_rewrite",
+    "nccl": "use tf.distribute.NcclAllReduce, or tf.raw_ops.NcclAllReduce",
+    "nn": "use tf.nn, and for alpha_dropout tf.keras.layers.AlphaDropout",
+    "opt": _COPY,
+    "predictor": "use tf.compat.v1.saved_model.load and a session",
+    "quantize": "use the package tensorflow-model-optimization",
+    "rnn": f"use tf.compat.v1.nn.rnn_cell and tf.keras.layers; {_COPY}",
+    "saved_model": "use tf.saved_model",
+    "seq2seq": _COPY,
+    "signal": "use tf.signal",
+    "stateless": "use tf.random.stateless_normal and the like",
+    "summary": _SUMMARY,
+    "tensor_forest": _FORESTS,
+    "tensorrt": "use tf.experimental.tensorrt",
+    "tpu": "use tf.compat.v1.tpu, and tf.distribute.TPUStrategy",
+    "training.RandomStrategy": (
+        "use tf_condacc.cluster.GreedyLoadBalancingStrategy, or pass a function of your own from "
+        "an operation to the number of a parameter server as ps_strategy"
+    ),
+    "training.bucket_by_sequence_length": "use tf.data.experimental.bucket_by_sequence_length",
+    "training": "use tf.compat.v1.train, and tf.data in place of queues",
+    "util": "use tf.compat.v1",
+}
+
+
+_OURS = {
+    name
+    for names in CONTRIB.values()
+    for name, place in names.items()
+    if place.startswith("tf_condacc")
+}
+GENERAL = (
+    f"Of tf.contrib, tf_condacc.compat provides {', '.join(sorted(_OURS))}, what tf-slim contains, "
+    "and names that TensorFlow has elsewhere today."
+)
+
+
+def places() -> Iterator[tuple[str, str]]:
+    """Yields the full name of each original, without ``tensorflow``, and its place."""
+    for module, names in NAMES.items():
+        for name, place in names.items():
+            yield f"{module}.{name}".lstrip("."), place
+
+
+def resolve(place: str) -> Any:
+    """Imports the module or the object at a place.
+
+    Raises:
+        ImportError: The module cannot be imported.
+        AttributeError: The module lacks the attribute.
+    """
+    path, _, attributes = place.partition(":")
+    found = importlib.import_module(path)
+    for name in filter(None, attributes.split(".")):
+        found = getattr(found, name)
+    return found
+
+
+def advice(path: str) -> str:
+    """Returns a sentence on what to use instead of a name of ``tf.contrib``.
+
+    Args:
+        path: Path of the name below ``tf.contrib``: "opt.AdamWOptimizer".
+    """
+    parts = path.split(".")
+    for end in range(len(parts), 0, -1):
+        text = _ADVICE.get(".".join(parts[:end]))
+        if text is not None:
+            return f"Instead: {text}."
+    return "tf_condacc.compat knows no replacement for it."

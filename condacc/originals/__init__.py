@@ -1,1 +1,0 @@
-"""The names of TensorFlow 1, and what stands for each."""

@@ -1,0 +1,141 @@
+"""The command ``condacc`` where neither TensorFlow nor tf_condacc can be imported."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import condacc
+from condacc import info
+from condacc.__main__ import main
+from tests.command.processes import ROOT, Run, runner
+
+# Imports all modules of the package while other ones are refused.
+_IMPORT_ALL = """
+import importlib, pkgutil, sys
+
+class Refused:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("tensorflow", "tf_condacc"):
+            raise SystemExit(f"{name} is imported")
+
+sys.meta_path.insert(0, Refused())
+import condacc
+for module in pkgutil.walk_packages(condacc.__path__, "condacc."):
+    importlib.import_module(module.name)
+    print(module.name)
+"""
+_HELP_SECS = 0.3
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Returns a function that runs the command where importing TensorFlow ends the process."""
+    packages = "('tensorflow', 'tf_condacc')"
+    return runner(tmp_path, f"name.partition('.')[0] in {packages}", "raise SystemExit(name)")
+
+
+def test_no_module_imports_tensorflow_or_the_package_of_ops():
+    ended = subprocess.run(
+        [sys.executable, "-c", _IMPORT_ALL], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert {"condacc.__main__", "condacc.liveness", "condacc.run"} < set(ended.stdout.split())
+
+
+@pytest.mark.parametrize("command", ["", "run", "launch", "migrate", "info"])
+def test_help_comes_at_once(run: Run, command: str):
+    before = os.times()
+    ended = run(*command.split(), "--help")
+    after = os.times()
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith(f"usage: condacc {command or 'COMMAND'}")
+    # The time of the processor does not depend on what else the machine does.
+    used = after.children_user + after.children_system
+    assert used - before.children_user - before.children_system < _HELP_SECS
+
+
+def test_the_version_is_that_of_the_package(run: Run):
+    assert run("--version").stdout == f"tf_condacc {condacc.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "required: COMMAND"),
+        (["no-command"], "invalid choice: 'no-command' (choose from"),
+        (["--no-option"], "required: COMMAND"),
+        (["info", "x"], "condacc info: error: unrecognized arguments: x"),
+    ],
+)
+def test_a_wrong_command_line_is_refused(arguments, message, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["condacc", *arguments])
+    monkeypatch.setattr("condacc.__main__.exit_on_interrupt", lambda: None)
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert message in capsys.readouterr().err
+
+
+def test_the_console_script_is_this_command():
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert '\n[project.scripts]\ncondacc = "condacc.__main__:main"\n' in project
+
+
+def test_info_names_all_versions_without_importing_tensorflow(tmp_path: Path):
+    check = "'tensorflow' in sys.modules and print('imported', file=sys.stderr)"
+    at_end = f"import atexit; atexit.register(lambda: {check})"
+    ended = runner(tmp_path, "False", "pass", at_end)("info")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    found = dict(line.split(": ", 1) for line in ended.stdout.splitlines())
+    assert found["tf_condacc"].strip() == condacc.__version__
+    assert found["tensorflow"].strip().startswith("2.21.")
+    names = {"library", "compiler", "CUDA", "Python", "keras", "numpy", "platform"}
+    assert names < set(found)
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Returns the folder of an empty package tf_condacc, which takes the place of the real one."""
+    folder = tmp_path / "tf_condacc"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    monkeypatch.delitem(sys.modules, "tf_condacc", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    return folder
+
+
+_BUILD = '{"tensorflow": "2.20.0", "compiler": "g++ 1", "cuda": null, "cuda_archs": []}'
+
+
+def test_info_says_that_the_library_is_not_built(package: Path):
+    assert info.report()["library"] == f"not built, in {package}"
+    (package / "_build_info.json").write_text(_BUILD)
+    assert info.report()["library"] == f"not built, in {package}"
+
+
+@pytest.mark.parametrize(
+    ("version", "end"),
+    [("2.20.0", "tf_condacc"), ("2.21.0", "; cannot be loaded with TensorFlow 2.21.0")],
+)
+def test_info_says_for_which_tensorflow_the_library_is_built(package, version, end, monkeypatch):
+    monkeypatch.setattr("importlib.metadata.version", lambda name: version)
+    (package / "_build_info.json").write_text(_BUILD)
+    (package / "_condacc_ops.so").touch()
+    report = info.report()
+    assert report["library"].startswith("built for TensorFlow 2.20.0, in ")
+    assert report["library"].endswith(end)
+    assert (report["compiler"], report["CUDA"]) == ("g++ 1", "none")
+
+
+def test_info_says_that_tensorflow_is_absent():
+    # Python without the installed packages.
+    code = "import sys; sys.path.append(sys.argv.pop(1)); from condacc.info import main; main([])"
+    ended = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code, str(ROOT)], capture_output=True, text=True
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "tensorflow:           not installed\n" in ended.stdout

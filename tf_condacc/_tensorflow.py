@@ -1,0 +1,114 @@
+"""The private parts of TensorFlow that this package uses, each behind one name.
+
+TensorFlow has no public API for them. Classes that override private methods of TensorFlow's classes
+are not here: `OptimizerWrapper`, `ChiefQueueRunner` and the hook that logs the speed of an
+Estimator. The design document lists all of them, with what fails if one changes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.eager import cancellation, context, execute
+from tensorflow.python.framework import config
+from tensorflow.python.framework import ops as tf_ops
+from tensorflow.python.training import device_setter
+
+try:
+    from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
+except ImportError:  # TensorFlow then reports the operations that XLA cannot compile.
+    GraphOrParentsInXlaContext = None
+
+# The base class of objects that checkpoints and SavedModels contain. The public tf.Module would add
+# attributes to accumulators and track every attribute.
+Trackable: Any = tf.__internal__.tracking.Trackable
+
+# Functions on nested structures that the public tf.nest lacks: those that keep some parts whole.
+nest: Any = tf.__internal__.nest
+
+# The types of the operations that tf.compat.v1.train.replica_device_setter puts on parameter
+# servers by default.
+STANDARD_PS_OPS: Sequence[str] = device_setter.STANDARD_PS_OPS
+
+# The class of the graphs of functions, and of the branches and loops of version 2.
+_FuncGraph: Any = getattr(getattr(tf, "__internal__", None), "FuncGraph", ())
+
+
+def is_function(graph: tf.Graph) -> bool:
+    """Returns whether a graph is that of a function, or of a branch or loop of version 2."""
+    return isinstance(graph, _FuncGraph)
+
+
+def is_compiled(graph: tf.Graph) -> bool:
+    """Returns whether XLA compiles the function of a graph, or one that calls it."""
+    return GraphOrParentsInXlaContext is not None and GraphOrParentsInXlaContext(graph)
+
+
+def is_determinism_enabled() -> bool:
+    """Returns whether ``tf.config.experimental.enable_op_determinism`` was called."""
+    return config.is_op_determinism_enabled()
+
+
+def collective_server() -> Any:
+    """Returns the ServerDef of this worker of a MultiWorkerMirroredStrategy; None without one."""
+    return getattr(context.context(), "_collective_ops_server_def", None)
+
+
+def cancellable(
+    op_name: str, num_outputs: int, inputs: Sequence[tf.Tensor], attrs: Sequence[Any]
+) -> tuple[Callable[[], list[tf.Tensor]], Callable[[], None]]:
+    """Returns a function that executes an operation eagerly, and one that cancels it.
+
+    Args:
+        op_name: Registered name of the operation.
+        num_outputs: Number of the operation's outputs.
+        inputs: The operation's inputs, eager tensors.
+        attrs: The operation's attributes as one flat sequence: name, value, name, value, ….
+    """
+    manager = cancellation.CancellationManager()
+
+    def run() -> list[tf.Tensor]:
+        return execute.execute_with_cancellation(
+            op_name, num_outputs, inputs, attrs, context.context(), manager
+        )
+
+    return run, manager.start_cancel
+
+
+def colocated_with(
+    op: tf.Operation | tf.Variable, ignore_existing: bool = False
+) -> contextlib.AbstractContextManager:
+    """Returns a context that places operations where another operation or a variable is.
+
+    The public ``tf.compat.v1.colocate_with`` logs that it is deprecated.
+
+    Args:
+        op: The operation, or the variable.
+        ignore_existing: Whether to leave enclosing contexts of this kind out of account.
+    """
+    return tf_ops.colocate_with(op, ignore_existing=ignore_existing)
+
+
+def control_flow_context(owner: tf.Operation | tf.Graph) -> Any:
+    """Returns the innermost branch or loop of version 1 of an operation, or the current one."""
+    return owner._get_control_flow_context()
+
+
+def run_after(op: tf.Operation, first: tf.Operation) -> None:
+    """Adds a control dependency to an operation that exists already."""
+    op._add_control_input(first)
+
+
+def replace_input(op: tf.Operation, index: int, tensor: tf.Tensor) -> None:
+    """Replaces an input of an operation that exists already."""
+    op._update_input(index, tensor)
+
+
+def move(op: tf.Operation, device: str) -> None:
+    """Places an operation that exists already on a device, without colocation."""
+    op._set_device(device)
+    if "_class" in op.node_def.attr:
+        op._clear_attr("_class")

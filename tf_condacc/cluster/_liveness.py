@@ -1,0 +1,87 @@
+"""Notices other tasks of the cluster that do not answer, or whose processes have ended."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+
+from condacc.liveness import Answer, Watch, probe
+
+_LOG = logging.getLogger("tf_condacc")
+_REASONS = {
+    Answer.SILENT: "its process is frozen, its machine cannot be reached, or another program has "
+    "its port",
+    Answer.REFUSED: "its process has ended, or has not started its server yet",
+    Answer.UNRESOLVED: "its host name cannot be resolved",
+}
+_INTERVAL_SECS = 1.0
+_ANSWER_SECS = 0.5
+_REFUSALS = 2  # A server that is being started again may listen soon.
+
+
+class LostWorkers:
+    """Asks the servers of workers every second whether they answer, from a daemon thread.
+
+    The gate of synchronous training learns of a worker whose step has failed. It does not learn of
+    one that was killed between two steps, for whose gradients everybody would wait.
+
+    A worker is lost if its server has answered and then nobody listens at its address. One that is
+    frozen, or whose machine cannot be reached, is not: it may go on.
+
+    Args:
+        addresses: "host:port" of each worker, by the worker's name.
+        on_lost: Function that the thread calls with the name of a lost worker, until it returns
+            True. It is called again if the worker is lost once more.
+    """
+
+    def __init__(self, addresses: Mapping[str, str], on_lost: Callable[[str], bool]) -> None:
+        self._addresses = addresses
+        self._on_lost = on_lost
+        # Refusals in a row, by worker; only workers that have answered since they were last lost.
+        self._refusals: dict[str, int] = {}
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="lost workers", daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stops the thread; a call that has begun may go on."""
+        self._stopped.set()
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(_INTERVAL_SECS):
+            for name, address in self._addresses.items():
+                answer = probe(address, _ANSWER_SECS)
+                if answer is not Answer.REFUSED:
+                    if answer is Answer.ANSWERED:
+                        self._refusals[name] = 0
+                elif name in self._refusals:
+                    self._refusals[name] += 1
+                    if self._refusals[name] >= _REFUSALS and self._on_lost(name):
+                        del self._refusals[name]
+
+
+def watch_with_warnings(addresses: Mapping[str, str], report_secs: float) -> Watch:
+    """Returns a watch that warns once about a task that does not answer, and when it does again.
+
+    Args:
+        addresses: Addresses of the tasks, by their names.
+        report_secs: Number of seconds without an answer after which a task is reported.
+    """
+
+    def warn(name: str, seconds: float, answer: Answer) -> None:
+        _LOG.warning(
+            "%s (%s) has not answered for %g s: %s. Steps that need it wait.",
+            name,
+            addresses[name],
+            seconds,
+            _REASONS[answer],
+        )
+
+    def warn_answers_again(name: str) -> None:
+        _LOG.warning("%s (%s) answers again.", name, addresses[name])
+
+    return Watch(addresses, [report_secs], warn, warn_answers_again, reports_refused=True)

@@ -1,0 +1,133 @@
+"""What the runner shows of an error that ends a program: its traceback, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import types
+from collections.abc import Callable
+
+from condacc.run import uses_keras2
+from tf_condacc.compat._errors import MissingModuleError, MissingNameError
+
+ExceptHook = Callable[[type[BaseException], BaseException, types.TracebackType | None], object]
+
+KERAS2 = "run with --keras2 to have Keras 2"
+_MISSING = re.compile(r"module '(?P<module>[\w.]+)' has no attribute '(?P<name>\w+)'")
+_NOT_IMPORTED = re.compile(r"cannot import name '(?P<name>\w+)' from '(?P<module>[\w.]+)'")
+# Messages of Python 3 about statements, names and modules that only Python 2 has.
+_PYTHON2 = re.compile(
+    r"Missing parentheses in call to|multiple exception types must be parenthesized"
+    r"|leading zeros in decimal integer|inconsistent use of tabs"
+    r"|name '(basestring|long|raw_input|reduce|unicode|xrange)' is not defined"
+    r"|has no attribute '(has_key|iteritems|iterkeys|itervalues)'"
+    r"|No module named '(ConfigParser|Queue|StringIO|__builtin__|cPickle|urllib2|urlparse)'"
+)
+_OWN = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
+
+
+def show_as_program(excepthook: ExceptHook) -> ExceptHook:
+    """Returns a function for ``sys.excepthook`` that shows the lines of the program.
+
+    It adds a line that says what to do, if that is known.
+
+    Args:
+        excepthook: The function that shows an exception.
+    """
+
+    def show(
+        kind: type[BaseException], error: BaseException, traceback: types.TracebackType | None
+    ) -> None:
+        _strip_chain(error)
+        excepthook(kind, error, error.__traceback__)
+        text = hint(error)
+        if text is not None:
+            print(f"condacc run: {text}", file=sys.stderr)
+
+    return show
+
+
+def _strip_chain(error: BaseException | None) -> None:
+    """Removes the functions of the runner from an exception and from those that led to it."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        error.__traceback__ = _strip(error.__traceback__)
+        error = error.__cause__ or error.__context__
+
+
+def _strip(traceback: types.TracebackType | None) -> types.TracebackType | None:
+    entries: list[types.TracebackType] = []
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if not os.path.realpath(code.co_filename).startswith(_OWN):
+            entries.append(traceback)
+        elif code.co_name == "run_in":  # All before it has started the program.
+            entries.clear()
+        traceback = traceback.tb_next
+    stripped = None
+    for entry in reversed(entries):
+        stripped = types.TracebackType(stripped, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return stripped
+
+
+def hint(error: BaseException) -> str | None:
+    """Returns what to do about an error, or None if the error says it or nothing is known."""
+    if isinstance(error, MissingNameError | MissingModuleError):
+        return None
+    text = str(error)
+    if isinstance(error, SyntaxError | NameError | AttributeError | ImportError):
+        if _PYTHON2.search(text):
+            return "programs must be Python 3: convert it, for example with 2to3"
+    if isinstance(error, AttributeError | ImportError):
+        if "Keras 3" in text or re.search(r"'(keras\.|tensorflow\.keras)", text):
+            return f"Keras 3 has no names of TensorFlow 1; {_instead_of_keras3()}"
+        match = _MISSING.search(text) or _NOT_IMPORTED.search(text)
+        if match and match["module"].startswith("tensorflow"):
+            return _of_name(match["module"], match["name"])
+    if isinstance(error, ModuleNotFoundError):
+        return _of_module(error.name or "")
+    return None
+
+
+def _instead_of_keras3() -> str:
+    if uses_keras2():
+        return "use tf.keras, which is Keras 2, and not the package keras"
+    return KERAS2
+
+
+def _of_name(module: str, name: str) -> str:
+    """Returns what to do about a name that a module of TensorFlow lacks."""
+    path = re.sub(r"^tensorflow(\._api\.v2)?\.compat\.v1", "tf", module)
+    if path.startswith("tf"):
+        found = sys.modules["tensorflow"]
+        for part in path.split(".")[1:]:
+            found = getattr(found, part, found)
+        if hasattr(found, name):
+            place = path.replace("tf", "tf.compat.v2", 1)
+            return f"{path}.{name} is only in version 2: use {place}.{name}"
+    places = sorted(
+        other
+        for other, value in list(sys.modules.items())
+        if other.startswith("tensorflow.python.") and name in getattr(value, "__dict__", ())
+        if getattr(vars(value)[name], "__module__", None) == other
+    )
+    if places:
+        return f"TensorFlow {_version()} has {name} in {' and '.join(places[:3])}"
+    return f"TensorFlow {_version()} has no {path}.{name}"
+
+
+def _of_module(name: str) -> str | None:
+    """Returns what to do about a missing module, or None if it is none that is known."""
+    if name.partition(".")[0] == "tf_keras":
+        return "install the layers of TensorFlow 1: pip install 'tf-keras==2.21.*'"
+    if not name.startswith("tensorflow."):
+        return None
+    if name.startswith("tensorflow.examples"):
+        return "TensorFlow no longer contains its examples; tf.keras.datasets has MNIST"
+    return f"TensorFlow {_version()} has no module {name}"
+
+
+def _version() -> str:
+    return sys.modules["tensorflow"].__version__

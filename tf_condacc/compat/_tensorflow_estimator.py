@@ -1,0 +1,261 @@
+"""The import of the package tensorflow-estimator, and its adapters.
+
+The adapters let its Estimators accept specs of `tf_condacc.estimator` and clusters without a job
+"chief", and let its canned models say that they need Keras 2.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType
+from typing import Any, TypeVar
+
+from tensorflow.compat import v1
+
+from condacc import tf_config
+from tf_condacc.estimator import EstimatorSpec, export
+
+PACKAGE = "tensorflow_estimator"
+API = "tensorflow_estimator._api.v1.estimator"
+_READER = "_init_distributed_setting_from_environment_var"
+_T = TypeVar("_T")
+_TPU_OPTIMIZERS = (
+    "AdagradParameters",
+    "AdamParameters",
+    "FtrlParameters",
+    "MomentumParameters",
+    "ProximalAdagradParameters",
+    "RMSPropParameters",
+    "StochasticGradientDescentParameters",
+)
+
+
+def import_package() -> None:
+    """Imports the package and adapts it.
+
+    Raises:
+        ImportError: The package cannot be imported.
+    """
+    with _stubs():
+        api = importlib.import_module(API)
+    _accept_our_specs(api)
+    _accept_first_workers(api)
+    _check_keras(api)
+
+
+@contextlib.contextmanager
+def _stubs() -> Iterator[None]:
+    """Returns a context in which modules that TensorFlow does not have can be imported.
+
+    The stub that takes the place of a module of the package remains afterwards, because the package
+    has further modules that may import it.
+    """
+    stubs = [stub for stub in _stub_modules() if stub.__name__ not in sys.modules]
+    sys.modules.update({stub.__name__: stub for stub in stubs})
+    try:
+        yield
+    finally:
+        for stub in stubs:
+            if not stub.__name__.startswith(PACKAGE):
+                del sys.modules[stub.__name__]
+
+
+class _Stub(ModuleType):
+    """A module whose other names raise an error that says that they are gone."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        raise AttributeError(
+            f"{self.__name__}.{name} is not in TensorFlow 2.21: tensorflow_estimator cannot use "
+            "TPUs, nor strategies of tf.distribute on a cluster, with this version."
+        )
+
+
+class _Exports:
+    """Takes the place of the decorator ``estimator_export``, and leaves objects as they are.
+
+    The original would wrap the constructors of TensorFlow's own hooks and export outputs, so that
+    they log a deprecation, and would register names in TensorFlow.
+    """
+
+    def __init__(self, *names: str, v1: Any = None) -> None:
+        del names, v1
+
+    def __call__(self, exported: _T) -> _T:
+        return exported
+
+    def export_constant(self, module_name: str, name: str) -> None:
+        """Does nothing."""
+
+
+def _should_run_distribute_coordinator(config: Any) -> bool:
+    del config
+    return False
+
+
+def _init_run_config(config: Any, tf_config: dict[str, Any]) -> None:
+    """Sets up a RunConfig with a strategy of ``tf.distribute``, in one process.
+
+    Raises:
+        ValueError: ``TF_CONFIG`` describes a cluster.
+    """
+    if tf_config.get("cluster"):
+        raise ValueError(
+            "RunConfig: train_distribute, eval_distribute and experimental_distribute are not "
+            "supported on a cluster by tensorflow_estimator with TensorFlow 2.21; got TF_CONFIG "
+            f"with the cluster {tf_config['cluster']!r}."
+        )
+    config._distribute_coordinator_mode = None
+    config._init_distributed_setting_from_environment_var(tf_config)
+    config._maybe_overwrite_session_config_for_distributed_training()
+
+
+def _stub(name: str, **contents: Any) -> ModuleType:
+    module = _Stub(name, "Takes the place of a module that TensorFlow 2.21 does not have.")
+    vars(module).update(contents)
+    return module
+
+
+def _stub_modules() -> list[ModuleType]:
+    """Returns new stubs of the modules that tensorflow_estimator 2.15 imports."""
+    coordinator: dict[str, Callable[..., Any]] = {
+        "should_run_distribute_coordinator": _should_run_distribute_coordinator,
+        "init_run_config": _init_run_config,
+    }
+    return [
+        _stub("tensorflow.python.distribute.estimator_training", **coordinator),
+        _stub("tensorflow.python.tpu.session_support"),
+        _stub("tensorflow.python.tpu.tpu_embedding", **_optimizers()),
+        _stub("tensorflow.python.tpu.tpu_embedding_gradient"),
+        _stub("tensorflow_estimator.python.estimator.estimator_export", estimator_export=_Exports),
+    ]
+
+
+def _optimizers() -> dict[str, type]:
+    return {name: type(name, (), {}) for name in _TPU_OPTIMIZERS}
+
+
+def _accept_our_specs(estimator: ModuleType) -> None:
+    """Lets the Estimators of tensorflow_estimator accept our EstimatorSpec from a `model_fn`.
+
+    Args:
+        estimator: The API of tensorflow_estimator.
+    """
+    init = estimator.Estimator.__init__
+
+    @functools.wraps(init)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        self._model_fn = _converting(estimator, self._model_fn)
+
+    estimator.Estimator.__init__ = __init__
+
+
+def _converting(estimator: ModuleType, model_fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a `model_fn` with the same arguments, whose spec is one of tensorflow_estimator."""
+
+    @functools.wraps(model_fn)
+    def converting(*args: Any, **kwargs: Any) -> Any:
+        spec = model_fn(*args, **kwargs)
+        return _converted(estimator, spec) if isinstance(spec, EstimatorSpec) else spec
+
+    converting.__signature__ = inspect.signature(model_fn)  # type: ignore[attr-defined]
+    return converting
+
+
+def _converted(estimator: ModuleType, spec: EstimatorSpec) -> Any:
+    fields = spec._asdict()
+    if spec.export_outputs is not None:
+        fields["export_outputs"] = {
+            name: _converted_output(estimator.export, output)
+            for name, output in spec.export_outputs.items()
+        }
+    return estimator.EstimatorSpec(**fields)
+
+
+def _converted_output(theirs: ModuleType, output: Any) -> Any:
+    if isinstance(output, export.PredictOutput):
+        return theirs.PredictOutput(output.outputs)
+    if isinstance(output, export.RegressionOutput):
+        return theirs.RegressionOutput(output.value)
+    if isinstance(output, export.ClassificationOutput):
+        return theirs.ClassificationOutput(output.scores, output.classes)
+    return output
+
+
+def _accept_first_workers(estimator: ModuleType) -> None:
+    """Lets RunConfig of tensorflow_estimator accept a cluster whose chief is worker 0.
+
+    ``condacc launch`` starts such clusters. The environment variable ``TF_CONFIG``
+    stays as it is.
+
+    Args:
+        estimator: The API of tensorflow_estimator.
+    """
+    read = getattr(estimator.RunConfig, _READER)
+
+    @functools.wraps(read)
+    def reading(self: Any, config: Mapping[str, Any]) -> None:
+        read(self, _with_chief(config))
+
+    setattr(estimator.RunConfig, _READER, reading)
+
+
+def _with_chief(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns a value of ``TF_CONFIG`` in which the chief has a job of its own.
+
+    Worker 0 becomes the only task of the job "chief", and worker n becomes worker n-1. The value is
+    returned as it is if there is no cluster, or if the cluster has a chief or a master.
+
+    Args:
+        config: What ``TF_CONFIG`` contains.
+
+    Raises:
+        ValueError: It does not describe a cluster and a task of it.
+    """
+    if any(job in (config.get("cluster") or ()) for job in tf_config.CHIEF_JOBS):
+        return config
+    part = tf_config.read(config)
+    if not part.cluster:
+        return config
+    cluster = dict(part.cluster)
+    first, *others = cluster.pop("worker")
+    cluster["chief"] = [first]
+    if others:
+        cluster["worker"] = others
+    job, number = part.task_type, part.task_id
+    if job == "worker":
+        job, number = ("worker", number - 1) if number else ("chief", 0)
+    return {**config, "cluster": cluster, "task": {"type": job, "index": number}}
+
+
+def _check_keras(estimator: ModuleType) -> None:
+    """Lets the models that need Keras 2 say so when they are made, and not when they are trained.
+
+    Args:
+        estimator: The API of tensorflow_estimator.
+    """
+    for name in dir(estimator):
+        if name.startswith(("DNN", "Linear")):
+            model = getattr(estimator, name)
+            model.__init__ = _checking(name, model.__init__)
+
+
+def _checking(name: str, init: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(init)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        if not hasattr(v1.keras.layers, "DenseFeatures"):
+            raise RuntimeError(
+                f"tf.estimator.{name} needs Keras 2, and tf.keras is Keras 3. Run the program with "
+                "condacc run --keras2, or install tf-keras and set "
+                "TF_USE_LEGACY_KERAS=1 in the environment before TensorFlow is imported."
+            )
+        init(self, *args, **kwargs)
+
+    return __init__
