@@ -142,17 +142,6 @@ def ours(request: pytest.FixtureRequest) -> Any:
     return _load("tf_condacc", getattr(request, "param", "dense"))
 
 
-@pytest.fixture(scope="module")
-def results(ours: Any, request: pytest.FixtureRequest) -> Any:
-    """Returns the outcomes of trials of our accumulator, which run in other processes.
-
-    The modules of trials that a test module lists in TOGETHER run in one process.
-    """
-    from tests.support.trial_runs import Results
-
-    return Results(ours, together=getattr(request.module, "TOGETHER", ()))
-
-
 def _drivers(classes: dict[str, Any], mode: str) -> Iterator[Callable[..., Any]]:
     made: list[Any] = []
 
