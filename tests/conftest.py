@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import random
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -142,65 +141,6 @@ def ours(request: pytest.FixtureRequest) -> Any:
     return _load("tf_condacc", getattr(request, "param", "dense"))
 
 
-def _drivers(classes: dict[str, Any], mode: str) -> Iterator[Callable[..., Any]]:
-    made: list[Any] = []
-
-    def make(*args: Any, **kwargs: Any) -> Any:
-        made.append(classes[mode](*args, **kwargs))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
-
-
-@pytest.fixture(params=["graph", pytest.param("eager", marks=pytest.mark.needs_resource)])
-def mode(request: pytest.FixtureRequest) -> str:
-    """Returns how a test drives the accumulator: "graph" (a v1 session) or "eager"."""
-    return request.param
-
-
-@pytest.fixture
-def driver(mode: str) -> Iterator[Callable[..., Any]]:
-    """Yields a function that makes drivers: `driver(impl, dtype, shape, **arguments)`."""
-    from tests.support.accumulator_support import DRIVERS
-
-    yield from _drivers(DRIVERS, mode)
-
-
-@pytest.fixture
-def graph_driver() -> Iterator[Callable[..., Any]]:
-    """Yields a function that makes drivers with v1 sessions, for tests of sessions only."""
-    from tests.support.accumulator_support import DRIVERS
-
-    yield from _drivers(DRIVERS, "graph")
-
-
-@pytest.fixture(params=["graph", "function", "eager"])
-def contributions(ours: Any, request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
-    """Yields a function that makes drivers of contributions: `contributions(dtype, shape, ...)`."""
-    from tests.support.contribution_support import CONTRIBUTION_DRIVERS
-
-    for make in _drivers(CONTRIBUTION_DRIVERS, request.param):
-        yield functools.partial(make, ours)
-
-
-@pytest.fixture
-def rows_driver(mode: str) -> Iterator[Callable[..., Any]]:
-    """Yields a function that makes drivers whose gradients and taken values are `Rows`."""
-    from tests.support.sparse_support import ROWS_DRIVERS
-
-    yield from _drivers(ROWS_DRIVERS, mode)
-
-
-@pytest.fixture
-def rows_graph_driver() -> Iterator[Callable[..., Any]]:
-    """Yields a function like `rows_driver`, with v1 sessions only."""
-    from tests.support.sparse_support import ROWS_DRIVERS
-
-    yield from _drivers(ROWS_DRIVERS, "graph")
-
-
 @pytest.fixture
 def graph() -> Iterator[Any]:
     """Yields a graph that is the default graph during the test."""
@@ -211,24 +151,24 @@ def graph() -> Iterator[Any]:
 
 
 @pytest.fixture(params=["ref", "resource", "resource_v2"])
-def world(request: pytest.FixtureRequest) -> Iterator[Any]:
+def switches(request: pytest.FixtureRequest) -> Iterator[Any]:
     """Yields each setting of variables and control flow, in a graph; restores it afterwards."""
     import tensorflow as tf
 
-    from tests.support.drop_stale_support import WORLDS, world_of
+    from tests.support.drop_stale_support import SWITCHES, with_switches
 
-    with world_of(*WORLDS[request.param]) as world, tf.Graph().as_default():
-        yield world
+    with with_switches(*SWITCHES[request.param]) as switches, tf.Graph().as_default():
+        yield switches
 
 
 @pytest.fixture
-def graph_of_v1() -> Iterator[Any]:
-    """Yields a graph like that of `world`, for tests of any kind of variables."""
+def v1_graph() -> Iterator[Any]:
+    """Yields a graph like that of `switches`, for tests of any kind of variables."""
     import tensorflow as tf
 
-    from tests.support.drop_stale_support import WORLDS, world_of
+    from tests.support.drop_stale_support import SWITCHES, with_switches
 
-    with world_of(*WORLDS["resource"]), tf.Graph().as_default() as graph:
+    with with_switches(*SWITCHES["resource"]), tf.Graph().as_default() as graph:
         yield graph
 
 

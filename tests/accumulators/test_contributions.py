@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.accumulator_support import Background, every_kind, unique_name
-from tests.support.contribution_support import (
+from tests.accumulators.support.contribution_drivers import (
     ADDED,
     AHEAD,
     DUPLICATE,
     STALE,
     ContributionEagerDriver,
 )
+from tests.support.accumulator_support import Background, every_kind, unique_name
 from tests.support.many_threads import in_threads
 
 pytestmark = every_kind

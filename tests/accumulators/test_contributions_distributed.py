@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 
 import tf_condacc
+from tests.accumulators.support.contribution_drivers import ADDED, AHEAD, DUPLICATE, STALE
 from tests.support.accumulator_support import unique_name
 from tests.support.clusters import LocalCluster
-from tests.support.contribution_support import ADDED, AHEAD, DUPLICATE, STALE
 
 v1 = tf.compat.v1
 

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import kernels
 
-from tests.support.numerics import (
+from tests.accumulators.support.numerics import (
     PATHS,
     as_arrived,
     assert_same_bits,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.numerics import (
+from tests.accumulators.support.numerics import (
     PATHS,
     as_arrived,
     assert_same_bits,

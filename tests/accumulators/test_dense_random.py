@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.random_programs import RandomProgram
+from tests.accumulators.support.random_programs import RandomProgram
 
 PROGRAMS = 6
 OPERATIONS = 150

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.accumulators.memory_limits import (
+from tests.accumulators.support.memory_limits import (
     MEGABYTE,
     accepted_or_exhausted,
     assert_all_equal,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from tests.accumulators.memory_limits import accepted_or_exhausted
-from tests.accumulators.stand_ins import needs_stand_ins, stand_ins
+from tests.accumulators.support.memory_limits import accepted_or_exhausted
+from tests.accumulators.support.stand_ins import needs_stand_ins, stand_ins
 from tests.support.isolated import isolated
 
 pytestmark = [pytest.mark.kinds("sparse"), isolated(stand_ins), needs_stand_ins]

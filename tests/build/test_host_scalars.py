@@ -298,7 +298,7 @@ def test_functions_build_scalars_on_the_host_too(ours):
 
 @pytest.mark.parametrize("dtype", [tf.int32, tf.int64], ids=lambda d: d.name)
 @pytest.mark.parametrize("late", [False, True], ids=["global_step", "my_step"])
-def test_what_a_staleness_gate_reads_is_computed_on_the_host(world, dtype, late):
+def test_what_a_staleness_gate_reads_is_computed_on_the_host(switches, dtype, late):
     gpu, cpu = "/job:worker/task:1/device:GPU:0", "/job:worker/task:1/device:CPU:0"
     graph = v1.get_default_graph()
     with v1.device(gpu):

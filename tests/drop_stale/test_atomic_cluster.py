@@ -20,7 +20,7 @@ from tests.support.drop_stale_atomic_support import (
     check_at_rest,
     dropping,
 )
-from tests.support.drop_stale_support import WORLDS, world_of
+from tests.support.drop_stale_support import SWITCHES, with_switches
 from tests.support.isolated import isolated
 
 v1 = tf.compat.v1
@@ -63,7 +63,7 @@ class Cluster(ForkedCluster):
         pipe = self._pipes[index][1]
         while True:
             function, job_ = pipe.recv()
-            with world_of(*WORLDS[job_.pop("world_name")]):
+            with with_switches(*SWITCHES[job_.pop("switches")]):
                 function(server, index, pipe, **job_)
 
 
@@ -134,7 +134,7 @@ def observer() -> Workers:
 
 @isolated()
 @pytest.mark.parametrize(
-    "world_name, limit, overlap",
+    "switches, limit, overlap",
     [
         ("ref", 0, True),
         ("ref", 0, False),
@@ -145,9 +145,9 @@ def observer() -> Workers:
     ],
 )
 def test_workers_never_have_more_accepted_of_one_step_than_the_limit_allows(
-    cluster, world_name, limit, overlap, rounds
+    cluster, switches, limit, overlap, rounds
 ):
-    job = dict(world_name=world_name, limit=limit, overlap=overlap, rounds=rounds)
+    job = dict(switches=switches, limit=limit, overlap=overlap, rounds=rounds)
     job |= dict(name=unique_name("cluster"))
     for worker in range(NUM_WORKERS):
         cluster.send(worker, make_rounds, job)
@@ -158,7 +158,7 @@ def test_workers_never_have_more_accepted_of_one_step_than_the_limit_allows(
     assert len(record.rows) == NUM_WORKERS * rounds
     if limit == 0:
         assert len(record.accepted) == rounds, "one of each round"
-    with world_of(*WORLDS[world_name]):
+    with with_switches(*SWITCHES[switches]):
         workers = observer()
     with cluster.session(workers.graph) as session:
         check(workers, session.run, record, limit)
@@ -166,13 +166,13 @@ def test_workers_never_have_more_accepted_of_one_step_than_the_limit_allows(
 
 
 @isolated(alone=True)
-@pytest.mark.parametrize("world_name", WORLDS)
-def test_updates_of_a_killed_worker_are_given_up(cluster, world_name):
-    with world_of(*WORLDS[world_name]):
+@pytest.mark.parametrize("switches", SWITCHES)
+def test_updates_of_a_killed_worker_are_given_up(cluster, switches):
+    with with_switches(*SWITCHES[switches]):
         workers = observer()
     with cluster.session(workers.graph) as session:
         session.run(workers.init)
-        cluster.send(2, hold_updates, dict(world_name=world_name, limit=4, updates=5))
+        cluster.send(2, hold_updates, dict(switches=switches, limit=4, updates=5))
         assert all(cluster.answer(2) for _ in range(5))
         assert session.run(workers.reach) == 5
         assert not session.run(workers.tries[0]).accepted

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.compat import v1
+from tf_condacc.examples import cluster_digits
+from tf_condacc.examples.common.network import Classifier
 
 from tests.support.forked_python import forked_python
 from tests.support.launched import wait_until
-from tf_condacc.examples import cluster_digits
-from tf_condacc.examples.common.network import Classifier
 
 _EXAMPLE = "tf_condacc.examples.cluster_digits"
 _LIMIT_SECS = 240

@@ -7,9 +7,10 @@ import re
 import subprocess
 from pathlib import Path
 
+from tf_condacc.examples import digits
+
 from tests.support.forked_python import forked_python
 from tests.support.programs import TIMEOUT_SECONDS, run_program
-from tf_condacc.examples import digits
 
 
 def _cell(table: str, row: str) -> str:

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-
-import tf_condacc
-from tests.support.programs import run_program
 from tf_condacc.examples import async_digits, digits, word_vectors
 from tf_condacc.examples.common import data
 from tf_condacc.examples.common.sparse_means import Comparison, compare
 from tf_condacc.examples.common.text import Text
+
+import tf_condacc
+from tests.support.programs import run_program
 
 # For each word, the set contains words that are used with it. The nearest one differs from run to
 # run.

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.numerics import PATHS, OwnedDriver, assert_same_bits
-from tests.support.sparse_reference import HALVES, REDUCTIONS, random_rows, reference
-from tests.support.sparse_support import Rows, RowsEagerDriver, RowsGraphDriver
+from tests.accumulators.support.numerics import PATHS, OwnedDriver, assert_same_bits
+from tests.accumulators.support.rows import Rows, RowsEagerDriver, RowsGraphDriver
+from tests.accumulators.support.sparse_reference import HALVES, REDUCTIONS, random_rows, reference
 
 pytestmark = pytest.mark.kinds("sparse")
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.accumulators.sparse_refusals import take_refuses_rows
+from tests.accumulators.support.rows import assert_rows
+from tests.accumulators.support.sparse_refusals import take_refuses_rows
 from tests.support.accumulator_support import Background, every_kind, unique_name
 from tests.support.signatures import parameters
-from tests.support.sparse_support import assert_rows
 
 v1 = tf.compat.v1
 pytestmark = pytest.mark.kinds("sparse")

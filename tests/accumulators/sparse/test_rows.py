@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.sparse_support import Rows, assert_rows
+from tests.accumulators.support.rows import Rows, assert_rows
 
 pytestmark = pytest.mark.kinds("sparse")
 

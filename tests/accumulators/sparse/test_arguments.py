@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.accumulators.support.rows import Rows, assert_rows
 from tests.support.accumulator_support import needs_resource
-from tests.support.sparse_support import Rows, assert_rows
 
 v1 = tf.compat.v1
 pytestmark = pytest.mark.kinds("sparse")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.contribution_support import ADDED, DUPLICATE
-from tests.support.sparse_support import assert_rows
+from tests.accumulators.support.contribution_drivers import ADDED, DUPLICATE
+from tests.accumulators.support.rows import assert_rows
 
 pytestmark = pytest.mark.kinds("sparse")
 InvalidArgument = tf.errors.InvalidArgumentError

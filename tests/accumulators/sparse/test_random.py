@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.random_programs import RandomProgram
-from tests.support.sparse_reference import REDUCTIONS, random_rows, reference
-from tests.support.sparse_support import Rows, assert_rows
+from tests.accumulators.support.random_programs import RandomProgram
+from tests.accumulators.support.rows import Rows, assert_rows
+from tests.accumulators.support.sparse_reference import REDUCTIONS, random_rows, reference
 
 pytestmark = pytest.mark.kinds("sparse")
 
