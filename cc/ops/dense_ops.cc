@@ -72,10 +72,10 @@ the accumulator is at the gradient's local step.
 local_step: The step at which the gradient was computed: [] int64.
 gradient: The gradient, of the accumulator's shape.
 contributor: The number of the contributor, not negative: [] int64.
-outcome: What became of the gradient: [] int32. 0: it was added. 1: it was stale, because its local
-  step is lower than the accumulator's global step; it was dropped and counted as dropped. 2: the
+outcome: What became of the gradient: [] int32. 1: it was added. 2: it was stale, because its local
+  step is lower than the accumulator's global step; it was dropped and counted as dropped. 3: the
   contributor already has a gradient among the accumulated ones; the first one counts, and this one
-  was ignored. 3: its local step is higher than the accumulator's global step; it was refused, and
+  was ignored. 4: its local step is higher than the accumulator's global step; it was refused, and
   may be applied again when that step has come.
 
 InvalidArgument if `local_step` or `contributor` is not a scalar, the contributor is negative, the

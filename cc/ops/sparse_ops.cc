@@ -87,10 +87,10 @@ values: The rows: [n, d1, ...] dtype.
 grad_shape: The shape of the dense tensor whose rows they are: [rank] int64, or [0] if it is
   unknown.
 contributor: The number of the contributor, not negative: [] int64.
-outcome: What became of the gradient: [] int32. 0: it was added. 1: it was stale, because its local
-  step is lower than the accumulator's global step; it was dropped and counted as dropped. 2: the
+outcome: What became of the gradient: [] int32. 1: it was added. 2: it was stale, because its local
+  step is lower than the accumulator's global step; it was dropped and counted as dropped. 3: the
   contributor already has a gradient among the accumulated ones; the first one counts, and this one
-  was ignored. 3: its local step is higher than the accumulator's global step; it was refused, and
+  was ignored. 4: its local step is higher than the accumulator's global step; it was refused, and
   may be applied again when that step has come.
 
 InvalidArgument if `local_step` or `contributor` is not a scalar, the contributor is negative, the

@@ -15,6 +15,8 @@ class ApplyOutcome(enum.IntEnum):
     """The outcome of a gradient that was applied for a contributor.
 
     The members are integers and can be compared with the tensors that `apply_contribution` returns.
+    None of them is 0, so an outcome is not a condition: use `try_apply_grad(contributor=...)` for
+    one.
 
     Example:
         >>> accumulator = tf_condacc.ConditionalAccumulator(tf.float32, shape=[])
@@ -37,10 +39,10 @@ class ApplyOutcome(enum.IntEnum):
             it, because it did not come too late.
     """
 
-    ADDED = 0
-    STALE = 1
-    DUPLICATE = 2
-    AHEAD = 3
+    ADDED = 1
+    STALE = 2
+    DUPLICATE = 3
+    AHEAD = 4
 
 
 def contributor_id(contributor: TensorLike, accumulator: str) -> tf.Tensor:

@@ -9,16 +9,17 @@
 
 namespace condacc {
 
-// The outcome of an apply. The ops output these numbers.
+// The outcome of an apply. The ops output these numbers, of which none is 0: an outcome is not a
+// condition.
 enum class ApplyOutcome : int32_t {
-  kAdded = 0,
+  kAdded = 1,
   // The local step is lower than the global step. The gradient was counted as dropped.
-  kStale = 1,
+  kStale = 2,
   // The contributor already has a gradient in the round. This gradient was ignored.
-  kDuplicate = 2,
+  kDuplicate = 3,
   // The gradient names a contributor, and its local step is higher than the global step. It was
   // refused.
-  kAhead = 3,
+  kAhead = 4,
 };
 
 // The outcome of an apply, or the error with which it failed.
