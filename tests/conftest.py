@@ -28,8 +28,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest  # noqa: E402
 
-from tests.support import isolated  # noqa: E402
-from tests.support.forked_python import fork_server  # noqa: E402
+from tests.processes import isolated  # noqa: E402
+from tests.processes.forked_python import fork_server  # noqa: E402
 
 DEFAULT_TIMEOUT_SECS = 120
 LONG_TIMEOUT_SECS = 1800
@@ -57,7 +57,8 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "kinds(*kinds): the kinds of accumulator, dense or sparse, that a test is run on"
     )
     config.addinivalue_line(
-        "markers", "isolated(variables, alone, status): see `isolated` in tests/support/isolated.py"
+        "markers",
+        "isolated(variables, alone, status): see `isolated` in tests/processes/isolated.py",
     )
     config.addinivalue_line(
         "markers", "needs_resource: cannot be run on a handle that is a reference to a string"

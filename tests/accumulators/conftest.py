@@ -10,8 +10,8 @@ import pytest
 
 from tests.accumulators.support.contribution_drivers import CONTRIBUTION_DRIVERS
 from tests.accumulators.support.rows import ROWS_DRIVERS
+from tests.processes.clusters import LocalCluster
 from tests.support.accumulator_support import DRIVERS
-from tests.support.clusters import LocalCluster
 
 
 @pytest.fixture(scope="session")

@@ -17,8 +17,8 @@ from tests.accumulators.support.contribution_drivers import (
     ContributionFunctionDriver,
     ContributionGraphDriver,
 )
+from tests.processes.isolated import isolated
 from tests.support.accumulator_support import every_kind
-from tests.support.isolated import isolated
 from tests.support.refusals import refused
 
 

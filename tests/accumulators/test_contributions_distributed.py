@@ -8,8 +8,8 @@ import tensorflow as tf
 
 import tf_condacc
 from tests.accumulators.support.contribution_drivers import ADDED, AHEAD, DUPLICATE, STALE
+from tests.processes.clusters import LocalCluster
 from tests.support.accumulator_support import unique_name
-from tests.support.clusters import LocalCluster
 
 v1 = tf.compat.v1
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.terminal import press_ctrl_c
+from tests.processes.terminal import press_ctrl_c
 
 # Each program and each backend is interrupted in `make test`, and all pairs in `make test-long`.
 _long = pytest.mark.long

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
+from tests.processes.clusters import ForkedCluster
+from tests.processes.isolated import isolated
 from tests.support.accumulator_support import unique_name, wait_until
-from tests.support.clusters import ForkedCluster
 from tests.support.drop_stale_atomic_support import (
     Descent,
     Record,
@@ -21,7 +22,6 @@ from tests.support.drop_stale_atomic_support import (
     dropping,
 )
 from tests.support.drop_stale_support import SWITCHES, with_switches
-from tests.support.isolated import isolated
 
 v1 = tf.compat.v1
 PS = "/job:ps/task:0"

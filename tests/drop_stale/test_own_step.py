@@ -47,7 +47,7 @@ MAKERS = [of_get_variable, of_variable, of_variable_of_v1]
 WAYS = [minimize, compute_clip_and_apply]
 by_name = functools.partial(pytest.mark.parametrize, ids=lambda value: value.__name__)
 every_way = by_name("apply", WAYS)
-every_dtype = pytest.mark.parametrize("dtype", [tf.int32, tf.int64], ids=lambda d: d.name)
+every_dtype = pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
 
 
 @every_way
@@ -152,7 +152,7 @@ def test_step_of_the_usual_name_and_another_dtype_is_a_value_error(switches, app
         Training(step_dtype=tf.int32, make_step=own_step, apply=apply)
 
 
-@pytest.mark.parametrize("dtype", [tf.float32, tf.bool], ids=lambda d: d.name)
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bool])
 def test_variable_of_the_usual_name_that_is_no_integer_is_a_type_error(switches, dtype):
     of_get_variable("global_step", dtype)
     with pytest.raises(TypeError, match="global_step.*integer"):

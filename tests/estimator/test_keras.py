@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 import tf_condacc
-from tests.support.isolated import isolated
+from tests.processes.isolated import isolated
 from tests.support.tower_support import Recording, X, cpus
 from tf_condacc.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig, export
 

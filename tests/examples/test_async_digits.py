@@ -15,7 +15,7 @@ from tf_condacc.examples import async_digits
 from tf_condacc.examples.async_digits import Settings
 from tf_condacc.examples.common import machines
 
-from tests.support.programs import run_program
+from tests.processes.programs import run_program
 
 
 def _cells(table: str, row: str) -> list[str]:

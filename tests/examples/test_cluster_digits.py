@@ -15,8 +15,8 @@ from tensorflow.compat import v1
 from tf_condacc.examples import cluster_digits
 from tf_condacc.examples.common.network import Classifier
 
-from tests.support.forked_python import forked_python
-from tests.support.launched import wait_until
+from tests.processes.forked_python import forked_python
+from tests.processes.launched import wait_until
 
 _EXAMPLE = "tf_condacc.examples.cluster_digits"
 _LIMIT_SECS = 240

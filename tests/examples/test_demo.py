@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tf_condacc.examples import digits
 
-from tests.support.forked_python import forked_python
-from tests.support.programs import TIMEOUT_SECONDS, run_program
+from tests.processes.forked_python import forked_python
+from tests.processes.programs import TIMEOUT_SECONDS, run_program
 
 
 def _cell(table: str, row: str) -> str:

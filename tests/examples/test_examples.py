@@ -19,7 +19,7 @@ from tf_condacc.examples.common.sparse_means import Comparison, compare
 from tf_condacc.examples.common.text import Text
 
 import tf_condacc
-from tests.support.programs import run_program
+from tests.processes.programs import run_program
 
 # For each word, the set contains words that are used with it. The nearest one differs from run to
 # run.

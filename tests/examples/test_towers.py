@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tf_condacc.examples.common.tower_runs import TOLERANCE, Difference
 
-from tests.support.programs import run_program
+from tests.processes.programs import run_program
 
 
 def test_it_learns_and_towers_learn_what_one_device_learns(tmp_path: Path):

@@ -25,7 +25,7 @@ from tests.parity.trainings import (
     scores,
     sums,
 )
-from tests.support.isolated import isolated
+from tests.processes.isolated import isolated
 from tf_condacc import parity
 
 v1 = tf.compat.v1

@@ -12,9 +12,10 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.training import session_manager
 
-from tests.support.clusters import ForkedCluster
+from tests.processes.clusters import ForkedCluster
 from tests.support.sync_replicas_log import PushLog, check_weights, read_log
 from tests.support.sync_replicas_program import Model
+from tf_condacc import ApplyOutcome
 from tf_condacc._ops.library import ops
 
 v1 = tf.compat.v1
@@ -153,8 +154,8 @@ def check(cluster: Cluster) -> dict[str, int]:
         "openings": len(openings),
         "takes": sum(event["kind"] == "take" for event in events),
         "pushes": len(outcomes),
-        "duplicates": outcomes.count(2),
-        "stale": outcomes.count(1),
+        "duplicates": outcomes.count(ApplyOutcome.DUPLICATE),
+        "stale": outcomes.count(ApplyOutcome.STALE),
         "takeovers": int(state.num_takeovers),
         "steps": sum(event["kind"] == "step" for event in events),
         "late": len(late),

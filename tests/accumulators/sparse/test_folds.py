@@ -13,8 +13,8 @@ import tensorflow as tf
 from tests.accumulators.support.numerics import assert_same_bits
 from tests.accumulators.support.rows import Rows, RowsEagerDriver, RowsGraphDriver
 from tests.accumulators.support.sparse_reference import REDUCTIONS, random_rows, reference
+from tests.processes.isolated import isolated
 from tests.support.accumulator_support import Background
-from tests.support.isolated import isolated
 from tests.support.many_threads import FAR_AHEAD, in_threads, many_threaded_session
 
 v1 = tf.compat.v1

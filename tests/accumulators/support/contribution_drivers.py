@@ -11,7 +11,7 @@ import tensorflow as tf
 from tests.support.accumulator_support import EagerDriver, GraphDriver
 
 v1 = tf.compat.v1
-ADDED, STALE, DUPLICATE, AHEAD = range(4)
+ADDED, STALE, DUPLICATE, AHEAD = range(1, 5)
 
 
 class ContributionGraphDriver(GraphDriver):

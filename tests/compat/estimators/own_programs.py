@@ -17,7 +17,7 @@ import tensorflow as tf
 import tf_condacc
 from tests.compat.estimators import programs
 from tests.compat.estimators.programs import message
-from tests.support.clusters import ForkedCluster
+from tests.processes.clusters import ForkedCluster
 from tests.support.ports import free_cluster
 from tf_condacc import estimator
 

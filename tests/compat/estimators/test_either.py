@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from tests.compat.estimators.process import BOTH, LIMIT_SECS
-from tests.support.forked_python import forked_python
+from tests.processes.forked_python import forked_python
 
 FOLDER = Path(__file__).resolve().parent
 Results = Callable[[str, str], Any]

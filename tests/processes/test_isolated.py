@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.forked_python import forked_python
+from tests.processes.forked_python import forked_python
 
 TESTS = Path(__file__).parents[1]
 PROGRAM = """
 import atexit, os, signal
 import pytest
-from tests.support.isolated import isolated
+from tests.processes.isolated import isolated
 
 kill = lambda: os.kill(os.getpid(), signal.SIGKILL)
 pids = set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from tests.support.forked_python import forked_python
+from tests.processes.forked_python import forked_python
 
 TIMEOUT_SECONDS = 110
 
