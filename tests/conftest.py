@@ -156,9 +156,9 @@ def switches(request: pytest.FixtureRequest) -> Iterator[Any]:
     """Yields each setting of variables and control flow, in a graph; restores it afterwards."""
     import tensorflow as tf
 
-    from tests.support.drop_stale_support import SWITCHES, with_switches
+    from tests.support.drop_stale_support import SWITCHES, switched
 
-    with with_switches(*SWITCHES[request.param]) as switches, tf.Graph().as_default():
+    with switched(*SWITCHES[request.param]) as switches, tf.Graph().as_default():
         yield switches
 
 
@@ -167,9 +167,9 @@ def v1_graph() -> Iterator[Any]:
     """Yields a graph like that of `switches`, for tests of any kind of variables."""
     import tensorflow as tf
 
-    from tests.support.drop_stale_support import SWITCHES, with_switches
+    from tests.support.drop_stale_support import SWITCHES, switched
 
-    with with_switches(*SWITCHES["resource"]), tf.Graph().as_default() as graph:
+    with switched(*SWITCHES["resource"]), tf.Graph().as_default() as graph:
         yield graph
 
 

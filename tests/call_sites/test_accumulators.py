@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests.call_sites.regression import descent, new_model, parts, trained
-from tests.support.drop_stale_support import SWITCHES, with_switches
+from tests.support.drop_stale_support import SWITCHES, switched
 
 v1 = tf.compat.v1
 NEVER_STALE = 2**63 - 1
@@ -150,7 +150,7 @@ def test_a_subclass_of_the_sparse_accumulator_overrides_applies_and_takes(librar
         def take_indexed_slices_grad(self, num_required, name=None):
             return tf.negative(super().take_indexed_slices_grad(num_required, name).values)
 
-    with with_switches(*SWITCHES["ref"]), tf.Graph().as_default(), v1.Session() as session:
+    with switched(*SWITCHES["ref"]), tf.Graph().as_default(), v1.Session() as session:
         accumulator = Averaging(2.0, tf.float32, [4, 1])
         assert accumulator.name == "averaging" and accumulator.dtype == tf.float32
         slices = tf.IndexedSlices(tf.constant([[4.0], [8.0]]), tf.constant([0, 3]))

@@ -21,7 +21,7 @@ from tests.support.drop_stale_atomic_support import (
     check_at_rest,
     dropping,
 )
-from tests.support.drop_stale_support import SWITCHES, with_switches
+from tests.support.drop_stale_support import SWITCHES, switched
 
 v1 = tf.compat.v1
 PS = "/job:ps/task:0"
@@ -63,7 +63,7 @@ class Cluster(ForkedCluster):
         pipe = self._pipes[index][1]
         while True:
             function, job_ = pipe.recv()
-            with with_switches(*SWITCHES[job_.pop("switches")]):
+            with switched(*SWITCHES[job_.pop("switches")]):
                 function(server, index, pipe, **job_)
 
 
@@ -158,7 +158,7 @@ def test_workers_never_have_more_accepted_of_one_step_than_the_limit_allows(
     assert len(record.rows) == NUM_WORKERS * rounds
     if limit == 0:
         assert len(record.accepted) == rounds, "one of each round"
-    with with_switches(*SWITCHES[switches]):
+    with switched(*SWITCHES[switches]):
         workers = observer()
     with cluster.session(workers.graph) as session:
         check(workers, session.run, record, limit)
@@ -168,7 +168,7 @@ def test_workers_never_have_more_accepted_of_one_step_than_the_limit_allows(
 @isolated(alone=True)
 @pytest.mark.parametrize("switches", SWITCHES)
 def test_updates_of_a_killed_worker_are_given_up(cluster, switches):
-    with with_switches(*SWITCHES[switches]):
+    with switched(*SWITCHES[switches]):
         workers = observer()
     with cluster.session(workers.graph) as session:
         session.run(workers.init)

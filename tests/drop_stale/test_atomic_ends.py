@@ -12,7 +12,7 @@ import tensorflow as tf
 from tests.drop_stale.gate import MAX, MIN, Gate
 from tests.support.accumulator_support import PATIENCE_SECS, Background
 from tests.support.drop_stale_atomic_support import Descent, dropping
-from tests.support.drop_stale_support import SWITCHES, with_switches
+from tests.support.drop_stale_support import SWITCHES, switched
 from tf_condacc._ops.library import ops
 from tf_condacc._optimizers.drop_stale.gate import StalenessGate
 
@@ -121,7 +121,7 @@ def update_under_way(switches: str, target: str) -> tuple[Any, ...]:
 
         return v1.py_func(wait, [decided.outputs[0]], tf.int64, stateful=True)
 
-    with with_switches(*SWITCHES[switches]), tf.Graph().as_default() as graph:
+    with switched(*SWITCHES[switches]), tf.Graph().as_default() as graph:
         step = v1.train.get_or_create_global_step()
         weights = v1.get_variable("weights", initializer=tf.constant(0.0))
         train = dropping(0)(Descent(hold)).minimize(-weights, step)

@@ -15,7 +15,7 @@ from tests.support.drop_stale_support import (
     global_step,
     half_square,
     one_vector,
-    with_switches,
+    switched,
 )
 from tests.support.signatures import bare_signature
 from tf_condacc import DropStaleGradientOptimizer
@@ -199,13 +199,13 @@ def test_all_gradients_none_is_told_before_a_missing_step(v1_graph):
 
 def test_reference_variables_in_control_flow_of_version_2_are_a_type_error():
     message = r"version 2 cannot update reference variables.*'{}'.*disable_control_flow_v2\(\)"
-    with with_switches(resource=False, control_flow=2), tf.Graph().as_default():
+    with switched(resource=False, control_flow=2), tf.Graph().as_default():
         global_step()
         weights = v1.get_variable("w", initializer=tf.constant(START))
         with pytest.raises(TypeError, match=message.format("global_step:0")):
             drop_stale().minimize(half_square(weights), global_step())
         assert variable_names() == {"global_step", "w"}
-    with with_switches(resource=True, control_flow=2), tf.Graph().as_default():
+    with switched(resource=True, control_flow=2), tf.Graph().as_default():
         weights = v1.get_variable("w", initializer=tf.constant(START), use_resource=False)
         with pytest.raises(TypeError, match=message.format("w:0")):
             drop_stale().minimize(half_square(weights), global_step())

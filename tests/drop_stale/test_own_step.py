@@ -22,7 +22,7 @@ from tests.support.drop_stale_support import (
     new_session,
     one_vector,
     own_step,
-    with_switches,
+    switched,
 )
 
 v1 = tf.compat.v1
@@ -197,7 +197,7 @@ def test_function_finds_the_step_of_the_graph_around_it(v1_graph, dtype):
 @every_dtype
 def test_monitored_training_session_counts_a_step_of_the_usual_name(tmp_path, dtype, apply):
     """TensorFlow's hooks recognize such a step only if it is a reference variable."""
-    with with_switches(resource=False, control_flow=1), tf.Graph().as_default():
+    with switched(resource=False, control_flow=1), tf.Graph().as_default():
         step = of_get_variable("global_step", dtype)
         loss, (weights,) = one_vector(Interlude())
         train = apply(drop_stale(), loss, step, [weights])

@@ -236,7 +236,7 @@ class _Child:
                 text=True,
                 errors="replace",
                 cwd=config.rootpath,
-                env={**os.environ, **variables, _IN_CHILD: "1"},
+                env={**os.environ, **variables, _IN_CHILD: "1", "PYTEST_ADDOPTS": ""},
             )
         threading.Thread(target=self._read, args=[self._process], daemon=True).start()
 

@@ -32,7 +32,7 @@ SWITCHES = {
 
 
 @contextlib.contextmanager
-def with_switches(resource: bool, control_flow: int) -> Iterator[Switches]:
+def switched(resource: bool, control_flow: int) -> Iterator[Switches]:
     """Sets the switches of the process, and restores them afterwards."""
     were = v1.resource_variables_enabled(), v1.control_flow_v2_enabled()
     _set_switches(resource, control_flow == 2)
