@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import tf_condacc
 from tests.accumulators.support.contribution_drivers import (
     ADDED,
     AHEAD,
@@ -61,6 +62,11 @@ def test_try_apply_is_true_only_for_added_gradients(contributions):
         False,
     ]
     assert acc.count() == 1
+
+
+def test_every_outcome_is_true_as_a_condition():
+    # A success that is false, as 0 would be, reads as a refusal in `if apply_contribution(...)`.
+    assert all(tf_condacc.ApplyOutcome)
 
 
 def test_each_round_is_a_new_one_for_every_contributor(contributions):

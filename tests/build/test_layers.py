@@ -19,6 +19,7 @@ ROOMS = (
     "_optimizers",
     "_accumulators",
     "_ops",
+    "_tensorflow",
     "_build_info",
     "_typing",
 )
