@@ -13,6 +13,8 @@ import importlib.util
 import os
 from collections.abc import Sequence
 
+from condacc._interrupts import raise_on_interrupt
+
 _LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
 _DESCRIPTION = """\
 Runs a program that was written for TensorFlow 1, unedited. In SCRIPT and in the modules in its
@@ -58,7 +60,9 @@ def main(arguments: Sequence[str]) -> None:
     """
     options = parse(arguments)
     select_keras(options)
-    importlib.import_module("tf_condacc.compat._runner.program").run(options)
+    start = importlib.import_module("tf_condacc.compat._runner.program").prepare(options)
+    raise_on_interrupt()
+    start()
 
 
 def parse(arguments: Sequence[str]) -> Options:

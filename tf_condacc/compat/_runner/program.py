@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import importlib
 import importlib.metadata
 import importlib.util
@@ -10,13 +11,12 @@ import json
 import os
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from typing import Any
 
 import tensorflow as tf
 
-from condacc._interrupts import raise_on_interrupt
 from condacc.run import Options, uses_keras2
 from tf_condacc.compat import install
 from tf_condacc.compat._runner.errors import KERAS2, show_as_program
@@ -42,8 +42,8 @@ class _MainSpec(ModuleSpec):
         return self._package
 
 
-def run(options: Options) -> None:
-    """Runs a program. Its exceptions are raised.
+def prepare(options: Options) -> Callable[[], None]:
+    """Makes this process that of a program, and returns the function that runs the program.
 
     Args:
         options: The command line, which names the program.
@@ -59,8 +59,7 @@ def run(options: Options) -> None:
     module = types.ModuleType("__main__")
     sys.argv = [path, *options.arguments]
     sys.modules["__main__"] = module
-    raise_on_interrupt()
-    run_in(vars(module), path, package)
+    return functools.partial(run_in, vars(module), path, package)
 
 
 def run_spawned(names: dict[str, Any]) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 
-import condacc
 import tf_condacc
+from condacc import run
 from condacc.run import uses_keras2
 
 _V1 = "tensorflow.compat.v1"
@@ -20,7 +20,7 @@ _V1 = "tensorflow.compat.v1"
 _NOT_API = frozenset(
     {"_api", "compat", "contrib", "core", "estimator", "examples", "python", "tools"}
 )
-_OWN = [os.path.dirname(os.path.realpath(each.__file__ or "")) for each in (condacc, tf_condacc)]
+_OWN = [os.path.dirname(os.path.realpath(file)) for file in (run.__file__, tf_condacc.__file__)]
 _INSTALLED = ("site-packages", "dist-packages")
 
 
