@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import random
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +28,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest  # noqa: E402
 
-from tests.support import isolated  # noqa: E402
-from tests.support.forked_python import fork_server  # noqa: E402
+from tests.processes import isolated  # noqa: E402
+from tests.processes.forked_python import fork_server  # noqa: E402
 
 DEFAULT_TIMEOUT_SECS = 120
 LONG_TIMEOUT_SECS = 1800
@@ -58,7 +57,8 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "kinds(*kinds): the kinds of accumulator, dense or sparse, that a test is run on"
     )
     config.addinivalue_line(
-        "markers", "isolated(variables, alone, status): see `isolated` in tests/support/isolated.py"
+        "markers",
+        "isolated(variables, alone, status): see `isolated` in tests/processes/isolated.py",
     )
     config.addinivalue_line(
         "markers", "needs_resource: cannot be run on a handle that is a reference to a string"
@@ -142,76 +142,6 @@ def ours(request: pytest.FixtureRequest) -> Any:
     return _load("tf_condacc", getattr(request, "param", "dense"))
 
 
-@pytest.fixture(scope="module")
-def results(ours: Any, request: pytest.FixtureRequest) -> Any:
-    """Returns the outcomes of trials of our accumulator, which run in other processes.
-
-    The modules of trials that a test module lists in TOGETHER run in one process.
-    """
-    from tests.support.trial_runs import Results
-
-    return Results(ours, together=getattr(request.module, "TOGETHER", ()))
-
-
-def _drivers(classes: dict[str, Any], mode: str) -> Iterator[Callable[..., Any]]:
-    made: list[Any] = []
-
-    def make(*args: Any, **kwargs: Any) -> Any:
-        made.append(classes[mode](*args, **kwargs))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
-
-
-@pytest.fixture(params=["graph", pytest.param("eager", marks=pytest.mark.needs_resource)])
-def mode(request: pytest.FixtureRequest) -> str:
-    """Returns how a test drives the accumulator: "graph" (a v1 session) or "eager"."""
-    return request.param
-
-
-@pytest.fixture
-def driver(mode: str) -> Iterator[Callable[..., Any]]:
-    """Yields a function that makes drivers: `driver(impl, dtype, shape, **arguments)`."""
-    from tests.support.accumulator_support import DRIVERS
-
-    yield from _drivers(DRIVERS, mode)
-
-
-@pytest.fixture
-def graph_driver() -> Iterator[Callable[..., Any]]:
-    """Yields a function that makes drivers with v1 sessions, for tests of sessions only."""
-    from tests.support.accumulator_support import DRIVERS
-
-    yield from _drivers(DRIVERS, "graph")
-
-
-@pytest.fixture(params=["graph", "function", "eager"])
-def contributions(ours: Any, request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
-    """Yields a function that makes drivers of contributions: `contributions(dtype, shape, ...)`."""
-    from tests.support.contribution_support import CONTRIBUTION_DRIVERS
-
-    for make in _drivers(CONTRIBUTION_DRIVERS, request.param):
-        yield functools.partial(make, ours)
-
-
-@pytest.fixture
-def rows_driver(mode: str) -> Iterator[Callable[..., Any]]:
-    """Yields a function that makes drivers whose gradients and taken values are `Rows`."""
-    from tests.support.sparse_support import ROWS_DRIVERS
-
-    yield from _drivers(ROWS_DRIVERS, mode)
-
-
-@pytest.fixture
-def rows_graph_driver() -> Iterator[Callable[..., Any]]:
-    """Yields a function like `rows_driver`, with v1 sessions only."""
-    from tests.support.sparse_support import ROWS_DRIVERS
-
-    yield from _drivers(ROWS_DRIVERS, "graph")
-
-
 @pytest.fixture
 def graph() -> Iterator[Any]:
     """Yields a graph that is the default graph during the test."""
@@ -222,24 +152,24 @@ def graph() -> Iterator[Any]:
 
 
 @pytest.fixture(params=["ref", "resource", "resource_v2"])
-def world(request: pytest.FixtureRequest) -> Iterator[Any]:
+def switches(request: pytest.FixtureRequest) -> Iterator[Any]:
     """Yields each setting of variables and control flow, in a graph; restores it afterwards."""
     import tensorflow as tf
 
-    from tests.support.drop_stale_support import WORLDS, world_of
+    from tests.support.drop_stale_support import SWITCHES, switched
 
-    with world_of(*WORLDS[request.param]) as world, tf.Graph().as_default():
-        yield world
+    with switched(*SWITCHES[request.param]) as switches, tf.Graph().as_default():
+        yield switches
 
 
 @pytest.fixture
-def graph_of_v1() -> Iterator[Any]:
-    """Yields a graph like that of `world`, for tests of any kind of variables."""
+def v1_graph() -> Iterator[Any]:
+    """Yields a graph like that of `switches`, for tests of any kind of variables."""
     import tensorflow as tf
 
-    from tests.support.drop_stale_support import WORLDS, world_of
+    from tests.support.drop_stale_support import SWITCHES, switched
 
-    with world_of(*WORLDS["resource"]), tf.Graph().as_default() as graph:
+    with switched(*SWITCHES["resource"]), tf.Graph().as_default() as graph:
         yield graph
 
 

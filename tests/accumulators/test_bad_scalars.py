@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.accumulator_support import every_kind
-from tests.support.contribution_support import (
+from tests.accumulators.support.contribution_drivers import (
     ContributionEagerDriver,
     ContributionFunctionDriver,
     ContributionGraphDriver,
 )
-from tests.support.isolated import isolated
+from tests.processes.isolated import isolated
+from tests.support.accumulator_support import every_kind
 from tests.support.refusals import refused
 
 

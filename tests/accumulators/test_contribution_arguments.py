@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 import tf_condacc
+from tests.accumulators.support.contribution_drivers import ADDED, AHEAD, DUPLICATE, STALE
 from tests.support.accumulator_support import every_kind
-from tests.support.contribution_support import ADDED, AHEAD, DUPLICATE, STALE
 from tf_condacc import ApplyOutcome
 
 v1 = tf.compat.v1

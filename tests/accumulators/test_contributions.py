@@ -9,14 +9,14 @@ import pytest
 import tensorflow as tf
 
 import tf_condacc
-from tests.support.accumulator_support import Background, every_kind, unique_name
-from tests.support.contribution_support import (
+from tests.accumulators.support.contribution_drivers import (
     ADDED,
     AHEAD,
     DUPLICATE,
     STALE,
     ContributionEagerDriver,
 )
+from tests.support.accumulator_support import Background, every_kind, unique_name
 from tests.support.many_threads import in_threads
 
 pytestmark = every_kind

@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 
 import tf_condacc
+from tests.accumulators.support.contribution_drivers import ADDED, AHEAD, DUPLICATE, STALE
+from tests.processes.clusters import LocalCluster
 from tests.support.accumulator_support import unique_name
-from tests.support.contribution_support import ADDED, AHEAD, DUPLICATE, STALE
-from tests.support.ps_worker_cluster import cluster  # noqa: F401
 
 v1 = tf.compat.v1
 
@@ -17,7 +17,7 @@ v1 = tf.compat.v1
 class Remote:
     """An accumulator on the parameter server, and sessions of the worker that use it."""
 
-    def __init__(self, targets: dict[str, str], is_sparse: bool) -> None:
+    def __init__(self, cluster: LocalCluster, is_sparse: bool) -> None:
         self.name = unique_name("remote")
         self._is_sparse = is_sparse
         with tf.Graph().as_default() as graph:
@@ -29,8 +29,8 @@ class Remote:
                 gradient = self._value * tf.ones([1, 2])
             with v1.device("/job:ps"):
                 self._build(gradient)
-        self.session = v1.Session(targets["worker"], graph=graph)
-        self.other_session = v1.Session(targets["worker"], graph=graph)
+        self.session = v1.Session(cluster.targets[0], graph=graph)
+        self.other_session = v1.Session(cluster.targets[0], graph=graph)
 
     def _build(self, gradient: tf.Tensor) -> None:
         arguments = {"shape": [3, 2] if self._is_sparse else [1, 2], "shared_name": self.name}
@@ -68,7 +68,7 @@ class Remote:
 
 
 @pytest.fixture(params=[False, True], ids=["dense", "sparse"])
-def remote(request: pytest.FixtureRequest, cluster: dict[str, str]):  # noqa: F811
+def remote(request, cluster):
     made = Remote(cluster, request.param)
     yield made
     made.session.close()

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import kernels
 
-from tests.support.numerics import (
+from tests.accumulators.support.numerics import (
     PATHS,
     as_arrived,
     assert_same_bits,
@@ -33,7 +33,7 @@ def model(gradients: np.ndarray, dtype: tf.DType, reduction: str) -> np.ndarray:
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("reduction", ["SUM", "MEAN"])
-@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.name)
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_result_equals_the_numpy_model_to_the_bit(ours, device, seed, dtype, reduction, path):
     if dtype in INTEGERS and reduction == "MEAN":
         with pytest.raises(ValueError, match="MEAN"):
@@ -51,7 +51,7 @@ def test_result_equals_the_numpy_model_to_the_bit(ours, device, seed, dtype, red
     acc.close()
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.name)
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_take_has_the_dtype_of_the_accumulator(ours, dtype):
     acc = ours.dense(dtype, [2], reduction_type="SUM")
     acc.apply_grad(tf.constant([1, 2], dtype))
@@ -61,7 +61,7 @@ def test_take_has_the_dtype_of_the_accumulator(ours, dtype):
     assert value.dtype == dtype and not tried
 
 
-@pytest.mark.parametrize("dtype", INTEGERS, ids=lambda d: d.name)
+@pytest.mark.parametrize("dtype", INTEGERS)
 def test_integer_sums_wrap_around_like_numpys(ours, dtype):
     largest = dtype.max
     acc = ours.dense(dtype, [2], reduction_type="SUM")

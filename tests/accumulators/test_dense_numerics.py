@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.numerics import (
+from tests.accumulators.support.numerics import (
     PATHS,
     as_arrived,
     assert_same_bits,
@@ -37,7 +37,7 @@ SIZES_AND_COUNTS = [
 @pytest.mark.parametrize(("size", "counts"), SIZES_AND_COUNTS)
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("reduction", ["SUM", "MEAN"])
-@pytest.mark.parametrize("dtype", [tf.float32, tf.float64], ids=lambda d: d.name)
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
 def test_sum_is_that_of_adding_in_order_of_arrival(
     impl, seed, dtype, reduction, path, size, counts
 ):
@@ -111,7 +111,7 @@ def test_original_rounds_halves_at_every_addition(original, times, value):
     assert got == HALF_CASES[times, value]
 
 
-@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16], ids=lambda d: d.name)
+@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16])
 @pytest.mark.parametrize(("times", "value"), HALF_CASES)
 def test_halves_are_accumulated_in_float32_and_rounded_once(ours, dtype, times, value):
     constant = tf.constant(value, dtype)

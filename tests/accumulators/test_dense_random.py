@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.random_programs import RandomProgram
+from tests.accumulators.support.random_programs import RandomProgram
 
 PROGRAMS = 6
 OPERATIONS = 150
@@ -75,7 +75,7 @@ class Program(RandomProgram):
 
 
 @pytest.mark.parametrize("reduction", ["MEAN", "SUM"])
-@pytest.mark.parametrize("dtype", [tf.float32, tf.float64], ids=lambda d: d.name)
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
 def test_random_programs_do_what_the_model_does(impl, driver, seed, reduction, dtype):
     for number in range(PROGRAMS):
         rng = random.Random(seed + number)

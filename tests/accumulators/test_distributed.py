@@ -7,7 +7,6 @@ import pytest
 import tensorflow as tf
 
 from tests.support.accumulator_support import Announcement, Background, every_kind, unique_name
-from tests.support.ps_worker_cluster import cluster  # noqa: F401
 
 v1 = tf.compat.v1
 pytestmark = every_kind
@@ -154,9 +153,10 @@ def on_the_ps(impl, name):
 
 
 @pytest.mark.parametrize("job", ["worker", "ps"])
-def test_accumulator_on_the_ps_with_ops_on_the_worker(impl, cluster, job):  # noqa: F811
+def test_accumulator_on_the_ps_with_ops_on_the_worker(impl, cluster, job):
     graph, value, step, apply, take, count, set_step = on_the_ps(impl, unique_name("ps"))
-    with v1.Session(cluster[job], graph=graph) as session:
+    target = cluster.ps_target if job == "ps" else cluster.targets[0]
+    with v1.Session(target, graph=graph) as session:
         for number in range(3):
             session.run(apply, {value: 2.0, step: number})
             session.run(apply, {value: 4.0, step: number})
@@ -168,14 +168,14 @@ def test_accumulator_on_the_ps_with_ops_on_the_worker(impl, cluster, job):  # no
         assert session.run(count) == 0
 
 
-def test_chief_and_worker_sessions_meet_at_the_ps(impl, cluster):  # noqa: F811
+def test_chief_and_worker_sessions_meet_at_the_ps(impl, cluster):
     name = unique_name("meet")
     graph, value, step, apply, take, count, _ = on_the_ps(impl, name)
-    with v1.Session(cluster["ps"], graph=graph) as chief:
+    with v1.Session(cluster.ps_target, graph=graph) as chief:
         chief.run(count)
         waiting = Background(chief.run, take)
         waiting.wait_until_blocked()
-        with v1.Session(cluster["worker"], graph=graph) as worker:
+        with v1.Session(cluster.targets[0], graph=graph) as worker:
             worker.run(apply, {value: 2.0, step: 0})
             worker.run(apply, {value: 4.0, step: 0})
             np.testing.assert_array_equal(waiting.result(), np.full([1000], 3.0))

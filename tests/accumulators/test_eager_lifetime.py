@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.accumulators.memory_limits import MEGABYTE, resident_bytes
+from tests.accumulators.support.memory_limits import MEGABYTE, resident_bytes
 from tests.support.accumulator_support import Background, every_kind, needs_resource, unique_name
 
 

@@ -11,6 +11,7 @@ import time
 import pytest
 import tensorflow as tf
 
+from tests.processes.isolated import isolated
 from tests.support.accumulator_support import (
     Background,
     GraphDriver,
@@ -18,7 +19,6 @@ from tests.support.accumulator_support import (
     needs_resource,
     unique_name,
 )
-from tests.support.isolated import isolated
 
 v1 = tf.compat.v1
 pytestmark = every_kind

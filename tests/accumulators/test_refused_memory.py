@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.accumulators.memory_limits import (
+from tests.accumulators.support.memory_limits import (
     MEGABYTE,
     accepted_or_exhausted,
     assert_all_equal,
@@ -21,8 +21,8 @@ from tests.accumulators.memory_limits import (
     take_that_waits,
     warm_up,
 )
+from tests.processes.isolated import isolated
 from tests.support.accumulator_support import Background
-from tests.support.isolated import isolated
 
 pytestmark = isolated()
 ELEMENTS = 64 * MEGABYTE  # A dense gradient has 256 MB of float32.

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from tests.accumulators.memory_limits import accepted_or_exhausted
-from tests.accumulators.stand_ins import needs_stand_ins, stand_ins
-from tests.support.isolated import isolated
-from tf_condacc import ApplyOutcome
+from tests.accumulators.support.contribution_drivers import ADDED, DUPLICATE
+from tests.accumulators.support.memory_limits import accepted_or_exhausted
+from tests.accumulators.support.stand_ins import needs_stand_ins, stand_ins
+from tests.processes.isolated import isolated
 
 pytestmark = [pytest.mark.kinds("sparse"), isolated(stand_ins), needs_stand_ins]
 # These are the bytes of a bool, of a shape of rank 2, and of a shape of the maximum rank.
@@ -67,8 +67,8 @@ def test_contribution_counts_what_it_says(ours):
                 )
             failures += not succeeded
             assert int(acc.num_accumulated()) == before + succeeded
-            expected = ApplyOutcome.DUPLICATE if succeeded else ApplyOutcome.ADDED
-            assert int(acc.apply_contribution(*gradient, number)) == expected
+            again = int(acc.apply_contribution(*gradient, number))
+            assert again == (DUPLICATE if succeeded else ADDED)
     assert failures >= 2, "the output, an int32, was refused to both"
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.accumulator_support import every_kind
-from tests.support.contribution_support import (
+from tests.accumulators.support.contribution_drivers import (
     ContributionEagerDriver,
 )
+from tests.support.accumulator_support import every_kind
 from tests.support.many_threads import in_threads
 
 v1 = tf.compat.v1

@@ -13,8 +13,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
+from tests.processes.forked_python import forked_python
 from tests.support.accumulator_support import every_kind, unique_name
-from tests.support.forked_python import forked_python
 
 v1 = tf.compat.v1
 

@@ -226,7 +226,7 @@ def test_eager_conversion_is_on_the_host_where_there_is_a_gpu(value, monkeypatch
 
 
 @pytest.mark.kinds("sparse")
-@pytest.mark.parametrize("dtype", [tf.float32, tf.bool, tf.int16], ids=lambda d: d.name)
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bool, tf.int16])
 def test_row_numbers_are_cast_where_they_are(ours, graph, dtype):
     with v1.device("/GPU:0"):
         accumulator = ours.public(tf.float32)
@@ -296,9 +296,9 @@ def test_functions_build_scalars_on_the_host_too(ours):
     assert cast.device == "/job:localhost/task:0/device:CPU:0"
 
 
-@pytest.mark.parametrize("dtype", [tf.int32, tf.int64], ids=lambda d: d.name)
+@pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
 @pytest.mark.parametrize("late", [False, True], ids=["global_step", "my_step"])
-def test_what_a_staleness_gate_reads_is_computed_on_the_host(world, dtype, late):
+def test_what_a_staleness_gate_reads_is_computed_on_the_host(switches, dtype, late):
     gpu, cpu = "/job:worker/task:1/device:GPU:0", "/job:worker/task:1/device:CPU:0"
     graph = v1.get_default_graph()
     with v1.device(gpu):

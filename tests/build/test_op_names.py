@@ -60,7 +60,7 @@ def all_operations(graph: tf.Graph) -> list:
     return [*graph.get_operations(), *(node for one in functions for node in one.node_def)]
 
 
-def test_no_name_of_an_operation_has_the_namespace_in_it(world):
+def test_no_name_of_an_operation_has_the_namespace_in_it(switches):
     for use in (use_accumulators, drop_stale_gradients, sum_gradients_of_towers):
         use()
         with v1.variable_scope(f"scope_of_{use.__name__}"):
@@ -71,18 +71,18 @@ def test_no_name_of_an_operation_has_the_namespace_in_it(world):
     assert [op.name for op in operations if "condacc" in op.name.lower()] == []
 
 
-def test_programs_that_look_operations_up_by_the_originals_names_find_them(graph_of_v1):
+def test_programs_that_look_operations_up_by_the_originals_names_find_them(v1_graph):
     dense = tf_condacc.ConditionalAccumulator(tf.float32, [])
     taken = dense.take_grad(1)
     applied = dense.apply_grad(2.0)
-    find = graph_of_v1.get_operation_by_name
+    find = v1_graph.get_operation_by_name
     assert find("conditional_accumulator") is dense.accumulator_ref.op
     assert find("ResourceAccumulatorTakeGradient") is taken.op
     assert find("ResourceAccumulatorApplyGradient") is applied
 
 
-def test_graph_of_version_1_has_no_operation_that_says_what_to_import(graph_of_v1):
+def test_graph_of_version_1_has_no_operation_that_says_what_to_import(v1_graph):
     dense = tf_condacc.ConditionalAccumulator(tf.float32, [])
     dense.take_grad(1)
-    types = [op.type for op in graph_of_v1.get_operations() if op.type.startswith("Condacc>")]
+    types = [op.type for op in v1_graph.get_operations() if op.type.startswith("Condacc>")]
     assert types == ["Condacc>DenseAccumulator", "Condacc>DenseTake"]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.call_sites import descent, new_model, parts, trained
-from tests.support.drop_stale_support import WORLDS, world_of
+from tests.call_sites.regression import descent, new_model, parts, trained
+from tests.support.drop_stale_support import SWITCHES, switched
 
 v1 = tf.compat.v1
 NEVER_STALE = 2**63 - 1
@@ -19,7 +19,7 @@ def run_all(session, op, model, batches):
         session.run(op, {model.x: x, model.y: y})
 
 
-def test_a_dtype_alone_is_enough_to_accumulate_over_micro_batches(library, world):
+def test_a_dtype_alone_is_enough_to_accumulate_over_micro_batches(library, switches):
     model, optimizer = new_model(), descent()
     pairs = optimizer.compute_gradients(model.loss)
     accumulators = [library.ConditionalAccumulator(gradient.dtype) for gradient, _ in pairs]
@@ -36,7 +36,7 @@ def test_a_dtype_alone_is_enough_to_accumulate_over_micro_batches(library, world
         np.testing.assert_array_equal(session.run(model.weights), trained(UPDATES))
 
 
-def test_the_last_micro_batch_takes_and_applies_inside_a_cond(library, world):
+def test_the_last_micro_batch_takes_and_applies_inside_a_cond(library, switches):
     model, optimizer = new_model(), descent()
     ((gradient, weights),) = optimizer.compute_gradients(model.loss)
     accumulator = library.ConditionalAccumulator(tf.float32, shape=weights.get_shape())
@@ -68,7 +68,7 @@ def rewire(consumers, old, new):
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_consumers_of_gradients_are_rewired_to_what_is_taken(library, graph_of_v1, kind):
+def test_consumers_of_gradients_are_rewired_to_what_is_taken(library, v1_graph, kind):
     rows = v1.placeholder(tf.int64, [None])
     table = v1.get_variable("table", [4, 2], initializer=v1.zeros_initializer())
     loss = tf.reduce_sum(tf.gather(table, rows) if kind == "sparse" else table * 2.0)
@@ -105,7 +105,7 @@ def test_consumers_of_gradients_are_rewired_to_what_is_taken(library, graph_of_v
     np.testing.assert_array_equal(values, -UPDATES * np.transpose([moves, moves]))
 
 
-def test_a_stamp_token_is_the_local_step(library, world):
+def test_a_stamp_token_is_the_local_step(library, switches):
     stamp = v1.get_variable("stamp", [], tf.int64, v1.constant_initializer(5), trainable=False)
     total = v1.get_variable("total", [2], initializer=v1.zeros_initializer(), trainable=False)
     statistics, token = v1.placeholder(tf.float32, [2]), v1.placeholder(tf.int64, [])
@@ -150,7 +150,7 @@ def test_a_subclass_of_the_sparse_accumulator_overrides_applies_and_takes(librar
         def take_indexed_slices_grad(self, num_required, name=None):
             return tf.negative(super().take_indexed_slices_grad(num_required, name).values)
 
-    with world_of(*WORLDS["ref"]), tf.Graph().as_default(), v1.Session() as session:
+    with switched(*SWITCHES["ref"]), tf.Graph().as_default(), v1.Session() as session:
         accumulator = Averaging(2.0, tf.float32, [4, 1])
         assert accumulator.name == "averaging" and accumulator.dtype == tf.float32
         slices = tf.IndexedSlices(tf.constant([[4.0], [8.0]]), tf.constant([0, 3]))

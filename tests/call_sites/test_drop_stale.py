@@ -34,7 +34,7 @@ def two_vectors(interlude):
     return tf.reduce_sum((first + second) * ones * 2.0), [first, second]
 
 
-def test_gradients_clipped_by_their_global_norm_are_applied_or_dropped_together(world):
+def test_gradients_clipped_by_their_global_norm_are_applied_or_dropped_together(switches):
     training = Training(model=two_vectors, apply=clip_by_global_norm)
     (norm,) = v1.get_collection("norms")
     assert training.value(norm) == 4.0
@@ -47,7 +47,7 @@ def test_gradients_clipped_by_their_global_norm_are_applied_or_dropped_together(
     training.close()
 
 
-def test_update_ops_grouped_with_minimize_run_for_dropped_gradients_too(world):
+def test_update_ops_grouped_with_minimize_run_for_dropped_gradients_too(switches):
     step, interlude = global_step(), Interlude()
     weights = v1.get_variable("w", initializer=tf.constant(START))
     average = v1.get_variable("average", [], initializer=v1.zeros_initializer(), trainable=False)

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import tf_condacc
-from tests.support.call_sites import RATE, X, Y, descent, gradient, parts, trained
+from tests.call_sites.regression import RATE, X, Y, descent, gradient, parts, trained
 from tests.support.tower_support import cpus
 from tf_condacc.estimator import Estimator, EstimatorSpec, RunConfig
 

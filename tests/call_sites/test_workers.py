@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.call_sites.regression import descent, new_model, parts, trained
 from tests.support.accumulator_support import Background, unique_name
-from tests.support.call_sites import descent, new_model, parts, trained
 
 v1 = tf.compat.v1
 UPDATES = 3
@@ -19,7 +19,7 @@ def server():
 
 
 def test_accumulators_named_after_their_variables_join_the_graphs_of_all_workers(
-    library, world, server
+    library, switches, server
 ):
     scope = unique_name("replicated")
 
@@ -54,7 +54,7 @@ def test_accumulators_named_after_their_variables_join_the_graphs_of_all_workers
         session.close()
 
 
-def test_in_graph_replicas_wait_at_queues_of_their_own(library, world):
+def test_in_graph_replicas_wait_at_queues_of_their_own(library, switches):
     step = v1.train.get_or_create_global_step()
     weights = v1.get_variable("w", [2], initializer=v1.zeros_initializer())
     optimizer, accumulator = descent(), library.ConditionalAccumulator(tf.float32, shape=[2])
@@ -69,7 +69,7 @@ def test_in_graph_replicas_wait_at_queues_of_their_own(library, world):
             turns.append(accumulator.apply_grad(gradient, local_step=token))
     update = optimizer.apply_gradients([(accumulator.take_grad(4), weights)], step)
     with tf.control_dependencies([update]):
-        after = v1.train.get_global_step().read_value() if world.resource else step + 0
+        after = v1.train.get_global_step().read_value() if switches.resource else step + 0
     begin = [queue.enqueue(step + 0) for queue in queues]
     release = [queue.enqueue(after) for queue in queues]
 
@@ -89,7 +89,7 @@ def test_in_graph_replicas_wait_at_queues_of_their_own(library, world):
         np.testing.assert_array_equal(session.run(weights), trained(UPDATES))
 
 
-def test_workers_push_variables_instead_of_gradients_to_average_models(library, world):
+def test_workers_push_variables_instead_of_gradients_to_average_models(library, switches):
     step = v1.train.get_or_create_global_step()
     common = v1.get_variable("common", [2], initializer=v1.zeros_initializer())
     accumulator = library.ConditionalAccumulator(
@@ -104,7 +104,7 @@ def test_workers_push_variables_instead_of_gradients_to_average_models(library, 
         )
         loss = tf.reduce_sum(tf.square(local - target)) / 2
         moves.append(v1.train.GradientDescentOptimizer(0.5).minimize(loss, var_list=[local]))
-        value = local if world.resource else local._ref()
+        value = local if switches.resource else local._ref()
         pushes.append(accumulator.apply_grad(value, local_step=step))
         locals_.append(local)
     with tf.control_dependencies([v1.assign(common, accumulator.take_grad(2))]):

@@ -16,7 +16,7 @@ import tensorflow as tf
 import tf_condacc
 from condacc import liveness
 from condacc.tf_config import read
-from tests.support.forked_python import forked_python
+from tests.processes.forked_python import forked_python
 from tests.support.ports import free_cluster, free_ports
 from tf_condacc import cluster
 from tf_condacc.cluster import (

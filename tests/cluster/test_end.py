@@ -11,8 +11,8 @@ import tensorflow as tf
 
 import tf_condacc
 from condacc.liveness import Answer, probe
-from tests.support.clusters import ForkedCluster
-from tests.support.isolated import isolated
+from tests.processes.clusters import ForkedCluster
+from tests.processes.isolated import isolated
 from tests.support.sync_replicas_log import PushLog
 
 v1 = tf.compat.v1

@@ -11,8 +11,8 @@ import pytest
 
 from tests.cluster import trainings
 from tests.cluster.trainings import TRAININGS
-from tests.support.clusters import ForkedCluster, Task
-from tests.support.isolated import isolated
+from tests.processes.clusters import ForkedCluster, Task
+from tests.processes.isolated import isolated
 from tests.support.sync_replicas_log import PushLog
 
 CHIEF, LAST = ("worker", 0), ("worker", 2)

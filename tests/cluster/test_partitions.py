@@ -12,11 +12,11 @@ import pytest
 import tensorflow as tf
 
 from tests.cluster import trainings
-from tests.support.clusters import ForkedCluster
-from tests.support.forked_python import forked_python
-from tests.support.isolated import isolated
+from tests.processes.clusters import ForkedCluster
+from tests.processes.forked_python import forked_python
+from tests.processes.isolated import isolated
+from tests.processes.separate_hosts import ADDRESSES, SeparateHosts
 from tests.support.ports import free_cluster
-from tests.support.separate_hosts import ADDRESSES, SeparateHosts
 from tf_condacc import cluster
 
 # The host of each task: one parameter server on each, and the chief without the other workers.

@@ -13,9 +13,9 @@ import pytest
 
 import tf_condacc
 from tests.cluster import trainings
-from tests.support.clusters import ForkedCluster
-from tests.support.forked_python import forked_python
-from tests.support.isolated import isolated
+from tests.processes.clusters import ForkedCluster
+from tests.processes.forked_python import forked_python
+from tests.processes.isolated import isolated
 from tests.support.sync_replicas_log import check_rounds
 
 CHIEF, LAST = ("worker", 0), ("worker", 2)

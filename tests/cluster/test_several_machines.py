@@ -19,7 +19,7 @@ import yaml
 from tensorflow.compat import v1
 
 from condacc.tf_config import read
-from tests.support.forked_python import forked_python
+from tests.processes.forked_python import forked_python
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 import tf_condacc
-from tests.support.clusters import ForkedCluster
+from tests.processes.clusters import ForkedCluster
 from tests.support.drop_stale_atomic_support import last_decision
 from tests.support.sync_replicas_log import PushLog, check_rounds, check_weights, read_log
 from tests.support.sync_replicas_program import Model

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from tests.command.processes import ROOT
-from tests.support.forked_python import forked_python
+from tests.processes.forked_python import forked_python
 
 _CODE = """
 import json, os, signal, sys, threading

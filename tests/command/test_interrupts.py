@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.command.processes import ROOT, Run, runner
-from tests.support.terminal import press_ctrl_c
+from tests.processes.terminal import press_ctrl_c
 
 # These are the beginning of TensorFlow, a module in the middle of it, and the native ops.
 _OF_TENSORFLOW = ("tensorflow", "tensorflow.python.framework.ops", "tf_condacc._ops.library")

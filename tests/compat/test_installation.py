@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.compat import processes
-from tests.support.forked_python import forked_python
+from tests.processes.forked_python import forked_python
 
 HERE = Path(__file__).resolve().parent
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.compat.processes import RUNNER
 from tests.compat.processes import run as run_command
-from tests.support.forked_python import forked_python
+from tests.processes.forked_python import forked_python
 
 PROGRAMS = Path(__file__).parent / "programs"
 

@@ -27,7 +27,7 @@ from tests.distribute.training import (
     raised,
     use_two_cpus,
 )
-from tests.support.isolated import isolated
+from tests.processes.isolated import isolated
 
 v1 = tf.compat.v1
 pytestmark = isolated()

@@ -14,8 +14,8 @@ import tensorflow as tf
 
 import tf_condacc
 from tests.distribute.training import Training, big_batch, largest_difference
-from tests.support.clusters import ForkedCluster
-from tests.support.isolated import isolated
+from tests.processes.clusters import ForkedCluster
+from tests.processes.isolated import isolated
 from tf_condacc import ApplyOutcome
 
 LIMIT_SECS = 60

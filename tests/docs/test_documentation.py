@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.forked_python import forked_python
+from tests.processes.forked_python import forked_python
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]

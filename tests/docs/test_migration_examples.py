@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import tf_condacc
-from tests.support.forked_python import forked_python
+from tests.processes.forked_python import forked_python
 from tests.support.migration_examples import (
     EXAMPLES,
     FOLDER,

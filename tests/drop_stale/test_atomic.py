@@ -79,7 +79,7 @@ def started(workers: Workers) -> v1.Session:
     return session
 
 
-def test_rule_without_a_gate_accepts_several_computed_from_one_step(world):
+def test_rule_without_a_gate_accepts_several_computed_from_one_step(switches):
     """Without a gate the rule is broken, so the tests below would notice a missing gate."""
     workers = Workers(lambda opt: ChecksThenApplies(opt, 0), count=4, overlap=True, max_rounds=20)
     with started(workers) as session:
@@ -93,7 +93,7 @@ def test_rule_without_a_gate_accepts_several_computed_from_one_step(world):
     "limit, overlap",
     [(0, True), (0, False), (1, True), (3, True), (3, False), (7, True)],
 )
-def test_one_more_than_the_limit_is_accepted_of_a_round(world, limit, overlap, rounds):
+def test_one_more_than_the_limit_is_accepted_of_a_round(switches, limit, overlap, rounds):
     """All updates are computed from one step, so their true staleness when applied is known."""
     workers = Workers(dropping(limit), count=5, overlap=overlap)
     with started(workers) as session:
@@ -104,7 +104,7 @@ def test_one_more_than_the_limit_is_accepted_of_a_round(world, limit, overlap, r
 
 
 @overlapping
-def test_threads_of_one_session_never_have_two_accepted_of_one_step(world, overlap, rounds):
+def test_threads_of_one_session_never_have_two_accepted_of_one_step(switches, overlap, rounds):
     workers = Workers(dropping(0), count=4, overlap=overlap)
     with started(workers) as session:
         record = in_threads_of([lambda t=t: session.run(t) for t in workers.tries], rounds)
@@ -113,7 +113,7 @@ def test_threads_of_one_session_never_have_two_accepted_of_one_step(world, overl
 
 
 @overlapping
-def test_sessions_of_a_server_never_have_two_accepted_of_one_step(world, overlap, rounds):
+def test_sessions_of_a_server_never_have_two_accepted_of_one_step(switches, overlap, rounds):
     """Each session has a graph of its own, in which the variables have the same names."""
     target = v1.train.Server.create_local_server().target
     name = unique_name("sessions")
@@ -129,7 +129,7 @@ def test_sessions_of_a_server_never_have_two_accepted_of_one_step(world, overlap
 
 
 @pytest.mark.parametrize("limit", [0, 1, 3])
-def test_workers_that_do_not_wait_for_each_other_take_steps_of_their_own(world, limit, rounds):
+def test_workers_that_do_not_wait_for_each_other_take_steps_of_their_own(switches, limit, rounds):
     workers = Workers(dropping(limit), count=4, together=False)
     with started(workers) as session:
         record = in_threads_of([lambda t=t: session.run(t) for t in workers.tries], rounds)
@@ -137,7 +137,7 @@ def test_workers_that_do_not_wait_for_each_other_take_steps_of_their_own(world, 
         check(workers, session.run, record, limit)
 
 
-def test_instance_that_is_used_several_times_is_atomic_as_well(world, rounds):
+def test_instance_that_is_used_several_times_is_atomic_as_well(switches, rounds):
     one = dropping(0)(Descent())
     workers = Workers(lambda _: one, count=4)
     with started(workers) as session:
@@ -146,7 +146,7 @@ def test_instance_that_is_used_several_times_is_atomic_as_well(world, rounds):
         check(workers, session.run, record, limit=0)
 
 
-def test_gates_of_other_steps_do_not_count(world):
+def test_gates_of_other_steps_do_not_count(switches):
     """An update in progress on one step is no reason to drop updates on another step."""
     with tf.Graph().as_default() as graph:
         v1.train.get_or_create_global_step()
@@ -175,7 +175,7 @@ def test_gates_of_other_steps_do_not_count(world):
         assert held.result() == (0.0, True, 0)
 
 
-def test_update_that_takes_long_is_overtaken_only_where_the_limit_allows_it(world):
+def test_update_that_takes_long_is_overtaken_only_where_the_limit_allows_it(switches):
     """The limit covers updates accepted before this one; later ones may still overtake it.
 
     With limit 0 nothing else is accepted while an update is in progress. With limit 1 updates that

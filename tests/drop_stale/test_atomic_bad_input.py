@@ -7,7 +7,7 @@ import gc
 import tensorflow as tf
 
 from tests.drop_stale.gate import Gate
-from tests.support.drop_stale_support import WORLDS, world_of
+from tests.support.drop_stale_support import SWITCHES, switched
 from tests.support.refusals import BadArgument, Gone, refused
 from tf_condacc._ops.library import ops
 from tf_condacc._optimizers.drop_stale.gate import StalenessGate
@@ -133,8 +133,8 @@ def test_step_variable_that_is_not_initialized_is_refused(ours):
     with refused(Gone, "staleness gate"):
         gate.decide(step=handle)
     gate.expect_unharmed()
-    for world in WORLDS.values():
-        with world_of(*world), tf.Graph().as_default():
+    for switches in SWITCHES.values():
+        with switched(*switches), tf.Graph().as_default():
             step = v1.get_variable("my_step", initializer=tf.constant(5, tf.int64))
             asked = StalenessGate(step, "c")
             decision = asked.decide(5, 0)

@@ -12,7 +12,7 @@ import tensorflow as tf
 from tests.drop_stale.gate import MAX, MIN, Gate
 from tests.support.accumulator_support import PATIENCE_SECS, Background
 from tests.support.drop_stale_atomic_support import Descent, dropping
-from tests.support.drop_stale_support import WORLDS, world_of
+from tests.support.drop_stale_support import SWITCHES, switched
 from tf_condacc._ops.library import ops
 from tf_condacc._optimizers.drop_stale.gate import StalenessGate
 
@@ -109,7 +109,7 @@ def test_name_of_the_gate_may_be_taken(ours):
             assert session.run([count, decision.accepted]) == [0, True]
 
 
-def update_under_way(world: str, target: str) -> tuple[Any, ...]:
+def update_under_way(switches: str, target: str) -> tuple[Any, ...]:
     """Returns a session with an accepted update that waits for the event."""
     begun, go = threading.Event(), threading.Event()
 
@@ -121,7 +121,7 @@ def update_under_way(world: str, target: str) -> tuple[Any, ...]:
 
         return v1.py_func(wait, [decided.outputs[0]], tf.int64, stateful=True)
 
-    with world_of(*WORLDS[world]), tf.Graph().as_default() as graph:
+    with switched(*SWITCHES[switches]), tf.Graph().as_default() as graph:
         step = v1.train.get_or_create_global_step()
         weights = v1.get_variable("weights", initializer=tf.constant(0.0))
         train = dropping(0)(Descent(hold)).minimize(-weights, step)
@@ -133,12 +133,12 @@ def update_under_way(world: str, target: str) -> tuple[Any, ...]:
     return session, running, go
 
 
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("switches", SWITCHES)
 @pytest.mark.parametrize("place", ["direct", "server"])
-def test_session_may_be_closed_and_deleted_during_an_update(ours, world, place):
+def test_session_may_be_closed_and_deleted_during_an_update(ours, switches, place):
     target = v1.train.Server.create_local_server().target if place == "server" else ""
     for _ in range(3):
-        session, running, go = update_under_way(world, target)
+        session, running, go = update_under_way(switches, target)
         closing = Background(session.close)
         go.set()
         closing.result()

@@ -75,7 +75,7 @@ def raises() -> tf.Operation:
 
 
 @pytest.mark.parametrize("where", ["begun", "applied"])
-def test_failed_updates_are_not_counted_and_give_up_their_reservation(world, where, rounds):
+def test_failed_updates_are_not_counted_and_give_up_their_reservation(switches, where, rounds):
     trainee = Trainee(**{where: raises})
     good = trainee.graph.get_tensor_by_name("good:0")
     with trainee.started() as session:
@@ -90,7 +90,7 @@ def test_failed_updates_are_not_counted_and_give_up_their_reservation(world, whe
         trainee.expect_next_to_be_accepted(session)
 
 
-def test_python_function_that_raises_fails_the_update(world):
+def test_python_function_that_raises_fails_the_update(switches):
     def refuse():
         raise RuntimeError("refused")
 
@@ -103,7 +103,7 @@ def test_python_function_that_raises_fails_the_update(world):
         trainee.expect_next_to_be_accepted(session)
 
 
-def test_update_cancelled_by_another_fetch_is_not_counted(world, rounds):
+def test_update_cancelled_by_another_fetch_is_not_counted(switches, rounds):
     """The update waits in a queue until the failure of another fetch cancels it."""
     queues = {}
 
@@ -128,7 +128,7 @@ def test_update_cancelled_by_another_fetch_is_not_counted(world, rounds):
         trainee.expect_next_to_be_accepted(session)
 
 
-def test_update_cancelled_at_any_time_leaves_nothing_behind(world, rounds):
+def test_update_cancelled_at_any_time_leaves_nothing_behind(switches, rounds):
     """The other fetch fails at a random time, so an applied update may or may not count."""
     trainee = Trainee(others=raises)
     with trainee.started() as session:
@@ -149,7 +149,7 @@ def never() -> tf.Tensor:
 
 
 @pytest.mark.parametrize("where", ["begun", "applied"])
-def test_update_that_times_out_is_not_counted(world, where, rounds):
+def test_update_that_times_out_is_not_counted(switches, where, rounds):
     trainee = Trainee(**{where: never})
     hasty = v1.RunOptions(timeout_in_ms=1)
     with trainee.started() as session:
@@ -168,7 +168,7 @@ def announced_and_never(begun: threading.Event) -> tf.Tensor:
         return never()
 
 
-def test_closing_a_session_of_a_server_gives_up_its_update(world, rounds):
+def test_closing_a_session_of_a_server_gives_up_its_update(switches, rounds):
     target = v1.train.Server.create_local_server().target
     begun = threading.Event()
     trainee = Trainee(lambda: announced_and_never(begun))

@@ -67,7 +67,7 @@ class Held:
 
 
 @pytest.mark.parametrize("jump_to", [0, 3, 7, 8, 1000, -5, 2**63 - 1, -(2**63)])
-def test_gate_recovers_from_a_step_written_while_an_update_is_under_way(world, jump_to):
+def test_gate_recovers_from_a_step_written_while_an_update_is_under_way(switches, jump_to):
     """Decisions in the meantime may drop too much; later decisions are exact again."""
     held = Held()
     with many_threaded_session(held.graph) as session:
@@ -83,7 +83,7 @@ def test_gate_recovers_from_a_step_written_while_an_update_is_under_way(world, j
         check_at_rest(held, session.run)
 
 
-def test_plain_optimizer_on_the_same_step_disturbs_only_for_a_moment(world, rounds):
+def test_plain_optimizer_on_the_same_step_disturbs_only_for_a_moment(switches, rounds):
     """The plain optimizer reserves no steps; still, no two updates of one step are accepted."""
     workers = Workers(dropping(0), count=3, together=False)
     with workers.graph.as_default():
@@ -117,7 +117,7 @@ def test_plain_optimizer_on_the_same_step_disturbs_only_for_a_moment(world, roun
         check_at_rest(workers, session.run)
 
 
-def test_gate_recovers_from_a_step_that_is_written_at_random(world, seed, rounds):
+def test_gate_recovers_from_a_step_that_is_written_at_random(switches, seed, rounds):
     workers = Workers(dropping(0), count=3, together=False)
     rng, done = random.Random(seed), threading.Event()
 
@@ -142,7 +142,7 @@ def test_gate_recovers_from_a_step_that_is_written_at_random(world, seed, rounds
         check_at_rest(workers, session.run)
 
 
-def test_sessions_of_a_server_share_the_gate_of_a_variable_by_its_name(world):
+def test_sessions_of_a_server_share_the_gate_of_a_variable_by_its_name(switches):
     target = v1.train.Server.create_local_server().target
     first, second = Held(), Held()
     with v1.Session(target, graph=first.graph) as one:
@@ -155,7 +155,7 @@ def test_sessions_of_a_server_share_the_gate_of_a_variable_by_its_name(world):
             assert other.run([second.step, second.num_accepted]) == [2, 2]
 
 
-def test_containers_have_gates_of_their_own(world):
+def test_containers_have_gates_of_their_own(switches):
     target = v1.train.Server.create_local_server().target
     plain, boxed = Held(), Held(container="box")
     with v1.Session(target, graph=plain.graph) as one:
@@ -167,7 +167,7 @@ def test_containers_have_gates_of_their_own(world):
             plain.let_go_of(running, one)
 
 
-def test_isolated_sessions_have_gates_of_their_own(world):
+def test_isolated_sessions_have_gates_of_their_own(switches):
     target = v1.train.Server.create_local_server().target
     held = Held()
     config = v1.ConfigProto(isolate_session_state=True)
@@ -182,9 +182,9 @@ def test_isolated_sessions_have_gates_of_their_own(world):
 
 # A reset frees reference variables although running operations use them, which may crash
 # TensorFlow.
-@pytest.mark.parametrize("world", ["resource", "resource_v2"], indirect=True)
+@pytest.mark.parametrize("switches", ["resource", "resource_v2"], indirect=True)
 @pytest.mark.parametrize("container", ["", "box"])
-def test_reset_begins_anew_also_while_an_update_is_under_way(world, container):
+def test_reset_begins_anew_also_while_an_update_is_under_way(switches, container):
     target = v1.train.Server.create_local_server().target
     held = Held(container=container)
     session = v1.Session(target, graph=held.graph)

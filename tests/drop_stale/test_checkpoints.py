@@ -11,8 +11,8 @@ import tensorflow as tf
 from tests.support.drop_stale_support import (
     INNER,
     START,
+    Switches,
     Training,
-    World,
     drop_stale,
     half_square,
     stale_counter,
@@ -22,13 +22,13 @@ v1 = tf.compat.v1
 every_inner = pytest.mark.parametrize("inner", list(INNER))
 
 
-def recorded_values(inner: str, world: World) -> dict[str, np.ndarray]:
+def recorded_values(inner: str, switches: Switches) -> dict[str, np.ndarray]:
     """Returns values for the variables of a program that trains a vector "w" with the original."""
     recorded = INNER[inner]
     values = {"global_step": np.int64(7), "stale_counter": np.float32(3.0)}
     for i, name in enumerate(["w", *(f"w/{suffix}" for suffix in recorded.slots.values())]):
         values[name] = np.array([1.0, 2.0, 4.0], np.float32) + i
-    for name in recorded.others[world.control_flow]:
+    for name in recorded.others[switches.control_flow]:
         values[name] = np.float32(0.5)
     return values
 
@@ -43,8 +43,8 @@ def save(values: dict[str, np.ndarray], path: Path) -> str:
 
 
 @every_inner
-def test_checkpoint_of_the_originals_layout_is_restored(world, inner, tmp_path):
-    values = recorded_values(inner, world)
+def test_checkpoint_of_the_originals_layout_is_restored(switches, inner, tmp_path):
+    values = recorded_values(inner, switches)
     path = save(values, tmp_path)
     training = Training(drop_stale(0, INNER[inner].make()))
     saver = v1.train.Saver()
@@ -61,13 +61,13 @@ def test_checkpoint_of_the_originals_layout_is_restored(world, inner, tmp_path):
 
 
 @every_inner
-def test_our_checkpoint_has_the_originals_layout(world, inner, tmp_path):
+def test_our_checkpoint_has_the_originals_layout(switches, inner, tmp_path):
     training = Training(drop_stale(0, INNER[inner].make()))
     saver = v1.train.Saver()
     for late_by in (0, 2, 0):
         training.run(late_by)
     path = saver.save(training.session, str(tmp_path / "model.ckpt"))
-    expected = recorded_values(inner, world)
+    expected = recorded_values(inner, switches)
     saved = {name: tuple(shape) for name, shape in tf.train.list_variables(path)}
     assert saved == {name: value.shape for name, value in expected.items()}
     assert tf.train.load_variable(path, "stale_counter") == 1.0
@@ -80,7 +80,7 @@ def test_our_checkpoint_has_the_originals_layout(world, inner, tmp_path):
     np.testing.assert_array_equal(weights, training.value(training.weights))
 
 
-def test_training_that_is_restored_goes_on_as_if_it_had_not_been_interrupted(world, tmp_path):
+def test_training_that_is_restored_goes_on_as_if_it_had_not_been_interrupted(switches, tmp_path):
     def start() -> Training:
         return Training(drop_stale(0, v1.train.MomentumOptimizer(0.5, 0.75)))
 
@@ -101,7 +101,7 @@ def test_training_that_is_restored_goes_on_as_if_it_had_not_been_interrupted(wor
         np.testing.assert_array_equal(one, other)
 
 
-def test_step_that_is_restored_while_updates_are_counted_is_believed(world, tmp_path):
+def test_step_that_is_restored_while_updates_are_counted_is_believed(switches, tmp_path):
     training = Training()
     saver = v1.train.Saver()
     training.run()
@@ -113,7 +113,7 @@ def test_step_that_is_restored_while_updates_are_counted_is_believed(world, tmp_
     assert training.value(training.step) == 4
 
 
-def test_several_instances_are_saved_under_names_of_their_own(world, tmp_path):
+def test_several_instances_are_saved_under_names_of_their_own(switches, tmp_path):
     training = Training()
     second = drop_stale(-1)
     second_train = second.minimize(training.loss, training.step)
@@ -185,7 +185,7 @@ def test_eager_checkpoint_of_the_wrapped_optimizer_alone_is_restored(tmp_path):
     assert_same_state(restored, training)
 
 
-def test_object_based_checkpoint_of_a_graph_is_restored(world, tmp_path):
+def test_object_based_checkpoint_of_a_graph_is_restored(switches, tmp_path):
     def start() -> tuple[Training, tf.train.Checkpoint]:
         training = Training(drop_stale(0, INNER["adam"].make()))
         return training, tf.train.Checkpoint(

@@ -34,7 +34,7 @@ def summaries(session: v1.Session) -> dict:
     return {value.tag: value for value in merged.value}
 
 
-def test_counter_is_the_variable_that_it_always_was(world):
+def test_counter_is_the_variable_that_it_always_was(switches):
     build()
     counter = stale_counter()
     assert (counter.dtype.base_dtype, counter.shape.as_list()) == (tf.float32, [])
@@ -45,19 +45,19 @@ def test_counter_is_the_variable_that_it_always_was(world):
         if any(item is counter for item in v1.get_collection(key))
     ]
     assert holding == [v1.GraphKeys.GLOBAL_VARIABLES]
-    assert counter.dtype._is_ref_dtype != world.resource
+    assert counter.dtype._is_ref_dtype != switches.resource
     with v1.Session() as session:
         session.run(v1.global_variables_initializer())
         assert session.run(counter) == 0.0
 
 
-def test_counter_can_be_got_again_by_its_name(world):
+def test_counter_can_be_got_again_by_its_name(switches):
     build()
     with v1.variable_scope("", reuse=True):
         assert v1.get_variable("stale_counter", shape=()) is stale_counter()
 
 
-def test_counter_is_in_the_variable_scope_in_which_gradients_are_applied(world):
+def test_counter_is_in_the_variable_scope_in_which_gradients_are_applied(switches):
     step = global_step()
     with v1.variable_scope("model"):
         weights = v1.get_variable("w", initializer=tf.constant(START))
@@ -68,7 +68,7 @@ def test_counter_is_in_the_variable_scope_in_which_gradients_are_applied(world):
     assert stale_counter("outer/inner/stale_counter:0") in v1.global_variables()
 
 
-def test_counter_has_the_initializer_and_partitioner_of_its_own_in_any_scope(world):
+def test_counter_has_the_initializer_and_partitioner_of_its_own_in_any_scope(switches):
     step = global_step()
     with v1.variable_scope("outer", initializer=v1.ones_initializer()):
         weights = v1.get_variable("w", initializer=tf.constant(START))
@@ -78,7 +78,7 @@ def test_counter_has_the_initializer_and_partitioner_of_its_own_in_any_scope(wor
         assert session.run(stale_counter("outer/stale_counter:0")) == 0.0
 
 
-def test_counter_is_on_the_device_of_the_step(world):
+def test_counter_is_on_the_device_of_the_step(switches):
     with v1.device("/job:ps/task:1/cpu:0"):
         step = global_step()
     with v1.device("/job:worker/task:0/cpu:0"):
@@ -87,7 +87,7 @@ def test_counter_is_on_the_device_of_the_step(world):
     assert stale_counter().op.colocation_groups() == step.op.colocation_groups()
 
 
-def test_everything_that_decides_or_counts_runs_on_the_device_of_the_step(world):
+def test_everything_that_decides_or_counts_runs_on_the_device_of_the_step(switches):
     with v1.device("/cpu:1"):
         step = global_step()
     with v1.device("/cpu:0"):
@@ -103,19 +103,19 @@ def test_everything_that_decides_or_counts_runs_on_the_device_of_the_step(world)
     devices = {
         node.op.partition(">")[2]: node.device[-5:] for node in nodes if "StalenessGate" in node.op
     }
-    decide = "StalenessGateDecide" if world.resource else "StalenessGateDecideRef"
+    decide = "StalenessGateDecide" if switches.resource else "StalenessGateDecideRef"
     rest = ("", "End", "NumAccepted", "NumDropped", "RecentStaleness")
     assert devices == dict.fromkeys([decide, *(f"StalenessGate{op}" for op in rest)], "CPU:1")
 
 
-def test_counter_is_made_only_when_gradients_are_applied(world):
+def test_counter_is_made_only_when_gradients_are_applied(switches):
     global_step()
     weights = v1.get_variable("w", initializer=tf.constant(START))
     drop_stale().compute_gradients(half_square(weights))
     assert {v.op.name for v in v1.global_variables()} == {"global_step", "w"}
 
 
-def test_result_is_the_count_of_dropped_updates(world):
+def test_result_is_the_count_of_dropped_updates(switches):
     training = Training()
     assert isinstance(training.train, tf.Tensor)
     assert training.train.dtype.base_dtype == tf.float32
@@ -125,20 +125,20 @@ def test_result_is_the_count_of_dropped_updates(world):
     assert counts[0].dtype == np.float32
 
 
-def test_result_has_the_name_that_it_always_had(world):
+def test_result_has_the_name_that_it_always_had(switches):
     _, result = build()
-    if not world.resource:
+    if not switches.resource:
         assert (result.name, result.dtype) == ("AssignAdd:0", tf.float32._as_ref)
         assert result.op.inputs[0] is stale_counter()._ref()
 
 
-def test_running_the_operation_of_the_result_trains(world):
+def test_running_the_operation_of_the_result_trains(switches):
     training = Training()
     training.session.run(training.train.op)
     training.expect(step=1, weights=np.divide(START, 2.0), accepted=1, dropped=0)
 
 
-def test_ratio_summary_has_its_tag_and_value(world):
+def test_ratio_summary_has_its_tag_and_value(switches):
     training = Training()
     for late_by in (2, 0, 1, 1):
         training.run(late_by)
@@ -149,7 +149,7 @@ def test_ratio_summary_has_its_tag_and_value(world):
     assert ratio == 3.0, "a ratio may exceed 1"
 
 
-def test_ratio_summary_is_in_the_name_scope_in_which_gradients_are_applied(world):
+def test_ratio_summary_is_in_the_name_scope_in_which_gradients_are_applied(switches):
     step = global_step()
     weights = v1.get_variable("w", initializer=tf.constant(START))
     with v1.name_scope("training"):
@@ -159,7 +159,7 @@ def test_ratio_summary_is_in_the_name_scope_in_which_gradients_are_applied(world
         assert "training/Gradient_staleness_percentage" in summaries(session)
 
 
-def test_histogram_summary_holds_every_staleness(world):
+def test_histogram_summary_holds_every_staleness(switches):
     training = Training(drop_stale(2))
     late = [0, 3, 1, 0, 7, 2]
     for late_by in late:
@@ -169,7 +169,7 @@ def test_histogram_summary_holds_every_staleness(world):
     assert (histogram.sum, histogram.sum_squares) == (sum(late), sum(one * one for one in late))
 
 
-def test_histogram_summary_keeps_the_last_thousand(graph_of_v1):
+def test_histogram_summary_keeps_the_last_thousand(v1_graph):
     training = Training(drop_stale(-1))
     count = 1030
     for _ in range(5):
@@ -182,7 +182,7 @@ def test_histogram_summary_keeps_the_last_thousand(graph_of_v1):
     assert training.counts() == (0, count)
 
 
-def test_summaries_alone_decide_and_count_nothing(world):
+def test_summaries_alone_decide_and_count_nothing(switches):
     training = Training()
     training.run(late_by=1)
     for _ in range(3):
@@ -192,21 +192,21 @@ def test_summaries_alone_decide_and_count_nothing(world):
     training.expect(step=1, weights=START, accepted=0, dropped=1)
 
 
-def test_summaries_before_the_first_update_are_empty(world):
+def test_summaries_before_the_first_update_are_empty(switches):
     training = Training()
     tags = summaries(training.session)
     assert tags["Gradient_staleness_percentage"].simple_value == 0.0
     assert tags["Gradient_staleness"].histo.num == 0.0
 
 
-def test_exact_counts_go_on_where_the_variable_stops(world):
+def test_exact_counts_go_on_where_the_variable_stops(switches):
     training = Training(drop_stale(-1))
     training.session.run(stale_counter().assign(2.0**24))
     assert [training.run() for _ in range(3)] == [2.0**24] * 3
     assert training.counts() == (0, 3)
 
 
-def test_exact_counts_are_int64_scalars(world):
+def test_exact_counts_are_int64_scalars(switches):
     training = Training()
     for count in (training.optimizer.num_dropped(), training.optimizer.num_accepted()):
         assert (count.dtype, count.shape.as_list()) == (tf.int64, [])
@@ -214,7 +214,7 @@ def test_exact_counts_are_int64_scalars(world):
     assert re.match("my_count", named.name)
 
 
-def test_counter_that_a_program_sets_changes_neither_decisions_nor_exact_counts(world):
+def test_counter_that_a_program_sets_changes_neither_decisions_nor_exact_counts(switches):
     training = Training()
     training.run(late_by=1)
     training.session.run(stale_counter().assign(100.0))
@@ -223,7 +223,7 @@ def test_counter_that_a_program_sets_changes_neither_decisions_nor_exact_counts(
 
 
 @pytest.mark.parametrize("late_by", [0, 1])
-def test_exact_counts_include_an_update_once_its_step_has_run(world, late_by):
+def test_exact_counts_include_an_update_once_its_step_has_run(switches, late_by):
     training = Training()
     with tf.control_dependencies([training.train]):
         counts = [training.optimizer.num_accepted(), training.optimizer.num_dropped()]

@@ -60,7 +60,7 @@ class TwoPlayers:
         return self.session.run(fetched)
 
 
-def test_two_optimizers_count_on_their_own(world):
+def test_two_optimizers_count_on_their_own(switches):
     game = TwoPlayers()
     assert counter_names() == ["stale_counter", "stale_counter_1"]
     assert game.session.run(game.trains[0]) == 0.0
@@ -75,7 +75,7 @@ def test_two_optimizers_count_on_their_own(world):
     np.testing.assert_array_equal(game.value(game.weights[1]), np.divide(START, 2.0))
 
 
-def test_of_two_updates_computed_at_one_step_in_one_run_one_is_accepted(world):
+def test_of_two_updates_computed_at_one_step_in_one_run_one_is_accepted(switches):
     game = TwoPlayers()
     together = threading.Barrier(2)
     for interlude in game.interludes:
@@ -87,7 +87,7 @@ def test_of_two_updates_computed_at_one_step_in_one_run_one_is_accepted(world):
         assert game.value(game.step) == rounds
 
 
-def test_limits_of_two_optimizers_are_their_own(world):
+def test_limits_of_two_optimizers_are_their_own(switches):
     game = TwoPlayers(limits=(1, -1))
     advance = v1.assign_add(game.step, 1)
     game.interludes[0].action = lambda: game.session.run(advance)
@@ -95,7 +95,7 @@ def test_limits_of_two_optimizers_are_their_own(world):
     assert game.session.run(game.trains[1]) == 1.0
 
 
-def test_optimizers_of_two_scopes_have_the_name_in_each(world):
+def test_optimizers_of_two_scopes_have_the_name_in_each(switches):
     step = global_step()
     for scope in ("a", "b"):
         with v1.variable_scope(scope):
@@ -104,7 +104,7 @@ def test_optimizers_of_two_scopes_have_the_name_in_each(world):
     assert counter_names() == ["a/stale_counter", "b/stale_counter"]
 
 
-def test_one_optimizer_may_apply_several_times(world):
+def test_one_optimizer_may_apply_several_times(switches):
     training = Training()
     other = v1.get_variable("other", initializer=tf.constant([2.0]))
     second = training.optimizer.minimize(half_square(other), training.step, [other])
@@ -116,7 +116,7 @@ def test_one_optimizer_may_apply_several_times(world):
     assert training.value(other) == [1.0]
 
 
-def test_one_optimizer_may_apply_to_several_steps(world):
+def test_one_optimizer_may_apply_to_several_steps(switches):
     training = Training()
     other_step = v1.get_variable("other_step", initializer=tf.constant(0, tf.int64))
     pairs = training.optimizer.compute_gradients(training.loss)
@@ -135,7 +135,7 @@ def reused(optimizer: Any, weights: Any, step: Any) -> Any:
         return optimizer.minimize(half_square(weights), step)
 
 
-def test_optimizers_of_a_scope_that_is_reused_share_one_counter(world):
+def test_optimizers_of_a_scope_that_is_reused_share_one_counter(switches):
     step = global_step()
     weights = v1.get_variable("w", initializer=tf.constant(START))
     optimizers = [drop_stale(-1), drop_stale(-1)]
@@ -147,7 +147,7 @@ def test_optimizers_of_a_scope_that_is_reused_share_one_counter(world):
         assert session.run([optimizer.num_dropped() for optimizer in optimizers]) == [3, 3]
 
 
-def test_one_optimizer_counts_each_graph_on_its_own(world):
+def test_one_optimizer_counts_each_graph_on_its_own(switches):
     optimizer = drop_stale()
     first = Training(optimizer)
     assert first.run(late_by=1) == 1.0
@@ -160,7 +160,7 @@ def test_one_optimizer_counts_each_graph_on_its_own(world):
     assert {v.graph for v in optimizer.variables()} == {v1.get_default_graph()}
 
 
-def test_sessions_of_one_graph_that_share_nothing_count_on_their_own(graph_of_v1):
+def test_sessions_of_one_graph_that_share_nothing_count_on_their_own(v1_graph):
     training = Training()
     training.run(late_by=1)
     first, training.session = training.session, v1.Session()
@@ -177,7 +177,7 @@ def test_sessions_of_one_graph_that_share_nothing_count_on_their_own(graph_of_v1
     [list, tuple, iter, lambda pairs: (pair for pair in pairs), reversed, zip],
     ids=["list", "tuple", "iterator", "generator", "reversed", "zip"],
 )
-def test_pairs_may_be_any_iterable(world, kind):
+def test_pairs_may_be_any_iterable(switches, kind):
     training = Training()
     pairs = training.optimizer.compute_gradients(training.loss)
     pairs = zip(*zip(*pairs, strict=True), strict=True) if kind is zip else kind(pairs)

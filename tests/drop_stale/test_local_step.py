@@ -122,20 +122,22 @@ every_step = pytest.mark.parametrize(
 
 @every_step
 @every_model
-def test_forward_pass_waits_for_the_local_step(world, model, make_step):
+def test_forward_pass_waits_for_the_local_step(switches, model, make_step):
     training = Training(model=model, make_step=make_step)
     assert_read_after_local_step(training.loss, training.weights)
 
 
 @every_step
 @every_model
-def test_step_that_moves_on_during_the_forward_pass_makes_the_update_stale(world, model, make_step):
+def test_step_that_moves_on_during_the_forward_pass_makes_the_update_stale(
+    switches, model, make_step
+):
     training = Training(model=model, make_step=make_step)
     training.expect_late_updates_to_be_dropped(late_by=1)
 
 
 @every_step
-def test_function_that_reads_the_variable_itself(graph_of_v1, make_step):
+def test_function_that_reads_the_variable_itself(v1_graph, make_step):
     weights, step, interlude = vector(), make_step(), Interlude()
     compute = tf.function(lambda: half_square(interlude(weights.read_value())))
     loss = compute()
@@ -145,7 +147,7 @@ def test_function_that_reads_the_variable_itself(graph_of_v1, make_step):
 
 
 @every_step
-def test_under_a_forward_pass_that_reads_the_step_itself(world, make_step):
+def test_under_a_forward_pass_that_reads_the_step_itself(switches, make_step):
     """Learning rates and noise may depend on the step; its read must not wait for itself."""
     step, interlude, weights = make_step(), Interlude(), vector()
     scale = tf.cast(step >= 0, tf.float32)

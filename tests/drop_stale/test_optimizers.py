@@ -59,7 +59,7 @@ def assert_equal(got: list[np.ndarray], wanted: list[np.ndarray]) -> None:
 
 
 @every_inner
-def test_accepted_updates_are_those_of_the_wrapped_optimizer_alone(world, inner):
+def test_accepted_updates_are_those_of_the_wrapped_optimizer_alone(switches, inner):
     alone = states_alone(inner, LATE_BY.count(0))
     training = Training(drop_stale(0, INNER[inner].make()), two_tables)
     accepted = 0
@@ -73,11 +73,11 @@ def test_accepted_updates_are_those_of_the_wrapped_optimizer_alone(world, inner)
 
 
 @every_inner
-def test_variables_have_the_names_and_places_that_they_had(world, inner):
+def test_variables_have_the_names_and_places_that_they_had(switches, inner):
     recorded = INNER[inner]
     training = Training(drop_stale(0, recorded.make()))
     slots = [f"w/{suffix}" for suffix in recorded.slots.values()]
-    others = recorded.others[world.control_flow]
+    others = recorded.others[switches.control_flow]
     made = v1.global_variables()
     assert {v.op.name for v in made} == {"w", "global_step", "stale_counter", *slots, *others}
     assert all(v.op._get_control_flow_context() is None for v in made)
@@ -85,7 +85,7 @@ def test_variables_have_the_names_and_places_that_they_had(world, inner):
 
 
 @every_inner
-def test_slots_are_those_of_the_wrapped_optimizer(graph_of_v1, inner):
+def test_slots_are_those_of_the_wrapped_optimizer(v1_graph, inner):
     optimizer = INNER[inner].make()
     training = Training(drop_stale(0, optimizer))
     assert training.optimizer.get_slot_names() == sorted(INNER[inner].slots)
@@ -97,7 +97,7 @@ def test_slots_are_those_of_the_wrapped_optimizer(graph_of_v1, inner):
     assert training.optimizer.get_slot(training.weights, "none of them") is None
 
 
-def test_gradients_and_variables_are_those_of_the_wrapped_optimizer(world):
+def test_gradients_and_variables_are_those_of_the_wrapped_optimizer(switches):
     training = Training(model=two_tables)
     pairs = training.optimizer.compute_gradients(training.loss, var_list=training.variables)
     assert [variable for _, variable in pairs] == training.variables
@@ -109,7 +109,7 @@ def test_gradients_and_variables_are_those_of_the_wrapped_optimizer(world):
     np.testing.assert_array_equal(values, [[1.0, 2.0], [-3.0, -2.0], [1.0, 2.0]])
 
 
-def test_arguments_of_compute_gradients_reach_the_wrapped_optimizer(world):
+def test_arguments_of_compute_gradients_reach_the_wrapped_optimizer(switches):
     training = Training(model=two_tables)
     weights = training.variables[0]
     pairs = training.optimizer.compute_gradients(
@@ -124,7 +124,7 @@ def test_arguments_of_compute_gradients_reach_the_wrapped_optimizer(world):
     np.testing.assert_array_equal(training.value(gradient), 2.0 * np.array(START))
 
 
-def test_gradients_may_be_changed_before_they_are_applied(world):
+def test_gradients_may_be_changed_before_they_are_applied(switches):
     training = Training(model=two_tables)
     pairs = training.optimizer.compute_gradients(training.loss, var_list=training.variables)
     changed = [
@@ -138,7 +138,7 @@ def test_gradients_may_be_changed_before_they_are_applied(world):
 
 
 @pytest.mark.parametrize("sparse_first", [False, True])
-def test_decision_waits_for_sparse_gradients_as_for_dense_ones(world, sparse_first):
+def test_decision_waits_for_sparse_gradients_as_for_dense_ones(switches, sparse_first):
     training = Training(model=two_tables)
     weights, _, rows = training.variables
     pairs = training.optimizer.compute_gradients(training.loss, [weights, rows])
@@ -155,9 +155,9 @@ def test_decision_waits_for_sparse_gradients_as_for_dense_ones(world, sparse_fir
     assert training.value(training.step) == 2
 
 
-def test_name_is_given_to_the_wrapped_optimizers_operation(graph_of_v1):
+def test_name_is_given_to_the_wrapped_optimizers_operation(v1_graph):
     training = Training()
     pairs = training.optimizer.compute_gradients(training.loss)
     training.optimizer.apply_gradients(pairs, training.step, name="my_update")
-    names = {op.name for op in graph_of_v1.get_operations()}
+    names = {op.name for op in v1_graph.get_operations()}
     assert any(name.split("/")[-1] == "my_update" for name in names)

@@ -18,7 +18,7 @@ from tests.support.drop_stale_support import (
 v1 = tf.compat.v1
 
 
-def test_variables_of_the_loss_can_be_fetched(world):
+def test_variables_of_the_loss_can_be_fetched(switches):
     training = Training()
     loss, weights, read = training.value(
         [training.loss, training.weights, tf.identity(training.weights)]
@@ -28,21 +28,21 @@ def test_variables_of_the_loss_can_be_fetched(world):
     np.testing.assert_array_equal(read, START)
 
 
-def test_fetching_the_loss_trains_and_counts_nothing(world):
+def test_fetching_the_loss_trains_and_counts_nothing(switches):
     training = Training()
     for _ in range(3):
         training.value([training.loss, training.weights])
     training.expect(step=0, weights=START, accepted=0, dropped=0)
 
 
-def test_variables_can_be_fetched_together_with_the_training(world):
+def test_variables_can_be_fetched_together_with_the_training(switches):
     training = Training()
     loss, _, _ = training.value([training.loss, training.weights, training.train])
     assert loss == np.sum(np.square(START)) / 2.0
     training.expect(step=1, weights=np.divide(START, 2.0), accepted=1, dropped=0)
 
 
-def test_variables_can_be_read_before_the_step_is_initialized_but_not_the_loss(world):
+def test_variables_can_be_read_before_the_step_is_initialized_but_not_the_loss(switches):
     """The loss cannot be computed yet, since its variables are read after the step."""
     training = Training()
     with new_session() as session:
@@ -54,7 +54,7 @@ def test_variables_can_be_read_before_the_step_is_initialized_but_not_the_loss(w
         assert session.run(training.loss) == np.sum(np.square(START)) / 2.0
 
 
-def test_variables_initialized_from_those_of_the_loss(world):
+def test_variables_initialized_from_those_of_the_loss(switches):
     """The variables are initialized in the order that programs with pretrained weights use."""
     weights = v1.get_variable("w", initializer=tf.constant(START))
     initial = weights.read_value() * 2.0
@@ -68,7 +68,7 @@ def test_variables_initialized_from_those_of_the_loss(world):
         np.testing.assert_array_equal(session.run(copy), np.multiply(START, 2.0))
 
 
-def test_uninitialized_variables_are_reported(world):
+def test_uninitialized_variables_are_reported(switches):
     training = Training()
     with new_session() as session:
         report = v1.report_uninitialized_variables()
@@ -78,7 +78,7 @@ def test_uninitialized_variables_are_reported(world):
         assert session.run(training.train) == 0.0
 
 
-def test_training_before_the_step_is_initialized_fails_and_leaves_nothing_behind(world):
+def test_training_before_the_step_is_initialized_fails_and_leaves_nothing_behind(switches):
     training = Training()
     with new_session() as session:
         session.run([v.initializer for v in v1.global_variables() if v is not training.step])
@@ -89,7 +89,7 @@ def test_training_before_the_step_is_initialized_fails_and_leaves_nothing_behind
         assert session.run([training.step, training.optimizer.num_accepted()]) == [1, 1]
 
 
-def test_step_is_fetched_and_fed_as_ever(world):
+def test_step_is_fetched_and_fed_as_ever(switches):
     training = Training()
     assert training.value(training.step) == 0
     training.session.run(training.step.assign(41))
@@ -97,7 +97,7 @@ def test_step_is_fetched_and_fed_as_ever(world):
     assert training.value(training.step) == 42
 
 
-def test_second_gradients_of_the_same_loss(world):
+def test_second_gradients_of_the_same_loss(switches):
     training = Training()
     (gradient,) = v1.gradients(training.loss, [training.weights])
     np.testing.assert_array_equal(training.value(gradient), START)
@@ -105,7 +105,7 @@ def test_second_gradients_of_the_same_loss(world):
     np.testing.assert_array_equal(training.value(pairs[0][0]), np.multiply(START, 2.0))
 
 
-def test_optimizer_built_after_the_graph_has_run(world):
+def test_optimizer_built_after_the_graph_has_run(switches):
     """TensorFlow warns that a session does not see changes of operations that it has run."""
     weights, step = v1.get_variable("w", initializer=tf.constant(START)), global_step()
     loss = half_square(tf.convert_to_tensor(weights))
@@ -118,7 +118,7 @@ def test_optimizer_built_after_the_graph_has_run(world):
         np.testing.assert_array_equal(session.run(weights), np.divide(START, 2.0))
 
 
-def test_frozen_graph_for_predictions_needs_standard_operations_only(world):
+def test_frozen_graph_for_predictions_needs_standard_operations_only(switches):
     training = Training()
     with new_session() as session:
         session.run(v1.global_variables_initializer())
@@ -133,11 +133,11 @@ def test_frozen_graph_for_predictions_needs_standard_operations_only(world):
             assert session.run(loss) == np.sum(np.square(START)) / 8.0
 
 
-def test_graph_can_be_exported_and_imported(world):
+def test_graph_can_be_exported_and_imported(switches):
     training = Training()
     init = v1.global_variables_initializer().name
     definition = v1.get_default_graph().as_graph_def()
-    fetches = [training.train.name, "w:0" if not world.resource else "w/Read/ReadVariableOp:0"]
+    fetches = [training.train.name, "w:0" if not switches.resource else "w/Read/ReadVariableOp:0"]
     with tf.Graph().as_default():
         tf.import_graph_def(definition, name="")
         with new_session() as session:

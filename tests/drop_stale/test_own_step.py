@@ -22,7 +22,7 @@ from tests.support.drop_stale_support import (
     new_session,
     one_vector,
     own_step,
-    world_of,
+    switched,
 )
 
 v1 = tf.compat.v1
@@ -47,14 +47,14 @@ MAKERS = [of_get_variable, of_variable, of_variable_of_v1]
 WAYS = [minimize, compute_clip_and_apply]
 by_name = functools.partial(pytest.mark.parametrize, ids=lambda value: value.__name__)
 every_way = by_name("apply", WAYS)
-every_dtype = pytest.mark.parametrize("dtype", [tf.int32, tf.int64], ids=lambda d: d.name)
+every_dtype = pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
 
 
 @every_way
 @every_dtype
 @pytest.mark.parametrize("name", ["global_step", "my_step"])
 @by_name("maker", MAKERS)
-def test_step_that_the_program_made_itself(world, maker, name, dtype, apply):
+def test_step_that_the_program_made_itself(switches, maker, name, dtype, apply):
     def make_step(step_dtype: tf.DType) -> Any:
         return maker(name, step_dtype)
 
@@ -67,7 +67,7 @@ def test_step_that_the_program_made_itself(world, maker, name, dtype, apply):
 
 @every_way
 @pytest.mark.parametrize("collections", [["mine"], []], ids=str)
-def test_step_in_none_of_the_usual_collections(world, collections, apply):
+def test_step_in_none_of_the_usual_collections(switches, collections, apply):
     def make_step(dtype: tf.DType) -> Any:
         return of_get_variable("global_step", dtype, collections=collections)
 
@@ -78,7 +78,7 @@ def test_step_in_none_of_the_usual_collections(world, collections, apply):
 
 
 @every_way
-def test_loss_that_is_a_function(graph_of_v1, apply):
+def test_loss_that_is_a_function(v1_graph, apply):
     step, interlude = own_step(), Interlude()
     weights = v1.get_variable("w", initializer=tf.constant(START))
     losses = []
@@ -93,14 +93,14 @@ def test_loss_that_is_a_function(graph_of_v1, apply):
 
 
 @every_way
-def test_nested_optimizers(world, apply):
+def test_nested_optimizers(switches, apply):
     training = Training(drop_stale(5, drop_stale(2)), make_step=own_step, apply=apply)
     assert [training.run(late_by) for late_by in (0, 4, 9)] == [0.0, 0.0, 1.0]
     assert training.value(training.step) == 14
     np.testing.assert_array_equal(training.value(training.weights), HALVED)
 
 
-def test_name_and_scope_of_a_local_step_that_is_read_late_are_those_of_the_computation(world):
+def test_name_and_scope_of_a_local_step_that_is_read_late_are_those_of_the_computation(switches):
     step = own_step()
     loss, _ = one_vector(Interlude())
     optimizer = drop_stale()
@@ -111,7 +111,7 @@ def test_name_and_scope_of_a_local_step_that_is_read_late_are_those_of_the_compu
     v1.get_default_graph().get_operation_by_name("worker/local_step")
 
 
-def test_gradients_may_be_applied_to_one_step_and_then_to_another(world):
+def test_gradients_may_be_applied_to_one_step_and_then_to_another(switches):
     """Each step variable has a local step of its own."""
     interlude = Interlude()
     loss, (weights,) = one_vector(interlude)
@@ -133,7 +133,7 @@ def test_gradients_may_be_applied_to_one_step_and_then_to_another(world):
 
 
 @every_way
-def test_step_of_the_usual_name_counts_also_if_another_one_is_applied_to(world, apply):
+def test_step_of_the_usual_name_counts_also_if_another_one_is_applied_to(switches, apply):
     """As in the original, the local step is the graph's own, and is compared with the one given."""
     graphs_own = of_get_variable("global_step", tf.int64)
     training = Training(make_step=own_step, apply=apply)
@@ -146,32 +146,32 @@ def test_step_of_the_usual_name_counts_also_if_another_one_is_applied_to(world, 
 
 
 @every_way
-def test_step_of_the_usual_name_and_another_dtype_is_a_value_error(world, apply):
+def test_step_of_the_usual_name_and_another_dtype_is_a_value_error(switches, apply):
     of_get_variable("global_step", tf.int64)
     with pytest.raises(ValueError, match=r"read, int64; got 'my_step:0' of dtype int32"):
         Training(step_dtype=tf.int32, make_step=own_step, apply=apply)
 
 
-@pytest.mark.parametrize("dtype", [tf.float32, tf.bool], ids=lambda d: d.name)
-def test_variable_of_the_usual_name_that_is_no_integer_is_a_type_error(world, dtype):
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bool])
+def test_variable_of_the_usual_name_that_is_no_integer_is_a_type_error(switches, dtype):
     of_get_variable("global_step", dtype)
     with pytest.raises(TypeError, match="global_step.*integer"):
         drop_stale().compute_gradients(one_vector(Interlude())[0])
 
 
-def test_variable_of_the_usual_name_in_a_scope_is_not_the_global_step(world):
+def test_variable_of_the_usual_name_in_a_scope_is_not_the_global_step(switches):
     with v1.variable_scope("scope"):
         of_get_variable("global_step", tf.int32)
     Training(make_step=own_step).expect_late_updates_to_be_dropped(late_by=2)
 
 
-def test_placeholder_of_the_usual_name_is_not_the_global_step(world):
+def test_placeholder_of_the_usual_name_is_not_the_global_step(switches):
     v1.placeholder(tf.int64, [], name="global_step")
     Training(make_step=own_step).expect_late_updates_to_be_dropped(late_by=2)
 
 
 @every_dtype
-def test_function_finds_the_step_of_the_graph_around_it(graph_of_v1, dtype):
+def test_function_finds_the_step_of_the_graph_around_it(v1_graph, dtype):
     step = of_get_variable("global_step", dtype)
     weights = v1.get_variable("w", initializer=tf.constant(START))
     interlude, optimizer = Interlude(), drop_stale()
@@ -197,7 +197,7 @@ def test_function_finds_the_step_of_the_graph_around_it(graph_of_v1, dtype):
 @every_dtype
 def test_monitored_training_session_counts_a_step_of_the_usual_name(tmp_path, dtype, apply):
     """TensorFlow's hooks recognize such a step only if it is a reference variable."""
-    with world_of(resource=False, control_flow=1), tf.Graph().as_default():
+    with switched(resource=False, control_flow=1), tf.Graph().as_default():
         step = of_get_variable("global_step", dtype)
         loss, (weights,) = one_vector(Interlude())
         train = apply(drop_stale(), loss, step, [weights])
@@ -218,7 +218,7 @@ def test_monitored_training_session_counts_a_step_of_the_usual_name(tmp_path, dt
 @every_way
 @every_dtype
 @pytest.mark.parametrize("name", ["global_step", "my_step"])
-def test_monitored_training_session_trains_with_any_step(world, name, dtype, apply):
+def test_monitored_training_session_trains_with_any_step(switches, name, dtype, apply):
     def make_step(step_dtype: tf.DType) -> Any:
         return of_get_variable(name, step_dtype)
 

@@ -14,26 +14,26 @@ HALVED = np.divide(START, 2.0)
 QUARTERED = np.divide(START, 4.0)
 
 
-def test_update_in_time_is_applied(world):
+def test_update_in_time_is_applied(switches):
     training = Training()
     assert training.run() == 0.0
     training.expect(step=1, weights=HALVED, accepted=1, dropped=0)
 
 
-def test_stale_update_changes_nothing_and_is_counted(world):
+def test_stale_update_changes_nothing_and_is_counted(switches):
     training = Training()
     assert training.run(late_by=1) == 1.0
     training.expect(step=1, weights=START, accepted=0, dropped=1)
 
 
-def test_update_after_a_dropped_one_is_applied(world):
+def test_update_after_a_dropped_one_is_applied(switches):
     training = Training()
     assert [training.run(late_by=late) for late in (1, 0, 5, 0)] == [1.0, 1.0, 2.0, 2.0]
     training.expect(step=8, weights=QUARTERED, accepted=2, dropped=2)
 
 
 @pytest.mark.parametrize("limit", [0, 1, 3, 10**12])
-def test_update_is_dropped_iff_it_is_later_than_the_limit(world, limit):
+def test_update_is_dropped_iff_it_is_later_than_the_limit(switches, limit):
     training = Training(drop_stale(limit))
     training.run(late_by=limit)
     training.expect(step=limit + 1, weights=HALVED, accepted=1, dropped=0)
@@ -42,20 +42,20 @@ def test_update_is_dropped_iff_it_is_later_than_the_limit(world, limit):
 
 
 @pytest.mark.parametrize("limit", [-1, -(2**63)])
-def test_negative_limit_drops_everything(world, limit):
+def test_negative_limit_drops_everything(switches, limit):
     training = Training(drop_stale(limit))
     assert [training.run(), training.run(late_by=3)] == [1.0, 2.0]
     training.expect(step=3, weights=START, accepted=0, dropped=2)
 
 
-def test_staleness_beyond_the_limit_is_counted_from_the_step_that_was_read_first(world):
+def test_staleness_beyond_the_limit_is_counted_from_the_step_that_was_read_first(switches):
     training = Training(drop_stale(2))
     training.advance(1000)
     assert [training.run(late_by=2), training.run(late_by=3)] == [0.0, 1.0]
     training.expect(step=1006, weights=HALVED, accepted=1, dropped=1)
 
 
-def test_step_that_went_back_is_in_time(world):
+def test_step_that_went_back_is_in_time(switches):
     training = Training()
     training.advance(10)
     training.run(late_by=-7)
@@ -67,7 +67,7 @@ def test_step_that_went_back_is_in_time(world):
 
 
 @pytest.mark.parametrize("dtype", [tf.int64, tf.int32])
-def test_step_may_be_of_either_integer_dtype(world, dtype):
+def test_step_may_be_of_either_integer_dtype(switches, dtype):
     training = Training(drop_stale(1), step_dtype=dtype)
     assert [training.run(late_by=late) for late in (0, 1, 2)] == [0.0, 0.0, 1.0]
     assert training.value(training.step).dtype == dtype.as_numpy_dtype
@@ -75,7 +75,7 @@ def test_step_may_be_of_either_integer_dtype(world, dtype):
 
 
 @pytest.mark.parametrize("dtype", [tf.int64, tf.int32])
-def test_limit_may_be_a_tensor_that_is_fed(world, dtype):
+def test_limit_may_be_a_tensor_that_is_fed(switches, dtype):
     limit = v1.placeholder(dtype, [])
     training = Training(drop_stale(limit), step_dtype=dtype)
     for fed, late_by, dropped in ((1, 1, 0), (0, 1, 1), (-1, 0, 2), (3, 3, 2)):
@@ -83,7 +83,7 @@ def test_limit_may_be_a_tensor_that_is_fed(world, dtype):
     training.expect(step=7, weights=QUARTERED, accepted=2, dropped=2)
 
 
-def test_limit_may_be_a_variable_that_changes(world):
+def test_limit_may_be_a_variable_that_changes(switches):
     limit = v1.get_variable("limit", initializer=tf.constant(0, tf.int64), trainable=False)
     training = Training(drop_stale(limit))
     assert training.run(late_by=2) == 1.0
@@ -94,7 +94,7 @@ def test_limit_may_be_a_variable_that_changes(world):
     training.expect(step=5, weights=HALVED, accepted=1, dropped=2)
 
 
-def test_limit_that_is_no_scalar_when_run_is_refused_and_changes_nothing(graph_of_v1):
+def test_limit_that_is_no_scalar_when_run_is_refused_and_changes_nothing(v1_graph):
     limit = v1.placeholder(tf.int64, None)
     training = Training(drop_stale(limit))
     for fed in ([0], [0, 0], []):
@@ -109,7 +109,7 @@ def test_limit_that_is_no_scalar_when_run_is_refused_and_changes_nothing(graph_o
     [1.5, 1.0, "1", tf.int32, tf.float32],
     ids=["1.5", "1.0", "text", "int32 tensor", "float32 tensor"],
 )
-def test_limit_that_is_no_integer_of_the_step_dtype_is_a_type_error(world, limit):
+def test_limit_that_is_no_integer_of_the_step_dtype_is_a_type_error(switches, limit):
     if isinstance(limit, tf.DType):
         limit = tf.constant(1, limit)
     optimizer = drop_stale(limit)  # As in the original, the constructor checks nothing.
@@ -119,7 +119,7 @@ def test_limit_that_is_no_integer_of_the_step_dtype_is_a_type_error(world, limit
     assert {v.op.name for v in v1.global_variables()} == {"w", "global_step"}
 
 
-def test_local_step_is_the_step_of_the_graph_whatever_step_is_applied_to(world):
+def test_local_step_is_the_step_of_the_graph_whatever_step_is_applied_to(switches):
     graph_step = global_step()
     other = v1.get_variable("other", initializer=tf.constant(5, tf.int64), trainable=False)
     weights = v1.get_variable("w", initializer=tf.constant(START))
@@ -133,7 +133,7 @@ def test_local_step_is_the_step_of_the_graph_whatever_step_is_applied_to(world):
         np.testing.assert_array_equal(session.run(weights), HALVED)
 
 
-def test_decision_is_made_when_the_last_gradient_is_ready(world):
+def test_decision_is_made_when_the_last_gradient_is_ready(switches):
     training = Training()
     gradients_and_variables = training.optimizer.compute_gradients(training.loss)
     late = v1.placeholder(tf.int64, [])

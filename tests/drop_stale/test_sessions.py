@@ -60,7 +60,7 @@ def train_until(last_step: int, directory: str) -> tuple[int, int]:
     return int(accepted), int(dropped)
 
 
-def test_monitored_session_trains_saves_and_goes_on(world, tmp_path):
+def test_monitored_session_trains_saves_and_goes_on(switches, tmp_path):
     assert train_until(6, str(tmp_path)) == (3, 3)
     last = tf.train.latest_checkpoint(str(tmp_path))
     assert tf.train.load_variable(last, "global_step") == 6
@@ -73,7 +73,7 @@ def test_monitored_session_trains_saves_and_goes_on(world, tmp_path):
     np.testing.assert_array_equal(tf.train.load_variable(last, "w"), np.divide(START, 16.0))
 
 
-def test_monitored_session_writes_the_summaries(world, tmp_path):
+def test_monitored_session_writes_the_summaries(switches, tmp_path):
     train_until(4, str(tmp_path))
     (path,) = tmp_path.glob("events*")
     ratios, histograms = [], []
@@ -87,7 +87,7 @@ def test_monitored_session_writes_the_summaries(world, tmp_path):
     assert max(histograms) <= 4
 
 
-def test_supervisor_trains_and_saves(world, tmp_path):
+def test_supervisor_trains_and_saves(switches, tmp_path):
     training = Training()
     advance = v1.assign_add(training.step, 1)
     supervisor = v1.train.Supervisor(
@@ -111,7 +111,7 @@ def test_supervisor_trains_and_saves(world, tmp_path):
     np.testing.assert_array_equal(tf.train.load_variable(path, "w"), np.divide(START, 4.0))
 
 
-def test_operations_of_a_finalized_graph_can_be_run(world):
+def test_operations_of_a_finalized_graph_can_be_run(switches):
     training = Training()
     training.run()
     training.expect(step=1, weights=np.divide(START, 2.0), accepted=1, dropped=0)
@@ -119,7 +119,7 @@ def test_operations_of_a_finalized_graph_can_be_run(world):
     assert training.run(late_by=1) == 1.0
 
 
-def test_result_may_be_run_through_a_callable(world):
+def test_result_may_be_run_through_a_callable(switches):
     training = Training()
     train = training.session.make_callable(training.train)
     assert [train() for _ in range(3)] == [0.0] * 3
@@ -143,7 +143,7 @@ class Inside:
         return [self.optimizer.num_accepted(), self.optimizer.num_dropped()]
 
 
-def test_inside_a_while_loop(world):
+def test_inside_a_while_loop(switches):
     inside = Inside()
 
     def body(i, _):
@@ -166,7 +166,7 @@ def test_inside_a_while_loop(world):
         np.testing.assert_array_equal(session.run(inside.weights), np.divide(START, 8.0))
 
 
-def test_inside_a_branch(world):
+def test_inside_a_branch(switches):
     inside = Inside()
     chosen = v1.placeholder(tf.bool, [])
     train = v1.cond(chosen, lambda: tf.identity(inside.minimize()), lambda: tf.constant(-1.0))
@@ -182,7 +182,7 @@ def test_inside_a_branch(world):
         np.testing.assert_array_equal(session.run(inside.weights), np.divide(START, 2.0))
 
 
-def test_inside_both_branches_one_counter_serves(world):
+def test_inside_both_branches_one_counter_serves(switches):
     inside = Inside()
     chosen = v1.placeholder(tf.bool, [])
     train = v1.cond(
@@ -196,7 +196,7 @@ def test_inside_both_branches_one_counter_serves(world):
         assert session.run([inside.step, *counts]) == [3, 3, 0]
 
 
-def test_loss_of_many_iterations_is_one_update(world):
+def test_loss_of_many_iterations_is_one_update(switches):
     """The model resembles a dynamic RNN, whose gradients need the values of every iteration."""
     step, interlude = global_step(), Interlude()
     weights = v1.get_variable("w", initializer=tf.constant([2.0]))
@@ -217,7 +217,7 @@ def test_loss_of_many_iterations_is_one_update(world):
 
 
 @pytest.mark.parametrize("second", ["same", "other"])
-def test_loss_of_a_loop_can_be_differentiated_again(world, second):
+def test_loss_of_a_loop_can_be_differentiated_again(switches, second):
     step = global_step()
     weights = v1.get_variable("w", initializer=tf.constant([2.0]))
     value = tf.convert_to_tensor(weights)

@@ -63,7 +63,7 @@ def batch_norm(value: tf.Tensor) -> tf.Tensor:
     return normalized
 
 
-def test_under_update_ops_of_a_slow_batch_norm(world):
+def test_under_update_ops_of_a_slow_batch_norm(switches):
     step, slow = global_step(), SlowForwardPass()
     weights = v1.get_variable("w", initializer=tf.ones([2, 3]))
     batch = tf.reshape(tf.range(8.0), [4, 2])
@@ -90,7 +90,7 @@ def test_under_update_ops_of_a_slow_batch_norm(world):
         assert session.run(counts) == [1, 1]
 
 
-def test_under_control_dependencies_on_the_whole_forward_pass(world):
+def test_under_control_dependencies_on_the_whole_forward_pass(switches):
     step, slow, weights = (
         global_step(),
         SlowForwardPass(),

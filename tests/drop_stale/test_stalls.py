@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tests.support.isolated import isolated
+from tests.processes.isolated import isolated
 from tf_condacc import DropStaleGradientOptimizer
 
 v1 = tf.compat.v1

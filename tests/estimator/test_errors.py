@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.estimator_support import X, input_fn, model_fn, new_estimator
+from tests.estimator.linear_model import X, input_fn, model_fn, new_estimator
 from tf_condacc.estimator import Estimator, EstimatorSpec, RunConfig
 
 v1 = tf.compat.v1

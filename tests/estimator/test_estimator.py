@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.estimator_support import X, Y, input_fn, new_estimator
+from tests.estimator.linear_model import X, Y, input_fn, new_estimator
 from tests.support.tower_support import cpus
 from tf_condacc import TowerOptimizer, replicate_model_fn
 from tf_condacc.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig, export

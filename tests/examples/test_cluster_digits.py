@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.examples.programs import ENVIRONMENT, output_of, path_of
-from tests.support.forked_python import forked_python
+from tests.processes.forked_python import forked_python
 
 _LIMIT_SECS = 240
 

@@ -8,8 +8,8 @@ import subprocess
 import pytest
 
 from tests.examples.programs import ENVIRONMENT, path_of, run
-from tests.support.forked_python import forked_python
-from tests.support.terminal import press_ctrl_c
+from tests.processes.forked_python import forked_python
+from tests.processes.terminal import press_ctrl_c
 
 _LOSS = r"loss=\d"
 _long = pytest.mark.long

@@ -10,8 +10,14 @@ import time
 import pytest
 
 from condacc.launch._command import main
-from tests.support import terminal
-from tests.support.launched import is_stopped, launchers, task_command, wait_until, wait_until_gone
+from tests.processes import terminal
+from tests.processes.launched import (
+    is_stopped,
+    launchers,
+    task_command,
+    wait_until,
+    wait_until_gone,
+)
 
 STUBBORN = (
     "for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):\n"

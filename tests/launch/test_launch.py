@@ -9,8 +9,8 @@ import signal
 
 import pytest
 
-from tests.support import terminal
-from tests.support.launched import launchers, task_command, wait_until_gone
+from tests.processes import terminal
+from tests.processes.launched import launchers, task_command, wait_until_gone
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from tests.support.launched import launchers, wait_until_gone
+from tests.processes.launched import launchers, wait_until_gone
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from tests.support.forked_python import forked_python
+from tests.processes.forked_python import forked_python
 
 _ROOT = Path(__file__).resolve().parents[2]
 # Towers and synchronous replicas get twice the learning rate.

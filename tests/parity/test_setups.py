@@ -1,7 +1,7 @@
 """Tests of the comparison of trainings: setups that agree, and the faults that it finds.
 
-They need several logical CPUs, which must be configured before TensorFlow runs its first operation,
-so pytest runs them in a process of its own (conftest.py).
+They share a process of their own, because logical CPUs must be configured before TensorFlow runs
+its first operation.
 """
 
 from __future__ import annotations
@@ -25,10 +25,16 @@ from tests.parity.trainings import (
     scores,
     sums,
 )
+from tests.processes.isolated import isolated
 from tf_condacc import parity
 
 v1 = tf.compat.v1
-pytestmark = pytest.mark.logical_cpus
+pytestmark = isolated()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def four_cpus():
+    parity.use_logical_cpus(4)
 
 
 def test_means_of_dense_and_sparse_gradients_are_equal_in_all_setups():

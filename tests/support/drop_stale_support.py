@@ -17,27 +17,27 @@ v1 = tf.compat.v1
 START = [4.0, 8.0, 16.0]
 
 
-class World(NamedTuple):
+class Switches(NamedTuple):
     """The process-wide switches that programs of TensorFlow 1 set."""
 
     resource: bool  # The default kind of variables.
     control_flow: int  # The version of control flow.
 
 
-WORLDS = {
-    "ref": World(resource=False, control_flow=1),
-    "resource": World(resource=True, control_flow=1),
-    "resource_v2": World(resource=True, control_flow=2),
+SWITCHES = {
+    "ref": Switches(resource=False, control_flow=1),
+    "resource": Switches(resource=True, control_flow=1),
+    "resource_v2": Switches(resource=True, control_flow=2),
 }
 
 
 @contextlib.contextmanager
-def world_of(resource: bool, control_flow: int) -> Iterator[World]:
+def switched(resource: bool, control_flow: int) -> Iterator[Switches]:
     """Sets the switches of the process, and restores them afterwards."""
     were = v1.resource_variables_enabled(), v1.control_flow_v2_enabled()
     _set_switches(resource, control_flow == 2)
     try:
-        yield World(resource, control_flow)
+        yield Switches(resource, control_flow)
     finally:
         _set_switches(*were)
 

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.training import session_manager
 
-from tests.support.clusters import ForkedCluster
+from tests.processes.clusters import ForkedCluster
 from tests.support.sync_replicas_log import PushLog, check_weights, read_log
 from tests.support.sync_replicas_program import Model
 from tf_condacc import ApplyOutcome

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.clusters import Task
-from tests.support.isolated import isolated
-from tests.support.separate_hosts import ADDRESSES, SeparateHosts
+from tests.processes.clusters import Task
+from tests.processes.isolated import isolated
+from tests.processes.separate_hosts import ADDRESSES, SeparateHosts
 from tests.sync_replicas import processes
 from tests.sync_replicas.processes import NUM_PS, NUM_WORKERS
 

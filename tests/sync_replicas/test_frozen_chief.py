@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from tests.support.isolated import isolated
+from tests.processes.isolated import isolated
 from tests.sync_replicas import processes
 
 v1 = tf.compat.v1

@@ -51,7 +51,7 @@ def test_signatures_are_those_of_the_original(method):
     assert parameters(getattr(OURS, method)) == parameters(getattr(ORIGINAL, method))
 
 
-def test_every_public_name_of_the_original_exists(graph_of_v1):
+def test_every_public_name_of_the_original_exists(v1_graph):
     public = {name for name in dir(ORIGINAL) if not name.startswith("_")}
     assert public <= set(dir(OURS))
     made = applied(OURS)
@@ -106,7 +106,7 @@ def test_variables_that_are_not_initialized_fail_the_hook_as_in_the_original():
 
 
 @pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
-def test_the_local_step_is_a_local_variable_of_the_global_steps_dtype(graph_of_v1, dtype):
+def test_the_local_step_is_a_local_variable_of_the_global_steps_dtype(v1_graph, dtype):
     weights = v1.get_variable("w", [2])
     step = v1.get_variable("s", initializer=tf.constant(0, dtype), trainable=False)
     make(OURS).apply_gradients([(tf.ones([2]), weights)], step)
@@ -115,14 +115,14 @@ def test_the_local_step_is_a_local_variable_of_the_global_steps_dtype(graph_of_v
     assert local.dtype.base_dtype == dtype
 
 
-def test_the_gate_is_entered_with_a_copy_of_the_local_step_on_its_device(graph_of_v1):
+def test_the_gate_is_entered_with_a_copy_of_the_local_step_on_its_device(v1_graph):
     """The step of a worker does not send the local step to the gate."""
     cluster = {"ps": ["localhost:1", "localhost:2"], "worker": ["localhost:3"]}
     setter = v1.train.replica_device_setter(cluster=cluster, worker_device="/job:worker/task:0")
     with v1.device(setter):
         applied(OURS)
         after = v1.get_variable("after", [2])
-    (enter,) = [op for op in graph_of_v1.get_operations() if op.type == "Condacc>SyncGateEnter"]
+    (enter,) = [op for op in v1_graph.get_operations() if op.type == "Condacc>SyncGateEnter"]
     (local,) = v1.local_variables()
     devices = [enter.device, *(each.device for each in enter.inputs)]
     assert {tf.DeviceSpec.from_string(device).job for device in devices} == {"ps"}
@@ -131,15 +131,15 @@ def test_the_gate_is_entered_with_a_copy_of_the_local_step_on_its_device(graph_o
     assert after.device == "/job:ps/task:0"  # The copy took no turn of the device setter.
 
 
-def test_the_copy_of_the_local_step_is_initialized_with_it(graph_of_v1):
+def test_the_copy_of_the_local_step_is_initialized_with_it(v1_graph):
     applied(OURS)
-    (enter,) = [op for op in graph_of_v1.get_operations() if op.type == "Condacc>SyncGateEnter"]
+    (enter,) = [op for op in v1_graph.get_operations() if op.type == "Condacc>SyncGateEnter"]
     with v1.Session() as session:
         session.run(v1.local_variables_initializer())
         assert session.run(enter.inputs[1]) == 0
 
 
-def test_slots_and_variables_are_those_of_the_wrapped_optimizer(graph_of_v1):
+def test_slots_and_variables_are_those_of_the_wrapped_optimizer(v1_graph):
     made = applied(OURS)
     weights = v1.trainable_variables()[0]
     assert made.get_slot_names() == ["momentum"]
@@ -147,13 +147,13 @@ def test_slots_and_variables_are_those_of_the_wrapped_optimizer(graph_of_v1):
     assert made.variables() == [made.get_slot(weights, "momentum")]
 
 
-def test_gates_and_accumulators_of_two_optimizers_have_names_of_their_own(graph_of_v1):
+def test_gates_and_accumulators_of_two_optimizers_have_names_of_their_own(v1_graph):
     names = []
     weights = v1.get_variable("w", [2])
     step = v1.train.get_or_create_global_step()
     for _ in range(2):
         make(OURS).apply_gradients([(tf.ones([2]), weights)], step)
-    for op in graph_of_v1.get_operations():
+    for op in v1_graph.get_operations():
         if op.type in ("Condacc>SyncGate", "Condacc>DenseAccumulator"):
             names.append(op.get_attr("shared_name").decode())
     assert names == [
@@ -164,7 +164,7 @@ def test_gates_and_accumulators_of_two_optimizers_have_names_of_their_own(graph_
     ]
 
 
-def test_options_are_checked_and_come_before_apply_gradients(graph_of_v1):
+def test_options_are_checked_and_come_before_apply_gradients(v1_graph):
     made = make(OURS)
     assert "takeover_secs" in message(lambda: made.configure(takeover_secs=0))
     assert "report_secs" in message(lambda: made.configure(report_secs=-1))

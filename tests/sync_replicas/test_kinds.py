@@ -151,7 +151,7 @@ def test_averages_are_applied_in_each_round():
     np.testing.assert_allclose(average, (np.array([0.5, -0.5]) + weights) / 2, rtol=1e-6)
 
 
-def test_a_variable_without_a_gradient_is_left_alone(graph_of_v1):
+def test_a_variable_without_a_gradient_is_left_alone(v1_graph):
     step = v1.train.get_or_create_global_step()
     variables = [v1.get_variable(name, initializer=[1.0]) for name in "ab"]
     optimizer = tf_condacc.SyncReplicasOptimizer(v1.train.GradientDescentOptimizer(1.0), 1)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from tests.support.clusters import LocalCluster
+from tests.processes.clusters import LocalCluster
 from tests.support.sync_replicas_log import PushLog, check_weights
 from tests.support.sync_replicas_program import Model
 

@@ -73,7 +73,7 @@ def test_the_gradients_of_an_embedding_stay_sparse():
 
 
 @pytest.mark.usefixtures("either_way")
-@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16], ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16])
 def test_narrow_gradients_are_added_in_float32_and_rounded_once(dtype: tf.DType):
     # In the narrow dtype, 2048 + 1 (or 256 + 1) would be rounded to 2048 (or 256).
     big = 2048.0 if dtype == tf.float16 else 256.0
@@ -92,9 +92,7 @@ def test_narrow_gradients_are_added_in_float32_and_rounded_once(dtype: tf.DType)
 
 
 @pytest.mark.usefixtures("either_way")
-@pytest.mark.parametrize(
-    "dtype", [tf.float64, tf.int32, tf.int64, tf.complex64, tf.complex128], ids=lambda d: d.name
-)
+@pytest.mark.parametrize("dtype", [tf.float64, tf.int32, tf.int64, tf.complex64, tf.complex128])
 def test_other_dtypes_are_summed(dtype: tf.DType):
     with tf.Graph().as_default():
         variable = v1.get_variable("v", initializer=tf.zeros([2], dtype), use_resource=True)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tests.support.numerics import divided, random_gradients
-from tests.support.sparse_support import Rows
+from tests.accumulators.support.numerics import divided, random_gradients
+from tests.accumulators.support.rows import Rows
 
 HALVES = (tf.float16, tf.bfloat16)
 REDUCTIONS = ("MEAN", "SUM", "GLOBAL_MEAN")

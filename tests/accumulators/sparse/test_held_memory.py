@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.accumulators.memory_limits import MEGABYTE, resident_bytes
-from tests.accumulators.stand_ins import needs_stand_ins, stand_ins_without_holding
+from tests.accumulators.support.memory_limits import MEGABYTE, resident_bytes
+from tests.accumulators.support.stand_ins import needs_stand_ins, stand_ins_without_holding
+from tests.processes.isolated import isolated
 from tests.support.accumulator_support import Background
-from tests.support.isolated import isolated
 
 pytestmark = pytest.mark.kinds("sparse")
 

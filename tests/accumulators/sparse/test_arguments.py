@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.accumulators.support.rows import Rows, assert_rows
 from tests.support.accumulator_support import needs_resource
-from tests.support.sparse_support import Rows, assert_rows
 
 v1 = tf.compat.v1
 pytestmark = pytest.mark.kinds("sparse")
@@ -152,7 +152,7 @@ def test_indices_that_are_no_numbers_are_refused(ours, indices):
 
 
 @pytest.mark.parametrize("dense_shape", [None, [3, 2]])
-@pytest.mark.parametrize("dtype", [tf.int32, tf.int64], ids=lambda d: d.name)
+@pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
 def test_indexed_slices_are_taken_apart(impl, dense_shape, dtype):
     with tf.Graph().as_default(), v1.Session() as session:
         acc = impl.sparse(tf.float32, [3, 2])

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.numerics import PATHS, OwnedDriver, assert_same_bits
-from tests.support.sparse_reference import HALVES, REDUCTIONS, random_rows, reference
-from tests.support.sparse_support import Rows, RowsEagerDriver, RowsGraphDriver
+from tests.accumulators.support.numerics import PATHS, OwnedDriver, assert_same_bits
+from tests.accumulators.support.rows import Rows, RowsEagerDriver, RowsGraphDriver
+from tests.accumulators.support.sparse_reference import HALVES, REDUCTIONS, random_rows, reference
 
 pytestmark = pytest.mark.kinds("sparse")
 
@@ -60,7 +60,7 @@ CASES = [
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("reduction", REDUCTIONS)
-@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.name)
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_result_equals_the_merge_by_brute_force_to_the_bit(ours, seed, dtype, reduction, path):
     if dtype in INTEGERS and reduction != "SUM":
         with pytest.raises(ValueError, match="mean"):
@@ -77,7 +77,7 @@ def test_result_equals_the_merge_by_brute_force_to_the_bit(ours, seed, dtype, re
 
 
 @pytest.mark.parametrize("reduction", ["MEAN", "SUM"])
-@pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: d.name)
+@pytest.mark.parametrize("dtype", FLOATS)
 def test_rows_in_order_come_to_the_same_bits_as_with_the_original(impl, seed, dtype, reduction):
     rng = np.random.default_rng(seed)
     acc = RowsGraphDriver(impl, dtype, reduction_type=reduction)
@@ -100,7 +100,7 @@ BIG_SUMS = [
 
 
 @pytest.mark.parametrize(("reduction", "path"), BIG_SUMS)
-@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16], ids=lambda d: d.name)
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
 def test_sums_that_are_too_big_to_be_kept_apart_have_the_same_bits(
     ours, seed, dtype, reduction, path
 ):
@@ -137,7 +137,7 @@ def test_infinities_nans_and_signed_zeros_are_kept(ours, rows_driver):
             np.testing.assert_array_equal(np.signbit(got)[signed], np.signbit(expected)[signed])
 
 
-@pytest.mark.parametrize("dtype", HALVES, ids=lambda d: d.name)
+@pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize(("times", "value"), [(4096, 0.1), (3, 30000.0), (66000, 1.0)])
 def test_halves_are_accumulated_in_float32_and_rounded_once(ours, dtype, times, value):
     constant = tf.constant(value, dtype)
@@ -179,7 +179,7 @@ def test_original_rounds_halves_at_every_addition(original):
         assert session.run(acc.take_grad(4096)).values[0] == 0.0625
 
 
-@pytest.mark.parametrize("dtype", INTEGERS, ids=lambda d: d.name)
+@pytest.mark.parametrize("dtype", INTEGERS)
 def test_integer_sums_wrap_around_like_numpys(ours, dtype):
     acc = ours.sparse(dtype, reduction_type="SUM")
     for values in ([dtype.max, 5], [1, -7], [1, 0]):

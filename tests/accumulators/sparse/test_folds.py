@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.accumulators.support.numerics import assert_same_bits
+from tests.accumulators.support.rows import Rows, RowsEagerDriver, RowsGraphDriver
+from tests.accumulators.support.sparse_reference import REDUCTIONS, random_rows, reference
+from tests.processes.isolated import isolated
 from tests.support.accumulator_support import Background
-from tests.support.isolated import isolated
 from tests.support.many_threads import FAR_AHEAD, in_threads, many_threaded_session
-from tests.support.numerics import assert_same_bits
-from tests.support.sparse_reference import REDUCTIONS, random_rows, reference
-from tests.support.sparse_support import Rows, RowsEagerDriver, RowsGraphDriver
 
 v1 = tf.compat.v1
 pytestmark = [pytest.mark.kinds("sparse"), isolated({"TF_CONDACC_HOLD_BYTES": "0"})]

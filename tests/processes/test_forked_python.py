@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.forked_python import forked_python
-from tests.support.launched import wait_until_gone
+from tests.processes.forked_python import forked_python
+from tests.processes.launched import wait_until_gone
 
 REPORT = """
 import json, os, sys

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.forked_python import forked_python
+from tests.processes.forked_python import forked_python
 
 _IN_CHILD = "TF_CONDACC_TEST_ISOLATED"
 _PREFIX = "\x1e"  # Begins the lines of the child's output that are for its parent.
@@ -236,7 +236,7 @@ class _Child:
                 text=True,
                 errors="replace",
                 cwd=config.rootpath,
-                env={**os.environ, **variables, _IN_CHILD: "1"},
+                env={**os.environ, **variables, _IN_CHILD: "1", "PYTEST_ADDOPTS": ""},
             )
         threading.Thread(target=self._read, args=[self._process], daemon=True).start()
 

@@ -6,17 +6,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.accumulators.sparse_refusals import take_refuses_rows
+from tests.accumulators.support.rows import assert_rows
+from tests.accumulators.support.sparse_refusals import take_refuses_rows
 from tests.support.accumulator_support import Background, every_kind, unique_name
-from tests.support.ps_worker_cluster import cluster  # noqa: F401
 from tests.support.signatures import parameters
-from tests.support.sparse_support import assert_rows
 
 v1 = tf.compat.v1
 pytestmark = pytest.mark.kinds("sparse")
 
 
-def test_workers_push_rows_to_the_parameter_server(impl, cluster):  # noqa: F811
+def test_workers_push_rows_to_the_parameter_server(impl, cluster):
     with tf.Graph().as_default() as graph:
         with v1.device("/job:ps/task:0"):
             acc = impl.sparse(tf.float32, [9, 2], shared_name=unique_name("rows"))
@@ -25,9 +24,9 @@ def test_workers_push_rows_to_the_parameter_server(impl, cluster):  # noqa: F811
             values = v1.placeholder(tf.float32, [None, 2])
             apply = acc.apply_grad(indices * 1, values * 1.0, grad_shape=[9, 2])
             take, take_one, count = acc.take_grad(2), acc.take_grad(1), acc.num_accumulated()
-    with v1.Session(cluster["ps"], graph=graph) as chief:
+    with v1.Session(cluster.ps_target, graph=graph) as chief:
         assert chief.run(count) == 0
-        with v1.Session(cluster["worker"], graph=graph) as worker:
+        with v1.Session(cluster.targets[0], graph=graph) as worker:
             with pytest.raises(tf.errors.InvalidArgumentError, match="index is 9 exceeded 9"):
                 worker.run(apply, {indices: [9], values: [[1.0, 2.0]]})
                 if take_refuses_rows(impl):
@@ -71,7 +70,7 @@ def test_our_device_setter_takes_the_arguments_of_the_original(ours):
     assert dense.accumulator_ref.device == "/job:params/task:0"
 
 
-def test_two_workers_train_an_embedding_on_a_parameter_server(ours, cluster):  # noqa: F811
+def test_two_workers_train_an_embedding_on_a_parameter_server(ours, cluster):
     spec = v1.train.ClusterSpec({"ps": ["unused:1"], "worker": ["unused:2"]})
     setter = ours.module.replica_device_setter(cluster=spec, worker_device="/job:worker/task:0")
     with tf.Graph().as_default() as graph, v1.device(setter):
@@ -86,9 +85,9 @@ def test_two_workers_train_an_embedding_on_a_parameter_server(ours, cluster):  #
         train = v1.train.GradientDescentOptimizer(1.0).apply_gradients([(mean, table)], step)
         init = v1.global_variables_initializer()
     assert acc.accumulator_ref.device.startswith("/job:ps")
-    with v1.Session(cluster["ps"], graph=graph) as chief:
+    with v1.Session(cluster.ps_target, graph=graph) as chief:
         chief.run(init)
-        workers = [v1.Session(cluster["worker"], graph=graph) for _ in range(2)]
+        workers = [v1.Session(cluster.targets[0], graph=graph) for _ in range(2)]
         for _ in range(3):
             update = Background(chief.run, train)
             for worker, replica in zip(workers, ([3, 1, 3], [1, 3, 3]), strict=True):

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.random_programs import RandomProgram
-from tests.support.sparse_reference import REDUCTIONS, random_rows, reference
-from tests.support.sparse_support import Rows, assert_rows
+from tests.accumulators.support.random_programs import RandomProgram
+from tests.accumulators.support.rows import Rows, assert_rows
+from tests.accumulators.support.sparse_reference import REDUCTIONS, random_rows, reference
 
 pytestmark = pytest.mark.kinds("sparse")
 
@@ -88,7 +88,7 @@ def run_programs(driver, impl, seed, dtype, reduction):
 
 
 @pytest.mark.parametrize("reduction", ["MEAN", "SUM"])
-@pytest.mark.parametrize("dtype", [tf.float32, tf.float64], ids=lambda d: d.name)
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
 def test_random_programs_do_what_the_brute_force_does(impl, rows_driver, seed, reduction, dtype):
     run_programs(rows_driver, impl, seed, dtype, reduction)
 

@@ -1,4 +1,4 @@
-"""Programs with arguments of tf.estimator, right and wrong; see `estimator_programs`."""
+"""Programs with arguments of tf.estimator, right and wrong; see `programs`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tests.support.estimator_programs import (
+from tests.compat.estimators.programs import (
     Evaluated,
     X,
     input_fn,
@@ -29,16 +29,17 @@ PLACES = [
     {"task": {"type": "evaluator", "index": 0}},
     {"cluster": {"chief": ["h:1"]}, "task": {"type": "chief", "index": 0}},
     {"cluster": {"master": ["h:1"], "ps": ["h:2"]}, "task": {"type": "master", "index": 0}},
-    *({"cluster": CLUSTER, "task": {"type": "chief", "index": 0}, "service": {"a": 1}},),
-    *({"cluster": CLUSTER, "task": {"type": "worker", "index": each}} for each in (0, 1)),
+    {"cluster": CLUSTER, "task": {"type": "chief", "index": 0}, "service": {"a": 1}},
+    {"cluster": CLUSTER, "task": {"type": "worker", "index": 0}},
+    {"cluster": CLUSTER, "task": {"type": "worker", "index": 1}},
     {"cluster": CLUSTER, "task": {"type": "worker", "index": 2}},
     {"cluster": CLUSTER, "task": {"type": "ps", "index": 0}},
     *({"cluster": WITH_EVALUATOR, "task": {"type": job, "index": 0}} for job in WITH_EVALUATOR),
 ]
 PROPERTIES = (
-    *("cluster_spec", "task_type", "task_id", "is_chief", "master", "evaluation_master"),
-    *("num_ps_replicas", "num_worker_replicas", "global_id_in_cluster", "service", "model_dir"),
-)
+    "cluster_spec task_type task_id is_chief master evaluation_master num_ps_replicas "
+    "num_worker_replicas global_id_in_cluster service model_dir"
+).split()
 
 
 @program

@@ -15,7 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tests.support.parent_process import end_with_parent
+from tests.processes.parent_process import end_with_parent
 from tests.support.ports import free_cluster
 from tests.support.sync_replicas_log import LogReader
 

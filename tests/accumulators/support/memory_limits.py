@@ -1,4 +1,4 @@
-"""Limits on the memory of a process of trials, and checks that must hold under them."""
+"""Limits on the memory of a process, and checks that must hold under them."""
 
 from __future__ import annotations
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.forked_python import forked_python
+from tests.processes.forked_python import forked_python
 
 TESTS = Path(__file__).parents[1]
 PROGRAM = """
 import atexit, os, signal
 import pytest
-from tests.support.isolated import isolated
+from tests.processes.isolated import isolated
 
 kill = lambda: os.kill(os.getpid(), signal.SIGKILL)
 pids = set()
@@ -70,24 +70,26 @@ def output(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "outcome, tests",
-    {
-        "PASSED": [
-            *("test_outside", "test_first", "test_of_the_same_process[2]", "test_afterwards"),
-            *("test_that_must_die", "test_of_a_variable", "test_whose_process_ends_well"),
-        ],
-        "FAILED": [
-            *("test_wrong", "test_that_dies", "test_that_hangs"),
-            "test_that_must_die_and_lives",
-        ],
-        "SKIPPED": ["test_skipped"],
-        "XFAIL": ["test_known"],
-        "ERROR": ["test_whose_process_ends_badly"],
-    }.items(),
+    "test, outcome",
+    [
+        ("test_outside", "PASSED"),
+        ("test_first", "PASSED"),
+        ("test_of_the_same_process[2]", "PASSED"),
+        ("test_wrong", "FAILED"),
+        ("test_skipped", "SKIPPED"),
+        ("test_known", "XFAIL"),
+        ("test_that_dies", "FAILED"),
+        ("test_afterwards", "PASSED"),
+        ("test_that_must_die", "PASSED"),
+        ("test_that_must_die_and_lives", "FAILED"),
+        ("test_that_hangs", "FAILED"),
+        ("test_of_a_variable", "PASSED"),
+        ("test_whose_process_ends_badly", "ERROR"),
+        ("test_whose_process_ends_well", "PASSED"),
+    ],
 )
-def test_each_test_is_reported_by_itself(output, outcome, tests):
-    for test in tests:
-        assert re.search(rf"::{re.escape(test)} {outcome} ", output), output
+def test_each_test_is_reported_by_itself(output, test, outcome):
+    assert re.search(rf"::{re.escape(test)} {outcome} ", output), output
 
 
 def test_a_failure_shows_what_the_process_has_written(output):

@@ -1,4 +1,4 @@
-"""Programs with our own Estimator alone; see `estimator_programs`."""
+"""Programs with our own Estimator alone; see `programs`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from typing import Any
 import tensorflow as tf
 
 import tf_condacc
-from tests.support import estimator_programs as programs
-from tests.support.clusters import ForkedCluster
-from tests.support.estimator_programs import message
+from tests.compat.estimators import programs
+from tests.compat.estimators.programs import message
+from tests.processes.clusters import ForkedCluster
 from tests.support.ports import free_cluster
 from tf_condacc import estimator
 

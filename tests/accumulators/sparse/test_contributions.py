@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.contribution_support import ADDED, DUPLICATE
-from tests.support.sparse_support import assert_rows
+from tests.accumulators.support.contribution_drivers import ADDED, DUPLICATE
+from tests.accumulators.support.rows import assert_rows
 
 pytestmark = pytest.mark.kinds("sparse")
 InvalidArgument = tf.errors.InvalidArgumentError
@@ -91,7 +91,7 @@ def test_a_shape_that_does_not_fit_is_refused(ours):
     assert int(acc.apply_contribution([1], [[1.0]], 3, grad_shape=[9, 1])) == ADDED
 
 
-@pytest.mark.parametrize("dtype", [tf.int32, tf.int64, tf.int16], ids=lambda d: d.name)
+@pytest.mark.parametrize("dtype", [tf.int32, tf.int64, tf.int16])
 def test_row_numbers_of_every_type(ours, dtype):
     acc = ours.sparse(tf.float32, [9, 1])
     assert int(acc.apply_contribution(tf.constant([1], dtype), [[1.0]], 0)) == ADDED

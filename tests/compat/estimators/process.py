@@ -1,6 +1,6 @@
 """Runs programs with one implementation of tf.estimator, in this process.
 
-Run as ``python estimator_process.py IMPLEMENTATION FOLDER``, it prints a JSON object: for each
+Run as ``python process.py IMPLEMENTATION FOLDER``, it prints a JSON object: for each
 program its result, or its error as text. The implementation "package" is tensorflow_estimator.
 "own" is the module that stands in for it, in a process that cannot import it.
 """
@@ -16,10 +16,10 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-import tests.support.estimator_arguments  # noqa: F401 (Its programs are added to BOTH.)
-from tests.support import estimator_programs_own as own
-from tests.support import estimator_programs_package as package
-from tests.support.estimator_programs import BOTH
+import tests.compat.estimators.argument_programs  # noqa: F401 (Its programs are added to BOTH.)
+from tests.compat.estimators import own_programs as own
+from tests.compat.estimators import package_programs as package
+from tests.compat.estimators.programs import BOTH
 from tf_condacc.compat._estimator import estimator_module
 
 LIMIT_SECS = 150

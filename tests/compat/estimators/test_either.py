@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.estimator_process import BOTH, LIMIT_SECS
-from tests.support.forked_python import forked_python
+from tests.compat.estimators.process import BOTH, LIMIT_SECS
+from tests.processes.forked_python import forked_python
 
-SUPPORT = Path(__file__).resolve().parents[1] / "support"
+FOLDER = Path(__file__).resolve().parent
 Results = Callable[[str, str], Any]
 
 
@@ -39,12 +39,12 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 
 def run(implementation: str, folder: Path) -> dict[str, Any]:
-    path = os.pathsep.join(filter(None, [str(SUPPORT), *sys.path]))
+    path = os.pathsep.join(filter(None, sys.path))
     environment = os.environ | {"PYTHONPATH": path}
     if implementation == "own":  # Most canned models of tensorflow_estimator need Keras 2.
         del environment["TF_USE_LEGACY_KERAS"]
     done = subprocess.run(
-        [*forked_python(), str(SUPPORT / "estimator_process.py"), implementation, str(folder)],
+        [*forked_python(), str(FOLDER / "process.py"), implementation, str(folder)],
         env=environment,
         capture_output=True,
         text=True,
@@ -63,18 +63,26 @@ EXPECTED: dict[str, Any] = {
         [False, False],
         [-36.0 * x for x in range(1, 16, 2)],
     ],
-    "evaluations_are_throttled": [*({"y": -256.0, "loss": -256.0, "global_step": 4.0}, [], [1, 4])],
+    "evaluations_are_throttled": [
+        {"y": -256.0, "loss": -256.0, "global_step": 4.0},
+        [],
+        [1, 4],
+    ],
     "a_training_that_has_ended_is_not_evaluated": [None, None],
     "a_training_ends_with_its_input": [
-        *({"y": -128.0, "loss": -128.0, "global_step": 2.0}, [None], True)
+        {"y": -128.0, "loss": -128.0, "global_step": 2.0},
+        [None],
+        True,
     ],
-    "hooks_and_listeners_run_in_order": [
-        *("begin", "saved 0", "run", "saved 2", "evaluate", "run", "run"),
-        *("saved 3", "evaluate", "end at 3", "end"),
-    ],
+    "hooks_and_listeners_run_in_order": (
+        "begin/saved 0/run/saved 2/evaluate/run/run/saved 3/evaluate/end at 3/end".split("/")
+    ),
     "variables_start_warm": [
-        *([8.0, 3.0, 5.0], [6.0, 1.0, 5.0], [2.0, 1.0, 1.0]),
-        *([10.0, 3.0, 7.0], [2.0, 1.0, 1.0]),
+        [8.0, 3.0, 5.0],
+        [6.0, 1.0, 5.0],
+        [2.0, 1.0, 1.0],
+        [10.0, 3.0, 7.0],
+        [2.0, 1.0, 1.0],
     ],
     "variables_start_with_a_saved_model": ["bytes", -16.0, -16.0],
     "parameters_are_copied": [[[0.5], [0.5]], [0.5, 7.0], [0.5]],

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.accumulators.sparse_refusals import OURS_ONLY, REFUSED, take_refuses_rows
+from tests.accumulators.support.rows import Rows, RowsEagerDriver, assert_rows
+from tests.accumulators.support.sparse_refusals import OURS_ONLY, REFUSED, take_refuses_rows
 from tests.support.accumulator_support import EagerDriver, GraphDriver, unique_name
 from tests.support.refusals import InvalidArgument, refused
-from tests.support.sparse_support import Rows, RowsEagerDriver, assert_rows
 
 v1 = tf.compat.v1
 pytestmark = pytest.mark.kinds("sparse")

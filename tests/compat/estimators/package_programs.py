@@ -1,4 +1,4 @@
-"""Programs with the package tensorflow_estimator alone; see `estimator_programs`."""
+"""Programs with the package tensorflow_estimator alone; see `programs`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tests.support import estimator_programs as programs
-from tests.support.estimator_programs import message
+from tests.compat.estimators import programs
+from tests.compat.estimators.programs import message
 from tf_condacc import TowerOptimizer, estimator, replicate_model_fn
 from tf_condacc.compat._estimator import estimator_module, undo
 

@@ -8,8 +8,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.accumulators.sparse_refusals import ACCEPTED, OURS_ONLY, REFUSED, ones, take_refuses_rows
-from tests.support.sparse_support import Rows, assert_rows
+from tests.accumulators.support.rows import Rows, assert_rows
+from tests.accumulators.support.sparse_refusals import (
+    ACCEPTED,
+    OURS_ONLY,
+    REFUSED,
+    ones,
+    take_refuses_rows,
+)
 
 pytestmark = pytest.mark.kinds("sparse")
 

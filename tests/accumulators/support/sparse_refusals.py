@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import kernels
 
-from tests.support.sparse_support import Rows
+from tests.accumulators.support.rows import Rows
 
 
 def ones(*shape):

@@ -1,0 +1,69 @@
+"""Fixtures of the tests of accumulators."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.accumulators.support.contribution_drivers import CONTRIBUTION_DRIVERS
+from tests.accumulators.support.rows import ROWS_DRIVERS
+from tests.processes.clusters import LocalCluster
+from tests.support.accumulator_support import DRIVERS
+
+
+@pytest.fixture(scope="session")
+def cluster() -> LocalCluster:
+    """Returns a parameter server and a worker. Servers cannot stop, so tests share them."""
+    return LocalCluster(num_ps=1, num_workers=1)
+
+
+def _drivers(classes: dict[str, Any], mode: str) -> Iterator[Callable[..., Any]]:
+    made: list[Any] = []
+
+    def make(*args: Any, **kwargs: Any) -> Any:
+        made.append(classes[mode](*args, **kwargs))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture(params=["graph", pytest.param("eager", marks=pytest.mark.needs_resource)])
+def mode(request: pytest.FixtureRequest) -> str:
+    """Returns how a test drives the accumulator: "graph" (a v1 session) or "eager"."""
+    return request.param
+
+
+@pytest.fixture
+def driver(mode: str) -> Iterator[Callable[..., Any]]:
+    """Yields a function that makes drivers: `driver(impl, dtype, shape, **arguments)`."""
+    yield from _drivers(DRIVERS, mode)
+
+
+@pytest.fixture
+def graph_driver() -> Iterator[Callable[..., Any]]:
+    """Yields a function that makes drivers with v1 sessions, for tests of sessions only."""
+    yield from _drivers(DRIVERS, "graph")
+
+
+@pytest.fixture(params=["graph", "function", "eager"])
+def contributions(ours: Any, request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
+    """Yields a function that makes drivers of contributions: `contributions(dtype, shape, ...)`."""
+    for make in _drivers(CONTRIBUTION_DRIVERS, request.param):
+        yield functools.partial(make, ours)
+
+
+@pytest.fixture
+def rows_driver(mode: str) -> Iterator[Callable[..., Any]]:
+    """Yields a function that makes drivers whose gradients and taken values are `Rows`."""
+    yield from _drivers(ROWS_DRIVERS, mode)
+
+
+@pytest.fixture
+def rows_graph_driver() -> Iterator[Callable[..., Any]]:
+    """Yields a function like `rows_driver`, with v1 sessions only."""
+    yield from _drivers(ROWS_DRIVERS, "graph")
