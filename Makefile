@@ -37,7 +37,7 @@ build: configure
 	done
 
 demo: build
-	$(PYTHON) -m tf_condacc.demo
+	PYTHONPATH=. $(PYTHON) examples/digits.py
 
 test: build cc-test
 	$(PYTEST) tests

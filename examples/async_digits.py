@@ -159,7 +159,7 @@ def main():
     add("--workers", type=pictures.positive, default=4, help="number of workers (%(default)s)")
     add("--staleness", type=int, default=3, help="limit of the first training (%(default)s)")
     add("--seed", type=int, default=1, help="seed of weights and batches (%(default)s)")
-    add("--output", default="async_digits.png", help="file of the picture (%(default)s)")
+    add("--output", type=pictures.file, default="async_digits.png", help="picture (%(default)s)")
     args = parser.parse_args()
     records = {}
     for name, staleness in {"dropping": args.staleness, "not dropping": args.steps}.items():

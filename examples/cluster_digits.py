@@ -165,7 +165,7 @@ def main():
     add("--fault-at", type=int, default=0, help="step at which the last worker kills itself (none)")
     add("--seed", type=int, default=1, help="seed of weights and batches (%(default)s)")
     add("--folder", type=Path, default=Path("cluster_digits"), help="for checkpoints (%(default)s)")
-    add("--output", default="cluster_digits.png", help="file of the picture (%(default)s)")
+    add("--output", type=pictures.file, default="cluster_digits.png", help="picture (%(default)s)")
     args = parser.parse_args()
     with tf_condacc.cluster.start() as task:  # Does not return in a parameter server.
         latest = tf.train.latest_checkpoint(args.folder)

@@ -163,7 +163,7 @@ def main():
     add("--workers", type=pictures.positive, default=4, help="number of workers (%(default)s)")
     add("--backend", choices=["condacc", "tf"], default="condacc", help="whose accumulators")
     add("--seed", type=int, default=1, help="seed of weights and batches (%(default)s)")
-    add("--output", default="digits.png", help="file of the picture (%(default)s)")
+    add("--output", type=pictures.file, default="digits.png", help="picture (%(default)s)")
     args = parser.parse_args()
     (losses, applied, dropped), accuracies = record = train(args)
     unknown = "TensorFlow's class does not count them"

@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # Read when TensorFlow is imported.
 
@@ -11,7 +12,7 @@ try:
     from matplotlib.figure import Figure
     from matplotlib.ticker import PercentFormatter
 except ImportError as error:
-    sys.exit(f"{sys.argv[0]} needs {error.name}: pip install matplotlib tqdm")
+    sys.exit(f"{sys.argv[0]} needs {error.name.split('.')[0]}: pip install matplotlib tqdm")
 
 import numpy as np
 
@@ -24,6 +25,13 @@ def positive(text):
     if int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected at least 1, got {text}")
     return int(text)
+
+
+def file(text):
+    """Returns the value of an option, a file in a folder that exists."""
+    if not Path(text).parent.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder {Path(text).parent}")
+    return Path(text)
 
 
 def figure(title, rows, columns, height):

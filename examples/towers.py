@@ -161,7 +161,7 @@ def main():
     add("--towers", type=pictures.positive, nargs="+", default=[1, 2, 4], help="how many (1 2 4)")
     add("--batch-size", type=pictures.positive, default=64, help="of all towers (%(default)s)")
     add("--seed", type=int, default=1, help="seed of weights and batches (%(default)s)")
-    add("--output", default="towers.png", help="file of the picture (%(default)s)")
+    add("--output", type=pictures.file, default="towers.png", help="picture (%(default)s)")
     args = parser.parse_args()
     examples, test_examples = load(args.seed)
     for size in (args.batch_size, len(test_examples[1])):

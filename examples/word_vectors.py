@@ -174,7 +174,7 @@ def main():
     add("--steps", type=pictures.positive, default=4000, help="training steps (%(default)s)")
     add("--workers", type=pictures.positive, default=4, help="number of workers (%(default)s)")
     add("--seed", type=int, default=1, help="seed of vectors and batches (%(default)s)")
-    add("--output", default="word_vectors.png", help="file of the picture (%(default)s)")
+    add("--output", type=pictures.file, default="word_vectors.png", help="picture (%(default)s)")
     args = parser.parse_args()
     v1.logging.set_verbosity("ERROR")  # TensorFlow's Adagrad warns of itself.
     vocabulary, text = read_text()

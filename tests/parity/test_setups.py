@@ -63,7 +63,7 @@ def test_micro_batches_on_replicas_are_equal_to_one_big_batch():
 def test_rounding_errors_are_tolerated():
     report = parity.assert_parity(rounded(batches=points_and_classes(steps=10)))
     parts = [report.distances(setup)[1:] / report.limits[1:] for setup in report.setups]
-    assert 0 < np.max(parts) < 0.1
+    assert 0 < np.max(parts) < 0.2
 
 
 def test_variables_of_a_template_of_version_1_are_found():
