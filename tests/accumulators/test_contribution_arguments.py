@@ -22,6 +22,7 @@ def test_the_outcomes_are_public_and_are_numbers():
         "DUPLICATE": DUPLICATE,
         "AHEAD": AHEAD,
     }
+    assert all(tf_condacc.ApplyOutcome)
 
 
 def eager_of(ours):

@@ -27,13 +27,17 @@ MODULES = public_modules()
 
 
 def definitions(module: ModuleType) -> dict[str, Any]:
-    """Returns the classes and functions of the package that a module has without an underscore."""
+    """Returns the classes and functions that a module publishes, judged by their names.
+
+    These are its own and, if it is a package, those of other modules that it imports.
+    """
+    sources = ("tf_condacc", "condacc") if hasattr(module, "__path__") else (module.__name__,)
     return {
         name: value
         for name, value in vars(module).items()
         if not name.startswith("_")
         and (inspect.isclass(value) or inspect.isroutine(value))
-        and value.__module__.startswith(("tf_condacc", "condacc"))
+        and value.__module__.startswith(sources)
     }
 
 
@@ -92,9 +96,14 @@ def test_public_modules_classes_functions_and_methods_have_docstrings(name):
 
 
 def _methods(cls: type) -> dict[str, Any]:
-    """Returns the public methods and properties that a class defines itself."""
+    """Returns the public methods and properties that a class defines itself.
+
+    The docstring of a dataclass describes its fields.
+    """
     return {
         name: value
         for name, value in vars(cls).items()
-        if not name.startswith("_") and (inspect.isroutine(value) or isinstance(value, property))
+        if not name.startswith("_")
+        and name not in getattr(cls, "__dataclass_fields__", ())
+        and (inspect.isroutine(value) or isinstance(value, property))
     }

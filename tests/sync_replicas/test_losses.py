@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import tensorflow as tf
 
 from tf_condacc import ApplyOutcome
 from tf_condacc._optimizers.sync_replicas import pushes
@@ -114,7 +115,7 @@ def test_without_contributors_the_same_slot_counts_twice(two_ps, training, monke
     def push(self, claim):
         round_, _ = claim.on(self._variable.device)
         accepted = self._accumulator.try_apply_grad(self._gradient, round_)
-        return 1 - pushes.tf.cast(accepted, pushes.tf.int32)
+        return tf.where(accepted, ApplyOutcome.ADDED, ApplyOutcome.STALE)
 
     monkeypatch.setattr(pushes.VariableGradients, "push", push)
     run = both_push_one_slot(two_ps, training)

@@ -133,8 +133,8 @@ class GradientAccumulator(Trackable):
                     f"{self._gradient_of(variable)} is a tensor, expected tf.IndexedSlices as in "
                     "the first micro-batch."
                 )
-        # The dense gradients have been checked. They are applied after the sparse gradients, because
-        # the indices of these are checked only when they are applied.
+        # The dense gradients have been checked. They are applied after the sparse gradients, whose
+        # indices are checked only when they are applied.
         checked: list[tf.Tensor] = []
         applied: list[tf.Tensor] = []
         for gradient, slot in sorted(

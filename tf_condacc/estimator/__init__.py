@@ -8,8 +8,7 @@ from tf_condacc.estimator._estimator import Estimator
 from tf_condacc.estimator._exporters import Exporter, FinalExporter, LatestExporter
 from tf_condacc.estimator._model_fn import EstimatorSpec, ModeKeys
 from tf_condacc.estimator._run_config import RunConfig
-from tf_condacc.estimator._train_specs import EvalSpec, TrainSpec
-from tf_condacc.estimator._training import train_and_evaluate
+from tf_condacc.estimator._training import EvalSpec, TrainSpec, train_and_evaluate
 from tf_condacc.estimator._warm_start import WarmStartSettings
 
 __all__ = [

@@ -40,7 +40,7 @@ class _Recovering:
 class ChiefQueueRunner(v1.train.QueueRunner):
     """Applies the gradients of round after round, until training ends.
 
-    When the coordinator stops, the waits of the chief's queue runner and of its own step as a worker
+    When the coordinator stops, the waits of the chief's queue runner and of its step as a worker
     end, so each of the two learns of an error of the other. The gate itself is closed only if the
     coordinator stops without an error, as that of a Supervisor does when training has ended: after
     an error, training continues in the next session. A chief that another one has replaced ends
