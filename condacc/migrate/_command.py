@@ -7,11 +7,10 @@ import dataclasses
 import importlib.util
 import io
 import os
-import signal
 import sys
 from collections.abc import Sequence
 
-from condacc._interrupts import INTERRUPTED, raise_on_interrupt
+from condacc._interrupts import INTERRUPTED, exit_on_interrupt, raise_on_interrupt
 from condacc.migrate import _report
 from condacc.migrate._files import (
     FileResult,
@@ -59,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return _run(options)
     except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # The process is about to end.
+        exit_on_interrupt()  # A second Ctrl-C ends the process while this one ends the others.
         print("Interrupted. Each file is either as it was or rewritten.", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
