@@ -1,4 +1,4 @@
-"""The command ``condacc``, and what of tf_condacc needs no TensorFlow.
+"""The command ``condacc``, and the modules without TensorFlow that tf_condacc shares with it.
 
 ``condacc --help`` lists its subcommands. Nothing here imports TensorFlow or `tf_condacc` when it is
 imported.

@@ -32,8 +32,14 @@ def main() -> int | None:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"tf_condacc {__version__}")
-    parser.add_argument("command", metavar="COMMAND", choices=_SUBCOMMANDS, help=argparse.SUPPRESS)
-    module, _ = _SUBCOMMANDS[parser.parse_args(sys.argv[1:2]).command]
+    # Optional, so that a wrong option is not reported as a missing command.
+    parser.add_argument(
+        "command", metavar="COMMAND", nargs="?", choices=_SUBCOMMANDS, help=argparse.SUPPRESS
+    )
+    command = parser.parse_args(sys.argv[1:2]).command
+    if command is None:
+        parser.error("there is no COMMAND")
+    module, _ = _SUBCOMMANDS[command]
     status: int | None = importlib.import_module(module).main(sys.argv[2:])
     return status
 

@@ -82,7 +82,7 @@ class Watch:
 
         Args:
             addresses: "host:port" of each server, by the server's name.
-            limits_secs: Times, each of which makes the silence of a server worth a report.
+            limits_secs: The times of silence, in seconds, after which `on_silent` is called.
             on_silent: Called with the name of a server, the limit in seconds, and SILENT, REFUSED
                 or UNRESOLVED, once for each limit that the silence has reached.
             on_answer: Called with the name of a server that answers again after a report. Threads
@@ -119,9 +119,9 @@ class Watch:
         return not any(thread.is_alive() for thread in self._threads)
 
     def _watch(self, name: str, address: str) -> None:
-        last = Answer.ANSWERED if self._reports_refused else Answer.REFUSED
+        previous = Answer.ANSWERED if self._reports_refused else Answer.REFUSED
         silent_secs = 0.0
-        reported = 0
+        num_reported = 0
         is_reported = False
         asked = time.monotonic()
         wait_secs = _INTERVAL_SECS
@@ -136,18 +136,21 @@ class Watch:
                 if is_reported:
                     self._on_answer(name)
                 is_reported = False
-            if answer is Answer.ANSWERED or not self._counts(answer, last):
-                last, silent_secs, reported = answer, 0.0, 0
+            if answer is Answer.ANSWERED or not self._is_silence(answer, previous):
+                previous, silent_secs, num_reported = answer, 0.0, 0
                 continue
-            if answer is not last:
-                silent_secs, reported = 0.0, 0
-            last = answer
+            if answer is not previous:
+                silent_secs, num_reported = 0.0, 0
+            previous = answer
             silent_secs += min(asked - before, _INTERVAL_SECS + _ANSWER_SECS)
-            while reported < len(self._limits) and silent_secs >= self._limits[reported]:
-                self._on_silent(name, self._limits[reported], answer)
-                reported += 1
+            while num_reported < len(self._limits) and silent_secs >= self._limits[num_reported]:
+                self._on_silent(name, self._limits[num_reported], answer)
+                num_reported += 1
                 is_reported = True
 
-    def _counts(self, answer: Answer, last: Answer) -> bool:
-        """Returns whether a server without an answer is silent, given what it did before."""
-        return self._reports_refused or (answer is Answer.SILENT and last is not Answer.REFUSED)
+    def _is_silence(self, answer: Answer, previous: Answer) -> bool:
+        """Returns whether a server that gives no answer is silent.
+
+        Unless refusals are reported, only a server that accepts connections, and did before, is.
+        """
+        return self._reports_refused or (answer is Answer.SILENT and previous is not Answer.REFUSED)

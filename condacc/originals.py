@@ -26,7 +26,7 @@ class Package(NamedTuple):
     extra: str | None
 
 
-# By the first part of a place.
+# Packages by the top-level module of the places in them.
 PACKAGES = {
     "tensorboard": Package("tensorboard", None),
     "tensorflow_estimator": Package("tensorflow-estimator", "estimator"),
@@ -45,29 +45,29 @@ _SMART_COND = f"{_PYTHON}.framework.smart_cond"
 _VARIABLES = f"{_PYTHON}.ops.variable_v1"
 
 
-def _same(place: str, *names: str) -> dict[str, str]:
-    """Returns the places of names that are attributes of one object or module."""
+def _places_in(place: str, *names: str) -> dict[str, str]:
+    """Maps each name to the attribute of that name of one module or object."""
     separator = "." if ":" in place else ":"
     return {name: f"{place}{separator}{name}" for name in names}
 
 
-_BALANCING = _same("tf_condacc.cluster", "GreedyLoadBalancingStrategy", "byte_size_load_fn")
-_CONSTANTS = _same(f"{_V1}:graph_util", "convert_variables_to_constants")
-_DENSE = _same("tf_condacc", "ConditionalAccumulator", "ConditionalAccumulatorBase")
-_DROP_STALE = _same("tf_condacc", "DropStaleGradientOptimizer")
-_HPARAMS = _same("tf_condacc.compat", "HParams")
-_SETTER = _same("tf_condacc", "replica_device_setter")
-_SPARSE = _same("tf_condacc", "SparseConditionalAccumulator")
-_SYNC = _same("tf_condacc", "SyncReplicasOptimizer")
-_TOWERS = _same("tf_condacc", "TowerOptimizer", "replicate_model_fn")
-_STEP = _same(
+_BALANCING = _places_in("tf_condacc.cluster", "GreedyLoadBalancingStrategy", "byte_size_load_fn")
+_CONSTANTS = _places_in(f"{_V1}:graph_util", "convert_variables_to_constants")
+_DENSE = _places_in("tf_condacc", "ConditionalAccumulator", "ConditionalAccumulatorBase")
+_DROP_STALE = _places_in("tf_condacc", "DropStaleGradientOptimizer")
+_HPARAMS = _places_in("tf_condacc.compat", "HParams")
+_SETTER = _places_in("tf_condacc", "replica_device_setter")
+_SPARSE = _places_in("tf_condacc", "SparseConditionalAccumulator")
+_SYNC = _places_in("tf_condacc", "SyncReplicasOptimizer")
+_TOWERS = _places_in("tf_condacc", "TowerOptimizer", "replicate_model_fn")
+_STEP = _places_in(
     _TRAIN,
     "assert_global_step",
     "create_global_step",
     "get_global_step",
     "get_or_create_global_step",
 )
-_CHECKPOINTS = _same(
+_CHECKPOINTS = _places_in(
     _TRAIN, "init_from_checkpoint", "list_variables", "load_checkpoint", "load_variable"
 )
 
@@ -77,7 +77,7 @@ _PUBLIC: dict[str, dict[str, str]] = {
     "": _DENSE | _SPARSE,
     "sparse": _SPARSE,
     "train": _SYNC | _SETTER,
-    "estimator": _same(
+    "estimator": _places_in(
         "tf_condacc.estimator",
         "Estimator",
         "EstimatorSpec",
@@ -91,7 +91,7 @@ _PUBLIC: dict[str, dict[str, str]] = {
         "WarmStartSettings",
         "train_and_evaluate",
     )
-    | _same(
+    | _places_in(
         _TRAIN,
         "CheckpointSaverHook",
         "CheckpointSaverListener",
@@ -112,7 +112,7 @@ _PUBLIC: dict[str, dict[str, str]] = {
         "SummarySaverHook",
         "VocabInfo",
     ),
-    "estimator.export": _same(
+    "estimator.export": _places_in(
         "tf_condacc.estimator.export",
         "ClassificationOutput",
         "ExportOutput",
@@ -122,12 +122,12 @@ _PUBLIC: dict[str, dict[str, str]] = {
         "build_parsing_serving_input_receiver_fn",
         "build_raw_serving_input_receiver_fn",
     ),
-    "estimator.inputs": _same("tf_condacc.estimator.inputs", "numpy_input_fn"),
+    "estimator.inputs": _places_in("tf_condacc.estimator.inputs", "numpy_input_fn"),
 }
 _PRIVATE: dict[str, dict[str, str]] = {
     "python.framework.graph_util": _CONSTANTS,
     "python.framework.graph_util_impl": _CONSTANTS,
-    "python.framework.ops": _same(
+    "python.framework.ops": _places_in(
         _INDEXED_SLICES,
         "IndexedSlices",
         "IndexedSlicesSpec",
@@ -137,25 +137,25 @@ _PRIVATE: dict[str, dict[str, str]] = {
         "internal_convert_n_to_tensor_or_indexed_slices",
         "internal_convert_to_tensor_or_indexed_slices",
     )
-    | _same(f"{_PYTHON}.framework.tensor", "Tensor")
-    | _same(f"{_PYTHON}.eager.context", "executing_eagerly")
-    | _same(
+    | _places_in(f"{_PYTHON}.framework.tensor", "Tensor")
+    | _places_in(f"{_PYTHON}.eager.context", "executing_eagerly")
+    | _places_in(
         f"{_PYTHON}.framework.tensor_conversion_registry", "register_tensor_conversion_function"
     )
     | {"convert_to_tensor_v2": "tensorflow:convert_to_tensor"},
-    "python.ops.array_ops": _same(f"{_PYTHON}.ops.array_ops_stack", "stack", "unstack"),
-    "python.ops.control_flow_ops": _same(f"{_PYTHON}.ops.control_flow_assert", "Assert")
-    | _same(f"{_PYTHON}.ops.control_flow_case", "case")
-    | _same(f"{_PYTHON}.ops.cond", "cond")
-    | _same(_SMART_COND, "smart_cond")
-    | _same(f"{_PYTHON}.ops.control_flow_switch_case", "switch_case")
-    | _same(f"{_PYTHON}.ops.while_loop", "while_loop"),
+    "python.ops.array_ops": _places_in(f"{_PYTHON}.ops.array_ops_stack", "stack", "unstack"),
+    "python.ops.control_flow_ops": _places_in(f"{_PYTHON}.ops.control_flow_assert", "Assert")
+    | _places_in(f"{_PYTHON}.ops.control_flow_case", "case")
+    | _places_in(f"{_PYTHON}.ops.cond", "cond")
+    | _places_in(_SMART_COND, "smart_cond")
+    | _places_in(f"{_PYTHON}.ops.control_flow_switch_case", "switch_case")
+    | _places_in(f"{_PYTHON}.ops.while_loop", "while_loop"),
     "python.ops.data_flow_ops": _DENSE | _SPARSE,
-    "python.ops.functional_ops": _same(f"{_PYTHON}.ops.map_fn", "map_fn"),
-    "python.ops.gradients_impl": _same(f"{_PYTHON}.ops.gradients_util", "AggregationMethod"),
-    "python.ops.variables": _same(f"{_PYTHON}.ops.ref_variable", "RefVariable")
-    | _same(_VARIABLES, "VariableV1", "is_variable_initialized"),
-    "python.pywrap_tensorflow": _same(
+    "python.ops.functional_ops": _places_in(f"{_PYTHON}.ops.map_fn", "map_fn"),
+    "python.ops.gradients_impl": _places_in(f"{_PYTHON}.ops.gradients_util", "AggregationMethod"),
+    "python.ops.variables": _places_in(f"{_PYTHON}.ops.ref_variable", "RefVariable")
+    | _places_in(_VARIABLES, "VariableV1", "is_variable_initialized"),
+    "python.pywrap_tensorflow": _places_in(
         f"{_PYTHON}.training.py_checkpoint_reader", "NewCheckpointReader"
     ),
     "python.training.device_setter": _SETTER,
@@ -166,7 +166,7 @@ _PRIVATE: dict[str, dict[str, str]] = {
 
 # Like the tables above, with the paths of modules below ``tf.contrib``.
 CONTRIB: dict[str, dict[str, str]] = {
-    "data": _same(
+    "data": _places_in(
         f"{_V1}:data",
         "Dataset",
         "FixedLengthRecordDataset",
@@ -178,8 +178,8 @@ CONTRIB: dict[str, dict[str, str]] = {
     "estimator.python.estimator.replicate_model_fn": _TOWERS,
     "framework": _STEP
     | _CHECKPOINTS
-    | _same("tensorflow.python.util.deprecation", "deprecated", "deprecated_args")
-    | _same(_SMART_COND, "smart_cond", "smart_constant_value")
+    | _places_in("tensorflow.python.util.deprecation", "deprecated", "deprecated_args")
+    | _places_in(_SMART_COND, "smart_cond", "smart_constant_value")
     | {
         "nest": "tensorflow.python.util.nest",
         "zero_initializer": f"{_V1}:zeros_initializer",
@@ -190,7 +190,7 @@ CONTRIB: dict[str, dict[str, str]] = {
     "framework.python.framework.checkpoint_utils": _CHECKPOINTS,
     "framework.python.ops": _STEP,
     "framework.python.ops.variables": _STEP,
-    "lookup": _same(
+    "lookup": _places_in(
         _LOOKUP_OPS,
         "IdTableWithHashBuckets",
         "KeyValueTensorInitializer",
@@ -210,16 +210,18 @@ CONTRIB: dict[str, dict[str, str]] = {
     },
     "opt": _DROP_STALE,
     "opt.python.training.drop_stale_gradient_optimizer": _DROP_STALE,
-    "rnn": _same(_CELLS, "DeviceWrapper", "DropoutWrapper", "ResidualWrapper", "LSTMStateTuple"),
+    "rnn": _places_in(
+        _CELLS, "DeviceWrapper", "DropoutWrapper", "ResidualWrapper", "LSTMStateTuple"
+    ),
     "staging": {"StagingArea": "tensorflow.python.ops.data_flow_ops:StagingArea"},
-    "tensorboard.plugins.projector": _same(
+    "tensorboard.plugins.projector": _places_in(
         "tensorboard.plugins.projector", "ProjectorConfig", "visualize_embeddings"
     ),
     "tfprof": {"model_analyzer": "tensorflow.python.profiler.model_analyzer"},
-    "training": _BALANCING | _HPARAMS | _same(_TRAIN, "checkpoints_iterator"),
+    "training": _BALANCING | _HPARAMS | _places_in(_TRAIN, "checkpoints_iterator"),
     "training.python.training.device_setter": _BALANCING,
     "training.python.training.hparam": _HPARAMS,
-    "util": _same(_V1, "make_ndarray", "make_tensor_proto"),
+    "util": _places_in(_V1, "make_ndarray", "make_tensor_proto"),
 }
 
 NAMES = _PUBLIC | _PRIVATE | {f"contrib.{module}": names for module, names in CONTRIB.items()}
@@ -248,8 +250,8 @@ CONTRIB_SOURCES: dict[str, tuple[str, ...]] = {
     "training.python.training.evaluation": ("tf_slim.training.evaluation",),
 }
 
-# Modules of ``tf.contrib`` of which TensorFlow's own table of renamed names has further names, and
-# ``tf.contrib.estimator``, of which tensorflow-estimator has further names.
+# Modules of ``tf.contrib`` whose other names are in TensorFlow's own table of renamed names. For
+# "estimator", tensorflow-estimator has them.
 CONTRIB_RENAMED = frozenset(
     (
         "batching",

@@ -91,10 +91,11 @@ def _sees_gpu() -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Gives every test a time limit, because a take that hangs holds its thread in native code.
+    """Leaves out tests that cannot be run, and gives every other one a time limit.
 
     The handle of TensorFlow's own sparse accumulator is a reference, which works only in graphs and
-    in control flow of version 1. Tests in other modes are not run on it.
+    in control flow of version 1. Tests in other modes are not run on it. Tests for a GPU are skipped
+    where there is none. The limit is for takes that hang, which hold their thread in native code.
     """
 
     def can_be_run(item: pytest.Item) -> bool:

@@ -113,7 +113,7 @@ class Task:
 
 
 def how_it_ended(status: int) -> str:
-    """Describes an exit status: "SIGKILL" or "status 3"."""
+    """Describes an exit status: "SIGKILL (status 137)" or "status 3"."""
     try:
         return f"{signal.Signals(status - 128).name} (status {status})"
     except ValueError:

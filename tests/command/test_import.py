@@ -52,7 +52,7 @@ print(json.dumps([name for name in before if before[name] != after[name]]))
         ["-m", "their_program"],
         ["-m", "condacc", "run", "--keras2", "train.py"],
         ["-m", "condacc", "launch", "--help"],
-        ["-m", "tf_condacc.compat", "-m", "--help"],
+        ["-m", "tf_condacc", "-m", "--help"],
     ],
     ids=" ".join,
 )

@@ -66,9 +66,9 @@ def test_the_version_is_that_of_the_package(run: Run):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "required: COMMAND"),
+        ([], "there is no COMMAND"),
         (["no-command"], "invalid choice: 'no-command' (choose from"),
-        (["--no-option"], "required: COMMAND"),
+        (["--no-option"], "unrecognized arguments: --no-option"),
         (["info", "x"], "condacc info: error: unrecognized arguments: x"),
     ],
 )

@@ -127,3 +127,14 @@ def test_links_lead_to_pages_and_headings_that_exist(page):
         target = (page.parent / path).resolve() if path else page
         assert target.exists(), link
         assert not anchor or anchor in _anchors(target), link
+
+
+@pytest.mark.parametrize("page", ["docs/design.md", "CONTRIBUTING.md"])
+def test_the_files_that_a_page_names_exist(page):
+    folders = ("cc", "condacc", "tf_condacc", "tests", "examples", "benchmarks")
+    files = [str(file.relative_to(ROOT)) for each in folders for file in (ROOT / each).rglob("*.*")]
+    files += [file.name for file in ROOT.iterdir()]
+    named = re.findall(r"`((?:[\w.-]+/)*[\w-]+\.(?:py|h|cc|sh))`", (ROOT / page).read_text())
+    assert named
+    for name in named:
+        assert any(f"/{file}".endswith(f"/{name}") for file in files), name

@@ -97,7 +97,8 @@ def sources_of(path: str) -> tuple[str, ...] | None:
         path: Path of the module below ``tf.contrib``; "" for ``tf.contrib`` itself.
 
     Returns:
-        The paths of the modules, or None if there is no module at `path`.
+        The paths of the modules; none if all names of the module are those of our own tables. None
+        if there is no module at `path`.
 
     Raises:
         Missing: The module is provided by a package that is not installed.

@@ -46,8 +46,8 @@ class SyncGate:
 
     Attributes:
         handle: Handle of the gate: `[] resource`.
-        graph_id: Identifies the graph among those of all workers, past ones included: the name of
-            the chief, and the run of the worker.
+        graph_id: A random identifier of this graph. The gate takes it as the name of the chief, and
+            as the run of the worker.
     """
 
     def __init__(self, shared_name: str, device: str, worker: str, options: GateOptions) -> None:

@@ -132,7 +132,7 @@ class VariableGradients:
             return self._accumulator.global_step()
 
     def reset(self, round_: tf.Tensor) -> tf.Tensor:
-        """Discards what is accumulated, and begins a round, unless it is not a later one."""
+        """Discards the accumulated gradients and sets the step to `round_`, if that is later."""
         with v1.device(self._variable.device):
             return ops.condacc_accumulator_reset(
                 self._accumulator.accumulator_ref, round_, only_forward=True, name="reset"

@@ -121,7 +121,7 @@ def _find(options: Options) -> tuple[str, str | None]:
         name += ".__main__"
         spec = importlib.util.find_spec(name)
     if spec is None or not isinstance(spec.loader, SourceFileLoader):
-        sys.exit(f"condacc run: there is no module {name} with a source")
+        sys.exit(f"condacc run: there is no module {name}, or it has no Python source")
     return spec.loader.path, name.rpartition(".")[0]
 
 
