@@ -94,8 +94,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leaves out tests that cannot be run, and gives every other one a time limit.
 
     The handle of TensorFlow's own sparse accumulator is a reference, which works only in graphs and
-    in control flow of version 1. Tests in other modes are not run on it. Tests for a GPU are skipped
-    where there is none. The limit is for takes that hang, which hold their thread in native code.
+    in control flow of version 1. Tests in other modes are not run on it. Tests for a GPU are
+    skipped where there is none. The time limit is for takes that hang, which hold their thread in
+    native code.
     """
 
     def can_be_run(item: pytest.Item) -> bool:
