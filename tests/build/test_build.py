@@ -41,6 +41,7 @@ def import_in_subprocess(package: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def copied_package(tmp_path: Path) -> Path:
+    shutil.copytree(ROOT / "condacc", tmp_path / "condacc")
     return Path(shutil.copytree(PACKAGE, tmp_path / "tf_condacc"))
 
 
