@@ -86,8 +86,8 @@ lint: configure
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
-	$(PYTHON) -m mypy $(EMULATED_MYPY)
-	$(PYTHON) -m mypy $(PLANTED)
+	$(PYTHON) -m mypy --no-namespace-packages $(EMULATED_MYPY)
+	$(PYTHON) -m mypy --no-namespace-packages $(PLANTED)
 	$(CLANG_FORMAT) --dry-run -Werror $(CXX_SOURCES)
 	find cc/core -name '*.h' -o -name '*.cc' | xargs -P 2 -n 8 $(CLANG_TIDY) --quiet
 

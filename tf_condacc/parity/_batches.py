@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc._typing import Nested
 
@@ -100,7 +101,7 @@ def placeholders(batches: Sequence[tuple[Nested, Nested]]) -> tuple[Nested, Nest
         shape = tf.TensorShape(values[0].shape)
         for value in values[1:]:
             shape = shape.most_specific_compatible_shape(tf.TensorShape(value.shape))
-        made.append(tf.compat.v1.placeholder(values[0].dtype, shape))
+        made.append(v1.placeholder(values[0].dtype, shape))
     return tf.nest.pack_sequence_as(batches[0], made)
 
 

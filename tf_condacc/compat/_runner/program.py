@@ -16,6 +16,7 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from condacc.run import Options, uses_keras2
 from tf_condacc.compat import install
@@ -79,10 +80,10 @@ def set_up(folder: str) -> None:
     logger = tf.get_logger()
     level = logger.level
     logger.setLevel("ERROR")  # It warns of the variables of version 1.
-    tf.compat.v1.disable_v2_behavior()
+    v1.disable_v2_behavior()
     logger.setLevel(level)
     for name in ("core", "python"):
-        setattr(tf.compat.v1, name, importlib.import_module(f"tensorflow.{name}"))
+        setattr(v1, name, importlib.import_module(f"tensorflow.{name}"))
     ProgramFinder(folder).insert()
 
 
@@ -137,7 +138,7 @@ def _provided() -> Iterator[str]:
         if slim
         else "tf.contrib.slim, layers and the like are missing: pip install tf-slim"
     )
-    package = tf.compat.v1.estimator.Estimator.__module__.partition(".")[0]
+    package = v1.estimator.Estimator.__module__.partition(".")[0]
     name = package.replace("tensorflow_estimator", "tensorflow-estimator")
     yield f"tf.estimator is that of {name} {_version(name) or ''}".rstrip()
     if uses_keras2():
