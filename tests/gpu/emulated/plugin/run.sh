@@ -30,7 +30,7 @@ build() {
 copy_package() {
   rm -rf "$PACKAGE"
   mkdir -p "$PACKAGE"
-  cp -r tf_condacc tests benchmarks pyproject.toml "$PACKAGE"
+  cp -r condacc tf_condacc tests benchmarks pyproject.toml "$PACKAGE"
   cp -f "bazel-bin/$HERE/_condacc_ops.so" "$PACKAGE/tf_condacc"
   cp -f bazel-bin/_build_info.json "$PACKAGE/tf_condacc"
   cp "bazel-bin/$HERE/libemulated_device.so" "$PACKAGE"
@@ -38,16 +38,17 @@ copy_package() {
 
 # The kernels run on another stream than TensorFlow's, so sums must be wrong.
 control() {
-  EMULATED_WRONG_STREAM=1 "$HERE/controls/must_fail.sh" 'Mismatched elements' \
+  EMULATED_WRONG_STREAM=1 "$HERE/controls/must_fail.sh" 'Arrays are not equal' \
     "${PYTEST[@]}" -x "$HERE/plugin/test_accumulators.py"
 }
 
 # TensorFlow's own classes have no kernels for GPUs and are left out. The listed files use no op
 # that TensorFlow itself runs on a GPU.
 project_tests() {
-  local names=(apply_arguments construction control_flow dense_random distributed sharing
-               sparse_arguments sparse_checks sparse_concurrency sparse_construction)
-  local files=("${names[@]/#/tests/accumulators/test_}")
+  local dense=(apply_arguments construction control_flow dense_random distributed sharing)
+  local sparse=(arguments checks concurrency construction)
+  local files=("${dense[@]/#/tests/accumulators/test_}"
+               "${sparse[@]/#/tests/accumulators/sparse/test_}")
   EMULATED_DELAY_US=${EMULATED_DELAY_US:-300} "${PYTEST[@]}" \
     -k "not tensorflow or tf_condacc" "${files[@]/%/.py}"
 }

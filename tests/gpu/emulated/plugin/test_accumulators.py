@@ -107,7 +107,7 @@ class SparseCase:
 
     def check(self, taken: list[np.ndarray], gradients: list) -> None:
         rows, values = sum_of_rows(gradients)
-        assert taken[0].tolist() == rows
+        np.testing.assert_array_equal(taken[0], rows)
         np.testing.assert_array_equal(taken[1], values)
 
 
