@@ -121,12 +121,14 @@ void Training::CancelWaits() {
 
 // A chief waits rightly if no worker is left, and a worker if no chief is left that could open the
 // gate again. When a chief has ended training, workers may only wait for an opening, unless another
-// chief has prepared the gate since.
+// chief has prepared the gate since. That chief waits rightly as well if a worker has gone, because
+// the worker was told of the end.
 void Training::CheckBlocked() {
   if (num_workers_left_ == 0) return;
   const bool is_prepared_again = last_prepared_round_ < prepared_round_;
   const bool may_wait = !is_over_ || is_prepared_again || num_at_opening_ == num_workers_left_;
   if (num_chiefs_left_ == 0 && may_wait) return;
+  if (is_over_ && is_prepared_again && num_workers_left_ < num_workers_) return;
   Fail("workers or chiefs wait for ever, with " + std::to_string(num_slots_) + " slots and " +
        std::to_string(num_workers_) + " workers (" + std::to_string(num_workers_left_) +
        " are left): " + gate_->Describe());
