@@ -74,7 +74,7 @@ def _call(method: str) -> Callable[[Any], Any]:
 
 def _raw_call(method: str) -> Callable[[Any], Any]:
     import tf_condacc
-    from tf_condacc._ops.library import ops
+    from tf_condacc._ops.native import ops
 
     step, one = tf.constant(_STEP, tf.int64), tf.constant(1)
     if method == "apply_indexed_slices_grad":

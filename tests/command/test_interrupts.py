@@ -11,7 +11,7 @@ from tests.command.processes import ROOT, Run, runner
 from tests.processes.terminal import press_ctrl_c
 
 # These are the beginning of TensorFlow, a module in the middle of it, and the native ops.
-_OF_TENSORFLOW = ("tensorflow", "tensorflow.python.framework.ops", "tf_condacc._ops.library")
+_OF_TENSORFLOW = ("tensorflow", "tensorflow.python.framework.ops", "tf_condacc._ops.native")
 _PROGRAM = """
 import signal
 import tensorflow as tf

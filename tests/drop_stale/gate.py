@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_condacc._ops.library import ops
+from tf_condacc._ops.native import ops
 
 MAX, MIN = 2**63 - 1, -(2**63)
 

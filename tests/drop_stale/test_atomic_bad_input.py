@@ -9,7 +9,7 @@ import tensorflow as tf
 from tests.drop_stale.gate import Gate
 from tests.support.drop_stale_support import SWITCHES, switched
 from tests.support.refusals import BadArgument, Gone, refused
-from tf_condacc._ops.library import ops
+from tf_condacc._ops.native import ops
 from tf_condacc._optimizers.drop_stale.gate import StalenessGate
 
 v1 = tf.compat.v1

@@ -100,7 +100,7 @@ class CondaccDense:
 
     def __init__(self) -> None:
         self.module = importlib.import_module("tf_condacc")
-        self.ops = importlib.import_module("tf_condacc._ops.library").ops
+        self.ops = importlib.import_module("tf_condacc._ops.native").ops
 
     @property
     def dense(self) -> type:

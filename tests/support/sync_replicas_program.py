@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import tf_condacc
 from tests.support.sync_replicas_log import PushLog
-from tf_condacc._ops.library import ops
+from tf_condacc._ops.native import ops
 
 v1 = tf.compat.v1
 

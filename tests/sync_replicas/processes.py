@@ -16,7 +16,7 @@ from tests.processes.clusters import ForkedCluster
 from tests.support.sync_replicas_log import PushLog, check_weights, read_log
 from tests.support.sync_replicas_program import Model
 from tf_condacc import ApplyOutcome
-from tf_condacc._ops.library import ops
+from tf_condacc._ops.native import ops
 
 v1 = tf.compat.v1
 NUM_PS, NUM_WORKERS = 2, 3

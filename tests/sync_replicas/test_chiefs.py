@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import tf_condacc
 from tests.sync_replicas.training import OneProcess, Training
-from tf_condacc._ops.library import ops
+from tf_condacc._ops.native import ops
 from tf_condacc._optimizers.sync_replicas.recovery import (
     aborting_if_server_is_lost,
     recover_cancelled_steps,

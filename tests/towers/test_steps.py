@@ -22,7 +22,7 @@ from tests.support.tower_support import (
     sums_one_by_one,
 )
 from tf_condacc import estimator
-from tf_condacc._ops.library import ops
+from tf_condacc._ops.native import ops
 from tf_condacc._towers.reduction import sum_gradients
 
 v1 = tf.compat.v1

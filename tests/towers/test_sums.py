@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from tests.support.tower_support import initialized_session, rows, sum_of, sums_one_by_one, to_dense
-from tf_condacc._ops.library import ops
+from tf_condacc._ops.native import ops
 from tf_condacc._towers.reduction import sum_gradients
 
 v1 = tf.compat.v1

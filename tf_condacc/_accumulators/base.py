@@ -15,8 +15,8 @@ from tensorflow.compat import v1
 
 from tf_condacc._accumulators import eager
 from tf_condacc._ops.host import arguments_on_host, int64_input
-from tf_condacc._ops.library import nodes, ops
 from tf_condacc._ops.missing_library import explained
+from tf_condacc._ops.native import nodes, ops
 from tf_condacc._ops.nodes import out_of_reach
 from tf_condacc._tensorflow import Trackable
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tf_condacc._accumulators.base import ConditionalAccumulatorBase, TryTakeResult
 from tf_condacc._accumulators.contributions import contributor_id, was_added
 from tf_condacc._ops.host import int64_input
-from tf_condacc._ops.library import ops
+from tf_condacc._ops.native import ops
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 from tf_condacc._accumulators.base import ConditionalAccumulatorBase, TryTakeResult
 from tf_condacc._accumulators.contributions import contributor_id, was_added
 from tf_condacc._ops.host import host_int64, int64_input, on_host
-from tf_condacc._ops.library import ops
+from tf_condacc._ops.native import ops
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from tf_condacc._ops.library import ops
+from tf_condacc._ops.native import ops
 from tf_condacc._tensorflow import is_determinism_enabled
 from tf_condacc._typing import Gradient
 

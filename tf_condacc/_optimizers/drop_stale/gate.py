@@ -10,7 +10,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_condacc._ops.host import is_reference
-from tf_condacc._ops.library import ops
+from tf_condacc._ops.native import ops
 from tf_condacc._tensorflow import colocated_with
 from tf_condacc._typing import TensorLike
 

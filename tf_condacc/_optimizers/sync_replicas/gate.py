@@ -10,7 +10,7 @@ from typing import NamedTuple
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from tf_condacc._ops.library import ops
+from tf_condacc._ops.native import ops
 
 _LOG = logging.getLogger("tf_condacc")
 _NO_ROUND = -1

@@ -84,7 +84,7 @@ _put_graphs_on_the_cpu()
 tf.device("/CPU:0").__enter__()
 sys.path.insert(0, str(ROOT))
 
-from tf_condacc._ops import library  # noqa: E402
+from tf_condacc._ops import native  # noqa: E402
 
 _library = ctypes.CDLL(str(ROOT / "tf_condacc" / "_condacc_ops.so"))
 _library.condacc_emulated_use_stream(
@@ -93,4 +93,4 @@ _library.condacc_emulated_use_stream(
         for function in (_device.condacc_emulated_push, _device.condacc_emulated_wait)
     )
 )
-_put_ops_on_the_gpu(library.ops)
+_put_ops_on_the_gpu(native.ops)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from tf_condacc._ops.library import ops
+from tf_condacc._ops.native import ops
 
 v1 = tf.compat.v1
 

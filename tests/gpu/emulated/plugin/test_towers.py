@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from emulated_gpu import num_pushed
 
-from tf_condacc._ops.library import ops
+from tf_condacc._ops.native import ops
 
 v1 = tf.compat.v1
 

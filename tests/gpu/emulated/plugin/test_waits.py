@@ -10,7 +10,7 @@ import tensorflow as tf
 from emulated_gpu import num_waits, stream_held
 
 import tf_condacc
-from tf_condacc._ops.library import ops
+from tf_condacc._ops.native import ops
 
 v1 = tf.compat.v1
 TIMEOUT_SECS = 60
