@@ -314,8 +314,8 @@ _CATEGORICAL = f"{_COLUMN}categorical_column_with_"
 _RENAMED = "use tf.contrib.lookup.{}, which is provided"
 _SUMMARY = "use tf.summary of TensorFlow 2, which has other arguments"
 
-# What to use instead of names that are not provided, by their paths below tf.contrib. The longest
-# path that matches counts.
+# The advice for names that are not provided, by their paths below tf.contrib. The longest path that
+# matches counts.
 _ADVICE = {
     "all_reduce": "use tf.distribute, or tf.raw_ops.CollectiveReduceV2",
     "autograph": "use tf.autograph",
@@ -397,6 +397,11 @@ _OURS = {
     for name, place in names.items()
     if place.startswith("tf_condacc")
 }
+# The remedy for names that Keras 3 does not have.
+USE_KERAS2 = (
+    "run the program with condacc run --keras2, or install tf-keras and set TF_USE_LEGACY_KERAS=1 "
+    "before TensorFlow is imported"
+)
 GENERAL = (
     f"Of tf.contrib, tf_condacc.compat provides {', '.join(sorted(_OURS))}, what tf-slim contains, "
     "and names that TensorFlow has elsewhere today."

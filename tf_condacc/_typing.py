@@ -48,18 +48,18 @@ class Shape(Protocol):
         """The number of dimensions; None if unknown."""
 
 
-# What tf.convert_to_tensor accepts: an array, a number, a string, or nested sequences of these.
+# An argument of tf.convert_to_tensor is an array, a number, a string, or nested sequences of these.
 # The type complex stands for bool, int and float, too.
 TensorLike: TypeAlias = Array | complex | str | bytes | Sequence["TensorLike"]
 
-# What tf.TensorShape accepts: a shape, the sizes of the dimensions, of which None is unknown, or
-# None for an unknown rank.
+# An argument of tf.TensorShape is a shape, the sizes of the dimensions, with None for an unknown
+# one, or None for an unknown rank.
 ShapeLike: TypeAlias = Shape | Sequence[int | None] | None
 
-# What tf.as_dtype accepts: a tf.DType, a type of NumPy or Python, or a name.
+# An argument of tf.as_dtype is a tf.DType, a type of NumPy or Python, or a name.
 DTypeLike: TypeAlias = DType | np.dtype | type | str
 
-# What a model takes or gives: a tensor, or nested mappings and sequences of tensors.
+# The inputs and outputs of a model are tensors, or nested mappings and sequences of tensors.
 Nested: TypeAlias = Array | Mapping[Any, "Nested"] | Sequence["Nested"] | None
 
 # A loss is a scalar tensor, or a function that returns one.

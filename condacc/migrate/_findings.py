@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import enum
 
+from condacc.originals import USE_KERAS2
+
 RUNNER = "condacc run"
 
 
@@ -41,8 +43,7 @@ class Code(enum.Enum):
     )
     KERAS_2 = (
         "TC303",
-        "It needs Keras 2: install tf-keras, and set TF_USE_LEGACY_KERAS=1 or run the program by "
-        f"`{RUNNER} --keras2`.",
+        f"It needs Keras 2: {USE_KERAS2}.",
     )
     WRONG_MODULE = (
         "TC304",
@@ -109,7 +110,7 @@ class Code(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True, order=True)
-class Place:
+class Position:
     """A place in a file. Lines, columns and cells of notebooks count from 1."""
 
     line: int
@@ -121,7 +122,7 @@ class Place:
 class Rewriting:
     """A name that is rewritten."""
 
-    place: Place
+    place: Position
     old: str
     new: str
 
@@ -139,7 +140,7 @@ class Finding:
         own_remedy: What to do about this finding; empty if it is what the code says.
     """
 
-    place: Place
+    place: Position
     code: Code
     message: str
     name: str = ""

@@ -188,7 +188,7 @@ class _Change:
 
     @property
     def vanishes(self) -> bool:
-        """Whether nothing takes the place of the statement."""
+        """True if the statement is removed and nothing is written in its place."""
         return bool(self.dropped) and not (self.kept or self.moved or self.adds_package)
 
 

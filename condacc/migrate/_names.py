@@ -12,8 +12,8 @@ _ROOTS = ("tensorflow", "tensorflow_core")
 _VERSIONS = ("compat.v1", "compat.v2", "_api.v1", "_api.v2")
 _CONTRIB_OF_ESTIMATOR = "tensorflow_estimator.contrib."
 
-# What is rewritten: the names, and the names in this package that take their place. What stands for
-# a name only while `tf_condacc.compat` runs a program unedited is not among them.
+# The names that are rewritten, and the names in this package that take their place. Names that are
+# provided only while `tf_condacc.compat` runs a program unedited are not among them.
 PROVIDED: dict[str, str] = {}
 # Rewritten on request only: the Estimator of this package is small, and not all programs run on it.
 PROVIDED_FOR_ESTIMATOR: dict[str, str] = {}

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from condacc.migrate._findings import Code, Finding, Outcome, Place, Rewriting
+from condacc.migrate._findings import Code, Finding, Outcome, Position, Rewriting
 from condacc.migrate._program import find_edits, is_concerned
 from condacc.migrate._source import NEWLINE, Edit, apply_edits, check_syntax
 
@@ -63,7 +63,7 @@ def migrate_notebook(raw: str, with_estimator: bool = False) -> Outcome:
     if not isinstance(notebook, dict) or not isinstance(notebook.get("nbformat"), int):
         raise ValueError("it is not a notebook: it has no nbformat")
     if notebook["nbformat"] < 4:
-        found = Finding(Place(1, 1), Code.OLD_NOTEBOOK, "the notebook has format 3 or older")
+        found = Finding(Position(1, 1), Code.OLD_NOTEBOOK, "the notebook has format 3 or older")
         return Outcome(raw, findings=(found,))
     if not isinstance(notebook.get("cells"), list):
         raise ValueError("it is not a notebook: it has no cells")
@@ -119,7 +119,7 @@ def _set_program(cell: _Cell) -> Finding | None:
             return None
     cell.program = blank
     line = getattr(reason, "lineno", None) or 1
-    return Finding(Place(line, 1, cell.number), Code.BAD_CELL, f"the cell is skipped: {reason}")
+    return Finding(Position(line, 1, cell.number), Code.BAD_CELL, f"the cell is skipped: {reason}")
 
 
 def _without_magics(text: str) -> str:
@@ -179,10 +179,10 @@ class _Places:
         starts = [0, *(match.end() for match in NEWLINE.finditer(text))]
         self._first_lines = [bisect.bisect_left(starts, cell.offset) + 1 for cell in cells]
 
-    def __call__(self, place: Place) -> Place:
+    def __call__(self, place: Position) -> Position:
         index = bisect.bisect_right(self._first_lines, place.line) - 1
         line = place.line - self._first_lines[index] + 1
-        return Place(line, place.column, self._cells[index].number)
+        return Position(line, place.column, self._cells[index].number)
 
 
 def _members(raw: str, start: int) -> Iterator[tuple[str, Any, int, int]]:

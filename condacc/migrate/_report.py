@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from condacc.migrate._files import FileResult
-from condacc.migrate._findings import Finding, Place, Rewriting
+from condacc.migrate._findings import Finding, Position, Rewriting
 
 _JSON_VERSION = 1
 
@@ -19,7 +19,7 @@ def lines(result: FileResult) -> Iterator[str]:
         yield f"{result.path}: skipped: {result.error}"
         return
     found: list[Rewriting | Finding] = [*result.outcome.rewritings, *result.outcome.findings]
-    firsts: dict[str, Place] = {}
+    firsts: dict[str, Position] = {}
     for one in sorted(found, key=_order):
         place = one.place
         cell = f"cell {place.cell}:" if place.cell else ""
@@ -31,7 +31,7 @@ def _order(one: Rewriting | Finding) -> tuple[int, int, int]:
     return one.place.cell or 0, one.place.line, one.place.column
 
 
-def _remedied(finding: Finding, firsts: dict[str, Place]) -> str:
+def _remedied(finding: Finding, firsts: dict[str, Position]) -> str:
     """Returns the text of a finding. A remedy is written where a file needs it first.
 
     Args:
@@ -76,7 +76,7 @@ def as_json(results: Iterable[FileResult], is_written: bool) -> str:
     return json.dumps(report, indent=2)
 
 
-def _place(place: Place) -> dict[str, Any]:
+def _place(place: Position) -> dict[str, Any]:
     return {"cell": place.cell, "line": place.line, "column": place.column}
 
 

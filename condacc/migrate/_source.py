@@ -21,7 +21,7 @@ from libcst.metadata import (
     ScopeProvider,
 )
 
-from condacc.migrate._findings import Place
+from condacc.migrate._findings import Position
 
 NEWLINE = re.compile(r"\r\n?|\n")
 
@@ -106,10 +106,10 @@ class Source:
             self._starts[end.line - 1] + end.column,
         )
 
-    def place(self, node: cst.CSTNode) -> Place:
+    def place(self, node: cst.CSTNode) -> Position:
         """Returns the line and column of a node."""
         start = self._positions[node].start
-        return Place(start.line, start.column + 1)
+        return Position(start.line, start.column + 1)
 
     def code(self, node: cst.CSTNode) -> str:
         """Returns the text of a node."""

@@ -29,7 +29,7 @@ class Slot:
 
     @property
     def is_dense(self) -> bool:
-        """Whether the gradients that are taken are dense."""
+        """True if the gradients that are taken are dense."""
         return isinstance(self.accumulator, ConditionalAccumulator)
 
     def apply(self, gradient: Gradient) -> tf.Tensor:

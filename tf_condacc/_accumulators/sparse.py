@@ -227,7 +227,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             contributor: Id of the gradient's contributor, as in `try_apply_grad`: `[] integer`.
 
         Returns:
-            Whether the gradient was accumulated, as in `try_apply_grad`: `[] bool`.
+            True if the gradient was accumulated, as in `try_apply_grad`: `[] bool`.
         """
         return self.try_apply_grad(
             grad.indices, grad.values, grad.dense_shape, local_step, name, contributor

@@ -26,7 +26,7 @@ _SPELLINGS = (
 _TOP_LEVEL = re.compile(r"tensorflow(\._api\.v2)?((\.compat\.v2)?(\.compat\.v1)+)?")
 _MISSING = object()
 
-Place = tuple[int, str]  # A module by its identity, and the name of one of its attributes.
+_Attribute = tuple[int, str]  # A module by its identity, and the name of one of its attributes.
 
 
 def make(stack: contextlib.ExitStack) -> None:
@@ -92,7 +92,7 @@ def _restore(module: types.ModuleType, name: str, before: Any) -> None:
 
 
 def _replace_everywhere(
-    replacements: Sequence[tuple[Any, Any]], but_not: Collection[Place] = ()
+    replacements: Sequence[tuple[Any, Any]], but_not: Collection[_Attribute] = ()
 ) -> None:
     """Replaces objects in all imported modules of TensorFlow, under any name that they have there.
 
@@ -110,7 +110,7 @@ def _replace_everywhere(
             setattr(module, name, by_identity[id(value)])
 
 
-def _places_of(objects: Sequence[Any]) -> set[Place]:
+def _places_of(objects: Sequence[Any]) -> set[_Attribute]:
     """Returns the places in modules of TensorFlow that hold one of some objects."""
     identities = {id(each) for each in objects}
     return {(id(module), name) for module, name, value in _attributes() if id(value) in identities}

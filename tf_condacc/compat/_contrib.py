@@ -9,16 +9,20 @@ from typing import Any
 
 from tensorflow.tools.compatibility import all_renames_v2
 
-from condacc.originals import CONTRIB, CONTRIB_SOURCES, GENERAL, PACKAGES, advice, resolve
+from condacc.originals import (
+    CONTRIB,
+    CONTRIB_SOURCES,
+    GENERAL,
+    PACKAGES,
+    USE_KERAS2,
+    advice,
+    resolve,
+)
 from tf_condacc.compat._errors import INSTALL_ESTIMATOR, MissingNameError
 
 _ROOT = "tensorflow.contrib"
 # TensorFlow calls these renamed, but the new functions have other arguments.
 _NOT_RENAMES = ("tf.contrib.summary.", "tf.contrib.saved_model.")
-_KERAS2 = (
-    "it needs Keras 2. Run the program with condacc run --keras2, or install "
-    "tf-keras and set TF_USE_LEGACY_KERAS=1 before TensorFlow is imported"
-)
 
 
 class Missing(Exception):
@@ -141,7 +145,7 @@ def find(path: str, name: str) -> Any:
     except AttributeError as error:
         if "Keras 3" not in str(error):
             raise missing(path, name) from error
-        raise Missing(f"{full_name} is not provided: {_KERAS2}") from error
+        raise Missing(f"{full_name} is not provided: it needs Keras 2: {USE_KERAS2}.") from error
     if path == "estimator":
         return _of_estimator(path, name)
     raise missing(path, name)

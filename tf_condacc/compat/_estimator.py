@@ -100,9 +100,11 @@ class _OwnEstimator(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        raise AttributeError(
+        raise MissingNameError(
             f"{self.__name__}.{name} needs the package tensorflow-estimator, which is missing: "
-            f"{INSTALL_ESTIMATOR}. tf_condacc itself has {', '.join(self.__all__)}."
+            f"{INSTALL_ESTIMATOR}. tf_condacc itself has {', '.join(self.__all__)}.",
+            name=name,
+            obj=self,
         )
 
 

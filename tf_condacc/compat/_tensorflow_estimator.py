@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from tensorflow.compat import v1
 
 from condacc import tf_config
+from condacc.originals import USE_KERAS2
 from tf_condacc.estimator import EstimatorSpec, export
 
 PACKAGE = "tensorflow_estimator"
@@ -252,9 +253,7 @@ def _checking(name: str, init: Callable[..., None]) -> Callable[..., None]:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         if not hasattr(v1.keras.layers, "DenseFeatures"):
             raise RuntimeError(
-                f"tf.estimator.{name} needs Keras 2, and tf.keras is Keras 3. Run the program with "
-                "condacc run --keras2, or install tf-keras and set "
-                "TF_USE_LEGACY_KERAS=1 in the environment before TensorFlow is imported."
+                f"tf.estimator.{name} needs Keras 2, and tf.keras is Keras 3: {USE_KERAS2}."
             )
         init(self, *args, **kwargs)
 

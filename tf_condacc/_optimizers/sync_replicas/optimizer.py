@@ -263,7 +263,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
 
     @property
     def gradients_dropped(self) -> tf.Tensor:
-        """Whether the gradients of a step were dropped: `[] bool`.
+        """A tensor that is True if the gradients of a step were dropped: `[] bool`.
 
         They are dropped if the round had no slot left for them, or if another worker took the slot
         over and was faster with all of them. The tensor is a part of the worker's step: fetch it
