@@ -222,8 +222,8 @@ class _Child:
         given = item.get_closest_marker("isolated").kwargs["variables"] or {}
         folder = Path(self._folder.name)
         variables = dict(given(folder) if callable(given) else given)
-        # pytest captures only what Python prints. The output of native code reaches the log, even if
-        # the process crashes.
+        # pytest captures only what Python prints. The output of native code reaches the log, even
+        # if the process crashes.
         options = ["-q", "--capture=tee-sys", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", ""]
         options += ["--basetemp", str(folder / "temporary")]
         if config.getoption("--device"):

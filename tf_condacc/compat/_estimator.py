@@ -100,11 +100,9 @@ class _OwnEstimator(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        raise MissingNameError(
+        raise AttributeError(
             f"{self.__name__}.{name} needs the package tensorflow-estimator, which is missing: "
-            f"{INSTALL_ESTIMATOR}. tf_condacc itself has {', '.join(self.__all__)}.",
-            name=name,
-            obj=self,
+            f"{INSTALL_ESTIMATOR}. tf_condacc itself has {', '.join(self.__all__)}."
         )
 
 
