@@ -31,7 +31,7 @@ def core_library(name, deps = []):
         defines = ["CONDACC_CHECK_INVARIANTS"],
         deps = [dep + ":checked" for dep in deps],
         visibility = [
-            "//cc/core:__subpackages__",
+            "//cc:__subpackages__",
             "//tests/cc:__subpackages__",
         ],
     )
@@ -43,7 +43,7 @@ def core_library(name, deps = []):
         defines = ["CONDACC_CHECK_INVARIANTS"],
         deps = [dep + ":explored" for dep in deps] + ["//tests/cc/explorer:stand_ins"],
         visibility = [
-            "//cc/core:__subpackages__",
+            "//cc:__subpackages__",
             "//tests/cc/explorer:__pkg__",
         ],
     )

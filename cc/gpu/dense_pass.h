@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "cc/core/dense/dense_math.h"
-#include "cc/gpu/dense_sum.h"
+#include "cc/gpu/dense_launch.h"
 #include "cc/gpu/elements.h"
 #include "cc/gpu/host_device.h"
 
@@ -31,7 +31,7 @@ struct DensePass {
   Sum divisor;
   Out* out;
 
-  static DensePass Of(const DenseSumArgs& args) {
+  static DensePass Of(const DenseAddArgs& args) {
     DensePass pass;
     pass.first = static_cast<const First*>(args.first);
     for (size_t k = 0; k < args.num_inputs; ++k) {
@@ -89,7 +89,7 @@ struct SumItems {
   int64_t size;
   int64_t num_packs;
 
-  SumItems(const DenseSumArgs& args, int64_t size)
+  SumItems(const DenseAddArgs& args, int64_t size)
       : pass(Pass::Of(args)), size(size), num_packs(pass.IsAligned() ? size / Pass::kWidth : 0) {}
 
   int64_t num_items() const { return size - num_packs * (Pass::kWidth - 1); }

@@ -10,10 +10,10 @@
 #include <cub/device/device_select.cuh>
 
 #include "cc/gpu/cuda_status.h"
-#include "cc/gpu/executor.h"
 #include "cc/gpu/pinned.h"
 #include "cc/gpu/row_merge.h"
 #include "cc/gpu/row_merge_steps.h"
+#include "cc/gpu/step_launcher.h"
 
 namespace condacc {
 namespace {
@@ -92,7 +92,7 @@ Status Sort(const DeviceMergeArgs& args, cudaStream_t stream, DeviceMergeReport*
   const MergeMemory<Key> memory(args, scratch_bytes);
   error = cudaMemsetAsync(memory.counts, 0xff, sizeof(MergeCounts), stream);
   if (error != cudaSuccess) return CudaStatus(error, kToSort);
-  StreamExecutor executor{stream};
+  StepLauncher executor{stream};
   const Status filled = FillMerge(args, memory, executor);
   if (!filled.ok()) return filled;
   error = SortEntries(args, memory, memory.scratch, &scratch_bytes, stream);
@@ -106,7 +106,7 @@ Status Sort(const DeviceMergeArgs& args, cudaStream_t stream, DeviceMergeReport*
 }  // namespace
 
 Status QueueWiden(const int32_t* from, size_t size, int64_t* to, void* stream) {
-  StreamExecutor executor{static_cast<cudaStream_t>(stream)};
+  StepLauncher executor{static_cast<cudaStream_t>(stream)};
   return executor.ForEach(static_cast<int64_t>(size), WidenIndex{from, to});
 }
 
@@ -126,7 +126,7 @@ Status SortRows(const DeviceMergeArgs& args, void* stream, DeviceMergeReport* re
 }
 
 Status QueueWrite(const DeviceMergeArgs& args, const DeviceMergeOutput& output, void* stream) {
-  StreamExecutor executor{static_cast<cudaStream_t>(stream)};
+  StepLauncher executor{static_cast<cudaStream_t>(stream)};
   return WriteMerge(args, output, executor);
 }
 

@@ -126,10 +126,10 @@ sanitize() {
   local tool check said test
   tool=$(command -v compute-sanitizer || echo "$CUDA/bin/compute-sanitizer")
   if [[ ! -x $tool ]]; then echo "left out: no compute-sanitizer"; return; fi
-  for test in dense_sum sparse_merge accumulator; do
+  for test in dense_launch sparse_merge accumulator; do
     if [[ ! -x $BUILD/${test}_gpu_test ]]; then echo "left out: the tests were not built"; return; fi
   done
-  said=$(timeout "$SANITIZER_SECONDS" "$tool" "$BUILD/dense_sum_gpu_test" \
+  said=$(timeout "$SANITIZER_SECONDS" "$tool" "$BUILD/dense_launch_gpu_test" \
     --gtest_filter='*InPlace*' 2>&1) || true
   if grep -q 'not supported' <<<"$said"; then
     echo "left out: compute-sanitizer does not support this device"
@@ -144,7 +144,7 @@ sanitize() {
     limited "$check of sparse merges" "$SANITIZER_SECONDS" "$tool" --tool $check \
       --error-exitcode 1 "$BUILD/sparse_merge_gpu_test" --gtest_filter='*Folds*:*ABadRow*'
     limited "$check of dense sums" "$SANITIZER_SECONDS" "$tool" --tool $check \
-      --error-exitcode 1 "$BUILD/dense_sum_gpu_test" --gtest_filter='*InPlace*:*Complex*'
+      --error-exitcode 1 "$BUILD/dense_launch_gpu_test" --gtest_filter='*InPlace*:*Complex*'
   done
   limited "memcheck of accumulators" "$SANITIZER_SECONDS" "$tool" --error-exitcode 1 \
     "$BUILD/accumulator_gpu_test" --gtest_filter='*MayEnd*'

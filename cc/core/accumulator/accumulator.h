@@ -14,7 +14,7 @@
 #include "cc/core/accumulator/apply_result.h"
 #include "cc/core/accumulator/pending_takes.h"
 #include "cc/core/accumulator/stall_report.h"
-#include "cc/core/accumulator/step_gate.h"
+#include "cc/core/accumulator/step_counter.h"
 #include "cc/core/accumulator/sum_contract.h"
 #include "cc/core/base/mutex.h"
 #include "cc/core/base/status.h"
@@ -91,7 +91,7 @@ class Accumulator {
   // takes or for the step that it names. Otherwise, does nothing and returns false. The caller
   // keeps the workspace and the accumulator alive until the completion. May throw std::bad_alloc,
   // and then the take was not requested.
-  bool RequestIfReady(const TakePtr& take, Workspace& workspace) CONDACC_EXCLUDES(mu_);
+  bool TryServe(const TakePtr& take, Workspace& workspace) CONDACC_EXCLUDES(mu_);
 
   // Completes the take with Cancelled if it waits. A take that has not been requested yet is
   // completed with Cancelled by Request(); a take whose value is being prepared, after the
@@ -109,15 +109,15 @@ class Accumulator {
   // Sets the global step and returns the previous one. Neither gradients nor takes are touched.
   int64_t SetGlobalStep(int64_t global_step) CONDACC_EXCLUDES(mu_) {
     MutexLock lock(&mu_);
-    return gate_.Set(global_step);
+    return step_counter_.Set(global_step);
   }
   int64_t global_step() const CONDACC_EXCLUDES(mu_) {
     MutexLock lock(&mu_);
-    return gate_.global_step();
+    return step_counter_.global_step();
   }
   int64_t num_dropped() const CONDACC_EXCLUDES(mu_) {
     MutexLock lock(&mu_);
-    return gate_.num_dropped();
+    return step_counter_.num_dropped();
   }
   int64_t num_accumulated() const CONDACC_EXCLUDES(mu_) {
     MutexLock lock(&mu_);
@@ -196,11 +196,11 @@ class Accumulator {
   // Returns an error if the take cannot be served at the current global step.
   Status CheckStep(const Take& take) const CONDACC_REQUIRES(mu_);
   bool IsAtStepOf(const Take& take) const CONDACC_REQUIRES(mu_) {
-    return !take.global_step.has_value() || *take.global_step == gate_.global_step();
+    return !take.global_step.has_value() || *take.global_step == step_counter_.global_step();
   }
   // Waits until the takes for which there are enough gradients have been served. Releases and
   // reacquires mu_.
-  void EndServing(FailedTakes* failed) CONDACC_REQUIRES(mu_);
+  void AwaitReadyTakes(FailedTakes* failed) CONDACC_REQUIRES(mu_);
   // Lets the call that appended gradient number `ordinal` of the round (counted from 1) do its
   // share of the adding. If `is_urgent`, that gradient has been added when this returns. Releases
   // and reacquires mu_.
@@ -237,7 +237,7 @@ class Accumulator {
   const Options options_;
   mutable Mutex mu_;
   CondVar added_;  // Notified when num_added or the phase of a round has changed.
-  StepGate gate_ CONDACC_GUARDED_BY(mu_);
+  StepCounter step_counter_ CONDACC_GUARDED_BY(mu_);
   PendingTakes<Value, Workspace> takes_ CONDACC_GUARDED_BY(mu_);
   RoundPtr round_ CONDACC_GUARDED_BY(mu_);
   RoundPtr spare_round_ CONDACC_GUARDED_BY(mu_);  // Kept so that a take need not allocate one.

@@ -33,7 +33,7 @@ ApplyResult Accumulator<Sum>::Apply(int64_t local_step, Gradient gradient, Works
     ++round->count;
     if (appended == Appended::kInSum) round->num_added = ordinal;
     ServeFront(workspace, &failed);
-    FoldOrWait(round, ordinal, appended == Appended::kUrgent, workspace, &failed);
+    FoldOrWait(round, ordinal, appended == Appended::kMustAddNow, workspace, &failed);
   }
   return ApplyOutcome::kAdded;
 }
@@ -41,9 +41,9 @@ ApplyResult Accumulator<Sum>::Apply(int64_t local_step, Gradient gradient, Works
 template <class Sum>
 ApplyOutcome Accumulator<Sum>::CheckStepAndContributor(int64_t local_step,
                                                        std::optional<int64_t> contributor) {
-  if (gate_.DropIfStale(local_step)) return ApplyOutcome::kStale;
+  if (step_counter_.DropIfStale(local_step)) return ApplyOutcome::kStale;
   if (!contributor.has_value()) return ApplyOutcome::kAdded;
-  if (gate_.IsAhead(local_step)) return ApplyOutcome::kAhead;
+  if (step_counter_.IsAhead(local_step)) return ApplyOutcome::kAhead;
   return round_->contributors.count(*contributor) > 0 ? ApplyOutcome::kDuplicate
                                                       : ApplyOutcome::kAdded;
 }
@@ -57,8 +57,8 @@ ApplyResult Accumulator<Sum>::Accept(int64_t local_step, std::optional<int64_t> 
     if (outcome != ApplyOutcome::kAdded) return outcome;
     Status status = round_->sum.Check(*gradient);
     if (status.ok()) {
-      const typename Contract::Need need = round_->sum.NeedOf(*gradient);
-      if (need == Contract::Need::kNothing) return outcome;
+      const typename Contract::Missing need = round_->sum.MissingFrom(*gradient);
+      if (need == Contract::Missing::kNothing) return outcome;
       MutexUnlock unlock(&mu_);
       status = Sum::Prepare(options_.sum, need, workspace, gradient);
     }
@@ -112,7 +112,7 @@ void Accumulator<Sum>::Request(const TakePtr& take, std::shared_ptr<void> keep_a
 }
 
 template <class Sum>
-bool Accumulator<Sum>::RequestIfReady(const TakePtr& take, Workspace& workspace) {
+bool Accumulator<Sum>::TryServe(const TakePtr& take, Workspace& workspace) {
   FailedTakes failed;
   bool has_ended;
   {
@@ -182,8 +182,8 @@ void Accumulator<Sum>::ReportStall(const TakePtr& take) {
   {
     MutexLock lock(&mu_);
     if (!take->waiting) return;
-    report = {round_->count, take->num_required, gate_.global_step(), gate_.num_dropped(),
-              gate_.last_dropped_step()};
+    report = {round_->count, take->num_required, step_counter_.global_step(),
+              step_counter_.num_dropped(), step_counter_.last_dropped_step()};
   }
   options_.on_stall(report);
 }

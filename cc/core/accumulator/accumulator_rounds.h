@@ -105,12 +105,12 @@ int64_t Accumulator<Sum>::Reset(int64_t global_step, bool only_forward) {
   int64_t num_discarded;
   {
     MutexLock lock(&mu_);
-    EndServing(&failed);
-    if (only_forward && global_step <= gate_.global_step()) return 0;
+    AwaitReadyTakes(&failed);
+    if (only_forward && global_step <= step_counter_.global_step()) return 0;
     const RoundPtr round = round_;
     num_discarded = round->count;
     if (num_discarded > 0) round_ = NewRound();
-    gate_.Set(global_step);
+    step_counter_.Set(global_step);
     if (num_discarded > 0) {
       const Phase phase = std::exchange(round->phase, Phase::kDiscarded);
       added_.NotifyAll();  // Applies that wait only because too much is pending may return.
@@ -122,7 +122,7 @@ int64_t Accumulator<Sum>::Reset(int64_t global_step, bool only_forward) {
 }
 
 template <class Sum>
-void Accumulator<Sum>::EndServing(FailedTakes* failed) {
+void Accumulator<Sum>::AwaitReadyTakes(FailedTakes* failed) {
   while (true) {
     const bool is_ready = IsReady(round_->count);
     if (round_->phase == Phase::kPreparingTake || (is_ready && round_->phase == Phase::kFolding)) {

@@ -34,7 +34,7 @@ void Accumulator<Sum>::ServeFront(Workspace& workspace, FailedTakes* failed) {
     round->take = takes_.PopFront();
     last_num_required_ = round->take->num_required;
     TimerQueue::Global().Cancel(round->take->stall_timer);
-    gate_.Advance();
+    step_counter_.Advance();
     // If the round has a folder, that thread finishes it.
     if (std::exchange(round->phase, Phase::kTaken) == Phase::kOpen) Finish(round, workspace);
     return;
@@ -126,7 +126,7 @@ Status Accumulator<Sum>::CheckStep(const Take& take) const {
   if (!IsAtStepOf(take)) {
     return Error(StatusCode::kFailedPrecondition, "The global step is another than the take's");
   }
-  if (gate_.CanAdvance()) return Status();
+  if (step_counter_.CanAdvance()) return Status();
   return Error(StatusCode::kOutOfRange, "The global step is 2**63 - 1 and cannot move on");
 }
 

@@ -13,9 +13,9 @@ namespace condacc {
 
 // The result of Append().
 enum class Appended {
-  kInSum,    // The sum contains the gradient and all that came before it.
-  kPending,  // A fold will add the gradient, or at the latest Finish().
-  kUrgent,   // Like kPending, but the apply must not return before the gradient has been added.
+  kInSum,       // The sum contains the gradient and all that came before it.
+  kPending,     // A fold will add the gradient, or at the latest Finish().
+  kMustAddNow,  // Like kPending, but the apply must not return before the gradient has been added.
 };
 
 // Each static_assert checks one member of a sum, and the comment above it says what the member
@@ -25,7 +25,8 @@ enum class Appended {
 //   Workspace  The memory and threads that the caller provides.
 //   Value      The result of a take. If its Status `failure` is not OK, that is the error for which
 //              the value is not the sum.
-//   Need       The thing that a gradient lacks before it can be appended: kNothing, or a thing that
+//   Missing       The thing that a gradient lacks before it can be appended: kNothing, or a thing
+//   that
 //              Prepare() provides.
 //
 // The accumulator calls a method under its lock, unless the comment says "unlocked". No two
@@ -38,7 +39,7 @@ struct SumContract {
   using Gradient = typename Sum::Gradient;
   using Workspace = typename Sum::Workspace;
   using Value = typename Sum::Value;
-  using Need = typename Sum::Need;
+  using Missing = typename Sum::Missing;
 
   template <class Member, class Expected>
   static constexpr bool kIs = std::is_convertible_v<Member, Expected>;
@@ -50,11 +51,11 @@ struct SumContract {
   // sum.
   static_assert(kIs<decltype(&Sum::Check), Status (Sum::*)(const Gradient&) const>);
   // Returns what a gradient that fits lacks before it can be appended.
-  static_assert(kIs<decltype(&Sum::NeedOf), Need (Sum::*)(const Gradient&) const>);
+  static_assert(kIs<decltype(&Sum::MissingFrom), Missing (Sum::*)(const Gradient&) const>);
   // Unlocked, and called by several threads at a time: gives the gradient what it lacks. After an
   // error, the gradient is not used any more.
   static_assert(
-      kIs<decltype(&Sum::Prepare), Status (*)(const Options&, Need, Workspace&, Gradient*)>);
+      kIs<decltype(&Sum::Prepare), Status (*)(const Options&, Missing, Workspace&, Gradient*)>);
   // Takes over a gradient that lacks nothing. Throws std::bad_alloc only, and then nothing has
   // changed.
   static_assert(kIs<decltype(&Sum::Append), Appended (Sum::*)(Gradient)>);

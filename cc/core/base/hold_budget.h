@@ -8,8 +8,8 @@
 namespace condacc {
 
 // Counts the bytes of pending gradients (those that were accepted and have not been added yet) and
-// of spare blocks. Holding several gradients and adding them in one pass is faster than adding each
-// at once, but needs more memory. Thread-safe.
+// of spare buffers. Holding several gradients and adding them in one pass is faster than adding
+// each at once, but needs more memory. Thread-safe.
 class HoldBudget {
  public:
   explicit HoldBudget(size_t max_bytes) : max_bytes_(max_bytes) {}

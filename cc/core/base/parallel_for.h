@@ -9,8 +9,8 @@ namespace condacc {
 
 // Calls body(begin, end) for disjoint ranges that cover [0, total), and returns when all calls have
 // returned. Several threads may call `body` at the same time. The length of each range but the last
-// is a multiple of `block`.
-using ParallelFor = std::function<void(size_t total, size_t block,
+// is a multiple of `chunk`.
+using ParallelFor = std::function<void(size_t total, size_t chunk,
                                        const std::function<void(size_t, size_t)>& body)>;
 
 }  // namespace condacc

@@ -19,7 +19,7 @@
 namespace condacc {
 namespace {
 
-constexpr size_t kParallelBlock = 1 << 16;  // Elements that one thread adds at a time.
+constexpr size_t kParallelChunk = 1 << 16;  // Elements that one thread adds at a time.
 constexpr size_t kMinParallel = 1 << 18;    // Fewer elements are added by one thread.
 constexpr size_t kChunk = 1024;             // Elements whose running sums stay in the L1 cache.
 constexpr int kMaxInputs = 8;               // Inputs of one pass. More memory streams are slower.
@@ -66,7 +66,7 @@ CONDACC_ALWAYS_INLINE void AddUpTo8(T* out, const T* first, const T* const* inpu
 
 // Sums a range of elements of a type whose sums are of the same type.
 template <typename T>
-CONDACC_ALWAYS_INLINE void SumRange(const DenseSumArgs& args, size_t begin, size_t end) {
+CONDACC_ALWAYS_INLINE void SumRange(const DenseAddArgs& args, size_t begin, size_t end) {
   const T* const* inputs = reinterpret_cast<const T* const*>(args.inputs);
   const int num_inputs = static_cast<int>(args.num_inputs);
   const T divisor = static_cast<T>(args.divisor);
@@ -104,24 +104,24 @@ size_t NumParts(ElementType type) {
 
 // Copies a range: the sum of a single gradient. Large ones are copied faster by several threads,
 // because the first touch of fresh memory is what takes long.
-void CopyRange(const DenseSumArgs& args, size_t begin, size_t end) {
+void CopyRange(const DenseAddArgs& args, size_t begin, size_t end) {
   if (begin == end) return;  // The pointers may be null then.
   const size_t size = args.out_is_float32 ? sizeof(float) : SizeOf(args.type) / NumParts(args.type);
   std::memmove(static_cast<char*>(args.out) + begin * size,
                static_cast<const char*>(args.first) + begin * size, (end - begin) * size);
 }
 
-using RangeFunction = void (*)(const DenseSumArgs&, size_t begin, size_t end);
+using RangeFunction = void (*)(const DenseAddArgs&, size_t begin, size_t end);
 
 template <typename T>
-void Plain(const DenseSumArgs& args, size_t begin, size_t end) {
+void Plain(const DenseAddArgs& args, size_t begin, size_t end) {
   SumRange<T>(args, begin, end);
 }
 
 #if defined(CONDACC_AVX2)
 
 template <typename T>
-CONDACC_AVX2 void Avx2(const DenseSumArgs& args, size_t begin, size_t end) {
+CONDACC_AVX2 void Avx2(const DenseAddArgs& args, size_t begin, size_t end) {
   SumRange<T>(args, begin, end);
 }
 
@@ -149,7 +149,7 @@ RangeFunction FunctionFor(ElementType type) {
   return nullptr;
 }
 
-RangeFunction FunctionFor(const DenseSumArgs& args) {
+RangeFunction FunctionFor(const DenseAddArgs& args) {
   const bool is_copy =
       args.num_inputs == 0 && args.divisor <= 1 && args.first_is_float32 == args.out_is_float32;
   return is_copy ? CopyRange : FunctionFor(args.type);
@@ -157,18 +157,18 @@ RangeFunction FunctionFor(const DenseSumArgs& args) {
 
 }  // namespace
 
-void SumDense(const DenseSumArgs& args) {
+void AddDense(const DenseAddArgs& args) {
   FunctionFor(args)(args, 0, args.num_elements * NumParts(args.type));
 }
 
-void SumDense(const DenseSumArgs& args, const ParallelFor& parallel_for) {
+void AddDense(const DenseAddArgs& args, const ParallelFor& parallel_for) {
   const size_t total = args.num_elements * NumParts(args.type);
   if (total < kMinParallel) {
-    SumDense(args);
+    AddDense(args);
     return;
   }
   const RangeFunction sum = FunctionFor(args);
-  parallel_for(total, kParallelBlock,
+  parallel_for(total, kParallelChunk,
                [&args, sum](size_t begin, size_t end) { sum(args, begin, end); });
 }
 

@@ -17,7 +17,7 @@ namespace condacc {
 // `out` may be `first` or any of the inputs. For float16 and bfloat16, the additions and the
 // division are done in float32 and the result is rounded once; `first` and `out` may then also be
 // float32.
-struct DenseSumArgs {
+struct DenseAddArgs {
   ElementType type = ElementType::kFloat32;
   size_t num_elements = 0;
   void* out = nullptr;
@@ -30,10 +30,10 @@ struct DenseSumArgs {
 };
 
 // Computes the sum on the calling thread.
-void SumDense(const DenseSumArgs& args);
+void AddDense(const DenseAddArgs& args);
 
 // Computes the sum on the calling thread and the threads of `parallel_for`.
-void SumDense(const DenseSumArgs& args, const ParallelFor& parallel_for);
+void AddDense(const DenseAddArgs& args, const ParallelFor& parallel_for);
 
 }  // namespace condacc
 

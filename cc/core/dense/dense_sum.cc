@@ -15,7 +15,7 @@ DenseSum::DenseSum(const Options& options) : options_(options) {
 
 void DenseSum::Batch::Reserve(size_t capacity) {
   operands.reserve(capacity);
-  blocks.reserve(capacity);
+  buffers.reserve(capacity);
 }
 
 Status DenseSum::Check(const Gradient& gradient) const {
@@ -25,39 +25,39 @@ Status DenseSum::Check(const Gradient& gradient) const {
                                                   ", got " + gradient.shape.ToString());
 }
 
-DenseSum::Need DenseSum::NeedOf(const Gradient& gradient) const {
+DenseSum::Missing DenseSum::MissingFrom(const Gradient& gradient) const {
   if (empty())
-    return gradient.owned || gradient.result_memory ? Need::kNothing : Need::kResultMemory;
+    return gradient.owned || gradient.result_memory ? Missing::kNothing : Missing::kResultMemory;
   // A fold cannot allocate, so the gradient that is expected to cause one brings the memory for a
   // float32 sum. If the budget is exceeded only after this check, the next gradient brings it.
   const bool will_fold = IsUrgent(gradient) || IsFull(num_pending() + 1);
-  return !will_fold || HasRoomToAdd() || gradient.float32_memory ? Need::kNothing
-                                                                 : Need::kFloat32Memory;
+  return !will_fold || HasRoomToAdd() || gradient.float32_memory ? Missing::kNothing
+                                                                 : Missing::kFloat32Memory;
 }
 
-Status DenseSum::Prepare(const Options& options, Need need, Workspace& workspace,
+Status DenseSum::Prepare(const Options& options, Missing need, Workspace& workspace,
                          Gradient* gradient) {
-  return need == Need::kResultMemory
+  return need == Missing::kResultMemory
              ? workspace.Allocate(options.type, gradient->shape, &gradient->result_memory)
              : workspace.Allocate(ElementType::kFloat32, gradient->shape,
                                   &gradient->float32_memory);
 }
 
 Appended DenseSum::Append(Gradient gradient) {
-  CONDACC_INVARIANT(NeedOf(gradient) == Need::kNothing);
-  const Appended appended = IsUrgent(gradient) ? Appended::kUrgent : Appended::kPending;
+  CONDACC_INVARIANT(MissingFrom(gradient) == Missing::kNothing);
+  const Appended appended = IsUrgent(gradient) ? Appended::kMustAddNow : Appended::kPending;
   // A fold may be running, so only `pending_` is changed here, and not `folding_`.
-  if (num_pending() == pending_.blocks.capacity()) pending_.Reserve(2 * num_pending());
+  if (num_pending() == pending_.buffers.capacity()) pending_.Reserve(2 * num_pending());
   ++count_;
   if (!float32_sum_) float32_sum_ = std::move(gradient.float32_memory);
   if (empty()) {
     shape_ = std::move(gradient.shape);
     num_elements_ = static_cast<size_t>(shape_.num_elements());
     state_ = gradient.owned ? State::kInResult : State::kPending;
-    result_ = std::move(gradient.owned ? gradient.block : gradient.result_memory);
+    result_ = std::move(gradient.owned ? gradient.buffer : gradient.result_memory);
     if (has_sum()) return Appended::kInSum;
   }
-  pending_.blocks.push_back(std::move(gradient.block));
+  pending_.buffers.push_back(std::move(gradient.buffer));
   Hold(GradientBytes());
   return appended;
 }
@@ -91,23 +91,23 @@ bool DenseSum::IsOverfull() const {
 }
 
 int64_t DenseSum::BeginFold() noexcept {
-  CONDACC_INVARIANT(num_pending() > 0 && CanFold() && folding_.blocks.empty());
+  CONDACC_INVARIANT(num_pending() > 0 && CanFold() && folding_.buffers.empty());
   if (HasRoomToAdd()) {
     std::swap(pending_, folding_);
   } else {
-    folding_.blocks.push_back(std::move(pending_.blocks.front()));
-    pending_.blocks.erase(pending_.blocks.begin());
+    folding_.buffers.push_back(std::move(pending_.buffers.front()));
+    pending_.buffers.erase(pending_.buffers.begin());
   }
   fold_ = Operands(&folding_);
-  return static_cast<int64_t>(folding_.blocks.size());
+  return static_cast<int64_t>(folding_.buffers.size());
 }
 
 void DenseSum::RunFold(Workspace& workspace) noexcept {
   // Append() may run at the same time, so only `fold_` and `folding_` are used here.
   workspace.Sum(RunFirstPasses(fold_, workspace));
   NoteFailure(workspace);
-  num_folded_ = folding_.blocks.size();
-  folding_.blocks.clear();
+  num_folded_ = folding_.buffers.size();
+  folding_.buffers.clear();
 }
 
 bool DenseSum::EndFold() noexcept {
@@ -117,8 +117,8 @@ bool DenseSum::EndFold() noexcept {
 }
 
 DenseSum::Value DenseSum::Finish(Workspace& workspace) {
-  CONDACC_INVARIANT(!empty() && folding_.blocks.empty());
-  DenseSumArgs last = RunFirstPasses(Operands(&pending_), workspace);
+  CONDACC_INVARIANT(!empty() && folding_.buffers.empty());
+  DenseAddArgs last = RunFirstPasses(Operands(&pending_), workspace);
   last.out = result_.data();
   last.out_is_float32 = false;
   last.divisor = options_.mean ? count_ : 1;
@@ -131,18 +131,18 @@ DenseSum::Value DenseSum::Finish(Workspace& workspace) {
 
 void DenseSum::Clear() noexcept {
   Hold(-held_bytes_);
-  pending_.blocks.clear();
-  result_ = Block();
-  float32_sum_ = Block();
+  pending_.buffers.clear();
+  result_ = Buffer();
+  float32_sum_ = Buffer();
   state_ = State::kEmpty;
   count_ = 0;
   failure_ = Status();
 }
 
-DenseSumArgs DenseSum::Operands(Batch* batch) const noexcept {
+DenseAddArgs DenseSum::Operands(Batch* batch) const noexcept {
   batch->operands.clear();
-  for (const Block& block : batch->blocks) batch->operands.push_back(block.data());
-  DenseSumArgs args;
+  for (const Buffer& buffer : batch->buffers) batch->operands.push_back(buffer.data());
+  DenseAddArgs args;
   args.type = options_.type;
   args.num_elements = num_elements_;
   args.out = float32_sum_ ? float32_sum_.data() : result_.data();
@@ -159,10 +159,10 @@ DenseSumArgs DenseSum::Operands(Batch* batch) const noexcept {
   return args;
 }
 
-DenseSumArgs DenseSum::RunFirstPasses(DenseSumArgs args, Workspace& workspace) const noexcept {
+DenseAddArgs DenseSum::RunFirstPasses(DenseAddArgs args, Workspace& workspace) const noexcept {
   while (args.num_inputs > options_.max_inputs) {
     CONDACC_INVARIANT(args.out_is_float32 == SumsInFloat32(args.type));
-    DenseSumArgs pass = args;
+    DenseAddArgs pass = args;
     pass.num_inputs = options_.max_inputs;
     workspace.Sum(pass);
     args.first = pass.out;

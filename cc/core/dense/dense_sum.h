@@ -7,20 +7,20 @@
 #include <vector>
 
 #include "cc/core/accumulator/sum_contract.h"
-#include "cc/core/base/block.h"
+#include "cc/core/base/buffer.h"
 #include "cc/core/base/element_type.h"
 #include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
+#include "cc/core/dense/dense_gradient.h"
 #include "cc/core/dense/dense_math.h"
-#include "cc/core/dense/dense_parts.h"
 
 namespace condacc {
 
 // Keeps the gradients of one round in order of arrival, and adds them several at a time.
 //
 // The first gradient provides the memory in which the result is handed out: its own buffer if it is
-// owned, else a block that is allocated for it. So a take needs no memory. The sums of float16 and
-// bfloat16 grow in another block, of float32. Gradients are pending until a fold adds them. Not
+// owned, else a buffer that is allocated for it. So a take needs no memory. The sums of float16 and
+// bfloat16 grow in another buffer, of float32. Gradients are pending until a fold adds them. Not
 // thread-safe, except that RunFold() runs without the lock of its caller while further gradients
 // are appended.
 class DenseSum {
@@ -29,12 +29,12 @@ class DenseSum {
   using Gradient = DenseGradient;
   using Workspace = DenseWorkspace;
   struct Value {
-    Block block;
+    Buffer buffer;
     Shape shape;
-    Status failure;  // If not OK, the error for which the block is not the sum or mean.
+    Status failure;  // If not OK, the error for which the buffer is not the sum or mean.
   };
 
-  enum class Need {
+  enum class Missing {
     kNothing,
     kResultMemory,   // Memory for the result: the gradient is the first and not owned.
     kFloat32Memory,  // Memory for a float32 sum.
@@ -48,8 +48,8 @@ class DenseSum {
 
   // See SumContract.
   Status Check(const Gradient& gradient) const;
-  Need NeedOf(const Gradient& gradient) const;
-  static Status Prepare(const Options& options, Need need, Workspace& workspace,
+  Missing MissingFrom(const Gradient& gradient) const;
+  static Status Prepare(const Options& options, Missing need, Workspace& workspace,
                         Gradient* gradient);
   Appended Append(Gradient gradient);
   bool WantsFold(bool take_is_near) const;
@@ -69,16 +69,16 @@ class DenseSum {
     kInFloat32Sum,  // The gradients that were added are in `float32_sum_`, in float32.
   };
 
-  // Blocks that are added together, and memory for the list of their addresses.
+  // Buffers that are added together, and memory for the list of their addresses.
   struct Batch {
-    std::vector<Block> blocks;
+    std::vector<Buffer> buffers;
     std::vector<const void*> operands;
 
     void Reserve(size_t capacity);
   };
 
   bool empty() const { return state_ == State::kEmpty; }
-  size_t num_pending() const { return pending_.blocks.size(); }
+  size_t num_pending() const { return pending_.buffers.size(); }
   bool IsUrgent(const Gradient& gradient) const {
     return !gradient.owned && !options_.holds_borrowed;
   }
@@ -87,11 +87,11 @@ class DenseSum {
   bool CanFold() const { return HasRoomToAdd() || !has_sum(); }
   bool has_sum() const { return state_ == State::kInResult || state_ == State::kInFloat32Sum; }
   // Returns the arguments for adding a batch to the sum, in the memory in which the sum grows.
-  DenseSumArgs Operands(Batch* batch) const noexcept;
+  DenseAddArgs Operands(Batch* batch) const noexcept;
   // Lets the workspace add inputs in `args.out` until the rest of them fits one pass. Returns the
   // arguments of that last pass. Uses only its arguments and the options, because gradients may be
   // appended at the same time.
-  DenseSumArgs RunFirstPasses(DenseSumArgs args, Workspace& workspace) const noexcept;
+  DenseAddArgs RunFirstPasses(DenseAddArgs args, Workspace& workspace) const noexcept;
   // True if a fold should add the pending gradients once there are `num_pending`.
   bool IsFull(size_t num_pending) const;
   // True if there is memory in which several gradients can be added.
@@ -111,13 +111,13 @@ class DenseSum {
   int64_t count_ = 0;  // Number of appended gradients.
   Shape shape_;
   size_t num_elements_ = 0;
-  Block result_;       // Memory of the result. Set in all states but kEmpty.
-  Block float32_sum_;  // Memory in which float16 and bfloat16 are added in float32; or empty.
+  Buffer result_;       // Memory of the result. Set in all states but kEmpty.
+  Buffer float32_sum_;  // Memory in which float16 and bfloat16 are added in float32; or empty.
   Status failure_;
   Batch pending_;
   size_t held_bytes_ = 0;
   Batch folding_;  // The gradients that the current fold adds.
-  DenseSumArgs fold_;
+  DenseAddArgs fold_;
   size_t num_folded_ = 0;
 };
 

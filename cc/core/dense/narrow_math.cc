@@ -21,7 +21,7 @@ constexpr size_t kMaxInputs = 8;  // Inputs of one pass.
 // Sums a range of elements of a type that is added in float32, chunk by chunk. `Narrow` is Float16
 // or BFloat16.
 template <typename Narrow>
-void SumRangeInFloat32(const DenseSumArgs& args, size_t begin, size_t end) {
+void SumRangeInFloat32(const DenseAddArgs& args, size_t begin, size_t end) {
   float sums[kChunk];
   const float divisor = static_cast<float>(args.divisor);
   for (size_t b = begin; b < end; b += kChunk) {
@@ -135,7 +135,7 @@ struct Avx2BFloat16 {
 // Adds kInputs inputs in one pass. All are read side by side, as steady streams that the processor
 // prefetches.
 template <typename Lanes, int kInputs>
-CONDACC_AVX2 void AddPassAvx2(const DenseSumArgs& args, size_t begin, size_t end) {
+CONDACC_AVX2 void AddPassAvx2(const DenseAddArgs& args, size_t begin, size_t end) {
   using Narrow = typename Lanes::Narrow;
   const Narrow* in[kInputs + 1];
   for (int k = 0; k < kInputs; ++k) in[k] = static_cast<const Narrow*>(args.inputs[k]);
@@ -158,7 +158,7 @@ CONDACC_AVX2 void AddPassAvx2(const DenseSumArgs& args, size_t begin, size_t end
 }
 
 template <typename Lanes>
-void SumRangeAvx2(const DenseSumArgs& args, size_t begin, size_t end) {
+void SumRangeAvx2(const DenseAddArgs& args, size_t begin, size_t end) {
   const size_t whole =
       args.num_inputs <= kMaxInputs ? begin + (end - begin) / kLanes * kLanes : begin;
   if (begin < whole) {
@@ -199,11 +199,11 @@ void SumRangeAvx2(const DenseSumArgs& args, size_t begin, size_t end) {
 
 }  // namespace
 
-void SumFloat16(const DenseSumArgs& args, size_t begin, size_t end) {
+void SumFloat16(const DenseAddArgs& args, size_t begin, size_t end) {
   CONDACC_CHOOSE(SumRangeInFloat32<Float16>, SumRangeAvx2<Avx2Float16>)(args, begin, end);
 }
 
-void SumBFloat16(const DenseSumArgs& args, size_t begin, size_t end) {
+void SumBFloat16(const DenseAddArgs& args, size_t begin, size_t end) {
   CONDACC_CHOOSE(SumRangeInFloat32<BFloat16>, SumRangeAvx2<Avx2BFloat16>)(args, begin, end);
 }
 

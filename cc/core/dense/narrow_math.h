@@ -8,9 +8,9 @@
 
 namespace condacc {
 
-// Sum the elements [begin, end) as described at DenseSumArgs.
-void SumFloat16(const DenseSumArgs& args, size_t begin, size_t end);
-void SumBFloat16(const DenseSumArgs& args, size_t begin, size_t end);
+// Sum the elements [begin, end) as described at DenseAddArgs.
+void SumFloat16(const DenseAddArgs& args, size_t begin, size_t end);
+void SumBFloat16(const DenseAddArgs& args, size_t begin, size_t end);
 
 }  // namespace condacc
 

@@ -14,8 +14,8 @@ namespace {
 
 constexpr size_t kEntriesPerBucket = 1024;  // So that a bucket is sorted within the L1 cache.
 constexpr size_t kMaxBuckets = 4096;        // Initially; each division may add about as many.
-constexpr size_t kDealBlock = 1 << 16;      // Entries that one thread deals out at a time.
-constexpr size_t kSortBlock = 16;           // Buckets that one thread sorts at a time.
+constexpr size_t kDealChunk = 1 << 16;      // Entries that one thread deals out at a time.
+constexpr size_t kSortChunk = 16;           // Buckets that one thread sorts at a time.
 constexpr size_t kOverfull = 8;             // A bucket of more than this many shares is divided.
 constexpr int kMaxDivisions = 8;
 constexpr int kMinStrideBits = 6;       // At most one of 2^6 entries is sampled.
@@ -56,7 +56,7 @@ IndexRange RangeOfAll(const std::vector<IndexSpan>& gradients, const IndexSpan& 
 
 }  // namespace
 
-void ParallelForThrowing(const ParallelFor& parallel_for, size_t total, size_t block,
+void ParallelForThrowing(const ParallelFor& parallel_for, size_t total, size_t chunk,
                          const std::function<void(size_t, size_t)>& body) {
   std::atomic<bool> failed{false};
   const auto guarded = [&](size_t begin, size_t end) {
@@ -66,10 +66,10 @@ void ParallelForThrowing(const ParallelFor& parallel_for, size_t total, size_t b
       failed.store(true);
     }
   };
-  if (total <= block) {
+  if (total <= chunk) {
     guarded(0, total);
   } else {
-    parallel_for(total, block, guarded);
+    parallel_for(total, chunk, guarded);
   }
   if (failed.load()) throw std::bad_alloc();
 }
@@ -84,7 +84,7 @@ SortedEntries::SortedEntries(const std::vector<IndexSpan>& gradients,
   Sort(parallel_for);
 }
 
-size_t SortedEntries::num_blocks() const { return (num_entries_ + kDealBlock - 1) / kDealBlock; }
+size_t SortedEntries::num_chunks() const { return (num_entries_ + kDealChunk - 1) / kDealChunk; }
 
 // Divides the buckets that contain far more than their share according to a sample, at most
 // kMaxDivisions times. The entries of a single index stay together, however many they are: a bucket
@@ -184,14 +184,14 @@ void SortedEntries::LocateMergedIndices(const IndexSpan& merged_indices) {
 
 SortedEntries::Counts SortedEntries::Count(const std::vector<IndexSpan>& gradients,
                                            const ParallelFor& parallel_for) const {
-  Counts counts(num_blocks());
-  ParallelForThrowing(parallel_for, num_blocks(), 1, [&](size_t first, size_t last) {
-    for (size_t block = first; block < last; ++block) {
-      counts[block].assign(num_buckets(), 0);
-      size_t* const sizes = counts[block].data();
+  Counts counts(num_chunks());
+  ParallelForThrowing(parallel_for, num_chunks(), 1, [&](size_t first, size_t last) {
+    for (size_t chunk = first; chunk < last; ++chunk) {
+      counts[chunk].assign(num_buckets(), 0);
+      size_t* const sizes = counts[chunk].data();
       buckets_.WithBucketOf([&](auto bucket_of) {
-        VisitEntries(gradients, block * kDealBlock,
-                     std::min(num_entries_, (block + 1) * kDealBlock),
+        VisitEntries(gradients, chunk * kDealChunk,
+                     std::min(num_entries_, (chunk + 1) * kDealChunk),
                      [&](uint32_t, uint32_t, int64_t index) { ++sizes[bucket_of(index)]; });
       });
     }
@@ -199,26 +199,26 @@ SortedEntries::Counts SortedEntries::Count(const std::vector<IndexSpan>& gradien
   return counts;
 }
 
-// Turns the counts into positions: each block has positions of its own in each bucket, so that
-// threads write the entries of all blocks in parallel.
+// Turns the counts into positions: each chunk has positions of its own in each bucket, so that
+// threads write the entries of all chunks in parallel.
 void SortedEntries::Deal(const std::vector<IndexSpan>& gradients, Counts counts,
                          const ParallelFor& parallel_for) {
   starts_.assign(num_buckets() + 1, 0);
   size_t place = 0;
   for (size_t bucket = 0; bucket < num_buckets(); ++bucket) {
     starts_[bucket] = place;
-    for (std::vector<size_t>& block : counts) {
-      const size_t size = block[bucket];
-      block[bucket] = place;
+    for (std::vector<size_t>& chunk : counts) {
+      const size_t size = chunk[bucket];
+      chunk[bucket] = place;
       place += size;
     }
   }
   starts_.back() = place;
-  ParallelForThrowing(parallel_for, num_blocks(), 1, [&](size_t first, size_t last) {
+  ParallelForThrowing(parallel_for, num_chunks(), 1, [&](size_t first, size_t last) {
     for (size_t b = first; b < last; ++b) {
       size_t* const places = counts[b].data();
       buckets_.WithBucketOf([&](auto bucket_of) {
-        VisitEntries(gradients, b * kDealBlock, std::min(num_entries_, (b + 1) * kDealBlock),
+        VisitEntries(gradients, b * kDealChunk, std::min(num_entries_, (b + 1) * kDealChunk),
                      [&](uint32_t gradient, uint32_t position, int64_t index) {
                        entries_[places[bucket_of(index)]++] = {index, gradient, position};
                      });
@@ -228,7 +228,7 @@ void SortedEntries::Deal(const std::vector<IndexSpan>& gradients, Counts counts,
 }
 
 void SortedEntries::Sort(const ParallelFor& parallel_for) {
-  ParallelForThrowing(parallel_for, num_buckets(), kSortBlock, [&](size_t first, size_t last) {
+  ParallelForThrowing(parallel_for, num_buckets(), kSortChunk, [&](size_t first, size_t last) {
     BucketSorter sorter;
     for (size_t b = first; b < last; ++b) {
       const bool is_last = b + 1 == num_buckets();

@@ -50,7 +50,7 @@ class SortedEntries {
     int64_t frequent_index = 0;
     size_t majority = 0;
   };
-  // Counts[block][bucket] is how many entries of a block belong to a bucket.
+  // Counts[chunk][bucket] is how many entries of a chunk belong to a bucket.
   using Counts = std::vector<std::vector<size_t>>;
 
   void ChooseBuckets(const std::vector<IndexSpan>& gradients, const IndexSpan& merged_indices);
@@ -63,7 +63,7 @@ class SortedEntries {
             const ParallelFor& parallel_for);
   void Sort(const ParallelFor& parallel_for);
 
-  size_t num_blocks() const;
+  size_t num_chunks() const;
 
   IndexBuckets buckets_;
   SliceEntry* const entries_;
@@ -76,7 +76,7 @@ class SortedEntries {
 
 // Does what parallel_for does. If any call of `body` throws std::bad_alloc, this throws it after
 // all calls have returned.
-void ParallelForThrowing(const ParallelFor& parallel_for, size_t total, size_t block,
+void ParallelForThrowing(const ParallelFor& parallel_for, size_t total, size_t chunk,
                          const std::function<void(size_t, size_t)>& body);
 
 }  // namespace condacc

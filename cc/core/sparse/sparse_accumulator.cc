@@ -6,7 +6,7 @@
 
 namespace condacc {
 
-template class Accumulator<SparseSum<HostMerger>>;
-template class Accumulator<SparseSum<DeviceMerger>>;
+template class Accumulator<SparseSum<HostRows>>;
+template class Accumulator<SparseSum<DeviceRows>>;
 
 }  // namespace condacc

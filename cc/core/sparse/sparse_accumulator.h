@@ -7,11 +7,11 @@
 
 namespace condacc {
 
-extern template class Accumulator<SparseSum<HostMerger>>;
-extern template class Accumulator<SparseSum<DeviceMerger>>;
+extern template class Accumulator<SparseSum<HostRows>>;
+extern template class Accumulator<SparseSum<DeviceRows>>;
 
-using SparseAccumulator = Accumulator<SparseSum<HostMerger>>;
-using DeviceSparseAccumulator = Accumulator<SparseSum<DeviceMerger>>;
+using SparseAccumulator = Accumulator<SparseSum<HostRows>>;
+using DeviceSparseAccumulator = Accumulator<SparseSum<DeviceRows>>;
 
 }  // namespace condacc
 

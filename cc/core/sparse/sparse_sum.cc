@@ -16,25 +16,24 @@ constexpr size_t kBookkeepingBytes = 256;  // Counted for each gradient, even wi
 
 }  // namespace
 
-template <class Merger>
-Status SparseSum<Merger>::Check(const Gradient& gradient) const {
-  return CheckSparseShapes(gradient.shapes, options_.shape,
-                           count_ == 0 ? nullptr : &merger_.shape());
+template <class Rows>
+Status SparseSum<Rows>::Check(const Gradient& gradient) const {
+  return CheckSparseShapes(gradient.shapes, options_.shape, count_ == 0 ? nullptr : &rows_.shape());
 }
 
-template <class Merger>
-Status SparseSum<Merger>::Prepare(const Options& options, [[maybe_unused]] Need need,
-                                  Workspace& workspace, Gradient* gradient) {
-  CONDACC_INVARIANT(need == Need::kKept);
-  return Merger::Prepare(options, workspace, gradient);
+template <class Rows>
+Status SparseSum<Rows>::Prepare(const Options& options, [[maybe_unused]] Missing need,
+                                Workspace& workspace, Gradient* gradient) {
+  CONDACC_INVARIANT(need == Missing::kKept);
+  return Rows::Prepare(options, workspace, gradient);
 }
 
-template <class Merger>
-Appended SparseSum<Merger>::Append(Gradient gradient) {
-  CONDACC_INVARIANT(NeedOf(gradient) == Need::kNothing);
+template <class Rows>
+Appended SparseSum<Rows>::Append(Gradient gradient) {
+  CONDACC_INVARIANT(MissingFrom(gradient) == Missing::kNothing);
   KeptGradient& kept = *gradient.kept;
   const size_t bytes = BytesOf(kept);
-  if (count_ == 0) merger_.SetShape(kept.values_shape);
+  if (count_ == 0) rows_.SetShape(kept.values_shape);
   pending_.push_back(std::move(kept));
   pending_.back().number = ++num_appended_;
   ++count_;
@@ -43,60 +42,60 @@ Appended SparseSum<Merger>::Append(Gradient gradient) {
   return Appended::kPending;
 }
 
-template <class Merger>
-bool SparseSum<Merger>::WantsFold(bool take_is_near) const {
+template <class Rows>
+bool SparseSum<Rows>::WantsFold(bool take_is_near) const {
   if (ExceedsBudget()) return true;
   if (take_is_near || num_pending() < kMinFold) return false;
   return pending_bytes_ >= FoldBytes() || num_pending() >= MaxPending();
 }
 
-template <class Merger>
-bool SparseSum<Merger>::IsOverfull() const {
+template <class Rows>
+bool SparseSum<Rows>::IsOverfull() const {
   return ExceedsBudget() || (num_pending() >= 2 * kMinFold && (pending_bytes_ >= 2 * FoldBytes() ||
                                                                num_pending() >= 2 * MaxPending()));
 }
 
 // Pending gradients that are small compared with the merged sums are kept even if the budget is
 // exceeded, since each fold walks all merged rows.
-template <class Merger>
-bool SparseSum<Merger>::ExceedsBudget() const {
+template <class Rows>
+bool SparseSum<Rows>::ExceedsBudget() const {
   return num_pending() > 1 && options_.budget->IsExceeded() && pending_bytes_ >= merged_bytes_ / 16;
 }
 
-template <class Merger>
-size_t SparseSum<Merger>::FoldBytes() const {
+template <class Rows>
+size_t SparseSum<Rows>::FoldBytes() const {
   return std::max(merged_bytes_ / 20 * 9, options_.fold_bytes);
 }
 
 // Tiny gradients wait until they are so many that walking the merged rows costs little for each.
-template <class Merger>
-size_t SparseSum<Merger>::MaxPending() const {
+template <class Rows>
+size_t SparseSum<Rows>::MaxPending() const {
   return kMaxPending + num_merged_ / 16;
 }
 
-template <class Merger>
-int64_t SparseSum<Merger>::BeginFold() noexcept {
+template <class Rows>
+int64_t SparseSum<Rows>::BeginFold() noexcept {
   CONDACC_INVARIANT(num_pending() > 0 && folding_.empty());
   folding_.swap(pending_);
   folding_bytes_ = std::exchange(pending_bytes_, 0);
   return static_cast<int64_t>(folding_.size());
 }
 
-template <class Merger>
-void SparseSum<Merger>::RunFold(Workspace& workspace) {
-  has_folded_ = merger_.Fold(&folding_, workspace);
+template <class Rows>
+void SparseSum<Rows>::RunFold(Workspace& workspace) {
+  has_folded_ = rows_.Fold(&folding_, workspace);
   if (!has_folded_) return;
   MoveBad(&folding_);
   Release(&folding_);
   workspace.NoteFreed(folding_bytes_);
 }
 
-template <class Merger>
-bool SparseSum<Merger>::EndFold() noexcept {
+template <class Rows>
+bool SparseSum<Rows>::EndFold() noexcept {
   if (has_folded_) {
     Hold(-folding_bytes_);
-    num_merged_ = merger_.num_rows();
-    merged_bytes_ = merger_.num_bytes();
+    num_merged_ = rows_.num_rows();
+    merged_bytes_ = rows_.num_bytes();
   } else {
     pending_.splice(pending_.begin(), folding_);
     pending_bytes_ += folding_bytes_;
@@ -107,17 +106,17 @@ bool SparseSum<Merger>::EndFold() noexcept {
 
 // Bad gradients stay in `pending_` for now, because other threads may ask meanwhile how much is
 // pending.
-template <class Merger>
-Status SparseSum<Merger>::PrepareFinish(Workspace& workspace) {
+template <class Rows>
+Status SparseSum<Rows>::PrepareFinish(Workspace& workspace) {
   refused_.clear();
-  Status status = merger_.PrepareFinish(&pending_, count_, workspace);
+  Status status = rows_.PrepareFinish(&pending_, count_, workspace);
   if (bad_.empty() && std::none_of(pending_.begin(), pending_.end(), IsBad)) return status;
-  merger_.AbandonFinish();
+  rows_.AbandonFinish();
   return RefuseBad();
 }
 
-template <class Merger>
-Status SparseSum<Merger>::RefuseBad() {
+template <class Rows>
+Status SparseSum<Rows>::RefuseBad() {
   std::vector<int64_t> refused;
   const KeptGradient* first = nullptr;
   for (const auto* gradients : {&bad_, &pending_}) {
@@ -137,8 +136,8 @@ Status SparseSum<Merger>::RefuseBad() {
   return status;
 }
 
-template <class Merger>
-void SparseSum<Merger>::RemoveRefused() noexcept {
+template <class Rows>
+void SparseSum<Rows>::RemoveRefused() noexcept {
   for (const KeptGradient& gradient : pending_) {
     if (!IsBad(gradient)) continue;
     pending_bytes_ -= BytesOf(gradient);
@@ -151,37 +150,37 @@ void SparseSum<Merger>::RemoveRefused() noexcept {
   refused_.clear();
 }
 
-template <class Merger>
-void SparseSum<Merger>::MoveBad(std::list<KeptGradient>* gradients) noexcept {
+template <class Rows>
+void SparseSum<Rows>::MoveBad(std::list<KeptGradient>* gradients) noexcept {
   for (auto i = gradients->begin(); i != gradients->end();) {
     const auto gradient = i++;
     if (IsBad(*gradient)) bad_.splice(bad_.end(), *gradients, gradient);
   }
 }
 
-template <class Merger>
-void SparseSum<Merger>::Clear() {
+template <class Rows>
+void SparseSum<Rows>::Clear() {
   Hold(-held_bytes_);
   bad_.clear();
   refused_.clear();
   Release(&pending_);
   pending_bytes_ = 0;
-  merger_.Clear();
+  rows_.Clear();
   num_merged_ = 0;
   merged_bytes_ = 0;
   num_appended_ = 0;
   count_ = 0;
 }
 
-template <class Merger>
-size_t SparseSum<Merger>::BytesOf(const KeptGradient& gradient) const {
+template <class Rows>
+size_t SparseSum<Rows>::BytesOf(const KeptGradient& gradient) const {
   const auto elements = static_cast<size_t>(gradient.values_shape.num_elements());
   return kBookkeepingBytes + gradient.index_span.size * sizeof(int64_t) +
          elements * SizeOf(options_.type);
 }
 
-template <class Merger>
-void SparseSum<Merger>::Release(std::list<KeptGradient>* gradients) {
+template <class Rows>
+void SparseSum<Rows>::Release(std::list<KeptGradient>* gradients) {
   for (KeptGradient& gradient : *gradients) {
     if (!gradient.values_are_a_copy || !gradient.values) continue;
     const size_t bytes = BytesOf(gradient);
@@ -190,7 +189,7 @@ void SparseSum<Merger>::Release(std::list<KeptGradient>* gradients) {
   gradients->clear();
 }
 
-template class SparseSum<HostMerger>;
-template class SparseSum<DeviceMerger>;
+template class SparseSum<HostRows>;
+template class SparseSum<DeviceRows>;
 
 }  // namespace condacc

@@ -10,9 +10,9 @@
 #include "cc/core/accumulator/sum_contract.h"
 #include "cc/core/base/invariant.h"
 #include "cc/core/base/status.h"
-#include "cc/core/sparse/device_merger.h"
-#include "cc/core/sparse/host_merger.h"
-#include "cc/core/sparse/sparse_parts.h"
+#include "cc/core/sparse/device_rows.h"
+#include "cc/core/sparse/host_rows.h"
+#include "cc/core/sparse/sparse_gradient.h"
 
 namespace condacc {
 
@@ -22,31 +22,31 @@ namespace condacc {
 // them into those rows. So the memory stays near that of the result, and the cost of a gradient
 // does not grow with the number of gradients.
 //
-// `Merger` is HostMerger or DeviceMerger.
-template <class Merger>
+// `Rows` is HostRows or DeviceRows.
+template <class Rows>
 class SparseSum {
  public:
   using Options = SparseOptions;
   using Gradient = SparseGradient;
-  using Workspace = typename Merger::Workspace;
+  using Workspace = typename Rows::Workspace;
   using Value = SparseValue;
-  enum class Need {
+  enum class Missing {
     kNothing,
     kKept,  // The gradient has to be checked, and moved to memory that may be kept.
   };
   static constexpr bool kFinishNeedsMemory = true;
 
-  explicit SparseSum(const Options& options) : options_(options), merger_(options) {}
+  explicit SparseSum(const Options& options) : options_(options), rows_(options) {}
   ~SparseSum() { Hold(-held_bytes_); }
   SparseSum(const SparseSum&) = delete;
   SparseSum& operator=(const SparseSum&) = delete;
 
   // See SumContract.
   Status Check(const Gradient& gradient) const;
-  Need NeedOf(const Gradient& gradient) const {
-    return gradient.kept.has_value() ? Need::kNothing : Need::kKept;
+  Missing MissingFrom(const Gradient& gradient) const {
+    return gradient.kept.has_value() ? Missing::kNothing : Missing::kKept;
   }
-  static Status Prepare(const Options& options, Need need, Workspace& workspace,
+  static Status Prepare(const Options& options, Missing need, Workspace& workspace,
                         Gradient* gradient);
   Appended Append(Gradient gradient);
   bool WantsFold(bool take_is_near) const;
@@ -58,11 +58,11 @@ class SparseSum {
   Status PrepareFinish(Workspace& workspace);
   const std::vector<int64_t>& refused() const { return refused_; }
   void RemoveRefused() noexcept;
-  void AbandonFinish() { merger_.AbandonFinish(); }
+  void AbandonFinish() { rows_.AbandonFinish(); }
   // Frees the merged rows piece by piece while the result is written.
   Value Finish(Workspace& workspace) {
     CONDACC_INVARIANT(refused_.empty());
-    return merger_.Finish(workspace);
+    return rows_.Finish(workspace);
   }
   void Clear();
 
@@ -102,14 +102,14 @@ class SparseSum {
   bool has_folded_ = false;       // RunFold() has merged `folding_`.
   std::list<KeptGradient> bad_;   // The gradients that folds could not add, in order of arrival.
   std::vector<int64_t> refused_;  // The numbers of those that the last PrepareFinish() refused.
-  Merger merger_;
+  Rows rows_;
   // Number of rows, and bytes of their sums, that the folds so far have merged.
   size_t num_merged_ = 0;
   size_t merged_bytes_ = 0;
 };
 
-extern template class SparseSum<HostMerger>;
-extern template class SparseSum<DeviceMerger>;
+extern template class SparseSum<HostRows>;
+extern template class SparseSum<DeviceRows>;
 
 }  // namespace condacc
 

@@ -8,14 +8,14 @@ namespace condacc {
 
 Status HostSparseWorkspace::Copy(const void* from, size_t num_bytes, void* to) {
   constexpr size_t kMinParallel = size_t{1} << 20;  // Bytes.
-  constexpr size_t kBlock = size_t{256} << 10;
+  constexpr size_t kChunk = size_t{256} << 10;
   const auto copy = [from, to](size_t begin, size_t end) {
     std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin,
                 end - begin);
   };
   if (num_bytes >= kMinParallel) {
     // The first touch of fresh memory is what takes long, and several threads share it.
-    parallel_for()(num_bytes, kBlock, copy);
+    parallel_for()(num_bytes, kChunk, copy);
   } else if (num_bytes > 0) {  // If it is 0, the pointers may be null.
     copy(0, num_bytes);
   }
@@ -27,7 +27,7 @@ Status HostSparseWorkspace::Widen(const int32_t* from, size_t size, int64_t* to)
   return Status();
 }
 
-Status KeepIndices(SparseWorkspace& workspace, SparseGradient* gradient, Block* indices) {
+Status KeepIndices(SparseWorkspace& workspace, SparseGradient* gradient, Buffer* indices) {
   if (gradient->owns_indices && !gradient->indices_are_int32) {
     *indices = std::move(gradient->indices);
     return Status();
@@ -43,7 +43,7 @@ Status KeepIndices(SparseWorkspace& workspace, SparseGradient* gradient, Block* 
 }
 
 Status KeepValues(SparseWorkspace& workspace, ElementType type, SparseGradient* gradient,
-                  Block* values) {
+                  Buffer* values) {
   if (gradient->owns_values) {
     *values = std::move(gradient->values);
     return Status();

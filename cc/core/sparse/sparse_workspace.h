@@ -5,12 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cc/core/base/block.h"
+#include "cc/core/base/buffer.h"
 #include "cc/core/base/element_type.h"
 #include "cc/core/base/parallel_for.h"
 #include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
-#include "cc/core/sparse/sparse_parts.h"
+#include "cc/core/sparse/sparse_gradient.h"
 
 namespace condacc {
 
@@ -19,7 +19,7 @@ namespace condacc {
 class SparseWorkspace {
  public:
   virtual ~SparseWorkspace() = default;
-  virtual Status Allocate(ElementType type, const Shape& shape, Block* block) = 0;
+  virtual Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) = 0;
   virtual Status Copy(const void* from, size_t num_bytes, void* to) = 0;
   // Copies `size` integers and converts them to int64.
   virtual Status Widen(const int32_t* from, size_t size, int64_t* to) = 0;
@@ -33,8 +33,8 @@ class SparseWorkspace {
 class HostSparseWorkspace : public SparseWorkspace {
  public:
   // Allocates memory that is not output by an op: the sums of merged rows, and the entries that a
-  // merge sorts. Such blocks are freed piece by piece (Block::DiscardFirst()).
-  virtual Status AllocateInner(ElementType type, const Shape& shape, Block* block) = 0;
+  // merge sorts. Such buffers are freed piece by piece (Buffer::DiscardFirst()).
+  virtual Status AllocateInner(ElementType type, const Shape& shape, Buffer* buffer) = 0;
   virtual const ParallelFor& parallel_for() const = 0;
 
   Status Copy(const void* from, size_t num_bytes, void* to) final;
@@ -42,12 +42,12 @@ class HostSparseWorkspace : public SparseWorkspace {
 };
 
 // Moves the gradient's indices to `indices`, as int64, in memory that may be kept.
-Status KeepIndices(SparseWorkspace& workspace, SparseGradient* gradient, Block* indices);
+Status KeepIndices(SparseWorkspace& workspace, SparseGradient* gradient, Buffer* indices);
 
 // Moves the gradient's values to `values`, in memory that may be kept. Values that have to be
-// copied are copied to the block that `values` holds, or to a new one if that is empty.
+// copied are copied to the buffer that `values` holds, or to a new one if that is empty.
 Status KeepValues(SparseWorkspace& workspace, ElementType type, SparseGradient* gradient,
-                  Block* values);
+                  Buffer* values);
 
 }  // namespace condacc
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "cc/core/base/block.h"
+#include "cc/core/base/buffer.h"
 
 namespace condacc {
 
@@ -28,7 +28,7 @@ class SumChunk {
   };
 
   // `marks` ascend.
-  SumChunk(Block sums, std::vector<Mark> marks, size_t row_bytes)
+  SumChunk(Buffer sums, std::vector<Mark> marks, size_t row_bytes)
       : sums_(std::move(sums)), marks_(std::move(marks)), row_bytes_(row_bytes) {}
 
   // Frees the sums of rows whose indices are below `index`, and which will not be read again, up to
@@ -44,7 +44,7 @@ class SumChunk {
   }
 
  private:
-  Block sums_;
+  Buffer sums_;
   std::vector<Mark> marks_;
   size_t row_bytes_;
   size_t num_discarded_ = 0;

@@ -32,7 +32,7 @@ void Apply(DenseAccumulator* accumulator, Gradient gradient, TestWorkspace* work
 template <typename T>
 std::vector<T> TakenBy(DenseAccumulator* accumulator, int count, TestWorkspace* workspace) {
   RecordedTake take(count);
-  EXPECT_TRUE(accumulator->RequestIfReady(take.ptr(), *workspace));
+  EXPECT_TRUE(accumulator->TryServe(take.ptr(), *workspace));
   EXPECT_TRUE(take.is_served());
   return take.values<T>();
 }

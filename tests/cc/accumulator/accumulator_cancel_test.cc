@@ -101,7 +101,7 @@ TEST_F(CancelTest, ATakeCancelledBeforeItsRequestEndsWithIt) {
   }
   Request(ready);
   Request(not_ready);
-  EXPECT_TRUE(accumulator_.RequestIfReady(tried.ptr(), workspace_));
+  EXPECT_TRUE(accumulator_.TryServe(tried.ptr(), workspace_));
   for (const RecordedTake* take : {&ready, &not_ready, &tried}) ExpectCancelled(*take);
   EXPECT_EQ(accumulator_.num_accumulated(), 1);
   EXPECT_EQ(accumulator_.global_step(), 0);

@@ -15,7 +15,7 @@
 #include "cc/core/accumulator/accumulator.h"
 #include "gtest/gtest.h"
 #include "tests/cc/accumulator/accumulator_support.h"
-#include "tests/cc/dense/gated_workspace.h"
+#include "tests/cc/dense/stopping_workspace.h"
 
 namespace condacc {
 namespace {
@@ -36,7 +36,7 @@ class ContributionTest : public testing::Test {
   }
   int64_t Take(int64_t num_required) {
     RecordedTake take(num_required);
-    EXPECT_TRUE(accumulator_.RequestIfReady(take.ptr(), workspace_));
+    EXPECT_TRUE(accumulator_.TryServe(take.ptr(), workspace_));
     return take.is_served() ? take.values<int64_t>()[0] : -1;
   }
 
@@ -151,49 +151,49 @@ TEST_F(ContributionTest, AfterAGradientWithoutMemoryTheContributorMayComeAgain) 
   EXPECT_EQ(Take(1), 5);
 }
 
-// A workspace that stops at a gate before it allocates.
+// A workspace that stops at a stop before it allocates.
 class SlowlyAllocatingWorkspace : public TestWorkspace {
  public:
-  explicit SlowlyAllocatingWorkspace(Gate* gate) : gate_(gate) {}
+  explicit SlowlyAllocatingWorkspace(StopPoint* stop) : stop_(stop) {}
 
-  Status Allocate(ElementType type, const Shape& shape, Block* block) override {
-    gate_->Pass();
-    return TestWorkspace::Allocate(type, shape, block);
+  Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override {
+    stop_->Pass();
+    return TestWorkspace::Allocate(type, shape, buffer);
   }
 
  private:
-  Gate* const gate_;
+  StopPoint* const stop_;
 };
 
 TEST_F(ContributionTest, OfTwoAtTheSameMomentOneIsAdded) {
-  Gate gate;
+  StopPoint stop;
   std::vector<int64_t> values{5, 6};
   const auto apply = [&] {
-    SlowlyAllocatingWorkspace workspace(&gate);
+    SlowlyAllocatingWorkspace workspace(&stop);
     const ApplyResult result = accumulator_.Apply(0, Borrowed(&values), workspace, 1);
     EXPECT_TRUE(result.ok());
     return result.outcome();
   };
   auto a = std::async(std::launch::async, apply);
   auto b = std::async(std::launch::async, apply);
-  gate.AwaitArrivals(2);  // Both have been found to be the first.
-  gate.Open();
+  stop.AwaitArrivals(2);  // Both have been found to be the first.
+  stop.Open();
   const bool a_is_added = a.get() == ApplyOutcome::kAdded;
   EXPECT_EQ(b.get(), a_is_added ? ApplyOutcome::kDuplicate : ApplyOutcome::kAdded);
   EXPECT_EQ(Take(1), 5);
 }
 
 TEST_F(ContributionTest, ADuplicateDoesNotWaitForAFold) {
-  Gate gate;
+  StopPoint stop;
   std::vector<int64_t> values{5, 6};
   auto borrowed = std::async(std::launch::async, [&] {
-    GatedWorkspace workspace(&gate);
+    StoppingWorkspace workspace(&stop);
     return accumulator_.Apply(0, Borrowed(&values), workspace, 1).is_added();
   });
-  gate.AwaitArrivals(1);
+  stop.AwaitArrivals(1);
   EXPECT_EQ(Outcome(1), ApplyOutcome::kDuplicate);
   EXPECT_EQ(Outcome(2, 10), ApplyOutcome::kAdded);
-  gate.Open();
+  stop.Open();
   EXPECT_TRUE(borrowed.get());
   EXPECT_EQ(Take(2), 15);
 }

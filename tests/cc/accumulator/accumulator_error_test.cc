@@ -79,7 +79,7 @@ TEST(TakeErrors, TheNumberRequiredMustBePositive) {
   for (int64_t num_required : {int64_t{0}, int64_t{-1}, INT64_MIN}) {
     RecordedTake requested(num_required), tried(num_required);
     accumulator.Request(requested.ptr(), nullptr, workspace);
-    EXPECT_TRUE(accumulator.RequestIfReady(tried.ptr(), workspace));
+    EXPECT_TRUE(accumulator.TryServe(tried.ptr(), workspace));
     for (const RecordedTake* take : {&requested, &tried}) {
       ASSERT_EQ(take->num_completions(), 1);
       EXPECT_EQ(take->status().code(), StatusCode::kInvalidArgument);
@@ -159,7 +159,7 @@ TYPED_TEST(RefusedMemory, OfAnyAllocationChangesNothing) {
   const std::vector<float> expected = this->values_;
   ASSERT_EQ(this->num_failures_, 0);
   ASSERT_GT(generous.num_allocations(), 0);
-  const int64_t num_live = TestBlock::num_live();
+  const int64_t num_live = TestBuffer::num_live();
   for (int ordinal = 0; ordinal < generous.num_allocations(); ++ordinal) {
     TestWorkspace workspace;
     workspace.RefuseAllocation(ordinal);
@@ -167,7 +167,7 @@ TYPED_TEST(RefusedMemory, OfAnyAllocationChangesNothing) {
     EXPECT_EQ(this->num_failures_, 1) << ordinal;
     EXPECT_EQ(this->values_, expected) << ordinal;
     EXPECT_EQ(this->budget_.num_held(), 0u);
-    EXPECT_EQ(TestBlock::num_live(), num_live);
+    EXPECT_EQ(TestBuffer::num_live(), num_live);
   }
 }
 

@@ -11,7 +11,7 @@ namespace {
 // The workspace of a device that refuses to add.
 class FailingWorkspace : public TestWorkspace {
  public:
-  void Sum(const DenseSumArgs& args) override {
+  void Sum(const DenseAddArgs& args) override {
     TestWorkspace::Sum(args);
     has_failed_ = true;
   }
@@ -81,7 +81,7 @@ TEST_F(WorkspaceFailures, ALastPassOverALoanThatWasHeldSpoilsTheTake) {
   std::vector<float> loan{1};
   ASSERT_TRUE(holding.Apply(0, Borrowed(&loan), workspace_).ok());
   RecordedTake take(1);
-  ASSERT_TRUE(holding.RequestIfReady(take.ptr(), failing_));
+  ASSERT_TRUE(holding.TryServe(take.ptr(), failing_));
   ExpectSpoiled(take);
   EXPECT_EQ(holding.num_accumulated(), 0);
 }

@@ -9,7 +9,7 @@
 #include "cc/core/accumulator/accumulator.h"
 #include "gtest/gtest.h"
 #include "tests/cc/accumulator/accumulator_support.h"
-#include "tests/cc/dense/gated_workspace.h"
+#include "tests/cc/dense/stopping_workspace.h"
 
 namespace condacc {
 namespace {
@@ -23,8 +23,8 @@ class MidFold : public testing::Test {
  protected:
   void SetUp() override {
     for (int i = 0; i < kFoldAt; ++i) EXPECT_TRUE(ApplyOwned());
-    folder_ = std::async(std::launch::async, [this] { return Apply(Owned(Ones()), gated_); });
-    gate_.AwaitArrivals(1);
+    folder_ = std::async(std::launch::async, [this] { return Apply(Owned(Ones()), stopping_); });
+    stop_.AwaitArrivals(1);
     ASSERT_EQ(accumulator_.num_accumulated(), kFoldAt + 1);
   }
 
@@ -48,7 +48,7 @@ class MidFold : public testing::Test {
 
   void ExpectTaken(int count) {
     RecordedTake take(count);
-    ASSERT_TRUE(accumulator_.RequestIfReady(take.ptr(), plain_));
+    ASSERT_TRUE(accumulator_.TryServe(take.ptr(), plain_));
     ASSERT_TRUE(take.is_served());
     EXPECT_EQ(take.values<float>(), std::vector<float>(kSize, static_cast<float>(count)));
     EXPECT_EQ(accumulator_.num_accumulated(), 0);
@@ -57,9 +57,9 @@ class MidFold : public testing::Test {
   static constexpr size_t kBudget = 1 << 20;
 
   HoldBudget budget_{kBudget};
-  Gate gate_;
+  StopPoint stop_;
   TestWorkspace plain_;
-  GatedWorkspace gated_{&gate_};
+  StoppingWorkspace stopping_{&stop_};
   DenseAccumulator accumulator_{OptionsOf<float>(/*mean=*/false, &budget_)};
   std::future<bool> folder_;
 };
@@ -70,7 +70,7 @@ TEST_F(MidFold, TheWorkerFinishesATakeThatComesDuringItsFold) {
   EXPECT_FALSE(take.is_done());
   EXPECT_EQ(accumulator_.num_accumulated(), 0);
   EXPECT_EQ(accumulator_.global_step(), 1);
-  gate_.Open();
+  stop_.Open();
   EXPECT_TRUE(folder_.get());
   ASSERT_TRUE(take.is_served());
   EXPECT_EQ(take.values<float>(), std::vector<float>(kSize, kFoldAt + 1));
@@ -80,7 +80,7 @@ TEST_F(MidFold, TheWorkerFinishesATakeThatComesDuringItsFold) {
 TEST_F(MidFold, ManyOwnedGradientsAreAppendedMeanwhile) {
   constexpr int kMore = 12;
   for (int i = 0; i < kMore; ++i) EXPECT_TRUE(ApplyOwned());
-  gate_.Open();
+  stop_.Open();
   EXPECT_TRUE(folder_.get());
   ExpectTaken(kFoldAt + 1 + kMore);
 }
@@ -92,7 +92,7 @@ TEST_F(MidFold, WhoBringsTooManyWaitsForTheFold) {
   AwaitAccumulated(accumulator_, 3 * kFoldAt + 2);
   EXPECT_TRUE(IsWaiting(waiting));
   EXPECT_TRUE(IsWaiting(waiting_too));
-  gate_.Open();
+  stop_.Open();
   EXPECT_TRUE(folder_.get());
   EXPECT_TRUE(waiting.get());
   EXPECT_TRUE(waiting_too.get());
@@ -106,7 +106,7 @@ TEST_F(MidFold, WhoExceedsTheBudgetWaitsForTheFold) {
   auto waiting = ApplyOnThread(Owned(Ones()));
   AwaitAccumulated(accumulator_, kFoldAt + 3);
   EXPECT_TRUE(IsWaiting(waiting));
-  gate_.Open();
+  stop_.Open();
   EXPECT_TRUE(folder_.get());
   EXPECT_TRUE(waiting.get());
   EXPECT_EQ(budget_.num_held(), kBudget);
@@ -118,7 +118,7 @@ TEST_F(MidFold, ABorrowedGradientWaitsUntilItIsAdded) {
   auto borrowed = ApplyOnThread(Borrowed(&values));
   AwaitAccumulated(accumulator_, kFoldAt + 2);
   EXPECT_TRUE(IsWaiting(borrowed));
-  gate_.Open();
+  stop_.Open();
   EXPECT_TRUE(borrowed.get());
   values.assign(kSize, -1e9f);
   EXPECT_TRUE(folder_.get());
@@ -132,11 +132,11 @@ TEST_F(MidFold, TheWorkerAddsABorrowedGradientOfATakenRound) {
   RecordedTake take(1);
   accumulator_.Request(take.ptr(), nullptr, plain_);
   EXPECT_TRUE(IsWaiting(borrowed));
-  gate_.LetOneThrough();  // The fold goes on.
-  gate_.AwaitArrivals(2);
+  stop_.LetOneThrough();  // The fold goes on.
+  stop_.AwaitArrivals(2);
   EXPECT_TRUE(IsWaiting(borrowed));
   EXPECT_FALSE(take.is_done());
-  gate_.LetOneThrough();  // The round ends.
+  stop_.LetOneThrough();  // The round ends.
   EXPECT_TRUE(borrowed.get());
   values.assign(kSize, -1e9f);
   EXPECT_TRUE(folder_.get());
@@ -155,7 +155,7 @@ TEST_F(MidFold, TheNextRoundDoesNotWaitForTheOneThatIsTaken) {
   ASSERT_TRUE(fast.is_served());
   EXPECT_EQ(fast.values<float>(), std::vector<float>(kSize, 2.0f));
   EXPECT_EQ(accumulator_.global_step(), 2);
-  gate_.Open();
+  stop_.Open();
   EXPECT_TRUE(folder_.get());
   ASSERT_TRUE(slow.is_served());
   EXPECT_EQ(slow.values<float>(), std::vector<float>(kSize, kFoldAt + 1));
@@ -166,7 +166,7 @@ TEST_F(MidFold, ATakeWhoseRoundIsBeingAddedCannotBeCancelledAnyMore) {
   accumulator_.Request(take.ptr(), nullptr, plain_);
   accumulator_.Cancel(take.ptr(), plain_);
   EXPECT_FALSE(take.is_done());
-  gate_.Open();
+  stop_.Open();
   EXPECT_TRUE(folder_.get());
   EXPECT_EQ(take.num_completions(), 1);
   EXPECT_TRUE(take.is_served());
@@ -180,7 +180,7 @@ TEST_F(MidFold, ACancelledTakeLeavesTheGradientsToTheNext) {
   EXPECT_EQ(cancelled.status().code(), StatusCode::kCancelled);
   EXPECT_EQ(accumulator_.num_accumulated(), 0) << "the round is the next take's";
   EXPECT_FALSE(next.is_done());
-  gate_.Open();
+  stop_.Open();
   EXPECT_TRUE(folder_.get());
   ASSERT_TRUE(next.is_served());
   EXPECT_EQ(next.values<float>(), std::vector<float>(kSize, kFoldAt + 1));
@@ -191,7 +191,7 @@ TEST_F(MidFold, TheStepMayBeSetMeanwhile) {
   EXPECT_FALSE(ApplyOwned());
   EXPECT_EQ(accumulator_.num_dropped(), 1);
   EXPECT_TRUE(Apply(Owned(Ones()), plain_, 1));
-  gate_.Open();
+  stop_.Open();
   EXPECT_TRUE(folder_.get());
   ExpectTaken(kFoldAt + 2);
 }

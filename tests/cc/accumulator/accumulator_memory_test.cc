@@ -38,7 +38,7 @@ class MemoryTest : public testing::Test {
 TEST_F(MemoryTest, OwnedGradientsAreMovedAndTheFirstBecomesTheValue) {
   for (int count : {1, 2, 8, 30}) {
     Gradient first = Owned(std::vector<float>(kSize, 1.0f));
-    const void* memory = first.block.data();
+    const void* memory = first.buffer.data();
     Apply(std::move(first));
     for (int i = 1; i < count; ++i) ApplyOwned(1);
     RecordedTake take(count);
@@ -50,17 +50,17 @@ TEST_F(MemoryTest, OwnedGradientsAreMovedAndTheFirstBecomesTheValue) {
 }
 
 TEST_F(MemoryTest, ATakeIsCompletedBeforeItsGradientsAreFreed) {
-  const int64_t num_live = TestBlock::num_live();
+  const int64_t num_live = TestBuffer::num_live();
   for (int i = 0; i < 3; ++i) ApplyOwned(1, /*size=*/1 << 14);
   int64_t num_live_at_completion = 0;
   const auto take = std::make_shared<DenseAccumulator::Take>(
       3, [&](const Status& status, DenseAccumulator::Value*) {
         EXPECT_TRUE(status.ok());
-        num_live_at_completion = TestBlock::num_live();
+        num_live_at_completion = TestBuffer::num_live();
       });
   accumulator_.Request(take, nullptr, workspace_);
   EXPECT_EQ(num_live_at_completion, num_live + 3);
-  EXPECT_EQ(TestBlock::num_live(), num_live);
+  EXPECT_EQ(TestBuffer::num_live(), num_live);
   EXPECT_EQ(budget_.num_held(), 0u);
 }
 
@@ -69,7 +69,7 @@ TEST_F(MemoryTest, WhatIsPendingIsAddedAheadOfTheLastGradientWhereAsked) {
     auto options = OptionsOf<float>(/*mean=*/false, &budget_);
     options.sum.adds_ahead = adds_ahead;
     DenseAccumulator accumulator(options);
-    const int64_t num_live = TestBlock::num_live();
+    const int64_t num_live = TestBuffer::num_live();
     const auto apply = [&] {
       Gradient gradient = Owned(std::vector<float>(1 << 16, 1));
       ASSERT_TRUE(accumulator.Apply(0, std::move(gradient), workspace_).ok());
@@ -78,7 +78,7 @@ TEST_F(MemoryTest, WhatIsPendingIsAddedAheadOfTheLastGradientWhereAsked) {
     apply();
     RecordedTake take(3);
     accumulator.Request(take.ptr(), nullptr, workspace_);
-    EXPECT_EQ(TestBlock::num_live(), num_live + (adds_ahead ? 1 : 2));
+    EXPECT_EQ(TestBuffer::num_live(), num_live + (adds_ahead ? 1 : 2));
     apply();
     ASSERT_TRUE(take.is_served());
     EXPECT_EQ(take.values<float>(), std::vector<float>(1 << 16, 3));
@@ -86,7 +86,7 @@ TEST_F(MemoryTest, WhatIsPendingIsAddedAheadOfTheLastGradientWhereAsked) {
 }
 
 TEST_F(MemoryTest, BorrowedGradientsAreNeitherWrittenToNorKept) {
-  const int64_t num_live = TestBlock::num_live();
+  const int64_t num_live = TestBuffer::num_live();
   std::vector<float> expected(kSize, 0.0f);
   for (int i = 0; i < 20; ++i) {
     std::vector<float> values(kSize);
@@ -94,7 +94,7 @@ TEST_F(MemoryTest, BorrowedGradientsAreNeitherWrittenToNorKept) {
     const std::vector<float> before = values;
     Apply(Borrowed(&values));
     EXPECT_EQ(values, before);
-    EXPECT_EQ(TestBlock::num_live(), num_live + 1) << "the sum alone";
+    EXPECT_EQ(TestBuffer::num_live(), num_live + 1) << "the sum alone";
     EXPECT_EQ(budget_.num_held(), 0u);
     for (size_t k = 0; k < kSize; ++k) expected[k] += std::exchange(values[k], -1e9f);
   }
@@ -119,19 +119,19 @@ TEST_F(MemoryTest, ABorrowedGradientAddsWhatIsPendingBeforeIt) {
 }
 
 TEST_F(MemoryTest, ATakeLeavesNothingBehindButItsValue) {
-  const int64_t num_live = TestBlock::num_live();
+  const int64_t num_live = TestBuffer::num_live();
   for (int i = 0; i < 12; ++i) ApplyOwned(1);
   {
     RecordedTake take(12);
     Take(take);
-    EXPECT_EQ(TestBlock::num_live(), num_live + 1);
+    EXPECT_EQ(TestBuffer::num_live(), num_live + 1);
   }
-  EXPECT_EQ(TestBlock::num_live(), num_live);
+  EXPECT_EQ(TestBuffer::num_live(), num_live);
   EXPECT_EQ(budget_.num_held(), 0u);
 }
 
 TEST_F(MemoryTest, AnAccumulatorGivesUpWhatItHoldsWhenItEnds) {
-  const int64_t num_live = TestBlock::num_live();
+  const int64_t num_live = TestBuffer::num_live();
   HoldBudget budget(1 << 20);
   {
     DenseAccumulator accumulator(OptionsOf<float>(/*mean=*/false, &budget));
@@ -141,7 +141,7 @@ TEST_F(MemoryTest, AnAccumulatorGivesUpWhatItHoldsWhenItEnds) {
     EXPECT_EQ(budget.num_held(), 2 * kBytes);
   }
   EXPECT_EQ(budget.num_held(), 0u);
-  EXPECT_EQ(TestBlock::num_live(), num_live);
+  EXPECT_EQ(TestBuffer::num_live(), num_live);
 }
 
 TEST_F(MemoryTest, GradientsAreFoldedWhenSevenArePending) {

@@ -8,7 +8,7 @@
 #include "cc/core/accumulator/accumulator.h"
 #include "gtest/gtest.h"
 #include "tests/cc/accumulator/accumulator_support.h"
-#include "tests/cc/dense/gated_workspace.h"
+#include "tests/cc/dense/stopping_workspace.h"
 
 namespace condacc {
 namespace {
@@ -41,9 +41,9 @@ class MidSum : public testing::Test {
     return result.is_added();
   }
 
-  Gate gate_;
+  StopPoint stop_;
   TestWorkspace plain_;
-  GatedWorkspace gated_{&gate_};
+  StoppingWorkspace stopping_{&stop_};
   DenseAccumulator accumulator_{OptionsOf<T>(/*mean=*/false)};
 };
 
@@ -52,12 +52,12 @@ TYPED_TEST_SUITE(MidSum, Types);
 
 TYPED_TEST(MidSum, OthersAppendWhileTheFirstBorrowedGradientIsCopied) {
   auto values = this->Ones();
-  auto borrowed =
-      std::async(std::launch::async, [&] { return this->Apply(Borrowed(&values), this->gated_); });
-  this->gate_.AwaitArrivals(1);
+  auto borrowed = std::async(std::launch::async,
+                             [&] { return this->Apply(Borrowed(&values), this->stopping_); });
+  this->stop_.AwaitArrivals(1);
   for (int i = 0; i < 12; ++i) EXPECT_TRUE(this->Apply(Owned(this->Ones()), this->plain_));
   EXPECT_EQ(this->accumulator_.num_accumulated(), 13);
-  this->gate_.Open();
+  this->stop_.Open();
   EXPECT_TRUE(borrowed.get());
   values.assign(kSize, TypeParam());
   RecordedTake take(13);
@@ -68,14 +68,14 @@ TYPED_TEST(MidSum, OthersAppendWhileTheFirstBorrowedGradientIsCopied) {
 
 TYPED_TEST(MidSum, ATakeThatComesWhileTheFirstBorrowedGradientIsCopiedIsServed) {
   auto values = this->Ones();
-  auto borrowed =
-      std::async(std::launch::async, [&] { return this->Apply(Borrowed(&values), this->gated_); });
-  this->gate_.AwaitArrivals(1);
+  auto borrowed = std::async(std::launch::async,
+                             [&] { return this->Apply(Borrowed(&values), this->stopping_); });
+  this->stop_.AwaitArrivals(1);
   EXPECT_TRUE(this->Apply(Owned(this->Ones()), this->plain_));
   RecordedTake take(2);
   this->accumulator_.Request(take.ptr(), nullptr, this->plain_);
   EXPECT_FALSE(take.is_done());
-  this->gate_.Open();
+  this->stop_.Open();
   EXPECT_TRUE(borrowed.get());
   ASSERT_TRUE(take.is_served());
   EXPECT_EQ(this->First(take), 2.0f);
@@ -84,9 +84,10 @@ TYPED_TEST(MidSum, ATakeThatComesWhileTheFirstBorrowedGradientIsCopiedIsServed) 
 TYPED_TEST(MidSum, GradientsThatComeWhileARoundEndsBelongToTheNext) {
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(this->Apply(Owned(this->Ones()), this->plain_));
   RecordedTake ending(3), next(1);
-  auto request = std::async(
-      std::launch::async, [&] { this->accumulator_.Request(ending.ptr(), nullptr, this->gated_); });
-  this->gate_.AwaitArrivals(1);
+  auto request = std::async(std::launch::async, [&] {
+    this->accumulator_.Request(ending.ptr(), nullptr, this->stopping_);
+  });
+  this->stop_.AwaitArrivals(1);
   EXPECT_EQ(this->accumulator_.num_accumulated(), 0);
   EXPECT_EQ(this->accumulator_.global_step(), 1);
   EXPECT_FALSE(this->Apply(Owned(this->Ones()), this->plain_, 0));
@@ -96,7 +97,7 @@ TYPED_TEST(MidSum, GradientsThatComeWhileARoundEndsBelongToTheNext) {
   ASSERT_TRUE(next.is_served());
   EXPECT_EQ(this->First(next), 1.0f);
   EXPECT_FALSE(ending.is_done());
-  this->gate_.Open();
+  this->stop_.Open();
   request.get();
   ASSERT_TRUE(ending.is_served());
   EXPECT_EQ(this->First(ending), 3.0f);
@@ -106,9 +107,9 @@ TYPED_TEST(MidSum, TheApplierThatServesATakeIsNotInTheWayOfOthers) {
   RecordedTake take(1);
   this->accumulator_.Request(take.ptr(), nullptr, this->plain_);
   auto values = this->Ones();
-  auto applier =
-      std::async(std::launch::async, [&] { return this->Apply(Borrowed(&values), this->gated_); });
-  this->gate_.AwaitArrivals(1);
+  auto applier = std::async(std::launch::async,
+                            [&] { return this->Apply(Borrowed(&values), this->stopping_); });
+  this->stop_.AwaitArrivals(1);
   for (int round = 1; round <= 3; ++round) {
     RecordedTake other(2);
     this->accumulator_.Request(other.ptr(), nullptr, this->plain_);
@@ -118,7 +119,7 @@ TYPED_TEST(MidSum, TheApplierThatServesATakeIsNotInTheWayOfOthers) {
     ASSERT_TRUE(other.is_served());
     EXPECT_EQ(this->First(other), 2.0f);
   }
-  this->gate_.Open();
+  this->stop_.Open();
   EXPECT_TRUE(applier.get());
   ASSERT_TRUE(take.is_served());
   EXPECT_EQ(this->First(take), 1.0f);
@@ -134,17 +135,17 @@ TYPED_TEST(MidSum, WhatComesWhileARequestAddsIsSeenByIt) {
     EXPECT_TRUE(this->Apply(Owned(big), this->plain_, step));
     EXPECT_TRUE(this->Apply(Borrowed(&borrowed), this->plain_, step));
     EXPECT_TRUE(this->Apply(Owned(big), this->plain_, step));
-    Gate gate;
+    StopPoint stop;
     RecordedTake take(4), other(3);
     auto request = std::async(std::launch::async, [&] {
-      GatedWorkspace gated(&gate);
-      this->accumulator_.Request(take.ptr(), nullptr, gated);
+      StoppingWorkspace stopping(&stop);
+      this->accumulator_.Request(take.ptr(), nullptr, stopping);
     });
-    gate.AwaitArrivals(1);
+    stop.AwaitArrivals(1);
     if (another_take) this->accumulator_.Request(other.ptr(), nullptr, this->plain_);
     const int64_t next_step = this->accumulator_.global_step();
     EXPECT_TRUE(this->Apply(Owned(big), this->plain_, next_step));
-    gate.Open();
+    stop.Open();
     request.get();
     EXPECT_EQ(other.is_done(), another_take);
     for (int i = 1; another_take && i < 4; ++i) {

@@ -155,8 +155,7 @@ class ModelTest : public testing::Test {
       accumulator_.Request(take.ptr(), nullptr, workspace_);
       model_.Request(model_take, true);
     } else {
-      EXPECT_EQ(accumulator_.RequestIfReady(take.ptr(), workspace_),
-                model_.Request(model_take, false));
+      EXPECT_EQ(accumulator_.TryServe(take.ptr(), workspace_), model_.Request(model_take, false));
     }
   }
 

@@ -214,7 +214,7 @@ TEST_P(OutOfMemory, ARequestOfWhatIsReadyThrowsOrIsTold) {
         if (may_wait) {
           Request(take);
         } else {
-          EXPECT_TRUE(accumulator_->RequestIfReady(take.ptr(), workspace_));
+          EXPECT_TRUE(accumulator_->TryServe(take.ptr(), workspace_));
         }
       };
       if (CallWithFailure(ordinal, request) == Ending::kThrew) {

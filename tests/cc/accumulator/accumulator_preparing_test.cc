@@ -13,15 +13,15 @@
 #include "cc/core/accumulator/accumulator_rounds.h"
 #include "cc/core/accumulator/accumulator_serving.h"
 #include "gtest/gtest.h"
-#include "tests/cc/base/gate.h"
+#include "tests/cc/base/stop_point.h"
 
 namespace condacc {
 namespace {
 
-// The workspace in which results are prepared. It stops at the gate, if there is one, and fails if
+// The workspace in which results are prepared. It stops at the stop, if there is one, and fails if
 // it is told to.
 struct Workshop {
-  Gate* gate = nullptr;
+  StopPoint* stop = nullptr;
   bool fails = false;
   std::atomic<bool> is_in_use{false};
 };
@@ -39,13 +39,13 @@ class PreparedSum {
     Status failure;
   };
   using Workspace = Workshop;
-  enum class Need { kNothing };
+  enum class Missing { kNothing };
   static constexpr bool kFinishNeedsMemory = true;
 
   explicit PreparedSum(const Options&) {}
   Status Check(const Gradient&) const { return Status(); }
-  Need NeedOf(const Gradient&) const { return Need::kNothing; }
-  static Status Prepare(const Options&, Need, Workspace&, Gradient*) { return Status(); }
+  Missing MissingFrom(const Gradient&) const { return Missing::kNothing; }
+  static Status Prepare(const Options&, Missing, Workspace&, Gradient*) { return Status(); }
   Appended Append(Gradient gradient) {
     sum_ += gradient.number;
     return Appended::kInSum;
@@ -59,7 +59,7 @@ class PreparedSum {
 
   Status PrepareFinish(Workspace& workshop) {
     workshop.is_in_use = true;
-    if (workshop.gate != nullptr) workshop.gate->Pass();
+    if (workshop.stop != nullptr) workshop.stop->Pass();
     workshop.is_in_use = false;
     if (workshop.fails) return Status(StatusCode::kResourceExhausted, "The workshop is closed");
     result_ = sum_;
@@ -123,19 +123,19 @@ class PreparingTest : public testing::Test {
   void StartPreparing() {
     Apply(1);
     Apply(2);
-    gated_.gate = &gate_;
-    take_ = NewTake(2, &outcome_, &gated_);
+    stopping_.stop = &stop_;
+    take_ = NewTake(2, &outcome_, &stopping_);
     request_ =
-        std::async(std::launch::async, [this] { accumulator_.Request(take_, nullptr, gated_); });
-    gate_.AwaitArrivals(1);
+        std::async(std::launch::async, [this] { accumulator_.Request(take_, nullptr, stopping_); });
+    stop_.AwaitArrivals(1);
   }
   void EndPreparing() {
-    gate_.Open();
+    stop_.Open();
     request_.get();
   }
 
-  Gate gate_;
-  Workshop plain_, gated_;
+  StopPoint stop_;
+  Workshop plain_, stopping_;
   Outcome outcome_;
   PreparedAccumulator::TakePtr take_;
   std::future<void> request_;
@@ -206,7 +206,7 @@ TEST_F(PreparingTest, ATakeBehindCanBeCancelledMeanwhile) {
 TEST_F(PreparingTest, NoTakeIsReadyMeanwhile) {
   StartPreparing();
   Outcome tried;
-  EXPECT_FALSE(accumulator_.RequestIfReady(NewTake(1, &tried), plain_));
+  EXPECT_FALSE(accumulator_.TryServe(NewTake(1, &tried), plain_));
   EndPreparing();
   EXPECT_EQ(tried.num_completions, 0);
   EXPECT_EQ(outcome_.value, 3);
@@ -231,7 +231,7 @@ TEST_F(PreparingTest, TheLastStepThatIsSetMeanwhileCannotMoveOn) {
 }
 
 TEST_F(PreparingTest, ATakeWhoseResultCannotBeMadeFailsAndTheGradientsStay) {
-  gated_.fails = true;
+  stopping_.fails = true;
   StartPreparing();
   EndPreparing();
   EXPECT_EQ(outcome_.num_completions, 1);
@@ -239,7 +239,7 @@ TEST_F(PreparingTest, ATakeWhoseResultCannotBeMadeFailsAndTheGradientsStay) {
   EXPECT_EQ(accumulator_.num_accumulated(), 2);
   EXPECT_EQ(accumulator_.global_step(), 0);
   Outcome next;
-  EXPECT_TRUE(accumulator_.RequestIfReady(NewTake(2, &next), plain_));
+  EXPECT_TRUE(accumulator_.TryServe(NewTake(2, &next), plain_));
   EXPECT_EQ(next.value, 3);
 }
 

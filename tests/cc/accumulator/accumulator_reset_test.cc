@@ -13,7 +13,7 @@
 #include "cc/core/accumulator/accumulator.h"
 #include "gtest/gtest.h"
 #include "tests/cc/accumulator/accumulator_support.h"
-#include "tests/cc/dense/gated_workspace.h"
+#include "tests/cc/dense/stopping_workspace.h"
 
 namespace condacc {
 namespace {
@@ -31,20 +31,20 @@ class ResetTest : public testing::Test {
   // Applies in a thread that stops before each sum.
   std::future<bool> ApplyBorrowedGated(std::vector<float>* values) {
     return std::async(std::launch::async, [this, values] {
-      GatedWorkspace gated(&gate_);
-      return Apply(Borrowed(values), gated);
+      StoppingWorkspace stopping(&stop_);
+      return Apply(Borrowed(values), stopping);
     });
   }
   void ExpectNextRoundIs(float sum, int count) {
     RecordedTake take(count);
-    EXPECT_TRUE(accumulator_.RequestIfReady(take.ptr(), plain_));
+    EXPECT_TRUE(accumulator_.TryServe(take.ptr(), plain_));
     ASSERT_TRUE(take.is_served());
     EXPECT_EQ(take.values<float>(), std::vector<float>(kSize, sum));
   }
 
-  const int64_t num_live_ = TestBlock::num_live();
+  const int64_t num_live_ = TestBuffer::num_live();
   HoldBudget budget_{size_t{1} << 30};
-  Gate gate_;
+  StopPoint stop_;
   TestWorkspace plain_;
   DenseAccumulator accumulator_{OptionsOf<float>(/*mean=*/false, &budget_)};
 };
@@ -71,7 +71,7 @@ TEST_F(ResetTest, DiscardsWhatIsAccumulatedAndSetsTheStep) {
     EXPECT_EQ(accumulator_.global_step(), step);
     EXPECT_EQ(accumulator_.num_accumulated(), 0);
     EXPECT_EQ(budget_.num_held(), 0u);
-    EXPECT_EQ(TestBlock::num_live(), num_live_);
+    EXPECT_EQ(TestBuffer::num_live(), num_live_);
     accumulator_.SetGlobalStep(0);
   }
   EXPECT_TRUE(ApplyOwned(2));
@@ -126,15 +126,15 @@ TEST_F(ResetTest, ATakeThatIsBeingFinishedIsServed) {
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(ApplyOwned(1));
   RecordedTake take(3);
   auto request = std::async(std::launch::async, [&] {
-    GatedWorkspace gated(&gate_);
-    accumulator_.Request(take.ptr(), nullptr, gated);
+    StoppingWorkspace stopping(&stop_);
+    accumulator_.Request(take.ptr(), nullptr, stopping);
   });
-  gate_.AwaitArrivals(1);
+  stop_.AwaitArrivals(1);
   EXPECT_TRUE(ApplyOwned(5));
   EXPECT_EQ(accumulator_.Reset(-2), 1);
   EXPECT_EQ(accumulator_.global_step(), -2);
   EXPECT_FALSE(take.is_done());
-  gate_.Open();
+  stop_.Open();
   request.get();
   ASSERT_TRUE(take.is_served());
   EXPECT_EQ(take.values<float>()[0], 3);
@@ -143,7 +143,7 @@ TEST_F(ResetTest, ATakeThatIsBeingFinishedIsServed) {
 TEST_F(ResetTest, DoesNotWaitForAFoldAndTheApplyReturnsAfterIt) {
   std::vector<float> values(kSize, 1);
   auto borrowed = ApplyBorrowedGated(&values);
-  gate_.AwaitArrivals(1);
+  stop_.AwaitArrivals(1);
   EXPECT_TRUE(ApplyOwned(1));
   EXPECT_EQ(accumulator_.Reset(4), 2);
   EXPECT_EQ(accumulator_.num_accumulated(), 0);
@@ -152,40 +152,40 @@ TEST_F(ResetTest, DoesNotWaitForAFoldAndTheApplyReturnsAfterIt) {
   EXPECT_EQ(accumulator_.global_step(), 5);
   EXPECT_EQ(borrowed.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout)
       << "its gradient is being read";
-  gate_.Open();
+  stop_.Open();
   EXPECT_TRUE(borrowed.get());
   EXPECT_EQ(budget_.num_held(), 0u);
-  EXPECT_EQ(TestBlock::num_live(), num_live_);
+  EXPECT_EQ(TestBuffer::num_live(), num_live_);
 }
 
 TEST_F(ResetTest, AnApplyThatWaitsForTheFoldOfAnotherReturns) {
   std::vector<float> first(kSize, 1), second(kSize, 1);
   auto folding = ApplyBorrowedGated(&first);
-  gate_.AwaitArrivals(1);
+  stop_.AwaitArrivals(1);
   auto waiting = std::async(std::launch::async, [&] { return Apply(Borrowed(&second), plain_); });
   AwaitAccumulated(accumulator_, 2);
   EXPECT_EQ(accumulator_.Reset(0), 2);
-  gate_.Open();
+  stop_.Open();
   EXPECT_TRUE(folding.get());
   EXPECT_TRUE(waiting.get());
   second.assign(kSize, 99);
   EXPECT_TRUE(ApplyOwned(7));
   ExpectNextRoundIs(7, 1);
   EXPECT_EQ(budget_.num_held(), 0u);
-  EXPECT_EQ(TestBlock::num_live(), num_live_);
+  EXPECT_EQ(TestBuffer::num_live(), num_live_);
 }
 
 TEST_F(ResetTest, AnApplyThatFoundTooMuchPendingReturnsAtOnce) {
   std::vector<float> first(kSize, 1);
   auto folding = ApplyBorrowedGated(&first);
-  gate_.AwaitArrivals(1);
+  stop_.AwaitArrivals(1);
   for (int i = 0; i < 2 * kFoldAt - 1; ++i) EXPECT_TRUE(ApplyOwned(1));
   auto waiting = std::async(std::launch::async, [&] { return ApplyOwned(1); });
   AwaitAccumulated(accumulator_, 2 * kFoldAt + 1);
   EXPECT_EQ(waiting.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
   EXPECT_EQ(accumulator_.Reset(0), 2 * kFoldAt + 1);
   EXPECT_TRUE(waiting.get());
-  gate_.Open();
+  stop_.Open();
   EXPECT_TRUE(folding.get());
   EXPECT_EQ(budget_.num_held(), 0u);
 }
@@ -196,14 +196,14 @@ TEST_F(ResetTest, SeveralRoundsMayBeDiscardedDuringTheirFolds) {
   std::vector<std::future<bool>> applies;
   for (int i = 0; i < kRounds; ++i) {
     applies.push_back(ApplyBorrowedGated(&values[static_cast<size_t>(i)]));
-    gate_.AwaitArrivals(i + 1);
+    stop_.AwaitArrivals(i + 1);
     EXPECT_EQ(accumulator_.Reset(i), 1);
   }
   EXPECT_TRUE(ApplyOwned(3));
-  gate_.Open();
+  stop_.Open();
   for (std::future<bool>& apply : applies) EXPECT_TRUE(apply.get());
   ExpectNextRoundIs(3, 1);
-  EXPECT_EQ(TestBlock::num_live(), num_live_);
+  EXPECT_EQ(TestBuffer::num_live(), num_live_);
 }
 
 // A request adds big gradients before it waits.
@@ -212,12 +212,12 @@ TEST_F(ResetTest, DuringTheFoldOfARequestThatThenWaits) {
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(Apply(Owned(big), plain_));
   RecordedTake take(4);
   auto request = std::async(std::launch::async, [&] {
-    GatedWorkspace gated(&gate_);
-    accumulator_.Request(take.ptr(), nullptr, gated);
+    StoppingWorkspace stopping(&stop_);
+    accumulator_.Request(take.ptr(), nullptr, stopping);
   });
-  gate_.AwaitArrivals(1);
+  stop_.AwaitArrivals(1);
   EXPECT_EQ(accumulator_.Reset(0), 3);
-  gate_.Open();
+  stop_.Open();
   request.get();
   for (int i = 0; i < 4; ++i) {
     EXPECT_FALSE(take.is_done());
@@ -243,7 +243,7 @@ TEST_F(ResetTest, NothingIsLostOrTakenTwiceUnderLoad) {
           num_discarded += accumulator_.Reset(random() % 10);
         } else if (dice == 1) {
           RecordedTake take(1 + static_cast<int64_t>(random() % 12));
-          if (!accumulator_.RequestIfReady(take.ptr(), workspace)) continue;
+          if (!accumulator_.TryServe(take.ptr(), workspace)) continue;
           take.Await();
           num_taken += static_cast<int64_t>(take.values<float>()[0]);
         } else {
@@ -259,7 +259,7 @@ TEST_F(ResetTest, NothingIsLostOrTakenTwiceUnderLoad) {
   EXPECT_GT(num_taken, 0);
   EXPECT_EQ(num_added, num_discarded + num_taken);
   EXPECT_EQ(budget_.num_held(), 0u);
-  EXPECT_EQ(TestBlock::num_live(), num_live_);
+  EXPECT_EQ(TestBuffer::num_live(), num_live_);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 #include "cc/core/accumulator/accumulator.h"
 #include "gtest/gtest.h"
 #include "tests/cc/accumulator/accumulator_support.h"
-#include "tests/cc/dense/gated_workspace.h"
+#include "tests/cc/dense/stopping_workspace.h"
 
 namespace condacc {
 namespace {
@@ -42,15 +42,15 @@ class Schedule {
       }
     }
     // Takes that wait need no thread. All other calls run to their end now.
-    for (Call& call : calls_) call.gate.Open();
+    for (Call& call : calls_) call.stop.Open();
     for (Call& call : calls_) call.thread.join();
     Check();
   }
 
  private:
   struct Call {
-    Gate gate;
-    GatedWorkspace workspace{&gate};
+    StopPoint stop;
+    StoppingWorkspace workspace{&stop};
     std::vector<int64_t> values;
     std::thread thread;
   };
@@ -82,7 +82,7 @@ class Schedule {
       if (may_wait) {
         accumulator_.Request(take.ptr(), nullptr, call.workspace);
       } else {
-        accumulator_.RequestIfReady(take.ptr(), call.workspace);
+        accumulator_.TryServe(take.ptr(), call.workspace);
       }
     });
   }
@@ -102,7 +102,7 @@ class Schedule {
 
   void LetOneThrough() {
     if (calls_.empty()) return;
-    calls_[random_() % calls_.size()].gate.LetOneThrough();
+    calls_[random_() % calls_.size()].stop.LetOneThrough();
   }
 
   // Half of the accumulators add gradients as they come.
@@ -120,7 +120,7 @@ class Schedule {
     const int64_t num_left = accumulator_.num_accumulated();
     if (num_left > 0) {
       RecordedTake& rest = takes_.emplace_back(num_left);
-      EXPECT_TRUE(accumulator_.RequestIfReady(rest.ptr(), workspace));
+      EXPECT_TRUE(accumulator_.TryServe(rest.ptr(), workspace));
     }
     int64_t seen = 0;
     int64_t num_served = 0;

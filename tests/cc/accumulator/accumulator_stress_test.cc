@@ -79,7 +79,7 @@ class Crowd {
         takes_of_[index] = take;
       }
       if (random() % 4 == 0) {
-        if (!accumulator_.RequestIfReady(take->ptr(), workspace)) {
+        if (!accumulator_.TryServe(take->ptr(), workspace)) {
           EXPECT_FALSE(take->is_done());
           std::this_thread::yield();
           continue;
@@ -115,7 +115,7 @@ class Crowd {
     const int64_t num_left = accumulator_.num_accumulated();
     if (num_left > 0) {
       RecordedTake rest(num_left);
-      EXPECT_TRUE(accumulator_.RequestIfReady(rest.ptr(), workspace_));
+      EXPECT_TRUE(accumulator_.TryServe(rest.ptr(), workspace_));
       ASSERT_TRUE(rest.is_served());
       Count(rest);
     }
@@ -142,9 +142,9 @@ class Crowd {
 void RunCrowd(size_t size, int applies_each, size_t small_bytes) {
   const uint32_t seed = std::random_device()();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
-  const int64_t num_live = TestBlock::num_live();
+  const int64_t num_live = TestBuffer::num_live();
   Crowd(seed, size, applies_each, small_bytes).Run();
-  EXPECT_EQ(TestBlock::num_live(), num_live);
+  EXPECT_EQ(TestBuffer::num_live(), num_live);
 }
 
 TEST(StressTest, EverySmallGradientIsCountedExactlyOnce) { RunCrowd(5, 5000, 0); }

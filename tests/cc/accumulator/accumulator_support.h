@@ -20,7 +20,7 @@
 #include "cc/core/base/shape.h"
 #include "cc/core/dense/dense_accumulator.h"
 #include "tests/cc/base/element_type_of.h"
-#include "tests/cc/dense/test_block.h"
+#include "tests/cc/dense/test_buffer.h"
 
 namespace condacc {
 
@@ -45,9 +45,9 @@ DenseAccumulator::Options OptionsOf(bool mean, HoldBudget* budget = &HoldBudget:
 template <typename T>
 Gradient Owned(const std::vector<T>& values) {
   Gradient gradient;
-  gradient.block = TestBlock::Owning(values.size() * sizeof(T));
+  gradient.buffer = TestBuffer::Owning(values.size() * sizeof(T));
   if (!values.empty()) {
-    std::memcpy(gradient.block.data(), values.data(), values.size() * sizeof(T));
+    std::memcpy(gradient.buffer.data(), values.data(), values.size() * sizeof(T));
   }
   gradient.shape = Shape::Of({static_cast<int64_t>(values.size())});
   gradient.owned = true;
@@ -58,7 +58,7 @@ Gradient Owned(const std::vector<T>& values) {
 template <typename T>
 Gradient Borrowed(std::vector<T>* values) {
   Gradient gradient;
-  gradient.block = TestBlock::Borrowing(values->data());
+  gradient.buffer = TestBuffer::Borrowing(values->data());
   gradient.shape = Shape::Of({static_cast<int64_t>(values->size())});
   return gradient;
 }
@@ -98,7 +98,7 @@ class RecordedTake {
   }
   bool is_served() const { return is_done() && status().ok(); }
   // The result of the take, if it was served.
-  const void* data() const { return outcome_->value.block.data(); }
+  const void* data() const { return outcome_->value.buffer.data(); }
   const Shape& shape() const { return outcome_->value.shape; }
   template <typename T>
   std::vector<T> values() const {

@@ -22,9 +22,7 @@ class AccumulatorTest : public testing::Test {
     return result.is_added();
   }
   void Request(const RecordedTake& take) { accumulator_.Request(take.ptr(), nullptr, workspace_); }
-  bool RequestIfReady(const RecordedTake& take) {
-    return accumulator_.RequestIfReady(take.ptr(), workspace_);
-  }
+  bool TryServe(const RecordedTake& take) { return accumulator_.TryServe(take.ptr(), workspace_); }
   static void ExpectServed(const RecordedTake& take, float value) {
     ASSERT_EQ(take.num_completions(), 1);
     ASSERT_TRUE(take.status().ok()) << take.status().message();
@@ -147,15 +145,15 @@ TEST_F(AccumulatorTest, ATakeThatNeedsLittleWaitsBehindOneThatNeedsMuch) {
 
 TEST_F(AccumulatorTest, RequestIfReadyTakesOnlyWhatIsThereAlready) {
   RecordedTake take(2);
-  EXPECT_FALSE(RequestIfReady(take));
+  EXPECT_FALSE(TryServe(take));
   Apply(1);
-  EXPECT_FALSE(RequestIfReady(take));
+  EXPECT_FALSE(TryServe(take));
   EXPECT_FALSE(take.is_done());
   EXPECT_EQ(accumulator_.num_accumulated(), 1);
   EXPECT_EQ(accumulator_.global_step(), 0);
   Apply(3);
   EXPECT_FALSE(take.is_done());
-  EXPECT_TRUE(RequestIfReady(take));
+  EXPECT_TRUE(TryServe(take));
   ExpectServed(take, 2);
 }
 
@@ -163,7 +161,7 @@ TEST_F(AccumulatorTest, RequestIfReadyDoesNotOvertakeAWaitingTake) {
   RecordedTake waiting(3), eager(1);
   Request(waiting);
   Apply(1);
-  EXPECT_FALSE(RequestIfReady(eager));
+  EXPECT_FALSE(TryServe(eager));
   EXPECT_FALSE(eager.is_done());
 }
 
@@ -191,8 +189,8 @@ TEST_F(AccumulatorTest, AtTheLastStepRequestIfReadyFailsTheTake) {
   accumulator_.SetGlobalStep(std::numeric_limits<int64_t>::max());
   Apply(5, std::numeric_limits<int64_t>::max());
   RecordedTake take(1), too_many(2);
-  EXPECT_FALSE(RequestIfReady(too_many));
-  EXPECT_TRUE(RequestIfReady(take));
+  EXPECT_FALSE(TryServe(too_many));
+  EXPECT_TRUE(TryServe(take));
   EXPECT_EQ(take.status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(accumulator_.num_accumulated(), 1);
 }

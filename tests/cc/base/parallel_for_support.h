@@ -11,20 +11,20 @@
 
 namespace condacc {
 
-inline void SerialFor(size_t total, size_t block, const std::function<void(size_t, size_t)>& body) {
-  for (size_t begin = 0; begin < total; begin += block) {
-    body(begin, std::min(total, begin + block));
+inline void SerialFor(size_t total, size_t chunk, const std::function<void(size_t, size_t)>& body) {
+  for (size_t begin = 0; begin < total; begin += chunk) {
+    body(begin, std::min(total, begin + chunk));
   }
 }
 
-inline void ThreadedFor(size_t total, size_t block,
+inline void ThreadedFor(size_t total, size_t chunk,
                         const std::function<void(size_t, size_t)>& body) {
   std::atomic<size_t> next{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t) {
     threads.emplace_back([&] {
-      for (size_t begin; (begin = next.fetch_add(block)) < total;) {
-        body(begin, std::min(total, begin + block));
+      for (size_t begin; (begin = next.fetch_add(chunk)) < total;) {
+        body(begin, std::min(total, begin + chunk));
       }
     });
   }

@@ -33,8 +33,8 @@ class SumOfNarrow : public testing::Test {
     for (const auto& input : inputs_) operands_.push_back(input.data());
   }
 
-  DenseSumArgs Args(size_t size) const {
-    DenseSumArgs args;
+  DenseAddArgs Args(size_t size) const {
+    DenseAddArgs args;
     args.type = Traits::kType;
     args.num_elements = size;
     args.inputs = operands_.data();
@@ -75,11 +75,11 @@ TYPED_TEST(SumOfNarrow, AWideSumIsRoundedOnlyWhenItIsNarrowed) {
       std::vector<float> wide(size);
 
       this->Generate(size, num_inputs);
-      DenseSumArgs args = this->Args(size);
+      DenseAddArgs args = this->Args(size);
       args.first = first.data();
       args.out = wide.data();
       args.out_is_float32 = true;
-      SumDense(args, SerialFor);
+      AddDense(args, SerialFor);
       std::vector<float> expected = this->Plus(this->Widen(first));
       ASSERT_TRUE(SameBits(wide, expected)) << size;
 
@@ -87,7 +87,7 @@ TYPED_TEST(SumOfNarrow, AWideSumIsRoundedOnlyWhenItIsNarrowed) {
       args = this->Args(size);
       args.first = args.out = wide.data();
       args.first_is_float32 = args.out_is_float32 = true;
-      SumDense(args, SerialFor);
+      AddDense(args, SerialFor);
       expected = this->Plus(expected);
       ASSERT_TRUE(SameBits(wide, expected)) << size;
 
@@ -98,7 +98,7 @@ TYPED_TEST(SumOfNarrow, AWideSumIsRoundedOnlyWhenItIsNarrowed) {
       args.first_is_float32 = true;
       args.out = narrow.data();
       args.divisor = 3;
-      SumDense(args, SerialFor);
+      AddDense(args, SerialFor);
       expected = this->Plus(expected);
       std::vector<TypeParam> rounded;
       for (float sum : expected) rounded.push_back(ElementTraits<TypeParam>::Narrow(sum / 3));
@@ -117,9 +117,9 @@ TYPED_TEST(SumOfNarrow, NanAndInfinityTakeTheirCourse) {
     first[2].bits = 0xffff;
     first[3].bits = infinity | 0x8000;
     this->operands_ = {this->inputs_[0].data()};
-    DenseSumArgs args = this->Args(size);
+    DenseAddArgs args = this->Args(size);
     args.first = args.out = first.data();
-    SumDense(args, SerialFor);
+    AddDense(args, SerialFor);
     EXPECT_EQ(first[0].bits, infinity);
     for (int i : {1, 2, 3}) EXPECT_TRUE(format.IsNan(first[i].bits)) << i;
   }
@@ -134,7 +134,7 @@ TEST(SumOfFloat16, SubnormalNumbersSurviveOnThreadsThatFlushThoseOfFloat32) {
   for (uint16_t bits = 1; bits < 0x400; ++bits) values.push_back({bits});
   std::vector<Float16> doubled(values.size());
   const void* inputs[] = {values.data()};
-  DenseSumArgs args;
+  DenseAddArgs args;
   args.type = ElementType::kFloat16;
   args.num_elements = values.size();
   args.first = values.data();
@@ -143,7 +143,7 @@ TEST(SumOfFloat16, SubnormalNumbersSurviveOnThreadsThatFlushThoseOfFloat32) {
   args.num_inputs = 1;
   const unsigned before = _mm_getcsr();
   _mm_setcsr(before | kFlushToZero | kDenormalsAreZero);
-  SumDense(args, SerialFor);
+  AddDense(args, SerialFor);
   const float one_widened = Float16::ToFloat({1});
   _mm_setcsr(before);
   EXPECT_EQ(one_widened, std::ldexp(1.0f, -24));

@@ -67,7 +67,7 @@ class SumDenseOf : public testing::Test {
                                                   : inputs[static_cast<size_t>(out_is)];
     std::vector<const void*> operands;
     for (const auto& input : inputs) operands.push_back(input.data());
-    DenseSumArgs args;
+    DenseAddArgs args;
     args.type = Traits::kType;
     args.num_elements = first.size();
     args.out = out.data();
@@ -75,7 +75,7 @@ class SumDenseOf : public testing::Test {
     args.inputs = operands.data();
     args.num_inputs = operands.size();
     args.divisor = divisor;
-    SumDense(args, parallel_for);
+    AddDense(args, parallel_for);
     ASSERT_TRUE(SameBits(out, expected));
     if (out_is != kOutIsFirst) {
       ASSERT_TRUE(SameBits(first, first_));
@@ -152,25 +152,25 @@ TYPED_TEST(SumDenseOf, ThreadsDoNotChangeTheResult) {
   }
 }
 
-TEST(SumDense, ThreadsAreAskedForBigSumsOnly) {
+TEST(AddDense, ThreadsAreAskedForBigSumsOnly) {
   std::vector<float> first(kParallelSize), out(kParallelSize);
-  DenseSumArgs args;
+  DenseAddArgs args;
   args.first = first.data();
   args.out = out.data();
   std::vector<size_t> totals;
-  const ParallelFor counting = [&](size_t total, size_t block, const auto& body) {
+  const ParallelFor counting = [&](size_t total, size_t buffer, const auto& body) {
     totals.push_back(total);
-    SerialFor(total, block, body);
+    SerialFor(total, buffer, body);
   };
   args.num_elements = 1000;
-  SumDense(args, counting);
+  AddDense(args, counting);
   EXPECT_TRUE(totals.empty());
   args.num_elements = kParallelSize;
-  SumDense(args, counting);
+  AddDense(args, counting);
   EXPECT_EQ(totals, std::vector<size_t>{kParallelSize});
 }
 
-TEST(SumDense, NanAndInfinityTakeTheirCourse) {
+TEST(AddDense, NanAndInfinityTakeTheirCourse) {
   const float infinity = std::numeric_limits<float>::infinity();
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (size_t size : {3, 64}) {
@@ -178,13 +178,13 @@ TEST(SumDense, NanAndInfinityTakeTheirCourse) {
     first[1] = nan;
     more[2] = infinity;
     const void* inputs[] = {more.data()};
-    DenseSumArgs args;
+    DenseAddArgs args;
     args.num_elements = size;
     args.first = first.data();
     args.out = out.data();
     args.inputs = inputs;
     args.num_inputs = 1;
-    SumDense(args, SerialFor);
+    AddDense(args, SerialFor);
     EXPECT_TRUE(std::isnan(out[0]));
     EXPECT_TRUE(std::isnan(out[1]));
     EXPECT_EQ(out[2], infinity);

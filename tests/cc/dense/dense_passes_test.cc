@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "tests/cc/base/element_type_of.h"
 #include "tests/cc/dense/dense_math_reference.h"
-#include "tests/cc/dense/test_block.h"
+#include "tests/cc/dense/test_buffer.h"
 
 namespace condacc {
 namespace {
@@ -23,7 +23,7 @@ constexpr size_t kMaxInputs = 8;
 // Fails the test if a sum has more inputs than the device of this workspace can add.
 class NarrowWorkspace : public TestWorkspace {
  public:
-  void Sum(const DenseSumArgs& args) override {
+  void Sum(const DenseAddArgs& args) override {
     EXPECT_LE(args.num_inputs, kMaxInputs);
     TestWorkspace::Sum(args);
   }
@@ -33,7 +33,7 @@ class NarrowWorkspace : public TestWorkspace {
 // ThreadSanitizer notices if a later pass reads what the test writes meanwhile.
 class PausedWorkspace : public TestWorkspace {
  public:
-  void Sum(const DenseSumArgs& args) override {
+  void Sum(const DenseAddArgs& args) override {
     is_paused_.store(true, std::memory_order_relaxed);
     while (!may_go_on_.load(std::memory_order_relaxed)) std::this_thread::yield();
     TestWorkspace::Sum(args);
@@ -56,12 +56,13 @@ class PassesTest : public testing::Test {
   static void Append(DenseSum* sum, const DenseOptions& options, const std::vector<T>& values,
                      DenseWorkspace& workspace) {
     DenseGradient gradient;
-    gradient.block = TestBlock::Owning(kSize * sizeof(T));
-    std::memcpy(gradient.block.data(), values.data(), kSize * sizeof(T));
+    gradient.buffer = TestBuffer::Owning(kSize * sizeof(T));
+    std::memcpy(gradient.buffer.data(), values.data(), kSize * sizeof(T));
     gradient.shape = Shape::Of({int64_t{kSize}});
     gradient.owned = true;
-    while (sum->NeedOf(gradient) != DenseSum::Need::kNothing) {
-      ASSERT_TRUE(DenseSum::Prepare(options, sum->NeedOf(gradient), workspace, &gradient).ok());
+    while (sum->MissingFrom(gradient) != DenseSum::Missing::kNothing) {
+      ASSERT_TRUE(
+          DenseSum::Prepare(options, sum->MissingFrom(gradient), workspace, &gradient).ok());
     }
     sum->Append(std::move(gradient));
   }
@@ -89,7 +90,7 @@ class PassesTest : public testing::Test {
 
   static std::vector<T> ValuesOf(const DenseSum::Value& value) {
     std::vector<T> values(kSize);
-    std::memcpy(values.data(), value.block.data(), kSize * sizeof(T));
+    std::memcpy(values.data(), value.buffer.data(), kSize * sizeof(T));
     return values;
   }
 };

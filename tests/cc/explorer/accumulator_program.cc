@@ -47,7 +47,7 @@ class AccumulatorRun {
   void RunThread(int number);
   void RunOperation(Operation* operation);
   void Apply(Operation* apply);
-  void RequestIfReady(Operation* request);
+  void TryServe(Operation* request);
 
   void CheckLinearization();
   void End();
@@ -105,7 +105,7 @@ typename Gradients::Accumulator::Options AccumulatorRun<Gradients>::DrawOptions(
     options.sum.type = ElementType::kInt64;
     options.sum.reduction = SparseReduction::kSum;
     options.sum.fold_bytes = Chance(50) ? 0 : 1 << 20;
-    options.sum.spares = std::make_shared<SpareBlocks>(size_t{1} << 20, &budget_);
+    options.sum.spares = std::make_shared<SpareBuffers>(size_t{1} << 20, &budget_);
   }
   return options;
 }
@@ -214,7 +214,7 @@ void AccumulatorRun<Gradients>::RunOperation(Operation* operation) {
       return;
     }
     case Kind::kRequestIfReady:
-      return RequestIfReady(operation);
+      return TryServe(operation);
     case Kind::kCancel: {
       Workspace workspace;
       history_.takes[static_cast<size_t>(operation->take)].is_cancelled = true;
@@ -249,14 +249,14 @@ void AccumulatorRun<Gradients>::Apply(Operation* apply) {
 }
 
 template <class Gradients>
-void AccumulatorRun<Gradients>::RequestIfReady(Operation* request) {
+void AccumulatorRun<Gradients>::TryServe(Operation* request) {
   const auto& take = takes_[static_cast<size_t>(request->take)];
   auto workspace = std::make_shared<Workspace>();
   Workspace& its_workspace = *workspace;
   // The completion keeps the workspace, since it may come after this call.
   take->done = [done = std::move(take->done), workspace = std::move(workspace)](
                    const Status& status, Value* value) { done(status, value); };
-  request->was_ready = accumulator_->RequestIfReady(take, its_workspace);
+  request->was_ready = accumulator_->TryServe(take, its_workspace);
   history_.takes[static_cast<size_t>(request->take)].is_requested = request->was_ready;
 }
 
@@ -298,7 +298,7 @@ void AccumulatorRun<Gradients>::End() {
   takes_.clear();
   accumulator_.reset();
   if (budget_.num_held() != 0) Fail("bytes are still held when the accumulator has ended");
-  if (TakeNumBlocks() != 0) Fail("a block was not released when the accumulator has ended");
+  if (TakeNumBuffers() != 0) Fail("a buffer was not released when the accumulator has ended");
 }
 
 template <class Gradients>

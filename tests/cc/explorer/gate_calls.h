@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "cc/core/dense/dense_accumulator.h"
-#include "cc/core/gate/sync_gate.h"
+#include "cc/core/sync/sync_gate.h"
 
 namespace condacc::explorer {
 
@@ -19,15 +19,14 @@ struct Actor {
 };
 
 // Returns null if the step is refused, because another run has replaced that of the worker.
-inline std::unique_ptr<GateReservation> Enter(SyncGate& gate, const Actor& worker, int64_t round) {
-  std::unique_ptr<GateReservation> reservation;
-  return gate.Enter(worker.name, worker.run, round, &reservation).ok() ? std::move(reservation)
-                                                                       : nullptr;
+inline std::unique_ptr<WorkerStep> Enter(SyncGate& gate, const Actor& worker, int64_t round) {
+  std::unique_ptr<WorkerStep> step;
+  return gate.Enter(worker.name, worker.run, round, &step).ok() ? std::move(step) : nullptr;
 }
 inline void Leave(SyncGate& gate, const Actor& worker) {
   gate.Leave(worker.name, worker.run, /*is_lost=*/false);
 }
-inline void EndStep(GateReservation& reservation, bool any_added) { reservation.Done(any_added); }
+inline void EndStep(WorkerStep& step, bool any_added) { step.Done(any_added); }
 
 inline GateWait::Ptr NewWait(GateWait::For what, const Actor& who, int64_t after,
                              GateWait::Done done) {

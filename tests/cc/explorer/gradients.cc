@@ -12,12 +12,12 @@ namespace {
 // The largest number of gradients of which each sum is exact in float16.
 constexpr int kMaxFloat16Gradients = 11;
 
-// Moves memory of the caller to a block that the accumulator may keep, or lends it.
-Block BlockOf(void* data, size_t num_bytes, bool is_borrowed) {
+// Moves memory of the caller to a buffer that the accumulator may keep, or lends it.
+Buffer BufferOf(void* data, size_t num_bytes, bool is_borrowed) {
   if (is_borrowed) return BorrowedBlock(data, num_bytes);
-  Block block = NewBlock(num_bytes);
-  std::memcpy(block.data(), data, num_bytes);
-  return block;
+  Buffer buffer = NewBuffer(num_bytes);
+  std::memcpy(buffer.data(), data, num_bytes);
+  return buffer;
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ DenseGradient DenseGradients::Lent::Make(const DenseGradients& gradients, int nu
   DenseGradient gradient;
   gradient.shape = Shape::Of({gradients.num_elements_});
   gradient.owned = !is_borrowed;
-  gradient.block = BlockOf(memory_.data(), memory_.size(), is_borrowed);
+  gradient.buffer = BufferOf(memory_.data(), memory_.size(), is_borrowed);
   return gradient;
 }
 
@@ -55,9 +55,9 @@ GradientSet DenseGradients::SetIn(const DenseSum::Value& value, bool* is_wrong) 
   for (size_t i = 0; i < std::size(sets); ++i) {
     if (type_ == ElementType::kFloat16) {
       sets[i] = static_cast<GradientSet>(
-          Float16::ToFloat(static_cast<const Float16*>(value.block.data())[i]));
+          Float16::ToFloat(static_cast<const Float16*>(value.buffer.data())[i]));
     } else {
-      sets[i] = static_cast<const GradientSet*>(value.block.data())[i];
+      sets[i] = static_cast<const GradientSet*>(value.buffer.data())[i];
     }
     if (sets[i] != sets[0]) *is_wrong = true;
   }
@@ -81,8 +81,8 @@ SparseGradient SparseGradients::Lent::Make(const SparseGradients& gradients, int
   gradient.shapes.indices = Shape::Of({gradients.num_rows_});
   gradient.shapes.values = Shape::Of({gradients.num_rows_, kWidth});
   gradient.owns_indices = gradient.owns_values = !is_borrowed;
-  gradient.indices = BlockOf(indices_.data(), indices_.size() * sizeof(int64_t), is_borrowed);
-  gradient.values = BlockOf(values_.data(), values_.size() * sizeof(int64_t), is_borrowed);
+  gradient.indices = BufferOf(indices_.data(), indices_.size() * sizeof(int64_t), is_borrowed);
+  gradient.values = BufferOf(values_.data(), values_.size() * sizeof(int64_t), is_borrowed);
   return gradient;
 }
 

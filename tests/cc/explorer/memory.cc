@@ -17,7 +17,7 @@ struct Memory {
   bool is_owned;
 };
 
-int64_t num_blocks = 0;
+int64_t num_buffers = 0;
 int refuse_percent = 0;
 
 void Free(void* owner) {
@@ -27,7 +27,7 @@ void Free(void* owner) {
     delete[] memory->data;
   }
   delete memory;
-  --num_blocks;
+  --num_buffers;
 }
 
 void DiscardFirst(void* owner, size_t num_bytes) {
@@ -36,27 +36,27 @@ void DiscardFirst(void* owner, size_t num_bytes) {
   std::memset(memory->data, 0xcb, num_bytes);
 }
 
-Block BlockOf(char* data, size_t num_bytes, bool is_owned) {
-  ++num_blocks;
-  return Block(data, new Memory{data, num_bytes, is_owned}, Free, DiscardFirst);
+Buffer BufferOf(char* data, size_t num_bytes, bool is_owned) {
+  ++num_buffers;
+  return Buffer(data, new Memory{data, num_bytes, is_owned}, Free, DiscardFirst);
 }
 
-Status Allocate(size_t num_bytes, Block* block) {
+Status Allocate(size_t num_bytes, Buffer* buffer) {
   Point("allocates");
   if (Chance(refuse_percent)) return Status(StatusCode::kResourceExhausted, "refused");
-  *block = NewBlock(num_bytes);
+  *buffer = NewBuffer(num_bytes);
   return Status();
 }
 
 }  // namespace
 
-Block NewBlock(size_t num_bytes) { return BlockOf(new char[num_bytes + 1], num_bytes, true); }
+Buffer NewBuffer(size_t num_bytes) { return BufferOf(new char[num_bytes + 1], num_bytes, true); }
 
-Block BorrowedBlock(void* data, size_t num_bytes) {
-  return BlockOf(static_cast<char*>(data), num_bytes, false);
+Buffer BorrowedBlock(void* data, size_t num_bytes) {
+  return BufferOf(static_cast<char*>(data), num_bytes, false);
 }
 
-int64_t TakeNumBlocks() { return std::exchange(num_blocks, 0); }
+int64_t TakeNumBuffers() { return std::exchange(num_buffers, 0); }
 
 void RefuseMemory(int percent) { refuse_percent = percent; }
 
@@ -65,22 +65,22 @@ void UseChecker::Check() const {
   if (HoldsLock()) Abort("a workspace is used under a lock");
 }
 
-Status ExplorerDenseWorkspace::Allocate(ElementType type, const Shape& shape, Block* block) {
+Status ExplorerDenseWorkspace::Allocate(ElementType type, const Shape& shape, Buffer* buffer) {
   use_.Check();
   const int64_t num_elements = std::min(shape.num_elements(), kMaxElements);
-  return explorer::Allocate(static_cast<size_t>(num_elements) * SizeOf(type), block);
+  return explorer::Allocate(static_cast<size_t>(num_elements) * SizeOf(type), buffer);
 }
 
 // Other fibers run between reading and writing, so a second sum of the same memory at the same time
 // loses something.
-void ExplorerDenseWorkspace::Sum(const DenseSumArgs& args) {
+void ExplorerDenseWorkspace::Sum(const DenseAddArgs& args) {
   use_.Check();
   Point("begins a sum");
-  DenseSumArgs part = args;
+  DenseAddArgs part = args;
   part.num_elements = std::min(args.num_elements, static_cast<size_t>(kMaxElements));
   int64_t result[kMaxElements];
   part.out = result;
-  SumDense(part);
+  AddDense(part);
   Point("has read for a sum");
   use_.Check();
   const size_t size = args.out_is_float32 ? sizeof(float) : SizeOf(args.type);
@@ -89,16 +89,16 @@ void ExplorerDenseWorkspace::Sum(const DenseSumArgs& args) {
 }
 
 ExplorerSparseWorkspace::ExplorerSparseWorkspace()
-    : parallel_for_([](size_t total, size_t block, const auto& body) {
-        for (size_t begin = 0; begin < total; begin += block) {
-          Point("runs a block");
-          body(begin, std::min(total, begin + block));
+    : parallel_for_([](size_t total, size_t chunk, const auto& body) {
+        for (size_t begin = 0; begin < total; begin += chunk) {
+          Point("runs a chunk");
+          body(begin, std::min(total, begin + chunk));
         }
       }) {}
 
-Status ExplorerSparseWorkspace::Allocate(ElementType type, const Shape& shape, Block* block) {
+Status ExplorerSparseWorkspace::Allocate(ElementType type, const Shape& shape, Buffer* buffer) {
   use_.Check();
-  return explorer::Allocate(static_cast<size_t>(shape.num_elements()) * SizeOf(type), block);
+  return explorer::Allocate(static_cast<size_t>(shape.num_elements()) * SizeOf(type), buffer);
 }
 
 const ParallelFor& ExplorerSparseWorkspace::parallel_for() const {

@@ -5,20 +5,20 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cc/core/base/block.h"
+#include "cc/core/base/buffer.h"
 #include "cc/core/base/parallel_for.h"
 #include "cc/core/base/status.h"
-#include "cc/core/dense/dense_parts.h"
+#include "cc/core/dense/dense_gradient.h"
 #include "cc/core/sparse/sparse_workspace.h"
 
 namespace condacc::explorer {
 
 // Returns memory that is overwritten when it is freed or discarded.
-Block NewBlock(size_t num_bytes);
-// Returns a block that refers to memory of the caller.
-Block BorrowedBlock(void* data, size_t num_bytes);
-// Number of blocks that exist. Sets the count to 0.
-int64_t TakeNumBlocks();
+Buffer NewBuffer(size_t num_bytes);
+// Returns a buffer that refers to memory of the caller.
+Buffer BorrowedBlock(void* data, size_t num_bytes);
+// Number of buffers that exist. Sets the count to 0.
+int64_t TakeNumBuffers();
 
 // The part of the workspaces' allocations that is refused, in percent.
 void RefuseMemory(int percent);
@@ -39,8 +39,8 @@ class ExplorerDenseWorkspace final : public DenseWorkspace {
  public:
   static constexpr int64_t kMaxElements = 3;
 
-  Status Allocate(ElementType type, const Shape& shape, Block* block) override;
-  void Sum(const DenseSumArgs& args) override;
+  Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override;
+  void Sum(const DenseAddArgs& args) override;
 
  private:
   UseChecker use_;
@@ -49,9 +49,9 @@ class ExplorerDenseWorkspace final : public DenseWorkspace {
 class ExplorerSparseWorkspace final : public HostSparseWorkspace {
  public:
   ExplorerSparseWorkspace();
-  Status Allocate(ElementType type, const Shape& shape, Block* block) override;
-  Status AllocateInner(ElementType type, const Shape& shape, Block* block) override {
-    return Allocate(type, shape, block);
+  Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override;
+  Status AllocateInner(ElementType type, const Shape& shape, Buffer* buffer) override {
+    return Allocate(type, shape, buffer);
   }
   const ParallelFor& parallel_for() const override;
 

@@ -79,7 +79,7 @@ bool Training::Run() {
   timers.Restart(0);
   gate_.reset();
   accumulators_.clear();
-  if (TakeNumBlocks() != 0) Fail("a block was not released when training has ended");
+  if (TakeNumBuffers() != 0) Fail("a buffer was not released when training has ended");
   return true;
 }
 

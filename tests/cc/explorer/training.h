@@ -12,7 +12,7 @@
 
 #include "cc/core/base/hold_budget.h"
 #include "cc/core/dense/dense_accumulator.h"
-#include "cc/core/gate/sync_gate.h"
+#include "cc/core/sync/sync_gate.h"
 #include "tests/cc/explorer/gate_calls.h"
 
 namespace condacc::explorer {
@@ -64,8 +64,7 @@ class Training {
   void Work(Worker worker);
   bool AwaitOpening(Worker* worker);
   StepEnd Step(Worker* worker);
-  void Push(const GateReservation::Claim& claim, int64_t version, size_t accumulator,
-            bool* any_added);
+  void Push(const WorkerStep::Claim& claim, int64_t version, size_t accumulator, bool* any_added);
   // Draws what happens to a worker in the middle of a step, if anything.
   StepEnd DrawFault(const Worker& worker);
   void AwaitEnd();  // Returns when training is over.

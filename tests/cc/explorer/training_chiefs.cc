@@ -138,14 +138,14 @@ bool Training::TakeGradients(Chief* chief, size_t accumulator, int64_t round) {
       [&](const Status& status, DenseSum::Value* value) {
         is_served = status.ok();
         if (is_served && !std::equal(std::begin(expected), std::end(expected),
-                                     static_cast<const int64_t*>(value->block.data()))) {
+                                     static_cast<const int64_t*>(value->buffer.data()))) {
           Fail("round " + std::to_string(round) + " has other gradients than one of each slot");
         }
         has_ended = true;
         Wake(&has_ended);
       },
       round);
-  if (!accumulators_[accumulator]->RequestIfReady(take, *workspace)) return false;
+  if (!accumulators_[accumulator]->TryServe(take, *workspace)) return false;
   while (!has_ended) BlockOn(&has_ended, "waits for a take");
   return is_served;
 }

@@ -80,13 +80,13 @@ Training::StepEnd Training::DrawFault(const Worker& worker) {
 }
 
 Training::StepEnd Training::Step(Worker* worker) {
-  const std::unique_ptr<GateReservation> reservation = Enter(*gate_, worker->actor, worker->round);
-  if (reservation == nullptr) return StepEnd::kFailed;
+  const std::unique_ptr<WorkerStep> step = Enter(*gate_, worker->actor, worker->round);
+  if (step == nullptr) return StepEnd::kFailed;
   const int64_t version = version_;
   Sleep(Draw(6));
   StepEnd end = DrawFault(*worker);
   if (end == StepEnd::kFailed) return end;
-  const GateReservation::Claim claim = reservation->ClaimSlot();
+  const WorkerStep::Claim claim = step->ClaimSlot();
   bool any_added = false;
   for (size_t i = 0; i < accumulators_.size(); ++i) {
     // A worker that has been replaced goes on with its step.
@@ -94,7 +94,7 @@ Training::StepEnd Training::Step(Worker* worker) {
     if (end == StepEnd::kFailed) return end;
     Push(claim, version, i, &any_added);
   }
-  EndStep(*reservation, any_added);
+  EndStep(*step, any_added);
   if (end == StepEnd::kReplaced) return end;
   const WaitEnd wait = Await(GateWait::For::kNextRound, worker->actor, worker->round, has_faults_);
   if (wait.code == StatusCode::kOk) {
@@ -106,14 +106,14 @@ Training::StepEnd Training::Step(Worker* worker) {
   return StepEnd::kTrainingEnded;
 }
 
-void Training::Push(const GateReservation::Claim& claim, int64_t version, size_t accumulator,
+void Training::Push(const WorkerStep::Claim& claim, int64_t version, size_t accumulator,
                     bool* any_added) {
   const int64_t values[] = {1, int64_t{1} << claim.slot, claim.round};
   DenseGradient gradient;
   gradient.shape = Shape::Of({static_cast<int64_t>(std::size(values))});
   gradient.owned = true;
-  gradient.block = NewBlock(sizeof values);
-  std::memcpy(gradient.block.data(), values, sizeof values);
+  gradient.buffer = NewBuffer(sizeof values);
+  std::memcpy(gradient.buffer.data(), values, sizeof values);
   ExplorerDenseWorkspace workspace;
   const ApplyResult result =
       accumulators_[accumulator]->Apply(claim.round, std::move(gradient), workspace, claim.slot);

@@ -47,7 +47,7 @@ struct Dense {
   }
   // Returns the sum of all elements, which must be equal, divided by the size of a gradient.
   static int64_t Total(const Accumulator::Value& value, CudaStream* stream) {
-    const auto values = stream->Read<float>(value.block, value.shape.num_elements());
+    const auto values = stream->Read<float>(value.buffer, value.shape.num_elements());
     EXPECT_EQ(values, std::vector<float>(values.size(), values[0]));
     return static_cast<int64_t>(values[0]);
   }
@@ -88,8 +88,8 @@ class Source {
   }
 
   // Returns memory whose content is queued, and not there yet.
-  Block Ones(int64_t size) { return QueuedCopy(ones_, static_cast<size_t>(size) * sizeof(float)); }
-  Block Rows(bool bad) { return QueuedCopy(bad ? bad_rows_ : rows_, kRows * sizeof(int64_t)); }
+  Buffer Ones(int64_t size) { return QueuedCopy(ones_, static_cast<size_t>(size) * sizeof(float)); }
+  Buffer Rows(bool bad) { return QueuedCopy(bad ? bad_rows_ : rows_, kRows * sizeof(int64_t)); }
   // Writes other content to memory of the same size as gradients have, and frees it.
   void Litter() {
     for (const int64_t size : {kSize, kRows * kWidth, 2 * kRows}) {
@@ -98,40 +98,40 @@ class Source {
   }
 
  private:
-  Block QueuedCopy(const Block& from, size_t num_bytes) {
-    Block block;
-    if (!stream_.Allocate(num_bytes, &block).ok() ||
-        !QueueCopy(from.data(), num_bytes, block.data(), stream_.get()).ok()) {
-      return Block();
+  Buffer QueuedCopy(const Buffer& from, size_t num_bytes) {
+    Buffer buffer;
+    if (!stream_.Allocate(num_bytes, &buffer).ok() ||
+        !QueueCopy(from.data(), num_bytes, buffer.data(), stream_.get()).ok()) {
+      return Buffer();
     }
-    return block;
+    return buffer;
   }
 
   CudaStream& stream_;
-  Block rows_, bad_rows_, ones_, garbage_;
+  Buffer rows_, bad_rows_, ones_, garbage_;
 };
 
 // Returns the same memory, without a reference to it.
-Block Borrowed(const Block& block) {
-  return Block(block.data(), nullptr, [](void*) {});
+Buffer Borrowed(const Buffer& buffer) {
+  return Buffer(buffer.data(), nullptr, [](void*) {});
 }
 
 // Applies a gradient of ones, which is owned by the accumulator or by this call. Returns whether it
 // was added.
 bool Apply(DenseAccumulator& accumulator, Source& source, bool owned, bool /*bad*/,
            CudaDenseWorkspace& workspace) {
-  Block ones = source.Ones(kSize);
+  Buffer ones = source.Ones(kSize);
   DenseGradient gradient;
   gradient.shape = Shape::Of({kSize});
   gradient.owned = owned;
-  gradient.block = owned ? std::move(ones) : Borrowed(ones);
+  gradient.buffer = owned ? std::move(ones) : Borrowed(ones);
   return accumulator.Apply(kNeverStale, std::move(gradient), workspace).is_added();
 }
 
 bool Apply(DeviceSparseAccumulator& accumulator, Source& source, bool owned, bool bad,
            CudaSparseWorkspace& workspace) {
-  Block rows = source.Rows(bad);
-  Block ones = source.Ones(kRows * kWidth);
+  Buffer rows = source.Rows(bad);
+  Buffer ones = source.Ones(kRows * kWidth);
   SparseGradient gradient;
   gradient.shapes.indices = Shape::Of({kRows});
   gradient.shapes.values = Shape::Of({kRows, kWidth});
@@ -223,7 +223,7 @@ class Users {
   }
   void Request(User<Kind>* user, int64_t num_required) {
     user->outcomes.emplace_back(num_required);
-    if (!accumulator_.RequestIfReady(user->outcomes.back().take, user->workspace)) {
+    if (!accumulator_.TryServe(user->outcomes.back().take, user->workspace)) {
       user->outcomes.pop_back();
     }
     source_.Litter();
@@ -266,7 +266,7 @@ class AccumulatorGpuTest : public GpuTest {
           EXPECT_EQ(users.accumulator().Reset(0), 10);
         }
       }
-      EXPECT_TRUE(users.accumulator().RequestIfReady(taken.take, users.user().workspace));
+      EXPECT_TRUE(users.accumulator().TryServe(taken.take, users.user().workspace));
       for (int i = 0; i < 3; ++i) {
         EXPECT_TRUE(
             Apply(users.accumulator(), users.source(), true, false, users.user().workspace));
@@ -307,7 +307,7 @@ TEST_F(AccumulatorGpuTest, MoreGradientsThanOnePassAddsAreAddedInSeveral) {
     EXPECT_TRUE(Apply(accumulator, source, /*owned=*/true, /*bad=*/false, workspace));
   }
   Outcome<Dense> taken(kCount);
-  EXPECT_TRUE(accumulator.RequestIfReady(taken.take, workspace));
+  EXPECT_TRUE(accumulator.TryServe(taken.take, workspace));
   ASSERT_EQ(taken.code, StatusCode::kOk);
   EXPECT_EQ(Dense::Total(taken.value, stream_.get()), kCount);
 }

@@ -10,14 +10,14 @@
 #include <cstdint>
 #include <vector>
 
-#include "cc/core/base/block.h"
+#include "cc/core/base/buffer.h"
 #include "cc/core/base/element_type.h"
 #include "cc/core/base/mutex.h"
 #include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
-#include "cc/core/dense/dense_parts.h"
+#include "cc/core/dense/dense_gradient.h"
 #include "cc/core/sparse/device_merge.h"
-#include "cc/gpu/dense_sum.h"
+#include "cc/gpu/dense_launch.h"
 #include "cc/gpu/device_memory.h"
 #include "cc/gpu/sparse_merge.h"
 #include "gtest/gtest.h"
@@ -31,7 +31,7 @@ class CudaStream {
  public:
   CudaStream() { EXPECT_EQ(cudaStreamCreate(&stream_), cudaSuccess); }
   ~CudaStream() {
-    EXPECT_EQ(num_blocks(), 0);
+    EXPECT_EQ(num_buffers(), 0);
     Wait();
     EXPECT_EQ(cudaStreamDestroy(stream_), cudaSuccess);
   }
@@ -39,18 +39,18 @@ class CudaStream {
   CudaStream& operator=(const CudaStream&) = delete;
 
   cudaStream_t get() const { return stream_; }
-  int64_t num_blocks() const { return num_blocks_; }
+  int64_t num_buffers() const { return num_buffers_; }
   void Wait() const { EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess); }
 
-  Status Allocate(size_t num_bytes, Block* block) {
+  Status Allocate(size_t num_bytes, Buffer* buffer) {
     void* data = nullptr;
     if (cudaMallocAsync(&data, std::max<size_t>(num_bytes, 1), stream_) != cudaSuccess) {
       return Status(StatusCode::kResourceExhausted, "Out of device memory");
     }
-    ++num_blocks_;
-    *block = Block(data, new Owner{this, data}, [](void* object) {
+    ++num_buffers_;
+    *buffer = Buffer(data, new Owner{this, data}, [](void* object) {
       auto* const owner = static_cast<Owner*>(object);
-      --owner->stream->num_blocks_;
+      --owner->stream->num_buffers_;
       cudaFreeAsync(owner->data, owner->stream->stream_);
       delete owner;
     });
@@ -58,20 +58,20 @@ class CudaStream {
   }
 
   template <typename T>
-  Block CopyOf(const std::vector<T>& values) {
-    Block block;
-    EXPECT_TRUE(Allocate(values.size() * sizeof(T), &block).ok());
-    EXPECT_EQ(cudaMemcpyAsync(block.data(), values.data(), values.size() * sizeof(T),
+  Buffer CopyOf(const std::vector<T>& values) {
+    Buffer buffer;
+    EXPECT_TRUE(Allocate(values.size() * sizeof(T), &buffer).ok());
+    EXPECT_EQ(cudaMemcpyAsync(buffer.data(), values.data(), values.size() * sizeof(T),
                               cudaMemcpyHostToDevice, stream_),
               cudaSuccess);
     Wait();  // The host's memory has been read then.
-    return block;
+    return buffer;
   }
   template <typename T>
-  std::vector<T> Read(const Block& block, int64_t size) {
+  std::vector<T> Read(const Buffer& buffer, int64_t size) {
     std::vector<T> values(static_cast<size_t>(size));
     const Status status =
-        ReadToHost(block.data(), values.size() * sizeof(T), values.data(), stream_);
+        ReadToHost(buffer.data(), values.size() * sizeof(T), values.data(), stream_);
     EXPECT_TRUE(status.ok());
     return values;
   }
@@ -83,18 +83,18 @@ class CudaStream {
   };
 
   cudaStream_t stream_ = nullptr;
-  std::atomic<int64_t> num_blocks_{0};
+  std::atomic<int64_t> num_buffers_{0};
 };
 
 class CudaDenseWorkspace : public DenseWorkspace {
  public:
   explicit CudaDenseWorkspace(CudaStream* stream) : stream_(*stream) {}
 
-  Status Allocate(ElementType type, const Shape& shape, Block* block) override {
-    return stream_.Allocate(static_cast<size_t>(shape.num_elements()) * SizeOf(type), block);
+  Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override {
+    return stream_.Allocate(static_cast<size_t>(shape.num_elements()) * SizeOf(type), buffer);
   }
-  void Sum(const DenseSumArgs& args) override {
-    Status status = QueueDenseSum(args, stream_.get());
+  void Sum(const DenseAddArgs& args) override {
+    Status status = QueueDenseAdd(args, stream_.get());
     MutexLock lock(&mu_);
     if (!status.ok()) failure_ = std::move(status);
   }
@@ -113,8 +113,8 @@ class CudaSparseWorkspace : public DeviceSparseWorkspace {
  public:
   explicit CudaSparseWorkspace(CudaStream* stream) : stream_(*stream) {}
 
-  Status Allocate(ElementType type, const Shape& shape, Block* block) override {
-    return stream_.Allocate(static_cast<size_t>(shape.num_elements()) * SizeOf(type), block);
+  Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override {
+    return stream_.Allocate(static_cast<size_t>(shape.num_elements()) * SizeOf(type), buffer);
   }
   Status Copy(const void* from, size_t num_bytes, void* to) override {
     return QueueCopy(from, num_bytes, to, stream_.get());

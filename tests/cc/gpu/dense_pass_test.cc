@@ -17,7 +17,7 @@ namespace {
 
 // Runs the items of a sum as a launcher does.
 template <typename T>
-void RunOnCpu(const DenseSumArgs& args) {
+void RunOnCpu(const DenseAddArgs& args) {
   const SumItems<DensePass<T, T, T>> sum(args, static_cast<int64_t>(args.num_elements));
   for (int64_t i = 0; i < sum.num_items(); ++i) sum(i);
 }
@@ -55,7 +55,7 @@ TYPED_TEST(DensePassTest, HasTheBitsOfTheSumOnTheCpu) {
           inputs.push_back(buffer.at(offset));
         }
         std::vector<T> expected(size);
-        DenseSumArgs args;
+        DenseAddArgs args;
         args.type = kTypeOf<T>;
         args.num_elements = size;
         args.first = inputs[0];
@@ -63,7 +63,7 @@ TYPED_TEST(DensePassTest, HasTheBitsOfTheSumOnTheCpu) {
         args.num_inputs = num_inputs;
         args.divisor = std::is_integral_v<T> ? 1 : 3;
         args.out = expected.data();
-        SumDense(args);
+        AddDense(args);
         // The sum is written in place, as in a take.
         args.out = buffers[0].at(offset);
         RunOnCpu<T>(args);
@@ -84,7 +84,7 @@ TYPED_TEST(DensePassTest, ReplacesAnyOfItsOperandsInPlace) {
       for (size_t i = 0; i < kSize; ++i) buffers[k].at(0)[i] = static_cast<T>((i + 1) << k);
       operands.push_back(buffers[k].at(0));
     }
-    DenseSumArgs args;
+    DenseAddArgs args;
     args.type = kTypeOf<T>;
     args.num_elements = kSize;
     args.first = operands[0];
@@ -102,7 +102,7 @@ TEST(DensePassAlignmentTest, OneOperandOutOfAlignmentIsEnough) {
   Buffer<float> sum(16);
   Buffer<float> input(16);
   const void* inputs[] = {input.at(0), input.at(1)};
-  DenseSumArgs args;
+  DenseAddArgs args;
   args.first = args.out = sum.at(0);
   args.inputs = inputs;
   args.num_inputs = 1;

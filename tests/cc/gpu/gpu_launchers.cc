@@ -10,7 +10,7 @@
 #include "cc/core/base/status.h"
 #include "cc/core/dense/dense_math.h"
 #include "cc/core/sparse/device_merge.h"
-#include "cc/gpu/dense_sum.h"
+#include "cc/gpu/dense_launch.h"
 #include "cc/gpu/sparse_merge.h"
 
 namespace {
@@ -24,9 +24,9 @@ bool Told(const condacc::Status& status, char* error) {
 }
 
 // `type` is the number of a condacc::ElementType.
-condacc::DenseSumArgs Sum(int type, size_t size, void* out, const void* first, const void** inputs,
+condacc::DenseAddArgs Sum(int type, size_t size, void* out, const void* first, const void** inputs,
                           size_t num_inputs, int64_t divisor) {
-  condacc::DenseSumArgs args;
+  condacc::DenseAddArgs args;
   args.type = static_cast<condacc::ElementType>(type);
   args.num_elements = size;
   args.out = out;
@@ -60,7 +60,7 @@ extern "C" {
 bool condacc_dense_sum(int type, size_t size, void* out, const void* first, const void** inputs,
                        size_t num_inputs, int64_t divisor, void* stream, char* error) {
   const auto args = Sum(type, size, out, first, inputs, num_inputs, divisor);
-  return Told(condacc::QueueDenseSum(args, stream), error);
+  return Told(condacc::QueueDenseAdd(args, stream), error);
 }
 
 // Outputs the host's time for one of many sums that are queued, in nanoseconds.
@@ -70,7 +70,7 @@ bool condacc_dense_sum_host_time(int type, size_t size, void* out, const void* f
   const auto args = Sum(type, size, out, first, inputs, num_inputs, 1);
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < repeats; ++i) {
-    if (!Told(condacc::QueueDenseSum(args, stream), error)) return false;
+    if (!Told(condacc::QueueDenseAdd(args, stream), error)) return false;
   }
   const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
   *nanoseconds = took.count() / repeats;

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "cc/core/base/block.h"
+#include "cc/core/base/buffer.h"
 #include "cc/core/base/hold_budget.h"
 #include "cc/core/sparse/sparse_accumulator.h"
 #include "gtest/gtest.h"
@@ -167,8 +167,8 @@ TEST_F(SparseMergeGpuTest, ManyRowsAreMerged) { Check({8, 200000, 300000, 16}); 
 TEST_F(SparseMergeGpuTest, ABadRowIsNamed) {
   CudaStream stream;
   CudaSparseWorkspace device(&stream);
-  const Block indices = stream.CopyOf(std::vector<int64_t>{1, 7, -3});
-  const Block values = stream.CopyOf(std::vector<float>{1, 2, 3});
+  const Buffer indices = stream.CopyOf(std::vector<int64_t>{1, 7, -3});
+  const Buffer values = stream.CopyOf(std::vector<float>{1, 2, 3});
   DeviceMergeArgs args;
   args.layout.width = 1;
   args.sources = {{static_cast<const int64_t*>(indices.data()), values.data(), 0, 5}};
@@ -176,7 +176,7 @@ TEST_F(SparseMergeGpuTest, ABadRowIsNamed) {
   args.num_index_bits = NumIndexBits(5);
   size_t num_bytes = 0;
   ASSERT_TRUE(device.SizeOfMemory(args, &num_bytes).ok());
-  Block memory;
+  Buffer memory;
   ASSERT_TRUE(stream.Allocate(num_bytes, &memory).ok());
   args.memory = memory.data();
   DeviceMergeReport report;

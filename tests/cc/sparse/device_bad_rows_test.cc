@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/cc/sparse/device_merger_fixture.h"
+#include "tests/cc/sparse/device_rows_fixture.h"
 
 namespace condacc {
 namespace {
@@ -19,7 +19,7 @@ constexpr size_t kNever = size_t{1} << 30;  // Bytes before a fold.
 constexpr char kTooHigh[] = "index of slice 1 exceeded limits of shape; index is 50 exceeded 50";
 
 // The parameter is Options::fold_bytes: gradients are folded as soon as possible, or never.
-class BadRowsTest : public DeviceMergerTest, public testing::WithParamInterface<size_t> {
+class BadRowsTest : public DeviceRowsTest, public testing::WithParamInterface<size_t> {
  protected:
   void SetUp() override { MakeWith(SparseReduction::kMean); }
   void MakeWith(SparseReduction reduction) {
@@ -135,10 +135,10 @@ TEST_P(BadRowsTest, ATakeThatNeedNotWaitFailsToo) {
   ApplyGood(1);
   ApplyBad();
   DeviceTake tried(2);
-  EXPECT_TRUE(accumulator_->RequestIfReady(tried.ptr(), device_));
+  EXPECT_TRUE(accumulator_->TryServe(tried.ptr(), device_));
   ExpectRefused(tried, Discarded());
   DeviceTake again(2);
-  EXPECT_FALSE(accumulator_->RequestIfReady(again.ptr(), device_)) << "one is left";
+  EXPECT_FALSE(accumulator_->TryServe(again.ptr(), device_)) << "one is left";
 }
 
 TEST_P(BadRowsTest, AResetDiscardsBadGradientsSilently) {
@@ -178,7 +178,7 @@ TEST_P(BadRowsTest, ATakeOfAnotherStepLeavesTheErrorToTheNext) {
   const auto late = std::make_shared<DeviceAccumulator::Take>(
       20, [&](const Status& got, DeviceAccumulator::Value*) { status = got; }, /*global_step=*/0);
   device_.OnSort([&] { accumulator_->SetGlobalStep(4); });
-  EXPECT_TRUE(accumulator_->RequestIfReady(late, device_));
+  EXPECT_TRUE(accumulator_->TryServe(late, device_));
   device_.OnSort(nullptr);
   EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
   ExpectTakeToBeRefused(20, Discarded());
@@ -263,7 +263,7 @@ TEST_P(BadRowsTest, NoGradientIsLostAmongThreads) {
       ASSERT_TRUE(result.is_added());
       if (i % 16 != 0) continue;
       user.takes.emplace_back(5);
-      if (!accumulator_->RequestIfReady(user.takes.back().ptr(), user.device)) {
+      if (!accumulator_->TryServe(user.takes.back().ptr(), user.device)) {
         user.takes.pop_back();
       }
     }

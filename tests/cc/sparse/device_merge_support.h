@@ -13,11 +13,11 @@
 #include "cc/core/accumulator/accumulator.h"
 #include "cc/core/base/float16.h"
 #include "cc/core/sparse/device_merge.h"
-#include "cc/core/sparse/device_merger.h"
+#include "cc/core/sparse/device_rows.h"
 #include "cc/core/sparse/sparse_sum.h"
 #include "cc/gpu/row_merge.h"
 #include "cc/gpu/row_merge_steps.h"
-#include "tests/cc/dense/test_block.h"
+#include "tests/cc/dense/test_buffer.h"
 #include "tests/cc/sparse/sparse_support.h"
 
 namespace condacc {
@@ -64,8 +64,8 @@ struct CpuExecutor {
 
 class CpuDevice : public DeviceSparseWorkspace {
  public:
-  Status Allocate(ElementType type, const Shape& shape, Block* block) override {
-    return memory_.Allocate(type, shape, block);
+  Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override {
+    return memory_.Allocate(type, shape, buffer);
   }
   Status Copy(const void* from, size_t num_bytes, void* to) override {
     if (num_bytes > 0) std::memcpy(to, from, num_bytes);

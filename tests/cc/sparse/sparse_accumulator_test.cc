@@ -21,7 +21,7 @@ SparseAccumulator::Options OptionsOf(HoldBudget* budget, size_t fold_bytes) {
   options.name = "tested";
   options.sum.budget = budget;
   options.sum.fold_bytes = fold_bytes;
-  options.sum.spares = std::make_shared<SpareBlocks>(1 << 20, budget);
+  options.sum.spares = std::make_shared<SpareBuffers>(1 << 20, budget);
   options.retry_delay = std::chrono::hours(1);
   return options;
 }
@@ -105,7 +105,7 @@ TEST_F(SparseAccumulatorTest, WhatIsNotOwnedIsCopiedIntoMemoryThatIsUsedAgain) {
 }
 
 TEST_F(SparseAccumulatorTest, GivesBackAllThatItHeld) {
-  const int64_t num_live = TestBlock::num_live();
+  const int64_t num_live = TestBuffer::num_live();
   {
     SparseAccumulator accumulator(OptionsOf(&budget_, /*fold_bytes=*/1));
     for (const Slices& slices : Gradients(20)) {
@@ -116,7 +116,7 @@ TEST_F(SparseAccumulatorTest, GivesBackAllThatItHeld) {
     EXPECT_GT(budget_.num_held(), 0u);
   }
   EXPECT_EQ(budget_.num_held(), 0u);
-  EXPECT_EQ(TestBlock::num_live(), num_live);
+  EXPECT_EQ(TestBuffer::num_live(), num_live);
 }
 
 TEST_F(SparseAccumulatorTest, ARefusedAllocationChangesNothing) {
@@ -189,9 +189,9 @@ TEST_F(SparseAccumulatorTest, SmallGradientsAreHeldBesideLargeSumsBeyondTheBudge
 TEST_F(SparseAccumulatorTest, FoldsWithoutNewRowsLeaveNoBlocks) {
   const Slices slices = {{1, 4, 6}, std::vector<float>(3 * kWidth, 2)};
   for (int i = 0; i < 8; ++i) Apply(slices);
-  const int64_t num_live = TestBlock::num_live();
+  const int64_t num_live = TestBuffer::num_live();
   for (int i = 0; i < 400; ++i) Apply(slices);
-  EXPECT_EQ(TestBlock::num_live(), num_live);
+  EXPECT_EQ(TestBuffer::num_live(), num_live);
   EXPECT_EQ(Take(1), slices);
 }
 
@@ -316,7 +316,7 @@ TEST(SparseAccumulatorStress, EveryAcceptedGradientIsTakenExactlyOnce) {
   double taken_sum = 0;
   const auto take = [&](int64_t num_required, TestSparseWorkspace& workspace) {
     SparseTake one(num_required);
-    if (!accumulator.RequestIfReady(one.ptr(), workspace)) return false;
+    if (!accumulator.TryServe(one.ptr(), workspace)) return false;
     while (one.num_completions() == 0) std::this_thread::yield();
     const std::lock_guard<std::mutex> lock(mutex);
     for (float value : one.slices().values) taken_sum += value;

@@ -20,14 +20,14 @@ constexpr size_t kWidth = 64;
 constexpr int64_t kRange = 1 << 16;
 constexpr size_t kRowBytes = kWidth * sizeof(float);
 
-using Sum = SparseSum<HostMerger>;
+using Sum = SparseSum<HostRows>;
 
 // If the parameter is true, there are several threads.
 class SparseDiscardTest : public testing::TestWithParam<bool> {
  protected:
   SparseDiscardTest() {
     options_.budget = &budget_;
-    options_.spares = std::make_shared<SpareBlocks>(0, &budget_);
+    options_.spares = std::make_shared<SpareBuffers>(0, &budget_);
     sum_ = std::make_unique<Sum>(options_);
   }
 
@@ -35,7 +35,7 @@ class SparseDiscardTest : public testing::TestWithParam<bool> {
     for (size_t i = 0; i < count; ++i) {
       gradients_.push_back(RandomSlices(&random_, size, kRange, kWidth));
       SparseGradient gradient = GradientOf(gradients_.back(), kWidth, true);
-      ASSERT_TRUE(Sum::Prepare(options_, Sum::Need::kKept, workspace_, &gradient).ok());
+      ASSERT_TRUE(Sum::Prepare(options_, Sum::Missing::kKept, workspace_, &gradient).ok());
       sum_->Append(std::move(gradient));
     }
   }
@@ -80,21 +80,21 @@ TEST_P(SparseDiscardTest, MostOfWhatWasMergedIsDiscardedBeforeTheLastRowIsWritte
     Append(2);
     const Slices expected = Expected();
     const int64_t bytes = static_cast<int64_t>(expected.indices.size() * kRowBytes);
-    const int64_t before = TestBlock::num_discarded();
+    const int64_t before = TestBuffer::num_discarded();
     ASSERT_TRUE(Prepare().ok());
-    EXPECT_EQ(TestBlock::num_discarded(), before);
+    EXPECT_EQ(TestBuffer::num_discarded(), before);
     EXPECT_EQ(Finish(), expected);
-    EXPECT_GT(TestBlock::num_discarded() - before, bytes / 2);
+    EXPECT_GT(TestBuffer::num_discarded() - before, bytes / 2);
   }
 }
 
 TEST_P(SparseDiscardTest, WithNothingPendingTheMergedRowsAreDiscardedToo) {
   Append(4);
   Fold();
-  const int64_t before = TestBlock::num_discarded();
+  const int64_t before = TestBuffer::num_discarded();
   ASSERT_TRUE(Prepare().ok());
   EXPECT_EQ(Finish(), Expected());
-  EXPECT_GT(TestBlock::num_discarded() - before,
+  EXPECT_GT(TestBuffer::num_discarded() - before,
             static_cast<int64_t>(Expected().indices.size() * kRowBytes / 2));
 }
 
@@ -102,10 +102,10 @@ TEST_P(SparseDiscardTest, LittleIsNotDiscarded) {
   Append(5, /*size=*/100);
   Fold();
   Append(1, /*size=*/100);
-  const int64_t before = TestBlock::num_discarded();
+  const int64_t before = TestBuffer::num_discarded();
   ASSERT_TRUE(Prepare().ok());
   EXPECT_EQ(Finish(), Expected());
-  EXPECT_EQ(TestBlock::num_discarded(), before);
+  EXPECT_EQ(TestBuffer::num_discarded(), before);
 }
 
 TEST_P(SparseDiscardTest, AFoldTellsHowMuchItFreed) {
@@ -124,15 +124,15 @@ TEST_P(SparseDiscardTest, AnAbandonedTakeHasChangedNothing) {
       Fold();
     }
     Append(2);
-    const int64_t num_live = TestBlock::num_live();
-    const int64_t num_discarded = TestBlock::num_discarded();
+    const int64_t num_live = TestBuffer::num_live();
+    const int64_t num_discarded = TestBuffer::num_discarded();
     const size_t num_held = budget_.num_held();
     const size_t num_pending = sum_->num_pending();
     for (int i = 0; i < 2; ++i) {
       ASSERT_TRUE(Prepare().ok());
       sum_->AbandonFinish();
-      EXPECT_EQ(TestBlock::num_live(), num_live);
-      EXPECT_EQ(TestBlock::num_discarded(), num_discarded);
+      EXPECT_EQ(TestBuffer::num_live(), num_live);
+      EXPECT_EQ(TestBuffer::num_discarded(), num_discarded);
       EXPECT_EQ(budget_.num_held(), num_held);
       EXPECT_EQ(sum_->num_pending(), num_pending);
     }
@@ -148,7 +148,7 @@ TEST_P(SparseDiscardTest, ASingleGradientInOrderOutlivesAnAbandonedTake) {
   Slices slices = {{2, 5}, std::vector<float>(2 * kWidth, 1)};
   gradients_.push_back(slices);
   SparseGradient gradient = GradientOf(slices, kWidth, true);
-  ASSERT_TRUE(Sum::Prepare(options_, Sum::Need::kKept, workspace_, &gradient).ok());
+  ASSERT_TRUE(Sum::Prepare(options_, Sum::Missing::kKept, workspace_, &gradient).ok());
   sum_->Append(std::move(gradient));
   ASSERT_TRUE(Prepare().ok());
   sum_->AbandonFinish();
@@ -161,25 +161,25 @@ TEST_P(SparseDiscardTest, ATakeWithoutMemoryHasChangedNothing) {
   Append(4);
   Fold();
   Append(2);
-  const int64_t num_live = TestBlock::num_live();
-  const int64_t num_discarded = TestBlock::num_discarded();
+  const int64_t num_live = TestBuffer::num_live();
+  const int64_t num_discarded = TestBuffer::num_discarded();
   for (int refused = 0; refused < 3; ++refused) {
     workspace_.memory().RefuseAllocation(refused);
     EXPECT_EQ(Prepare().code(), StatusCode::kResourceExhausted);
-    EXPECT_EQ(TestBlock::num_live(), num_live);
-    EXPECT_EQ(TestBlock::num_discarded(), num_discarded);
+    EXPECT_EQ(TestBuffer::num_live(), num_live);
+    EXPECT_EQ(TestBuffer::num_discarded(), num_discarded);
   }
   ASSERT_TRUE(Prepare().ok());
   EXPECT_EQ(Finish(), Expected());
 }
 
 TEST(SumChunk, DiscardsUpToTheLastMarkThatIsNotAboveTheRow) {
-  Block block = TestBlock::Owning(100);
-  SumChunk chunk(std::move(block), {{10, 2}, {20, 5}, {30, 9}}, 10);
+  Buffer buffer = TestBuffer::Owning(100);
+  SumChunk chunk(std::move(buffer), {{10, 2}, {20, 5}, {30, 9}}, 10);
   const auto discarded_below = [&chunk](int64_t row) {
-    const int64_t before = TestBlock::num_discarded();
+    const int64_t before = TestBuffer::num_discarded();
     chunk.DiscardBelow(row);
-    return TestBlock::num_discarded() - before;
+    return TestBuffer::num_discarded() - before;
   };
   EXPECT_EQ(discarded_below(9), 0);
   EXPECT_EQ(discarded_below(10), 20);

@@ -44,13 +44,13 @@ namespace {
 
 constexpr size_t kWidth = 64;
 
-using Sum = SparseSum<HostMerger>;
+using Sum = SparseSum<HostRows>;
 
 class SparseOutOfMemory : public testing::Test {
  protected:
   SparseOutOfMemory() {
     options_.budget = &budget_;
-    options_.spares = std::make_shared<SpareBlocks>(0, &budget_);
+    options_.spares = std::make_shared<SpareBuffers>(0, &budget_);
   }
 
   // Fills the sum with four merged gradients and two pending ones, which are so large that their
@@ -61,7 +61,7 @@ class SparseOutOfMemory : public testing::Test {
     for (int i = 0; i < 6; ++i) {
       gradients_.push_back(RandomSlices(&random, 6000, 1 << 16, kWidth));
       SparseGradient gradient = GradientOf(gradients_.back(), kWidth, true);
-      ASSERT_TRUE(Sum::Prepare(options_, Sum::Need::kKept, workspace_, &gradient).ok());
+      ASSERT_TRUE(Sum::Prepare(options_, Sum::Missing::kKept, workspace_, &gradient).ok());
       sum->Append(std::move(gradient));
       if (i != 3) continue;
       sum->BeginFold();
@@ -87,7 +87,7 @@ class SparseOutOfMemory : public testing::Test {
 TEST_F(SparseOutOfMemory, ATakeThatCannotBePreparedHasChangedNothing) {
   Sum sum(options_);
   Fill(&sum);
-  const int64_t num_live = TestBlock::num_live();
+  const int64_t num_live = TestBuffer::num_live();
   int num_failed = 0;
   for (bool is_ready = false; !is_ready; ++num_failed) {
     ASSERT_LT(num_failed, 1000);
@@ -98,7 +98,7 @@ TEST_F(SparseOutOfMemory, ATakeThatCannotBePreparedHasChangedNothing) {
     }
     allocations_left = -1;
     EXPECT_EQ(sum.num_pending(), 2u);
-    EXPECT_EQ(TestBlock::num_live(), num_live + (is_ready ? 3 : 0));
+    EXPECT_EQ(TestBuffer::num_live(), num_live + (is_ready ? 3 : 0));
   }
   EXPECT_GT(num_failed, 10);
   ExpectResult(sum.Finish(workspace_));
@@ -108,13 +108,13 @@ TEST_F(SparseOutOfMemory, FinishingATakeAllocatesNothing) {
   Sum sum(options_);
   Fill(&sum);
   ASSERT_TRUE(sum.PrepareFinish(workspace_).ok());
-  const int64_t num_discarded = TestBlock::num_discarded();
+  const int64_t num_discarded = TestBuffer::num_discarded();
   const int before = num_allocations;
   allocations_left = 0;
   const Sum::Value value = sum.Finish(workspace_);
   allocations_left = -1;
   EXPECT_EQ(num_allocations, before);
-  EXPECT_GT(TestBlock::num_discarded(), num_discarded);
+  EXPECT_GT(TestBuffer::num_discarded(), num_discarded);
   ExpectResult(value);
 }
 

@@ -13,29 +13,29 @@
 
 #include "cc/core/accumulator/accumulator.h"
 #include "gtest/gtest.h"
-#include "tests/cc/base/gate.h"
+#include "tests/cc/base/stop_point.h"
 #include "tests/cc/sparse/sparse_support.h"
 
 namespace condacc {
 
-// A workspace that stops at a gate before each allocation of one of two kinds: memory for folds and
+// A workspace that stops at a stop before each allocation of one of two kinds: memory for folds and
 // takes to work in, or the results of takes.
 class GatedSparseWorkspace : public TestSparseWorkspace {
  public:
   enum class Where { kInFolds, kInResults };
-  GatedSparseWorkspace(Gate* gate, Where where) : gate_(gate), where_(where) {}
+  GatedSparseWorkspace(StopPoint* stop, Where where) : stop_(stop), where_(where) {}
 
-  Status Allocate(ElementType type, const Shape& shape, Block* block) override {
-    if (where_ == Where::kInResults) gate_->Pass();
-    return TestSparseWorkspace::Allocate(type, shape, block);
+  Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override {
+    if (where_ == Where::kInResults) stop_->Pass();
+    return TestSparseWorkspace::Allocate(type, shape, buffer);
   }
-  Status AllocateInner(ElementType type, const Shape& shape, Block* block) override {
-    if (where_ == Where::kInFolds) gate_->Pass();
-    return TestSparseWorkspace::AllocateInner(type, shape, block);
+  Status AllocateInner(ElementType type, const Shape& shape, Buffer* buffer) override {
+    if (where_ == Where::kInFolds) stop_->Pass();
+    return TestSparseWorkspace::AllocateInner(type, shape, buffer);
   }
 
  private:
-  Gate* const gate_;
+  StopPoint* const stop_;
   const Where where_;
 };
 
@@ -56,7 +56,7 @@ class SparsePhases : public testing::Test {
     options.sum.budget = budget;
     options.sum.fold_bytes = 1;  // Every fourth gradient is due for a fold.
     options.sum.reduction = SparseReduction::kSum;
-    options.sum.spares = std::make_shared<SpareBlocks>(0, budget);
+    options.sum.spares = std::make_shared<SpareBuffers>(0, budget);
     options.retry_delay = std::chrono::hours(1);
     return options;
   }
@@ -82,8 +82,8 @@ class SparsePhases : public testing::Test {
         },
         global_step);
   }
-  bool RequestIfReady(TakeOutcome* outcome, int64_t num_required, int64_t global_step) {
-    return accumulator_->RequestIfReady(NewTake(outcome, num_required, global_step), plain_);
+  bool TryServe(TakeOutcome* outcome, int64_t num_required, int64_t global_step) {
+    return accumulator_->TryServe(NewTake(outcome, num_required, global_step), plain_);
   }
   void ExpectServed(const TakeOutcome& outcome, float sum) {
     ASSERT_EQ(outcome.num_completions, 1);
@@ -95,13 +95,13 @@ class SparsePhases : public testing::Test {
   void StartFolding() {
     ApplySeveral(3);
     apply_ = std::async(std::launch::async, [this] {
-      GatedSparseWorkspace gated(&gate_, Where::kInFolds);
+      GatedSparseWorkspace gated(&stop_, Where::kInFolds);
       return Apply(gated);
     });
-    gate_.AwaitArrivals(1);
+    stop_.AwaitArrivals(1);
   }
   void EndFolding() {
-    gate_.Open();
+    stop_.Open();
     EXPECT_TRUE(apply_.get());
   }
   std::future<int64_t> ResetInThread(int64_t step) {
@@ -112,9 +112,9 @@ class SparsePhases : public testing::Test {
     return future.wait_for(std::chrono::milliseconds(20)) == std::future_status::timeout;
   }
 
-  const int64_t num_live_ = TestBlock::num_live();
+  const int64_t num_live_ = TestBuffer::num_live();
   HoldBudget budget_{size_t{1} << 30};
-  Gate gate_;
+  StopPoint stop_;
   TestSparseWorkspace plain_;
   std::future<bool> apply_;
   std::shared_ptr<SparseAccumulator> accumulator_ =

@@ -4,7 +4,7 @@
 
 #include "cc/core/accumulator/accumulator.h"
 #include "gtest/gtest.h"
-#include "tests/cc/base/gate.h"
+#include "tests/cc/base/stop_point.h"
 #include "tests/cc/sparse/sparse_phases.h"
 #include "tests/cc/sparse/sparse_support.h"
 
@@ -20,38 +20,38 @@ TEST_F(SparseResetTest, AResetDiscardsWhatAFoldIsAdding) {
   ApplySeveral(2);
   EndFolding();
   TakeOutcome outcome;
-  EXPECT_TRUE(RequestIfReady(&outcome, 2, -1));
+  EXPECT_TRUE(TryServe(&outcome, 2, -1));
   ExpectServed(outcome, 2);
   EXPECT_EQ(budget_.num_held(), 0u);
-  EXPECT_EQ(TestBlock::num_live(), num_live_);
+  EXPECT_EQ(TestBuffer::num_live(), num_live_);
 }
 
 TEST_F(SparseResetTest, AResetDiscardsWhatAFoldFailsToAdd) {
   ApplySeveral(3);
   apply_ = std::async(std::launch::async, [this] {
-    GatedSparseWorkspace gated(&gate_, Where::kInFolds);
+    GatedSparseWorkspace gated(&stop_, Where::kInFolds);
     gated.memory().RefuseAllocation(0);
     return Apply(gated);
   });
-  gate_.AwaitArrivals(1);
+  stop_.AwaitArrivals(1);
   EXPECT_EQ(accumulator_->Reset(0), 4);
   EndFolding();
   EXPECT_EQ(budget_.num_held(), 0u);
-  EXPECT_EQ(TestBlock::num_live(), num_live_);
+  EXPECT_EQ(TestBuffer::num_live(), num_live_);
 }
 
 TEST_F(SparseResetTest, AResetAfterFoldsFreesMergedRows) {
   ApplySeveral(9);
-  EXPECT_GT(TestBlock::num_live(), num_live_);
+  EXPECT_GT(TestBuffer::num_live(), num_live_);
   EXPECT_EQ(accumulator_->Reset(0), 9);
   EXPECT_EQ(budget_.num_held(), 0u);
-  EXPECT_EQ(TestBlock::num_live(), num_live_);
+  EXPECT_EQ(TestBuffer::num_live(), num_live_);
 }
 
 TEST_F(SparseResetTest, AResetWaitsForATakeThatWaitsForTheFold) {
   StartFolding();
   TakeOutcome outcome;
-  EXPECT_TRUE(accumulator_->RequestIfReady(NewTake(&outcome, 4), plain_));
+  EXPECT_TRUE(accumulator_->TryServe(NewTake(&outcome, 4), plain_));
   auto reset = ResetInThread(9);
   EXPECT_TRUE(IsWaiting(reset));
   EndFolding();
@@ -64,14 +64,14 @@ TEST_F(SparseResetTest, AResetWaitsForATakeWhoseResultIsMade) {
   ApplySeveral(3);
   TakeOutcome outcome;
   auto request = std::async(std::launch::async, [&] {
-    GatedSparseWorkspace gated(&gate_, Where::kInResults);
+    GatedSparseWorkspace gated(&stop_, Where::kInResults);
     accumulator_->Request(NewTake(&outcome, 2), accumulator_, gated);
   });
-  gate_.AwaitArrivals(1);
+  stop_.AwaitArrivals(1);
   auto reset = ResetInThread(9);
   EXPECT_TRUE(IsWaiting(reset));
   EXPECT_EQ(accumulator_->num_accumulated(), 3);
-  gate_.Open();
+  stop_.Open();
   request.get();
   EXPECT_EQ(reset.get(), 0);
   ExpectServed(outcome, 3);
@@ -82,14 +82,14 @@ TEST_F(SparseResetTest, AResetDiscardsWhatATakeFailsToTake) {
   ApplySeveral(3);
   TakeOutcome outcome;
   auto request = std::async(std::launch::async, [&] {
-    GatedSparseWorkspace gated(&gate_, Where::kInResults);
+    GatedSparseWorkspace gated(&stop_, Where::kInResults);
     gated.memory().RefuseAllocation(1);
     accumulator_->Request(NewTake(&outcome, 2), accumulator_, gated);
   });
-  gate_.AwaitArrivals(1);
+  stop_.AwaitArrivals(1);
   auto reset = ResetInThread(9);
   EXPECT_TRUE(IsWaiting(reset));
-  gate_.Open();
+  stop_.Open();
   request.get();
   EXPECT_EQ(reset.get(), 3);
   EXPECT_EQ(outcome.code, StatusCode::kResourceExhausted);
@@ -108,7 +108,7 @@ TEST_F(SparseResetTest, AResetServesATakeThatWasPutOffForWantOfMemory) {
   plain_.memory().RefuseAllocation(0);
   accumulator_->Cancel(behind, plain_);
   StartFolding();
-  EXPECT_TRUE(RequestIfReady(&outcome, 4, 0));
+  EXPECT_TRUE(TryServe(&outcome, 4, 0));
   EndFolding();
   EXPECT_EQ(outcome.num_completions, 0) << "the fold has served it: the test tests nothing";
   EXPECT_EQ(accumulator_->Reset(3), 0);

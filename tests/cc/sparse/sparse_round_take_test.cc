@@ -11,7 +11,7 @@
 
 #include "cc/core/accumulator/accumulator.h"
 #include "gtest/gtest.h"
-#include "tests/cc/base/gate.h"
+#include "tests/cc/base/stop_point.h"
 #include "tests/cc/sparse/sparse_phases.h"
 #include "tests/cc/sparse/sparse_support.h"
 
@@ -27,17 +27,17 @@ TEST_F(RoundTakeTest, TakesAtItsStepOnlyAndOnlyOnce) {
   ApplySeveral(3);
   TakeOutcome outcome;
   for (int64_t step : {int64_t{6}, int64_t{8}, int64_t{0}, kMax}) {
-    EXPECT_FALSE(RequestIfReady(&outcome, 1, step));
+    EXPECT_FALSE(TryServe(&outcome, 1, step));
   }
-  EXPECT_FALSE(RequestIfReady(&outcome, 4, 7)) << "too few";
+  EXPECT_FALSE(TryServe(&outcome, 4, 7)) << "too few";
   EXPECT_EQ(outcome.num_completions, 0);
-  EXPECT_TRUE(RequestIfReady(&outcome, 3, 7));
+  EXPECT_TRUE(TryServe(&outcome, 3, 7));
   ExpectServed(outcome, 3);
   EXPECT_EQ(accumulator_->global_step(), 8);
   ApplySeveral(3);
   TakeOutcome again;
-  EXPECT_FALSE(RequestIfReady(&again, 3, 7));
-  EXPECT_TRUE(RequestIfReady(&again, 3, 8));
+  EXPECT_FALSE(TryServe(&again, 3, 7));
+  EXPECT_TRUE(TryServe(&again, 3, 8));
 }
 
 TEST_F(RoundTakeTest, DoesNotOvertakeATakeThatWaits) {
@@ -45,18 +45,18 @@ TEST_F(RoundTakeTest, DoesNotOvertakeATakeThatWaits) {
   const TakePtr take = NewTake(&waiting, 5);
   accumulator_->Request(take, accumulator_, plain_);
   ApplySeveral(2);
-  EXPECT_FALSE(RequestIfReady(&outcome, 1, 0));
+  EXPECT_FALSE(TryServe(&outcome, 1, 0));
   accumulator_->Cancel(take, plain_);
-  EXPECT_TRUE(RequestIfReady(&outcome, 1, 0));
+  EXPECT_TRUE(TryServe(&outcome, 1, 0));
 }
 
 TEST_F(RoundTakeTest, ErrorsAreThoseOfOtherTakes) {
   TakeOutcome none, last;
-  EXPECT_TRUE(RequestIfReady(&none, 0, 123));
+  EXPECT_TRUE(TryServe(&none, 0, 123));
   EXPECT_EQ(none.code, StatusCode::kInvalidArgument);
   accumulator_->SetGlobalStep(kMax);
   EXPECT_TRUE(Apply(plain_, kMax));
-  EXPECT_TRUE(RequestIfReady(&last, 1, kMax));
+  EXPECT_TRUE(TryServe(&last, 1, kMax));
   EXPECT_EQ(last.code, StatusCode::kOutOfRange);
   EXPECT_EQ(accumulator_->num_accumulated(), 1);
 }
@@ -64,7 +64,7 @@ TEST_F(RoundTakeTest, ErrorsAreThoseOfOtherTakes) {
 TEST_F(RoundTakeTest, IsServedAfterTheFoldThatRuns) {
   StartFolding();
   TakeOutcome outcome;
-  EXPECT_TRUE(RequestIfReady(&outcome, 4, 0));
+  EXPECT_TRUE(TryServe(&outcome, 4, 0));
   EXPECT_EQ(outcome.num_completions, 0);
   EndFolding();
   ExpectServed(outcome, 4);
@@ -73,7 +73,7 @@ TEST_F(RoundTakeTest, IsServedAfterTheFoldThatRuns) {
 TEST_F(RoundTakeTest, TakesNothingIfTheStepIsSetDuringTheFold) {
   StartFolding();
   TakeOutcome outcome;
-  EXPECT_TRUE(RequestIfReady(&outcome, 4, 0));
+  EXPECT_TRUE(TryServe(&outcome, 4, 0));
   accumulator_->SetGlobalStep(1);
   EndFolding();
   EXPECT_EQ(outcome.num_completions, 1);
@@ -86,16 +86,16 @@ TEST_F(RoundTakeTest, TakesNothingIfTheStepIsSetWhileItsResultIsMade) {
   ApplySeveral(2);
   TakeOutcome outcome, next;
   auto request = std::async(std::launch::async, [&] {
-    GatedSparseWorkspace gated(&gate_, Where::kInResults);
-    return accumulator_->RequestIfReady(NewTake(&outcome, 2, 0), gated);
+    GatedSparseWorkspace gated(&stop_, Where::kInResults);
+    return accumulator_->TryServe(NewTake(&outcome, 2, 0), gated);
   });
-  gate_.AwaitArrivals(1);
+  stop_.AwaitArrivals(1);
   accumulator_->SetGlobalStep(3);
-  gate_.Open();
+  stop_.Open();
   EXPECT_TRUE(request.get());
   EXPECT_EQ(outcome.code, StatusCode::kFailedPrecondition);
   EXPECT_EQ(accumulator_->num_accumulated(), 2);
-  EXPECT_TRUE(RequestIfReady(&next, 2, 3));
+  EXPECT_TRUE(TryServe(&next, 2, 3));
   ExpectServed(next, 2);
 }
 
@@ -108,13 +108,13 @@ TEST_F(RoundTakeTest, AContributorWhoseGradientIsBeingTakenBelongsToTheNextRound
   EXPECT_EQ(apply(8, 0), ApplyOutcome::kAdded);
   TakeOutcome outcome;
   auto request = std::async(std::launch::async, [&] {
-    GatedSparseWorkspace gated(&gate_, Where::kInResults);
+    GatedSparseWorkspace gated(&stop_, Where::kInResults);
     accumulator_->Request(NewTake(&outcome, 2), accumulator_, gated);
   });
-  gate_.AwaitArrivals(1);
+  stop_.AwaitArrivals(1);
   auto next = std::async(std::launch::async, [&] { return apply(7, 1); });
   EXPECT_TRUE(IsWaiting(next));
-  gate_.Open();
+  stop_.Open();
   request.get();
   EXPECT_EQ(next.get(), ApplyOutcome::kAdded);
   EXPECT_EQ(apply(7, 1), ApplyOutcome::kDuplicate);
@@ -150,7 +150,7 @@ TEST_F(RoundTakeTest, EveryRoundIsTakenOnceUnderLoad) {
         if (random() % 256 == 0) num_discarded += accumulator_->Reset(++num_resets * 1000000);
         const int64_t step = accumulator_->global_step();
         TakeOutcome outcome;
-        if (!accumulator_->RequestIfReady(NewTake(&outcome, kContributors, step), workspace)) {
+        if (!accumulator_->TryServe(NewTake(&outcome, kContributors, step), workspace)) {
           std::this_thread::yield();
           continue;
         }
@@ -170,7 +170,7 @@ TEST_F(RoundTakeTest, EveryRoundIsTakenOnceUnderLoad) {
   steps.insert(taken[1].begin(), taken[1].end());
   EXPECT_EQ(static_cast<int64_t>(steps.size()), num_rounds) << "some round was taken twice";
   EXPECT_EQ(budget_.num_held(), 0u);
-  EXPECT_EQ(TestBlock::num_live(), num_live_);
+  EXPECT_EQ(TestBuffer::num_live(), num_live_);
 }
 
 }  // namespace

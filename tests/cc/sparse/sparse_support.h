@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "cc/core/base/shape.h"
-#include "cc/core/sparse/host_merge.h"
+#include "cc/core/sparse/host_merge_pass.h"
 #include "cc/core/sparse/sparse_accumulator.h"
 #include "cc/core/sparse/sparse_workspace.h"
-#include "tests/cc/dense/test_block.h"
+#include "tests/cc/dense/test_buffer.h"
 
 namespace condacc {
 
@@ -99,11 +99,11 @@ class TestSparseWorkspace : public HostSparseWorkspace {
   explicit TestSparseWorkspace(ParallelFor parallel_for = SerialFor)
       : parallel_for_(std::move(parallel_for)) {}
 
-  Status Allocate(ElementType type, const Shape& shape, Block* block) override {
-    return memory_.Allocate(type, shape, block);
+  Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override {
+    return memory_.Allocate(type, shape, buffer);
   }
-  Status AllocateInner(ElementType type, const Shape& shape, Block* block) override {
-    return memory_.Allocate(type, shape, block);
+  Status AllocateInner(ElementType type, const Shape& shape, Buffer* buffer) override {
+    return memory_.Allocate(type, shape, buffer);
   }
   void NoteFreed(size_t num_bytes) override { freed_bytes_ += num_bytes; }
   const ParallelFor& parallel_for() const override { return parallel_for_; }
@@ -117,10 +117,10 @@ class TestSparseWorkspace : public HostSparseWorkspace {
   size_t freed_bytes_ = 0;
 };
 
-inline Block BlockOf(const void* data, size_t num_bytes) {
-  Block block = TestBlock::Owning(num_bytes);
-  if (num_bytes > 0) std::memcpy(block.data(), data, num_bytes);
-  return block;
+inline Buffer BufferOf(const void* data, size_t num_bytes) {
+  Buffer buffer = TestBuffer::Owning(num_bytes);
+  if (num_bytes > 0) std::memcpy(buffer.data(), data, num_bytes);
+  return buffer;
 }
 
 // Returns a gradient in memory of its own if `owned`, and otherwise in that of `slices`.
@@ -131,15 +131,15 @@ inline SparseGradient GradientOf(const Slices& slices, size_t width, bool owned)
   gradient.shapes.values = Shape::Of({size, static_cast<int64_t>(width)});
   gradient.owns_indices = gradient.owns_values = owned;
   if (owned) {
-    gradient.indices = BlockOf(slices.indices.data(), slices.indices.size() * sizeof(int64_t));
-    gradient.values = BlockOf(slices.values.data(), slices.values.size() * sizeof(float));
+    gradient.indices = BufferOf(slices.indices.data(), slices.indices.size() * sizeof(int64_t));
+    gradient.values = BufferOf(slices.values.data(), slices.values.size() * sizeof(float));
   } else {
-    static int64_t nothing = 0;  // Blocks of no elements are not empty either.
+    static int64_t nothing = 0;  // Buffers of no elements are not empty either.
     gradient.indices =
-        TestBlock::Borrowing(size == 0 ? &nothing : const_cast<int64_t*>(slices.indices.data()));
+        TestBuffer::Borrowing(size == 0 ? &nothing : const_cast<int64_t*>(slices.indices.data()));
     gradient.values =
-        TestBlock::Borrowing(slices.values.empty() ? static_cast<void*>(&nothing)
-                                                   : const_cast<float*>(slices.values.data()));
+        TestBuffer::Borrowing(slices.values.empty() ? static_cast<void*>(&nothing)
+                                                    : const_cast<float*>(slices.values.data()));
   }
   return gradient;
 }

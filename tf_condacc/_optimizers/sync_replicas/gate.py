@@ -64,7 +64,7 @@ class SyncGate:
         return v1.device(self._device)
 
     def enter(self, local_step: tf.Tensor) -> tf.Tensor:
-        """Begins a step, and returns its reservation: `[] resource`.
+        """Begins a step, and returns its handle: `[] resource`.
 
         Args:
             local_step: The local step of the worker: `[] int64`.
@@ -74,16 +74,16 @@ class SyncGate:
                 self.handle, local_step, worker=self._worker, run=self.graph_id, name="enter"
             )
 
-    def claim(self, reservation: tf.Tensor) -> tf.Tensor:
+    def claim(self, step: tf.Tensor) -> tf.Tensor:
         """Returns the round and the slot of a step's gradients: `[2] int64`."""
         with self.on_device():
-            return ops.condacc_sync_gate_claim(reservation, name="claim")
+            return ops.condacc_sync_gate_claim(step, name="claim")
 
-    def finish(self, reservation: tf.Tensor, added: list[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+    def finish(self, step: tf.Tensor, added: list[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """Ends a step, and waits for the next one.
 
         Args:
-            reservation: The reservation of the step: `[] resource`.
+            step: The handle of the step: `[] resource`.
             added: Whether any gradient was added, on each device of a variable: `[] bool` each.
 
         Returns:
@@ -91,7 +91,7 @@ class SyncGate:
             dropped, `[] bool`.
         """
         with self.on_device():
-            return ops.condacc_sync_gate_finish(reservation, added, name="finish")
+            return ops.condacc_sync_gate_finish(step, added, name="finish")
 
     def leave(self) -> tf.Operation:
         """Returns an operation that tells the gate that this worker ends."""

@@ -178,16 +178,16 @@ def _worker_step(
         computed: Gradients to wait for before the slot is claimed. None claims it when the step
             begins, which costs no time.
     """
-    reservation = gate.enter(local_step.at_gate())
+    step = gate.enter(local_step.at_gate())
     waits: list[tf.Operation] = []
     if computed is not None:
         with v1.device(local_step.device), tf.control_dependencies(_operations(computed)):
             waits = [tf.no_op(name="computed")]  # One edge to the gate, from however many.
     with tf.control_dependencies(waits):
-        packed = gate.claim(reservation)
+        packed = gate.claim(step)
     claim = Claim(packed)
     outcomes = [each.push(claim) for each in gradients]
-    next_round, is_dropped = gate.finish(reservation, any_added(gradients, outcomes))
+    next_round, is_dropped = gate.finish(step, any_added(gradients, outcomes))
     train_op = local_step.assign(next_round)
     with v1.device(local_step.device), tf.control_dependencies([train_op.op]):
         dropped = tf.identity(is_dropped, name="dropped")

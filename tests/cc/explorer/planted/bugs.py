@@ -93,7 +93,7 @@ BUGS = [
     Bug(
         breaks="A slot that another worker has taken over is freed when its former holder ends.",
         program="gate",
-        file="gate/slots.h",
+        file="sync/slots.h",
         old="freed.state == State::kHeld && freed.holder == holder",
         new="freed.state != State::kFree && holder != 0",
     ),

@@ -6,15 +6,15 @@
 #include "cc/core/base/status.h"
 #include "cc/core/dense/dense_math.h"
 
-condacc::Status QueueAsAsked(const condacc::DenseSumArgs& args, void* stream) __asm__(
+condacc::Status QueueAsAsked(const condacc::DenseAddArgs& args, void* stream) __asm__(
     "__real__ZN7condacc13QueueDenseSumERKNS_12DenseSumArgsEPv");
-condacc::Status QueueInReverse(const condacc::DenseSumArgs& args, void* stream) __asm__(
+condacc::Status QueueInReverse(const condacc::DenseAddArgs& args, void* stream) __asm__(
     "__wrap__ZN7condacc13QueueDenseSumERKNS_12DenseSumArgsEPv");
 
-condacc::Status QueueInReverse(const condacc::DenseSumArgs& args, void* stream) {
+condacc::Status QueueInReverse(const condacc::DenseAddArgs& args, void* stream) {
   std::vector<const void*> inputs(args.inputs, args.inputs + args.num_inputs);
   std::reverse(inputs.begin(), inputs.end());
-  condacc::DenseSumArgs reversed = args;
+  condacc::DenseAddArgs reversed = args;
   reversed.inputs = inputs.data();
   return QueueAsAsked(reversed, stream);
 }

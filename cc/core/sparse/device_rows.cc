@@ -1,0 +1,186 @@
+#include "cc/core/sparse/device_rows.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace condacc {
+
+Status DeviceRows::Prepare(const SparseOptions& options, Workspace& workspace,
+                           SparseGradient* gradient) {
+  const int64_t num_rows = gradient->shapes.indices.dim(0);
+  if (num_rows > kMaxEntries) {
+    return Status(StatusCode::kInvalidArgument,
+                  "Expected fewer than 2**31 rows in a gradient on a device, got " +
+                      std::to_string(num_rows));
+  }
+  KeptGradient kept;
+  kept.index_bound = IndexBound(gradient->shapes, options.shape);
+  Status status = KeepIndices(workspace, gradient, &kept.indices);
+  if (status.ok()) status = KeepValues(workspace, options.type, gradient, &kept.values);
+  if (!status.ok()) return status;
+  kept.values_shape = gradient->shapes.values;
+  kept.index_span.data = static_cast<const int64_t*>(kept.indices.data());
+  kept.index_span.size = static_cast<size_t>(num_rows);
+  gradient->kept = std::move(kept);
+  return Status();
+}
+
+Status DeviceRows::AddSources(const std::list<KeptGradient>& gradients, DeviceMergeArgs* args) {
+  args->sources.reserve(gradients.size() + 1);
+  if (merged_.num_rows > 0) {
+    args->sources.push_back(
+        {static_cast<const int64_t*>(merged_.indices.data()), merged_.sums.data(), 0, -1});
+    args->merged_counts = static_cast<const int64_t*>(merged_.counts.data());
+    args->num_merged = args->num_entries = merged_.num_rows;
+  }
+  int64_t max_index_bound = max_index_bound_;
+  for (const KeptGradient& g : gradients) {
+    max_index_bound =
+        g.index_bound < 0 || max_index_bound < 0 ? -1 : std::max(max_index_bound, g.index_bound);
+    const auto size = static_cast<int64_t>(g.index_span.size);
+    if (size == 0 || !g.failure.ok()) continue;
+    if (size > kMaxEntries - args->num_entries) {
+      return Status(StatusCode::kResourceExhausted,
+                    "Expected fewer than 2**31 rows to be merged at once on a device");
+    }
+    args->sources.push_back({g.index_span.data, g.values.data(), args->num_entries, g.index_bound});
+    args->num_entries += size;
+  }
+  args->num_index_bits = NumIndexBits(max_index_bound);
+  max_index_bound_ = max_index_bound;
+  return Status();
+}
+
+Status DeviceRows::StartMerging(const std::list<KeptGradient>& gradients, Workspace& workspace,
+                                Merging* merging) {
+  DeviceMergeArgs& args = merging->args;
+  args.layout = layout_;
+  Status status = AddSources(gradients, &args);
+  if (!status.ok() || args.num_entries == 0) return status;
+  size_t num_bytes = 0;
+  status = workspace.SizeOfMemory(args, &num_bytes);
+  if (!status.ok()) return status;
+  const auto words = static_cast<int64_t>(num_bytes / sizeof(int64_t) + 1);
+  status = workspace.Allocate(ElementType::kInt64, Shape::Of({words}), &merging->memory);
+  if (!status.ok()) return status;
+  args.memory = merging->memory.data();
+  return workspace.Sort(args, &merging->report);
+}
+
+Status DeviceRows::FindBadGradients(int64_t bad_entry, std::list<KeptGradient>* gradients,
+                                    Workspace& workspace) const {
+  bool has_found = false;
+  int64_t end = merged_.num_rows;
+  std::vector<int64_t> indices;
+  for (KeptGradient& g : *gradients) {
+    if (!g.failure.ok()) continue;
+    const size_t size = g.index_span.size;
+    end += static_cast<int64_t>(size);
+    if (end <= bad_entry) continue;
+    indices.resize(size);
+    Status status = workspace.ReadIndices(g.index_span.data, size, indices.data());
+    if (!status.ok()) return status;
+    IndexSpan span;
+    status = CheckIndices(indices.data(), size, g.index_bound, &span);
+    if (status.ok()) continue;
+    g.failure = std::move(status);
+    g.indices = Buffer();
+    g.values = Buffer();
+    has_found = true;
+  }
+  if (has_found) return Status();
+  return Status(StatusCode::kInternal, "The device has found a bad index that no gradient has");
+}
+
+Status DeviceRows::MergeGood(std::list<KeptGradient>* gradients, Workspace& workspace,
+                             Merging* merging) {
+  Status status = StartMerging(*gradients, workspace, merging);
+  const int64_t bad_entry = merging->report.bad_entry;
+  if (!status.ok() || bad_entry < 0) return status;
+  *merging = Merging();
+  status = FindBadGradients(bad_entry, gradients, workspace);
+  return status.ok() ? StartMerging(*gradients, workspace, merging) : status;
+}
+
+Shape DeviceRows::ShapeOf(int64_t num_rows) const {
+  Shape shape = Shape::Of({num_rows});
+  for (int i = 1; i < shape_.rank(); ++i) shape.AddDim(shape_.dim(i));
+  return shape;
+}
+
+Status DeviceRows::AllocateRows(int64_t num_rows, ElementType type, Workspace& workspace,
+                                Buffer* indices, Buffer* values) const {
+  const Status status = workspace.Allocate(ElementType::kInt64, Shape::Of({num_rows}), indices);
+  return status.ok() ? workspace.Allocate(type, ShapeOf(num_rows), values) : status;
+}
+
+bool DeviceRows::Fold(std::list<KeptGradient>* gradients, Workspace& workspace) {
+  try {
+    Merging merging;
+    Merged merged;
+    Status status = MergeGood(gradients, workspace, &merging);
+    merged.num_rows = merging.report.num_rows;
+    if (status.ok()) {
+      status = AllocateRows(merged.num_rows, layout_.sum_type(), workspace, &merged.indices,
+                            &merged.sums);
+    }
+    const Shape counts = Shape::Of({merged.num_rows});
+    if (status.ok()) status = workspace.Allocate(ElementType::kInt64, counts, &merged.counts);
+    DeviceMergeOutput output;
+    output.num_rows = merged.num_rows;
+    output.indices = static_cast<int64_t*>(merged.indices.data());
+    output.values = merged.sums.data();
+    output.values_are_sums = true;
+    output.counts = static_cast<int64_t*>(merged.counts.data());
+    if (status.ok() && merged.num_rows > 0) status = workspace.Write(merging.args, output);
+    if (status.code() == StatusCode::kResourceExhausted) return false;
+    // After any other error the gradients are lost, and the take of the round will report it.
+    if (status.ok()) {
+      merged_ = std::move(merged);
+    } else {
+      Note(std::move(status));
+    }
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return true;
+}
+
+Status DeviceRows::PrepareFinish(std::list<KeptGradient>* pending, int64_t count,
+                                 Workspace& workspace) {
+  auto output = std::make_unique<Output>();
+  Status status = StartMerging(*pending, workspace, &output->merging);
+  const int64_t bad_entry = output->merging.report.bad_entry;
+  if (status.ok() && bad_entry >= 0) return FindBadGradients(bad_entry, pending, workspace);
+  if (!status.ok()) return status;
+  SparseValue& value = output->value;
+  const int64_t num_rows = output->merging.report.num_rows;
+  status = AllocateRows(num_rows, options_.type, workspace, &value.indices, &value.values);
+  if (!status.ok()) return status;
+  value.shape = ShapeOf(num_rows);
+  output->divisor = DivisorOf(options_.reduction, count);
+  output_ = std::move(output);
+  return Status();
+}
+
+SparseValue DeviceRows::Finish(Workspace& workspace) {
+  SparseValue value = std::move(output_->value);
+  DeviceMergeOutput output;
+  output.num_rows = output_->merging.report.num_rows;
+  output.indices = static_cast<int64_t*>(value.indices.data());
+  output.values = value.values.data();
+  output.divisor = output_->divisor;
+  if (output.num_rows > 0) Note(workspace.Write(output_->merging.args, output));
+  value.failure = std::move(failure_);
+  output_.reset();
+  return value;
+}
+
+}  // namespace condacc

@@ -1,0 +1,84 @@
+// Merges sparse gradients in host memory with each other and with the rows merged before.
+#ifndef CONDACC_CORE_SPARSE_HOST_MERGE_PASS_H_
+#define CONDACC_CORE_SPARSE_HOST_MERGE_PASS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "cc/core/base/parallel_for.h"
+#include "cc/core/sparse/bucket_sorter.h"
+#include "cc/core/sparse/index_span.h"
+#include "cc/core/sparse/merged_rows.h"
+#include "cc/core/sparse/slice_layout.h"
+#include "cc/core/sparse/sorted_entries.h"
+#include "cc/core/sparse/sum_chunk.h"
+
+namespace condacc {
+
+// A gradient that is to be merged. `values` is of shape [indices.size, width].
+struct HostSource {
+  IndexSpan indices;
+  const void* values = nullptr;
+};
+
+// Merges new gradients with the rows merged before. The values of each row are added in order of
+// arrival. If a row is repeated within a gradient, the gradient counts once. Methods that need
+// memory may throw std::bad_alloc, and then `merged` is as it was. An object serves one call of
+// MergeInto() or WriteTo().
+class HostMergePass {
+ public:
+  // `entries` is scratch memory for one entry per slice of all sources. The references to `merged`
+  // and `sources` are kept.
+  HostMergePass(const SliceLayout& layout, const MergedRows& merged,
+                const std::vector<HostSource>& sources, SliceEntry* entries,
+                const ParallelFor& parallel_for);
+
+  size_t num_rows() const { return union_starts_.back(); }
+  size_t num_new_rows() const { return new_starts_.back(); }
+  size_t num_entries() const { return entries_.num_entries(); }
+
+  // Returns at most `max_marks` positions among the new rows, ascending and evenly spread, up to
+  // which a take can free their sums.
+  std::vector<SumChunk::Mark> MarkNewRows(size_t max_marks) const;
+
+  // Adds the sources to the sums in place. The sums of new rows are written to `new_sums`:
+  // [num_new_rows(), width] of the sum type. Replaces `merged`, which must be the object that was
+  // given to the constructor.
+  void MergeInto(MergedRows* merged, void* new_sums, const ParallelFor& parallel_for);
+
+  // Is called between the parts of a result: the sums of rows whose indices are below `index` and
+  // the first `num_entries` entries will not be read again.
+  using WrittenBelow = std::function<void(int64_t index, size_t num_entries)>;
+
+  // Writes all indices to `indices` [num_rows()], and the sums of their rows to `values`
+  // [num_rows(), width]. Each sum is divided by `divisor` or, if that is 0, by the number of
+  // gradients that contain the row. If `written_below` is set, the result is written in parts,
+  // between which the calling thread calls it. Allocates nothing and cannot fail.
+  void WriteTo(int64_t* indices, void* values, int64_t divisor, const ParallelFor& parallel_for,
+               const WrittenBelow& written_below = nullptr);
+
+ private:
+  struct Output;
+
+  template <bool kAll, typename Visit>
+  void Walk(size_t bucket, Visit visit) const;
+  const char* ValuesOf(const SliceEntry& entry) const {
+    return static_cast<const char*>(sources_[entry.gradient].values) +
+           entry.position * layout_.num_bytes();
+  }
+  void Add(const UnionRow& row, void* out, bool out_is_sum, int64_t divisor) const;
+  void WriteBucket(size_t bucket, const Output& output) const;
+
+  const SliceLayout layout_;
+  const MergedRows& merged_;
+  const std::vector<HostSource>& sources_;
+  const SortedEntries entries_;
+  std::vector<size_t> union_starts_;  // The position among all rows at which each bucket begins.
+  std::vector<size_t> new_starts_;    // The position among the new rows at which each begins.
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_SPARSE_HOST_MERGE_PASS_H_

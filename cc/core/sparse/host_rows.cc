@@ -1,0 +1,123 @@
+#include "cc/core/sparse/host_rows.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace condacc {
+
+Status HostRows::Prepare(const SparseOptions& options, Workspace& workspace,
+                         SparseGradient* gradient) {
+  const size_t num_rows = static_cast<size_t>(gradient->shapes.indices.dim(0));
+  if (num_rows > std::numeric_limits<uint32_t>::max()) {
+    return Status(StatusCode::kInvalidArgument,
+                  "Expected fewer than 2**32 rows in a gradient, got " + std::to_string(num_rows));
+  }
+  KeptGradient kept;
+  kept.index_bound = IndexBound(gradient->shapes, options.shape);
+  Status status = KeepIndices(workspace, gradient, &kept.indices);
+  if (!status.ok()) return status;
+  // Indices are checked before the values, which may be large, are copied.
+  status = CheckIndices(static_cast<const int64_t*>(kept.indices.data()), num_rows,
+                        kept.index_bound, &kept.index_span);
+  if (!status.ok()) return status;
+  kept.values_are_a_copy = !gradient->owns_values;
+  if (kept.values_are_a_copy) kept.values = options.spares->Take(gradient->shapes.values);
+  status = KeepValues(workspace, options.type, gradient, &kept.values);
+  if (!status.ok()) return status;
+  kept.values_shape = gradient->shapes.values;
+  gradient->kept = std::move(kept);
+  return Status();
+}
+
+Status HostRows::StartMerging(const std::list<KeptGradient>& gradients, Workspace& workspace,
+                              Merging* merging) const {
+  size_t num_entries = 0;
+  merging->sources.reserve(gradients.size());
+  for (const KeptGradient& g : gradients) {
+    merging->sources.push_back({g.index_span, g.values.data()});
+    num_entries += g.index_span.size;
+  }
+  static_assert(sizeof(SliceEntry) == 2 * sizeof(int64_t));
+  const Shape shape = Shape::Of({static_cast<int64_t>(num_entries), 2});
+  const Status status = workspace.AllocateInner(ElementType::kInt64, shape, &merging->entries);
+  if (!status.ok()) return status;
+  merging->merge.emplace(layout_, merged_, merging->sources,
+                         static_cast<SliceEntry*>(merging->entries.data()),
+                         workspace.parallel_for());
+  return Status();
+}
+
+bool HostRows::Fold(std::list<KeptGradient>* gradients, Workspace& workspace) {
+  try {
+    Merging merging;
+    if (!StartMerging(*gradients, workspace, &merging).ok()) return false;
+    HostMergePass& merge = *merging.merge;
+    if (merge.num_new_rows() == 0) {
+      merge.MergeInto(&merged_, /*new_sums=*/nullptr, workspace.parallel_for());
+      return true;
+    }
+    chunks_.reserve(chunks_.size() + 1);
+    std::vector<SumChunk::Mark> marks = merge.MarkNewRows(SumChunk::kMaxMarks);
+    const Shape shape = Shape::Of(
+        {static_cast<int64_t>(merge.num_new_rows()), static_cast<int64_t>(layout_.width)});
+    Buffer sums;
+    if (!workspace.AllocateInner(layout_.sum_type(), shape, &sums).ok()) return false;
+    merge.MergeInto(&merged_, sums.data(), workspace.parallel_for());
+    chunks_.emplace_back(std::move(sums), std::move(marks), layout_.num_sum_bytes());
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return true;
+}
+
+Status HostRows::PrepareFinish(std::list<KeptGradient>* pending, int64_t count,
+                               Workspace& workspace) {
+  auto output = std::make_unique<Output>();
+  Shape shape = shape_;
+  if (IsForwarded(*pending, count)) {
+    output->forwarded = &pending->front();
+  } else {
+    Status status = StartMerging(*pending, workspace, &output->merging);
+    if (!status.ok()) return status;
+    shape = Shape::Of({static_cast<int64_t>(output->merging.merge->num_rows())});
+    status = workspace.Allocate(ElementType::kInt64, shape, &output->value.indices);
+    for (int i = 1; i < shape_.rank(); ++i) shape.AddDim(shape_.dim(i));
+    if (status.ok()) status = workspace.Allocate(options_.type, shape, &output->value.values);
+    if (!status.ok()) return status;
+  }
+  output->value.shape = std::move(shape);
+  output->divisor = DivisorOf(options_.reduction, count);
+  output_ = std::move(output);
+  return Status();
+}
+
+SparseValue HostRows::Finish(Workspace& workspace) {
+  SparseValue value = std::move(output_->value);
+  if (output_->forwarded != nullptr) {
+    value.indices = std::move(output_->forwarded->indices);
+    value.values = std::move(output_->forwarded->values);
+  } else {
+    Write(value, workspace);
+  }
+  output_.reset();
+  return value;
+}
+
+void HostRows::Write(const SparseValue& value, Workspace& workspace) {
+  Merging& merging = output_->merging;
+  HostMergePass::WrittenBelow discard;
+  if (merging.merge->num_entries() * sizeof(SliceEntry) + num_bytes() >= kMinDiscarded) {
+    discard = [this](int64_t index, size_t num_entries) {
+      output_->merging.entries.DiscardFirst(num_entries * sizeof(SliceEntry));
+      for (SumChunk& chunk : chunks_) chunk.DiscardBelow(index);
+    };
+  }
+  merging.merge->WriteTo(static_cast<int64_t*>(value.indices.data()), value.values.data(),
+                         output_->divisor, workspace.parallel_for(), discard);
+}
+
+}  // namespace condacc

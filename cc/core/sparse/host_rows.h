@@ -1,0 +1,104 @@
+// Merges sparse gradients in host memory.
+#ifndef CONDACC_CORE_SPARSE_HOST_ROWS_H_
+#define CONDACC_CORE_SPARSE_HOST_ROWS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "cc/core/base/shape.h"
+#include "cc/core/base/status.h"
+#include "cc/core/sparse/host_merge_pass.h"
+#include "cc/core/sparse/slice_layout.h"
+#include "cc/core/sparse/sparse_gradient.h"
+#include "cc/core/sparse/sparse_workspace.h"
+#include "cc/core/sparse/sum_chunk.h"
+
+namespace condacc {
+
+// The device-specific part of SparseSum: the rows merged so far, and how to merge gradients into
+// them. This one is for host memory; DeviceRows is for a device.
+class HostRows {
+ public:
+  using Workspace = HostSparseWorkspace;
+
+  explicit HostRows(const SparseOptions& options) : options_(options) {}
+
+  // Checks the indices, and sets gradient->kept to the gradient in memory that may be kept.
+  static Status Prepare(const SparseOptions& options, Workspace& workspace,
+                        SparseGradient* gradient);
+
+  // Sets the shape of the values, which is that of the first gradient. Must be called before
+  // anything is merged.
+  void SetShape(const Shape& values) {
+    shape_ = values;
+    layout_ = SliceLayout::Of(options_.type, values);
+  }
+  const Shape& shape() const { return shape_; }
+
+  // Number of rows merged so far, and bytes of their sums.
+  size_t num_rows() const { return merged_.size(); }
+  size_t num_bytes() const { return merged_.size() * layout_.num_sum_bytes(); }
+
+  // Merges the gradients, except those whose `failure` it sets because they cannot be added.
+  // Returns false if there was not enough memory, and then nothing else has changed.
+  bool Fold(std::list<KeptGradient>* gradients, Workspace& workspace);
+
+  // See SumContract. `pending` are the gradients that have not been merged. They must stay where
+  // they are until Finish(). `count` is the number of all gradients. If some of them cannot be
+  // added, sets their `failure`, and nothing has been prepared.
+  Status PrepareFinish(std::list<KeptGradient>* pending, int64_t count, Workspace& workspace);
+  void AbandonFinish() { output_.reset(); }
+  SparseValue Finish(Workspace& workspace);
+
+  // Frees all merged rows.
+  void Clear() {
+    merged_ = MergedRows();
+    chunks_.clear();
+  }
+
+ private:
+  // If entries and merged sums have fewer bytes together, they are not freed piece by piece.
+  static constexpr size_t kMinDiscarded = size_t{4} << 20;
+
+  // A merge of gradients, and the memory for it.
+  struct Merging {
+    std::vector<HostSource> sources;
+    Buffer entries;
+    std::optional<HostMergePass> merge;
+  };
+  // A result that is to be written.
+  struct Output {
+    Merging merging;
+    KeptGradient* forwarded =
+        nullptr;  // If set, this gradient is the result, and nothing is merged.
+    int64_t divisor = 0;
+    SparseValue value;
+  };
+
+  // True if the result is the only gradient, whose indices ascend without repeats.
+  bool IsForwarded(const std::list<KeptGradient>& pending, int64_t count) const {
+    return count == 1 && merged_.size() == 0 && pending.size() == 1 &&
+           pending.front().index_span.is_ascending;
+  }
+
+  // Allocates the entries of the gradients and sorts them. May also throw std::bad_alloc.
+  Status StartMerging(const std::list<KeptGradient>& gradients, Workspace& workspace,
+                      Merging* merging) const;
+  // Merges everything into `value`, and frees what was read piece by piece.
+  void Write(const SparseValue& value, Workspace& workspace);
+
+  const SparseOptions& options_;
+  Shape shape_;
+  SliceLayout layout_;
+  MergedRows merged_;
+  std::vector<SumChunk> chunks_;    // Memory of the merged sums.
+  std::unique_ptr<Output> output_;  // Set from PrepareFinish() to Finish().
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_SPARSE_HOST_ROWS_H_

@@ -1,0 +1,118 @@
+#include "cc/core/sparse/sparse_checks.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+namespace condacc {
+namespace {
+
+Status Invalid(const std::string& message) { return Status(StatusCode::kInvalidArgument, message); }
+
+// Returns the error "Shape mismatch: expected WHAT to be A, got B" for the first dimension of
+// `got`, from dimension `first` on, that differs from the expected one.
+Status CheckDims(const Shape& expected, const Shape& got, int first, const std::string& what) {
+  for (int i = first; i < expected.rank(); ++i) {
+    if (expected.dim(i) == Shape::kUnknownDim || expected.dim(i) == got.dim(i)) continue;
+    return Invalid("Shape mismatch: expected " + what + " " + std::to_string(i) + " to be " +
+                   std::to_string(expected.dim(i)) + ", got " + std::to_string(got.dim(i)));
+  }
+  return Status();
+}
+
+// True if the dimensions of a row multiply to more than 2**40, where 0 counts as 1. The number of
+// elements of many such rows could not be represented.
+bool IsTooWide(const Shape& values) {
+  constexpr int64_t kMaxWidth = int64_t{1} << 40;
+  int64_t width = 1;
+  for (int i = 1; i < values.rank(); ++i) {
+    const int64_t dim = std::max<int64_t>(values.dim(i), 1);
+    if (dim > kMaxWidth / width) return true;
+    width *= dim;
+  }
+  return false;
+}
+
+Status RankMismatch(const std::string& what, int expected, int got) {
+  return Invalid("Shape mismatch: expected " + what + " " + std::to_string(expected) + ", got " +
+                 std::to_string(got));
+}
+
+// Checks the gradient's dense shape against the constructor's. The values are not compared with it:
+// only its first dimension is used later, as the bound of the indices.
+Status CheckDense(const Shape& dense, const Shape& expected) {
+  if (expected.rank() > dense.rank()) {
+    return RankMismatch("shape rank at least", expected.rank(), dense.rank());
+  }
+  return CheckDims(expected, dense, 0, "shape dim");
+}
+
+}  // namespace
+
+Status CheckSparseShapes(const SparseShapes& shapes, const Shape& expected,
+                         const Shape* accumulated) {
+  const Shape& values = shapes.values;
+  if (shapes.indices.rank() != 1) {
+    return Invalid("Input indices should be vector but received shape: " +
+                   shapes.indices.ToString());
+  }
+  if (values.rank() < 1) return Invalid("Values cannot be 0-dimensional.");
+  if (shapes.indices.dim(0) != values.dim(0)) {
+    return Invalid("Expected " + std::to_string(shapes.indices.dim(0)) +
+                   " non-empty input values, got " + std::to_string(values.dim(0)));
+  }
+  if (IsTooWide(values)) {
+    return Invalid("Shape mismatch: expected rows of at most 2**40 elements, got values of shape " +
+                   values.ToString());
+  }
+  if (shapes.has_dense) {
+    const Status dense = CheckDense(shapes.dense, expected);
+    if (!dense.ok()) return dense;
+  }
+  if (accumulated != nullptr) {
+    if (accumulated->rank() != values.rank()) {
+      return RankMismatch("values rank", accumulated->rank(), values.rank());
+    }
+    return CheckDims(*accumulated, values, 1, "values dim");
+  }
+  if (values.rank() < expected.rank()) {
+    return RankMismatch("values rank at least", expected.rank(), values.rank());
+  }
+  return CheckDims(expected, values, 1, "values dim");
+}
+
+int64_t IndexBound(const SparseShapes& shapes, const Shape& expected) {
+  if (expected.rank() >= 1 && expected.dim(0) != Shape::kUnknownDim) return expected.dim(0);
+  if (!shapes.has_dense || shapes.dense.rank() < 1) return -1;
+  return std::max<int64_t>(shapes.dense.dim(0), -1);
+}
+
+Status CheckIndices(const int64_t* indices, size_t size, int64_t index_bound, IndexSpan* span) {
+  span->data = indices;
+  span->size = size;
+  if (size == 0) return Status();
+  int64_t min = indices[0];
+  int64_t max = indices[0];
+  bool is_ascending = true;
+  for (size_t i = 1; i < size; ++i) {
+    is_ascending &= indices[i] > indices[i - 1];
+    min = std::min(min, indices[i]);
+    max = std::max(max, indices[i]);
+  }
+  span->min = min;
+  span->max = max;
+  span->is_ascending = is_ascending;
+  const bool has_bound = index_bound >= 0;
+  if (min >= 0 && (!has_bound || max < index_bound)) return Status();
+  const int64_t* const wrong = std::find_if(indices, indices + size, [&](int64_t index) {
+    return index < 0 || (has_bound && index >= index_bound);
+  });
+  const std::string slice = "index of slice " + std::to_string(wrong - indices);
+  if (*wrong < 0) {
+    return Invalid("Shape mismatch: " + slice + " is negative; index is " + std::to_string(*wrong));
+  }
+  return Invalid("Shape mismatch: " + slice + " exceeded limits of shape; index is " +
+                 std::to_string(*wrong) + " exceeded " + std::to_string(index_bound));
+}
+
+}  // namespace condacc

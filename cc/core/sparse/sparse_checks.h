@@ -1,0 +1,41 @@
+// Checks of sparse gradients. A sparse gradient is some rows of a dense tensor, and their indices.
+#ifndef CONDACC_CORE_SPARSE_SPARSE_CHECKS_H_
+#define CONDACC_CORE_SPARSE_SPARSE_CHECKS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cc/core/base/element_type.h"
+#include "cc/core/base/shape.h"
+#include "cc/core/base/status.h"
+#include "cc/core/sparse/index_span.h"
+
+namespace condacc {
+
+// The shapes of a gradient's parts.
+struct SparseShapes {
+  Shape indices;
+  Shape values;
+  bool has_dense = false;  // The caller gave the shape of the tensor whose rows these are.
+  Shape dense;             // That shape. A negative first dimension is unknown.
+};
+
+// Checks the shapes of a gradient's parts against each other, against `expected` and against
+// `accumulated`. `expected` is the shape that the accumulator was constructed with, and gives the
+// first dimensions of the dense tensor. `accumulated` is the shape of the values accumulated so
+// far, or null if there are none; all dimensions but the first must be equal. Does not read the
+// indices. Errors are InvalidArgument.
+Status CheckSparseShapes(const SparseShapes& shapes, const Shape& expected,
+                         const Shape* accumulated);
+
+// Returns the number of rows of the dense tensor, which all indices must be lower than, or -1 if
+// neither the constructor's shape nor the gradient gives it.
+int64_t IndexBound(const SparseShapes& shapes, const Shape& expected);
+
+// Reads all indices once, and outputs what it finds. Returns InvalidArgument if one is negative or
+// not below `index_bound` (unless that is -1).
+Status CheckIndices(const int64_t* indices, size_t size, int64_t index_bound, IndexSpan* span);
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_SPARSE_SPARSE_CHECKS_H_

@@ -1,0 +1,137 @@
+// Decides which updates of a step variable are too late, and counts accepted and dropped ones.
+#ifndef CONDACC_CORE_STALENESS_STALENESS_GATE_H_
+#define CONDACC_CORE_STALENESS_STALENESS_GATE_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cc/core/base/mutex.h"
+#include "cc/core/staleness/step_reservations.h"
+
+namespace condacc {
+
+// The staleness of an update is the step that the variable will have reached when all updates
+// accepted before have been applied, minus the update's local step. An update that is accepted
+// reserves the step that it will take, so that it counts for all later decisions even before it has
+// been applied. So the decision is atomic, although no lock is held while updates are applied.
+//
+// Updates count in the order of the decisions. With a limit above 0, an update that takes long to
+// be applied may be overtaken by later ones. Thread-safe.
+class StalenessGate {
+ public:
+  struct Decision {
+    bool accepted = false;
+    int64_t staleness = 0;
+    int64_t step = 0;         // Value of the step variable when the decision was made.
+    int64_t num_dropped = 0;  // Number of dropped updates so far, over all counters.
+  };
+
+  struct Counts {
+    int64_t num_accepted = 0;  // Number of updates that were accepted and applied.
+    int64_t num_dropped = 0;
+    std::vector<int64_t> recent;  // Staleness of the last kMaxRecent updates, in any order.
+  };
+  static constexpr size_t kMaxRecent = 1024;
+
+  // Accepts an update if its staleness is at most `limit`. An accepted update must be ended by
+  // End(). `read_step(int64_t*)` reads the step variable under the gate's lock. If it returns
+  // false, so does this, and nothing has changed. `counter` names the counter to which the update
+  // belongs. May throw std::bad_alloc, and then nothing has changed, either.
+  template <class ReadStep>
+  bool Decide(const std::string& counter, int64_t local_step, int64_t limit, ReadStep read_step,
+              Decision* decision) {
+    MutexLock lock(&mu_);
+    int64_t step = 0;
+    if (!read_step(&step)) return false;
+    Tally& tally = tallies_[counter];
+    decision->staleness = SaturatedSubtract(reservations_.ExpectedStep(step), local_step);
+    decision->accepted = decision->staleness <= limit;
+    if (decision->accepted) {
+      reservations_.Reserve();
+    } else {
+      ++tally.counts.num_dropped;
+      ++num_dropped_;
+    }
+    decision->step = step;
+    decision->num_dropped = num_dropped_;
+    tally.Record(decision->staleness);
+    ++num_changes_;
+    return true;
+  }
+
+  // Does what Decide() does, but reads the variable without the gate's lock, for variables that
+  // take long to read. Reads it again if another update has been decided on or has ended meanwhile,
+  // so the decision is the one that Decide() would have made at the time of the reading.
+  template <class ReadStep>
+  bool DecideAfterReading(const std::string& counter, int64_t local_step, int64_t limit,
+                          ReadStep read_step, Decision* decision) {
+    while (true) {
+      const int64_t num_changes = num_changes_.load();
+      int64_t step = 0;
+      if (!read_step(&step)) return false;
+      const auto read_if_unchanged = [&](int64_t* value) {
+        *value = step;
+        return num_changes_.load() == num_changes;
+      };
+      if (Decide(counter, local_step, limit, read_if_unchanged, decision)) return true;
+    }
+  }
+
+  // Ends an accepted update, which has been applied or has failed. Does not throw.
+  void End(const std::string& counter, bool applied) {
+    MutexLock lock(&mu_);
+    ++num_changes_;
+    reservations_.End(applied);
+    const auto found = tallies_.find(counter);
+    if (applied && found != tallies_.end()) ++found->second.counts.num_accepted;
+  }
+
+  // Returns the counts of a counter: all zero if nobody has used it.
+  Counts counts(const std::string& counter) const {
+    MutexLock lock(&mu_);
+    const auto found = tallies_.find(counter);
+    return found == tallies_.end() ? Counts() : found->second.counts;
+  }
+
+  // Returns the number of dropped updates, over all counters.
+  int64_t num_dropped() const {
+    MutexLock lock(&mu_);
+    return num_dropped_;
+  }
+
+  // Returns the number of accepted updates that have not ended.
+  int64_t num_open() const {
+    MutexLock lock(&mu_);
+    return reservations_.num_open();
+  }
+
+ private:
+  struct Tally {
+    Tally() { counts.recent.reserve(kMaxRecent); }
+    void Record(int64_t staleness) {
+      if (counts.recent.size() < kMaxRecent) {
+        counts.recent.push_back(staleness);
+      } else {
+        counts.recent[next_recent] = staleness;
+        next_recent = (next_recent + 1) % kMaxRecent;
+      }
+    }
+
+    Counts counts;
+    size_t next_recent = 0;  // Index of the oldest, once kMaxRecent are kept.
+  };
+
+  mutable Mutex mu_;
+  std::atomic<int64_t> num_changes_{0};  // Number of decisions and ends. Changed under the lock.
+  StepReservations reservations_ CONDACC_GUARDED_BY(mu_);
+  std::map<std::string, Tally> tallies_ CONDACC_GUARDED_BY(mu_);
+  int64_t num_dropped_ CONDACC_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_STALENESS_STALENESS_GATE_H_

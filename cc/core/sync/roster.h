@@ -1,0 +1,185 @@
+// The workers of a gate.
+#ifndef CONDACC_CORE_SYNC_ROSTER_H_
+#define CONDACC_CORE_SYNC_ROSTER_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace condacc {
+
+// The workers by name, and what they do at the gate. A worker is *here* while one of its steps or
+// waits is at the gate, *gone* if it is not here and is lost or has left, and otherwise between two
+// steps. Not thread-safe. Only Come() and Leave() may throw, std::bad_alloc, and then nothing has
+// changed.
+class Roster {
+ public:
+  enum class State { kBetweenSteps, kComputing, kWaiting, kLost, kLeft };
+
+  struct Worker {
+    bool is_here() const { return num_steps + num_waits > 0; }
+    bool is_gone() const { return !is_here() && absence != State::kBetweenSteps; }
+    State state() const {
+      if (num_steps > 0) return State::kComputing;
+      return num_waits > 0 ? State::kWaiting : absence;
+    }
+
+    std::string run;  // Identifies the process and graph that came last under the worker's name.
+    std::vector<std::string> past_runs;  // Runs that were replaced, which may not come back.
+    int num_steps = 0;                   // Steps that were neither taken over nor replaced.
+    int num_waits = 0;
+    // The state of the worker while it is not here: kBetweenSteps, kLost or kLeft.
+    State absence = State::kBetweenSteps;
+    uint64_t last_seen = 0;
+  };
+
+  enum class Coming {
+    kSame,      // The run is the one that came last, or the first one.
+    kReplaces,  // The run replaces another one of the same name.
+    kReplaced,  // The run was replaced by another one before, and must end.
+  };
+
+  // Notes that a run of a worker is about to begin a step or a wait. It is not gone any more. A new
+  // name stands for a worker that was counted as lost before it was seen. If there is none and
+  // `total` workers are known already, it is the new name of one that is gone or, without such a
+  // one, of the one between two steps that was seen least recently.
+  Coming Come(const std::string& name, const std::string& run, int total) {
+    Worker& worker = FindOrAdd(name, run, total);
+    Coming coming = Coming::kSame;
+    if (worker.run != run) {
+      const auto& past = worker.past_runs;
+      if (std::find(past.begin(), past.end(), run) != past.end()) return Coming::kReplaced;
+      std::string came = run;
+      if (!worker.run.empty()) {
+        worker.past_runs.reserve(past.size() + 1);
+        worker.past_runs.push_back(std::move(worker.run));
+        worker.num_steps = worker.num_waits = 0;  // Those of the run that was replaced.
+        coming = Coming::kReplaces;
+      }
+      worker.run.swap(came);
+    }
+    worker.absence = State::kBetweenSteps;
+    See(&worker);
+    return coming;
+  }
+
+  // Notes that a worker, which may be one that was never seen, is lost or has left. An empty `run`
+  // stands for any. Nothing happens if another run has come last, or if a worker is lost that has
+  // left.
+  void Leave(const std::string& name, const std::string& run, State absence, int total) {
+    Worker& worker = FindOrAdd(name, run, total);
+    if (!run.empty() && worker.run != run) return;
+    if (worker.absence != State::kLeft) worker.absence = absence;
+  }
+
+  // Returns whether a run of the worker has come.
+  bool Knows(const std::string& name) const noexcept {
+    const auto found = workers_.find(name);
+    return found != workers_.end() && !found->second.run.empty();
+  }
+
+  // Returns a worker if `run` is the one that came last under its name, and null otherwise.
+  Worker* Find(const std::string& name, const std::string& run) noexcept {
+    const auto found = workers_.find(name);
+    return found == workers_.end() || found->second.run != run ? nullptr : &found->second;
+  }
+
+  // Notes that a worker has begun or ended something at the gate.
+  void See(Worker* worker) noexcept { worker->last_seen = ++num_seen_; }
+
+  // Counts all workers as lost that are not here and have not left. Those of `total` workers that
+  // have never been seen are counted, too.
+  void LoseAllThatAreAbsent(int total) noexcept {
+    for (auto& [name, worker] : workers_) {
+      if (!worker.is_here() && worker.absence != State::kLeft) worker.absence = State::kLost;
+    }
+    num_unseen_lost_ = NumUnseen(total);
+  }
+
+  // Removes all workers that are not here.
+  void ForgetAllThatAreAbsent() noexcept {
+    for (auto next = workers_.begin(); next != workers_.end();) {
+      next = next->second.is_here() ? std::next(next) : workers_.erase(next);
+    }
+    num_unseen_lost_ = 0;
+  }
+
+  // Removes workers that are gone while more than `total` are known: others have come in their
+  // places.
+  void ForgetReplaced(int total) noexcept {
+    for (auto next = workers_.begin(); next != workers_.end() && size() > total;) {
+      next = next->second.is_gone() ? workers_.erase(next) : std::next(next);
+    }
+  }
+
+  // Returns how many of `total` workers are here or may still come. Those that are here are
+  // counted even if they are more.
+  int NumPresent(int total) const noexcept {
+    int num_here = 0;
+    int num_gone = num_unseen_lost_;
+    for (const auto& [name, worker] : workers_) {
+      num_here += worker.is_here() ? 1 : 0;
+      num_gone += worker.is_gone() ? 1 : 0;
+    }
+    return std::max(total - num_gone, num_here);
+  }
+
+  // Returns how many of `total` workers have never been seen.
+  int NumUnseen(int total) const noexcept { return std::max(0, total - size()); }
+
+  // Returns the names of the workers in a state, such as "a, b", or "" if there are none. May throw
+  // std::bad_alloc.
+  std::string Names(State state) const {
+    std::string names;
+    for (const auto& [name, worker] : workers_) {
+      if (worker.state() != state) continue;
+      if (!names.empty()) names += ", ";
+      names += name;
+    }
+    return names;
+  }
+
+ private:
+  int size() const noexcept { return static_cast<int>(workers_.size()); }
+
+  Worker& FindOrAdd(const std::string& name, const std::string& run, int total) {
+    auto found = workers_.find(name);
+    if (found == workers_.end()) {
+      Worker worker;
+      worker.run = run;
+      found = workers_.emplace(name, std::move(worker)).first;
+      if (num_unseen_lost_ > 0) {
+        --num_unseen_lost_;
+      } else {
+        ForgetReplacedBy(found->first, total);
+      }
+    }
+    return found->second;
+  }
+
+  // If more than `total` workers are known, removes the one for which a new one has come.
+  void ForgetReplacedBy(const std::string& added, int total) noexcept {
+    ForgetReplaced(total);
+    if (size() <= total) return;
+    auto oldest = workers_.end();
+    for (auto each = workers_.begin(); each != workers_.end(); ++each) {
+      if (each->second.is_here() || each->first == added) continue;
+      const bool is_older =
+          oldest == workers_.end() || each->second.last_seen < oldest->second.last_seen;
+      if (is_older) oldest = each;
+    }
+    if (oldest != workers_.end()) workers_.erase(oldest);
+  }
+
+  std::map<std::string, Worker> workers_;
+  int num_unseen_lost_ = 0;  // Workers that were counted as lost before they were seen.
+  uint64_t num_seen_ = 0;
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_SYNC_ROSTER_H_

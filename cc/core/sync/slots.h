@@ -1,0 +1,79 @@
+// The slots of a round: one for each gradient that the round averages.
+#ifndef CONDACC_CORE_SYNC_SLOTS_H_
+#define CONDACC_CORE_SYNC_SLOTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace condacc {
+
+// A slot is free, held by a step, or complete, which means that every accumulator has its
+// gradient. Not thread-safe.
+class Slots {
+ public:
+  static constexpr int kNone = -1;
+
+  explicit Slots(int count) : slots_(static_cast<size_t>(count)) {}
+
+  // Begins a round: all slots are free.
+  void FreeAll() noexcept {
+    for (Slot& slot : slots_) slot = Slot();
+  }
+
+  // Gives the first free slot to `holder`. Returns kNone if there is none.
+  int Hold(uint64_t holder) noexcept {
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      if (slots_[i].state != State::kFree) continue;
+      slots_[i] = {State::kHeld, holder};
+      return static_cast<int>(i);
+    }
+    return kNone;
+  }
+
+  // Frees a slot, unless it is complete or has been given to another holder since.
+  void Free(int slot, uint64_t holder) noexcept {
+    Slot& freed = slots_[static_cast<size_t>(slot)];
+    if (freed.state == State::kHeld && freed.holder == holder) freed = Slot();
+  }
+
+  // Frees all slots that are held.
+  void FreeHeld() noexcept {
+    for (Slot& slot : slots_) {
+      if (slot.state == State::kHeld) slot = Slot();
+    }
+  }
+
+  // Completes a slot. Whether the caller still holds it does not matter: once it has pushed all
+  // gradients of the slot they are in the accumulators, even if the slot has been given to another
+  // holder. Returns false if the slot was complete already.
+  bool Complete(int slot) noexcept {
+    return std::exchange(slots_[static_cast<size_t>(slot)].state, State::kComplete) !=
+           State::kComplete;
+  }
+
+  int size() const { return static_cast<int>(slots_.size()); }
+  int num_free() const { return Count(State::kFree); }
+  int num_held() const { return Count(State::kHeld); }
+  int num_complete() const { return Count(State::kComplete); }
+
+ private:
+  enum class State { kFree, kHeld, kComplete };
+  struct Slot {
+    State state = State::kFree;
+    uint64_t holder = 0;
+  };
+
+  int Count(State state) const {
+    int count = 0;
+    for (const Slot& slot : slots_) count += slot.state == state ? 1 : 0;
+    return count;
+  }
+
+  std::vector<Slot> slots_;
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_SYNC_SLOTS_H_

@@ -1,0 +1,214 @@
+#include "cc/core/sync/sync_gate.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace condacc {
+
+WorkerStep::WorkerStep(std::shared_ptr<SyncGate> gate, std::string worker, std::string run,
+                       int64_t local_step)
+    : gate_(std::move(gate)),
+      worker_(std::move(worker)),
+      run_(std::move(run)),
+      round_(local_step) {}
+
+WorkerStep::~WorkerStep() { gate_->End(this, /*is_done=*/false, /*any_added=*/false); }
+
+WorkerStep::Claim WorkerStep::ClaimSlot() { return gate_->Claim(this); }
+
+bool WorkerStep::Done(bool any_added) { return gate_->End(this, /*is_done=*/true, any_added); }
+
+SyncGate::SyncGate(std::string name, Clock::duration report, Log log)
+    : name_(std::move(name)), log_(std::move(log)) {
+  options_.report = report;
+}
+
+Status SyncGate::Enter(const std::string& worker, const std::string& run, int64_t local_step,
+                       std::unique_ptr<WorkerStep>* step) {
+  ReleasedWaits released;
+  auto entered = std::make_unique<WorkerStep>(shared_from_this(), worker, run, local_step);
+  WorkerStep::List node = {entered.get()};
+  const char* error = nullptr;
+  {
+    MutexLock lock(&mu_);
+    // A round with backup workers can end while one of its steps is under way.
+    const bool has_backups = options_.num_slots < options_.num_workers;
+    const bool is_second = has_backups && HasStep(worker, run);
+    const auto coming =
+        is_second ? Roster::Coming::kSame : roster_.Come(worker, run, options_.num_workers);
+    if (is_second) {
+      error =
+          "makes two steps of one session at once, so its gradients may be those of an earlier "
+          "round. Make one step after another, also after one that was given up, or give each "
+          "thread a graph and a session of its own";
+    } else if (coming == Roster::Coming::kReplaced) {
+      error = "has been replaced by another process, and this one has to end";
+    } else {
+      if (coming == Roster::Coming::kReplaces) EndSteps(worker, &released);
+      entered->id_ = next_id_++;
+      entered->position_ = node.begin();
+      steps_.splice(steps_.end(), node);
+      entered->at_gate_ = true;
+      Count(entered.get());
+      ReleaseWaits(&released);
+    }
+  }
+  if (error != nullptr) {
+    return Status(StatusCode::kFailedPrecondition,
+                  "Gate '" + name_ + "': worker " + worker + " " + error);
+  }
+  *step = std::move(entered);
+  return Status();
+}
+
+bool SyncGate::HasStep(const std::string& worker, const std::string& run) const noexcept {
+  for (const WorkerStep* const step : steps_) {
+    if (step->counted_ && step->run_ == run && step->worker_ == worker) return true;
+  }
+  for (const GateWait::Ptr& wait : round_waits_) {
+    if (wait->run == run && wait->who == worker) return true;
+  }
+  return false;
+}
+
+WorkerStep::Claim SyncGate::Claim(WorkerStep* step) noexcept {
+  ReleasedWaits released;
+  MutexLock lock(&mu_);
+  if (!std::exchange(step->claimed_, true)) {
+    const bool may_claim = step->at_gate_ && !step->replaced_;
+    if (may_claim) Count(step);
+    if (may_claim && is_open() && step->round_ == round_) {
+      step->slot_ = slots_.Hold(step->id_);
+    }
+    if (step->slot_ != Slots::kNone) {
+      last_progress_ = Clock::now();
+    } else {
+      step->dropped_ = true;
+      ++num_dropped_;
+    }
+    ReleaseWaits(&released);
+  }
+  WorkerStep::Claim claim;
+  claim.granted = step->slot_ != Slots::kNone;
+  claim.round = claim.granted ? step->round_ : std::numeric_limits<int64_t>::min();
+  claim.slot = claim.granted ? step->slot_ : 0;
+  return claim;
+}
+
+bool SyncGate::End(WorkerStep* step, bool is_done, bool any_added) noexcept {
+  ReleasedWaits released;
+  MutexLock lock(&mu_);
+  if (!std::exchange(step->at_gate_, false)) return step->dropped_;
+  steps_.erase(step->position_);
+  Uncount(step);
+  const bool granted = step->slot_ != Slots::kNone;
+  if (is_done && granted) {
+    if (step->round_ == round_ && slots_.Complete(step->slot_)) {
+      last_progress_ = Clock::now();
+    }
+    if (!any_added) {
+      step->dropped_ = true;
+      ++num_dropped_;
+    }
+  } else {
+    FreeSlot(step);
+  }
+  if (Roster::Worker* const worker = roster_.Find(step->worker_, step->run_)) {
+    if (worker->absence != WorkerState::kLeft) {
+      worker->absence = is_done ? WorkerState::kBetweenSteps : WorkerState::kLost;
+    }
+    roster_.See(worker);
+  }
+  ReleaseWaits(&released);
+  return step->dropped_;
+}
+
+void SyncGate::Renew(const std::string& worker, const std::string& run) {
+  ReleasedWaits released;
+  MutexLock lock(&mu_);
+  const auto coming = roster_.Come(worker, run, options_.num_workers);
+  if (coming == Roster::Coming::kReplaced) return;
+  EndSteps(worker, &released);
+  ReleaseWaits(&released);
+}
+
+void SyncGate::Leave(const std::string& worker, const std::string& run, bool is_lost) {
+  ReleasedWaits released;
+  MutexLock lock(&mu_);
+  const auto absence = is_lost ? WorkerState::kLost : WorkerState::kLeft;
+  roster_.Leave(worker, run, absence, options_.num_workers);
+  ReleaseWaits(&released);
+}
+
+void SyncGate::Lose(const std::string& worker) {
+  ReleasedWaits released;
+  MutexLock lock(&mu_);
+  if (!roster_.Knows(worker) && roster_.NumUnseen(options_.num_workers) == 0) return;
+  roster_.Leave(worker, /*run=*/"", WorkerState::kLost, options_.num_workers);
+  for (WorkerStep* const step : steps_) {
+    if (step->worker_ != worker) continue;
+    FreeSlot(step);
+    Uncount(step);
+  }
+  ReleaseWaits(&released);
+}
+
+void SyncGate::TakeOver() {
+  ReleasedWaits released;
+  MutexLock lock(&mu_);
+  TakeOverLocked(&released);
+}
+
+SyncGate::State SyncGate::state() const {
+  MutexLock lock(&mu_);
+  return {is_open(), round_, slots_.num_complete(), num_takeovers_, num_dropped_};
+}
+
+std::string SyncGate::Describe() const {
+  MutexLock lock(&mu_);
+  return DescribeLocked();
+}
+
+void SyncGate::Count(WorkerStep* step) noexcept {
+  if (step->counted_) return;
+  Roster::Worker* const worker = roster_.Find(step->worker_, step->run_);
+  if (worker == nullptr) return;
+  if (worker->absence == WorkerState::kLost) worker->absence = WorkerState::kBetweenSteps;
+  ++worker->num_steps;
+  step->counted_ = true;
+}
+
+void SyncGate::Uncount(WorkerStep* step) noexcept {
+  if (!std::exchange(step->counted_, false)) return;
+  Roster::Worker* const worker = roster_.Find(step->worker_, step->run_);
+  if (worker != nullptr) --worker->num_steps;
+}
+
+void SyncGate::FreeSlot(WorkerStep* step) noexcept {
+  if (step->slot_ == Slots::kNone || step->round_ != round_) return;
+  slots_.Free(step->slot_, step->id_);
+}
+
+void SyncGate::EndSteps(const std::string& worker, ReleasedWaits* released) noexcept {
+  for (WorkerStep* const step : steps_) {
+    if (step->worker_ != worker) continue;
+    FreeSlot(step);
+    Uncount(step);
+    step->replaced_ = true;
+  }
+  for (GateWait::List* const list : {&round_waits_, &open_waits_}) {
+    for (auto next = list->begin(); next != list->end();) {
+      next = (*next)->who == worker ? Release(*next, kReplacedWorker, released) : std::next(next);
+    }
+  }
+}
+
+void SyncGate::BeginRound(int64_t round) noexcept {
+  round_ = round;
+  slots_.FreeAll();
+  last_progress_ = round_began_ = Clock::now();
+  logged_ = false;
+}
+
+}  // namespace condacc

@@ -1,0 +1,286 @@
+// Takes the workers of synchronous training from round to round.
+#ifndef CONDACC_CORE_SYNC_SYNC_GATE_H_
+#define CONDACC_CORE_SYNC_SYNC_GATE_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+
+#include "cc/core/base/mutex.h"
+#include "cc/core/base/status.h"
+#include "cc/core/base/timer_queue.h"
+#include "cc/core/sync/chief_state.h"
+#include "cc/core/sync/gate_wait.h"
+#include "cc/core/sync/roster.h"
+#include "cc/core/sync/slots.h"
+
+namespace condacc {
+
+class SyncGate;
+
+// A worker's step, from its start to its last push. If the object is destroyed before Done(), the
+// step has failed or its client has died: its slot becomes free, and its worker counts as lost.
+// Made by SyncGate::Enter(). Its methods do not throw.
+class WorkerStep {
+ public:
+  // The slot to push gradients with. If none was granted, `round` is lower than the step of every
+  // accumulator, so that all gradients are dropped.
+  struct Claim {
+    bool granted = false;
+    int64_t round = 0;
+    int64_t slot = 0;
+  };
+
+  WorkerStep(std::shared_ptr<SyncGate> gate, std::string worker, std::string run,
+             int64_t local_step);
+  ~WorkerStep();
+  WorkerStep(const WorkerStep&) = delete;
+  WorkerStep& operator=(const WorkerStep&) = delete;
+
+  // Asks for a slot of the round in which the step began. Later calls return the same claim.
+  Claim ClaimSlot();
+  // Tells the gate that all gradients have been pushed, and whether any of them was added. Returns
+  // whether they were dropped, because there was no slot or another worker has taken it over. Later
+  // calls do nothing else.
+  bool Done(bool any_added);
+
+  const std::shared_ptr<SyncGate>& gate() const { return gate_; }
+  const std::string& worker() const { return worker_; }
+  const std::string& run() const { return run_; }
+  int64_t local_step() const { return round_; }
+
+ private:
+  friend class SyncGate;
+  using List = std::list<WorkerStep*>;
+
+  const std::shared_ptr<SyncGate> gate_;
+  const std::string worker_;
+  const std::string run_;
+  const int64_t round_;
+  // The fields below are guarded by the lock of the gate.
+  uint64_t id_ = 0;
+  int slot_ = Slots::kNone;
+  bool claimed_ = false;
+  bool at_gate_ = false;   // The step has begun and has not ended.
+  bool counted_ = false;   // It is counted among the steps of its worker.
+  bool replaced_ = false;  // Another run has replaced that of the step.
+  bool dropped_ = false;
+  List::iterator position_;  // In the gate's list of steps.
+};
+
+// A round has a number of slots, which is how many gradients it averages. A worker enters, claims a
+// slot, pushes its gradients with it, tells the gate that it is done, and waits for the next round.
+// A chief opens the gate, waits until all slots are complete, takes the gradients, applies them and
+// lets the gate advance. So parameters do not change while a slot is open. The numbers of rounds
+// only go up.
+//
+// A waiting worker is released to compute another gradient of the same round if there are more free
+// slots than workers that may still bring a gradient. That may become true when a worker leaves or
+// is lost.
+//
+// Workers and chiefs have names, and each process and graph that acts for one is a run of its own.
+// A run that comes under a name replaces earlier ones: their slots become free, and they get
+// FailedPrecondition. So a worker that is started again need not wait until the loss of its old
+// host is noticed. For chiefs, Prepare() replaces the earlier one, whose operations have no effect
+// any more.
+//
+// Thread-safe. Completions are called without the lock. Methods may throw std::bad_alloc, and then
+// nothing has changed; but once an event has been noted, nothing throws until all waits that it
+// ends have been released.
+class SyncGate : public std::enable_shared_from_this<SyncGate> {
+ public:
+  using Clock = GateWait::Clock;
+
+  // The shortest time that the gate can be asked to wait. Shorter ones would keep the thread of all
+  // timers busy, or be rounded to 0, which means never.
+  static constexpr Clock::duration kShortestDuration = std::chrono::milliseconds(1);
+
+  struct Options {
+    int num_slots = 1;
+    int num_workers = 1;
+    // If a round makes no progress for this long, slots of workers that do not wait are given to
+    // workers that do. Progress is a slot that is claimed or completed.
+    Clock::duration takeover{};  // Never if zero.
+    // A round that lasts for longer while a worker waits is logged.
+    Clock::duration report{};  // Never if zero.
+    // If false, and all workers have been lost or have left for as long as `report`, the chief's
+    // wait ends with an error.
+    bool wait_for_lost = false;
+  };
+  // Logs a line of text about a round that lasts too long.
+  using Log = std::function<void(const std::string&)>;
+
+  struct State {
+    bool open = false;
+    int64_t round = 0;
+    int num_complete = 0;
+    int64_t num_takeovers = 0;
+    int64_t num_dropped = 0;  // Number of steps whose gradients were dropped.
+  };
+
+  // `report` is used as Options::report until the gate is opened.
+  SyncGate(std::string name, Clock::duration report, Log log);
+
+  // Begins a worker's step in the round `local_step`. FailedPrecondition if another run has
+  // replaced this one, or if there are backup workers and another step of the run has
+  // neither ended nor been taken over: one of
+  // two steps at once may begin with the parameters of one round and the local step of the next.
+  Status Enter(const std::string& worker, const std::string& run, int64_t local_step,
+               std::unique_ptr<WorkerStep>* step);
+  // Tells the gate that a worker has a new session: what its old one has left at the gate is ended.
+  void Renew(const std::string& worker, const std::string& run);
+  // Tells the gate that a worker has ended, so that nobody waits for its gradients; `is_lost` tells
+  // that it has failed. It may enter again. Does nothing if another run has replaced this one.
+  void Leave(const std::string& worker, const std::string& run, bool is_lost);
+  // Tells the gate that the process of a worker is gone: its slot becomes free.
+  void Lose(const std::string& worker);
+
+  // Begins a wait, which may complete at once. That of a worker completes with
+  // - OutOfRange after Close(), except that kOpening waits for the next opening;
+  // - FailedPrecondition if another run has replaced the worker's;
+  // - Cancelled if the chief of the same run has been dismissed.
+  // That of a chief completes with
+  // - OutOfRange after Close() or Dismiss();
+  // - FailedPrecondition if the last Prepare() was not by this chief, or if no worker is left.
+  void Wait(const GateWait::Ptr& wait);
+  // Completes a wait with Cancelled, now or as soon as it begins. Does nothing to a wait that has
+  // been completed.
+  void Cancel(const GateWait::Ptr& wait);
+  // Returns the error, or OK, with which a wait has ended. May throw std::bad_alloc.
+  Status StatusOf(const GateWait& wait) const;
+
+  // Shuts the gate, so that `chief` can open it, and outputs the round to open it with: higher than
+  // any round so far, and than `at_least`. The gate belongs to this chief from then on: operations
+  // of earlier ones fail or do nothing. OutOfRange if there is no higher round.
+  Status Prepare(const std::string& chief, int64_t at_least, int64_t* round);
+  // Opens the gate. FailedPrecondition unless the last Prepare() was by `chief` for this round.
+  Status Open(const std::string& chief, int64_t round, const Options& options);
+  // Begins the next round, after the gradients of `round` have been applied. Returns false, and
+  // does nothing, if the gate does not belong to the chief, is at another round, or if not all
+  // slots are complete.
+  bool Advance(const std::string& chief, int64_t round);
+  // Releases this many waits of workers for the next round at once, with the current round. Credits
+  // from before the opening have no effect. FailedPrecondition if the gate belongs to another
+  // chief.
+  Status AddCredits(const std::string& chief, int64_t count);
+  // Ends training: waits complete with OutOfRange until the gate is prepared again.
+  // FailedPrecondition, and nothing is done, unless the gate belongs to the chief.
+  Status Close(const std::string& chief);
+  // Ends the waits of `chief`, and, with Cancelled, those of the worker of the same run. Later
+  // waits of both end likewise, until Prepare() is called. So a process whose chief has failed
+  // notices it. Other workers wait. Does nothing unless the gate belongs to the chief.
+  void Dismiss(const std::string& chief);
+
+  // Counts all workers as lost that do not wait, and frees their slots. Does nothing unless a
+  // worker waits for the next round and some slot is not complete.
+  void TakeOver();
+
+  const std::string& name() const { return name_; }
+  State state() const;
+  std::string Describe() const;
+
+ private:
+  friend class WorkerStep;
+  using WorkerState = Roster::State;
+
+  static const GateWait::End kReplacedWorker;
+  static const GateWait::End kReplacedChief;
+
+  WorkerStep::Claim Claim(WorkerStep* step) noexcept CONDACC_EXCLUDES(mu_);
+  // Ends a step. Returns whether its gradients were dropped.
+  bool End(WorkerStep* step, bool is_done, bool any_added) noexcept CONDACC_EXCLUDES(mu_);
+  // Returns the error of an operation of a chief to whom the gate does not belong.
+  Status NotThisChief(const char* operation) const;
+
+  bool is_open() const CONDACC_REQUIRES(mu_) { return chief_.is_open(); }
+  bool is_full() const CONDACC_REQUIRES(mu_) { return slots_.num_complete() == slots_.size(); }
+  bool has_waiting_workers() const CONDACC_REQUIRES(mu_) {
+    return !round_waits_.empty() || !open_waits_.empty();
+  }
+  // Returns whether no worker is left that could bring a gradient of the round.
+  bool lacks_workers() const CONDACC_REQUIRES(mu_) {
+    return is_open() && !is_full() && roster_.NumPresent(options_.num_workers) == 0;
+  }
+  // Returns whether a run has a step at the gate that was not taken over.
+  bool HasStep(const std::string& worker, const std::string& run) const noexcept
+      CONDACC_REQUIRES(mu_);
+  // Returns whether the wait of a chief is to end because no worker is left.
+  bool ends_if_abandoned() const CONDACC_REQUIRES(mu_) {
+    return is_abandoned_ && !options_.wait_for_lost && !full_waits_.empty();
+  }
+  void BeginRound(int64_t round) noexcept CONDACC_REQUIRES(mu_);
+  // Counts a step among those of its worker, which is then not gone.
+  void Count(WorkerStep* step) noexcept CONDACC_REQUIRES(mu_);
+  void Uncount(WorkerStep* step) noexcept CONDACC_REQUIRES(mu_);
+  void FreeSlot(WorkerStep* step) noexcept CONDACC_REQUIRES(mu_);
+  // Ends the steps and waits that a worker has at the gate, because another run or another session
+  // of it has come.
+  void EndSteps(const std::string& worker, ReleasedWaits* released) noexcept CONDACC_REQUIRES(mu_);
+  // Notes that a worker begins a wait. Returns false if another run has replaced the worker's. May
+  // throw std::bad_alloc, and then nothing has changed.
+  bool NoteWait(const GateWait& wait, ReleasedWaits* released) CONDACC_REQUIRES(mu_);
+  // Returns an error if the chief may not wait for the round.
+  GateWait::End CheckChief(const std::string& chief) const noexcept CONDACC_REQUIRES(mu_);
+  GateWait::List* ListOf(const GateWait& wait) noexcept CONDACC_REQUIRES(mu_);
+  // Releases a wait: moves it from its list to `released`, which will complete it. Returns the next
+  // wait of the list.
+  GateWait::List::iterator Release(const GateWait::Ptr& wait, const GateWait::End& end,
+                                   ReleasedWaits* released) noexcept CONDACC_REQUIRES(mu_);
+  // Returns whether a wait is to be released now, because its event has happened or because of an
+  // error, which is output.
+  bool MustRelease(const GateWait& wait, GateWait::End* end) const noexcept CONDACC_REQUIRES(mu_);
+  // Releases waits of workers, one for each credit.
+  void SpendCredits(ReleasedWaits* released) noexcept CONDACC_REQUIRES(mu_);
+  // Releases all waits that are to be released now, and arms the timer. Called after each event.
+  void ReleaseWaits(ReleasedWaits* released) noexcept CONDACC_REQUIRES(mu_);
+  // Makes OnTimer() run when the next takeover, log line or report is due. If no timer can be had,
+  // the next event tries again.
+  void ArmTimer() noexcept CONDACC_REQUIRES(mu_);
+  Clock::time_point NextDeadline() const noexcept CONDACC_REQUIRES(mu_);
+  void OnTimer() noexcept;
+  // Releases the observers for whom the round has lasted too long.
+  void ReleaseReports(Clock::time_point now, ReleasedWaits* released) noexcept
+      CONDACC_REQUIRES(mu_);
+  // Ends the waits of the chief, since no worker is left.
+  void EndAbandonedRound(ReleasedWaits* released) noexcept CONDACC_REQUIRES(mu_);
+  void TakeOverLocked(ReleasedWaits* released) noexcept CONDACC_REQUIRES(mu_);
+  std::string DescribeLocked() const CONDACC_REQUIRES(mu_);
+  // Returns the same, or a shorter text if memory is refused.
+  std::string TryDescribe() const noexcept CONDACC_REQUIRES(mu_);
+
+  const std::string name_;
+  const Log log_;
+
+  mutable Mutex mu_;
+  Options options_ CONDACC_GUARDED_BY(mu_);
+  ChiefState chief_ CONDACC_GUARDED_BY(mu_);
+  bool chief_came_ CONDACC_GUARDED_BY(mu_) = false;  // The chief has waited since Prepare().
+  int64_t round_ CONDACC_GUARDED_BY(mu_) = 0;
+  Slots slots_ CONDACC_GUARDED_BY(mu_){1};
+  Roster roster_ CONDACC_GUARDED_BY(mu_);
+  WorkerStep::List steps_ CONDACC_GUARDED_BY(mu_);  // The steps that have not ended.
+  int64_t credits_ CONDACC_GUARDED_BY(mu_) = 0;
+  int64_t credit_round_ CONDACC_GUARDED_BY(mu_) = 0;  // The round of the last AddCredits().
+  uint64_t next_id_ CONDACC_GUARDED_BY(mu_) = 1;
+  int64_t num_takeovers_ CONDACC_GUARDED_BY(mu_) = 0;
+  int64_t num_dropped_ CONDACC_GUARDED_BY(mu_) = 0;
+  Clock::time_point last_progress_ CONDACC_GUARDED_BY(mu_) = Clock::now();
+  Clock::time_point round_began_ CONDACC_GUARDED_BY(mu_) = Clock::now();
+  bool logged_ CONDACC_GUARDED_BY(mu_) = false;        // The current round has been logged.
+  bool is_abandoned_ CONDACC_GUARDED_BY(mu_) = false;  // Since `abandoned_since_`.
+  Clock::time_point abandoned_since_ CONDACC_GUARDED_BY(mu_) = Clock::now();
+
+  GateWait::List round_waits_ CONDACC_GUARDED_BY(mu_);
+  GateWait::List open_waits_ CONDACC_GUARDED_BY(mu_);
+  GateWait::List full_waits_ CONDACC_GUARDED_BY(mu_);
+  GateWait::List report_waits_ CONDACC_GUARDED_BY(mu_);
+  TimerQueue::Ticket timer_ CONDACC_GUARDED_BY(mu_) = TimerQueue::kNoTicket;
+  Clock::time_point timer_deadline_ CONDACC_GUARDED_BY(mu_) = Clock::time_point::max();
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_SYNC_SYNC_GATE_H_

@@ -1,0 +1,170 @@
+// The methods of SyncGate for rounds that last long: takeovers, log lines and reports.
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "cc/core/sync/sync_gate.h"
+
+namespace condacc {
+namespace {
+
+std::string Seconds(SyncGate::Clock::duration duration) {
+  const auto tenths = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count() / 100;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
+}
+
+}  // namespace
+
+void SyncGate::ArmTimer() noexcept {
+  const Clock::time_point deadline = NextDeadline();
+  if (deadline >= timer_deadline_) return;
+  TimerQueue& timers = TimerQueue::Global();
+  timers.Cancel(timer_);
+  timer_ = TimerQueue::kNoTicket;
+  timer_deadline_ = Clock::time_point::max();
+  const auto timeout = std::max(deadline - Clock::now(), Clock::duration::zero());
+  try {
+    timer_ = timers.Schedule(timeout, [weak = weak_from_this()] {
+      if (const std::shared_ptr<SyncGate> gate = weak.lock()) gate->OnTimer();
+    });
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  if (timer_ != TimerQueue::kNoTicket) timer_deadline_ = deadline;
+}
+
+SyncGate::Clock::time_point SyncGate::NextDeadline() const noexcept {
+  Clock::time_point deadline = Clock::time_point::max();
+  const bool takes_over = options_.takeover > Clock::duration::zero() && is_open() && !is_full();
+  if (takes_over && !round_waits_.empty()) deadline = last_progress_ + options_.takeover;
+  if (options_.report > Clock::duration::zero()) {
+    if (!logged_ && has_waiting_workers()) {
+      deadline = std::min(deadline, round_began_ + options_.report);
+    }
+    if (ends_if_abandoned()) deadline = std::min(deadline, abandoned_since_ + options_.report);
+  }
+  for (const GateWait::Ptr& wait : report_waits_) {
+    if (wait->after == round_) continue;
+    // If no worker waits when a report is due, the gate looks again after the same time.
+    const auto patience = std::max(wait->patience, SyncGate::kShortestDuration);
+    const auto due = round_began_ + patience;
+    deadline = std::min(deadline, due > Clock::now() ? due : Clock::now() + patience);
+  }
+  return deadline;
+}
+
+void SyncGate::OnTimer() noexcept {
+  ReleasedWaits released;
+  std::string line;
+  {
+    MutexLock lock(&mu_);
+    timer_ = TimerQueue::kNoTicket;
+    timer_deadline_ = Clock::time_point::max();
+    const Clock::time_point now = Clock::now();
+    if (options_.takeover > Clock::duration::zero() && now >= last_progress_ + options_.takeover) {
+      TakeOverLocked(&released);
+    }
+    if (has_waiting_workers()) ReleaseReports(now, &released);
+    const bool is_late = options_.report > Clock::duration::zero() && !logged_ &&
+                         now >= round_began_ + options_.report;
+    if (is_late && has_waiting_workers()) {
+      logged_ = true;
+      line = TryDescribe();
+    }
+    if (options_.report > Clock::duration::zero() && ends_if_abandoned() &&
+        now >= abandoned_since_ + options_.report) {
+      EndAbandonedRound(&released);
+    }
+    ArmTimer();
+  }
+  try {
+    if (!line.empty()) log_(line);
+  } catch (const std::bad_alloc&) {
+    // The line is lost. The round is not logged again.
+  }
+}
+
+void SyncGate::ReleaseReports(Clock::time_point now, ReleasedWaits* released) noexcept {
+  for (auto next = report_waits_.begin(); next != report_waits_.end();) {
+    const GateWait::Ptr& wait = *next;
+    if (wait->after == round_ || now < round_began_ + wait->patience) {
+      ++next;
+      continue;
+    }
+    wait->report = TryDescribe();
+    next = Release(wait, GateWait::End(), released);
+  }
+}
+
+void SyncGate::EndAbandonedRound(ReleasedWaits* released) noexcept {
+  const GateWait::End end{StatusCode::kFailedPrecondition,
+                          "all workers are lost or have left, and nobody can bring the gradients "
+                          "that the round lacks: "};
+  while (!full_waits_.empty()) {
+    const GateWait::Ptr& wait = full_waits_.front();
+    wait->report = TryDescribe();
+    Release(wait, end, released);
+  }
+}
+
+void SyncGate::TakeOverLocked(ReleasedWaits* released) noexcept {
+  if (!is_open() || is_full() || round_waits_.empty()) return;
+  for (WorkerStep* const step : steps_) Uncount(step);
+  roster_.LoseAllThatAreAbsent(options_.num_workers);
+  slots_.FreeHeld();
+  ++num_takeovers_;
+  last_progress_ = Clock::now();
+  ReleaseWaits(released);
+}
+
+std::string SyncGate::TryDescribe() const noexcept {
+  try {
+    return DescribeLocked();
+  } catch (const std::bad_alloc&) {
+    return "no memory";  // So short a text needs none.
+  }
+}
+
+std::string SyncGate::DescribeLocked() const {
+  const std::string after = " after " + Seconds(Clock::now() - round_began_);
+  if (chief_.is_closed()) return "training has ended: gate '" + name_ + "' is closed";
+  if (chief_.is_dismissed()) {
+    return "gate '" + name_ + "' is not open" + after + ": the chief has ended with an error";
+  }
+  if (chief_.has_been_prepared() && !is_open()) {
+    return "gate '" + name_ + "' is not open" + after +
+           ": a chief has begun chief_init_op and has not ended it";
+  }
+  if (!is_open()) {
+    return "gate '" + name_ + "' is not open" + after +
+           ": no chief has run chief_init_op, which the hook of a chief does";
+  }
+  std::string text = "gate '" + name_ + "' is at round " + std::to_string(round_) + after + ": " +
+                     std::to_string(slots_.num_complete()) + " of " +
+                     std::to_string(slots_.size()) + " gradients are there";
+  if (is_full()) {
+    return text + (chief_came_ ? ", and the chief has not applied them yet"
+                               : ", but no chief takes them: its queue runner has not been started "
+                                 "(see get_chief_queue_runner)");
+  }
+  const std::pair<const char*, WorkerState> kStates[] = {
+      {"computing", WorkerState::kComputing}, {"between steps", WorkerState::kBetweenSteps},
+      {"waiting", WorkerState::kWaiting},     {"lost", WorkerState::kLost},
+      {"left", WorkerState::kLeft},
+  };
+  for (const auto& [word, state] : kStates) {
+    const std::string names = roster_.Names(state);
+    if (!names.empty()) text += std::string("; ") + word + ": " + names;
+  }
+  const int num_unseen = roster_.NumUnseen(options_.num_workers);
+  if (num_unseen > 0) {
+    text += "; never seen: " + std::to_string(num_unseen) + " of " +
+            std::to_string(options_.num_workers) + " workers";
+  }
+  return text;
+}
+
+}  // namespace condacc

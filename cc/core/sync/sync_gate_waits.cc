@@ -1,0 +1,168 @@
+// The waits at a gate: how they begin and when they end.
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include "cc/core/sync/sync_gate.h"
+
+namespace condacc {
+namespace {
+
+constexpr GateWait::End kEvent{};
+constexpr GateWait::End kCancelled{StatusCode::kCancelled, "the wait was cancelled"};
+constexpr GateWait::End kTrainingEnded{StatusCode::kOutOfRange, "training has ended"};
+constexpr GateWait::End kChiefEnded{StatusCode::kCancelled,
+                                    "the chief of this worker's process has ended"};
+
+}  // namespace
+
+const GateWait::End SyncGate::kReplacedChief{
+    StatusCode::kFailedPrecondition,
+    "the gate was not opened by this chief: run chief_init_op before; if it was run, another chief "
+    "has opened the gate since, and this one has to end"};
+
+const GateWait::End SyncGate::kReplacedWorker{
+    StatusCode::kFailedPrecondition,
+    "this worker has been replaced by another process or session, and this one has to end"};
+
+void SyncGate::Wait(const GateWait::Ptr& wait) {
+  ReleasedWaits released;
+  GateWait::List node = {wait};
+  MutexLock lock(&mu_);
+  const bool is_replaced = wait->is_of_worker() && !NoteWait(*wait, &released);
+  GateWait::List* const list = ListOf(*wait);
+  wait->position = node.begin();
+  list->splice(list->end(), node);
+  wait->waiting = true;
+  if (is_replaced) {
+    Release(wait, kReplacedWorker, &released);
+  } else if (wait->cancelled) {
+    Release(wait, kCancelled, &released);
+  } else if (wait->what == GateWait::For::kFullRound && chief_.Is(wait->run)) {
+    chief_came_ = true;
+  }
+  ReleaseWaits(&released);
+}
+
+void SyncGate::Cancel(const GateWait::Ptr& wait) {
+  ReleasedWaits released;
+  MutexLock lock(&mu_);
+  wait->cancelled = true;
+  if (!wait->waiting) return;
+  Release(wait, kCancelled, &released);
+  ReleaseWaits(&released);
+}
+
+Status SyncGate::StatusOf(const GateWait& wait) const {
+  if (wait.end.code == StatusCode::kOk) return Status();
+  return Status(wait.end.code, "Gate '" + name_ + "': " + wait.end.why + wait.report);
+}
+
+bool SyncGate::NoteWait(const GateWait& wait, ReleasedWaits* released) {
+  // A worker that waits for the next round has come before, so its run is not a new one.
+  const bool may_replace = wait.what == GateWait::For::kOpening;
+  if (may_replace || !roster_.Knows(wait.who)) {
+    const auto coming = roster_.Come(wait.who, wait.run, options_.num_workers);
+    if (coming != Roster::Coming::kReplaced) EndSteps(wait.who, released);
+  }
+  Roster::Worker* const worker = roster_.Find(wait.who, wait.run);
+  if (worker == nullptr) return false;
+  ++worker->num_waits;
+  return true;
+}
+
+GateWait::End SyncGate::CheckChief(const std::string& chief) const noexcept {
+  if (!chief_.Is(chief)) return kReplacedChief;
+  return chief_.is_dismissed() || chief_.is_closed() ? kTrainingEnded : kEvent;
+}
+
+GateWait::List* SyncGate::ListOf(const GateWait& wait) noexcept {
+  switch (wait.what) {
+    case GateWait::For::kNextRound:
+      return &round_waits_;
+    case GateWait::For::kOpening:
+      return &open_waits_;
+    case GateWait::For::kFullRound:
+      return &full_waits_;
+    case GateWait::For::kReport:
+      break;
+  }
+  return &report_waits_;
+}
+
+GateWait::List::iterator SyncGate::Release(const GateWait::Ptr& wait, const GateWait::End& end,
+                                           ReleasedWaits* released) noexcept {
+  wait->waiting = false;
+  wait->end = end;
+  wait->round = round_;
+  Roster::Worker* const worker =
+      wait->is_of_worker() ? roster_.Find(wait->who, wait->run) : nullptr;
+  if (worker != nullptr) {
+    --worker->num_waits;
+    if (worker->absence != WorkerState::kLeft) {
+      worker->absence =
+          end.code == StatusCode::kOk ? WorkerState::kBetweenSteps : WorkerState::kLost;
+    }
+    roster_.See(worker);
+  }
+  const auto position = wait->position;
+  const auto next = std::next(position);
+  released->Add(ListOf(*wait), position);
+  return next;
+}
+
+bool SyncGate::MustRelease(const GateWait& wait, GateWait::End* end) const noexcept {
+  switch (wait.what) {
+    case GateWait::For::kNextRound:
+      if (chief_.is_closed()) {
+        *end = kTrainingEnded;
+        return true;
+      }
+      if (chief_.is_dismissed() && chief_.Is(wait.run)) {
+        *end = kChiefEnded;
+        return true;
+      }
+      return is_open() && wait.after != round_;
+    case GateWait::For::kOpening:
+      return is_open();
+    case GateWait::For::kFullRound:
+      *end = CheckChief(wait.run);
+      return end->code != StatusCode::kOk || (is_open() && is_full());
+    case GateWait::For::kReport:
+      break;
+  }
+  return false;
+}
+
+// A credit comes before the next round, as a token that was in the queue before does: otherwise it
+// would depend on the chief's speed whether a worker gets it.
+void SyncGate::SpendCredits(ReleasedWaits* released) noexcept {
+  while (credits_ > 0 && is_open() && !round_waits_.empty()) {
+    const GateWait::Ptr wait = round_waits_.front();
+    Release(wait, kEvent, released);
+    wait->round = credit_round_;
+    --credits_;
+  }
+}
+
+void SyncGate::ReleaseWaits(ReleasedWaits* released) noexcept {
+  roster_.ForgetReplaced(options_.num_workers);
+  SpendCredits(released);
+  for (GateWait::List* const list : {&round_waits_, &open_waits_, &full_waits_}) {
+    for (auto next = list->begin(); next != list->end();) {
+      GateWait::End end;
+      next = MustRelease(**next, &end) ? Release(*next, end, released) : std::next(next);
+    }
+  }
+  while (is_open() && !round_waits_.empty()) {
+    const int num_waiting = static_cast<int>(round_waits_.size());
+    const int num_coming =
+        roster_.NumPresent(options_.num_workers) - num_waiting - slots_.num_held();
+    if (slots_.num_free() <= num_coming) break;
+    Release(round_waits_.front(), kEvent, released);
+  }
+  if (!std::exchange(is_abandoned_, lacks_workers())) abandoned_since_ = Clock::now();
+  ArmTimer();
+}
+
+}  // namespace condacc

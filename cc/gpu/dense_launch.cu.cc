@@ -1,0 +1,78 @@
+#include "cc/gpu/dense_launch.h"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "cc/core/base/element_type.h"
+#include "cc/gpu/cuda_status.h"
+#include "cc/gpu/dense_pass.h"
+#include "cc/gpu/grid.h"
+#include "cc/gpu/narrow_elements.h"
+
+namespace condacc {
+namespace {
+
+template <typename T, typename First, typename Out>
+cudaError_t QueueTyped(const DenseAddArgs& args, int64_t size, cudaStream_t stream) {
+  const SumItems<DensePass<T, First, Out>> sum(args, size);
+  return QueueForEach(sum.num_items(), sum, stream);
+}
+
+template <typename T>
+cudaError_t QueueNarrow(const DenseAddArgs& args, int64_t size, cudaStream_t stream) {
+  if (args.first_is_float32) {
+    return args.out_is_float32 ? QueueTyped<T, float, float>(args, size, stream)
+                               : QueueTyped<T, float, T>(args, size, stream);
+  }
+  return args.out_is_float32 ? QueueTyped<T, T, float>(args, size, stream)
+                             : QueueTyped<T, T, T>(args, size, stream);
+}
+
+// Complex numbers are added, and divided by a real number, as pairs of real numbers.
+cudaError_t Queue(const DenseAddArgs& args, cudaStream_t stream) {
+  const int64_t size = static_cast<int64_t>(args.num_elements);
+  switch (args.type) {
+    case ElementType::kFloat16:
+      return QueueNarrow<__half>(args, size, stream);
+    case ElementType::kBFloat16:
+      return QueueNarrow<__nv_bfloat16>(args, size, stream);
+    case ElementType::kFloat32:
+      return QueueTyped<float, float, float>(args, size, stream);
+    case ElementType::kFloat64:
+      return QueueTyped<double, double, double>(args, size, stream);
+    case ElementType::kComplex64:
+      return QueueTyped<float, float, float>(args, 2 * size, stream);
+    case ElementType::kComplex128:
+      return QueueTyped<double, double, double>(args, 2 * size, stream);
+    case ElementType::kInt32:
+      return QueueTyped<uint32_t, uint32_t, uint32_t>(args, size, stream);
+    case ElementType::kInt64:
+      return QueueTyped<uint64_t, uint64_t, uint64_t>(args, size, stream);
+  }
+  return cudaErrorInvalidValue;
+}
+
+bool IsValid(const DenseAddArgs& args) {
+  return args.divisor >= 1 && args.first != nullptr && args.out != nullptr &&
+         std::all_of(args.inputs, args.inputs + args.num_inputs,
+                     [](const void* input) { return input != nullptr; });
+}
+
+}  // namespace
+
+Status QueueDenseAdd(const DenseAddArgs& args, void* stream) {
+  constexpr char kWhat[] = "a dense sum";
+  if (args.num_elements == 0) return Status();
+  if (args.num_inputs > kMaxDenseInputs) {
+    return Status(StatusCode::kResourceExhausted,
+                  "Expected at most " + std::to_string(kMaxDenseInputs) +
+                      " gradients to be added at once, got " + std::to_string(args.num_inputs));
+  }
+  if (!IsValid(args)) return CudaStatus(cudaErrorInvalidValue, kWhat);
+  return CudaStatus(Queue(args, static_cast<cudaStream_t>(stream)), kWhat);
+}
+
+}  // namespace condacc

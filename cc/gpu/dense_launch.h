@@ -1,0 +1,27 @@
+// Sums of dense gradients in device memory.
+#ifndef CONDACC_GPU_DENSE_LAUNCH_H_
+#define CONDACC_GPU_DENSE_LAUNCH_H_
+
+#include <cstddef>
+
+#include "cc/core/base/status.h"
+#include "cc/core/dense/dense_math.h"
+
+namespace condacc {
+
+// The maximum number of inputs of a sum. Their addresses are parameters of the kernel, which may
+// have 4 KiB of parameters.
+inline constexpr size_t kMaxDenseInputs = 256;
+
+// Queues AddDense(args) on `stream` (a cudaStream_t; null for the default one) and returns. The
+// buffers are device memory, at least aligned to their elements. `args.inputs` itself is in host
+// memory, and is not read any more after the return.
+//
+// Returns Internal if the driver refuses the work, and ResourceExhausted for more than
+// kMaxDenseInputs inputs. `args.out` may then have any content. The stream reports what fails
+// later.
+Status QueueDenseAdd(const DenseAddArgs& args, void* stream);
+
+}  // namespace condacc
+
+#endif  // CONDACC_GPU_DENSE_LAUNCH_H_

@@ -1,0 +1,140 @@
+// Kernels of the ops that serve every kind of accumulator.
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "cc/kernels/accumulator/accumulator_resource.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/platform/logging.h"
+
+namespace condacc {
+namespace {
+
+using tensorflow::DEVICE_CPU;
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+
+class AccumulatorOp : public tensorflow::OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* ctx) final {
+    AccumulatorPtr accumulator;
+    OP_REQUIRES_OK(ctx, LookupAccumulator(ctx, &accumulator));
+    ComputeWith(ctx, *accumulator);
+  }
+  bool IsExpensive() final { return false; }
+
+ private:
+  virtual void ComputeWith(OpKernelContext* ctx, AccumulatorResource& accumulator) = 0;
+};
+
+// Outputs one of the accumulator's counters, or the highest value of `T` if the counter is higher.
+template <typename T, int64_t (AccumulatorResource::*counter)() const>
+class CounterOp : public AccumulatorOp {
+ public:
+  using AccumulatorOp::AccumulatorOp;
+
+ private:
+  void ComputeWith(OpKernelContext* ctx, AccumulatorResource& accumulator) override {
+    Tensor* output = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({}), &output));
+    const int64_t count = (accumulator.*counter)();
+    output->scalar<T>()() = static_cast<T>(std::min<int64_t>(count, std::numeric_limits<T>::max()));
+  }
+};
+
+class SetGlobalStepOp : public AccumulatorOp {
+ public:
+  using AccumulatorOp::AccumulatorOp;
+
+ private:
+  void ComputeWith(OpKernelContext* ctx, AccumulatorResource& accumulator) override {
+    int64_t step = 0;
+    OP_REQUIRES_OK(ctx, ReadScalar(ctx, 1, "new_global_step", accumulator, &step));
+    const int64_t previous = accumulator.SetGlobalStep(step);
+    if (previous > step) {
+      LOG(WARNING)
+          << "Attempt to set current_global_step_ to smaller value: current_global_step_ = "
+          << previous << " >= " << step << " = new_global_step. (accumulator '"
+          << accumulator.spec().name << "')";
+    }
+  }
+};
+
+class ResetOp : public tensorflow::OpKernel {
+ public:
+  explicit ResetOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("only_forward", &only_forward_));
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    AccumulatorPtr accumulator;
+    OP_REQUIRES_OK(ctx, LookupAccumulator(ctx, &accumulator));
+    int64_t step = 0;
+    OP_REQUIRES_OK(ctx, ReadScalar(ctx, 1, "global_step", *accumulator, &step));
+    // The output is allocated first: nothing may fail after the gradients have been discarded.
+    Tensor* output = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({}), &output));
+    int64_t num_discarded = 0;
+    OP_REQUIRES_OK(ctx, accumulator->Reset(step, only_forward_, &num_discarded));
+    output->scalar<int64_t>()() = num_discarded;
+  }
+  // A reset frees memory, and may have to wait until a take has been served.
+  bool IsExpensive() override { return true; }
+
+ private:
+  bool only_forward_ = false;
+};
+
+using NumAccumulatedOp = CounterOp<int32_t, &AccumulatorResource::num_accumulated>;
+using NumDroppedOp = CounterOp<int64_t, &AccumulatorResource::num_dropped>;
+using GlobalStepOp = CounterOp<int64_t, &AccumulatorResource::global_step>;
+
+REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorNumAccumulated").Device(DEVICE_CPU),
+                        NumAccumulatedOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorNumDropped").Device(DEVICE_CPU), NumDroppedOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorGlobalStep").Device(DEVICE_CPU), GlobalStepOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorSetGlobalStep").Device(DEVICE_CPU),
+                        SetGlobalStepOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorReset").Device(DEVICE_CPU), ResetOp);
+
+#if defined(CONDACC_CUDA)
+
+using tensorflow::DEVICE_GPU;
+
+// All inputs and outputs of these ops are in host memory.
+REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorNumAccumulated")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("num_accumulated"),
+                        NumAccumulatedOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorNumDropped")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("num_dropped"),
+                        NumDroppedOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorGlobalStep")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("global_step"),
+                        GlobalStepOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorSetGlobalStep")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("new_global_step"),
+                        SetGlobalStepOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorReset")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("global_step")
+                            .HostMemory("num_discarded"),
+                        ResetOp);
+
+#endif
+
+}  // namespace
+}  // namespace condacc

@@ -1,0 +1,66 @@
+// The memory and the stream that sparse accumulators on a GPU work with.
+#ifndef CONDACC_KERNELS_ACCUMULATOR_GPU_SPARSE_WORKSPACE_H_
+#define CONDACC_KERNELS_ACCUMULATOR_GPU_SPARSE_WORKSPACE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cc/core/base/hold_budget.h"
+#include "cc/core/sparse/device_merge.h"
+#include "cc/core/sparse/device_rows.h"
+#include "cc/gpu/device_memory.h"
+#include "cc/gpu/sparse_merge.h"
+#include "cc/kernels/base/gpu_stream.h"
+#include "cc/kernels/base/tf_conversions.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace condacc {
+
+// Works with the memory and the stream of the op that `ctx` belongs to. Only Allocate() requires
+// that the op has not ended, and only Sort() and
+// ReadIndices() wait for the stream.
+class GpuSparseWorkspace : public DeviceSparseWorkspace {
+ public:
+  explicit GpuSparseWorkspace(tensorflow::OpKernelContext* ctx) : ctx_(ctx), stream_(ctx) {}
+
+  Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override {
+    return AllocateBuffer(ctx_, type, shape, buffer);
+  }
+  Status Copy(const void* from, size_t num_bytes, void* to) override {
+    const auto active = stream_.Activate();
+    return QueueCopy(from, num_bytes, to, stream_.handle());
+  }
+  Status Widen(const int32_t* from, size_t size, int64_t* to) override {
+    const auto active = stream_.Activate();
+    return QueueWiden(from, size, to, stream_.handle());
+  }
+  Status SizeOfMemory(const DeviceMergeArgs& args, size_t* num_bytes) override {
+    const auto active = stream_.Activate();
+    return SizeOfMergeMemory(args, num_bytes);
+  }
+  Status Sort(const DeviceMergeArgs& args, DeviceMergeReport* report) override {
+    const auto active = stream_.Activate();
+    return SortRows(args, stream_.handle(), report);
+  }
+  Status ReadIndices(const int64_t* from, size_t size, int64_t* to) override {
+    const auto active = stream_.Activate();
+    return ReadToHost(from, size * sizeof(int64_t), to, stream_.handle());
+  }
+  Status Write(const DeviceMergeArgs& args, const DeviceMergeOutput& output) override {
+    const auto active = stream_.Activate();
+    return QueueWrite(args, output, stream_.handle());
+  }
+
+  static Status CheckDevice(tensorflow::OpKernelContext* ctx) { return CheckGpu(ctx); }
+  using Rows = DeviceRows;
+  static HoldBudget& Budget() { return HoldBudget::Gpus(); }
+  static constexpr bool kWaitsForDevice = true;
+
+ private:
+  tensorflow::OpKernelContext* const ctx_;
+  const GpuStream stream_;
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_KERNELS_ACCUMULATOR_GPU_SPARSE_WORKSPACE_H_

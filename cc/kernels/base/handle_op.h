@@ -1,0 +1,118 @@
+// The op that makes a resource and outputs its handle.
+#ifndef CONDACC_KERNELS_BASE_HANDLE_OP_H_
+#define CONDACC_KERNELS_BASE_HANDLE_OP_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "cc/core/base/mutex.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/resource_handle.h"
+#include "tensorflow/core/framework/resource_mgr.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/lib/core/refcount.h"
+
+namespace condacc {
+
+// Makes a resource, or finds it, and outputs its handle. The attributes determine the lifetime:
+// - If `anonymous`, each execution makes another resource, which lives as long as its handle.
+// - With a `shared_name`, the resource is found or made in the resource manager, and stays there.
+// - Otherwise, the resource belongs to the kernel. It is kept from step to step and removed with
+//   the kernel.
+template <class Resource>
+class HandleOp : public tensorflow::OpKernel {
+ public:
+  explicit HandleOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    std::string shared_name;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("anonymous", &anonymous_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("shared_name", &shared_name));
+    resource_name_ = shared_name.empty() ? name() : shared_name;
+  }
+
+  ~HandleOp() override {
+    if (!is_initialized_ || !container_.resource_is_private_to_kernel()) return;
+    // The resource may be gone already, with its container or by DestroyResourceOp.
+    container_.resource_manager()
+        ->template Delete<Resource>(container_.container(), container_.name())
+        .IgnoreError();
+  }
+
+  void Compute(tensorflow::OpKernelContext* ctx) override {
+    if (anonymous_) {
+      OP_REQUIRES_OK(ctx, CheckDevice(ctx));
+      ctx->set_output(0, AnonymousHandle(ctx));
+      return;
+    }
+    MutexLock lock(&mu_);
+    OP_REQUIRES_OK(ctx, FindOrMake(ctx));
+    ctx->set_output(0, handle_);
+  }
+  bool IsExpensive() override { return false; }
+
+ protected:
+  using Contents = std::vector<tensorflow::DtypeAndPartialTensorShape>;
+
+  // The name of the resource in messages.
+  const std::string& resource_name() const { return resource_name_; }
+
+ private:
+  virtual Resource* NewResource() const = 0;
+  // Returns an error if the resource cannot be used on the op's device.
+  virtual absl::Status CheckDevice(tensorflow::OpKernelContext* /*ctx*/) const {
+    return absl::OkStatus();
+  }
+  // Returns an error if a resource that was found under the shared name is not what this op would
+  // have made.
+  virtual absl::Status CheckSame(const Resource& /*found*/) const { return absl::OkStatus(); }
+  virtual Contents contents() const { return {}; }
+
+  tensorflow::Tensor AnonymousHandle(tensorflow::OpKernelContext* ctx) const {
+    tensorflow::Tensor handle(tensorflow::DT_RESOURCE, tensorflow::TensorShape({}));
+    handle.scalar<tensorflow::ResourceHandle>()() =
+        tensorflow::ResourceHandle::MakeRefCountingHandle<Resource>(
+            NewResource(), ctx->device()->name(), contents());
+    return handle;
+  }
+
+  // Looks the resource up or makes it, unless the one that was found before still exists. After
+  // that one was destroyed, another one may have been made under its name.
+  absl::Status FindOrMake(tensorflow::OpKernelContext* ctx) CONDACC_REQUIRES(mu_) {
+    if (resource_.GetNewRef() != nullptr) return absl::OkStatus();
+    if (!is_initialized_) TF_RETURN_IF_ERROR(MakeHandle(ctx));
+    Resource* resource = nullptr;
+    TF_RETURN_IF_ERROR(container_.resource_manager()->template LookupOrCreate<Resource>(
+        container_.container(), container_.name(), &resource, [&](Resource** made) {
+          TF_RETURN_IF_ERROR(CheckDevice(ctx));
+          *made = NewResource();
+          return absl::OkStatus();
+        }));
+    const tensorflow::core::RefCountPtr<Resource> reference(resource);
+    TF_RETURN_IF_ERROR(CheckSame(*resource));
+    resource_ = tensorflow::core::WeakPtr<Resource>(resource);
+    return absl::OkStatus();
+  }
+
+  absl::Status MakeHandle(tensorflow::OpKernelContext* ctx) CONDACC_REQUIRES(mu_) {
+    TF_RETURN_IF_ERROR(container_.Init(ctx->resource_manager(), def()));
+    tensorflow::Tensor handle(tensorflow::DT_RESOURCE, tensorflow::TensorShape({}));
+    handle.scalar<tensorflow::ResourceHandle>()() = tensorflow::MakeResourceHandle<Resource>(
+        ctx, container_.container(), container_.name(), contents());
+    handle_ = std::move(handle);
+    is_initialized_ = true;
+    return absl::OkStatus();
+  }
+
+  bool anonymous_ = false;
+  std::string resource_name_;
+  Mutex mu_;
+  bool is_initialized_ CONDACC_GUARDED_BY(mu_) = false;  // container_ and handle_ are set.
+  tensorflow::ContainerInfo container_ CONDACC_GUARDED_BY(mu_);
+  tensorflow::Tensor handle_ CONDACC_GUARDED_BY(mu_);
+  tensorflow::core::WeakPtr<Resource> resource_ CONDACC_GUARDED_BY(mu_);
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_KERNELS_BASE_HANDLE_OP_H_

@@ -1,0 +1,48 @@
+// Converts TensorFlow's dtypes, shapes, tensors and threads to those of the core, and back.
+#ifndef CONDACC_KERNELS_BASE_TF_CONVERSIONS_H_
+#define CONDACC_KERNELS_BASE_TF_CONVERSIONS_H_
+
+#include "cc/core/base/buffer.h"
+#include "cc/core/base/element_type.h"
+#include "cc/core/base/parallel_for.h"
+#include "cc/core/base/shape.h"
+#include "cc/core/base/status.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/partial_tensor_shape.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/tensor_shape.h"
+#include "tensorflow/core/framework/types.h"
+
+namespace condacc {
+
+ElementType ElementTypeOf(tensorflow::DataType dtype);
+tensorflow::DataType DataTypeOf(ElementType type);
+
+Shape ShapeOf(const tensorflow::TensorShape& shape);
+Shape ShapeOf(const tensorflow::PartialTensorShape& shape);
+
+// Returns a buffer of the tensor's memory, which the buffer keeps alive.
+Buffer BufferOf(const tensorflow::Tensor& tensor);
+// Returns a tensor in the memory of a buffer that BufferOf() or AllocateBuffer() made.
+tensorflow::Tensor TensorOf(const Buffer& buffer, ElementType type, const Shape& shape);
+
+// True if the input's memory may be kept and written to: only this op refers to it, and it is not
+// much larger than the input itself (a slice would keep the whole of its parent).
+bool OwnsInput(tensorflow::OpKernelContext* ctx, int index);
+
+// Allocates memory by the op's allocator. Returns ResourceExhausted if it is refused.
+Status AllocateBuffer(tensorflow::OpKernelContext* ctx, ElementType type, const Shape& shape,
+                      Buffer* buffer);
+
+// Allocates memory that no op outputs. Large buffers are mappings of their own, so that parts that
+// will not be read again can be freed (Buffer::DiscardFirst()).
+Status AllocateInnerBuffer(tensorflow::OpKernelContext* ctx, ElementType type, const Shape& shape,
+                           Buffer* buffer);
+
+// Returns a function that runs work on the threads of the op's device. It may be called after the
+// op has ended.
+ParallelFor DeviceThreads(tensorflow::OpKernelContext* ctx);
+
+}  // namespace condacc
+
+#endif  // CONDACC_KERNELS_BASE_TF_CONVERSIONS_H_

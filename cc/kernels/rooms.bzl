@@ -1,0 +1,18 @@
+"""Libraries of kernels, which include TensorFlow."""
+
+def kernel_library(name, deps = []):
+    """Declares a room of the kernels: all sources and headers of the package.
+
+    Args:
+      name: The name of the package.
+      deps: The rooms and modules of the core that this one depends on.
+    """
+    native.cc_library(
+        name = name,
+        srcs = native.glob(["*.cc"]),
+        hdrs = native.glob(["*.h"]),
+        alwayslink = 1,
+        local_defines = ["EIGEN_USE_THREADS"],
+        visibility = ["//visibility:public"],
+        deps = deps + ["@org_tensorflow//:headers"],
+    )

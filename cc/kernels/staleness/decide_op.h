@@ -1,0 +1,190 @@
+// The op by which the staleness gate decides.
+#ifndef CONDACC_KERNELS_STALENESS_DECIDE_OP_H_
+#define CONDACC_KERNELS_STALENESS_DECIDE_OP_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "cc/core/staleness/staleness_gate.h"
+#include "cc/kernels/base/inputs.h"
+#include "cc/kernels/staleness/staleness_gate_resource.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/resource_handle.h"
+#include "tensorflow/core/framework/resource_var.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/lib/core/refcount.h"
+#include "tensorflow/core/platform/mutex.h"
+#if defined(CONDACC_CUDA)
+#include "cc/gpu/device_memory.h"
+#include "cc/kernels/base/gpu_stream.h"
+#include "cc/kernels/base/status_conversion.h"
+#endif
+
+namespace condacc {
+
+// The arguments of a decision of the gate.
+struct DecisionArgs {
+  const std::string& counter;
+  int64_t local_step;
+  int64_t limit;
+  tensorflow::DataType dtype;  // The data type of the step variable.
+};
+
+// Checks that the step variable is a scalar of the dtype that the op expects.
+inline absl::Status CheckStep(const tensorflow::Tensor& tensor, tensorflow::DataType dtype) {
+  if (tensor.dtype() != dtype || tensor.dims() != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "The step variable must be a scalar of dtype ", tensorflow::DataTypeString(dtype),
+        ", but had dtype ", tensorflow::DataTypeString(tensor.dtype()), " and shape ",
+        tensor.shape().DebugString()));
+  }
+  return absl::OkStatus();
+}
+
+// The step variable as a resource variable. Visit() calls visit(tensor) under the variable's lock.
+class ResourceStep {
+ public:
+  absl::Status Find(tensorflow::OpKernelContext* ctx, int index) {
+    return LookupInput(ctx, index, "step", "a variable", &variable_);
+  }
+  template <class Visitor>
+  absl::Status Visit(tensorflow::DataType dtype, Visitor visit) {
+    const tensorflow::tf_shared_lock lock(*variable_->mu());
+    if (!variable_->is_initialized) {
+      return absl::FailedPreconditionError("The step variable is not initialized");
+    }
+    TF_RETURN_IF_ERROR(CheckStep(*variable_->tensor(), dtype));
+    visit(*variable_->tensor());
+    return absl::OkStatus();
+  }
+
+ private:
+  tensorflow::core::RefCountPtr<tensorflow::Var> variable_;
+};
+
+// The step variable as a reference variable. Visit() calls visit(tensor) under the variable's lock.
+class RefStep {
+ public:
+  absl::Status Find(tensorflow::OpKernelContext* ctx, int index) {
+    ctx_ = ctx;
+    index_ = index;
+    return absl::OkStatus();
+  }
+  template <class Visitor>
+  absl::Status Visit(tensorflow::DataType dtype, Visitor visit) {
+    const tensorflow::mutex_lock lock(*ctx_->input_ref_mutex(index_));
+    const tensorflow::Tensor tensor = ctx_->mutable_input(index_, /*lock_held=*/true);
+    TF_RETURN_IF_ERROR(CheckStep(tensor, dtype));
+    visit(tensor);
+    return absl::OkStatus();
+  }
+
+ private:
+  tensorflow::OpKernelContext* ctx_ = nullptr;
+  int index_ = 0;
+};
+
+// The decision about a step variable in host memory. The gate reads it under its own lock.
+struct HostDecision {
+  static constexpr bool kWaitsForDevice = false;
+
+  template <class Step>
+  static absl::Status Decide(tensorflow::OpKernelContext*, StalenessGate* gate,
+                             const DecisionArgs& question, Step* step,
+                             StalenessGate::Decision* decision) {
+    absl::Status status;
+    const auto read = [&](int64_t* value) {
+      status = step->Visit(question.dtype, [&](const tensorflow::Tensor& tensor) {
+        *value = question.dtype == tensorflow::DT_INT32 ? tensor.scalar<int32_t>()()
+                                                        : tensor.scalar<int64_t>()();
+      });
+      return status.ok();
+    };
+    gate->Decide(question.counter, question.local_step, question.limit, read, decision);
+    return status;
+  }
+};
+
+#if defined(CONDACC_CUDA)
+
+// The decision about a step variable that may be in device memory. No lock is held while the device
+// is waited for.
+struct GpuDecision {
+  static constexpr bool kWaitsForDevice = true;
+
+  template <class Step>
+  static absl::Status Decide(tensorflow::OpKernelContext* ctx, StalenessGate* gate,
+                             const DecisionArgs& question, Step* step,
+                             StalenessGate::Decision* decision) {
+    const GpuStream stream(ctx);
+    const auto active = stream.Activate();
+    absl::Status status;
+    const auto read = [&](int64_t* value) {
+      tensorflow::Tensor held;
+      status =
+          step->Visit(question.dtype, [&](const tensorflow::Tensor& tensor) { held = tensor; });
+      if (!status.ok()) return false;
+      int32_t narrow = 0;
+      const bool is_narrow = question.dtype == tensorflow::DT_INT32;
+      void* const to = is_narrow ? static_cast<void*>(&narrow) : value;
+      status = ToAbsl(ReadToHost(held.data(), held.TotalBytes(), to, stream.handle()));
+      if (is_narrow) *value = narrow;
+      return status.ok();
+    };
+    gate->DecideAfterReading(question.counter, question.local_step, question.limit, read, decision);
+    return status;
+  }
+};
+
+#endif
+
+// Asks the gate for a decision. Inputs: gate, step, local_step, limit. Outputs: accepted,
+// staleness, reservation.
+template <class Step, class How>
+class DecideOp : public StalenessGateUserOp {
+ public:
+  explicit DecideOp(tensorflow::OpKernelConstruction* ctx) : StalenessGateUserOp(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("T", &dtype_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("optimizer", &optimizer_));
+  }
+  // See ApplyOp::IsExpensive().
+  bool IsExpensive() override { return How::kWaitsForDevice; }
+
+ private:
+  absl::Status Run(tensorflow::OpKernelContext* ctx, StalenessGateResource* resource) override {
+    Step step;
+    int64_t local_step = 0;
+    int64_t limit = 0;
+    TF_RETURN_IF_ERROR(step.Find(ctx, 1));
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, 2, "local_step", &local_step));
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, 3, "limit", &limit));
+    // Everything that may fail is done before the decision.
+    tensorflow::Tensor* accepted = nullptr;
+    tensorflow::Tensor* staleness = nullptr;
+    tensorflow::Tensor* reservation = nullptr;
+    TF_RETURN_IF_ERROR(ctx->allocate_output(0, tensorflow::TensorShape({}), &accepted));
+    TF_RETURN_IF_ERROR(ctx->allocate_output(1, tensorflow::TensorShape({}), &staleness));
+    TF_RETURN_IF_ERROR(ctx->allocate_output(2, tensorflow::TensorShape({}), &reservation));
+    auto* const made = new StalenessReservationResource(resource, counter());
+    reservation->scalar<tensorflow::ResourceHandle>()() =
+        tensorflow::ResourceHandle::MakeRefCountingHandle<StalenessReservationResource>(
+            made, ctx->device()->name());
+    const DecisionArgs question = {counter(), local_step, limit, dtype_};
+    StalenessGate::Decision decision;
+    TF_RETURN_IF_ERROR(How::Decide(ctx, &resource->gate(), question, &step, &decision));
+    if (decision.accepted) made->Open(decision, optimizer_);
+    accepted->scalar<bool>()() = decision.accepted;
+    staleness->scalar<int64_t>()() = decision.staleness;
+    return absl::OkStatus();
+  }
+
+  tensorflow::DataType dtype_;
+  std::string optimizer_;
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_KERNELS_STALENESS_DECIDE_OP_H_

@@ -1,0 +1,148 @@
+// Kernels of the staleness gate.
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "cc/core/staleness/staleness_gate.h"
+#include "cc/kernels/base/inputs.h"
+#include "cc/kernels/staleness/decide_op.h"
+#include "cc/kernels/staleness/staleness_gate_resource.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/lib/core/refcount.h"
+
+namespace condacc {
+namespace {
+
+using tensorflow::DEVICE_CPU;
+using tensorflow::OpKernel;
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+using tensorflow::core::RefCountPtr;
+
+// Ends a reservation. Inputs: reservation, applied.
+class EndOp : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    RefCountPtr<StalenessReservationResource> reservation;
+    bool applied = false;
+    OP_REQUIRES_OK(ctx, LookupInput(ctx, 0, "reservation", "a reservation", &reservation));
+    OP_REQUIRES_OK(ctx, ReadScalar(ctx, 1, "applied", &applied));
+    reservation->End(applied);
+  }
+  bool IsExpensive() override { return false; }
+};
+
+// Outputs one of the counts of a counter.
+template <int64_t StalenessGate::Counts::* count>
+class CountOp : public StalenessGateUserOp {
+ public:
+  using StalenessGateUserOp::StalenessGateUserOp;
+
+ private:
+  absl::Status Run(OpKernelContext* ctx, StalenessGateResource* resource) override {
+    Tensor* output = nullptr;
+    TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape({}), &output));
+    output->scalar<int64_t>()() = resource->gate().counts(counter()).*count;
+    return absl::OkStatus();
+  }
+};
+
+class RecentStalenessOp : public StalenessGateUserOp {
+ public:
+  using StalenessGateUserOp::StalenessGateUserOp;
+
+ private:
+  absl::Status Run(OpKernelContext* ctx, StalenessGateResource* resource) override {
+    const std::vector<int64_t> recent = resource->gate().counts(counter()).recent;
+    Tensor* output = nullptr;
+    TF_RETURN_IF_ERROR(
+        ctx->allocate_output(0, TensorShape({static_cast<int64_t>(recent.size())}), &output));
+    std::copy(recent.begin(), recent.end(), output->flat<int64_t>().data());
+    return absl::OkStatus();
+  }
+};
+
+using NumAcceptedOp = CountOp<&StalenessGate::Counts::num_accepted>;
+using NumDroppedOp = CountOp<&StalenessGate::Counts::num_dropped>;
+using HostDecideOp = DecideOp<ResourceStep, HostDecision>;
+using HostDecideRefOp = DecideOp<RefStep, HostDecision>;
+
+REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGate").Device(DEVICE_CPU), StalenessGateOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateDecide").Device(DEVICE_CPU), HostDecideOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateDecideRef").Device(DEVICE_CPU), HostDecideRefOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateEnd").Device(DEVICE_CPU), EndOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateNumAccepted").Device(DEVICE_CPU), NumAcceptedOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateNumDropped").Device(DEVICE_CPU), NumDroppedOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateRecentStaleness").Device(DEVICE_CPU),
+                        RecentStalenessOp);
+
+#if defined(CONDACC_CUDA)
+
+using tensorflow::DEVICE_GPU;
+
+// These are for step variables that were placed on a GPU, where the gate must be, too. If the user
+// leaves the device to TensorFlow, it chooses the CPU, where a step is cheap to read, because these
+// have a lower priority.
+constexpr int kAfterCpu = -1;
+using GpuDecideOp = DecideOp<ResourceStep, GpuDecision>;
+using GpuDecideRefOp = DecideOp<RefStep, GpuDecision>;
+
+REGISTER_KERNEL_BUILDER(
+    Name("Condacc>StalenessGate").Device(DEVICE_GPU).Priority(kAfterCpu).HostMemory("gate"),
+    StalenessGateOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateDecide")
+                            .Device(DEVICE_GPU)
+                            .Priority(kAfterCpu)
+                            .HostMemory("gate")
+                            .HostMemory("step")
+                            .HostMemory("local_step")
+                            .HostMemory("limit")
+                            .HostMemory("accepted")
+                            .HostMemory("staleness")
+                            .HostMemory("reservation"),
+                        GpuDecideOp);
+// The input `step` is in the memory of its variable.
+REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateDecideRef")
+                            .Device(DEVICE_GPU)
+                            .Priority(kAfterCpu)
+                            .HostMemory("gate")
+                            .HostMemory("local_step")
+                            .HostMemory("limit")
+                            .HostMemory("accepted")
+                            .HostMemory("staleness")
+                            .HostMemory("reservation"),
+                        GpuDecideRefOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateEnd")
+                            .Device(DEVICE_GPU)
+                            .Priority(kAfterCpu)
+                            .HostMemory("reservation")
+                            .HostMemory("applied"),
+                        EndOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateNumAccepted")
+                            .Device(DEVICE_GPU)
+                            .Priority(kAfterCpu)
+                            .HostMemory("gate")
+                            .HostMemory("num_accepted"),
+                        NumAcceptedOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateNumDropped")
+                            .Device(DEVICE_GPU)
+                            .Priority(kAfterCpu)
+                            .HostMemory("gate")
+                            .HostMemory("num_dropped"),
+                        NumDroppedOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateRecentStaleness")
+                            .Device(DEVICE_GPU)
+                            .Priority(kAfterCpu)
+                            .HostMemory("gate")
+                            .HostMemory("staleness"),
+                        RecentStalenessOp);
+
+#endif
+
+}  // namespace
+}  // namespace condacc

@@ -1,0 +1,112 @@
+// The staleness gate and its reservations as TensorFlow resources.
+#ifndef CONDACC_KERNELS_STALENESS_STALENESS_GATE_RESOURCE_H_
+#define CONDACC_KERNELS_STALENESS_STALENESS_GATE_RESOURCE_H_
+
+#include <atomic>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "cc/core/base/timer_queue.h"
+#include "cc/core/staleness/staleness_gate.h"
+#include "cc/kernels/base/handle_op.h"
+#include "cc/kernels/base/inputs.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/resource_base.h"
+#include "tensorflow/core/lib/core/refcount.h"
+
+namespace condacc {
+
+class StalenessGateResource : public tensorflow::ResourceBase {
+ public:
+  explicit StalenessGateResource(std::string name) : name_(std::move(name)) {}
+
+  StalenessGate& gate() { return gate_; }
+  const std::string& name() const { return name_; }
+  std::string DebugString() const override {
+    return absl::StrCat("staleness gate '", name_, "' with ", gate_.num_open(),
+                        " updates under way");
+  }
+  // Returns the same error with " (staleness gate 'NAME')" appended to its message.
+  absl::Status Named(const absl::Status& status) const {
+    if (status.ok()) return status;
+    return absl::Status(status.code(),
+                        absl::StrCat(status.message(), " (staleness gate '", name_, "')"));
+  }
+
+ private:
+  const std::string name_;
+  StalenessGate gate_;
+};
+
+// The permission to apply one update. It ends at the latest when its handle is freed, which is at
+// the end of the step that got it, however that ends. If End() was not called before, the update
+// counts as failed.
+class StalenessReservationResource : public tensorflow::ResourceBase {
+ public:
+  StalenessReservationResource(StalenessGateResource* gate, std::string counter)
+      : gate_(tsl::core::GetNewRef(gate)), counter_(std::move(counter)) {}
+  ~StalenessReservationResource() override { End(/*applied=*/false); }
+
+  // Records that the update of `optimizer` was accepted by `decision`. Logs one warning if it has
+  // not ended after StallTimeout().
+  void Open(const StalenessGate::Decision& decision, const std::string& optimizer);
+
+  // Ends the reservation. Does nothing if the update was dropped, or if it has ended before.
+  void End(bool applied) {
+    if (!is_open_.exchange(false)) return;
+    TimerQueue::Global().Cancel(stall_timer_);
+    gate_->gate().End(counter_, applied);
+  }
+  std::string DebugString() const override { return "reservation of a step"; }
+
+ private:
+  const tensorflow::core::RefCountPtr<StalenessGateResource> gate_;
+  const std::string counter_;
+  TimerQueue::Ticket stall_timer_ = TimerQueue::kNoTicket;
+  std::atomic<bool> is_open_{false};
+};
+
+class StalenessGateOp : public HandleOp<StalenessGateResource> {
+ public:
+  using HandleOp::HandleOp;
+
+ private:
+  StalenessGateResource* NewResource() const override {
+    return new StalenessGateResource(resource_name());
+  }
+};
+
+// An op whose first input is a gate, and whose attribute `counter` names one of the gate's
+// counters.
+class StalenessGateUserOp : public tensorflow::OpKernel {
+ public:
+  explicit StalenessGateUserOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("counter", &counter_));
+  }
+
+  void Compute(tensorflow::OpKernelContext* ctx) final {
+    tensorflow::core::RefCountPtr<StalenessGateResource> resource;
+    OP_REQUIRES_OK(ctx, LookupInput(ctx, 0, "gate", "a staleness gate", &resource));
+    try {
+      OP_REQUIRES_OK(ctx, resource->Named(Run(ctx, resource.get())));
+    } catch (const std::bad_alloc&) {
+      ctx->SetStatus(resource->Named(absl::ResourceExhaustedError("Out of memory")));
+    }
+  }
+  bool IsExpensive() override { return false; }
+
+ protected:
+  const std::string& counter() const { return counter_; }
+
+ private:
+  virtual absl::Status Run(tensorflow::OpKernelContext* ctx, StalenessGateResource* resource) = 0;
+
+  std::string counter_;
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_KERNELS_STALENESS_STALENESS_GATE_RESOURCE_H_

@@ -1,0 +1,88 @@
+// The kernel that sums a few towers' gradients when all of them are there.
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "cc/core/base/status.h"
+#include "cc/core/dense/dense_math.h"
+#include "cc/kernels/accumulator/dense_traits.h"
+#include "cc/kernels/base/status_conversion.h"
+#include "cc/kernels/base/tf_conversions.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/partial_tensor_shape.h"
+#include "tensorflow/core/framework/tensor.h"
+#if defined(CONDACC_CUDA)
+#include "cc/kernels/accumulator/gpu_dense_workspace.h"
+#endif
+
+namespace condacc {
+namespace {
+
+using tensorflow::DEVICE_CPU;
+using tensorflow::OpKernelContext;
+
+// Sums gradients. Inputs: the gradients, in the order in which they are added. The sum is written
+// to the memory of the first input that may be written to, or else to new memory.
+template <class Workspace>
+class TowerDenseSumAtOnceOp : public tensorflow::OpKernel {
+ public:
+  explicit TowerDenseSumAtOnceOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("shape", &shape_));
+    for (int i = 0; i < ctx->num_inputs(); ++i) all_inputs_.push_back(i);
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    const tensorflow::Tensor& first = ctx->input(0);
+    OP_REQUIRES(ctx, shape_.IsCompatibleWith(first.shape()), Mismatch(shape_, first));
+    absl::InlinedVector<const void*, 8> rest;
+    for (int i = 1; i < ctx->num_inputs(); ++i) {
+      const tensorflow::Tensor& input = ctx->input(i);
+      OP_REQUIRES(ctx, input.shape() == first.shape(), Mismatch(first.shape(), input));
+      rest.push_back(input.data());
+    }
+    DenseAddArgs args;
+    args.type = ElementTypeOf(first.dtype());
+    args.num_elements = static_cast<size_t>(first.NumElements());
+    args.first = first.data();
+    args.inputs = rest.data();
+    args.num_inputs = rest.size();
+    tensorflow::Tensor* sum = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->forward_input_or_allocate_output(all_inputs_, 0, first.shape(), &sum));
+    args.out = sum->data();
+    Workspace workspace(ctx);
+    workspace.Sum(args);
+    const Status failure = workspace.failure();
+    OP_REQUIRES(ctx, failure.ok(),
+                ToAbsl(Status(failure.code(), absl::StrCat(failure.message(), InThisSum()))));
+  }
+  bool IsExpensive() override { return false; }
+
+ private:
+  template <class Shape>
+  absl::Status Mismatch(const Shape& expected, const tensorflow::Tensor& gradient) const {
+    return absl::InvalidArgumentError(absl::StrCat("Shape mismatch: expected ",
+                                                   expected.DebugString(), ", got ",
+                                                   gradient.shape().DebugString(), InThisSum()));
+  }
+  std::string InThisSum() const { return absl::StrCat(" (sum '", name(), "')"); }
+
+  tensorflow::PartialTensorShape shape_;
+  std::vector<int> all_inputs_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseSumAtOnce").Device(DEVICE_CPU),
+                        TowerDenseSumAtOnceOp<CpuDenseWorkspace>);
+
+#if defined(CONDACC_CUDA)
+
+// The gradients and the sum are in device memory.
+REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseSumAtOnce").Device(tensorflow::DEVICE_GPU),
+                        TowerDenseSumAtOnceOp<GpuDenseWorkspace>);
+
+#endif
+
+}  // namespace
+}  // namespace condacc

@@ -1,0 +1,71 @@
+// Ops that serve every kind of accumulator.
+#include "cc/ops/base/shape_functions.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+
+namespace condacc {
+namespace {
+
+using tensorflow::shape_inference::ScalarShape;
+
+REGISTER_OP("Condacc>AccumulatorNumAccumulated")
+    .Input("handle: resource")
+    .Output("num_accumulated: int32")
+    .SetIsStateful()
+    .SetShapeFn(ScalarShape)
+    .Doc("Outputs how many gradients an accumulator has, at most 2**31 - 1.");
+
+REGISTER_OP("Condacc>AccumulatorNumDropped")
+    .Input("handle: resource")
+    .Output("num_dropped: int64")
+    .SetIsStateful()
+    .SetShapeFn(ScalarShape)
+    .Doc("Outputs how many stale gradients an accumulator has dropped since it was made.");
+
+REGISTER_OP("Condacc>AccumulatorGlobalStep")
+    .Input("handle: resource")
+    .Output("global_step: int64")
+    .SetIsStateful()
+    .SetShapeFn(ScalarShape)
+    .Doc("Outputs the global step of an accumulator. Gradients of lower steps are stale.");
+
+REGISTER_OP("Condacc>AccumulatorSetGlobalStep")
+    .Input("handle: resource")
+    .Input("new_global_step: int64")
+    .SetIsStateful()
+    .SetShapeFn(ScalarArgument)
+    .Doc(R"(
+Sets the global step of an accumulator. Gradients of lower steps are stale. A step lower than the
+current one is set, too, with a warning in the log. Neither gradients nor waiting takes are touched.
+
+new_global_step: The new step: [] int64.
+
+InvalidArgument if `new_global_step` is not a scalar.
+)");
+
+REGISTER_OP("Condacc>AccumulatorReset")
+    .Input("handle: resource")
+    .Input("global_step: int64")
+    .Output("num_discarded: int64")
+    .Attr("only_forward: bool = false")
+    .SetIsStateful()
+    .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
+      TF_RETURN_IF_ERROR(ScalarArgument(c));
+      return ScalarShape(c);
+    })
+    .Doc(R"(
+Discards the accumulated gradients and sets the accumulator's global step, as one atomic operation.
+Waiting takes go on waiting, except that a take for which there were enough gradients is served
+first. The number of dropped gradients does not change.
+
+global_step: The new step: [] int64. It may be lower than the current one.
+num_discarded: How many gradients were discarded: [] int64.
+only_forward: If true, nothing is done unless the step becomes higher. So the reset of a chief that
+  has been replaced, and comes late, does not disturb the round of its successor.
+
+InvalidArgument if `global_step` is not a scalar; ResourceExhausted if memory is short. After an
+error nothing has changed.
+)");
+
+}  // namespace
+}  // namespace condacc

@@ -1,0 +1,162 @@
+// Ops of the dense accumulator.
+#include "cc/ops/base/shape_functions.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace condacc {
+namespace {
+
+using tensorflow::shape_inference::InferenceContext;
+
+REGISTER_OP("Condacc>DenseAccumulator")
+    .Output("handle: resource")
+    .Attr(kDtype)
+    .Attr("shape: shape")
+    .Attr("reduction_type: {'MEAN', 'SUM'} = 'MEAN'")
+    .Attr("anonymous: bool = false")
+    .Attr("container: string = ''")
+    .Attr("shared_name: string = ''")
+    .SetIsStateful()
+    .SetShapeFn(HandleShape)
+    .Doc(R"(
+Makes a conditional accumulator of dense gradients, or finds the one of its shared_name.
+
+handle: The accumulator: [] resource.
+dtype: Data type of the gradients. Integers require reduction_type SUM. half and bfloat16 are added
+  in float32 and rounded once, when taken.
+shape: Shape of the gradients, as far as it is known.
+reduction_type: Whether a take outputs the mean or the sum.
+anonymous: If true, every execution makes another accumulator, which lives as long as its handle.
+container: Where an accumulator that is not anonymous is stored; the default container if empty.
+shared_name: The name by which other ops find it there. If empty, it belongs to this op alone.
+
+InvalidArgument if the shared_name is in use by an accumulator of another kind, dtype, shape or
+reduction_type.
+)");
+
+REGISTER_OP("Condacc>DenseApply")
+    .Input("handle: resource")
+    .Input("local_step: int64")
+    .Input("gradient: dtype")
+    .Output("accepted: bool")
+    .Attr(kDtype)
+    .SetIsStateful()
+    .SetShapeFn(ApplyShape)
+    .Doc(R"(
+Adds a gradient to an accumulator, unless it is stale.
+
+local_step: The step at which the gradient was computed: [] int64. The gradient is stale if it is
+  lower than the accumulator's global step.
+gradient: The gradient, of the accumulator's shape.
+accepted: Whether the gradient was added: [] bool. False if it was stale and therefore dropped,
+  whatever its shape.
+
+InvalidArgument if `local_step` is not a scalar, the dtype is not the accumulator's, or a gradient
+that is not stale has another shape; ResourceExhausted if memory is short. After an error nothing
+has changed.
+)");
+
+REGISTER_OP("Condacc>DenseApplyContribution")
+    .Input("handle: resource")
+    .Input("local_step: int64")
+    .Input("gradient: dtype")
+    .Input("contributor: int64")
+    .Output("outcome: int32")
+    .Attr(kDtype)
+    .SetIsStateful()
+    .SetShapeFn(ContributionShape)
+    .Doc(R"(
+Adds a gradient of a contributor to an accumulator, at most one between two takes, and only if
+the accumulator is at the gradient's local step.
+
+local_step: The step at which the gradient was computed: [] int64.
+gradient: The gradient, of the accumulator's shape.
+contributor: The number of the contributor, not negative: [] int64.
+outcome: What became of the gradient: [] int32. 1: it was added. 2: it was stale, because its local
+  step is lower than the accumulator's global step; it was dropped and counted as dropped. 3: the
+  contributor already has a gradient among the accumulated ones; the first one counts, and this one
+  was ignored. 4: its local step is higher than the accumulator's global step; it was refused, and
+  may be applied again when that step has come.
+
+InvalidArgument if `local_step` or `contributor` is not a scalar, the contributor is negative, the
+dtype is not the accumulator's, or a gradient that would be added has another shape;
+ResourceExhausted if memory is short. After an error nothing has changed, and the contributor may
+apply another gradient.
+)");
+
+REGISTER_OP("Condacc>DenseTake")
+    .Input("handle: resource")
+    .Input("num_required: int32")
+    .Output("average: dtype")
+    .Attr(kDtype)
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      TF_RETURN_IF_ERROR(ScalarArgument(c));
+      c->set_output(0, GradientShape(c));
+      return absl::OkStatus();
+    })
+    .Doc(R"(
+Waits until enough gradients are accumulated, and takes them all. The wait holds no thread. Takes
+are served in the order in which they came. The accumulator's global step moves on by one.
+
+num_required: How many gradients are enough, at least 1: [] int32.
+average: The mean or sum of the gradients, as the accumulator's reduction_type says.
+
+InvalidArgument if `num_required` is not a positive scalar or the dtype is not the accumulator's;
+Cancelled if the step was cancelled; OutOfRange at global step 2**63 - 1. After an error nothing has
+been taken.
+)");
+
+REGISTER_OP("Condacc>DenseTryTake")
+    .Input("handle: resource")
+    .Input("num_required: int32")
+    .Output("taken: bool")
+    .Output("average: dtype")
+    .Attr(kDtype)
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      TF_RETURN_IF_ERROR(ScalarArgument(c));
+      c->set_output(0, c->Scalar());
+      c->set_output(1, GradientShape(c));
+      return absl::OkStatus();
+    })
+    .Doc(R"(
+Takes the accumulated gradients if there are enough and no other take waits; never waits itself.
+
+num_required: How many gradients are enough, at least 1: [] int32.
+taken: Whether gradients were taken: [] bool.
+average: The mean or sum of the gradients. If nothing was taken, zeros of the accumulator's shape,
+  with 0 for unknown dimensions.
+
+The errors are those of Condacc>DenseTake.
+)");
+
+REGISTER_OP("Condacc>DenseTakeRound")
+    .Input("handle: resource")
+    .Input("global_step: int64")
+    .Input("num_required: int32")
+    .Output("taken: bool")
+    .Output("average: dtype")
+    .Attr(kDtype)
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      TF_RETURN_IF_ERROR(ScalarArgument(c));
+      TF_RETURN_IF_ERROR(ScalarInput(c, 2));
+      c->set_output(0, c->Scalar());
+      c->set_output(1, GradientShape(c));
+      return absl::OkStatus();
+    })
+    .Doc(R"(
+Takes the accumulated gradients if the accumulator is at the given step, there are enough and no
+other take waits; never waits itself.
+
+global_step: The only step of the accumulator at which gradients are taken: [] int64.
+num_required: How many gradients are enough, at least 1: [] int32.
+taken: Whether gradients were taken: [] bool.
+average: The mean or sum of the gradients, or zeros, as output by Condacc>DenseTryTake.
+
+InvalidArgument if `global_step` is not a scalar. Other errors are those of Condacc>DenseTake.
+)");
+
+}  // namespace
+}  // namespace condacc

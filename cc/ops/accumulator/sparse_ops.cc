@@ -1,0 +1,183 @@
+// Ops of the sparse accumulator.
+#include "cc/ops/base/shape_functions.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace condacc {
+namespace {
+
+using tensorflow::shape_inference::InferenceContext;
+
+REGISTER_OP("Condacc>SparseAccumulator")
+    .Output("handle: resource")
+    .Attr(kDtype)
+    .Attr("shape: shape")
+    .Attr("reduction_type: {'MEAN', 'SUM', 'GLOBAL_MEAN'} = 'MEAN'")
+    .Attr("anonymous: bool = false")
+    .Attr("container: string = ''")
+    .Attr("shared_name: string = ''")
+    .SetIsStateful()
+    .SetShapeFn(HandleShape)
+    .Doc(R"(
+Makes a conditional accumulator of sparse gradients, or finds the one of its shared_name.
+
+handle: The accumulator: [] resource.
+dtype: Data type of the gradients' values. Integers require reduction_type SUM. half and bfloat16
+  are added in float32 and rounded once, when taken.
+shape: The first dimensions of the dense tensor whose rows the gradients contain, as far as they are
+  known. The shape [] means that none is known.
+reduction_type: What a take divides the sum of each row by: the number of gradients that contain the
+  row (MEAN), nothing (SUM), or the number of all gradients (GLOBAL_MEAN).
+anonymous: If true, every execution makes another accumulator, which lives as long as its handle.
+container: Where an accumulator that is not anonymous is stored; the default container if empty.
+shared_name: The name by which other ops find it there. If empty, it belongs to this op alone.
+
+InvalidArgument if the shared_name is in use by an accumulator of another kind, dtype, shape or
+reduction_type.
+)");
+
+REGISTER_OP("Condacc>SparseApply")
+    .Input("handle: resource")
+    .Input("local_step: int64")
+    .Input("indices: Tindices")
+    .Input("values: dtype")
+    .Input("shape: int64")
+    .Output("accepted: bool")
+    .Attr(kDtype)
+    .Attr("Tindices: {int32, int64} = DT_INT64")
+    .SetIsStateful()
+    .SetShapeFn(ApplyShape)
+    .Doc(R"(
+Adds a sparse gradient to an accumulator, unless it is stale.
+
+local_step: The step at which the gradient was computed: [] int64. The gradient is stale if it is
+  lower than the accumulator's global step.
+indices: The index of each row: [n] Tindices. They may be in any order. Rows with the same index are
+  summed, and count as one gradient.
+values: The rows: [n, d1, ...] dtype.
+shape: The shape of the dense tensor whose rows they are: [rank] int64, or [0] if it is unknown.
+accepted: Whether the gradient was added: [] bool. False if it was stale and therefore dropped,
+  whatever its shape.
+
+InvalidArgument if `local_step` is not a scalar, the dtype is not the accumulator's, or a gradient
+that is not stale does not fit: if its parts do not fit each other, the accumulator's shape or what
+is accumulated, or if an index is negative or beyond the shape. ResourceExhausted if memory is
+short. After an error nothing has changed.
+)");
+
+REGISTER_OP("Condacc>SparseApplyContribution")
+    .Input("handle: resource")
+    .Input("local_step: int64")
+    .Input("indices: Tindices")
+    .Input("values: dtype")
+    .Input("grad_shape: int64")
+    .Input("contributor: int64")
+    .Output("outcome: int32")
+    .Attr(kDtype)
+    .Attr("Tindices: {int32, int64} = DT_INT64")
+    .SetIsStateful()
+    .SetShapeFn(ContributionShape)
+    .Doc(R"(
+Adds a sparse gradient of a contributor to an accumulator, at most one between two takes, and only
+if the accumulator is at the gradient's local step.
+
+local_step: The step at which the gradient was computed: [] int64.
+indices: The index of each row: [n] Tindices, as for Condacc>SparseApply.
+values: The rows: [n, d1, ...] dtype.
+grad_shape: The shape of the dense tensor whose rows they are: [rank] int64, or [0] if it is
+  unknown.
+contributor: The number of the contributor, not negative: [] int64.
+outcome: What became of the gradient: [] int32. 1: it was added. 2: it was stale, because its local
+  step is lower than the accumulator's global step; it was dropped and counted as dropped. 3: the
+  contributor already has a gradient among the accumulated ones; the first one counts, and this one
+  was ignored. 4: its local step is higher than the accumulator's global step; it was refused, and
+  may be applied again when that step has come.
+
+InvalidArgument if `local_step` or `contributor` is not a scalar, the contributor is negative, the
+dtype is not the accumulator's, or a gradient that would be added does not fit, as for
+Condacc>SparseApply; ResourceExhausted if memory is short. After an error nothing has changed, and
+the contributor may apply another gradient.
+)");
+
+REGISTER_OP("Condacc>SparseTake")
+    .Input("handle: resource")
+    .Input("num_required: int32")
+    .Output("indices: int64")
+    .Output("values: dtype")
+    .Output("shape: int64")
+    .Attr(kDtype)
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) { return RowsShape(c, 0); })
+    .Doc(R"(
+Waits until enough sparse gradients are accumulated, and takes them all. The wait holds no thread.
+Takes are served in the order in which they came. The accumulator's global step moves on by one.
+
+num_required: How many gradients are enough, at least 1: [] int32.
+indices: The indices of the rows that any of the gradients contains, ascending and unique:
+  [n] int64.
+values: The mean or sum of each row, as the accumulator's reduction_type says: [n, d1, ...] dtype.
+shape: The shape of the dense tensor whose rows they are: [rank] int64. The first dimension is -1 if
+  the accumulator does not know it.
+
+InvalidArgument if `num_required` is not a positive scalar or the dtype is not the accumulator's;
+Cancelled if the step was cancelled; OutOfRange at global step 2**63 - 1; ResourceExhausted if
+memory is short. After an error nothing has been taken.
+)");
+
+REGISTER_OP("Condacc>SparseTryTake")
+    .Input("handle: resource")
+    .Input("num_required: int32")
+    .Output("taken: bool")
+    .Output("indices: int64")
+    .Output("values: dtype")
+    .Output("shape: int64")
+    .Attr(kDtype)
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->Scalar());
+      return RowsShape(c, 1);
+    })
+    .Doc(R"(
+Takes the accumulated sparse gradients if there are enough and no other take waits; never waits
+itself.
+
+num_required: How many gradients are enough, at least 1: [] int32.
+taken: Whether gradients were taken: [] bool.
+indices: As output by Condacc>SparseTake, or [0] int64 if nothing was taken.
+values: As output by Condacc>SparseTake, or [0, d1, ...] dtype if nothing was taken.
+shape: As output by Condacc>SparseTake.
+
+The errors are those of Condacc>SparseTake.
+)");
+
+REGISTER_OP("Condacc>SparseTakeRound")
+    .Input("handle: resource")
+    .Input("global_step: int64")
+    .Input("num_required: int32")
+    .Output("taken: bool")
+    .Output("indices: int64")
+    .Output("values: dtype")
+    .Output("shape: int64")
+    .Attr(kDtype)
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      TF_RETURN_IF_ERROR(ScalarInput(c, 2));
+      c->set_output(0, c->Scalar());
+      return RowsShape(c, 1);
+    })
+    .Doc(R"(
+Takes the accumulated sparse gradients if the accumulator is at the given step, there are enough and
+no other take waits; never waits itself.
+
+global_step: The only step of the accumulator at which gradients are taken: [] int64.
+num_required: How many gradients are enough, at least 1: [] int32.
+taken: Whether gradients were taken: [] bool.
+indices: As output by Condacc>SparseTake, or [0] int64 if nothing was taken.
+values: As output by Condacc>SparseTake, or [0, d1, ...] dtype if nothing was taken.
+shape: As output by Condacc>SparseTake.
+
+InvalidArgument if `global_step` is not a scalar. Other errors are those of Condacc>SparseTake.
+)");
+
+}  // namespace
+}  // namespace condacc

@@ -1,0 +1,45 @@
+// Attributes and shape functions that the ops of several kinds of accumulator share.
+#ifndef CONDACC_OPS_BASE_SHAPE_FUNCTIONS_H_
+#define CONDACC_OPS_BASE_SHAPE_FUNCTIONS_H_
+
+#include "absl/status/status.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace condacc {
+
+inline constexpr char kDtype[] =
+    "dtype: {half, bfloat16, float, double, complex64, complex128, int32, int64}";
+
+// The shape function of an op that makes an accumulator: outputs a scalar handle that carries the
+// shape and the dtype of the gradients.
+absl::Status HandleShape(tensorflow::shape_inference::InferenceContext* c);
+
+// Returns the shape of the gradients of the accumulator that input 0 is a handle of.
+tensorflow::shape_inference::ShapeHandle GradientShape(
+    tensorflow::shape_inference::InferenceContext* c);
+
+// Checks that input 1, a step or a number of gradients, is a scalar.
+absl::Status ScalarArgument(tensorflow::shape_inference::InferenceContext* c);
+
+// Checks that input `index` is a scalar.
+absl::Status ScalarInput(tensorflow::shape_inference::InferenceContext* c, int index);
+
+// The shape function of an op whose inputs and outputs are all scalars.
+absl::Status ScalarsShape(tensorflow::shape_inference::InferenceContext* c);
+
+// The shape function of an apply: checks ScalarArgument(). Output 0, which tells what became of the
+// gradient, is a scalar.
+absl::Status ApplyShape(tensorflow::shape_inference::InferenceContext* c);
+
+// The shape function of an apply with a contributor: ApplyShape(), and the last input, the
+// contributor, is a scalar.
+absl::Status ContributionShape(tensorflow::shape_inference::InferenceContext* c);
+
+// The shape function of a sparse take, whose outputs from `first` on are indices [n], values of any
+// rank, and shape [rank]. The accumulator's shape does not give the rank of the values, but only
+// their first dimensions.
+absl::Status RowsShape(tensorflow::shape_inference::InferenceContext* c, int first);
+
+}  // namespace condacc
+
+#endif  // CONDACC_OPS_BASE_SHAPE_FUNCTIONS_H_

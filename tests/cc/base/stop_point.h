@@ -1,0 +1,54 @@
+// A point at which threads stop until the test lets them go on.
+#ifndef CONDACC_TESTS_BASE_STOP_POINT_H_
+#define CONDACC_TESTS_BASE_STOP_POINT_H_
+
+#include <condition_variable>
+#include <mutex>
+
+namespace condacc {
+
+class StopPoint {
+ public:
+  // Waits until the stop is open or this arrival was let through.
+  void Pass() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    ++num_arrivals_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return open_ || num_permits_ > 0; });
+    if (!open_) --num_permits_;
+  }
+
+  // Waits until `count` threads have come, in total.
+  void AwaitArrivals(int count) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this, count] { return num_arrivals_ >= count; });
+  }
+
+  void LetOneThrough() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    ++num_permits_;
+    changed_.notify_all();
+  }
+
+  void Open() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+
+  int num_arrivals() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return num_arrivals_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int num_arrivals_ = 0;
+  int num_permits_ = 0;
+  bool open_ = false;
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_TESTS_BASE_STOP_POINT_H_

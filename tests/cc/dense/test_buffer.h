@@ -1,0 +1,108 @@
+// Memory for gradients that counts itself, and a workspace that can be told to fail.
+#ifndef CONDACC_TESTS_DENSE_TEST_BUFFER_H_
+#define CONDACC_TESTS_DENSE_TEST_BUFFER_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+#include "cc/core/base/buffer.h"
+#include "cc/core/base/element_type.h"
+#include "cc/core/base/shape.h"
+#include "cc/core/base/status.h"
+#include "cc/core/dense/dense_math.h"
+#include "cc/core/dense/dense_sum.h"
+#include "gtest/gtest.h"
+#include "tests/cc/base/parallel_for_support.h"
+
+namespace condacc {
+
+// Makes buffers that own their memory, or refer to that of a test. Their memory does not come from
+// `operator new`, so that tests can make that fail alone.
+class TestBuffer {
+ public:
+  static Buffer Owning(size_t num_bytes) {
+    return Of(std::malloc(std::max<size_t>(num_bytes, 1)), true, num_bytes);
+  }
+  static Buffer Borrowing(void* data) { return Of(data, false, 0); }
+
+  // The number of bytes that were discarded, in the whole process.
+  static int64_t num_discarded() { return Discarded(); }
+  // The number of buffers of both kinds that are not empty, in the whole process.
+  static int64_t num_live() { return Live(); }
+
+ private:
+  struct Memory {
+    void* data;
+    bool owned;
+    size_t num_bytes;
+    size_t num_discarded;
+  };
+
+  static Buffer Of(void* data, bool owned, size_t num_bytes) {
+    auto* const memory = static_cast<Memory*>(std::malloc(sizeof(Memory)));
+    *memory = {data, owned, num_bytes, 0};
+    ++Live();
+    return Buffer(data, memory, Release, Discard);
+  }
+
+  static void Release(void* owner) {
+    auto* const memory = static_cast<Memory*>(owner);
+    if (memory->owned) std::free(memory->data);
+    std::free(memory);
+    --Live();
+  }
+
+  // Overwrites the discarded bytes, so that a test notices if they are read.
+  static void Discard(void* owner, size_t num_bytes) {
+    auto* const memory = static_cast<Memory*>(owner);
+    ASSERT_LE(num_bytes, memory->num_bytes);
+    ASSERT_GE(num_bytes, memory->num_discarded);
+    std::memset(memory->data, 0xcb, num_bytes);
+    Discarded() += static_cast<int64_t>(num_bytes - memory->num_discarded);
+    memory->num_discarded = num_bytes;
+  }
+
+  static std::atomic<int64_t>& Discarded() {
+    static std::atomic<int64_t> discarded{0};
+    return discarded;
+  }
+
+  static std::atomic<int64_t>& Live() {
+    static std::atomic<int64_t> live{0};
+    return live;
+  }
+};
+
+class TestWorkspace : public DenseWorkspace {
+ public:
+  Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override {
+    if (num_allocations_++ == refused_allocation_) {
+      return Status(StatusCode::kResourceExhausted, "The test refuses memory");
+    }
+    *buffer = TestBuffer::Owning(static_cast<size_t>(shape.num_elements()) * SizeOf(type));
+    return Status();
+  }
+  void Sum(const DenseAddArgs& args) override {
+    ++num_sums_;
+    AddDense(args, SerialFor);
+  }
+
+  // Makes an allocation fail: number `ordinal` from now on, counted from 0.
+  void RefuseAllocation(int ordinal) { refused_allocation_ = num_allocations_ + ordinal; }
+
+  int num_allocations() const { return num_allocations_; }
+  int num_sums() const { return num_sums_; }
+
+ private:
+  int num_allocations_ = 0;
+  int refused_allocation_ = -1;
+  int num_sums_ = 0;
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_TESTS_DENSE_TEST_BUFFER_H_

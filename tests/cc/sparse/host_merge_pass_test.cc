@@ -1,0 +1,280 @@
+#include "cc/core/sparse/host_merge_pass.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <new>
+#include <random>
+#include <vector>
+
+#include "cc/core/base/float16.h"
+#include "cc/core/sparse/sorted_entries.h"
+#include "gtest/gtest.h"
+#include "tests/cc/base/parallel_for_support.h"
+#include "tests/cc/sparse/sparse_support.h"
+
+namespace condacc {
+namespace {
+
+std::vector<HostSource> SourcesOf(const std::vector<Slices>& gradients) {
+  std::vector<HostSource> sources;
+  for (const Slices& gradient : gradients) sources.push_back(SourceOf(gradient));
+  return sources;
+}
+
+// Merges the first gradients in steps, and the rest while the result is written.
+Slices MergeInSteps(const std::vector<Slices>& gradients, const std::vector<size_t>& steps,
+                    size_t width, int64_t divisor, const ParallelFor& parallel_for) {
+  const SliceLayout layout{ElementType::kFloat32, width};
+  MergedRows merged;
+  std::list<std::vector<float>> chunks;
+  size_t begin = 0;
+  for (size_t end : steps) {
+    const std::vector<Slices> step(gradients.begin() + begin, gradients.begin() + end);
+    const std::vector<HostSource> sources = SourcesOf(step);
+    std::vector<SliceEntry> entries = EntriesFor(sources);
+    HostMergePass merge(layout, merged, sources, entries.data(), parallel_for);
+    chunks.emplace_back(merge.num_new_rows() * width + 1);
+    merge.MergeInto(&merged, chunks.back().data(), parallel_for);
+    begin = end;
+  }
+  const std::vector<Slices> rest(gradients.begin() + begin, gradients.end());
+  const std::vector<HostSource> sources = SourcesOf(rest);
+  std::vector<SliceEntry> entries = EntriesFor(sources);
+  HostMergePass merge(layout, merged, sources, entries.data(), parallel_for);
+  Slices result;
+  result.indices.resize(merge.num_rows());
+  result.values.resize(merge.num_rows() * width);
+  merge.WriteTo(result.indices.data(), result.values.data(), divisor, parallel_for);
+  return result;
+}
+
+class HostMergePassTest : public testing::TestWithParam<bool> {
+ protected:
+  ParallelFor parallel_for() const { return GetParam() ? ParallelFor(ThreadedFor) : SerialFor; }
+};
+
+// Sums without elements may have null pointers.
+TEST_P(HostMergePassTest, RowsWithoutWidthAreMergedAndWrittenWithoutMemory) {
+  const SliceLayout layout{ElementType::kFloat32, 0};
+  MergedRows merged;
+  const Slices gradient{{5, 1}, {}};
+  const std::vector<HostSource> sources = {SourceOf(gradient)};
+  std::vector<SliceEntry> entries = EntriesFor(sources);
+  HostMergePass fold(layout, merged, sources, entries.data(), parallel_for());
+  EXPECT_EQ(fold.num_new_rows(), 2u);
+  fold.MergeInto(&merged, /*new_sums=*/nullptr, parallel_for());
+  const std::vector<HostSource> none;
+  HostMergePass merge(layout, merged, none, /*entries=*/nullptr, parallel_for());
+  EXPECT_EQ(merge.num_new_rows(), 0u);
+  std::vector<int64_t> indices(merge.num_rows());
+  merge.WriteTo(indices.data(), /*values=*/nullptr, /*divisor=*/0, parallel_for());
+  EXPECT_EQ(indices, (std::vector<int64_t>{1, 5}));
+}
+
+TEST_P(HostMergePassTest, EqualsAddingRowAfterRowToTheLastBit) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(seed);
+  std::mt19937 random(seed);
+  for (int round = 0; round < 60; ++round) {
+    const size_t width = random() % 5;
+    const int64_t ranges[] = {1, 50, 3000, int64_t{1} << 40, int64_t{1} << 62};
+    const int64_t range = ranges[random() % 5];
+    std::vector<Slices> gradients;
+    for (size_t g = 0; g < 1 + random() % 6; ++g) {
+      gradients.push_back(RandomSlices(&random, random() % 4000, range, width));
+    }
+    std::vector<size_t> steps;
+    for (size_t end = random() % 3; end < gradients.size(); end += 1 + random() % 3) {
+      steps.push_back(end);
+    }
+    EXPECT_EQ(MergeInSteps(gradients, steps, width, 0, parallel_for()),
+              Merged(gradients, width, SparseReduction::kMean));
+    EXPECT_EQ(MergeInSteps(gradients, steps, width, 1, parallel_for()),
+              Merged(gradients, width, SparseReduction::kSum));
+  }
+}
+
+TEST_P(HostMergePassTest, ManyEntriesOfOneRowAmongFewOfOthers) {
+  std::mt19937 random(1);
+  Slices hot = RandomSlices(&random, 100000, 1000000, 2);
+  for (size_t i = 0; i < hot.indices.size(); i += 2) hot.indices[i] = 77;
+  const std::vector<Slices> gradients = {hot, RandomSlices(&random, 10, 100, 2), hot};
+  EXPECT_EQ(MergeInSteps(gradients, {1}, 2, 0, parallel_for()),
+            Merged(gradients, 2, SparseReduction::kMean));
+}
+
+// Returns indices in clusters of clusters, and single ones far away from all others.
+Slices ClusteredSlices(std::mt19937* random, size_t size) {
+  Slices result = RandomSlices(random, size, 3000, 2);
+  for (size_t i = 0; i < size; ++i) {
+    const int64_t slot = static_cast<int64_t>((*random)() % 3);
+    if (i % 4 > 0) result.indices[i] += slot << 58;
+    if (i % 4 > 1) result.indices[i] += slot << 40;
+    if (i % 1000 == 0) result.indices[i] = (int64_t{1} << 62) + static_cast<int64_t>(i);
+  }
+  return result;
+}
+
+TEST_P(HostMergePassTest, RowsInClustersAreMergedLikeOthers) {
+  std::mt19937 random(3);
+  const std::vector<Slices> gradients = {
+      ClusteredSlices(&random, 40000), ClusteredSlices(&random, 9000),
+      RandomSlices(&random, 40000, 500, 2), ClusteredSlices(&random, 40000)};
+  for (const std::vector<size_t>& steps : {std::vector<size_t>{}, {1}, {2, 3}, {1, 2, 3}, {4}}) {
+    EXPECT_EQ(MergeInSteps(gradients, steps, 2, 0, parallel_for()),
+              Merged(gradients, 2, SparseReduction::kMean));
+  }
+}
+
+TEST_P(HostMergePassTest, NoBucketOfClusteredRowsIsFarLargerThanOthers) {
+  std::mt19937 random(4);
+  Slices gradient = RandomSlices(&random, 300000, 1 << 20, 0);
+  gradient.indices.back() = int64_t{1} << 62;
+  std::vector<int64_t> slots = gradient.indices;
+  for (size_t i = 0; i < slots.size(); ++i) slots[i] |= static_cast<int64_t>(i % 20) << 50;
+  gradient.values.clear();
+  for (const std::vector<int64_t>& each : {gradient.indices, slots}) {
+    const Slices slices{each, {}};
+    std::vector<SliceEntry> entries(each.size());
+    for (bool merged_before : {false, true}) {
+      std::vector<int64_t> others = each;
+      std::sort(others.begin(), others.end());
+      others.erase(std::unique(others.begin(), others.end()), others.end());
+      const IndexSpan old = {others.data(), others.size(), others.front(), others.back()};
+      const SortedEntries sorted({SourceOf(slices).indices}, merged_before ? old : IndexSpan(),
+                                 entries.data(), parallel_for());
+      ASSERT_EQ(sorted.num_entries(), each.size());
+      size_t largest = 0;
+      for (size_t b = 0; b < sorted.num_buckets(); ++b) {
+        largest = std::max(largest, static_cast<size_t>(sorted.end(b) - sorted.begin(b)));
+      }
+      EXPECT_LE(largest, 9000u);
+      // Indices ascend, and the entries of an index are in order of arrival.
+      for (size_t i = 1; i < entries.size(); ++i) {
+        ASSERT_TRUE(entries[i - 1].index < entries[i].index ||
+                    (entries[i - 1].index == entries[i].index &&
+                     entries[i - 1].position < entries[i].position));
+      }
+    }
+  }
+}
+
+// Merged rows without new entries must be shared out as well: walking them takes as long.
+TEST_P(HostMergePassTest, MergedRowsInClustersAreSharedOutToBuckets) {
+  std::vector<int64_t> others;
+  for (int64_t row = 0; row < 100000; ++row) others.push_back(row);
+  others.push_back(int64_t{1} << 62);
+  const IndexSpan old = {others.data(), others.size(), others.front(), others.back()};
+  const Slices slices{{17}, {}};
+  std::vector<SliceEntry> entries(1);
+  const SortedEntries sorted({SourceOf(slices).indices}, old, entries.data(), parallel_for());
+  size_t total = 0;
+  for (size_t b = 0; b < sorted.num_buckets(); ++b) {
+    const size_t size = sorted.num_merged_before(b + 1) - sorted.num_merged_before(b);
+    EXPECT_LE(size, 9000u);
+    total += size;
+  }
+  EXPECT_EQ(total, others.size());
+}
+
+TEST_P(HostMergePassTest, NothingMergedWithNothingIsNothing) {
+  EXPECT_EQ(MergeInSteps({}, {}, 3, 0, parallel_for()), Slices());
+  EXPECT_EQ(MergeInSteps({Slices(), Slices()}, {1}, 3, 0, parallel_for()), Slices());
+}
+
+TEST_P(HostMergePassTest, NarrowTypesAreAddedInFloat32AndRoundedOnce) {
+  // 4096 + 1 + 1 + ... stays 4096 if each sum is rounded to float16.
+  constexpr size_t kCount = 64;
+  std::vector<std::vector<int64_t>> indices(kCount, {3});
+  std::vector<Float16> values(kCount, Float16::FromFloat(1));
+  values[0] = Float16::FromFloat(4096);
+  std::vector<HostSource> sources;
+  for (size_t i = 0; i < kCount; ++i) sources.push_back({{indices[i].data(), 1, 3, 3}, &values[i]});
+  const std::vector<HostSource> first(sources.begin(), sources.begin() + 40);
+  const std::vector<HostSource> rest(sources.begin() + 40, sources.end());
+  const SliceLayout layout{ElementType::kFloat16, 1};
+  MergedRows merged;
+  float sum = -1;
+  std::vector<SliceEntry> entries(kCount);
+  HostMergePass fold(layout, merged, first, entries.data(), parallel_for());
+  ASSERT_EQ(fold.num_new_rows(), 1u);
+  fold.MergeInto(&merged, &sum, parallel_for());
+  EXPECT_EQ(sum, 4096 + 39);
+  EXPECT_EQ(merged.counts, std::vector<int64_t>{40});
+  int64_t row = -1;
+  Float16 total{0};
+  HostMergePass(layout, merged, rest, entries.data(), parallel_for())
+      .WriteTo(&row, &total, 1, parallel_for());
+  EXPECT_EQ(row, 3);
+  EXPECT_EQ(Float16::ToFloat(total), 4160);  // This is 4159, rounded to even once.
+}
+
+// Overwrites the memory that was reported as read, so that the test notices if it is read again.
+TEST_P(HostMergePassTest, WhatIsWrittenIsNotReadAgain) {
+  std::mt19937 random(3);
+  const std::vector<Slices> gradients = {RandomSlices(&random, 20000, 1 << 17, 2),
+                                         RandomSlices(&random, 9000, 1 << 17, 2)};
+  const SliceLayout layout{ElementType::kFloat32, 2};
+  MergedRows merged;
+  const std::vector<HostSource> first = {SourceOf(gradients[0])};
+  std::vector<SliceEntry> entries = EntriesFor(first);
+  HostMergePass fold(layout, merged, first, entries.data(), parallel_for());
+  std::vector<float> sums(fold.num_new_rows() * 2);
+  const std::vector<SumChunk::Mark> marks = fold.MarkNewRows(16);
+  fold.MergeInto(&merged, sums.data(), parallel_for());
+  ASSERT_GE(marks.size(), 8u);
+  ASSERT_LE(marks.size(), 16u);
+  for (const SumChunk::Mark& mark : marks) {
+    const auto place = std::lower_bound(merged.indices.begin(), merged.indices.end(), mark.index);
+    EXPECT_EQ(mark.num_rows, static_cast<size_t>(place - merged.indices.begin()));
+  }
+  const std::vector<HostSource> second = {SourceOf(gradients[1])};
+  entries = EntriesFor(second);
+  HostMergePass merge(layout, merged, second, entries.data(), parallel_for());
+  Slices result;
+  result.indices.resize(merge.num_rows());
+  result.values.resize(merge.num_rows() * 2);
+  size_t num_parts = 0;
+  const auto spoil = [&](int64_t index, size_t num_entries) {
+    ++num_parts;
+    const auto end = std::lower_bound(merged.indices.begin(), merged.indices.end(), index);
+    std::fill(sums.begin(), sums.begin() + 2 * (end - merged.indices.begin()), -99.0f);
+    std::fill_n(entries.begin(), num_entries, SliceEntry{-1, ~0u, ~0u});
+  };
+  merge.WriteTo(result.indices.data(), result.values.data(), 0, parallel_for(), spoil);
+  EXPECT_GE(num_parts, 4u);
+  EXPECT_EQ(result, Merged(gradients, 2, SparseReduction::kMean));
+}
+
+INSTANTIATE_TEST_SUITE_P(SerialAndThreaded, HostMergePassTest, testing::Bool());
+
+TEST(SortedEntries, AreInOrderOfIndicesAndThenOfArrival) {
+  const std::vector<int64_t> a = {5, 1, 5};
+  const std::vector<int64_t> b = {1, int64_t{1} << 60, 0};
+  SliceEntry memory[6];
+  const SortedEntries sorted({{a.data(), 3, 1, 5}, {b.data(), 3, 0, int64_t{1} << 60}}, IndexSpan(),
+                             memory, SerialFor);
+  std::vector<std::vector<int64_t>> entries;
+  for (size_t bucket = 0; bucket < sorted.num_buckets(); ++bucket) {
+    for (const SliceEntry* e = sorted.begin(bucket); e < sorted.end(bucket); ++e) {
+      EXPECT_GE(e->index, sorted.first_index(bucket));
+      entries.push_back({e->index, e->gradient, e->position});
+    }
+  }
+  const std::vector<std::vector<int64_t>> expected = {{0, 1, 2}, {1, 0, 1}, {1, 1, 0},
+                                                      {5, 0, 0}, {5, 0, 2}, {1LL << 60, 1, 1}};
+  EXPECT_EQ(entries, expected);
+}
+
+TEST(ParallelForThrowing, PassesOnThatMemoryIsShort) {
+  const auto body = [](size_t begin, size_t) {
+    if (begin == 2) throw std::bad_alloc();
+  };
+  EXPECT_THROW(ParallelForThrowing(ThreadedFor, 4, 1, body), std::bad_alloc);
+  EXPECT_NO_THROW(ParallelForThrowing(ThreadedFor, 2, 1, body));
+}
+
+}  // namespace
+}  // namespace condacc

@@ -1,0 +1,186 @@
+// Chiefs at a gate, and chiefs that were replaced.
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cc/core/sync/sync_gate.h"
+#include "gtest/gtest.h"
+#include "tests/cc/sync/sync_gate_support.h"
+
+namespace condacc {
+namespace {
+
+using For = GateWait::For;
+
+TEST_F(SyncGateTest, AnOpeningIsAboveAllRoundsSoFar) {
+  EXPECT_EQ(Open(gate_.get(), 1, 1, "c", {}, 41), 42);
+  EXPECT_EQ(Open(gate_.get(), 1, 1, "c", {}, 7), 43);
+  int64_t round = 0;
+  EXPECT_EQ(gate_->Prepare("c", std::numeric_limits<int64_t>::max(), &round).code(),
+            StatusCode::kOutOfRange);
+  EXPECT_TRUE(gate_->state().open);
+}
+
+TEST_F(SyncGateTest, AnOpeningEndsTheRoundOfTheLastChief) {
+  OpenFor(2, 2);
+  const RecordedWaitPtr old_full = BeginWait(gate_, For::kFullRound, "c");
+  ASSERT_TRUE(w(1).Claim());
+  Step(0);
+  int64_t round = 0;
+  ASSERT_TRUE(gate_->Prepare("d", 0, &round).ok());
+  EXPECT_EQ(old_full->code(), StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(w(0).is_waiting());
+  EXPECT_FALSE(gate_->Advance("c", 1));
+  SyncGate::Options options;
+  options.num_slots = options.num_workers = 2;
+  EXPECT_EQ(gate_->Open("c", 1, options).code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(gate_->Open("c", round, options).code(), StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(gate_->Open("d", round, options).ok());
+  w(0).GoOn();
+  EXPECT_EQ(w(0).round, 2);
+  w(1).Finish();  // Its slot was one of the old round.
+  EXPECT_EQ(gate_->state().num_complete, 0);
+  EXPECT_FALSE(gate_->Advance("c", 1));
+}
+
+TEST_F(SyncGateTest, AClosedGateEndsAllWaitsUntilItIsOpenedAgain) {
+  OpenFor(2, 2);
+  const RecordedWaitPtr full = BeginWait(gate_, For::kFullRound, "c");
+  Step(0);
+  ASSERT_TRUE(gate_->Close("c").ok());
+  EXPECT_EQ(w(0).wait->code(), StatusCode::kOutOfRange);
+  EXPECT_EQ(full->code(), StatusCode::kOutOfRange);
+  EXPECT_FALSE(w(1).Claim());
+  const RecordedWaitPtr opening = BeginWait(gate_, For::kOpening, "w0");
+  EXPECT_FALSE(opening->has_ended());
+  w(0).round = Open(gate_.get(), 1, 1);
+  EXPECT_TRUE(opening->has_ended());
+  EXPECT_TRUE(w(0).Claim());
+}
+
+TEST_F(SyncGateTest, ADismissedChiefEndsAndWorkersWaitOn) {
+  OpenFor(3, 3);
+  w(0).run = "c";  // It is in the chief's process.
+  Step(0);
+  Step(1);
+  gate_->Dismiss("another");
+  const RecordedWaitPtr full = BeginWait(gate_, For::kFullRound, "c");
+  EXPECT_FALSE(full->has_ended());
+  gate_->Dismiss("c");
+  EXPECT_EQ(full->code(), StatusCode::kOutOfRange);
+  EXPECT_EQ(BeginWait(gate_, For::kFullRound, "c")->code(), StatusCode::kOutOfRange);
+  EXPECT_EQ(w(0).wait->code(), StatusCode::kCancelled);
+  EXPECT_TRUE(w(1).is_waiting());
+  // A wait of the chief's process that begins later ends as well.
+  EXPECT_EQ(BeginWait(gate_, For::kNextRound, "w0", 1, {}, "c")->code(), StatusCode::kCancelled);
+  w(0).round = Open(gate_.get(), 3, 3);
+  EXPECT_FALSE(w(1).is_waiting());
+  Step(0);
+  EXPECT_TRUE(w(0).is_waiting());
+}
+
+// The operations of a chief, by their names, as those of chief "c" in round 1.
+std::vector<std::pair<std::string, std::function<void(SyncGate*)>>> OperationsOfC() {
+  SyncGate::Options options;
+  options.num_slots = options.num_workers = 2;
+  return {
+      {"Open", [=](SyncGate* gate) { EXPECT_FALSE(gate->Open("c", 1, options).ok()); }},
+      {"Open of the present round",
+       [=](SyncGate* gate) { EXPECT_FALSE(gate->Open("c", gate->state().round, options).ok()); }},
+      {"AddCredits", [](SyncGate* gate) { EXPECT_FALSE(gate->AddCredits("c", 5).ok()); }},
+      {"Advance", [](SyncGate* gate) { EXPECT_FALSE(gate->Advance("c", 1)); }},
+      {"Advance of the present round",
+       [](SyncGate* gate) { EXPECT_FALSE(gate->Advance("c", gate->state().round)); }},
+      {"Dismiss", [](SyncGate* gate) { gate->Dismiss("c"); }},
+      {"Close",
+       [](SyncGate* gate) { EXPECT_EQ(gate->Close("c").code(), StatusCode::kFailedPrecondition); }},
+  };
+}
+
+// At each point of its successor's training, a chief that was replaced executes each operation.
+TEST_F(SyncGateTest, AChiefThatWasReplacedDoesNothingToItsSuccessor) {
+  for (const auto& [name, operation] : OperationsOfC()) {
+    SCOPED_TRACE(name);
+    gate_ = NewGate();
+    workers_.clear();
+    OpenFor(2, 2);
+    Step(0);
+    int64_t round = 0;
+    ASSERT_TRUE(gate_->Prepare("d", 0, &round).ok());
+    operation(gate_.get());
+    SyncGate::Options options;
+    options.num_slots = options.num_workers = 2;
+    ASSERT_TRUE(gate_->Open("d", round, options).ok());
+    operation(gate_.get());
+    w(0).GoOn();
+    w(1).round = round;
+    Step(0);
+    operation(gate_.get());
+    EXPECT_TRUE(w(0).is_waiting());
+    Step(1);
+    operation(gate_.get());
+    EXPECT_TRUE(BeginWait(gate_, For::kFullRound, "d")->has_ended());
+    EXPECT_EQ(BeginWait(gate_, For::kFullRound, "c")->code(), StatusCode::kFailedPrecondition);
+    ASSERT_TRUE(gate_->Advance("d", round));
+    w(0).GoOn();
+    w(1).GoOn();
+    Step(0);
+    gate_->Dismiss("d");
+    operation(gate_.get());
+    EXPECT_TRUE(w(0).is_waiting());
+    ASSERT_TRUE(gate_->Close("d").ok());
+    operation(gate_.get());
+    EXPECT_EQ(w(0).wait->code(), StatusCode::kOutOfRange);
+  }
+}
+
+TEST_F(SyncGateTest, AChiefEndsItsTrainingAlsoBeforeTheOpeningAndAfterADismissal) {
+  int64_t round = 0;
+  EXPECT_EQ(gate_->Close("c").code(), StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(gate_->Prepare("c", 0, &round).ok());
+  ASSERT_TRUE(gate_->Close("c").ok());
+  EXPECT_EQ(BeginWait(gate_, For::kFullRound, "c")->code(), StatusCode::kOutOfRange);
+  OpenFor(2, 2);
+  Step(0);
+  gate_->Dismiss("c");
+  EXPECT_TRUE(w(0).is_waiting());
+  ASSERT_TRUE(gate_->Close("c").ok());
+  EXPECT_EQ(w(0).wait->code(), StatusCode::kOutOfRange);
+  gate_->Dismiss("c");  // It does not shut a gate that is closed.
+  EXPECT_EQ(BeginWait(gate_, For::kNextRound, "w1", 1)->code(), StatusCode::kOutOfRange);
+}
+
+TEST_F(SyncGateTest, WithoutItsChiefAGateGrantsNoSlots) {
+  OpenFor(2, 2);
+  gate_->Dismiss("c");
+  EXPECT_FALSE(w(0).Claim());
+  w(0).Finish();
+  EXPECT_TRUE(w(0).is_waiting());
+  EXPECT_NE(gate_->Describe().find("the chief has ended with an error"), std::string::npos);
+  Open(gate_.get(), 2, 2, "d");
+  w(0).GoOn();
+  EXPECT_TRUE(w(0).Claim());
+}
+
+TEST_F(SyncGateTest, ANewSessionOfAChiefEndsTheWaitsOfItsOldOne) {
+  OpenFor(1, 1);
+  const RecordedWaitPtr old_full = BeginWait(gate_, For::kFullRound, "c");
+  int64_t round = 0;
+  ASSERT_TRUE(gate_->Prepare("c", 0, &round).ok());
+  EXPECT_EQ(old_full->code(), StatusCode::kFailedPrecondition);
+}
+
+TEST_F(SyncGateTest, MoreCreditsThanANumberCanHoldAreNotAnOverflow) {
+  OpenFor(2, 2);
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  ASSERT_TRUE(gate_->AddCredits("c", kMost).ok());
+  ASSERT_TRUE(gate_->AddCredits("c", kMost).ok());
+  Step(0);
+  w(0).GoOn();
+}
+
+}  // namespace
+}  // namespace condacc

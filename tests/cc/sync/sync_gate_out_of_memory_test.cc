@@ -1,0 +1,211 @@
+// Lets operator new fail, at each place where a gate calls it, and refuses the thread of timers.
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include <dlfcn.h>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cc/core/sync/sync_gate.h"
+#include "gtest/gtest.h"
+#include "tests/cc/sync/sync_gate_support.h"
+
+namespace {
+
+// The number of allocations of this thread that succeed before one fails. If negative, all succeed.
+thread_local int allocations_left = -1;
+std::atomic<bool> refuses_threads{false};
+
+}  // namespace
+
+__attribute__((noinline)) void* operator new(size_t num_bytes) {
+  if (allocations_left == 0) {
+    allocations_left = -1;
+    throw std::bad_alloc();
+  }
+  if (allocations_left > 0) --allocations_left;
+  void* const memory = std::malloc(num_bytes > 0 ? num_bytes : 1);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+__attribute__((noinline)) void operator delete(void* memory) noexcept { std::free(memory); }
+__attribute__((noinline)) void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
+extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
+                              void* (*start)(void*), void* argument) {
+  if (refuses_threads) return EAGAIN;
+  using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
+  static const Create create = reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"));
+  return create(thread, attributes, start, argument);
+}
+
+namespace condacc {
+namespace {
+
+using For = GateWait::For;
+
+constexpr int kManyAllocations = 16;  // More than any call makes.
+
+// Makes a call in which allocation number `ordinal`, counted from 0, fails. Returns whether the
+// call threw.
+bool ThrowsAt(int ordinal, const std::function<void()>& call) {
+  bool threw = false;
+  allocations_left = ordinal;
+  try {
+    call();
+  } catch (const std::bad_alloc&) {
+    threw = true;
+  }
+  allocations_left = -1;
+  return threw;
+}
+
+// The names are too long to be stored without an allocation.
+const char kWorker[] = "/job:worker/replica:3/task:17 of this cluster";
+const char kOther[] = "/job:worker/replica:3/task:18 of this cluster";
+const char kChief[] = "0123456789abcdef0123456789abcdef";
+
+// Must be the first test: the thread of timers is started once in a process.
+TEST(SyncGateRefusedThread, ATimerThatWasRefusedIsHadByTheNextWait) {
+  const std::shared_ptr<SyncGate> gate = NewGate();
+  refuses_threads = true;
+  const int64_t round = Open(gate.get(), 2, 3, kChief, std::chrono::milliseconds(5));
+  Worker frozen(gate, "frozen");
+  Worker worker(gate, kWorker);
+  frozen.round = worker.round = round;
+  ASSERT_TRUE(frozen.Claim());
+  ASSERT_TRUE(worker.Claim());
+  worker.Finish();
+  refuses_threads = false;
+  const RecordedWaitPtr report =
+      BeginWait(gate, For::kReport, "", -1, std::chrono::milliseconds(1));
+  ASSERT_TRUE(worker.wait->Await());
+  EXPECT_GE(gate->state().num_takeovers, 1);
+  report->Cancel();
+}
+
+// A wait of each kind, at a gate in the state in which it ends in each way.
+struct Case {
+  std::string name;
+  For what;
+  std::function<void(SyncGate*)> before;
+};
+
+std::vector<Case> Cases() {
+  const auto nothing = [](SyncGate*) {};
+  const auto close = [](SyncGate* gate) { ASSERT_TRUE(gate->Close(kChief).ok()); };
+  const auto dismiss = [](SyncGate* gate) { gate->Dismiss(kChief); };
+  const auto replace = [](SyncGate* gate) {
+    int64_t round = 0;
+    ASSERT_TRUE(gate->Prepare("another chief", 0, &round).ok());
+  };
+  return {{"waits", For::kNextRound, nothing},
+          {"training has ended", For::kNextRound, close},
+          {"the chief has failed", For::kNextRound, dismiss},
+          {"is open", For::kOpening, nothing},
+          {"is not open", For::kOpening, close},
+          {"is not full", For::kFullRound, nothing},
+          {"closed", For::kFullRound, close},
+          {"replaced", For::kFullRound, replace},
+          {"reports", For::kReport, nothing}};
+}
+
+TEST(SyncGateOutOfMemory, AWaitThrowsBeforeItBeginsOrEndsOnce) {
+  for (const Case& each : Cases()) {
+    for (int ordinal = 0; ordinal < kManyAllocations; ++ordinal) {
+      SCOPED_TRACE(each.name + ", allocation " + std::to_string(ordinal));
+      const std::shared_ptr<SyncGate> gate = NewGate();
+      const int64_t round = Open(gate.get(), 2, 2, kChief, std::chrono::hours(1));
+      const RecordedWaitPtr other = BeginWait(gate, For::kNextRound, kOther, round);
+      each.before(gate.get());
+      const bool is_chief = each.what == For::kFullRound;
+      int num_ends = 0;
+      const auto wait = std::make_shared<GateWait>(each.what, is_chief ? "" : kWorker, kChief,
+                                                   round, [&](const GateWait&) { ++num_ends; });
+      wait->patience = std::chrono::hours(1);
+      const bool threw = ThrowsAt(ordinal, [&] { gate->Wait(wait); });
+      // Whatever still waits is ended by the next events.
+      int64_t last = 0;
+      ASSERT_TRUE(gate->Prepare("last", 0, &last).ok());
+      SyncGate::Options options;
+      ASSERT_TRUE(gate->Open("last", last, options).ok());
+      gate->Cancel(wait);
+      EXPECT_EQ(num_ends, threw ? 0 : 1);
+      EXPECT_TRUE(other->has_ended());
+    }
+  }
+}
+
+TEST(SyncGateOutOfMemory, ACallThrowsAndChangesNothingOrDoesAllThatItHasToDo) {
+  using Call = std::function<void(SyncGate*)>;
+  SyncGate::Options options;
+  options.num_slots = options.num_workers = 2;
+  options.takeover = std::chrono::hours(1);
+  const std::vector<std::pair<std::string, Call>> calls = {
+      {"Close", [](SyncGate* gate) { (void)gate->Close(kChief); }},
+      {"Dismiss", [](SyncGate* gate) { gate->Dismiss(kChief); }},
+      {"Prepare",
+       [](SyncGate* gate) {
+         int64_t round = 0;
+         (void)gate->Prepare("another chief with a long name", 0, &round);
+       }},
+      {"Leave", [](SyncGate* gate) { gate->Leave(kOther, RunOf(kOther), true); }},
+      {"Lose", [](SyncGate* gate) { gate->Lose("a worker that was never seen before"); }},
+      {"TakeOver", [](SyncGate* gate) { gate->TakeOver(); }},
+      {"Enter",
+       [](SyncGate* gate) {
+         std::unique_ptr<WorkerStep> step;
+         (void)gate->Enter("a worker that was never seen before", "its run", 1, &step);
+         if (step != nullptr) step->ClaimSlot();
+       }},
+  };
+  for (const auto& [name, call] : calls) {
+    for (int ordinal = 0; ordinal < kManyAllocations; ++ordinal) {
+      SCOPED_TRACE(name + ", allocation " + std::to_string(ordinal));
+      const std::shared_ptr<SyncGate> gate = NewGate();
+      const int64_t round = Open(gate.get(), 1, 3, kChief, std::chrono::hours(1));
+      const RecordedWaitPtr first = BeginWait(gate, For::kNextRound, kWorker, round);
+      const RecordedWaitPtr second = BeginWait(gate, For::kNextRound, kOther, round);
+      const RecordedWaitPtr full = BeginWait(gate, For::kFullRound, kChief);
+      const bool did_throw = ThrowsAt(ordinal, [&, call = call] { call(gate.get()); });
+      if (did_throw) {
+        EXPECT_FALSE(first->has_ended() || second->has_ended() || full->has_ended());
+        EXPECT_EQ(gate->state().round, round);
+      }
+      // The gate can be used afterwards, and ends every wait once.
+      int64_t last = 0;
+      ASSERT_TRUE(gate->Prepare("last", 0, &last).ok());
+      ASSERT_TRUE(gate->Open("last", last, options).ok());
+      EXPECT_TRUE(first->has_ended() && second->has_ended() && full->has_ended());
+      ASSERT_TRUE(gate->Close("last").ok());
+    }
+  }
+}
+
+TEST(SyncGateTimer, AReportWithoutPatienceDoesNotKeepTheTimerBusy) {
+  const std::shared_ptr<SyncGate> gate = NewGate();
+  Open(gate.get(), 1, 1, kChief);
+  const auto cpu_secs = [] {
+    timespec time;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  };
+  const RecordedWaitPtr report = BeginWait(gate, For::kReport, "", -1);
+  const double before = cpu_secs();
+  AwaitTimer(std::chrono::milliseconds(500));
+  EXPECT_LT(cpu_secs() - before, 0.25);
+  report->Cancel();
+}
+
+}  // namespace
+}  // namespace condacc

@@ -1,0 +1,271 @@
+#include "cc/core/sync/sync_gate.h"
+
+#include <chrono>
+#include <cstdint>
+#include <future>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/cc/sync/sync_gate_support.h"
+
+namespace condacc {
+namespace {
+
+using For = GateWait::For;
+
+TEST_F(SyncGateTest, ARoundEndsWhenAllSlotsAreCompleteAndTheChiefAdvances) {
+  OpenFor(2, 2);
+  const RecordedWaitPtr full = BeginWait(gate_, For::kFullRound, "c");
+  Step(0);
+  EXPECT_TRUE(w(0).is_waiting());
+  EXPECT_FALSE(full->has_ended());
+  Step(1);
+  ASSERT_TRUE(full->has_ended());
+  EXPECT_EQ(full->round(), 1);
+  EXPECT_TRUE(w(0).is_waiting());
+  EXPECT_TRUE(gate_->Advance("c", 1));
+  w(0).GoOn();
+  EXPECT_EQ(w(0).round, 2);
+  EXPECT_EQ(gate_->state().num_complete, 0);
+}
+
+TEST_F(SyncGateTest, ABackupWorkerThatComesLateGetsNoSlot) {
+  OpenFor(2, 3);
+  Step(0);
+  Step(1);
+  EXPECT_FALSE(w(2).Claim());
+  EXPECT_EQ(w(2).claim.round, std::numeric_limits<int64_t>::min());
+  EXPECT_EQ(w(2).claim.slot, 0);
+  EXPECT_EQ(gate_->state().num_dropped, 1);
+  EXPECT_TRUE(gate_->Advance("c", 1));
+  w(2).Finish();
+  w(2).GoOn();
+  EXPECT_EQ(w(2).round, 2);
+}
+
+TEST_F(SyncGateTest, AStepOfAnEarlierRoundGetsNoSlot) {
+  OpenFor(1, 2);
+  Step(0);
+  EXPECT_TRUE(gate_->Advance("c", 1));
+  EXPECT_FALSE(w(1).Claim());
+  EXPECT_EQ(gate_->state().num_complete, 0);
+}
+
+TEST_F(SyncGateTest, WorkersComputeSeveralGradientsIfThereAreMoreSlotsThanWorkers) {
+  OpenFor(5, 2);
+  ASSERT_TRUE(w(0).Claim());
+  ASSERT_TRUE(w(1).Claim());
+  w(0).Finish();
+  w(0).GoOn();
+  EXPECT_EQ(w(0).round, 1);
+  Step(0);
+  w(0).GoOn();
+  Step(0);
+  w(0).GoOn();  // Three of five slots are complete, and the other worker holds one.
+  ASSERT_TRUE(w(0).Claim());
+  w(1).Finish();
+  EXPECT_TRUE(w(1).is_waiting());
+  w(0).Finish();
+  EXPECT_TRUE(w(0).is_waiting());
+  EXPECT_TRUE(gate_->Advance("c", 1));
+}
+
+TEST_F(SyncGateTest, TheSlotOfAFailedStepGoesToAWorkerThatWaits) {
+  OpenFor(2, 2);
+  ASSERT_TRUE(w(1).Claim());
+  Step(0);
+  EXPECT_TRUE(w(0).is_waiting());
+  w(1).Fail();
+  w(0).GoOn();
+  EXPECT_EQ(w(0).round, 1);
+  Step(0);
+  EXPECT_TRUE(gate_->Advance("c", 1));
+}
+
+TEST_F(SyncGateTest, ALostWorkerThatComesBackIsWaitedForAgain) {
+  OpenFor(2, 2);
+  ASSERT_TRUE(w(1).Claim());
+  w(1).Fail();
+  Step(0);
+  w(0).GoOn();
+  ASSERT_TRUE(w(1).Claim());  // It is back before the other one claims the slot.
+  EXPECT_FALSE(w(0).Claim());
+  w(0).Finish();
+  EXPECT_TRUE(w(0).is_waiting());
+  w(1).Finish();
+  EXPECT_TRUE(gate_->Advance("c", 1));
+}
+
+TEST_F(SyncGateTest, AWorkerThatLeavesIsNotWaitedFor) {
+  OpenFor(2, 2);
+  Step(0);
+  EXPECT_TRUE(w(0).is_waiting());
+  gate_->Leave("w1", RunOf("w1"), /*is_lost=*/false);
+  w(0).GoOn();
+  EXPECT_EQ(w(0).round, 1);
+}
+
+TEST_F(SyncGateTest, AWaitThatIsCancelledLosesItsWorker) {
+  OpenFor(3, 3);
+  Step(0);
+  Step(1);
+  w(1).wait->Cancel();
+  EXPECT_EQ(w(1).wait->code(), StatusCode::kCancelled);
+  ASSERT_TRUE(w(2).Claim());
+  w(2).Fail();
+  w(0).GoOn();
+  Step(0);
+  EXPECT_TRUE(gate_->Advance("c", 1));
+  w(0).GoOn();
+  Step(0);
+  w(0).GoOn();  // Nobody else is left: it computes all three.
+}
+
+TEST_F(SyncGateTest, ACancellationThatComesBeforeTheWaitEndsIt) {
+  OpenFor(2, 2);
+  RecordedWait wait(gate_, For::kNextRound, "w0", 1);
+  wait.Cancel();
+  EXPECT_FALSE(wait.has_ended());
+  wait.Begin();
+  ASSERT_TRUE(wait.has_ended());
+  EXPECT_EQ(wait.code(), StatusCode::kCancelled);
+}
+
+TEST_F(SyncGateTest, AHolderThatWasTakenOverCompletesItsSlotInTheSameRound) {
+  OpenFor(2, 2);
+  ASSERT_TRUE(w(1).Claim());
+  Step(0);
+  gate_->TakeOver();
+  w(0).GoOn();
+  ASSERT_TRUE(w(0).Claim());
+  EXPECT_EQ(w(0).claim.slot, w(1).claim.slot);
+  w(1).Finish();  // Every accumulator has a gradient of its slot now.
+  EXPECT_EQ(gate_->state().num_complete, 2);
+  EXPECT_TRUE(gate_->Advance("c", 1));
+  w(0).Finish();
+  EXPECT_EQ(gate_->state().num_complete, 0);
+  w(1).GoOn();
+}
+
+TEST_F(SyncGateTest, AHolderThatWasTakenOverFreesNothingWhenItFails) {
+  OpenFor(2, 2);
+  ASSERT_TRUE(w(1).Claim());
+  Step(0);
+  gate_->TakeOver();
+  w(0).GoOn();
+  ASSERT_TRUE(w(0).Claim());
+  w(1).Fail();
+  w(0).Finish();
+  EXPECT_TRUE(gate_->Advance("c", 1));
+}
+
+TEST_F(SyncGateTest, ASilentWorkerIsTakenOverInTime) {
+  OpenFor(2, 2, std::chrono::milliseconds(20));
+  ASSERT_TRUE(w(1).Claim());
+  Step(0);
+  ASSERT_TRUE(w(0).wait->Await());
+  EXPECT_EQ(w(0).wait->round(), 1);
+  EXPECT_EQ(gate_->state().num_takeovers, 1);
+}
+
+TEST_F(SyncGateTest, WorkersThatWereNeverSeenAreTakenOverToo) {
+  OpenFor(3, 3);
+  Step(0);
+  gate_->TakeOver();
+  w(0).GoOn();
+  Step(0);
+  w(0).GoOn();
+  Step(0);
+  EXPECT_TRUE(gate_->Advance("c", 1));
+}
+
+TEST_F(SyncGateTest, CreditsCarryTheRoundInWhichTheyWereMade) {
+  OpenFor(2, 2);
+  ASSERT_TRUE(gate_->AddCredits("c", 1).ok());
+  Step(0);
+  w(0).GoOn();
+  EXPECT_EQ(w(0).round, 1);
+  Step(1);
+  EXPECT_TRUE(w(1).is_waiting());
+  EXPECT_TRUE(gate_->Advance("c", 1));
+  EXPECT_FALSE(w(0).Claim());
+}
+
+TEST_F(SyncGateTest, BeforeTheOpeningEverybodyWaits) {
+  Worker early(gate_, "early");
+  EXPECT_FALSE(early.Claim());
+  early.Finish();
+  const RecordedWaitPtr opening = BeginWait(gate_, For::kOpening, "w0");
+  EXPECT_TRUE(early.is_waiting());
+  EXPECT_FALSE(opening->has_ended());
+  EXPECT_EQ(BeginWait(gate_, For::kFullRound, "c")->code(), StatusCode::kFailedPrecondition);
+  OpenFor(2, 2);
+  EXPECT_TRUE(opening->has_ended());
+  EXPECT_EQ(opening->round(), 1);
+}
+
+TEST_F(SyncGateTest, ARoundAdvancesOnceAndOnlyWhenItIsFull) {
+  OpenFor(1, 1);
+  EXPECT_FALSE(gate_->Advance("c", 1));
+  Step(0);
+  EXPECT_FALSE(gate_->Advance("c", 2));
+  EXPECT_TRUE(gate_->Advance("c", 1));
+  EXPECT_FALSE(gate_->Advance("c", 1));
+  EXPECT_EQ(gate_->state().round, 2);
+}
+
+TEST_F(SyncGateTest, AWrongNumberOfSlotsIsRefused) {
+  int64_t round = 0;
+  ASSERT_TRUE(gate_->Prepare("c", 0, &round).ok());
+  SyncGate::Options options;
+  options.num_slots = 0;
+  EXPECT_EQ(gate_->Open("c", round, options).code(), StatusCode::kInvalidArgument);
+  EXPECT_FALSE(gate_->state().open);
+}
+
+TEST_F(SyncGateTest, AReportNamesEveryWorker) {
+  OpenFor(4, 6);
+  ASSERT_TRUE(w(1).Claim());
+  ASSERT_TRUE(w(2).Claim());
+  w(2).Fail();
+  gate_->Leave("w3", RunOf("w3"), /*is_lost=*/false);
+  Step(0);
+  const RecordedWaitPtr report =
+      BeginWait(gate_, For::kReport, "", -1, std::chrono::milliseconds(1));
+  ASSERT_TRUE(report->Await());
+  EXPECT_EQ(report->round(), 1);
+  for (const char* part : {"round 1 ", "1 of 4 gradients", "computing: w1", "waiting: w0",
+                           "lost: w2", "left: w3", "never seen: 2 of 6"}) {
+    EXPECT_NE(report->report().find(part), std::string::npos) << report->report();
+  }
+  // The same round is not reported again.
+  const RecordedWaitPtr again = BeginWait(gate_, For::kReport, "", 1, std::chrono::milliseconds(1));
+  const RecordedWaitPtr other = BeginWait(gate_, For::kReport, "", 0, std::chrono::milliseconds(1));
+  ASSERT_TRUE(other->Await());
+  EXPECT_FALSE(again->has_ended());
+  again->Cancel();
+  EXPECT_EQ(again->code(), StatusCode::kCancelled);
+}
+
+TEST_F(SyncGateTest, AReportTellsThatNoChiefTakesTheRound) {
+  OpenFor(1, 1);
+  Step(0);
+  EXPECT_NE(gate_->Describe().find("queue runner has not been started"), std::string::npos);
+  EXPECT_TRUE(BeginWait(gate_, For::kFullRound, "c")->has_ended());
+  EXPECT_NE(gate_->Describe().find("has not applied them yet"), std::string::npos);
+}
+
+TEST(SyncGateLog, ARoundThatLastsTooLongIsLoggedOnce) {
+  std::promise<std::string> logged;
+  const auto gate = std::make_shared<SyncGate>(
+      "g", std::chrono::milliseconds(5), [&](const std::string& line) { logged.set_value(line); });
+  const RecordedWaitPtr opening = BeginWait(gate, For::kOpening, "w0");
+  EXPECT_NE(logged.get_future().get().find("is not open"), std::string::npos);
+  opening->Cancel();  // A second line would throw: the promise is kept.
+}
+
+}  // namespace
+}  // namespace condacc
