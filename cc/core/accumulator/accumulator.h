@@ -8,17 +8,18 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "cc/core/accumulator/apply_result.h"
-#include "cc/core/accumulator/pending_takes.h"
+#include "cc/core/accumulator/pending_take.h"
 #include "cc/core/accumulator/stall_report.h"
 #include "cc/core/accumulator/step_counter.h"
 #include "cc/core/accumulator/sum_contract.h"
 #include "cc/core/base/mutex.h"
 #include "cc/core/base/status.h"
-#include "cc/core/base/timer_queue.h"
+#include "cc/core/base/wait_list.h"
 
 namespace condacc {
 
@@ -34,8 +35,21 @@ namespace condacc {
 // time, that thread finishes the round and completes the take; otherwise, the thread that serves
 // the take does.
 //
-// Thread-safe. An error leaves everything as it was, except that a take that fails because of bad
-// gradients removes these. Completions run without any lock.
+// Thread-safe. Bad input and refused memory of a tensor leave everything as it was, except that a
+// take that fails because of bad gradients removes these. Methods may throw std::bad_alloc; the
+// accumulator can be used afterwards, and nothing has been added, taken or requested. Completions
+// run without any lock.
+//
+// Example:
+//
+//   DenseAccumulator accumulator({"gradients of w", options});
+//   const ApplyResult result = accumulator.Apply(accumulator.global_step(), gradient, workspace);
+//   if (result.is_added()) {
+//     auto take = std::make_shared<DenseAccumulator::Take>(
+//         /*num_required=*/8, [](const Status& status, DenseAccumulator::Value* mean) { ... });
+//     // The completion is called by this call, or by the one that brings the eighth gradient.
+//     accumulator.Request(take, shared_workspace, *shared_workspace);
+//   }
 template <class Sum>
 class Accumulator {
  public:
@@ -43,7 +57,7 @@ class Accumulator {
   using Gradient = typename Contract::Gradient;
   using Value = typename Contract::Value;
   using Workspace = typename Contract::Workspace;
-  using Take = PendingTake<Value, Workspace>;
+  using Take = PendingTake<Value>;
   using TakePtr = std::shared_ptr<Take>;
 
   struct Options {
@@ -52,9 +66,6 @@ class Accumulator {
     // A take that waits for longer is reported once. Zero means never.
     std::chrono::milliseconds stall_timeout{0};
     std::function<void(const StallReport&)> on_stall;
-    // If memory for a take is refused, the take behind it is tried again after this time, unless
-    // another call tries it before.
-    std::chrono::milliseconds retry_delay{500};
   };
 
   explicit Accumulator(Options options)
@@ -64,8 +75,7 @@ class Accumulator {
   // local step is the global step and the contributor has no gradient in the round yet. Gradients
   // with and without a contributor may be mixed. Returns InvalidArgument if the contributor is
   // negative, or if the gradient would be added and does not fit, and ResourceExhausted if memory
-  // that it needs is refused. May throw std::bad_alloc. After an error, the contributor may apply
-  // another gradient.
+  // that it needs is refused. After an error, the contributor may apply another gradient.
   ApplyResult Apply(int64_t local_step, Gradient gradient, Workspace& workspace,
                     std::optional<int64_t> contributor = std::nullopt) CONDACC_EXCLUDES(mu_);
 
@@ -81,16 +91,12 @@ class Accumulator {
   //   the round and its count, and all others stay for the next take.
   // Other gradients of the round are lost only if the error is reported in the value
   // (`Value::failure`).
-  // When memory is refused, only the front take fails: the next one is tried at the next call, or
-  // after Options::retry_delay.
-  // May throw std::bad_alloc, and then the take was not requested.
   void Request(const TakePtr& take, std::shared_ptr<void> keep_alive, Workspace& workspace)
       CONDACC_EXCLUDES(mu_);
 
   // Does what Request() does and returns true, if the take need not wait for gradients, for other
   // takes or for the step that it names. Otherwise, does nothing and returns false. The caller
-  // keeps the workspace and the accumulator alive until the completion. May throw std::bad_alloc,
-  // and then the take was not requested.
+  // keeps the workspace and the accumulator alive until the completion.
   bool TryServe(const TakePtr& take, Workspace& workspace) CONDACC_EXCLUDES(mu_);
 
   // Completes the take with Cancelled if it waits. A take that has not been requested yet is
@@ -103,7 +109,7 @@ class Accumulator {
   // were discarded. If `only_forward`, neither is done unless the global step becomes higher.
   // Waiting takes go on waiting, except that a take for which there were enough gradients is served
   // first. If a fold is adding some of the discarded gradients, the thread that folds frees them
-  // afterwards. May throw std::bad_alloc, and then nothing was discarded or set.
+  // afterwards.
   int64_t Reset(int64_t global_step, bool only_forward = false) CONDACC_EXCLUDES(mu_);
 
   // Sets the global step and returns the previous one. Neither gradients nor takes are touched.
@@ -126,17 +132,19 @@ class Accumulator {
   const Options& options() const { return options_; }
 
  private:
-  enum class Phase {
-    kOpen,     // Gradients are accepted, and no thread works on the sum.
-    kFolding,  // A thread, the folder, adds pending gradients to the sum. Others are accepted.
-    kPreparingTake,  // A thread allocates the memory for a take's value. Applies wait.
-    // The round has left the accumulator. Its folder finishes it or, if there was none, the thread
-    // that served the take.
-    kTaken,
-    // A reset has removed the round from the accumulator. Its folder frees it or, if there was
-    // none, the reset.
-    kDiscarded,
-    kFinished,  // The take has its value, or the gradients have been freed.
+  // The place of a round.
+  enum class Place {
+    kOpen,       // The round is in the accumulator and accepts gradients.
+    kTaken,      // A take has got the round, which is still to be finished.
+    kDiscarded,  // A reset has removed the round, which is still to be freed.
+    kGone,       // The take has its value, or the gradients have been freed.
+  };
+  // The work that a thread does on the sum of a round, without the lock.
+  enum class Work {
+    kNone,
+    kFolding,    // The thread, the folder, adds pending gradients. Others are still accepted.
+    kPreparing,  // The thread allocates the memory for a take's value. Applies wait.
+    kEnding,     // The thread finishes or frees the round.
   };
 
   // The gradients between one take, or reset, and the next. Guarded by `mu_`, except that the
@@ -144,106 +152,116 @@ class Accumulator {
   struct Round {
     explicit Round(const typename Sum::Options& options) : sum(options) {}
 
-    Phase phase = Phase::kOpen;
+    Place place = Place::kOpen;
+    Work work = Work::kNone;
     Sum sum;
     int64_t num_appended = 0;  // Number of gradients appended to the sum.
-    int64_t count = 0;         // Number of these that the round has, without refused ones.
+    int64_t count = 0;         // The same without those that were refused when a take was prepared.
     // Number of appended gradients that have been added to the sum or refused. They are the first
     // ones, unless some that come later were refused.
     int64_t num_added = 0;
-    TakePtr take;  // The take that got the round, while the phase is kTaken.
+    TakePtr take;  // The take that got the round, until it is finished.
     // The contributors of the round's gradients, and the number of each among the appended ones.
-    std::unordered_map<int64_t, int64_t> contributors;
+    struct Contribution {
+      int64_t contributor;
+      int64_t ordinal;
+    };
+    std::vector<Contribution> contributions;
   };
   using RoundPtr = std::shared_ptr<Round>;
-  using FailedTakes = condacc::FailedTakes<Value, Workspace>;
 
-  static constexpr char kCancelled[] = "TakeGrad operation was cancelled";
+  // What a call into the accumulator works with, and the takes that fail meanwhile. They are
+  // completed at the end of the call: before, it may be working with the workspace of one of them.
+  struct Call {
+    Workspace& workspace;
+    EndedWaits<Take> ended;
+  };
 
-  // Serves the take if it need not wait, and fails it if it is not valid, was cancelled or cannot
-  // be served. If it has to wait, does nothing and returns false. Releases and reacquires mu_.
-  bool ServeOrFailNow(const TakePtr& take, Workspace& workspace, FailedTakes* failed)
-      CONDACC_REQUIRES(mu_);
-  // True if the front take is satisfied by `count` gradients.
-  bool IsReady(int64_t count) const CONDACC_REQUIRES(mu_) {
-    return !takes_.empty() && count >= takes_.front()->num_required;
-  }
-  // Returns an empty round, the spare one if possible. May throw std::bad_alloc.
-  RoundPtr NewRound() CONDACC_REQUIRES(mu_);
+  // What is to be done next about a round. See NextAction().
+  enum class Action { kNone, kServe, kFinish, kFree };
+
   // Returns kAdded if the local step and the contributor allow the gradient to be added now, and
   // otherwise the outcome of the apply. Counts the gradient as dropped if it is stale.
   ApplyOutcome CheckStepAndContributor(int64_t local_step, std::optional<int64_t> contributor)
       CONDACC_REQUIRES(mu_);
   // Checks whether the gradient may be added, and provides what it needs to be appended. Waits
-  // while the value of a take is being prepared. Releases and reacquires mu_.
+  // while the value of a take is being prepared.
   ApplyResult Accept(int64_t local_step, std::optional<int64_t> contributor, Workspace& workspace,
-                     Gradient* gradient) CONDACC_REQUIRES(mu_);
-  // Appends the gradient to the round. Throws std::bad_alloc only, and then nothing has changed.
+                     Gradient* gradient) CONDACC_REACQUIRES(mu_);
+  // Appends the gradient to the round. If it throws, nothing has changed.
   Appended Append(std::optional<int64_t> contributor, Gradient gradient) CONDACC_REQUIRES(mu_);
-  // Gives the round to the front take if there are enough gradients for it, and finishes the round
-  // unless it has a folder. A take that cannot be served fails. Releases and reacquires mu_.
-  void ServeFront(Workspace& workspace, FailedTakes* failed) CONDACC_REQUIRES(mu_);
-  // Schedules another attempt at the front take. Returns false if none could be scheduled.
-  bool RetryLater() CONDACC_REQUIRES(mu_);
-  // Makes the attempt that RetryLater() has scheduled.
-  void Retry() CONDACC_EXCLUDES(mu_);
-  // Does everything of serving the front take that may fail, and outputs the round that is to
-  // follow. The take stays in front. Releases and reacquires mu_.
-  Status PrepareToServe(const Take& take, RoundPtr* next, Workspace& workspace)
-      CONDACC_REQUIRES(mu_);
-  // Removes the gradients that the sum has refused when it was prepared.
-  void RemoveRefused(Round* round) CONDACC_REQUIRES(mu_);
+  // Makes sure that there is an empty round to follow the current one, so that a take can be served
+  // and a reset be made without memory.
+  void ReserveRound() CONDACC_REQUIRES(mu_);
+
+  // Returns an error if the take is not valid or was cancelled.
+  Status CheckTake(const Take& take) const CONDACC_REQUIRES(mu_);
   // Returns an error if the take cannot be served at the current global step.
   Status CheckStep(const Take& take) const CONDACC_REQUIRES(mu_);
+  // Returns whether the take is satisfied by the gradients of the round.
+  bool HasEnoughFor(const Take& take) const CONDACC_REQUIRES(mu_) {
+    return round_->count >= take.num_required;
+  }
   bool IsAtStepOf(const Take& take) const CONDACC_REQUIRES(mu_) {
     return !take.global_step.has_value() || *take.global_step == step_counter_.global_step();
   }
-  // Waits until the takes for which there are enough gradients have been served. Releases and
-  // reacquires mu_.
-  void AwaitReadyTakes(FailedTakes* failed) CONDACC_REQUIRES(mu_);
-  // Lets the call that appended gradient number `ordinal` of the round (counted from 1) do its
-  // share of the adding. If `is_urgent`, that gradient has been added when this returns. Releases
-  // and reacquires mu_.
-  void FoldOrWait(const RoundPtr& round, int64_t ordinal, bool is_urgent, Workspace& workspace,
-                  FailedTakes* failed) CONDACC_REQUIRES(mu_);
-  // True if the pending gradients of the round should be added now, rather than later.
-  bool IsWorthFolding(const Round& round) const CONDACC_REQUIRES(mu_);
-  // True if a take of `num_required` gradients lacks just one, and adding the others before it
-  // comes makes the take faster.
-  bool LacksOneGradient(const Round& round, int64_t num_required) const CONDACC_REQUIRES(mu_);
-  // Adds pending gradients, as the folder of the round. If the round was taken or discarded
-  // meanwhile, finishes or frees it. Returns false if there was not enough memory. Releases and
-  // reacquires mu_.
-  bool FoldOnce(const RoundPtr& round, Workspace& workspace, FailedTakes* failed)
-      CONDACC_REQUIRES(mu_);
-  // Finishes a taken round, and completes its take. No other thread works on the round any more.
-  // Releases and reacquires mu_.
-  void Finish(const RoundPtr& round, Workspace& workspace) CONDACC_REQUIRES(mu_);
-  // Frees the gradients of a discarded round. No other thread works on the round any more. Releases
-  // and reacquires mu_.
-  void Discard(const RoundPtr& round) CONDACC_REQUIRES(mu_);
-  // Has the take reported if it waits for longer than Options::stall_timeout.
-  void WatchForStall(const TakePtr& take, std::shared_ptr<void> keep_alive) CONDACC_REQUIRES(mu_);
-  void ReportStall(const TakePtr& take) CONDACC_EXCLUDES(mu_);
-  // Fails a waiting take. Allocates nothing, so that it succeeds when memory is short.
-  void Fail(const TakePtr& take, Status status, FailedTakes* failed) CONDACC_REQUIRES(mu_) {
-    TimerQueue::Global().Cancel(take->stall_timer);
-    take->failure = std::move(status);
-    takes_.MoveTo(&failed->takes, take);
+  // Returns whether the front take has enough gradients.
+  bool IsFrontReady() const CONDACC_REQUIRES(mu_) {
+    return !takes_.empty() && HasEnoughFor(*takes_.front());
   }
+  // Queues a take that has passed CheckTake(), and serves it if that is possible now.
+  void Enqueue(const TakePtr& take, std::shared_ptr<void> keep_alive, Call* call)
+      CONDACC_REACQUIRES(mu_);
+  // Ends a take, which may be waiting, with an error.
+  void Fail(TakePtr take, Status status, Call* call) CONDACC_REQUIRES(mu_);
+
+  // Returns what the calling thread has to do about a round after each event: a gradient was
+  // appended, a take has come or gone, or a thread has ended its work on the round. Nothing is to
+  // be done while a thread works on the sum, since that thread asks again afterwards; but a taken
+  // round leaves the accumulator at once if finishing it needs no preparation.
+  Action NextAction(const Round& round) const CONDACC_REQUIRES(mu_);
+  // Takes one action after the other until none is left.
+  void Proceed(const RoundPtr& round, Call* call) CONDACC_REACQUIRES(mu_);
+  // Gives the round to the front take, or ends the take with an error.
+  void Serve(Call* call) CONDACC_REACQUIRES(mu_);
+  // Allocates what finishing the round for the take needs. After an error, the round is as it was,
+  // without the gradients that turned out to be bad.
+  Status Prepare(const Take& take, Workspace& workspace) CONDACC_REACQUIRES(mu_);
+  // Removes the gradients that the sum has refused when it was prepared.
+  void RemoveRefused(Round* round) CONDACC_REQUIRES(mu_);
+  // Finishes a taken round, and completes its take.
+  void Finish(const RoundPtr& round, Workspace& workspace) CONDACC_REACQUIRES(mu_);
+  // Frees the gradients of a discarded round.
+  void Free(const RoundPtr& round) CONDACC_REACQUIRES(mu_);
+  // Ends the work on a round that is empty again, and keeps it for later gradients.
+  void Retire(const RoundPtr& round) CONDACC_REQUIRES(mu_);
+
+  // Lets the call that appended gradient number `ordinal` of the round (counted from 1) do its
+  // share of the adding. If `must_add`, that gradient has been added when this returns.
+  void FoldOrWait(const RoundPtr& round, int64_t ordinal, bool must_add, Call* call)
+      CONDACC_REACQUIRES(mu_);
+  // Returns how many gradients the round lacks for the next take, or SumContract::kUnknown.
+  int64_t NumMissing(const Round& round) const CONDACC_REQUIRES(mu_);
+  // Adds pending gradients, as the folder of the round, and proceeds with it. Returns false if
+  // there was not enough memory.
+  bool Fold(const RoundPtr& round, Call* call) CONDACC_REACQUIRES(mu_);
+
+  // Has the take reported if it waits for longer than Options::stall_timeout.
+  void WatchForStall(const TakePtr& take, const std::shared_ptr<void>& keep_alive)
+      CONDACC_REQUIRES(mu_);
+  void ReportStall(const TakePtr& take) CONDACC_EXCLUDES(mu_);
   // Returns an error that names the accumulator, unless memory is too short for that.
-  Status Error(StatusCode code, const char* message) const noexcept;
+  Status Error(StatusCode code, std::string_view message) const noexcept;
 
   const Options options_;
   mutable Mutex mu_;
-  CondVar added_;  // Notified when num_added or the phase of a round has changed.
+  CondVar changed_;  // Notified when num_added, the place or the work of a round has changed.
   StepCounter step_counter_ CONDACC_GUARDED_BY(mu_);
-  PendingTakes<Value, Workspace> takes_ CONDACC_GUARDED_BY(mu_);
+  WaitList<Take> takes_ CONDACC_GUARDED_BY(mu_);
   RoundPtr round_ CONDACC_GUARDED_BY(mu_);
-  RoundPtr spare_round_ CONDACC_GUARDED_BY(mu_);  // Kept so that a take need not allocate one.
+  RoundPtr next_round_ CONDACC_GUARDED_BY(mu_);  // Not null if `round_` has gradients.
   // The num_required of the take that was served last; 0 before the first.
   int64_t last_num_required_ CONDACC_GUARDED_BY(mu_) = 0;
-  bool will_retry_ CONDACC_GUARDED_BY(mu_) = false;  // A call of Retry() is scheduled.
 };
 
 }  // namespace condacc

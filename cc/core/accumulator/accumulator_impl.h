@@ -2,40 +2,46 @@
 #ifndef CONDACC_CORE_ACCUMULATOR_ACCUMULATOR_IMPL_H_
 #define CONDACC_CORE_ACCUMULATOR_ACCUMULATOR_IMPL_H_
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <new>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "cc/core/accumulator/accumulator.h"
 #include "cc/core/accumulator/apply_result.h"
+#include "cc/core/base/invariant.h"
 #include "cc/core/base/status.h"
+#include "cc/core/base/timer_queue.h"
 
 namespace condacc {
+
+// Applies.
 
 template <class Sum>
 ApplyResult Accumulator<Sum>::Apply(int64_t local_step, Gradient gradient, Workspace& workspace,
                                     std::optional<int64_t> contributor) {
   if (contributor.has_value() && *contributor < 0) {
-    const std::string got = std::to_string(*contributor);
-    const std::string message = "Argument contributor must not be negative, but was " + got;
-    return Error(StatusCode::kInvalidArgument, message.c_str());
+    return Error(
+        StatusCode::kInvalidArgument,
+        "Argument contributor must not be negative, but was " + std::to_string(*contributor));
   }
-  FailedTakes failed;
-  {
-    MutexLock lock(&mu_);
-    const ApplyResult result = Accept(local_step, contributor, workspace, &gradient);
-    if (!result.is_added()) return result;
-    const RoundPtr round = round_;
-    const Appended appended = Append(contributor, std::move(gradient));
-    const int64_t ordinal = ++round->num_appended;
-    ++round->count;
-    if (appended == Appended::kInSum) round->num_added = ordinal;
-    ServeFront(workspace, &failed);
-    FoldOrWait(round, ordinal, appended == Appended::kMustAddNow, workspace, &failed);
-  }
-  return ApplyOutcome::kAdded;
+  Call call{workspace, {}};
+  MutexLock lock(&mu_);
+  const ApplyResult result = Accept(local_step, contributor, workspace, &gradient);
+  if (!result.is_added()) return result;
+  const RoundPtr round = round_;
+  const Appended appended = Append(contributor, std::move(gradient));
+  const int64_t ordinal = ++round->num_appended;
+  ++round->count;
+  if (appended == Appended::kInSum) round->num_added = ordinal;
+  Proceed(round, &call);
+  FoldOrWait(round, ordinal, appended == Appended::kMustAddNow, &call);
+  return result;
 }
 
 template <class Sum>
@@ -44,136 +50,145 @@ ApplyOutcome Accumulator<Sum>::CheckStepAndContributor(int64_t local_step,
   if (step_counter_.DropIfStale(local_step)) return ApplyOutcome::kStale;
   if (!contributor.has_value()) return ApplyOutcome::kAdded;
   if (step_counter_.IsAhead(local_step)) return ApplyOutcome::kAhead;
-  return round_->contributors.count(*contributor) > 0 ? ApplyOutcome::kDuplicate
-                                                      : ApplyOutcome::kAdded;
+  for (const auto& contribution : round_->contributions) {
+    if (contribution.contributor == *contributor) return ApplyOutcome::kDuplicate;
+  }
+  return ApplyOutcome::kAdded;
 }
 
 template <class Sum>
 ApplyResult Accumulator<Sum>::Accept(int64_t local_step, std::optional<int64_t> contributor,
                                      Workspace& workspace, Gradient* gradient) {
   while (true) {
-    while (round_->phase == Phase::kPreparingTake) added_.Wait(&mu_);
+    while (round_->work == Work::kPreparing) changed_.Wait(&mu_);
     const ApplyOutcome outcome = CheckStepAndContributor(local_step, contributor);
     if (outcome != ApplyOutcome::kAdded) return outcome;
     Status status = round_->sum.Check(*gradient);
     if (status.ok()) {
-      const typename Contract::Missing need = round_->sum.MissingFrom(*gradient);
-      if (need == Contract::Missing::kNothing) return outcome;
+      const typename Contract::Missing missing = round_->sum.MissingFrom(*gradient);
+      if (missing == Contract::Missing::kNothing) return outcome;
       MutexUnlock unlock(&mu_);
-      status = Sum::Prepare(options_.sum, need, workspace, gradient);
+      status = Sum::Prepare(options_.sum, missing, workspace, gradient);
     }
-    if (!status.ok()) return Error(status.code(), status.message().c_str());
+    if (!status.ok()) return Error(status.code(), status.message());
   }
 }
 
 template <class Sum>
 Appended Accumulator<Sum>::Append(std::optional<int64_t> contributor, Gradient gradient) {
+  ReserveRound();
+  std::vector<typename Round::Contribution>& contributions = round_->contributions;
+  if (contributor.has_value() && contributions.size() == contributions.capacity()) {
+    contributions.reserve(2 * contributions.size() + 8);
+  }
+  const Appended appended = round_->sum.Append(std::move(gradient));
   if (contributor.has_value()) {
-    round_->contributors.emplace(*contributor, round_->num_appended + 1);
+    contributions.push_back({*contributor, round_->num_appended + 1});
   }
-  try {
-    return round_->sum.Append(std::move(gradient));
-  } catch (...) {
-    if (contributor.has_value()) round_->contributors.erase(*contributor);
-    throw;
-  }
+  return appended;
 }
+
+template <class Sum>
+void Accumulator<Sum>::ReserveRound() {
+  if (round_->count > 0) return;  // Another round was reserved for the first gradient.
+  // The previous round is not used again while an apply in FoldOrWait() still refers to it.
+  if (next_round_ == nullptr || next_round_.use_count() > 1) {
+    next_round_ = std::make_shared<Round>(options_.sum);
+  }
+  next_round_->place = Place::kOpen;
+  next_round_->count = 0;
+  next_round_->num_appended = 0;
+  next_round_->num_added = 0;
+}
+
+// Takes.
 
 template <class Sum>
 void Accumulator<Sum>::Request(const TakePtr& take, std::shared_ptr<void> keep_alive,
                                Workspace& workspace) {
-  FailedTakes failed;
-  {
-    MutexLock lock(&mu_);
-    // If only one gradient is missing, the others are added now, so that they need not be added
-    // when it has come. The take is not pushed before that: as soon as it is in the queue, it may
-    // be completed at any time, after which its workspace may be gone.
-    const RoundPtr round = round_;
-    if (takes_.empty() && round->phase == Phase::kOpen &&
-        LacksOneGradient(*round, take->num_required)) {
-      FoldOnce(round, workspace, &failed);
-    }
-    ServeFront(workspace, &failed);  // The front take may be waiting for Retry().
-    if (ServeOrFailNow(take, workspace, &failed)) {
-      // If another thread works on the round, the take is in the queue, with its workspace.
-      if (take->waiting) take->keep_alive = std::move(keep_alive);
-    } else {
-      takes_.Push(take);
-      try {
-        WatchForStall(take, keep_alive);
-      } catch (...) {
-        takes_.Remove(take);
-        throw;
-      }
-      take->workspace = &workspace;
-      take->keep_alive = std::move(keep_alive);
-    }
+  Call call{workspace, {}};
+  MutexLock lock(&mu_);
+  // If only one gradient is missing, the others are added now, so that they need not be added when
+  // it has come. The take is not queued before that: as soon as it is in the queue, it may be
+  // completed at any time, after which its workspace may be gone.
+  const RoundPtr round = round_;
+  const bool lacks_one = round->count + 1 == take->num_required && takes_.empty();
+  if (lacks_one && round->work == Work::kNone && round->sum.WantsFold(/*num_missing=*/1)) {
+    Fold(round, &call);
   }
+  Status error = CheckTake(*take);
+  if (!error.ok()) return Fail(take, std::move(error), &call);
+  if (!takes_.empty() || !HasEnoughFor(*take)) WatchForStall(take, keep_alive);
+  Enqueue(take, std::move(keep_alive), &call);
 }
 
 template <class Sum>
 bool Accumulator<Sum>::TryServe(const TakePtr& take, Workspace& workspace) {
-  FailedTakes failed;
-  bool has_ended;
-  {
-    MutexLock lock(&mu_);
-    has_ended = ServeOrFailNow(take, workspace, &failed);
+  Call call{workspace, {}};
+  MutexLock lock(&mu_);
+  Status error = CheckTake(*take);
+  if (!error.ok()) {
+    Fail(take, std::move(error), &call);
+    return true;
   }
-  return has_ended;
-}
-
-template <class Sum>
-bool Accumulator<Sum>::ServeOrFailNow(const TakePtr& take, Workspace& workspace,
-                                      FailedTakes* failed) {
-  if (take->num_required < 1) {
-    const std::string got = std::to_string(take->num_required);
-    const std::string message = "Argument num_required must be positive, but was " + got;
-    failed->takes.push_back(take);
-    take->failure = Error(StatusCode::kInvalidArgument, message.c_str());
-  } else if (take->cancelled) {
-    failed->takes.push_back(take);
-    take->failure = Error(StatusCode::kCancelled, kCancelled);
-  } else if (takes_.empty() && round_->count >= take->num_required && IsAtStepOf(*take)) {
-    take->workspace = &workspace;
-    take->was_ready = true;
-    takes_.Push(take);
-    ServeFront(workspace, failed);
-  } else {
-    return false;
-  }
+  if (!takes_.empty() || !HasEnoughFor(*take) || !IsAtStepOf(*take)) return false;
+  Enqueue(take, nullptr, &call);
   return true;
 }
 
 template <class Sum>
 void Accumulator<Sum>::Cancel(const TakePtr& take, Workspace& workspace) {
-  FailedTakes ended;
-  {
-    MutexLock lock(&mu_);
-    take->cancelled = true;
-    if (!take->waiting) return;
-    // While the value of a take is being prepared, perhaps with the take's own workspace, the take
-    // is not completed. The thread that prepares the value will see that the take was cancelled.
-    if (round_->phase == Phase::kPreparingTake && take == takes_.front()) return;
-    Fail(take, Error(StatusCode::kCancelled, kCancelled), &ended);
-    ServeFront(workspace, &ended);
-  }
+  Call call{workspace, {}};
+  MutexLock lock(&mu_);
+  take->is_cancelled = true;
+  if (!take->is_waiting()) return;
+  // While the value of a take is being prepared, perhaps with the take's own workspace, the take is
+  // not completed. The thread that prepares the value will see that the take was cancelled.
+  const RoundPtr round = round_;
+  if (round->work == Work::kPreparing && take.get() == takes_.front()) return;
+  Fail(WaitList<Take>::Remove(take.get()), CheckTake(*take), &call);
+  Proceed(round, &call);
 }
 
 template <class Sum>
-Status Accumulator<Sum>::Error(StatusCode code, const char* message) const noexcept {
-  try {
-    return Status(code, message + (" (accumulator '" + options_.name + "')"));
-  } catch (const std::bad_alloc&) {
-    return Status(code, "Out of memory");  // Short enough for std::string not to allocate.
+Status Accumulator<Sum>::CheckTake(const Take& take) const {
+  if (take.num_required < 1) {
+    return Error(StatusCode::kInvalidArgument, "Argument num_required must be positive, but was " +
+                                                   std::to_string(take.num_required));
   }
+  if (take.is_cancelled) return Error(StatusCode::kCancelled, "TakeGrad operation was cancelled");
+  return Status();
 }
 
 template <class Sum>
-void Accumulator<Sum>::WatchForStall(const TakePtr& take, std::shared_ptr<void> keep_alive) {
+Status Accumulator<Sum>::CheckStep(const Take& take) const {
+  if (!IsAtStepOf(take)) {
+    return Error(StatusCode::kFailedPrecondition, "The global step is another than the take's");
+  }
+  if (step_counter_.CanAdvance()) return Status();
+  return Error(StatusCode::kOutOfRange, "The global step is 2**63 - 1 and cannot move on");
+}
+
+template <class Sum>
+void Accumulator<Sum>::Enqueue(const TakePtr& take, std::shared_ptr<void> keep_alive, Call* call) {
+  take->keep_alive = std::move(keep_alive);
+  takes_.PushBack(take);
+  const RoundPtr round = round_;
+  Proceed(round, call);
+}
+
+template <class Sum>
+void Accumulator<Sum>::Fail(TakePtr take, Status status, Call* call) {
+  TimerQueue::Global().Cancel(take->stall_timer);
+  take->failure = std::move(status);
+  call->ended.Add(std::move(take));
+}
+
+template <class Sum>
+void Accumulator<Sum>::WatchForStall(const TakePtr& take, const std::shared_ptr<void>& keep_alive) {
   if (options_.stall_timeout.count() <= 0 || options_.on_stall == nullptr) return;
   take->stall_timer = TimerQueue::Global().Schedule(
-      options_.stall_timeout,
-      [this, take, keep_alive = std::move(keep_alive)] { ReportStall(take); });
+      options_.stall_timeout, [this, take, keep_alive] { ReportStall(take); });
 }
 
 template <class Sum>
@@ -181,11 +196,229 @@ void Accumulator<Sum>::ReportStall(const TakePtr& take) {
   StallReport report{};
   {
     MutexLock lock(&mu_);
-    if (!take->waiting) return;
+    if (!take->is_waiting()) return;
     report = {round_->count, take->num_required, step_counter_.global_step(),
               step_counter_.num_dropped(), step_counter_.last_dropped_step()};
   }
   options_.on_stall(report);
+}
+
+// What happens to a round.
+
+template <class Sum>
+typename Accumulator<Sum>::Action Accumulator<Sum>::NextAction(const Round& round) const {
+  const bool is_idle = round.work == Work::kNone;
+  switch (round.place) {
+    case Place::kOpen:
+      return IsFrontReady() && (is_idle || !Sum::kFinishNeedsMemory) ? Action::kServe
+                                                                     : Action::kNone;
+    case Place::kTaken:
+      return is_idle ? Action::kFinish : Action::kNone;
+    case Place::kDiscarded:
+      return is_idle ? Action::kFree : Action::kNone;
+    case Place::kGone:
+      break;
+  }
+  return Action::kNone;
+}
+
+template <class Sum>
+void Accumulator<Sum>::Proceed(const RoundPtr& round, Call* call) {
+  while (true) {
+    switch (NextAction(*round)) {
+      case Action::kServe:
+        Serve(call);
+        break;
+      case Action::kFinish:
+        return Finish(round, call->workspace);
+      case Action::kFree:
+        return Free(round);
+      case Action::kNone:
+        return;
+    }
+  }
+}
+
+template <class Sum>
+void Accumulator<Sum>::Serve(Call* call) {
+  Take* const take = takes_.front();
+  Status status = CheckStep(*take);
+  if (status.ok()) status = Prepare(*take, call->workspace);
+  if (!status.ok()) return Fail(takes_.PopFront(), std::move(status), call);
+  TimerQueue::Global().Cancel(take->stall_timer);
+  last_num_required_ = take->num_required;
+  step_counter_.Advance();
+  round_->place = Place::kTaken;
+  round_->take = takes_.PopFront();
+  round_ = std::move(next_round_);
+}
+
+template <class Sum>
+Status Accumulator<Sum>::Prepare([[maybe_unused]] const Take& take,
+                                 [[maybe_unused]] Workspace& workspace) {
+  if constexpr (!Sum::kFinishNeedsMemory) {
+    return Status();
+  } else {
+    Round& round = *round_;  // It stays, since nobody takes or discards it meanwhile.
+    round.work = Work::kPreparing;
+    Status status;
+    {
+      MutexUnlock unlock(&mu_);
+      // The take has to end even if it is prepared by another operation, which has no part in this.
+      try {
+        status = Contract::PrepareFinish(round.sum, workspace);
+      } catch (const std::bad_alloc&) {
+        status = Status(StatusCode::kResourceExhausted, "Out of memory");
+      }
+    }
+    round.work = Work::kNone;
+    changed_.NotifyAll();
+    Status ended = take.is_cancelled ? CheckTake(take) : CheckStep(take);
+    if (!ended.ok()) {
+      // Gradients that were refused stay in the round, so that the next take reports them.
+      if (status.ok()) Contract::AbandonFinish(round.sum);
+      return ended;
+    }
+    if (status.ok()) return status;
+    if (!Contract::Refused(round.sum).empty()) RemoveRefused(&round);
+    return Error(status.code(), status.message());
+  }
+}
+
+template <class Sum>
+void Accumulator<Sum>::RemoveRefused([[maybe_unused]] Round* round) {
+  if constexpr (Sum::kFinishNeedsMemory) {
+    const std::vector<int64_t>& refused = Contract::Refused(round->sum);
+    auto& contributions = round->contributions;
+    contributions.erase(std::remove_if(contributions.begin(), contributions.end(),
+                                       [&](const typename Round::Contribution& each) {
+                                         return std::binary_search(refused.begin(), refused.end(),
+                                                                   each.ordinal);
+                                       }),
+                        contributions.end());
+    round->num_added +=
+        refused.end() - std::upper_bound(refused.begin(), refused.end(), round->num_added);
+    round->count -= static_cast<int64_t>(refused.size());
+    CONDACC_INVARIANT(round->num_added <= round->num_appended && round->count >= 0);
+    Contract::RemoveRefused(round->sum);
+  }
+}
+
+template <class Sum>
+void Accumulator<Sum>::Finish(const RoundPtr& round, Workspace& workspace) {
+  round->work = Work::kEnding;
+  {
+    MutexUnlock unlock(&mu_);
+    Value value = round->sum.Finish(workspace);
+    TakePtr take;
+    {
+      MutexLock lock(&mu_);
+      round->num_added = round->num_appended;
+      take = std::move(round->take);
+    }
+    changed_.NotifyAll();
+    const Status& failure = value.failure;
+    if (failure.ok()) {
+      take->Complete(Status(), &value);
+    } else {
+      take->Complete(Error(failure.code(), failure.message()), nullptr);
+    }
+    // The memory is freed after the take was completed, which need not wait for that.
+    round->sum.Clear();
+    round->contributions.clear();
+  }
+  Retire(round);
+}
+
+template <class Sum>
+void Accumulator<Sum>::Free(const RoundPtr& round) {
+  round->work = Work::kEnding;
+  {
+    MutexUnlock unlock(&mu_);
+    round->sum.Clear();
+    round->contributions.clear();
+  }
+  Retire(round);
+}
+
+template <class Sum>
+void Accumulator<Sum>::Retire(const RoundPtr& round) {
+  round->num_added = round->num_appended;
+  round->work = Work::kNone;
+  round->place = Place::kGone;
+  changed_.NotifyAll();
+  if (next_round_ == nullptr) next_round_ = round;
+}
+
+template <class Sum>
+int64_t Accumulator<Sum>::Reset(int64_t global_step, bool only_forward) {
+  MutexLock lock(&mu_);
+  // The thread that works on the round serves a take that has enough gradients.
+  while (IsFrontReady()) changed_.Wait(&mu_);
+  if (only_forward && global_step <= step_counter_.global_step()) return 0;
+  step_counter_.Set(global_step);
+  const RoundPtr round = round_;
+  const int64_t num_discarded = round->count;
+  if (num_discarded == 0) return 0;
+  round_ = std::move(next_round_);
+  round->place = Place::kDiscarded;
+  changed_.NotifyAll();  // Applies that wait only because too much is pending may return.
+  if (NextAction(*round) == Action::kFree) Free(round);  // Otherwise, its folder frees it.
+  return num_discarded;
+}
+
+// Folds.
+
+template <class Sum>
+void Accumulator<Sum>::FoldOrWait(const RoundPtr& round, int64_t ordinal, bool must_add,
+                                  Call* call) {
+  while (round->num_added < ordinal) {
+    // A round that has left need not be waited for because it is overfull: the thread that finishes
+    // it adds all that is pending, and will be done soon.
+    const bool is_open = round->place == Place::kOpen;
+    const bool must = must_add || (is_open && round->sum.IsOverfull());
+    const bool may_fold = is_open && round->work == Work::kNone;
+    if (may_fold && (must || round->sum.WantsFold(NumMissing(*round)))) {
+      if (!Fold(round, call)) return;
+    } else if (must) {
+      changed_.Wait(&mu_);
+    } else {
+      return;
+    }
+  }
+}
+
+template <class Sum>
+int64_t Accumulator<Sum>::NumMissing(const Round& round) const {
+  if (!takes_.empty()) return takes_.front()->num_required - round.count;
+  return round.count == last_num_required_ ? 0 : Contract::kUnknown;
+}
+
+template <class Sum>
+bool Accumulator<Sum>::Fold(const RoundPtr& round, Call* call) {
+  round->work = Work::kFolding;
+  const int64_t num_folded = round->sum.BeginFold();
+  {
+    MutexUnlock unlock(&mu_);
+    round->sum.RunFold(call->workspace);
+  }
+  const bool has_succeeded = round->sum.EndFold();
+  if (has_succeeded) round->num_added += num_folded;
+  round->work = Work::kNone;
+  changed_.NotifyAll();
+  Proceed(round, call);
+  return has_succeeded;
+}
+
+template <class Sum>
+Status Accumulator<Sum>::Error(StatusCode code, std::string_view message) const noexcept {
+  try {
+    std::string text(message);
+    text += " (accumulator '" + options_.name + "')";
+    return Status(code, std::move(text));
+  } catch (const std::bad_alloc&) {
+    return Status(code, "Out of memory");  // Short enough for std::string not to allocate.
+  }
 }
 
 }  // namespace condacc

@@ -3,6 +3,7 @@
 #define CONDACC_CORE_ACCUMULATOR_SUM_CONTRACT_H_
 
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -23,11 +24,8 @@ enum class Appended {
 //   Options    The options of an accumulator, which all of its rounds share. They outlive the sum.
 //   Gradient   A gradient as an apply passes it.
 //   Workspace  The memory and threads that the caller provides.
-//   Value      The result of a take. If its Status `failure` is not OK, that is the error for which
-//              the value is not the sum.
-//   Missing       The thing that a gradient lacks before it can be appended: kNothing, or a thing
-//   that
-//              Prepare() provides.
+//   Value      The result of a take. Its Status `failure`, if not OK, says why it is invalid.
+//   Missing    What Prepare() must still supply before Append(), or kNothing.
 //
 // The accumulator calls a method under its lock, unless the comment says "unlocked". No two
 // unlocked methods of one sum run at the same time (Prepare() is static). While RunFold() runs,
@@ -52,20 +50,18 @@ struct SumContract {
   static_assert(kIs<decltype(&Sum::Check), Status (Sum::*)(const Gradient&) const>);
   // Returns what a gradient that fits lacks before it can be appended.
   static_assert(kIs<decltype(&Sum::MissingFrom), Missing (Sum::*)(const Gradient&) const>);
-  // Unlocked, and called by several threads at a time: gives the gradient what it lacks. After an
-  // error, the gradient is not used any more.
+  // Unlocked, and called concurrently by several threads: gives the gradient what it lacks. After
+  // an error, the gradient is not used any more.
   static_assert(
       kIs<decltype(&Sum::Prepare), Status (*)(const Options&, Missing, Workspace&, Gradient*)>);
-  // Takes over a gradient that lacks nothing. Throws std::bad_alloc only, and then nothing has
-  // changed.
+  // Takes over a gradient that lacks nothing. If it throws std::bad_alloc, nothing has changed.
   static_assert(kIs<decltype(&Sum::Append), Appended (Sum::*)(Gradient)>);
 
-  // Returns whether the pending gradients should be added now. `take_is_near`: a take will probably
-  // come next, and adds them in the same pass in which it divides.
-  static_assert(kIs<decltype(&Sum::WantsFold), bool (Sum::*)(bool take_is_near) const>);
-  // Returns whether a fold now, while one gradient is missing for a take, makes that take much
-  // faster.
-  static_assert(kIs<decltype(&Sum::WantsFoldAhead), bool (Sum::*)() const>);
+  // Returns whether the pending gradients should be added now. `num_missing` is how many gradients
+  // the next take lacks: if 0, it probably comes next, and adds them in the same pass in which it
+  // divides; if 1, a take waits that may be faster if all but its last gradient have been added.
+  static constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
+  static_assert(kIs<decltype(&Sum::WantsFold), bool (Sum::*)(int64_t num_missing) const>);
   // Returns whether so much is pending that an apply should wait for a fold before it returns.
   static_assert(kIs<decltype(&Sum::IsOverfull), bool (Sum::*)() const>);
 

@@ -1,6 +1,11 @@
 // std::mutex and std::condition_variable with clang's thread-safety annotations.
 //
 // They use the standard types, so that ThreadSanitizer sees every lock.
+//
+// A thread may hold two locks at once only in this order: that of an accumulator, a gate or a step
+// variable first, and then that of the timers (TimerQueue) or of the spare buffers (SpareBuffers),
+// under which no other lock is taken. Nothing is called back under a lock: completions, timers and
+// reports run after it was released.
 #ifndef CONDACC_CORE_BASE_MUTEX_H_
 #define CONDACC_CORE_BASE_MUTEX_H_
 
@@ -17,6 +22,9 @@
 #define CONDACC_SCOPED_CAPABILITY CONDACC_ANNOTATE(scoped_lockable)
 #define CONDACC_GUARDED_BY(mutex) CONDACC_ANNOTATE(guarded_by(mutex))
 #define CONDACC_REQUIRES(mutex) CONDACC_ANNOTATE(requires_capability(mutex))
+// Like CONDACC_REQUIRES, for a function that releases the mutex and acquires it again. What the
+// mutex guards may be different after the call.
+#define CONDACC_REACQUIRES(mutex) CONDACC_REQUIRES(mutex)
 #define CONDACC_EXCLUDES(mutex) CONDACC_ANNOTATE(locks_excluded(mutex))
 #define CONDACC_ACQUIRE(...) CONDACC_ANNOTATE(acquire_capability(__VA_ARGS__))
 #define CONDACC_RELEASE(...) CONDACC_ANNOTATE(release_capability(__VA_ARGS__))
@@ -58,16 +66,16 @@ class CONDACC_SCOPED_CAPABILITY MutexUnlock {
 
 class CondVar {
  public:
-  // Waits for NotifyAll(). Releases and reacquires `mutex`. May also return without a notification,
-  // so callers check their condition in a loop.
-  void Wait(Mutex* mutex) CONDACC_REQUIRES(mutex) {
+  // Waits for NotifyAll(). May also return without a notification, so callers check their condition
+  // in a loop.
+  void Wait(Mutex* mutex) CONDACC_REACQUIRES(mutex) {
     std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
     changed_.wait(lock);
     lock.release();
   }
-  // The same, but waits at most until `deadline`. Releases and reacquires `mutex`.
+  // The same, but waits at most until `deadline`.
   template <class TimePoint>
-  void WaitUntil(Mutex* mutex, const TimePoint& deadline) CONDACC_REQUIRES(mutex) {
+  void WaitUntil(Mutex* mutex, const TimePoint& deadline) CONDACC_REACQUIRES(mutex) {
     std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
     changed_.wait_until(lock, deadline);
     lock.release();

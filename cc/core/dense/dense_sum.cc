@@ -68,21 +68,18 @@ bool DenseSum::IsFull(size_t num_pending) const {
          options_.budget->IsExceeded();
 }
 
-bool DenseSum::WantsFold(bool take_is_near) const {
+bool DenseSum::WantsFold(int64_t num_missing) const {
   if (num_pending() == 0 || !CanFold()) return false;
   // A fold would only copy a single borrowed gradient, so it is left where it is.
   if (options_.holds_borrowed && !has_sum() && num_pending() == 1) return false;
-  if (take_is_near) return num_pending() > options_.max_pending;
+  if (num_missing == 0) return num_pending() > options_.max_pending;
+  // A take of large gradients is faster if all but the last of them have been added before that
+  // comes.
+  constexpr size_t kLarge = 1 << 16;  // Elements.
+  if (num_missing == 1 && options_.adds_ahead && num_elements_ >= kLarge) return true;
   // Small gradients are still in the cache when they come, so they are added now. A take then has
   // less to add.
   return IsFull(num_pending()) || GradientBytes() <= options_.small_bytes;
-}
-
-// A take of large gradients is faster if all but the last of them have been added before that
-// comes.
-bool DenseSum::WantsFoldAhead() const {
-  constexpr size_t kLarge = 1 << 16;  // Elements.
-  return options_.adds_ahead && num_elements_ >= kLarge && num_pending() > 0 && CanFold();
 }
 
 bool DenseSum::IsOverfull() const {

@@ -43,9 +43,9 @@ Appended SparseSum<Rows>::Append(Gradient gradient) {
 }
 
 template <class Rows>
-bool SparseSum<Rows>::WantsFold(bool take_is_near) const {
+bool SparseSum<Rows>::WantsFold(int64_t num_missing) const {
   if (ExceedsBudget()) return true;
-  if (take_is_near || num_pending() < kMinFold) return false;
+  if (num_missing == 0 || num_pending() < kMinFold) return false;
   return pending_bytes_ >= FoldBytes() || num_pending() >= MaxPending();
 }
 

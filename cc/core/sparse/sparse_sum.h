@@ -49,8 +49,7 @@ class SparseSum {
   static Status Prepare(const Options& options, Missing need, Workspace& workspace,
                         Gradient* gradient);
   Appended Append(Gradient gradient);
-  bool WantsFold(bool take_is_near) const;
-  bool WantsFoldAhead() const { return false; }
+  bool WantsFold(int64_t num_missing) const;
   bool IsOverfull() const;
   int64_t BeginFold() noexcept;
   void RunFold(Workspace& workspace);

@@ -5,21 +5,21 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "cc/core/base/status.h"
+#include "cc/core/base/wait_list.h"
 
 namespace condacc {
 
 // One wait at a gate. `done` is called exactly once, never under a lock, and must not throw. By
 // then `end` is set and, if that is no error, so are `round` and, for an observer, `report`.
-struct GateWait {
+struct GateWait : Waiter<GateWait> {
   using Clock = std::chrono::steady_clock;
   using Ptr = std::shared_ptr<GateWait>;
-  using List = std::list<Ptr>;
+  using List = WaitList<GateWait>;
   using Done = std::function<void(const GateWait&)>;
 
   enum class For {
@@ -30,8 +30,8 @@ struct GateWait {
     kOpening,
     // A chief waits until all slots are complete.
     kFullRound,
-    // An observer waits until a round other than `after` has lasted for `patience` while a worker
-    // waits.
+    // An observer waits until a round other than `after` has lasted for `patience`, with a worker
+    // waiting.
     kReport,
   };
 
@@ -57,34 +57,12 @@ struct GateWait {
   int64_t round = 0;
   std::string report;  // The text for an observer, or the end of an error's message.
 
-  // The fields below are guarded by the lock of the gate.
-  bool cancelled = false;
-  bool waiting = false;
-  List::iterator position;
-};
+  bool is_cancelled = false;  // Guarded by the lock of the gate.
 
-// The waits that a call has released. The destructor completes them, so it must run after the lock
-// was released: an object is declared before the lock is taken.
-class ReleasedWaits {
- public:
-  ReleasedWaits() = default;
-  ReleasedWaits(const ReleasedWaits&) = delete;
-  ReleasedWaits& operator=(const ReleasedWaits&) = delete;
-  ~ReleasedWaits() {
-    for (const GateWait::Ptr& wait : waits_) {
-      const GateWait::Done done = std::move(wait->done);
-      wait->done = nullptr;
-      done(*wait);
-    }
+  void Complete() {
+    const Done function = std::exchange(done, nullptr);
+    function(*this);
   }
-
-  // Moves a wait here. Needs no memory.
-  void Add(GateWait::List* from, GateWait::List::iterator position) noexcept {
-    waits_.splice(waits_.end(), *from, position);
-  }
-
- private:
-  GateWait::List waits_;
 };
 
 }  // namespace condacc

@@ -26,12 +26,11 @@ SyncGate::SyncGate(std::string name, Clock::duration report, Log log)
 
 Status SyncGate::Enter(const std::string& worker, const std::string& run, int64_t local_step,
                        std::unique_ptr<WorkerStep>* step) {
-  ReleasedWaits released;
   auto entered = std::make_unique<WorkerStep>(shared_from_this(), worker, run, local_step);
   WorkerStep::List node = {entered.get()};
   const char* error = nullptr;
   {
-    MutexLock lock(&mu_);
+    CompletingLock lock(&mu_, &ended_);
     // A round with backup workers can end while one of its steps is under way.
     const bool has_backups = options_.num_slots < options_.num_workers;
     const bool is_second = has_backups && HasStep(worker, run);
@@ -45,13 +44,13 @@ Status SyncGate::Enter(const std::string& worker, const std::string& run, int64_
     } else if (coming == Roster::Coming::kReplaced) {
       error = "has been replaced by another process, and this one has to end";
     } else {
-      if (coming == Roster::Coming::kReplaces) EndSteps(worker, &released);
+      if (coming == Roster::Coming::kReplaces) EndSteps(worker);
       entered->id_ = next_id_++;
       entered->position_ = node.begin();
       steps_.splice(steps_.end(), node);
       entered->at_gate_ = true;
       Count(entered.get());
-      ReleaseWaits(&released);
+      ReleaseWaits();
     }
   }
   if (error != nullptr) {
@@ -66,15 +65,14 @@ bool SyncGate::HasStep(const std::string& worker, const std::string& run) const 
   for (const WorkerStep* const step : steps_) {
     if (step->counted_ && step->run_ == run && step->worker_ == worker) return true;
   }
-  for (const GateWait::Ptr& wait : round_waits_) {
-    if (wait->run == run && wait->who == worker) return true;
-  }
-  return false;
+  bool waits = false;
+  round_waits_.ForEach(
+      [&](const GateWait* wait) { waits |= wait->run == run && wait->who == worker; });
+  return waits;
 }
 
 WorkerStep::Claim SyncGate::Claim(WorkerStep* step) noexcept {
-  ReleasedWaits released;
-  MutexLock lock(&mu_);
+  CompletingLock lock(&mu_, &ended_);
   if (!std::exchange(step->claimed_, true)) {
     const bool may_claim = step->at_gate_ && !step->replaced_;
     if (may_claim) Count(step);
@@ -87,7 +85,7 @@ WorkerStep::Claim SyncGate::Claim(WorkerStep* step) noexcept {
       step->dropped_ = true;
       ++num_dropped_;
     }
-    ReleaseWaits(&released);
+    ReleaseWaits();
   }
   WorkerStep::Claim claim;
   claim.granted = step->slot_ != Slots::kNone;
@@ -97,8 +95,7 @@ WorkerStep::Claim SyncGate::Claim(WorkerStep* step) noexcept {
 }
 
 bool SyncGate::End(WorkerStep* step, bool is_done, bool any_added) noexcept {
-  ReleasedWaits released;
-  MutexLock lock(&mu_);
+  CompletingLock lock(&mu_, &ended_);
   if (!std::exchange(step->at_gate_, false)) return step->dropped_;
   steps_.erase(step->position_);
   Uncount(step);
@@ -120,30 +117,27 @@ bool SyncGate::End(WorkerStep* step, bool is_done, bool any_added) noexcept {
     }
     roster_.See(worker);
   }
-  ReleaseWaits(&released);
+  ReleaseWaits();
   return step->dropped_;
 }
 
 void SyncGate::Renew(const std::string& worker, const std::string& run) {
-  ReleasedWaits released;
-  MutexLock lock(&mu_);
+  CompletingLock lock(&mu_, &ended_);
   const auto coming = roster_.Come(worker, run, options_.num_workers);
   if (coming == Roster::Coming::kReplaced) return;
-  EndSteps(worker, &released);
-  ReleaseWaits(&released);
+  EndSteps(worker);
+  ReleaseWaits();
 }
 
 void SyncGate::Leave(const std::string& worker, const std::string& run, bool is_lost) {
-  ReleasedWaits released;
-  MutexLock lock(&mu_);
+  CompletingLock lock(&mu_, &ended_);
   const auto absence = is_lost ? WorkerState::kLost : WorkerState::kLeft;
   roster_.Leave(worker, run, absence, options_.num_workers);
-  ReleaseWaits(&released);
+  ReleaseWaits();
 }
 
 void SyncGate::Lose(const std::string& worker) {
-  ReleasedWaits released;
-  MutexLock lock(&mu_);
+  CompletingLock lock(&mu_, &ended_);
   if (!roster_.Knows(worker) && roster_.NumUnseen(options_.num_workers) == 0) return;
   roster_.Leave(worker, /*run=*/"", WorkerState::kLost, options_.num_workers);
   for (WorkerStep* const step : steps_) {
@@ -151,13 +145,12 @@ void SyncGate::Lose(const std::string& worker) {
     FreeSlot(step);
     Uncount(step);
   }
-  ReleaseWaits(&released);
+  ReleaseWaits();
 }
 
 void SyncGate::TakeOver() {
-  ReleasedWaits released;
-  MutexLock lock(&mu_);
-  TakeOverLocked(&released);
+  CompletingLock lock(&mu_, &ended_);
+  TakeOverLocked();
 }
 
 SyncGate::State SyncGate::state() const {
@@ -190,7 +183,7 @@ void SyncGate::FreeSlot(WorkerStep* step) noexcept {
   slots_.Free(step->slot_, step->id_);
 }
 
-void SyncGate::EndSteps(const std::string& worker, ReleasedWaits* released) noexcept {
+void SyncGate::EndSteps(const std::string& worker) noexcept {
   for (WorkerStep* const step : steps_) {
     if (step->worker_ != worker) continue;
     FreeSlot(step);
@@ -198,9 +191,9 @@ void SyncGate::EndSteps(const std::string& worker, ReleasedWaits* released) noex
     step->replaced_ = true;
   }
   for (GateWait::List* const list : {&round_waits_, &open_waits_}) {
-    for (auto next = list->begin(); next != list->end();) {
-      next = (*next)->who == worker ? Release(*next, kReplacedWorker, released) : std::next(next);
-    }
+    list->ForEach([&](GateWait* wait) {
+      if (wait->who == worker) Release(wait, kReplacedWorker);
+    });
   }
 }
 

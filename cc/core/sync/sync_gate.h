@@ -12,6 +12,7 @@
 #include "cc/core/base/mutex.h"
 #include "cc/core/base/status.h"
 #include "cc/core/base/timer_queue.h"
+#include "cc/core/base/wait_list.h"
 #include "cc/core/sync/chief_state.h"
 #include "cc/core/sync/gate_wait.h"
 #include "cc/core/sync/roster.h"
@@ -218,35 +219,32 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   void FreeSlot(WorkerStep* step) noexcept CONDACC_REQUIRES(mu_);
   // Ends the steps and waits that a worker has at the gate, because another run or another session
   // of it has come.
-  void EndSteps(const std::string& worker, ReleasedWaits* released) noexcept CONDACC_REQUIRES(mu_);
+  void EndSteps(const std::string& worker) noexcept CONDACC_REQUIRES(mu_);
   // Notes that a worker begins a wait. Returns false if another run has replaced the worker's. May
   // throw std::bad_alloc, and then nothing has changed.
-  bool NoteWait(const GateWait& wait, ReleasedWaits* released) CONDACC_REQUIRES(mu_);
+  bool NoteWait(const GateWait& wait) CONDACC_REQUIRES(mu_);
   // Returns an error if the chief may not wait for the round.
   GateWait::End CheckChief(const std::string& chief) const noexcept CONDACC_REQUIRES(mu_);
   GateWait::List* ListOf(const GateWait& wait) noexcept CONDACC_REQUIRES(mu_);
-  // Releases a wait: moves it from its list to `released`, which will complete it. Returns the next
-  // wait of the list.
-  GateWait::List::iterator Release(const GateWait::Ptr& wait, const GateWait::End& end,
-                                   ReleasedWaits* released) noexcept CONDACC_REQUIRES(mu_);
+  // Ends a wait, which is completed when the lock has been released.
+  void Release(GateWait* wait, const GateWait::End& end) noexcept CONDACC_REQUIRES(mu_);
   // Returns whether a wait is to be released now, because its event has happened or because of an
   // error, which is output.
   bool MustRelease(const GateWait& wait, GateWait::End* end) const noexcept CONDACC_REQUIRES(mu_);
   // Releases waits of workers, one for each credit.
-  void SpendCredits(ReleasedWaits* released) noexcept CONDACC_REQUIRES(mu_);
+  void SpendCredits() noexcept CONDACC_REQUIRES(mu_);
   // Releases all waits that are to be released now, and arms the timer. Called after each event.
-  void ReleaseWaits(ReleasedWaits* released) noexcept CONDACC_REQUIRES(mu_);
+  void ReleaseWaits() noexcept CONDACC_REQUIRES(mu_);
   // Makes OnTimer() run when the next takeover, log line or report is due. If no timer can be had,
   // the next event tries again.
   void ArmTimer() noexcept CONDACC_REQUIRES(mu_);
   Clock::time_point NextDeadline() const noexcept CONDACC_REQUIRES(mu_);
   void OnTimer() noexcept;
   // Releases the observers for whom the round has lasted too long.
-  void ReleaseReports(Clock::time_point now, ReleasedWaits* released) noexcept
-      CONDACC_REQUIRES(mu_);
+  void ReleaseReports(Clock::time_point now) noexcept CONDACC_REQUIRES(mu_);
   // Ends the waits of the chief, since no worker is left.
-  void EndAbandonedRound(ReleasedWaits* released) noexcept CONDACC_REQUIRES(mu_);
-  void TakeOverLocked(ReleasedWaits* released) noexcept CONDACC_REQUIRES(mu_);
+  void EndAbandonedRound() noexcept CONDACC_REQUIRES(mu_);
+  void TakeOverLocked() noexcept CONDACC_REQUIRES(mu_);
   std::string DescribeLocked() const CONDACC_REQUIRES(mu_);
   // Returns the same, or a shorter text if memory is refused.
   std::string TryDescribe() const noexcept CONDACC_REQUIRES(mu_);
@@ -277,6 +275,7 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   GateWait::List open_waits_ CONDACC_GUARDED_BY(mu_);
   GateWait::List full_waits_ CONDACC_GUARDED_BY(mu_);
   GateWait::List report_waits_ CONDACC_GUARDED_BY(mu_);
+  EndedWaits<GateWait> ended_ CONDACC_GUARDED_BY(mu_);
   TimerQueue::Ticket timer_ CONDACC_GUARDED_BY(mu_) = TimerQueue::kNoTicket;
   Clock::time_point timer_deadline_ CONDACC_GUARDED_BY(mu_) = Clock::time_point::max();
 };

@@ -10,9 +10,8 @@ namespace condacc {
 
 Status SyncGate::Prepare(const std::string& chief, int64_t at_least, int64_t* round) {
   std::string name = chief;
-  ReleasedWaits released;
   {
-    MutexLock lock(&mu_);
+    CompletingLock lock(&mu_, &ended_);
     const int64_t before = std::max(round_, at_least);
     if (before < std::numeric_limits<int64_t>::max()) {
       if (chief_.is_closed()) {
@@ -24,8 +23,8 @@ Status SyncGate::Prepare(const std::string& chief, int64_t at_least, int64_t* ro
       BeginRound(before + 1);
       *round = round_;
       // A chief waits only after it has opened the gate, so these are waits of earlier sessions.
-      while (!full_waits_.empty()) Release(full_waits_.front(), kReplacedChief, &released);
-      ReleaseWaits(&released);
+      while (!full_waits_.empty()) Release(full_waits_.front(), kReplacedChief);
+      ReleaseWaits();
       return Status();
     }
   }
@@ -41,16 +40,15 @@ Status SyncGate::Open(const std::string& chief, int64_t round, const Options& op
                                                     std::to_string(options.num_workers));
   }
   Slots slots(options.num_slots);
-  ReleasedWaits released;
   {
-    MutexLock lock(&mu_);
+    CompletingLock lock(&mu_, &ended_);
     if (chief_.IsPreparing(chief) && round == round_) {
       std::swap(slots_, slots);
       options_ = options;
       chief_.Open();
       credits_ = 0;
       BeginRound(round_);
-      ReleaseWaits(&released);
+      ReleaseWaits();
       return Status();
     }
   }
@@ -58,24 +56,22 @@ Status SyncGate::Open(const std::string& chief, int64_t round, const Options& op
 }
 
 bool SyncGate::Advance(const std::string& chief, int64_t round) {
-  ReleasedWaits released;
-  MutexLock lock(&mu_);
+  CompletingLock lock(&mu_, &ended_);
   const bool is_last = round_ == std::numeric_limits<int64_t>::max();
   if (!chief_.Is(chief) || !is_open() || round != round_ || !is_full() || is_last) return false;
   BeginRound(round_ + 1);
-  ReleaseWaits(&released);
+  ReleaseWaits();
   return true;
 }
 
 Status SyncGate::AddCredits(const std::string& chief, int64_t count) {
-  ReleasedWaits released;
   {
-    MutexLock lock(&mu_);
+    CompletingLock lock(&mu_, &ended_);
     if (!chief_.has_been_prepared() || chief_.Is(chief)) {
       const int64_t room = std::numeric_limits<int64_t>::max() - credits_;
       credits_ += std::min(std::max<int64_t>(count, 0), room);
       credit_round_ = round_;
-      ReleaseWaits(&released);
+      ReleaseWaits();
       return Status();
     }
   }
@@ -83,12 +79,11 @@ Status SyncGate::AddCredits(const std::string& chief, int64_t count) {
 }
 
 Status SyncGate::Close(const std::string& chief) {
-  ReleasedWaits released;
   {
-    MutexLock lock(&mu_);
+    CompletingLock lock(&mu_, &ended_);
     if (chief_.Is(chief)) {
       chief_.Close();
-      ReleaseWaits(&released);
+      ReleaseWaits();
       return Status();
     }
   }
@@ -96,11 +91,10 @@ Status SyncGate::Close(const std::string& chief) {
 }
 
 void SyncGate::Dismiss(const std::string& chief) {
-  ReleasedWaits released;
-  MutexLock lock(&mu_);
+  CompletingLock lock(&mu_, &ended_);
   if (!chief_.Is(chief)) return;
   chief_.Dismiss();
-  ReleaseWaits(&released);
+  ReleaseWaits();
 }
 
 Status SyncGate::NotThisChief(const char* operation) const {

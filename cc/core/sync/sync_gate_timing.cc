@@ -46,28 +46,27 @@ SyncGate::Clock::time_point SyncGate::NextDeadline() const noexcept {
     }
     if (ends_if_abandoned()) deadline = std::min(deadline, abandoned_since_ + options_.report);
   }
-  for (const GateWait::Ptr& wait : report_waits_) {
-    if (wait->after == round_) continue;
+  report_waits_.ForEach([&](const GateWait* wait) {
+    if (wait->after == round_) return;
     // If no worker waits when a report is due, the gate looks again after the same time.
     const auto patience = std::max(wait->patience, SyncGate::kShortestDuration);
     const auto due = round_began_ + patience;
     deadline = std::min(deadline, due > Clock::now() ? due : Clock::now() + patience);
-  }
+  });
   return deadline;
 }
 
 void SyncGate::OnTimer() noexcept {
-  ReleasedWaits released;
   std::string line;
   {
-    MutexLock lock(&mu_);
+    CompletingLock lock(&mu_, &ended_);
     timer_ = TimerQueue::kNoTicket;
     timer_deadline_ = Clock::time_point::max();
     const Clock::time_point now = Clock::now();
     if (options_.takeover > Clock::duration::zero() && now >= last_progress_ + options_.takeover) {
-      TakeOverLocked(&released);
+      TakeOverLocked();
     }
-    if (has_waiting_workers()) ReleaseReports(now, &released);
+    if (has_waiting_workers()) ReleaseReports(now);
     const bool is_late = options_.report > Clock::duration::zero() && !logged_ &&
                          now >= round_began_ + options_.report;
     if (is_late && has_waiting_workers()) {
@@ -76,7 +75,7 @@ void SyncGate::OnTimer() noexcept {
     }
     if (options_.report > Clock::duration::zero() && ends_if_abandoned() &&
         now >= abandoned_since_ + options_.report) {
-      EndAbandonedRound(&released);
+      EndAbandonedRound();
     }
     ArmTimer();
   }
@@ -87,37 +86,33 @@ void SyncGate::OnTimer() noexcept {
   }
 }
 
-void SyncGate::ReleaseReports(Clock::time_point now, ReleasedWaits* released) noexcept {
-  for (auto next = report_waits_.begin(); next != report_waits_.end();) {
-    const GateWait::Ptr& wait = *next;
-    if (wait->after == round_ || now < round_began_ + wait->patience) {
-      ++next;
-      continue;
-    }
+void SyncGate::ReleaseReports(Clock::time_point now) noexcept {
+  report_waits_.ForEach([&](GateWait* wait) {
+    if (wait->after == round_ || now < round_began_ + wait->patience) return;
     wait->report = TryDescribe();
-    next = Release(wait, GateWait::End(), released);
-  }
+    Release(wait, GateWait::End());
+  });
 }
 
-void SyncGate::EndAbandonedRound(ReleasedWaits* released) noexcept {
+void SyncGate::EndAbandonedRound() noexcept {
   const GateWait::End end{StatusCode::kFailedPrecondition,
                           "all workers are lost or have left, and nobody can bring the gradients "
                           "that the round lacks: "};
   while (!full_waits_.empty()) {
-    const GateWait::Ptr& wait = full_waits_.front();
+    GateWait* const wait = full_waits_.front();
     wait->report = TryDescribe();
-    Release(wait, end, released);
+    Release(wait, end);
   }
 }
 
-void SyncGate::TakeOverLocked(ReleasedWaits* released) noexcept {
+void SyncGate::TakeOverLocked() noexcept {
   if (!is_open() || is_full() || round_waits_.empty()) return;
   for (WorkerStep* const step : steps_) Uncount(step);
   roster_.LoseAllThatAreAbsent(options_.num_workers);
   slots_.FreeHeld();
   ++num_takeovers_;
   last_progress_ = Clock::now();
-  ReleaseWaits(released);
+  ReleaseWaits();
 }
 
 std::string SyncGate::TryDescribe() const noexcept {

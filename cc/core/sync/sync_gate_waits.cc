@@ -1,5 +1,4 @@
 // The waits at a gate: how they begin and when they end.
-#include <iterator>
 #include <string>
 #include <utility>
 
@@ -26,31 +25,25 @@ const GateWait::End SyncGate::kReplacedWorker{
     "this worker has been replaced by another process or session, and this one has to end"};
 
 void SyncGate::Wait(const GateWait::Ptr& wait) {
-  ReleasedWaits released;
-  GateWait::List node = {wait};
-  MutexLock lock(&mu_);
-  const bool is_replaced = wait->is_of_worker() && !NoteWait(*wait, &released);
-  GateWait::List* const list = ListOf(*wait);
-  wait->position = node.begin();
-  list->splice(list->end(), node);
-  wait->waiting = true;
+  CompletingLock lock(&mu_, &ended_);
+  const bool is_replaced = wait->is_of_worker() && !NoteWait(*wait);
+  ListOf(*wait)->PushBack(wait);
   if (is_replaced) {
-    Release(wait, kReplacedWorker, &released);
-  } else if (wait->cancelled) {
-    Release(wait, kCancelled, &released);
+    Release(wait.get(), kReplacedWorker);
+  } else if (wait->is_cancelled) {
+    Release(wait.get(), kCancelled);
   } else if (wait->what == GateWait::For::kFullRound && chief_.Is(wait->run)) {
     chief_came_ = true;
   }
-  ReleaseWaits(&released);
+  ReleaseWaits();
 }
 
 void SyncGate::Cancel(const GateWait::Ptr& wait) {
-  ReleasedWaits released;
-  MutexLock lock(&mu_);
-  wait->cancelled = true;
-  if (!wait->waiting) return;
-  Release(wait, kCancelled, &released);
-  ReleaseWaits(&released);
+  CompletingLock lock(&mu_, &ended_);
+  wait->is_cancelled = true;
+  if (!wait->is_waiting()) return;
+  Release(wait.get(), kCancelled);
+  ReleaseWaits();
 }
 
 Status SyncGate::StatusOf(const GateWait& wait) const {
@@ -58,12 +51,12 @@ Status SyncGate::StatusOf(const GateWait& wait) const {
   return Status(wait.end.code, "Gate '" + name_ + "': " + wait.end.why + wait.report);
 }
 
-bool SyncGate::NoteWait(const GateWait& wait, ReleasedWaits* released) {
+bool SyncGate::NoteWait(const GateWait& wait) {
   // A worker that waits for the next round has come before, so its run is not a new one.
   const bool may_replace = wait.what == GateWait::For::kOpening;
   if (may_replace || !roster_.Knows(wait.who)) {
     const auto coming = roster_.Come(wait.who, wait.run, options_.num_workers);
-    if (coming != Roster::Coming::kReplaced) EndSteps(wait.who, released);
+    if (coming != Roster::Coming::kReplaced) EndSteps(wait.who);
   }
   Roster::Worker* const worker = roster_.Find(wait.who, wait.run);
   if (worker == nullptr) return false;
@@ -90,9 +83,7 @@ GateWait::List* SyncGate::ListOf(const GateWait& wait) noexcept {
   return &report_waits_;
 }
 
-GateWait::List::iterator SyncGate::Release(const GateWait::Ptr& wait, const GateWait::End& end,
-                                           ReleasedWaits* released) noexcept {
-  wait->waiting = false;
+void SyncGate::Release(GateWait* wait, const GateWait::End& end) noexcept {
   wait->end = end;
   wait->round = round_;
   Roster::Worker* const worker =
@@ -105,10 +96,7 @@ GateWait::List::iterator SyncGate::Release(const GateWait::Ptr& wait, const Gate
     }
     roster_.See(worker);
   }
-  const auto position = wait->position;
-  const auto next = std::next(position);
-  released->Add(ListOf(*wait), position);
-  return next;
+  ended_.Add(GateWait::List::Remove(wait));
 }
 
 bool SyncGate::MustRelease(const GateWait& wait, GateWait::End* end) const noexcept {
@@ -136,30 +124,30 @@ bool SyncGate::MustRelease(const GateWait& wait, GateWait::End* end) const noexc
 
 // A credit comes before the next round, as a token that was in the queue before does: otherwise it
 // would depend on the chief's speed whether a worker gets it.
-void SyncGate::SpendCredits(ReleasedWaits* released) noexcept {
+void SyncGate::SpendCredits() noexcept {
   while (credits_ > 0 && is_open() && !round_waits_.empty()) {
-    const GateWait::Ptr wait = round_waits_.front();
-    Release(wait, kEvent, released);
+    GateWait* const wait = round_waits_.front();
+    Release(wait, kEvent);
     wait->round = credit_round_;
     --credits_;
   }
 }
 
-void SyncGate::ReleaseWaits(ReleasedWaits* released) noexcept {
+void SyncGate::ReleaseWaits() noexcept {
   roster_.ForgetReplaced(options_.num_workers);
-  SpendCredits(released);
+  SpendCredits();
   for (GateWait::List* const list : {&round_waits_, &open_waits_, &full_waits_}) {
-    for (auto next = list->begin(); next != list->end();) {
+    list->ForEach([this](GateWait* wait) {
       GateWait::End end;
-      next = MustRelease(**next, &end) ? Release(*next, end, released) : std::next(next);
-    }
+      if (MustRelease(*wait, &end)) Release(wait, end);
+    });
   }
   while (is_open() && !round_waits_.empty()) {
     const int num_waiting = static_cast<int>(round_waits_.size());
     const int num_coming =
         roster_.NumPresent(options_.num_workers) - num_waiting - slots_.num_held();
     if (slots_.num_free() <= num_coming) break;
-    Release(round_waits_.front(), kEvent, released);
+    Release(round_waits_.front(), kEvent);
   }
   if (!std::exchange(is_abandoned_, lacks_workers())) abandoned_since_ = Clock::now();
   ArmTimer();

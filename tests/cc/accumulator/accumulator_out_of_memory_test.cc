@@ -93,90 +93,41 @@ class OutOfMemory : public testing::TestWithParam<bool> {
     ASSERT_EQ(take.num_completions(), 1);
     ASSERT_TRUE(take.status().ok()) << take.status().message();
     EXPECT_EQ(take.values<float>(), std::vector<float>(4, value));
-  }
-
-  // A take that failed loses nothing: the next one gets the gradients.
-  void ExpectServedOrFailedForMemory(const RecordedTake& take, float value) {
-    ASSERT_EQ(take.num_completions(), 1);
-    if (!take.status().ok()) {
-      ++num_failed_takes_;
-      EXPECT_EQ(take.status().code(), StatusCode::kResourceExhausted);
-      EXPECT_EQ(take.status().message().find("Out of memory"), 0u);
-      EXPECT_EQ(accumulator_->global_step(), 0);
-      RecordedTake next(1);
-      Request(next);
-      ExpectServed(next, value);
-    } else {
-      ExpectServed(take, value);
-    }
-    EXPECT_EQ(accumulator_->global_step(), 1);
     EXPECT_EQ(accumulator_->num_accumulated(), 0);
   }
 
   TestWorkspace workspace_;
   std::unique_ptr<DenseAccumulator> accumulator_;
-  int num_failed_takes_ = 0;
 };
 
 INSTANTIATE_TEST_SUITE_P(Once, OutOfMemory, testing::Values(false));
 INSTANTIATE_TEST_SUITE_P(FromThenOn, OutOfMemory, testing::Values(true));
 
-TEST_P(OutOfMemory, AnApplyThatThrowsHasChangedNothingAndATakeIsToldOnce) {
-  for (int ordinal = 0; ordinal < kManyAllocations; ++ordinal) {
-    Renew();
-    RecordedTake take(2);
-    Request(take);
-    Apply(1);
-    if (ApplyWithFailure(ordinal, 2) == Ending::kThrew) {
-      EXPECT_EQ(accumulator_->num_accumulated(), 1);
-      EXPECT_FALSE(take.is_done());
-      Apply(2);
+TEST_P(OutOfMemory, AnApplyThatThrowsWasNotMade) {
+  for (const std::optional<int64_t> contributor : {std::optional<int64_t>(), {7}}) {
+    int num_thrown = 0;
+    for (int ordinal = 0; ordinal < kManyAllocations; ++ordinal) {
+      Renew();
+      RecordedTake take(2);
+      Request(take);
+      for (float value : {1.0f, 2.0f}) {
+        const bool is_named = value == 2;
+        if (ApplyWithFailure(ordinal, value, is_named ? contributor : std::nullopt) ==
+            Ending::kReturned) {
+          continue;
+        }
+        ++num_thrown;
+        EXPECT_EQ(accumulator_->num_accumulated(), is_named ? 1 : 0);
+        EXPECT_FALSE(take.is_done());
+        // The contributor may come again.
+        ASSERT_EQ(ApplyWithFailure(-1, value, is_named ? contributor : std::nullopt),
+                  Ending::kReturned);
+      }
+      ExpectServed(take, 3);
     }
-    ExpectServedOrFailedForMemory(take, 3);
+    EXPECT_GT(num_thrown, 0);
+    EXPECT_LT(num_thrown, kManyAllocations);
   }
-  EXPECT_GT(num_failed_takes_, 0);
-  EXPECT_LT(num_failed_takes_, kManyAllocations);
-}
-
-TEST_P(OutOfMemory, AContributorWhoseApplyThrewMayComeAgain) {
-  int num_thrown = 0;
-  for (int ordinal = 0; ordinal < kManyAllocations; ++ordinal) {
-    Renew();
-    Apply(1);
-    if (ApplyWithFailure(ordinal, 2, 7) == Ending::kThrew) {
-      ++num_thrown;
-      EXPECT_EQ(accumulator_->num_accumulated(), 1);
-      EXPECT_EQ(ApplyWithFailure(-1, 2, 7), Ending::kReturned);
-    }
-    EXPECT_EQ(accumulator_->Apply(0, Owned(std::vector<float>(4, 1)), workspace_, 7).outcome(),
-              ApplyOutcome::kDuplicate);
-    RecordedTake take(2);
-    Request(take);
-    ExpectServed(take, 3);
-  }
-  EXPECT_GT(num_thrown, 0);
-  EXPECT_LT(num_thrown, kManyAllocations);
-}
-
-TEST_P(OutOfMemory, AResetThatThrowsHasChangedNothing) {
-  int num_thrown = 0;
-  for (int ordinal = 0; ordinal < kManyAllocations; ++ordinal) {
-    Renew();
-    Apply(1);
-    int64_t num_discarded = -1;
-    const auto reset = [&] { num_discarded = accumulator_->Reset(9); };
-    if (CallWithFailure(ordinal, reset) == Ending::kThrew) {
-      ++num_thrown;
-      EXPECT_EQ(accumulator_->global_step(), 0);
-      EXPECT_EQ(accumulator_->num_accumulated(), 1);
-      reset();
-    }
-    EXPECT_EQ(num_discarded, 1);
-    EXPECT_EQ(accumulator_->global_step(), 9);
-    EXPECT_EQ(accumulator_->num_accumulated(), 0);
-  }
-  EXPECT_GT(num_thrown, 0);
-  EXPECT_LT(num_thrown, kManyAllocations);
 }
 
 TEST_P(OutOfMemory, ARequestThatThrowsWasNotMade) {
@@ -186,16 +137,14 @@ TEST_P(OutOfMemory, ARequestThatThrowsWasNotMade) {
     RecordedTake take(1);
     const auto kept = std::make_shared<int>();
     const auto request = [&] { accumulator_->Request(take.ptr(), kept, workspace_); };
-    if (CallWithFailure(ordinal, request) == Ending::kThrew) {
+    const Ending ending = CallWithFailure(ordinal, request);
+    Apply(1);
+    if (ending == Ending::kThrew) {
       ++num_thrown;
       EXPECT_FALSE(take.is_done());
       EXPECT_EQ(kept.use_count(), 1);
-      Apply(1);
-      EXPECT_FALSE(take.is_done());
       EXPECT_EQ(accumulator_->num_accumulated(), 1);
       Request(take);
-    } else {
-      Apply(1);
     }
     ExpectServed(take, 1);
     EXPECT_EQ(kept.use_count(), 1);
@@ -204,61 +153,35 @@ TEST_P(OutOfMemory, ARequestThatThrowsWasNotMade) {
   EXPECT_LT(num_thrown, kManyAllocations);
 }
 
-TEST_P(OutOfMemory, ARequestOfWhatIsReadyThrowsOrIsTold) {
-  for (bool may_wait : {true, false}) {
-    for (int ordinal = 0; ordinal < kManyAllocations; ++ordinal) {
-      Renew();
-      Apply(5);
-      RecordedTake take(1);
-      const auto request = [&] {
-        if (may_wait) {
-          Request(take);
-        } else {
-          EXPECT_TRUE(accumulator_->TryServe(take.ptr(), workspace_));
-        }
-      };
-      if (CallWithFailure(ordinal, request) == Ending::kThrew) {
-        EXPECT_FALSE(take.is_done());
-        EXPECT_EQ(accumulator_->num_accumulated(), 1);
-        request();
-      }
-      ExpectServedOrFailedForMemory(take, 5);
-    }
-  }
-}
-
-TEST_P(OutOfMemory, ACancellationAlwaysSucceeds) {
+// Whatever ends a take or a round needs no memory but that of messages, which are then shorter.
+TEST_P(OutOfMemory, TakesAndRoundsAlwaysEnd) {
   for (int ordinal = 0; ordinal < kManyAllocations; ++ordinal) {
     Renew();
-    RecordedTake take(2), behind(1);
-    Request(take);
+    const auto call = [ordinal](const std::function<void()>& function) {
+      EXPECT_EQ(CallWithFailure(ordinal, function), Ending::kReturned);
+    };
+    RecordedTake cancelled(2), behind(1), ready(1), at_once(1), last(1);
+    Request(cancelled);
     Request(behind);
     Apply(3);
-    EXPECT_EQ(CallWithFailure(ordinal, [&] { accumulator_->Cancel(take.ptr(), workspace_); }),
-              Ending::kReturned);
-    ASSERT_EQ(take.num_completions(), 1);
-    EXPECT_EQ(take.status().code(), StatusCode::kCancelled);
-    ExpectServedOrFailedForMemory(behind, 3);
-  }
-}
-
-TEST_P(OutOfMemory, AtTheLastStepEveryTakeIsTold) {
-  for (int ordinal = 0; ordinal < kManyAllocations; ++ordinal) {
-    Renew();
+    call([&] { accumulator_->Cancel(cancelled.ptr(), workspace_); });
+    EXPECT_EQ(cancelled.status().code(), StatusCode::kCancelled);
+    ExpectServed(behind, 3);
+    accumulator_->SetGlobalStep(0);
+    Apply(4);
+    call([&] { Request(ready); });
+    ExpectServed(ready, 4);
+    accumulator_->SetGlobalStep(0);
+    Apply(5);
+    call([&] { EXPECT_TRUE(accumulator_->TryServe(at_once.ptr(), workspace_)); });
+    ExpectServed(at_once, 5);
+    accumulator_->SetGlobalStep(0);
+    Apply(6);
     accumulator_->SetGlobalStep(INT64_MAX);
-    RecordedTake first(1), second(1);
-    Request(first);
-    Request(second);
-    Gradient gradient = Owned(std::vector<float>(4, 1.0f));
-    EXPECT_EQ(CallWithFailure(
-                  ordinal,
-                  [&] { (void)accumulator_->Apply(INT64_MAX, std::move(gradient), workspace_); }),
-              Ending::kReturned);
-    for (const RecordedTake* take : {&first, &second}) {
-      ASSERT_EQ(take->num_completions(), 1);
-      EXPECT_EQ(take->status().code(), StatusCode::kOutOfRange);
-    }
-    EXPECT_EQ(accumulator_->num_accumulated(), 1);
+    call([&] { Request(last); });
+    EXPECT_EQ(last.status().code(), StatusCode::kOutOfRange);
+    call([&] { EXPECT_EQ(accumulator_->Reset(9), 1); });
+    EXPECT_EQ(accumulator_->num_accumulated(), 0);
   }
 }
 

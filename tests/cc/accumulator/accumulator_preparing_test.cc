@@ -10,8 +10,6 @@
 #include <vector>
 
 #include "cc/core/accumulator/accumulator_impl.h"
-#include "cc/core/accumulator/accumulator_rounds.h"
-#include "cc/core/accumulator/accumulator_serving.h"
 #include "gtest/gtest.h"
 #include "tests/cc/base/stop_point.h"
 
@@ -50,8 +48,7 @@ class PreparedSum {
     sum_ += gradient.number;
     return Appended::kInSum;
   }
-  bool WantsFold(bool) const { return false; }
-  bool WantsFoldAhead() const { return false; }
+  bool WantsFold(int64_t) const { return false; }
   bool IsOverfull() const { return false; }
   int64_t BeginFold() noexcept { return 0; }
   void RunFold(Workspace&) {}

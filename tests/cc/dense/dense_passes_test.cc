@@ -79,7 +79,7 @@ class PassesTest : public testing::Test {
     DenseSum sum(options);
     for (size_t i = 0; i < gradients.size(); ++i) {
       Append(&sum, options, gradients[i], workspace);
-      if (i + 1 != fold_at || !sum.WantsFold(/*take_is_near=*/false)) continue;
+      if (i + 1 != fold_at || !sum.WantsFold(SumContract<DenseSum>::kUnknown)) continue;
       EXPECT_GT(sum.BeginFold(), 0);
       sum.RunFold(workspace);
       EXPECT_TRUE(sum.EndFold());

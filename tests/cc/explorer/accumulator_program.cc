@@ -86,7 +86,6 @@ template <class Gradients>
 typename Gradients::Accumulator::Options AccumulatorRun<Gradients>::DrawOptions() {
   typename Accumulator::Options options;
   options.name = "a";
-  options.retry_delay = std::chrono::milliseconds(Draw(2));
   if (Chance(50)) {
     options.stall_timeout = std::chrono::milliseconds(1);
     options.on_stall = [](const StallReport&) {

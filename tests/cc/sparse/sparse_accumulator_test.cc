@@ -22,7 +22,6 @@ SparseAccumulator::Options OptionsOf(HoldBudget* budget, size_t fold_bytes) {
   options.sum.budget = budget;
   options.sum.fold_bytes = fold_bytes;
   options.sum.spares = std::make_shared<SpareBuffers>(1 << 20, budget);
-  options.retry_delay = std::chrono::hours(1);
   return options;
 }
 
@@ -51,28 +50,10 @@ class SparseAccumulatorTest : public testing::Test {
     return gradients;
   }
 
-  // The objects that a waiting take must keep alive.
-  struct State {
-    explicit State(std::chrono::milliseconds retry_delay)
-        : accumulator([this, retry_delay] {
-            SparseAccumulator::Options options = OptionsOf(&budget, /*fold_bytes=*/1);
-            options.retry_delay = retry_delay;
-            return options;
-          }()) {}
-
-    HoldBudget budget{1 << 20};
-    TestSparseWorkspace workspace;
-    SparseAccumulator accumulator;
-  };
-
-  explicit SparseAccumulatorTest(std::chrono::milliseconds retry_delay = std::chrono::hours(1))
-      : state_(std::make_shared<State>(retry_delay)) {}
-
   std::mt19937 random_{7};
-  const std::shared_ptr<State> state_;
-  HoldBudget& budget_ = state_->budget;
-  TestSparseWorkspace& workspace_ = state_->workspace;
-  SparseAccumulator& accumulator_ = state_->accumulator;
+  HoldBudget budget_{1 << 20};
+  TestSparseWorkspace workspace_;
+  SparseAccumulator accumulator_{OptionsOf(&budget_, /*fold_bytes=*/1)};
   int64_t step_ = 0;
 };
 
@@ -195,91 +176,24 @@ TEST_F(SparseAccumulatorTest, FoldsWithoutNewRowsLeaveNoBlocks) {
   EXPECT_EQ(Take(1), slices);
 }
 
-class TwoWaitingTakesTest : public SparseAccumulatorTest {
- protected:
-  using SparseAccumulatorTest::SparseAccumulatorTest;
-
-  // Requests both and applies a gradient whose take is refused memory.
-  void FailTheFirst(std::shared_ptr<void> keep_alive) {
-    for (SparseTake* take : {&first_, &second_}) {
-      accumulator_.Request(take->ptr(), keep_alive, workspace_);
-    }
+// Nothing may be held in the second case, so that a fold comes before the takes.
+TEST_F(SparseAccumulatorTest, WhenMemoryIsRefusedTheNextTakeIsTriedAtOnce) {
+  const Slices rows = {{4, 1}, std::vector<float>(2 * kWidth, 2)};
+  for (size_t max_bytes : {1 << 20, 0}) {
+    HoldBudget budget(max_bytes);
+    SparseAccumulator accumulator(OptionsOf(&budget, /*fold_bytes=*/1));
+    SparseTake first(2), second(2);
+    accumulator.Request(first.ptr(), nullptr, workspace_);
+    accumulator.Request(second.ptr(), nullptr, workspace_);
+    ASSERT_TRUE(accumulator.Apply(0, GradientOf(rows, kWidth, true), workspace_).ok());
     workspace_.memory().RefuseAllocation(0);
-    Apply(rows_);
-    EXPECT_EQ(first_.num_completions(), 1);
-    EXPECT_EQ(first_.status().code(), StatusCode::kResourceExhausted);
+    ASSERT_TRUE(accumulator.Apply(0, GradientOf(rows, kWidth, true), workspace_).ok());
+    ASSERT_EQ(first.num_completions(), 1);
+    EXPECT_EQ(first.status().code(), StatusCode::kResourceExhausted);
+    ASSERT_EQ(second.num_completions(), 1);
+    EXPECT_EQ(second.slices(), (Slices{{1, 4}, std::vector<float>(2 * kWidth, 2)}));
+    EXPECT_EQ(accumulator.global_step(), 1);
   }
-
-  const Slices rows_ = {{4, 1}, std::vector<float>(2 * kWidth, 2)};
-  const Slices taken_ = {{1, 4}, std::vector<float>(2 * kWidth, 2)};
-  SparseTake first_{1};
-  SparseTake second_{1};
-};
-
-TEST_F(TwoWaitingTakesTest, ARefusedAllocationFailsOneOfThem) {
-  FailTheFirst(state_);
-  EXPECT_EQ(second_.num_completions(), 0) << "the next take would meet the same shortage";
-  EXPECT_EQ(accumulator_.num_accumulated(), 1);
-  accumulator_.Cancel(second_.ptr(), workspace_);
-}
-
-class SoonTriedAgainTest : public TwoWaitingTakesTest {
- protected:
-  SoonTriedAgainTest() : TwoWaitingTakesTest(std::chrono::milliseconds(1)) {}
-};
-
-TEST_F(SoonTriedAgainTest, TheOtherIsServedWithoutAnyFurtherCall) {
-  FailTheFirst(state_);
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (second_.num_completions() == 0 && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::yield();
-  }
-  ASSERT_EQ(second_.num_completions(), 1);
-  EXPECT_EQ(second_.slices(), taken_);
-  EXPECT_EQ(accumulator_.global_step(), 1);
-}
-
-TEST_F(TwoWaitingTakesTest, TheOtherIsServedAtTheNextRequest) {
-  FailTheFirst(state_);
-  SparseTake third(1);
-  accumulator_.Request(third.ptr(), nullptr, workspace_);
-  ASSERT_EQ(second_.num_completions(), 1);
-  EXPECT_EQ(second_.slices(), taken_);
-  EXPECT_EQ(third.num_completions(), 0);
-  accumulator_.Cancel(third.ptr(), workspace_);
-  EXPECT_EQ(third.status().code(), StatusCode::kCancelled);
-}
-
-TEST_F(TwoWaitingTakesTest, TheOtherCanBeCancelledMeanwhile) {
-  FailTheFirst(state_);
-  accumulator_.Cancel(second_.ptr(), workspace_);
-  EXPECT_EQ(second_.status().code(), StatusCode::kCancelled);
-  EXPECT_EQ(Take(1), taken_);
-}
-
-// The second gradient is folded with the first as soon as it has been appended, since nothing may
-// be held: neither that fold nor the take after it may fail the second take as well.
-TEST_F(TwoWaitingTakesTest, AnApplyThatFoldsFailsOneOfThemToo) {
-  HoldBudget none(0);
-  auto accumulator = std::make_shared<SparseAccumulator>(OptionsOf(&none, /*fold_bytes=*/1));
-  SparseTake first(2), second(2);
-  for (SparseTake* take : {&first, &second}) {
-    accumulator->Request(take->ptr(), accumulator, workspace_);
-  }
-  ASSERT_TRUE(accumulator->Apply(0, GradientOf(rows_, kWidth, true), workspace_).ok());
-  workspace_.memory().RefuseAllocation(0);
-  ASSERT_TRUE(accumulator->Apply(0, GradientOf(rows_, kWidth, true), workspace_).ok());
-  EXPECT_EQ(first.status().code(), StatusCode::kResourceExhausted);
-  EXPECT_EQ(second.num_completions(), 0);
-  EXPECT_EQ(accumulator->num_accumulated(), 2);
-  accumulator->Cancel(second.ptr(), workspace_);
-  EXPECT_EQ(second.status().code(), StatusCode::kCancelled);
-}
-
-TEST_F(TwoWaitingTakesTest, WithoutAWayToTryAgainTheOtherIsTriedAtOnce) {
-  FailTheFirst(/*keep_alive=*/nullptr);
-  ASSERT_EQ(second_.num_completions(), 1);
-  EXPECT_EQ(second_.slices(), taken_);
 }
 
 TEST_F(SparseAccumulatorTest, ErrorsNameTheAccumulatorAndChangeNothing) {

@@ -57,7 +57,6 @@ class SparsePhases : public testing::Test {
     options.sum.fold_bytes = 1;  // Every fourth gradient is due for a fold.
     options.sum.reduction = SparseReduction::kSum;
     options.sum.spares = std::make_shared<SpareBuffers>(0, budget);
-    options.retry_delay = std::chrono::hours(1);
     return options;
   }
 

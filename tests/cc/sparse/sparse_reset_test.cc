@@ -95,39 +95,5 @@ TEST_F(SparseResetTest, AResetDiscardsWhatATakeFailsToTake) {
   EXPECT_EQ(outcome.code, StatusCode::kResourceExhausted);
 }
 
-// A take that came when there was enough for it must not be left to wait for more.
-TEST_F(SparseResetTest, AResetServesATakeThatWasPutOffForWantOfMemory) {
-  TakeOutcome failed, put_off, outcome;
-  const TakePtr behind = NewTake(&put_off, 1);
-  accumulator_->Request(NewTake(&failed, 1), accumulator_, plain_);
-  accumulator_->Request(behind, accumulator_, plain_);
-  plain_.memory().RefuseAllocation(0);
-  ApplySeveral(1);
-  ASSERT_EQ(failed.code, StatusCode::kResourceExhausted);
-  ASSERT_EQ(put_off.num_completions, 0) << "tried again in an hour";
-  plain_.memory().RefuseAllocation(0);
-  accumulator_->Cancel(behind, plain_);
-  StartFolding();
-  EXPECT_TRUE(TryServe(&outcome, 4, 0));
-  EndFolding();
-  EXPECT_EQ(outcome.num_completions, 0) << "the fold has served it: the test tests nothing";
-  EXPECT_EQ(accumulator_->Reset(3), 0);
-  ExpectServed(outcome, 5);
-  EXPECT_EQ(accumulator_->global_step(), 3);
-}
-
-TEST_F(SparseResetTest, AResetDiscardsWhatWaitingTakesWerePutOffFor) {
-  TakeOutcome failed, put_off;
-  accumulator_->Request(NewTake(&failed, 1), accumulator_, plain_);
-  const TakePtr behind = NewTake(&put_off, 1);
-  accumulator_->Request(behind, accumulator_, plain_);
-  plain_.memory().RefuseAllocation(0);
-  ApplySeveral(1);
-  EXPECT_EQ(accumulator_->Reset(3), 1);
-  EXPECT_EQ(put_off.num_completions, 0);
-  EXPECT_TRUE(Apply(plain_, 3));
-  ExpectServed(put_off, 1);
-}
-
 }  // namespace
 }  // namespace condacc

@@ -10,6 +10,7 @@
 #define CONDACC_SCOPED_CAPABILITY
 #define CONDACC_GUARDED_BY(mutex)
 #define CONDACC_REQUIRES(mutex)
+#define CONDACC_REACQUIRES(mutex)
 #define CONDACC_EXCLUDES(mutex)
 #define CONDACC_ACQUIRE(...)
 #define CONDACC_RELEASE(...)
