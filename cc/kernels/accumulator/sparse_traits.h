@@ -14,7 +14,7 @@
 #include "cc/core/sparse/sparse_workspace.h"
 #include "cc/kernels/accumulator/accumulator_resource.h"
 #include "cc/kernels/base/tf_conversions.h"
-#include "cc/memory/mapped_memory.h"
+#include "cc/memory/heap_trim.h"
 #include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
