@@ -20,7 +20,7 @@
 #if defined(CONDACC_CUDA)
 #include "cc/gpu/device_memory.h"
 #include "cc/kernels/base/gpu_stream.h"
-#include "cc/kernels/base/status_conversion.h"
+#include "cc/kernels/base/tf_conversions.h"
 #endif
 
 namespace condacc {

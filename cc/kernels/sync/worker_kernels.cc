@@ -11,7 +11,7 @@
 #include "cc/core/accumulator/apply_result.h"
 #include "cc/core/sync/sync_gate.h"
 #include "cc/kernels/base/inputs.h"
-#include "cc/kernels/base/status_conversion.h"
+#include "cc/kernels/base/tf_conversions.h"
 #include "cc/kernels/sync/sync_gate_resource.h"
 #include "cc/kernels/sync/user_ops.h"
 #include "tensorflow/core/framework/op_kernel.h"
