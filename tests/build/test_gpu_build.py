@@ -29,6 +29,16 @@ needs_cuda = pytest.mark.skipif(not HAS_CUDA, reason="built without CUDA")
 needs_no_gpu = pytest.mark.skipif(HAS_GPU, reason="this machine has a GPU")
 
 
+# The kernels of these operations serve devices of every type: no gradient passes through them.
+FOR_EVERY_DEVICE = {
+    "Condacc>Import_tf_condacc_first",
+    *(
+        f"Condacc>Accumulator{what}"
+        for what in ("GlobalStep", "NumAccumulated", "NumDropped", "Reset", "SetGlobalStep")
+    ),
+}
+
+
 def kernels_by_op(device_type: str) -> dict:
     registered = kernels.get_all_registered_kernels().kernel
     return {
@@ -55,15 +65,15 @@ def run_python(code: str, **environment: str) -> str:
 @needs_cuda
 def test_every_op_that_has_a_kernel_has_one_for_gpus():
     ops = set(kernels_by_op("CPU"))
-    assert len(ops) >= 31
-    # The gate of synchronous training is on a CPU, except for the last of its operations, through
-    # which the gradients pass.
-    of_gate = {op for op in ops if op.startswith("Condacc>SyncGate")} - {"Condacc>SyncGateTaken"}
+    assert len(ops | FOR_EVERY_DEVICE) >= 32
+    # The gate of synchronous training is on a CPU.
+    of_gate = {op for op in ops if op.startswith("Condacc>SyncGate")}
     assert set(kernels_by_op("GPU")) == ops - of_gate
 
 
-def test_op_that_says_what_to_import_has_a_kernel_for_devices_of_every_type():
-    assert set(kernels_by_op("DEFAULT")) == {"Condacc>Import_tf_condacc_first"}
+def test_ops_without_gradients_have_one_kernel_for_devices_of_every_type():
+    assert set(kernels_by_op("DEFAULT")) == FOR_EVERY_DEVICE
+    assert not FOR_EVERY_DEVICE & (kernels_by_op("CPU").keys() | kernels_by_op("GPU").keys())
 
 
 @pytest.mark.skipif(HAS_CUDA, reason="built with CUDA")
@@ -73,7 +83,7 @@ def test_a_build_without_cuda_has_no_gpu_kernels():
 
 @needs_cuda
 def test_gradients_alone_are_in_device_memory():
-    for op, kernel in kernels_by_op("GPU").items():
+    for op, kernel in (kernels_by_op("GPU") | kernels_by_op("DEFAULT")).items():
         op_def = op_def_registry.get(op)
         arguments = {arg.name for arg in [*op_def.input_arg, *op_def.output_arg]}
         on_device = ON_THE_DEVICE | ({"step"} if op.endswith("DecideRef") else set())

@@ -244,9 +244,14 @@ class TestTheOps:
         with pytest.raises(tf.errors.InvalidArgumentError, match="num_required"):
             ops.condacc_tower_dense_take(self._sum(), [1, 2], dtype=tf.float32)
 
-    def test_a_sum_that_would_outlive_its_step_is_refused(self):
-        with pytest.raises(tf.errors.InvalidArgumentError, match="sum of towers to be anonymous"):
-            self._sum(anonymous=False)
+    def test_every_execution_makes_another_sum(self):
+        @tf.function
+        def add_and_count() -> tf.Tensor:
+            handle = self._sum()
+            with tf.control_dependencies([ops.condacc_tower_dense_add(handle, [1.0, 2.0])]):
+                return ops.condacc_accumulator_num_accumulated(handle)
+
+        assert [int(add_and_count()) for _ in range(3)] == [1, 1, 1]
 
     def test_no_gradient_goes_through(self):
         with tf.GradientTape() as tape:

@@ -1,9 +1,10 @@
-// Limits the memory of pending gradients over all accumulators of the process.
+// Limits the memory of the pending gradients of several accumulators.
 #ifndef CONDACC_CORE_BASE_HOLD_BUDGET_H_
 #define CONDACC_CORE_BASE_HOLD_BUDGET_H_
 
 #include <atomic>
 #include <cstddef>
+#include <limits>
 
 namespace condacc {
 
@@ -12,20 +13,19 @@ namespace condacc {
 // each at once, but needs more memory. Thread-safe.
 class HoldBudget {
  public:
-  explicit HoldBudget(size_t max_bytes) : max_bytes_(max_bytes) {}
+  explicit constexpr HoldBudget(size_t max_bytes) : max_bytes_(max_bytes) {}
 
-  // Returns the budget of host memory: 512 MiB, or the value of the environment variable
-  // TF_CONDACC_HOLD_BYTES.
-  static HoldBudget& Host();
-  // Returns the budget of the memory of all GPUs together: 2 GiB, or the value of the environment
-  // variable TF_CONDACC_GPU_HOLD_BYTES.
-  static HoldBudget& Gpus();
+  // Returns the budget of accumulators that are given no other one. It is never exceeded.
+  static HoldBudget& Unlimited() {
+    static HoldBudget budget(std::numeric_limits<size_t>::max());
+    return budget;
+  }
 
   // Adds to the number of bytes held, modulo 2^64: a negated number gives bytes back.
   void Add(size_t bytes) { held_.fetch_add(bytes, std::memory_order_relaxed); }
   size_t num_held() const { return held_.load(std::memory_order_relaxed); }
   bool IsExceeded() const { return num_held() > max_bytes_; }
-  // True if this many more bytes would stay within the budget.
+  // Returns whether this many more bytes would stay within the budget.
   bool HasRoomFor(size_t bytes) const { return num_held() + bytes <= max_bytes_; }
 
  private:

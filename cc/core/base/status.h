@@ -1,4 +1,4 @@
-// Errors of the core, as values. The codes are those that the kernels pass on to TensorFlow.
+// Errors of the core, as values.
 #ifndef CONDACC_CORE_BASE_STATUS_H_
 #define CONDACC_CORE_BASE_STATUS_H_
 
@@ -7,14 +7,15 @@
 
 namespace condacc {
 
+// The errors that the kernels pass on to TensorFlow, with the numbers of absl::StatusCode.
 enum class StatusCode {
-  kOk,
-  kInvalidArgument,
-  kCancelled,
-  kFailedPrecondition,
-  kOutOfRange,
-  kResourceExhausted,
-  kInternal
+  kOk = 0,
+  kCancelled = 1,
+  kInvalidArgument = 3,
+  kResourceExhausted = 8,
+  kFailedPrecondition = 9,
+  kOutOfRange = 11,
+  kInternal = 13
 };
 
 class [[nodiscard]] Status {

@@ -30,7 +30,7 @@ struct DenseOptions {
   bool holds_borrowed = false;
   // If true, large pending gradients are added as soon as a waiting take lacks only one more.
   bool adds_ahead = true;
-  HoldBudget* budget = &HoldBudget::Host();
+  HoldBudget* budget = &HoldBudget::Unlimited();
 };
 
 // The memory and threads that a call into the accumulator works with: those of the device on which

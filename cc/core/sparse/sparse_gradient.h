@@ -29,10 +29,10 @@ struct SparseOptions {
   // A fold needs at least this many bytes of pending gradients, unless they are very many or the
   // budget is exceeded.
   size_t fold_bytes = size_t{240} << 20;
-  HoldBudget* budget = &HoldBudget::Host();
+  HoldBudget* budget = &HoldBudget::Unlimited();
   // Memory for copies of values that are not owned.
   std::shared_ptr<SpareBuffers> spares =
-      std::make_shared<SpareBuffers>(size_t{64} << 20, &HoldBudget::Host());
+      std::make_shared<SpareBuffers>(size_t{64} << 20, &HoldBudget::Unlimited());
 };
 
 // Returns the divisor of a take that gets `count` gradients. 0 means that each row is divided by

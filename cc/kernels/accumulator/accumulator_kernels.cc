@@ -2,8 +2,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <string>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "cc/kernels/accumulator/accumulator_resource.h"
+#include "cc/kernels/base/inputs.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/platform/logging.h"
@@ -11,7 +15,7 @@
 namespace condacc {
 namespace {
 
-using tensorflow::DEVICE_CPU;
+using tensorflow::DEVICE_DEFAULT;
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
@@ -67,7 +71,7 @@ class SetGlobalStepOp : public AccumulatorOp {
 
 class ResetOp : public tensorflow::OpKernel {
  public:
-  explicit ResetOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
+  explicit ResetOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("only_forward", &only_forward_));
   }
 
@@ -90,50 +94,69 @@ class ResetOp : public tensorflow::OpKernel {
   bool only_forward_ = false;
 };
 
+// Inputs: taken, value. Output: the value, or Aborted if it was not taken.
+class RequireTakenOp : public tensorflow::OpKernel {
+ public:
+  explicit RequireTakenOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("accumulator", &accumulator_));
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    bool taken = false;
+    OP_REQUIRES_OK(ctx, ReadScalar(ctx, 0, "taken", &taken));
+    OP_REQUIRES(ctx, taken,
+                absl::AbortedError(absl::StrCat(
+                    "Accumulator '", accumulator_, "' does not have the gradients of the round ",
+                    "that its gate has: another chief, or an earlier one, has reset it. A new ",
+                    "session, with chief_init_op, begins a new round.")));
+    ctx->set_output(0, ctx->input(1));
+  }
+  bool IsExpensive() override { return false; }
+
+ private:
+  std::string accumulator_;
+};
+
 using NumAccumulatedOp = CounterOp<int32_t, &AccumulatorResource::num_accumulated>;
 using NumDroppedOp = CounterOp<int64_t, &AccumulatorResource::num_dropped>;
 using GlobalStepOp = CounterOp<int64_t, &AccumulatorResource::global_step>;
 
-REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorNumAccumulated").Device(DEVICE_CPU),
-                        NumAccumulatedOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorNumDropped").Device(DEVICE_CPU), NumDroppedOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorGlobalStep").Device(DEVICE_CPU), GlobalStepOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorSetGlobalStep").Device(DEVICE_CPU),
-                        SetGlobalStepOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorReset").Device(DEVICE_CPU), ResetOp);
-
-#if defined(CONDACC_CUDA)
-
-using tensorflow::DEVICE_GPU;
-
-// All inputs and outputs of these ops are in host memory.
+// All inputs and outputs of these ops are in host memory, so one kernel serves devices of every
+// type.
 REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorNumAccumulated")
-                            .Device(DEVICE_GPU)
+                            .Device(DEVICE_DEFAULT)
                             .HostMemory("handle")
                             .HostMemory("num_accumulated"),
                         NumAccumulatedOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorNumDropped")
-                            .Device(DEVICE_GPU)
+                            .Device(DEVICE_DEFAULT)
                             .HostMemory("handle")
                             .HostMemory("num_dropped"),
                         NumDroppedOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorGlobalStep")
-                            .Device(DEVICE_GPU)
+                            .Device(DEVICE_DEFAULT)
                             .HostMemory("handle")
                             .HostMemory("global_step"),
                         GlobalStepOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorSetGlobalStep")
-                            .Device(DEVICE_GPU)
+                            .Device(DEVICE_DEFAULT)
                             .HostMemory("handle")
                             .HostMemory("new_global_step"),
                         SetGlobalStepOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorReset")
-                            .Device(DEVICE_GPU)
+                            .Device(DEVICE_DEFAULT)
                             .HostMemory("handle")
                             .HostMemory("global_step")
                             .HostMemory("num_discarded"),
                         ResetOp);
 
+// The value lies where it was taken.
+REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorRequireTaken").Device(tensorflow::DEVICE_CPU),
+                        RequireTakenOp);
+#if defined(CONDACC_CUDA)
+REGISTER_KERNEL_BUILDER(
+    Name("Condacc>AccumulatorRequireTaken").Device(tensorflow::DEVICE_GPU).HostMemory("taken"),
+    RequireTakenOp);
 #endif
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cc/kernels/base/inputs.h"
+#include "tensorflow/core/framework/resource_handle.h"
 
 namespace condacc {
 
@@ -25,6 +26,19 @@ absl::Status AccumulatorSpec::CheckSame(const AccumulatorSpec& other) const {
                    ", got ", other.ToString()));
 }
 
+absl::Status ReadSpec(tensorflow::OpKernelConstruction* ctx, AccumulatorSpec* spec) {
+  TF_RETURN_IF_ERROR(ctx->GetAttr("dtype", &spec->dtype));
+  TF_RETURN_IF_ERROR(ctx->GetAttr("shape", &spec->shape));
+  TF_RETURN_IF_ERROR(ctx->GetAttr("reduction_type", &spec->reduction_type));
+  if (spec->reduction_type == "SUM" || !tensorflow::DataTypeIsInteger(spec->dtype)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("Integer gradients have no mean: expected reduction_type SUM for dtype ",
+                   tensorflow::DataTypeString(spec->dtype), ", got ", spec->reduction_type,
+                   " (accumulator '", spec->name, "')"));
+}
+
 absl::Status AccumulatorResource::Invalid(absl::string_view message) const {
   return absl::InvalidArgumentError(absl::StrCat(message, " (accumulator '", spec_.name, "')"));
 }
@@ -36,6 +50,17 @@ absl::Status AccumulatorResource::OutOfMemory() const {
 
 absl::Status LookupAccumulator(OpKernelContext* ctx, AccumulatorPtr* accumulator) {
   return LookupInput(ctx, 0, "handle", "an accumulator", accumulator);
+}
+
+absl::Status CheckHandleShape(OpKernelContext* ctx, const AccumulatorResource& found) {
+  const auto& handle = ctx->input(0).flat<tensorflow::ResourceHandle>()(0);
+  const auto& contents = handle.dtypes_and_shapes();
+  if (contents.empty() || contents[0].shape.IsIdenticalTo(found.spec().shape)) {
+    return absl::OkStatus();
+  }
+  return found.Invalid(absl::StrCat("The handle is that of an accumulator which was destroyed: ",
+                                    "expected shape ", found.spec().shape.DebugString(),
+                                    ", got a handle of shape ", contents[0].shape.DebugString()));
 }
 
 }  // namespace condacc

@@ -31,6 +31,10 @@ struct AccumulatorSpec {
   absl::Status CheckSame(const AccumulatorSpec& other) const;
 };
 
+// Reads the attributes of an op that makes an accumulator. The kind and the name must be set.
+// Returns InvalidArgument if integers would have to be averaged.
+absl::Status ReadSpec(tensorflow::OpKernelConstruction* ctx, AccumulatorSpec* spec);
+
 // Accumulators of all kinds are stored under this one type, so that a shared name cannot stand for
 // two kinds at once.
 class AccumulatorResource : public tensorflow::ResourceBase {
@@ -62,6 +66,11 @@ using AccumulatorPtr = tensorflow::core::RefCountPtr<AccumulatorResource>;
 // Finds the accumulator that input 0 is a handle of. Returns InvalidArgument if the input is not a
 // single handle or is a handle of something else, and NotFound if the accumulator is gone.
 absl::Status LookupAccumulator(tensorflow::OpKernelContext* ctx, AccumulatorPtr* accumulator);
+
+// Compares the shape that the handle, input 0, carries with that of the accumulator found by it. A
+// handle that is not anonymous refers to the accumulator by name. Since the handle was made, the
+// accumulator may have been destroyed and another one made under the name.
+absl::Status CheckHandleShape(tensorflow::OpKernelContext* ctx, const AccumulatorResource& found);
 
 // Reads a scalar input. Returns InvalidArgument, naming the accumulator, if it is not a scalar.
 template <typename T>

@@ -11,9 +11,9 @@
 #include "absl/status/status.h"
 #include "cc/core/accumulator/apply_result.h"
 #include "cc/core/base/status.h"
-#include "cc/kernels/accumulator/core_resource.h"
+#include "cc/kernels/accumulator/accumulator_resource_of.h"
 #include "cc/kernels/accumulator/take_output.h"
-#include "cc/kernels/base/status_conversion.h"
+#include "cc/kernels/base/tf_conversions.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
 
@@ -74,9 +74,7 @@ class ApplyOp : public tensorflow::OpKernel {
   }
   // TensorFlow regards GPU kernels as inexpensive, and runs them one after another in one thread. A
   // kernel that waits for the device must not hold up the others.
-  bool IsExpensive() override {
-    return Traits::Workspace::kWaitsForDevice || OpKernel::IsExpensive();
-  }
+  bool IsExpensive() override { return Traits::kWaitsForDevice || OpKernel::IsExpensive(); }
 
  private:
   static void SetOutput(ApplyOutcome outcome, tensorflow::Tensor* output) {
@@ -132,9 +130,7 @@ class TakeOp : public tensorflow::AsyncOpKernel {
       output->CompleteOutOfMemory();
     }
   }
-  bool IsExpensive() override {
-    return Traits::Workspace::kWaitsForDevice || OpKernel::IsExpensive();
-  }
+  bool IsExpensive() override { return Traits::kWaitsForDevice || OpKernel::IsExpensive(); }
 
  private:
   using Core = typename Traits::Core;
@@ -175,6 +171,17 @@ class TakeOp : public tensorflow::AsyncOpKernel {
   }
 
   tensorflow::DataType dtype_;
+};
+
+// The ops of one kind of accumulator on one kind of device.
+template <class Traits>
+struct AccumulatorOps {
+  using Handle = AccumulatorHandleOp<Traits>;
+  using Apply = ApplyOp<Traits>;
+  using ApplyContribution = ApplyOp<Traits, WithContributor::kYes>;
+  using Take = TakeOp<Traits, TakeMode::kBlocking>;
+  using TryTake = TakeOp<Traits, TakeMode::kTry>;
+  using TakeRound = TakeOp<Traits, TakeMode::kTry, WithStep::kYes>;
 };
 
 }  // namespace condacc

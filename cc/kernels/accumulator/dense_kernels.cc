@@ -1,29 +1,16 @@
 // Kernels of the dense accumulator.
 #include "cc/kernels/accumulator/apply_take_ops.h"
-#include "cc/kernels/accumulator/core_resource.h"
 #include "cc/kernels/accumulator/dense_traits.h"
+#include "cc/kernels/accumulator/device_policy.h"
 #include "tensorflow/core/framework/op_kernel.h"
-#if defined(CONDACC_CUDA)
-#include "cc/kernels/accumulator/gpu_dense_workspace.h"
-#endif
 
 namespace condacc {
 namespace {
 
 using tensorflow::DEVICE_CPU;
 
-template <class Traits>
-struct DenseOps {
-  using Accumulator = AccumulatorHandleOpOf<Traits>;
-  using Apply = ApplyOp<Traits>;
-  using ApplyContribution = ApplyOp<Traits, WithContributor::kYes>;
-  using Take = TakeOp<Traits, TakeMode::kBlocking>;
-  using TryTake = TakeOp<Traits, TakeMode::kTry>;
-  using TakeRound = TakeOp<Traits, TakeMode::kTry, WithStep::kYes>;
-};
-
-using CpuOps = DenseOps<DenseTraits>;
-REGISTER_KERNEL_BUILDER(Name("Condacc>DenseAccumulator").Device(DEVICE_CPU), CpuOps::Accumulator);
+using CpuOps = AccumulatorOps<DenseTraits<CpuPolicy>>;
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseAccumulator").Device(DEVICE_CPU), CpuOps::Handle);
 REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApply").Device(DEVICE_CPU), CpuOps::Apply);
 REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTake").Device(DEVICE_CPU), CpuOps::Take);
 REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTryTake").Device(DEVICE_CPU), CpuOps::TryTake);
@@ -36,9 +23,9 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTakeRound").Device(DEVICE_CPU), CpuOp
 using tensorflow::DEVICE_GPU;
 
 // All inputs and outputs but the gradients themselves are in host memory.
-using GpuOps = DenseOps<DenseTraitsOn<GpuDenseWorkspace>>;
+using GpuOps = AccumulatorOps<DenseTraits<GpuPolicy>>;
 REGISTER_KERNEL_BUILDER(Name("Condacc>DenseAccumulator").Device(DEVICE_GPU).HostMemory("handle"),
-                        GpuOps::Accumulator);
+                        GpuOps::Handle);
 REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApply")
                             .Device(DEVICE_GPU)
                             .HostMemory("handle")

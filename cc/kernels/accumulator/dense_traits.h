@@ -3,69 +3,35 @@
 #define CONDACC_KERNELS_ACCUMULATOR_DENSE_TRAITS_H_
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <limits>
 #include <utility>
 
-#include "cc/core/base/hold_budget.h"
 #include "cc/core/dense/dense_accumulator.h"
 #include "cc/kernels/accumulator/accumulator_resource.h"
-#include "cc/kernels/base/status_conversion.h"
 #include "cc/kernels/base/tf_conversions.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
 
 namespace condacc {
 
-// Works with the memory and the threads of the op that `ctx` belongs to. Only Allocate() requires
-// that the op has not ended.
-class CpuDenseWorkspace : public DenseWorkspace {
- public:
-  explicit CpuDenseWorkspace(tensorflow::OpKernelContext* ctx)
-      : ctx_(ctx), threads_(DeviceThreads(ctx)) {}
-
-  Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override {
-    return AllocateBuffer(ctx_, type, shape, buffer);
-  }
-  void Sum(const DenseAddArgs& args) override { AddDense(args, threads_); }
-
-  static Status CheckDevice(tensorflow::OpKernelContext*) { return Status(); }
-  Status Clear(void* to, size_t num_bytes) {
-    if (num_bytes > 0) std::memset(to, 0, num_bytes);
-    return Status();
-  }
-  // The budget of pending gradients.
-  static HoldBudget& Budget() { return HoldBudget::Host(); }
-  // If true, small gradients, which are cheap to add, are added as soon as they come.
-  static constexpr bool kAddsSmallAtOnce = true;
-  // The number of gradients that Sum() can add to another one.
-  static constexpr size_t kMaxInputs = std::numeric_limits<size_t>::max();
-  // If true, methods wait for the device.
-  static constexpr bool kWaitsForDevice = false;
-
- private:
-  tensorflow::OpKernelContext* const ctx_;
-  const ParallelFor threads_;
-};
-
-// The traits (see AccumulatorResourceOf) of dense accumulators. `DeviceWorkspace` works on the
-// device where the gradients lie; see CpuDenseWorkspace.
-template <class DeviceWorkspace>
-struct DenseTraitsOn {
+// The traits (see AccumulatorResourceOf) of dense accumulators. `Policy` is that of the device
+// where the gradients lie.
+template <class Policy>
+struct DenseTraits {
   using Core = DenseAccumulator;
-  using Workspace = DeviceWorkspace;
+  using Device = Policy;
+  using Workspace = typename Policy::Dense;
   static constexpr char kKind[] = "dense";
+  static constexpr bool kWaitsForDevice = false;
 
   static DenseOptions SumOptions(const AccumulatorSpec& spec) {
     DenseOptions options;
     options.type = ElementTypeOf(spec.dtype);
     options.shape = ShapeOf(spec.shape);
     options.mean = spec.reduction_type == "MEAN";
-    options.budget = &Workspace::Budget();
-    options.max_inputs = Workspace::kMaxInputs;
-    if (!Workspace::kAddsSmallAtOnce) {
+    options.budget = &Policy::Budget();
+    options.max_inputs = Policy::kMaxInputs;
+    if (!Policy::kAddsSmallAtOnce) {
       options.small_bytes = 0;
       options.adds_ahead = false;
     }
@@ -107,8 +73,6 @@ struct DenseTraitsOn {
     return ToAbsl(Workspace(ctx).Clear(zeros->data(), zeros->TotalBytes()));
   }
 };
-
-using DenseTraits = DenseTraitsOn<CpuDenseWorkspace>;
 
 }  // namespace condacc
 

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <utility>
 
-#include "cc/core/base/hold_budget.h"
 #include "cc/core/base/mutex.h"
 #include "cc/core/dense/dense_gradient.h"
 #include "cc/gpu/dense_launch.h"
@@ -16,8 +15,8 @@
 
 namespace condacc {
 
-// Works with the memory and the stream of the op that `ctx` belongs to. Only Allocate() requires
-// that the op has not ended. Sums are queued, and nothing waits for them.
+// Lends the core the memory and the stream of an op. Only Allocate() requires that the op has not
+// ended. Sums are queued, and nothing waits for them.
 class GpuDenseWorkspace : public DenseWorkspace {
  public:
   explicit GpuDenseWorkspace(tensorflow::OpKernelContext* ctx) : ctx_(ctx), stream_(ctx) {}
@@ -36,17 +35,11 @@ class GpuDenseWorkspace : public DenseWorkspace {
     MutexLock lock(&mu_);
     return failure_;
   }
-
-  static Status CheckDevice(tensorflow::OpKernelContext* ctx) { return CheckGpu(ctx); }
+  // Queues the filling of memory with zeros.
   Status Clear(void* to, size_t num_bytes) {
     const auto active = stream_.Activate();
     return QueueZeros(to, num_bytes, stream_.handle());
   }
-  static HoldBudget& Budget() { return HoldBudget::Gpus(); }
-  // Queueing a sum takes the same time for all small sizes, and queueing one takes less than two.
-  static constexpr bool kAddsSmallAtOnce = false;
-  static constexpr size_t kMaxInputs = kMaxDenseInputs;
-  static constexpr bool kWaitsForDevice = false;
 
  private:
   tensorflow::OpKernelContext* const ctx_;

@@ -5,9 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cc/core/base/hold_budget.h"
 #include "cc/core/sparse/device_merge.h"
-#include "cc/core/sparse/device_rows.h"
 #include "cc/gpu/device_memory.h"
 #include "cc/gpu/sparse_merge.h"
 #include "cc/kernels/base/gpu_stream.h"
@@ -16,9 +14,8 @@
 
 namespace condacc {
 
-// Works with the memory and the stream of the op that `ctx` belongs to. Only Allocate() requires
-// that the op has not ended, and only Sort() and
-// ReadIndices() wait for the stream.
+// Lends the core the memory and the stream of an op. Only Allocate() requires that the op has not
+// ended, and only Sort() and ReadIndices() wait for the stream.
 class GpuSparseWorkspace : public DeviceSparseWorkspace {
  public:
   explicit GpuSparseWorkspace(tensorflow::OpKernelContext* ctx) : ctx_(ctx), stream_(ctx) {}
@@ -50,11 +47,6 @@ class GpuSparseWorkspace : public DeviceSparseWorkspace {
     const auto active = stream_.Activate();
     return QueueWrite(args, output, stream_.handle());
   }
-
-  static Status CheckDevice(tensorflow::OpKernelContext* ctx) { return CheckGpu(ctx); }
-  using Rows = DeviceRows;
-  static HoldBudget& Budget() { return HoldBudget::Gpus(); }
-  static constexpr bool kWaitsForDevice = true;
 
  private:
   tensorflow::OpKernelContext* const ctx_;

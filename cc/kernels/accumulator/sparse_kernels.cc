@@ -1,29 +1,16 @@
 // Kernels of the sparse accumulator.
 #include "cc/kernels/accumulator/apply_take_ops.h"
-#include "cc/kernels/accumulator/core_resource.h"
+#include "cc/kernels/accumulator/device_policy.h"
 #include "cc/kernels/accumulator/sparse_traits.h"
 #include "tensorflow/core/framework/op_kernel.h"
-#if defined(CONDACC_CUDA)
-#include "cc/kernels/accumulator/gpu_sparse_workspace.h"
-#endif
 
 namespace condacc {
 namespace {
 
 using tensorflow::DEVICE_CPU;
 
-template <class Traits>
-struct SparseOps {
-  using Accumulator = AccumulatorHandleOpOf<Traits>;
-  using Apply = ApplyOp<Traits>;
-  using ApplyContribution = ApplyOp<Traits, WithContributor::kYes>;
-  using Take = TakeOp<Traits, TakeMode::kBlocking>;
-  using TryTake = TakeOp<Traits, TakeMode::kTry>;
-  using TakeRound = TakeOp<Traits, TakeMode::kTry, WithStep::kYes>;
-};
-
-using CpuOps = SparseOps<SparseTraits>;
-REGISTER_KERNEL_BUILDER(Name("Condacc>SparseAccumulator").Device(DEVICE_CPU), CpuOps::Accumulator);
+using CpuOps = AccumulatorOps<SparseTraits<CpuPolicy>>;
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseAccumulator").Device(DEVICE_CPU), CpuOps::Handle);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApply").Device(DEVICE_CPU), CpuOps::Apply);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTake").Device(DEVICE_CPU), CpuOps::Take);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTryTake").Device(DEVICE_CPU), CpuOps::TryTake);
@@ -36,9 +23,9 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTakeRound").Device(DEVICE_CPU), CpuO
 using tensorflow::DEVICE_GPU;
 
 // All inputs and outputs but the indices and the values are in host memory.
-using GpuOps = SparseOps<SparseTraitsOn<GpuSparseWorkspace>>;
+using GpuOps = AccumulatorOps<SparseTraits<GpuPolicy>>;
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseAccumulator").Device(DEVICE_GPU).HostMemory("handle"),
-                        GpuOps::Accumulator);
+                        GpuOps::Handle);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApply")
                             .Device(DEVICE_GPU)
                             .HostMemory("handle")

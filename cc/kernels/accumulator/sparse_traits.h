@@ -5,16 +5,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 
-#include "cc/core/base/hold_budget.h"
-#include "cc/core/sparse/host_rows.h"
+#include "cc/core/sparse/spare_buffers.h"
 #include "cc/core/sparse/sparse_accumulator.h"
-#include "cc/core/sparse/sparse_workspace.h"
 #include "cc/kernels/accumulator/accumulator_resource.h"
 #include "cc/kernels/base/tf_conversions.h"
-#include "cc/memory/mapped_memory.h"
 #include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -22,64 +20,31 @@
 
 namespace condacc {
 
-// Works with the memory and the threads of the op that `ctx` belongs to. Only the methods that
-// allocate require that the op has not ended.
-class CpuSparseWorkspace : public HostSparseWorkspace {
- public:
-  explicit CpuSparseWorkspace(tensorflow::OpKernelContext* ctx)
-      : ctx_(ctx), threads_(DeviceThreads(ctx)) {}
-  // No take waits for the folds of this call any more, so it may take time to report what they
-  // freed.
-  ~CpuSparseWorkspace() override {
-    if (freed_bytes_ > 0) NoteFreedHeap(freed_bytes_);
-  }
-  CpuSparseWorkspace(const CpuSparseWorkspace&) = delete;
-  CpuSparseWorkspace& operator=(const CpuSparseWorkspace&) = delete;
-
-  Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override {
-    return AllocateBuffer(ctx_, type, shape, buffer);
-  }
-  Status AllocateInner(ElementType type, const Shape& shape, Buffer* buffer) override {
-    return AllocateInnerBuffer(ctx_, type, shape, buffer);
-  }
-  void NoteFreed(size_t num_bytes) override { freed_bytes_ += num_bytes; }
-  const ParallelFor& parallel_for() const override { return threads_; }
-
-  static Status CheckDevice(tensorflow::OpKernelContext*) { return Status(); }
-  using Rows = HostRows;
-  // The budget of pending gradients.
-  static HoldBudget& Budget() { return HoldBudget::Host(); }
-  // If true, folds and takes wait for the device.
-  static constexpr bool kWaitsForDevice = false;
-
- private:
-  tensorflow::OpKernelContext* const ctx_;
-  const ParallelFor threads_;
-  size_t freed_bytes_ = 0;  // Bytes that folds have freed.
-};
-
 inline SparseReduction ReductionOf(const std::string& reduction_type) {
   if (reduction_type == "SUM") return SparseReduction::kSum;
   if (reduction_type == "GLOBAL_MEAN") return SparseReduction::kGlobalMean;
   return SparseReduction::kMean;
 }
 
-// The traits (see AccumulatorResourceOf) of sparse accumulators. `DeviceWorkspace` works on the
-// device where the gradients lie; see CpuSparseWorkspace.
-template <class DeviceWorkspace>
-struct SparseTraitsOn {
-  using Workspace = DeviceWorkspace;
-  using Core = Accumulator<SparseSum<typename Workspace::Rows>>;
+// The traits (see AccumulatorResourceOf) of sparse accumulators. `Policy` is that of the device
+// where the gradients lie.
+template <class Policy>
+struct SparseTraits {
+  using Core = Accumulator<SparseSum<typename Policy::Rows>>;
+  using Device = Policy;
+  using Workspace = typename Policy::Sparse;
   static constexpr char kKind[] = "sparse";
+  static constexpr bool kWaitsForDevice = Policy::kMergesWaitForDevice;
 
   static SparseOptions SumOptions(const AccumulatorSpec& spec) {
     SparseOptions options;
     options.type = ElementTypeOf(spec.dtype);
     options.shape = ShapeOf(spec.shape);
     options.reduction = ReductionOf(spec.reduction_type);
-    options.budget = &Workspace::Budget();
-    if (Workspace::kWaitsForDevice)
-      options.fold_bytes = size_t{1} << 30;  // Folds wait for the device, so there should be few.
+    options.budget = &Policy::Budget();
+    options.spares = std::make_shared<SpareBuffers>(size_t{64} << 20, options.budget);
+    // Folds that wait for the device should be few.
+    if (kWaitsForDevice) options.fold_bytes = size_t{1} << 30;
     return options;
   }
 
@@ -157,8 +122,6 @@ struct SparseTraitsOn {
     ctx->set_output(index, shape);
   }
 };
-
-using SparseTraits = SparseTraitsOn<CpuSparseWorkspace>;
 
 }  // namespace condacc
 

@@ -8,8 +8,8 @@
 
 #include "absl/status/status.h"
 #include "cc/core/base/status.h"
-#include "cc/kernels/accumulator/core_resource.h"
-#include "cc/kernels/base/status_conversion.h"
+#include "cc/kernels/accumulator/accumulator_resource_of.h"
+#include "cc/kernels/base/tf_conversions.h"
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"

@@ -17,7 +17,8 @@
 namespace condacc {
 
 // Makes a resource, or finds it, and outputs its handle. The attributes determine the lifetime:
-// - If `anonymous`, each execution makes another resource, which lives as long as its handle.
+// - If `anonymous`, or if the op does not have this attribute, each execution makes another
+//   resource, which lives as long as its handle.
 // - With a `shared_name`, the resource is found or made in the resource manager, and stays there.
 // - Otherwise, the resource belongs to the kernel. It is kept from step to step and removed with
 //   the kernel.
@@ -25,10 +26,12 @@ template <class Resource>
 class HandleOp : public tensorflow::OpKernel {
  public:
   explicit HandleOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    resource_name_ = name();
+    if (!ctx->HasAttr("anonymous")) return;
     std::string shared_name;
     OP_REQUIRES_OK(ctx, ctx->GetAttr("anonymous", &anonymous_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("shared_name", &shared_name));
-    resource_name_ = shared_name.empty() ? name() : shared_name;
+    if (!shared_name.empty()) resource_name_ = shared_name;
   }
 
   ~HandleOp() override {
@@ -41,7 +44,7 @@ class HandleOp : public tensorflow::OpKernel {
 
   void Compute(tensorflow::OpKernelContext* ctx) override {
     if (anonymous_) {
-      OP_REQUIRES_OK(ctx, CheckDevice(ctx));
+      OP_REQUIRES_OK(ctx, CheckPlacement(ctx));
       ctx->set_output(0, AnonymousHandle(ctx));
       return;
     }
@@ -60,7 +63,7 @@ class HandleOp : public tensorflow::OpKernel {
  private:
   virtual Resource* NewResource() const = 0;
   // Returns an error if the resource cannot be used on the op's device.
-  virtual absl::Status CheckDevice(tensorflow::OpKernelContext* /*ctx*/) const {
+  virtual absl::Status CheckPlacement(tensorflow::OpKernelContext* /*ctx*/) const {
     return absl::OkStatus();
   }
   // Returns an error if a resource that was found under the shared name is not what this op would
@@ -84,7 +87,7 @@ class HandleOp : public tensorflow::OpKernel {
     Resource* resource = nullptr;
     TF_RETURN_IF_ERROR(container_.resource_manager()->template LookupOrCreate<Resource>(
         container_.container(), container_.name(), &resource, [&](Resource** made) {
-          TF_RETURN_IF_ERROR(CheckDevice(ctx));
+          TF_RETURN_IF_ERROR(CheckPlacement(ctx));
           *made = NewResource();
           return absl::OkStatus();
         }));
@@ -104,7 +107,7 @@ class HandleOp : public tensorflow::OpKernel {
     return absl::OkStatus();
   }
 
-  bool anonymous_ = false;
+  bool anonymous_ = true;
   std::string resource_name_;
   Mutex mu_;
   bool is_initialized_ CONDACC_GUARDED_BY(mu_) = false;  // container_ and handle_ are set.

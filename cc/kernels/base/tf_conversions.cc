@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "cc/memory/mapped_memory.h"
+#include "cc/memory/mapped_buffer.h"
 #include "tensorflow/core/common_runtime/dma_helper.h"
 #include "tensorflow/core/framework/device_base.h"
 #include "tensorflow/core/lib/core/threadpool.h"

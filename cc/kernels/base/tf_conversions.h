@@ -1,7 +1,9 @@
-// Converts TensorFlow's dtypes, shapes, tensors and threads to those of the core, and back.
+// Converts TensorFlow's dtypes, shapes, tensors, threads and statuses to those of the core, and
+// back.
 #ifndef CONDACC_KERNELS_BASE_TF_CONVERSIONS_H_
 #define CONDACC_KERNELS_BASE_TF_CONVERSIONS_H_
 
+#include "absl/status/status.h"
 #include "cc/core/base/buffer.h"
 #include "cc/core/base/element_type.h"
 #include "cc/core/base/parallel_for.h"
@@ -15,6 +17,17 @@
 
 namespace condacc {
 
+inline absl::Status ToAbsl(const Status& status) {
+  static_assert(
+      static_cast<int>(StatusCode::kCancelled) == static_cast<int>(absl::StatusCode::kCancelled) &&
+      static_cast<int>(StatusCode::kInvalidArgument) ==
+          static_cast<int>(absl::StatusCode::kInvalidArgument) &&
+      static_cast<int>(StatusCode::kResourceExhausted) ==
+          static_cast<int>(absl::StatusCode::kResourceExhausted) &&
+      static_cast<int>(StatusCode::kInternal) == static_cast<int>(absl::StatusCode::kInternal));
+  return absl::Status(static_cast<absl::StatusCode>(status.code()), status.message());
+}
+
 ElementType ElementTypeOf(tensorflow::DataType dtype);
 tensorflow::DataType DataTypeOf(ElementType type);
 
@@ -26,8 +39,8 @@ Buffer BufferOf(const tensorflow::Tensor& tensor);
 // Returns a tensor in the memory of a buffer that BufferOf() or AllocateBuffer() made.
 tensorflow::Tensor TensorOf(const Buffer& buffer, ElementType type, const Shape& shape);
 
-// True if the input's memory may be kept and written to: only this op refers to it, and it is not
-// much larger than the input itself (a slice would keep the whole of its parent).
+// Returns whether the input's memory may be kept and written to: only this op refers to it, and it
+// is not much larger than the input itself (a slice would keep the whole of its parent).
 bool OwnsInput(tensorflow::OpKernelContext* ctx, int index);
 
 // Allocates memory by the op's allocator. Returns ResourceExhausted if it is refused.

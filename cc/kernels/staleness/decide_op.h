@@ -20,7 +20,7 @@
 #if defined(CONDACC_CUDA)
 #include "cc/gpu/device_memory.h"
 #include "cc/kernels/base/gpu_stream.h"
-#include "cc/kernels/base/status_conversion.h"
+#include "cc/kernels/base/tf_conversions.h"
 #endif
 
 namespace condacc {
@@ -87,54 +87,53 @@ class RefStep {
   int index_ = 0;
 };
 
-// The decision about a step variable in host memory. The gate reads it under its own lock.
-struct HostDecision {
+// Decides about a step variable in host memory. The gate reads it under its own lock.
+struct FromHostMemory {
   static constexpr bool kWaitsForDevice = false;
 
-  template <class Step>
+  template <class StepVariable>
   static absl::Status Decide(tensorflow::OpKernelContext*, StalenessGate* gate,
-                             const DecisionArgs& question, Step* step,
+                             const DecisionArgs& args, StepVariable* step,
                              StalenessGate::Decision* decision) {
     absl::Status status;
     const auto read = [&](int64_t* value) {
-      status = step->Visit(question.dtype, [&](const tensorflow::Tensor& tensor) {
-        *value = question.dtype == tensorflow::DT_INT32 ? tensor.scalar<int32_t>()()
-                                                        : tensor.scalar<int64_t>()();
+      status = step->Visit(args.dtype, [&](const tensorflow::Tensor& tensor) {
+        *value = args.dtype == tensorflow::DT_INT32 ? tensor.scalar<int32_t>()()
+                                                    : tensor.scalar<int64_t>()();
       });
       return status.ok();
     };
-    gate->Decide(question.counter, question.local_step, question.limit, read, decision);
+    gate->Decide(args.counter, args.local_step, args.limit, read, decision);
     return status;
   }
 };
 
 #if defined(CONDACC_CUDA)
 
-// The decision about a step variable that may be in device memory. No lock is held while the device
+// Decides about a step variable that may be in device memory. No lock is held while the device
 // is waited for.
-struct GpuDecision {
+struct FromDeviceMemory {
   static constexpr bool kWaitsForDevice = true;
 
-  template <class Step>
+  template <class StepVariable>
   static absl::Status Decide(tensorflow::OpKernelContext* ctx, StalenessGate* gate,
-                             const DecisionArgs& question, Step* step,
+                             const DecisionArgs& args, StepVariable* step,
                              StalenessGate::Decision* decision) {
     const GpuStream stream(ctx);
     const auto active = stream.Activate();
     absl::Status status;
     const auto read = [&](int64_t* value) {
       tensorflow::Tensor held;
-      status =
-          step->Visit(question.dtype, [&](const tensorflow::Tensor& tensor) { held = tensor; });
+      status = step->Visit(args.dtype, [&](const tensorflow::Tensor& tensor) { held = tensor; });
       if (!status.ok()) return false;
       int32_t narrow = 0;
-      const bool is_narrow = question.dtype == tensorflow::DT_INT32;
+      const bool is_narrow = args.dtype == tensorflow::DT_INT32;
       void* const to = is_narrow ? static_cast<void*>(&narrow) : value;
       status = ToAbsl(ReadToHost(held.data(), held.TotalBytes(), to, stream.handle()));
       if (is_narrow) *value = narrow;
       return status.ok();
     };
-    gate->DecideAfterReading(question.counter, question.local_step, question.limit, read, decision);
+    gate->DecideAfterReading(args.counter, args.local_step, args.limit, read, decision);
     return status;
   }
 };
@@ -143,7 +142,7 @@ struct GpuDecision {
 
 // Asks the gate for a decision. Inputs: gate, step, local_step, limit. Outputs: accepted,
 // staleness, reservation.
-template <class Step, class How>
+template <class StepVariable, class ReadFrom>
 class DecideOp : public StalenessGateUserOp {
  public:
   explicit DecideOp(tensorflow::OpKernelConstruction* ctx) : StalenessGateUserOp(ctx) {
@@ -151,11 +150,11 @@ class DecideOp : public StalenessGateUserOp {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("optimizer", &optimizer_));
   }
   // See ApplyOp::IsExpensive().
-  bool IsExpensive() override { return How::kWaitsForDevice; }
+  bool IsExpensive() override { return ReadFrom::kWaitsForDevice; }
 
  private:
   absl::Status Run(tensorflow::OpKernelContext* ctx, StalenessGateResource* resource) override {
-    Step step;
+    StepVariable step;
     int64_t local_step = 0;
     int64_t limit = 0;
     TF_RETURN_IF_ERROR(step.Find(ctx, 1));
@@ -172,9 +171,9 @@ class DecideOp : public StalenessGateUserOp {
     reservation->scalar<tensorflow::ResourceHandle>()() =
         tensorflow::ResourceHandle::MakeRefCountingHandle<StalenessReservationResource>(
             made, ctx->device()->name());
-    const DecisionArgs question = {counter(), local_step, limit, dtype_};
+    const DecisionArgs args = {counter(), local_step, limit, dtype_};
     StalenessGate::Decision decision;
-    TF_RETURN_IF_ERROR(How::Decide(ctx, &resource->gate(), question, &step, &decision));
+    TF_RETURN_IF_ERROR(ReadFrom::Decide(ctx, &resource->gate(), args, &step, &decision));
     if (decision.accepted) made->Open(decision, optimizer_);
     accepted->scalar<bool>()() = decision.accepted;
     staleness->scalar<int64_t>()() = decision.staleness;

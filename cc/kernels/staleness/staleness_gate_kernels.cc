@@ -69,8 +69,8 @@ class RecentStalenessOp : public StalenessGateUserOp {
 
 using NumAcceptedOp = CountOp<&StalenessGate::Counts::num_accepted>;
 using NumDroppedOp = CountOp<&StalenessGate::Counts::num_dropped>;
-using HostDecideOp = DecideOp<ResourceStep, HostDecision>;
-using HostDecideRefOp = DecideOp<RefStep, HostDecision>;
+using HostDecideOp = DecideOp<ResourceStep, FromHostMemory>;
+using HostDecideRefOp = DecideOp<RefStep, FromHostMemory>;
 
 REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGate").Device(DEVICE_CPU), StalenessGateOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateDecide").Device(DEVICE_CPU), HostDecideOp);
@@ -89,8 +89,8 @@ using tensorflow::DEVICE_GPU;
 // leaves the device to TensorFlow, it chooses the CPU, where a step is cheap to read, because these
 // have a lower priority.
 constexpr int kAfterCpu = -1;
-using GpuDecideOp = DecideOp<ResourceStep, GpuDecision>;
-using GpuDecideRefOp = DecideOp<RefStep, GpuDecision>;
+using GpuDecideOp = DecideOp<ResourceStep, FromDeviceMemory>;
+using GpuDecideRefOp = DecideOp<RefStep, FromDeviceMemory>;
 
 REGISTER_KERNEL_BUILDER(
     Name("Condacc>StalenessGate").Device(DEVICE_GPU).Priority(kAfterCpu).HostMemory("gate"),

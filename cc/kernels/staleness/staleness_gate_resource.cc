@@ -6,7 +6,7 @@
 #include <new>
 #include <string>
 
-#include "cc/kernels/base/stall_warning.h"
+#include "cc/kernels/base/settings.h"
 #include "tensorflow/core/platform/logging.h"
 
 namespace condacc {

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "cc/kernels/base/stall_warning.h"
+#include "cc/kernels/base/settings.h"
 #include "tensorflow/core/platform/logging.h"
 
 namespace condacc {

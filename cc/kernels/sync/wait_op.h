@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "cc/core/sync/gate_wait.h"
 #include "cc/core/sync/sync_gate.h"
-#include "cc/kernels/base/status_conversion.h"
+#include "cc/kernels/base/tf_conversions.h"
 #include "cc/kernels/sync/sync_gate_resource.h"
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/framework/op_kernel.h"

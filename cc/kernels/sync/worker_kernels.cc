@@ -11,9 +11,9 @@
 #include "cc/core/accumulator/apply_result.h"
 #include "cc/core/sync/sync_gate.h"
 #include "cc/kernels/base/inputs.h"
-#include "cc/kernels/base/status_conversion.h"
+#include "cc/kernels/base/tf_conversions.h"
+#include "cc/kernels/sync/gate_op.h"
 #include "cc/kernels/sync/sync_gate_resource.h"
-#include "cc/kernels/sync/user_ops.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_handle.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -30,144 +30,117 @@ using tensorflow::ResourceHandle;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 
-// An op on a gate that names its worker.
-class WorkerOp : public OnSyncGateOp {
- public:
-  explicit WorkerOp(OpKernelConstruction* ctx) : OnSyncGateOp(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("worker", &worker_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("run", &run_));
+struct WorkerAttributes {
+  std::string worker;
+  std::string run;
+
+  absl::Status Read(OpKernelConstruction* ctx) {
+    TF_RETURN_IF_ERROR(ctx->GetAttr("worker", &worker));
+    return ctx->GetAttr("run", &run);
   }
+};
 
- protected:
-  const std::string& worker() const { return worker_; }
-  const std::string& run() const { return run_; }
+struct LeaveAttributes : WorkerAttributes {
+  bool is_lost = false;
 
- private:
-  std::string worker_;
-  std::string run_;
+  absl::Status Read(OpKernelConstruction* ctx) {
+    TF_RETURN_IF_ERROR(ctx->GetAttr("is_lost", &is_lost));
+    return WorkerAttributes::Read(ctx);
+  }
+};
+
+struct PushedAttributes {
+  std::vector<std::string> accumulators;
+
+  absl::Status Read(OpKernelConstruction* ctx) {
+    TF_RETURN_IF_ERROR(ctx->GetAttr("accumulators", &accumulators));
+    if (static_cast<int>(accumulators.size()) == ctx->num_inputs()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("Expected as many accumulators as outcomes, got ", accumulators.size(),
+                     " accumulators and ", ctx->num_inputs(), " outcomes"));
+  }
 };
 
 // Inputs: gate, local_step. Output: step.
-class EnterOp : public WorkerOp {
- public:
-  using WorkerOp::WorkerOp;
-
- private:
-  absl::Status RunOn(SyncGate& gate, OpKernelContext* ctx) override {
-    int64_t local_step = 0;
-    ResourceHandle* step = nullptr;
-    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "local_step", &local_step));
-    TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &step));
-    std::unique_ptr<WorkerStep> entered;
-    TF_RETURN_IF_ERROR(ToAbsl(gate.Enter(worker(), run(), local_step, &entered)));
-    *step = ResourceHandle::MakeRefCountingHandle(new WorkerStepResource(std::move(entered)),
-                                                  ctx->device()->name());
-    return absl::OkStatus();
-  }
-};
+absl::Status Enter(SyncGate& gate, const WorkerAttributes& attributes, OpKernelContext* ctx) {
+  int64_t local_step = 0;
+  ResourceHandle* step = nullptr;
+  TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "local_step", &local_step));
+  TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &step));
+  std::unique_ptr<WorkerStep> entered;
+  TF_RETURN_IF_ERROR(ToAbsl(gate.Enter(attributes.worker, attributes.run, local_step, &entered)));
+  *step = ResourceHandle::MakeRefCountingHandle(new WorkerStepResource(std::move(entered)),
+                                                ctx->device()->name());
+  return absl::OkStatus();
+}
 
 // Input: step. Output: claim.
-class ClaimOp : public SyncGateUserOp {
- public:
-  using SyncGateUserOp::SyncGateUserOp;
-
- private:
-  absl::Status Run(OpKernelContext* ctx) override {
-    tensorflow::core::RefCountPtr<WorkerStepResource> step;
-    TF_RETURN_IF_ERROR(LookupWorkerStep(ctx, &step));
-    Tensor* output = nullptr;
-    TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape({2}), &output));
-    const WorkerStep::Claim claim = step->step().ClaimSlot();
-    output->flat<int64_t>()(0) = claim.round;
-    output->flat<int64_t>()(1) = claim.slot;
-    return absl::OkStatus();
-  }
-};
+absl::Status Claim(const NoAttributes&, OpKernelContext* ctx) {
+  tensorflow::core::RefCountPtr<WorkerStepResource> step;
+  TF_RETURN_IF_ERROR(LookupWorkerStep(ctx, &step));
+  Tensor* output = nullptr;
+  TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape({2}), &output));
+  const WorkerStep::Claim claim = step->step().ClaimSlot();
+  output->flat<int64_t>()(0) = claim.round;
+  output->flat<int64_t>()(1) = claim.slot;
+  return absl::OkStatus();
+}
 
 // Inputs: outcomes. Output: any_added.
-class PushedOp : public SyncGateUserOp {
- public:
-  explicit PushedOp(OpKernelConstruction* ctx) : SyncGateUserOp(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("accumulators", &accumulators_));
-    OP_REQUIRES(ctx, static_cast<int>(accumulators_.size()) == ctx->num_inputs(),
-                absl::InvalidArgumentError(absl::StrCat(
-                    "Expected as many accumulators as outcomes, got ", accumulators_.size(),
-                    " accumulators and ", ctx->num_inputs(), " outcomes")));
-  }
-
- private:
-  absl::Status Run(OpKernelContext* ctx) override {
-    bool* any_added = nullptr;
-    TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &any_added));
-    *any_added = false;
-    for (int i = 0; i < ctx->num_inputs(); ++i) {
-      int32_t outcome = 0;
-      TF_RETURN_IF_ERROR(ReadScalar(ctx, i, "outcomes", &outcome));
-      if (outcome == static_cast<int32_t>(ApplyOutcome::kAhead)) {
-        return absl::AbortedError(absl::StrCat(
-            "Accumulator '", accumulators_[static_cast<size_t>(i)],
-            "' is behind the round of its gate, so the gradients of this step do not belong to one "
-            "round. A new session of the chief, with chief_init_op, begins a new round."));
-      }
-      *any_added |= outcome == static_cast<int32_t>(ApplyOutcome::kAdded);
+absl::Status CheckPushed(const PushedAttributes& attributes, OpKernelContext* ctx) {
+  bool* any_added = nullptr;
+  TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &any_added));
+  *any_added = false;
+  for (int i = 0; i < ctx->num_inputs(); ++i) {
+    int32_t outcome = 0;
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, i, "outcomes", &outcome));
+    if (outcome == static_cast<int32_t>(ApplyOutcome::kAhead)) {
+      return absl::AbortedError(absl::StrCat(
+          "Accumulator '", attributes.accumulators[static_cast<size_t>(i)],
+          "' is behind the round of its gate, so the gradients of this step do not belong to one "
+          "round. A new session of the chief, with chief_init_op, begins a new round."));
     }
-    return absl::OkStatus();
+    *any_added |= outcome == static_cast<int32_t>(ApplyOutcome::kAdded);
   }
-
-  std::vector<std::string> accumulators_;
-};
+  return absl::OkStatus();
+}
 
 // Input: gate.
-class LeaveOp : public WorkerOp {
- public:
-  explicit LeaveOp(OpKernelConstruction* ctx) : WorkerOp(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("is_lost", &is_lost_));
-  }
-
- private:
-  absl::Status RunOn(SyncGate& gate, OpKernelContext*) override {
-    gate.Leave(worker(), run(), is_lost_);
-    return absl::OkStatus();
-  }
-
-  bool is_lost_ = false;
-};
+absl::Status Leave(SyncGate& gate, const LeaveAttributes& attributes, OpKernelContext*) {
+  gate.Leave(attributes.worker, attributes.run, attributes.is_lost);
+  return absl::OkStatus();
+}
 
 // Inputs: gate, worker.
-class LoseOp : public OnSyncGateOp {
- public:
-  using OnSyncGateOp::OnSyncGateOp;
-
- private:
-  absl::Status RunOn(SyncGate& gate, OpKernelContext* ctx) override {
-    tensorflow::tstring worker;
-    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "worker", &worker));
-    gate.Lose(worker);
-    return absl::OkStatus();
-  }
-};
+absl::Status Lose(SyncGate& gate, const NoAttributes&, OpKernelContext* ctx) {
+  tensorflow::tstring worker;
+  TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "worker", &worker));
+  gate.Lose(worker);
+  return absl::OkStatus();
+}
 
 // Input: gate. Outputs: open, round, num_complete, num_takeovers, num_dropped.
-class StateOp : public OnSyncGateOp {
- public:
-  using OnSyncGateOp::OnSyncGateOp;
-
- private:
-  absl::Status RunOn(SyncGate& gate, OpKernelContext* ctx) override {
-    const SyncGate::State state = gate.state();
-    bool* open = nullptr;
-    TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &open));
-    *open = state.open;
-    const int64_t counts[] = {state.round, state.num_complete, state.num_takeovers,
-                              state.num_dropped};
-    for (int i = 0; i < 4; ++i) {
-      int64_t* count = nullptr;
-      TF_RETURN_IF_ERROR(AllocateScalar(ctx, i + 1, &count));
-      *count = counts[i];
-    }
-    return absl::OkStatus();
+absl::Status OutputState(SyncGate& gate, const NoAttributes&, OpKernelContext* ctx) {
+  const SyncGate::State state = gate.state();
+  bool* open = nullptr;
+  TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &open));
+  *open = state.open;
+  const int64_t counts[] = {state.round, state.num_complete, state.num_takeovers,
+                            state.num_dropped};
+  for (int i = 0; i < 4; ++i) {
+    int64_t* count = nullptr;
+    TF_RETURN_IF_ERROR(AllocateScalar(ctx, i + 1, &count));
+    *count = counts[i];
   }
-};
+  return absl::OkStatus();
+}
+
+using EnterOp = OnSyncGateOp<WorkerAttributes, Enter>;
+using ClaimOp = SyncGateUserOp<NoAttributes, Claim>;
+using PushedOp = SyncGateUserOp<PushedAttributes, CheckPushed>;
+using LeaveOp = OnSyncGateOp<LeaveAttributes, Leave>;
+using LoseOp = OnSyncGateOp<NoAttributes, Lose>;
+using StateOp = OnSyncGateOp<NoAttributes, OutputState>;
 
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGate").Device(DEVICE_CPU), SyncGateOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateEnter").Device(DEVICE_CPU), EnterOp);

@@ -8,15 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "cc/core/base/status.h"
 #include "cc/core/dense/dense_math.h"
-#include "cc/kernels/accumulator/dense_traits.h"
-#include "cc/kernels/base/status_conversion.h"
+#include "cc/kernels/accumulator/device_policy.h"
 #include "cc/kernels/base/tf_conversions.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/partial_tensor_shape.h"
 #include "tensorflow/core/framework/tensor.h"
-#if defined(CONDACC_CUDA)
-#include "cc/kernels/accumulator/gpu_dense_workspace.h"
-#endif
 
 namespace condacc {
 namespace {
@@ -74,13 +70,13 @@ class TowerDenseSumAtOnceOp : public tensorflow::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseSumAtOnce").Device(DEVICE_CPU),
-                        TowerDenseSumAtOnceOp<CpuDenseWorkspace>);
+                        TowerDenseSumAtOnceOp<CpuPolicy::Dense>);
 
 #if defined(CONDACC_CUDA)
 
 // The gradients and the sum are in device memory.
 REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseSumAtOnce").Device(tensorflow::DEVICE_GPU),
-                        TowerDenseSumAtOnceOp<GpuDenseWorkspace>);
+                        TowerDenseSumAtOnceOp<GpuPolicy::Dense>);
 
 #endif
 

@@ -11,16 +11,13 @@
 #include "absl/strings/str_cat.h"
 #include "cc/core/accumulator/apply_result.h"
 #include "cc/core/base/mutex.h"
+#include "cc/kernels/accumulator/accumulator_resource_of.h"
 #include "cc/kernels/accumulator/apply_take_ops.h"
-#include "cc/kernels/accumulator/core_resource.h"
 #include "cc/kernels/accumulator/dense_traits.h"
+#include "cc/kernels/accumulator/device_policy.h"
 #include "cc/kernels/accumulator/sparse_traits.h"
-#include "cc/kernels/base/status_conversion.h"
+#include "cc/kernels/base/tf_conversions.h"
 #include "tensorflow/core/framework/op_kernel.h"
-#if defined(CONDACC_CUDA)
-#include "cc/kernels/accumulator/gpu_dense_workspace.h"
-#include "cc/kernels/accumulator/gpu_sparse_workspace.h"
-#endif
 
 namespace condacc {
 namespace {
@@ -32,14 +29,13 @@ using tensorflow::OpKernelContext;
 // has many such sums at once, and the memory of none grows with the number of towers. Large
 // gradients are added as soon as there are two, and those that come during a pass are added
 // together in the next one; a few smaller ones are held and added in one pass. Borrowed gradients
-// are held like others. They are read when they are added, as by any op that has several inputs and
-// is executed when the last of them is there.
-template <class Workspace>
-struct DenseTowerTraits : DenseTraitsOn<Workspace> {
+// are held like others: their owner must not write to them before the sum is taken.
+template <class Policy>
+struct DenseTowerTraits : DenseTraits<Policy> {
   static constexpr char kKind[] = "dense tower";
 
   static DenseOptions SumOptions(const AccumulatorSpec& spec) {
-    DenseOptions options = DenseTraitsOn<Workspace>::SumOptions(spec);
+    DenseOptions options = DenseTraits<Policy>::SumOptions(spec);
     options.small_bytes = 0;
     options.max_pending = 8;  // As many as one pass adds to the first.
     options.max_pending_bytes = 32 << 20;
@@ -48,30 +44,16 @@ struct DenseTowerTraits : DenseTraitsOn<Workspace> {
   }
 };
 
-template <class Workspace>
-struct SparseTowerTraits : SparseTraitsOn<Workspace> {
+template <class Policy>
+struct SparseTowerTraits : SparseTraits<Policy> {
   static constexpr char kKind[] = "sparse tower";
 
   static SparseOptions SumOptions(const AccumulatorSpec& spec) {
-    SparseOptions options = SparseTraitsOn<Workspace>::SumOptions(spec);
-    if (!Workspace::kWaitsForDevice) options.fold_bytes = 0;
+    SparseOptions options = SparseTraits<Policy>::SumOptions(spec);
+    if (!Policy::kMergesWaitForDevice) options.fold_bytes = 0;
     // The mean is over all towers, as for dense gradients, and not over those that have the row.
     if (spec.reduction_type == "MEAN") options.reduction = SparseReduction::kGlobalMean;
     return options;
-  }
-};
-
-// Makes a sum. Every execution makes another one, which lives as long as its handle: at most until
-// its step ends.
-template <class Traits>
-class TowerSumOp : public AccumulatorHandleOpOf<Traits> {
- public:
-  explicit TowerSumOp(tensorflow::OpKernelConstruction* ctx) : AccumulatorHandleOpOf<Traits>(ctx) {
-    bool anonymous = false;
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("anonymous", &anonymous));
-    OP_REQUIRES(ctx, anonymous,
-                absl::InvalidArgumentError("Expected a sum of towers to be anonymous: it belongs "
-                                           "to one step"));
   }
 };
 
@@ -92,7 +74,7 @@ class TowerAddOp : public tensorflow::OpKernel {
     ApplyOutcome outcome;
     OP_REQUIRES_OK(ctx, ApplyGradient(ctx, *sum, kNeverStale, std::nullopt, kGradient, &outcome));
   }
-  bool IsExpensive() override { return Traits::Workspace::kWaitsForDevice; }
+  bool IsExpensive() override { return Traits::kWaitsForDevice; }
 
  private:
   tensorflow::DataType dtype_;
@@ -118,9 +100,7 @@ class TowerTakeOp : public tensorflow::OpKernel {
       ctx->SetStatus(sum->OutOfMemory());
     }
   }
-  bool IsExpensive() override {
-    return Traits::Workspace::kWaitsForDevice || OpKernel::IsExpensive();
-  }
+  bool IsExpensive() override { return Traits::kWaitsForDevice || OpKernel::IsExpensive(); }
 
  private:
   using Core = typename Traits::Core;
@@ -175,13 +155,13 @@ class TowerTakeOp : public tensorflow::OpKernel {
 
 template <class Traits>
 struct TowerOps {
-  using Sum = TowerSumOp<Traits>;
+  using Sum = AccumulatorHandleOp<Traits>;
   using Add = TowerAddOp<Traits>;
   using Take = TowerTakeOp<Traits>;
 };
 
-using DenseOps = TowerOps<DenseTowerTraits<CpuDenseWorkspace>>;
-using SparseOps = TowerOps<SparseTowerTraits<CpuSparseWorkspace>>;
+using DenseOps = TowerOps<DenseTowerTraits<CpuPolicy>>;
+using SparseOps = TowerOps<SparseTowerTraits<CpuPolicy>>;
 REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseSum").Device(DEVICE_CPU), DenseOps::Sum);
 REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseAdd").Device(DEVICE_CPU), DenseOps::Add);
 REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseTake").Device(DEVICE_CPU), DenseOps::Take);
@@ -194,8 +174,8 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>TowerSparseTake").Device(DEVICE_CPU), Spar
 using tensorflow::DEVICE_GPU;
 
 // All inputs and outputs but the gradients themselves are in host memory.
-using GpuDenseOps = TowerOps<DenseTowerTraits<GpuDenseWorkspace>>;
-using GpuSparseOps = TowerOps<SparseTowerTraits<GpuSparseWorkspace>>;
+using GpuDenseOps = TowerOps<DenseTowerTraits<GpuPolicy>>;
+using GpuSparseOps = TowerOps<SparseTowerTraits<GpuPolicy>>;
 REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseSum").Device(DEVICE_GPU).HostMemory("handle"),
                         GpuDenseOps::Sum);
 REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseAdd").Device(DEVICE_GPU).HostMemory("handle"),

@@ -1,11 +1,14 @@
 // Ops that serve every kind of accumulator.
+#include "absl/status/status.h"
 #include "cc/ops/base/shape_functions.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
 
 namespace condacc {
 namespace {
 
+using tensorflow::shape_inference::InferenceContext;
 using tensorflow::shape_inference::ScalarShape;
 
 REGISTER_OP("Condacc>AccumulatorNumAccumulated")
@@ -49,7 +52,7 @@ REGISTER_OP("Condacc>AccumulatorReset")
     .Output("num_discarded: int64")
     .Attr("only_forward: bool = false")
     .SetIsStateful()
-    .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
+    .SetShapeFn([](InferenceContext* c) {
       TF_RETURN_IF_ERROR(ScalarArgument(c));
       return ScalarShape(c);
     })
@@ -65,6 +68,28 @@ only_forward: If true, nothing is done unless the step becomes higher. So the re
 
 InvalidArgument if `global_step` is not a scalar; ResourceExhausted if memory is short. After an
 error nothing has changed.
+)");
+
+REGISTER_OP("Condacc>AccumulatorRequireTaken")
+    .Input("taken: bool")
+    .Input("value: T")
+    .Output("output: T")
+    .Attr("T: type")
+    .Attr("accumulator: string = ''")
+    .SetShapeFn([](InferenceContext* c) {
+      TF_RETURN_IF_ERROR(ScalarInput(c, 0));
+      c->set_output(0, c->input(1));
+      return absl::OkStatus();
+    })
+    .Doc(R"(
+Passes on a value that was taken from an accumulator, or fails if nothing was taken.
+
+taken: Whether gradients were taken: [] bool.
+value: The gradient that was taken, or a part of it.
+output: `value`.
+accumulator: The name of the accumulator, for the error.
+
+Aborted if nothing was taken.
 )");
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The op by which a process that lacks this package learns what it lacks.
+// The op whose name tells a process that has not imported this package to do so.
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 

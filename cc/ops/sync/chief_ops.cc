@@ -1,13 +1,9 @@
 // Ops of the gate of synchronous training by which a chief opens it and takes its rounds.
-#include "absl/status/status.h"
 #include "cc/ops/base/shape_functions.h"
 #include "tensorflow/core/framework/op.h"
-#include "tensorflow/core/framework/shape_inference.h"
 
 namespace condacc {
 namespace {
-
-using tensorflow::shape_inference::InferenceContext;
 
 REGISTER_OP("Condacc>SyncGateAwaitFull")
     .Input("gate: resource")
@@ -127,28 +123,6 @@ Ends the waits of a chief with OutOfRange, and those of the worker of the same r
 until the gate is prepared again. Other workers wait on.
 
 chief: The name of the chief. Nothing happens if the gate does not belong to it.
-)");
-
-REGISTER_OP("Condacc>SyncGateTaken")
-    .Input("taken: bool")
-    .Input("value: T")
-    .Output("output: T")
-    .Attr("T: type")
-    .Attr("accumulator: string = ''")
-    .SetShapeFn([](InferenceContext* c) {
-      TF_RETURN_IF_ERROR(ScalarInput(c, 0));
-      c->set_output(0, c->input(1));
-      return absl::OkStatus();
-    })
-    .Doc(R"(
-Passes on a value that was taken from an accumulator, or fails if nothing was taken.
-
-taken: Whether gradients were taken: [] bool.
-value: The gradient that was taken, or a part of it.
-output: `value`.
-accumulator: The name of the accumulator, for the error.
-
-Aborted if nothing was taken.
 )");
 
 }  // namespace

@@ -14,9 +14,6 @@ REGISTER_OP("Condacc>TowerDenseSum")
     .Attr(kDtype)
     .Attr("shape: shape")
     .Attr("reduction_type: {'MEAN', 'SUM'} = 'SUM'")
-    .Attr("anonymous: bool = true")
-    .Attr("container: string = ''")
-    .Attr("shared_name: string = ''")
     .SetIsStateful()
     .SetShapeFn(HandleShape)
     .Doc(R"(
@@ -31,9 +28,6 @@ dtype: Data type of the gradients. half and bfloat16 are added in float32 and ro
   taken.
 shape: Shape of the gradients, as far as it is known.
 reduction_type: Whether a take outputs the sum or the mean.
-anonymous: Must be true.
-container: Not used.
-shared_name: Not used.
 )");
 
 REGISTER_OP("Condacc>TowerDenseAdd")
@@ -107,9 +101,6 @@ REGISTER_OP("Condacc>TowerSparseSum")
     .Attr(kDtype)
     .Attr("shape: shape")
     .Attr("reduction_type: {'MEAN', 'SUM'} = 'SUM'")
-    .Attr("anonymous: bool = true")
-    .Attr("container: string = ''")
-    .Attr("shared_name: string = ''")
     .SetIsStateful()
     .SetShapeFn(HandleShape)
     .Doc(R"(
@@ -120,9 +111,6 @@ handle: The sum: [] resource.
 dtype: Data type of the gradients' values.
 shape: Shape of the dense tensor whose rows the gradients contain, as far as it is known.
 reduction_type: Whether each row of the result is divided by the number of all gradients (MEAN).
-anonymous: Must be true.
-container: Not used.
-shared_name: Not used.
 )");
 
 REGISTER_OP("Condacc>TowerSparseAdd")

@@ -32,7 +32,7 @@ constexpr size_t kBigSize = 1 << 16;
 constexpr int kFoldAt = 7;
 
 template <typename T>
-DenseAccumulator::Options OptionsOf(bool mean, HoldBudget* budget = &HoldBudget::Host()) {
+DenseAccumulator::Options OptionsOf(bool mean, HoldBudget* budget = &HoldBudget::Unlimited()) {
   DenseAccumulator::Options options;
   options.name = "tested";
   options.sum.type = kTypeOf<T>;

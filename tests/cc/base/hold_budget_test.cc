@@ -48,7 +48,14 @@ TEST(HoldBudget, CountsEveryByteOfManyThreads) {
   EXPECT_EQ(budget.num_held(), 8000u);
 }
 
-TEST(HoldBudget, ThereIsOneForTheProcess) { EXPECT_EQ(&HoldBudget::Host(), &HoldBudget::Host()); }
+TEST(HoldBudget, WithoutALimitIsSharedAndNeverExceeded) {
+  HoldBudget& budget = HoldBudget::Unlimited();
+  EXPECT_EQ(&budget, &HoldBudget::Unlimited());
+  budget.Add(size_t{1} << 62);
+  EXPECT_FALSE(budget.IsExceeded());
+  EXPECT_TRUE(budget.HasRoomFor(size_t{1} << 62));
+  budget.Add(-(size_t{1} << 62));
+}
 
 }  // namespace
 }  // namespace condacc

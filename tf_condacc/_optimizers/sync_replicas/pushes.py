@@ -139,7 +139,9 @@ class VariableGradients:
             )
 
     def _passed(self, taken: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
-        passed = ops.condacc_sync_gate_taken(taken, value, accumulator=self.name, name="taken")
+        passed = ops.condacc_accumulator_require_taken(
+            taken, value, accumulator=self.name, name="taken"
+        )
         return tf.cast(passed, self._dtype)
 
 

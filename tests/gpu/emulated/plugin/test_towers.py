@@ -19,7 +19,7 @@ NUM_SUMS = 3
 def tower_sum(gradients: list[tf.Tensor], size: int, reduction_type: str) -> tf.Tensor:
     """Adds the gradients one after the other, as under determinism."""
     handle = ops.condacc_tower_dense_sum(
-        dtype=tf.float32, shape=[size], reduction_type=reduction_type, anonymous=True
+        dtype=tf.float32, shape=[size], reduction_type=reduction_type
     )
     adds: list[Any] = []
     for gradient in gradients:

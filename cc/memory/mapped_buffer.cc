@@ -1,20 +1,13 @@
-#include "cc/memory/mapped_memory.h"
+#include "cc/memory/mapped_buffer.h"
 
-#include <malloc.h>
 #include <sys/mman.h>
 
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <new>
-#include <thread>
-
-#include "cc/memory/trim_schedule.h"
 
 namespace condacc {
 namespace {
-
-constexpr size_t kHugePage = size_t{2} << 20;
 
 struct Mapping {
   void* begin;
@@ -23,7 +16,8 @@ struct Mapping {
   // The data begins at the first boundary of a huge page.
   void* data() const {
     const uintptr_t address = reinterpret_cast<uintptr_t>(begin);
-    return reinterpret_cast<void*>((address + kHugePage - 1) / kHugePage * kHugePage);
+    return reinterpret_cast<void*>((address + kHugePageBytes - 1) / kHugePageBytes *
+                                   kHugePageBytes);
   }
 };
 
@@ -35,7 +29,7 @@ void Unmap(void* owner) {
 
 // Returns the whole pages among the first `num_bytes` bytes to the system.
 void DiscardPages(void* owner, size_t num_bytes) {
-  const size_t num_discarded = num_bytes / kHugePage * kHugePage;
+  const size_t num_discarded = num_bytes / kHugePageBytes * kHugePageBytes;
   if (num_discarded > 0) {
     madvise(static_cast<Mapping*>(owner)->data(), num_discarded, MADV_DONTNEED);
   }
@@ -44,7 +38,8 @@ void DiscardPages(void* owner, size_t num_bytes) {
 }  // namespace
 
 Buffer MapBuffer(size_t num_bytes) {
-  auto* const mapping = new (std::nothrow) Mapping{nullptr, num_bytes + kHugePage};
+  if (num_bytes > SIZE_MAX - kHugePageBytes) return Buffer();
+  auto* const mapping = new (std::nothrow) Mapping{nullptr, num_bytes + kHugePageBytes};
   if (mapping == nullptr) return Buffer();
   mapping->begin =
       mmap(nullptr, mapping->num_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -52,22 +47,9 @@ Buffer MapBuffer(size_t num_bytes) {
     delete mapping;
     return Buffer();
   }
-  // Page faults take a tenth of the time in huge pages. The rest at the end stays in small
-  // pages.
-  madvise(mapping->data(), num_bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+  // Page faults take a tenth of the time in huge pages. The rest at the end stays in small pages.
+  madvise(mapping->data(), num_bytes / kHugePageBytes * kHugePageBytes, MADV_HUGEPAGE);
   return Buffer(mapping->data(), mapping, Unmap, DiscardPages);
-}
-
-void NoteFreedHeap(size_t num_bytes) {
-#ifdef __GLIBC__
-  static TrimSchedule schedule;
-  if (!schedule.IsDueAfter(num_bytes, TrimSchedule::Clock::now())) return;
-  try {
-    std::thread([] { malloc_trim(0); }).detach();
-  } catch (const std::exception&) {
-    // No thread can be started now. The memory stays in the heap until trimming is due again.
-  }
-#endif
 }
 
 }  // namespace condacc

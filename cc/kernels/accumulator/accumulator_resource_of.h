@@ -1,6 +1,6 @@
 // An accumulator of the core as a TensorFlow resource.
-#ifndef CONDACC_KERNELS_ACCUMULATOR_CORE_RESOURCE_H_
-#define CONDACC_KERNELS_ACCUMULATOR_CORE_RESOURCE_H_
+#ifndef CONDACC_KERNELS_ACCUMULATOR_ACCUMULATOR_RESOURCE_OF_H_
+#define CONDACC_KERNELS_ACCUMULATOR_ACCUMULATOR_RESOURCE_OF_H_
 
 #include <cstdint>
 #include <new>
@@ -8,19 +8,23 @@
 
 #include "absl/strings/str_cat.h"
 #include "cc/core/accumulator/accumulator.h"
-#include "cc/kernels/accumulator/accumulator_handle_op.h"
 #include "cc/kernels/accumulator/accumulator_resource.h"
-#include "cc/kernels/base/stall_warning.h"
-#include "cc/kernels/base/status_conversion.h"
+#include "cc/kernels/accumulator/stall_warning.h"
+#include "cc/kernels/base/handle_op.h"
+#include "cc/kernels/base/settings.h"
+#include "cc/kernels/base/tf_conversions.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/types.h"
 
 namespace condacc {
 
-// `Traits` defines a kind of accumulator by `Core`, its state machine; `Workspace`, the memory and
-// threads that calls into it work with, constructed from an OpKernelContext; `kKind`, its name; and
-// SumOptions(spec). Workspace::CheckDevice(ctx) returns an error if the op's device cannot do the
-// work.
+// `Traits` defines a kind of accumulator on a kind of device by
+// - Core: the accumulator's class in the core;
+// - Device: the policy of the device (see device_policy.h);
+// - Workspace: the memory and threads that calls into Core work with, made of an OpKernelContext;
+// - kKind: the name of the kind;
+// - kWaitsForDevice: whether calls into Core wait for the device;
+// - SumOptions(spec): the options of the accumulator's sums.
 template <class Traits>
 class AccumulatorResourceOf : public AccumulatorResource {
  public:
@@ -63,50 +67,43 @@ class AccumulatorResourceOf : public AccumulatorResource {
                                          tensorflow::DataTypeString(spec.dtype), ", got ",
                                          tensorflow::DataTypeString(dtype)));
     }
-    TF_RETURN_IF_ERROR(CheckShape(ctx, *found));
+    TF_RETURN_IF_ERROR(CheckHandleShape(ctx, *found));
     resource->reset(static_cast<AccumulatorResourceOf*>(found.release()));
     return absl::OkStatus();
   }
 
  private:
-  // Compares the shape that the handle carries. A handle that is not anonymous refers to the
-  // accumulator by name. Since the handle was made, the accumulator may have been destroyed and
-  // another one made under the name.
-  static absl::Status CheckShape(tensorflow::OpKernelContext* ctx,
-                                 const AccumulatorResource& found) {
-    const auto& handle = ctx->input(0).flat<tensorflow::ResourceHandle>()(0);
-    const auto& contents = handle.dtypes_and_shapes();
-    if (contents.empty() || contents[0].shape.IsIdenticalTo(found.spec().shape)) {
-      return absl::OkStatus();
-    }
-    return found.Invalid(absl::StrCat("The handle is that of an accumulator which was destroyed: ",
-                                      "expected shape ", found.spec().shape.DebugString(),
-                                      ", got a handle of shape ", contents[0].shape.DebugString()));
-  }
-
   Core core_;
 };
 
 // The op that makes such an accumulator.
 template <class Traits>
-class AccumulatorHandleOpOf : public AccumulatorHandleOp {
+class AccumulatorHandleOp : public HandleOp<AccumulatorResource> {
  public:
-  explicit AccumulatorHandleOpOf(tensorflow::OpKernelConstruction* ctx) : AccumulatorHandleOp(ctx) {
+  explicit AccumulatorHandleOp(tensorflow::OpKernelConstruction* ctx) : HandleOp(ctx) {
     spec_.kind = Traits::kKind;
+    spec_.name = resource_name();
+    OP_REQUIRES_OK(ctx, ReadSpec(ctx, &spec_));
   }
 
  private:
   AccumulatorResource* NewResource() const override {
     return new AccumulatorResourceOf<Traits>(spec_);
   }
-  absl::Status CheckDevice(tensorflow::OpKernelContext* ctx) const override {
-    const Status status = Traits::Workspace::CheckDevice(ctx);
+  absl::Status CheckPlacement(tensorflow::OpKernelContext* ctx) const override {
+    const Status status = Traits::Device::CheckOpDevice(ctx);
     if (status.ok()) return absl::OkStatus();
     return ToAbsl(
         Status(status.code(), absl::StrCat(status.message(), " (accumulator '", spec_.name, "')")));
   }
+  absl::Status CheckSame(const AccumulatorResource& found) const override {
+    return found.spec().CheckSame(spec_);
+  }
+  Contents contents() const override { return {{spec_.dtype, spec_.shape}}; }
+
+  AccumulatorSpec spec_;
 };
 
 }  // namespace condacc
 
-#endif  // CONDACC_KERNELS_ACCUMULATOR_CORE_RESOURCE_H_
+#endif  // CONDACC_KERNELS_ACCUMULATOR_ACCUMULATOR_RESOURCE_OF_H_

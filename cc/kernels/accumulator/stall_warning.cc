@@ -1,8 +1,5 @@
-#include "cc/kernels/base/stall_warning.h"
+#include "cc/kernels/accumulator/stall_warning.h"
 
-#include <chrono>
-#include <cstdint>
-#include <cstdlib>
 #include <functional>
 #include <string>
 
@@ -25,15 +22,6 @@ std::string AboutLastDrop(const StallReport& report) {
 }
 
 }  // namespace
-
-std::chrono::milliseconds StallTimeout() {
-  constexpr double kDefaultSeconds = 60;
-  const char* text = std::getenv("TF_CONDACC_STALL_WARNING_SECS");
-  char* end = nullptr;
-  double seconds = text == nullptr ? kDefaultSeconds : std::strtod(text, &end);
-  if (text != nullptr && (end == text || !(seconds < 1e9))) seconds = kDefaultSeconds;
-  return std::chrono::milliseconds(seconds > 0 ? static_cast<int64_t>(seconds * 1e3) : 0);
-}
 
 std::function<void(const StallReport&)> StallLogger(const std::string& name) {
   return [name](const StallReport& report) {

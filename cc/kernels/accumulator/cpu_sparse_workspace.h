@@ -1,0 +1,46 @@
+// The memory and the threads that sparse accumulators on a CPU work with.
+#ifndef CONDACC_KERNELS_ACCUMULATOR_CPU_SPARSE_WORKSPACE_H_
+#define CONDACC_KERNELS_ACCUMULATOR_CPU_SPARSE_WORKSPACE_H_
+
+#include <cstddef>
+
+#include "cc/core/base/parallel_for.h"
+#include "cc/core/sparse/sparse_workspace.h"
+#include "cc/kernels/base/tf_conversions.h"
+#include "cc/memory/heap_trim.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace condacc {
+
+// Lends the core the memory and the threads of an op. Only the methods that allocate require that
+// the op has not ended.
+class CpuSparseWorkspace : public HostSparseWorkspace {
+ public:
+  explicit CpuSparseWorkspace(tensorflow::OpKernelContext* ctx)
+      : ctx_(ctx), threads_(DeviceThreads(ctx)) {}
+  // No take waits for the folds of this call any more, so it may take time to report what they
+  // freed.
+  ~CpuSparseWorkspace() override {
+    if (freed_bytes_ > 0) NoteFreedHeap(freed_bytes_);
+  }
+  CpuSparseWorkspace(const CpuSparseWorkspace&) = delete;
+  CpuSparseWorkspace& operator=(const CpuSparseWorkspace&) = delete;
+
+  Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override {
+    return AllocateBuffer(ctx_, type, shape, buffer);
+  }
+  Status AllocateInner(ElementType type, const Shape& shape, Buffer* buffer) override {
+    return AllocateInnerBuffer(ctx_, type, shape, buffer);
+  }
+  void NoteFreed(size_t num_bytes) override { freed_bytes_ += num_bytes; }
+  const ParallelFor& parallel_for() const override { return threads_; }
+
+ private:
+  tensorflow::OpKernelContext* const ctx_;
+  const ParallelFor threads_;
+  size_t freed_bytes_ = 0;  // Bytes that folds have freed.
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_KERNELS_ACCUMULATOR_CPU_SPARSE_WORKSPACE_H_
