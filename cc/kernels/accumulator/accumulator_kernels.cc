@@ -83,9 +83,7 @@ class ResetOp : public tensorflow::OpKernel {
     // The output is allocated first: nothing may fail after the gradients have been discarded.
     Tensor* output = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({}), &output));
-    int64_t num_discarded = 0;
-    OP_REQUIRES_OK(ctx, accumulator->Reset(step, only_forward_, &num_discarded));
-    output->scalar<int64_t>()() = num_discarded;
+    output->scalar<int64_t>()() = accumulator->Reset(step, only_forward_);
   }
   // A reset frees memory, and may have to wait until a take has been served.
   bool IsExpensive() override { return true; }

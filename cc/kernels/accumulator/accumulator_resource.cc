@@ -40,12 +40,7 @@ absl::Status ReadSpec(tensorflow::OpKernelConstruction* ctx, AccumulatorSpec* sp
 }
 
 absl::Status AccumulatorResource::Invalid(absl::string_view message) const {
-  return absl::InvalidArgumentError(absl::StrCat(message, " (accumulator '", spec_.name, "')"));
-}
-
-absl::Status AccumulatorResource::OutOfMemory() const {
-  return absl::ResourceExhaustedError(
-      absl::StrCat("Out of memory (accumulator '", spec_.name, "')"));
+  return absl::InvalidArgumentError(absl::StrCat(message, " (", where_, ")"));
 }
 
 absl::Status LookupAccumulator(OpKernelContext* ctx, AccumulatorPtr* accumulator) {

@@ -39,7 +39,8 @@ absl::Status ReadSpec(tensorflow::OpKernelConstruction* ctx, AccumulatorSpec* sp
 // two kinds at once.
 class AccumulatorResource : public tensorflow::ResourceBase {
  public:
-  explicit AccumulatorResource(AccumulatorSpec spec) : spec_(std::move(spec)) {}
+  explicit AccumulatorResource(AccumulatorSpec spec)
+      : spec_(std::move(spec)), where_("accumulator '" + spec_.name + "'") {}
 
   const AccumulatorSpec& spec() const { return spec_; }
   std::string DebugString() const override { return spec_.ToString(); }
@@ -48,17 +49,18 @@ class AccumulatorResource : public tensorflow::ResourceBase {
   virtual int64_t num_dropped() const = 0;
   virtual int64_t global_step() const = 0;
   virtual int64_t SetGlobalStep(int64_t global_step) = 0;  // Returns the previous step.
-  // Discards all gradients, sets the global step, and outputs how many gradients were discarded. If
+  // Discards all gradients, sets the global step, and returns how many gradients were discarded. If
   // `only_forward`, does nothing unless the step becomes higher.
-  virtual absl::Status Reset(int64_t global_step, bool only_forward, int64_t* num_discarded) = 0;
+  virtual int64_t Reset(int64_t global_step, bool only_forward) = 0;
 
   // Returns the InvalidArgument error "MESSAGE (accumulator 'NAME')".
   absl::Status Invalid(absl::string_view message) const;
-  // Returns the ResourceExhausted error "Out of memory (accumulator 'NAME')".
-  absl::Status OutOfMemory() const;
+  // Returns the text "accumulator 'NAME'".
+  const std::string& where() const { return where_; }
 
  private:
   const AccumulatorSpec spec_;
+  const std::string where_;
 };
 
 using AccumulatorPtr = tensorflow::core::RefCountPtr<AccumulatorResource>;

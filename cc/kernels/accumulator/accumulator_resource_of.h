@@ -3,7 +3,6 @@
 #define CONDACC_KERNELS_ACCUMULATOR_ACCUMULATOR_RESOURCE_OF_H_
 
 #include <cstdint>
-#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -42,13 +41,8 @@ class AccumulatorResourceOf : public AccumulatorResource {
   int64_t global_step() const override { return core_.global_step(); }
   int64_t SetGlobalStep(int64_t step) override { return core_.SetGlobalStep(step); }
 
-  absl::Status Reset(int64_t step, bool only_forward, int64_t* num_discarded) override {
-    try {
-      *num_discarded = core_.Reset(step, only_forward);
-    } catch (const std::bad_alloc&) {
-      return OutOfMemory();
-    }
-    return absl::OkStatus();
+  int64_t Reset(int64_t step, bool only_forward) override {
+    return core_.Reset(step, only_forward);
   }
 
   // Finds the accumulator that input 0 is a handle of, and checks that it has the kind and the

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <optional>
 #include <utility>
 
@@ -13,6 +12,8 @@
 #include "cc/core/base/status.h"
 #include "cc/kernels/accumulator/accumulator_resource_of.h"
 #include "cc/kernels/accumulator/take_output.h"
+#include "cc/kernels/base/async_op.h"
+#include "cc/kernels/base/out_of_memory.h"
 #include "cc/kernels/base/tf_conversions.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -25,7 +26,7 @@ absl::Status ApplyGradient(tensorflow::OpKernelContext* ctx,
                            AccumulatorResourceOf<Traits>& resource, int64_t local_step,
                            std::optional<int64_t> contributor, int first_input,
                            ApplyOutcome* outcome) {
-  try {
+  return OrOutOfMemory(resource.where(), [&] {
     typename Traits::Workspace workspace(ctx);
     typename Traits::Core::Gradient gradient;
     Traits::ReadGradient(ctx, first_input, &gradient);
@@ -33,9 +34,7 @@ absl::Status ApplyGradient(tensorflow::OpKernelContext* ctx,
         resource.core().Apply(local_step, std::move(gradient), workspace, contributor);
     *outcome = result.outcome();
     return ToAbsl(result.status());
-  } catch (const std::bad_alloc&) {
-    return resource.OutOfMemory();
-  }
+  });
 }
 
 // kYes: the last input of an apply is the number of the gradient's contributor.
@@ -97,60 +96,38 @@ enum class WithStep { kNo, kYes };
 // Takes the accumulated gradients. Inputs: handle, global_step if kWithStep is kYes, and
 // num_required. Outputs: taken ([] bool) if kTakeMode is kTry, and those of Traits::SetOutputs().
 template <class Traits, TakeMode kTakeMode, WithStep kWithStep = WithStep::kNo>
-class TakeOp : public tensorflow::AsyncOpKernel {
+class TakeOp : public AsyncKernel<TakeOutput<Traits>> {
  public:
-  explicit TakeOp(tensorflow::OpKernelConstruction* ctx) : AsyncOpKernel(ctx) {
+  explicit TakeOp(tensorflow::OpKernelConstruction* ctx) : AsyncKernel<TakeOutput<Traits>>(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("dtype", &dtype_));
   }
-
-  void ComputeAsync(tensorflow::OpKernelContext* ctx, DoneCallback done) override {
-    typename AccumulatorResourceOf<Traits>::Ptr resource;
-    OP_REQUIRES_OK_ASYNC(ctx, AccumulatorResourceOf<Traits>::Lookup(ctx, dtype_, &resource), done);
-    std::optional<int64_t> global_step;
-    if (kWithStep == WithStep::kYes) {
-      OP_REQUIRES_OK_ASYNC(
-          ctx, ReadScalar(ctx, 1, "global_step", *resource, &global_step.emplace()), done);
-    }
-    int32_t num_required = 0;
-    OP_REQUIRES_OK_ASYNC(
-        ctx, ReadScalar(ctx, ctx->num_inputs() - 1, "num_required", *resource, &num_required),
-        done);
-    std::shared_ptr<TakeOutput<Traits>> output;
-    try {
-      output = std::make_shared<TakeOutput<Traits>>(ctx, done, std::move(resource),
-                                                    kTakeMode == TakeMode::kTry);
-    } catch (const std::bad_alloc&) {
-      ctx->SetStatus(absl::ResourceExhaustedError("Out of memory (a take of an accumulator)"));
-      return done();
-    }
-    OP_REQUIRES_OK_ASYNC(ctx, output->Reserve(), done);
-    try {
-      Take(num_required, global_step, output);
-    } catch (const std::bad_alloc&) {
-      output->CompleteOutOfMemory();
-    }
+  bool IsExpensive() override {
+    return Traits::kWaitsForDevice || tensorflow::OpKernel::IsExpensive();
   }
-  bool IsExpensive() override { return Traits::kWaitsForDevice || OpKernel::IsExpensive(); }
 
  private:
   using Core = typename Traits::Core;
 
-  // Requests the take, whose completion calls the op's `done`, perhaps before this returns. A take
-  // that has to wait registers its cancellation callback *before* it is requested, because of these
-  // races:
-  // - As soon as the take is requested, any thread may complete it, after which the op's context
-  //   and its cancellation manager may be gone. A registration after the request would use freed
-  //   objects. It would also race with Complete(), which reads whether there is a callback to
-  //   deregister.
-  // - The step may be cancelled before the request. A cancellation before the registration makes
-  //   the registration fail, and one after it runs the callback. Either way Core::Cancel() marks
-  //   the take, and Request() completes it with Cancelled. So no cancellation is lost, and a
-  //   cancelled take never waits.
-  // - The callback may run, in another thread, between the registration and the request. It cannot
-  //   complete the take, which does not wait yet. So nobody else calls Complete() while OnCancel()
-  //   has not returned.
-  // A take that need not wait registers no callback. It only finds out, before it is requested,
-  // whether the step was cancelled.
+  absl::Status Begin(const std::shared_ptr<TakeOutput<Traits>>& output) override {
+    tensorflow::OpKernelContext* const ctx = output->ctx();
+    TF_RETURN_IF_ERROR(output->Find(dtype_));
+    std::optional<int64_t> global_step;
+    if (kWithStep == WithStep::kYes) {
+      TF_RETURN_IF_ERROR(
+          ReadScalar(ctx, 1, "global_step", output->resource(), &global_step.emplace()));
+    }
+    int32_t num_required = 0;
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, ctx->num_inputs() - 1, "num_required", output->resource(),
+                                  &num_required));
+    TF_RETURN_IF_ERROR(output->Reserve(kTakeMode == TakeMode::kTry));
+    Take(num_required, global_step, output);
+    return absl::OkStatus();
+  }
+
+  // Requests the take, whose completion ends the op, perhaps before this returns. A take that has to
+  // wait registers its cancellation callback before; see AsyncOp::OnCancel(). A take that need not
+  // wait registers none, and only finds out whether the step was cancelled: nobody would receive its
+  // gradients.
   static void Take(int32_t num_required, std::optional<int64_t> global_step,
                    const std::shared_ptr<TakeOutput<Traits>>& output) {
     Core& core = output->resource().core();

@@ -2,11 +2,10 @@
 #ifndef CONDACC_KERNELS_SYNC_GATE_OP_H_
 #define CONDACC_KERNELS_SYNC_GATE_OP_H_
 
-#include <new>
-
 #include "absl/status/status.h"
 #include "cc/core/sync/sync_gate.h"
 #include "cc/kernels/base/inputs.h"
+#include "cc/kernels/base/out_of_memory.h"
 #include "cc/kernels/sync/sync_gate_resource.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -39,11 +38,7 @@ class SyncGateUserOp : public tensorflow::OpKernel {
   }
 
   void Compute(tensorflow::OpKernelContext* ctx) final {
-    try {
-      OP_REQUIRES_OK(ctx, kRun(attributes_, ctx));
-    } catch (const std::bad_alloc&) {
-      ctx->SetStatus(GateOutOfMemory());
-    }
+    OP_REQUIRES_OK(ctx, OrOutOfMemory(kGate, [&] { return kRun(attributes_, ctx); }));
   }
   bool IsExpensive() override { return false; }
 

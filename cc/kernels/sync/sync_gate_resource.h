@@ -67,9 +67,8 @@ inline absl::Status LookupWorkerStep(tensorflow::OpKernelContext* ctx,
 absl::Status ReadGateDuration(tensorflow::OpKernelConstruction* ctx, const char* name,
                               SyncGate::Clock::duration* duration);
 
-inline absl::Status GateOutOfMemory() {
-  return absl::ResourceExhaustedError("Out of memory (a synchronization gate)");
-}
+// What an error for want of memory names.
+inline constexpr char kGate[] = "a synchronization gate";
 
 }  // namespace condacc
 

@@ -26,7 +26,7 @@ class FinishOp : public SyncGateWaitOp {
   using SyncGateWaitOp::SyncGateWaitOp;
 
  private:
-  absl::Status Read(OpKernelContext* ctx, WaitArgs* query) override {
+  absl::Status Read(OpKernelContext* ctx, WaitArgs* args) override {
     WorkerStepPtr found;
     TF_RETURN_IF_ERROR(LookupWorkerStep(ctx, &found));
     bool any_added = ctx->num_inputs() == 1;  // A step without gradients is not dropped.
@@ -36,12 +36,12 @@ class FinishOp : public SyncGateWaitOp {
       any_added |= added;
     }
     WorkerStep& step = found->step();
-    query->gate = step.gate();
-    query->what = GateWait::For::kNextRound;
-    query->who = step.worker();
-    query->run = step.run();
-    query->after = step.local_step();
-    query->dropped = step.Done(any_added);
+    args->gate = step.gate();
+    args->what = GateWait::For::kNextRound;
+    args->who = step.worker();
+    args->run = step.run();
+    args->after = step.local_step();
+    args->dropped = step.Done(any_added);
     return absl::OkStatus();
   }
 };
@@ -55,13 +55,13 @@ class AwaitOpenOp : public SyncGateWaitOp {
   }
 
  private:
-  absl::Status Read(OpKernelContext* ctx, WaitArgs* query) override {
+  absl::Status Read(OpKernelContext* ctx, WaitArgs* args) override {
     GatePtr gate;
     TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
-    query->gate = gate->gate();
-    query->what = GateWait::For::kOpening;
-    query->who = worker_;
-    query->run = run_;
+    args->gate = gate->gate();
+    args->what = GateWait::For::kOpening;
+    args->who = worker_;
+    args->run = run_;
     return absl::OkStatus();
   }
 
@@ -77,12 +77,12 @@ class AwaitFullOp : public SyncGateWaitOp {
   }
 
  private:
-  absl::Status Read(OpKernelContext* ctx, WaitArgs* query) override {
+  absl::Status Read(OpKernelContext* ctx, WaitArgs* args) override {
     GatePtr gate;
     TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
-    query->gate = gate->gate();
-    query->what = GateWait::For::kFullRound;
-    query->run = chief_;
+    args->gate = gate->gate();
+    args->what = GateWait::For::kFullRound;
+    args->run = chief_;
     return absl::OkStatus();
   }
 
@@ -97,13 +97,13 @@ class ReportOp : public SyncGateWaitOp {
   }
 
  private:
-  absl::Status Read(OpKernelContext* ctx, WaitArgs* query) override {
+  absl::Status Read(OpKernelContext* ctx, WaitArgs* args) override {
     GatePtr gate;
     TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
-    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "seen", &query->after));
-    query->gate = gate->gate();
-    query->what = GateWait::For::kReport;
-    query->patience = patience_;
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "seen", &args->after));
+    args->gate = gate->gate();
+    args->what = GateWait::For::kReport;
+    args->patience = patience_;
     return absl::OkStatus();
   }
 

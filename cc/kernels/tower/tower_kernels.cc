@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <new>
 #include <optional>
 #include <utility>
 
@@ -16,6 +15,7 @@
 #include "cc/kernels/accumulator/dense_traits.h"
 #include "cc/kernels/accumulator/device_policy.h"
 #include "cc/kernels/accumulator/sparse_traits.h"
+#include "cc/kernels/base/out_of_memory.h"
 #include "cc/kernels/base/tf_conversions.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
@@ -94,11 +94,8 @@ class TowerTakeOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(ctx, AccumulatorResourceOf<Traits>::Lookup(ctx, dtype_, &sum));
     int32_t num_required = 0;
     OP_REQUIRES_OK(ctx, ReadScalar(ctx, 1, "num_required", *sum, &num_required));
-    try {
-      OP_REQUIRES_OK(ctx, Take(ctx, *sum, num_required));
-    } catch (const std::bad_alloc&) {
-      ctx->SetStatus(sum->OutOfMemory());
-    }
+    OP_REQUIRES_OK(
+        ctx, OrOutOfMemory(sum->where(), [&] { return Take(ctx, *sum, num_required); }));
   }
   bool IsExpensive() override { return Traits::kWaitsForDevice || OpKernel::IsExpensive(); }
 

@@ -1,0 +1,110 @@
+// Ops that wait without a thread.
+#ifndef CONDACC_KERNELS_BASE_ASYNC_OP_H_
+#define CONDACC_KERNELS_BASE_ASYNC_OP_H_
+
+#include <functional>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "cc/kernels/base/out_of_memory.h"
+#include "tensorflow/core/framework/cancellation.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace condacc {
+
+// One execution of an op that may end after its kernel has returned, in any thread. It is kept alive
+// by what will end it. Its context is valid until it ends.
+class AsyncOp {
+ public:
+  AsyncOp(tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done)
+      : ctx_(ctx), done_(std::move(done)), cancellation_(ctx->cancellation_manager()) {}
+  AsyncOp(const AsyncOp&) = delete;
+  AsyncOp& operator=(const AsyncOp&) = delete;
+
+  tensorflow::OpKernelContext* ctx() const { return ctx_; }
+
+  // Returns whether the step was cancelled.
+  bool is_cancelled() const { return cancellation_ != nullptr && cancellation_->IsCancelled(); }
+
+  // Registers `cancel` to be called if the step is cancelled. Returns false if the step was
+  // cancelled already, and does not call `cancel` then. It must be called *before* the wait begins,
+  // because of these races:
+  // - As soon as the wait has begun, any thread may call Complete(), which reads what is written
+  //   here, and after which the context and the cancellation manager may be gone. The lock under
+  //   which the wait begins makes what is written here visible to that thread.
+  // - The step may be cancelled before the wait begins. A cancellation before the registration makes
+  //   the registration fail, and one after it runs `cancel`. Either way, `cancel` has to mark the
+  //   wait, so that it ends when it begins. So no cancellation is lost.
+  // - `cancel` may run, in another thread, between the registration and the beginning of the wait.
+  //   It cannot end a wait that has not begun, so nobody else calls Complete() meanwhile.
+  bool OnCancel(std::function<void()> cancel) {
+    if (cancellation_ == nullptr) return true;
+    token_ = cancellation_->get_cancellation_token();
+    is_registered_ = cancellation_->RegisterCallback(token_, std::move(cancel));
+    return is_registered_;
+  }
+
+  // Ends the op with the status that set_outputs() returns, unless it has ended already.
+  template <class SetOutputs>
+  void Complete(SetOutputs set_outputs) noexcept {
+    if (std::exchange(is_complete_, true)) return;
+    // TryDeregisterCallback() does not wait for callbacks that are running, as DeregisterCallback()
+    // does: this may run inside a callback of the same manager, which would wait for itself. A
+    // callback that runs too late finds that the op does not wait any more, and does nothing.
+    if (is_registered_) cancellation_->TryDeregisterCallback(token_);
+    ctx_->SetStatus(OrOutOfMemory(where_, set_outputs));
+    try {
+      done_();
+    } catch (const std::bad_alloc&) {
+      // The op is complete. An allocation that fails in the executor afterwards cannot be reported.
+    }
+  }
+
+  // What an error for want of memory names.
+  absl::string_view where() const { return where_; }
+  // The text must live as long as this object.
+  void set_where(absl::string_view where) { where_ = where; }
+
+ private:
+  tensorflow::OpKernelContext* const ctx_;
+  const tensorflow::AsyncOpKernel::DoneCallback done_;
+  tensorflow::CancellationManager* const cancellation_;
+  tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
+  bool is_registered_ = false;
+  bool is_complete_ = false;
+  absl::string_view where_ = "an op that waits";
+};
+
+// A kernel whose executions are objects of the class `Op`, which derives from AsyncOp.
+template <class Op>
+class AsyncKernel : public tensorflow::AsyncOpKernel {
+ public:
+  using AsyncOpKernel::AsyncOpKernel;
+
+  void ComputeAsync(tensorflow::OpKernelContext* ctx, DoneCallback done) final {
+    std::shared_ptr<Op> op;
+    absl::Status status;
+    try {
+      op = std::make_shared<Op>(ctx, done);
+      status = Begin(op);
+    } catch (const std::bad_alloc&) {
+      status = OutOfMemory(op == nullptr ? name() : op->where());
+    }
+    if (status.ok()) return;
+    if (op != nullptr) return op->Complete([&] { return status; });
+    ctx->SetStatus(status);
+    done();
+  }
+
+ private:
+  // Begins the wait of `op`, which ends at once or later. If this throws or returns an error, the
+  // wait has not begun, and the op ends now.
+  virtual absl::Status Begin(const std::shared_ptr<Op>& op) = 0;
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_KERNELS_BASE_ASYNC_OP_H_
