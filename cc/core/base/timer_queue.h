@@ -16,6 +16,15 @@ namespace condacc {
 // serves the whole process. The first Schedule() starts it, and it lives until the process exits.
 // The thread holds no lock of the queue while it calls a function, so functions may take locks
 // under which Schedule() and Cancel() are called. Thread-safe.
+//
+// Example:
+//
+//   const auto ticket = TimerQueue::Global().Schedule(
+//       std::chrono::seconds(60), [weak = weak_from_this()] {
+//         if (const auto self = weak.lock()) self->Report();
+//       });
+//   ...
+//   TimerQueue::Global().Cancel(ticket);  // Report() may be running now, but will not begin later.
 class TimerQueue {
  public:
   using Clock = std::chrono::steady_clock;

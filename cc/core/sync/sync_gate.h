@@ -91,6 +91,22 @@ class WorkerStep {
 // Thread-safe. Completions are called without the lock. Methods may throw std::bad_alloc, and then
 // nothing has changed; but once an event has been noted, nothing throws until all waits that it
 // ends have been released.
+//
+// Example, with one accumulator `sums` and, for a gate of a chief and its workers, these calls:
+//
+//   // The chief "c", once:
+//   gate->Prepare("c", sums.global_step(), &round);
+//   sums.Reset(round);
+//   gate->Open("c", round, {/*num_slots=*/2, /*num_workers=*/2});
+//   // A worker, in each step:
+//   gate->Enter("w0", run, round, &step);
+//   const WorkerStep::Claim claim = step->ClaimSlot();
+//   const ApplyResult result = sums.Apply(claim.round, gradient, workspace, claim.slot);
+//   step->Done(result.is_added());
+//   gate->Wait(next_round);  // A GateWait::For::kNextRound, whose `round` is that of the next step.
+//   // The chief, in each round, after a GateWait::For::kFullRound:
+//   sums.TryServe(take, workspace);  // The take updates the parameters.
+//   gate->Advance("c", round);
 class SyncGate : public std::enable_shared_from_this<SyncGate> {
  public:
   using Clock = GateWait::Clock;
@@ -126,9 +142,9 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   SyncGate(std::string name, Clock::duration report, Log log);
 
   // Begins a worker's step in the round `local_step`. FailedPrecondition if another run has
-  // replaced this one, or if there are backup workers and another step of the run has
-  // neither ended nor been taken over: one of
-  // two steps at once may begin with the parameters of one round and the local step of the next.
+  // replaced this one, or if there are backup workers and another step of the run has neither ended
+  // nor been taken over: one of two concurrent steps may begin with the parameters of one round and
+  // the local step of the next.
   Status Enter(const std::string& worker, const std::string& run, int64_t local_step,
                std::unique_ptr<WorkerStep>* step);
   // Tells the gate that a worker has a new session: what its old one has left at the gate is ended.
