@@ -4,8 +4,9 @@
 BEFORE is a folder that contains a built ``tf_condacc``, such as another worktree after
 ``make build``. Each build has a process of its own. Both run the same cases, with the code of this
 folder, and are measured in turn; a line gives the median of the ratios of these rounds, where 1.05x
-means that the new build is 5 % faster. The speed of a process depends on where its memory lies, so
-several pairs of processes are started.
+means that the new build is 5 % faster. A third process runs BEFORE once more: the last column, the
+ratio of BEFORE to itself, shows how far such a median may be from 1 without any change. The speed of
+a process depends on where its memory lies, so they are started several times.
 """
 
 from __future__ import annotations
@@ -44,44 +45,41 @@ def _compare(options: argparse.Namespace) -> None:
         from condacc_bench import other_build, results, table
 
     names = [name for name in other_build.CASES if name.startswith(tuple(options.case))]
-    all_samples: dict[str, Samples] = {name: {"before": {}, "after": {}} for name in names}
+    all_samples: dict[str, Samples] = {
+        name: {side: {} for side in ("before", "after", "again")} for name in names
+    }
     for number in range(options.processes):
-        print(f"pair of processes {number + 1} of {options.processes}", file=sys.stderr)
+        print(f"processes {number + 1} of {options.processes}", file=sys.stderr)
         _measure(options, all_samples)
     print(table.header("before", "after"))
     for name, samples in all_samples.items():
         scenario, _, case = name.partition(" ")
+        fields = {"scenario": scenario, "case": case, "parameters": {}, "against": "before"}
         for metric in samples["after"]:
-            result = results.compare(
-                samples,
-                "after",
-                "before",
-                metric,
-                scenario=scenario,
-                case=case,
-                parameters={},
-                against="before",
-            )
-            print(table.line(result))
+            result = results.compare(samples, "after", "before", metric, **fields)
+            itself = results.compare(samples, "again", "before", metric, **fields)
+            spread = "{:.2f} to {:.2f}".format(*itself.quartiles)
+            print(f"{table.line(result)}, itself {itself.ratio:.2f}x ({spread})")
 
 
 def _measure(options: argparse.Namespace, all_samples: dict[str, Samples]) -> None:
-    """Starts both processes and adds their samples of each case."""
+    """Starts the processes and adds their samples of each case."""
     from condacc_bench import rounds
     from condacc_bench.other_build import OtherBuild
 
     budget = rounds.Budget(min_rounds=2, max_rounds=_MAX_ROUNDS, seconds=options.seconds)
-    before, after = OtherBuild(options.before), OtherBuild(options.after)
+    folders = {"before": options.before, "after": options.after, "again": options.before}
+    builds = {side: OtherBuild(folder) for side, folder in folders.items()}
     try:
         for name, samples in all_samples.items():
-            cases = {"before": before.case(name), "after": after.case(name)}
+            cases = {side: build.case(name) for side, build in builds.items()}
             for side, metrics in rounds.run_rounds(cases, budget).items():
                 for metric, values in metrics.items():
                     samples[side].setdefault(metric, []).extend(values)
             rounds.close(cases)
     finally:
-        before.close()
-        after.close()
+        for build in builds.values():
+            build.close()
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -92,8 +90,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     add("before", type=Path, help="folder of the build to compare with")
     add("--after", type=Path, default=_HERE.parent, help="folder of the other build (this one)")
     add("--case", nargs="+", default=[""], metavar="C", help="what names of cases begin with (all)")
-    add("--seconds", type=float, default=10.0, help="for each case and pair of processes (10)")
-    add("--processes", type=int, default=3, help="number of pairs of processes (3)")
+    add("--seconds", type=float, default=10.0, help="for each case and start of the processes (10)")
+    add("--processes", type=int, default=3, help="how many times the processes are started (3)")
     return parser.parse_args(arguments)
 
 

@@ -45,7 +45,7 @@ class PeakMemory:
         self._units, self._unit_bytes = units, unit_bytes
 
     def measure(self) -> dict[str, float]:
-        folders = [str(_FOLDER), str(_FOLDER.parent), os.environ.get("PYTHONPATH", "")]
+        folders = [os.environ.get("PYTHONPATH", ""), str(_FOLDER), str(_FOLDER.parent)]
         child = subprocess.run(
             [sys.executable, "-m", "condacc_bench.memory", *self._arguments],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, folders))},

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from condacc_bench.rounds import Case
 
 NUM_ROWS, COLUMNS = MI, 64
+_ONE_APPLY = re.compile(r"apply \d+$")
 
 # The scenarios by name, with the arguments of their cases. The last number of sparse cases is that
 # of the gradients of a cycle.
@@ -47,6 +49,9 @@ CASES: dict[str, tuple[str, tuple[int | str, ...]]] = {
     "S1 100Kx64 N=8": ("uniform", (100_000, 8)),
     "SZ 10Kx64 N=8": ("power_law", (10_000, 8)),
     "SZ 100Kx64 N=8": ("power_law", (100_000, 8)),
+    "S2 10Kx64 N=32": ("growth", (10_000, 32)),
+    "M dense 16M N=32": ("peak", ("dense", 16 * MI, 32, 4 * 16 * MI)),
+    "M sparse 100Kx64 N=32": ("peak", ("sparse", 100_000, 32, 4 * 64 * 100_000)),
     "R 1 ps 3 x 4": ("cluster", (1, 2, 3, 4, 100)),
     "R 2 ps 3 x 4": ("cluster", (2, 2, 3, 4, 100)),
     "R 1 ps 4 x 640K": ("cluster", (1, 2, 4, 640 * KI, 20)),
@@ -122,7 +127,9 @@ def _serve(implementation: Implementation, replies: TextIO) -> None:
             kind, arguments = CASES[name]
             cases[name] = _makers()[kind](implementation, *arguments)
         elif request == "measure":
-            metrics = cases[name].measure()
+            # Single applies of a growing sum are too many lines, and are in its other metrics.
+            measured = cases[name].measure()
+            metrics = {each: measured[each] for each in measured if not _ONE_APPLY.match(each)}
         else:
             cases.pop(name).close()
         print(json.dumps(metrics), file=replies, flush=True)
@@ -155,9 +162,11 @@ def _makers() -> dict[str, Callable[..., Case]]:
     from condacc_bench.contention import Contention
     from condacc_bench.dense_cycle import DenseCycle
     from condacc_bench.many_variables import ManyVariables
+    from condacc_bench.memory import PeakMemory
     from condacc_bench.replica_cluster import ReplicaCluster
     from condacc_bench.scales import ClusterModel
     from condacc_bench.sparse_cycle import SparseCycle
+    from condacc_bench.sparse_growth import SparseGrowth
 
     def dense(who: Implementation, count: int, size: int, dtype: str) -> Case:
         return DenseCycle(who, count, size, tf.dtypes.as_dtype(dtype))
@@ -170,6 +179,14 @@ def _makers() -> dict[str, Callable[..., Case]]:
         gradients = sparse_data.power_law(NUM_ROWS, rows, count)
         return SparseCycle(who, gradients, (NUM_ROWS, COLUMNS), raw=True)
 
+    def growth(who: Implementation, rows: int, count: int) -> Case:
+        gradients = sparse_data.uniform(NUM_ROWS, rows, count)
+        return SparseGrowth(who, gradients, (NUM_ROWS, COLUMNS))
+
+    def peak(_: Implementation, kind: str, size: int, count: int, unit_bytes: int) -> Case:
+        shape = (NUM_ROWS, COLUMNS)
+        return PeakMemory("condacc", kind, size, count, shape, "gradients", unit_bytes)
+
     def cluster(who: Implementation, *model: int) -> Case:
         return ReplicaCluster([who], ClusterModel(*model)).case(who)
 
@@ -179,6 +196,8 @@ def _makers() -> dict[str, Callable[..., Case]]:
         "threads": Contention,
         "uniform": uniform,
         "power_law": power_law,
+        "growth": growth,
+        "peak": peak,
         "cluster": cluster,
     }
 

@@ -123,16 +123,18 @@ def test_a_run_reports_every_case_of_a_scenario(scenario: str, smoke: SmokeRun):
 
 @pytest.mark.long
 def test_two_builds_are_compared():
-    cases = ["D2 200 of 64", "D4 16M N=8 bfloat16", "S1 1Kx64 N=8", "SZ 10K", "R 1 ps 3 x 4"]
+    cases = ["D2 200 of 64", "D4 16M N=8 bfloat16", "S1 1Kx64 N=8", "SZ 10K", "S2", "R 1 ps 3 x 4"]
     run = _compare_builds(str(_ROOT), "--seconds", "0", "--processes", "2", "--case", *cases)
     assert run.returncode == 0, run.stderr
     names, *lines = run.stdout.splitlines()
     assert names.split()[:6] == ["case", "metric", "before", "after", "ratio", "quartiles"]
-    for case, line in zip([cases[0], *cases], lines, strict=True):
+    for case, line in zip([cases[0], *cases[:-1], *["S2"] * 3, cases[-1]], lines, strict=True):
         assert " ".join(line.split()).startswith(case)
-        ratio = r"([\d.]+)x +([\d.]+) to ([\d.]+) +\(against before\)$"
-        median, low, high = map(float, re.search(ratio, line).groups())
-        assert 0 < low <= median <= high
+        ratio = r"([\d.]+)x +([\d.]+) to ([\d.]+) +\(against before\), "
+        itself = r"itself ([\d.]+)x \(([\d.]+) to ([\d.]+)\)$"
+        numbers = list(map(float, re.search(ratio + itself, line).groups()))
+        for median, low, high in (numbers[:3], numbers[3:]):
+            assert 0 < low <= median <= high
 
 
 def test_a_folder_without_a_build_is_not_compared(tmp_path: Path):

@@ -43,10 +43,10 @@ class Roster {
     kReplaced,  // The run was replaced by another one before, and must end.
   };
 
-  // Notes that a run of a worker is about to begin a step or a wait. It is not gone any more. A name
-  // that is new replaces one of the workers counted as lost before they were ever seen. If there is
-  // none and `total` workers are known already, it replaces one that is gone or, without such a one,
-  // the one between two steps that was seen least recently.
+  // Notes that a run of a worker is about to begin a step or a wait. It is not gone any more. A
+  // name that is new replaces one of the workers counted as lost before they were ever seen. If
+  // there is none and `total` workers are known already, it replaces one that is gone or, without
+  // such a one, the one between two steps that was seen least recently.
   Coming Come(const std::string& name, const std::string& run, int total) {
     Worker& worker = FindOrAdd(name, run, total);
     Coming coming = Coming::kSame;

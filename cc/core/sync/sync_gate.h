@@ -103,7 +103,7 @@ class WorkerStep {
 //   const WorkerStep::Claim claim = step->ClaimSlot();
 //   const ApplyResult result = sums.Apply(claim.round, gradient, workspace, claim.slot);
 //   step->Done(result.is_added());
-//   gate->Wait(next_round);  // A GateWait::For::kNextRound, whose `round` is that of the next step.
+//   gate->Wait(next_round);  // A GateWait::For::kNextRound, which tells the round that follows.
 //   // The chief, in each round, after a GateWait::For::kFullRound:
 //   sums.TryServe(take, workspace);  // The take updates the parameters.
 //   gate->Advance("c", round);

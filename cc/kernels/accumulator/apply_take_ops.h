@@ -117,17 +117,17 @@ class TakeOp : public AsyncKernel<TakeOutput<Traits>> {
           ReadScalar(ctx, 1, "global_step", output->resource(), &global_step.emplace()));
     }
     int32_t num_required = 0;
-    TF_RETURN_IF_ERROR(ReadScalar(ctx, ctx->num_inputs() - 1, "num_required", output->resource(),
-                                  &num_required));
+    TF_RETURN_IF_ERROR(
+        ReadScalar(ctx, ctx->num_inputs() - 1, "num_required", output->resource(), &num_required));
     TF_RETURN_IF_ERROR(output->Reserve(kTakeMode == TakeMode::kTry));
     Take(num_required, global_step, output);
     return absl::OkStatus();
   }
 
-  // Requests the take, whose completion ends the op, perhaps before this returns. A take that has to
-  // wait registers its cancellation callback before; see AsyncOp::OnCancel(). A take that need not
-  // wait registers none, and only finds out whether the step was cancelled: nobody would receive its
-  // gradients.
+  // Requests the take, whose completion ends the op, perhaps before this returns. A take that has
+  // to wait registers its cancellation callback before; see AsyncOp::OnCancel(). A take that need
+  // not wait registers none, and only finds out whether the step was cancelled: nobody would
+  // receive its gradients.
   static void Take(int32_t num_required, std::optional<int64_t> global_step,
                    const std::shared_ptr<TakeOutput<Traits>>& output) {
     Core& core = output->resource().core();

@@ -15,8 +15,8 @@
 
 namespace condacc {
 
-// One execution of an op that may end after its kernel has returned, in any thread. It is kept alive
-// by what will end it. Its context is valid until it ends.
+// One execution of an op that may end after its kernel has returned, in any thread. It is kept
+// alive by what will end it. Its context is valid until it ends.
 class AsyncOp {
  public:
   AsyncOp(tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done)
@@ -35,7 +35,8 @@ class AsyncOp {
   // - As soon as the wait has begun, any thread may call Complete(), which reads what is written
   //   here, and after which the context and the cancellation manager may be gone. The lock under
   //   which the wait begins makes what is written here visible to that thread.
-  // - The step may be cancelled before the wait begins. A cancellation before the registration makes
+  // - The step may be cancelled before the wait begins. A cancellation before the registration
+  // makes
   //   the registration fail, and one after it runs `cancel`. Either way, `cancel` has to mark the
   //   wait, so that it ends when it begins. So no cancellation is lost.
   // - `cancel` may run, in another thread, between the registration and the beginning of the wait.

@@ -20,8 +20,8 @@ inline absl::Status OutOfMemory(absl::string_view where) noexcept {
   }
 }
 
-// Returns the status of body(), or OutOfMemory(where) if it throws std::bad_alloc, which TensorFlow's
-// executor would not survive.
+// Returns the status of body(), or OutOfMemory(where) if it throws std::bad_alloc, which
+// TensorFlow's executor would not survive.
 template <class Body>
 absl::Status OrOutOfMemory(absl::string_view where, Body body) noexcept {
   try {

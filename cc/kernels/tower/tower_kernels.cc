@@ -94,8 +94,7 @@ class TowerTakeOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(ctx, AccumulatorResourceOf<Traits>::Lookup(ctx, dtype_, &sum));
     int32_t num_required = 0;
     OP_REQUIRES_OK(ctx, ReadScalar(ctx, 1, "num_required", *sum, &num_required));
-    OP_REQUIRES_OK(
-        ctx, OrOutOfMemory(sum->where(), [&] { return Take(ctx, *sum, num_required); }));
+    OP_REQUIRES_OK(ctx, OrOutOfMemory(sum->where(), [&] { return Take(ctx, *sum, num_required); }));
   }
   bool IsExpensive() override { return Traits::kWaitsForDevice || OpKernel::IsExpensive(); }
 
