@@ -69,10 +69,10 @@ using AccumulatorPtr = tensorflow::core::RefCountPtr<AccumulatorResource>;
 // single handle or is a handle of something else, and NotFound if the accumulator is gone.
 absl::Status LookupAccumulator(tensorflow::OpKernelContext* ctx, AccumulatorPtr* accumulator);
 
-// Compares the shape that the handle, input 0, carries with that of the accumulator found by it. A
-// handle that is not anonymous refers to the accumulator by name. Since the handle was made, the
-// accumulator may have been destroyed and another one made under the name.
-absl::Status CheckHandleShape(tensorflow::OpKernelContext* ctx, const AccumulatorResource& found);
+// The same for an op that works with accumulators of one kind and dtype. Returns InvalidArgument,
+// too, if the accumulator has another kind or dtype, or not the shape that the handle carries.
+absl::Status LookupAccumulator(tensorflow::OpKernelContext* ctx, absl::string_view kind,
+                               tensorflow::DataType dtype, AccumulatorPtr* accumulator);
 
 // Reads a scalar input. Returns InvalidArgument, naming the accumulator, if it is not a scalar.
 template <typename T>

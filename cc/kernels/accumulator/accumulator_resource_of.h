@@ -19,7 +19,7 @@ namespace condacc {
 
 // `Traits` defines a kind of accumulator on a kind of device by
 // - Core: the accumulator's class in the core;
-// - Device: the policy of the device (see device_policy.h);
+// - Policy: the policy of the device (see device_policy.h);
 // - Workspace: the memory and threads that calls into Core work with, made of an OpKernelContext;
 // - kKind: the name of the kind;
 // - kWaitsForDevice: whether calls into Core wait for the device;
@@ -28,7 +28,6 @@ template <class Traits>
 class AccumulatorResourceOf : public AccumulatorResource {
  public:
   using Core = typename Traits::Core;
-  using Workspace = typename Traits::Workspace;
   using Ptr = tensorflow::core::RefCountPtr<AccumulatorResourceOf>;
 
   explicit AccumulatorResourceOf(const AccumulatorSpec& spec)
@@ -45,23 +44,12 @@ class AccumulatorResourceOf : public AccumulatorResource {
     return core_.Reset(step, only_forward);
   }
 
-  // Finds the accumulator that input 0 is a handle of, and checks that it has the kind and the
-  // dtype with which the op works, and the shape that the handle carries.
+  // Finds the accumulator of this kind and dtype that input 0 is a handle of. See
+  // LookupAccumulator().
   static absl::Status Lookup(tensorflow::OpKernelContext* ctx, tensorflow::DataType dtype,
                              Ptr* resource) {
     AccumulatorPtr found;
-    TF_RETURN_IF_ERROR(LookupAccumulator(ctx, &found));
-    const AccumulatorSpec& spec = found->spec();
-    if (spec.kind != Traits::kKind) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("Expected a ", Traits::kKind, " accumulator, got ", spec.ToString()));
-    }
-    if (spec.dtype != dtype) {
-      return found->Invalid(absl::StrCat("Dtype mismatch: expected ",
-                                         tensorflow::DataTypeString(spec.dtype), ", got ",
-                                         tensorflow::DataTypeString(dtype)));
-    }
-    TF_RETURN_IF_ERROR(CheckHandleShape(ctx, *found));
+    TF_RETURN_IF_ERROR(LookupAccumulator(ctx, Traits::kKind, dtype, &found));
     resource->reset(static_cast<AccumulatorResourceOf*>(found.release()));
     return absl::OkStatus();
   }
@@ -85,7 +73,7 @@ class AccumulatorHandleOp : public HandleOp<AccumulatorResource> {
     return new AccumulatorResourceOf<Traits>(spec_);
   }
   absl::Status CheckPlacement(tensorflow::OpKernelContext* ctx) const override {
-    const Status status = Traits::Device::CheckOpDevice(ctx);
+    const Status status = Traits::Policy::CheckOpDevice(ctx);
     if (status.ok()) return absl::OkStatus();
     return ToAbsl(
         Status(status.code(), absl::StrCat(status.message(), " (accumulator '", spec_.name, "')")));

@@ -14,13 +14,13 @@
 
 namespace condacc {
 
-// The traits (see AccumulatorResourceOf) of dense accumulators. `Policy` is that of the device
-// where the gradients lie.
-template <class Policy>
+// The traits (see AccumulatorResourceOf) of dense accumulators. `DevicePolicy` is that of the
+// device where the gradients lie.
+template <class DevicePolicy>
 struct DenseTraits {
+  using Policy = DevicePolicy;
   using Core = DenseAccumulator;
-  using Device = Policy;
-  using Workspace = typename Policy::Dense;
+  using Workspace = typename Policy::DenseWorkspace;
   static constexpr char kKind[] = "dense";
   static constexpr bool kWaitsForDevice = false;
 

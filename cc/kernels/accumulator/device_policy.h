@@ -1,4 +1,4 @@
-// The workspaces of accumulators on each kind of device, and what suits the device.
+// The workspaces of accumulators on each kind of device, and the choices that suit the device.
 #ifndef CONDACC_KERNELS_ACCUMULATOR_DEVICE_POLICY_H_
 #define CONDACC_KERNELS_ACCUMULATOR_DEVICE_POLICY_H_
 
@@ -23,8 +23,8 @@
 namespace condacc {
 
 struct CpuPolicy {
-  using Dense = CpuDenseWorkspace;
-  using Sparse = CpuSparseWorkspace;
+  using DenseWorkspace = CpuDenseWorkspace;
+  using SparseWorkspace = CpuSparseWorkspace;
   // The rows of a sparse sum, and how gradients are merged into them.
   using Rows = HostRows;
 
@@ -43,8 +43,8 @@ struct CpuPolicy {
 #if defined(CONDACC_CUDA)
 
 struct GpuPolicy {
-  using Dense = GpuDenseWorkspace;
-  using Sparse = GpuSparseWorkspace;
+  using DenseWorkspace = GpuDenseWorkspace;
+  using SparseWorkspace = GpuSparseWorkspace;
   using Rows = DeviceRows;
 
   static Status CheckOpDevice(tensorflow::OpKernelContext* ctx) { return CheckGpu(ctx); }

@@ -26,13 +26,13 @@ inline SparseReduction ReductionOf(const std::string& reduction_type) {
   return SparseReduction::kMean;
 }
 
-// The traits (see AccumulatorResourceOf) of sparse accumulators. `Policy` is that of the device
-// where the gradients lie.
-template <class Policy>
+// The traits (see AccumulatorResourceOf) of sparse accumulators. `DevicePolicy` is that of the
+// device where the gradients lie.
+template <class DevicePolicy>
 struct SparseTraits {
+  using Policy = DevicePolicy;
   using Core = Accumulator<SparseSum<typename Policy::Rows>>;
-  using Device = Policy;
-  using Workspace = typename Policy::Sparse;
+  using Workspace = typename Policy::SparseWorkspace;
   static constexpr char kKind[] = "sparse";
   static constexpr bool kWaitsForDevice = Policy::kMergesWaitForDevice;
 

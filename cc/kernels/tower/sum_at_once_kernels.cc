@@ -70,13 +70,13 @@ class TowerDenseSumAtOnceOp : public tensorflow::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseSumAtOnce").Device(DEVICE_CPU),
-                        TowerDenseSumAtOnceOp<CpuPolicy::Dense>);
+                        TowerDenseSumAtOnceOp<CpuPolicy::DenseWorkspace>);
 
 #if defined(CONDACC_CUDA)
 
 // The gradients and the sum are in device memory.
 REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseSumAtOnce").Device(tensorflow::DEVICE_GPU),
-                        TowerDenseSumAtOnceOp<GpuPolicy::Dense>);
+                        TowerDenseSumAtOnceOp<GpuPolicy::DenseWorkspace>);
 
 #endif
 

@@ -29,7 +29,8 @@ using tensorflow::OpKernelContext;
 // has many such sums at once, and the memory of none grows with the number of towers. Large
 // gradients are added as soon as there are two, and those that come during a pass are added
 // together in the next one; a few smaller ones are held and added in one pass. Borrowed gradients
-// are held like others: their owner must not write to them before the sum is taken.
+// are held like others. They may be read as late as an op that has all gradients as inputs, such as
+// AddN, would read them.
 template <class Policy>
 struct DenseTowerTraits : DenseTraits<Policy> {
   static constexpr char kKind[] = "dense tower";
