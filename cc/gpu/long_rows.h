@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #include "cc/gpu/elements.h"
-#include "cc/gpu/grid.h"
+#include "cc/gpu/kernel_launch.h"
 #include "cc/gpu/row_merge.h"
 #include "cc/gpu/row_sum.h"
 

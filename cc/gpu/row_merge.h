@@ -225,14 +225,6 @@ struct WriteRow {
   }
 };
 
-// Converts indices from int32 to int64.
-struct WidenIndex {
-  const int32_t* from;
-  int64_t* to;
-
-  CONDACC_HOST_DEVICE void operator()(int64_t i) const { to[i] = from[i]; }
-};
-
 }  // namespace condacc
 
 #endif  // CONDACC_GPU_ROW_MERGE_H_

@@ -9,16 +9,48 @@
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_select.cuh>
 
-#include "cc/gpu/cuda_status.h"
+#include "cc/gpu/kernel_launch.h"
+#include "cc/gpu/long_rows.h"
+#include "cc/gpu/narrow_elements.h"
 #include "cc/gpu/pinned.h"
 #include "cc/gpu/row_merge.h"
 #include "cc/gpu/row_merge_steps.h"
-#include "cc/gpu/step_launcher.h"
 
 namespace condacc {
 namespace {
 
 constexpr char kToSort[] = "to sort rows";
+constexpr char kToMerge[] = "to merge rows";
+
+// Runs the steps of a merge on a stream.
+struct StepLauncher {
+  using Float16 = __half;
+  using BFloat16 = __nv_bfloat16;
+
+  cudaStream_t stream;
+
+  template <typename Step>
+  Status ForEach(int64_t num_items, const Step& step) {
+    return QueueForEach(num_items, step, stream, kToMerge);
+  }
+  // For items that take unequally long.
+  template <typename Step>
+  Status ForEachUneven(int64_t num_items, const Step& step) {
+    return QueueForEach(num_items, step, stream, kToMerge, Division::kSingle);
+  }
+  // Only the device knows how many long rows there are, so some blocks may have no work.
+  template <class RowSum>
+  Status Run(const SumLongRows<RowSum>& step) {
+    int64_t num_blocks = 0;
+    cudaError_t error = NumResidentBlocks(SumLongRowsInBlocks<RowSum>, &num_blocks);
+    if (error == cudaSuccess) {
+      num_blocks = std::min(num_blocks, step.max_num_rows * step.num_chunks());
+      SumLongRowsInBlocks<<<static_cast<unsigned>(num_blocks), kThreads, 0, stream>>>(step);
+      error = cudaGetLastError();
+    }
+    return CudaStatus(error, kToMerge);
+  }
+};
 
 // Returns the number of entries. There are fewer than 2^31, and CUB is faster with a 32-bit count.
 uint32_t NumEntries(const DeviceMergeArgs& args) { return static_cast<uint32_t>(args.num_entries); }
@@ -92,23 +124,18 @@ Status Sort(const DeviceMergeArgs& args, cudaStream_t stream, DeviceMergeReport*
   const MergeMemory<Key> memory(args, scratch_bytes);
   error = cudaMemsetAsync(memory.counts, 0xff, sizeof(MergeCounts), stream);
   if (error != cudaSuccess) return CudaStatus(error, kToSort);
-  StepLauncher executor{stream};
-  const Status filled = FillMerge(args, memory, executor);
+  StepLauncher launcher{stream};
+  const Status filled = FillMerge(args, memory, launcher);
   if (!filled.ok()) return filled;
   error = SortEntries(args, memory, memory.scratch, &scratch_bytes, stream);
   if (error == cudaSuccess)
     error = FindStarts(args, memory, memory.scratch, &scratch_bytes, stream);
   if (error != cudaSuccess) return CudaStatus(error, kToSort);
-  const auto locate = [&] { return LocateMerge(args, memory, executor); };
+  const auto locate = [&] { return LocateMerge(args, memory, launcher); };
   return ReadCounts(memory.counts, stream, locate, report);
 }
 
 }  // namespace
-
-Status QueueWiden(const int32_t* from, size_t size, int64_t* to, void* stream) {
-  StepLauncher executor{static_cast<cudaStream_t>(stream)};
-  return executor.ForEach(static_cast<int64_t>(size), WidenIndex{from, to});
-}
 
 Status SizeOfMergeMemory(const DeviceMergeArgs& args, size_t* num_bytes) {
   return WithKey(args, [&](auto key) {
@@ -119,15 +146,14 @@ Status SizeOfMergeMemory(const DeviceMergeArgs& args, size_t* num_bytes) {
   });
 }
 
-Status SortRows(const DeviceMergeArgs& args, void* stream, DeviceMergeReport* report) {
-  return WithKey(args, [&](auto key) {
-    return Sort<decltype(key)>(args, static_cast<cudaStream_t>(stream), report);
-  });
+Status SortRows(const DeviceMergeArgs& args, cudaStream_t stream, DeviceMergeReport* report) {
+  return WithKey(args, [&](auto key) { return Sort<decltype(key)>(args, stream, report); });
 }
 
-Status QueueWrite(const DeviceMergeArgs& args, const DeviceMergeOutput& output, void* stream) {
-  StepLauncher executor{static_cast<cudaStream_t>(stream)};
-  return WriteMerge(args, output, executor);
+Status QueueWrite(const DeviceMergeArgs& args, const DeviceMergeOutput& output,
+                  cudaStream_t stream) {
+  StepLauncher launcher{stream};
+  return WriteMerge(args, output, launcher);
 }
 
 }  // namespace condacc

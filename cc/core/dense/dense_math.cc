@@ -7,7 +7,6 @@
 #include <functional>
 
 #include "cc/core/base/cpu_features.h"
-#include "cc/core/base/float16.h"
 #include "cc/core/dense/narrow_math.h"
 
 #if defined(__clang__)

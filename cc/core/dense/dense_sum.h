@@ -49,7 +49,7 @@ class DenseSum {
   // See SumContract.
   Status Check(const Gradient& gradient) const;
   Missing MissingFrom(const Gradient& gradient) const;
-  static Status Prepare(const Options& options, Missing need, Workspace& workspace,
+  static Status Prepare(const Options& options, Missing missing, Workspace& workspace,
                         Gradient* gradient);
   Appended Append(Gradient gradient);
   bool WantsFold(bool take_is_near) const;

@@ -12,7 +12,7 @@
 #include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
 #include "cc/core/sparse/host_merge_pass.h"
-#include "cc/core/sparse/slice_layout.h"
+#include "cc/core/sparse/slices.h"
 #include "cc/core/sparse/sparse_gradient.h"
 #include "cc/core/sparse/sparse_workspace.h"
 #include "cc/core/sparse/sum_chunk.h"

@@ -1,13 +1,12 @@
 #include "cc/core/sparse/sorted_entries.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <limits>
-#include <new>
 #include <vector>
+
+#include "cc/core/sparse/bucket_sorter.h"
 
 namespace condacc {
 namespace {
@@ -55,24 +54,6 @@ IndexRange RangeOfAll(const std::vector<IndexSpan>& gradients, const IndexSpan& 
 }
 
 }  // namespace
-
-void ParallelForThrowing(const ParallelFor& parallel_for, size_t total, size_t chunk,
-                         const std::function<void(size_t, size_t)>& body) {
-  std::atomic<bool> failed{false};
-  const auto guarded = [&](size_t begin, size_t end) {
-    try {
-      body(begin, end);
-    } catch (const std::bad_alloc&) {
-      failed.store(true);
-    }
-  };
-  if (total <= chunk) {
-    guarded(0, total);
-  } else {
-    parallel_for(total, chunk, guarded);
-  }
-  if (failed.load()) throw std::bad_alloc();
-}
 
 SortedEntries::SortedEntries(const std::vector<IndexSpan>& gradients,
                              const IndexSpan& merged_indices, SliceEntry* entries,

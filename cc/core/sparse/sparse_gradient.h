@@ -12,7 +12,7 @@
 #include "cc/core/base/hold_budget.h"
 #include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
-#include "cc/core/sparse/index_span.h"
+#include "cc/core/sparse/slices.h"
 #include "cc/core/sparse/spare_buffers.h"
 #include "cc/core/sparse/sparse_checks.h"
 

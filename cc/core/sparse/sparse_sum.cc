@@ -22,9 +22,9 @@ Status SparseSum<Rows>::Check(const Gradient& gradient) const {
 }
 
 template <class Rows>
-Status SparseSum<Rows>::Prepare(const Options& options, [[maybe_unused]] Missing need,
+Status SparseSum<Rows>::Prepare(const Options& options, [[maybe_unused]] Missing missing,
                                 Workspace& workspace, Gradient* gradient) {
-  CONDACC_INVARIANT(need == Missing::kKept);
+  CONDACC_INVARIANT(missing == Missing::kKept);
   return Rows::Prepare(options, workspace, gradient);
 }
 

@@ -32,7 +32,7 @@ class SparseSum {
   using Value = SparseValue;
   enum class Missing {
     kNothing,
-    kKept,  // The gradient has to be checked, and moved to memory that may be kept.
+    kKept,  // The gradient has not been checked yet and moved to memory that may be kept.
   };
   static constexpr bool kFinishNeedsMemory = true;
 
@@ -46,7 +46,7 @@ class SparseSum {
   Missing MissingFrom(const Gradient& gradient) const {
     return gradient.kept.has_value() ? Missing::kNothing : Missing::kKept;
   }
-  static Status Prepare(const Options& options, Missing need, Workspace& workspace,
+  static Status Prepare(const Options& options, Missing missing, Workspace& workspace,
                         Gradient* gradient);
   Appended Append(Gradient gradient);
   bool WantsFold(bool take_is_near) const;

@@ -29,7 +29,7 @@ class CpuDenseWorkspace : public DenseWorkspace {
   Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override {
     return AllocateBuffer(ctx_, type, shape, buffer);
   }
-  void Sum(const DenseAddArgs& args) override { AddDense(args, threads_); }
+  void Add(const DenseAddArgs& args) override { AddDense(args, threads_); }
 
   static Status CheckDevice(tensorflow::OpKernelContext*) { return Status(); }
   Status Clear(void* to, size_t num_bytes) {
@@ -40,7 +40,7 @@ class CpuDenseWorkspace : public DenseWorkspace {
   static HoldBudget& Budget() { return HoldBudget::Host(); }
   // If true, small gradients, which are cheap to add, are added as soon as they come.
   static constexpr bool kAddsSmallAtOnce = true;
-  // The number of gradients that Sum() can add to another one.
+  // The number of gradients that Add() can add to another one.
   static constexpr size_t kMaxInputs = std::numeric_limits<size_t>::max();
   // If true, methods wait for the device.
   static constexpr bool kWaitsForDevice = false;

@@ -23,9 +23,9 @@ constexpr size_t kMaxInputs = 8;
 // Fails the test if a sum has more inputs than the device of this workspace can add.
 class NarrowWorkspace : public TestWorkspace {
  public:
-  void Sum(const DenseAddArgs& args) override {
+  void Add(const DenseAddArgs& args) override {
     EXPECT_LE(args.num_inputs, kMaxInputs);
-    TestWorkspace::Sum(args);
+    TestWorkspace::Add(args);
   }
 };
 
@@ -33,10 +33,10 @@ class NarrowWorkspace : public TestWorkspace {
 // ThreadSanitizer notices if a later pass reads what the test writes meanwhile.
 class PausedWorkspace : public TestWorkspace {
  public:
-  void Sum(const DenseAddArgs& args) override {
+  void Add(const DenseAddArgs& args) override {
     is_paused_.store(true, std::memory_order_relaxed);
     while (!may_go_on_.load(std::memory_order_relaxed)) std::this_thread::yield();
-    TestWorkspace::Sum(args);
+    TestWorkspace::Add(args);
   }
 
   void AwaitPause() const {
