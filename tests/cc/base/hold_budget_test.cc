@@ -35,6 +35,17 @@ TEST(HoldBudget, OfNothingIsExceededByOneByte) {
   EXPECT_TRUE(budget.IsExceeded());
 }
 
+TEST(HoldBudget, BytesAreAddedOnTrialUpToItsBytesOnly) {
+  HoldBudget budget(100);
+  EXPECT_TRUE(budget.TryAdd(60));
+  EXPECT_FALSE(budget.TryAdd(41));
+  EXPECT_EQ(budget.num_held(), 60u);
+  EXPECT_TRUE(budget.TryAdd(40));
+  EXPECT_EQ(budget.num_held(), 100u);
+  budget.Add(1);
+  EXPECT_FALSE(budget.TryAdd(0));
+}
+
 TEST(HoldBudget, CountsEveryByteOfManyThreads) {
   HoldBudget budget(1000);
   std::vector<std::thread> threads;
