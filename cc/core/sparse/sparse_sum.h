@@ -12,6 +12,7 @@
 #include "cc/core/base/status.h"
 #include "cc/core/sparse/device_rows.h"
 #include "cc/core/sparse/host_rows.h"
+#include "cc/core/sparse/row_format.h"
 #include "cc/core/sparse/sparse_gradient.h"
 
 namespace condacc {
@@ -36,7 +37,7 @@ class SparseSum {
   };
   static constexpr bool kFinishNeedsMemory = true;
 
-  explicit SparseSum(const Options& options) : options_(options), rows_(options) {}
+  explicit SparseSum(const Options& options) : options_(options), rows_(options, format_) {}
   ~SparseSum() { Hold(-held_bytes_); }
   SparseSum(const SparseSum&) = delete;
   SparseSum& operator=(const SparseSum&) = delete;
@@ -102,6 +103,7 @@ class SparseSum {
   bool has_folded_ = false;       // RunFold() has merged `folding_`.
   std::list<KeptGradient> bad_;   // The gradients that folds could not add, in order of arrival.
   std::vector<int64_t> refused_;  // The numbers of those that the last PrepareFinish() refused.
+  RowFormat format_;
   Rows rows_;
   // Number of rows, and bytes of their sums, that the folds so far have merged.
   size_t num_merged_ = 0;
