@@ -22,13 +22,13 @@ namespace {
 constexpr size_t kParallelChunk = 1 << 16;  // Elements that one thread adds at a time.
 constexpr size_t kMinParallel = 1 << 18;    // Fewer elements are added by one thread.
 
-// Adds kInputs inputs in one pass. `out` may be one of the operands, since each element is read
-// before it is written.
+// Adds kInputs inputs, from element `offset` of each on, in one pass. `out` may be one of the
+// operands, since each element is read before it is written.
 template <typename T, size_t kInputs, bool kDivide>
-CONDACC_ALWAYS_INLINE void AddPass(T* out, const T* first, const T* const* inputs, size_t size,
-                                   T divisor) {
+CONDACC_ALWAYS_INLINE void AddPass(T* out, const T* first, const T* const* inputs, size_t offset,
+                                   size_t size, T divisor) {
   const T* in[kInputs + 1];
-  for (size_t k = 0; k < kInputs; ++k) in[k] = inputs[k];
+  for (size_t k = 0; k < kInputs; ++k) in[k] = inputs[k] + offset;
   CONDACC_NO_ALIASING
   for (size_t i = 0; i < size; ++i) {
     T sum = first[i];
@@ -41,8 +41,9 @@ CONDACC_ALWAYS_INLINE void AddPass(T* out, const T* first, const T* const* input
 template <typename T, bool kDivide>
 struct PlainPass {
   template <size_t kInputs>
-  static void Run(T* out, const T* first, const T* const* inputs, size_t size, T divisor) {
-    AddPass<T, kInputs, kDivide>(out, first, inputs, size, divisor);
+  static void Run(T* out, const T* first, const T* const* inputs, size_t offset, size_t size,
+                  T divisor) {
+    AddPass<T, kInputs, kDivide>(out, first, inputs, offset, size, divisor);
   }
 };
 
@@ -52,9 +53,9 @@ struct PlainPass {
 template <typename T, bool kDivide>
 struct Avx2Pass {
   template <size_t kInputs>
-  static CONDACC_AVX2 void Run(T* out, const T* first, const T* const* inputs, size_t size,
-                               T divisor) {
-    AddPass<T, kInputs, kDivide>(out, first, inputs, size, divisor);
+  static CONDACC_AVX2 void Run(T* out, const T* first, const T* const* inputs, size_t offset,
+                               size_t size, T divisor) {
+    AddPass<T, kInputs, kDivide>(out, first, inputs, offset, size, divisor);
   }
 };
 
@@ -72,17 +73,13 @@ void AddRange(const DenseAddArgs& args, size_t begin, size_t end) {
     T sums[kChunkElements];
     const size_t e = args.num_inputs <= kMaxInputs ? end : std::min(end, b + kChunkElements);
     const T* first = static_cast<const T*>(args.first) + b;
-    const T* next[kMaxInputs];
     size_t done = 0;
     for (; args.num_inputs - done > kMaxInputs; done += kMaxInputs) {
-      for (size_t k = 0; k < kMaxInputs; ++k) next[k] = inputs[done + k] + b;
-      kPasses<Pass<T, false>>[kMaxInputs](sums, first, next, e - b, 1);
+      kPasses<Pass<T, false>>[kMaxInputs](sums, first, inputs + done, b, e - b, 1);
       first = sums;
     }
-    const size_t rest = args.num_inputs - done;
-    for (size_t k = 0; k < rest; ++k) next[k] = inputs[done + k] + b;
-    last_pass[rest](static_cast<T*>(args.out) + b, first, next, e - b,
-                    static_cast<T>(args.divisor));
+    last_pass[args.num_inputs - done](static_cast<T*>(args.out) + b, first, inputs + done, b, e - b,
+                                      static_cast<T>(args.divisor));
     b = e;
   }
 }

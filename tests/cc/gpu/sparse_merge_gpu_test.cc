@@ -14,6 +14,7 @@
 #include "cc/core/base/hold_budget.h"
 #include "cc/core/sparse/sparse_accumulator.h"
 #include "gtest/gtest.h"
+#include "tests/cc/accumulator/recorded_take.h"
 #include "tests/cc/gpu/cuda_workspaces.h"
 #include "tests/cc/gpu/gpu_support.h"
 #include "tests/cc/sparse/sparse_support.h"
@@ -56,16 +57,13 @@ class SparseMergeGpuTest : public GpuTest {
       const Status status = accumulator.Apply(0, std::move(gradient), device).status();
       EXPECT_TRUE(status.ok()) << status.message();
     }
-    Slices result;
-    const auto take = std::make_shared<DeviceSparseAccumulator::Take>(
-        static_cast<int64_t>(gradients.size()),
-        [&](const Status& status, DeviceSparseAccumulator::Value* value) {
-          ASSERT_TRUE(status.ok()) << status.message();
-          result.indices = stream.Read<int64_t>(value->indices, value->shape.dim(0));
-          result.values = stream.Read<float>(value->values, value->shape.num_elements());
-        });
-    accumulator.Request(take, nullptr, device);
-    return result;
+    const RecordedTakeOf<DeviceSparseAccumulator> take(static_cast<int64_t>(gradients.size()));
+    accumulator.Request(take.ptr(), nullptr, device);
+    EXPECT_TRUE(take.is_served()) << take.status().message();
+    if (!take.is_served()) return Slices();
+    const SparseValue& value = take.value();
+    return {stream.Read<int64_t>(value.indices, value.shape.dim(0)),
+            stream.Read<float>(value.values, value.shape.num_elements())};
   }
 
   void Check(const Round& round) {

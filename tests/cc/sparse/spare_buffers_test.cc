@@ -76,7 +76,7 @@ TEST_F(SpareBuffersTest, ManyThatGiveAtTheSameMomentStayWithinTheBudget) {
     SpareBuffers spares(100, &budget_);
     ++num_ready;
     while (num_ready < kThreads) std::this_thread::yield();
-    for (int i = 0; i < 20000; ++i) {
+    for (int i = 0; i < 100000; ++i) {
       Give(&spares, 3, 60);
       const size_t held = budget_.num_held();
       size_t most = most_held;

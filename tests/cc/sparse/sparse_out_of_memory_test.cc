@@ -145,13 +145,6 @@ TEST_F(SparseOutOfMemory, AContributorWhoseApplyThrewMayComeAgain) {
             ApplyOutcome::kDuplicate);
 }
 
-// A take that only counts its completions, which may therefore happen without any memory.
-struct CountedTake {
-  int num_completions = 0;
-  const SparseAccumulator::TakePtr ptr = std::make_shared<SparseAccumulator::Take>(
-      1, [this](const Status&, SparseAccumulator::Value*) { ++num_completions; });
-};
-
 // A request tries a take that was put off before. Whatever happens to the request then, that take
 // is either completed or waits on.
 TEST_F(SparseOutOfMemory, ARequestThatThrowsLosesNoTakeThatItHasFailed) {
@@ -163,25 +156,25 @@ TEST_F(SparseOutOfMemory, ARequestThatThrowsLosesNoTakeThatItHasFailed) {
     options.sum = options_;
     options.retry_delay = std::chrono::hours(1);
     const auto accumulator = std::make_shared<SparseAccumulator>(options);
-    CountedTake failed, put_off, requested;
-    accumulator->Request(failed.ptr, accumulator, workspace_);
-    accumulator->Request(put_off.ptr, accumulator, workspace_);
+    const SparseTake failed(1), put_off(1), requested(1);
+    accumulator->Request(failed.ptr(), accumulator, workspace_);
+    accumulator->Request(put_off.ptr(), accumulator, workspace_);
     workspace_.memory().RefuseAllocation(0);
     ASSERT_TRUE(accumulator->Apply(0, GradientOf(slices, kWidth, true), workspace_).ok());
-    ASSERT_EQ(failed.num_completions, 1);
-    ASSERT_EQ(put_off.num_completions, 0);
+    ASSERT_EQ(failed.num_completions(), 1);
+    ASSERT_EQ(put_off.num_completions(), 0);
     workspace_.memory().RefuseAllocation(0);
     allocations_left = ordinal;
     try {
-      accumulator->Request(requested.ptr, accumulator, workspace_);
+      accumulator->Request(requested.ptr(), accumulator, workspace_);
     } catch (const std::bad_alloc&) {
       ++num_thrown;
     }
     allocations_left = -1;
-    EXPECT_EQ(put_off.num_completions, put_off.ptr->waiting ? 0 : 1) << ordinal;
-    accumulator->Cancel(put_off.ptr, workspace_);
-    accumulator->Cancel(requested.ptr, workspace_);
-    EXPECT_EQ(put_off.num_completions, 1) << ordinal;
+    EXPECT_EQ(put_off.num_completions(), put_off.ptr()->waiting ? 0 : 1) << ordinal;
+    accumulator->Cancel(put_off.ptr(), workspace_);
+    accumulator->Cancel(requested.ptr(), workspace_);
+    EXPECT_EQ(put_off.num_completions(), 1) << ordinal;
   }
   EXPECT_GT(num_thrown, 0);
 }

@@ -2,14 +2,11 @@
 #ifndef CONDACC_TESTS_SPARSE_SPARSE_PHASES_H_
 #define CONDACC_TESTS_SPARSE_SPARSE_PHASES_H_
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <future>
 #include <memory>
-#include <optional>
-#include <utility>
 
 #include "cc/core/accumulator/accumulator.h"
 #include "gtest/gtest.h"
@@ -39,16 +36,9 @@ class GatedSparseWorkspace : public TestSparseWorkspace {
   const Where where_;
 };
 
-struct TakeOutcome {
-  std::atomic<int> num_completions{0};
-  StatusCode code = StatusCode::kOk;
-  float sum = 0;
-};
-
 class SparsePhases : public testing::Test {
  protected:
   using Where = GatedSparseWorkspace::Where;
-  using TakePtr = SparseAccumulator::TakePtr;
 
   static SparseAccumulator::Options Options(HoldBudget* budget) {
     SparseAccumulator::Options options;
@@ -71,24 +61,24 @@ class SparsePhases : public testing::Test {
     for (int i = 0; i < count; ++i) EXPECT_TRUE(Apply(plain_));
   }
 
-  static TakePtr NewTake(TakeOutcome* outcome, int64_t num_required,
-                         std::optional<int64_t> global_step = std::nullopt) {
-    return std::make_shared<SparseAccumulator::Take>(
-        num_required,
-        [outcome](const Status& status, SparseAccumulator::Value* value) {
-          outcome->code = status.code();
-          if (value != nullptr) outcome->sum = *static_cast<const float*>(value->values.data());
-          ++outcome->num_completions;
-        },
-        global_step);
+  bool TryServe(const SparseTake& take) { return accumulator_->TryServe(take.ptr(), plain_); }
+  bool TryServe(int64_t num_required, int64_t global_step) {
+    return TryServe(SparseTake(num_required, global_step));
   }
-  bool TryServe(TakeOutcome* outcome, int64_t num_required, int64_t global_step) {
-    return accumulator_->TryServe(NewTake(outcome, num_required, global_step), plain_);
+  void Request(const SparseTake& take) { accumulator_->Request(take.ptr(), accumulator_, plain_); }
+  // Requests the take in a thread that stops while it makes the result.
+  std::future<void> RequestInThread(const SparseTake& take) {
+    auto request = std::async(std::launch::async, [this, &take] {
+      GatedSparseWorkspace gated(&stop_, Where::kInResults);
+      accumulator_->Request(take.ptr(), accumulator_, gated);
+    });
+    stop_.AwaitArrivals(1);
+    return request;
   }
-  void ExpectServed(const TakeOutcome& outcome, float sum) {
-    ASSERT_EQ(outcome.num_completions, 1);
-    EXPECT_EQ(outcome.code, StatusCode::kOk);
-    EXPECT_EQ(outcome.sum, sum);
+  void ExpectServed(const SparseTake& take, float sum) {
+    ASSERT_EQ(take.num_completions(), 1);
+    ASSERT_TRUE(take.status().ok()) << take.status().message();
+    EXPECT_EQ(take.slices().values[0], sum);
   }
 
   // Accumulates four gradients, and stops in the fold of them.

@@ -49,7 +49,7 @@ class PausedWorkspace : public TestWorkspace {
 };
 
 template <typename T>
-class PassesTest : public testing::Test {
+class DenseSumPassesTest : public testing::Test {
  protected:
   using Traits = ElementTraits<T>;
 
@@ -96,9 +96,9 @@ class PassesTest : public testing::Test {
 };
 
 using Types = testing::Types<Float16, BFloat16, float, double>;
-TYPED_TEST_SUITE(PassesTest, Types);
+TYPED_TEST_SUITE(DenseSumPassesTest, Types);
 
-TYPED_TEST(PassesTest, HaveTheBitsOfOnePass) {
+TYPED_TEST(DenseSumPassesTest, HaveTheBitsOfOnePass) {
   const uint32_t seed = std::random_device()();
   std::mt19937 random(seed);
   for (const size_t count : {9, 10, 16, 17, 18, 40}) {
@@ -122,7 +122,7 @@ TYPED_TEST(PassesTest, HaveTheBitsOfOnePass) {
   }
 }
 
-TYPED_TEST(PassesTest, GradientsMayBeAppendedBetweenThePassesOfAFold) {
+TYPED_TEST(DenseSumPassesTest, GradientsMayBeAppendedBetweenThePassesOfAFold) {
   using Traits = ElementTraits<TypeParam>;
   DenseOptions options;
   options.type = kTypeOf<TypeParam>;

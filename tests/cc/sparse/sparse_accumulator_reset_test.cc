@@ -19,9 +19,11 @@ TEST_F(SparseResetTest, AResetDiscardsWhatAFoldIsAdding) {
   EXPECT_EQ(accumulator_->num_accumulated(), 0);
   ApplySeveral(2);
   EndFolding();
-  TakeOutcome outcome;
-  EXPECT_TRUE(TryServe(&outcome, 2, -1));
-  ExpectServed(outcome, 2);
+  {
+    const SparseTake take(2, -1);
+    EXPECT_TRUE(TryServe(take));
+    ExpectServed(take, 2);
+  }
   EXPECT_EQ(budget_.num_held(), 0u);
   EXPECT_EQ(TestBuffer::num_live(), num_live_);
 }
@@ -50,41 +52,37 @@ TEST_F(SparseResetTest, AResetAfterFoldsFreesMergedRows) {
 
 TEST_F(SparseResetTest, AResetWaitsForATakeThatWaitsForTheFold) {
   StartFolding();
-  TakeOutcome outcome;
-  EXPECT_TRUE(accumulator_->TryServe(NewTake(&outcome, 4), plain_));
+  const SparseTake take(4);
+  EXPECT_TRUE(TryServe(take));
   auto reset = ResetInThread(9);
   EXPECT_TRUE(IsWaiting(reset));
   EndFolding();
   EXPECT_EQ(reset.get(), 0);
-  ExpectServed(outcome, 4);
+  ExpectServed(take, 4);
   EXPECT_EQ(accumulator_->global_step(), 9);
 }
 
 TEST_F(SparseResetTest, AResetWaitsForATakeWhoseResultIsMade) {
   ApplySeveral(3);
-  TakeOutcome outcome;
-  auto request = std::async(std::launch::async, [&] {
-    GatedSparseWorkspace gated(&stop_, Where::kInResults);
-    accumulator_->Request(NewTake(&outcome, 2), accumulator_, gated);
-  });
-  stop_.AwaitArrivals(1);
+  const SparseTake take(2);
+  auto request = RequestInThread(take);
   auto reset = ResetInThread(9);
   EXPECT_TRUE(IsWaiting(reset));
   EXPECT_EQ(accumulator_->num_accumulated(), 3);
   stop_.Open();
   request.get();
   EXPECT_EQ(reset.get(), 0);
-  ExpectServed(outcome, 3);
+  ExpectServed(take, 3);
   EXPECT_EQ(accumulator_->global_step(), 9);
 }
 
 TEST_F(SparseResetTest, AResetDiscardsWhatATakeFailsToTake) {
   ApplySeveral(3);
-  TakeOutcome outcome;
+  const SparseTake take(2);
   auto request = std::async(std::launch::async, [&] {
     GatedSparseWorkspace gated(&stop_, Where::kInResults);
     gated.memory().RefuseAllocation(1);
-    accumulator_->Request(NewTake(&outcome, 2), accumulator_, gated);
+    accumulator_->Request(take.ptr(), accumulator_, gated);
   });
   stop_.AwaitArrivals(1);
   auto reset = ResetInThread(9);
@@ -92,39 +90,37 @@ TEST_F(SparseResetTest, AResetDiscardsWhatATakeFailsToTake) {
   stop_.Open();
   request.get();
   EXPECT_EQ(reset.get(), 3);
-  EXPECT_EQ(outcome.code, StatusCode::kResourceExhausted);
+  EXPECT_EQ(take.status().code(), StatusCode::kResourceExhausted);
 }
 
 // A take that came when there was enough for it must not be left to wait for more.
 TEST_F(SparseResetTest, AResetServesATakeThatWasPutOffForWantOfMemory) {
-  TakeOutcome failed, put_off, outcome;
-  const TakePtr behind = NewTake(&put_off, 1);
-  accumulator_->Request(NewTake(&failed, 1), accumulator_, plain_);
-  accumulator_->Request(behind, accumulator_, plain_);
+  const SparseTake failed(1), put_off(1), take(4, 0);
+  Request(failed);
+  Request(put_off);
   plain_.memory().RefuseAllocation(0);
   ApplySeveral(1);
-  ASSERT_EQ(failed.code, StatusCode::kResourceExhausted);
-  ASSERT_EQ(put_off.num_completions, 0) << "tried again in an hour";
+  ASSERT_EQ(failed.status().code(), StatusCode::kResourceExhausted);
+  ASSERT_FALSE(put_off.is_done()) << "tried again in an hour";
   plain_.memory().RefuseAllocation(0);
-  accumulator_->Cancel(behind, plain_);
+  accumulator_->Cancel(put_off.ptr(), plain_);
   StartFolding();
-  EXPECT_TRUE(TryServe(&outcome, 4, 0));
+  EXPECT_TRUE(TryServe(take));
   EndFolding();
-  EXPECT_EQ(outcome.num_completions, 0) << "the fold has served it: the test tests nothing";
+  EXPECT_FALSE(take.is_done()) << "the fold has served it: the test tests nothing";
   EXPECT_EQ(accumulator_->Reset(3), 0);
-  ExpectServed(outcome, 5);
+  ExpectServed(take, 5);
   EXPECT_EQ(accumulator_->global_step(), 3);
 }
 
 TEST_F(SparseResetTest, AResetDiscardsWhatWaitingTakesWerePutOffFor) {
-  TakeOutcome failed, put_off;
-  accumulator_->Request(NewTake(&failed, 1), accumulator_, plain_);
-  const TakePtr behind = NewTake(&put_off, 1);
-  accumulator_->Request(behind, accumulator_, plain_);
+  const SparseTake failed(1), put_off(1);
+  Request(failed);
+  Request(put_off);
   plain_.memory().RefuseAllocation(0);
   ApplySeveral(1);
   EXPECT_EQ(accumulator_->Reset(3), 1);
-  EXPECT_EQ(put_off.num_completions, 0);
+  EXPECT_FALSE(put_off.is_done());
   EXPECT_TRUE(Apply(plain_, 3));
   ExpectServed(put_off, 1);
 }
