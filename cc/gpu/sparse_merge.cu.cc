@@ -1,3 +1,14 @@
+// A merge sorts the slices of all gradients by row, and sums each row in order of arrival:
+//
+// 1. SortRows() fills a list of entries, one for each slice, with their indices as keys. It notes
+//    the first bad index.
+// 2. CUB sorts the entries by key, stably, so the entries of a row stay in order of arrival.
+// 3. CUB selects the positions at which the key changes: the rows begin there.
+// 4. While the host waits for the number of rows, each sorted entry is replaced by the address of
+//    its values and by the gradient or merged row to which it belongs.
+// 5. QueueWrite(), with memory for that many rows, writes the index and the count of each row, and
+//    lists the long rows. One thread sums each pack of a row (row_sum.h).
+// 6. A block sums each chunk of a long row (long_rows.h).
 #include "cc/gpu/sparse_merge.h"
 
 #include <cuda_runtime.h>

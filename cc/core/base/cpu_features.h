@@ -1,5 +1,5 @@
-// How functions are compiled: for which processors, and inline. Chooses at run time between code
-// for all processors and code for those that have AVX2.
+// Attributes of functions, and the choice at run time between code for all processors and code for
+// those that have AVX2.
 #ifndef CONDACC_CORE_BASE_CPU_FEATURES_H_
 #define CONDACC_CORE_BASE_CPU_FEATURES_H_
 

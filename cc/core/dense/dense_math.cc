@@ -19,7 +19,7 @@
 namespace condacc {
 namespace {
 
-constexpr size_t kParallelChunk = 1 << 16;  // Elements that one thread adds at a time.
+constexpr size_t kParallelChunk = 1 << 16;  // Elements of a unit of work that one thread adds.
 constexpr size_t kMinParallel = 1 << 18;    // Fewer elements are added by one thread.
 
 // Adds kInputs inputs, from element `offset` of each on, in one pass. `out` may be one of the

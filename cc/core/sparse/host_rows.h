@@ -24,7 +24,7 @@ class HostRows {
  public:
   using Workspace = HostSparseWorkspace;
 
-  // `format` is used once there are gradients, and is kept up to date by the caller.
+  // Keeps a reference to `format`, which must be set before anything is merged.
   HostRows(const SparseOptions& options, const RowFormat& format)
       : options_(options), format_(format) {}
 

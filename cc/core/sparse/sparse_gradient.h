@@ -71,7 +71,7 @@ struct SparseValue {
   Buffer indices;  // [n] int64
   Buffer values;   // [n, d1, ...]
   Shape shape;     // Shape of the values.
-  Status failure;  // If not OK, the error for which this is not the sum or mean.
+  Status failure;  // If not OK, the reason why this is not the sum or mean.
 };
 
 }  // namespace condacc

@@ -17,11 +17,11 @@
 
 namespace condacc {
 
-// Keeps the gradients of one round in order of arrival, and merges many of them at a time. The
+// Keeps the gradients of one round in order of arrival, and merges many of them at once. The
 // indices of a gradient may be in any order and repeat; those of the result ascend and are unique.
-// When the pending gradients have grown to a certain part of the rows merged before, a fold merges
-// them into those rows. So the memory stays near that of the result, and the cost of a gradient
-// does not grow with the number of gradients.
+// A fold merges the pending gradients into the rows merged before once they have at least
+// SparseOptions::fold_bytes and 45 % of the bytes of these rows. So the memory stays near that of
+// the result, and the cost of a gradient does not grow with the number of gradients.
 //
 // `Rows` is HostRows or DeviceRows.
 template <class Rows>
@@ -70,7 +70,7 @@ class SparseSum {
   size_t num_pending() const { return pending_.size(); }
 
  private:
-  // True if the budget is exceeded and there are pending gradients to fold.
+  // Returns whether the budget is exceeded and there are pending gradients to fold.
   bool ExceedsBudget() const;
   // A fold is worth its cost once the pending gradients have this many bytes, or are this many.
   size_t FoldBytes() const;
@@ -79,7 +79,7 @@ class SparseSum {
   size_t BytesOf(const KeptGradient& gradient) const;
   // Frees gradients whose values have been added. Memory of copies goes to the spares.
   void Release(std::list<KeptGradient>* gradients);
-  // Returns whether the merger could not add the gradient.
+  // Returns whether the rows could not add the gradient.
   static bool IsBad(const KeptGradient& gradient) { return !gradient.failure.ok(); }
   // Moves bad gradients to `bad_`.
   void MoveBad(std::list<KeptGradient>* gradients) noexcept;
@@ -100,7 +100,7 @@ class SparseSum {
   size_t held_bytes_ = 0;
   std::list<KeptGradient> folding_;  // The gradients that the current fold merges.
   size_t folding_bytes_ = 0;
-  bool has_folded_ = false;       // RunFold() has merged `folding_`.
+  bool has_folded_ = false;       // If true, the last RunFold() has merged `folding_`.
   std::list<KeptGradient> bad_;   // The gradients that folds could not add, in order of arrival.
   std::vector<int64_t> refused_;  // The numbers of those that the last PrepareFinish() refused.
   RowFormat format_;

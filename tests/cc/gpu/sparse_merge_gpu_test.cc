@@ -127,7 +127,7 @@ TEST_F(SparseMergeGpuTest, LongRowsThatWereMergedBeforeAreSummedFurther) {
   CheckLongRows(20000, {40, 0, 10, 3, SparseReduction::kMean, false, /*fold_bytes=*/20000});
 }
 
-// These are more rows than a device sums at a time.
+// These are more rows than a device sums at once.
 TEST_F(SparseMergeGpuTest, VeryManyLongRowsAreSummed) {
   std::vector<Slices> gradients(10);
   for (Slices& slices : gradients) slices = RandomSlices(&random_, 30000, 1000, 4);

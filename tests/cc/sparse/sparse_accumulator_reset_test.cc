@@ -31,9 +31,9 @@ TEST_F(SparseResetTest, AResetDiscardsWhatAFoldIsAdding) {
 TEST_F(SparseResetTest, AResetDiscardsWhatAFoldFailsToAdd) {
   ApplySeveral(3);
   apply_ = std::async(std::launch::async, [this] {
-    GatedSparseWorkspace gated(&stop_, Where::kInFolds);
-    gated.memory().RefuseAllocation(0);
-    return Apply(gated);
+    StoppingSparseWorkspace stopping(&stop_, Where::kInFolds);
+    stopping.memory().RefuseAllocation(0);
+    return Apply(stopping);
   });
   stop_.AwaitArrivals(1);
   EXPECT_EQ(accumulator_->Reset(0), 4);
@@ -80,9 +80,9 @@ TEST_F(SparseResetTest, AResetDiscardsWhatATakeFailsToTake) {
   ApplySeveral(3);
   const SparseTake take(2);
   auto request = std::async(std::launch::async, [&] {
-    GatedSparseWorkspace gated(&stop_, Where::kInResults);
-    gated.memory().RefuseAllocation(1);
-    accumulator_->Request(take.ptr(), accumulator_, gated);
+    StoppingSparseWorkspace stopping(&stop_, Where::kInResults);
+    stopping.memory().RefuseAllocation(1);
+    accumulator_->Request(take.ptr(), accumulator_, stopping);
   });
   stop_.AwaitArrivals(1);
   auto reset = ResetInThread(9);

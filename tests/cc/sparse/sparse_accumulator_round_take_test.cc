@@ -86,8 +86,8 @@ TEST_F(RoundTakeTest, TakesNothingIfTheStepIsSetWhileItsResultIsMade) {
   ApplySeveral(2);
   const SparseTake take(2, 0), next(2, 3);
   auto request = std::async(std::launch::async, [&] {
-    GatedSparseWorkspace gated(&stop_, Where::kInResults);
-    return accumulator_->TryServe(take.ptr(), gated);
+    StoppingSparseWorkspace stopping(&stop_, Where::kInResults);
+    return accumulator_->TryServe(take.ptr(), stopping);
   });
   stop_.AwaitArrivals(1);
   accumulator_->SetGlobalStep(3);

@@ -17,10 +17,10 @@ namespace condacc {
 
 // A workspace that stops at a stop before each allocation of one of two kinds: memory for folds and
 // takes to work in, or the results of takes.
-class GatedSparseWorkspace : public TestSparseWorkspace {
+class StoppingSparseWorkspace : public TestSparseWorkspace {
  public:
   enum class Where { kInFolds, kInResults };
-  GatedSparseWorkspace(StopPoint* stop, Where where) : stop_(stop), where_(where) {}
+  StoppingSparseWorkspace(StopPoint* stop, Where where) : stop_(stop), where_(where) {}
 
   Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override {
     if (where_ == Where::kInResults) stop_->Pass();
@@ -38,7 +38,7 @@ class GatedSparseWorkspace : public TestSparseWorkspace {
 
 class SparsePhases : public testing::Test {
  protected:
-  using Where = GatedSparseWorkspace::Where;
+  using Where = StoppingSparseWorkspace::Where;
 
   static SparseAccumulator::Options Options(HoldBudget* budget) {
     SparseAccumulator::Options options;
@@ -69,8 +69,8 @@ class SparsePhases : public testing::Test {
   // Requests the take in a thread that stops while it makes the result.
   std::future<void> RequestInThread(const SparseTake& take) {
     auto request = std::async(std::launch::async, [this, &take] {
-      GatedSparseWorkspace gated(&stop_, Where::kInResults);
-      accumulator_->Request(take.ptr(), accumulator_, gated);
+      StoppingSparseWorkspace stopping(&stop_, Where::kInResults);
+      accumulator_->Request(take.ptr(), accumulator_, stopping);
     });
     stop_.AwaitArrivals(1);
     return request;
@@ -85,8 +85,8 @@ class SparsePhases : public testing::Test {
   void StartFolding() {
     ApplySeveral(3);
     apply_ = std::async(std::launch::async, [this] {
-      GatedSparseWorkspace gated(&stop_, Where::kInFolds);
-      return Apply(gated);
+      StoppingSparseWorkspace stopping(&stop_, Where::kInFolds);
+      return Apply(stopping);
     });
     stop_.AwaitArrivals(1);
   }
