@@ -7,22 +7,23 @@
 #include <string>
 
 #include "cc/core/base/element_type.h"
-#include "cc/gpu/cuda_status.h"
 #include "cc/gpu/dense_pass.h"
-#include "cc/gpu/grid.h"
+#include "cc/gpu/kernel_launch.h"
 #include "cc/gpu/narrow_elements.h"
 
 namespace condacc {
 namespace {
 
+constexpr char kWhat[] = "a dense sum";
+
 template <typename T, typename First, typename Out>
-cudaError_t QueueTyped(const DenseAddArgs& args, int64_t size, cudaStream_t stream) {
+Status QueueTyped(const DenseAddArgs& args, int64_t size, cudaStream_t stream) {
   const SumItems<DensePass<T, First, Out>> sum(args, size);
-  return QueueForEach(sum.num_items(), sum, stream);
+  return QueueForEach(sum.num_items(), sum, stream, kWhat);
 }
 
 template <typename T>
-cudaError_t QueueNarrow(const DenseAddArgs& args, int64_t size, cudaStream_t stream) {
+Status QueueNarrow(const DenseAddArgs& args, int64_t size, cudaStream_t stream) {
   if (args.first_is_float32) {
     return args.out_is_float32 ? QueueTyped<T, float, float>(args, size, stream)
                                : QueueTyped<T, float, T>(args, size, stream);
@@ -32,7 +33,7 @@ cudaError_t QueueNarrow(const DenseAddArgs& args, int64_t size, cudaStream_t str
 }
 
 // Complex numbers are added, and divided by a real number, as pairs of real numbers.
-cudaError_t Queue(const DenseAddArgs& args, cudaStream_t stream) {
+Status Queue(const DenseAddArgs& args, cudaStream_t stream) {
   const int64_t size = static_cast<int64_t>(args.num_elements);
   switch (args.type) {
     case ElementType::kFloat16:
@@ -52,7 +53,7 @@ cudaError_t Queue(const DenseAddArgs& args, cudaStream_t stream) {
     case ElementType::kInt64:
       return QueueTyped<uint64_t, uint64_t, uint64_t>(args, size, stream);
   }
-  return cudaErrorInvalidValue;
+  return CudaStatus(cudaErrorInvalidValue, kWhat);
 }
 
 bool IsValid(const DenseAddArgs& args) {
@@ -63,8 +64,7 @@ bool IsValid(const DenseAddArgs& args) {
 
 }  // namespace
 
-Status QueueDenseAdd(const DenseAddArgs& args, void* stream) {
-  constexpr char kWhat[] = "a dense sum";
+Status QueueDenseAdd(const DenseAddArgs& args, cudaStream_t stream) {
   if (args.num_elements == 0) return Status();
   if (args.num_inputs > kMaxDenseInputs) {
     return Status(StatusCode::kResourceExhausted,
@@ -72,7 +72,7 @@ Status QueueDenseAdd(const DenseAddArgs& args, void* stream) {
                       " gradients to be added at once, got " + std::to_string(args.num_inputs));
   }
   if (!IsValid(args)) return CudaStatus(cudaErrorInvalidValue, kWhat);
-  return CudaStatus(Queue(args, static_cast<cudaStream_t>(stream)), kWhat);
+  return Queue(args, stream);
 }
 
 }  // namespace condacc

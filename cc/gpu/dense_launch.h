@@ -6,6 +6,7 @@
 
 #include "cc/core/base/status.h"
 #include "cc/core/dense/dense_math.h"
+#include "cc/gpu/cuda_stream.h"
 
 namespace condacc {
 
@@ -13,14 +14,14 @@ namespace condacc {
 // have 4 KiB of parameters.
 inline constexpr size_t kMaxDenseInputs = 256;
 
-// Queues AddDense(args) on `stream` (a cudaStream_t; null for the default one) and returns. The
-// buffers are device memory, at least aligned to their elements. `args.inputs` itself is in host
-// memory, and is not read any more after the return.
+// Queues AddDense(args) on `stream` (null for the default one) and returns. The buffers are device
+// memory, at least aligned to their elements. `args.inputs` itself is in host memory, and is not
+// read after the return.
 //
 // Returns Internal if the driver refuses the work, and ResourceExhausted for more than
-// kMaxDenseInputs inputs. `args.out` may then have any content. The stream reports what fails
-// later.
-Status QueueDenseAdd(const DenseAddArgs& args, void* stream);
+// kMaxDenseInputs inputs. `args.out` may then have any content. Later failures are reported by
+// the stream.
+Status QueueDenseAdd(const DenseAddArgs& args, cudaStream_t stream);
 
 }  // namespace condacc
 

@@ -43,7 +43,7 @@ struct DensePass {
     return pass;
   }
 
-  // Returns whether all operands can be read and written kWidth elements at a time.
+  // Returns whether all operands can be read and written kWidth elements at once.
   bool IsAligned() const {
     return condacc::IsAligned(first, kWidth) && condacc::IsAligned(out, kWidth) &&
            std::all_of(inputs, inputs + num_inputs,

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "cc/gpu/grid.h"
 #include "cc/gpu/host_device.h"
+#include "cc/gpu/kernel_launch.h"
 
 namespace condacc {
 namespace {

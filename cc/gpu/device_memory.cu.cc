@@ -2,27 +2,41 @@
 
 #include <cuda_runtime.h>
 
-#include "cc/gpu/cuda_status.h"
+#include <cstdint>
+
+#include "cc/gpu/host_device.h"
+#include "cc/gpu/kernel_launch.h"
 
 namespace condacc {
+namespace {
 
-Status QueueCopy(const void* from, size_t num_bytes, void* to, void* stream) {
+struct WidenIndex {
+  const int32_t* from;
+  int64_t* to;
+
+  CONDACC_HOST_DEVICE void operator()(int64_t i) const { to[i] = from[i]; }
+};
+
+}  // namespace
+
+Status QueueCopy(const void* from, size_t num_bytes, void* to, cudaStream_t stream) {
   if (num_bytes == 0) return Status();
-  return CudaStatus(cudaMemcpyAsync(to, from, num_bytes, cudaMemcpyDeviceToDevice,
-                                    static_cast<cudaStream_t>(stream)),
+  return CudaStatus(cudaMemcpyAsync(to, from, num_bytes, cudaMemcpyDeviceToDevice, stream),
                     "to copy memory");
 }
 
-Status QueueZeros(void* to, size_t num_bytes, void* stream) {
+Status QueueZeros(void* to, size_t num_bytes, cudaStream_t stream) {
   if (num_bytes == 0) return Status();
-  return CudaStatus(cudaMemsetAsync(to, 0, num_bytes, static_cast<cudaStream_t>(stream)),
-                    "to clear memory");
+  return CudaStatus(cudaMemsetAsync(to, 0, num_bytes, stream), "to clear memory");
 }
 
-Status ReadToHost(const void* from, size_t num_bytes, void* to, void* stream) {
-  const auto cuda_stream = static_cast<cudaStream_t>(stream);
-  cudaError_t error = cudaMemcpyAsync(to, from, num_bytes, cudaMemcpyDefault, cuda_stream);
-  if (error == cudaSuccess) error = cudaStreamSynchronize(cuda_stream);
+Status QueueWiden(const int32_t* from, size_t size, int64_t* to, cudaStream_t stream) {
+  return QueueForEach(static_cast<int64_t>(size), WidenIndex{from, to}, stream, "to widen indices");
+}
+
+Status ReadToHost(const void* from, size_t num_bytes, void* to, cudaStream_t stream) {
+  cudaError_t error = cudaMemcpyAsync(to, from, num_bytes, cudaMemcpyDefault, stream);
+  if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
   return CudaStatus(error, "to read memory");
 }
 

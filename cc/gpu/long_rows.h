@@ -1,7 +1,7 @@
 // Sums long rows, each by the threads of a block together. For .cu.cc files.
 //
 // The elements of a column are added one after the other, in order of arrival, so that the sum has
-// the same bits as on the CPU. Only the loads can be done at a time. So all threads of a block load
+// the same bits as on the CPU. Only the loads can run in parallel. So all threads of a block load
 // the packs of many entries, a tile, into shared memory; then a few of them, one for each column,
 // add the tile, while the next one is on its way.
 #ifndef CONDACC_GPU_LONG_ROWS_H_
@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #include "cc/gpu/elements.h"
-#include "cc/gpu/grid.h"
+#include "cc/gpu/kernel_launch.h"
 #include "cc/gpu/row_merge.h"
 #include "cc/gpu/row_sum.h"
 

@@ -37,7 +37,7 @@ class Pinned {
   Pinned(const Pinned&) = delete;
   Pinned& operator=(const Pinned&) = delete;
 
-  // The error for which there is no memory.
+  // If not cudaSuccess, the reason why there is no memory.
   cudaError_t error() const { return error_; }
   T* get() const { return value_; }
 

@@ -21,8 +21,8 @@ struct MergeCounts {
   uint32_t num_long_rows;
 };
 
-// Copies sources to the device's table of them. They are parameters of the kernel, so that nothing
-// has to be copied from the host's memory.
+// Copies sources to the device's table of them. They are parameters of the kernel, so nothing has
+// to be copied from the host's memory.
 struct StoreSources {
   static constexpr int kMax = 64;
   DeviceSource sources[kMax];
@@ -81,8 +81,8 @@ struct FillEntries {
   }
 };
 
-// Returns whether the key at a position of the sorted keys differs from that before it, so that a
-// row begins.
+// Returns whether a row begins at a position of the sorted keys: the key differs from the one
+// before.
 template <typename Key>
 struct IsRowStart {
   const Key* keys;
@@ -183,7 +183,7 @@ struct LongRows {
   uint32_t* rows;
   MergeCounts* counts;
 
-  // May be called by many threads of a device at a time.
+  // Many threads of a device may call this concurrently.
   CONDACC_HOST_DEVICE void Add(int64_t row) const {
     rows[NextPlace()] = static_cast<uint32_t>(row);
   }
@@ -223,14 +223,6 @@ struct WriteRow {
       counts[row] = segments.Count(first, end);
     }
   }
-};
-
-// Converts indices from int32 to int64.
-struct WidenIndex {
-  const int32_t* from;
-  int64_t* to;
-
-  CONDACC_HOST_DEVICE void operator()(int64_t i) const { to[i] = from[i]; }
 };
 
 }  // namespace condacc

@@ -71,30 +71,30 @@ Status WithKey(const DeviceMergeArgs& args, Run run) {
   return args.num_index_bits <= 32 ? run(uint32_t()) : run(uint64_t());
 }
 
-// Fills the arrays that are sorted. An `Executor` has ForEach(num_items, step), which runs or
+// Fills the arrays that are sorted. A `Launcher` has ForEach(num_items, step), which runs or
 // queues step(i) for each i below num_items, ForEachUneven(), which does so if the items take
 // unequally long, Run(SumLongRows), and the types Float16 and BFloat16.
-template <typename Key, class Executor>
-Status FillMerge(const DeviceMergeArgs& args, const MergeMemory<Key>& memory, Executor& executor) {
+template <typename Key, class Launcher>
+Status FillMerge(const DeviceMergeArgs& args, const MergeMemory<Key>& memory, Launcher& launcher) {
   const int num_sources = static_cast<int>(args.sources.size());
   for (int begin = 0; begin < num_sources; begin += StoreSources::kMax) {
     StoreSources store;
     const int size = std::min(num_sources - begin, StoreSources::kMax);
     std::copy_n(args.sources.begin() + begin, size, store.sources);
     store.to = memory.sources + begin;
-    const Status status = executor.ForEach(size, store);
+    const Status status = launcher.ForEach(size, store);
     if (!status.ok()) return status;
   }
   const FillEntries<Key> fill{
       {memory.sources, num_sources}, memory.unsorted_keys, memory.unsorted_entries, memory.counts};
-  return executor.ForEach(args.num_entries, fill);
+  return launcher.ForEach(args.num_entries, fill);
 }
 
 // Finds the values of the sorted entries. This needs no number of rows, so a device can do it while
 // the host waits for that.
-template <typename Key, class Executor>
+template <typename Key, class Launcher>
 Status LocateMerge(const DeviceMergeArgs& args, const MergeMemory<Key>& memory,
-                   Executor& executor) {
+                   Launcher& launcher) {
   const LocateEntries locate{{memory.sources, static_cast<int>(args.sources.size())},
                              args.num_merged,
                              static_cast<int64_t>(args.layout.num_bytes()),
@@ -102,24 +102,24 @@ Status LocateMerge(const DeviceMergeArgs& args, const MergeMemory<Key>& memory,
                              memory.entries,
                              memory.values,
                              memory.counts};
-  return executor.ForEach(args.num_entries, locate);
+  return launcher.ForEach(args.num_entries, locate);
 }
 
 // Sums the rows in packs of kPack elements. They have `width` elements each.
-template <typename T, typename Out, int kPack, class Executor>
+template <typename T, typename Out, int kPack, class Launcher>
 Status SumPacks(const RowSegments& segments, int64_t width, const LongRows& long_rows,
-                const DeviceMergeOutput& output, Executor& executor) {
+                const DeviceMergeOutput& output, Launcher& launcher) {
   using RowSum = SumRowPack<T, Out, kPack>;
   const RowSum sum{segments, width / kPack, output.divisor, static_cast<Out*>(output.values)};
-  const Status status = executor.ForEachUneven(output.num_rows * sum.packs_per_row, sum);
+  const Status status = launcher.ForEachUneven(output.num_rows * sum.packs_per_row, sum);
   const int64_t max_long = LongRows::MaxNumRows(segments.num_entries, output.num_rows);
   if (!status.ok() || max_long == 0) return status;
-  return executor.Run(SumLongRows<RowSum>{sum, long_rows, output.counts, max_long});
+  return launcher.Run(SumLongRows<RowSum>{sum, long_rows, output.counts, max_long});
 }
 
-template <typename T, typename Out, class Executor>
+template <typename T, typename Out, class Launcher>
 Status SumRows(const DeviceMergeArgs& args, const RowSegments& segments, const LongRows& long_rows,
-               const DeviceMergeOutput& output, Executor& executor) {
+               const DeviceMergeOutput& output, Launcher& launcher) {
   constexpr int kPack =
       static_cast<int>(kVectorBytes / std::max({sizeof(T), sizeof(SumType<T>), sizeof(Out)}));
   const bool is_complex =
@@ -132,48 +132,48 @@ Status SumRows(const DeviceMergeArgs& args, const RowSegments& segments, const L
     has_packs = has_packs && (is_merged ? IsAligned(static_cast<const SumType<T>*>(values), kPack)
                                         : IsAligned(static_cast<const T*>(values), kPack));
   }
-  return has_packs ? SumPacks<T, Out, kPack>(segments, width, long_rows, output, executor)
-                   : SumPacks<T, Out, 1>(segments, width, long_rows, output, executor);
+  return has_packs ? SumPacks<T, Out, kPack>(segments, width, long_rows, output, launcher)
+                   : SumPacks<T, Out, 1>(segments, width, long_rows, output, launcher);
 }
 
-template <typename T, class Executor>
+template <typename T, class Launcher>
 Status SumRowsOf(const DeviceMergeArgs& args, const RowSegments& segments,
-                 const LongRows& long_rows, const DeviceMergeOutput& output, Executor& executor) {
+                 const LongRows& long_rows, const DeviceMergeOutput& output, Launcher& launcher) {
   if constexpr (sizeof(T) == 2) {
     if (output.values_are_sums) {
-      return SumRows<T, float>(args, segments, long_rows, output, executor);
+      return SumRows<T, float>(args, segments, long_rows, output, launcher);
     }
   }
-  return SumRows<T, T>(args, segments, long_rows, output, executor);
+  return SumRows<T, T>(args, segments, long_rows, output, launcher);
 }
 
 // Integers are added as unsigned integers, and complex numbers as pairs of real numbers.
-template <class Executor>
+template <class Launcher>
 Status SumAllRows(const DeviceMergeArgs& args, const RowSegments& segments,
-                  const LongRows& long_rows, const DeviceMergeOutput& output, Executor& executor) {
+                  const LongRows& long_rows, const DeviceMergeOutput& output, Launcher& launcher) {
   switch (args.layout.type) {
     case ElementType::kFloat16:
-      return SumRowsOf<typename Executor::Float16>(args, segments, long_rows, output, executor);
+      return SumRowsOf<typename Launcher::Float16>(args, segments, long_rows, output, launcher);
     case ElementType::kBFloat16:
-      return SumRowsOf<typename Executor::BFloat16>(args, segments, long_rows, output, executor);
+      return SumRowsOf<typename Launcher::BFloat16>(args, segments, long_rows, output, launcher);
     case ElementType::kFloat32:
     case ElementType::kComplex64:
-      return SumRowsOf<float>(args, segments, long_rows, output, executor);
+      return SumRowsOf<float>(args, segments, long_rows, output, launcher);
     case ElementType::kFloat64:
     case ElementType::kComplex128:
-      return SumRowsOf<double>(args, segments, long_rows, output, executor);
+      return SumRowsOf<double>(args, segments, long_rows, output, launcher);
     case ElementType::kInt32:
-      return SumRowsOf<uint32_t>(args, segments, long_rows, output, executor);
+      return SumRowsOf<uint32_t>(args, segments, long_rows, output, launcher);
     case ElementType::kInt64:
-      return SumRowsOf<uint64_t>(args, segments, long_rows, output, executor);
+      return SumRowsOf<uint64_t>(args, segments, long_rows, output, launcher);
   }
   return Status(StatusCode::kInternal, "Bad element type");
 }
 
 // Writes the output of a merge whose entries have been sorted and located, once.
-template <class Executor>
+template <class Launcher>
 Status WriteMerge(const DeviceMergeArgs& args, const DeviceMergeOutput& output,
-                  Executor& executor) {
+                  Launcher& launcher) {
   return WithKey(args, [&](auto key) {
     using Key = decltype(key);
     const MergeMemory<Key> memory(args, 0);
@@ -182,8 +182,8 @@ Status WriteMerge(const DeviceMergeArgs& args, const DeviceMergeOutput& output,
                                args.merged_counts};
     const LongRows long_rows{memory.long_rows, memory.counts};
     const WriteRow<Key> write{segments, memory.keys, long_rows, output.indices, output.counts};
-    const Status written = executor.ForEachUneven(output.num_rows, write);
-    return written.ok() ? SumAllRows(args, segments, long_rows, output, executor) : written;
+    const Status written = launcher.ForEachUneven(output.num_rows, write);
+    return written.ok() ? SumAllRows(args, segments, long_rows, output, launcher) : written;
   });
 }
 

@@ -93,7 +93,7 @@ struct SumRowPack {
   }
 };
 
-// A block sums a chunk of a long row: so many packs of it.
+// A block sums a chunk of a long row, which has this many packs.
 inline constexpr int kPacksOfChunk = 4;
 
 // Sums all long rows, and counts their gradients if `counts` is not null.

@@ -1,3 +1,14 @@
+// A merge sorts the slices of all gradients by row, and sums each row in order of arrival:
+//
+// 1. SortRows() fills a list of entries, one for each slice, with their indices as keys. It notes
+//    the first bad index.
+// 2. CUB sorts the entries by key, stably, so the entries of a row stay in order of arrival.
+// 3. CUB selects the positions at which the key changes: the rows begin there.
+// 4. While the host waits for the number of rows, each sorted entry is replaced by the address of
+//    its values and by the gradient or merged row to which it belongs.
+// 5. QueueWrite(), with memory for that many rows, writes the index and the count of each row, and
+//    lists the long rows. One thread sums each pack of a row (row_sum.h).
+// 6. A block sums each chunk of a long row (long_rows.h).
 #include "cc/gpu/sparse_merge.h"
 
 #include <cuda_runtime.h>
@@ -9,16 +20,48 @@
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_select.cuh>
 
-#include "cc/gpu/cuda_status.h"
+#include "cc/gpu/kernel_launch.h"
+#include "cc/gpu/long_rows.h"
+#include "cc/gpu/narrow_elements.h"
 #include "cc/gpu/pinned.h"
 #include "cc/gpu/row_merge.h"
 #include "cc/gpu/row_merge_steps.h"
-#include "cc/gpu/step_launcher.h"
 
 namespace condacc {
 namespace {
 
 constexpr char kToSort[] = "to sort rows";
+constexpr char kToMerge[] = "to merge rows";
+
+// Runs the steps of a merge on a stream.
+struct StepLauncher {
+  using Float16 = __half;
+  using BFloat16 = __nv_bfloat16;
+
+  cudaStream_t stream;
+
+  template <typename Step>
+  Status ForEach(int64_t num_items, const Step& step) {
+    return QueueForEach(num_items, step, stream, kToMerge);
+  }
+  // For items that take unequally long.
+  template <typename Step>
+  Status ForEachUneven(int64_t num_items, const Step& step) {
+    return QueueForEach(num_items, step, stream, kToMerge, Division::kSingle);
+  }
+  // Only the device knows how many long rows there are, so some blocks may have no work.
+  template <class RowSum>
+  Status Run(const SumLongRows<RowSum>& step) {
+    int64_t num_blocks = 0;
+    cudaError_t error = NumResidentBlocks(SumLongRowsInBlocks<RowSum>, &num_blocks);
+    if (error == cudaSuccess) {
+      num_blocks = std::min(num_blocks, step.max_num_rows * step.num_chunks());
+      SumLongRowsInBlocks<<<static_cast<unsigned>(num_blocks), kThreads, 0, stream>>>(step);
+      error = cudaGetLastError();
+    }
+    return CudaStatus(error, kToMerge);
+  }
+};
 
 // Returns the number of entries. There are fewer than 2^31, and CUB is faster with a 32-bit count.
 uint32_t NumEntries(const DeviceMergeArgs& args) { return static_cast<uint32_t>(args.num_entries); }
@@ -92,23 +135,18 @@ Status Sort(const DeviceMergeArgs& args, cudaStream_t stream, DeviceMergeReport*
   const MergeMemory<Key> memory(args, scratch_bytes);
   error = cudaMemsetAsync(memory.counts, 0xff, sizeof(MergeCounts), stream);
   if (error != cudaSuccess) return CudaStatus(error, kToSort);
-  StepLauncher executor{stream};
-  const Status filled = FillMerge(args, memory, executor);
+  StepLauncher launcher{stream};
+  const Status filled = FillMerge(args, memory, launcher);
   if (!filled.ok()) return filled;
   error = SortEntries(args, memory, memory.scratch, &scratch_bytes, stream);
   if (error == cudaSuccess)
     error = FindStarts(args, memory, memory.scratch, &scratch_bytes, stream);
   if (error != cudaSuccess) return CudaStatus(error, kToSort);
-  const auto locate = [&] { return LocateMerge(args, memory, executor); };
+  const auto locate = [&] { return LocateMerge(args, memory, launcher); };
   return ReadCounts(memory.counts, stream, locate, report);
 }
 
 }  // namespace
-
-Status QueueWiden(const int32_t* from, size_t size, int64_t* to, void* stream) {
-  StepLauncher executor{static_cast<cudaStream_t>(stream)};
-  return executor.ForEach(static_cast<int64_t>(size), WidenIndex{from, to});
-}
 
 Status SizeOfMergeMemory(const DeviceMergeArgs& args, size_t* num_bytes) {
   return WithKey(args, [&](auto key) {
@@ -119,15 +157,14 @@ Status SizeOfMergeMemory(const DeviceMergeArgs& args, size_t* num_bytes) {
   });
 }
 
-Status SortRows(const DeviceMergeArgs& args, void* stream, DeviceMergeReport* report) {
-  return WithKey(args, [&](auto key) {
-    return Sort<decltype(key)>(args, static_cast<cudaStream_t>(stream), report);
-  });
+Status SortRows(const DeviceMergeArgs& args, cudaStream_t stream, DeviceMergeReport* report) {
+  return WithKey(args, [&](auto key) { return Sort<decltype(key)>(args, stream, report); });
 }
 
-Status QueueWrite(const DeviceMergeArgs& args, const DeviceMergeOutput& output, void* stream) {
-  StepLauncher executor{static_cast<cudaStream_t>(stream)};
-  return WriteMerge(args, output, executor);
+Status QueueWrite(const DeviceMergeArgs& args, const DeviceMergeOutput& output,
+                  cudaStream_t stream) {
+  StepLauncher launcher{stream};
+  return WriteMerge(args, output, launcher);
 }
 
 }  // namespace condacc

@@ -3,20 +3,20 @@
 #define CONDACC_GPU_SPARSE_MERGE_H_
 
 #include <cstddef>
-#include <cstdint>
 
 #include "cc/core/base/status.h"
 #include "cc/core/sparse/device_merge.h"
+#include "cc/gpu/cuda_stream.h"
 
 namespace condacc {
 
-// These functions do the work of DeviceSparseWorkspace on `stream`, a cudaStream_t. They return
-// Internal if the device refuses it. What fails later is reported by the stream, and by SortRows(),
-// which waits for it.
-Status QueueWiden(const int32_t* from, size_t size, int64_t* to, void* stream);
+// These functions do the work of DeviceSparseWorkspace on `stream`. They return Internal if the
+// device refuses it. Later failures are reported by the stream, and by SortRows(), which waits for
+// it.
 Status SizeOfMergeMemory(const DeviceMergeArgs& args, size_t* num_bytes);
-Status SortRows(const DeviceMergeArgs& args, void* stream, DeviceMergeReport* report);
-Status QueueWrite(const DeviceMergeArgs& args, const DeviceMergeOutput& output, void* stream);
+Status SortRows(const DeviceMergeArgs& args, cudaStream_t stream, DeviceMergeReport* report);
+Status QueueWrite(const DeviceMergeArgs& args, const DeviceMergeOutput& output,
+                  cudaStream_t stream);
 
 }  // namespace condacc
 

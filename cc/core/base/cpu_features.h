@@ -1,6 +1,9 @@
-// Chooses at run time between code for all processors and code for those that have AVX2.
+// Attributes of functions, and the choice at run time between code for all processors and code for
+// those that have AVX2.
 #ifndef CONDACC_CORE_BASE_CPU_FEATURES_H_
 #define CONDACC_CORE_BASE_CPU_FEATURES_H_
+
+#define CONDACC_ALWAYS_INLINE inline __attribute__((always_inline))
 
 #if defined(__x86_64__)
 // A function with this attribute may be called only if HasAvx2() returns true.

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#define CONDACC_ALWAYS_INLINE inline __attribute__((always_inline))
+#include "cc/core/base/cpu_features.h"
 
 namespace condacc {
 

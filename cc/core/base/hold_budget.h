@@ -25,8 +25,14 @@ class HoldBudget {
   void Add(size_t bytes) { held_.fetch_add(bytes, std::memory_order_relaxed); }
   size_t num_held() const { return held_.load(std::memory_order_relaxed); }
   bool IsExceeded() const { return num_held() > max_bytes_; }
-  // Returns whether this many more bytes would stay within the budget.
-  bool HasRoomFor(size_t bytes) const { return num_held() + bytes <= max_bytes_; }
+  // Adds to the number of bytes held if that stays within the budget, and returns whether it does.
+  bool TryAdd(size_t bytes) {
+    size_t held = num_held();
+    while (held + bytes <= max_bytes_) {
+      if (held_.compare_exchange_weak(held, held + bytes, std::memory_order_relaxed)) return true;
+    }
+    return false;
+  }
 
  private:
   const size_t max_bytes_;

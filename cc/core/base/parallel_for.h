@@ -13,6 +13,11 @@ namespace condacc {
 using ParallelFor = std::function<void(size_t total, size_t chunk,
                                        const std::function<void(size_t, size_t)>& body)>;
 
+// Does what parallel_for does. If any call of `body` throws std::bad_alloc, this throws it after
+// all calls have returned.
+void ParallelForThrowing(const ParallelFor& parallel_for, size_t total, size_t chunk,
+                         const std::function<void(size_t, size_t)>& body);
+
 }  // namespace condacc
 
 #endif  // CONDACC_CORE_BASE_PARALLEL_FOR_H_

@@ -41,8 +41,8 @@ class DenseWorkspace {
   // Allocates a buffer for a tensor. Returns ResourceExhausted if memory is refused.
   virtual Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) = 0;
   // Does what AddDense() does. A device may only queue the work.
-  virtual void Sum(const DenseAddArgs& args) = 0;
-  // Returns the error of a Sum() that failed, if there was one. The output of that Sum() is not
+  virtual void Add(const DenseAddArgs& args) = 0;
+  // Returns the error of an Add() that failed, if there was one. The output of that Add() is not
   // valid.
   virtual Status failure() const { return Status(); }
 };

@@ -35,9 +35,9 @@ DenseSum::Missing DenseSum::MissingFrom(const Gradient& gradient) const {
                                                                  : Missing::kFloat32Memory;
 }
 
-Status DenseSum::Prepare(const Options& options, Missing need, Workspace& workspace,
+Status DenseSum::Prepare(const Options& options, Missing missing, Workspace& workspace,
                          Gradient* gradient) {
-  return need == Missing::kResultMemory
+  return missing == Missing::kResultMemory
              ? workspace.Allocate(options.type, gradient->shape, &gradient->result_memory)
              : workspace.Allocate(ElementType::kFloat32, gradient->shape,
                                   &gradient->float32_memory);
@@ -101,7 +101,7 @@ int64_t DenseSum::BeginFold() noexcept {
 
 void DenseSum::RunFold(Workspace& workspace) noexcept {
   // Append() may run at the same time, so only `fold_` and `folding_` are used here.
-  workspace.Sum(RunFirstPasses(fold_, workspace));
+  workspace.Add(RunFirstPasses(fold_, workspace));
   NoteFailure(workspace);
   num_folded_ = folding_.buffers.size();
   folding_.buffers.clear();
@@ -120,7 +120,7 @@ DenseSum::Value DenseSum::Finish(Workspace& workspace) {
   last.out_is_float32 = false;
   last.divisor = options_.mean ? count_ : 1;
   if (last.out != last.first || last.num_inputs > 0 || last.divisor > 1) {
-    workspace.Sum(last);
+    workspace.Add(last);
     NoteFailure(workspace);
   }
   return {std::move(result_), std::move(shape_), std::move(failure_)};
@@ -161,7 +161,7 @@ DenseAddArgs DenseSum::RunFirstPasses(DenseAddArgs args, Workspace& workspace) c
     CONDACC_INVARIANT(args.out_is_float32 == SumsInFloat32(args.type));
     DenseAddArgs pass = args;
     pass.num_inputs = options_.max_inputs;
-    workspace.Sum(pass);
+    workspace.Add(pass);
     args.first = pass.out;
     args.first_is_float32 = pass.out_is_float32;
     args.inputs += pass.num_inputs;

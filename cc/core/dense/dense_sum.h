@@ -16,13 +16,13 @@
 
 namespace condacc {
 
-// Keeps the gradients of one round in order of arrival, and adds them several at a time.
+// Keeps the gradients of one round in order of arrival, and adds several of them in one pass.
 //
 // The first gradient provides the memory in which the result is handed out: its own buffer if it is
 // owned, else a buffer that is allocated for it. So a take needs no memory. The sums of float16 and
 // bfloat16 grow in another buffer, of float32. Gradients are pending until a fold adds them. Not
-// thread-safe, except that RunFold() runs without the lock of its caller while further gradients
-// are appended.
+// thread-safe, except that RunFold() runs without the lock of its caller while more gradients are
+// appended.
 class DenseSum {
  public:
   using Options = DenseOptions;
@@ -31,7 +31,7 @@ class DenseSum {
   struct Value {
     Buffer buffer;
     Shape shape;
-    Status failure;  // If not OK, the error for which the buffer is not the sum or mean.
+    Status failure;  // If not OK, the reason why this is not the sum or mean.
   };
 
   enum class Missing {
@@ -49,7 +49,7 @@ class DenseSum {
   // See SumContract.
   Status Check(const Gradient& gradient) const;
   Missing MissingFrom(const Gradient& gradient) const;
-  static Status Prepare(const Options& options, Missing need, Workspace& workspace,
+  static Status Prepare(const Options& options, Missing missing, Workspace& workspace,
                         Gradient* gradient);
   Appended Append(Gradient gradient);
   bool WantsFold(int64_t num_missing) const;
@@ -81,8 +81,8 @@ class DenseSum {
   bool IsUrgent(const Gradient& gradient) const {
     return !gradient.owned && !options_.holds_borrowed;
   }
-  // True if the pending gradients can be folded. Without `float32_sum_`, float16 and bfloat16
-  // gradients cannot be added: a fold can only copy the first one to `result_`.
+  // Returns whether the pending gradients can be folded. Without `float32_sum_`, float16 and
+  // bfloat16 gradients cannot be added: a fold can only copy the first one to `result_`.
   bool CanFold() const { return HasRoomToAdd() || !has_sum(); }
   bool has_sum() const { return state_ == State::kInResult || state_ == State::kInFloat32Sum; }
   // Returns the arguments for adding a batch to the sum, in the memory in which the sum grows.
@@ -91,9 +91,9 @@ class DenseSum {
   // arguments of that last pass. Uses only its arguments and the options, because gradients may be
   // appended at the same time.
   DenseAddArgs RunFirstPasses(DenseAddArgs args, Workspace& workspace) const noexcept;
-  // True if a fold should add the pending gradients once there are `num_pending`.
+  // Returns whether a fold should add the pending gradients once there are `num_pending`.
   bool IsFull(size_t num_pending) const;
-  // True if there is memory in which several gradients can be added.
+  // Returns whether there is memory in which several gradients can be added.
   bool HasRoomToAdd() const { return !SumsInFloat32(options_.type) || float32_sum_; }
   size_t GradientBytes() const { return num_elements_ * SizeOf(options_.type); }
   // Records the first failure of the workspace, which Finish() will report.

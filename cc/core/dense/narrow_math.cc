@@ -6,6 +6,7 @@
 
 #include "cc/core/base/cpu_features.h"
 #include "cc/core/base/float16.h"
+#include "cc/core/dense/pass_table.h"
 
 #if defined(CONDACC_AVX2)
 #include <immintrin.h>
@@ -14,18 +15,16 @@
 namespace condacc {
 namespace {
 
-constexpr size_t kChunk = 1024;   // Elements whose running sums stay in the L1 cache.
-constexpr size_t kLanes = 16;     // Elements that are added at a time.
-constexpr size_t kMaxInputs = 8;  // Inputs of one pass.
+constexpr size_t kLanes = 16;  // Elements that are added at once.
 
-// Sums a range of elements of a type that is added in float32, chunk by chunk. `Narrow` is Float16
+// Adds a range of elements of a type that is added in float32, chunk by chunk. `Narrow` is Float16
 // or BFloat16.
 template <typename Narrow>
-void SumRangeInFloat32(const DenseAddArgs& args, size_t begin, size_t end) {
-  float sums[kChunk];
+void AddRangeInFloat32(const DenseAddArgs& args, size_t begin, size_t end) {
+  float sums[kChunkElements];
   const float divisor = static_cast<float>(args.divisor);
-  for (size_t b = begin; b < end; b += kChunk) {
-    const size_t n = std::min(kChunk, end - b);
+  for (size_t b = begin; b < end; b += kChunkElements) {
+    const size_t n = std::min(kChunkElements, end - b);
     if (args.first_is_float32) {
       std::memcpy(sums, static_cast<const float*>(args.first) + b, n * sizeof(float));
     } else {
@@ -50,8 +49,8 @@ void SumRangeInFloat32(const DenseAddArgs& args, size_t begin, size_t end) {
 
 #if defined(CONDACC_AVX2)
 
-// Sixteen elements as two vectors of float32. Avx2Float16 and Avx2BFloat16 arrange the elements
-// differently in the lanes, each in the same way in all of its functions.
+// Sixteen elements as two vectors of float32. Avx2Float16 and Avx2BFloat16 each use
+// their own order of lanes, consistently.
 struct TwoVectors {
   __m256 a;
   __m256 b;
@@ -134,77 +133,50 @@ struct Avx2BFloat16 {
 
 // Adds kInputs inputs in one pass. All are read side by side, as steady streams that the processor
 // prefetches.
-template <typename Lanes, int kInputs>
-CONDACC_AVX2 void AddPassAvx2(const DenseAddArgs& args, size_t begin, size_t end) {
-  using Narrow = typename Lanes::Narrow;
-  const Narrow* in[kInputs + 1];
-  for (int k = 0; k < kInputs; ++k) in[k] = static_cast<const Narrow*>(args.inputs[k]);
-  const __m256 divisor = _mm256_set1_ps(static_cast<float>(args.divisor));
-  for (size_t i = begin; i < end; i += kLanes) {
-    TwoVectors sum = args.first_is_float32
-                         ? Lanes::LoadFloat32(static_cast<const float*>(args.first) + i)
-                         : Lanes::Load(static_cast<const Narrow*>(args.first) + i);
-    for (int k = 0; k < kInputs; ++k) {
-      const TwoVectors input = Lanes::Load(in[k] + i);
-      sum = {_mm256_add_ps(sum.a, input.a), _mm256_add_ps(sum.b, input.b)};
-    }
-    if (args.divisor > 1) sum = {_mm256_div_ps(sum.a, divisor), _mm256_div_ps(sum.b, divisor)};
-    if (args.out_is_float32) {
-      Lanes::StoreFloat32(sum, static_cast<float*>(args.out) + i);
-    } else {
-      Lanes::Store(sum, static_cast<Narrow*>(args.out) + i);
+template <typename Lanes>
+struct NarrowAvx2Pass {
+  template <size_t kInputs>
+  static CONDACC_AVX2 void Run(const DenseAddArgs& args, size_t begin, size_t end) {
+    using Narrow = typename Lanes::Narrow;
+    const Narrow* in[kInputs + 1];
+    for (size_t k = 0; k < kInputs; ++k) in[k] = static_cast<const Narrow*>(args.inputs[k]);
+    const __m256 divisor = _mm256_set1_ps(static_cast<float>(args.divisor));
+    for (size_t i = begin; i < end; i += kLanes) {
+      TwoVectors sum = args.first_is_float32
+                           ? Lanes::LoadFloat32(static_cast<const float*>(args.first) + i)
+                           : Lanes::Load(static_cast<const Narrow*>(args.first) + i);
+      for (size_t k = 0; k < kInputs; ++k) {
+        const TwoVectors input = Lanes::Load(in[k] + i);
+        sum = {_mm256_add_ps(sum.a, input.a), _mm256_add_ps(sum.b, input.b)};
+      }
+      if (args.divisor > 1) sum = {_mm256_div_ps(sum.a, divisor), _mm256_div_ps(sum.b, divisor)};
+      if (args.out_is_float32) {
+        Lanes::StoreFloat32(sum, static_cast<float*>(args.out) + i);
+      } else {
+        Lanes::Store(sum, static_cast<Narrow*>(args.out) + i);
+      }
     }
   }
-}
+};
 
 template <typename Lanes>
-void SumRangeAvx2(const DenseAddArgs& args, size_t begin, size_t end) {
-  const size_t whole =
-      args.num_inputs <= kMaxInputs ? begin + (end - begin) / kLanes * kLanes : begin;
-  if (begin < whole) {
-    switch (args.num_inputs) {
-      case 0:
-        AddPassAvx2<Lanes, 0>(args, begin, whole);
-        break;
-      case 1:
-        AddPassAvx2<Lanes, 1>(args, begin, whole);
-        break;
-      case 2:
-        AddPassAvx2<Lanes, 2>(args, begin, whole);
-        break;
-      case 3:
-        AddPassAvx2<Lanes, 3>(args, begin, whole);
-        break;
-      case 4:
-        AddPassAvx2<Lanes, 4>(args, begin, whole);
-        break;
-      case 5:
-        AddPassAvx2<Lanes, 5>(args, begin, whole);
-        break;
-      case 6:
-        AddPassAvx2<Lanes, 6>(args, begin, whole);
-        break;
-      case 7:
-        AddPassAvx2<Lanes, 7>(args, begin, whole);
-        break;
-      default:
-        AddPassAvx2<Lanes, 8>(args, begin, whole);
-        break;
-    }
-  }
-  SumRangeInFloat32<typename Lanes::Narrow>(args, whole, end);
+void AddRangeAvx2(const DenseAddArgs& args, size_t begin, size_t end) {
+  const bool is_one_pass = args.num_inputs <= kMaxInputs;
+  const size_t whole = is_one_pass ? begin + (end - begin) / kLanes * kLanes : begin;
+  if (is_one_pass) kPasses<NarrowAvx2Pass<Lanes>>[args.num_inputs](args, begin, whole);
+  AddRangeInFloat32<typename Lanes::Narrow>(args, whole, end);
 }
 
 #endif
 
 }  // namespace
 
-void SumFloat16(const DenseAddArgs& args, size_t begin, size_t end) {
-  CONDACC_CHOOSE(SumRangeInFloat32<Float16>, SumRangeAvx2<Avx2Float16>)(args, begin, end);
+void AddFloat16(const DenseAddArgs& args, size_t begin, size_t end) {
+  CONDACC_CHOOSE(AddRangeInFloat32<Float16>, AddRangeAvx2<Avx2Float16>)(args, begin, end);
 }
 
-void SumBFloat16(const DenseAddArgs& args, size_t begin, size_t end) {
-  CONDACC_CHOOSE(SumRangeInFloat32<BFloat16>, SumRangeAvx2<Avx2BFloat16>)(args, begin, end);
+void AddBFloat16(const DenseAddArgs& args, size_t begin, size_t end) {
+  CONDACC_CHOOSE(AddRangeInFloat32<BFloat16>, AddRangeAvx2<Avx2BFloat16>)(args, begin, end);
 }
 
 }  // namespace condacc

@@ -8,9 +8,9 @@
 
 namespace condacc {
 
-// Sum the elements [begin, end) as described at DenseAddArgs.
-void SumFloat16(const DenseAddArgs& args, size_t begin, size_t end);
-void SumBFloat16(const DenseAddArgs& args, size_t begin, size_t end);
+// Add the elements [begin, end) as described at DenseAddArgs.
+void AddFloat16(const DenseAddArgs& args, size_t begin, size_t end);
+void AddBFloat16(const DenseAddArgs& args, size_t begin, size_t end);
 
 }  // namespace condacc
 

@@ -9,15 +9,9 @@
 #include <utility>
 
 #include "cc/core/sparse/index_buckets.h"
+#include "cc/core/sparse/slices.h"
 
 namespace condacc {
-
-// One slice of one gradient's values. Merges sort entries instead of the slices themselves.
-struct SliceEntry {
-  int64_t index;      // Index of the slice's row in the dense tensor.
-  uint32_t gradient;  // Number of the gradient.
-  uint32_t position;  // Position of the slice in the gradient.
-};
 
 // Sorts entries by index, stably, by radix. If the indices span more than 32 bits, entries are
 // radix-sorted by the highest 16 bits; runs that agree in these are then sorted by comparison.

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cc/core/base/status.h"
-#include "cc/core/sparse/slice_layout.h"
+#include "cc/core/sparse/slices.h"
 #include "cc/core/sparse/sparse_workspace.h"
 
 namespace condacc {

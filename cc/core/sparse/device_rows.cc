@@ -14,29 +14,16 @@ namespace condacc {
 
 Status DeviceRows::Prepare(const SparseOptions& options, Workspace& workspace,
                            SparseGradient* gradient) {
-  const int64_t num_rows = gradient->shapes.indices.dim(0);
-  if (num_rows > kMaxEntries) {
-    return Status(StatusCode::kInvalidArgument,
-                  "Expected fewer than 2**31 rows in a gradient on a device, got " +
-                      std::to_string(num_rows));
-  }
   KeptGradient kept;
-  kept.index_bound = IndexBound(gradient->shapes, options.shape);
-  Status status = KeepIndices(workspace, gradient, &kept.indices);
-  if (status.ok()) status = KeepValues(workspace, options.type, gradient, &kept.values);
-  if (!status.ok()) return status;
-  kept.values_shape = gradient->shapes.values;
-  kept.index_span.data = static_cast<const int64_t*>(kept.indices.data());
-  kept.index_span.size = static_cast<size_t>(num_rows);
-  gradient->kept = std::move(kept);
-  return Status();
+  const Status status = KeepIndices(options.shape, kNumEntryBits, workspace, gradient, &kept);
+  return status.ok() ? KeepValues(options.type, workspace, std::move(kept), gradient) : status;
 }
 
 Status DeviceRows::AddSources(const std::list<KeptGradient>& gradients, DeviceMergeArgs* args) {
   args->sources.reserve(gradients.size() + 1);
   if (merged_.num_rows > 0) {
-    args->sources.push_back(
-        {static_cast<const int64_t*>(merged_.indices.data()), merged_.sums.data(), 0, -1});
+    args->sources.push_back({static_cast<const int64_t*>(merged_.rows.indices.data()),
+                             merged_.rows.values.data(), 0, -1});
     args->merged_counts = static_cast<const int64_t*>(merged_.counts.data());
     args->num_merged = args->num_entries = merged_.num_rows;
   }
@@ -61,7 +48,7 @@ Status DeviceRows::AddSources(const std::list<KeptGradient>& gradients, DeviceMe
 Status DeviceRows::StartMerging(const std::list<KeptGradient>& gradients, Workspace& workspace,
                                 Merging* merging) {
   DeviceMergeArgs& args = merging->args;
-  args.layout = layout_;
+  args.layout = format_.layout;
   Status status = AddSources(gradients, &args);
   if (!status.ok() || args.num_entries == 0) return status;
   size_t num_bytes = 0;
@@ -109,18 +96,6 @@ Status DeviceRows::MergeGood(std::list<KeptGradient>* gradients, Workspace& work
   return status.ok() ? StartMerging(*gradients, workspace, merging) : status;
 }
 
-Shape DeviceRows::ShapeOf(int64_t num_rows) const {
-  Shape shape = Shape::Of({num_rows});
-  for (int i = 1; i < shape_.rank(); ++i) shape.AddDim(shape_.dim(i));
-  return shape;
-}
-
-Status DeviceRows::AllocateRows(int64_t num_rows, ElementType type, Workspace& workspace,
-                                Buffer* indices, Buffer* values) const {
-  const Status status = workspace.Allocate(ElementType::kInt64, Shape::Of({num_rows}), indices);
-  return status.ok() ? workspace.Allocate(type, ShapeOf(num_rows), values) : status;
-}
-
 bool DeviceRows::Fold(std::list<KeptGradient>* gradients, Workspace& workspace) {
   try {
     Merging merging;
@@ -128,15 +103,15 @@ bool DeviceRows::Fold(std::list<KeptGradient>* gradients, Workspace& workspace) 
     Status status = MergeGood(gradients, workspace, &merging);
     merged.num_rows = merging.report.num_rows;
     if (status.ok()) {
-      status = AllocateRows(merged.num_rows, layout_.sum_type(), workspace, &merged.indices,
-                            &merged.sums);
+      status =
+          format_.Allocate(merged.num_rows, format_.layout.sum_type(), workspace, &merged.rows);
     }
     const Shape counts = Shape::Of({merged.num_rows});
     if (status.ok()) status = workspace.Allocate(ElementType::kInt64, counts, &merged.counts);
     DeviceMergeOutput output;
     output.num_rows = merged.num_rows;
-    output.indices = static_cast<int64_t*>(merged.indices.data());
-    output.values = merged.sums.data();
+    output.indices = static_cast<int64_t*>(merged.rows.indices.data());
+    output.values = merged.rows.values.data();
     output.values_are_sums = true;
     output.counts = static_cast<int64_t*>(merged.counts.data());
     if (status.ok() && merged.num_rows > 0) status = workspace.Write(merging.args, output);
@@ -160,11 +135,9 @@ Status DeviceRows::PrepareFinish(std::list<KeptGradient>* pending, int64_t count
   const int64_t bad_entry = output->merging.report.bad_entry;
   if (status.ok() && bad_entry >= 0) return FindBadGradients(bad_entry, pending, workspace);
   if (!status.ok()) return status;
-  SparseValue& value = output->value;
   const int64_t num_rows = output->merging.report.num_rows;
-  status = AllocateRows(num_rows, options_.type, workspace, &value.indices, &value.values);
+  status = format_.Allocate(num_rows, options_.type, workspace, &output->value);
   if (!status.ok()) return status;
-  value.shape = ShapeOf(num_rows);
   output->divisor = DivisorOf(options_.reduction, count);
   output_ = std::move(output);
   return Status();

@@ -4,14 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <list>
 #include <memory>
 #include <utility>
 
-#include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
 #include "cc/core/sparse/device_merge.h"
+#include "cc/core/sparse/row_format.h"
 #include "cc/core/sparse/sparse_checks.h"
 #include "cc/core/sparse/sparse_gradient.h"
 
@@ -26,19 +25,13 @@ class DeviceRows {
  public:
   using Workspace = DeviceSparseWorkspace;
 
-  explicit DeviceRows(const SparseOptions& options) : options_(options) {}
+  DeviceRows(const SparseOptions& options, const RowFormat& format)
+      : options_(options), format_(format) {}
 
   static Status Prepare(const SparseOptions& options, Workspace& workspace,
                         SparseGradient* gradient);
 
-  void SetShape(const Shape& values) {
-    shape_ = values;
-    layout_ = SliceLayout::Of(options_.type, values);
-  }
-  const Shape& shape() const { return shape_; }
-
   size_t num_rows() const { return static_cast<size_t>(merged_.num_rows); }
-  size_t num_bytes() const { return num_rows() * layout_.num_sum_bytes(); }
 
   bool Fold(std::list<KeptGradient>* gradients, Workspace& workspace);
 
@@ -53,12 +46,13 @@ class DeviceRows {
   }
 
  private:
-  static constexpr int64_t kMaxEntries = std::numeric_limits<int32_t>::max();
+  // All entries of a merge are numbered in this many bits.
+  static constexpr int kNumEntryBits = 31;
+  static constexpr int64_t kMaxEntries = (int64_t{1} << kNumEntryBits) - 1;
 
   struct Merged {
     int64_t num_rows = 0;
-    Buffer indices;
-    Buffer sums;
+    SparseValue rows;  // Their values are of the sum type.
     Buffer counts;
   };
   struct Merging {
@@ -77,9 +71,6 @@ class DeviceRows {
                       Merging* merging);
   // Adds the merged rows and `gradients` to the arguments.
   Status AddSources(const std::list<KeptGradient>& gradients, DeviceMergeArgs* args);
-  Status AllocateRows(int64_t num_rows, ElementType type, Workspace& workspace, Buffer* indices,
-                      Buffer* values) const;
-  Shape ShapeOf(int64_t num_rows) const;
   // Reads the indices of the gradients from that of entry `bad_entry` on, and sets the failure of
   // those that have a bad one. May also throw std::bad_alloc.
   Status FindBadGradients(int64_t bad_entry, std::list<KeptGradient>* gradients,
@@ -92,8 +83,7 @@ class DeviceRows {
   }
 
   const SparseOptions& options_;
-  Shape shape_;
-  SliceLayout layout_;
+  const RowFormat& format_;
   Merged merged_;
   int64_t max_index_bound_ = 0;  // Highest bound of the gradients so far; -1 if one has none.
   Status failure_;

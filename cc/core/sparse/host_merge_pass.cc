@@ -12,7 +12,7 @@
 namespace condacc {
 namespace {
 
-constexpr size_t kWalkChunk = 8;         // Buckets that one thread walks at a time.
+constexpr size_t kWalkChunk = 8;         // Buckets of a unit of work that one thread walks.
 constexpr int kPrefetchAhead = 8;        // Rows or entries.
 constexpr size_t kNumParts = 10;         // Parts of a result. Memory is freed after each.
 constexpr size_t kPrefetchBytes = 1024;  // Bytes of a row. The processor prefetches the rest.

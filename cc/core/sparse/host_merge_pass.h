@@ -8,10 +8,8 @@
 #include <vector>
 
 #include "cc/core/base/parallel_for.h"
-#include "cc/core/sparse/bucket_sorter.h"
-#include "cc/core/sparse/index_span.h"
 #include "cc/core/sparse/merged_rows.h"
-#include "cc/core/sparse/slice_layout.h"
+#include "cc/core/sparse/slices.h"
 #include "cc/core/sparse/sorted_entries.h"
 #include "cc/core/sparse/sum_chunk.h"
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -11,26 +9,16 @@ namespace condacc {
 
 Status HostRows::Prepare(const SparseOptions& options, Workspace& workspace,
                          SparseGradient* gradient) {
-  const size_t num_rows = static_cast<size_t>(gradient->shapes.indices.dim(0));
-  if (num_rows > std::numeric_limits<uint32_t>::max()) {
-    return Status(StatusCode::kInvalidArgument,
-                  "Expected fewer than 2**32 rows in a gradient, got " + std::to_string(num_rows));
-  }
   KeptGradient kept;
-  kept.index_bound = IndexBound(gradient->shapes, options.shape);
-  Status status = KeepIndices(workspace, gradient, &kept.indices);
+  Status status = KeepIndices(options.shape, kNumEntryBits, workspace, gradient, &kept);
   if (!status.ok()) return status;
   // Indices are checked before the values, which may be large, are copied.
-  status = CheckIndices(static_cast<const int64_t*>(kept.indices.data()), num_rows,
-                        kept.index_bound, &kept.index_span);
+  const IndexSpan span = kept.index_span;
+  status = CheckIndices(span.data, span.size, kept.index_bound, &kept.index_span);
   if (!status.ok()) return status;
   kept.values_are_a_copy = !gradient->owns_values;
   if (kept.values_are_a_copy) kept.values = options.spares->Take(gradient->shapes.values);
-  status = KeepValues(workspace, options.type, gradient, &kept.values);
-  if (!status.ok()) return status;
-  kept.values_shape = gradient->shapes.values;
-  gradient->kept = std::move(kept);
-  return Status();
+  return KeepValues(options.type, workspace, std::move(kept), gradient);
 }
 
 Status HostRows::StartMerging(const std::list<KeptGradient>& gradients, Workspace& workspace,
@@ -45,7 +33,7 @@ Status HostRows::StartMerging(const std::list<KeptGradient>& gradients, Workspac
   const Shape shape = Shape::Of({static_cast<int64_t>(num_entries), 2});
   const Status status = workspace.AllocateInner(ElementType::kInt64, shape, &merging->entries);
   if (!status.ok()) return status;
-  merging->merge.emplace(layout_, merged_, merging->sources,
+  merging->merge.emplace(format_.layout, merged_, merging->sources,
                          static_cast<SliceEntry*>(merging->entries.data()),
                          workspace.parallel_for());
   return Status();
@@ -63,11 +51,11 @@ bool HostRows::Fold(std::list<KeptGradient>* gradients, Workspace& workspace) {
     chunks_.reserve(chunks_.size() + 1);
     std::vector<SumChunk::Mark> marks = merge.MarkNewRows(SumChunk::kMaxMarks);
     const Shape shape = Shape::Of(
-        {static_cast<int64_t>(merge.num_new_rows()), static_cast<int64_t>(layout_.width)});
+        {static_cast<int64_t>(merge.num_new_rows()), static_cast<int64_t>(format_.layout.width)});
     Buffer sums;
-    if (!workspace.AllocateInner(layout_.sum_type(), shape, &sums).ok()) return false;
+    if (!workspace.AllocateInner(format_.layout.sum_type(), shape, &sums).ok()) return false;
     merge.MergeInto(&merged_, sums.data(), workspace.parallel_for());
-    chunks_.emplace_back(std::move(sums), std::move(marks), layout_.num_sum_bytes());
+    chunks_.emplace_back(std::move(sums), std::move(marks), format_.layout.num_sum_bytes());
   } catch (const std::bad_alloc&) {
     return false;
   }
@@ -77,19 +65,16 @@ bool HostRows::Fold(std::list<KeptGradient>* gradients, Workspace& workspace) {
 Status HostRows::PrepareFinish(std::list<KeptGradient>* pending, int64_t count,
                                Workspace& workspace) {
   auto output = std::make_unique<Output>();
-  Shape shape = shape_;
   if (IsForwarded(*pending, count)) {
     output->forwarded = &pending->front();
+    output->value.shape = format_.values;
   } else {
     Status status = StartMerging(*pending, workspace, &output->merging);
     if (!status.ok()) return status;
-    shape = Shape::Of({static_cast<int64_t>(output->merging.merge->num_rows())});
-    status = workspace.Allocate(ElementType::kInt64, shape, &output->value.indices);
-    for (int i = 1; i < shape_.rank(); ++i) shape.AddDim(shape_.dim(i));
-    if (status.ok()) status = workspace.Allocate(options_.type, shape, &output->value.values);
+    const auto num_rows = static_cast<int64_t>(output->merging.merge->num_rows());
+    status = format_.Allocate(num_rows, options_.type, workspace, &output->value);
     if (!status.ok()) return status;
   }
-  output->value.shape = std::move(shape);
   output->divisor = DivisorOf(options_.reduction, count);
   output_ = std::move(output);
   return Status();
@@ -110,7 +95,8 @@ SparseValue HostRows::Finish(Workspace& workspace) {
 void HostRows::Write(const SparseValue& value, Workspace& workspace) {
   Merging& merging = output_->merging;
   HostMergePass::WrittenBelow discard;
-  if (merging.merge->num_entries() * sizeof(SliceEntry) + num_bytes() >= kMinDiscarded) {
+  const size_t sum_bytes = merged_.size() * format_.layout.num_sum_bytes();
+  if (merging.merge->num_entries() * sizeof(SliceEntry) + sum_bytes >= kMinDiscarded) {
     discard = [this](int64_t index, size_t num_entries) {
       output_->merging.entries.DiscardFirst(num_entries * sizeof(SliceEntry));
       for (SumChunk& chunk : chunks_) chunk.DiscardBelow(index);

@@ -9,10 +9,9 @@
 #include <optional>
 #include <vector>
 
-#include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
 #include "cc/core/sparse/host_merge_pass.h"
-#include "cc/core/sparse/slice_layout.h"
+#include "cc/core/sparse/row_format.h"
 #include "cc/core/sparse/sparse_gradient.h"
 #include "cc/core/sparse/sparse_workspace.h"
 #include "cc/core/sparse/sum_chunk.h"
@@ -25,23 +24,16 @@ class HostRows {
  public:
   using Workspace = HostSparseWorkspace;
 
-  explicit HostRows(const SparseOptions& options) : options_(options) {}
+  // Keeps a reference to `format`, which must be set before anything is merged.
+  HostRows(const SparseOptions& options, const RowFormat& format)
+      : options_(options), format_(format) {}
 
   // Checks the indices, and sets gradient->kept to the gradient in memory that may be kept.
   static Status Prepare(const SparseOptions& options, Workspace& workspace,
                         SparseGradient* gradient);
 
-  // Sets the shape of the values, which is that of the first gradient. Must be called before
-  // anything is merged.
-  void SetShape(const Shape& values) {
-    shape_ = values;
-    layout_ = SliceLayout::Of(options_.type, values);
-  }
-  const Shape& shape() const { return shape_; }
-
-  // Number of rows merged so far, and bytes of their sums.
+  // The number of rows merged so far.
   size_t num_rows() const { return merged_.size(); }
-  size_t num_bytes() const { return merged_.size() * layout_.num_sum_bytes(); }
 
   // Merges the gradients, except those whose `failure` it sets because they cannot be added.
   // Returns false if there was not enough memory, and then nothing else has changed.
@@ -61,6 +53,7 @@ class HostRows {
   }
 
  private:
+  static constexpr int kNumEntryBits = 32;  // The entries of a gradient are numbered in 32 bits.
   // If entries and merged sums have fewer bytes together, they are not freed piece by piece.
   static constexpr size_t kMinDiscarded = size_t{4} << 20;
 
@@ -73,13 +66,13 @@ class HostRows {
   // A result that is to be written.
   struct Output {
     Merging merging;
-    KeptGradient* forwarded =
-        nullptr;  // If set, this gradient is the result, and nothing is merged.
+    // If set, this gradient is the result, and nothing is merged.
+    KeptGradient* forwarded = nullptr;
     int64_t divisor = 0;
     SparseValue value;
   };
 
-  // True if the result is the only gradient, whose indices ascend without repeats.
+  // Returns whether the result is the only gradient, whose indices ascend without repeats.
   bool IsForwarded(const std::list<KeptGradient>& pending, int64_t count) const {
     return count == 1 && merged_.size() == 0 && pending.size() == 1 &&
            pending.front().index_span.is_ascending;
@@ -92,8 +85,7 @@ class HostRows {
   void Write(const SparseValue& value, Workspace& workspace);
 
   const SparseOptions& options_;
-  Shape shape_;
-  SliceLayout layout_;
+  const RowFormat& format_;
   MergedRows merged_;
   std::vector<SumChunk> chunks_;    // Memory of the merged sums.
   std::unique_ptr<Output> output_;  // Set from PrepareFinish() to Finish().

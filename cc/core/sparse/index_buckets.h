@@ -61,7 +61,7 @@ class IndexBuckets {
 
   // Divides the buckets of `splits`, which are in ascending order, and renumbers all buckets. Other
   // buckets whose entry in `sizes` is 0 are merged into the preceding one. May throw
-  // std::bad_alloc, and then the object must not be used any more.
+  // std::bad_alloc, and then the object must not be used again.
   void Divide(const std::vector<Split>& splits, const std::vector<size_t>& sizes);
 
  private:

@@ -6,8 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "cc/core/sparse/bucket_sorter.h"
-#include "cc/core/sparse/index_span.h"
+#include "cc/core/sparse/slices.h"
 #include "cc/core/sparse/sorted_entries.h"
 
 namespace condacc {

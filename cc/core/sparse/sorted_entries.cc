@@ -1,21 +1,20 @@
 #include "cc/core/sparse/sorted_entries.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <limits>
-#include <new>
 #include <vector>
+
+#include "cc/core/sparse/bucket_sorter.h"
 
 namespace condacc {
 namespace {
 
 constexpr size_t kEntriesPerBucket = 1024;  // So that a bucket is sorted within the L1 cache.
 constexpr size_t kMaxBuckets = 4096;        // Initially; each division may add about as many.
-constexpr size_t kDealChunk = 1 << 16;      // Entries that one thread deals out at a time.
-constexpr size_t kSortChunk = 16;           // Buckets that one thread sorts at a time.
+constexpr size_t kDealChunk = 1 << 16;      // Entries of a unit of work that one thread deals out.
+constexpr size_t kSortChunk = 16;           // Buckets of a unit of work that one thread sorts.
 constexpr size_t kOverfull = 8;             // A bucket of more than this many shares is divided.
 constexpr int kMaxDivisions = 8;
 constexpr int kMinStrideBits = 6;       // At most one of 2^6 entries is sampled.
@@ -56,24 +55,6 @@ IndexRange RangeOfAll(const std::vector<IndexSpan>& gradients, const IndexSpan& 
 
 }  // namespace
 
-void ParallelForThrowing(const ParallelFor& parallel_for, size_t total, size_t chunk,
-                         const std::function<void(size_t, size_t)>& body) {
-  std::atomic<bool> failed{false};
-  const auto guarded = [&](size_t begin, size_t end) {
-    try {
-      body(begin, end);
-    } catch (const std::bad_alloc&) {
-      failed.store(true);
-    }
-  };
-  if (total <= chunk) {
-    guarded(0, total);
-  } else {
-    parallel_for(total, chunk, guarded);
-  }
-  if (failed.load()) throw std::bad_alloc();
-}
-
 SortedEntries::SortedEntries(const std::vector<IndexSpan>& gradients,
                              const IndexSpan& merged_indices, SliceEntry* entries,
                              const ParallelFor& parallel_for)
@@ -106,7 +87,7 @@ void SortedEntries::ChooseBuckets(const std::vector<IndexSpan>& gradients,
     std::vector<IndexBuckets::Split> splits;
     std::vector<size_t> sizes;
     for (const BucketEstimate& estimate : estimates) {
-      // If one index makes up most of a bucket, only the others can be divided. The vote has
+      // If one index makes up most of a bucket, only the rest can be divided. The vote has
       // cancelled entries in pairs of different indices until `majority` entries were left. At
       // least half of the cancelled entries are of other indices.
       const size_t majority = estimate.majority << stride_bits;

@@ -4,13 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "cc/core/base/parallel_for.h"
 #include "cc/core/sparse/bucket_sorter.h"
 #include "cc/core/sparse/index_buckets.h"
-#include "cc/core/sparse/index_span.h"
+#include "cc/core/sparse/slices.h"
 
 namespace condacc {
 
@@ -73,11 +72,6 @@ class SortedEntries {
   std::vector<size_t> starts_;
   std::vector<size_t> merged_starts_;
 };
-
-// Does what parallel_for does. If any call of `body` throws std::bad_alloc, this throws it after
-// all calls have returned.
-void ParallelForThrowing(const ParallelFor& parallel_for, size_t total, size_t chunk,
-                         const std::function<void(size_t, size_t)>& body);
 
 }  // namespace condacc
 

@@ -15,8 +15,8 @@
 namespace condacc {
 
 // Keeps buffers that are no longer in use, since the first touch of fresh memory takes several
-// times as long as copying to it. They come to at most `max_bytes`, and never exceed the budget.
-// Thread-safe.
+// times as long as copying to it. They have at most `max_bytes` together, and are never the reason
+// why the budget is exceeded. Thread-safe.
 class SpareBuffers {
  public:
   SpareBuffers(size_t max_bytes, HoldBudget* budget) : max_bytes_(max_bytes), budget_(budget) {}
@@ -33,10 +33,9 @@ class SpareBuffers {
       return;
     }
     MutexLock lock(&mu_);
-    if (num_bytes_ + num_bytes > max_bytes_ || !budget_->HasRoomFor(num_bytes)) return;
+    if (num_bytes_ + num_bytes > max_bytes_ || !budget_->TryAdd(num_bytes)) return;
     spares_.splice(spares_.end(), spare);
     num_bytes_ += num_bytes;
-    budget_->Add(num_bytes);
   }
 
   // Returns a buffer of exactly this shape, or an empty one.

@@ -20,8 +20,8 @@ Status CheckDims(const Shape& expected, const Shape& got, int first, const std::
   return Status();
 }
 
-// True if the dimensions of a row multiply to more than 2**40, where 0 counts as 1. The number of
-// elements of many such rows could not be represented.
+// Returns whether the dimensions of a row multiply to more than 2**40, where 0 counts as 1. The
+// number of elements of many such rows could not be represented.
 bool IsTooWide(const Shape& values) {
   constexpr int64_t kMaxWidth = int64_t{1} << 40;
   int64_t width = 1;

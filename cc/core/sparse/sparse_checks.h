@@ -8,7 +8,7 @@
 #include "cc/core/base/element_type.h"
 #include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
-#include "cc/core/sparse/index_span.h"
+#include "cc/core/sparse/slices.h"
 
 namespace condacc {
 

@@ -12,7 +12,7 @@
 #include "cc/core/base/hold_budget.h"
 #include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
-#include "cc/core/sparse/index_span.h"
+#include "cc/core/sparse/slices.h"
 #include "cc/core/sparse/spare_buffers.h"
 #include "cc/core/sparse/sparse_checks.h"
 
@@ -71,7 +71,7 @@ struct SparseValue {
   Buffer indices;  // [n] int64
   Buffer values;   // [n, d1, ...]
   Shape shape;     // Shape of the values.
-  Status failure;  // If not OK, the error for which this is not the sum or mean.
+  Status failure;  // If not OK, the reason why this is not the sum or mean.
 };
 
 }  // namespace condacc

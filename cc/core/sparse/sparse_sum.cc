@@ -18,13 +18,14 @@ constexpr size_t kBookkeepingBytes = 256;  // Counted for each gradient, even wi
 
 template <class Rows>
 Status SparseSum<Rows>::Check(const Gradient& gradient) const {
-  return CheckSparseShapes(gradient.shapes, options_.shape, count_ == 0 ? nullptr : &rows_.shape());
+  return CheckSparseShapes(gradient.shapes, options_.shape,
+                           count_ == 0 ? nullptr : &format_.values);
 }
 
 template <class Rows>
-Status SparseSum<Rows>::Prepare(const Options& options, [[maybe_unused]] Missing need,
+Status SparseSum<Rows>::Prepare(const Options& options, [[maybe_unused]] Missing missing,
                                 Workspace& workspace, Gradient* gradient) {
-  CONDACC_INVARIANT(need == Missing::kKept);
+  CONDACC_INVARIANT(missing == Missing::kKept);
   return Rows::Prepare(options, workspace, gradient);
 }
 
@@ -33,7 +34,7 @@ Appended SparseSum<Rows>::Append(Gradient gradient) {
   CONDACC_INVARIANT(MissingFrom(gradient) == Missing::kNothing);
   KeptGradient& kept = *gradient.kept;
   const size_t bytes = BytesOf(kept);
-  if (count_ == 0) rows_.SetShape(kept.values_shape);
+  if (count_ == 0) format_ = RowFormat::Of(options_.type, kept.values_shape);
   pending_.push_back(std::move(kept));
   pending_.back().number = ++num_appended_;
   ++count_;
@@ -95,7 +96,7 @@ bool SparseSum<Rows>::EndFold() noexcept {
   if (has_folded_) {
     Hold(-folding_bytes_);
     num_merged_ = rows_.num_rows();
-    merged_bytes_ = rows_.num_bytes();
+    merged_bytes_ = num_merged_ * format_.layout.num_sum_bytes();
   } else {
     pending_.splice(pending_.begin(), folding_);
     pending_bytes_ += folding_bytes_;

@@ -12,15 +12,16 @@
 #include "cc/core/base/status.h"
 #include "cc/core/sparse/device_rows.h"
 #include "cc/core/sparse/host_rows.h"
+#include "cc/core/sparse/row_format.h"
 #include "cc/core/sparse/sparse_gradient.h"
 
 namespace condacc {
 
-// Keeps the gradients of one round in order of arrival, and merges many of them at a time. The
+// Keeps the gradients of one round in order of arrival, and merges many of them at once. The
 // indices of a gradient may be in any order and repeat; those of the result ascend and are unique.
-// When the pending gradients have grown to a certain part of the rows merged before, a fold merges
-// them into those rows. So the memory stays near that of the result, and the cost of a gradient
-// does not grow with the number of gradients.
+// A fold merges the pending gradients into the rows merged before once they have at least
+// SparseOptions::fold_bytes and 45 % of the bytes of these rows. So the memory stays near that of
+// the result, and the cost of a gradient does not grow with the number of gradients.
 //
 // `Rows` is HostRows or DeviceRows.
 template <class Rows>
@@ -32,11 +33,11 @@ class SparseSum {
   using Value = SparseValue;
   enum class Missing {
     kNothing,
-    kKept,  // The gradient has to be checked, and moved to memory that may be kept.
+    kKept,  // The gradient has not been checked yet and moved to memory that may be kept.
   };
   static constexpr bool kFinishNeedsMemory = true;
 
-  explicit SparseSum(const Options& options) : options_(options), rows_(options) {}
+  explicit SparseSum(const Options& options) : options_(options), rows_(options, format_) {}
   ~SparseSum() { Hold(-held_bytes_); }
   SparseSum(const SparseSum&) = delete;
   SparseSum& operator=(const SparseSum&) = delete;
@@ -46,7 +47,7 @@ class SparseSum {
   Missing MissingFrom(const Gradient& gradient) const {
     return gradient.kept.has_value() ? Missing::kNothing : Missing::kKept;
   }
-  static Status Prepare(const Options& options, Missing need, Workspace& workspace,
+  static Status Prepare(const Options& options, Missing missing, Workspace& workspace,
                         Gradient* gradient);
   Appended Append(Gradient gradient);
   bool WantsFold(int64_t num_missing) const;
@@ -68,7 +69,7 @@ class SparseSum {
   size_t num_pending() const { return pending_.size(); }
 
  private:
-  // True if the budget is exceeded and there are pending gradients to fold.
+  // Returns whether the budget is exceeded and there are pending gradients to fold.
   bool ExceedsBudget() const;
   // A fold is worth its cost once the pending gradients have this many bytes, or are this many.
   size_t FoldBytes() const;
@@ -77,7 +78,7 @@ class SparseSum {
   size_t BytesOf(const KeptGradient& gradient) const;
   // Frees gradients whose values have been added. Memory of copies goes to the spares.
   void Release(std::list<KeptGradient>* gradients);
-  // Returns whether the merger could not add the gradient.
+  // Returns whether the rows could not add the gradient.
   static bool IsBad(const KeptGradient& gradient) { return !gradient.failure.ok(); }
   // Moves bad gradients to `bad_`.
   void MoveBad(std::list<KeptGradient>* gradients) noexcept;
@@ -98,9 +99,10 @@ class SparseSum {
   size_t held_bytes_ = 0;
   std::list<KeptGradient> folding_;  // The gradients that the current fold merges.
   size_t folding_bytes_ = 0;
-  bool has_folded_ = false;       // RunFold() has merged `folding_`.
+  bool has_folded_ = false;       // If true, the last RunFold() has merged `folding_`.
   std::list<KeptGradient> bad_;   // The gradients that folds could not add, in order of arrival.
   std::vector<int64_t> refused_;  // The numbers of those that the last PrepareFinish() refused.
+  RowFormat format_;
   Rows rows_;
   // Number of rows, and bytes of their sums, that the folds so far have merged.
   size_t num_merged_ = 0;

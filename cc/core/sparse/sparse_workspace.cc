@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <utility>
+
+#include "cc/core/sparse/sparse_checks.h"
 
 namespace condacc {
 
@@ -27,34 +30,49 @@ Status HostSparseWorkspace::Widen(const int32_t* from, size_t size, int64_t* to)
   return Status();
 }
 
-Status KeepIndices(SparseWorkspace& workspace, SparseGradient* gradient, Buffer* indices) {
-  if (gradient->owns_indices && !gradient->indices_are_int32) {
-    *indices = std::move(gradient->indices);
-    return Status();
-  }
+Status KeepIndices(const Shape& expected, int num_bits, SparseWorkspace& workspace,
+                   SparseGradient* gradient, KeptGradient* kept) {
   const Shape& shape = gradient->shapes.indices;
-  const Status status = workspace.Allocate(ElementType::kInt64, shape, indices);
-  if (!status.ok()) return status;
   const auto size = static_cast<size_t>(shape.dim(0));
-  const void* const from = gradient->indices.data();
-  auto* const to = static_cast<int64_t*>(indices->data());
-  return gradient->indices_are_int32 ? workspace.Widen(static_cast<const int32_t*>(from), size, to)
-                                     : workspace.Copy(from, size * sizeof(int64_t), to);
-}
-
-Status KeepValues(SparseWorkspace& workspace, ElementType type, SparseGradient* gradient,
-                  Buffer* values) {
-  if (gradient->owns_values) {
-    *values = std::move(gradient->values);
-    return Status();
+  if (size >> num_bits > 0) {
+    return Status(StatusCode::kInvalidArgument,
+                  "Expected fewer than 2**" + std::to_string(num_bits) +
+                      " rows in a gradient, got " + std::to_string(size));
   }
-  const Shape& shape = gradient->shapes.values;
-  if (!*values) {
-    const Status status = workspace.Allocate(type, shape, values);
+  if (gradient->owns_indices && !gradient->indices_are_int32) {
+    kept->indices = std::move(gradient->indices);
+  } else {
+    Status status = workspace.Allocate(ElementType::kInt64, shape, &kept->indices);
+    if (!status.ok()) return status;
+    const void* const from = gradient->indices.data();
+    auto* const to = static_cast<int64_t*>(kept->indices.data());
+    status = gradient->indices_are_int32
+                 ? workspace.Widen(static_cast<const int32_t*>(from), size, to)
+                 : workspace.Copy(from, size * sizeof(int64_t), to);
     if (!status.ok()) return status;
   }
-  const auto num_elements = static_cast<size_t>(shape.num_elements());
-  return workspace.Copy(gradient->values.data(), num_elements * SizeOf(type), values->data());
+  kept->index_bound = IndexBound(gradient->shapes, expected);
+  kept->index_span.data = static_cast<const int64_t*>(kept->indices.data());
+  kept->index_span.size = size;
+  return Status();
+}
+
+Status KeepValues(ElementType type, SparseWorkspace& workspace, KeptGradient kept,
+                  SparseGradient* gradient) {
+  const Shape& shape = gradient->shapes.values;
+  if (gradient->owns_values) {
+    kept.values = std::move(gradient->values);
+  } else {
+    Status status;
+    if (!kept.values) status = workspace.Allocate(type, shape, &kept.values);
+    const size_t num_bytes = static_cast<size_t>(shape.num_elements()) * SizeOf(type);
+    if (status.ok())
+      status = workspace.Copy(gradient->values.data(), num_bytes, kept.values.data());
+    if (!status.ok()) return status;
+  }
+  kept.values_shape = shape;
+  gradient->kept = std::move(kept);
+  return Status();
 }
 
 }  // namespace condacc

@@ -41,13 +41,17 @@ class HostSparseWorkspace : public SparseWorkspace {
   Status Widen(const int32_t* from, size_t size, int64_t* to) final;
 };
 
-// Moves the gradient's indices to `indices`, as int64, in memory that may be kept.
-Status KeepIndices(SparseWorkspace& workspace, SparseGradient* gradient, Buffer* indices);
+// Moves the gradient's indices to `kept`, as int64, in memory that may be kept, and sets their
+// bound. For `expected`, see IndexBound(). Returns InvalidArgument if there are 2**num_bits or
+// more.
+Status KeepIndices(const Shape& expected, int num_bits, SparseWorkspace& workspace,
+                   SparseGradient* gradient, KeptGradient* kept);
 
-// Moves the gradient's values to `values`, in memory that may be kept. Values that have to be
-// copied are copied to the buffer that `values` holds, or to a new one if that is empty.
-Status KeepValues(SparseWorkspace& workspace, ElementType type, SparseGradient* gradient,
-                  Buffer* values);
+// Moves the gradient's values to `kept`, in memory that may be kept, and sets gradient->kept to it.
+// Values that have to be copied are copied to the buffer that kept.values holds, or to a new one if
+// that is empty.
+Status KeepValues(ElementType type, SparseWorkspace& workspace, KeptGradient kept,
+                  SparseGradient* gradient);
 
 }  // namespace condacc
 

@@ -23,7 +23,7 @@ class CpuDenseWorkspace : public DenseWorkspace {
   Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override {
     return AllocateBuffer(ctx_, type, shape, buffer);
   }
-  void Sum(const DenseAddArgs& args) override { AddDense(args, threads_); }
+  void Add(const DenseAddArgs& args) override { AddDense(args, threads_); }
   // Fills memory with zeros.
   Status Clear(void* to, size_t num_bytes) {
     if (num_bytes > 0) std::memset(to, 0, num_bytes);

@@ -24,7 +24,7 @@ class GpuDenseWorkspace : public DenseWorkspace {
   Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override {
     return AllocateBuffer(ctx_, type, shape, buffer);
   }
-  void Sum(const DenseAddArgs& args) override {
+  void Add(const DenseAddArgs& args) override {
     const auto active = stream_.Activate();
     Status status = QueueDenseAdd(args, stream_.handle());
     if (status.ok()) return;

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "cc/core/base/status.h"
+#include "cc/gpu/cuda_stream.h"
 #include "cc/gpu/device_check.h"
 #include "tensorflow/core/framework/device_base.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -23,8 +24,9 @@ class GpuStream {
   explicit GpuStream(tensorflow::OpKernelContext* ctx)
       : stream_(ctx->op_device_context()->stream()) {}
 
-  // Returns the cudaStream_t.
-  void* handle() const { return stream_->platform_specific_handle().stream; }
+  cudaStream_t handle() const {
+    return static_cast<cudaStream_t>(stream_->platform_specific_handle().stream);
+  }
 
   // Makes the stream's device the current one of this thread while the result lives. That is
   // necessary because any thread may complete a take, for instance one that cancels the take before

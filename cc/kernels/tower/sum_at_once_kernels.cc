@@ -49,7 +49,7 @@ class TowerDenseSumAtOnceOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(ctx, ctx->forward_input_or_allocate_output(all_inputs_, 0, first.shape(), &sum));
     args.out = sum->data();
     Workspace workspace(ctx);
-    workspace.Sum(args);
+    workspace.Add(args);
     const Status failure = workspace.failure();
     OP_REQUIRES(ctx, failure.ok(),
                 ToAbsl(Status(failure.code(), absl::StrCat(failure.message(), InThisSum()))));

@@ -11,8 +11,8 @@ namespace {
 // The workspace of a device that refuses to add.
 class FailingWorkspace : public TestWorkspace {
  public:
-  void Sum(const DenseAddArgs& args) override {
-    TestWorkspace::Sum(args);
+  void Add(const DenseAddArgs& args) override {
+    TestWorkspace::Add(args);
     has_failed_ = true;
   }
   Status failure() const override {

@@ -19,12 +19,12 @@ namespace {
 constexpr size_t kParallelSize = 270001;  // Enough elements for several threads.
 
 template <typename T>
-class SumDenseOf : public testing::Test {
+class AddDenseOf : public testing::Test {
  protected:
   using Traits = ElementTraits<T>;
   enum { kOutApart = -2, kOutIsFirst = -1 };  // Otherwise, the number of the input that `out` is.
 
-  SumDenseOf() : pool_(4099) {
+  AddDenseOf() : pool_(4099) {
     for (T& value : pool_) value = Traits::Random(random_);
   }
 
@@ -99,9 +99,9 @@ class SumDenseOf : public testing::Test {
 
 using ElementTypes = testing::Types<Float16, BFloat16, float, double, std::complex<float>,
                                     std::complex<double>, int32_t, int64_t>;
-TYPED_TEST_SUITE(SumDenseOf, ElementTypes);
+TYPED_TEST_SUITE(AddDenseOf, ElementTypes);
 
-TYPED_TEST(SumDenseOf, SmallSizesMatchAPlainLoopWhereverTheResultGoes) {
+TYPED_TEST(AddDenseOf, SmallSizesMatchAPlainLoopWhereverTheResultGoes) {
   for (size_t size : {0, 1, 7, 8, 33}) {
     for (int num_inputs = 0; num_inputs <= 20; ++num_inputs) {
       this->Generate(size, static_cast<size_t>(num_inputs));
@@ -116,7 +116,7 @@ TYPED_TEST(SumDenseOf, SmallSizesMatchAPlainLoopWhereverTheResultGoes) {
   }
 }
 
-TYPED_TEST(SumDenseOf, SizesAroundAChunkMatchAPlainLoop) {
+TYPED_TEST(AddDenseOf, SizesAroundAChunkMatchAPlainLoop) {
   for (size_t size : {1023, 1024, 1025}) {
     for (int num_inputs = 0; num_inputs <= 20; ++num_inputs) {
       this->Generate(size, static_cast<size_t>(num_inputs));
@@ -131,7 +131,7 @@ TYPED_TEST(SumDenseOf, SizesAroundAChunkMatchAPlainLoop) {
   }
 }
 
-TYPED_TEST(SumDenseOf, ManyChunksMatchAPlainLoop) {
+TYPED_TEST(AddDenseOf, ManyChunksMatchAPlainLoop) {
   for (int num_inputs : {0, 1, 8, 9, 17}) {
     this->Generate(70001, static_cast<size_t>(num_inputs));
     const int64_t divisor = this->Divisors().back();
@@ -141,7 +141,7 @@ TYPED_TEST(SumDenseOf, ManyChunksMatchAPlainLoop) {
   }
 }
 
-TYPED_TEST(SumDenseOf, ThreadsDoNotChangeTheResult) {
+TYPED_TEST(AddDenseOf, ThreadsDoNotChangeTheResult) {
   for (int num_inputs : {0, 9}) {
     this->Generate(kParallelSize, static_cast<size_t>(num_inputs));
     const int64_t divisor = this->Divisors().back();

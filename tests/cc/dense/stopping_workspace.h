@@ -12,9 +12,9 @@ class StoppingWorkspace : public TestWorkspace {
  public:
   explicit StoppingWorkspace(StopPoint* stop) : stop_(stop) {}
 
-  void Sum(const DenseAddArgs& args) override {
+  void Add(const DenseAddArgs& args) override {
     stop_->Pass();
-    TestWorkspace::Sum(args);
+    TestWorkspace::Add(args);
   }
 
  private:

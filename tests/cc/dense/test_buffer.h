@@ -86,7 +86,7 @@ class TestWorkspace : public DenseWorkspace {
     *buffer = TestBuffer::Owning(static_cast<size_t>(shape.num_elements()) * SizeOf(type));
     return Status();
   }
-  void Sum(const DenseAddArgs& args) override {
+  void Add(const DenseAddArgs& args) override {
     ++num_sums_;
     AddDense(args, SerialFor);
   }

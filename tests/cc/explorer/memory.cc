@@ -73,7 +73,7 @@ Status ExplorerDenseWorkspace::Allocate(ElementType type, const Shape& shape, Bu
 
 // Other fibers run between reading and writing, so a second sum of the same memory at the same time
 // loses something.
-void ExplorerDenseWorkspace::Sum(const DenseAddArgs& args) {
+void ExplorerDenseWorkspace::Add(const DenseAddArgs& args) {
   use_.Check();
   Point("begins a sum");
   DenseAddArgs part = args;

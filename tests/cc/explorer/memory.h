@@ -40,7 +40,7 @@ class ExplorerDenseWorkspace final : public DenseWorkspace {
   static constexpr int64_t kMaxElements = 3;
 
   Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override;
-  void Sum(const DenseAddArgs& args) override;
+  void Add(const DenseAddArgs& args) override;
 
  private:
   UseChecker use_;

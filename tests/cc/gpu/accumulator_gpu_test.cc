@@ -15,6 +15,7 @@
 #include "cc/core/dense/dense_accumulator.h"
 #include "cc/core/sparse/sparse_accumulator.h"
 #include "gtest/gtest.h"
+#include "tests/cc/accumulator/recorded_take.h"
 #include "tests/cc/gpu/cuda_workspaces.h"
 #include "tests/cc/gpu/gpu_support.h"
 
@@ -142,21 +143,7 @@ bool Apply(DeviceSparseAccumulator& accumulator, Source& source, bool owned, boo
 }
 
 template <class Kind>
-struct Outcome {
-  int num_completions = 0;
-  StatusCode code = StatusCode::kOk;
-  typename Kind::Accumulator::Value value;
-  typename Kind::Accumulator::TakePtr take;
-
-  explicit Outcome(int64_t num_required) {
-    take = std::make_shared<typename Kind::Accumulator::Take>(
-        num_required, [this](const Status& status, typename Kind::Accumulator::Value* got) {
-          ++num_completions;
-          code = status.code();
-          if (got != nullptr) value = std::move(*got);
-        });
-  }
-};
+using Take = RecordedTakeOf<typename Kind::Accumulator>;
 
 // The state of one thread. Another thread may complete its takes.
 template <class Kind>
@@ -164,7 +151,7 @@ struct User {
   explicit User(CudaStream* stream) : workspace(stream) {}
 
   typename Kind::Workspace workspace;
-  std::list<Outcome<Kind>> outcomes;
+  std::list<Take<Kind>> takes;
   int num_added = 0;
 };
 
@@ -187,8 +174,8 @@ class Users {
 
   // Requests a take that waits until there are enough gradients.
   void RequestToWait() {
-    auto& outcome = users_[0]->outcomes.emplace_back(kNumRequired);
-    accumulator_.Request(outcome.take, nullptr, users_[0]->workspace);
+    const auto& take = users_[0]->takes.emplace_back(kNumRequired);
+    accumulator_.Request(take.ptr(), nullptr, users_[0]->workspace);
   }
 
   // Expects all gradients that were added in what was taken, except `num_lost`.
@@ -196,10 +183,10 @@ class Users {
     int64_t num_added = 0, num_taken = 0, num_failed = 0;
     for (const auto& user : users_) {
       num_added += user->num_added;
-      for (const Outcome<Kind>& outcome : user->outcomes) {
-        EXPECT_EQ(outcome.num_completions, 1);
-        num_failed += outcome.code == StatusCode::kInvalidArgument ? 1 : 0;
-        if (outcome.code == StatusCode::kOk) num_taken += Kind::Total(outcome.value, &stream_);
+      for (const Take<Kind>& take : user->takes) {
+        EXPECT_EQ(take.num_completions(), 1);
+        num_failed += take.status().code() == StatusCode::kInvalidArgument ? 1 : 0;
+        if (take.status().ok()) num_taken += Kind::Total(take.value(), &stream_);
       }
     }
     EXPECT_EQ(num_added, kThreads * kApplies);
@@ -222,9 +209,9 @@ class Users {
     }
   }
   void Request(User<Kind>* user, int64_t num_required) {
-    user->outcomes.emplace_back(num_required);
-    if (!accumulator_.TryServe(user->outcomes.back().take, user->workspace)) {
-      user->outcomes.pop_back();
+    user->takes.emplace_back(num_required);
+    if (!accumulator_.TryServe(user->takes.back().ptr(), user->workspace)) {
+      user->takes.pop_back();
     }
     source_.Litter();
   }
@@ -255,7 +242,7 @@ class AccumulatorGpuTest : public GpuTest {
   // Gradients, a round and what was taken are freed while work on them is still queued.
   template <class Kind>
   void CheckThatNothingIsWaitedFor() {
-    Outcome<Kind> taken(5);
+    const Take<Kind> taken(5);
     {
       Users<Kind> users(stream_.get());
       for (int i = 0; i < 30; ++i) {
@@ -266,13 +253,13 @@ class AccumulatorGpuTest : public GpuTest {
           EXPECT_EQ(users.accumulator().Reset(0), 10);
         }
       }
-      EXPECT_TRUE(users.accumulator().TryServe(taken.take, users.user().workspace));
+      EXPECT_TRUE(users.accumulator().TryServe(taken.ptr(), users.user().workspace));
       for (int i = 0; i < 3; ++i) {
         EXPECT_TRUE(
             Apply(users.accumulator(), users.source(), true, false, users.user().workspace));
       }
     }
-    EXPECT_EQ(Kind::Total(taken.value, stream_.get()), 20);
+    EXPECT_EQ(Kind::Total(taken.value(), stream_.get()), 20);
   }
 
   std::unique_ptr<CudaStream> stream_;
@@ -306,10 +293,10 @@ TEST_F(AccumulatorGpuTest, MoreGradientsThanOnePassAddsAreAddedInSeveral) {
   for (int i = 0; i < kCount; ++i) {
     EXPECT_TRUE(Apply(accumulator, source, /*owned=*/true, /*bad=*/false, workspace));
   }
-  Outcome<Dense> taken(kCount);
-  EXPECT_TRUE(accumulator.TryServe(taken.take, workspace));
-  ASSERT_EQ(taken.code, StatusCode::kOk);
-  EXPECT_EQ(Dense::Total(taken.value, stream_.get()), kCount);
+  const Take<Dense> taken(kCount);
+  EXPECT_TRUE(accumulator.TryServe(taken.ptr(), workspace));
+  ASSERT_TRUE(taken.is_served());
+  EXPECT_EQ(Dense::Total(taken.value(), stream_.get()), kCount);
 }
 
 }  // namespace

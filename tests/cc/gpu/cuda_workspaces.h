@@ -93,7 +93,7 @@ class CudaDenseWorkspace : public DenseWorkspace {
   Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override {
     return stream_.Allocate(static_cast<size_t>(shape.num_elements()) * SizeOf(type), buffer);
   }
-  void Sum(const DenseAddArgs& args) override {
+  void Add(const DenseAddArgs& args) override {
     Status status = QueueDenseAdd(args, stream_.get());
     MutexLock lock(&mu_);
     if (!status.ok()) failure_ = std::move(status);

@@ -17,7 +17,7 @@
 namespace condacc {
 namespace {
 
-class DenseSumFuzzGpuTest : public GpuTest {
+class DenseLaunchFuzzGpuTest : public GpuTest {
  protected:
   // The number of elements by which a buffer is out of alignment.
   size_t Offset(bool misaligned) {
@@ -97,7 +97,7 @@ class DenseSumFuzzGpuTest : public GpuTest {
   Random random_{seed()};
 };
 
-TEST_F(DenseSumFuzzGpuTest, RandomSumsHaveTheBitsOfAddingInOrder) {
+TEST_F(DenseLaunchFuzzGpuTest, RandomSumsHaveTheBitsOfAddingInOrder) {
   SCOPED_TRACE(seed());
   for (long round = 0; round < NumRounds() && !HasFatalFailure(); ++round) {
     CheckSame<Float32>();

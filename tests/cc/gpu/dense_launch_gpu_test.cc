@@ -99,7 +99,7 @@ void CheckSum(const Case& test, unsigned seed) {
   }
 }
 
-class DenseSumGpuTest : public GpuTest {
+class DenseLaunchGpuTest : public GpuTest {
  protected:
   template <typename T, typename First = T, typename Out = T>
   void CheckAllCases() {
@@ -115,30 +115,30 @@ class DenseSumGpuTest : public GpuTest {
   }
 };
 
-TEST_F(DenseSumGpuTest, FloatSumHasTheBitsOfAddingInOrder) { CheckAllCases<float>(); }
+TEST_F(DenseLaunchGpuTest, FloatSumHasTheBitsOfAddingInOrder) { CheckAllCases<float>(); }
 
-TEST_F(DenseSumGpuTest, DoubleSumHasTheBitsOfAddingInOrder) { CheckAllCases<double>(); }
+TEST_F(DenseLaunchGpuTest, DoubleSumHasTheBitsOfAddingInOrder) { CheckAllCases<double>(); }
 
-TEST_F(DenseSumGpuTest, IntegersAreSummed) {
+TEST_F(DenseLaunchGpuTest, IntegersAreSummed) {
   CheckAllCases<int32_t>();
   CheckAllCases<int64_t>();
 }
 
-TEST_F(DenseSumGpuTest, HalfIsAddedInFloatAndRoundedOnce) {
+TEST_F(DenseLaunchGpuTest, HalfIsAddedInFloatAndRoundedOnce) {
   CheckAllCases<__half>();
   CheckAllCases<__half, float, __half>();
   CheckAllCases<__half, __half, float>();
   CheckAllCases<__half, float, float>();
 }
 
-TEST_F(DenseSumGpuTest, Bfloat16IsAddedInFloatAndRoundedOnce) {
+TEST_F(DenseLaunchGpuTest, Bfloat16IsAddedInFloatAndRoundedOnce) {
   CheckAllCases<__nv_bfloat16>();
   CheckAllCases<__nv_bfloat16, float, __nv_bfloat16>();
   CheckAllCases<__nv_bfloat16, __nv_bfloat16, float>();
   CheckAllCases<__nv_bfloat16, float, float>();
 }
 
-TEST_F(DenseSumGpuTest, ComplexNumbersAreDividedByPart) {
+TEST_F(DenseLaunchGpuTest, ComplexNumbersAreDividedByPart) {
   const DeviceBuffer<float> sum(std::vector<float>{2, 4, 6, 8});
   DenseAddArgs args;
   args.type = ElementType::kComplex64;
@@ -149,7 +149,7 @@ TEST_F(DenseSumGpuTest, ComplexNumbersAreDividedByPart) {
   EXPECT_EQ(sum.Read(), (std::vector<float>{1, 2, 3, 4}));
 }
 
-TEST_F(DenseSumGpuTest, SumReplacesAnyOfItsOperandsInPlace) {
+TEST_F(DenseLaunchGpuTest, SumReplacesAnyOfItsOperandsInPlace) {
   constexpr size_t kOperands = 10;
   for (size_t replaced = 0; replaced < kOperands; ++replaced) {
     std::vector<DeviceBuffer<float>> buffers;
@@ -170,11 +170,11 @@ TEST_F(DenseSumGpuTest, SumReplacesAnyOfItsOperandsInPlace) {
 }
 
 // None of these sums reaches a device.
-TEST(DenseSumArgumentsTest, NoElementsNeedNoDevice) {
+TEST(DenseLaunchArgumentsTest, NoElementsNeedNoDevice) {
   EXPECT_TRUE(QueueDenseAdd(DenseAddArgs(), nullptr).ok());
 }
 
-TEST(DenseSumArgumentsTest, ArgumentsOutOfRangeAreRefused) {
+TEST(DenseLaunchArgumentsTest, ArgumentsOutOfRangeAreRefused) {
   float value = 0;
   DenseAddArgs good;
   good.first = good.out = &value;
@@ -198,7 +198,7 @@ TEST(DenseSumArgumentsTest, ArgumentsOutOfRangeAreRefused) {
   EXPECT_EQ(QueueDenseAdd(bad, nullptr).code(), StatusCode::kResourceExhausted);
 }
 
-TEST(DenseSumArgumentsTest, WithoutADeviceTheErrorSaysWhy) {
+TEST(DenseLaunchArgumentsTest, WithoutADeviceTheErrorSaysWhy) {
   if (HasGpu()) GTEST_SKIP() << "this machine has a GPU";
   float value = 0;
   DenseAddArgs args;

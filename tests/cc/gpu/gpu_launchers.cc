@@ -10,6 +10,7 @@
 #include "cc/core/base/status.h"
 #include "cc/core/dense/dense_math.h"
 #include "cc/core/sparse/device_merge.h"
+#include "cc/gpu/cuda_stream.h"
 #include "cc/gpu/dense_launch.h"
 #include "cc/gpu/sparse_merge.h"
 
@@ -24,8 +25,8 @@ bool Told(const condacc::Status& status, char* error) {
 }
 
 // `type` is the number of a condacc::ElementType.
-condacc::DenseAddArgs Sum(int type, size_t size, void* out, const void* first, const void** inputs,
-                          size_t num_inputs, int64_t divisor) {
+condacc::DenseAddArgs ArgsOfSum(int type, size_t size, void* out, const void* first,
+                                const void** inputs, size_t num_inputs, int64_t divisor) {
   condacc::DenseAddArgs args;
   args.type = static_cast<condacc::ElementType>(type);
   args.num_elements = size;
@@ -39,9 +40,9 @@ condacc::DenseAddArgs Sum(int type, size_t size, void* out, const void* first, c
 
 // Returns the arguments for merging gradients of `size` slices of `width` elements each. There is
 // no bound if `index_bound` is -1.
-condacc::DeviceMergeArgs Merge(int type, const int64_t** indices, const void** values,
-                               size_t num_gradients, int64_t size, size_t width,
-                               int64_t index_bound, void* memory) {
+condacc::DeviceMergeArgs ArgsOfMerge(int type, const int64_t** indices, const void** values,
+                                     size_t num_gradients, int64_t size, size_t width,
+                                     int64_t index_bound, void* memory) {
   condacc::DeviceMergeArgs args;
   args.layout = {static_cast<condacc::ElementType>(type), width};
   for (size_t i = 0; i < num_gradients; ++i) {
@@ -58,16 +59,16 @@ condacc::DeviceMergeArgs Merge(int type, const int64_t** indices, const void** v
 extern "C" {
 
 bool condacc_dense_sum(int type, size_t size, void* out, const void* first, const void** inputs,
-                       size_t num_inputs, int64_t divisor, void* stream, char* error) {
-  const auto args = Sum(type, size, out, first, inputs, num_inputs, divisor);
+                       size_t num_inputs, int64_t divisor, cudaStream_t stream, char* error) {
+  const auto args = ArgsOfSum(type, size, out, first, inputs, num_inputs, divisor);
   return Told(condacc::QueueDenseAdd(args, stream), error);
 }
 
 // Outputs the host's time for one of many sums that are queued, in nanoseconds.
 bool condacc_dense_sum_host_time(int type, size_t size, void* out, const void* first,
-                                 const void** inputs, size_t num_inputs, int repeats, void* stream,
-                                 double* nanoseconds, char* error) {
-  const auto args = Sum(type, size, out, first, inputs, num_inputs, 1);
+                                 const void** inputs, size_t num_inputs, int repeats,
+                                 cudaStream_t stream, double* nanoseconds, char* error) {
+  const auto args = ArgsOfSum(type, size, out, first, inputs, num_inputs, 1);
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < repeats; ++i) {
     if (!Told(condacc::QueueDenseAdd(args, stream), error)) return false;
@@ -80,7 +81,8 @@ bool condacc_dense_sum_host_time(int type, size_t size, void* out, const void* f
 bool condacc_merge_memory(int type, const int64_t** indices, const void** values,
                           size_t num_gradients, int64_t size, size_t width, int64_t index_bound,
                           size_t* num_bytes, char* error) {
-  const auto args = Merge(type, indices, values, num_gradients, size, width, index_bound, nullptr);
+  const auto args =
+      ArgsOfMerge(type, indices, values, num_gradients, size, width, index_bound, nullptr);
   return Told(condacc::SizeOfMergeMemory(args, num_bytes), error);
 }
 
@@ -88,9 +90,10 @@ bool condacc_merge_memory(int type, const int64_t** indices, const void** values
 // and `out_values` have room for all slices of all gradients.
 bool condacc_merge(int type, const int64_t** indices, const void** values, size_t num_gradients,
                    int64_t size, size_t width, int64_t index_bound, int64_t divisor, void* memory,
-                   int64_t* out_indices, void* out_values, int64_t* num_rows, void* stream,
+                   int64_t* out_indices, void* out_values, int64_t* num_rows, cudaStream_t stream,
                    char* error) {
-  const auto args = Merge(type, indices, values, num_gradients, size, width, index_bound, memory);
+  const auto args =
+      ArgsOfMerge(type, indices, values, num_gradients, size, width, index_bound, memory);
   condacc::DeviceMergeReport report;
   if (!Told(condacc::SortRows(args, stream, &report), error)) return false;
   condacc::DeviceMergeOutput output;

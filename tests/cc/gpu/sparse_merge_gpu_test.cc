@@ -14,6 +14,7 @@
 #include "cc/core/base/hold_budget.h"
 #include "cc/core/sparse/sparse_accumulator.h"
 #include "gtest/gtest.h"
+#include "tests/cc/accumulator/recorded_take.h"
 #include "tests/cc/gpu/cuda_workspaces.h"
 #include "tests/cc/gpu/gpu_support.h"
 #include "tests/cc/sparse/sparse_support.h"
@@ -56,16 +57,13 @@ class SparseMergeGpuTest : public GpuTest {
       const Status status = accumulator.Apply(0, std::move(gradient), device).status();
       EXPECT_TRUE(status.ok()) << status.message();
     }
-    Slices result;
-    const auto take = std::make_shared<DeviceSparseAccumulator::Take>(
-        static_cast<int64_t>(gradients.size()),
-        [&](const Status& status, DeviceSparseAccumulator::Value* value) {
-          ASSERT_TRUE(status.ok()) << status.message();
-          result.indices = stream.Read<int64_t>(value->indices, value->shape.dim(0));
-          result.values = stream.Read<float>(value->values, value->shape.num_elements());
-        });
-    accumulator.Request(take, nullptr, device);
-    return result;
+    const RecordedTakeOf<DeviceSparseAccumulator> take(static_cast<int64_t>(gradients.size()));
+    accumulator.Request(take.ptr(), nullptr, device);
+    EXPECT_TRUE(take.is_served()) << take.status().message();
+    if (!take.is_served()) return Slices();
+    const SparseValue& value = take.value();
+    return {stream.Read<int64_t>(value.indices, value.shape.dim(0)),
+            stream.Read<float>(value.values, value.shape.num_elements())};
   }
 
   void Check(const Round& round) {
@@ -129,7 +127,7 @@ TEST_F(SparseMergeGpuTest, LongRowsThatWereMergedBeforeAreSummedFurther) {
   CheckLongRows(20000, {40, 0, 10, 3, SparseReduction::kMean, false, /*fold_bytes=*/20000});
 }
 
-// These are more rows than a device sums at a time.
+// These are more rows than a device sums at once.
 TEST_F(SparseMergeGpuTest, VeryManyLongRowsAreSummed) {
   std::vector<Slices> gradients(10);
   for (Slices& slices : gradients) slices = RandomSlices(&random_, 30000, 1000, 4);

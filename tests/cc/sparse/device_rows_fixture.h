@@ -11,7 +11,7 @@
 
 #include "cc/core/base/hold_budget.h"
 #include "gtest/gtest.h"
-#include "tests/cc/sparse/device_merge_support.h"
+#include "tests/cc/sparse/cpu_device.h"
 #include "tests/cc/sparse/sparse_support.h"
 
 namespace condacc {

@@ -4,12 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
-#include <new>
 #include <random>
 #include <vector>
 
 #include "cc/core/base/float16.h"
-#include "cc/core/sparse/sorted_entries.h"
 #include "gtest/gtest.h"
 #include "tests/cc/base/parallel_for_support.h"
 #include "tests/cc/sparse/sparse_support.h"
@@ -128,57 +126,6 @@ TEST_P(HostMergePassTest, RowsInClustersAreMergedLikeOthers) {
   }
 }
 
-TEST_P(HostMergePassTest, NoBucketOfClusteredRowsIsFarLargerThanOthers) {
-  std::mt19937 random(4);
-  Slices gradient = RandomSlices(&random, 300000, 1 << 20, 0);
-  gradient.indices.back() = int64_t{1} << 62;
-  std::vector<int64_t> slots = gradient.indices;
-  for (size_t i = 0; i < slots.size(); ++i) slots[i] |= static_cast<int64_t>(i % 20) << 50;
-  gradient.values.clear();
-  for (const std::vector<int64_t>& each : {gradient.indices, slots}) {
-    const Slices slices{each, {}};
-    std::vector<SliceEntry> entries(each.size());
-    for (bool merged_before : {false, true}) {
-      std::vector<int64_t> others = each;
-      std::sort(others.begin(), others.end());
-      others.erase(std::unique(others.begin(), others.end()), others.end());
-      const IndexSpan old = {others.data(), others.size(), others.front(), others.back()};
-      const SortedEntries sorted({SourceOf(slices).indices}, merged_before ? old : IndexSpan(),
-                                 entries.data(), parallel_for());
-      ASSERT_EQ(sorted.num_entries(), each.size());
-      size_t largest = 0;
-      for (size_t b = 0; b < sorted.num_buckets(); ++b) {
-        largest = std::max(largest, static_cast<size_t>(sorted.end(b) - sorted.begin(b)));
-      }
-      EXPECT_LE(largest, 9000u);
-      // Indices ascend, and the entries of an index are in order of arrival.
-      for (size_t i = 1; i < entries.size(); ++i) {
-        ASSERT_TRUE(entries[i - 1].index < entries[i].index ||
-                    (entries[i - 1].index == entries[i].index &&
-                     entries[i - 1].position < entries[i].position));
-      }
-    }
-  }
-}
-
-// Merged rows without new entries must be shared out as well: walking them takes as long.
-TEST_P(HostMergePassTest, MergedRowsInClustersAreSharedOutToBuckets) {
-  std::vector<int64_t> others;
-  for (int64_t row = 0; row < 100000; ++row) others.push_back(row);
-  others.push_back(int64_t{1} << 62);
-  const IndexSpan old = {others.data(), others.size(), others.front(), others.back()};
-  const Slices slices{{17}, {}};
-  std::vector<SliceEntry> entries(1);
-  const SortedEntries sorted({SourceOf(slices).indices}, old, entries.data(), parallel_for());
-  size_t total = 0;
-  for (size_t b = 0; b < sorted.num_buckets(); ++b) {
-    const size_t size = sorted.num_merged_before(b + 1) - sorted.num_merged_before(b);
-    EXPECT_LE(size, 9000u);
-    total += size;
-  }
-  EXPECT_EQ(total, others.size());
-}
-
 TEST_P(HostMergePassTest, NothingMergedWithNothingIsNothing) {
   EXPECT_EQ(MergeInSteps({}, {}, 3, 0, parallel_for()), Slices());
   EXPECT_EQ(MergeInSteps({Slices(), Slices()}, {1}, 3, 0, parallel_for()), Slices());
@@ -249,32 +196,6 @@ TEST_P(HostMergePassTest, WhatIsWrittenIsNotReadAgain) {
 }
 
 INSTANTIATE_TEST_SUITE_P(SerialAndThreaded, HostMergePassTest, testing::Bool());
-
-TEST(SortedEntries, AreInOrderOfIndicesAndThenOfArrival) {
-  const std::vector<int64_t> a = {5, 1, 5};
-  const std::vector<int64_t> b = {1, int64_t{1} << 60, 0};
-  SliceEntry memory[6];
-  const SortedEntries sorted({{a.data(), 3, 1, 5}, {b.data(), 3, 0, int64_t{1} << 60}}, IndexSpan(),
-                             memory, SerialFor);
-  std::vector<std::vector<int64_t>> entries;
-  for (size_t bucket = 0; bucket < sorted.num_buckets(); ++bucket) {
-    for (const SliceEntry* e = sorted.begin(bucket); e < sorted.end(bucket); ++e) {
-      EXPECT_GE(e->index, sorted.first_index(bucket));
-      entries.push_back({e->index, e->gradient, e->position});
-    }
-  }
-  const std::vector<std::vector<int64_t>> expected = {{0, 1, 2}, {1, 0, 1}, {1, 1, 0},
-                                                      {5, 0, 0}, {5, 0, 2}, {1LL << 60, 1, 1}};
-  EXPECT_EQ(entries, expected);
-}
-
-TEST(ParallelForThrowing, PassesOnThatMemoryIsShort) {
-  const auto body = [](size_t begin, size_t) {
-    if (begin == 2) throw std::bad_alloc();
-  };
-  EXPECT_THROW(ParallelForThrowing(ThreadedFor, 4, 1, body), std::bad_alloc);
-  EXPECT_NO_THROW(ParallelForThrowing(ThreadedFor, 2, 1, body));
-}
 
 }  // namespace
 }  // namespace condacc

@@ -167,7 +167,7 @@ TEST_F(SparseAccumulatorTest, SmallGradientsAreHeldBesideLargeSumsBeyondTheBudge
 }
 
 // Folds that find no new rows used to leave 1 KiB each.
-TEST_F(SparseAccumulatorTest, FoldsWithoutNewRowsLeaveNoBlocks) {
+TEST_F(SparseAccumulatorTest, FoldsWithoutNewRowsLeaveNoBuffers) {
   const Slices slices = {{1, 4, 6}, std::vector<float>(3 * kWidth, 2)};
   for (int i = 0; i < 8; ++i) Apply(slices);
   const int64_t num_live = TestBuffer::num_live();

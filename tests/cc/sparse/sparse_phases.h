@@ -2,14 +2,11 @@
 #ifndef CONDACC_TESTS_SPARSE_SPARSE_PHASES_H_
 #define CONDACC_TESTS_SPARSE_SPARSE_PHASES_H_
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <future>
 #include <memory>
-#include <optional>
-#include <utility>
 
 #include "cc/core/accumulator/accumulator.h"
 #include "gtest/gtest.h"
@@ -20,10 +17,10 @@ namespace condacc {
 
 // A workspace that stops at a stop before each allocation of one of two kinds: memory for folds and
 // takes to work in, or the results of takes.
-class GatedSparseWorkspace : public TestSparseWorkspace {
+class StoppingSparseWorkspace : public TestSparseWorkspace {
  public:
   enum class Where { kInFolds, kInResults };
-  GatedSparseWorkspace(StopPoint* stop, Where where) : stop_(stop), where_(where) {}
+  StoppingSparseWorkspace(StopPoint* stop, Where where) : stop_(stop), where_(where) {}
 
   Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override {
     if (where_ == Where::kInResults) stop_->Pass();
@@ -39,16 +36,9 @@ class GatedSparseWorkspace : public TestSparseWorkspace {
   const Where where_;
 };
 
-struct TakeOutcome {
-  std::atomic<int> num_completions{0};
-  StatusCode code = StatusCode::kOk;
-  float sum = 0;
-};
-
 class SparsePhases : public testing::Test {
  protected:
-  using Where = GatedSparseWorkspace::Where;
-  using TakePtr = SparseAccumulator::TakePtr;
+  using Where = StoppingSparseWorkspace::Where;
 
   static SparseAccumulator::Options Options(HoldBudget* budget) {
     SparseAccumulator::Options options;
@@ -70,32 +60,32 @@ class SparsePhases : public testing::Test {
     for (int i = 0; i < count; ++i) EXPECT_TRUE(Apply(plain_));
   }
 
-  static TakePtr NewTake(TakeOutcome* outcome, int64_t num_required,
-                         std::optional<int64_t> global_step = std::nullopt) {
-    return std::make_shared<SparseAccumulator::Take>(
-        num_required,
-        [outcome](const Status& status, SparseAccumulator::Value* value) {
-          outcome->code = status.code();
-          if (value != nullptr) outcome->sum = *static_cast<const float*>(value->values.data());
-          ++outcome->num_completions;
-        },
-        global_step);
+  bool TryServe(const SparseTake& take) { return accumulator_->TryServe(take.ptr(), plain_); }
+  bool TryServe(int64_t num_required, int64_t global_step) {
+    return TryServe(SparseTake(num_required, global_step));
   }
-  bool TryServe(TakeOutcome* outcome, int64_t num_required, int64_t global_step) {
-    return accumulator_->TryServe(NewTake(outcome, num_required, global_step), plain_);
+  void Request(const SparseTake& take) { accumulator_->Request(take.ptr(), accumulator_, plain_); }
+  // Requests the take in a thread that stops while it makes the result.
+  std::future<void> RequestInThread(const SparseTake& take) {
+    auto request = std::async(std::launch::async, [this, &take] {
+      StoppingSparseWorkspace stopping(&stop_, Where::kInResults);
+      accumulator_->Request(take.ptr(), accumulator_, stopping);
+    });
+    stop_.AwaitArrivals(1);
+    return request;
   }
-  void ExpectServed(const TakeOutcome& outcome, float sum) {
-    ASSERT_EQ(outcome.num_completions, 1);
-    EXPECT_EQ(outcome.code, StatusCode::kOk);
-    EXPECT_EQ(outcome.sum, sum);
+  void ExpectServed(const SparseTake& take, float sum) {
+    ASSERT_EQ(take.num_completions(), 1);
+    ASSERT_TRUE(take.status().ok()) << take.status().message();
+    EXPECT_EQ(take.slices().values[0], sum);
   }
 
   // Accumulates four gradients, and stops in the fold of them.
   void StartFolding() {
     ApplySeveral(3);
     apply_ = std::async(std::launch::async, [this] {
-      GatedSparseWorkspace gated(&stop_, Where::kInFolds);
-      return Apply(gated);
+      StoppingSparseWorkspace stopping(&stop_, Where::kInFolds);
+      return Apply(stopping);
     });
     stop_.AwaitArrivals(1);
   }

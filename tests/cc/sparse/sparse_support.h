@@ -3,7 +3,6 @@
 #define CONDACC_TESTS_SPARSE_SPARSE_SUPPORT_H_
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -16,6 +15,7 @@
 #include "cc/core/sparse/host_merge_pass.h"
 #include "cc/core/sparse/sparse_accumulator.h"
 #include "cc/core/sparse/sparse_workspace.h"
+#include "tests/cc/accumulator/recorded_take.h"
 #include "tests/cc/dense/test_buffer.h"
 
 namespace condacc {
@@ -144,37 +144,20 @@ inline SparseGradient GradientOf(const Slices& slices, size_t width, bool owned)
   return gradient;
 }
 
-// A take of a sparse accumulator that keeps its result.
 template <class TakenFrom>
-class SparseTakeOf {
+class SparseTakeOf : public RecordedTakeOf<TakenFrom> {
  public:
-  explicit SparseTakeOf(int64_t num_required)
-      : take_(std::make_shared<typename TakenFrom::Take>(
-            num_required, [this](const Status& status, typename TakenFrom::Value* value) {
-              status_ = status;
-              if (value != nullptr) value_ = std::move(*value);
-              ++num_completions_;
-            })) {}
-
-  const typename TakenFrom::TakePtr& ptr() const { return take_; }
-  int num_completions() const { return num_completions_; }
-  const Status& status() const { return status_; }
-  const typename TakenFrom::Value& value() const { return value_; }
+  using RecordedTakeOf<TakenFrom>::RecordedTakeOf;
 
   Slices slices() const {
+    const typename TakenFrom::Value& value = this->value();
     Slices result;
-    const int64_t* const indices = static_cast<const int64_t*>(value_.indices.data());
-    const float* const values = static_cast<const float*>(value_.values.data());
-    result.indices.assign(indices, indices + value_.shape.dim(0));
-    result.values.assign(values, values + value_.shape.num_elements());
+    const int64_t* const indices = static_cast<const int64_t*>(value.indices.data());
+    const float* const values = static_cast<const float*>(value.values.data());
+    result.indices.assign(indices, indices + value.shape.dim(0));
+    result.values.assign(values, values + value.shape.num_elements());
     return result;
   }
-
- private:
-  std::atomic<int> num_completions_{0};
-  Status status_;
-  typename TakenFrom::Value value_;
-  typename TakenFrom::TakePtr take_;
 };
 
 using SparseTake = SparseTakeOf<SparseAccumulator>;

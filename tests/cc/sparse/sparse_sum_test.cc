@@ -1,5 +1,7 @@
 // Tests of the memory that sparse sums free while a take is written, and of takes that fail before
 // that.
+#include "cc/core/sparse/sparse_sum.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -7,8 +9,6 @@
 #include <vector>
 
 #include "cc/core/base/hold_budget.h"
-#include "cc/core/sparse/sparse_sum.h"
-#include "cc/core/sparse/sum_chunk.h"
 #include "gtest/gtest.h"
 #include "tests/cc/base/parallel_for_support.h"
 #include "tests/cc/sparse/sparse_support.h"
@@ -23,9 +23,9 @@ constexpr size_t kRowBytes = kWidth * sizeof(float);
 using Sum = SparseSum<HostRows>;
 
 // If the parameter is true, there are several threads.
-class SparseDiscardTest : public testing::TestWithParam<bool> {
+class SparseSumTest : public testing::TestWithParam<bool> {
  protected:
-  SparseDiscardTest() {
+  SparseSumTest() {
     options_.budget = &budget_;
     options_.spares = std::make_shared<SpareBuffers>(0, &budget_);
     sum_ = std::make_unique<Sum>(options_);
@@ -68,9 +68,9 @@ class SparseDiscardTest : public testing::TestWithParam<bool> {
   std::vector<Slices> gradients_;
 };
 
-INSTANTIATE_TEST_SUITE_P(SerialAndThreaded, SparseDiscardTest, testing::Bool());
+INSTANTIATE_TEST_SUITE_P(SerialAndThreaded, SparseSumTest, testing::Bool());
 
-TEST_P(SparseDiscardTest, MostOfWhatWasMergedIsDiscardedBeforeTheLastRowIsWritten) {
+TEST_P(SparseSumTest, MostOfWhatWasMergedIsDiscardedBeforeTheLastRowIsWritten) {
   for (size_t num_folds : {1, 2}) {
     gradients_.clear();
     for (size_t i = 0; i < num_folds; ++i) {
@@ -88,7 +88,7 @@ TEST_P(SparseDiscardTest, MostOfWhatWasMergedIsDiscardedBeforeTheLastRowIsWritte
   }
 }
 
-TEST_P(SparseDiscardTest, WithNothingPendingTheMergedRowsAreDiscardedToo) {
+TEST_P(SparseSumTest, WithNothingPendingTheMergedRowsAreDiscardedToo) {
   Append(4);
   Fold();
   const int64_t before = TestBuffer::num_discarded();
@@ -98,7 +98,7 @@ TEST_P(SparseDiscardTest, WithNothingPendingTheMergedRowsAreDiscardedToo) {
             static_cast<int64_t>(Expected().indices.size() * kRowBytes / 2));
 }
 
-TEST_P(SparseDiscardTest, LittleIsNotDiscarded) {
+TEST_P(SparseSumTest, LittleIsNotDiscarded) {
   Append(5, /*size=*/100);
   Fold();
   Append(1, /*size=*/100);
@@ -108,7 +108,7 @@ TEST_P(SparseDiscardTest, LittleIsNotDiscarded) {
   EXPECT_EQ(TestBuffer::num_discarded(), before);
 }
 
-TEST_P(SparseDiscardTest, AFoldTellsHowMuchItFreed) {
+TEST_P(SparseSumTest, AFoldTellsHowMuchItFreed) {
   Append(3);
   EXPECT_EQ(workspace_.freed_bytes(), 0u);
   Fold();
@@ -116,7 +116,7 @@ TEST_P(SparseDiscardTest, AFoldTellsHowMuchItFreed) {
   EXPECT_LT(workspace_.freed_bytes(), 4 * 6000 * kRowBytes);
 }
 
-TEST_P(SparseDiscardTest, AnAbandonedTakeHasChangedNothing) {
+TEST_P(SparseSumTest, AnAbandonedTakeHasChangedNothing) {
   for (size_t num_folds : {0, 2}) {
     gradients_.clear();
     for (size_t i = 0; i < num_folds; ++i) {
@@ -144,7 +144,7 @@ TEST_P(SparseDiscardTest, AnAbandonedTakeHasChangedNothing) {
   }
 }
 
-TEST_P(SparseDiscardTest, ASingleGradientInOrderOutlivesAnAbandonedTake) {
+TEST_P(SparseSumTest, ASingleGradientInOrderOutlivesAnAbandonedTake) {
   Slices slices = {{2, 5}, std::vector<float>(2 * kWidth, 1)};
   gradients_.push_back(slices);
   SparseGradient gradient = GradientOf(slices, kWidth, true);
@@ -157,7 +157,7 @@ TEST_P(SparseDiscardTest, ASingleGradientInOrderOutlivesAnAbandonedTake) {
   EXPECT_EQ(workspace_.memory().num_allocations(), 0);
 }
 
-TEST_P(SparseDiscardTest, ATakeWithoutMemoryHasChangedNothing) {
+TEST_P(SparseSumTest, ATakeWithoutMemoryHasChangedNothing) {
   Append(4);
   Fold();
   Append(2);
@@ -171,20 +171,6 @@ TEST_P(SparseDiscardTest, ATakeWithoutMemoryHasChangedNothing) {
   }
   ASSERT_TRUE(Prepare().ok());
   EXPECT_EQ(Finish(), Expected());
-}
-
-TEST(SumChunk, DiscardsUpToTheLastMarkThatIsNotAboveTheRow) {
-  Buffer buffer = TestBuffer::Owning(100);
-  SumChunk chunk(std::move(buffer), {{10, 2}, {20, 5}, {30, 9}}, 10);
-  const auto discarded_below = [&chunk](int64_t row) {
-    const int64_t before = TestBuffer::num_discarded();
-    chunk.DiscardBelow(row);
-    return TestBuffer::num_discarded() - before;
-  };
-  EXPECT_EQ(discarded_below(9), 0);
-  EXPECT_EQ(discarded_below(10), 20);
-  EXPECT_EQ(discarded_below(19), 0);
-  EXPECT_EQ(discarded_below(35), 70);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // A device that is the CPU: it runs the steps that GPUs run, one after the other.
-#ifndef CONDACC_TESTS_SPARSE_DEVICE_MERGE_SUPPORT_H_
-#define CONDACC_TESTS_SPARSE_DEVICE_MERGE_SUPPORT_H_
+#ifndef CONDACC_TESTS_SPARSE_CPU_DEVICE_H_
+#define CONDACC_TESTS_SPARSE_CPU_DEVICE_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -34,7 +34,8 @@ class Narrow {
   Bits bits_;
 };
 
-struct CpuExecutor {
+// Takes the place of the launcher of GPUs.
+struct CpuLauncher {
   using Float16 = Narrow<condacc::Float16>;
   using BFloat16 = Narrow<condacc::BFloat16>;
 
@@ -72,7 +73,8 @@ class CpuDevice : public DeviceSparseWorkspace {
     return Status();
   }
   Status Widen(const int32_t* from, size_t size, int64_t* to) override {
-    return executor_.ForEach(static_cast<int64_t>(size), WidenIndex{from, to});
+    std::copy_n(from, size, to);
+    return Status();
   }
   Status SizeOfMemory(const DeviceMergeArgs& args, size_t* num_bytes) override {
     return WithKey(args, [&](auto key) {
@@ -93,7 +95,7 @@ class CpuDevice : public DeviceSparseWorkspace {
     return Status();
   }
   Status Write(const DeviceMergeArgs& args, const DeviceMergeOutput& output) override {
-    return refuses_ ? Refusal() : WriteMerge(args, output, executor_);
+    return refuses_ ? Refusal() : WriteMerge(args, output, launcher_);
   }
 
   void Refuse(bool refuses) { refuses_ = refuses; }
@@ -111,14 +113,14 @@ class CpuDevice : public DeviceSparseWorkspace {
   Status SortKeys(const DeviceMergeArgs& args, DeviceMergeReport* report) {
     const MergeMemory<Key> memory(args, 0);
     *memory.counts = {kNoBadEntry, 0};
-    const Status status = FillMerge(args, memory, executor_);
+    const Status status = FillMerge(args, memory, launcher_);
     const auto size = static_cast<size_t>(args.num_entries);
     std::copy_n(memory.unsorted_entries, size, memory.entries);
     std::stable_sort(memory.entries, memory.entries + size, [&](uint32_t a, uint32_t b) {
       return memory.unsorted_keys[a] < memory.unsorted_keys[b];
     });
     for (size_t i = 0; i < size; ++i) memory.keys[i] = memory.unsorted_keys[memory.entries[i]];
-    if (!LocateMerge(args, memory, executor_).ok()) return Refusal();
+    if (!LocateMerge(args, memory, launcher_).ok()) return Refusal();
     const IsRowStart<Key> is_start{memory.keys};
     for (uint32_t i = 0; i < size; ++i) {
       if (is_start(i)) memory.starts[report->num_rows++] = i;
@@ -130,7 +132,7 @@ class CpuDevice : public DeviceSparseWorkspace {
   }
 
   TestWorkspace memory_;
-  CpuExecutor executor_;
+  CpuLauncher launcher_;
   bool refuses_ = false;
   std::function<void()> on_sort_;
   int num_sorts_ = 0;
@@ -142,4 +144,4 @@ using DeviceTake = SparseTakeOf<DeviceAccumulator>;
 
 }  // namespace condacc
 
-#endif  // CONDACC_TESTS_SPARSE_DEVICE_MERGE_SUPPORT_H_
+#endif  // CONDACC_TESTS_SPARSE_CPU_DEVICE_H_

@@ -25,77 +25,77 @@ using RoundTakeTest = SparsePhases;
 TEST_F(RoundTakeTest, TakesAtItsStepOnlyAndOnlyOnce) {
   accumulator_->SetGlobalStep(7);
   ApplySeveral(3);
-  TakeOutcome outcome;
   for (int64_t step : {int64_t{6}, int64_t{8}, int64_t{0}, kMax}) {
-    EXPECT_FALSE(TryServe(&outcome, 1, step));
+    const SparseTake other(1, step);
+    EXPECT_FALSE(TryServe(other));
+    EXPECT_FALSE(other.is_done());
   }
-  EXPECT_FALSE(TryServe(&outcome, 4, 7)) << "too few";
-  EXPECT_EQ(outcome.num_completions, 0);
-  EXPECT_TRUE(TryServe(&outcome, 3, 7));
-  ExpectServed(outcome, 3);
+  const SparseTake too_many(4, 7), take(3, 7);
+  EXPECT_FALSE(TryServe(too_many));
+  EXPECT_FALSE(too_many.is_done());
+  EXPECT_TRUE(TryServe(take));
+  ExpectServed(take, 3);
   EXPECT_EQ(accumulator_->global_step(), 8);
   ApplySeveral(3);
-  TakeOutcome again;
-  EXPECT_FALSE(TryServe(&again, 3, 7));
-  EXPECT_TRUE(TryServe(&again, 3, 8));
+  EXPECT_FALSE(TryServe(3, 7));
+  EXPECT_TRUE(TryServe(3, 8));
 }
 
 TEST_F(RoundTakeTest, DoesNotOvertakeATakeThatWaits) {
-  TakeOutcome waiting, outcome;
-  const TakePtr take = NewTake(&waiting, 5);
-  accumulator_->Request(take, accumulator_, plain_);
+  const SparseTake waiting(5);
+  Request(waiting);
   ApplySeveral(2);
-  EXPECT_FALSE(TryServe(&outcome, 1, 0));
-  accumulator_->Cancel(take, plain_);
-  EXPECT_TRUE(TryServe(&outcome, 1, 0));
+  EXPECT_FALSE(TryServe(1, 0));
+  accumulator_->Cancel(waiting.ptr(), plain_);
+  EXPECT_TRUE(TryServe(1, 0));
 }
 
 TEST_F(RoundTakeTest, ErrorsAreThoseOfOtherTakes) {
-  TakeOutcome none, last;
-  EXPECT_TRUE(TryServe(&none, 0, 123));
-  EXPECT_EQ(none.code, StatusCode::kInvalidArgument);
+  const SparseTake none(0, 123), last(1, kMax);
+  EXPECT_TRUE(TryServe(none));
+  EXPECT_EQ(none.status().code(), StatusCode::kInvalidArgument);
   accumulator_->SetGlobalStep(kMax);
   EXPECT_TRUE(Apply(plain_, kMax));
-  EXPECT_TRUE(TryServe(&last, 1, kMax));
-  EXPECT_EQ(last.code, StatusCode::kOutOfRange);
+  EXPECT_TRUE(TryServe(last));
+  EXPECT_EQ(last.status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(accumulator_->num_accumulated(), 1);
 }
 
 TEST_F(RoundTakeTest, IsServedAfterTheFoldThatRuns) {
   StartFolding();
-  TakeOutcome outcome;
-  EXPECT_TRUE(TryServe(&outcome, 4, 0));
-  EXPECT_EQ(outcome.num_completions, 0);
+  const SparseTake take(4, 0);
+  EXPECT_TRUE(TryServe(take));
+  EXPECT_FALSE(take.is_done());
   EndFolding();
-  ExpectServed(outcome, 4);
+  ExpectServed(take, 4);
 }
 
 TEST_F(RoundTakeTest, TakesNothingIfTheStepIsSetDuringTheFold) {
   StartFolding();
-  TakeOutcome outcome;
-  EXPECT_TRUE(TryServe(&outcome, 4, 0));
+  const SparseTake take(4, 0);
+  EXPECT_TRUE(TryServe(take));
   accumulator_->SetGlobalStep(1);
   EndFolding();
-  EXPECT_EQ(outcome.num_completions, 1);
-  EXPECT_EQ(outcome.code, StatusCode::kFailedPrecondition);
+  EXPECT_EQ(take.num_completions(), 1);
+  EXPECT_EQ(take.status().code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(accumulator_->num_accumulated(), 4);
   EXPECT_EQ(accumulator_->global_step(), 1);
 }
 
 TEST_F(RoundTakeTest, TakesNothingIfTheStepIsSetWhileItsResultIsMade) {
   ApplySeveral(2);
-  TakeOutcome outcome, next;
+  const SparseTake take(2, 0), next(2, 3);
   auto request = std::async(std::launch::async, [&] {
-    GatedSparseWorkspace gated(&stop_, Where::kInResults);
-    return accumulator_->TryServe(NewTake(&outcome, 2, 0), gated);
+    StoppingSparseWorkspace stopping(&stop_, Where::kInResults);
+    return accumulator_->TryServe(take.ptr(), stopping);
   });
   stop_.AwaitArrivals(1);
   accumulator_->SetGlobalStep(3);
   stop_.Open();
   EXPECT_TRUE(request.get());
-  EXPECT_EQ(outcome.code, StatusCode::kFailedPrecondition);
+  EXPECT_EQ(take.status().code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(accumulator_->num_accumulated(), 2);
-  EXPECT_TRUE(TryServe(&next, 2, 3));
+  EXPECT_TRUE(TryServe(next));
   ExpectServed(next, 2);
 }
 
@@ -106,12 +106,8 @@ TEST_F(RoundTakeTest, AContributorWhoseGradientIsBeingTakenBelongsToTheNextRound
   };
   EXPECT_EQ(apply(7, 0), ApplyOutcome::kAdded);
   EXPECT_EQ(apply(8, 0), ApplyOutcome::kAdded);
-  TakeOutcome outcome;
-  auto request = std::async(std::launch::async, [&] {
-    GatedSparseWorkspace gated(&stop_, Where::kInResults);
-    accumulator_->Request(NewTake(&outcome, 2), accumulator_, gated);
-  });
-  stop_.AwaitArrivals(1);
+  const SparseTake take(2);
+  auto request = RequestInThread(take);
   auto next = std::async(std::launch::async, [&] { return apply(7, 1); });
   EXPECT_TRUE(IsWaiting(next));
   stop_.Open();
@@ -119,7 +115,7 @@ TEST_F(RoundTakeTest, AContributorWhoseGradientIsBeingTakenBelongsToTheNextRound
   EXPECT_EQ(next.get(), ApplyOutcome::kAdded);
   EXPECT_EQ(apply(7, 1), ApplyOutcome::kDuplicate);
   EXPECT_EQ(apply(8, 0), ApplyOutcome::kStale);
-  ExpectServed(outcome, 2);
+  ExpectServed(take, 2);
 }
 
 // Runs contributors, and two chiefs that take by round and reset to steps that were never used
@@ -149,14 +145,14 @@ TEST_F(RoundTakeTest, EveryRoundIsTakenOnceUnderLoad) {
       while (num_rounds < kRounds) {
         if (random() % 256 == 0) num_discarded += accumulator_->Reset(++num_resets * 1000000);
         const int64_t step = accumulator_->global_step();
-        TakeOutcome outcome;
-        if (!accumulator_->TryServe(NewTake(&outcome, kContributors, step), workspace)) {
+        const SparseTake take(kContributors, step);
+        if (!accumulator_->TryServe(take.ptr(), workspace)) {
           std::this_thread::yield();
           continue;
         }
-        while (outcome.num_completions == 0) std::this_thread::yield();
-        if (outcome.code != StatusCode::kOk) continue;
-        EXPECT_EQ(outcome.sum, kContributors);
+        take.Await();
+        if (!take.status().ok()) continue;
+        EXPECT_EQ(take.slices().values[0], kContributors);
         taken[chief].push_back(step);
         ++num_rounds;
       }

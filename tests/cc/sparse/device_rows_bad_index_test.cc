@@ -174,13 +174,11 @@ TEST_P(BadRowsTest, ACancelledTakeLeavesTheErrorToTheNext) {
 
 TEST_P(BadRowsTest, ATakeOfAnotherStepLeavesTheErrorToTheNext) {
   for (int64_t i = 0; i < 20; ++i) i == 3 ? ApplyBad() : ApplyGood(i + 1);
-  Status status;
-  const auto late = std::make_shared<DeviceAccumulator::Take>(
-      20, [&](const Status& got, DeviceAccumulator::Value*) { status = got; }, /*global_step=*/0);
+  const DeviceTake late(20, /*global_step=*/0);
   device_.OnSort([&] { accumulator_->SetGlobalStep(4); });
-  EXPECT_TRUE(accumulator_->TryServe(late, device_));
+  EXPECT_TRUE(accumulator_->TryServe(late.ptr(), device_));
   device_.OnSort(nullptr);
-  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(late.status().code(), StatusCode::kFailedPrecondition);
   ExpectTakeToBeRefused(20, Discarded());
   EXPECT_EQ(accumulator_->global_step(), 4);
 }

@@ -23,9 +23,9 @@ constexpr size_t kMaxInputs = 8;
 // Fails the test if a sum has more inputs than the device of this workspace can add.
 class NarrowWorkspace : public TestWorkspace {
  public:
-  void Sum(const DenseAddArgs& args) override {
+  void Add(const DenseAddArgs& args) override {
     EXPECT_LE(args.num_inputs, kMaxInputs);
-    TestWorkspace::Sum(args);
+    TestWorkspace::Add(args);
   }
 };
 
@@ -33,10 +33,10 @@ class NarrowWorkspace : public TestWorkspace {
 // ThreadSanitizer notices if a later pass reads what the test writes meanwhile.
 class PausedWorkspace : public TestWorkspace {
  public:
-  void Sum(const DenseAddArgs& args) override {
+  void Add(const DenseAddArgs& args) override {
     is_paused_.store(true, std::memory_order_relaxed);
     while (!may_go_on_.load(std::memory_order_relaxed)) std::this_thread::yield();
-    TestWorkspace::Sum(args);
+    TestWorkspace::Add(args);
   }
 
   void AwaitPause() const {
@@ -49,7 +49,7 @@ class PausedWorkspace : public TestWorkspace {
 };
 
 template <typename T>
-class PassesTest : public testing::Test {
+class DenseSumPassesTest : public testing::Test {
  protected:
   using Traits = ElementTraits<T>;
 
@@ -96,9 +96,9 @@ class PassesTest : public testing::Test {
 };
 
 using Types = testing::Types<Float16, BFloat16, float, double>;
-TYPED_TEST_SUITE(PassesTest, Types);
+TYPED_TEST_SUITE(DenseSumPassesTest, Types);
 
-TYPED_TEST(PassesTest, HaveTheBitsOfOnePass) {
+TYPED_TEST(DenseSumPassesTest, HaveTheBitsOfOnePass) {
   const uint32_t seed = std::random_device()();
   std::mt19937 random(seed);
   for (const size_t count : {9, 10, 16, 17, 18, 40}) {
@@ -122,7 +122,7 @@ TYPED_TEST(PassesTest, HaveTheBitsOfOnePass) {
   }
 }
 
-TYPED_TEST(PassesTest, GradientsMayBeAppendedBetweenThePassesOfAFold) {
+TYPED_TEST(DenseSumPassesTest, GradientsMayBeAppendedBetweenThePassesOfAFold) {
   using Traits = ElementTraits<TypeParam>;
   DenseOptions options;
   options.type = kTypeOf<TypeParam>;

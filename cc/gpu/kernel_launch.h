@@ -1,15 +1,28 @@
-// Runs a function for many items, on many threads of a device. For .cu.cc files.
-#ifndef CONDACC_GPU_GRID_H_
-#define CONDACC_GPU_GRID_H_
+// Runs a function for many items, on many threads of a device, and converts CUDA's errors. For
+// .cu.cc files.
+#ifndef CONDACC_GPU_KERNEL_LAUNCH_H_
+#define CONDACC_GPU_KERNEL_LAUNCH_H_
 
 #include <cuda_runtime.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <type_traits>
 
+#include "cc/core/base/status.h"
+
 namespace condacc {
+
+// `what` completes the sentence "The GPU refused ...", for instance "a dense sum".
+inline Status CudaStatus(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return Status();
+  cudaGetLastError();  // Otherwise, this thread's next launch would return it.
+  return Status(StatusCode::kInternal, std::string("The GPU refused ") + what + ": " +
+                                           cudaGetErrorName(error) + ", " +
+                                           cudaGetErrorString(error));
+}
 
 inline constexpr int kThreads = 256;  // Threads of a block.
 
@@ -19,7 +32,7 @@ enum class Division {
   kSingle,  // Each thread gets one item, so that the device balances items of unequal length.
 };
 
-// How many blocks a multiprocessor must be able to run at a time, which limits the registers of a
+// How many blocks a multiprocessor must be able to run at once, which limits the registers of a
 // thread. 0 leaves this to the compiler.
 template <typename Body, typename = void>
 inline constexpr int kMinBlocksOf = 0;
@@ -36,7 +49,7 @@ __global__ void __launch_bounds__(kThreads, kMinBlocksOf<Body>)
   }
 }
 
-// Outputs the number of blocks of a kernel that the current device can run at a time.
+// Outputs the number of blocks of a kernel that the current device can run at once.
 template <typename Kernel>
 cudaError_t NumResidentBlocks(Kernel* kernel, int64_t* num_blocks) {
   int device = 0;
@@ -54,22 +67,23 @@ cudaError_t NumResidentBlocks(Kernel* kernel, int64_t* num_blocks) {
 }
 
 // Queues body(i) for every i below `num_items`. `body` is copied and holds device addresses only.
+// For `what`, see CudaStatus().
 template <typename Body>
-cudaError_t QueueForEach(int64_t num_items, const Body& body, cudaStream_t stream,
-                         Division division = Division::kEven) {
+Status QueueForEach(int64_t num_items, const Body& body, cudaStream_t stream, const char* what,
+                    Division division = Division::kEven) {
   constexpr int64_t kMaxBlocks = std::numeric_limits<int32_t>::max();
-  if (num_items <= 0) return cudaSuccess;
+  if (num_items <= 0) return Status();
   int64_t max_blocks = kMaxBlocks;
   const int64_t needed = (num_items + kThreads - 1) / kThreads;
   if (division == Division::kEven && needed > 1) {
     const cudaError_t error = NumResidentBlocks(ForEachItem<Body>, &max_blocks);
-    if (error != cudaSuccess) return error;
+    if (error != cudaSuccess) return CudaStatus(error, what);
   }
   const auto num_blocks = static_cast<unsigned>(std::min(needed, max_blocks));
   ForEachItem<<<num_blocks, kThreads, 0, stream>>>(body, num_items);
-  return cudaGetLastError();
+  return CudaStatus(cudaGetLastError(), what);
 }
 
 }  // namespace condacc
 
-#endif  // CONDACC_GPU_GRID_H_
+#endif  // CONDACC_GPU_KERNEL_LAUNCH_H_

@@ -1,13 +1,31 @@
-// The layout of the slices of a gradient's values.
-#ifndef CONDACC_CORE_SPARSE_SLICE_LAYOUT_H_
-#define CONDACC_CORE_SPARSE_SLICE_LAYOUT_H_
+// The parts of sparse gradients that merges work with.
+#ifndef CONDACC_CORE_SPARSE_SLICES_H_
+#define CONDACC_CORE_SPARSE_SLICES_H_
 
 #include <cstddef>
+#include <cstdint>
 
 #include "cc/core/base/element_type.h"
 #include "cc/core/base/shape.h"
 
 namespace condacc {
+
+// The indices of one gradient: [size] int64, in memory of somebody else. They may be in any order
+// and repeat.
+struct IndexSpan {
+  const int64_t* data = nullptr;
+  size_t size = 0;
+  int64_t min = 0;           // The lowest index, if there are any.
+  int64_t max = 0;           // The highest index, if there are any.
+  bool is_ascending = true;  // If true, the indices ascend without repeats.
+};
+
+// One slice of one gradient's values. Merges sort entries instead of the slices themselves.
+struct SliceEntry {
+  int64_t index;      // Index of the slice's row in the dense tensor.
+  uint32_t gradient;  // Number of the gradient.
+  uint32_t position;  // Position of the slice in the gradient.
+};
 
 // The layout of a slice: `width` elements without gaps. The sum of a row has the same number of
 // elements, of the sum type.
@@ -30,4 +48,4 @@ struct SliceLayout {
 
 }  // namespace condacc
 
-#endif  // CONDACC_CORE_SPARSE_SLICE_LAYOUT_H_
+#endif  // CONDACC_CORE_SPARSE_SLICES_H_

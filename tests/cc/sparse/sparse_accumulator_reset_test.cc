@@ -19,9 +19,11 @@ TEST_F(SparseResetTest, AResetDiscardsWhatAFoldIsAdding) {
   EXPECT_EQ(accumulator_->num_accumulated(), 0);
   ApplySeveral(2);
   EndFolding();
-  TakeOutcome outcome;
-  EXPECT_TRUE(TryServe(&outcome, 2, -1));
-  ExpectServed(outcome, 2);
+  {
+    const SparseTake take(2, -1);
+    EXPECT_TRUE(TryServe(take));
+    ExpectServed(take, 2);
+  }
   EXPECT_EQ(budget_.num_held(), 0u);
   EXPECT_EQ(TestBuffer::num_live(), num_live_);
 }
@@ -29,9 +31,9 @@ TEST_F(SparseResetTest, AResetDiscardsWhatAFoldIsAdding) {
 TEST_F(SparseResetTest, AResetDiscardsWhatAFoldFailsToAdd) {
   ApplySeveral(3);
   apply_ = std::async(std::launch::async, [this] {
-    GatedSparseWorkspace gated(&stop_, Where::kInFolds);
-    gated.memory().RefuseAllocation(0);
-    return Apply(gated);
+    StoppingSparseWorkspace stopping(&stop_, Where::kInFolds);
+    stopping.memory().RefuseAllocation(0);
+    return Apply(stopping);
   });
   stop_.AwaitArrivals(1);
   EXPECT_EQ(accumulator_->Reset(0), 4);
@@ -50,41 +52,37 @@ TEST_F(SparseResetTest, AResetAfterFoldsFreesMergedRows) {
 
 TEST_F(SparseResetTest, AResetWaitsForATakeThatWaitsForTheFold) {
   StartFolding();
-  TakeOutcome outcome;
-  EXPECT_TRUE(accumulator_->TryServe(NewTake(&outcome, 4), plain_));
+  const SparseTake take(4);
+  EXPECT_TRUE(TryServe(take));
   auto reset = ResetInThread(9);
   EXPECT_TRUE(IsWaiting(reset));
   EndFolding();
   EXPECT_EQ(reset.get(), 0);
-  ExpectServed(outcome, 4);
+  ExpectServed(take, 4);
   EXPECT_EQ(accumulator_->global_step(), 9);
 }
 
 TEST_F(SparseResetTest, AResetWaitsForATakeWhoseResultIsMade) {
   ApplySeveral(3);
-  TakeOutcome outcome;
-  auto request = std::async(std::launch::async, [&] {
-    GatedSparseWorkspace gated(&stop_, Where::kInResults);
-    accumulator_->Request(NewTake(&outcome, 2), accumulator_, gated);
-  });
-  stop_.AwaitArrivals(1);
+  const SparseTake take(2);
+  auto request = RequestInThread(take);
   auto reset = ResetInThread(9);
   EXPECT_TRUE(IsWaiting(reset));
   EXPECT_EQ(accumulator_->num_accumulated(), 3);
   stop_.Open();
   request.get();
   EXPECT_EQ(reset.get(), 0);
-  ExpectServed(outcome, 3);
+  ExpectServed(take, 3);
   EXPECT_EQ(accumulator_->global_step(), 9);
 }
 
 TEST_F(SparseResetTest, AResetDiscardsWhatATakeFailsToTake) {
   ApplySeveral(3);
-  TakeOutcome outcome;
+  const SparseTake take(2);
   auto request = std::async(std::launch::async, [&] {
-    GatedSparseWorkspace gated(&stop_, Where::kInResults);
-    gated.memory().RefuseAllocation(1);
-    accumulator_->Request(NewTake(&outcome, 2), accumulator_, gated);
+    StoppingSparseWorkspace stopping(&stop_, Where::kInResults);
+    stopping.memory().RefuseAllocation(1);
+    accumulator_->Request(take.ptr(), accumulator_, stopping);
   });
   stop_.AwaitArrivals(1);
   auto reset = ResetInThread(9);
@@ -92,7 +90,7 @@ TEST_F(SparseResetTest, AResetDiscardsWhatATakeFailsToTake) {
   stop_.Open();
   request.get();
   EXPECT_EQ(reset.get(), 3);
-  EXPECT_EQ(outcome.code, StatusCode::kResourceExhausted);
+  EXPECT_EQ(take.status().code(), StatusCode::kResourceExhausted);
 }
 
 }  // namespace

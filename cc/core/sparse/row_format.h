@@ -1,0 +1,37 @@
+// The type and shape of the rows of a round.
+#ifndef CONDACC_CORE_SPARSE_ROW_FORMAT_H_
+#define CONDACC_CORE_SPARSE_ROW_FORMAT_H_
+
+#include <cstdint>
+
+#include "cc/core/base/element_type.h"
+#include "cc/core/base/shape.h"
+#include "cc/core/base/status.h"
+#include "cc/core/sparse/slices.h"
+#include "cc/core/sparse/sparse_gradient.h"
+#include "cc/core/sparse/sparse_workspace.h"
+
+namespace condacc {
+
+// All gradients of a round have rows of the same type and shape. The first one determines them.
+struct RowFormat {
+  Shape values;  // Shape of the first gradient's values.
+  SliceLayout layout;
+
+  static RowFormat Of(ElementType type, const Shape& values) {
+    return {values, SliceLayout::Of(type, values)};
+  }
+
+  // Allocates memory for this many rows, with values of type `type`.
+  Status Allocate(int64_t num_rows, ElementType type, SparseWorkspace& workspace,
+                  SparseValue* rows) const {
+    rows->shape = Shape::Of({num_rows});
+    const Status status = workspace.Allocate(ElementType::kInt64, rows->shape, &rows->indices);
+    for (int i = 1; i < values.rank(); ++i) rows->shape.AddDim(values.dim(i));
+    return status.ok() ? workspace.Allocate(type, rows->shape, &rows->values) : status;
+  }
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_SPARSE_ROW_FORMAT_H_
