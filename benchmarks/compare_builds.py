@@ -5,8 +5,8 @@ BEFORE is a folder that contains a built ``tf_condacc``, such as another worktre
 ``make build``. Each build has a process of its own. Both run the same cases, with the code of this
 folder, and are measured in turn; a line gives the median of the ratios of these rounds, where 1.05x
 means that the new build is 5 % faster. A third process runs BEFORE once more: the last column, the
-ratio of BEFORE to itself, shows how far such a median may be from 1 without any change. The speed of
-a process depends on where its memory lies, so they are started several times.
+ratio of BEFORE to itself, shows how far such a median may be from 1 without any change. The speed
+of a process depends on where its memory lies, so they are started several times.
 """
 
 from __future__ import annotations
