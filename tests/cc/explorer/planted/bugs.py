@@ -29,10 +29,8 @@ BUGS = [
         breaks="A gradient is added while a take is prepared that was not when its apply began.",
         program="sparse",
         file="accumulator/accumulator_impl.h",
-        old="  while (true) {\n"
-        "    while (round_->work == Work::kPreparing) changed_.Wait(&mu_);\n",
-        new="  while (round_->work == Work::kPreparing) changed_.Wait(&mu_);\n"
-        "  while (true) {\n",
+        old="  while (true) {\n    while (round_->work == Work::kPreparing) changed_.Wait(&mu_);\n",
+        new="  while (round_->work == Work::kPreparing) changed_.Wait(&mu_);\n  while (true) {\n",
     ),
     Bug(
         breaks="A gradient is added while a second take is prepared after a first one.",
