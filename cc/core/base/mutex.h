@@ -2,10 +2,10 @@
 //
 // They use the standard types, so that ThreadSanitizer sees every lock.
 //
-// A thread may hold two locks at once only in this order: that of an accumulator, a gate or a step
-// variable first, and then that of the timers (TimerQueue) or of the spare buffers (SpareBuffers),
-// under which no other lock is taken. Nothing is called back under a lock: completions, timers and
-// reports run after it was released.
+// A thread may hold two locks at once only in this order: that of an accumulator or of a gate
+// first, and then that of the timers (TimerQueue), of the spare buffers (SpareBuffers) or, under
+// the lock of a staleness gate, of the step variable. Under these, no other lock is taken.
+// Completions, timers and reports run without any lock.
 #ifndef CONDACC_CORE_BASE_MUTEX_H_
 #define CONDACC_CORE_BASE_MUTEX_H_
 

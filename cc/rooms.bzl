@@ -1,7 +1,7 @@
-"""Libraries of kernels, which include TensorFlow."""
+"""Libraries that include TensorFlow."""
 
-def kernel_library(name, deps = []):
-    """Declares a room of the kernels: all sources and headers of the package.
+def room(name, deps = []):
+    """Declares a room of the ops or of the kernels: all sources and headers of the package.
 
     Args:
       name: The name of the package.
@@ -10,7 +10,10 @@ def kernel_library(name, deps = []):
     native.cc_library(
         name = name,
         srcs = native.glob(["*.cc"]),
-        hdrs = native.glob(["*.h"]),
+        hdrs = native.glob(
+            ["*.h"],
+            allow_empty = True,
+        ),
         alwayslink = 1,
         local_defines = ["EIGEN_USE_THREADS"],
         visibility = ["//visibility:public"],
