@@ -108,8 +108,8 @@ class Accumulator {
   // Discards the gradients of the open round, sets the global step, and returns how many gradients
   // were discarded. If `only_forward`, neither is done unless the global step becomes higher.
   // Waiting takes go on waiting, except that a take for which there were enough gradients is served
-  // first. If a fold is adding some of the discarded gradients, the thread that folds frees them
-  // afterwards.
+  // first, for which this may have to wait. If a fold is adding some of the discarded gradients,
+  // the thread that folds frees them afterwards.
   int64_t Reset(int64_t global_step, bool only_forward = false) CONDACC_EXCLUDES(mu_);
 
   // Sets the global step and returns the previous one. Neither gradients nor takes are touched.
@@ -127,7 +127,7 @@ class Accumulator {
   }
   int64_t num_accumulated() const CONDACC_EXCLUDES(mu_) {
     MutexLock lock(&mu_);
-    return round_->count;
+    return round_->num_accumulated;
   }
   const Options& options() const { return options_; }
 
@@ -156,7 +156,8 @@ class Accumulator {
     Work work = Work::kNone;
     Sum sum;
     int64_t num_appended = 0;  // Number of gradients appended to the sum.
-    int64_t count = 0;         // The same without those that were refused when a take was prepared.
+    int64_t num_accumulated =
+        0;  // The same without those that were refused when a take was prepared.
     // Number of appended gradients that have been added to the sum or refused. They are the first
     // ones, unless some that come later were refused.
     int64_t num_added = 0;
@@ -170,14 +171,14 @@ class Accumulator {
   };
   using RoundPtr = std::shared_ptr<Round>;
 
-  // What a call into the accumulator works with, and the takes that fail meanwhile. They are
-  // completed at the end of the call: before, it may be working with the workspace of one of them.
+  // The workspace of a call, and the takes that failed during it. They are completed when the call
+  // ends, because until then it may use the workspace of one of them.
   struct Call {
     Workspace& workspace;
     EndedWaits<Take> ended;
   };
 
-  // What is to be done next about a round. See NextAction().
+  // The next step for a round; see NextAction().
   enum class Action { kNone, kServe, kFinish, kFree };
 
   // Returns kAdded if the local step and the contributor allow the gradient to be added now, and
@@ -200,7 +201,7 @@ class Accumulator {
   Status CheckStep(const Take& take) const CONDACC_REQUIRES(mu_);
   // Returns whether the take is satisfied by the gradients of the round.
   bool HasEnoughFor(const Take& take) const CONDACC_REQUIRES(mu_) {
-    return round_->count >= take.num_required;
+    return round_->num_accumulated >= take.num_required;
   }
   bool IsAtStepOf(const Take& take) const CONDACC_REQUIRES(mu_) {
     return !take.global_step.has_value() || *take.global_step == step_counter_.global_step();
@@ -217,8 +218,8 @@ class Accumulator {
 
   // Returns what the calling thread has to do about a round after each event: a gradient was
   // appended, a take has come or gone, or a thread has ended its work on the round. Nothing is to
-  // be done while a thread works on the sum, since that thread asks again afterwards; but a taken
-  // round leaves the accumulator at once if finishing it needs no preparation.
+  // be done while a thread works on the sum, since that thread asks again afterwards; but an open
+  // round that is being folded is served all the same if its sum needs no preparation.
   Action NextAction(const Round& round) const CONDACC_REQUIRES(mu_);
   // Takes one action after the other until none is left.
   void Proceed(const RoundPtr& round, Call* call) CONDACC_REACQUIRES(mu_);
@@ -226,7 +227,7 @@ class Accumulator {
   void Serve(Call* call) CONDACC_REACQUIRES(mu_);
   // Allocates what finishing the round for the take needs. After an error, the round is as it was,
   // without the gradients that turned out to be bad.
-  Status Prepare(const Take& take, Workspace& workspace) CONDACC_REACQUIRES(mu_);
+  Status PrepareTake(const Take& take, Workspace& workspace) CONDACC_REACQUIRES(mu_);
   // Removes the gradients that the sum has refused when it was prepared.
   void RemoveRefused(Round* round) CONDACC_REQUIRES(mu_);
   // Finishes a taken round, and completes its take.
@@ -255,7 +256,7 @@ class Accumulator {
 
   const Options options_;
   mutable Mutex mu_;
-  CondVar changed_;  // Notified when num_added, the place or the work of a round has changed.
+  CondVar changed_;  // Notified when work on a round ends or num_added changes, and by Reset().
   StepCounter step_counter_ CONDACC_GUARDED_BY(mu_);
   WaitList<Take> takes_ CONDACC_GUARDED_BY(mu_);
   RoundPtr round_ CONDACC_GUARDED_BY(mu_);

@@ -37,7 +37,7 @@ ApplyResult Accumulator<Sum>::Apply(int64_t local_step, Gradient gradient, Works
   const RoundPtr round = round_;
   const Appended appended = Append(contributor, std::move(gradient));
   const int64_t ordinal = ++round->num_appended;
-  ++round->count;
+  ++round->num_accumulated;
   if (appended == Appended::kInSum) round->num_added = ordinal;
   Proceed(round, &call);
   FoldOrWait(round, ordinal, appended == Appended::kMustAddNow, &call);
@@ -90,13 +90,13 @@ Appended Accumulator<Sum>::Append(std::optional<int64_t> contributor, Gradient g
 
 template <class Sum>
 void Accumulator<Sum>::ReserveRound() {
-  if (round_->count > 0) return;  // Another round was reserved for the first gradient.
+  if (round_->num_accumulated > 0) return;  // Another round was reserved for the first gradient.
   // The previous round is not used again while an apply in FoldOrWait() still refers to it.
   if (next_round_ == nullptr || next_round_.use_count() > 1) {
     next_round_ = std::make_shared<Round>(options_.sum);
   }
   next_round_->place = Place::kOpen;
-  next_round_->count = 0;
+  next_round_->num_accumulated = 0;
   next_round_->num_appended = 0;
   next_round_->num_added = 0;
 }
@@ -112,7 +112,7 @@ void Accumulator<Sum>::Request(const TakePtr& take, std::shared_ptr<void> keep_a
   // it has come. The take is not queued before that: as soon as it is in the queue, it may be
   // completed at any time, after which its workspace may be gone.
   const RoundPtr round = round_;
-  const bool lacks_one = round->count + 1 == take->num_required && takes_.empty();
+  const bool lacks_one = round->num_accumulated + 1 == take->num_required && takes_.empty();
   if (lacks_one && round->work == Work::kNone && round->sum.WantsFold(/*num_missing=*/1)) {
     Fold(round, &call);
   }
@@ -197,13 +197,13 @@ void Accumulator<Sum>::ReportStall(const TakePtr& take) {
   {
     MutexLock lock(&mu_);
     if (!take->is_waiting()) return;
-    report = {round_->count, take->num_required, step_counter_.global_step(),
+    report = {round_->num_accumulated, take->num_required, step_counter_.global_step(),
               step_counter_.num_dropped(), step_counter_.last_dropped_step()};
   }
   options_.on_stall(report);
 }
 
-// What happens to a round.
+// Rounds.
 
 template <class Sum>
 typename Accumulator<Sum>::Action Accumulator<Sum>::NextAction(const Round& round) const {
@@ -243,7 +243,7 @@ template <class Sum>
 void Accumulator<Sum>::Serve(Call* call) {
   Take* const take = takes_.front();
   Status status = CheckStep(*take);
-  if (status.ok()) status = Prepare(*take, call->workspace);
+  if (status.ok()) status = PrepareTake(*take, call->workspace);
   if (!status.ok()) return Fail(takes_.PopFront(), std::move(status), call);
   TimerQueue::Global().Cancel(take->stall_timer);
   last_num_required_ = take->num_required;
@@ -254,8 +254,8 @@ void Accumulator<Sum>::Serve(Call* call) {
 }
 
 template <class Sum>
-Status Accumulator<Sum>::Prepare([[maybe_unused]] const Take& take,
-                                 [[maybe_unused]] Workspace& workspace) {
+Status Accumulator<Sum>::PrepareTake([[maybe_unused]] const Take& take,
+                                     [[maybe_unused]] Workspace& workspace) {
   if constexpr (!Sum::kFinishNeedsMemory) {
     return Status();
   } else {
@@ -264,7 +264,8 @@ Status Accumulator<Sum>::Prepare([[maybe_unused]] const Take& take,
     Status status;
     {
       MutexUnlock unlock(&mu_);
-      // The take has to end even if it is prepared by another operation, which has no part in this.
+      // The thread may be in another operation, such as an apply that has succeeded. So the
+      // exception becomes the error of the take.
       try {
         status = Contract::PrepareFinish(round.sum, workspace);
       } catch (const std::bad_alloc&) {
@@ -298,8 +299,8 @@ void Accumulator<Sum>::RemoveRefused([[maybe_unused]] Round* round) {
                         contributions.end());
     round->num_added +=
         refused.end() - std::upper_bound(refused.begin(), refused.end(), round->num_added);
-    round->count -= static_cast<int64_t>(refused.size());
-    CONDACC_INVARIANT(round->num_added <= round->num_appended && round->count >= 0);
+    round->num_accumulated -= static_cast<int64_t>(refused.size());
+    CONDACC_INVARIANT(round->num_added <= round->num_appended && round->num_accumulated >= 0);
     Contract::RemoveRefused(round->sum);
   }
 }
@@ -358,7 +359,7 @@ int64_t Accumulator<Sum>::Reset(int64_t global_step, bool only_forward) {
   if (only_forward && global_step <= step_counter_.global_step()) return 0;
   step_counter_.Set(global_step);
   const RoundPtr round = round_;
-  const int64_t num_discarded = round->count;
+  const int64_t num_discarded = round->num_accumulated;
   if (num_discarded == 0) return 0;
   round_ = std::move(next_round_);
   round->place = Place::kDiscarded;
@@ -390,8 +391,8 @@ void Accumulator<Sum>::FoldOrWait(const RoundPtr& round, int64_t ordinal, bool m
 
 template <class Sum>
 int64_t Accumulator<Sum>::NumMissing(const Round& round) const {
-  if (!takes_.empty()) return takes_.front()->num_required - round.count;
-  return round.count == last_num_required_ ? 0 : Contract::kUnknown;
+  if (!takes_.empty()) return takes_.front()->num_required - round.num_accumulated;
+  return round.num_accumulated == last_num_required_ ? 0 : Contract::kUnknown;
 }
 
 template <class Sum>

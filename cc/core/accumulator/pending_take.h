@@ -28,7 +28,8 @@ struct PendingTake : Waiter<PendingTake<Value>> {
   const std::optional<int64_t> global_step;
   Done done;
 
-  // The fields below are guarded by the lock of the accumulator.
+  // The fields below are guarded by the lock of the accumulator until the take has ended. Then they
+  // belong to the thread that completes it.
   bool is_cancelled = false;
   Status failure;  // The error with which the take ends, if it gets no value.
   TimerQueue::Ticket stall_timer = TimerQueue::kNoTicket;

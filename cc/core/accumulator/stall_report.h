@@ -13,7 +13,7 @@ struct StallReport {
   int64_t num_required;
   int64_t global_step;
   int64_t num_dropped;
-  int64_t last_dropped_step;  // This is the local step of the last of them.
+  int64_t last_dropped_step;  // Local step of the last gradient that was dropped; 0 if none was.
 };
 
 }  // namespace condacc

@@ -57,10 +57,11 @@ struct SumContract {
   // Takes over a gradient that lacks nothing. If it throws std::bad_alloc, nothing has changed.
   static_assert(kIs<decltype(&Sum::Append), Appended (Sum::*)(Gradient)>);
 
+  // The `num_missing` of WantsFold() if nobody knows when the next take comes.
+  static constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
   // Returns whether the pending gradients should be added now. `num_missing` is how many gradients
   // the next take lacks: if 0, it probably comes next, and adds them in the same pass in which it
   // divides; if 1, a take waits that may be faster if all but its last gradient have been added.
-  static constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
   static_assert(kIs<decltype(&Sum::WantsFold), bool (Sum::*)(int64_t num_missing) const>);
   // Returns whether so much is pending that an apply should wait for a fold before it returns.
   static_assert(kIs<decltype(&Sum::IsOverfull), bool (Sum::*)() const>);
@@ -69,6 +70,7 @@ struct SumContract {
   static_assert(noexcept(std::declval<Sum&>().BeginFold()));
   static_assert(kIs<decltype(&Sum::BeginFold), int64_t (Sum::*)()>);
   // Unlocked: adds the gradients of the fold that was started.
+  static_assert(noexcept(std::declval<Sum&>().RunFold(std::declval<Workspace&>())));
   static_assert(kIs<decltype(&Sum::RunFold), void (Sum::*)(Workspace&)>);
   // Ends the fold. Returns whether its gradients have been added. If memory was short, they are
   // pending as before.
@@ -102,8 +104,10 @@ struct SumContract {
   }
   // Unlocked: returns the sum or mean of all gradients. Cannot fail for want of memory. Only
   // Clear() may follow.
+  static_assert(noexcept(std::declval<Sum&>().Finish(std::declval<Workspace&>())));
   static_assert(kIs<decltype(&Sum::Finish), Value (Sum::*)(Workspace&)>);
   // Unlocked: frees all gradients, so that the sum is empty.
+  static_assert(noexcept(std::declval<Sum&>().Clear()));
   static_assert(kIs<decltype(&Sum::Clear), void (Sum::*)()>);
 };
 

@@ -2,9 +2,10 @@
 //
 // They use the standard types, so that ThreadSanitizer sees every lock.
 //
-// A thread may hold two locks at once only in this order: that of an accumulator or of a gate
-// first, and then that of the timers (TimerQueue), of the spare buffers (SpareBuffers) or, under
-// the lock of a staleness gate, of the step variable. Under these, no other lock is taken.
+// A thread holds two locks at once only in these orders:
+// - that of an accumulator or of a gate, then that of the timers (TimerQueue);
+// - that of a staleness gate, then that of its step variable;
+// - that of an op that makes handles (HandleOp), then that of TensorFlow's resource manager.
 // Completions, timers and reports run without any lock.
 #ifndef CONDACC_CORE_BASE_MUTEX_H_
 #define CONDACC_CORE_BASE_MUTEX_H_

@@ -1,6 +1,7 @@
 #include "cc/core/base/timer_queue.h"
 
 #include <functional>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -63,7 +64,11 @@ void TimerQueue::Run() {
     std::function<void()> function = std::move(first->second);
     functions_.erase(first);
     mu_.Unlock();
-    function();
+    try {
+      function();
+    } catch (const std::bad_alloc&) {
+      // The function is given up.
+    }
     function = nullptr;  // Frees what it holds before the lock is taken again.
     mu_.Lock();
   }

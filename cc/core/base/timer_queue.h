@@ -34,9 +34,9 @@ class TimerQueue {
 
   static TimerQueue& Global();
 
-  // Schedules `function` to be called after `timeout`, and returns its ticket. Returns kNoTicket if
-  // no thread can be started; then the function is never called. May throw std::bad_alloc, and then
-  // nothing has been scheduled.
+  // Schedules `function`, which may throw std::bad_alloc only, to be called after `timeout`, and
+  // returns its ticket. Returns kNoTicket if no thread can be started; then the function is never
+  // called. May throw std::bad_alloc, and then nothing has been scheduled.
   Ticket Schedule(Clock::duration timeout, std::function<void()> function) CONDACC_EXCLUDES(mu_);
 
   // Cancels a scheduled function. When this returns, the call of the function has either begun

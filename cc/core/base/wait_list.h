@@ -70,7 +70,7 @@ class WaitList {
   // Returns the operation that has waited longest, or null if none waits.
   T* front() const { return first_; }
 
-  // Adds an operation that does not wait. The list keeps it alive.
+  // Appends `wait`, which must not be in a list. The list keeps it alive.
   void PushBack(std::shared_ptr<T> wait) noexcept {
     T* const added = wait.get();
     added->list_ = this;
@@ -127,7 +127,7 @@ class EndedWaits {
       : first_(std::exchange(other.first_, nullptr)), last_(other.last_) {}
   EndedWaits& operator=(EndedWaits&&) = delete;
 
-  // Adds an operation that does not wait, or not any more.
+  // Adds `wait`, which must not be in a WaitList any more.
   void Add(std::shared_ptr<T> wait) noexcept {
     T* const added = wait.get();
     added->self_ = std::move(wait);
@@ -141,7 +141,7 @@ class EndedWaits {
 };
 
 // Holds a lock. Its destructor releases the lock, and then completes the operations whose wait has
-// ended, even those that another thread has added to `ended`.
+// ended.
 template <class T>
 class CONDACC_SCOPED_CAPABILITY CompletingLock {
  public:

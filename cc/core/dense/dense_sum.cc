@@ -113,7 +113,7 @@ bool DenseSum::EndFold() noexcept {
   return true;
 }
 
-DenseSum::Value DenseSum::Finish(Workspace& workspace) {
+DenseSum::Value DenseSum::Finish(Workspace& workspace) noexcept {
   CONDACC_INVARIANT(!empty() && folding_.buffers.empty());
   DenseAddArgs last = RunFirstPasses(Operands(&pending_), workspace);
   last.out = result_.data();

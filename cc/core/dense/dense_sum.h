@@ -57,7 +57,7 @@ class DenseSum {
   int64_t BeginFold() noexcept;
   void RunFold(Workspace& workspace) noexcept;
   bool EndFold() noexcept;
-  Value Finish(Workspace& workspace);
+  Value Finish(Workspace& workspace) noexcept;
   void Clear() noexcept;
 
  private:

@@ -83,7 +83,7 @@ int64_t SparseSum<Rows>::BeginFold() noexcept {
 }
 
 template <class Rows>
-void SparseSum<Rows>::RunFold(Workspace& workspace) {
+void SparseSum<Rows>::RunFold(Workspace& workspace) noexcept {
   has_folded_ = rows_.Fold(&folding_, workspace);
   if (!has_folded_) return;
   MoveBad(&folding_);
@@ -160,7 +160,7 @@ void SparseSum<Rows>::MoveBad(std::list<KeptGradient>* gradients) noexcept {
 }
 
 template <class Rows>
-void SparseSum<Rows>::Clear() {
+void SparseSum<Rows>::Clear() noexcept {
   Hold(-held_bytes_);
   bad_.clear();
   refused_.clear();

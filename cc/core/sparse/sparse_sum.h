@@ -53,18 +53,18 @@ class SparseSum {
   bool WantsFold(int64_t num_missing) const;
   bool IsOverfull() const;
   int64_t BeginFold() noexcept;
-  void RunFold(Workspace& workspace);
+  void RunFold(Workspace& workspace) noexcept;
   bool EndFold() noexcept;
   Status PrepareFinish(Workspace& workspace);
   const std::vector<int64_t>& refused() const { return refused_; }
   void RemoveRefused() noexcept;
   void AbandonFinish() { rows_.AbandonFinish(); }
   // Frees the merged rows piece by piece while the result is written.
-  Value Finish(Workspace& workspace) {
+  Value Finish(Workspace& workspace) noexcept {
     CONDACC_INVARIANT(refused_.empty());
     return rows_.Finish(workspace);
   }
-  void Clear();
+  void Clear() noexcept;
 
   size_t num_pending() const { return pending_.size(); }
 

@@ -23,8 +23,8 @@ struct GateWait : Waiter<GateWait> {
   using Done = std::function<void(const GateWait&)>;
 
   enum class For {
-    // A worker waits until the gate is at another round than `after`, or releases it in the same
-    // round.
+    // A worker waits until the gate is at another round than `after`, or until it lets the worker
+    // compute once more in the same round.
     kNextRound,
     // A worker waits until the gate is open.
     kOpening,

@@ -92,7 +92,7 @@ class WorkerStep {
 // nothing has changed; but once an event has been noted, nothing throws until all waits that it
 // ends have been released.
 //
-// Example, with one accumulator `sums` and, for a gate of a chief and its workers, these calls:
+// Example, with one accumulator `sums`, a gate, its chief and one of its workers:
 //
 //   // The chief "c", once:
 //   gate->Prepare("c", sums.global_step(), &round);
@@ -147,7 +147,8 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // the local step of the next.
   Status Enter(const std::string& worker, const std::string& run, int64_t local_step,
                std::unique_ptr<WorkerStep>* step);
-  // Tells the gate that a worker has a new session: what its old one has left at the gate is ended.
+  // Tells the gate that a worker has a new session: this ends the steps and
+  // waits of its earlier session.
   void Renew(const std::string& worker, const std::string& run);
   // Tells the gate that a worker has ended, so that nobody waits for its gradients; `is_lost` tells
   // that it has failed. It may enter again. Does nothing if another run has replaced this one.
@@ -255,7 +256,7 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // the next event tries again.
   void ArmTimer() noexcept CONDACC_REQUIRES(mu_);
   Clock::time_point NextDeadline() const noexcept CONDACC_REQUIRES(mu_);
-  void OnTimer() noexcept;
+  void OnTimer();
   // Releases the observers for whom the round has lasted too long.
   void ReleaseReports(Clock::time_point now) noexcept CONDACC_REQUIRES(mu_);
   // Ends the waits of the chief, since no worker is left.

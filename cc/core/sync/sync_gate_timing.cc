@@ -56,7 +56,7 @@ SyncGate::Clock::time_point SyncGate::NextDeadline() const noexcept {
   return deadline;
 }
 
-void SyncGate::OnTimer() noexcept {
+void SyncGate::OnTimer() {
   std::string line;
   {
     CompletingLock lock(&mu_, &ended_);
@@ -79,11 +79,7 @@ void SyncGate::OnTimer() noexcept {
     }
     ArmTimer();
   }
-  try {
-    if (!line.empty()) log_(line);
-  } catch (const std::bad_alloc&) {
-    // The line is lost. The round is not logged again.
-  }
+  if (!line.empty()) log_(line);
 }
 
 void SyncGate::ReleaseReports(Clock::time_point now) noexcept {

@@ -21,7 +21,7 @@ using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 
-class AccumulatorOp : public tensorflow::OpKernel {
+class OnAccumulatorOp : public tensorflow::OpKernel {
  public:
   using OpKernel::OpKernel;
 
@@ -38,9 +38,9 @@ class AccumulatorOp : public tensorflow::OpKernel {
 
 // Outputs one of the accumulator's counters, or the highest value of `T` if the counter is higher.
 template <typename T, int64_t (AccumulatorResource::*counter)() const>
-class CounterOp : public AccumulatorOp {
+class CounterOp : public OnAccumulatorOp {
  public:
-  using AccumulatorOp::AccumulatorOp;
+  using OnAccumulatorOp::OnAccumulatorOp;
 
  private:
   void ComputeWith(OpKernelContext* ctx, AccumulatorResource& accumulator) override {
@@ -51,9 +51,9 @@ class CounterOp : public AccumulatorOp {
   }
 };
 
-class SetGlobalStepOp : public AccumulatorOp {
+class SetGlobalStepOp : public OnAccumulatorOp {
  public:
-  using AccumulatorOp::AccumulatorOp;
+  using OnAccumulatorOp::OnAccumulatorOp;
 
  private:
   void ComputeWith(OpKernelContext* ctx, AccumulatorResource& accumulator) override {
@@ -63,8 +63,7 @@ class SetGlobalStepOp : public AccumulatorOp {
     if (previous > step) {
       LOG(WARNING)
           << "Attempt to set current_global_step_ to smaller value: current_global_step_ = "
-          << previous << " >= " << step << " = new_global_step. (accumulator '"
-          << accumulator.spec().name << "')";
+          << previous << " >= " << step << " = new_global_step. (" << accumulator.where() << ")";
     }
   }
 };

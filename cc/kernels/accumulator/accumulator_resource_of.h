@@ -23,7 +23,10 @@ namespace condacc {
 // - Workspace: the memory and threads that calls into Core work with, made of an OpKernelContext;
 // - kKind: the name of the kind;
 // - kWaitsForDevice: whether calls into Core wait for the device;
-// - SumOptions(spec): the options of the accumulator's sums.
+// - SumOptions(spec): the options of the accumulator's sums;
+// - ReadGradient(), ReserveOutputs(), SetOutputs() and SetEmptyOutputs(): the inputs of an apply
+// and
+//   the outputs of a take.
 template <class Traits>
 class AccumulatorResourceOf : public AccumulatorResource {
  public:

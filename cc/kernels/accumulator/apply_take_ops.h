@@ -11,8 +11,8 @@
 #include "cc/core/accumulator/apply_result.h"
 #include "cc/core/base/status.h"
 #include "cc/kernels/accumulator/accumulator_resource_of.h"
-#include "cc/kernels/accumulator/take_output.h"
-#include "cc/kernels/base/async_op.h"
+#include "cc/kernels/accumulator/take_execution.h"
+#include "cc/kernels/base/async_kernel.h"
 #include "cc/kernels/base/out_of_memory.h"
 #include "cc/kernels/base/tf_conversions.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -37,7 +37,7 @@ absl::Status ApplyGradient(tensorflow::OpKernelContext* ctx,
   });
 }
 
-// kYes: the last input of an apply is the number of the gradient's contributor.
+// Tells whether the last input of an apply is the number of its contributor.
 enum class WithContributor { kNo, kYes };
 
 // Applies a gradient. Inputs: handle, local_step, those of the gradient and, if kWithContributor
@@ -87,18 +87,18 @@ class ApplyOp : public tensorflow::OpKernel {
   tensorflow::DataType dtype_;
 };
 
-// The behaviour of a take if there are too few gradients: kBlocking waits, without holding a
+// The behaviour of a take if there are too few gradients: kWaiting waits, without holding a
 // thread, and kTry ends at once and outputs that nothing was taken.
-enum class TakeMode { kBlocking, kTry };
-// kYes: a take names the only global step of the accumulator at which it takes gradients.
+enum class TakeMode { kWaiting, kTry };
+// Tells whether a take has an input that names the only global step at which it takes gradients.
 enum class WithStep { kNo, kYes };
 
 // Takes the accumulated gradients. Inputs: handle, global_step if kWithStep is kYes, and
 // num_required. Outputs: taken ([] bool) if kTakeMode is kTry, and those of Traits::SetOutputs().
 template <class Traits, TakeMode kTakeMode, WithStep kWithStep = WithStep::kNo>
-class TakeOp : public AsyncKernel<TakeOutput<Traits>> {
+class TakeOp : public AsyncKernel<TakeExecution<Traits>> {
  public:
-  explicit TakeOp(tensorflow::OpKernelConstruction* ctx) : AsyncKernel<TakeOutput<Traits>>(ctx) {
+  explicit TakeOp(tensorflow::OpKernelConstruction* ctx) : AsyncKernel<TakeExecution<Traits>>(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("dtype", &dtype_));
   }
   bool IsExpensive() override {
@@ -108,7 +108,7 @@ class TakeOp : public AsyncKernel<TakeOutput<Traits>> {
  private:
   using Core = typename Traits::Core;
 
-  absl::Status Begin(const std::shared_ptr<TakeOutput<Traits>>& output) override {
+  absl::Status Begin(const std::shared_ptr<TakeExecution<Traits>>& output) override {
     tensorflow::OpKernelContext* const ctx = output->ctx();
     TF_RETURN_IF_ERROR(output->Find(dtype_));
     std::optional<int64_t> global_step;
@@ -125,11 +125,11 @@ class TakeOp : public AsyncKernel<TakeOutput<Traits>> {
   }
 
   // Requests the take, whose completion ends the op, perhaps before this returns. A take that has
-  // to wait registers its cancellation callback before; see AsyncOp::OnCancel(). A take that need
-  // not wait registers none, and only finds out whether the step was cancelled: nobody would
+  // to wait registers its cancellation callback before; see AsyncExecution::OnCancel(). A take that
+  // need not wait registers none, and only finds out whether the step was cancelled: nobody would
   // receive its gradients.
   static void Take(int32_t num_required, std::optional<int64_t> global_step,
-                   const std::shared_ptr<TakeOutput<Traits>>& output) {
+                   const std::shared_ptr<TakeExecution<Traits>>& output) {
     Core& core = output->resource().core();
     const auto take = std::make_shared<typename Core::Take>(
         num_required,
@@ -152,11 +152,11 @@ class TakeOp : public AsyncKernel<TakeOutput<Traits>> {
 
 // The ops of one kind of accumulator on one kind of device.
 template <class Traits>
-struct AccumulatorOps {
+struct AccumulatorKernels {
   using Handle = AccumulatorHandleOp<Traits>;
   using Apply = ApplyOp<Traits>;
   using ApplyContribution = ApplyOp<Traits, WithContributor::kYes>;
-  using Take = TakeOp<Traits, TakeMode::kBlocking>;
+  using Take = TakeOp<Traits, TakeMode::kWaiting>;
   using TryTake = TakeOp<Traits, TakeMode::kTry>;
   using TakeRound = TakeOp<Traits, TakeMode::kTry, WithStep::kYes>;
 };

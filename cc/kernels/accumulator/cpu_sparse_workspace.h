@@ -18,8 +18,8 @@ class CpuSparseWorkspace : public HostSparseWorkspace {
  public:
   explicit CpuSparseWorkspace(tensorflow::OpKernelContext* ctx)
       : ctx_(ctx), threads_(DeviceThreads(ctx)) {}
-  // No take waits for the folds of this call any more, so it may take time to report what they
-  // freed.
+  // This is reported here and not in NoteFreed(), because starting the thread that trims takes
+  // time, and takes may wait for the fold.
   ~CpuSparseWorkspace() override {
     if (freed_bytes_ > 0) NoteFreedHeap(freed_bytes_);
   }

@@ -9,7 +9,7 @@ namespace {
 
 using tensorflow::DEVICE_CPU;
 
-using CpuOps = AccumulatorOps<DenseTraits<CpuPolicy>>;
+using CpuOps = AccumulatorKernels<DenseTraits<CpuPolicy>>;
 REGISTER_KERNEL_BUILDER(Name("Condacc>DenseAccumulator").Device(DEVICE_CPU), CpuOps::Handle);
 REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApply").Device(DEVICE_CPU), CpuOps::Apply);
 REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTake").Device(DEVICE_CPU), CpuOps::Take);
@@ -23,7 +23,7 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTakeRound").Device(DEVICE_CPU), CpuOp
 using tensorflow::DEVICE_GPU;
 
 // All inputs and outputs but the gradients themselves are in host memory.
-using GpuOps = AccumulatorOps<DenseTraits<GpuPolicy>>;
+using GpuOps = AccumulatorKernels<DenseTraits<GpuPolicy>>;
 REGISTER_KERNEL_BUILDER(Name("Condacc>DenseAccumulator").Device(DEVICE_GPU).HostMemory("handle"),
                         GpuOps::Handle);
 REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApply")

@@ -49,7 +49,7 @@ struct GpuPolicy {
 
   static Status CheckOpDevice(tensorflow::OpKernelContext* ctx) { return CheckGpu(ctx); }
   static HoldBudget& Budget() { return GpuHoldBudget(); }
-  // Queueing a sum takes the same time for all small sizes, and queueing one takes less than two.
+  // One pass over two small gradients costs less than two passes, whatever their size.
   static constexpr bool kAddsSmallAtOnce = false;
   static constexpr size_t kMaxInputs = kMaxDenseInputs;
   static constexpr bool kMergesWaitForDevice = true;

@@ -9,7 +9,7 @@ namespace {
 
 using tensorflow::DEVICE_CPU;
 
-using CpuOps = AccumulatorOps<SparseTraits<CpuPolicy>>;
+using CpuOps = AccumulatorKernels<SparseTraits<CpuPolicy>>;
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseAccumulator").Device(DEVICE_CPU), CpuOps::Handle);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApply").Device(DEVICE_CPU), CpuOps::Apply);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTake").Device(DEVICE_CPU), CpuOps::Take);
@@ -23,7 +23,7 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTakeRound").Device(DEVICE_CPU), CpuO
 using tensorflow::DEVICE_GPU;
 
 // All inputs and outputs but the indices and the values are in host memory.
-using GpuOps = AccumulatorOps<SparseTraits<GpuPolicy>>;
+using GpuOps = AccumulatorKernels<SparseTraits<GpuPolicy>>;
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseAccumulator").Device(DEVICE_GPU).HostMemory("handle"),
                         GpuOps::Handle);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApply")

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "cc/core/base/mutex.h"
+#include "cc/kernels/base/out_of_memory.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_handle.h"
 #include "tensorflow/core/framework/resource_mgr.h"
@@ -43,14 +44,7 @@ class HandleOp : public tensorflow::OpKernel {
   }
 
   void Compute(tensorflow::OpKernelContext* ctx) override {
-    if (anonymous_) {
-      OP_REQUIRES_OK(ctx, CheckPlacement(ctx));
-      ctx->set_output(0, AnonymousHandle(ctx));
-      return;
-    }
-    MutexLock lock(&mu_);
-    OP_REQUIRES_OK(ctx, FindOrMake(ctx));
-    ctx->set_output(0, handle_);
+    OP_REQUIRES_OK(ctx, OrOutOfMemory(resource_name_, [&] { return OutputHandle(ctx); }));
   }
   bool IsExpensive() override { return false; }
 
@@ -70,6 +64,18 @@ class HandleOp : public tensorflow::OpKernel {
   // have made.
   virtual absl::Status CheckSame(const Resource& /*found*/) const { return absl::OkStatus(); }
   virtual Contents contents() const { return {}; }
+
+  absl::Status OutputHandle(tensorflow::OpKernelContext* ctx) CONDACC_EXCLUDES(mu_) {
+    if (anonymous_) {
+      TF_RETURN_IF_ERROR(CheckPlacement(ctx));
+      ctx->set_output(0, AnonymousHandle(ctx));
+      return absl::OkStatus();
+    }
+    MutexLock lock(&mu_);
+    TF_RETURN_IF_ERROR(FindOrMake(ctx));
+    ctx->set_output(0, handle_);
+    return absl::OkStatus();
+  }
 
   tensorflow::Tensor AnonymousHandle(tensorflow::OpKernelContext* ctx) const {
     tensorflow::Tensor handle(tensorflow::DT_RESOURCE, tensorflow::TensorShape({}));

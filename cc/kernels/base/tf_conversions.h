@@ -22,6 +22,10 @@ inline absl::Status ToAbsl(const Status& status) {
       static_cast<int>(StatusCode::kCancelled) == static_cast<int>(absl::StatusCode::kCancelled) &&
       static_cast<int>(StatusCode::kInvalidArgument) ==
           static_cast<int>(absl::StatusCode::kInvalidArgument) &&
+      static_cast<int>(StatusCode::kFailedPrecondition) ==
+          static_cast<int>(absl::StatusCode::kFailedPrecondition) &&
+      static_cast<int>(StatusCode::kOutOfRange) ==
+          static_cast<int>(absl::StatusCode::kOutOfRange) &&
       static_cast<int>(StatusCode::kResourceExhausted) ==
           static_cast<int>(absl::StatusCode::kResourceExhausted) &&
       static_cast<int>(StatusCode::kInternal) == static_cast<int>(absl::StatusCode::kInternal));

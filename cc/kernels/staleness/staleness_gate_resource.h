@@ -3,7 +3,6 @@
 #define CONDACC_KERNELS_STALENESS_STALENESS_GATE_RESOURCE_H_
 
 #include <atomic>
-#include <new>
 #include <string>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "cc/core/staleness/staleness_gate.h"
 #include "cc/kernels/base/handle_op.h"
 #include "cc/kernels/base/inputs.h"
+#include "cc/kernels/base/out_of_memory.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_base.h"
 #include "tensorflow/core/lib/core/refcount.h"
@@ -90,11 +90,8 @@ class StalenessGateUserOp : public tensorflow::OpKernel {
   void Compute(tensorflow::OpKernelContext* ctx) final {
     tensorflow::core::RefCountPtr<StalenessGateResource> resource;
     OP_REQUIRES_OK(ctx, LookupInput(ctx, 0, "gate", "a staleness gate", &resource));
-    try {
-      OP_REQUIRES_OK(ctx, resource->Named(Run(ctx, resource.get())));
-    } catch (const std::bad_alloc&) {
-      ctx->SetStatus(resource->Named(absl::ResourceExhaustedError("Out of memory")));
-    }
+    OP_REQUIRES_OK(ctx, OrOutOfMemory("a staleness gate",
+                                      [&] { return resource->Named(Run(ctx, resource.get())); }));
   }
   bool IsExpensive() override { return false; }
 

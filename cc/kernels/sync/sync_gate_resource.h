@@ -67,7 +67,7 @@ inline absl::Status LookupWorkerStep(tensorflow::OpKernelContext* ctx,
 absl::Status ReadGateDuration(tensorflow::OpKernelConstruction* ctx, const char* name,
                               SyncGate::Clock::duration* duration);
 
-// What an error for want of memory names.
+// The subject of an out-of-memory error.
 inline constexpr char kGate[] = "a synchronization gate";
 
 }  // namespace condacc

@@ -1,5 +1,6 @@
 // Kernels that wait at the gate of synchronous training.
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "cc/core/sync/gate_wait.h"
@@ -29,19 +30,19 @@ class FinishOp : public SyncGateWaitOp {
   absl::Status Read(OpKernelContext* ctx, WaitArgs* args) override {
     WorkerStepPtr found;
     TF_RETURN_IF_ERROR(LookupWorkerStep(ctx, &found));
-    bool any_added = ctx->num_inputs() == 1;  // A step without gradients is not dropped.
+    args->any_added = ctx->num_inputs() == 1;  // A step without gradients is not dropped.
     for (int i = 1; i < ctx->num_inputs(); ++i) {
       bool added = false;
       TF_RETURN_IF_ERROR(ReadScalar(ctx, i, "added", &added));
-      any_added |= added;
+      args->any_added |= added;
     }
-    WorkerStep& step = found->step();
+    const WorkerStep& step = found->step();
     args->gate = step.gate();
     args->what = GateWait::For::kNextRound;
     args->who = step.worker();
     args->run = step.run();
     args->after = step.local_step();
-    args->dropped = step.Done(any_added);
+    args->step = std::move(found);
     return absl::OkStatus();
   }
 };

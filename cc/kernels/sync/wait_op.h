@@ -10,11 +10,12 @@
 #include "absl/status/status.h"
 #include "cc/core/sync/gate_wait.h"
 #include "cc/core/sync/sync_gate.h"
-#include "cc/kernels/base/async_op.h"
+#include "cc/kernels/base/async_kernel.h"
 #include "cc/kernels/base/tf_conversions.h"
 #include "cc/kernels/sync/sync_gate_resource.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/lib/core/refcount.h"
 
 namespace condacc {
 
@@ -26,50 +27,53 @@ struct WaitArgs {
   std::string run;
   int64_t after = 0;
   GateWait::Clock::duration patience{};
-  // True if the gradients of the step before the wait were dropped. The op's second output.
-  bool dropped = false;
+  // The step that ends when the wait begins, if there is one, and whether any gradient of it was
+  // added.
+  tensorflow::core::RefCountPtr<WorkerStepResource> step;
+  bool any_added = false;
 };
 
 // An execution of an op that waits at a gate. Outputs: round ([] int64) and, for workers that wait
 // for the next round, dropped ([] bool) or, for observers, report ([] string).
-class WaitOutput : public AsyncOp {
+class WaitExecution : public AsyncExecution {
  public:
-  WaitOutput(tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done)
-      : AsyncOp(ctx, std::move(done)) {
+  WaitExecution(tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done)
+      : AsyncExecution(ctx, std::move(done)) {
     set_where(kGate);
   }
 
-  // Allocates the outputs, so that nothing can fail when the wait ends, and sets `dropped`.
+  // Allocates the outputs, so that nothing can fail any more when a step or the wait ends.
   absl::Status Reserve(const WaitArgs& args) {
     TF_RETURN_IF_ERROR(ctx()->allocate_output(0, tensorflow::TensorShape({}), &round_));
     if (args.what == GateWait::For::kReport) {
       return ctx()->allocate_output(1, tensorflow::TensorShape({}), &report_);
     }
-    if (args.what != GateWait::For::kNextRound) return absl::OkStatus();
-    tensorflow::Tensor* dropped = nullptr;
-    TF_RETURN_IF_ERROR(ctx()->allocate_output(1, tensorflow::TensorShape({}), &dropped));
-    dropped->scalar<bool>()() = args.dropped;
-    return absl::OkStatus();
+    if (args.step == nullptr) return absl::OkStatus();
+    return ctx()->allocate_output(1, tensorflow::TensorShape({}), &dropped_);
   }
+
+  // Outputs whether the gradients of the step that has ended were dropped.
+  void SetDropped(bool dropped) { dropped_->scalar<bool>()() = dropped; }
 
   // Ends the op with the result of its wait, unless it has ended already.
   void Complete(const SyncGate& gate, const GateWait& wait) noexcept {
-    AsyncOp::Complete([&] {
+    AsyncExecution::Complete([&] {
       if (wait.end.code != StatusCode::kOk) return ToAbsl(gate.StatusOf(wait));
       round_->scalar<int64_t>()() = wait.round;
       if (report_ != nullptr) report_->scalar<tensorflow::tstring>()() = wait.report;
       return absl::OkStatus();
     });
   }
-  using AsyncOp::Complete;
+  using AsyncExecution::Complete;
 
  private:
   tensorflow::Tensor* round_ = nullptr;
   tensorflow::Tensor* report_ = nullptr;
+  tensorflow::Tensor* dropped_ = nullptr;
 };
 
 // An op that waits at a gate. Read() of its subclass reads from the inputs what it waits for.
-class SyncGateWaitOp : public AsyncKernel<WaitOutput> {
+class SyncGateWaitOp : public AsyncKernel<WaitExecution> {
  public:
   using AsyncKernel::AsyncKernel;
   bool IsExpensive() override { return false; }
@@ -77,8 +81,8 @@ class SyncGateWaitOp : public AsyncKernel<WaitOutput> {
  private:
   virtual absl::Status Read(tensorflow::OpKernelContext* ctx, WaitArgs* args) = 0;
 
-  // The cancellation callback is registered before the wait begins; see AsyncOp::OnCancel().
-  absl::Status Begin(const std::shared_ptr<WaitOutput>& output) override {
+  // The cancellation callback is registered before the wait begins; see AsyncExecution::OnCancel().
+  absl::Status Begin(const std::shared_ptr<WaitExecution>& output) override {
     WaitArgs args;
     TF_RETURN_IF_ERROR(Read(output->ctx(), &args));
     TF_RETURN_IF_ERROR(output->Reserve(args));
@@ -88,6 +92,7 @@ class SyncGateWaitOp : public AsyncKernel<WaitOutput> {
     wait->patience = args.patience;
     const auto cancel = [gate = args.gate, wait] { gate->Cancel(wait); };
     if (!output->OnCancel(cancel)) cancel();
+    if (args.step != nullptr) output->SetDropped(args.step->step().Done(args.any_added));
     args.gate->Wait(wait);
     return absl::OkStatus();
   }

@@ -1,13 +1,13 @@
-// The execution of a take op.
-#ifndef CONDACC_KERNELS_ACCUMULATOR_TAKE_OUTPUT_H_
-#define CONDACC_KERNELS_ACCUMULATOR_TAKE_OUTPUT_H_
+// One execution of a take op.
+#ifndef CONDACC_KERNELS_ACCUMULATOR_TAKE_EXECUTION_H_
+#define CONDACC_KERNELS_ACCUMULATOR_TAKE_EXECUTION_H_
 
 #include <utility>
 
 #include "absl/status/status.h"
 #include "cc/core/base/status.h"
 #include "cc/kernels/accumulator/accumulator_resource_of.h"
-#include "cc/kernels/base/async_op.h"
+#include "cc/kernels/base/async_kernel.h"
 #include "cc/kernels/base/tf_conversions.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -17,13 +17,13 @@ namespace condacc {
 
 // An execution of a take op. It receives the result of the take, and lives as long as that.
 template <class Traits>
-class TakeOutput : public AsyncOp {
+class TakeExecution : public AsyncExecution {
  public:
   using Resource = AccumulatorResourceOf<Traits>;
   using Value = typename Traits::Core::Value;
 
-  TakeOutput(tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done)
-      : AsyncOp(ctx, std::move(done)), workspace_(ctx) {}
+  TakeExecution(tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done)
+      : AsyncExecution(ctx, std::move(done)), workspace_(ctx) {}
 
   Resource& resource() { return *resource_; }
   typename Traits::Workspace& workspace() { return workspace_; }
@@ -47,16 +47,16 @@ class TakeOutput : public AsyncOp {
 
   // Ends the op with the value or an error. Later calls do nothing. Reserve() must have succeeded.
   void Complete(const Status& status, Value* value) {
-    // The global step has changed since the take was requested.
+    // The global step has changed since the take was requested. Nothing else has this code.
     if (tells_taken() && status.code() == StatusCode::kFailedPrecondition) return CompleteEmpty();
-    AsyncOp::Complete([&] { return value == nullptr ? ToAbsl(status) : SetOutputs(value); });
+    AsyncExecution::Complete([&] { return value == nullptr ? ToAbsl(status) : SetOutputs(value); });
   }
-  using AsyncOp::Complete;
+  using AsyncExecution::Complete;
 
   // Ends the op for too few gradients or for another step: outputs false, and empty values or
   // zeros.
   void CompleteEmpty() {
-    AsyncOp::Complete([this] {
+    AsyncExecution::Complete([this] {
       SetTaken(false);
       return Traits::SetEmptyOutputs(ctx(), first_output(), *resource_, reserved_);
     });
@@ -83,4 +83,4 @@ class TakeOutput : public AsyncOp {
 
 }  // namespace condacc
 
-#endif  // CONDACC_KERNELS_ACCUMULATOR_TAKE_OUTPUT_H_
+#endif  // CONDACC_KERNELS_ACCUMULATOR_TAKE_EXECUTION_H_

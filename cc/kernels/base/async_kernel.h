@@ -1,6 +1,6 @@
 // Ops that wait without a thread.
-#ifndef CONDACC_KERNELS_BASE_ASYNC_OP_H_
-#define CONDACC_KERNELS_BASE_ASYNC_OP_H_
+#ifndef CONDACC_KERNELS_BASE_ASYNC_KERNEL_H_
+#define CONDACC_KERNELS_BASE_ASYNC_KERNEL_H_
 
 #include <functional>
 #include <memory>
@@ -15,14 +15,14 @@
 
 namespace condacc {
 
-// One execution of an op that may end after its kernel has returned, in any thread. It is kept
-// alive by what will end it. Its context is valid until it ends.
-class AsyncOp {
+// One execution of an op that may end after its kernel has returned, in any thread. The callbacks
+// that can end it keep it alive. Its context is valid until it ends.
+class AsyncExecution {
  public:
-  AsyncOp(tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done)
+  AsyncExecution(tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done)
       : ctx_(ctx), done_(std::move(done)), cancellation_(ctx->cancellation_manager()) {}
-  AsyncOp(const AsyncOp&) = delete;
-  AsyncOp& operator=(const AsyncOp&) = delete;
+  AsyncExecution(const AsyncExecution&) = delete;
+  AsyncExecution& operator=(const AsyncExecution&) = delete;
 
   tensorflow::OpKernelContext* ctx() const { return ctx_; }
 
@@ -35,10 +35,10 @@ class AsyncOp {
   // - As soon as the wait has begun, any thread may call Complete(), which reads what is written
   //   here, and after which the context and the cancellation manager may be gone. The lock under
   //   which the wait begins makes what is written here visible to that thread.
-  // - The step may be cancelled before the wait begins. A cancellation before the registration
-  // makes
-  //   the registration fail, and one after it runs `cancel`. Either way, `cancel` has to mark the
-  //   wait, so that it ends when it begins. So no cancellation is lost.
+  // - The step may be cancelled before the wait begins. If that happens before the registration,
+  // the
+  //   registration fails; if after it, `cancel` runs. Either way, `cancel` has to mark the wait, so
+  //   that it ends as soon as it begins. So no cancellation is lost.
   // - `cancel` may run, in another thread, between the registration and the beginning of the wait.
   //   It cannot end a wait that has not begun, so nobody else calls Complete() meanwhile.
   bool OnCancel(std::function<void()> cancel) {
@@ -64,7 +64,7 @@ class AsyncOp {
     }
   }
 
-  // What an error for want of memory names.
+  // Returns the subject of the out-of-memory error, such as "accumulator 'w'".
   absl::string_view where() const { return where_; }
   // The text must live as long as this object.
   void set_where(absl::string_view where) { where_ = where; }
@@ -76,10 +76,10 @@ class AsyncOp {
   tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
   bool is_registered_ = false;
   bool is_complete_ = false;
-  absl::string_view where_ = "an op that waits";
+  absl::string_view where_ = "an operation that waits";
 };
 
-// A kernel whose executions are objects of the class `Op`, which derives from AsyncOp.
+// A kernel whose executions are objects of the class `Op`, which derives from AsyncExecution.
 template <class Op>
 class AsyncKernel : public tensorflow::AsyncOpKernel {
  public:
@@ -108,4 +108,4 @@ class AsyncKernel : public tensorflow::AsyncOpKernel {
 
 }  // namespace condacc
 
-#endif  // CONDACC_KERNELS_BASE_ASYNC_OP_H_
+#endif  // CONDACC_KERNELS_BASE_ASYNC_KERNEL_H_
