@@ -84,14 +84,20 @@ class WaitList {
 
   std::shared_ptr<T> PopFront() noexcept { return Remove(first_); }
 
-  // Calls visit(wait) for each operation in order. It may remove that operation.
-  template <class Visit>
-  void ForEach(Visit visit) const {
-    for (T *wait = first_, *next; wait != nullptr; wait = next) {
-      next = wait->next_;
-      visit(wait);
-    }
-  }
+  // The operations in order, as pointers. The body of a loop may remove the one that it is given.
+  class Iterator {
+   public:
+    explicit Iterator(T* wait) : wait_(wait), next_(wait == nullptr ? nullptr : wait->next_) {}
+    T* operator*() const { return wait_; }
+    Iterator& operator++() { return *this = Iterator(next_); }
+    bool operator!=(const Iterator& other) const { return wait_ != other.wait_; }
+
+   private:
+    T* wait_;
+    T* next_;
+  };
+  Iterator begin() const { return Iterator(first_); }
+  Iterator end() const { return Iterator(nullptr); }
 
   // Removes an operation from the list in which it waits, whichever that is.
   static std::shared_ptr<T> Remove(T* wait) noexcept {

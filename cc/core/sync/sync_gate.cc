@@ -65,10 +65,10 @@ bool SyncGate::HasStep(const std::string& worker, const std::string& run) const 
   for (const WorkerStep* const step : steps_) {
     if (step->counted_ && step->run_ == run && step->worker_ == worker) return true;
   }
-  bool waits = false;
-  round_waits_.ForEach(
-      [&](const GateWait* wait) { waits |= wait->run == run && wait->who == worker; });
-  return waits;
+  for (const GateWait* const wait : round_waits_) {
+    if (wait->run == run && wait->who == worker) return true;
+  }
+  return false;
 }
 
 WorkerStep::Claim SyncGate::Claim(WorkerStep* step) noexcept {
@@ -191,9 +191,9 @@ void SyncGate::EndSteps(const std::string& worker) noexcept {
     step->replaced_ = true;
   }
   for (GateWait::List* const list : {&round_waits_, &open_waits_}) {
-    list->ForEach([&](GateWait* wait) {
+    for (GateWait* const wait : *list) {
       if (wait->who == worker) Release(wait, kReplacedWorker);
-    });
+    }
   }
 }
 

@@ -46,13 +46,13 @@ SyncGate::Clock::time_point SyncGate::NextDeadline() const noexcept {
     }
     if (ends_if_abandoned()) deadline = std::min(deadline, abandoned_since_ + options_.report);
   }
-  report_waits_.ForEach([&](const GateWait* wait) {
-    if (wait->after == round_) return;
+  for (const GateWait* const wait : report_waits_) {
+    if (wait->after == round_) continue;
     // If no worker waits when a report is due, the gate looks again after the same time.
     const auto patience = std::max(wait->patience, SyncGate::kShortestDuration);
     const auto due = round_began_ + patience;
     deadline = std::min(deadline, due > Clock::now() ? due : Clock::now() + patience);
-  });
+  }
   return deadline;
 }
 
@@ -83,11 +83,11 @@ void SyncGate::OnTimer() {
 }
 
 void SyncGate::ReleaseReports(Clock::time_point now) noexcept {
-  report_waits_.ForEach([&](GateWait* wait) {
-    if (wait->after == round_ || now < round_began_ + wait->patience) return;
+  for (GateWait* const wait : report_waits_) {
+    if (wait->after == round_ || now < round_began_ + wait->patience) continue;
     wait->report = TryDescribe();
     Release(wait, GateWait::End());
-  });
+  }
 }
 
 void SyncGate::EndAbandonedRound() noexcept {

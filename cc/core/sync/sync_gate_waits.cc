@@ -137,10 +137,10 @@ void SyncGate::ReleaseWaits() noexcept {
   roster_.ForgetReplaced(options_.num_workers);
   SpendCredits();
   for (GateWait::List* const list : {&round_waits_, &open_waits_, &full_waits_}) {
-    list->ForEach([this](GateWait* wait) {
+    for (GateWait* const wait : *list) {
       GateWait::End end;
       if (MustRelease(*wait, &end)) Release(wait, end);
-    });
+    }
   }
   while (is_open() && !round_waits_.empty()) {
     const int num_waiting = static_cast<int>(round_waits_.size());

@@ -51,7 +51,7 @@ class PreparedSum {
   bool WantsFold(int64_t) const { return false; }
   bool IsOverfull() const { return false; }
   int64_t BeginFold() noexcept { return 0; }
-  void RunFold(Workspace&) {}
+  void RunFold(Workspace&) noexcept {}
   bool EndFold() noexcept { return true; }
 
   Status PrepareFinish(Workspace& workshop) {
@@ -66,13 +66,13 @@ class PreparedSum {
   void AbandonFinish() { is_prepared_ = false; }
   const std::vector<int64_t>& refused() const { return refused_; }
   void RemoveRefused() noexcept {}
-  Value Finish(Workspace&) {
+  Value Finish(Workspace&) noexcept {
     EXPECT_TRUE(is_prepared_);
     EXPECT_EQ(result_, sum_) << "something was added in between";
     is_prepared_ = false;
     return {sum_, Status()};
   }
-  void Clear() { sum_ = 0; }
+  void Clear() noexcept { sum_ = 0; }
 
  private:
   int64_t sum_ = 0;

@@ -84,10 +84,10 @@ TEST(WaitList, AVisitorMayLeaveWhenItIsVisited) {
   const VisitorPtr a = NewVisitor(), b = NewVisitor(), c = NewVisitor();
   for (const VisitorPtr& visitor : {a, b, c}) list.PushBack(visitor);
   std::vector<Visitor*> visited;
-  list.ForEach([&](Visitor* visitor) {
+  for (Visitor* const visitor : list) {
     visited.push_back(visitor);
     if (visitor != b.get()) WaitList<Visitor>::Remove(visitor);
-  });
+  }
   EXPECT_EQ(visited, (std::vector<Visitor*>{a.get(), b.get(), c.get()}));
   EXPECT_EQ(list.front(), b.get());
   EXPECT_EQ(list.size(), 1u);
