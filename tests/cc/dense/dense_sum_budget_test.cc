@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "cc/core/accumulator/accumulator.h"
+#include "cc/core/dense/dense_accumulator.h"
 #include "gtest/gtest.h"
-#include "tests/cc/accumulator/accumulator_support.h"
+#include "tests/cc/dense/dense_support.h"
 
 namespace condacc {
 namespace {
@@ -30,7 +30,7 @@ TEST(BudgetTest, AnExceededBudgetFoldsAtOnceAndIsSharedByAccumulators) {
   EXPECT_EQ(workspace.num_sums(), 1);
   EXPECT_EQ(budget.num_held(), 2 * kBytes);
   for (DenseAccumulator* accumulator : {&a, &b}) {
-    RecordedTake take(3);
+    DenseTake take(3);
     accumulator->Request(take.ptr(), nullptr, workspace);
     ASSERT_TRUE(take.is_served());
     EXPECT_EQ(take.values<float>(), std::vector<float>(kSize, 3.0f));
@@ -64,7 +64,7 @@ TEST(SmallTest, SmallGradientsAreAddedAsTheyCome) {
       EXPECT_TRUE(accumulator.Apply(step, Owned(ones), workspace).ok());
     }
     EXPECT_EQ(workspace.num_sums() - before, size == kSize ? 3 : 0);
-    RecordedTake take(4);
+    DenseTake take(4);
     accumulator.Request(take.ptr(), nullptr, workspace);
     ASSERT_TRUE(take.is_served());
     EXPECT_EQ(take.values<float>(), std::vector<float>(size, 4.0f));
@@ -83,7 +83,7 @@ TEST(BudgetTest, OfNothingStillGivesTheRightFloat16Sums) {
     EXPECT_LE(budget.num_held(), kSize * sizeof(Float16));
   }
   EXPECT_EQ(workspace.num_allocations(), 1);
-  RecordedTake take(40);
+  DenseTake take(40);
   accumulator.Request(take.ptr(), nullptr, workspace);
   ASSERT_TRUE(take.is_served());
   for (Float16 value : take.values<Float16>()) EXPECT_EQ(Float16::ToFloat(value), 40.0f);

@@ -4,10 +4,10 @@
 #include <utility>
 #include <vector>
 
-#include "cc/core/accumulator/accumulator.h"
+#include "cc/core/dense/dense_accumulator.h"
 #include "gtest/gtest.h"
-#include "tests/cc/accumulator/accumulator_support.h"
 #include "tests/cc/dense/dense_math_reference.h"
+#include "tests/cc/dense/dense_support.h"
 
 namespace condacc {
 namespace {
@@ -20,7 +20,7 @@ class BitsTest : public testing::Test {
 
   void RunRound(DenseAccumulator* accumulator, size_t size, int length, bool mean) {
     std::vector<Wide> sums;
-    RecordedTake take(length);
+    DenseTake take(length);
     const int requested_at = static_cast<int>(random_() % static_cast<uint32_t>(length + 1));
     const int64_t step = accumulator->global_step();
     for (int i = 0; i < length; ++i) {
@@ -89,7 +89,7 @@ void ExpectRoundedOnce(float small) {
       ASSERT_TRUE(accumulator.Apply(0, Owned(values), workspace).ok());
       sum += i == 0 ? 0.0f : small;
     }
-    RecordedTake take(1);
+    DenseTake take(1);
     accumulator.Request(take.ptr(), nullptr, workspace);
     ASSERT_TRUE(take.is_served());
     ASSERT_EQ(Narrow::ToFloat(Narrow::FromFloat(sum)), sum) << "the sum can be told exactly";
@@ -99,6 +99,17 @@ void ExpectRoundedOnce(float small) {
 
 TEST(RoundingTest, Float16IsRoundedOncePerTake) { ExpectRoundedOnce<Float16>(0x1p-11f); }
 TEST(RoundingTest, BFloat16IsRoundedOncePerTake) { ExpectRoundedOnce<BFloat16>(0x1p-8f); }
+
+TEST(SumOfIntegers, IsNotDivided) {
+  TestWorkspace workspace;
+  DenseAccumulator accumulator(OptionsOf<int64_t>(/*mean=*/false));
+  for (int64_t value : {int64_t{1} << 60, int64_t{-5}, int64_t{2}}) {
+    ASSERT_TRUE(accumulator.Apply(0, Owned(std::vector<int64_t>{value}), workspace).ok());
+  }
+  DenseTake take(3);
+  accumulator.Request(take.ptr(), nullptr, workspace);
+  EXPECT_EQ(take.values<int64_t>(), std::vector<int64_t>{(int64_t{1} << 60) - 3});
+}
 
 }  // namespace
 }  // namespace condacc

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "cc/core/accumulator/accumulator.h"
+#include "cc/core/dense/dense_accumulator.h"
 #include "gtest/gtest.h"
-#include "tests/cc/accumulator/accumulator_support.h"
+#include "tests/cc/dense/dense_support.h"
 
 namespace condacc {
 namespace {
@@ -31,7 +31,7 @@ void Apply(DenseAccumulator* accumulator, Gradient gradient, TestWorkspace* work
 
 template <typename T>
 std::vector<T> TakenBy(DenseAccumulator* accumulator, int count, TestWorkspace* workspace) {
-  RecordedTake take(count);
+  DenseTake take(count);
   EXPECT_TRUE(accumulator->TryServe(take.ptr(), *workspace));
   EXPECT_TRUE(take.is_served());
   return take.values<T>();

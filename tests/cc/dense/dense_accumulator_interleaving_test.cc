@@ -5,9 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "cc/core/accumulator/accumulator.h"
+#include "cc/core/dense/dense_accumulator.h"
 #include "gtest/gtest.h"
-#include "tests/cc/accumulator/accumulator_support.h"
+#include "tests/cc/base/is_waiting.h"
+#include "tests/cc/dense/dense_support.h"
 #include "tests/cc/dense/stopping_workspace.h"
 
 namespace condacc {
@@ -28,7 +29,7 @@ class MidSum : public testing::Test {
     }
   }
   static std::vector<T> Ones() { return std::vector<T>(kSize, One()); }
-  static float First(const RecordedTake& take) {
+  static float First(const DenseTake& take) {
     if constexpr (SumsInFloat32(kTypeOf<T>)) {
       return T::ToFloat(take.values<T>()[0]);
     } else {
@@ -41,10 +42,46 @@ class MidSum : public testing::Test {
     return result.is_added();
   }
 
+  // Makes an apply fold, in another thread, and stops there.
+  std::future<bool> StartFolding() {
+    for (int i = 0; i < kFoldAt; ++i) EXPECT_TRUE(Apply(Owned(Ones()), plain_));
+    auto folder =
+        std::async(std::launch::async, [this] { return Apply(Owned(Ones()), stopping_); });
+    stop_.AwaitArrivals(1);
+    return folder;
+  }
+  // Expects that the apply that makes `num_pending` gradients pending during a fold waits for it,
+  // if others hold `extra_bytes` of the budget meanwhile.
+  void ExpectWaitsFor(int num_pending, size_t extra_bytes) {
+    auto folder = StartFolding();
+    budget_.Add(extra_bytes);
+    for (int i = 1; i < num_pending; ++i) EXPECT_TRUE(Apply(Owned(Ones()), plain_));
+    auto waiting = std::async(std::launch::async, [this] {
+      TestWorkspace workspace;
+      return Apply(Owned(Ones()), workspace);
+    });
+    AwaitAccumulated(accumulator_, kFoldAt + 1 + num_pending);
+    EXPECT_TRUE(IsWaiting(waiting));
+    stop_.Open();
+    EXPECT_TRUE(folder.get());
+    EXPECT_TRUE(waiting.get());
+    EXPECT_EQ(budget_.num_held(), extra_bytes);
+    ExpectTaken(kFoldAt + 1 + num_pending);
+  }
+  void ExpectTaken(int count) {
+    DenseTake take(count);
+    ASSERT_TRUE(accumulator_.TryServe(take.ptr(), plain_));
+    ASSERT_TRUE(take.is_served());
+    EXPECT_EQ(First(take), static_cast<float>(count));
+  }
+
+  static constexpr size_t kBudget = 1 << 20;
+
+  HoldBudget budget_{kBudget};
   StopPoint stop_;
   TestWorkspace plain_;
   StoppingWorkspace stopping_{&stop_};
-  DenseAccumulator accumulator_{OptionsOf<T>(/*mean=*/false)};
+  DenseAccumulator accumulator_{OptionsOf<T>(/*mean=*/false, &budget_)};
 };
 
 using Types = testing::Types<float, Float16>;
@@ -60,10 +97,25 @@ TYPED_TEST(MidSum, OthersAppendWhileTheFirstBorrowedGradientIsCopied) {
   this->stop_.Open();
   EXPECT_TRUE(borrowed.get());
   values.assign(kSize, TypeParam());
-  RecordedTake take(13);
-  this->accumulator_.Request(take.ptr(), nullptr, this->plain_);
-  ASSERT_TRUE(take.is_served());
-  EXPECT_EQ(this->First(take), 13.0f);
+  this->ExpectTaken(13);
+}
+
+// There are more gradients than the fold itself adds, so that its operands must not move.
+TYPED_TEST(MidSum, ManyOwnedGradientsAreAppendedDuringAFold) {
+  constexpr int kMore = 12;
+  auto folder = this->StartFolding();
+  for (int i = 0; i < kMore; ++i) EXPECT_TRUE(this->Apply(Owned(this->Ones()), this->plain_));
+  this->stop_.Open();
+  EXPECT_TRUE(folder.get());
+  this->ExpectTaken(kFoldAt + 1 + kMore);
+}
+
+TYPED_TEST(MidSum, WhoBringsTooManyWaitsForTheFold) {
+  this->ExpectWaitsFor(2 * kFoldAt, /*extra_bytes=*/0);
+}
+
+TYPED_TEST(MidSum, WhoExceedsTheBudgetWaitsForTheFold) {
+  this->ExpectWaitsFor(2, /*extra_bytes=*/this->kBudget);
 }
 
 TYPED_TEST(MidSum, ATakeThatComesWhileTheFirstBorrowedGradientIsCopiedIsServed) {
@@ -72,7 +124,7 @@ TYPED_TEST(MidSum, ATakeThatComesWhileTheFirstBorrowedGradientIsCopiedIsServed) 
                              [&] { return this->Apply(Borrowed(&values), this->stopping_); });
   this->stop_.AwaitArrivals(1);
   EXPECT_TRUE(this->Apply(Owned(this->Ones()), this->plain_));
-  RecordedTake take(2);
+  DenseTake take(2);
   this->accumulator_.Request(take.ptr(), nullptr, this->plain_);
   EXPECT_FALSE(take.is_done());
   this->stop_.Open();
@@ -83,7 +135,7 @@ TYPED_TEST(MidSum, ATakeThatComesWhileTheFirstBorrowedGradientIsCopiedIsServed) 
 
 TYPED_TEST(MidSum, GradientsThatComeWhileARoundEndsBelongToTheNext) {
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(this->Apply(Owned(this->Ones()), this->plain_));
-  RecordedTake ending(3), next(1);
+  DenseTake ending(3), next(1);
   auto request = std::async(std::launch::async, [&] {
     this->accumulator_.Request(ending.ptr(), nullptr, this->stopping_);
   });
@@ -104,14 +156,14 @@ TYPED_TEST(MidSum, GradientsThatComeWhileARoundEndsBelongToTheNext) {
 }
 
 TYPED_TEST(MidSum, TheApplierThatServesATakeIsNotInTheWayOfOthers) {
-  RecordedTake take(1);
+  DenseTake take(1);
   this->accumulator_.Request(take.ptr(), nullptr, this->plain_);
   auto values = this->Ones();
   auto applier = std::async(std::launch::async,
                             [&] { return this->Apply(Borrowed(&values), this->stopping_); });
   this->stop_.AwaitArrivals(1);
   for (int round = 1; round <= 3; ++round) {
-    RecordedTake other(2);
+    DenseTake other(2);
     this->accumulator_.Request(other.ptr(), nullptr, this->plain_);
     for (int i = 0; i < 2; ++i) {
       EXPECT_TRUE(this->Apply(Owned(this->Ones()), this->plain_, round));
@@ -136,7 +188,7 @@ TYPED_TEST(MidSum, WhatComesWhileARequestAddsIsSeenByIt) {
     EXPECT_TRUE(this->Apply(Borrowed(&borrowed), this->plain_, step));
     EXPECT_TRUE(this->Apply(Owned(big), this->plain_, step));
     StopPoint stop;
-    RecordedTake take(4), other(3);
+    DenseTake take(4), other(3);
     auto request = std::async(std::launch::async, [&] {
       StoppingWorkspace stopping(&stop);
       this->accumulator_.Request(take.ptr(), nullptr, stopping);

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "cc/core/accumulator/accumulator.h"
+#include "cc/core/dense/dense_accumulator.h"
 #include "gtest/gtest.h"
-#include "tests/cc/accumulator/accumulator_support.h"
+#include "tests/cc/dense/dense_support.h"
 
 namespace condacc {
 namespace {
@@ -24,7 +24,7 @@ class MemoryTest : public testing::Test {
     Apply(Owned(std::vector<float>(size, value)));
   }
   // Takes all gradients and sets the step to 0 again.
-  void Take(const RecordedTake& take) {
+  void Take(const DenseTake& take) {
     accumulator_.Request(take.ptr(), nullptr, workspace_);
     ASSERT_TRUE(take.is_served());
     accumulator_.SetGlobalStep(0);
@@ -41,7 +41,7 @@ TEST_F(MemoryTest, OwnedGradientsAreMovedAndTheFirstBecomesTheValue) {
     const void* memory = first.buffer.data();
     Apply(std::move(first));
     for (int i = 1; i < count; ++i) ApplyOwned(1);
-    RecordedTake take(count);
+    DenseTake take(count);
     Take(take);
     EXPECT_EQ(take.data(), memory);
     EXPECT_EQ(take.values<float>(), std::vector<float>(kSize, static_cast<float>(count)));
@@ -76,7 +76,7 @@ TEST_F(MemoryTest, WhatIsPendingIsAddedAheadOfTheLastGradientWhereAsked) {
     };
     apply();
     apply();
-    RecordedTake take(3);
+    DenseTake take(3);
     accumulator.Request(take.ptr(), nullptr, workspace_);
     EXPECT_EQ(TestBuffer::num_live(), num_live + (adds_ahead ? 1 : 2));
     apply();
@@ -99,7 +99,7 @@ TEST_F(MemoryTest, BorrowedGradientsAreNeitherWrittenToNorKept) {
     for (size_t k = 0; k < kSize; ++k) expected[k] += std::exchange(values[k], -1e9f);
   }
   EXPECT_EQ(workspace_.num_allocations(), 1);
-  RecordedTake take(20);
+  DenseTake take(20);
   Take(take);
   EXPECT_EQ(take.values<float>(), expected);
 }
@@ -112,7 +112,7 @@ TEST_F(MemoryTest, ABorrowedGradientAddsWhatIsPendingBeforeIt) {
   EXPECT_EQ(budget_.num_held(), 0u);
   EXPECT_EQ(workspace_.num_sums(), 1);
   EXPECT_EQ(workspace_.num_allocations(), 0);
-  RecordedTake take(4);
+  DenseTake take(4);
   Take(take);
   EXPECT_EQ(workspace_.num_sums(), 1) << "nothing was left to do";
   EXPECT_EQ(take.values<float>(), std::vector<float>(kSize, 10.0f));
@@ -122,12 +122,21 @@ TEST_F(MemoryTest, ATakeLeavesNothingBehindButItsValue) {
   const int64_t num_live = TestBuffer::num_live();
   for (int i = 0; i < 12; ++i) ApplyOwned(1);
   {
-    RecordedTake take(12);
+    DenseTake take(12);
     Take(take);
     EXPECT_EQ(TestBuffer::num_live(), num_live + 1);
   }
   EXPECT_EQ(TestBuffer::num_live(), num_live);
   EXPECT_EQ(budget_.num_held(), 0u);
+}
+
+TEST_F(MemoryTest, AResetLeavesNothingBehind) {
+  const int64_t num_live = TestBuffer::num_live();
+  for (int i = 0; i < 5; ++i) ApplyOwned(1);
+  EXPECT_GT(budget_.num_held(), 0u);
+  EXPECT_EQ(accumulator_.Reset(0), 5);
+  EXPECT_EQ(budget_.num_held(), 0u);
+  EXPECT_EQ(TestBuffer::num_live(), num_live);
 }
 
 TEST_F(MemoryTest, AnAccumulatorGivesUpWhatItHoldsWhenItEnds) {
@@ -156,7 +165,7 @@ TEST_F(MemoryTest, GradientsAreFoldedWhenSevenArePending) {
     EXPECT_EQ(budget_.num_held(), 0u);
     EXPECT_EQ(workspace_.num_sums(), fold);
   }
-  RecordedTake take(1);
+  DenseTake take(1);
   Take(take);
   EXPECT_EQ(take.values<float>(), std::vector<float>(kSize, 1 + 3 * kFoldAt));
 }
@@ -181,7 +190,7 @@ TEST_F(MemoryTest, ARoundAsLongAsTheOneBeforeIsNotFoldedRightBeforeItsTake) {
     const int before = workspace_.num_sums();
     for (int i = 0; i < kLength; ++i) ApplyOwned(1);
     EXPECT_EQ(workspace_.num_sums() - before, expected_folds);
-    RecordedTake take(kLength);
+    DenseTake take(kLength);
     Take(take);
     EXPECT_EQ(take.values<float>(), std::vector<float>(kSize, kLength));
   }
@@ -190,7 +199,7 @@ TEST_F(MemoryTest, ARoundAsLongAsTheOneBeforeIsNotFoldedRightBeforeItsTake) {
 TEST_F(MemoryTest, BigGradientsAreFoldedWhenTheTakeThatWaitsLacksOne) {
   for (bool request_first : {true, false}) {
     const int before = workspace_.num_sums();
-    RecordedTake take(4);
+    DenseTake take(4);
     if (request_first) accumulator_.Request(take.ptr(), nullptr, workspace_);
     ApplyOwned(1, kBigSize);
     ApplyOwned(2, kBigSize);
@@ -208,7 +217,7 @@ TEST_F(MemoryTest, BigGradientsAreFoldedWhenTheTakeThatWaitsLacksOne) {
 }
 
 TEST_F(MemoryTest, SmallGradientsAreLeftForTheTake) {
-  RecordedTake take(4);
+  DenseTake take(4);
   accumulator_.Request(take.ptr(), nullptr, workspace_);
   for (int i = 0; i < 3; ++i) ApplyOwned(1);
   EXPECT_EQ(workspace_.num_sums(), 0);

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "cc/core/accumulator/accumulator.h"
+#include "cc/core/dense/dense_accumulator.h"
 #include "gtest/gtest.h"
-#include "tests/cc/accumulator/accumulator_support.h"
+#include "tests/cc/dense/dense_support.h"
 
 namespace {
 
@@ -87,9 +87,9 @@ class OutOfMemory : public testing::TestWithParam<bool> {
     }
     return ending;
   }
-  void Request(const RecordedTake& take) { accumulator_->Request(take.ptr(), nullptr, workspace_); }
+  void Request(const DenseTake& take) { accumulator_->Request(take.ptr(), nullptr, workspace_); }
 
-  void ExpectServed(const RecordedTake& take, float value) {
+  void ExpectServed(const DenseTake& take, float value) {
     ASSERT_EQ(take.num_completions(), 1);
     ASSERT_TRUE(take.status().ok()) << take.status().message();
     EXPECT_EQ(take.values<float>(), std::vector<float>(4, value));
@@ -108,7 +108,7 @@ TEST_P(OutOfMemory, AnApplyThatThrowsWasNotMade) {
     int num_thrown = 0;
     for (int ordinal = 0; ordinal < kManyAllocations; ++ordinal) {
       Renew();
-      RecordedTake take(2);
+      DenseTake take(2);
       Request(take);
       for (float value : {1.0f, 2.0f}) {
         const bool is_named = value == 2;
@@ -134,7 +134,7 @@ TEST_P(OutOfMemory, ARequestThatThrowsWasNotMade) {
   int num_thrown = 0;
   for (int ordinal = 0; ordinal < kManyAllocations; ++ordinal) {
     Renew();
-    RecordedTake take(1);
+    DenseTake take(1);
     const auto kept = std::make_shared<int>();
     const auto request = [&] { accumulator_->Request(take.ptr(), kept, workspace_); };
     const Ending ending = CallWithFailure(ordinal, request);
@@ -160,7 +160,7 @@ TEST_P(OutOfMemory, TakesAndRoundsAlwaysEnd) {
     const auto call = [ordinal](const std::function<void()>& function) {
       EXPECT_EQ(CallWithFailure(ordinal, function), Ending::kReturned);
     };
-    RecordedTake cancelled(2), behind(1), ready(1), at_once(1), last(1);
+    DenseTake cancelled(2), behind(1), ready(1), at_once(1), last(1);
     Request(cancelled);
     Request(behind);
     Apply(3);
@@ -189,7 +189,7 @@ TEST(Allocations, AppliesMakeNoneOnceTheirAccumulatorIsWarm) {
   TestWorkspace workspace;
   DenseAccumulator accumulator(OptionsOf<float>(/*mean=*/true));
   for (int round = 0; round < 5; ++round) {
-    RecordedTake take(20);
+    DenseTake take(20);
     accumulator.Request(take.ptr(), nullptr, workspace);
     for (int i = 0; i < 20; ++i) {
       Gradient gradient = Owned(std::vector<float>(4, 1.0f));
