@@ -13,28 +13,108 @@ namespace {
 
 constexpr int kFolded = 7;  // The number of gradients that are folded.
 
-// An accumulator of ones with a call, the folder, on a thread of its own, that has stopped in the
-// middle of a fold.
-class MidFold : public testing::Test {
+// The gradients of all tests are ones.
+class InterleavingTest : public testing::Test {
  protected:
-  void SetUp() override {
-    for (int i = 1; i < kFolded; ++i) EXPECT_TRUE(Apply(Owned(1)));
-    folder_ = std::async(std::launch::async,
-                         [this] { return accumulator_.Apply(0, Owned(1), stopping_).is_added(); });
-    stop_.AwaitArrivals(1);
-    ASSERT_EQ(accumulator_.num_accumulated(), kFolded);
-  }
-
   bool Apply(const FakeGradient& gradient, int64_t local_step = 0) {
-    const ApplyResult result = accumulator_.Apply(local_step, gradient, plain_);
+    return Apply(gradient, plain_, local_step);
+  }
+  bool Apply(const FakeGradient& gradient, FakeWorkspace& workspace, int64_t local_step = 0) {
+    const ApplyResult result = accumulator_.Apply(local_step, gradient, workspace);
     EXPECT_TRUE(result.ok());
     return result.is_added();
   }
   std::future<bool> ApplyInThread(const FakeGradient& gradient) {
     return std::async(std::launch::async, [=] { return Apply(gradient); });
   }
+  // Applies in a thread, and returns when that has stopped.
+  std::future<bool> StartApply(const FakeGradient& gradient) {
+    auto apply = std::async(std::launch::async, [=] { return Apply(gradient, stopping_); });
+    stop_.AwaitArrivals(1);
+    return apply;
+  }
   void Request(const FakeTake& take) { accumulator_.Request(take.ptr(), nullptr, plain_); }
+  // Requests a take in a thread, and returns when that has stopped.
+  std::future<void> StartRequest(const FakeTake& take) {
+    auto request = std::async(std::launch::async, [this, &take] {
+      accumulator_.Request(take.ptr(), nullptr, stopping_);
+    });
+    stop_.AwaitArrivals(1);
+    return request;
+  }
 
+  const int64_t one_ = 1;
+  StopPoint stop_;
+  FakeWorkspace plain_, stopping_{&stop_};
+  FakeAccumulator accumulator_{TestedOptions()};
+};
+
+TEST_F(InterleavingTest, GradientsThatComeWhileARoundEndsBelongToTheNext) {
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Apply(Owned(1)));
+  FakeTake ending(3), next(1);
+  auto request = StartRequest(ending);
+  EXPECT_EQ(accumulator_.num_accumulated(), 0);
+  EXPECT_EQ(accumulator_.global_step(), 1);
+  EXPECT_FALSE(Apply(Owned(1), 0));
+  EXPECT_TRUE(Apply(Borrowed(&one_), 1));
+  Request(next);
+  ExpectServed(next, 1);
+  EXPECT_FALSE(ending.is_done());
+  stop_.Open();
+  request.get();
+  ExpectServed(ending, 3);
+}
+
+TEST_F(InterleavingTest, TheApplyThatServesATakeIsNotInTheWayOfOthers) {
+  FakeTake take(1);
+  Request(take);
+  auto apply = StartApply(Borrowed(&one_));
+  for (int round = 1; round <= 3; ++round) {
+    FakeTake other(2);
+    Request(other);
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(Apply(Owned(1), round));
+    ExpectServed(other, 2);
+  }
+  stop_.Open();
+  EXPECT_TRUE(apply.get());
+  ExpectServed(take, 1);
+}
+
+// A request for one gradient more than there are folds before it waits.
+TEST_F(InterleavingTest, TheLastGradientMayComeWhileARequestFolds) {
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Apply(Owned(1)));
+  FakeTake take(4);
+  auto request = StartRequest(take);
+  EXPECT_TRUE(Apply(Owned(1)));
+  stop_.Open();
+  request.get();
+  ExpectServed(take, 4);
+}
+
+TEST_F(InterleavingTest, AnotherTakeMayComeWhileARequestFolds) {
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Apply(Owned(1)));
+  FakeTake take(4), other(3);
+  auto request = StartRequest(take);
+  Request(other);
+  EXPECT_TRUE(Apply(Owned(1), 1));
+  stop_.Open();
+  request.get();
+  ExpectServed(other, 3);
+  for (int i = 1; i < 4; ++i) {
+    EXPECT_FALSE(take.is_done());
+    EXPECT_TRUE(Apply(Owned(1), 1));
+  }
+  ExpectServed(take, 4);
+}
+
+// A call, the folder, has stopped in the middle of a fold.
+class MidFold : public InterleavingTest {
+ protected:
+  void SetUp() override {
+    for (int i = 1; i < kFolded; ++i) EXPECT_TRUE(Apply(Owned(1)));
+    folder_ = StartApply(Owned(1));
+    ASSERT_EQ(accumulator_.num_accumulated(), kFolded);
+  }
   void EndFold() {
     stop_.Open();
     EXPECT_TRUE(folder_.get());
@@ -46,9 +126,6 @@ class MidFold : public testing::Test {
     EXPECT_EQ(accumulator_.num_accumulated(), 0);
   }
 
-  StopPoint stop_;
-  FakeWorkspace plain_, stopping_{&stop_};
-  FakeAccumulator accumulator_{TestedOptions()};
   std::future<bool> folder_;
 };
 
@@ -110,8 +187,7 @@ TEST_F(MidFold, TheNextRoundDoesNotWaitForTheOneThatIsTaken) {
   Request(slow);
   Request(fast);
   EXPECT_TRUE(Apply(Owned(1), 1));
-  int64_t number = 1;
-  EXPECT_TRUE(Apply(Borrowed(&number), 1));
+  EXPECT_TRUE(Apply(Borrowed(&one_), 1));
   EXPECT_FALSE(slow.is_done());
   ExpectServed(fast, 2);
   EXPECT_EQ(accumulator_.global_step(), 2);
