@@ -68,7 +68,7 @@ TEST_F(WorkspaceFailures, ALastPassThatFailedSpoilsTheTake) {
   ExpectNextRoundIsSound();
 }
 
-TEST_F(WorkspaceFailures, ATakeThatWaitsIsToldByWhoeverCompletesIt) {
+TEST_F(WorkspaceFailures, AFailureOfTheApplyThatServesATakeSpoilsTheTake) {
   DenseTake take(2);
   accumulator_.Request(take.ptr(), nullptr, workspace_);
   Apply(workspace_);
