@@ -5,47 +5,41 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "cc/core/accumulator/accumulator.h"
 #include "gtest/gtest.h"
-#include "tests/cc/accumulator/accumulator_support.h"
+#include "tests/cc/accumulator/fake_sum.h"
 
 namespace condacc {
 namespace {
 
 class CancelTest : public testing::Test {
  protected:
-  void Apply(float value) {
-    ASSERT_TRUE(accumulator_.Apply(100, Owned(std::vector<float>{value}), workspace_).is_added());
+  void Apply(int64_t number) {
+    ASSERT_TRUE(accumulator_.Apply(100, Owned(number), workspace_).is_added());
   }
-  void Request(const RecordedTake& take) { accumulator_.Request(take.ptr(), nullptr, workspace_); }
-  void Cancel(const RecordedTake& take) { accumulator_.Cancel(take.ptr(), workspace_); }
-  static void ExpectCancelled(const RecordedTake& take) {
+  void Request(const FakeTake& take) { accumulator_.Request(take.ptr(), nullptr, workspace_); }
+  void Cancel(const FakeTake& take) { accumulator_.Cancel(take.ptr(), workspace_); }
+  static void ExpectCancelled(const FakeTake& take) {
     ASSERT_EQ(take.num_completions(), 1);
     EXPECT_EQ(take.status().code(), StatusCode::kCancelled);
     EXPECT_NE(take.status().message().find("cancelled"), std::string::npos);
     EXPECT_NE(take.status().message().find("'tested'"), std::string::npos);
   }
-  static void ExpectServed(const RecordedTake& take, float value) {
-    ASSERT_EQ(take.num_completions(), 1);
-    ASSERT_TRUE(take.status().ok()) << take.status().message();
-    EXPECT_EQ(take.values<float>(), std::vector<float>{value});
-  }
 
-  TestWorkspace workspace_;
-  DenseAccumulator accumulator_{OptionsOf<float>(/*mean=*/false)};
+  FakeWorkspace workspace_;
+  FakeAccumulator accumulator_{TestedOptions()};
 };
 
 TEST_F(CancelTest, AnyOfSeveralWaitingTakesCanBeCancelled) {
   for (int cancelled : {0, 1, 2}) {
-    const std::vector<RecordedTake> takes = {RecordedTake(1), RecordedTake(1), RecordedTake(1)};
-    for (const RecordedTake& take : takes) Request(take);
+    const std::vector<FakeTake> takes = {FakeTake(1), FakeTake(1), FakeTake(1)};
+    for (const FakeTake& take : takes) Request(take);
     Cancel(takes[static_cast<size_t>(cancelled)]);
     Apply(1);
     Apply(2);
-    float next = 1;
+    int64_t next = 1;
     for (int i : {0, 1, 2}) {
       if (i == cancelled) {
         ExpectCancelled(takes[static_cast<size_t>(i)]);
@@ -59,8 +53,8 @@ TEST_F(CancelTest, AnyOfSeveralWaitingTakesCanBeCancelled) {
 }
 
 TEST_F(CancelTest, CancellingTheFrontServesATakeBehindItThatIsReady) {
-  RecordedTake front(3), behind(2), last(1);
-  for (const RecordedTake* take : {&front, &behind, &last}) Request(*take);
+  FakeTake front(3), behind(2), last(1);
+  for (const FakeTake* take : {&front, &behind, &last}) Request(*take);
   Apply(1);
   Apply(2);
   Cancel(front);
@@ -72,7 +66,7 @@ TEST_F(CancelTest, CancellingTheFrontServesATakeBehindItThatIsReady) {
 }
 
 TEST_F(CancelTest, CancellingTheFrontServesNoTakeThatIsNotReady) {
-  RecordedTake front(3), behind(2);
+  FakeTake front(3), behind(2);
   Request(front);
   Request(behind);
   Apply(1);
@@ -83,8 +77,8 @@ TEST_F(CancelTest, CancellingTheFrontServesNoTakeThatIsNotReady) {
 }
 
 TEST_F(CancelTest, CancellingBehindTheFrontServesNobody) {
-  RecordedTake front(3), behind(1), last(1);
-  for (const RecordedTake* take : {&front, &behind, &last}) Request(*take);
+  FakeTake front(3), behind(1), last(1);
+  for (const FakeTake* take : {&front, &behind, &last}) Request(*take);
   Apply(1);
   Cancel(behind);
   ExpectCancelled(behind);
@@ -94,22 +88,22 @@ TEST_F(CancelTest, CancellingBehindTheFrontServesNobody) {
 
 TEST_F(CancelTest, ATakeCancelledBeforeItsRequestEndsWithIt) {
   Apply(1);
-  RecordedTake ready(1), not_ready(2), tried(1);
-  for (const RecordedTake* take : {&ready, &not_ready, &tried}) {
+  FakeTake ready(1), not_ready(2), tried(1);
+  for (const FakeTake* take : {&ready, &not_ready, &tried}) {
     Cancel(*take);
     EXPECT_FALSE(take->is_done());
   }
   Request(ready);
   Request(not_ready);
   EXPECT_TRUE(accumulator_.TryServe(tried.ptr(), workspace_));
-  for (const RecordedTake* take : {&ready, &not_ready, &tried}) ExpectCancelled(*take);
+  for (const FakeTake* take : {&ready, &not_ready, &tried}) ExpectCancelled(*take);
   EXPECT_EQ(accumulator_.num_accumulated(), 1);
   EXPECT_EQ(accumulator_.global_step(), 0);
 }
 
 TEST_F(CancelTest, CancellingAServedOrCancelledTakeDoesNothing) {
   Apply(1);
-  RecordedTake served(1), cancelled(1);
+  FakeTake served(1), cancelled(1);
   Request(served);
   Request(cancelled);
   for (int i = 0; i < 2; ++i) {
@@ -124,11 +118,11 @@ TEST_F(CancelTest, CancellingAServedOrCancelledTakeDoesNothing) {
 TEST_F(CancelTest, CompletionsMayCallTheAccumulator) {
   std::vector<int64_t> seen;
   const auto new_take = [this, &seen](int64_t num_required) {
-    return std::make_shared<DenseAccumulator::Take>(
-        num_required, [this, &seen](const Status&, DenseAccumulator::Value*) {
+    return std::make_shared<FakeAccumulator::Take>(
+        num_required, [this, &seen](const Status&, FakeAccumulator::Value*) {
           seen.push_back(accumulator_.num_accumulated());
           Apply(8);
-          RecordedTake again(1);
+          FakeTake again(1);
           Request(again);
           ExpectServed(again, 8);
         });
@@ -148,8 +142,8 @@ TEST_F(CancelTest, ACompletionIsFreedOnceItHasRun) {
   Apply(1);
   for (int64_t num_required : {0, 1, 2}) {
     auto held = std::make_shared<int>();
-    const auto take = std::make_shared<DenseAccumulator::Take>(
-        num_required, [held](const Status&, DenseAccumulator::Value*) {});
+    const auto take = std::make_shared<FakeAccumulator::Take>(
+        num_required, [held](const Status&, FakeAccumulator::Value*) {});
     accumulator_.Request(take, nullptr, workspace_);
     if (num_required == 2) accumulator_.Cancel(take, workspace_);
     EXPECT_EQ(held.use_count(), 1) << num_required;
@@ -158,10 +152,10 @@ TEST_F(CancelTest, ACompletionIsFreedOnceItHasRun) {
 
 class StallTest : public CancelTest {
  protected:
-  static DenseAccumulator::Options Options(std::chrono::milliseconds timeout,
-                                           std::vector<StallReport>* reports, std::mutex* mutex,
-                                           std::condition_variable* changed) {
-    auto options = OptionsOf<float>(/*mean=*/false);
+  static FakeAccumulator::Options Options(std::chrono::milliseconds timeout,
+                                          std::vector<StallReport>* reports, std::mutex* mutex,
+                                          std::condition_variable* changed) {
+    auto options = TestedOptions();
     options.stall_timeout = timeout;
     options.on_stall = [=](const StallReport& report) {
       std::lock_guard<std::mutex> lock(*mutex);
@@ -177,20 +171,20 @@ class StallTest : public CancelTest {
 };
 
 TEST_F(StallTest, ATakeThatWaitsForLongIsReportedOnceAndStillServed) {
-  auto accumulator = std::make_shared<DenseAccumulator>(
+  auto accumulator = std::make_shared<FakeAccumulator>(
       Options(std::chrono::milliseconds(20), &reports_, &mutex_, &changed_));
   accumulator->SetGlobalStep(3);
   for (int64_t local_step : {2, 3}) {
-    ASSERT_TRUE(accumulator->Apply(local_step, Owned(std::vector<float>{1}), workspace_).ok());
+    ASSERT_TRUE(accumulator->Apply(local_step, Owned(1), workspace_).ok());
   }
-  RecordedTake first(2), second(1);
+  FakeTake first(2), second(1);
   accumulator->Request(first.ptr(), accumulator, workspace_);
   accumulator->Request(second.ptr(), accumulator, workspace_);
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] { return reports_.size() >= 2; });
   lock.unlock();
-  ASSERT_TRUE(accumulator->Apply(3, Owned(std::vector<float>{1}), workspace_).ok());
-  ASSERT_TRUE(accumulator->Apply(4, Owned(std::vector<float>{1}), workspace_).ok());
+  ASSERT_TRUE(accumulator->Apply(3, Owned(1), workspace_).ok());
+  ASSERT_TRUE(accumulator->Apply(4, Owned(1), workspace_).ok());
   ExpectServed(first, 2);
   ExpectServed(second, 1);
   ASSERT_EQ(reports_.size(), 2u);
@@ -203,17 +197,17 @@ TEST_F(StallTest, ATakeThatWaitsForLongIsReportedOnceAndStillServed) {
 }
 
 TEST_F(StallTest, WhatIsKeptAliveForAWaitingTakeIsFreedWhenItEnds) {
-  DenseAccumulator accumulator(Options(std::chrono::hours(1), &reports_, &mutex_, &changed_));
+  FakeAccumulator accumulator(Options(std::chrono::hours(1), &reports_, &mutex_, &changed_));
   auto kept = std::make_shared<int>();
-  RecordedTake served(1), cancelled(1), failed(0);
-  for (const RecordedTake* take : {&served, &cancelled, &failed}) {
+  FakeTake served(1), cancelled(1), failed(0);
+  for (const FakeTake* take : {&served, &cancelled, &failed}) {
     accumulator.Request(take->ptr(), kept, workspace_);
   }
   // Each waiting take and its timer hold a reference. The take that failed does not wait.
   EXPECT_EQ(kept.use_count(), 1 + 2 * 2);
   accumulator.Cancel(cancelled.ptr(), workspace_);
   EXPECT_EQ(kept.use_count(), 1 + 2);
-  ASSERT_TRUE(accumulator.Apply(0, Owned(std::vector<float>{1}), workspace_).ok());
+  ASSERT_TRUE(accumulator.Apply(0, Owned(1), workspace_).ok());
   EXPECT_EQ(kept.use_count(), 1);
   EXPECT_TRUE(reports_.empty());
 }

@@ -1,7 +1,6 @@
 // Tests of gradients that name their contributor: a round has at most one of each, and only
 // gradients of its own step.
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <future>
 #include <limits>
@@ -9,13 +8,12 @@
 #include <random>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "cc/core/accumulator/accumulator.h"
 #include "gtest/gtest.h"
-#include "tests/cc/accumulator/accumulator_support.h"
-#include "tests/cc/dense/stopping_workspace.h"
+#include "tests/cc/accumulator/fake_sum.h"
+#include "tests/cc/base/stop_point.h"
 
 namespace condacc {
 namespace {
@@ -25,8 +23,7 @@ constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 class ContributionTest : public testing::Test {
  protected:
   ApplyResult Apply(std::optional<int64_t> contributor, int64_t value = 1, int64_t local_step = 0) {
-    return accumulator_.Apply(local_step, Owned(std::vector<int64_t>{value, -value}), workspace_,
-                              contributor);
+    return accumulator_.Apply(local_step, Owned(value), workspace_, contributor);
   }
   ApplyOutcome Outcome(std::optional<int64_t> contributor, int64_t value = 1,
                        int64_t local_step = 0) {
@@ -35,13 +32,20 @@ class ContributionTest : public testing::Test {
     return result.outcome();
   }
   int64_t Take(int64_t num_required) {
-    RecordedTake take(num_required);
+    FakeTake take(num_required);
     EXPECT_TRUE(accumulator_.TryServe(take.ptr(), workspace_));
-    return take.is_served() ? take.values<int64_t>()[0] : -1;
+    return take.is_served() ? take.value().sum : -1;
   }
 
-  TestWorkspace workspace_;
-  DenseAccumulator accumulator_{OptionsOf<int64_t>(/*mean=*/false)};
+  // A gradient that the accumulator has to prepare.
+  static FakeGradient Lacking(int64_t number) {
+    FakeGradient gradient = Owned(number);
+    gradient.lacks_memory = true;
+    return gradient;
+  }
+
+  FakeWorkspace workspace_;
+  FakeAccumulator accumulator_{TestedOptions()};
 };
 
 TEST_F(ContributionTest, TheFirstGradientOfAContributorCounts) {
@@ -131,46 +135,31 @@ TEST_F(ContributionTest, NegativeContributorsAreErrorsThatNameTheAccumulator) {
 
 TEST_F(ContributionTest, AfterAGradientThatDoesNotFitTheContributorMayComeAgain) {
   EXPECT_EQ(Outcome(0, 1), ApplyOutcome::kAdded);
-  const std::vector<int64_t> too_long(3);
-  const ApplyResult refused = accumulator_.Apply(0, Owned(too_long), workspace_, 1);
+  FakeGradient unfit;
+  unfit.fits = false;
+  const ApplyResult refused = accumulator_.Apply(0, unfit, workspace_, 1);
   EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(Outcome(1, 10), ApplyOutcome::kAdded);
-  const ApplyResult ignored = accumulator_.Apply(0, Owned(too_long), workspace_, 1);
-  ASSERT_TRUE(ignored.ok()) << "the shape of a duplicate is not looked at";
+  const ApplyResult ignored = accumulator_.Apply(0, unfit, workspace_, 1);
+  ASSERT_TRUE(ignored.ok()) << "a duplicate is not looked at";
   EXPECT_EQ(ignored.outcome(), ApplyOutcome::kDuplicate);
   EXPECT_EQ(Take(2), 11);
 }
 
 TEST_F(ContributionTest, AfterAGradientWithoutMemoryTheContributorMayComeAgain) {
-  std::vector<int64_t> values{5, 6};
-  workspace_.RefuseAllocation(0);
-  const ApplyResult refused = accumulator_.Apply(0, Borrowed(&values), workspace_, 1);
+  workspace_.fails = true;
+  const ApplyResult refused = accumulator_.Apply(0, Lacking(5), workspace_, 1);
   EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted);
-  const ApplyResult result = accumulator_.Apply(0, Borrowed(&values), workspace_, 1);
-  EXPECT_TRUE(result.is_added());
+  workspace_.fails = false;
+  EXPECT_TRUE(accumulator_.Apply(0, Lacking(5), workspace_, 1).is_added());
   EXPECT_EQ(Take(1), 5);
 }
 
-// A workspace that stops at a stop before it allocates.
-class SlowlyAllocatingWorkspace : public TestWorkspace {
- public:
-  explicit SlowlyAllocatingWorkspace(StopPoint* stop) : stop_(stop) {}
-
-  Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override {
-    stop_->Pass();
-    return TestWorkspace::Allocate(type, shape, buffer);
-  }
-
- private:
-  StopPoint* const stop_;
-};
-
 TEST_F(ContributionTest, OfTwoAtTheSameMomentOneIsAdded) {
   StopPoint stop;
-  std::vector<int64_t> values{5, 6};
   const auto apply = [&] {
-    SlowlyAllocatingWorkspace workspace(&stop);
-    const ApplyResult result = accumulator_.Apply(0, Borrowed(&values), workspace, 1);
+    FakeWorkspace workspace(&stop);
+    const ApplyResult result = accumulator_.Apply(0, Lacking(5), workspace, 1);
     EXPECT_TRUE(result.ok());
     return result.outcome();
   };
@@ -185,10 +174,10 @@ TEST_F(ContributionTest, OfTwoAtTheSameMomentOneIsAdded) {
 
 TEST_F(ContributionTest, ADuplicateDoesNotWaitForAFold) {
   StopPoint stop;
-  std::vector<int64_t> values{5, 6};
+  const int64_t number = 5;
   auto borrowed = std::async(std::launch::async, [&] {
-    StoppingWorkspace workspace(&stop);
-    return accumulator_.Apply(0, Borrowed(&values), workspace, 1).is_added();
+    FakeWorkspace workspace(&stop);
+    return accumulator_.Apply(0, Borrowed(&number), workspace, 1).is_added();
   });
   stop.AwaitArrivals(1);
   EXPECT_EQ(Outcome(1), ApplyOutcome::kDuplicate);
@@ -207,13 +196,12 @@ TEST_F(ContributionTest, UnderLoadEachCountsOnceARound) {
   std::vector<std::thread> threads;
   for (int t = 0; t < kContributors * kThreadsEach; ++t) {
     threads.emplace_back([&, contributor = t % kContributors] {
-      TestWorkspace workspace;
+      FakeWorkspace workspace;
       std::mt19937 random(static_cast<uint32_t>(contributor));
       for (int64_t step = 0; step < kRounds; step = accumulator_.global_step()) {
-        std::vector<int64_t> values(8, int64_t{1} << (5 * contributor));
-        Gradient gradient = random() % 2 == 0 ? Owned(values) : Borrowed(&values);
-        const ApplyResult result =
-            accumulator_.Apply(step, std::move(gradient), workspace, contributor);
+        const int64_t number = int64_t{1} << (5 * contributor);
+        const FakeGradient gradient = random() % 2 == 0 ? Owned(number) : Borrowed(&number);
+        const ApplyResult result = accumulator_.Apply(step, gradient, workspace, contributor);
         EXPECT_TRUE(result.ok());
         EXPECT_NE(result.outcome(), ApplyOutcome::kAhead);
         if (result.is_added()) ++num_added;
@@ -223,11 +211,11 @@ TEST_F(ContributionTest, UnderLoadEachCountsOnceARound) {
     });
   }
   for (int64_t round = 0; round < kRounds; ++round) {
-    RecordedTake take(kContributors);
+    FakeTake take(kContributors);
     accumulator_.Request(take.ptr(), nullptr, workspace_);
     take.Await();
     ASSERT_TRUE(take.is_served());
-    ASSERT_EQ(take.values<int64_t>(), std::vector<int64_t>(8, kAll)) << round;
+    ASSERT_EQ(take.value().sum, kAll) << round;
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(num_added, kContributors * kRounds);

@@ -1,136 +1,175 @@
 // Tests of calls that come while another call is in the middle of adding.
-#include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <future>
-#include <utility>
-#include <vector>
 
 #include "cc/core/accumulator/accumulator.h"
 #include "gtest/gtest.h"
-#include "tests/cc/accumulator/accumulator_support.h"
-#include "tests/cc/dense/stopping_workspace.h"
+#include "tests/cc/accumulator/fake_sum.h"
+#include "tests/cc/base/is_waiting.h"
+#include "tests/cc/base/stop_point.h"
 
 namespace condacc {
 namespace {
 
-constexpr size_t kSize = 16;
+constexpr int kFolded = 7;  // The number of gradients that are folded.
 
-std::vector<float> Ones() { return std::vector<float>(kSize, 1.0f); }
-
-// An accumulator with a call, on a thread of its own, that has stopped in the middle of a fold.
-class MidFold : public testing::Test {
+// The gradients of all tests are ones.
+class InterleavingTest : public testing::Test {
  protected:
-  void SetUp() override {
-    for (int i = 0; i < kFoldAt; ++i) EXPECT_TRUE(ApplyOwned());
-    folder_ = std::async(std::launch::async, [this] { return Apply(Owned(Ones()), stopping_); });
-    stop_.AwaitArrivals(1);
-    ASSERT_EQ(accumulator_.num_accumulated(), kFoldAt + 1);
+  bool Apply(const FakeGradient& gradient, int64_t local_step = 0) {
+    return Apply(gradient, plain_, local_step);
   }
-
-  bool Apply(Gradient gradient, TestWorkspace& workspace, int64_t local_step = 0) {
-    const ApplyResult result = accumulator_.Apply(local_step, std::move(gradient), workspace);
+  bool Apply(const FakeGradient& gradient, FakeWorkspace& workspace, int64_t local_step = 0) {
+    const ApplyResult result = accumulator_.Apply(local_step, gradient, workspace);
     EXPECT_TRUE(result.ok());
     return result.is_added();
   }
-  bool ApplyOwned() { return Apply(Owned(Ones()), plain_); }
-
-  std::future<bool> ApplyOnThread(Gradient gradient) {
-    return std::async(std::launch::async, [this, gradient = std::move(gradient)]() mutable {
-      TestWorkspace workspace;
-      return Apply(std::move(gradient), workspace);
+  std::future<bool> ApplyInThread(const FakeGradient& gradient) {
+    return std::async(std::launch::async, [=] { return Apply(gradient); });
+  }
+  // Applies in a thread, and returns when that has stopped.
+  std::future<bool> StartApply(const FakeGradient& gradient) {
+    auto apply = std::async(std::launch::async, [=] { return Apply(gradient, stopping_); });
+    stop_.AwaitArrivals(1);
+    return apply;
+  }
+  void Request(const FakeTake& take) { accumulator_.Request(take.ptr(), nullptr, plain_); }
+  // Requests a take in a thread, and returns when that has stopped.
+  std::future<void> StartRequest(const FakeTake& take) {
+    auto request = std::async(std::launch::async, [this, &take] {
+      accumulator_.Request(take.ptr(), nullptr, stopping_);
     });
+    stop_.AwaitArrivals(1);
+    return request;
   }
 
-  static bool IsWaiting(const std::future<bool>& call) {
-    return call.wait_for(std::chrono::milliseconds(20)) == std::future_status::timeout;
-  }
+  const int64_t one_ = 1;
+  StopPoint stop_;
+  FakeWorkspace plain_, stopping_{&stop_};
+  FakeAccumulator accumulator_{TestedOptions()};
+};
 
+TEST_F(InterleavingTest, GradientsThatComeWhileARoundEndsBelongToTheNext) {
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Apply(Owned(1)));
+  FakeTake ending(3), next(1);
+  auto request = StartRequest(ending);
+  EXPECT_EQ(accumulator_.num_accumulated(), 0);
+  EXPECT_EQ(accumulator_.global_step(), 1);
+  EXPECT_FALSE(Apply(Owned(1), 0));
+  EXPECT_TRUE(Apply(Borrowed(&one_), 1));
+  Request(next);
+  ExpectServed(next, 1);
+  EXPECT_FALSE(ending.is_done());
+  stop_.Open();
+  request.get();
+  ExpectServed(ending, 3);
+}
+
+TEST_F(InterleavingTest, TheApplyThatServesATakeIsNotInTheWayOfOthers) {
+  FakeTake take(1);
+  Request(take);
+  auto apply = StartApply(Borrowed(&one_));
+  for (int round = 1; round <= 3; ++round) {
+    FakeTake other(2);
+    Request(other);
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(Apply(Owned(1), round));
+    ExpectServed(other, 2);
+  }
+  stop_.Open();
+  EXPECT_TRUE(apply.get());
+  ExpectServed(take, 1);
+}
+
+// A request for one gradient more than there are folds before it waits.
+TEST_F(InterleavingTest, TheLastGradientMayComeWhileARequestFolds) {
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Apply(Owned(1)));
+  FakeTake take(4);
+  auto request = StartRequest(take);
+  EXPECT_TRUE(Apply(Owned(1)));
+  stop_.Open();
+  request.get();
+  ExpectServed(take, 4);
+}
+
+TEST_F(InterleavingTest, AnotherTakeMayComeWhileARequestFolds) {
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Apply(Owned(1)));
+  FakeTake take(4), other(3);
+  auto request = StartRequest(take);
+  Request(other);
+  EXPECT_TRUE(Apply(Owned(1), 1));
+  stop_.Open();
+  request.get();
+  ExpectServed(other, 3);
+  for (int i = 1; i < 4; ++i) {
+    EXPECT_FALSE(take.is_done());
+    EXPECT_TRUE(Apply(Owned(1), 1));
+  }
+  ExpectServed(take, 4);
+}
+
+// A call, the folder, has stopped in the middle of a fold.
+class MidFold : public InterleavingTest {
+ protected:
+  void SetUp() override {
+    for (int i = 1; i < kFolded; ++i) EXPECT_TRUE(Apply(Owned(1)));
+    folder_ = StartApply(Owned(1));
+    ASSERT_EQ(accumulator_.num_accumulated(), kFolded);
+  }
+  void EndFold() {
+    stop_.Open();
+    EXPECT_TRUE(folder_.get());
+  }
   void ExpectTaken(int count) {
-    RecordedTake take(count);
+    FakeTake take(count);
     ASSERT_TRUE(accumulator_.TryServe(take.ptr(), plain_));
-    ASSERT_TRUE(take.is_served());
-    EXPECT_EQ(take.values<float>(), std::vector<float>(kSize, static_cast<float>(count)));
+    ExpectServed(take, count);
     EXPECT_EQ(accumulator_.num_accumulated(), 0);
   }
 
-  static constexpr size_t kBudget = 1 << 20;
-
-  HoldBudget budget_{kBudget};
-  StopPoint stop_;
-  TestWorkspace plain_;
-  StoppingWorkspace stopping_{&stop_};
-  DenseAccumulator accumulator_{OptionsOf<float>(/*mean=*/false, &budget_)};
   std::future<bool> folder_;
 };
 
-TEST_F(MidFold, TheWorkerFinishesATakeThatComesDuringItsFold) {
-  RecordedTake take(kFoldAt + 1);
-  accumulator_.Request(take.ptr(), nullptr, plain_);
+TEST_F(MidFold, TheFolderFinishesATakeThatComesDuringItsFold) {
+  FakeTake take(kFolded);
+  Request(take);
   EXPECT_FALSE(take.is_done());
   EXPECT_EQ(accumulator_.num_accumulated(), 0);
   EXPECT_EQ(accumulator_.global_step(), 1);
-  stop_.Open();
-  EXPECT_TRUE(folder_.get());
-  ASSERT_TRUE(take.is_served());
-  EXPECT_EQ(take.values<float>(), std::vector<float>(kSize, kFoldAt + 1));
-}
-
-// There are more gradients than the fold itself adds, so that its operands must not move.
-TEST_F(MidFold, ManyOwnedGradientsAreAppendedMeanwhile) {
-  constexpr int kMore = 12;
-  for (int i = 0; i < kMore; ++i) EXPECT_TRUE(ApplyOwned());
-  stop_.Open();
-  EXPECT_TRUE(folder_.get());
-  ExpectTaken(kFoldAt + 1 + kMore);
+  EndFold();
+  ExpectServed(take, kFolded);
 }
 
 TEST_F(MidFold, WhoBringsTooManyWaitsForTheFold) {
-  for (int i = 1; i < 2 * kFoldAt; ++i) EXPECT_TRUE(ApplyOwned());
-  auto waiting = ApplyOnThread(Owned(Ones()));
-  auto waiting_too = ApplyOnThread(Owned(Ones()));
-  AwaitAccumulated(accumulator_, 3 * kFoldAt + 2);
+  for (int i = 1; i < 2 * kFolded; ++i) EXPECT_TRUE(Apply(Owned(1)));
+  auto waiting = ApplyInThread(Owned(1));
+  auto waiting_too = ApplyInThread(Owned(1));
+  AwaitAccumulated(accumulator_, 3 * kFolded + 1);
   EXPECT_TRUE(IsWaiting(waiting));
   EXPECT_TRUE(IsWaiting(waiting_too));
-  stop_.Open();
-  EXPECT_TRUE(folder_.get());
+  EndFold();
   EXPECT_TRUE(waiting.get());
   EXPECT_TRUE(waiting_too.get());
-  EXPECT_EQ(budget_.num_held(), 0u);
-  ExpectTaken(3 * kFoldAt + 2);
-}
-
-TEST_F(MidFold, WhoExceedsTheBudgetWaitsForTheFold) {
-  budget_.Add(kBudget);
-  EXPECT_TRUE(ApplyOwned()) << "one may be pending";
-  auto waiting = ApplyOnThread(Owned(Ones()));
-  AwaitAccumulated(accumulator_, kFoldAt + 3);
-  EXPECT_TRUE(IsWaiting(waiting));
-  stop_.Open();
-  EXPECT_TRUE(folder_.get());
-  EXPECT_TRUE(waiting.get());
-  EXPECT_EQ(budget_.num_held(), kBudget);
-  ExpectTaken(kFoldAt + 3);
+  ExpectTaken(3 * kFolded + 1);
 }
 
 TEST_F(MidFold, ABorrowedGradientWaitsUntilItIsAdded) {
-  std::vector<float> values = Ones();
-  auto borrowed = ApplyOnThread(Borrowed(&values));
-  AwaitAccumulated(accumulator_, kFoldAt + 2);
+  int64_t number = 1;
+  auto borrowed = ApplyInThread(Borrowed(&number));
+  AwaitAccumulated(accumulator_, kFolded + 1);
   EXPECT_TRUE(IsWaiting(borrowed));
   stop_.Open();
   EXPECT_TRUE(borrowed.get());
-  values.assign(kSize, -1e9f);
+  number = -1000;
   EXPECT_TRUE(folder_.get());
-  ExpectTaken(kFoldAt + 2);
+  ExpectTaken(kFolded + 1);
 }
 
-TEST_F(MidFold, TheWorkerAddsABorrowedGradientOfATakenRound) {
-  std::vector<float> values = Ones();
-  auto borrowed = ApplyOnThread(Borrowed(&values));
-  AwaitAccumulated(accumulator_, kFoldAt + 2);
-  RecordedTake take(1);
-  accumulator_.Request(take.ptr(), nullptr, plain_);
+TEST_F(MidFold, TheFolderAddsABorrowedGradientOfATakenRound) {
+  int64_t number = 1;
+  auto borrowed = ApplyInThread(Borrowed(&number));
+  AwaitAccumulated(accumulator_, kFolded + 1);
+  FakeTake take(1);
+  Request(take);
   EXPECT_TRUE(IsWaiting(borrowed));
   stop_.LetOneThrough();  // The fold goes on.
   stop_.AwaitArrivals(2);
@@ -138,62 +177,53 @@ TEST_F(MidFold, TheWorkerAddsABorrowedGradientOfATakenRound) {
   EXPECT_FALSE(take.is_done());
   stop_.LetOneThrough();  // The round ends.
   EXPECT_TRUE(borrowed.get());
-  values.assign(kSize, -1e9f);
+  number = -1000;
   EXPECT_TRUE(folder_.get());
-  ASSERT_TRUE(take.is_served());
-  EXPECT_EQ(take.values<float>(), std::vector<float>(kSize, kFoldAt + 2));
+  ExpectServed(take, kFolded + 1);
 }
 
 TEST_F(MidFold, TheNextRoundDoesNotWaitForTheOneThatIsTaken) {
-  RecordedTake slow(1), fast(2);
-  accumulator_.Request(slow.ptr(), nullptr, plain_);
-  accumulator_.Request(fast.ptr(), nullptr, plain_);
-  EXPECT_TRUE(Apply(Owned(Ones()), plain_, 1));
-  std::vector<float> values = Ones();
-  EXPECT_TRUE(Apply(Borrowed(&values), plain_, 1));
+  FakeTake slow(1), fast(2);
+  Request(slow);
+  Request(fast);
+  EXPECT_TRUE(Apply(Owned(1), 1));
+  EXPECT_TRUE(Apply(Borrowed(&one_), 1));
   EXPECT_FALSE(slow.is_done());
-  ASSERT_TRUE(fast.is_served());
-  EXPECT_EQ(fast.values<float>(), std::vector<float>(kSize, 2.0f));
+  ExpectServed(fast, 2);
   EXPECT_EQ(accumulator_.global_step(), 2);
-  stop_.Open();
-  EXPECT_TRUE(folder_.get());
-  ASSERT_TRUE(slow.is_served());
-  EXPECT_EQ(slow.values<float>(), std::vector<float>(kSize, kFoldAt + 1));
+  EndFold();
+  ExpectServed(slow, kFolded);
 }
 
 TEST_F(MidFold, ATakeWhoseRoundIsBeingAddedCannotBeCancelledAnyMore) {
-  RecordedTake take(1);
-  accumulator_.Request(take.ptr(), nullptr, plain_);
+  FakeTake take(1);
+  Request(take);
   accumulator_.Cancel(take.ptr(), plain_);
   EXPECT_FALSE(take.is_done());
-  stop_.Open();
-  EXPECT_TRUE(folder_.get());
+  EndFold();
   EXPECT_EQ(take.num_completions(), 1);
   EXPECT_TRUE(take.is_served());
 }
 
 TEST_F(MidFold, ACancelledTakeLeavesTheGradientsToTheNext) {
-  RecordedTake cancelled(100), next(1);
-  accumulator_.Request(cancelled.ptr(), nullptr, plain_);
-  accumulator_.Request(next.ptr(), nullptr, plain_);
+  FakeTake cancelled(100), next(1);
+  Request(cancelled);
+  Request(next);
   accumulator_.Cancel(cancelled.ptr(), plain_);
   EXPECT_EQ(cancelled.status().code(), StatusCode::kCancelled);
   EXPECT_EQ(accumulator_.num_accumulated(), 0) << "the round is the next take's";
   EXPECT_FALSE(next.is_done());
-  stop_.Open();
-  EXPECT_TRUE(folder_.get());
-  ASSERT_TRUE(next.is_served());
-  EXPECT_EQ(next.values<float>(), std::vector<float>(kSize, kFoldAt + 1));
+  EndFold();
+  ExpectServed(next, kFolded);
 }
 
 TEST_F(MidFold, TheStepMayBeSetMeanwhile) {
   EXPECT_EQ(accumulator_.SetGlobalStep(1), 0);
-  EXPECT_FALSE(ApplyOwned());
+  EXPECT_FALSE(Apply(Owned(1)));
   EXPECT_EQ(accumulator_.num_dropped(), 1);
-  EXPECT_TRUE(Apply(Owned(Ones()), plain_, 1));
-  stop_.Open();
-  EXPECT_TRUE(folder_.get());
-  ExpectTaken(kFoldAt + 2);
+  EXPECT_TRUE(Apply(Owned(1), 1));
+  EndFold();
+  ExpectTaken(kFolded + 1);
 }
 
 }  // namespace

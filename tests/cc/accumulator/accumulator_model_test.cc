@@ -8,11 +8,10 @@
 #include <random>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "cc/core/accumulator/accumulator.h"
 #include "gtest/gtest.h"
-#include "tests/cc/accumulator/accumulator_support.h"
+#include "tests/cc/accumulator/fake_sum.h"
 
 namespace condacc {
 namespace {
@@ -106,8 +105,21 @@ class Model {
   std::set<int64_t> contributors_;
 };
 
+template <class Tested>
 class ModelTest : public testing::Test {
  protected:
+  using RecordedTake = RecordedTakeOf<Tested>;
+
+  void Run() {
+    SCOPED_TRACE(testing::Message() << "seed " << seed_);
+    for (int i = 0; i < 20000 && !HasFatalFailure(); ++i) {
+      CallAtRandom();
+      if (i % 25 == 0) Compare();
+    }
+    Compare();
+    for (const RecordedTake& take : takes_) accumulator_.Cancel(take.ptr(), workspace_);
+  }
+
   void CallAtRandom() {
     switch (random_() % 17) {
       case 0:
@@ -132,10 +144,8 @@ class ModelTest : public testing::Test {
     const int64_t local_step = model_.step() - std::min(lag, model_.step()) + (is_ahead ? 1 : 0);
     const int64_t contributor = random_() % 2 == 0 ? kNobody : static_cast<int64_t>(random_() % 12);
     const int64_t value = static_cast<int64_t>(random_()) - (int64_t{1} << 31);
-    std::vector<int64_t> values(3, value);
-    Gradient gradient = random_() % 3 == 0 ? Borrowed(&values) : Owned(values);
     const ApplyResult result = accumulator_.Apply(
-        local_step, std::move(gradient), workspace_,
+        local_step, random_() % 3 == 0 ? Borrowed(&value) : Owned(value), workspace_,
         contributor == kNobody ? std::nullopt : std::optional<int64_t>(contributor));
     ASSERT_TRUE(result.ok());
     EXPECT_EQ(result.outcome(), model_.Apply(local_step, value, contributor));
@@ -188,7 +198,7 @@ class ModelTest : public testing::Test {
     for (size_t i = 0; i < takes_.size(); ++i) {
       ASSERT_EQ(OutcomeOf(takes_[i]), model_takes_[i].outcome) << i;
       if (model_takes_[i].outcome != Outcome::kServed) continue;
-      ASSERT_EQ(takes_[i].values<int64_t>(), std::vector<int64_t>(3, model_takes_[i].value));
+      ASSERT_EQ(takes_[i].value().sum, model_takes_[i].value);
     }
   }
 
@@ -209,23 +219,17 @@ class ModelTest : public testing::Test {
 
   const uint32_t seed_ = std::random_device()();
   std::mt19937 random_{seed_};
-  HoldBudget budget_{200};
-  TestWorkspace workspace_;
-  DenseAccumulator accumulator_{OptionsOf<int64_t>(/*mean=*/false, &budget_)};
+  FakeWorkspace workspace_;
+  Tested accumulator_{TestedOptions<Tested>()};
   Model model_;
   std::deque<RecordedTake> takes_;
   std::deque<ModelTake> model_takes_;
 };
 
-TEST_F(ModelTest, RandomCallsDoWhatTheModelDoes) {
-  SCOPED_TRACE(testing::Message() << "seed " << seed_);
-  for (int i = 0; i < 20000 && !HasFatalFailure(); ++i) {
-    CallAtRandom();
-    if (i % 25 == 0) Compare();
-  }
-  Compare();
-  for (const RecordedTake& take : takes_) accumulator_.Cancel(take.ptr(), workspace_);
-}
+using Types = testing::Types<FakeAccumulator, PreparingAccumulator>;
+TYPED_TEST_SUITE(ModelTest, Types);
+
+TYPED_TEST(ModelTest, RandomCallsDoWhatTheModelDoes) { this->Run(); }
 
 }  // namespace
 }  // namespace condacc

@@ -1,243 +1,144 @@
 // Tests of sums whose result is prepared before the take, without the lock.
-#include <atomic>
-#include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <future>
 #include <limits>
-#include <memory>
-#include <utility>
-#include <vector>
 
-#include "cc/core/accumulator/accumulator_impl.h"
+#include "cc/core/accumulator/accumulator.h"
 #include "gtest/gtest.h"
+#include "tests/cc/accumulator/fake_sum.h"
+#include "tests/cc/base/is_waiting.h"
 #include "tests/cc/base/stop_point.h"
 
 namespace condacc {
 namespace {
 
-// The workspace in which results are prepared. It stops at the stop, if there is one, and fails if
-// it is told to.
-struct Workshop {
-  StopPoint* stop = nullptr;
-  bool fails = false;
-  std::atomic<bool> is_in_use{false};
-};
-
-// A sum of integers.
-class PreparedSum {
- public:
-  struct Options {};
-  struct Gradient {
-    int64_t number = 0;
-    bool owned = true;
-  };
-  struct Value {
-    int64_t sum;
-    Status failure;
-  };
-  using Workspace = Workshop;
-  enum class Missing { kNothing };
-  static constexpr bool kFinishNeedsMemory = true;
-
-  explicit PreparedSum(const Options&) {}
-  Status Check(const Gradient&) const { return Status(); }
-  Missing MissingFrom(const Gradient&) const { return Missing::kNothing; }
-  static Status Prepare(const Options&, Missing, Workspace&, Gradient*) { return Status(); }
-  Appended Append(Gradient gradient) {
-    sum_ += gradient.number;
-    return Appended::kInSum;
-  }
-  bool WantsFold(int64_t) const { return false; }
-  bool IsOverfull() const { return false; }
-  int64_t BeginFold() noexcept { return 0; }
-  void RunFold(Workspace&) noexcept {}
-  bool EndFold() noexcept { return true; }
-
-  Status PrepareFinish(Workspace& workshop) {
-    workshop.is_in_use = true;
-    if (workshop.stop != nullptr) workshop.stop->Pass();
-    workshop.is_in_use = false;
-    if (workshop.fails) return Status(StatusCode::kResourceExhausted, "The workshop is closed");
-    result_ = sum_;
-    is_prepared_ = true;
-    return Status();
-  }
-  void AbandonFinish() { is_prepared_ = false; }
-  const std::vector<int64_t>& refused() const { return refused_; }
-  void RemoveRefused() noexcept {}
-  Value Finish(Workspace&) noexcept {
-    EXPECT_TRUE(is_prepared_);
-    EXPECT_EQ(result_, sum_) << "something was added in between";
-    is_prepared_ = false;
-    return {sum_, Status()};
-  }
-  void Clear() noexcept { sum_ = 0; }
-
- private:
-  int64_t sum_ = 0;
-  int64_t result_ = 0;
-  bool is_prepared_ = false;
-  std::vector<int64_t> refused_;  // Always empty.
-};
-
-using PreparedAccumulator = Accumulator<PreparedSum>;
-
-struct Outcome {
-  int num_completions = 0;
-  StatusCode code = StatusCode::kOk;
-  int64_t value = 0;
-  bool workshop_was_in_use = false;
-};
-
 class PreparingTest : public testing::Test {
  protected:
-  static PreparedAccumulator::Options Options() {
-    PreparedAccumulator::Options options;
-    options.name = "tested";
-    return options;
-  }
-
-  // `workshop` is the workspace that prepares the result if the take is ready when it is requested.
-  static PreparedAccumulator::TakePtr NewTake(int64_t num_required, Outcome* outcome,
-                                              const Workshop* workshop = nullptr) {
-    return std::make_shared<PreparedAccumulator::Take>(
-        num_required, [outcome, workshop](const Status& status, PreparedSum::Value* value) {
-          ++outcome->num_completions;
-          outcome->code = status.code();
-          if (value != nullptr) outcome->value = value->sum;
-          outcome->workshop_was_in_use = workshop != nullptr && workshop->is_in_use;
-        });
-  }
-
   bool Apply(int64_t number, int64_t local_step = 0) {
-    const ApplyResult result = accumulator_.Apply(local_step, {number}, plain_);
+    const ApplyResult result = accumulator_.Apply(local_step, Owned(number), plain_);
     EXPECT_TRUE(result.ok());
     return result.is_added();
   }
+  std::future<bool> ApplyInThread(int64_t number, int64_t local_step) {
+    return std::async(std::launch::async, [=] { return Apply(number, local_step); });
+  }
+  void Request(const PreparingTake& take) { accumulator_.Request(take.ptr(), nullptr, plain_); }
 
   // Requests a take of two gradients that have been added, and stops while its result is prepared.
   void StartPreparing() {
     Apply(1);
     Apply(2);
-    stopping_.stop = &stop_;
-    take_ = NewTake(2, &outcome_, &stopping_);
-    request_ =
-        std::async(std::launch::async, [this] { accumulator_.Request(take_, nullptr, stopping_); });
+    request_ = std::async(std::launch::async,
+                          [this] { accumulator_.Request(take_.ptr(), nullptr, stopping_); });
     stop_.AwaitArrivals(1);
   }
   void EndPreparing() {
     stop_.Open();
     request_.get();
   }
+  void ExpectEnded(StatusCode code, int64_t global_step) {
+    EXPECT_EQ(take_.num_completions(), 1);
+    EXPECT_EQ(take_.status().code(), code);
+    EXPECT_EQ(accumulator_.global_step(), global_step);
+    EXPECT_EQ(accumulator_.num_accumulated(), 2);
+  }
 
   StopPoint stop_;
-  Workshop plain_, stopping_;
-  Outcome outcome_;
-  PreparedAccumulator::TakePtr take_;
+  FakeWorkspace plain_, stopping_{&stop_};
+  PreparingTake take_{2};
   std::future<void> request_;
-  PreparedAccumulator accumulator_{Options()};
+  PreparingAccumulator accumulator_{TestedOptions<PreparingAccumulator>()};
 };
 
 TEST_F(PreparingTest, AGradientThatComesMeanwhileBelongsToTheNextRound) {
   StartPreparing();
-  auto apply = std::async(std::launch::async, [this] { return Apply(4, 1); });
-  EXPECT_EQ(apply.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+  auto apply = ApplyInThread(4, 1);
+  EXPECT_TRUE(IsWaiting(apply));
   EXPECT_EQ(accumulator_.num_accumulated(), 2);
   EndPreparing();
   EXPECT_TRUE(apply.get());
-  EXPECT_EQ(outcome_.value, 3);
+  ExpectServed(take_, 3);
   EXPECT_EQ(accumulator_.num_accumulated(), 1);
 }
 
 TEST_F(PreparingTest, AGradientThatIsStaleOnceTheRoundIsTakenIsDropped) {
   StartPreparing();
-  auto apply = std::async(std::launch::async, [this] { return Apply(4, 0); });
-  EXPECT_EQ(apply.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+  auto apply = ApplyInThread(4, 0);
+  EXPECT_TRUE(IsWaiting(apply));
   EndPreparing();
   EXPECT_FALSE(apply.get());
-  EXPECT_EQ(outcome_.value, 3);
+  ExpectServed(take_, 3);
   EXPECT_EQ(accumulator_.num_dropped(), 1);
 }
 
 // The take is not completed at once, because its workspace, which may be freed then, is in use.
 TEST_F(PreparingTest, ATakeThatIsCancelledMeanwhileEndsAfterwards) {
   StartPreparing();
-  accumulator_.Cancel(take_, plain_);
+  accumulator_.Cancel(take_.ptr(), plain_);
+  EXPECT_FALSE(take_.is_done());
   EndPreparing();
-  EXPECT_EQ(outcome_.num_completions, 1);
-  EXPECT_EQ(outcome_.code, StatusCode::kCancelled);
-  EXPECT_FALSE(outcome_.workshop_was_in_use);
-  EXPECT_EQ(accumulator_.num_accumulated(), 2);
-  EXPECT_EQ(accumulator_.global_step(), 0);
+  ExpectEnded(StatusCode::kCancelled, 0);
   EXPECT_TRUE(Apply(4));
-  Outcome next;
-  accumulator_.Request(NewTake(1, &next), nullptr, plain_);
-  EXPECT_EQ(next.value, 7);
+  PreparingTake next(1);
+  Request(next);
+  ExpectServed(next, 7);
 }
 
 TEST_F(PreparingTest, ATakeBehindOneThatIsCancelledMeanwhileIsServed) {
   StartPreparing();
-  Outcome behind;
-  accumulator_.Request(NewTake(1, &behind), nullptr, plain_);
-  accumulator_.Cancel(take_, plain_);
-  EXPECT_EQ(behind.num_completions, 0);
+  PreparingTake behind(1);
+  Request(behind);
+  accumulator_.Cancel(take_.ptr(), plain_);
+  EXPECT_FALSE(behind.is_done());
   EndPreparing();
-  EXPECT_EQ(outcome_.code, StatusCode::kCancelled);
-  EXPECT_EQ(behind.num_completions, 1);
-  EXPECT_EQ(behind.value, 3);
+  EXPECT_EQ(take_.status().code(), StatusCode::kCancelled);
+  ExpectServed(behind, 3);
   EXPECT_EQ(accumulator_.global_step(), 1);
 }
 
 TEST_F(PreparingTest, ATakeBehindCanBeCancelledMeanwhile) {
   StartPreparing();
-  Outcome behind;
-  const auto take = NewTake(1, &behind);
-  accumulator_.Request(take, nullptr, plain_);
-  accumulator_.Cancel(take, plain_);
-  EXPECT_EQ(behind.code, StatusCode::kCancelled);
+  PreparingTake behind(1);
+  Request(behind);
+  accumulator_.Cancel(behind.ptr(), plain_);
+  EXPECT_EQ(behind.status().code(), StatusCode::kCancelled);
   EndPreparing();
-  EXPECT_EQ(outcome_.value, 3);
+  ExpectServed(take_, 3);
 }
 
 TEST_F(PreparingTest, NoTakeIsReadyMeanwhile) {
   StartPreparing();
-  Outcome tried;
-  EXPECT_FALSE(accumulator_.TryServe(NewTake(1, &tried), plain_));
+  PreparingTake tried(1);
+  EXPECT_FALSE(accumulator_.TryServe(tried.ptr(), plain_));
   EndPreparing();
-  EXPECT_EQ(tried.num_completions, 0);
-  EXPECT_EQ(outcome_.value, 3);
+  EXPECT_FALSE(tried.is_done());
+  ExpectServed(take_, 3);
 }
 
 TEST_F(PreparingTest, TheStepThatIsSetMeanwhileIsTheOneThatMovesOn) {
   StartPreparing();
   accumulator_.SetGlobalStep(10);
   EndPreparing();
-  EXPECT_EQ(outcome_.value, 3);
+  ExpectServed(take_, 3);
   EXPECT_EQ(accumulator_.global_step(), 11);
 }
 
 TEST_F(PreparingTest, TheLastStepThatIsSetMeanwhileCannotMoveOn) {
+  constexpr int64_t kLast = std::numeric_limits<int64_t>::max();
   StartPreparing();
-  accumulator_.SetGlobalStep(std::numeric_limits<int64_t>::max());
+  accumulator_.SetGlobalStep(kLast);
   EndPreparing();
-  EXPECT_EQ(outcome_.num_completions, 1);
-  EXPECT_EQ(outcome_.code, StatusCode::kOutOfRange);
-  EXPECT_EQ(accumulator_.global_step(), std::numeric_limits<int64_t>::max());
-  EXPECT_EQ(accumulator_.num_accumulated(), 2);
+  ExpectEnded(StatusCode::kOutOfRange, kLast);
 }
 
 TEST_F(PreparingTest, ATakeWhoseResultCannotBeMadeFailsAndTheGradientsStay) {
   stopping_.fails = true;
   StartPreparing();
   EndPreparing();
-  EXPECT_EQ(outcome_.num_completions, 1);
-  EXPECT_EQ(outcome_.code, StatusCode::kResourceExhausted);
-  EXPECT_EQ(accumulator_.num_accumulated(), 2);
-  EXPECT_EQ(accumulator_.global_step(), 0);
-  Outcome next;
-  EXPECT_TRUE(accumulator_.TryServe(NewTake(2, &next), plain_));
-  EXPECT_EQ(next.value, 3);
+  ExpectEnded(StatusCode::kResourceExhausted, 0);
+  PreparingTake next(2);
+  EXPECT_TRUE(accumulator_.TryServe(next.ptr(), plain_));
+  ExpectServed(next, 3);
 }
 
 }  // namespace

@@ -4,34 +4,25 @@
 #include <cstdint>
 #include <limits>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/cc/accumulator/accumulator_support.h"
+#include "tests/cc/accumulator/fake_sum.h"
 
 namespace condacc {
 namespace {
 
 class AccumulatorTest : public testing::Test {
  protected:
-  bool Apply(float value, int64_t local_step = 0) {
-    const ApplyResult result =
-        accumulator_.Apply(local_step, Owned(std::vector<float>{value, -value}), workspace_);
+  bool Apply(int64_t number, int64_t local_step = 0) {
+    const ApplyResult result = accumulator_.Apply(local_step, Owned(number), workspace_);
     EXPECT_TRUE(result.ok()) << result.status().message();
     return result.is_added();
   }
-  void Request(const RecordedTake& take) { accumulator_.Request(take.ptr(), nullptr, workspace_); }
-  bool TryServe(const RecordedTake& take) { return accumulator_.TryServe(take.ptr(), workspace_); }
-  static void ExpectServed(const RecordedTake& take, float value) {
-    ASSERT_EQ(take.num_completions(), 1);
-    ASSERT_TRUE(take.status().ok()) << take.status().message();
-    EXPECT_EQ(take.values<float>(), (std::vector<float>{value, -value}));
-    EXPECT_EQ(take.shape(), Shape::Of({2}));
-  }
+  void Request(const FakeTake& take) { accumulator_.Request(take.ptr(), nullptr, workspace_); }
+  bool TryServe(const FakeTake& take) { return accumulator_.TryServe(take.ptr(), workspace_); }
 
-  TestWorkspace workspace_;
-  DenseAccumulator accumulator_{OptionsOf<float>(/*mean=*/true)};
+  FakeWorkspace workspace_;
+  FakeAccumulator accumulator_{TestedOptions()};
 };
 
 TEST_F(AccumulatorTest, StartsEmptyAtStepZero) {
@@ -41,34 +32,34 @@ TEST_F(AccumulatorTest, StartsEmptyAtStepZero) {
   EXPECT_EQ(accumulator_.options().name, "tested");
 }
 
-TEST_F(AccumulatorTest, ATakeGetsTheMeanAndMovesTheStepOn) {
+TEST_F(AccumulatorTest, ATakeGetsTheSumAndMovesTheStepOn) {
   EXPECT_TRUE(Apply(1));
   EXPECT_TRUE(Apply(2));
   EXPECT_TRUE(Apply(6));
   EXPECT_EQ(accumulator_.num_accumulated(), 3);
-  RecordedTake take(3);
+  FakeTake take(3);
   Request(take);
-  ExpectServed(take, 3);
+  ExpectServed(take, 9);
   EXPECT_EQ(accumulator_.num_accumulated(), 0);
   EXPECT_EQ(accumulator_.global_step(), 1);
 }
 
 TEST_F(AccumulatorTest, ATakeGetsEverythingThatIsThere) {
-  for (float value : {1.0f, 2.0f, 3.0f, 6.0f}) Apply(value);
-  RecordedTake take(2);
+  for (int64_t number : {1, 2, 3, 6}) Apply(number);
+  FakeTake take(2);
   Request(take);
-  ExpectServed(take, 3);
+  ExpectServed(take, 12);
   EXPECT_EQ(accumulator_.num_accumulated(), 0);
 }
 
 TEST_F(AccumulatorTest, ATakeWaitsForItsLastGradient) {
-  RecordedTake take(2);
+  FakeTake take(2);
   Request(take);
   EXPECT_FALSE(take.is_done());
   Apply(4);
   EXPECT_FALSE(take.is_done());
   Apply(8);
-  ExpectServed(take, 6);
+  ExpectServed(take, 12);
 }
 
 TEST_F(AccumulatorTest, AStaleGradientIsDroppedAndCounted) {
@@ -80,22 +71,23 @@ TEST_F(AccumulatorTest, AStaleGradientIsDroppedAndCounted) {
   EXPECT_TRUE(Apply(1, 5));
   EXPECT_TRUE(Apply(3, 6));
   EXPECT_EQ(accumulator_.num_dropped(), 2);
-  RecordedTake take(1);
+  FakeTake take(1);
   Request(take);
-  ExpectServed(take, 2);
+  ExpectServed(take, 4);
 }
 
 TEST_F(AccumulatorTest, AStaleGradientIsNotEvenLookedAt) {
   accumulator_.SetGlobalStep(1);
-  Gradient empty;
-  const ApplyResult result = accumulator_.Apply(0, std::move(empty), workspace_);
+  FakeGradient unfit;
+  unfit.fits = false;
+  const ApplyResult result = accumulator_.Apply(0, unfit, workspace_);
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result.outcome(), ApplyOutcome::kStale);
 }
 
 TEST_F(AccumulatorTest, AGradientOfTheStepBeforeATakeIsStaleAfterIt) {
   Apply(1);
-  RecordedTake take(1);
+  FakeTake take(1);
   Request(take);
   EXPECT_FALSE(Apply(1, 0));
   EXPECT_TRUE(Apply(1, 1));
@@ -103,22 +95,22 @@ TEST_F(AccumulatorTest, AGradientOfTheStepBeforeATakeIsStaleAfterIt) {
 
 TEST_F(AccumulatorTest, SettingTheStepTouchesNeitherGradientsNorTakes) {
   Apply(1);
-  RecordedTake take(2);
+  FakeTake take(2);
   Request(take);
   EXPECT_EQ(accumulator_.SetGlobalStep(10), 0);
   EXPECT_EQ(accumulator_.num_accumulated(), 1);
   EXPECT_FALSE(take.is_done());
   EXPECT_FALSE(Apply(100, 9));
   Apply(3, 10);
-  ExpectServed(take, 2);
+  ExpectServed(take, 4);
   EXPECT_EQ(accumulator_.global_step(), 11);
   EXPECT_EQ(accumulator_.SetGlobalStep(-7), 11);
   EXPECT_TRUE(Apply(1, -7));
 }
 
 TEST_F(AccumulatorTest, TakesAreServedInTheOrderOfTheirRequests) {
-  RecordedTake first(1), second(1), third(1);
-  for (const RecordedTake* take : {&first, &second, &third}) Request(*take);
+  FakeTake first(1), second(1), third(1);
+  for (const FakeTake* take : {&first, &second, &third}) Request(*take);
   Apply(1, 9);
   ExpectServed(first, 1);
   EXPECT_FALSE(second.is_done());
@@ -130,21 +122,21 @@ TEST_F(AccumulatorTest, TakesAreServedInTheOrderOfTheirRequests) {
 }
 
 TEST_F(AccumulatorTest, ATakeThatNeedsLittleWaitsBehindOneThatNeedsMuch) {
-  RecordedTake much(3), little(1);
+  FakeTake much(3), little(1);
   Request(much);
   Request(little);
   Apply(1);
   Apply(2);
   EXPECT_FALSE(little.is_done());
   Apply(3);
-  ExpectServed(much, 2);
+  ExpectServed(much, 6);
   EXPECT_FALSE(little.is_done());
   Apply(7, 1);
   ExpectServed(little, 7);
 }
 
-TEST_F(AccumulatorTest, RequestIfReadyTakesOnlyWhatIsThereAlready) {
-  RecordedTake take(2);
+TEST_F(AccumulatorTest, TryServeTakesOnlyWhatIsThereAlready) {
+  FakeTake take(2);
   EXPECT_FALSE(TryServe(take));
   Apply(1);
   EXPECT_FALSE(TryServe(take));
@@ -154,11 +146,11 @@ TEST_F(AccumulatorTest, RequestIfReadyTakesOnlyWhatIsThereAlready) {
   Apply(3);
   EXPECT_FALSE(take.is_done());
   EXPECT_TRUE(TryServe(take));
-  ExpectServed(take, 2);
+  ExpectServed(take, 4);
 }
 
-TEST_F(AccumulatorTest, RequestIfReadyDoesNotOvertakeAWaitingTake) {
-  RecordedTake waiting(3), eager(1);
+TEST_F(AccumulatorTest, TryServeDoesNotOvertakeAWaitingTake) {
+  FakeTake waiting(3), eager(1);
   Request(waiting);
   Apply(1);
   EXPECT_FALSE(TryServe(eager));
@@ -168,10 +160,10 @@ TEST_F(AccumulatorTest, RequestIfReadyDoesNotOvertakeAWaitingTake) {
 TEST_F(AccumulatorTest, AtTheLastStepTakesFailAndTheGradientsStay) {
   constexpr int64_t kLast = std::numeric_limits<int64_t>::max();
   accumulator_.SetGlobalStep(kLast);
-  RecordedTake first(1), second(1), third(2);
-  for (const RecordedTake* take : {&first, &second, &third}) Request(*take);
+  FakeTake first(1), second(1), third(2);
+  for (const FakeTake* take : {&first, &second, &third}) Request(*take);
   EXPECT_TRUE(Apply(5, kLast));
-  for (const RecordedTake* take : {&first, &second}) {
+  for (const FakeTake* take : {&first, &second}) {
     ASSERT_EQ(take->num_completions(), 1);
     EXPECT_EQ(take->status().code(), StatusCode::kOutOfRange);
     EXPECT_NE(take->status().message().find("'tested'"), std::string::npos);
@@ -181,29 +173,36 @@ TEST_F(AccumulatorTest, AtTheLastStepTakesFailAndTheGradientsStay) {
   EXPECT_EQ(accumulator_.global_step(), kLast);
   accumulator_.SetGlobalStep(kLast - 1);
   Apply(7, kLast);
-  ExpectServed(third, 6);
+  ExpectServed(third, 12);
   EXPECT_EQ(accumulator_.global_step(), kLast);
 }
 
-TEST_F(AccumulatorTest, AtTheLastStepRequestIfReadyFailsTheTake) {
+TEST_F(AccumulatorTest, AtTheLastStepTryServeFailsTheTake) {
   accumulator_.SetGlobalStep(std::numeric_limits<int64_t>::max());
   Apply(5, std::numeric_limits<int64_t>::max());
-  RecordedTake take(1), too_many(2);
+  FakeTake take(1), too_many(2);
   EXPECT_FALSE(TryServe(too_many));
   EXPECT_TRUE(TryServe(take));
   EXPECT_EQ(take.status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(accumulator_.num_accumulated(), 1);
 }
 
-TEST(AccumulatorOfIntegers, SumsWithoutDividing) {
-  TestWorkspace workspace;
-  DenseAccumulator accumulator(OptionsOf<int64_t>(/*mean=*/false));
-  for (int64_t value : {int64_t{1} << 60, int64_t{-5}, int64_t{2}}) {
-    ASSERT_TRUE(accumulator.Apply(0, Owned(std::vector<int64_t>{value}), workspace).ok());
+TEST_F(AccumulatorTest, TheNumberRequiredMustBePositive) {
+  Apply(1);
+  for (int64_t num_required : {int64_t{0}, int64_t{-1}, INT64_MIN}) {
+    FakeTake requested(num_required), tried(num_required);
+    Request(requested);
+    EXPECT_TRUE(TryServe(tried));
+    for (const FakeTake* take : {&requested, &tried}) {
+      ASSERT_EQ(take->num_completions(), 1);
+      EXPECT_EQ(take->status().code(), StatusCode::kInvalidArgument);
+      EXPECT_EQ(take->status().message(), "Argument num_required must be positive, but was " +
+                                              std::to_string(num_required) +
+                                              " (accumulator 'tested')");
+    }
   }
-  RecordedTake take(3);
-  accumulator.Request(take.ptr(), nullptr, workspace);
-  EXPECT_EQ(take.values<int64_t>(), std::vector<int64_t>{(int64_t{1} << 60) - 3});
+  EXPECT_EQ(accumulator_.num_accumulated(), 1);
+  EXPECT_EQ(accumulator_.global_step(), 0);
 }
 
 }  // namespace

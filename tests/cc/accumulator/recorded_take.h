@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "cc/core/accumulator/accumulator.h"
@@ -68,6 +69,12 @@ class RecordedTakeOf {
   const std::shared_ptr<Record> record_ = std::make_shared<Record>();
   typename TakenFrom::TakePtr take_;
 };
+
+// Waits until an accumulator has this many gradients.
+template <class Accumulator>
+void AwaitAccumulated(const Accumulator& accumulator, int64_t count) {
+  while (accumulator.num_accumulated() < count) std::this_thread::yield();
+}
 
 }  // namespace condacc
 

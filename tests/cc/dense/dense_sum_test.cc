@@ -1,4 +1,4 @@
-// Tests sums of more gradients than the workspace can add at once.
+// Tests of the arithmetic of dense sums.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -10,9 +10,8 @@
 
 #include "cc/core/dense/dense_sum.h"
 #include "gtest/gtest.h"
-#include "tests/cc/base/element_type_of.h"
 #include "tests/cc/dense/dense_math_reference.h"
-#include "tests/cc/dense/test_buffer.h"
+#include "tests/cc/dense/dense_support.h"
 
 namespace condacc {
 namespace {
@@ -48,6 +47,7 @@ class PausedWorkspace : public TestWorkspace {
   std::atomic<bool> is_paused_{false}, may_go_on_{false};
 };
 
+// Sums of more gradients than the workspace can add at once.
 template <typename T>
 class DenseSumPassesTest : public testing::Test {
  protected:
@@ -55,11 +55,7 @@ class DenseSumPassesTest : public testing::Test {
 
   static void Append(DenseSum* sum, const DenseOptions& options, const std::vector<T>& values,
                      DenseWorkspace& workspace) {
-    DenseGradient gradient;
-    gradient.buffer = TestBuffer::Owning(kSize * sizeof(T));
-    std::memcpy(gradient.buffer.data(), values.data(), kSize * sizeof(T));
-    gradient.shape = Shape::Of({int64_t{kSize}});
-    gradient.owned = true;
+    DenseGradient gradient = Owned(values);
     while (sum->MissingFrom(gradient) != DenseSum::Missing::kNothing) {
       ASSERT_TRUE(
           DenseSum::Prepare(options, sum->MissingFrom(gradient), workspace, &gradient).ok());
@@ -146,6 +142,105 @@ TYPED_TEST(DenseSumPassesTest, GradientsMayBeAppendedBetweenThePassesOfAFold) {
   EXPECT_TRUE(sum.EndFold());
   const TypeParam mean = Traits::Narrow(static_cast<float>(kFolded + 2) / 2);
   EXPECT_TRUE(SameBits(this->ValuesOf(sum.Finish(plain)), std::vector<TypeParam>(kSize, mean)));
+}
+
+// Sums that an accumulator has folded have the bits of adding one gradient after the other.
+template <typename T>
+class BitsTest : public testing::Test {
+ protected:
+  using Traits = ElementTraits<T>;
+  using Wide = decltype(Traits::Widen(T()));
+
+  void RunRound(DenseAccumulator* accumulator, size_t size, int length, bool mean) {
+    std::vector<Wide> sums;
+    DenseTake take(length);
+    const int requested_at = static_cast<int>(random_() % static_cast<uint32_t>(length + 1));
+    const int64_t step = accumulator->global_step();
+    for (int i = 0; i < length; ++i) {
+      if (i == requested_at) accumulator->Request(take.ptr(), nullptr, workspace_);
+      std::vector<T> values(size);
+      for (T& value : values) value = pool_[random_() % pool_.size()];
+      if (i == 0) {
+        for (T value : values) sums.push_back(Traits::Widen(value));
+      } else {
+        for (size_t k = 0; k < size; ++k) {
+          sums[k] = Traits::Plus(sums[k], Traits::Widen(values[k]));
+        }
+      }
+      Gradient gradient = random_() % 4 == 0 ? Borrowed(&values) : Owned(values);
+      ASSERT_TRUE(accumulator->Apply(step, std::move(gradient), workspace_).is_added());
+    }
+    if (requested_at == length) accumulator->Request(take.ptr(), nullptr, workspace_);
+    ASSERT_TRUE(take.is_served());
+    std::vector<T> expected;
+    for (Wide sum : sums) {
+      expected.push_back(Traits::Narrow(mean && length > 1 ? Traits::Over(sum, length) : sum));
+    }
+    ASSERT_TRUE(SameBits(take.values<T>(), expected)) << length;
+  }
+
+  void RunRounds(size_t size, const std::vector<int>& lengths) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed_);
+    for (T& value : pool_) value = Traits::Random(random_);
+    for (bool mean : {false, true}) {
+      HoldBudget budget(100 * size);  // The budget is exceeded now and then.
+      DenseAccumulator accumulator(OptionsOf<T>(mean, &budget));
+      for (int length : lengths) {
+        RunRound(&accumulator, size, length, mean);
+        if (this->HasFatalFailure()) return;
+        EXPECT_EQ(budget.num_held(), 0u);
+      }
+    }
+  }
+
+  const uint32_t seed_ = std::random_device()();
+  std::mt19937 random_{seed_};
+  std::vector<T> pool_ = std::vector<T>(997);
+  TestWorkspace workspace_;
+};
+
+TYPED_TEST_SUITE(BitsTest, Types);
+
+TYPED_TEST(BitsTest, SmallGradients) {
+  std::vector<int> lengths;
+  for (int length = 1; length <= 40; ++length) lengths.insert(lengths.end(), 3, length);
+  this->RunRounds(33, lengths);
+}
+
+TYPED_TEST(BitsTest, BigGradients) { this->RunRounds(kBigSize, {1, 2, 3, 5, 9, 17}); }
+
+// Each of these values is lost if the sum is rounded to the narrow type before the next is added.
+template <typename Narrow>
+void ExpectRoundedOnce(float small) {
+  for (int count : {2, 4, 8, 16, 30}) {
+    TestWorkspace workspace;
+    DenseAccumulator accumulator(OptionsOf<Narrow>(/*mean=*/false));
+    float sum = 1.0f;
+    for (int i = 0; i <= count; ++i) {
+      const std::vector<Narrow> values(9, Narrow::FromFloat(i == 0 ? 1.0f : small));
+      ASSERT_TRUE(accumulator.Apply(0, Owned(values), workspace).ok());
+      sum += i == 0 ? 0.0f : small;
+    }
+    DenseTake take(1);
+    accumulator.Request(take.ptr(), nullptr, workspace);
+    ASSERT_TRUE(take.is_served());
+    ASSERT_EQ(Narrow::ToFloat(Narrow::FromFloat(sum)), sum) << "the sum can be told exactly";
+    for (Narrow value : take.values<Narrow>()) EXPECT_EQ(Narrow::ToFloat(value), sum) << count;
+  }
+}
+
+TEST(RoundingTest, Float16IsRoundedOncePerTake) { ExpectRoundedOnce<Float16>(0x1p-11f); }
+TEST(RoundingTest, BFloat16IsRoundedOncePerTake) { ExpectRoundedOnce<BFloat16>(0x1p-8f); }
+
+TEST(SumOfIntegers, IsNotDivided) {
+  TestWorkspace workspace;
+  DenseAccumulator accumulator(OptionsOf<int64_t>(/*mean=*/false));
+  for (int64_t value : {int64_t{1} << 60, int64_t{-5}, int64_t{2}}) {
+    ASSERT_TRUE(accumulator.Apply(0, Owned(std::vector<int64_t>{value}), workspace).ok());
+  }
+  DenseTake take(3);
+  accumulator.Request(take.ptr(), nullptr, workspace);
+  EXPECT_EQ(take.values<int64_t>(), std::vector<int64_t>{(int64_t{1} << 60) - 3});
 }
 
 }  // namespace

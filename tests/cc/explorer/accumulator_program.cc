@@ -235,9 +235,9 @@ void AccumulatorRun<Gradients>::RunOperation(Operation* operation) {
 template <class Gradients>
 void AccumulatorRun<Gradients>::Apply(Operation* apply) {
   Workspace workspace;
-  typename Gradients::Lent lent;
+  typename Gradients::CallerMemory memory;
   const ApplyResult result =
-      accumulator_->Apply(apply->step, lent.Make(gradients_, apply->gradient, apply->is_borrowed),
+      accumulator_->Apply(apply->step, memory.Make(gradients_, apply->gradient, apply->is_borrowed),
                           workspace, apply->contributor);
   apply->was_refused = !result.ok();
   if (result.ok()) {

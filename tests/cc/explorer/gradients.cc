@@ -14,7 +14,7 @@ constexpr int kMaxFloat16Gradients = 11;
 
 // Moves memory of the caller to a buffer that the accumulator may keep, or lends it.
 Buffer BufferOf(void* data, size_t num_bytes, bool is_borrowed) {
-  if (is_borrowed) return BorrowedBlock(data, num_bytes);
+  if (is_borrowed) return BorrowedBuffer(data, num_bytes);
   Buffer buffer = NewBuffer(num_bytes);
   std::memcpy(buffer.data(), data, num_bytes);
   return buffer;
@@ -27,10 +27,10 @@ DenseGradients::DenseGradients()
     : type_(Draw(3) == 0 ? ElementType::kFloat16 : ElementType::kInt64),
       num_elements_(Draw(4) == 0 ? 1 << 16 : ExplorerDenseWorkspace::kMaxElements) {}
 
-DenseGradients::Lent::~Lent() { std::fill(memory_.begin(), memory_.end(), '\x77'); }
+DenseGradients::CallerMemory::~CallerMemory() { std::fill(memory_.begin(), memory_.end(), '\x77'); }
 
-DenseGradient DenseGradients::Lent::Make(const DenseGradients& gradients, int number,
-                                         bool is_borrowed) {
+DenseGradient DenseGradients::CallerMemory::Make(const DenseGradients& gradients, int number,
+                                                 bool is_borrowed) {
   constexpr auto kCount = static_cast<size_t>(ExplorerDenseWorkspace::kMaxElements);
   if (gradients.type_ == ElementType::kFloat16 && number >= kMaxFloat16Gradients) {
     Abort("a run has too many gradients of float16");
@@ -66,13 +66,13 @@ GradientSet DenseGradients::SetIn(const DenseSum::Value& value, bool* is_wrong) 
 
 SparseGradients::SparseGradients() : num_rows_(1 + Draw(4)) {}
 
-SparseGradients::Lent::~Lent() {
+SparseGradients::CallerMemory::~CallerMemory() {
   std::fill(indices_.begin(), indices_.end(), -5);
   std::fill(values_.begin(), values_.end(), 0x7777777777777777);
 }
 
-SparseGradient SparseGradients::Lent::Make(const SparseGradients& gradients, int number,
-                                           bool is_borrowed) {
+SparseGradient SparseGradients::CallerMemory::Make(const SparseGradients& gradients, int number,
+                                                   bool is_borrowed) {
   for (int64_t row = 0; row < gradients.num_rows_; ++row) {
     indices_.push_back(row * kRowStride + (row % 2 == 0 ? 0 : number));
   }

@@ -24,9 +24,9 @@ class DenseGradients {
 
   // A gradient, and memory of the caller for it. That is overwritten at the end, when nobody may
   // read it any more.
-  class Lent {
+  class CallerMemory {
    public:
-    ~Lent();
+    ~CallerMemory();
     DenseGradient Make(const DenseGradients& gradients, int number, bool is_borrowed);
 
    private:
@@ -49,9 +49,9 @@ class SparseGradients {
 
   SparseGradients();
 
-  class Lent {
+  class CallerMemory {
    public:
-    ~Lent();
+    ~CallerMemory();
     SparseGradient Make(const SparseGradients& gradients, int number, bool is_borrowed);
 
    private:

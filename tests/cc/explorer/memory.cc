@@ -52,7 +52,7 @@ Status Allocate(size_t num_bytes, Buffer* buffer) {
 
 Buffer NewBuffer(size_t num_bytes) { return BufferOf(new char[num_bytes + 1], num_bytes, true); }
 
-Buffer BorrowedBlock(void* data, size_t num_bytes) {
+Buffer BorrowedBuffer(void* data, size_t num_bytes) {
   return BufferOf(static_cast<char*>(data), num_bytes, false);
 }
 

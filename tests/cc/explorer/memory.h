@@ -16,7 +16,7 @@ namespace condacc::explorer {
 // Returns memory that is overwritten when it is freed or discarded.
 Buffer NewBuffer(size_t num_bytes);
 // Returns a buffer that refers to memory of the caller.
-Buffer BorrowedBlock(void* data, size_t num_bytes);
+Buffer BorrowedBuffer(void* data, size_t num_bytes);
 // Number of buffers that exist. Sets the count to 0.
 int64_t TakeNumBuffers();
 

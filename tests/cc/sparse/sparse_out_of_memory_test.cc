@@ -2,41 +2,15 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
-#include <new>
 #include <random>
 #include <utility>
 #include <vector>
 
 #include "cc/core/base/hold_budget.h"
 #include "gtest/gtest.h"
+#include "tests/cc/base/failing_new.h"
 #include "tests/cc/sparse/sparse_support.h"
-
-namespace {
-
-thread_local int allocations_left = -1;  // If negative, none fails.
-thread_local int num_allocations = 0;
-
-}  // namespace
-
-__attribute__((noinline)) void* operator new(size_t num_bytes) {
-  ++num_allocations;
-  if (allocations_left == 0) throw std::bad_alloc();
-  if (allocations_left > 0) --allocations_left;
-  void* const memory = std::malloc(num_bytes > 0 ? num_bytes : 1);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-__attribute__((noinline)) void* operator new(size_t num_bytes, const std::nothrow_t&) noexcept {
-  try {
-    return operator new(num_bytes);
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
-}
-__attribute__((noinline)) void operator delete(void* memory) noexcept { std::free(memory); }
-__attribute__((noinline)) void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace condacc {
 namespace {
@@ -48,6 +22,7 @@ using Sum = SparseSum<HostRows>;
 class SparseOutOfMemory : public testing::Test {
  protected:
   SparseOutOfMemory() {
+    memory_stays_short = true;
     options_.budget = &budget_;
     options_.spares = std::make_shared<SpareBuffers>(0, &budget_);
   }
@@ -90,12 +65,7 @@ TEST_F(SparseOutOfMemory, ATakeThatCannotBePreparedHasChangedNothing) {
   int num_failed = 0;
   for (bool is_ready = false; !is_ready; ++num_failed) {
     ASSERT_LT(num_failed, 1000);
-    allocations_left = num_failed;
-    try {
-      is_ready = sum.PrepareFinish(workspace_).ok();
-    } catch (const std::bad_alloc&) {
-    }
-    allocations_left = -1;
+    ThrowsAt(num_failed, [&] { is_ready = sum.PrepareFinish(workspace_).ok(); });
     EXPECT_EQ(sum.num_pending(), 2u);
     EXPECT_EQ(TestBuffer::num_live(), num_live + (is_ready ? 3 : 0));
   }
@@ -109,9 +79,8 @@ TEST_F(SparseOutOfMemory, FinishingATakeAllocatesNothing) {
   ASSERT_TRUE(sum.PrepareFinish(workspace_).ok());
   const int64_t num_discarded = TestBuffer::num_discarded();
   const int before = num_allocations;
-  allocations_left = 0;
-  const Sum::Value value = sum.Finish(workspace_);
-  allocations_left = -1;
+  Sum::Value value;
+  EXPECT_FALSE(ThrowsAt(0, [&] { value = sum.Finish(workspace_); }));
   EXPECT_EQ(num_allocations, before);
   EXPECT_GT(TestBuffer::num_discarded(), num_discarded);
   ExpectResult(value);
@@ -128,15 +97,11 @@ TEST_F(SparseOutOfMemory, AContributorWhoseApplyThrewMayComeAgain) {
   SparseAccumulator accumulator(options);
   for (int ordinal = 0; !is_added; ++ordinal) {
     SparseGradient gradient = GradientOf(slices, kWidth, true);
-    allocations_left = ordinal;
-    try {
+    const bool threw = ThrowsAt(ordinal, [&] {
       is_added = accumulator.Apply(0, std::move(gradient), workspace_, 7).is_added();
-      allocations_left = -1;
-      ASSERT_TRUE(is_added);
-    } catch (const std::bad_alloc&) {
-      allocations_left = -1;
-      ++num_thrown;
-    }
+    });
+    ASSERT_NE(is_added, threw);
+    num_thrown += threw ? 1 : 0;
     EXPECT_EQ(accumulator.num_accumulated(), is_added ? 1 : 0);
   }
   EXPECT_GE(num_thrown, 2) << "the contributor's, and the gradient's";

@@ -2,7 +2,6 @@
 #ifndef CONDACC_TESTS_SPARSE_SPARSE_PHASES_H_
 #define CONDACC_TESTS_SPARSE_SPARSE_PHASES_H_
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <future>
@@ -10,6 +9,7 @@
 
 #include "cc/core/accumulator/accumulator.h"
 #include "gtest/gtest.h"
+#include "tests/cc/base/is_waiting.h"
 #include "tests/cc/base/stop_point.h"
 #include "tests/cc/sparse/sparse_support.h"
 
@@ -95,10 +95,6 @@ class SparsePhases : public testing::Test {
   }
   std::future<int64_t> ResetInThread(int64_t step) {
     return std::async(std::launch::async, [this, step] { return accumulator_->Reset(step); });
-  }
-  template <typename T>
-  static bool IsWaiting(const std::future<T>& future) {
-    return future.wait_for(std::chrono::milliseconds(20)) == std::future_status::timeout;
   }
 
   const int64_t num_live_ = TestBuffer::num_live();

@@ -2,44 +2,26 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
-#include <dlfcn.h>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <functional>
 #include <memory>
-#include <new>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "cc/core/sync/sync_gate.h"
 #include "gtest/gtest.h"
+#include "tests/cc/base/failing_new.h"
 #include "tests/cc/sync/sync_gate_support.h"
 
 namespace {
 
-// The number of allocations of this thread that succeed before one fails. If negative, all succeed.
-thread_local int allocations_left = -1;
 std::atomic<bool> refuses_threads{false};
 
 }  // namespace
-
-__attribute__((noinline)) void* operator new(size_t num_bytes) {
-  if (allocations_left == 0) {
-    allocations_left = -1;
-    throw std::bad_alloc();
-  }
-  if (allocations_left > 0) --allocations_left;
-  void* const memory = std::malloc(num_bytes > 0 ? num_bytes : 1);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-__attribute__((noinline)) void operator delete(void* memory) noexcept { std::free(memory); }
-__attribute__((noinline)) void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
                               void* (*start)(void*), void* argument) {
@@ -55,20 +37,6 @@ namespace {
 using For = GateWait::For;
 
 constexpr int kManyAllocations = 16;  // More than any call makes.
-
-// Makes a call in which allocation number `ordinal`, counted from 0, fails. Returns whether the
-// call threw.
-bool ThrowsAt(int ordinal, const std::function<void()>& call) {
-  bool threw = false;
-  allocations_left = ordinal;
-  try {
-    call();
-  } catch (const std::bad_alloc&) {
-    threw = true;
-  }
-  allocations_left = -1;
-  return threw;
-}
 
 // The names are too long to be stored without an allocation.
 const char kWorker[] = "/job:worker/replica:3/task:17 of this cluster";

@@ -150,18 +150,6 @@ TEST_F(SyncGateTest, AHolderThatWasTakenOverCompletesItsSlotInTheSameRound) {
   w(1).GoOn();
 }
 
-TEST_F(SyncGateTest, AHolderThatWasTakenOverFreesNothingWhenItFails) {
-  OpenFor(2, 2);
-  ASSERT_TRUE(w(1).Claim());
-  Step(0);
-  gate_->TakeOver();
-  w(0).GoOn();
-  ASSERT_TRUE(w(0).Claim());
-  w(1).Fail();
-  w(0).Finish();
-  EXPECT_TRUE(gate_->Advance("c", 1));
-}
-
 TEST_F(SyncGateTest, ASilentWorkerIsTakenOverInTime) {
   OpenFor(2, 2, std::chrono::milliseconds(20));
   ASSERT_TRUE(w(1).Claim());

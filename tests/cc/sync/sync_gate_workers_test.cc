@@ -30,36 +30,6 @@ TEST_F(SyncGateTest, AWorkerThatIsBackUnderAnotherNameIsNotWaitedForBesideItsSuc
   ASSERT_TRUE(successor.Claim());
 }
 
-TEST_F(SyncGateTest, ALostWorkerUnderAnotherNameIsWaitedForAgain) {
-  OpenFor(2, 2);
-  Step(0);
-  ASSERT_TRUE(w(1).Claim());
-  Worker successor(gate_, "w2");  // It comes before the loss is noticed.
-  successor.Claim();
-  w(1).Fail();
-  successor.Finish();
-  w(0).GoOn();
-  Step(0);
-  ASSERT_TRUE(gate_->Advance("c", 1));
-  w(0).GoOn();
-  successor.GoOn();
-  Step(0);
-  EXPECT_TRUE(w(0).is_waiting());  // The successor is between two steps.
-}
-
-TEST_F(SyncGateTest, MoreWorkersThanWereToldAreAllWaitedFor) {
-  OpenFor(3, 1);
-  w(0).round = 1;
-  Worker second(gate_, "w1");
-  Worker third(gate_, "w2");
-  ASSERT_TRUE(second.Claim());
-  ASSERT_TRUE(third.Claim());
-  Step(0);
-  EXPECT_TRUE(w(0).is_waiting());
-  third.Fail();
-  EXPECT_FALSE(w(0).is_waiting());
-}
-
 TEST_F(SyncGateTest, AnotherRunOfAWorkerFreesTheSlotOfTheOneThatItReplaces) {
   OpenFor(2, 2);
   Step(0);

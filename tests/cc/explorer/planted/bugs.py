@@ -54,13 +54,6 @@ BUGS = [
         new="next_round_ == nullptr",
     ),
     Bug(
-        breaks="A round that was kept for later takes the place of one that is made ready.",
-        program="dense",
-        file="accumulator/accumulator_impl.h",
-        old="  if (next_round_ == nullptr) next_round_ = round;\n",
-        new="  next_round_ = round;\n",
-    ),
-    Bug(
         breaks="A reset waits for one take only, and discards the gradients of the next.",
         program="sparse",
         file="accumulator/accumulator_impl.h",
@@ -82,17 +75,19 @@ BUGS = [
         new="  if (gradient.float32_memory) float32_sum_ =",
     ),
     Bug(
-        breaks="A slot that another worker has taken over is freed when its former holder ends.",
-        program="gate",
-        file="sync/slots.h",
-        old="freed.state == State::kHeld && freed.holder == holder",
-        new="freed.state != State::kFree && holder != 0",
+        breaks="If a take is cancelled while its value is prepared, applies are not woken.",
+        program="sparse",
+        file="accumulator/accumulator_impl.h",
+        old="    round.work = Work::kNone;\n    changed_.NotifyAll();\n    Status ended",
+        new="    round.work = Work::kNone;\n"
+        "    if (!take.is_cancelled) changed_.NotifyAll();\n"
+        "    Status ended",
     ),
     Bug(
-        breaks="A gradient that came twice is counted although another worker has brought it.",
+        breaks="A step that was taken over before its claim is not counted again.",
         program="gate",
         file="sync/sync_gate.cc",
-        old="    if (step->round_ == round_ && slots_.Complete(step->slot_)) {",
-        new="    if (slots_.Complete(step->slot_)) {",
+        old="    if (may_claim) Count(step);\n",
+        new="",
     ),
 ]

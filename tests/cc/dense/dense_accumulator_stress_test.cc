@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "cc/core/accumulator/accumulator.h"
+#include "cc/core/dense/dense_accumulator.h"
 #include "gtest/gtest.h"
-#include "tests/cc/accumulator/accumulator_support.h"
 #include "tests/cc/dense/dense_math_reference.h"
+#include "tests/cc/dense/dense_support.h"
 
 namespace condacc {
 namespace {
@@ -72,7 +72,7 @@ class Crowd {
     std::mt19937 random(seed_ + 100 + static_cast<uint32_t>(index));
     TestWorkspace workspace;
     while (true) {
-      auto take = std::make_shared<RecordedTake>(1 + static_cast<int64_t>(random() % 12));
+      auto take = std::make_shared<DenseTake>(1 + static_cast<int64_t>(random() % 12));
       {
         std::lock_guard<std::mutex> lock(mutex_);
         if (stopped_) return;
@@ -94,7 +94,7 @@ class Crowd {
   }
 
   void CancelTakeOf(int index, TestWorkspace* workspace) {
-    std::shared_ptr<RecordedTake> take;
+    std::shared_ptr<DenseTake> take;
     {
       std::lock_guard<std::mutex> lock(mutex_);
       take = takes_of_[index];
@@ -102,7 +102,7 @@ class Crowd {
     if (take != nullptr) accumulator_.Cancel(take->ptr(), *workspace);
   }
 
-  void Count(const RecordedTake& take) {
+  void Count(const DenseTake& take) {
     const std::vector<int64_t> values = take.values<int64_t>();
     EXPECT_GE(values[0], take.ptr()->num_required);
     EXPECT_EQ(std::vector<int64_t>(values.begin() + 1, values.end()),
@@ -114,7 +114,7 @@ class Crowd {
   void Check() {
     const int64_t num_left = accumulator_.num_accumulated();
     if (num_left > 0) {
-      RecordedTake rest(num_left);
+      DenseTake rest(num_left);
       EXPECT_TRUE(accumulator_.TryServe(rest.ptr(), workspace_));
       ASSERT_TRUE(rest.is_served());
       Count(rest);
@@ -136,7 +136,7 @@ class Crowd {
   std::atomic<int64_t> num_accepted_{0}, num_stale_{0}, num_taken_{0}, total_{0};
   std::mutex mutex_;
   bool stopped_ = false;
-  std::shared_ptr<RecordedTake> takes_of_[kNumTakers];
+  std::shared_ptr<DenseTake> takes_of_[kNumTakers];
 };
 
 void RunCrowd(size_t size, int applies_each, size_t small_bytes) {
@@ -182,7 +182,7 @@ void RunInOrder(size_t size, int num_rounds) {
   TestWorkspace workspace;
   size_t next = 0;
   for (int round = 0; round < num_rounds; ++round) {
-    RecordedTake take(1 + static_cast<int64_t>(random() % 20));
+    DenseTake take(1 + static_cast<int64_t>(random() % 20));
     accumulator.Request(take.ptr(), nullptr, workspace);
     take.Await();
     const std::vector<T> got = take.values<T>();

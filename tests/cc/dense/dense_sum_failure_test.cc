@@ -1,15 +1,93 @@
-// Calls that fail leave the accumulator as it was.
+// Failures of workspaces, gradients that do not fit, and refused memory.
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "cc/core/accumulator/accumulator.h"
+#include "cc/core/dense/dense_accumulator.h"
 #include "gtest/gtest.h"
-#include "tests/cc/accumulator/accumulator_support.h"
+#include "tests/cc/dense/dense_support.h"
 
 namespace condacc {
 namespace {
+
+// The workspace of a device that refuses to add.
+class FailingWorkspace : public TestWorkspace {
+ public:
+  void Add(const DenseAddArgs& args) override {
+    TestWorkspace::Add(args);
+    has_failed_ = true;
+  }
+  Status failure() const override {
+    return has_failed_ ? Status(StatusCode::kInternal, "The device refuses") : Status();
+  }
+
+ private:
+  bool has_failed_ = false;
+};
+
+class WorkspaceFailures : public testing::Test {
+ protected:
+  void Apply(TestWorkspace& workspace) {
+    ASSERT_TRUE(
+        accumulator_.Apply(accumulator_.global_step(), Owned<float>({1}), workspace).is_added());
+  }
+  void ExpectSpoiled(const DenseTake& take) {
+    ASSERT_EQ(take.num_completions(), 1);
+    EXPECT_EQ(take.status().code(), StatusCode::kInternal);
+    EXPECT_EQ(take.status().message(), "The device refuses (accumulator 'tested')");
+  }
+  void ExpectNextRoundIsSound() {
+    EXPECT_EQ(accumulator_.num_accumulated(), 0);
+    for (int i = 0; i < 3; ++i) Apply(workspace_);
+    DenseTake take(3);
+    accumulator_.Request(take.ptr(), nullptr, workspace_);
+    ASSERT_TRUE(take.is_served()) << take.status().message();
+    EXPECT_EQ(take.values<float>(), std::vector<float>{3});
+  }
+
+  TestWorkspace workspace_;
+  FailingWorkspace failing_;
+  DenseAccumulator accumulator_{OptionsOf<float>(/*mean=*/false)};
+};
+
+TEST_F(WorkspaceFailures, AFoldThatFailedSpoilsTheTake) {
+  for (int i = 0; i < kFoldAt; ++i) Apply(workspace_);
+  Apply(failing_);
+  DenseTake take(1);
+  accumulator_.Request(take.ptr(), nullptr, workspace_);
+  ExpectSpoiled(take);
+  ExpectNextRoundIsSound();
+}
+
+TEST_F(WorkspaceFailures, ALastPassThatFailedSpoilsTheTake) {
+  for (int i = 0; i < 2; ++i) Apply(workspace_);
+  DenseTake take(1);
+  accumulator_.Request(take.ptr(), nullptr, failing_);
+  ExpectSpoiled(take);
+  ExpectNextRoundIsSound();
+}
+
+TEST_F(WorkspaceFailures, AFailureOfTheApplyThatServesATakeSpoilsTheTake) {
+  DenseTake take(2);
+  accumulator_.Request(take.ptr(), nullptr, workspace_);
+  Apply(workspace_);
+  Apply(failing_);
+  ExpectSpoiled(take);
+  ExpectNextRoundIsSound();
+}
+
+TEST_F(WorkspaceFailures, ALastPassOverABorrowedGradientThatWasHeldSpoilsTheTake) {
+  auto options = OptionsOf<float>(/*mean=*/false);
+  options.sum.holds_borrowed = true;
+  DenseAccumulator holding(options);
+  std::vector<float> borrowed{1};
+  ASSERT_TRUE(holding.Apply(0, Borrowed(&borrowed), workspace_).ok());
+  DenseTake take(1);
+  ASSERT_TRUE(holding.TryServe(take.ptr(), failing_));
+  ExpectSpoiled(take);
+  EXPECT_EQ(holding.num_accumulated(), 0);
+}
 
 Gradient OfShape(const Shape& shape) {
   Gradient gradient = Owned(std::vector<float>(static_cast<size_t>(shape.num_elements()), 1.0f));
@@ -50,12 +128,18 @@ TEST_F(ShapeErrors, AGradientMustHaveTheShapeOfTheFirstOneOfItsRound) {
   EXPECT_EQ(status.message(), "Shape mismatch: expected [2,3], got [2,4] (accumulator 'tested')");
   EXPECT_EQ(accumulator_.num_accumulated(), 1);
   ASSERT_TRUE(Apply(Shape::Of({2, 3})).ok());
-  RecordedTake take(2);
+  DenseTake take(2);
   accumulator_.Request(take.ptr(), nullptr, workspace_);
   ASSERT_TRUE(take.is_served());
   EXPECT_EQ(take.shape(), Shape::Of({2, 3}));
   EXPECT_EQ(take.values<float>(), std::vector<float>(6, 1.0f));
   EXPECT_TRUE(Apply(Shape::Of({2, 4}), 1).ok()) << "the next round is free to choose";
+}
+
+TEST_F(ShapeErrors, AfterAResetTheNextGradientIsFreeToChoose) {
+  ASSERT_TRUE(Apply(Shape::Of({2, 3})).ok());
+  EXPECT_EQ(accumulator_.Reset(0), 1);
+  EXPECT_TRUE(Apply(Shape::Of({2, 4})).ok());
 }
 
 TEST_F(ShapeErrors, AStaleGradientOfTheWrongShapeIsOnlyDropped) {
@@ -66,30 +150,10 @@ TEST_F(ShapeErrors, AStaleGradientOfTheWrongShapeIsOnlyDropped) {
 
 TEST_F(ShapeErrors, GradientsWithoutElementsAreCountedLikeOthers) {
   for (int i = 0; i < 3 * kFoldAt; ++i) ASSERT_TRUE(Apply(Shape::Of({2, 0})).ok());
-  RecordedTake take(3 * kFoldAt);
+  DenseTake take(3 * kFoldAt);
   accumulator_.Request(take.ptr(), nullptr, workspace_);
   ASSERT_TRUE(take.is_served());
   EXPECT_EQ(take.shape(), Shape::Of({2, 0}));
-}
-
-TEST(TakeErrors, TheNumberRequiredMustBePositive) {
-  TestWorkspace workspace;
-  DenseAccumulator accumulator(OptionsOf<float>(/*mean=*/true));
-  ASSERT_TRUE(accumulator.Apply(0, Owned(std::vector<float>{1}), workspace).ok());
-  for (int64_t num_required : {int64_t{0}, int64_t{-1}, INT64_MIN}) {
-    RecordedTake requested(num_required), tried(num_required);
-    accumulator.Request(requested.ptr(), nullptr, workspace);
-    EXPECT_TRUE(accumulator.TryServe(tried.ptr(), workspace));
-    for (const RecordedTake* take : {&requested, &tried}) {
-      ASSERT_EQ(take->num_completions(), 1);
-      EXPECT_EQ(take->status().code(), StatusCode::kInvalidArgument);
-      EXPECT_EQ(take->status().message(), "Argument num_required must be positive, but was " +
-                                              std::to_string(num_required) +
-                                              " (accumulator 'tested')");
-    }
-  }
-  EXPECT_EQ(accumulator.num_accumulated(), 1);
-  EXPECT_EQ(accumulator.global_step(), 0);
 }
 
 // Applies and takes gradients in rounds of several lengths, some gradients owned and some borrowed.
@@ -112,7 +176,7 @@ class RefusedMemory : public testing::Test {
           EXPECT_EQ(accumulator.num_dropped(), 0);
         }
       }
-      RecordedTake take(length);
+      DenseTake take(length);
       accumulator.Request(take.ptr(), nullptr, *workspace);
       ASSERT_TRUE(take.is_served());
       for (T value : take.values<T>()) values_.push_back(ToFloat(value));

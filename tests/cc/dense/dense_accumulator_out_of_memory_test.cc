@@ -1,61 +1,20 @@
 // Lets operator new fail, at each place where an accumulator calls it.
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <functional>
 #include <memory>
-#include <new>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "cc/core/accumulator/accumulator.h"
+#include "cc/core/dense/dense_accumulator.h"
 #include "gtest/gtest.h"
-#include "tests/cc/accumulator/accumulator_support.h"
-
-namespace {
-
-// The number of allocations of this thread that succeed before one fails. If negative, all succeed.
-thread_local int allocations_left = -1;
-// If true, all allocations after that one fail as well.
-thread_local bool memory_stays_short = false;
-thread_local int num_allocations = 0;
-
-}  // namespace
-
-__attribute__((noinline)) void* operator new(size_t num_bytes) {
-  ++num_allocations;
-  if (allocations_left == 0) {
-    if (!memory_stays_short) allocations_left = -1;
-    throw std::bad_alloc();
-  }
-  if (allocations_left > 0) --allocations_left;
-  void* const memory = std::malloc(num_bytes > 0 ? num_bytes : 1);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-__attribute__((noinline)) void operator delete(void* memory) noexcept { std::free(memory); }
-__attribute__((noinline)) void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+#include "tests/cc/base/failing_new.h"
+#include "tests/cc/dense/dense_support.h"
 
 namespace condacc {
 namespace {
-
-enum class Ending { kReturned, kThrew };
-
-// Makes a call in which allocation number `ordinal`, counted from 0, fails.
-Ending CallWithFailure(int ordinal, const std::function<void()>& call) {
-  Ending ending = Ending::kReturned;
-  allocations_left = ordinal;
-  try {
-    call();
-  } catch (const std::bad_alloc&) {
-    ending = Ending::kThrew;
-  }
-  allocations_left = -1;
-  return ending;
-}
 
 constexpr int kManyAllocations = 12;  // More than any call makes.
 
@@ -74,22 +33,19 @@ class OutOfMemory : public testing::TestWithParam<bool> {
     accumulator_ = std::make_unique<DenseAccumulator>(options);
   }
 
-  void Apply(float value) { ASSERT_EQ(ApplyWithFailure(-1, value), Ending::kReturned); }
-  Ending ApplyWithFailure(int ordinal, float value,
-                          std::optional<int64_t> contributor = std::nullopt) {
+  void Apply(float value) { ASSERT_FALSE(ApplyThrowsAt(-1, value)); }
+  bool ApplyThrowsAt(int ordinal, float value, std::optional<int64_t> contributor = std::nullopt) {
     Gradient gradient = Owned(std::vector<float>(4, value));
     bool is_added = false;
-    const Ending ending = CallWithFailure(ordinal, [&] {
+    const bool threw = ThrowsAt(ordinal, [&] {
       is_added = accumulator_->Apply(0, std::move(gradient), workspace_, contributor).is_added();
     });
-    if (ending == Ending::kReturned) {
-      EXPECT_TRUE(is_added);
-    }
-    return ending;
+    EXPECT_NE(is_added, threw);
+    return threw;
   }
-  void Request(const RecordedTake& take) { accumulator_->Request(take.ptr(), nullptr, workspace_); }
+  void Request(const DenseTake& take) { accumulator_->Request(take.ptr(), nullptr, workspace_); }
 
-  void ExpectServed(const RecordedTake& take, float value) {
+  void ExpectServed(const DenseTake& take, float value) {
     ASSERT_EQ(take.num_completions(), 1);
     ASSERT_TRUE(take.status().ok()) << take.status().message();
     EXPECT_EQ(take.values<float>(), std::vector<float>(4, value));
@@ -108,20 +64,17 @@ TEST_P(OutOfMemory, AnApplyThatThrowsWasNotMade) {
     int num_thrown = 0;
     for (int ordinal = 0; ordinal < kManyAllocations; ++ordinal) {
       Renew();
-      RecordedTake take(2);
+      DenseTake take(2);
       Request(take);
       for (float value : {1.0f, 2.0f}) {
         const bool is_named = value == 2;
-        if (ApplyWithFailure(ordinal, value, is_named ? contributor : std::nullopt) ==
-            Ending::kReturned) {
-          continue;
-        }
+        const auto named = is_named ? contributor : std::nullopt;
+        if (!ApplyThrowsAt(ordinal, value, named)) continue;
         ++num_thrown;
         EXPECT_EQ(accumulator_->num_accumulated(), is_named ? 1 : 0);
         EXPECT_FALSE(take.is_done());
         // The contributor may come again.
-        ASSERT_EQ(ApplyWithFailure(-1, value, is_named ? contributor : std::nullopt),
-                  Ending::kReturned);
+        ASSERT_FALSE(ApplyThrowsAt(-1, value, named));
       }
       ExpectServed(take, 3);
     }
@@ -134,12 +87,12 @@ TEST_P(OutOfMemory, ARequestThatThrowsWasNotMade) {
   int num_thrown = 0;
   for (int ordinal = 0; ordinal < kManyAllocations; ++ordinal) {
     Renew();
-    RecordedTake take(1);
+    DenseTake take(1);
     const auto kept = std::make_shared<int>();
     const auto request = [&] { accumulator_->Request(take.ptr(), kept, workspace_); };
-    const Ending ending = CallWithFailure(ordinal, request);
+    const bool threw = ThrowsAt(ordinal, request);
     Apply(1);
-    if (ending == Ending::kThrew) {
+    if (threw) {
       ++num_thrown;
       EXPECT_FALSE(take.is_done());
       EXPECT_EQ(kept.use_count(), 1);
@@ -158,9 +111,9 @@ TEST_P(OutOfMemory, TakesAndRoundsAlwaysEnd) {
   for (int ordinal = 0; ordinal < kManyAllocations; ++ordinal) {
     Renew();
     const auto call = [ordinal](const std::function<void()>& function) {
-      EXPECT_EQ(CallWithFailure(ordinal, function), Ending::kReturned);
+      EXPECT_FALSE(ThrowsAt(ordinal, function));
     };
-    RecordedTake cancelled(2), behind(1), ready(1), at_once(1), last(1);
+    DenseTake cancelled(2), behind(1), ready(1), at_once(1), last(1);
     Request(cancelled);
     Request(behind);
     Apply(3);
@@ -189,7 +142,7 @@ TEST(Allocations, AppliesMakeNoneOnceTheirAccumulatorIsWarm) {
   TestWorkspace workspace;
   DenseAccumulator accumulator(OptionsOf<float>(/*mean=*/true));
   for (int round = 0; round < 5; ++round) {
-    RecordedTake take(20);
+    DenseTake take(20);
     accumulator.Request(take.ptr(), nullptr, workspace);
     for (int i = 0; i < 20; ++i) {
       Gradient gradient = Owned(std::vector<float>(4, 1.0f));

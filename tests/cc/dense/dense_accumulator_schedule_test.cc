@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "cc/core/accumulator/accumulator.h"
+#include "cc/core/dense/dense_accumulator.h"
 #include "gtest/gtest.h"
-#include "tests/cc/accumulator/accumulator_support.h"
+#include "tests/cc/dense/dense_support.h"
 #include "tests/cc/dense/stopping_workspace.h"
 
 namespace condacc {
@@ -76,7 +76,7 @@ class Schedule {
   }
 
   void StartRequest() {
-    RecordedTake& take = takes_.emplace_back(1 + static_cast<int64_t>(random_() % 12));
+    DenseTake& take = takes_.emplace_back(1 + static_cast<int64_t>(random_() % 12));
     const bool may_wait = random_() % 3 != 0;
     Start([this, &take, may_wait](Call& call) {
       if (may_wait) {
@@ -89,7 +89,7 @@ class Schedule {
 
   void StartCancel() {
     if (takes_.empty()) return;
-    RecordedTake& take = takes_[random_() % takes_.size()];
+    DenseTake& take = takes_[random_() % takes_.size()];
     Start([this, &take](Call& call) { accumulator_.Cancel(take.ptr(), call.workspace); });
   }
 
@@ -116,15 +116,15 @@ class Schedule {
 
   void Check() {
     TestWorkspace workspace;
-    for (RecordedTake& take : takes_) accumulator_.Cancel(take.ptr(), workspace);
+    for (DenseTake& take : takes_) accumulator_.Cancel(take.ptr(), workspace);
     const int64_t num_left = accumulator_.num_accumulated();
     if (num_left > 0) {
-      RecordedTake& rest = takes_.emplace_back(num_left);
+      DenseTake& rest = takes_.emplace_back(num_left);
       EXPECT_TRUE(accumulator_.TryServe(rest.ptr(), workspace));
     }
     int64_t seen = 0;
     int64_t num_served = 0;
-    for (const RecordedTake& take : takes_) {
+    for (const DenseTake& take : takes_) {
       EXPECT_LE(take.num_completions(), 1);
       if (!take.is_served()) continue;
       ++num_served;
@@ -148,7 +148,7 @@ class Schedule {
   DenseAccumulator accumulator_{RandomOptions()};
   int num_gradients_ = 0;
   std::atomic<int64_t> num_discarded_{0}, num_resets_{0};
-  std::deque<RecordedTake> takes_;
+  std::deque<DenseTake> takes_;
   std::deque<Call> calls_;
 };
 
@@ -157,7 +157,9 @@ void RunSchedules(int count, size_t size) {
   for (int i = 0; i < count && !testing::Test::HasFailure(); ++i) {
     const uint32_t seed = random();
     SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const int64_t num_live = TestBuffer::num_live();
     Schedule(seed, size).Run(90);
+    EXPECT_EQ(TestBuffer::num_live(), num_live);
   }
 }
 

@@ -1,0 +1,417 @@
+// Tests of the memory that dense sums and takes use, and for how long.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "cc/core/dense/dense_accumulator.h"
+#include "gtest/gtest.h"
+#include "tests/cc/dense/dense_support.h"
+
+namespace condacc {
+namespace {
+
+constexpr size_t kSize = 24;
+constexpr size_t kBytes = kSize * sizeof(float);
+
+class MemoryTest : public testing::Test {
+ protected:
+  void Apply(Gradient gradient) {
+    ASSERT_TRUE(accumulator_.Apply(0, std::move(gradient), workspace_).is_added());
+  }
+  void ApplyOwned(float value, size_t size = kSize) {
+    Apply(Owned(std::vector<float>(size, value)));
+  }
+  // Takes all gradients and sets the step to 0 again.
+  void Take(const DenseTake& take) {
+    accumulator_.Request(take.ptr(), nullptr, workspace_);
+    ASSERT_TRUE(take.is_served());
+    accumulator_.SetGlobalStep(0);
+  }
+
+  HoldBudget budget_{1 << 30};
+  TestWorkspace workspace_;
+  DenseAccumulator accumulator_{OptionsOf<float>(/*mean=*/false, &budget_)};
+};
+
+TEST_F(MemoryTest, OwnedGradientsAreMovedAndTheFirstBecomesTheValue) {
+  for (int count : {1, 2, 8, 30}) {
+    Gradient first = Owned(std::vector<float>(kSize, 1.0f));
+    const void* memory = first.buffer.data();
+    Apply(std::move(first));
+    for (int i = 1; i < count; ++i) ApplyOwned(1);
+    DenseTake take(count);
+    Take(take);
+    EXPECT_EQ(take.data(), memory);
+    EXPECT_EQ(take.values<float>(), std::vector<float>(kSize, static_cast<float>(count)));
+  }
+  EXPECT_EQ(workspace_.num_allocations(), 0);
+}
+
+TEST_F(MemoryTest, ATakeIsCompletedBeforeItsGradientsAreFreed) {
+  const int64_t num_live = TestBuffer::num_live();
+  for (int i = 0; i < 3; ++i) ApplyOwned(1, /*size=*/1 << 14);
+  int64_t num_live_at_completion = 0;
+  const auto take = std::make_shared<DenseAccumulator::Take>(
+      3, [&](const Status& status, DenseAccumulator::Value*) {
+        EXPECT_TRUE(status.ok());
+        num_live_at_completion = TestBuffer::num_live();
+      });
+  accumulator_.Request(take, nullptr, workspace_);
+  EXPECT_EQ(num_live_at_completion, num_live + 3);
+  EXPECT_EQ(TestBuffer::num_live(), num_live);
+  EXPECT_EQ(budget_.num_held(), 0u);
+}
+
+TEST_F(MemoryTest, WhatIsPendingIsAddedAheadOfTheLastGradientWhereAsked) {
+  for (bool adds_ahead : {true, false}) {
+    auto options = OptionsOf<float>(/*mean=*/false, &budget_);
+    options.sum.adds_ahead = adds_ahead;
+    DenseAccumulator accumulator(options);
+    const int64_t num_live = TestBuffer::num_live();
+    const auto apply = [&] {
+      Gradient gradient = Owned(std::vector<float>(1 << 16, 1));
+      ASSERT_TRUE(accumulator.Apply(0, std::move(gradient), workspace_).ok());
+    };
+    apply();
+    apply();
+    DenseTake take(3);
+    accumulator.Request(take.ptr(), nullptr, workspace_);
+    EXPECT_EQ(TestBuffer::num_live(), num_live + (adds_ahead ? 1 : 2));
+    apply();
+    ASSERT_TRUE(take.is_served());
+    EXPECT_EQ(take.values<float>(), std::vector<float>(1 << 16, 3));
+  }
+}
+
+TEST_F(MemoryTest, BorrowedGradientsAreNeitherWrittenToNorKept) {
+  const int64_t num_live = TestBuffer::num_live();
+  std::vector<float> expected(kSize, 0.0f);
+  for (int i = 0; i < 20; ++i) {
+    std::vector<float> values(kSize);
+    std::iota(values.begin(), values.end(), static_cast<float>(i));
+    const std::vector<float> before = values;
+    Apply(Borrowed(&values));
+    EXPECT_EQ(values, before);
+    EXPECT_EQ(TestBuffer::num_live(), num_live + 1) << "the sum alone";
+    EXPECT_EQ(budget_.num_held(), 0u);
+    for (size_t k = 0; k < kSize; ++k) expected[k] += std::exchange(values[k], -1e9f);
+  }
+  EXPECT_EQ(workspace_.num_allocations(), 1);
+  DenseTake take(20);
+  Take(take);
+  EXPECT_EQ(take.values<float>(), expected);
+}
+
+TEST_F(MemoryTest, ABorrowedGradientAddsWhatIsPendingBeforeIt) {
+  for (float value : {1.0f, 2.0f, 3.0f}) ApplyOwned(value);
+  EXPECT_EQ(budget_.num_held(), 2 * kBytes);
+  std::vector<float> values(kSize, 4.0f);
+  Apply(Borrowed(&values));
+  EXPECT_EQ(budget_.num_held(), 0u);
+  EXPECT_EQ(workspace_.num_sums(), 1);
+  EXPECT_EQ(workspace_.num_allocations(), 0);
+  DenseTake take(4);
+  Take(take);
+  EXPECT_EQ(workspace_.num_sums(), 1) << "nothing was left to do";
+  EXPECT_EQ(take.values<float>(), std::vector<float>(kSize, 10.0f));
+}
+
+TEST_F(MemoryTest, ATakeLeavesNothingBehindButItsValue) {
+  const int64_t num_live = TestBuffer::num_live();
+  for (int i = 0; i < 12; ++i) ApplyOwned(1);
+  {
+    DenseTake take(12);
+    Take(take);
+    EXPECT_EQ(TestBuffer::num_live(), num_live + 1);
+  }
+  EXPECT_EQ(TestBuffer::num_live(), num_live);
+  EXPECT_EQ(budget_.num_held(), 0u);
+}
+
+TEST_F(MemoryTest, AResetLeavesNothingBehind) {
+  const int64_t num_live = TestBuffer::num_live();
+  for (int i = 0; i < 5; ++i) ApplyOwned(1);
+  EXPECT_GT(budget_.num_held(), 0u);
+  EXPECT_EQ(accumulator_.Reset(0), 5);
+  EXPECT_EQ(budget_.num_held(), 0u);
+  EXPECT_EQ(TestBuffer::num_live(), num_live);
+}
+
+TEST_F(MemoryTest, AnAccumulatorGivesUpWhatItHoldsWhenItEnds) {
+  const int64_t num_live = TestBuffer::num_live();
+  HoldBudget budget(1 << 20);
+  {
+    DenseAccumulator accumulator(OptionsOf<float>(/*mean=*/false, &budget));
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_TRUE(accumulator.Apply(0, Owned(std::vector<float>(kSize)), workspace_).ok());
+    }
+    EXPECT_EQ(budget.num_held(), 2 * kBytes);
+  }
+  EXPECT_EQ(budget.num_held(), 0u);
+  EXPECT_EQ(TestBuffer::num_live(), num_live);
+}
+
+TEST_F(MemoryTest, GradientsAreFoldedWhenSevenArePending) {
+  ApplyOwned(1);
+  for (int fold = 1; fold <= 3; ++fold) {
+    for (size_t pending = 1; pending < kFoldAt; ++pending) {
+      ApplyOwned(1);
+      EXPECT_EQ(budget_.num_held(), pending * kBytes);
+      EXPECT_EQ(workspace_.num_sums(), fold - 1);
+    }
+    ApplyOwned(1);
+    EXPECT_EQ(budget_.num_held(), 0u);
+    EXPECT_EQ(workspace_.num_sums(), fold);
+  }
+  DenseTake take(1);
+  Take(take);
+  EXPECT_EQ(take.values<float>(), std::vector<float>(kSize, 1 + 3 * kFoldAt));
+}
+
+TEST_F(MemoryTest, ARoundAsLongAsTheOneBeforeIsNotFoldedRightBeforeItsTake) {
+  constexpr int kLength = kFoldAt + 1;
+  for (int expected_folds : {1, 0}) {
+    const int before = workspace_.num_sums();
+    for (int i = 0; i < kLength; ++i) ApplyOwned(1);
+    EXPECT_EQ(workspace_.num_sums() - before, expected_folds);
+    DenseTake take(kLength);
+    Take(take);
+    EXPECT_EQ(take.values<float>(), std::vector<float>(kSize, kLength));
+  }
+}
+
+TEST_F(MemoryTest, BigGradientsAreFoldedWhenTheTakeThatWaitsLacksOne) {
+  for (bool request_first : {true, false}) {
+    const int before = workspace_.num_sums();
+    DenseTake take(4);
+    if (request_first) accumulator_.Request(take.ptr(), nullptr, workspace_);
+    ApplyOwned(1, kBigSize);
+    ApplyOwned(2, kBigSize);
+    EXPECT_EQ(workspace_.num_sums() - before, 0);
+    ApplyOwned(3, kBigSize);
+    if (!request_first) accumulator_.Request(take.ptr(), nullptr, workspace_);
+    EXPECT_EQ(workspace_.num_sums() - before, 1);
+    EXPECT_EQ(budget_.num_held(), 0u);
+    ApplyOwned(4, kBigSize);
+    EXPECT_EQ(workspace_.num_sums() - before, 2);
+    ASSERT_TRUE(take.is_served());
+    EXPECT_EQ(take.values<float>(), std::vector<float>(kBigSize, 10.0f));
+    accumulator_.SetGlobalStep(0);
+  }
+}
+
+TEST_F(MemoryTest, SmallGradientsAreLeftForTheTake) {
+  DenseTake take(4);
+  accumulator_.Request(take.ptr(), nullptr, workspace_);
+  for (int i = 0; i < 3; ++i) ApplyOwned(1);
+  EXPECT_EQ(workspace_.num_sums(), 0);
+  ApplyOwned(1);
+  EXPECT_EQ(workspace_.num_sums(), 1);
+  EXPECT_TRUE(take.is_served());
+}
+
+TEST(BudgetTest, AnExceededBudgetFoldsAtOnceAndIsSharedByAccumulators) {
+  HoldBudget budget(3 * kBytes);
+  TestWorkspace workspace;
+  DenseAccumulator a(OptionsOf<float>(/*mean=*/false, &budget));
+  DenseAccumulator b(OptionsOf<float>(/*mean=*/false, &budget));
+  const auto apply = [&workspace](DenseAccumulator* accumulator) {
+    const std::vector<float> ones(kSize, 1.0f);
+    EXPECT_TRUE(accumulator->Apply(0, Owned(ones), workspace).ok());
+  };
+  for (int i = 0; i < 3; ++i) apply(&a);
+  for (int i = 0; i < 2; ++i) apply(&b);
+  EXPECT_EQ(budget.num_held(), 3 * kBytes);
+  EXPECT_EQ(workspace.num_sums(), 0);
+  apply(&b);  // This is one too many: b adds its pending gradients.
+  EXPECT_EQ(workspace.num_sums(), 1);
+  EXPECT_EQ(budget.num_held(), 2 * kBytes);
+  for (DenseAccumulator* accumulator : {&a, &b}) {
+    DenseTake take(3);
+    accumulator->Request(take.ptr(), nullptr, workspace);
+    ASSERT_TRUE(take.is_served());
+    EXPECT_EQ(take.values<float>(), std::vector<float>(kSize, 3.0f));
+  }
+  EXPECT_EQ(budget.num_held(), 0u);
+}
+
+TEST(BudgetTest, OfNothingHoldsNothingBack) {
+  HoldBudget budget(0);
+  TestWorkspace workspace;
+  DenseAccumulator accumulator(OptionsOf<float>(/*mean=*/false, &budget));
+  for (int i = 0; i < 5; ++i) {
+    const std::vector<float> ones(kSize, 1.0f);
+    EXPECT_TRUE(accumulator.Apply(0, Owned(ones), workspace).ok());
+    EXPECT_EQ(budget.num_held(), 0u);
+    EXPECT_EQ(workspace.num_sums(), i);
+  }
+}
+
+TEST(SmallTest, SmallGradientsAreAddedAsTheyCome) {
+  HoldBudget budget(1 << 20);
+  TestWorkspace workspace;
+  auto options = OptionsOf<float>(/*mean=*/false, &budget);
+  options.sum.small_bytes = kBytes;
+  DenseAccumulator accumulator(options);
+  for (size_t size : {kSize, kSize + 1}) {
+    const int before = workspace.num_sums();
+    const int64_t step = accumulator.global_step();
+    for (int i = 0; i < 4; ++i) {
+      const std::vector<float> ones(size, 1.0f);
+      EXPECT_TRUE(accumulator.Apply(step, Owned(ones), workspace).ok());
+    }
+    EXPECT_EQ(workspace.num_sums() - before, size == kSize ? 3 : 0);
+    EXPECT_EQ(budget.num_held(), size == kSize ? 0u : 3 * size * sizeof(float));
+    DenseTake take(4);
+    accumulator.Request(take.ptr(), nullptr, workspace);
+    ASSERT_TRUE(take.is_served());
+    EXPECT_EQ(take.values<float>(), std::vector<float>(size, 4.0f));
+  }
+}
+
+// float16 is added in float32, which needs memory. The sum is right even if the memory comes too
+// late for a fold.
+TEST(BudgetTest, OfNothingStillGivesTheRightFloat16Sums) {
+  HoldBudget budget(0);
+  TestWorkspace workspace;
+  DenseAccumulator accumulator(OptionsOf<Float16>(/*mean=*/false, &budget));
+  for (int i = 0; i < 40; ++i) {
+    const std::vector<Float16> ones(kSize, Float16::FromFloat(1.0f));
+    ASSERT_TRUE(accumulator.Apply(0, Owned(ones), workspace).ok());
+    EXPECT_LE(budget.num_held(), kSize * sizeof(Float16));
+  }
+  EXPECT_EQ(workspace.num_allocations(), 1);
+  DenseTake take(40);
+  accumulator.Request(take.ptr(), nullptr, workspace);
+  ASSERT_TRUE(take.is_served());
+  for (Float16 value : take.values<Float16>()) EXPECT_EQ(Float16::ToFloat(value), 40.0f);
+  EXPECT_EQ(budget.num_held(), 0u);
+}
+
+// Sums that hold borrowed gradients back like others, and large ones only until there are two.
+template <typename T = float>
+DenseAccumulator::Options HoldingOptions(HoldBudget* budget, bool mean = false) {
+  auto options = OptionsOf<T>(mean, budget);
+  options.sum.holds_borrowed = true;
+  options.sum.max_pending = 8;
+  return options;
+}
+
+template <typename T>
+void Apply(DenseAccumulator* accumulator, Gradient gradient, TestWorkspace* workspace) {
+  EXPECT_TRUE(accumulator->Apply(0, std::move(gradient), *workspace).is_added());
+}
+
+template <typename T>
+std::vector<T> TakenBy(DenseAccumulator* accumulator, int count, TestWorkspace* workspace) {
+  DenseTake take(count);
+  EXPECT_TRUE(accumulator->TryServe(take.ptr(), *workspace));
+  EXPECT_TRUE(take.is_served());
+  return take.values<T>();
+}
+
+TEST(BorrowedTest, AreReadOnceWhereverTheyStandAmongOwnedOnes) {
+  for (int owned = -1; owned < 5; ++owned) {
+    HoldBudget budget(1 << 20);
+    TestWorkspace workspace;
+    DenseAccumulator accumulator(HoldingOptions(&budget, /*mean=*/true));
+    std::vector<std::vector<float>> gradients;
+    for (int i = 0; i < 5; ++i) gradients.emplace_back(kSize, static_cast<float>(1 << i));
+    for (int i = 0; i < 5; ++i) {
+      Apply<float>(&accumulator, i == owned ? Owned(gradients[i]) : Borrowed(&gradients[i]),
+                   &workspace);
+    }
+    EXPECT_EQ(workspace.num_sums(), 0);
+    EXPECT_EQ(workspace.num_allocations(), owned == 0 ? 0 : 1);
+    EXPECT_EQ(budget.num_held(), (owned == 0 ? 4 : 5) * kBytes);
+    EXPECT_EQ(TakenBy<float>(&accumulator, 5, &workspace), std::vector<float>(kSize, 31.0f / 5));
+    EXPECT_EQ(workspace.num_sums(), 1);
+    EXPECT_EQ(budget.num_held(), 0u);
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(gradients[i][0], static_cast<float>(1 << i));
+  }
+}
+
+TEST(BorrowedTest, NoMoreAreHeldHoweverManyThereAre) {
+  HoldBudget budget(1 << 20);
+  TestWorkspace workspace;
+  DenseAccumulator accumulator(HoldingOptions(&budget));
+  std::vector<float> ones(kSize, 1.0f);
+  for (int i = 0; i < 100; ++i) {
+    Apply<float>(&accumulator, Borrowed(&ones), &workspace);
+    EXPECT_LT(budget.num_held(), 8 * kBytes);
+  }
+  EXPECT_EQ(TakenBy<float>(&accumulator, 100, &workspace), std::vector<float>(kSize, 100.0f));
+  EXPECT_EQ(ones, std::vector<float>(kSize, 1.0f));
+}
+
+template <typename T>
+void AddLarge(bool owned, int sums_after_two) {
+  HoldBudget budget(1 << 20);
+  TestWorkspace workspace;
+  auto options = HoldingOptions<T>(&budget);
+  options.sum.max_pending_bytes = kSize * sizeof(T);
+  DenseAccumulator accumulator(options);
+  std::vector<T> ones(kSize, T(1));
+  for (int i = 0; i < 6; ++i) {
+    Apply<T>(&accumulator, owned ? Owned(ones) : Borrowed(&ones), &workspace);
+    // The first gradient is the memory of the sum, or stays pending until there is a second one.
+    EXPECT_EQ(budget.num_held(), !owned && i == 0 ? kSize * sizeof(T) : 0u);
+    EXPECT_EQ(workspace.num_sums(), i == 0 ? 0 : sums_after_two + i - 1);
+  }
+  EXPECT_EQ(TakenBy<T>(&accumulator, 6, &workspace), std::vector<T>(kSize, T(6)));
+}
+
+TEST(LargeTest, AreAddedAsSoonAsThereAreTwo) {
+  AddLarge<float>(/*owned=*/true, 1);
+  AddLarge<float>(/*owned=*/false, 1);
+  AddLarge<double>(/*owned=*/false, 1);
+}
+
+TEST(LargeTest, OfFloat16AreAddedInFloat32AsSoonAsThereAreTwo) {
+  HoldBudget budget(1 << 20);
+  TestWorkspace workspace;
+  auto options = HoldingOptions<Float16>(&budget);
+  options.sum.max_pending_bytes = kSize * sizeof(Float16);
+  DenseAccumulator accumulator(options);
+  std::vector<Float16> big(kSize, Float16::FromFloat(2048.0f));
+  std::vector<Float16> ones(kSize, Float16::FromFloat(1.0f));
+  Apply<Float16>(&accumulator, Borrowed(&big), &workspace);
+  for (int i = 0; i < 6; ++i) {
+    Apply<Float16>(&accumulator, Borrowed(&ones), &workspace);
+    EXPECT_LE(budget.num_held(), kSize * sizeof(Float16));
+  }
+  // Each 1 would be lost on the 2048 if it were added in float16.
+  for (const Float16 value : TakenBy<Float16>(&accumulator, 7, &workspace)) {
+    EXPECT_EQ(Float16::ToFloat(value), 2054.0f);
+  }
+}
+
+TEST(LargeTest, FromManyThreadsAreAllAdded) {
+  constexpr int kThreads = 8, kEach = 50;
+  HoldBudget budget(1 << 20);
+  auto options = HoldingOptions<double>(&budget);
+  options.sum.max_pending_bytes = kSize * sizeof(double);
+  DenseAccumulator accumulator(options);
+  std::vector<double> ones(kSize, 1.0);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      TestWorkspace workspace;
+      for (int i = 0; i < kEach; ++i) {
+        Apply<double>(&accumulator, (t + i) % 3 == 0 ? Owned(ones) : Borrowed(&ones), &workspace);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  TestWorkspace workspace;
+  EXPECT_EQ(TakenBy<double>(&accumulator, kThreads * kEach, &workspace),
+            std::vector<double>(kSize, kThreads * kEach));
+  EXPECT_EQ(budget.num_held(), 0u);
+}
+
+}  // namespace
+}  // namespace condacc

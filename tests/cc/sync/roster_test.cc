@@ -1,0 +1,164 @@
+#include "cc/core/sync/roster.h"
+
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace condacc {
+namespace {
+
+using Coming = Roster::Coming;
+using State = Roster::State;
+
+// A roster of workers "a", "b", ..., each with one run, "1", unless a test tells another.
+class RosterTest : public testing::Test {
+ protected:
+  Coming Come(const std::string& name, const std::string& run = "1") {
+    return roster_.Come(name, run, kTotal);
+  }
+  // Begins a step of a worker.
+  void Compute(const std::string& name) {
+    Come(name);
+    ++roster_.Find(name, "1")->num_steps;
+  }
+  void Leave(const std::string& name, State absence, const std::string& run = "") {
+    roster_.Leave(name, run, absence, kTotal);
+  }
+  int NumPresent() const { return roster_.NumPresent(kTotal); }
+  int NumUnseen() const { return roster_.NumUnseen(kTotal); }
+
+  static constexpr int kTotal = 3;
+
+  Roster roster_;
+};
+
+TEST_F(RosterTest, WorkersThatWereNeverSeenMayStillCome) {
+  EXPECT_EQ(NumPresent(), 3);
+  EXPECT_EQ(NumUnseen(), 3);
+  EXPECT_FALSE(roster_.Knows("a"));
+  EXPECT_EQ(Come("a"), Coming::kSame);
+  EXPECT_TRUE(roster_.Knows("a"));
+  EXPECT_EQ(NumPresent(), 3);
+  EXPECT_EQ(NumUnseen(), 2);
+}
+
+TEST_F(RosterTest, TheStateOfAWorkerThatIsHereGoesBeforeItsAbsence) {
+  Compute("a");
+  Leave("a", State::kLost);
+  Roster::Worker& worker = *roster_.Find("a", "1");
+  EXPECT_EQ(worker.state(), State::kComputing);
+  EXPECT_EQ(NumPresent(), 3);
+  worker.num_steps = 0;
+  worker.num_waits = 1;
+  EXPECT_EQ(worker.state(), State::kWaiting);
+  worker.num_waits = 0;
+  EXPECT_EQ(worker.state(), State::kLost);
+  EXPECT_TRUE(worker.is_gone());
+  EXPECT_EQ(NumPresent(), 2);
+  EXPECT_EQ(Come("a"), Coming::kSame);
+  EXPECT_EQ(worker.state(), State::kBetweenSteps);
+  EXPECT_EQ(NumPresent(), 3);
+}
+
+TEST_F(RosterTest, AWorkerThatHasLeftIsNotLost) {
+  Come("a");
+  Leave("a", State::kLeft);
+  Leave("a", State::kLost);
+  roster_.LoseAllThatAreAbsent(kTotal);
+  EXPECT_EQ(roster_.Names(State::kLeft), "a");
+}
+
+TEST_F(RosterTest, AnotherRunReplacesTheFirstForGood) {
+  Compute("a");
+  EXPECT_EQ(Come("a", "2"), Coming::kReplaces);
+  EXPECT_EQ(roster_.Find("a", "1"), nullptr);
+  EXPECT_FALSE(roster_.Find("a", "2")->is_here()) << "the step was one of the first run";
+  EXPECT_EQ(Come("a", "1"), Coming::kReplaced);
+  EXPECT_EQ(Come("a", "3"), Coming::kReplaces);
+  EXPECT_EQ(Come("a", "2"), Coming::kReplaced);
+  EXPECT_EQ(Come("a", "3"), Coming::kSame);
+}
+
+TEST_F(RosterTest, ARunThatWasReplacedCannotLeave) {
+  Come("a");
+  Come("a", "2");
+  Leave("a", State::kLeft, "1");
+  EXPECT_EQ(roster_.Names(State::kBetweenSteps), "a");
+  Leave("a", State::kLost);  // This is any run.
+  EXPECT_EQ(roster_.Names(State::kLost), "a");
+}
+
+TEST_F(RosterTest, AWorkerMayBeLostBeforeItIsSeen) {
+  Leave("a", State::kLost);
+  EXPECT_FALSE(roster_.Knows("a"));
+  EXPECT_EQ(NumPresent(), 2);
+  EXPECT_EQ(Come("a"), Coming::kSame);
+  EXPECT_EQ(NumPresent(), 3);
+}
+
+TEST_F(RosterTest, ATakeoverLosesAllThatAreAbsentEvenIfNeverSeen) {
+  Compute("a");
+  Come("b");
+  roster_.LoseAllThatAreAbsent(kTotal);
+  EXPECT_EQ(roster_.Names(State::kComputing), "a");
+  EXPECT_EQ(roster_.Names(State::kLost), "b");
+  EXPECT_EQ(NumPresent(), 1);
+  Come("c");  // It is the one that was never seen.
+  EXPECT_EQ(NumPresent(), 2);
+  Come("b");
+  EXPECT_EQ(NumPresent(), 3);
+}
+
+TEST_F(RosterTest, MoreWorkersThanWereToldAllCountWhileTheyAreHere) {
+  for (const char* name : {"a", "b", "c", "d"}) Compute(name);
+  EXPECT_EQ(NumPresent(), 4);
+  EXPECT_EQ(NumUnseen(), 0);
+  EXPECT_EQ(roster_.Names(State::kComputing), "a, b, c, d");
+  roster_.Find("d", "1")->num_steps = 0;
+  EXPECT_EQ(NumPresent(), 3);
+}
+
+TEST_F(RosterTest, ANewNameReplacesOneThatIsGone) {
+  for (const char* name : {"a", "b", "c"}) Come(name);
+  Leave("b", State::kLost);
+  Come("d");
+  EXPECT_EQ(roster_.Names(State::kBetweenSteps), "a, c, d");
+  EXPECT_EQ(roster_.Names(State::kLost), "");
+  EXPECT_EQ(NumPresent(), 3);
+}
+
+TEST_F(RosterTest, ANewNameReplacesTheOneBetweenStepsThatWasSeenLeastRecently) {
+  for (const char* name : {"a", "b", "c"}) Come(name);
+  roster_.See(roster_.Find("a", "1"));
+  Come("d");
+  EXPECT_EQ(roster_.Names(State::kBetweenSteps), "a, c, d");
+  Compute("c");
+  Compute("d");
+  Come("e");
+  EXPECT_EQ(roster_.Names(State::kBetweenSteps), "e");
+  EXPECT_EQ(roster_.Names(State::kComputing), "c, d");
+}
+
+TEST_F(RosterTest, WhoIsGoneIsForgottenWhileMoreAreKnownThanWereTold) {
+  for (const char* name : {"a", "b", "c", "d"}) Compute(name);
+  roster_.Find("d", "1")->num_steps = 0;
+  roster_.ForgetReplaced(kTotal);
+  EXPECT_TRUE(roster_.Knows("d")) << "it may come again";
+  Leave("d", State::kLost);
+  roster_.ForgetReplaced(kTotal);
+  EXPECT_FALSE(roster_.Knows("d"));
+  EXPECT_TRUE(roster_.Knows("a"));
+}
+
+TEST_F(RosterTest, ANewTrainingForgetsAllThatAreAbsent) {
+  Compute("a");
+  Come("b");
+  roster_.LoseAllThatAreAbsent(kTotal);
+  roster_.ForgetAllThatAreAbsent();
+  EXPECT_TRUE(roster_.Knows("a"));
+  EXPECT_FALSE(roster_.Knows("b"));
+  EXPECT_EQ(NumPresent(), 3);
+}
+
+}  // namespace
+}  // namespace condacc
