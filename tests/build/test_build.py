@@ -55,7 +55,7 @@ def test_core_includes_the_standard_library_and_itself_only():
             assert own or standard or of_compiler, f"{file} includes {path}"
 
 
-# What each room of cc may include besides itself. The standard library and CUDA are left out.
+# Each room of cc, and what it may include besides itself, the standard library and CUDA.
 ROOMS = {
     "core/base": set(),
     "core/accumulator": {"core/base"},
