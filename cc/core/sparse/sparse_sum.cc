@@ -6,6 +6,7 @@
 
 #include "cc/core/base/element_type.h"
 #include "cc/core/base/invariant.h"
+#include "cc/core/sparse/sparse_checks.h"
 
 namespace condacc {
 namespace {
@@ -18,24 +19,22 @@ constexpr size_t kBookkeepingBytes = 256;  // Counted for each gradient, even wi
 
 template <class Rows>
 Status SparseSum<Rows>::Check(const Gradient& gradient) const {
-  return CheckSparseShapes(gradient.shapes, options_.shape,
-                           count_ == 0 ? nullptr : &format_.values);
+  return CheckSparseShapes(gradient, options_.shape, count_ == 0 ? nullptr : &format_.values);
 }
 
 template <class Rows>
-Status SparseSum<Rows>::Prepare(const Options& options, [[maybe_unused]] Missing missing,
-                                Workspace& workspace, Gradient* gradient) {
+Status SparseSum<Rows>::Prepare([[maybe_unused]] Missing missing, Workspace& workspace,
+                                Gradient* gradient) const {
   CONDACC_INVARIANT(missing == Missing::kKept);
-  return Rows::Prepare(options, workspace, gradient);
+  return Rows::Prepare(options_, OfRows(workspace), gradient);
 }
 
 template <class Rows>
-Appended SparseSum<Rows>::Append(Gradient gradient) {
+Appended SparseSum<Rows>::Append(Gradient&& gradient) {
   CONDACC_INVARIANT(MissingFrom(gradient) == Missing::kNothing);
-  KeptGradient& kept = *gradient.kept;
-  const size_t bytes = BytesOf(kept);
-  if (count_ == 0) format_ = RowFormat::Of(options_.type, kept.values_shape);
-  pending_.push_back(std::move(kept));
+  const size_t bytes = BytesOf(gradient);
+  if (count_ == 0) format_ = RowFormat::Of(options_.type, gradient.shape);
+  pending_.push_back(std::move(gradient));
   pending_.back().number = ++num_appended_;
   ++count_;
   pending_bytes_ += bytes;
@@ -84,7 +83,7 @@ int64_t SparseSum<Rows>::BeginFold() noexcept {
 
 template <class Rows>
 void SparseSum<Rows>::RunFold(Workspace& workspace) {
-  has_folded_ = rows_.Fold(&folding_, workspace);
+  has_folded_ = rows_.Fold(&folding_, OfRows(workspace));
   if (!has_folded_) return;
   MoveBad(&folding_);
   Release(&folding_);
@@ -110,7 +109,7 @@ bool SparseSum<Rows>::EndFold() noexcept {
 template <class Rows>
 Status SparseSum<Rows>::PrepareFinish(Workspace& workspace) {
   refused_.clear();
-  Status status = rows_.PrepareFinish(&pending_, count_, workspace);
+  Status status = rows_.PrepareFinish(&pending_, count_, OfRows(workspace));
   if (bad_.empty() && std::none_of(pending_.begin(), pending_.end(), IsBad)) return status;
   rows_.AbandonFinish();
   return RefuseBad();
@@ -119,9 +118,9 @@ Status SparseSum<Rows>::PrepareFinish(Workspace& workspace) {
 template <class Rows>
 Status SparseSum<Rows>::RefuseBad() {
   std::vector<int64_t> refused;
-  const KeptGradient* first = nullptr;
+  const Gradient* first = nullptr;
   for (const auto* gradients : {&bad_, &pending_}) {
-    for (const KeptGradient& gradient : *gradients) {
+    for (const Gradient& gradient : *gradients) {
       if (!IsBad(gradient)) continue;
       if (first == nullptr) first = &gradient;
       refused.push_back(gradient.number);
@@ -139,7 +138,7 @@ Status SparseSum<Rows>::RefuseBad() {
 
 template <class Rows>
 void SparseSum<Rows>::RemoveRefused() noexcept {
-  for (const KeptGradient& gradient : pending_) {
+  for (const Gradient& gradient : pending_) {
     if (!IsBad(gradient)) continue;
     pending_bytes_ -= BytesOf(gradient);
     Hold(-BytesOf(gradient));
@@ -152,7 +151,7 @@ void SparseSum<Rows>::RemoveRefused() noexcept {
 }
 
 template <class Rows>
-void SparseSum<Rows>::MoveBad(std::list<KeptGradient>* gradients) noexcept {
+void SparseSum<Rows>::MoveBad(std::list<Gradient>* gradients) noexcept {
   for (auto i = gradients->begin(); i != gradients->end();) {
     const auto gradient = i++;
     if (IsBad(*gradient)) bad_.splice(bad_.end(), *gradients, gradient);
@@ -160,7 +159,7 @@ void SparseSum<Rows>::MoveBad(std::list<KeptGradient>* gradients) noexcept {
 }
 
 template <class Rows>
-void SparseSum<Rows>::Clear() {
+void SparseSum<Rows>::Clear() noexcept {
   Hold(-held_bytes_);
   bad_.clear();
   refused_.clear();
@@ -174,18 +173,18 @@ void SparseSum<Rows>::Clear() {
 }
 
 template <class Rows>
-size_t SparseSum<Rows>::BytesOf(const KeptGradient& gradient) const {
-  const auto elements = static_cast<size_t>(gradient.values_shape.num_elements());
+size_t SparseSum<Rows>::BytesOf(const Gradient& gradient) const {
+  const auto elements = static_cast<size_t>(gradient.shape.num_elements());
   return kBookkeepingBytes + gradient.index_span.size * sizeof(int64_t) +
          elements * SizeOf(options_.type);
 }
 
 template <class Rows>
-void SparseSum<Rows>::Release(std::list<KeptGradient>* gradients) {
-  for (KeptGradient& gradient : *gradients) {
+void SparseSum<Rows>::Release(std::list<Gradient>* gradients) {
+  for (Gradient& gradient : *gradients) {
     if (!gradient.values_are_a_copy || !gradient.values) continue;
     const size_t bytes = BytesOf(gradient);
-    options_.spares->Give(std::move(gradient.values), gradient.values_shape, bytes);
+    options_.spares->Give(std::move(gradient.values), gradient.shape, bytes);
   }
   gradients->clear();
 }

@@ -5,12 +5,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "cc/core/accumulator/apply_result.h"
 #include "cc/core/base/status.h"
-#include "cc/kernels/accumulator/accumulator_resource_of.h"
+#include "cc/kernels/accumulator/accumulator_resource.h"
+#include "cc/kernels/accumulator/device.h"
+#include "cc/kernels/accumulator/gradient_io.h"
 #include "cc/kernels/accumulator/take_output.h"
 #include "cc/kernels/base/async_op.h"
 #include "cc/kernels/base/out_of_memory.h"
@@ -20,18 +21,15 @@
 
 namespace condacc {
 
-// Applies the gradient that Traits::ReadGradient(ctx, first_input, gradient) reads.
-template <class Traits>
-absl::Status ApplyGradient(tensorflow::OpKernelContext* ctx,
-                           AccumulatorResourceOf<Traits>& resource, int64_t local_step,
-                           std::optional<int64_t> contributor, int first_input,
-                           ApplyOutcome* outcome) {
+// Applies the gradient that ReadGradient() reads.
+inline absl::Status ApplyGradient(tensorflow::OpKernelContext* ctx, AccumulatorResource& resource,
+                                  int64_t local_step, std::optional<int64_t> contributor,
+                                  int first_input, ApplyOutcome* outcome) {
   return OrOutOfMemory(resource.where(), [&] {
-    typename Traits::Workspace workspace(ctx);
-    typename Traits::Core::Gradient gradient;
-    Traits::ReadGradient(ctx, first_input, &gradient);
-    const ApplyResult result =
-        resource.core().Apply(local_step, std::move(gradient), workspace, contributor);
+    const std::unique_ptr<Workspace> workspace = resource.NewWorkspace(ctx);
+    const ApplyResult result = resource.core().Apply(
+        local_step, ReadGradient(ctx, first_input, resource.spec().kind->is_sparse), *workspace,
+        contributor);
     *outcome = result.outcome();
     return ToAbsl(result.status());
   });
@@ -43,17 +41,18 @@ enum class WithContributor { kNo, kYes };
 // Applies a gradient. Inputs: handle, local_step, those of the gradient and, if kWithContributor
 // is kYes, contributor. Output: the outcome ([] int32) if there is a contributor, otherwise whether
 // the gradient was added ([] bool).
-template <class Traits, WithContributor kWithContributor = WithContributor::kNo>
+template <const AccumulatorKind& kKind, WithContributor kWithContributor = WithContributor::kNo>
 class ApplyOp : public tensorflow::OpKernel {
  public:
-  explicit ApplyOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
+  explicit ApplyOp(tensorflow::OpKernelConstruction* ctx)
+      : OpKernel(ctx), waits_for_device_(kKind.is_sparse && DeviceOf(ctx).merges_wait) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("dtype", &dtype_));
   }
 
   void Compute(tensorflow::OpKernelContext* ctx) override {
     constexpr int kGradient = 2;
-    typename AccumulatorResourceOf<Traits>::Ptr resource;
-    OP_REQUIRES_OK(ctx, AccumulatorResourceOf<Traits>::Lookup(ctx, dtype_, &resource));
+    AccumulatorPtr resource;
+    OP_REQUIRES_OK(ctx, LookupAccumulator(ctx, kKind, dtype_, &resource));
     int64_t local_step = 0;
     OP_REQUIRES_OK(ctx, ReadScalar(ctx, 1, "local_step", *resource, &local_step));
     std::optional<int64_t> contributor;
@@ -73,7 +72,7 @@ class ApplyOp : public tensorflow::OpKernel {
   }
   // TensorFlow regards GPU kernels as inexpensive, and runs them one after another in one thread. A
   // kernel that waits for the device must not hold up the others.
-  bool IsExpensive() override { return Traits::kWaitsForDevice || OpKernel::IsExpensive(); }
+  bool IsExpensive() override { return waits_for_device_ || OpKernel::IsExpensive(); }
 
  private:
   static void SetOutput(ApplyOutcome outcome, tensorflow::Tensor* output) {
@@ -84,6 +83,7 @@ class ApplyOp : public tensorflow::OpKernel {
     }
   }
 
+  const bool waits_for_device_;
   tensorflow::DataType dtype_;
 };
 
@@ -94,23 +94,20 @@ enum class TakeMode { kBlocking, kTry };
 enum class WithStep { kNo, kYes };
 
 // Takes the accumulated gradients. Inputs: handle, global_step if kWithStep is kYes, and
-// num_required. Outputs: taken ([] bool) if kTakeMode is kTry, and those of Traits::SetOutputs().
-template <class Traits, TakeMode kTakeMode, WithStep kWithStep = WithStep::kNo>
-class TakeOp : public AsyncKernel<TakeOutput<Traits>> {
+// num_required. Outputs: taken ([] bool) if kTakeMode is kTry, and those of SetOutputs().
+template <const AccumulatorKind& kKind, TakeMode kTakeMode, WithStep kWithStep = WithStep::kNo>
+class TakeOp : public AsyncKernel<TakeOutput> {
  public:
-  explicit TakeOp(tensorflow::OpKernelConstruction* ctx) : AsyncKernel<TakeOutput<Traits>>(ctx) {
+  explicit TakeOp(tensorflow::OpKernelConstruction* ctx)
+      : AsyncKernel(ctx), waits_for_device_(kKind.is_sparse && DeviceOf(ctx).merges_wait) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("dtype", &dtype_));
   }
-  bool IsExpensive() override {
-    return Traits::kWaitsForDevice || tensorflow::OpKernel::IsExpensive();
-  }
+  bool IsExpensive() override { return waits_for_device_ || AsyncOpKernel::IsExpensive(); }
 
  private:
-  using Core = typename Traits::Core;
-
-  absl::Status Begin(const std::shared_ptr<TakeOutput<Traits>>& output) override {
+  absl::Status Begin(const std::shared_ptr<TakeOutput>& output) override {
     tensorflow::OpKernelContext* const ctx = output->ctx();
-    TF_RETURN_IF_ERROR(output->Find(dtype_));
+    TF_RETURN_IF_ERROR(output->Find(kKind, dtype_));
     std::optional<int64_t> global_step;
     if (kWithStep == WithStep::kYes) {
       TF_RETURN_IF_ERROR(
@@ -129,13 +126,11 @@ class TakeOp : public AsyncKernel<TakeOutput<Traits>> {
   // not wait registers none, and only finds out whether the step was cancelled: nobody would
   // receive its gradients.
   static void Take(int32_t num_required, std::optional<int64_t> global_step,
-                   const std::shared_ptr<TakeOutput<Traits>>& output) {
-    Core& core = output->resource().core();
-    const auto take = std::make_shared<typename Core::Take>(
+                   const std::shared_ptr<TakeOutput>& output) {
+    Accumulator& core = output->resource().core();
+    const auto take = std::make_shared<PendingTake>(
         num_required,
-        [output](const Status& status, typename Core::Value* value) {
-          output->Complete(status, value);
-        },
+        [output](const Status& status, Value* value) { output->Complete(status, value); },
         global_step);
     if (output->is_cancelled()) core.Cancel(take, output->workspace());
     if (core.TryServe(take, output->workspace())) return;
@@ -147,18 +142,19 @@ class TakeOp : public AsyncKernel<TakeOutput<Traits>> {
     core.Request(take, output, output->workspace());
   }
 
+  const bool waits_for_device_;
   tensorflow::DataType dtype_;
 };
 
-// The ops of one kind of accumulator on one kind of device.
-template <class Traits>
+// The ops of one kind of accumulator.
+template <const AccumulatorKind& kKind>
 struct AccumulatorOps {
-  using Handle = AccumulatorHandleOp<Traits>;
-  using Apply = ApplyOp<Traits>;
-  using ApplyContribution = ApplyOp<Traits, WithContributor::kYes>;
-  using Take = TakeOp<Traits, TakeMode::kBlocking>;
-  using TryTake = TakeOp<Traits, TakeMode::kTry>;
-  using TakeRound = TakeOp<Traits, TakeMode::kTry, WithStep::kYes>;
+  using Handle = AccumulatorHandleOp<kKind>;
+  using Apply = ApplyOp<kKind>;
+  using ApplyContribution = ApplyOp<kKind, WithContributor::kYes>;
+  using Take = TakeOp<kKind, TakeMode::kBlocking>;
+  using TryTake = TakeOp<kKind, TakeMode::kTry>;
+  using TakeRound = TakeOp<kKind, TakeMode::kTry, WithStep::kYes>;
 };
 
 }  // namespace condacc

@@ -1,7 +1,5 @@
 // Kernels of the dense accumulator.
 #include "cc/kernels/accumulator/apply_take_ops.h"
-#include "cc/kernels/accumulator/dense_traits.h"
-#include "cc/kernels/accumulator/device_policy.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace condacc {
@@ -9,52 +7,51 @@ namespace {
 
 using tensorflow::DEVICE_CPU;
 
-using CpuOps = AccumulatorOps<DenseTraits<CpuPolicy>>;
-REGISTER_KERNEL_BUILDER(Name("Condacc>DenseAccumulator").Device(DEVICE_CPU), CpuOps::Handle);
-REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApply").Device(DEVICE_CPU), CpuOps::Apply);
-REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTake").Device(DEVICE_CPU), CpuOps::Take);
-REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTryTake").Device(DEVICE_CPU), CpuOps::TryTake);
+using Ops = AccumulatorOps<kDense>;
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseAccumulator").Device(DEVICE_CPU), Ops::Handle);
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApply").Device(DEVICE_CPU), Ops::Apply);
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTake").Device(DEVICE_CPU), Ops::Take);
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTryTake").Device(DEVICE_CPU), Ops::TryTake);
 REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApplyContribution").Device(DEVICE_CPU),
-                        CpuOps::ApplyContribution);
-REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTakeRound").Device(DEVICE_CPU), CpuOps::TakeRound);
+                        Ops::ApplyContribution);
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTakeRound").Device(DEVICE_CPU), Ops::TakeRound);
 
 #if defined(CONDACC_CUDA)
 
 using tensorflow::DEVICE_GPU;
 
 // All inputs and outputs but the gradients themselves are in host memory.
-using GpuOps = AccumulatorOps<DenseTraits<GpuPolicy>>;
 REGISTER_KERNEL_BUILDER(Name("Condacc>DenseAccumulator").Device(DEVICE_GPU).HostMemory("handle"),
-                        GpuOps::Handle);
+                        Ops::Handle);
 REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApply")
                             .Device(DEVICE_GPU)
                             .HostMemory("handle")
                             .HostMemory("local_step")
                             .HostMemory("accepted"),
-                        GpuOps::Apply);
+                        Ops::Apply);
 REGISTER_KERNEL_BUILDER(
     Name("Condacc>DenseTake").Device(DEVICE_GPU).HostMemory("handle").HostMemory("num_required"),
-    GpuOps::Take);
+    Ops::Take);
 REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTryTake")
                             .Device(DEVICE_GPU)
                             .HostMemory("handle")
                             .HostMemory("num_required")
                             .HostMemory("taken"),
-                        GpuOps::TryTake);
+                        Ops::TryTake);
 REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApplyContribution")
                             .Device(DEVICE_GPU)
                             .HostMemory("handle")
                             .HostMemory("local_step")
                             .HostMemory("contributor")
                             .HostMemory("outcome"),
-                        GpuOps::ApplyContribution);
+                        Ops::ApplyContribution);
 REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTakeRound")
                             .Device(DEVICE_GPU)
                             .HostMemory("handle")
                             .HostMemory("global_step")
                             .HostMemory("num_required")
                             .HostMemory("taken"),
-                        GpuOps::TakeRound);
+                        Ops::TakeRound);
 
 #endif
 

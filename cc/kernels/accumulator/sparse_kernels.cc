@@ -1,7 +1,5 @@
 // Kernels of the sparse accumulator.
 #include "cc/kernels/accumulator/apply_take_ops.h"
-#include "cc/kernels/accumulator/device_policy.h"
-#include "cc/kernels/accumulator/sparse_traits.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace condacc {
@@ -9,43 +7,42 @@ namespace {
 
 using tensorflow::DEVICE_CPU;
 
-using CpuOps = AccumulatorOps<SparseTraits<CpuPolicy>>;
-REGISTER_KERNEL_BUILDER(Name("Condacc>SparseAccumulator").Device(DEVICE_CPU), CpuOps::Handle);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApply").Device(DEVICE_CPU), CpuOps::Apply);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTake").Device(DEVICE_CPU), CpuOps::Take);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTryTake").Device(DEVICE_CPU), CpuOps::TryTake);
+using Ops = AccumulatorOps<kSparse>;
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseAccumulator").Device(DEVICE_CPU), Ops::Handle);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApply").Device(DEVICE_CPU), Ops::Apply);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTake").Device(DEVICE_CPU), Ops::Take);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTryTake").Device(DEVICE_CPU), Ops::TryTake);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApplyContribution").Device(DEVICE_CPU),
-                        CpuOps::ApplyContribution);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTakeRound").Device(DEVICE_CPU), CpuOps::TakeRound);
+                        Ops::ApplyContribution);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTakeRound").Device(DEVICE_CPU), Ops::TakeRound);
 
 #if defined(CONDACC_CUDA)
 
 using tensorflow::DEVICE_GPU;
 
 // All inputs and outputs but the indices and the values are in host memory.
-using GpuOps = AccumulatorOps<SparseTraits<GpuPolicy>>;
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseAccumulator").Device(DEVICE_GPU).HostMemory("handle"),
-                        GpuOps::Handle);
+                        Ops::Handle);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApply")
                             .Device(DEVICE_GPU)
                             .HostMemory("handle")
                             .HostMemory("local_step")
                             .HostMemory("shape")
                             .HostMemory("accepted"),
-                        GpuOps::Apply);
+                        Ops::Apply);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTake")
                             .Device(DEVICE_GPU)
                             .HostMemory("handle")
                             .HostMemory("num_required")
                             .HostMemory("shape"),
-                        GpuOps::Take);
+                        Ops::Take);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTryTake")
                             .Device(DEVICE_GPU)
                             .HostMemory("handle")
                             .HostMemory("num_required")
                             .HostMemory("taken")
                             .HostMemory("shape"),
-                        GpuOps::TryTake);
+                        Ops::TryTake);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApplyContribution")
                             .Device(DEVICE_GPU)
                             .HostMemory("handle")
@@ -53,7 +50,7 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApplyContribution")
                             .HostMemory("grad_shape")
                             .HostMemory("contributor")
                             .HostMemory("outcome"),
-                        GpuOps::ApplyContribution);
+                        Ops::ApplyContribution);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTakeRound")
                             .Device(DEVICE_GPU)
                             .HostMemory("handle")
@@ -61,7 +58,7 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTakeRound")
                             .HostMemory("num_required")
                             .HostMemory("taken")
                             .HostMemory("shape"),
-                        GpuOps::TakeRound);
+                        Ops::TakeRound);
 
 #endif
 

@@ -2,11 +2,12 @@
 #ifndef CONDACC_KERNELS_ACCUMULATOR_TAKE_OUTPUT_H_
 #define CONDACC_KERNELS_ACCUMULATOR_TAKE_OUTPUT_H_
 
-#include <utility>
+#include <memory>
 
 #include "absl/status/status.h"
 #include "cc/core/base/status.h"
-#include "cc/kernels/accumulator/accumulator_resource_of.h"
+#include "cc/kernels/accumulator/accumulator_resource.h"
+#include "cc/kernels/accumulator/gradient_io.h"
 #include "cc/kernels/base/async_op.h"
 #include "cc/kernels/base/tf_conversions.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -16,21 +17,17 @@
 namespace condacc {
 
 // An execution of a take op. It receives the result of the take, and lives as long as that.
-template <class Traits>
 class TakeOutput : public AsyncOp {
  public:
-  using Resource = AccumulatorResourceOf<Traits>;
-  using Value = typename Traits::Core::Value;
+  using AsyncOp::AsyncOp;
 
-  TakeOutput(tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done)
-      : AsyncOp(ctx, std::move(done)), workspace_(ctx) {}
+  AccumulatorResource& resource() { return *resource_; }
+  Workspace& workspace() { return *workspace_; }
 
-  Resource& resource() { return *resource_; }
-  typename Traits::Workspace& workspace() { return workspace_; }
-
-  // Finds the accumulator; see AccumulatorResourceOf::Lookup().
-  absl::Status Find(tensorflow::DataType dtype) {
-    TF_RETURN_IF_ERROR(Resource::Lookup(ctx(), dtype, &resource_));
+  // Finds the accumulator; see LookupAccumulator().
+  absl::Status Find(const AccumulatorKind& kind, tensorflow::DataType dtype) {
+    TF_RETURN_IF_ERROR(LookupAccumulator(ctx(), kind, dtype, &resource_));
+    workspace_ = resource_->NewWorkspace(ctx());
     set_where(resource_->where());
     return absl::OkStatus();
   }
@@ -42,14 +39,19 @@ class TakeOutput : public AsyncOp {
     if (tells_taken) {
       TF_RETURN_IF_ERROR(ctx()->allocate_output(0, tensorflow::TensorShape({}), &taken_));
     }
-    return Traits::ReserveOutputs(ctx(), &reserved_);
+    return ReserveOutputs(ctx(), spec().kind->is_sparse, &reserved_);
   }
 
   // Ends the op with the value or an error. Later calls do nothing. Reserve() must have succeeded.
   void Complete(const Status& status, Value* value) {
     // The global step has changed since the take was requested.
     if (tells_taken() && status.code() == StatusCode::kFailedPrecondition) return CompleteEmpty();
-    AsyncOp::Complete([&] { return value == nullptr ? ToAbsl(status) : SetOutputs(value); });
+    AsyncOp::Complete([&] {
+      if (value == nullptr) return ToAbsl(status);
+      SetTaken(true);
+      SetOutputs(ctx(), first_output(), spec(), reserved_, *value);
+      return absl::OkStatus();
+    });
   }
   using AsyncOp::Complete;
 
@@ -58,25 +60,21 @@ class TakeOutput : public AsyncOp {
   void CompleteEmpty() {
     AsyncOp::Complete([this] {
       SetTaken(false);
-      return Traits::SetEmptyOutputs(ctx(), first_output(), *resource_, reserved_);
+      return SetEmptyOutputs(ctx(), first_output(), spec(), reserved_, *workspace_);
     });
   }
 
  private:
+  const AccumulatorSpec& spec() const { return resource_->spec(); }
   bool tells_taken() const { return taken_ != nullptr; }
   int first_output() const { return tells_taken() ? 1 : 0; }
 
-  absl::Status SetOutputs(Value* value) {
-    SetTaken(true);
-    return Traits::SetOutputs(ctx(), first_output(), *resource_, reserved_, std::move(*value));
-  }
-
   void SetTaken(bool taken) {
-    if (tells_taken()) taken_->template scalar<bool>()() = taken;
+    if (tells_taken()) taken_->scalar<bool>()() = taken;
   }
 
-  typename Resource::Ptr resource_;
-  typename Traits::Workspace workspace_;
+  AccumulatorPtr resource_;
+  std::unique_ptr<Workspace> workspace_;
   tensorflow::Tensor* taken_ = nullptr;  // The bool output of a try-take; null for other takes.
   tensorflow::Tensor reserved_;
 };
