@@ -10,15 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "cc/core/sparse/kept_gradient.h"
 #include "cc/core/sparse/sparse_checks.h"
 
 namespace condacc {
-
-Status DeviceRows::Prepare(const SumOptions& options, Workspace& workspace, Gradient* gradient) {
-  const Status status = KeepIndices(options.shape, kNumEntryBits, workspace, gradient);
-  return status.ok() ? KeepValues(options.type, workspace, Buffer(), gradient) : status;
-}
 
 Status DeviceRows::AddSources(const std::list<Gradient>& gradients, DeviceMergeArgs* args) {
   args->sources.reserve(gradients.size() + 1);

@@ -24,11 +24,11 @@ namespace condacc {
 class DeviceRows {
  public:
   using Workspace = DeviceWorkspace;
+  static constexpr int kNumEntryBits = 31;  // All entries of a merge are numbered in 31 bits.
+  static constexpr bool kIsHost = false;
 
   DeviceRows(const SumOptions& options, const RowFormat& format)
       : options_(options), format_(format) {}
-
-  static Status Prepare(const SumOptions& options, Workspace& workspace, Gradient* gradient);
 
   size_t num_rows() const { return static_cast<size_t>(merged_.num_rows); }
 
@@ -45,8 +45,6 @@ class DeviceRows {
   }
 
  private:
-  // All entries of a merge are numbered in this many bits.
-  static constexpr int kNumEntryBits = 31;
   static constexpr int64_t kMaxEntries = (int64_t{1} << kNumEntryBits) - 1;
 
   struct Merged {

@@ -7,9 +7,9 @@
 #include <functional>
 #include <vector>
 
+#include "cc/core/accumulator/gradient.h"
 #include "cc/core/base/parallel_for.h"
 #include "cc/core/sparse/merged_rows.h"
-#include "cc/core/accumulator/gradient.h"
 #include "cc/core/sparse/slices.h"
 #include "cc/core/sparse/sorted_entries.h"
 #include "cc/core/sparse/sum_chunk.h"

@@ -5,23 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "cc/core/sparse/kept_gradient.h"
-#include "cc/core/sparse/sparse_checks.h"
-
 namespace condacc {
-
-Status HostRows::Prepare(const SumOptions& options, Workspace& workspace, Gradient* gradient) {
-  Status status = KeepIndices(options.shape, kNumEntryBits, workspace, gradient);
-  if (!status.ok()) return status;
-  // Indices are checked before the values, which may be large, are copied.
-  const IndexSpan span = gradient->index_span;
-  status = CheckIndices(span.data, span.size, gradient->index_bound, &gradient->index_span);
-  if (!status.ok()) return status;
-  Buffer memory;
-  gradient->values_are_a_copy = !gradient->owned;
-  if (!gradient->owned) memory = options.spares->Take(gradient->shape);
-  return KeepValues(options.type, workspace, std::move(memory), gradient);
-}
 
 Status HostRows::StartMerging(const std::list<Gradient>& gradients, Workspace& workspace,
                               Merging* merging) const {

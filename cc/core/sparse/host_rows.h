@@ -24,13 +24,13 @@ namespace condacc {
 class HostRows {
  public:
   using Workspace = HostWorkspace;
+  static constexpr int kNumEntryBits = 32;  // The entries of a gradient are numbered in 32 bits.
+  // If true, indices are checked, and memory of copies is used again, before a gradient is kept.
+  static constexpr bool kIsHost = true;
 
   // Keeps a reference to `format`, which must be set before anything is merged.
   HostRows(const SumOptions& options, const RowFormat& format)
       : options_(options), format_(format) {}
-
-  // Checks the indices, and sets gradient->kept to the gradient in memory that may be kept.
-  static Status Prepare(const SumOptions& options, Workspace& workspace, Gradient* gradient);
 
   // The number of rows merged so far.
   size_t num_rows() const { return merged_.size(); }
@@ -53,7 +53,6 @@ class HostRows {
   }
 
  private:
-  static constexpr int kNumEntryBits = 32;  // The entries of a gradient are numbered in 32 bits.
   // If entries and merged sums have fewer bytes together, they are not freed piece by piece.
   static constexpr size_t kMinDiscarded = size_t{4} << 20;
 

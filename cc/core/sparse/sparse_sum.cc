@@ -15,6 +15,29 @@ constexpr size_t kMinFold = 4;             // Gradients.
 constexpr size_t kMaxPending = 1024;       // Gradients.
 constexpr size_t kBookkeepingBytes = 256;  // Counted for each gradient, even without rows.
 
+// Moves the gradient's indices to memory that may be kept, as int64. Returns InvalidArgument if
+// there are 2**num_bits or more.
+Status KeepIndices(int num_bits, Workspace& workspace, Gradient* gradient) {
+  const Shape& shape = gradient->indices_shape;
+  const auto size = static_cast<size_t>(shape.dim(0));
+  if (size >> num_bits > 0) {
+    return Status(StatusCode::kInvalidArgument,
+                  "Expected fewer than 2**" + std::to_string(num_bits) +
+                      " rows in a gradient, got " + std::to_string(size));
+  }
+  if (gradient->owns_indices && !gradient->indices_are_int32) return Status();
+  Buffer kept;
+  Status status = workspace.Allocate(ElementType::kInt64, shape, &kept);
+  if (!status.ok()) return status;
+  const void* const from = gradient->indices.data();
+  auto* const to = static_cast<int64_t*>(kept.data());
+  status = gradient->indices_are_int32
+               ? workspace.Widen(static_cast<const int32_t*>(from), size, to)
+               : workspace.Copy(from, size * sizeof(int64_t), to);
+  gradient->indices = std::move(kept);
+  return status;
+}
+
 }  // namespace
 
 template <class Rows>
@@ -26,7 +49,32 @@ template <class Rows>
 Status SparseSum<Rows>::Prepare([[maybe_unused]] Missing missing, Workspace& workspace,
                                 Gradient* gradient) const {
   CONDACC_INVARIANT(missing == Missing::kKept);
-  return Rows::Prepare(options_, OfRows(workspace), gradient);
+  Status status = KeepIndices(Rows::kNumEntryBits, workspace, gradient);
+  if (!status.ok()) return status;
+  const int64_t bound = IndexBound(*gradient, options_.shape);
+  gradient->index_bound = bound;
+  IndexSpan& span = gradient->index_span;
+  span.data = static_cast<const int64_t*>(gradient->indices.data());
+  span.size = static_cast<size_t>(gradient->indices_shape.dim(0));
+  // Indices are checked before the values, which may be large, are copied.
+  if (Rows::kIsHost) status = CheckIndices(span.data, span.size, bound, &span);
+  if (status.ok() && !gradient->owned) status = CopyValues(workspace, gradient);
+  gradient->is_kept = status.ok();
+  return status;
+}
+
+template <class Rows>
+Status SparseSum<Rows>::CopyValues(Workspace& workspace, Gradient* gradient) const {
+  const Shape& shape = gradient->shape;
+  Buffer copy;
+  Status status;
+  gradient->values_are_a_copy = Rows::kIsHost;
+  if (Rows::kIsHost) copy = options_.spares->Take(shape);
+  if (!copy) status = workspace.Allocate(options_.type, shape, &copy);
+  const size_t num_bytes = static_cast<size_t>(shape.num_elements()) * SizeOf(options_.type);
+  if (status.ok()) status = workspace.Copy(gradient->values.data(), num_bytes, copy.data());
+  gradient->values = std::move(copy);
+  return status;
 }
 
 template <class Rows>

@@ -61,6 +61,8 @@ class SparseSum final : public RoundSum {
   static typename Rows::Workspace& OfRows(Workspace& workspace) {
     return static_cast<typename Rows::Workspace&>(workspace);
   }
+  // Moves the gradient's values to memory that may be kept.
+  Status CopyValues(Workspace& workspace, Gradient* gradient) const;
   // Returns whether the budget is exceeded and there are pending gradients to fold.
   bool ExceedsBudget() const;
   // A fold is worth its cost once the pending gradients have this many bytes, or are this many.

@@ -1,12 +1,13 @@
 #include "cc/kernels/accumulator/accumulator_resource.h"
 
+#include <functional>
 #include <string>
 #include <utility>
 
 #include "cc/core/dense/dense_sum.h"
-#include "cc/kernels/accumulator/stall_warning.h"
 #include "cc/kernels/base/settings.h"
 #include "tensorflow/core/framework/resource_handle.h"
+#include "tensorflow/core/platform/logging.h"
 
 namespace condacc {
 
@@ -27,6 +28,30 @@ absl::Status CheckHandleShape(OpKernelContext* ctx, const AccumulatorResource& f
   return found.Invalid(absl::StrCat("The handle is that of an accumulator which was destroyed: ",
                                     "expected shape ", found.spec().shape.DebugString(),
                                     ", got a handle of shape ", contents[0].shape.DebugString()));
+}
+
+// Names what is most often forgotten: without it, every gradient after the first take is stale.
+std::string AboutLastDrop(const StallReport& report) {
+  if (report.num_dropped == 0) return "";
+  std::string text =
+      ", the last of them with local step " + std::to_string(report.last_dropped_step);
+  if (report.last_dropped_step == 0) {
+    text +=
+        ", the default of apply_grad: pass local_step=accumulator.global_step(), or the step at "
+        "which the gradient was computed";
+  }
+  return text;
+}
+
+// Returns a function that logs the warning about a take that waits for long.
+std::function<void(const StallReport&)> StallLogger(const std::string& name) {
+  return [name](const StallReport& report) {
+    LOG(WARNING) << "A take of accumulator '" << name << "' waits for long: it has "
+                 << report.num_accumulated << " of " << report.num_required
+                 << " gradients at global step " << report.global_step << ", and "
+                 << report.num_dropped << " stale gradients were dropped so far"
+                 << AboutLastDrop(report) << ".";
+  };
 }
 
 Reduction ReductionOf(const std::string& reduction_type) {

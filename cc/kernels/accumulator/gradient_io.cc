@@ -1,8 +1,9 @@
 #include "cc/kernels/accumulator/gradient_io.h"
 
 #include <algorithm>
-#include <cstdint>
+#include <memory>
 
+#include "cc/kernels/base/out_of_memory.h"
 #include "cc/kernels/base/tf_conversions.h"
 #include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/framework/tensor_shape.h"
@@ -27,8 +28,6 @@ void SetDenseShape(OpKernelContext* ctx, int index, const AccumulatorSpec& spec,
   ctx->set_output(index, shape);
 }
 
-}  // namespace
-
 Gradient ReadGradient(OpKernelContext* ctx, int first, bool is_sparse) {
   constexpr int64_t kMoreThanAnyRank = 255;
   Gradient gradient;
@@ -50,6 +49,20 @@ Gradient ReadGradient(OpKernelContext* ctx, int first, bool is_sparse) {
   return gradient;
 }
 
+}  // namespace
+
+absl::Status ApplyGradient(OpKernelContext* ctx, AccumulatorResource& resource, int64_t local_step,
+                           std::optional<int64_t> contributor, int first, ApplyOutcome* outcome) {
+  return OrOutOfMemory(resource.where(), [&] {
+    const std::unique_ptr<Workspace> workspace = resource.NewWorkspace(ctx);
+    const ApplyResult result =
+        resource.core().Apply(local_step, ReadGradient(ctx, first, resource.spec().kind->is_sparse),
+                              *workspace, contributor);
+    *outcome = result.outcome();
+    return ToAbsl(result.status());
+  });
+}
+
 // The size of the dense shape is known only after the take, so there is room for the highest rank.
 absl::Status ReserveOutputs(OpKernelContext* ctx, bool is_sparse, Tensor* reserved) {
   if (!is_sparse) return absl::OkStatus();
@@ -60,7 +73,7 @@ absl::Status ReserveOutputs(OpKernelContext* ctx, bool is_sparse, Tensor* reserv
 }
 
 void SetOutputs(OpKernelContext* ctx, int first, const AccumulatorSpec& spec,
-                const Tensor& reserved, const Value& value) {
+                const Tensor& reserved, Value value) {
   const Tensor values = TensorOf(value.values, ElementTypeOf(spec.dtype), value.shape);
   if (!spec.kind->is_sparse) return ctx->set_output(first, values);
   const Shape rows = Shape::Of({value.shape.dim(0)});

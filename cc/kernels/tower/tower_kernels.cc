@@ -11,7 +11,6 @@
 #include "cc/core/accumulator/apply_result.h"
 #include "cc/core/base/mutex.h"
 #include "cc/kernels/accumulator/accumulator_resource.h"
-#include "cc/kernels/accumulator/apply_take_ops.h"
 #include "cc/kernels/accumulator/device.h"
 #include "cc/kernels/accumulator/gradient_io.h"
 #include "cc/kernels/base/out_of_memory.h"
@@ -84,7 +83,7 @@ class TowerTakeOp : public tensorflow::OpKernel {
     }
     Value value;
     TF_RETURN_IF_ERROR(ToAbsl(outcome.Await(&value)));
-    SetOutputs(ctx, 0, sum.spec(), reserved, value);
+    SetOutputs(ctx, 0, sum.spec(), reserved, std::move(value));
     return absl::OkStatus();
   }
 
