@@ -58,9 +58,7 @@ class AccumulatorResource : public tensorflow::ResourceBase {
 
   Accumulator& core() { return core_; }
   const AccumulatorSpec& spec() const { return spec_; }
-  std::unique_ptr<Workspace> NewWorkspace(tensorflow::OpKernelContext* ctx) const {
-    return device_.new_workspace(ctx);
-  }
+  const Device& device() const { return device_; }
   std::string DebugString() const override { return spec_.ToString(); }
 
   // Returns the InvalidArgument error "MESSAGE (accumulator 'NAME')".

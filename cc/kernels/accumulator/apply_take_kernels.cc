@@ -88,7 +88,7 @@ class TakeOutput : public AsyncOp {
   // Finds the accumulator; see LookupAccumulator().
   absl::Status Find(const AccumulatorKind& kind, tensorflow::DataType dtype) {
     TF_RETURN_IF_ERROR(LookupAccumulator(ctx(), kind, dtype, &resource_));
-    workspace_ = resource_->NewWorkspace(ctx());
+    resource_->device().make_workspace(ctx(), &workspace_);
     set_where(resource_->where());
     return absl::OkStatus();
   }
@@ -135,7 +135,7 @@ class TakeOutput : public AsyncOp {
   }
 
   AccumulatorPtr resource_;
-  std::unique_ptr<Workspace> workspace_;
+  OpWorkspace workspace_;
   Tensor* taken_ = nullptr;  // The bool output of a try-take; null for other takes.
   Tensor reserved_;
 };

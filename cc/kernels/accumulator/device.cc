@@ -17,12 +17,12 @@
 namespace condacc {
 namespace {
 
-template <class MadeWorkspace>
-std::unique_ptr<Workspace> NewWorkspace(tensorflow::OpKernelContext* ctx) {
-  return std::make_unique<MadeWorkspace>(ctx);
+template <class Made>
+void MakeWorkspace(tensorflow::OpKernelContext* ctx, OpWorkspace* workspace) {
+  workspace->Make<Made>(ctx);
 }
 
-constexpr Device kCpu = {NewWorkspace<CpuWorkspace>,
+constexpr Device kCpu = {MakeWorkspace<CpuWorkspace>,
                          NewSparseSum<HostRows>,
                          [](tensorflow::OpKernelContext*) { return Status(); },
                          HostHoldBudget,
@@ -31,7 +31,7 @@ constexpr Device kCpu = {NewWorkspace<CpuWorkspace>,
                          /*merges_wait=*/false};
 #if defined(CONDACC_CUDA)
 // Queueing a sum takes the same time for all small sizes, and queueing one takes less than two.
-constexpr Device kGpu = {NewWorkspace<GpuWorkspace>,
+constexpr Device kGpu = {MakeWorkspace<GpuWorkspace>,
                          NewSparseSum<DeviceRows>,
                          CheckGpu,
                          GpuHoldBudget,

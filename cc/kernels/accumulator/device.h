@@ -3,7 +3,7 @@
 #define CONDACC_KERNELS_ACCUMULATOR_DEVICE_H_
 
 #include <cstddef>
-#include <memory>
+#include <new>
 
 #include "cc/core/accumulator/round_sum.h"
 #include "cc/core/accumulator/workspace.h"
@@ -13,9 +13,32 @@
 
 namespace condacc {
 
+// The workspace of an op, in memory of the op: a take or an apply is too short for the heap.
+class OpWorkspace {
+ public:
+  OpWorkspace() = default;
+  ~OpWorkspace() {
+    if (workspace_ != nullptr) workspace_->~Workspace();
+  }
+  OpWorkspace(const OpWorkspace&) = delete;
+  OpWorkspace& operator=(const OpWorkspace&) = delete;
+
+  // Makes the workspace. May be called once.
+  template <class Made>
+  void Make(tensorflow::OpKernelContext* ctx) {
+    static_assert(sizeof(Made) <= sizeof(memory_));
+    workspace_ = new (memory_) Made(ctx);
+  }
+  Workspace& operator*() const { return *workspace_; }
+
+ private:
+  alignas(std::max_align_t) unsigned char memory_[160];
+  Workspace* workspace_ = nullptr;
+};
+
 // The classes that accumulators on one kind of device work with, and the choices that suit it.
 struct Device {
-  std::unique_ptr<Workspace> (*new_workspace)(tensorflow::OpKernelContext* ctx);
+  void (*make_workspace)(tensorflow::OpKernelContext* ctx, OpWorkspace* workspace);
   SumFactory new_sparse_sum;
   // Returns an error, with the remedy, if the op's device cannot do the work.
   Status (*check_op_device)(tensorflow::OpKernelContext* ctx);

@@ -1,7 +1,6 @@
 #include "cc/kernels/accumulator/gradient_io.h"
 
 #include <algorithm>
-#include <memory>
 
 #include "cc/kernels/base/out_of_memory.h"
 #include "cc/kernels/base/tf_conversions.h"
@@ -54,7 +53,8 @@ Gradient ReadGradient(OpKernelContext* ctx, int first, bool is_sparse) {
 absl::Status ApplyGradient(OpKernelContext* ctx, AccumulatorResource& resource, int64_t local_step,
                            std::optional<int64_t> contributor, int first, ApplyOutcome* outcome) {
   return OrOutOfMemory(resource.where(), [&] {
-    const std::unique_ptr<Workspace> workspace = resource.NewWorkspace(ctx);
+    OpWorkspace workspace;
+    resource.device().make_workspace(ctx, &workspace);
     const ApplyResult result =
         resource.core().Apply(local_step, ReadGradient(ctx, first, resource.spec().kind->is_sparse),
                               *workspace, contributor);

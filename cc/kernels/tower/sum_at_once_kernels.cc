@@ -1,6 +1,5 @@
 // The kernel that sums a few towers' gradients when all of them are there.
 #include <cstddef>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -49,9 +48,10 @@ class TowerDenseSumAtOnceOp : public tensorflow::OpKernel {
     tensorflow::Tensor* sum = nullptr;
     OP_REQUIRES_OK(ctx, ctx->forward_input_or_allocate_output(all_inputs_, 0, first.shape(), &sum));
     args.out = sum->data();
-    const std::unique_ptr<Workspace> workspace = device_.new_workspace(ctx);
-    workspace->Add(args);
-    const Status failure = workspace->failure();
+    OpWorkspace workspace;
+    device_.make_workspace(ctx, &workspace);
+    (*workspace).Add(args);
+    const Status failure = (*workspace).failure();
     OP_REQUIRES(ctx, failure.ok(),
                 ToAbsl(Status(failure.code(), absl::StrCat(failure.message(), InThisSum()))));
   }

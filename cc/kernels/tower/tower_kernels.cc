@@ -73,7 +73,8 @@ class TowerTakeOp : public tensorflow::OpKernel {
     const auto take = std::make_shared<PendingTake>(
         num_required,
         [&outcome](const Status& status, Value* value) { outcome.Set(status, value); });
-    const std::unique_ptr<Workspace> workspace = sum.NewWorkspace(ctx);
+    OpWorkspace workspace;
+    sum.device().make_workspace(ctx, &workspace);
     tensorflow::Tensor reserved;
     TF_RETURN_IF_ERROR(ReserveOutputs(ctx, kKind.is_sparse, &reserved));
     if (!sum.core().TryServe(take, *workspace)) {

@@ -18,7 +18,7 @@ class BitsTest : public testing::Test {
   using Traits = ElementTraits<T>;
   using Wide = decltype(Traits::Widen(T()));
 
-  void RunRound(DenseAccumulator* accumulator, size_t size, int length, bool mean) {
+  void RunRound(Accumulator* accumulator, size_t size, int length, bool mean) {
     std::vector<Wide> sums;
     RecordedTake take(length);
     const int requested_at = static_cast<int>(random_() % static_cast<uint32_t>(length + 1));
@@ -51,7 +51,7 @@ class BitsTest : public testing::Test {
     for (T& value : pool_) value = Traits::Random(random_);
     for (bool mean : {false, true}) {
       HoldBudget budget(100 * size);  // The budget is exceeded now and then.
-      DenseAccumulator accumulator(OptionsOf<T>(mean, &budget));
+      Accumulator accumulator(OptionsOf<T>(mean, &budget));
       for (int length : lengths) {
         RunRound(&accumulator, size, length, mean);
         if (this->HasFatalFailure()) return;
@@ -82,7 +82,7 @@ template <typename Narrow>
 void ExpectRoundedOnce(float small) {
   for (int count : {2, 4, 8, 16, 30}) {
     TestWorkspace workspace;
-    DenseAccumulator accumulator(OptionsOf<Narrow>(/*mean=*/false));
+    Accumulator accumulator(OptionsOf<Narrow>(/*mean=*/false));
     float sum = 1.0f;
     for (int i = 0; i <= count; ++i) {
       const std::vector<Narrow> values(9, Narrow::FromFloat(i == 0 ? 1.0f : small));

@@ -17,7 +17,7 @@ constexpr size_t kSize = 24;
 constexpr size_t kBytes = kSize * sizeof(float);
 
 template <typename T = float>
-DenseAccumulator::Options HoldingOptions(HoldBudget* budget, bool mean = false) {
+Accumulator::Options HoldingOptions(HoldBudget* budget, bool mean = false) {
   auto options = OptionsOf<T>(mean, budget);
   options.sum.holds_borrowed = true;
   options.sum.max_pending = 8;
@@ -25,12 +25,12 @@ DenseAccumulator::Options HoldingOptions(HoldBudget* budget, bool mean = false) 
 }
 
 template <typename T>
-void Apply(DenseAccumulator* accumulator, Gradient gradient, TestWorkspace* workspace) {
+void Apply(Accumulator* accumulator, Gradient gradient, TestWorkspace* workspace) {
   EXPECT_TRUE(accumulator->Apply(0, std::move(gradient), *workspace).is_added());
 }
 
 template <typename T>
-std::vector<T> TakenBy(DenseAccumulator* accumulator, int count, TestWorkspace* workspace) {
+std::vector<T> TakenBy(Accumulator* accumulator, int count, TestWorkspace* workspace) {
   RecordedTake take(count);
   EXPECT_TRUE(accumulator->TryServe(take.ptr(), *workspace));
   EXPECT_TRUE(take.is_served());
@@ -41,7 +41,7 @@ TEST(BorrowedTest, AreReadOnceWhereverTheyStandAmongOwnedOnes) {
   for (int owned = -1; owned < 5; ++owned) {
     HoldBudget budget(1 << 20);
     TestWorkspace workspace;
-    DenseAccumulator accumulator(HoldingOptions(&budget, /*mean=*/true));
+    Accumulator accumulator(HoldingOptions(&budget, /*mean=*/true));
     std::vector<std::vector<float>> gradients;
     for (int i = 0; i < 5; ++i) gradients.emplace_back(kSize, static_cast<float>(1 << i));
     for (int i = 0; i < 5; ++i) {
@@ -61,7 +61,7 @@ TEST(BorrowedTest, AreReadOnceWhereverTheyStandAmongOwnedOnes) {
 TEST(BorrowedTest, NoMoreAreHeldHoweverManyThereAre) {
   HoldBudget budget(1 << 20);
   TestWorkspace workspace;
-  DenseAccumulator accumulator(HoldingOptions(&budget));
+  Accumulator accumulator(HoldingOptions(&budget));
   std::vector<float> ones(kSize, 1.0f);
   for (int i = 0; i < 100; ++i) {
     Apply<float>(&accumulator, Borrowed(&ones), &workspace);
@@ -77,7 +77,7 @@ void AddLarge(bool owned, int sums_after_two) {
   TestWorkspace workspace;
   auto options = HoldingOptions<T>(&budget);
   options.sum.max_pending_bytes = kSize * sizeof(T);
-  DenseAccumulator accumulator(options);
+  Accumulator accumulator(options);
   std::vector<T> ones(kSize, T(1));
   for (int i = 0; i < 6; ++i) {
     Apply<T>(&accumulator, owned ? Owned(ones) : Borrowed(&ones), &workspace);
@@ -99,7 +99,7 @@ TEST(LargeTest, OfFloat16AreAddedInFloat32AsSoonAsThereAreTwo) {
   TestWorkspace workspace;
   auto options = HoldingOptions<Float16>(&budget);
   options.sum.max_pending_bytes = kSize * sizeof(Float16);
-  DenseAccumulator accumulator(options);
+  Accumulator accumulator(options);
   std::vector<Float16> big(kSize, Float16::FromFloat(2048.0f));
   std::vector<Float16> ones(kSize, Float16::FromFloat(1.0f));
   Apply<Float16>(&accumulator, Borrowed(&big), &workspace);
@@ -118,7 +118,7 @@ TEST(LargeTest, FromManyThreadsAreAllAdded) {
   HoldBudget budget(1 << 20);
   auto options = HoldingOptions<double>(&budget);
   options.sum.max_pending_bytes = kSize * sizeof(double);
-  DenseAccumulator accumulator(options);
+  Accumulator accumulator(options);
   std::vector<double> ones(kSize, 1.0);
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {

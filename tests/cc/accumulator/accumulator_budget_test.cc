@@ -16,9 +16,9 @@ constexpr size_t kBytes = kSize * sizeof(float);
 TEST(BudgetTest, AnExceededBudgetFoldsAtOnceAndIsSharedByAccumulators) {
   HoldBudget budget(3 * kBytes);
   TestWorkspace workspace;
-  DenseAccumulator a(OptionsOf<float>(/*mean=*/false, &budget));
-  DenseAccumulator b(OptionsOf<float>(/*mean=*/false, &budget));
-  const auto apply = [&workspace](DenseAccumulator* accumulator) {
+  Accumulator a(OptionsOf<float>(/*mean=*/false, &budget));
+  Accumulator b(OptionsOf<float>(/*mean=*/false, &budget));
+  const auto apply = [&workspace](Accumulator* accumulator) {
     const std::vector<float> ones(kSize, 1.0f);
     EXPECT_TRUE(accumulator->Apply(0, Owned(ones), workspace).ok());
   };
@@ -29,7 +29,7 @@ TEST(BudgetTest, AnExceededBudgetFoldsAtOnceAndIsSharedByAccumulators) {
   apply(&b);  // This is one too many: b adds its pending gradients.
   EXPECT_EQ(workspace.num_sums(), 1);
   EXPECT_EQ(budget.num_held(), 2 * kBytes);
-  for (DenseAccumulator* accumulator : {&a, &b}) {
+  for (Accumulator* accumulator : {&a, &b}) {
     RecordedTake take(3);
     accumulator->Request(take.ptr(), nullptr, workspace);
     ASSERT_TRUE(take.is_served());
@@ -41,7 +41,7 @@ TEST(BudgetTest, AnExceededBudgetFoldsAtOnceAndIsSharedByAccumulators) {
 TEST(BudgetTest, OfNothingHoldsNothingBack) {
   HoldBudget budget(0);
   TestWorkspace workspace;
-  DenseAccumulator accumulator(OptionsOf<float>(/*mean=*/false, &budget));
+  Accumulator accumulator(OptionsOf<float>(/*mean=*/false, &budget));
   for (int i = 0; i < 5; ++i) {
     const std::vector<float> ones(kSize, 1.0f);
     EXPECT_TRUE(accumulator.Apply(0, Owned(ones), workspace).ok());
@@ -55,7 +55,7 @@ TEST(SmallTest, SmallGradientsAreAddedAsTheyCome) {
   TestWorkspace workspace;
   auto options = OptionsOf<float>(/*mean=*/false, &budget);
   options.sum.small_bytes = kBytes;
-  DenseAccumulator accumulator(options);
+  Accumulator accumulator(options);
   for (size_t size : {kSize, kSize + 1}) {
     const int before = workspace.num_sums();
     const int64_t step = accumulator.global_step();
@@ -76,7 +76,7 @@ TEST(SmallTest, SmallGradientsAreAddedAsTheyCome) {
 TEST(BudgetTest, OfNothingStillGivesTheRightFloat16Sums) {
   HoldBudget budget(0);
   TestWorkspace workspace;
-  DenseAccumulator accumulator(OptionsOf<Float16>(/*mean=*/false, &budget));
+  Accumulator accumulator(OptionsOf<Float16>(/*mean=*/false, &budget));
   for (int i = 0; i < 40; ++i) {
     const std::vector<Float16> ones(kSize, Float16::FromFloat(1.0f));
     ASSERT_TRUE(accumulator.Apply(0, Owned(ones), workspace).ok());

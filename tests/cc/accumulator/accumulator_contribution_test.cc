@@ -41,7 +41,7 @@ class ContributionTest : public testing::Test {
   }
 
   TestWorkspace workspace_;
-  DenseAccumulator accumulator_{OptionsOf<int64_t>(/*mean=*/false)};
+  Accumulator accumulator_{OptionsOf<int64_t>(/*mean=*/false)};
 };
 
 TEST_F(ContributionTest, TheFirstGradientOfAContributorCounts) {

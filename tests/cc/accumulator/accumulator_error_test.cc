@@ -19,7 +19,7 @@ Gradient OfShape(const Shape& shape) {
 
 class ShapeErrors : public testing::Test {
  protected:
-  static DenseAccumulator::Options Options() {
+  static Accumulator::Options Options() {
     auto options = OptionsOf<float>(/*mean=*/true);
     options.sum.shape = Shape::Of({2, Shape::kUnknownDim});
     return options;
@@ -29,7 +29,7 @@ class ShapeErrors : public testing::Test {
   }
 
   TestWorkspace workspace_;
-  DenseAccumulator accumulator_{Options()};
+  Accumulator accumulator_{Options()};
 };
 
 TEST_F(ShapeErrors, AGradientMustFitTheDeclaredShape) {
@@ -74,7 +74,7 @@ TEST_F(ShapeErrors, GradientsWithoutElementsAreCountedLikeOthers) {
 
 TEST(TakeErrors, TheNumberRequiredMustBePositive) {
   TestWorkspace workspace;
-  DenseAccumulator accumulator(OptionsOf<float>(/*mean=*/true));
+  Accumulator accumulator(OptionsOf<float>(/*mean=*/true));
   ASSERT_TRUE(accumulator.Apply(0, Owned(std::vector<float>{1}), workspace).ok());
   for (int64_t num_required : {int64_t{0}, int64_t{-1}, INT64_MIN}) {
     RecordedTake requested(num_required), tried(num_required);
@@ -98,7 +98,7 @@ template <typename T>
 class RefusedMemory : public testing::Test {
  protected:
   void RunRounds(TestWorkspace* workspace) {
-    DenseAccumulator accumulator(OptionsOf<T>(/*mean=*/true, &budget_));
+    Accumulator accumulator(OptionsOf<T>(/*mean=*/true, &budget_));
     values_.clear();
     num_failures_ = 0;
     int64_t step = 0;
@@ -120,7 +120,7 @@ class RefusedMemory : public testing::Test {
     }
   }
 
-  bool ApplyOnce(DenseAccumulator* accumulator, int64_t step, Gradient gradient,
+  bool ApplyOnce(Accumulator* accumulator, int64_t step, Gradient gradient,
                  TestWorkspace* workspace) {
     const Status status = accumulator->Apply(step, std::move(gradient), *workspace).status();
     if (status.ok()) return true;

@@ -45,7 +45,7 @@ class WorkspaceFailures : public testing::Test {
 
   TestWorkspace workspace_;
   FailingWorkspace failing_;
-  DenseAccumulator accumulator_{OptionsOf<float>(/*mean=*/false)};
+  Accumulator accumulator_{OptionsOf<float>(/*mean=*/false)};
 };
 
 TEST_F(WorkspaceFailures, AFoldThatFailedSpoilsTheTake) {
@@ -77,7 +77,7 @@ TEST_F(WorkspaceFailures, ATakeThatWaitsIsToldByWhoeverCompletesIt) {
 TEST_F(WorkspaceFailures, ALastPassOverALoanThatWasHeldSpoilsTheTake) {
   auto options = OptionsOf<float>(/*mean=*/false);
   options.sum.holds_borrowed = true;
-  DenseAccumulator holding(options);
+  Accumulator holding(options);
   std::vector<float> loan{1};
   ASSERT_TRUE(holding.Apply(0, Borrowed(&loan), workspace_).ok());
   RecordedTake take(1);

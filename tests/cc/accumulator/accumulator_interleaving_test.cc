@@ -60,7 +60,7 @@ class MidFold : public testing::Test {
   StopPoint stop_;
   TestWorkspace plain_;
   StoppingWorkspace stopping_{&stop_};
-  DenseAccumulator accumulator_{OptionsOf<float>(/*mean=*/false, &budget_)};
+  Accumulator accumulator_{OptionsOf<float>(/*mean=*/false, &budget_)};
   std::future<bool> folder_;
 };
 

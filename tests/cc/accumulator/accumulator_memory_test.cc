@@ -32,13 +32,13 @@ class MemoryTest : public testing::Test {
 
   HoldBudget budget_{1 << 30};
   TestWorkspace workspace_;
-  DenseAccumulator accumulator_{OptionsOf<float>(/*mean=*/false, &budget_)};
+  Accumulator accumulator_{OptionsOf<float>(/*mean=*/false, &budget_)};
 };
 
 TEST_F(MemoryTest, OwnedGradientsAreMovedAndTheFirstBecomesTheValue) {
   for (int count : {1, 2, 8, 30}) {
     Gradient first = Owned(std::vector<float>(kSize, 1.0f));
-    const void* memory = first.buffer.data();
+    const void* memory = first.values.data();
     Apply(std::move(first));
     for (int i = 1; i < count; ++i) ApplyOwned(1);
     RecordedTake take(count);
@@ -53,11 +53,10 @@ TEST_F(MemoryTest, ATakeIsCompletedBeforeItsGradientsAreFreed) {
   const int64_t num_live = TestBuffer::num_live();
   for (int i = 0; i < 3; ++i) ApplyOwned(1, /*size=*/1 << 14);
   int64_t num_live_at_completion = 0;
-  const auto take = std::make_shared<DenseAccumulator::Take>(
-      3, [&](const Status& status, DenseAccumulator::Value*) {
-        EXPECT_TRUE(status.ok());
-        num_live_at_completion = TestBuffer::num_live();
-      });
+  const auto take = std::make_shared<PendingTake>(3, [&](const Status& status, Value*) {
+    EXPECT_TRUE(status.ok());
+    num_live_at_completion = TestBuffer::num_live();
+  });
   accumulator_.Request(take, nullptr, workspace_);
   EXPECT_EQ(num_live_at_completion, num_live + 3);
   EXPECT_EQ(TestBuffer::num_live(), num_live);
@@ -68,7 +67,7 @@ TEST_F(MemoryTest, WhatIsPendingIsAddedAheadOfTheLastGradientWhereAsked) {
   for (bool adds_ahead : {true, false}) {
     auto options = OptionsOf<float>(/*mean=*/false, &budget_);
     options.sum.adds_ahead = adds_ahead;
-    DenseAccumulator accumulator(options);
+    Accumulator accumulator(options);
     const int64_t num_live = TestBuffer::num_live();
     const auto apply = [&] {
       Gradient gradient = Owned(std::vector<float>(1 << 16, 1));
@@ -134,7 +133,7 @@ TEST_F(MemoryTest, AnAccumulatorGivesUpWhatItHoldsWhenItEnds) {
   const int64_t num_live = TestBuffer::num_live();
   HoldBudget budget(1 << 20);
   {
-    DenseAccumulator accumulator(OptionsOf<float>(/*mean=*/false, &budget));
+    Accumulator accumulator(OptionsOf<float>(/*mean=*/false, &budget));
     for (int i = 0; i < 3; ++i) {
       ASSERT_TRUE(accumulator.Apply(0, Owned(std::vector<float>(kSize)), workspace_).ok());
     }
@@ -162,9 +161,9 @@ TEST_F(MemoryTest, GradientsAreFoldedWhenSevenArePending) {
 }
 
 TEST_F(MemoryTest, SmallGradientsAreAddedWhenTheyCome) {
-  DenseAccumulator::Options options = OptionsOf<float>(/*mean=*/false, &budget_);
+  Accumulator::Options options = OptionsOf<float>(/*mean=*/false, &budget_);
   options.sum.small_bytes = kBytes;
-  DenseAccumulator accumulator(options);
+  Accumulator accumulator(options);
   for (int i = 0; i < 4; ++i) {
     EXPECT_EQ(workspace_.num_sums(), std::max(0, i - 1));
     ASSERT_TRUE(accumulator.Apply(0, Owned(std::vector<float>(kSize, 1)), workspace_).ok());

@@ -44,7 +44,7 @@ class MidSum : public testing::Test {
   StopPoint stop_;
   TestWorkspace plain_;
   StoppingWorkspace stopping_{&stop_};
-  DenseAccumulator accumulator_{OptionsOf<T>(/*mean=*/false)};
+  Accumulator accumulator_{OptionsOf<T>(/*mean=*/false)};
 };
 
 using Types = testing::Types<float, Float16>;

@@ -211,7 +211,7 @@ class ModelTest : public testing::Test {
   std::mt19937 random_{seed_};
   HoldBudget budget_{200};
   TestWorkspace workspace_;
-  DenseAccumulator accumulator_{OptionsOf<int64_t>(/*mean=*/false, &budget_)};
+  Accumulator accumulator_{OptionsOf<int64_t>(/*mean=*/false, &budget_)};
   Model model_;
   std::deque<RecordedTake> takes_;
   std::deque<ModelTake> model_takes_;

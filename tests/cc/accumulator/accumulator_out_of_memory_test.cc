@@ -71,7 +71,7 @@ class OutOfMemory : public testing::TestWithParam<bool> {
     auto options = OptionsOf<float>(/*mean=*/false);
     options.stall_timeout = std::chrono::hours(1);
     options.on_stall = [](const StallReport&) {};
-    accumulator_ = std::make_unique<DenseAccumulator>(options);
+    accumulator_ = std::make_unique<Accumulator>(options);
   }
 
   void Apply(float value) { ASSERT_EQ(ApplyWithFailure(-1, value), Ending::kReturned); }
@@ -97,7 +97,7 @@ class OutOfMemory : public testing::TestWithParam<bool> {
   }
 
   TestWorkspace workspace_;
-  std::unique_ptr<DenseAccumulator> accumulator_;
+  std::unique_ptr<Accumulator> accumulator_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Once, OutOfMemory, testing::Values(false));
@@ -187,7 +187,7 @@ TEST_P(OutOfMemory, TakesAndRoundsAlwaysEnd) {
 
 TEST(Allocations, AppliesMakeNoneOnceTheirAccumulatorIsWarm) {
   TestWorkspace workspace;
-  DenseAccumulator accumulator(OptionsOf<float>(/*mean=*/true));
+  Accumulator accumulator(OptionsOf<float>(/*mean=*/true));
   for (int round = 0; round < 5; ++round) {
     RecordedTake take(20);
     accumulator.Request(take.ptr(), nullptr, workspace);

@@ -9,52 +9,41 @@
 #include <utility>
 #include <vector>
 
-#include "cc/core/accumulator/accumulator_impl.h"
+#include "cc/core/accumulator/accumulator.h"
 #include "gtest/gtest.h"
 #include "tests/cc/base/stop_point.h"
+#include "tests/cc/dense/test_buffer.h"
 
 namespace condacc {
 namespace {
 
 // The workspace in which results are prepared. It stops at the stop, if there is one, and fails if
 // it is told to.
-struct Workshop {
+struct Workshop : TestWorkspace {
   StopPoint* stop = nullptr;
   bool fails = false;
   std::atomic<bool> is_in_use{false};
 };
 
-// A sum of integers.
-class PreparedSum {
+// A sum of the gradients' numbers, which is the shape of its value.
+class PreparedSum : public RoundSum {
  public:
-  struct Options {};
-  struct Gradient {
-    int64_t number = 0;
-    bool owned = true;
-  };
-  struct Value {
-    int64_t sum;
-    Status failure;
-  };
-  using Workspace = Workshop;
-  enum class Missing { kNothing };
-  static constexpr bool kFinishNeedsMemory = true;
-
-  explicit PreparedSum(const Options&) {}
-  Status Check(const Gradient&) const { return Status(); }
-  Missing MissingFrom(const Gradient&) const { return Missing::kNothing; }
-  static Status Prepare(const Options&, Missing, Workspace&, Gradient*) { return Status(); }
-  Appended Append(Gradient gradient) {
+  Status Check(const Gradient&) const override { return Status(); }
+  Missing MissingFrom(const Gradient&) const override { return Missing::kNothing; }
+  Status Prepare(Missing, Workspace&, Gradient*) const override { return Status(); }
+  Appended Append(Gradient&& gradient) override {
     sum_ += gradient.number;
     return Appended::kInSum;
   }
-  bool WantsFold(int64_t) const { return false; }
-  bool IsOverfull() const { return false; }
-  int64_t BeginFold() noexcept { return 0; }
-  void RunFold(Workspace&) {}
-  bool EndFold() noexcept { return true; }
+  bool WantsFold(int64_t) const override { return false; }
+  bool IsOverfull() const override { return false; }
+  int64_t BeginFold() noexcept override { return 0; }
+  void RunFold(Workspace&) override {}
+  bool EndFold() noexcept override { return true; }
 
-  Status PrepareFinish(Workspace& workshop) {
+  bool finish_needs_memory() const override { return true; }
+  Status PrepareFinish(Workspace& workspace) override {
+    auto& workshop = static_cast<Workshop&>(workspace);
     workshop.is_in_use = true;
     if (workshop.stop != nullptr) workshop.stop->Pass();
     workshop.is_in_use = false;
@@ -63,25 +52,26 @@ class PreparedSum {
     is_prepared_ = true;
     return Status();
   }
-  void AbandonFinish() { is_prepared_ = false; }
-  const std::vector<int64_t>& refused() const { return refused_; }
-  void RemoveRefused() noexcept {}
-  Value Finish(Workspace&) {
+  void AbandonFinish() override { is_prepared_ = false; }
+  Value Finish(Workspace&) override {
     EXPECT_TRUE(is_prepared_);
     EXPECT_EQ(result_, sum_) << "something was added in between";
     is_prepared_ = false;
-    return {sum_, Status()};
+    return {Buffer(), Buffer(), Shape::Of({sum_}), Status()};
   }
-  void Clear() { sum_ = 0; }
+  void Clear() noexcept override { sum_ = 0; }
 
  private:
   int64_t sum_ = 0;
   int64_t result_ = 0;
   bool is_prepared_ = false;
-  std::vector<int64_t> refused_;  // Always empty.
 };
 
-using PreparedAccumulator = Accumulator<PreparedSum>;
+Gradient GradientOf(int64_t number) {
+  Gradient gradient;
+  gradient.number = number;
+  return gradient;
+}
 
 struct Outcome {
   int num_completions = 0;
@@ -92,26 +82,29 @@ struct Outcome {
 
 class PreparingTest : public testing::Test {
  protected:
-  static PreparedAccumulator::Options Options() {
-    PreparedAccumulator::Options options;
+  static Accumulator::Options Options() {
+    Accumulator::Options options;
     options.name = "tested";
+    options.new_sum = [](const SumOptions&) -> std::unique_ptr<RoundSum> {
+      return std::make_unique<PreparedSum>();
+    };
     return options;
   }
 
   // `workshop` is the workspace that prepares the result if the take is ready when it is requested.
-  static PreparedAccumulator::TakePtr NewTake(int64_t num_required, Outcome* outcome,
-                                              const Workshop* workshop = nullptr) {
-    return std::make_shared<PreparedAccumulator::Take>(
-        num_required, [outcome, workshop](const Status& status, PreparedSum::Value* value) {
+  static Accumulator::TakePtr NewTake(int64_t num_required, Outcome* outcome,
+                                      const Workshop* workshop = nullptr) {
+    return std::make_shared<PendingTake>(
+        num_required, [outcome, workshop](const Status& status, Value* value) {
           ++outcome->num_completions;
           outcome->code = status.code();
-          if (value != nullptr) outcome->value = value->sum;
+          if (value != nullptr) outcome->value = value->shape.dim(0);
           outcome->workshop_was_in_use = workshop != nullptr && workshop->is_in_use;
         });
   }
 
   bool Apply(int64_t number, int64_t local_step = 0) {
-    const ApplyResult result = accumulator_.Apply(local_step, {number}, plain_);
+    const ApplyResult result = accumulator_.Apply(local_step, GradientOf(number), plain_);
     EXPECT_TRUE(result.ok());
     return result.is_added();
   }
@@ -134,9 +127,9 @@ class PreparingTest : public testing::Test {
   StopPoint stop_;
   Workshop plain_, stopping_;
   Outcome outcome_;
-  PreparedAccumulator::TakePtr take_;
+  Accumulator::TakePtr take_;
   std::future<void> request_;
-  PreparedAccumulator accumulator_{Options()};
+  Accumulator accumulator_{Options()};
 };
 
 TEST_F(PreparingTest, AGradientThatComesMeanwhileBelongsToTheNextRound) {

@@ -46,7 +46,7 @@ class ResetTest : public testing::Test {
   HoldBudget budget_{size_t{1} << 30};
   StopPoint stop_;
   TestWorkspace plain_;
-  DenseAccumulator accumulator_{OptionsOf<float>(/*mean=*/false, &budget_)};
+  Accumulator accumulator_{OptionsOf<float>(/*mean=*/false, &budget_)};
 };
 
 TEST_F(ResetTest, OnlyForwardDoesNothingUnlessTheStepBecomesHigher) {

@@ -18,13 +18,11 @@
 #include "cc/core/base/element_type.h"
 #include "cc/core/base/float16.h"
 #include "cc/core/base/shape.h"
-#include "cc/core/dense/dense_accumulator.h"
+#include "cc/core/dense/dense_sum.h"
 #include "tests/cc/base/element_type_of.h"
 #include "tests/cc/dense/test_buffer.h"
 
 namespace condacc {
-
-using Gradient = DenseGradient;
 
 // The number of elements from which the accumulator adds gradients early.
 constexpr size_t kBigSize = 1 << 16;
@@ -32,11 +30,12 @@ constexpr size_t kBigSize = 1 << 16;
 constexpr int kFoldAt = 7;
 
 template <typename T>
-DenseAccumulator::Options OptionsOf(bool mean, HoldBudget* budget = &HoldBudget::Unlimited()) {
-  DenseAccumulator::Options options;
+Accumulator::Options OptionsOf(bool mean, HoldBudget* budget = &HoldBudget::Unlimited()) {
+  Accumulator::Options options;
   options.name = "tested";
+  options.new_sum = NewDenseSum;
   options.sum.type = kTypeOf<T>;
-  options.sum.mean = mean;
+  options.sum.reduction = mean ? Reduction::kMean : Reduction::kSum;
   options.sum.budget = budget;
   options.sum.small_bytes = 0;  // Tests hold back gradients of a few elements.
   return options;
@@ -45,9 +44,9 @@ DenseAccumulator::Options OptionsOf(bool mean, HoldBudget* budget = &HoldBudget:
 template <typename T>
 Gradient Owned(const std::vector<T>& values) {
   Gradient gradient;
-  gradient.buffer = TestBuffer::Owning(values.size() * sizeof(T));
+  gradient.values = TestBuffer::Owning(values.size() * sizeof(T));
   if (!values.empty()) {
-    std::memcpy(gradient.buffer.data(), values.data(), values.size() * sizeof(T));
+    std::memcpy(gradient.values.data(), values.data(), values.size() * sizeof(T));
   }
   gradient.shape = Shape::Of({static_cast<int64_t>(values.size())});
   gradient.owned = true;
@@ -58,7 +57,7 @@ Gradient Owned(const std::vector<T>& values) {
 template <typename T>
 Gradient Borrowed(std::vector<T>* values) {
   Gradient gradient;
-  gradient.buffer = TestBuffer::Borrowing(values->data());
+  gradient.values = TestBuffer::Borrowing(values->data());
   gradient.shape = Shape::Of({static_cast<int64_t>(values->size())});
   return gradient;
 }
@@ -68,9 +67,9 @@ class RecordedTake {
  public:
   explicit RecordedTake(int64_t num_required, std::optional<int64_t> global_step = std::nullopt) {
     outcome_->message.reserve(200);  // A completion then needs no memory.
-    take_ = std::make_shared<DenseAccumulator::Take>(
+    take_ = std::make_shared<PendingTake>(
         num_required,
-        [outcome = outcome_](const Status& status, DenseAccumulator::Value* value) {
+        [outcome = outcome_](const Status& status, Value* value) {
           std::lock_guard<std::mutex> lock(outcome->mutex);
           ++outcome->num_completions;
           outcome->code = status.code();
@@ -81,7 +80,7 @@ class RecordedTake {
         global_step);
   }
 
-  const DenseAccumulator::TakePtr& ptr() const { return take_; }
+  const Accumulator::TakePtr& ptr() const { return take_; }
 
   void Await() const {
     std::unique_lock<std::mutex> lock(outcome_->mutex);
@@ -98,7 +97,7 @@ class RecordedTake {
   }
   bool is_served() const { return is_done() && status().ok(); }
   // The result of the take, if it was served.
-  const void* data() const { return outcome_->value.buffer.data(); }
+  const void* data() const { return outcome_->value.values.data(); }
   const Shape& shape() const { return outcome_->value.shape; }
   template <typename T>
   std::vector<T> values() const {
@@ -114,13 +113,13 @@ class RecordedTake {
     int num_completions = 0;
     StatusCode code = StatusCode::kOk;
     std::string message;
-    DenseAccumulator::Value value;
+    Value value;
   };
   std::shared_ptr<Outcome> outcome_ = std::make_shared<Outcome>();
-  DenseAccumulator::TakePtr take_;
+  Accumulator::TakePtr take_;
 };
 
-inline void AwaitAccumulated(const DenseAccumulator& accumulator, int64_t count) {
+inline void AwaitAccumulated(const Accumulator& accumulator, int64_t count) {
   while (accumulator.num_accumulated() < count) std::this_thread::yield();
 }
 

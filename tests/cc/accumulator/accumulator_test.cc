@@ -31,7 +31,7 @@ class AccumulatorTest : public testing::Test {
   }
 
   TestWorkspace workspace_;
-  DenseAccumulator accumulator_{OptionsOf<float>(/*mean=*/true)};
+  Accumulator accumulator_{OptionsOf<float>(/*mean=*/true)};
 };
 
 TEST_F(AccumulatorTest, StartsEmptyAtStepZero) {
@@ -197,7 +197,7 @@ TEST_F(AccumulatorTest, AtTheLastStepRequestIfReadyFailsTheTake) {
 
 TEST(AccumulatorOfIntegers, SumsWithoutDividing) {
   TestWorkspace workspace;
-  DenseAccumulator accumulator(OptionsOf<int64_t>(/*mean=*/false));
+  Accumulator accumulator(OptionsOf<int64_t>(/*mean=*/false));
   for (int64_t value : {int64_t{1} << 60, int64_t{-5}, int64_t{2}}) {
     ASSERT_TRUE(accumulator.Apply(0, Owned(std::vector<int64_t>{value}), workspace).ok());
   }

@@ -146,7 +146,9 @@ TEST(CompletingLock, CompletesAfterTheLockWasReleased) {
     ended.Add(visitor);
   }
   EXPECT_EQ(visitor->num_completions, 1);
-  { const CompletingLock lock(&mu, &ended); }
+  {
+    const CompletingLock lock(&mu, &ended);
+  }
   EXPECT_EQ(visitor->num_completions, 1);
 }
 

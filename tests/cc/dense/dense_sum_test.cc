@@ -53,16 +53,15 @@ class DenseSumPassesTest : public testing::Test {
  protected:
   using Traits = ElementTraits<T>;
 
-  static void Append(DenseSum* sum, const DenseOptions& options, const std::vector<T>& values,
-                     DenseWorkspace& workspace) {
-    DenseGradient gradient;
-    gradient.buffer = TestBuffer::Owning(kSize * sizeof(T));
-    std::memcpy(gradient.buffer.data(), values.data(), kSize * sizeof(T));
+  static void Append(DenseSum* sum, const SumOptions& options, const std::vector<T>& values,
+                     Workspace& workspace) {
+    Gradient gradient;
+    gradient.values = TestBuffer::Owning(kSize * sizeof(T));
+    std::memcpy(gradient.values.data(), values.data(), kSize * sizeof(T));
     gradient.shape = Shape::Of({int64_t{kSize}});
     gradient.owned = true;
-    while (sum->MissingFrom(gradient) != DenseSum::Missing::kNothing) {
-      ASSERT_TRUE(
-          DenseSum::Prepare(options, sum->MissingFrom(gradient), workspace, &gradient).ok());
+    while (sum->MissingFrom(gradient) != Missing::kNothing) {
+      ASSERT_TRUE(sum->Prepare(sum->MissingFrom(gradient), workspace, &gradient).ok());
     }
     sum->Append(std::move(gradient));
   }
@@ -72,25 +71,25 @@ class DenseSumPassesTest : public testing::Test {
   std::pair<std::vector<T>, int> Mean(const std::vector<std::vector<T>>& gradients, size_t fold_at,
                                       size_t max_inputs, TestWorkspace& workspace) {
     HoldBudget budget(size_t{1} << 30);
-    DenseOptions options;
+    SumOptions options;
     options.type = kTypeOf<T>;
     options.budget = &budget;
     options.max_inputs = max_inputs;
     DenseSum sum(options);
     for (size_t i = 0; i < gradients.size(); ++i) {
       Append(&sum, options, gradients[i], workspace);
-      if (i + 1 != fold_at || !sum.WantsFold(SumContract<DenseSum>::kUnknown)) continue;
+      if (i + 1 != fold_at || !sum.WantsFold(RoundSum::kUnknown)) continue;
       EXPECT_GT(sum.BeginFold(), 0);
       sum.RunFold(workspace);
       EXPECT_TRUE(sum.EndFold());
     }
-    const DenseSum::Value value = sum.Finish(workspace);
+    const Value value = sum.Finish(workspace);
     return {ValuesOf(value), workspace.num_sums()};
   }
 
-  static std::vector<T> ValuesOf(const DenseSum::Value& value) {
+  static std::vector<T> ValuesOf(const Value& value) {
     std::vector<T> values(kSize);
-    std::memcpy(values.data(), value.buffer.data(), kSize * sizeof(T));
+    std::memcpy(values.data(), value.values.data(), kSize * sizeof(T));
     return values;
   }
 };
@@ -124,7 +123,7 @@ TYPED_TEST(DenseSumPassesTest, HaveTheBitsOfOnePass) {
 
 TYPED_TEST(DenseSumPassesTest, GradientsMayBeAppendedBetweenThePassesOfAFold) {
   using Traits = ElementTraits<TypeParam>;
-  DenseOptions options;
+  SumOptions options;
   options.type = kTypeOf<TypeParam>;
   options.max_inputs = kMaxInputs;
   DenseSum sum(options);
