@@ -27,20 +27,20 @@ struct IndexSpan {
 struct Gradient {
   Buffer values;       // [...], or [n, d1, ...] if sparse
   Shape shape;         // Shape of the values.
-  bool owned = false;  // If true, nobody else refers to the values: they may be kept, written to.
+  bool owned = false;  // If true, nobody else refers to the values: they may be written to.
 
   Buffer indices;  // [n] int64 or int32
   Shape indices_shape;
-  bool owns_indices = false;  // Likewise.
+  bool owns_indices = false;  // If true, nobody else refers to the indices.
   bool indices_are_int32 = false;
   // The shape of the dense tensor, if the caller gave it. A negative first dimension is unknown.
   std::optional<Shape> dense_shape;
 
-  // Memory of a dense gradient.
+  // RoundSum::Prepare() sets these of a dense gradient.
   Buffer result_memory;   // Memory for the result, if the gradient is the first and not owned.
   Buffer float32_memory;  // Memory for a float32 sum.
 
-  // The fields below are set for a sparse gradient.
+  // RoundSum sets these of a sparse gradient.
   bool is_kept = false;            // If true, indices and values are in memory that may be kept.
   bool values_are_a_copy = false;  // If true, their memory may be used for another copy.
   IndexSpan index_span;            // The indices in their buffer, and what is known about them.

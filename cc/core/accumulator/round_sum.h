@@ -30,7 +30,7 @@ struct SumOptions {
   Reduction reduction = Reduction::kMean;
   HoldBudget* budget = &HoldBudget::Unlimited();
 
-  // Of dense gradients.
+  // These options are those of dense gradients.
   size_t small_bytes = 32 << 10;  // Gradients of up to this size are added as soon as they come.
   size_t max_pending = 7;         // Fold once this many gradients are pending.
   // Fold once the pending gradients have this many bytes.
@@ -43,8 +43,8 @@ struct SumOptions {
   // If true, large pending gradients are added as soon as a waiting take lacks only one more.
   bool adds_ahead = true;
 
-  // Of sparse gradients. A fold needs at least this many bytes of pending gradients, unless they
-  // are very many or the budget is exceeded.
+  // These options are those of sparse gradients. A fold needs at least this many bytes of pending
+  // gradients, unless they are very many or the budget is exceeded.
   size_t fold_bytes = size_t{240} << 20;
   // Memory for copies of values that are not owned.
   std::shared_ptr<SpareBuffers> spares =

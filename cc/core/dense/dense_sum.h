@@ -102,6 +102,7 @@ class DenseSum final : public RoundSum {
   size_t num_folded_ = 0;
 };
 
+// The SumFactory of dense sums.
 std::unique_ptr<RoundSum> NewDenseSum(const SumOptions& options);
 
 }  // namespace condacc

@@ -102,6 +102,7 @@ class SparseSum final : public RoundSum {
   size_t merged_bytes_ = 0;
 };
 
+// The SumFactory of sparse sums.
 template <class Rows>
 std::unique_ptr<RoundSum> NewSparseSum(const SumOptions& options) {
   return std::make_unique<SparseSum<Rows>>(options);
