@@ -13,10 +13,12 @@
 #include <vector>
 
 #include "cc/core/accumulator/apply_result.h"
+#include "cc/core/accumulator/gradient.h"
 #include "cc/core/accumulator/pending_take.h"
+#include "cc/core/accumulator/round_sum.h"
 #include "cc/core/accumulator/stall_report.h"
 #include "cc/core/accumulator/step_counter.h"
-#include "cc/core/accumulator/sum_contract.h"
+#include "cc/core/accumulator/workspace.h"
 #include "cc/core/base/mutex.h"
 #include "cc/core/base/status.h"
 #include "cc/core/base/wait_list.h"
@@ -27,13 +29,12 @@ namespace condacc {
 // served when all takes before it have ended and enough gradients have been accepted. It gets all
 // of them, and moves the global step on by one.
 //
-// `Sum` defines what a gradient is and how gradients are added (see SumContract). Gradients are
-// added in order of arrival. The threads that call the accumulator do the work, never under the
-// lock, and with the memory and threads of the `Sum::Workspace` that each call passes. One thread
-// at a time folds the pending gradients of a round into its sum, while other threads append further
-// ones. A round leaves the accumulator as soon as it is taken. If a thread is folding it at that
-// time, that thread finishes the round and completes the take; otherwise, the thread that serves
-// the take does.
+// A RoundSum adds the gradients, in order of arrival. The threads that call the accumulator do the
+// work, never under the lock, and with the memory and threads of the Workspace that each call
+// passes. One thread at a time folds the pending gradients of a round into its sum, while other
+// threads append further ones. A round leaves the accumulator as soon as it is taken. If a thread
+// is folding it at that time, that thread finishes the round and completes the take; otherwise, the
+// thread that serves the take does.
 //
 // Thread-safe. Bad input and refused memory of a tensor leave everything as it was, except that a
 // take that fails because of bad gradients removes these. Methods may throw std::bad_alloc; the
@@ -42,34 +43,30 @@ namespace condacc {
 //
 // Example:
 //
-//   DenseAccumulator accumulator({"gradients of w", options});
+//   Accumulator accumulator({"gradients of w", NewDenseSum, options});
 //   const ApplyResult result = accumulator.Apply(accumulator.global_step(), gradient, workspace);
 //   if (result.is_added()) {
-//     auto take = std::make_shared<DenseAccumulator::Take>(
-//         /*num_required=*/8, [](const Status& status, DenseAccumulator::Value* mean) { ... });
+//     auto take = std::make_shared<PendingTake>(
+//         /*num_required=*/8, [](const Status& status, Value* mean) { ... });
 //     // The completion is called by this call, or by the one that brings the eighth gradient.
 //     accumulator.Request(take, shared_workspace, *shared_workspace);
 //   }
-template <class Sum>
 class Accumulator {
  public:
-  using Contract = SumContract<Sum>;
-  using Gradient = typename Contract::Gradient;
-  using Value = typename Contract::Value;
-  using Workspace = typename Contract::Workspace;
-  using Take = PendingTake<Value>;
+  using Take = PendingTake;
   using TakePtr = std::shared_ptr<Take>;
 
   struct Options {
     std::string name;
-    typename Sum::Options sum;
+    SumFactory new_sum;
+    SumOptions sum;
     // A take that waits for longer is reported once. Zero means never.
     std::chrono::milliseconds stall_timeout{0};
     std::function<void(const StallReport&)> on_stall;
   };
 
   explicit Accumulator(Options options)
-      : options_(std::move(options)), round_(std::make_shared<Round>(options_.sum)) {}
+      : options_(std::move(options)), round_(std::make_shared<Round>(options_)) {}
 
   // Adds the gradient unless it is stale. A gradient that names a contributor is added only if its
   // local step is the global step and the contributor has no gradient in the round yet. Gradients
@@ -150,14 +147,14 @@ class Accumulator {
   // The gradients between one take, or reset, and the next. Guarded by `mu_`, except that the
   // thread that works on the sum does so without the lock.
   struct Round {
-    explicit Round(const typename Sum::Options& options) : sum(options) {}
+    explicit Round(const Options& options) : sum(options.new_sum(options.sum)) {}
 
     Place place = Place::kOpen;
     Work work = Work::kNone;
-    Sum sum;
+    const std::unique_ptr<RoundSum> sum;
     int64_t num_appended = 0;  // Number of gradients appended to the sum.
-    int64_t num_accumulated =
-        0;  // The same without those that were refused when a take was prepared.
+    // The same without those that were refused when a take was prepared.
+    int64_t num_accumulated = 0;
     // Number of appended gradients that have been added to the sum or refused. They are the first
     // ones, unless some that come later were refused.
     int64_t num_added = 0;
@@ -190,7 +187,7 @@ class Accumulator {
   ApplyResult Accept(int64_t local_step, std::optional<int64_t> contributor, Workspace& workspace,
                      Gradient* gradient) CONDACC_REACQUIRES(mu_);
   // Appends the gradient to the round. If it throws, nothing has changed.
-  Appended Append(std::optional<int64_t> contributor, Gradient gradient) CONDACC_REQUIRES(mu_);
+  Appended Append(std::optional<int64_t> contributor, Gradient&& gradient) CONDACC_REQUIRES(mu_);
   // Makes sure that there is an empty round to follow the current one, so that a take can be served
   // and a reset be made without memory.
   void ReserveRound() CONDACC_REQUIRES(mu_);
@@ -241,7 +238,7 @@ class Accumulator {
   // share of the adding. If `must_add`, that gradient has been added when this returns.
   void FoldOrWait(const RoundPtr& round, int64_t ordinal, bool must_add, Call* call)
       CONDACC_REACQUIRES(mu_);
-  // Returns how many gradients the round lacks for the next take, or SumContract::kUnknown.
+  // Returns how many gradients the round lacks for the next take, or RoundSum::kUnknown.
   int64_t NumMissing(const Round& round) const CONDACC_REQUIRES(mu_);
   // Adds pending gradients, as the folder of the round, and proceeds with it. Returns false if
   // there was not enough memory.

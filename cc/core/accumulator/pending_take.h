@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "cc/core/accumulator/gradient.h"
 #include "cc/core/base/status.h"
 #include "cc/core/base/timer_queue.h"
 #include "cc/core/base/wait_list.h"
@@ -16,8 +17,7 @@ namespace condacc {
 
 // One request for the accumulated gradients. `done` is called exactly once, never under a lock:
 // with OK and the value, or with an error and null.
-template <class Value>
-struct PendingTake : Waiter<PendingTake<Value>> {
+struct PendingTake : Waiter<PendingTake> {
   using Done = std::function<void(const Status&, Value*)>;
 
   PendingTake(int64_t num_required, Done done, std::optional<int64_t> global_step = std::nullopt)

@@ -8,7 +8,7 @@
 
 namespace condacc {
 
-DenseSum::DenseSum(const Options& options) : options_(options) {
+DenseSum::DenseSum(const SumOptions& options) : options_(options) {
   pending_.Reserve(options.max_pending + 1);
   folding_.Reserve(options.max_pending + 1);
 }
@@ -25,7 +25,7 @@ Status DenseSum::Check(const Gradient& gradient) const {
                                                   ", got " + gradient.shape.ToString());
 }
 
-DenseSum::Missing DenseSum::MissingFrom(const Gradient& gradient) const {
+Missing DenseSum::MissingFrom(const Gradient& gradient) const {
   if (empty())
     return gradient.owned || gradient.result_memory ? Missing::kNothing : Missing::kResultMemory;
   // A fold cannot allocate, so the gradient that is expected to cause one brings the memory for a
@@ -35,15 +35,14 @@ DenseSum::Missing DenseSum::MissingFrom(const Gradient& gradient) const {
                                                                  : Missing::kFloat32Memory;
 }
 
-Status DenseSum::Prepare(const Options& options, Missing missing, Workspace& workspace,
-                         Gradient* gradient) {
+Status DenseSum::Prepare(Missing missing, Workspace& workspace, Gradient* gradient) const {
   return missing == Missing::kResultMemory
-             ? workspace.Allocate(options.type, gradient->shape, &gradient->result_memory)
+             ? workspace.Allocate(options_.type, gradient->shape, &gradient->result_memory)
              : workspace.Allocate(ElementType::kFloat32, gradient->shape,
                                   &gradient->float32_memory);
 }
 
-Appended DenseSum::Append(Gradient gradient) {
+Appended DenseSum::Append(Gradient&& gradient) {
   CONDACC_INVARIANT(MissingFrom(gradient) == Missing::kNothing);
   const Appended appended = IsUrgent(gradient) ? Appended::kMustAddNow : Appended::kPending;
   // A fold may be running, so only `pending_` is changed here, and not `folding_`.
@@ -54,10 +53,10 @@ Appended DenseSum::Append(Gradient gradient) {
     shape_ = std::move(gradient.shape);
     num_elements_ = static_cast<size_t>(shape_.num_elements());
     state_ = gradient.owned ? State::kInResult : State::kPending;
-    result_ = std::move(gradient.owned ? gradient.buffer : gradient.result_memory);
+    result_ = std::move(gradient.owned ? gradient.values : gradient.result_memory);
     if (has_sum()) return Appended::kInSum;
   }
-  pending_.buffers.push_back(std::move(gradient.buffer));
+  pending_.buffers.push_back(std::move(gradient.values));
   Hold(GradientBytes());
   return appended;
 }
@@ -113,17 +112,17 @@ bool DenseSum::EndFold() noexcept {
   return true;
 }
 
-DenseSum::Value DenseSum::Finish(Workspace& workspace) noexcept {
+Value DenseSum::Finish(Workspace& workspace) noexcept {
   CONDACC_INVARIANT(!empty() && folding_.buffers.empty());
   DenseAddArgs last = RunFirstPasses(Operands(&pending_), workspace);
   last.out = result_.data();
   last.out_is_float32 = false;
-  last.divisor = options_.mean ? count_ : 1;
+  last.divisor = options_.reduction != Reduction::kSum ? count_ : 1;
   if (last.out != last.first || last.num_inputs > 0 || last.divisor > 1) {
     workspace.Add(last);
     NoteFailure(workspace);
   }
-  return {std::move(result_), std::move(shape_), std::move(failure_)};
+  return {Buffer(), std::move(result_), std::move(shape_), std::move(failure_)};
 }
 
 void DenseSum::Clear() noexcept {
@@ -177,6 +176,10 @@ void DenseSum::NoteFailure(const Workspace& workspace) noexcept {
   } catch (const std::bad_alloc&) {
     failure_ = Status(StatusCode::kInternal, "Out of memory");
   }
+}
+
+std::unique_ptr<RoundSum> NewDenseSum(const SumOptions& options) {
+  return std::make_unique<DenseSum>(options);
 }
 
 }  // namespace condacc

@@ -4,14 +4,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
-#include "cc/core/accumulator/sum_contract.h"
+#include "cc/core/accumulator/gradient.h"
+#include "cc/core/accumulator/round_sum.h"
+#include "cc/core/accumulator/workspace.h"
 #include "cc/core/base/buffer.h"
 #include "cc/core/base/element_type.h"
 #include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
-#include "cc/core/dense/dense_gradient.h"
 #include "cc/core/dense/dense_math.h"
 
 namespace condacc {
@@ -23,42 +25,22 @@ namespace condacc {
 // bfloat16 grow in another buffer, of float32. Gradients are pending until a fold adds them. Not
 // thread-safe, except that RunFold() runs without the lock of its caller while more gradients are
 // appended.
-class DenseSum {
+class DenseSum final : public RoundSum {
  public:
-  using Options = DenseOptions;
-  using Gradient = DenseGradient;
-  using Workspace = DenseWorkspace;
-  struct Value {
-    Buffer buffer;
-    Shape shape;
-    Status failure;  // If not OK, the reason why this is not the sum or mean.
-  };
+  explicit DenseSum(const SumOptions& options);
+  ~DenseSum() override { Clear(); }
 
-  enum class Missing {
-    kNothing,
-    kResultMemory,   // Memory for the result: the gradient is the first and not owned.
-    kFloat32Memory,  // Memory for a float32 sum.
-  };
-  static constexpr bool kFinishNeedsMemory = false;
-
-  explicit DenseSum(const Options& options);
-  ~DenseSum() { Clear(); }
-  DenseSum(const DenseSum&) = delete;
-  DenseSum& operator=(const DenseSum&) = delete;
-
-  // See SumContract.
-  Status Check(const Gradient& gradient) const;
-  Missing MissingFrom(const Gradient& gradient) const;
-  static Status Prepare(const Options& options, Missing missing, Workspace& workspace,
-                        Gradient* gradient);
-  Appended Append(Gradient gradient);
-  bool WantsFold(int64_t num_missing) const;
-  bool IsOverfull() const;
-  int64_t BeginFold() noexcept;
-  void RunFold(Workspace& workspace) noexcept;
-  bool EndFold() noexcept;
-  Value Finish(Workspace& workspace) noexcept;
-  void Clear() noexcept;
+  Status Check(const Gradient& gradient) const override;
+  Missing MissingFrom(const Gradient& gradient) const override;
+  Status Prepare(Missing missing, Workspace& workspace, Gradient* gradient) const override;
+  Appended Append(Gradient&& gradient) override;
+  bool WantsFold(int64_t num_missing) const override;
+  bool IsOverfull() const override;
+  int64_t BeginFold() noexcept override;
+  void RunFold(Workspace& workspace) noexcept override;
+  bool EndFold() noexcept override;
+  Value Finish(Workspace& workspace) noexcept override;
+  void Clear() noexcept override;
 
  private:
   enum class State {
@@ -105,7 +87,7 @@ class DenseSum {
     options_.budget->Add(bytes);
   }
 
-  const Options& options_;
+  const SumOptions& options_;
   State state_ = State::kEmpty;
   int64_t count_ = 0;  // Number of appended gradients.
   Shape shape_;
@@ -119,6 +101,9 @@ class DenseSum {
   DenseAddArgs fold_;
   size_t num_folded_ = 0;
 };
+
+// The SumFactory of dense sums.
+std::unique_ptr<RoundSum> NewDenseSum(const SumOptions& options);
 
 }  // namespace condacc
 

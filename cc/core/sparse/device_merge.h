@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "cc/core/accumulator/workspace.h"
 #include "cc/core/base/status.h"
 #include "cc/core/sparse/slices.h"
-#include "cc/core/sparse/sparse_workspace.h"
 
 namespace condacc {
 
@@ -59,7 +59,7 @@ constexpr int NumIndexBits(int64_t index_bound) {
 
 // Works with the memory of a device. Methods queue their work and do not wait for it, unless the
 // comment says so. They return Internal if the device refuses the work.
-class DeviceSparseWorkspace : public SparseWorkspace {
+class DeviceWorkspace : public Workspace {
  public:
   // Outputs the size that `args.memory` must have.
   virtual Status SizeOfMemory(const DeviceMergeArgs& args, size_t* num_bytes) = 0;

@@ -10,16 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "cc/core/sparse/sparse_checks.h"
+
 namespace condacc {
 
-Status DeviceRows::Prepare(const SparseOptions& options, Workspace& workspace,
-                           SparseGradient* gradient) {
-  KeptGradient kept;
-  const Status status = KeepIndices(options.shape, kNumEntryBits, workspace, gradient, &kept);
-  return status.ok() ? KeepValues(options.type, workspace, std::move(kept), gradient) : status;
-}
-
-Status DeviceRows::AddSources(const std::list<KeptGradient>& gradients, DeviceMergeArgs* args) {
+Status DeviceRows::AddSources(const std::list<Gradient>& gradients, DeviceMergeArgs* args) {
   args->sources.reserve(gradients.size() + 1);
   if (merged_.num_rows > 0) {
     args->sources.push_back({static_cast<const int64_t*>(merged_.rows.indices.data()),
@@ -28,7 +23,7 @@ Status DeviceRows::AddSources(const std::list<KeptGradient>& gradients, DeviceMe
     args->num_merged = args->num_entries = merged_.num_rows;
   }
   int64_t max_index_bound = max_index_bound_;
-  for (const KeptGradient& g : gradients) {
+  for (const Gradient& g : gradients) {
     max_index_bound =
         g.index_bound < 0 || max_index_bound < 0 ? -1 : std::max(max_index_bound, g.index_bound);
     const auto size = static_cast<int64_t>(g.index_span.size);
@@ -45,7 +40,7 @@ Status DeviceRows::AddSources(const std::list<KeptGradient>& gradients, DeviceMe
   return Status();
 }
 
-Status DeviceRows::StartMerging(const std::list<KeptGradient>& gradients, Workspace& workspace,
+Status DeviceRows::StartMerging(const std::list<Gradient>& gradients, Workspace& workspace,
                                 Merging* merging) {
   DeviceMergeArgs& args = merging->args;
   args.layout = format_.layout;
@@ -61,12 +56,12 @@ Status DeviceRows::StartMerging(const std::list<KeptGradient>& gradients, Worksp
   return workspace.Sort(args, &merging->report);
 }
 
-Status DeviceRows::FindBadGradients(int64_t bad_entry, std::list<KeptGradient>* gradients,
+Status DeviceRows::FindBadGradients(int64_t bad_entry, std::list<Gradient>* gradients,
                                     Workspace& workspace) const {
   bool has_found = false;
   int64_t end = merged_.num_rows;
   std::vector<int64_t> indices;
-  for (KeptGradient& g : *gradients) {
+  for (Gradient& g : *gradients) {
     if (!g.failure.ok()) continue;
     const size_t size = g.index_span.size;
     end += static_cast<int64_t>(size);
@@ -86,7 +81,7 @@ Status DeviceRows::FindBadGradients(int64_t bad_entry, std::list<KeptGradient>* 
   return Status(StatusCode::kInternal, "The device has found a bad index that no gradient has");
 }
 
-Status DeviceRows::MergeGood(std::list<KeptGradient>* gradients, Workspace& workspace,
+Status DeviceRows::MergeGood(std::list<Gradient>* gradients, Workspace& workspace,
                              Merging* merging) {
   Status status = StartMerging(*gradients, workspace, merging);
   const int64_t bad_entry = merging->report.bad_entry;
@@ -96,7 +91,7 @@ Status DeviceRows::MergeGood(std::list<KeptGradient>* gradients, Workspace& work
   return status.ok() ? StartMerging(*gradients, workspace, merging) : status;
 }
 
-bool DeviceRows::Fold(std::list<KeptGradient>* gradients, Workspace& workspace) {
+bool DeviceRows::Fold(std::list<Gradient>* gradients, Workspace& workspace) {
   try {
     Merging merging;
     Merged merged;
@@ -128,7 +123,7 @@ bool DeviceRows::Fold(std::list<KeptGradient>* gradients, Workspace& workspace) 
   return true;
 }
 
-Status DeviceRows::PrepareFinish(std::list<KeptGradient>* pending, int64_t count,
+Status DeviceRows::PrepareFinish(std::list<Gradient>* pending, int64_t count,
                                  Workspace& workspace) {
   auto output = std::make_unique<Output>();
   Status status = StartMerging(*pending, workspace, &output->merging);
@@ -143,8 +138,8 @@ Status DeviceRows::PrepareFinish(std::list<KeptGradient>* pending, int64_t count
   return Status();
 }
 
-SparseValue DeviceRows::Finish(Workspace& workspace) {
-  SparseValue value = std::move(output_->value);
+Value DeviceRows::Finish(Workspace& workspace) {
+  Value value = std::move(output_->value);
   DeviceMergeOutput output;
   output.num_rows = output_->merging.report.num_rows;
   output.indices = static_cast<int64_t*>(value.indices.data());

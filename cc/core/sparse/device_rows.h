@@ -8,11 +8,11 @@
 #include <memory>
 #include <utility>
 
+#include "cc/core/accumulator/gradient.h"
+#include "cc/core/accumulator/round_sum.h"
 #include "cc/core/base/status.h"
 #include "cc/core/sparse/device_merge.h"
 #include "cc/core/sparse/row_format.h"
-#include "cc/core/sparse/sparse_checks.h"
-#include "cc/core/sparse/sparse_gradient.h"
 
 namespace condacc {
 
@@ -23,21 +23,20 @@ namespace condacc {
 //   index is bad. If one is, they wait again, to find all gradients that have a bad index.
 class DeviceRows {
  public:
-  using Workspace = DeviceSparseWorkspace;
+  using Workspace = DeviceWorkspace;
+  static constexpr int kNumEntryBits = 31;  // All entries of a merge are numbered in 31 bits.
+  static constexpr bool kIsHost = false;
 
-  DeviceRows(const SparseOptions& options, const RowFormat& format)
+  DeviceRows(const SumOptions& options, const RowFormat& format)
       : options_(options), format_(format) {}
-
-  static Status Prepare(const SparseOptions& options, Workspace& workspace,
-                        SparseGradient* gradient);
 
   size_t num_rows() const { return static_cast<size_t>(merged_.num_rows); }
 
-  bool Fold(std::list<KeptGradient>* gradients, Workspace& workspace);
+  bool Fold(std::list<Gradient>* gradients, Workspace& workspace);
 
-  Status PrepareFinish(std::list<KeptGradient>* pending, int64_t count, Workspace& workspace);
+  Status PrepareFinish(std::list<Gradient>* pending, int64_t count, Workspace& workspace);
   void AbandonFinish() { output_.reset(); }
-  SparseValue Finish(Workspace& workspace);
+  Value Finish(Workspace& workspace);
 
   void Clear() {
     merged_ = Merged();
@@ -46,13 +45,11 @@ class DeviceRows {
   }
 
  private:
-  // All entries of a merge are numbered in this many bits.
-  static constexpr int kNumEntryBits = 31;
   static constexpr int64_t kMaxEntries = (int64_t{1} << kNumEntryBits) - 1;
 
   struct Merged {
     int64_t num_rows = 0;
-    SparseValue rows;  // Their values are of the sum type.
+    Value rows;  // Their values are of the sum type.
     Buffer counts;
   };
   struct Merging {
@@ -63,26 +60,25 @@ class DeviceRows {
   struct Output {
     Merging merging;
     int64_t divisor = 0;
-    SparseValue value;
+    Value value;
   };
 
   // Sorts the entries of the merged rows and of `gradients`. May also throw std::bad_alloc.
-  Status StartMerging(const std::list<KeptGradient>& gradients, Workspace& workspace,
-                      Merging* merging);
+  Status StartMerging(const std::list<Gradient>& gradients, Workspace& workspace, Merging* merging);
   // Adds the merged rows and `gradients` to the arguments.
-  Status AddSources(const std::list<KeptGradient>& gradients, DeviceMergeArgs* args);
+  Status AddSources(const std::list<Gradient>& gradients, DeviceMergeArgs* args);
   // Reads the indices of the gradients from that of entry `bad_entry` on, and sets the failure of
   // those that have a bad one. May also throw std::bad_alloc.
-  Status FindBadGradients(int64_t bad_entry, std::list<KeptGradient>* gradients,
+  Status FindBadGradients(int64_t bad_entry, std::list<Gradient>* gradients,
                           Workspace& workspace) const;
   // Starts to merge the gradients that are not bad.
-  Status MergeGood(std::list<KeptGradient>* gradients, Workspace& workspace, Merging* merging);
+  Status MergeGood(std::list<Gradient>* gradients, Workspace& workspace, Merging* merging);
   // Records an error that spoils the round, if it is the first.
   void Note(Status status) {
     if (failure_.ok()) failure_ = std::move(status);
   }
 
-  const SparseOptions& options_;
+  const SumOptions& options_;
   const RowFormat& format_;
   Merged merged_;
   int64_t max_index_bound_ = 0;  // Highest bound of the gradients so far; -1 if one has none.

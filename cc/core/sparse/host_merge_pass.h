@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "cc/core/accumulator/gradient.h"
 #include "cc/core/base/parallel_for.h"
 #include "cc/core/sparse/merged_rows.h"
 #include "cc/core/sparse/slices.h"

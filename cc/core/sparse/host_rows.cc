@@ -7,25 +7,11 @@
 
 namespace condacc {
 
-Status HostRows::Prepare(const SparseOptions& options, Workspace& workspace,
-                         SparseGradient* gradient) {
-  KeptGradient kept;
-  Status status = KeepIndices(options.shape, kNumEntryBits, workspace, gradient, &kept);
-  if (!status.ok()) return status;
-  // Indices are checked before the values, which may be large, are copied.
-  const IndexSpan span = kept.index_span;
-  status = CheckIndices(span.data, span.size, kept.index_bound, &kept.index_span);
-  if (!status.ok()) return status;
-  kept.values_are_a_copy = !gradient->owns_values;
-  if (kept.values_are_a_copy) kept.values = options.spares->Take(gradient->shapes.values);
-  return KeepValues(options.type, workspace, std::move(kept), gradient);
-}
-
-Status HostRows::StartMerging(const std::list<KeptGradient>& gradients, Workspace& workspace,
+Status HostRows::StartMerging(const std::list<Gradient>& gradients, Workspace& workspace,
                               Merging* merging) const {
   size_t num_entries = 0;
   merging->sources.reserve(gradients.size());
-  for (const KeptGradient& g : gradients) {
+  for (const Gradient& g : gradients) {
     merging->sources.push_back({g.index_span, g.values.data()});
     num_entries += g.index_span.size;
   }
@@ -39,7 +25,7 @@ Status HostRows::StartMerging(const std::list<KeptGradient>& gradients, Workspac
   return Status();
 }
 
-bool HostRows::Fold(std::list<KeptGradient>* gradients, Workspace& workspace) {
+bool HostRows::Fold(std::list<Gradient>* gradients, Workspace& workspace) {
   try {
     Merging merging;
     if (!StartMerging(*gradients, workspace, &merging).ok()) return false;
@@ -62,8 +48,7 @@ bool HostRows::Fold(std::list<KeptGradient>* gradients, Workspace& workspace) {
   return true;
 }
 
-Status HostRows::PrepareFinish(std::list<KeptGradient>* pending, int64_t count,
-                               Workspace& workspace) {
+Status HostRows::PrepareFinish(std::list<Gradient>* pending, int64_t count, Workspace& workspace) {
   auto output = std::make_unique<Output>();
   if (IsForwarded(*pending, count)) {
     output->forwarded = &pending->front();
@@ -80,8 +65,8 @@ Status HostRows::PrepareFinish(std::list<KeptGradient>* pending, int64_t count,
   return Status();
 }
 
-SparseValue HostRows::Finish(Workspace& workspace) {
-  SparseValue value = std::move(output_->value);
+Value HostRows::Finish(Workspace& workspace) {
+  Value value = std::move(output_->value);
   if (output_->forwarded != nullptr) {
     value.indices = std::move(output_->forwarded->indices);
     value.values = std::move(output_->forwarded->values);
@@ -92,7 +77,7 @@ SparseValue HostRows::Finish(Workspace& workspace) {
   return value;
 }
 
-void HostRows::Write(const SparseValue& value, Workspace& workspace) {
+void HostRows::Write(const Value& value, Workspace& workspace) {
   Merging& merging = output_->merging;
   HostMergePass::WrittenBelow discard;
   const size_t sum_bytes = merged_.size() * format_.layout.num_sum_bytes();

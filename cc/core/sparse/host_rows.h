@@ -9,11 +9,12 @@
 #include <optional>
 #include <vector>
 
+#include "cc/core/accumulator/gradient.h"
+#include "cc/core/accumulator/round_sum.h"
 #include "cc/core/base/status.h"
+#include "cc/core/dense/host_workspace.h"
 #include "cc/core/sparse/host_merge_pass.h"
 #include "cc/core/sparse/row_format.h"
-#include "cc/core/sparse/sparse_gradient.h"
-#include "cc/core/sparse/sparse_workspace.h"
 #include "cc/core/sparse/sum_chunk.h"
 
 namespace condacc {
@@ -22,29 +23,28 @@ namespace condacc {
 // them. This one is for host memory; DeviceRows is for a device.
 class HostRows {
  public:
-  using Workspace = HostSparseWorkspace;
+  using Workspace = HostWorkspace;
+  static constexpr int kNumEntryBits = 32;  // The entries of a gradient are numbered in 32 bits.
+  // If true, indices are checked, and memory of copies is used again, before a gradient is kept.
+  static constexpr bool kIsHost = true;
 
   // Keeps a reference to `format`, which must be set before anything is merged.
-  HostRows(const SparseOptions& options, const RowFormat& format)
+  HostRows(const SumOptions& options, const RowFormat& format)
       : options_(options), format_(format) {}
-
-  // Checks the indices, and sets gradient->kept to the gradient in memory that may be kept.
-  static Status Prepare(const SparseOptions& options, Workspace& workspace,
-                        SparseGradient* gradient);
 
   // The number of rows merged so far.
   size_t num_rows() const { return merged_.size(); }
 
   // Merges the gradients, except those whose `failure` it sets because they cannot be added.
   // Returns false if there was not enough memory, and then nothing else has changed.
-  bool Fold(std::list<KeptGradient>* gradients, Workspace& workspace);
+  bool Fold(std::list<Gradient>* gradients, Workspace& workspace);
 
-  // See SumContract. `pending` are the gradients that have not been merged. They must stay where
+  // See RoundSum. `pending` are the gradients that have not been merged. They must stay where
   // they are until Finish(). `count` is the number of all gradients. If some of them cannot be
   // added, sets their `failure`, and nothing has been prepared.
-  Status PrepareFinish(std::list<KeptGradient>* pending, int64_t count, Workspace& workspace);
+  Status PrepareFinish(std::list<Gradient>* pending, int64_t count, Workspace& workspace);
   void AbandonFinish() { output_.reset(); }
-  SparseValue Finish(Workspace& workspace);
+  Value Finish(Workspace& workspace);
 
   // Frees all merged rows.
   void Clear() {
@@ -53,7 +53,6 @@ class HostRows {
   }
 
  private:
-  static constexpr int kNumEntryBits = 32;  // The entries of a gradient are numbered in 32 bits.
   // If entries and merged sums have fewer bytes together, they are not freed piece by piece.
   static constexpr size_t kMinDiscarded = size_t{4} << 20;
 
@@ -67,24 +66,24 @@ class HostRows {
   struct Output {
     Merging merging;
     // If set, this gradient is the result, and nothing is merged.
-    KeptGradient* forwarded = nullptr;
+    Gradient* forwarded = nullptr;
     int64_t divisor = 0;
-    SparseValue value;
+    Value value;
   };
 
   // Returns whether the result is the only gradient, whose indices ascend without repeats.
-  bool IsForwarded(const std::list<KeptGradient>& pending, int64_t count) const {
+  bool IsForwarded(const std::list<Gradient>& pending, int64_t count) const {
     return count == 1 && merged_.size() == 0 && pending.size() == 1 &&
            pending.front().index_span.is_ascending;
   }
 
   // Allocates the entries of the gradients and sorts them. May also throw std::bad_alloc.
-  Status StartMerging(const std::list<KeptGradient>& gradients, Workspace& workspace,
+  Status StartMerging(const std::list<Gradient>& gradients, Workspace& workspace,
                       Merging* merging) const;
   // Merges everything into `value`, and frees what was read piece by piece.
-  void Write(const SparseValue& value, Workspace& workspace);
+  void Write(const Value& value, Workspace& workspace);
 
-  const SparseOptions& options_;
+  const SumOptions& options_;
   const RowFormat& format_;
   MergedRows merged_;
   std::vector<SumChunk> chunks_;    // Memory of the merged sums.

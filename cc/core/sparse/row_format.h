@@ -4,14 +4,22 @@
 
 #include <cstdint>
 
+#include "cc/core/accumulator/gradient.h"
+#include "cc/core/accumulator/round_sum.h"
+#include "cc/core/accumulator/workspace.h"
 #include "cc/core/base/element_type.h"
 #include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
 #include "cc/core/sparse/slices.h"
-#include "cc/core/sparse/sparse_gradient.h"
-#include "cc/core/sparse/sparse_workspace.h"
 
 namespace condacc {
+
+// Returns the divisor of a take that gets `count` gradients. 0 means that each row is divided by
+// the number of gradients that contain it.
+constexpr int64_t DivisorOf(Reduction reduction, int64_t count) {
+  if (reduction == Reduction::kMean) return 0;
+  return reduction == Reduction::kSum ? 1 : count;
+}
 
 // All gradients of a round have rows of the same type and shape. The first one determines them.
 struct RowFormat {
@@ -23,8 +31,7 @@ struct RowFormat {
   }
 
   // Allocates memory for this many rows, with values of type `type`.
-  Status Allocate(int64_t num_rows, ElementType type, SparseWorkspace& workspace,
-                  SparseValue* rows) const {
+  Status Allocate(int64_t num_rows, ElementType type, Workspace& workspace, Value* rows) const {
     rows->shape = Shape::Of({num_rows});
     const Status status = workspace.Allocate(ElementType::kInt64, rows->shape, &rows->indices);
     for (int i = 1; i < values.rank(); ++i) rows->shape.AddDim(values.dim(i));

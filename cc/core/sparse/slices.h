@@ -10,16 +10,6 @@
 
 namespace condacc {
 
-// The indices of one gradient: [size] int64, in memory of somebody else. They may be in any order
-// and repeat.
-struct IndexSpan {
-  const int64_t* data = nullptr;
-  size_t size = 0;
-  int64_t min = 0;           // The lowest index, if there are any.
-  int64_t max = 0;           // The highest index, if there are any.
-  bool is_ascending = true;  // If true, the indices ascend without repeats.
-};
-
 // One slice of one gradient's values. Merges sort entries instead of the slices themselves.
 struct SliceEntry {
   int64_t index;      // Index of the slice's row in the dense tensor.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cc/core/accumulator/gradient.h"
 #include "cc/core/base/parallel_for.h"
 #include "cc/core/sparse/bucket_sorter.h"
 #include "cc/core/sparse/index_buckets.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace condacc {
@@ -49,24 +50,24 @@ Status CheckDense(const Shape& dense, const Shape& expected) {
 
 }  // namespace
 
-Status CheckSparseShapes(const SparseShapes& shapes, const Shape& expected,
+Status CheckSparseShapes(const Gradient& gradient, const Shape& expected,
                          const Shape* accumulated) {
-  const Shape& values = shapes.values;
-  if (shapes.indices.rank() != 1) {
+  const Shape& values = gradient.shape;
+  if (gradient.indices_shape.rank() != 1) {
     return Invalid("Input indices should be vector but received shape: " +
-                   shapes.indices.ToString());
+                   gradient.indices_shape.ToString());
   }
   if (values.rank() < 1) return Invalid("Values cannot be 0-dimensional.");
-  if (shapes.indices.dim(0) != values.dim(0)) {
-    return Invalid("Expected " + std::to_string(shapes.indices.dim(0)) +
+  if (gradient.indices_shape.dim(0) != values.dim(0)) {
+    return Invalid("Expected " + std::to_string(gradient.indices_shape.dim(0)) +
                    " non-empty input values, got " + std::to_string(values.dim(0)));
   }
   if (IsTooWide(values)) {
     return Invalid("Shape mismatch: expected rows of at most 2**40 elements, got values of shape " +
                    values.ToString());
   }
-  if (shapes.has_dense) {
-    const Status dense = CheckDense(shapes.dense, expected);
+  if (gradient.dense_shape.has_value()) {
+    const Status dense = CheckDense(*gradient.dense_shape, expected);
     if (!dense.ok()) return dense;
   }
   if (accumulated != nullptr) {
@@ -81,10 +82,10 @@ Status CheckSparseShapes(const SparseShapes& shapes, const Shape& expected,
   return CheckDims(expected, values, 1, "values dim");
 }
 
-int64_t IndexBound(const SparseShapes& shapes, const Shape& expected) {
+int64_t IndexBound(const Gradient& gradient, const Shape& expected) {
   if (expected.rank() >= 1 && expected.dim(0) != Shape::kUnknownDim) return expected.dim(0);
-  if (!shapes.has_dense || shapes.dense.rank() < 1) return -1;
-  return std::max<int64_t>(shapes.dense.dim(0), -1);
+  const std::optional<Shape>& dense = gradient.dense_shape;
+  return dense.has_value() && dense->rank() >= 1 ? std::max<int64_t>(dense->dim(0), -1) : -1;
 }
 
 Status CheckIndices(const int64_t* indices, size_t size, int64_t index_bound, IndexSpan* span) {

@@ -5,32 +5,22 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cc/core/base/element_type.h"
+#include "cc/core/accumulator/gradient.h"
 #include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
-#include "cc/core/sparse/slices.h"
 
 namespace condacc {
-
-// The shapes of a gradient's parts.
-struct SparseShapes {
-  Shape indices;
-  Shape values;
-  bool has_dense = false;  // The caller gave the shape of the tensor whose rows these are.
-  Shape dense;             // That shape. A negative first dimension is unknown.
-};
 
 // Checks the shapes of a gradient's parts against each other, against `expected` and against
 // `accumulated`. `expected` is the shape that the accumulator was constructed with, and gives the
 // first dimensions of the dense tensor. `accumulated` is the shape of the values accumulated so
 // far, or null if there are none; all dimensions but the first must be equal. Does not read the
 // indices. Errors are InvalidArgument.
-Status CheckSparseShapes(const SparseShapes& shapes, const Shape& expected,
-                         const Shape* accumulated);
+Status CheckSparseShapes(const Gradient& gradient, const Shape& expected, const Shape* accumulated);
 
 // Returns the number of rows of the dense tensor, which all indices must be lower than, or -1 if
 // neither the constructor's shape nor the gradient gives it.
-int64_t IndexBound(const SparseShapes& shapes, const Shape& expected);
+int64_t IndexBound(const Gradient& gradient, const Shape& expected);
 
 // Reads all indices once, and outputs what it finds. Returns InvalidArgument if one is negative or
 // not below `index_bound` (unless that is -1).

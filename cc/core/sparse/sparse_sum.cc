@@ -6,6 +6,7 @@
 
 #include "cc/core/base/element_type.h"
 #include "cc/core/base/invariant.h"
+#include "cc/core/sparse/sparse_checks.h"
 
 namespace condacc {
 namespace {
@@ -14,28 +15,74 @@ constexpr size_t kMinFold = 4;             // Gradients.
 constexpr size_t kMaxPending = 1024;       // Gradients.
 constexpr size_t kBookkeepingBytes = 256;  // Counted for each gradient, even without rows.
 
+// Moves the gradient's indices to memory that may be kept, as int64. Returns InvalidArgument if
+// there are 2**num_bits or more.
+Status KeepIndices(int num_bits, Workspace& workspace, Gradient* gradient) {
+  const Shape& shape = gradient->indices_shape;
+  const auto size = static_cast<size_t>(shape.dim(0));
+  if (size >> num_bits > 0) {
+    return Status(StatusCode::kInvalidArgument,
+                  "Expected fewer than 2**" + std::to_string(num_bits) +
+                      " rows in a gradient, got " + std::to_string(size));
+  }
+  if (gradient->owns_indices && !gradient->indices_are_int32) return Status();
+  Buffer kept;
+  Status status = workspace.Allocate(ElementType::kInt64, shape, &kept);
+  if (!status.ok()) return status;
+  const void* const from = gradient->indices.data();
+  auto* const to = static_cast<int64_t*>(kept.data());
+  status = gradient->indices_are_int32
+               ? workspace.Widen(static_cast<const int32_t*>(from), size, to)
+               : workspace.Copy(from, size * sizeof(int64_t), to);
+  gradient->indices = std::move(kept);
+  return status;
+}
+
 }  // namespace
 
 template <class Rows>
 Status SparseSum<Rows>::Check(const Gradient& gradient) const {
-  return CheckSparseShapes(gradient.shapes, options_.shape,
-                           count_ == 0 ? nullptr : &format_.values);
+  return CheckSparseShapes(gradient, options_.shape, count_ == 0 ? nullptr : &format_.values);
 }
 
 template <class Rows>
-Status SparseSum<Rows>::Prepare(const Options& options, [[maybe_unused]] Missing missing,
-                                Workspace& workspace, Gradient* gradient) {
+Status SparseSum<Rows>::Prepare([[maybe_unused]] Missing missing, Workspace& workspace,
+                                Gradient* gradient) const {
   CONDACC_INVARIANT(missing == Missing::kKept);
-  return Rows::Prepare(options, workspace, gradient);
+  Status status = KeepIndices(Rows::kNumEntryBits, workspace, gradient);
+  if (!status.ok()) return status;
+  const int64_t bound = IndexBound(*gradient, options_.shape);
+  gradient->index_bound = bound;
+  IndexSpan& span = gradient->index_span;
+  span.data = static_cast<const int64_t*>(gradient->indices.data());
+  span.size = static_cast<size_t>(gradient->indices_shape.dim(0));
+  // Indices are checked before the values, which may be large, are copied.
+  if (Rows::kIsHost) status = CheckIndices(span.data, span.size, bound, &span);
+  if (status.ok() && !gradient->owned) status = CopyValues(workspace, gradient);
+  gradient->is_kept = status.ok();
+  return status;
 }
 
 template <class Rows>
-Appended SparseSum<Rows>::Append(Gradient gradient) {
+Status SparseSum<Rows>::CopyValues(Workspace& workspace, Gradient* gradient) const {
+  const Shape& shape = gradient->shape;
+  Buffer copy;
+  Status status;
+  gradient->values_are_a_copy = Rows::kIsHost;
+  if (Rows::kIsHost) copy = options_.spares->Take(shape);
+  if (!copy) status = workspace.Allocate(options_.type, shape, &copy);
+  const size_t num_bytes = static_cast<size_t>(shape.num_elements()) * SizeOf(options_.type);
+  if (status.ok()) status = workspace.Copy(gradient->values.data(), num_bytes, copy.data());
+  gradient->values = std::move(copy);
+  return status;
+}
+
+template <class Rows>
+Appended SparseSum<Rows>::Append(Gradient&& gradient) {
   CONDACC_INVARIANT(MissingFrom(gradient) == Missing::kNothing);
-  KeptGradient& kept = *gradient.kept;
-  const size_t bytes = BytesOf(kept);
-  if (count_ == 0) format_ = RowFormat::Of(options_.type, kept.values_shape);
-  pending_.push_back(std::move(kept));
+  const size_t bytes = BytesOf(gradient);
+  if (count_ == 0) format_ = RowFormat::Of(options_.type, gradient.shape);
+  pending_.push_back(std::move(gradient));
   pending_.back().number = ++num_appended_;
   ++count_;
   pending_bytes_ += bytes;
@@ -84,7 +131,7 @@ int64_t SparseSum<Rows>::BeginFold() noexcept {
 
 template <class Rows>
 void SparseSum<Rows>::RunFold(Workspace& workspace) noexcept {
-  has_folded_ = rows_.Fold(&folding_, workspace);
+  has_folded_ = rows_.Fold(&folding_, OfRows(workspace));
   if (!has_folded_) return;
   MoveBad(&folding_);
   Release(&folding_);
@@ -110,7 +157,7 @@ bool SparseSum<Rows>::EndFold() noexcept {
 template <class Rows>
 Status SparseSum<Rows>::PrepareFinish(Workspace& workspace) {
   refused_.clear();
-  Status status = rows_.PrepareFinish(&pending_, count_, workspace);
+  Status status = rows_.PrepareFinish(&pending_, count_, OfRows(workspace));
   if (bad_.empty() && std::none_of(pending_.begin(), pending_.end(), IsBad)) return status;
   rows_.AbandonFinish();
   return RefuseBad();
@@ -119,9 +166,9 @@ Status SparseSum<Rows>::PrepareFinish(Workspace& workspace) {
 template <class Rows>
 Status SparseSum<Rows>::RefuseBad() {
   std::vector<int64_t> refused;
-  const KeptGradient* first = nullptr;
+  const Gradient* first = nullptr;
   for (const auto* gradients : {&bad_, &pending_}) {
-    for (const KeptGradient& gradient : *gradients) {
+    for (const Gradient& gradient : *gradients) {
       if (!IsBad(gradient)) continue;
       if (first == nullptr) first = &gradient;
       refused.push_back(gradient.number);
@@ -139,7 +186,7 @@ Status SparseSum<Rows>::RefuseBad() {
 
 template <class Rows>
 void SparseSum<Rows>::RemoveRefused() noexcept {
-  for (const KeptGradient& gradient : pending_) {
+  for (const Gradient& gradient : pending_) {
     if (!IsBad(gradient)) continue;
     pending_bytes_ -= BytesOf(gradient);
     Hold(-BytesOf(gradient));
@@ -152,7 +199,7 @@ void SparseSum<Rows>::RemoveRefused() noexcept {
 }
 
 template <class Rows>
-void SparseSum<Rows>::MoveBad(std::list<KeptGradient>* gradients) noexcept {
+void SparseSum<Rows>::MoveBad(std::list<Gradient>* gradients) noexcept {
   for (auto i = gradients->begin(); i != gradients->end();) {
     const auto gradient = i++;
     if (IsBad(*gradient)) bad_.splice(bad_.end(), *gradients, gradient);
@@ -174,18 +221,18 @@ void SparseSum<Rows>::Clear() noexcept {
 }
 
 template <class Rows>
-size_t SparseSum<Rows>::BytesOf(const KeptGradient& gradient) const {
-  const auto elements = static_cast<size_t>(gradient.values_shape.num_elements());
+size_t SparseSum<Rows>::BytesOf(const Gradient& gradient) const {
+  const auto elements = static_cast<size_t>(gradient.shape.num_elements());
   return kBookkeepingBytes + gradient.index_span.size * sizeof(int64_t) +
          elements * SizeOf(options_.type);
 }
 
 template <class Rows>
-void SparseSum<Rows>::Release(std::list<KeptGradient>* gradients) {
-  for (KeptGradient& gradient : *gradients) {
+void SparseSum<Rows>::Release(std::list<Gradient>* gradients) {
+  for (Gradient& gradient : *gradients) {
     if (!gradient.values_are_a_copy || !gradient.values) continue;
     const size_t bytes = BytesOf(gradient);
-    options_.spares->Give(std::move(gradient.values), gradient.values_shape, bytes);
+    options_.spares->Give(std::move(gradient.values), gradient.shape, bytes);
   }
   gradients->clear();
 }

@@ -5,83 +5,77 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
+#include <memory>
 #include <vector>
 
-#include "cc/core/accumulator/sum_contract.h"
+#include "cc/core/accumulator/gradient.h"
+#include "cc/core/accumulator/round_sum.h"
+#include "cc/core/accumulator/workspace.h"
 #include "cc/core/base/invariant.h"
 #include "cc/core/base/status.h"
 #include "cc/core/sparse/device_rows.h"
 #include "cc/core/sparse/host_rows.h"
 #include "cc/core/sparse/row_format.h"
-#include "cc/core/sparse/sparse_gradient.h"
 
 namespace condacc {
 
 // Keeps the gradients of one round in order of arrival, and merges many of them at once. The
 // indices of a gradient may be in any order and repeat; those of the result ascend and are unique.
 // A fold merges the pending gradients into the rows merged before once they have at least
-// SparseOptions::fold_bytes and 45 % of the bytes of these rows. So the memory stays near that of
+// SumOptions::fold_bytes and 45 % of the bytes of these rows. So the memory stays near that of
 // the result, and the cost of a gradient does not grow with the number of gradients.
 //
 // `Rows` is HostRows or DeviceRows.
 template <class Rows>
-class SparseSum {
+class SparseSum final : public RoundSum {
  public:
-  using Options = SparseOptions;
-  using Gradient = SparseGradient;
-  using Workspace = typename Rows::Workspace;
-  using Value = SparseValue;
-  enum class Missing {
-    kNothing,
-    kKept,  // The gradient has not been checked yet and moved to memory that may be kept.
-  };
-  static constexpr bool kFinishNeedsMemory = true;
+  explicit SparseSum(const SumOptions& options) : options_(options), rows_(options, format_) {}
+  ~SparseSum() override { Hold(-held_bytes_); }
 
-  explicit SparseSum(const Options& options) : options_(options), rows_(options, format_) {}
-  ~SparseSum() { Hold(-held_bytes_); }
-  SparseSum(const SparseSum&) = delete;
-  SparseSum& operator=(const SparseSum&) = delete;
-
-  // See SumContract.
-  Status Check(const Gradient& gradient) const;
-  Missing MissingFrom(const Gradient& gradient) const {
-    return gradient.kept.has_value() ? Missing::kNothing : Missing::kKept;
+  Status Check(const Gradient& gradient) const override;
+  Missing MissingFrom(const Gradient& gradient) const override {
+    return gradient.is_kept ? Missing::kNothing : Missing::kKept;
   }
-  static Status Prepare(const Options& options, Missing missing, Workspace& workspace,
-                        Gradient* gradient);
-  Appended Append(Gradient gradient);
-  bool WantsFold(int64_t num_missing) const;
-  bool IsOverfull() const;
-  int64_t BeginFold() noexcept;
-  void RunFold(Workspace& workspace) noexcept;
-  bool EndFold() noexcept;
-  Status PrepareFinish(Workspace& workspace);
-  const std::vector<int64_t>& refused() const { return refused_; }
-  void RemoveRefused() noexcept;
-  void AbandonFinish() { rows_.AbandonFinish(); }
+  Status Prepare(Missing missing, Workspace& workspace, Gradient* gradient) const override;
+  Appended Append(Gradient&& gradient) override;
+  bool WantsFold(int64_t num_missing) const override;
+  bool IsOverfull() const override;
+  int64_t BeginFold() noexcept override;
+  void RunFold(Workspace& workspace) noexcept override;
+  bool EndFold() noexcept override;
+  bool finish_needs_memory() const override { return true; }
+  Status PrepareFinish(Workspace& workspace) override;
+  void RemoveRefused() noexcept override;
+  void AbandonFinish() override { rows_.AbandonFinish(); }
   // Frees the merged rows piece by piece while the result is written.
-  Value Finish(Workspace& workspace) noexcept {
+  Value Finish(Workspace& workspace) noexcept override {
     CONDACC_INVARIANT(refused_.empty());
-    return rows_.Finish(workspace);
+    return rows_.Finish(OfRows(workspace));
   }
-  void Clear() noexcept;
+  void Clear() noexcept override;
 
   size_t num_pending() const { return pending_.size(); }
 
  private:
+  // Calls of one accumulator work with workspaces of one kind.
+  static typename Rows::Workspace& OfRows(Workspace& workspace) {
+    return static_cast<typename Rows::Workspace&>(workspace);
+  }
+  // Moves the gradient's values to memory that may be kept.
+  Status CopyValues(Workspace& workspace, Gradient* gradient) const;
   // Returns whether the budget is exceeded and there are pending gradients to fold.
   bool ExceedsBudget() const;
   // A fold is worth its cost once the pending gradients have this many bytes, or are this many.
   size_t FoldBytes() const;
   size_t MaxPending() const;
 
-  size_t BytesOf(const KeptGradient& gradient) const;
+  size_t BytesOf(const Gradient& gradient) const;
   // Frees gradients whose values have been added. Memory of copies goes to the spares.
-  void Release(std::list<KeptGradient>* gradients);
+  void Release(std::list<Gradient>* gradients);
   // Returns whether the rows could not add the gradient.
-  static bool IsBad(const KeptGradient& gradient) { return !gradient.failure.ok(); }
+  static bool IsBad(const Gradient& gradient) { return !gradient.failure.ok(); }
   // Moves bad gradients to `bad_`.
-  void MoveBad(std::list<KeptGradient>* gradients) noexcept;
+  void MoveBad(std::list<Gradient>* gradients) noexcept;
   // Outputs the numbers of all bad gradients to `refused_`, and returns the error of the first.
   Status RefuseBad();
   // Adds to the bytes that count against the budget, modulo 2^64: a negated number gives bytes
@@ -91,23 +85,28 @@ class SparseSum {
     options_.budget->Add(bytes);
   }
 
-  const Options& options_;
+  const SumOptions& options_;
   int64_t num_appended_ = 0;  // Number of appended gradients.
   int64_t count_ = 0;         // Number of these that were not removed.
-  std::list<KeptGradient> pending_;
+  std::list<Gradient> pending_;
   size_t pending_bytes_ = 0;
   size_t held_bytes_ = 0;
-  std::list<KeptGradient> folding_;  // The gradients that the current fold merges.
+  std::list<Gradient> folding_;  // The gradients that the current fold merges.
   size_t folding_bytes_ = 0;
-  bool has_folded_ = false;       // If true, the last RunFold() has merged `folding_`.
-  std::list<KeptGradient> bad_;   // The gradients that folds could not add, in order of arrival.
-  std::vector<int64_t> refused_;  // The numbers of those that the last PrepareFinish() refused.
+  bool has_folded_ = false;  // If true, the last RunFold() has merged `folding_`.
+  std::list<Gradient> bad_;  // The gradients that folds could not add, in order of arrival.
   RowFormat format_;
   Rows rows_;
   // Number of rows, and bytes of their sums, that the folds so far have merged.
   size_t num_merged_ = 0;
   size_t merged_bytes_ = 0;
 };
+
+// The SumFactory of sparse sums.
+template <class Rows>
+std::unique_ptr<RoundSum> NewSparseSum(const SumOptions& options) {
+  return std::make_unique<SparseSum<Rows>>(options);
+}
 
 extern template class SparseSum<HostRows>;
 extern template class SparseSum<DeviceRows>;

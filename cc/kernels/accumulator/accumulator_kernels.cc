@@ -37,7 +37,7 @@ class OnAccumulatorOp : public tensorflow::OpKernel {
 };
 
 // Outputs one of the accumulator's counters, or the highest value of `T` if the counter is higher.
-template <typename T, int64_t (AccumulatorResource::*counter)() const>
+template <typename T, int64_t (Accumulator::*counter)() const>
 class CounterOp : public OnAccumulatorOp {
  public:
   using OnAccumulatorOp::OnAccumulatorOp;
@@ -46,7 +46,7 @@ class CounterOp : public OnAccumulatorOp {
   void ComputeWith(OpKernelContext* ctx, AccumulatorResource& accumulator) override {
     Tensor* output = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({}), &output));
-    const int64_t count = (accumulator.*counter)();
+    const int64_t count = (accumulator.core().*counter)();
     output->scalar<T>()() = static_cast<T>(std::min<int64_t>(count, std::numeric_limits<T>::max()));
   }
 };
@@ -59,7 +59,7 @@ class SetGlobalStepOp : public OnAccumulatorOp {
   void ComputeWith(OpKernelContext* ctx, AccumulatorResource& accumulator) override {
     int64_t step = 0;
     OP_REQUIRES_OK(ctx, ReadScalar(ctx, 1, "new_global_step", accumulator, &step));
-    const int64_t previous = accumulator.SetGlobalStep(step);
+    const int64_t previous = accumulator.core().SetGlobalStep(step);
     if (previous > step) {
       LOG(WARNING)
           << "Attempt to set current_global_step_ to smaller value: current_global_step_ = "
@@ -82,7 +82,7 @@ class ResetOp : public tensorflow::OpKernel {
     // The output is allocated first: nothing may fail after the gradients have been discarded.
     Tensor* output = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({}), &output));
-    output->scalar<int64_t>()() = accumulator->Reset(step, only_forward_);
+    output->scalar<int64_t>()() = accumulator->core().Reset(step, only_forward_);
   }
   // A reset frees memory, and may have to wait until a take has been served.
   bool IsExpensive() override { return true; }
@@ -114,9 +114,9 @@ class RequireTakenOp : public tensorflow::OpKernel {
   std::string accumulator_;
 };
 
-using NumAccumulatedOp = CounterOp<int32_t, &AccumulatorResource::num_accumulated>;
-using NumDroppedOp = CounterOp<int64_t, &AccumulatorResource::num_dropped>;
-using GlobalStepOp = CounterOp<int64_t, &AccumulatorResource::global_step>;
+using NumAccumulatedOp = CounterOp<int32_t, &Accumulator::num_accumulated>;
+using NumDroppedOp = CounterOp<int64_t, &Accumulator::num_dropped>;
+using GlobalStepOp = CounterOp<int64_t, &Accumulator::global_step>;
 
 // All inputs and outputs of these ops are in host memory, so one kernel serves devices of every
 // type.

@@ -1,11 +1,13 @@
 #include "cc/kernels/accumulator/accumulator_resource.h"
 
+#include <functional>
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "cc/kernels/base/inputs.h"
+#include "cc/core/dense/dense_sum.h"
+#include "cc/kernels/base/settings.h"
 #include "tensorflow/core/framework/resource_handle.h"
+#include "tensorflow/core/platform/logging.h"
 
 namespace condacc {
 
@@ -28,10 +30,74 @@ absl::Status CheckHandleShape(OpKernelContext* ctx, const AccumulatorResource& f
                                     ", got a handle of shape ", contents[0].shape.DebugString()));
 }
 
+// Names what is most often forgotten: without it, every gradient after the first take is stale.
+std::string AboutLastDrop(const StallReport& report) {
+  if (report.num_dropped == 0) return "";
+  std::string text =
+      ", the last of them with local step " + std::to_string(report.last_dropped_step);
+  if (report.last_dropped_step == 0) {
+    text +=
+        ", the default of apply_grad: pass local_step=accumulator.global_step(), or the step at "
+        "which the gradient was computed";
+  }
+  return text;
+}
+
+// Returns a function that logs the warning about a take that waits for long.
+std::function<void(const StallReport&)> StallLogger(const std::string& name) {
+  return [name](const StallReport& report) {
+    LOG(WARNING) << "A take of accumulator '" << name << "' waits for long: it has "
+                 << report.num_accumulated << " of " << report.num_required
+                 << " gradients at global step " << report.global_step << ", and "
+                 << report.num_dropped << " stale gradients were dropped so far"
+                 << AboutLastDrop(report) << ".";
+  };
+}
+
+Reduction ReductionOf(const std::string& reduction_type) {
+  if (reduction_type == "SUM") return Reduction::kSum;
+  return reduction_type == "GLOBAL_MEAN" ? Reduction::kGlobalMean : Reduction::kMean;
+}
+
+SumOptions OptionsOf(const AccumulatorSpec& spec, const Device& device) {
+  SumOptions options;
+  options.type = ElementTypeOf(spec.dtype);
+  options.shape = ShapeOf(spec.shape);
+  options.reduction = ReductionOf(spec.reduction_type);
+  options.budget = &device.budget();
+  options.spares = std::make_shared<SpareBuffers>(size_t{64} << 20, options.budget);
+  options.max_inputs = device.max_inputs;
+  options.adds_ahead = device.adds_small_at_once;
+  if (!device.adds_small_at_once) options.small_bytes = 0;
+  // Folds that wait for the device should be few.
+  if (device.merges_wait) options.fold_bytes = size_t{1} << 30;
+  if (!spec.kind->is_tower) return options;
+  // A step has many sums of towers' gradients at once, and the memory of none grows with the number
+  // of towers. Large gradients are added as soon as there are two, and those that come during a
+  // pass are added together in the next one; a few smaller ones are held and added in one pass.
+  // Borrowed gradients are held like others. They may be read as late as an op that has all
+  // gradients as inputs, such as AddN, would read them.
+  options.small_bytes = 0;
+  options.max_pending = 8;  // As many as one pass adds to the first.
+  options.max_pending_bytes = 32 << 20;
+  options.holds_borrowed = true;
+  if (!device.merges_wait) options.fold_bytes = 0;
+  // The mean is over all towers, as for dense gradients, and not over those that have the row.
+  if (options.reduction == Reduction::kMean) options.reduction = Reduction::kGlobalMean;
+  return options;
+}
+
 }  // namespace
 
+AccumulatorResource::AccumulatorResource(const AccumulatorSpec& spec, const Device& device)
+    : spec_(spec),
+      where_("accumulator '" + spec.name + "'"),
+      device_(device),
+      core_({spec.name, spec.kind->is_sparse ? device.new_sparse_sum : NewDenseSum,
+             OptionsOf(spec, device), StallTimeout(), StallLogger(spec.name)}) {}
+
 std::string AccumulatorSpec::ToString() const {
-  return absl::StrCat(kind, " accumulator '", name, "' of dtype ",
+  return absl::StrCat(kind->name, " accumulator '", name, "' of dtype ",
                       tensorflow::DataTypeString(dtype), ", shape ", shape.DebugString(),
                       " and reduction_type ", reduction_type);
 }
@@ -67,14 +133,14 @@ absl::Status LookupAccumulator(OpKernelContext* ctx, AccumulatorPtr* accumulator
   return LookupInput(ctx, 0, "handle", "an accumulator", accumulator);
 }
 
-absl::Status LookupAccumulator(OpKernelContext* ctx, absl::string_view kind,
+absl::Status LookupAccumulator(OpKernelContext* ctx, const AccumulatorKind& kind,
                                tensorflow::DataType dtype, AccumulatorPtr* accumulator) {
   AccumulatorPtr found;
   TF_RETURN_IF_ERROR(LookupAccumulator(ctx, &found));
   const AccumulatorSpec& spec = found->spec();
-  if (spec.kind != kind) {
+  if (spec.kind != &kind) {
     return absl::InvalidArgumentError(
-        absl::StrCat("Expected a ", kind, " accumulator, got ", spec.ToString()));
+        absl::StrCat("Expected a ", kind.name, " accumulator, got ", spec.ToString()));
   }
   if (spec.dtype != dtype) {
     return found->Invalid(absl::StrCat("Dtype mismatch: expected ",

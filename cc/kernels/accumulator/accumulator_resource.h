@@ -1,14 +1,18 @@
-// The type under which accumulators of all kinds are stored in TensorFlow's resource managers.
+// Accumulators of the core as TensorFlow resources, and the op that makes them.
 #ifndef CONDACC_KERNELS_ACCUMULATOR_ACCUMULATOR_RESOURCE_H_
 #define CONDACC_KERNELS_ACCUMULATOR_ACCUMULATOR_RESOURCE_H_
 
-#include <cstdint>
+#include <memory>
 #include <string>
-#include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "cc/core/accumulator/accumulator.h"
+#include "cc/kernels/accumulator/device.h"
+#include "cc/kernels/base/handle_op.h"
 #include "cc/kernels/base/inputs.h"
+#include "cc/kernels/base/tf_conversions.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/partial_tensor_shape.h"
 #include "tensorflow/core/framework/resource_base.h"
@@ -17,10 +21,21 @@
 
 namespace condacc {
 
+// A kind of accumulator. Tower accumulators are the sums of one step's towers.
+struct AccumulatorKind {
+  const char* name;
+  bool is_sparse;
+  bool is_tower;
+};
+inline constexpr AccumulatorKind kDense{"dense", false, false};
+inline constexpr AccumulatorKind kSparse{"sparse", true, false};
+inline constexpr AccumulatorKind kDenseTower{"dense tower", false, true};
+inline constexpr AccumulatorKind kSparseTower{"sparse tower", true, true};
+
 // The arguments with which an accumulator was made. Two uses of one shared name must agree in all
 // of them but the name.
 struct AccumulatorSpec {
-  std::string kind;  // "dense" or "sparse"
+  const AccumulatorKind* kind = nullptr;
   std::string name;  // Name in messages.
   tensorflow::DataType dtype = tensorflow::DT_INVALID;
   tensorflow::PartialTensorShape shape;
@@ -39,19 +54,12 @@ absl::Status ReadSpec(tensorflow::OpKernelConstruction* ctx, AccumulatorSpec* sp
 // two kinds at once.
 class AccumulatorResource : public tensorflow::ResourceBase {
  public:
-  explicit AccumulatorResource(AccumulatorSpec spec)
-      : spec_(std::move(spec)), where_("accumulator '" + spec_.name + "'") {}
+  AccumulatorResource(const AccumulatorSpec& spec, const Device& device);
 
+  Accumulator& core() { return core_; }
   const AccumulatorSpec& spec() const { return spec_; }
+  const Device& device() const { return device_; }
   std::string DebugString() const override { return spec_.ToString(); }
-
-  virtual int64_t num_accumulated() const = 0;
-  virtual int64_t num_dropped() const = 0;
-  virtual int64_t global_step() const = 0;
-  virtual int64_t SetGlobalStep(int64_t global_step) = 0;  // Returns the previous step.
-  // Discards all gradients, sets the global step, and returns how many gradients were discarded. If
-  // `only_forward`, does nothing unless the step becomes higher.
-  virtual int64_t Reset(int64_t global_step, bool only_forward) = 0;
 
   // Returns the InvalidArgument error "MESSAGE (accumulator 'NAME')".
   absl::Status Invalid(absl::string_view message) const;
@@ -61,6 +69,8 @@ class AccumulatorResource : public tensorflow::ResourceBase {
  private:
   const AccumulatorSpec spec_;
   const std::string where_;
+  const Device& device_;
+  Accumulator core_;
 };
 
 using AccumulatorPtr = tensorflow::core::RefCountPtr<AccumulatorResource>;
@@ -71,7 +81,7 @@ absl::Status LookupAccumulator(tensorflow::OpKernelContext* ctx, AccumulatorPtr*
 
 // The same for an op that works with accumulators of one kind and dtype. Returns InvalidArgument,
 // too, if the accumulator has another kind or dtype, or not the shape that the handle carries.
-absl::Status LookupAccumulator(tensorflow::OpKernelContext* ctx, absl::string_view kind,
+absl::Status LookupAccumulator(tensorflow::OpKernelContext* ctx, const AccumulatorKind& kind,
                                tensorflow::DataType dtype, AccumulatorPtr* accumulator);
 
 // Reads a scalar input. Returns InvalidArgument, naming the accumulator, if it is not a scalar.
@@ -81,6 +91,36 @@ absl::Status ReadScalar(tensorflow::OpKernelContext* ctx, int index, absl::strin
   const absl::Status status = ReadScalar(ctx, index, argument, value);
   return status.ok() ? status : accumulator.Invalid(status.message());
 }
+
+// The op that makes an accumulator.
+template <const AccumulatorKind& kKind>
+class AccumulatorHandleOp : public HandleOp<AccumulatorResource> {
+ public:
+  explicit AccumulatorHandleOp(tensorflow::OpKernelConstruction* ctx)
+      : HandleOp(ctx), device_(DeviceOf(ctx)) {
+    spec_.kind = &kKind;
+    spec_.name = resource_name();
+    OP_REQUIRES_OK(ctx, ReadSpec(ctx, &spec_));
+  }
+
+ private:
+  AccumulatorResource* NewResource() const override {
+    return new AccumulatorResource(spec_, device_);
+  }
+  absl::Status CheckPlacement(tensorflow::OpKernelContext* ctx) const override {
+    const Status status = device_.check_op_device(ctx);
+    if (status.ok()) return absl::OkStatus();
+    return ToAbsl(
+        Status(status.code(), absl::StrCat(status.message(), " (accumulator '", spec_.name, "')")));
+  }
+  absl::Status CheckSame(const AccumulatorResource& found) const override {
+    return found.spec().CheckSame(spec_);
+  }
+  Contents contents() const override { return {{spec_.dtype, spec_.shape}}; }
+
+  const Device& device_;
+  AccumulatorSpec spec_;
+};
 
 }  // namespace condacc
 

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "cc/core/base/status.h"
 #include "cc/core/dense/dense_math.h"
-#include "cc/kernels/accumulator/device_policy.h"
+#include "cc/kernels/accumulator/device.h"
 #include "cc/kernels/base/tf_conversions.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/partial_tensor_shape.h"
@@ -22,10 +22,10 @@ using tensorflow::OpKernelContext;
 
 // Sums gradients. Inputs: the gradients, in the order in which they are added. The sum is written
 // to the memory of the first input that may be written to, or else to new memory.
-template <class Workspace>
 class TowerDenseSumAtOnceOp : public tensorflow::OpKernel {
  public:
-  explicit TowerDenseSumAtOnceOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
+  explicit TowerDenseSumAtOnceOp(tensorflow::OpKernelConstruction* ctx)
+      : OpKernel(ctx), device_(DeviceOf(ctx)) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("shape", &shape_));
     for (int i = 0; i < ctx->num_inputs(); ++i) all_inputs_.push_back(i);
   }
@@ -48,9 +48,10 @@ class TowerDenseSumAtOnceOp : public tensorflow::OpKernel {
     tensorflow::Tensor* sum = nullptr;
     OP_REQUIRES_OK(ctx, ctx->forward_input_or_allocate_output(all_inputs_, 0, first.shape(), &sum));
     args.out = sum->data();
-    Workspace workspace(ctx);
-    workspace.Add(args);
-    const Status failure = workspace.failure();
+    OpWorkspace workspace;
+    device_.make_workspace(ctx, &workspace);
+    (*workspace).Add(args);
+    const Status failure = (*workspace).failure();
     OP_REQUIRES(ctx, failure.ok(),
                 ToAbsl(Status(failure.code(), absl::StrCat(failure.message(), InThisSum()))));
   }
@@ -65,18 +66,19 @@ class TowerDenseSumAtOnceOp : public tensorflow::OpKernel {
   }
   std::string InThisSum() const { return absl::StrCat(" (sum '", name(), "')"); }
 
+  const Device& device_;
   tensorflow::PartialTensorShape shape_;
   std::vector<int> all_inputs_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseSumAtOnce").Device(DEVICE_CPU),
-                        TowerDenseSumAtOnceOp<CpuPolicy::DenseWorkspace>);
+                        TowerDenseSumAtOnceOp);
 
 #if defined(CONDACC_CUDA)
 
 // The gradients and the sum are in device memory.
 REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseSumAtOnce").Device(tensorflow::DEVICE_GPU),
-                        TowerDenseSumAtOnceOp<GpuPolicy::DenseWorkspace>);
+                        TowerDenseSumAtOnceOp);
 
 #endif
 

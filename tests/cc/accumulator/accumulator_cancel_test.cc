@@ -29,7 +29,7 @@ class CancelTest : public testing::Test {
   }
 
   FakeWorkspace workspace_;
-  FakeAccumulator accumulator_{TestedOptions()};
+  Accumulator accumulator_{TestedOptions()};
 };
 
 TEST_F(CancelTest, AnyOfSeveralWaitingTakesCanBeCancelled) {
@@ -118,14 +118,13 @@ TEST_F(CancelTest, CancellingAServedOrCancelledTakeDoesNothing) {
 TEST_F(CancelTest, CompletionsMayCallTheAccumulator) {
   std::vector<int64_t> seen;
   const auto new_take = [this, &seen](int64_t num_required) {
-    return std::make_shared<FakeAccumulator::Take>(
-        num_required, [this, &seen](const Status&, FakeAccumulator::Value*) {
-          seen.push_back(accumulator_.num_accumulated());
-          Apply(8);
-          FakeTake again(1);
-          Request(again);
-          ExpectServed(again, 8);
-        });
+    return std::make_shared<PendingTake>(num_required, [this, &seen](const Status&, Value*) {
+      seen.push_back(accumulator_.num_accumulated());
+      Apply(8);
+      FakeTake again(1);
+      Request(again);
+      ExpectServed(again, 8);
+    });
   };
   accumulator_.Request(new_take(1), nullptr, workspace_);
   Apply(1);
@@ -142,8 +141,7 @@ TEST_F(CancelTest, ACompletionIsFreedOnceItHasRun) {
   Apply(1);
   for (int64_t num_required : {0, 1, 2}) {
     auto held = std::make_shared<int>();
-    const auto take = std::make_shared<FakeAccumulator::Take>(
-        num_required, [held](const Status&, FakeAccumulator::Value*) {});
+    const auto take = std::make_shared<PendingTake>(num_required, [held](const Status&, Value*) {});
     accumulator_.Request(take, nullptr, workspace_);
     if (num_required == 2) accumulator_.Cancel(take, workspace_);
     EXPECT_EQ(held.use_count(), 1) << num_required;
@@ -152,9 +150,9 @@ TEST_F(CancelTest, ACompletionIsFreedOnceItHasRun) {
 
 class StallTest : public CancelTest {
  protected:
-  static FakeAccumulator::Options Options(std::chrono::milliseconds timeout,
-                                          std::vector<StallReport>* reports, std::mutex* mutex,
-                                          std::condition_variable* changed) {
+  static Accumulator::Options Options(std::chrono::milliseconds timeout,
+                                      std::vector<StallReport>* reports, std::mutex* mutex,
+                                      std::condition_variable* changed) {
     auto options = TestedOptions();
     options.stall_timeout = timeout;
     options.on_stall = [=](const StallReport& report) {
@@ -171,7 +169,7 @@ class StallTest : public CancelTest {
 };
 
 TEST_F(StallTest, ATakeThatWaitsForLongIsReportedOnceAndStillServed) {
-  auto accumulator = std::make_shared<FakeAccumulator>(
+  auto accumulator = std::make_shared<Accumulator>(
       Options(std::chrono::milliseconds(20), &reports_, &mutex_, &changed_));
   accumulator->SetGlobalStep(3);
   for (int64_t local_step : {2, 3}) {
@@ -197,7 +195,7 @@ TEST_F(StallTest, ATakeThatWaitsForLongIsReportedOnceAndStillServed) {
 }
 
 TEST_F(StallTest, WhatIsKeptAliveForAWaitingTakeIsFreedWhenItEnds) {
-  FakeAccumulator accumulator(Options(std::chrono::hours(1), &reports_, &mutex_, &changed_));
+  Accumulator accumulator(Options(std::chrono::hours(1), &reports_, &mutex_, &changed_));
   auto kept = std::make_shared<int>();
   FakeTake served(1), cancelled(1), failed(0);
   for (const FakeTake* take : {&served, &cancelled, &failed}) {

@@ -34,7 +34,7 @@ class ContributionTest : public testing::Test {
   int64_t Take(int64_t num_required) {
     FakeTake take(num_required);
     EXPECT_TRUE(accumulator_.TryServe(take.ptr(), workspace_));
-    return take.is_served() ? take.value().sum : -1;
+    return take.is_served() ? take.sum() : -1;
   }
 
   // A gradient that the accumulator has to prepare.
@@ -45,7 +45,7 @@ class ContributionTest : public testing::Test {
   }
 
   FakeWorkspace workspace_;
-  FakeAccumulator accumulator_{TestedOptions()};
+  Accumulator accumulator_{TestedOptions()};
 };
 
 TEST_F(ContributionTest, TheFirstGradientOfAContributorCounts) {
@@ -215,7 +215,7 @@ TEST_F(ContributionTest, UnderLoadEachCountsOnceARound) {
     accumulator_.Request(take.ptr(), nullptr, workspace_);
     take.Await();
     ASSERT_TRUE(take.is_served());
-    ASSERT_EQ(take.value().sum, kAll) << round;
+    ASSERT_EQ(take.sum(), kAll) << round;
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(num_added, kContributors * kRounds);

@@ -46,7 +46,7 @@ class InterleavingTest : public testing::Test {
   const int64_t one_ = 1;
   StopPoint stop_;
   FakeWorkspace plain_, stopping_{&stop_};
-  FakeAccumulator accumulator_{TestedOptions()};
+  Accumulator accumulator_{TestedOptions()};
 };
 
 TEST_F(InterleavingTest, GradientsThatComeWhileARoundEndsBelongToTheNext) {

@@ -22,7 +22,7 @@ class PreparingTest : public testing::Test {
   std::future<bool> ApplyInThread(int64_t number, int64_t local_step) {
     return std::async(std::launch::async, [=] { return Apply(number, local_step); });
   }
-  void Request(const PreparingTake& take) { accumulator_.Request(take.ptr(), nullptr, plain_); }
+  void Request(const FakeTake& take) { accumulator_.Request(take.ptr(), nullptr, plain_); }
 
   // Requests a take of two gradients that have been added, and stops while its result is prepared.
   void StartPreparing() {
@@ -45,9 +45,9 @@ class PreparingTest : public testing::Test {
 
   StopPoint stop_;
   FakeWorkspace plain_, stopping_{&stop_};
-  PreparingTake take_{2};
+  FakeTake take_{2};
   std::future<void> request_;
-  PreparingAccumulator accumulator_{TestedOptions<PreparingAccumulator>()};
+  Accumulator accumulator_{TestedOptions(/*prepares=*/true)};
 };
 
 TEST_F(PreparingTest, AGradientThatComesMeanwhileBelongsToTheNextRound) {
@@ -79,14 +79,14 @@ TEST_F(PreparingTest, ATakeThatIsCancelledMeanwhileEndsAfterwards) {
   EndPreparing();
   ExpectEnded(StatusCode::kCancelled, 0);
   EXPECT_TRUE(Apply(4));
-  PreparingTake next(1);
+  FakeTake next(1);
   Request(next);
   ExpectServed(next, 7);
 }
 
 TEST_F(PreparingTest, ATakeBehindOneThatIsCancelledMeanwhileIsServed) {
   StartPreparing();
-  PreparingTake behind(1);
+  FakeTake behind(1);
   Request(behind);
   accumulator_.Cancel(take_.ptr(), plain_);
   EXPECT_FALSE(behind.is_done());
@@ -98,7 +98,7 @@ TEST_F(PreparingTest, ATakeBehindOneThatIsCancelledMeanwhileIsServed) {
 
 TEST_F(PreparingTest, ATakeBehindCanBeCancelledMeanwhile) {
   StartPreparing();
-  PreparingTake behind(1);
+  FakeTake behind(1);
   Request(behind);
   accumulator_.Cancel(behind.ptr(), plain_);
   EXPECT_EQ(behind.status().code(), StatusCode::kCancelled);
@@ -108,7 +108,7 @@ TEST_F(PreparingTest, ATakeBehindCanBeCancelledMeanwhile) {
 
 TEST_F(PreparingTest, NoTakeIsReadyMeanwhile) {
   StartPreparing();
-  PreparingTake tried(1);
+  FakeTake tried(1);
   EXPECT_FALSE(accumulator_.TryServe(tried.ptr(), plain_));
   EndPreparing();
   EXPECT_FALSE(tried.is_done());
@@ -136,7 +136,7 @@ TEST_F(PreparingTest, ATakeWhoseResultCannotBeMadeFailsAndTheGradientsStay) {
   StartPreparing();
   EndPreparing();
   ExpectEnded(StatusCode::kResourceExhausted, 0);
-  PreparingTake next(2);
+  FakeTake next(2);
   EXPECT_TRUE(accumulator_.TryServe(next.ptr(), plain_));
   ExpectServed(next, 3);
 }

@@ -56,7 +56,7 @@ class ResetTest : public testing::Test {
   const std::shared_ptr<void> memory_ = std::make_shared<int>();
   StopPoint stop_;
   FakeWorkspace plain_;
-  FakeAccumulator accumulator_{TestedOptions()};
+  Accumulator accumulator_{TestedOptions()};
 };
 
 TEST_F(ResetTest, OnlyForwardDoesNothingUnlessTheStepBecomesHigher) {
@@ -232,7 +232,7 @@ TEST_F(ResetTest, NothingIsLostOrTakenTwiceUnderLoad) {
           FakeTake take(1 + static_cast<int64_t>(random() % 12));
           if (!accumulator_.TryServe(take.ptr(), workspace)) continue;
           take.Await();
-          num_taken += take.value().sum;
+          num_taken += take.sum();
         } else {
           int64_t number = 1;
           num_added += Apply(dice % 3 == 0 ? Owned(number) : Borrowed(&number), workspace) ? 1 : 0;

@@ -22,7 +22,7 @@ class AccumulatorTest : public testing::Test {
   bool TryServe(const FakeTake& take) { return accumulator_.TryServe(take.ptr(), workspace_); }
 
   FakeWorkspace workspace_;
-  FakeAccumulator accumulator_{TestedOptions()};
+  Accumulator accumulator_{TestedOptions()};
 };
 
 TEST_F(AccumulatorTest, StartsEmptyAtStepZero) {

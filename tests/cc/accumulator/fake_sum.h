@@ -4,11 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include "cc/core/accumulator/accumulator_impl.h"
+#include "cc/core/accumulator/accumulator.h"
 #include "gtest/gtest.h"
 #include "tests/cc/accumulator/recorded_take.h"
 #include "tests/cc/base/stop_point.h"
@@ -16,21 +17,44 @@
 namespace condacc {
 
 // The workspace of fake sums. Each piece of work stops at the stop, if there is one.
-struct FakeWorkspace {
-  explicit FakeWorkspace(StopPoint* stop = nullptr) : stop(stop) {}
+class FakeWorkspace : public Workspace {
+ public:
+  explicit FakeWorkspace(StopPoint* stop = nullptr) : stop_(stop) {}
 
   // Returns an error if the workspace has been told to refuse memory.
   Status Work() {
-    if (stop != nullptr) stop->Pass();
+    if (stop_ != nullptr) stop_->Pass();
     return fails ? Status(StatusCode::kResourceExhausted, "The test refuses memory") : Status();
   }
 
-  StopPoint* stop;
   bool fails = false;
+
+ private:
+  // Fake sums do not call these.
+  Status Allocate(ElementType, const Shape&, Buffer*) override { return Work(); }
+  void Add(const DenseAddArgs&) override {}
+  Status Clear(void*, size_t) override { return Work(); }
+  Status Copy(const void*, size_t, void*) override { return Work(); }
+  Status Widen(const int32_t*, size_t, int64_t*) override { return Work(); }
+
+  StopPoint* const stop_;
 };
 
+// A number that stands for a gradient.
 struct FakeGradient {
   int64_t number() const { return borrowed == nullptr ? owned : *borrowed; }
+
+  // Returns a gradient whose values are a copy of this object.
+  operator Gradient() const {
+    auto* const copy = new FakeGradient(*this);
+    Gradient gradient;
+    gradient.values =
+        Buffer(copy, copy, [](void* owner) { delete static_cast<FakeGradient*>(owner); });
+    return gradient;
+  }
+  static FakeGradient& In(const Gradient& gradient) {
+    return *static_cast<FakeGradient*>(gradient.values.data());
+  }
 
   int64_t owned = 0;
   const int64_t* borrowed = nullptr;  // If not null, the number is here, and must be added at once.
@@ -39,108 +63,101 @@ struct FakeGradient {
   std::shared_ptr<void> memory = {};  // Kept until the sum frees the gradient.
 };
 
-struct FakeOptions {
-  size_t max_pending = 7;  // Fold once this many gradients are pending.
-  size_t fold_ahead = 2;   // The same if a take waits that lacks only one gradient more.
-};
-
-// A sum that folds in the workspace, and finishes there. If `kPrepares`, it prepares its result
-// there, and then needs no work to finish.
-template <bool kPrepares>
-class FakeSumOf {
+// A sum that folds in the workspace, and finishes there. If `prepares`, it prepares its result
+// there, and then needs no work to finish. The shape of its value is the sum.
+class FakeSum final : public RoundSum {
  public:
-  using Options = FakeOptions;
-  using Gradient = FakeGradient;
-  using Workspace = FakeWorkspace;
-  struct Value {
-    int64_t sum = 0;
-    Status failure;
-  };
-  enum class Missing { kNothing, kMemory };
-  static constexpr bool kFinishNeedsMemory = kPrepares;
+  FakeSum(const SumOptions& options, bool prepares) : options_(options), prepares_(prepares) {}
 
-  explicit FakeSumOf(const Options& options) : options_(options) {}
-
-  Status Check(const Gradient& gradient) const {
-    return gradient.fits ? Status() : Status(StatusCode::kInvalidArgument, "It does not fit");
+  Status Check(const Gradient& gradient) const override {
+    const bool fits = FakeGradient::In(gradient).fits;
+    return fits ? Status() : Status(StatusCode::kInvalidArgument, "It does not fit");
   }
-  Missing MissingFrom(const Gradient& gradient) const {
-    return gradient.lacks_memory ? Missing::kMemory : Missing::kNothing;
+  Missing MissingFrom(const Gradient& gradient) const override {
+    return FakeGradient::In(gradient).lacks_memory ? Missing::kResultMemory : Missing::kNothing;
   }
-  static Status Prepare(const Options&, Missing, Workspace& workspace, Gradient* gradient) {
-    gradient->lacks_memory = false;
-    return workspace.Work();
+  Status Prepare(Missing, Workspace& workspace, Gradient* gradient) const override {
+    FakeGradient::In(*gradient).lacks_memory = false;
+    return Work(workspace);
   }
-  Appended Append(Gradient gradient) {
+  Appended Append(Gradient&& gradient) override {
     pending_.push_back(std::move(gradient));
-    return pending_.back().borrowed == nullptr ? Appended::kPending : Appended::kMustAddNow;
+    const bool is_borrowed = FakeGradient::In(pending_.back()).borrowed != nullptr;
+    return is_borrowed ? Appended::kMustAddNow : Appended::kPending;
   }
-  bool WantsFold(int64_t num_missing) const {
-    const size_t fold_at = num_missing == 1 ? options_.fold_ahead : options_.max_pending;
+  bool WantsFold(int64_t num_missing) const override {
+    const size_t fold_at = num_missing == 1 ? 2 : options_.max_pending;
     return num_missing != 0 && pending_.size() >= fold_at;
   }
-  bool IsOverfull() const { return pending_.size() >= 2 * options_.max_pending; }
-  int64_t BeginFold() noexcept {
+  bool IsOverfull() const override { return pending_.size() >= 2 * options_.max_pending; }
+  int64_t BeginFold() noexcept override {
     folding_.swap(pending_);
     return static_cast<int64_t>(folding_.size());
   }
-  void RunFold(Workspace& workspace) noexcept {
-    has_folded_ = workspace.Work().ok();
+  void RunFold(Workspace& workspace) noexcept override {
+    has_folded_ = Work(workspace).ok();
     if (has_folded_) AddAll(&folding_);
   }
-  bool EndFold() noexcept {
-    if (!has_folded_) pending_.insert(pending_.begin(), folding_.begin(), folding_.end());
+  bool EndFold() noexcept override {
+    if (!has_folded_) {
+      pending_.insert(pending_.begin(), std::make_move_iterator(folding_.begin()),
+                      std::make_move_iterator(folding_.end()));
+    }
     folding_.clear();
     return has_folded_;
   }
-  Status PrepareFinish(Workspace& workspace) {
+  bool finish_needs_memory() const override { return prepares_; }
+  Status PrepareFinish(Workspace& workspace) override {
     EXPECT_FALSE(is_prepared_);
-    const Status status = workspace.Work();
+    const Status status = Work(workspace);
     num_prepared_ = added_.size() + pending_.size();
     is_prepared_ = status.ok();
     return status;
   }
-  void AbandonFinish() { is_prepared_ = false; }
-  const std::vector<int64_t>& refused() const { return refused_; }
-  void RemoveRefused() noexcept {}
-  Value Finish(Workspace& workspace) noexcept {
-    EXPECT_EQ(is_prepared_, kPrepares);
-    if (kPrepares) {
+  void AbandonFinish() override { is_prepared_ = false; }
+  Value Finish(Workspace& workspace) noexcept override {
+    EXPECT_EQ(is_prepared_, prepares_);
+    if (prepares_) {
       EXPECT_EQ(added_.size() + pending_.size(), num_prepared_) << "one was added in between";
     }
     is_prepared_ = false;
-    const Status failure = kPrepares ? Status() : workspace.Work();
+    Status failure = prepares_ ? Status() : Work(workspace);
     AddAll(&pending_);
-    return {sum_, failure};
+    return {Buffer(), Buffer(), Shape::Of({sum_}), std::move(failure)};
   }
-  void Clear() noexcept {
+  void Clear() noexcept override {
     pending_.clear();
     added_.clear();
     sum_ = 0;
   }
 
  private:
+  static Status Work(Workspace& workspace) { return static_cast<FakeWorkspace&>(workspace).Work(); }
   void AddAll(std::vector<Gradient>* gradients) {
     for (Gradient& gradient : *gradients) {
-      sum_ += gradient.number();
+      sum_ += FakeGradient::In(gradient).number();
       added_.push_back(std::move(gradient));
     }
     gradients->clear();
   }
 
-  const Options& options_;
+  const SumOptions& options_;
+  const bool prepares_;
   std::vector<Gradient> pending_, folding_, added_;
   int64_t sum_ = 0;  // The sum of `added_`.
   bool has_folded_ = false;
   bool is_prepared_ = false;
   size_t num_prepared_ = 0;
-  std::vector<int64_t> refused_;  // Always empty.
 };
 
-using FakeAccumulator = Accumulator<FakeSumOf</*kPrepares=*/false>>;
-using PreparingAccumulator = Accumulator<FakeSumOf</*kPrepares=*/true>>;
-using FakeTake = RecordedTakeOf<FakeAccumulator>;
-using PreparingTake = RecordedTakeOf<PreparingAccumulator>;
+// A take from an accumulator of fake sums.
+class FakeTake : public RecordedTake {
+ public:
+  using RecordedTake::RecordedTake;
+
+  // The result of the take, if it was served.
+  int64_t sum() const { return value().shape.dim(0); }
+};
 
 inline FakeGradient Owned(int64_t number) {
   FakeGradient gradient;
@@ -155,19 +172,25 @@ inline FakeGradient Borrowed(const int64_t* number) {
   return gradient;
 }
 
-// The options of an accumulator named "tested".
-template <class Tested = FakeAccumulator>
-typename Tested::Options TestedOptions() {
-  typename Tested::Options options;
+// The options of an accumulator named "tested", whose sums are prepared or not.
+inline Accumulator::Options TestedOptions(bool prepares = false) {
+  Accumulator::Options options;
   options.name = "tested";
+  options.new_sum = [](const SumOptions& sum) -> std::unique_ptr<RoundSum> {
+    return std::make_unique<FakeSum>(sum, /*prepares=*/false);
+  };
+  if (prepares) {
+    options.new_sum = [](const SumOptions& sum) -> std::unique_ptr<RoundSum> {
+      return std::make_unique<FakeSum>(sum, /*prepares=*/true);
+    };
+  }
   return options;
 }
 
-template <class TakenFrom>
-void ExpectServed(const RecordedTakeOf<TakenFrom>& take, int64_t sum) {
+inline void ExpectServed(const FakeTake& take, int64_t sum) {
   ASSERT_EQ(take.num_completions(), 1);
   ASSERT_TRUE(take.status().ok()) << take.status().message();
-  EXPECT_EQ(take.value().sum, sum);
+  EXPECT_EQ(take.sum(), sum);
 }
 
 }  // namespace condacc

@@ -16,16 +16,13 @@
 
 namespace condacc {
 
-// `TakenFrom` is the class of the accumulator. The record outlives the object if the take does. A
-// completion needs no memory, for tests in which there is none. Thread-safe.
-template <class TakenFrom>
-class RecordedTakeOf {
+// The record outlives the object if the take does. A completion needs no memory, for tests in which
+// there is none. Thread-safe.
+class RecordedTake {
  public:
-  using Value = typename TakenFrom::Value;
-
-  explicit RecordedTakeOf(int64_t num_required, std::optional<int64_t> global_step = std::nullopt) {
+  explicit RecordedTake(int64_t num_required, std::optional<int64_t> global_step = std::nullopt) {
     record_->message.reserve(200);
-    take_ = std::make_shared<typename TakenFrom::Take>(
+    take_ = std::make_shared<PendingTake>(
         num_required,
         [record = record_](const Status& status, Value* value) {
           std::lock_guard<std::mutex> lock(record->mutex);
@@ -38,7 +35,7 @@ class RecordedTakeOf {
         global_step);
   }
 
-  const typename TakenFrom::TakePtr& ptr() const { return take_; }
+  const Accumulator::TakePtr& ptr() const { return take_; }
 
   void Await() const {
     std::unique_lock<std::mutex> lock(record_->mutex);
@@ -67,12 +64,11 @@ class RecordedTakeOf {
     Value value;
   };
   const std::shared_ptr<Record> record_ = std::make_shared<Record>();
-  typename TakenFrom::TakePtr take_;
+  Accumulator::TakePtr take_;
 };
 
 // Waits until an accumulator has this many gradients.
-template <class Accumulator>
-void AwaitAccumulated(const Accumulator& accumulator, int64_t count) {
+inline void AwaitAccumulated(const Accumulator& accumulator, int64_t count) {
   while (accumulator.num_accumulated() < count) std::this_thread::yield();
 }
 

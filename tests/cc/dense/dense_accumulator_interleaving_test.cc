@@ -5,7 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "cc/core/dense/dense_accumulator.h"
+#include "cc/core/accumulator/accumulator.h"
+#include "cc/core/dense/dense_sum.h"
 #include "gtest/gtest.h"
 #include "tests/cc/base/is_waiting.h"
 #include "tests/cc/dense/dense_support.h"
@@ -81,7 +82,7 @@ class MidSum : public testing::Test {
   StopPoint stop_;
   TestWorkspace plain_;
   StoppingWorkspace stopping_{&stop_};
-  DenseAccumulator accumulator_{OptionsOf<T>(/*mean=*/false, &budget_)};
+  Accumulator accumulator_{OptionsOf<T>(/*mean=*/false, &budget_)};
 };
 
 using Types = testing::Types<float, Float16>;

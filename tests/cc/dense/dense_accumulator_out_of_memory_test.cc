@@ -8,7 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "cc/core/dense/dense_accumulator.h"
+#include "cc/core/accumulator/accumulator.h"
+#include "cc/core/dense/dense_sum.h"
 #include "gtest/gtest.h"
 #include "tests/cc/base/failing_new.h"
 #include "tests/cc/dense/dense_support.h"
@@ -30,7 +31,7 @@ class OutOfMemory : public testing::TestWithParam<bool> {
     auto options = OptionsOf<float>(/*mean=*/false);
     options.stall_timeout = std::chrono::hours(1);
     options.on_stall = [](const StallReport&) {};
-    accumulator_ = std::make_unique<DenseAccumulator>(options);
+    accumulator_ = std::make_unique<Accumulator>(options);
   }
 
   void Apply(float value) { ASSERT_FALSE(ApplyThrowsAt(-1, value)); }
@@ -53,7 +54,7 @@ class OutOfMemory : public testing::TestWithParam<bool> {
   }
 
   TestWorkspace workspace_;
-  std::unique_ptr<DenseAccumulator> accumulator_;
+  std::unique_ptr<Accumulator> accumulator_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Once, OutOfMemory, testing::Values(false));
@@ -140,7 +141,7 @@ TEST_P(OutOfMemory, TakesAndRoundsAlwaysEnd) {
 
 TEST(Allocations, AppliesMakeNoneOnceTheirAccumulatorIsWarm) {
   TestWorkspace workspace;
-  DenseAccumulator accumulator(OptionsOf<float>(/*mean=*/true));
+  Accumulator accumulator(OptionsOf<float>(/*mean=*/true));
   for (int round = 0; round < 5; ++round) {
     DenseTake take(20);
     accumulator.Request(take.ptr(), nullptr, workspace);

@@ -9,7 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "cc/core/dense/dense_accumulator.h"
+#include "cc/core/accumulator/accumulator.h"
+#include "cc/core/dense/dense_sum.h"
 #include "gtest/gtest.h"
 #include "tests/cc/dense/dense_support.h"
 #include "tests/cc/dense/stopping_workspace.h"
@@ -106,7 +107,7 @@ class Schedule {
   }
 
   // Half of the accumulators add gradients as they come.
-  DenseAccumulator::Options RandomOptions() {
+  Accumulator::Options RandomOptions() {
     auto options = OptionsOf<int64_t>(/*mean=*/false, &budget_);
     if (random_() % 2 == 0) options.sum.small_bytes = size_ * sizeof(int64_t);
     return options;
@@ -145,7 +146,7 @@ class Schedule {
   std::mt19937 random_;
   const size_t size_;
   HoldBudget budget_{size_ * sizeof(int64_t) * (3 + random_() % 20)};
-  DenseAccumulator accumulator_{RandomOptions()};
+  Accumulator accumulator_{RandomOptions()};
   int num_gradients_ = 0;
   std::atomic<int64_t> num_discarded_{0}, num_resets_{0};
   std::deque<DenseTake> takes_;

@@ -9,7 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "cc/core/dense/dense_accumulator.h"
+#include "cc/core/accumulator/accumulator.h"
+#include "cc/core/dense/dense_sum.h"
 #include "gtest/gtest.h"
 #include "tests/cc/dense/dense_math_reference.h"
 #include "tests/cc/dense/dense_support.h"
@@ -41,7 +42,7 @@ class Crowd {
   }
 
  private:
-  DenseAccumulator::Options Options() {
+  Accumulator::Options Options() {
     auto options = OptionsOf<int64_t>(/*mean=*/false, &budget_);
     options.sum.small_bytes = small_bytes_;
     return options;
@@ -131,7 +132,7 @@ class Crowd {
   const int applies_each_;
   const size_t small_bytes_;
   HoldBudget budget_{12 * size_ * sizeof(int64_t)};
-  DenseAccumulator accumulator_{Options()};
+  Accumulator accumulator_{Options()};
   TestWorkspace workspace_;
   std::atomic<int64_t> num_accepted_{0}, num_stale_{0}, num_taken_{0}, total_{0};
   std::mutex mutex_;
@@ -165,7 +166,7 @@ void RunInOrder(size_t size, int num_rounds) {
     for (T& value : values) value = Traits::Random(random);
     values[0] = one;  // A sum shows how many gradients it is made of.
   }
-  DenseAccumulator accumulator(OptionsOf<T>(/*mean=*/false));
+  Accumulator accumulator(OptionsOf<T>(/*mean=*/false));
   std::atomic<bool> stop{false};
   std::thread applier([&] {
     TestWorkspace workspace;

@@ -4,7 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "cc/core/dense/dense_accumulator.h"
+#include "cc/core/accumulator/accumulator.h"
+#include "cc/core/dense/dense_sum.h"
 #include "gtest/gtest.h"
 #include "tests/cc/dense/dense_support.h"
 
@@ -48,7 +49,7 @@ class WorkspaceFailures : public testing::Test {
 
   TestWorkspace workspace_;
   FailingWorkspace failing_;
-  DenseAccumulator accumulator_{OptionsOf<float>(/*mean=*/false)};
+  Accumulator accumulator_{OptionsOf<float>(/*mean=*/false)};
 };
 
 TEST_F(WorkspaceFailures, AFoldThatFailedSpoilsTheTake) {
@@ -80,7 +81,7 @@ TEST_F(WorkspaceFailures, AFailureOfTheApplyThatServesATakeSpoilsTheTake) {
 TEST_F(WorkspaceFailures, ALastPassOverABorrowedGradientThatWasHeldSpoilsTheTake) {
   auto options = OptionsOf<float>(/*mean=*/false);
   options.sum.holds_borrowed = true;
-  DenseAccumulator holding(options);
+  Accumulator holding(options);
   std::vector<float> borrowed{1};
   ASSERT_TRUE(holding.Apply(0, Borrowed(&borrowed), workspace_).ok());
   DenseTake take(1);
@@ -97,7 +98,7 @@ Gradient OfShape(const Shape& shape) {
 
 class ShapeErrors : public testing::Test {
  protected:
-  static DenseAccumulator::Options Options() {
+  static Accumulator::Options Options() {
     auto options = OptionsOf<float>(/*mean=*/true);
     options.sum.shape = Shape::Of({2, Shape::kUnknownDim});
     return options;
@@ -107,7 +108,7 @@ class ShapeErrors : public testing::Test {
   }
 
   TestWorkspace workspace_;
-  DenseAccumulator accumulator_{Options()};
+  Accumulator accumulator_{Options()};
 };
 
 TEST_F(ShapeErrors, AGradientMustFitTheDeclaredShape) {
@@ -162,7 +163,7 @@ template <typename T>
 class RefusedMemory : public testing::Test {
  protected:
   void RunRounds(TestWorkspace* workspace) {
-    DenseAccumulator accumulator(OptionsOf<T>(/*mean=*/true, &budget_));
+    Accumulator accumulator(OptionsOf<T>(/*mean=*/true, &budget_));
     values_.clear();
     num_failures_ = 0;
     int64_t step = 0;
@@ -184,7 +185,7 @@ class RefusedMemory : public testing::Test {
     }
   }
 
-  bool ApplyOnce(DenseAccumulator* accumulator, int64_t step, Gradient gradient,
+  bool ApplyOnce(Accumulator* accumulator, int64_t step, Gradient gradient,
                  TestWorkspace* workspace) {
     const Status status = accumulator->Apply(step, std::move(gradient), *workspace).status();
     if (status.ok()) return true;

@@ -7,7 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "cc/core/dense/dense_accumulator.h"
+#include "cc/core/accumulator/accumulator.h"
+#include "cc/core/dense/dense_sum.h"
 #include "gtest/gtest.h"
 #include "tests/cc/dense/dense_support.h"
 
@@ -34,13 +35,13 @@ class MemoryTest : public testing::Test {
 
   HoldBudget budget_{1 << 30};
   TestWorkspace workspace_;
-  DenseAccumulator accumulator_{OptionsOf<float>(/*mean=*/false, &budget_)};
+  Accumulator accumulator_{OptionsOf<float>(/*mean=*/false, &budget_)};
 };
 
 TEST_F(MemoryTest, OwnedGradientsAreMovedAndTheFirstBecomesTheValue) {
   for (int count : {1, 2, 8, 30}) {
     Gradient first = Owned(std::vector<float>(kSize, 1.0f));
-    const void* memory = first.buffer.data();
+    const void* memory = first.values.data();
     Apply(std::move(first));
     for (int i = 1; i < count; ++i) ApplyOwned(1);
     DenseTake take(count);
@@ -55,11 +56,10 @@ TEST_F(MemoryTest, ATakeIsCompletedBeforeItsGradientsAreFreed) {
   const int64_t num_live = TestBuffer::num_live();
   for (int i = 0; i < 3; ++i) ApplyOwned(1, /*size=*/1 << 14);
   int64_t num_live_at_completion = 0;
-  const auto take = std::make_shared<DenseAccumulator::Take>(
-      3, [&](const Status& status, DenseAccumulator::Value*) {
-        EXPECT_TRUE(status.ok());
-        num_live_at_completion = TestBuffer::num_live();
-      });
+  const auto take = std::make_shared<PendingTake>(3, [&](const Status& status, Value*) {
+    EXPECT_TRUE(status.ok());
+    num_live_at_completion = TestBuffer::num_live();
+  });
   accumulator_.Request(take, nullptr, workspace_);
   EXPECT_EQ(num_live_at_completion, num_live + 3);
   EXPECT_EQ(TestBuffer::num_live(), num_live);
@@ -70,7 +70,7 @@ TEST_F(MemoryTest, WhatIsPendingIsAddedAheadOfTheLastGradientWhereAsked) {
   for (bool adds_ahead : {true, false}) {
     auto options = OptionsOf<float>(/*mean=*/false, &budget_);
     options.sum.adds_ahead = adds_ahead;
-    DenseAccumulator accumulator(options);
+    Accumulator accumulator(options);
     const int64_t num_live = TestBuffer::num_live();
     const auto apply = [&] {
       Gradient gradient = Owned(std::vector<float>(1 << 16, 1));
@@ -145,7 +145,7 @@ TEST_F(MemoryTest, AnAccumulatorGivesUpWhatItHoldsWhenItEnds) {
   const int64_t num_live = TestBuffer::num_live();
   HoldBudget budget(1 << 20);
   {
-    DenseAccumulator accumulator(OptionsOf<float>(/*mean=*/false, &budget));
+    Accumulator accumulator(OptionsOf<float>(/*mean=*/false, &budget));
     for (int i = 0; i < 3; ++i) {
       ASSERT_TRUE(accumulator.Apply(0, Owned(std::vector<float>(kSize)), workspace_).ok());
     }
@@ -217,9 +217,9 @@ TEST_F(MemoryTest, SmallGradientsAreLeftForTheTake) {
 TEST(BudgetTest, AnExceededBudgetFoldsAtOnceAndIsSharedByAccumulators) {
   HoldBudget budget(3 * kBytes);
   TestWorkspace workspace;
-  DenseAccumulator a(OptionsOf<float>(/*mean=*/false, &budget));
-  DenseAccumulator b(OptionsOf<float>(/*mean=*/false, &budget));
-  const auto apply = [&workspace](DenseAccumulator* accumulator) {
+  Accumulator a(OptionsOf<float>(/*mean=*/false, &budget));
+  Accumulator b(OptionsOf<float>(/*mean=*/false, &budget));
+  const auto apply = [&workspace](Accumulator* accumulator) {
     const std::vector<float> ones(kSize, 1.0f);
     EXPECT_TRUE(accumulator->Apply(0, Owned(ones), workspace).ok());
   };
@@ -230,7 +230,7 @@ TEST(BudgetTest, AnExceededBudgetFoldsAtOnceAndIsSharedByAccumulators) {
   apply(&b);  // This is one too many: b adds its pending gradients.
   EXPECT_EQ(workspace.num_sums(), 1);
   EXPECT_EQ(budget.num_held(), 2 * kBytes);
-  for (DenseAccumulator* accumulator : {&a, &b}) {
+  for (Accumulator* accumulator : {&a, &b}) {
     DenseTake take(3);
     accumulator->Request(take.ptr(), nullptr, workspace);
     ASSERT_TRUE(take.is_served());
@@ -242,7 +242,7 @@ TEST(BudgetTest, AnExceededBudgetFoldsAtOnceAndIsSharedByAccumulators) {
 TEST(BudgetTest, OfNothingHoldsNothingBack) {
   HoldBudget budget(0);
   TestWorkspace workspace;
-  DenseAccumulator accumulator(OptionsOf<float>(/*mean=*/false, &budget));
+  Accumulator accumulator(OptionsOf<float>(/*mean=*/false, &budget));
   for (int i = 0; i < 5; ++i) {
     const std::vector<float> ones(kSize, 1.0f);
     EXPECT_TRUE(accumulator.Apply(0, Owned(ones), workspace).ok());
@@ -256,7 +256,7 @@ TEST(SmallTest, SmallGradientsAreAddedAsTheyCome) {
   TestWorkspace workspace;
   auto options = OptionsOf<float>(/*mean=*/false, &budget);
   options.sum.small_bytes = kBytes;
-  DenseAccumulator accumulator(options);
+  Accumulator accumulator(options);
   for (size_t size : {kSize, kSize + 1}) {
     const int before = workspace.num_sums();
     const int64_t step = accumulator.global_step();
@@ -278,7 +278,7 @@ TEST(SmallTest, SmallGradientsAreAddedAsTheyCome) {
 TEST(BudgetTest, OfNothingStillGivesTheRightFloat16Sums) {
   HoldBudget budget(0);
   TestWorkspace workspace;
-  DenseAccumulator accumulator(OptionsOf<Float16>(/*mean=*/false, &budget));
+  Accumulator accumulator(OptionsOf<Float16>(/*mean=*/false, &budget));
   for (int i = 0; i < 40; ++i) {
     const std::vector<Float16> ones(kSize, Float16::FromFloat(1.0f));
     ASSERT_TRUE(accumulator.Apply(0, Owned(ones), workspace).ok());
@@ -294,7 +294,7 @@ TEST(BudgetTest, OfNothingStillGivesTheRightFloat16Sums) {
 
 // Sums that hold borrowed gradients back like others, and large ones only until there are two.
 template <typename T = float>
-DenseAccumulator::Options HoldingOptions(HoldBudget* budget, bool mean = false) {
+Accumulator::Options HoldingOptions(HoldBudget* budget, bool mean = false) {
   auto options = OptionsOf<T>(mean, budget);
   options.sum.holds_borrowed = true;
   options.sum.max_pending = 8;
@@ -302,12 +302,12 @@ DenseAccumulator::Options HoldingOptions(HoldBudget* budget, bool mean = false) 
 }
 
 template <typename T>
-void Apply(DenseAccumulator* accumulator, Gradient gradient, TestWorkspace* workspace) {
+void Apply(Accumulator* accumulator, Gradient gradient, TestWorkspace* workspace) {
   EXPECT_TRUE(accumulator->Apply(0, std::move(gradient), *workspace).is_added());
 }
 
 template <typename T>
-std::vector<T> TakenBy(DenseAccumulator* accumulator, int count, TestWorkspace* workspace) {
+std::vector<T> TakenBy(Accumulator* accumulator, int count, TestWorkspace* workspace) {
   DenseTake take(count);
   EXPECT_TRUE(accumulator->TryServe(take.ptr(), *workspace));
   EXPECT_TRUE(take.is_served());
@@ -318,7 +318,7 @@ TEST(BorrowedTest, AreReadOnceWhereverTheyStandAmongOwnedOnes) {
   for (int owned = -1; owned < 5; ++owned) {
     HoldBudget budget(1 << 20);
     TestWorkspace workspace;
-    DenseAccumulator accumulator(HoldingOptions(&budget, /*mean=*/true));
+    Accumulator accumulator(HoldingOptions(&budget, /*mean=*/true));
     std::vector<std::vector<float>> gradients;
     for (int i = 0; i < 5; ++i) gradients.emplace_back(kSize, static_cast<float>(1 << i));
     for (int i = 0; i < 5; ++i) {
@@ -338,7 +338,7 @@ TEST(BorrowedTest, AreReadOnceWhereverTheyStandAmongOwnedOnes) {
 TEST(BorrowedTest, NoMoreAreHeldHoweverManyThereAre) {
   HoldBudget budget(1 << 20);
   TestWorkspace workspace;
-  DenseAccumulator accumulator(HoldingOptions(&budget));
+  Accumulator accumulator(HoldingOptions(&budget));
   std::vector<float> ones(kSize, 1.0f);
   for (int i = 0; i < 100; ++i) {
     Apply<float>(&accumulator, Borrowed(&ones), &workspace);
@@ -354,7 +354,7 @@ void AddLarge(bool owned, int sums_after_two) {
   TestWorkspace workspace;
   auto options = HoldingOptions<T>(&budget);
   options.sum.max_pending_bytes = kSize * sizeof(T);
-  DenseAccumulator accumulator(options);
+  Accumulator accumulator(options);
   std::vector<T> ones(kSize, T(1));
   for (int i = 0; i < 6; ++i) {
     Apply<T>(&accumulator, owned ? Owned(ones) : Borrowed(&ones), &workspace);
@@ -376,7 +376,7 @@ TEST(LargeTest, OfFloat16AreAddedInFloat32AsSoonAsThereAreTwo) {
   TestWorkspace workspace;
   auto options = HoldingOptions<Float16>(&budget);
   options.sum.max_pending_bytes = kSize * sizeof(Float16);
-  DenseAccumulator accumulator(options);
+  Accumulator accumulator(options);
   std::vector<Float16> big(kSize, Float16::FromFloat(2048.0f));
   std::vector<Float16> ones(kSize, Float16::FromFloat(1.0f));
   Apply<Float16>(&accumulator, Borrowed(&big), &workspace);
@@ -395,7 +395,7 @@ TEST(LargeTest, FromManyThreadsAreAllAdded) {
   HoldBudget budget(1 << 20);
   auto options = HoldingOptions<double>(&budget);
   options.sum.max_pending_bytes = kSize * sizeof(double);
-  DenseAccumulator accumulator(options);
+  Accumulator accumulator(options);
   std::vector<double> ones(kSize, 1.0);
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {

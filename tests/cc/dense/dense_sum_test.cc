@@ -53,12 +53,10 @@ class DenseSumPassesTest : public testing::Test {
  protected:
   using Traits = ElementTraits<T>;
 
-  static void Append(DenseSum* sum, const DenseOptions& options, const std::vector<T>& values,
-                     DenseWorkspace& workspace) {
-    DenseGradient gradient = Owned(values);
-    while (sum->MissingFrom(gradient) != DenseSum::Missing::kNothing) {
-      ASSERT_TRUE(
-          DenseSum::Prepare(options, sum->MissingFrom(gradient), workspace, &gradient).ok());
+  static void Append(DenseSum* sum, const std::vector<T>& values, Workspace& workspace) {
+    Gradient gradient = Owned(values);
+    while (sum->MissingFrom(gradient) != Missing::kNothing) {
+      ASSERT_TRUE(sum->Prepare(sum->MissingFrom(gradient), workspace, &gradient).ok());
     }
     sum->Append(std::move(gradient));
   }
@@ -68,25 +66,25 @@ class DenseSumPassesTest : public testing::Test {
   std::pair<std::vector<T>, int> Mean(const std::vector<std::vector<T>>& gradients, size_t fold_at,
                                       size_t max_inputs, TestWorkspace& workspace) {
     HoldBudget budget(size_t{1} << 30);
-    DenseOptions options;
+    SumOptions options;
     options.type = kTypeOf<T>;
     options.budget = &budget;
     options.max_inputs = max_inputs;
     DenseSum sum(options);
     for (size_t i = 0; i < gradients.size(); ++i) {
-      Append(&sum, options, gradients[i], workspace);
-      if (i + 1 != fold_at || !sum.WantsFold(SumContract<DenseSum>::kUnknown)) continue;
+      Append(&sum, gradients[i], workspace);
+      if (i + 1 != fold_at || !sum.WantsFold(RoundSum::kUnknown)) continue;
       EXPECT_GT(sum.BeginFold(), 0);
       sum.RunFold(workspace);
       EXPECT_TRUE(sum.EndFold());
     }
-    const DenseSum::Value value = sum.Finish(workspace);
+    const Value value = sum.Finish(workspace);
     return {ValuesOf(value), workspace.num_sums()};
   }
 
-  static std::vector<T> ValuesOf(const DenseSum::Value& value) {
+  static std::vector<T> ValuesOf(const Value& value) {
     std::vector<T> values(kSize);
-    std::memcpy(values.data(), value.buffer.data(), kSize * sizeof(T));
+    std::memcpy(values.data(), value.values.data(), kSize * sizeof(T));
     return values;
   }
 };
@@ -120,14 +118,14 @@ TYPED_TEST(DenseSumPassesTest, HaveTheBitsOfOnePass) {
 
 TYPED_TEST(DenseSumPassesTest, GradientsMayBeAppendedBetweenThePassesOfAFold) {
   using Traits = ElementTraits<TypeParam>;
-  DenseOptions options;
+  SumOptions options;
   options.type = kTypeOf<TypeParam>;
   options.max_inputs = kMaxInputs;
   DenseSum sum(options);
   TestWorkspace plain;
   const auto append = [&](int value) {
     const TypeParam element = Traits::Narrow(static_cast<float>(value));
-    this->Append(&sum, options, std::vector<TypeParam>(kSize, element), plain);
+    this->Append(&sum, std::vector<TypeParam>(kSize, element), plain);
   };
   constexpr int kFolded = kMaxInputs + 2;  // The first one, and one more than a pass can add.
   for (int value = 1; value <= kFolded; ++value) append(value);
@@ -151,7 +149,7 @@ class BitsTest : public testing::Test {
   using Traits = ElementTraits<T>;
   using Wide = decltype(Traits::Widen(T()));
 
-  void RunRound(DenseAccumulator* accumulator, size_t size, int length, bool mean) {
+  void RunRound(Accumulator* accumulator, size_t size, int length, bool mean) {
     std::vector<Wide> sums;
     DenseTake take(length);
     const int requested_at = static_cast<int>(random_() % static_cast<uint32_t>(length + 1));
@@ -184,7 +182,7 @@ class BitsTest : public testing::Test {
     for (T& value : pool_) value = Traits::Random(random_);
     for (bool mean : {false, true}) {
       HoldBudget budget(100 * size);  // The budget is exceeded now and then.
-      DenseAccumulator accumulator(OptionsOf<T>(mean, &budget));
+      Accumulator accumulator(OptionsOf<T>(mean, &budget));
       for (int length : lengths) {
         RunRound(&accumulator, size, length, mean);
         if (this->HasFatalFailure()) return;
@@ -214,7 +212,7 @@ template <typename Narrow>
 void ExpectRoundedOnce(float small) {
   for (int count : {2, 4, 8, 16, 30}) {
     TestWorkspace workspace;
-    DenseAccumulator accumulator(OptionsOf<Narrow>(/*mean=*/false));
+    Accumulator accumulator(OptionsOf<Narrow>(/*mean=*/false));
     float sum = 1.0f;
     for (int i = 0; i <= count; ++i) {
       const std::vector<Narrow> values(9, Narrow::FromFloat(i == 0 ? 1.0f : small));
@@ -234,7 +232,7 @@ TEST(RoundingTest, BFloat16IsRoundedOncePerTake) { ExpectRoundedOnce<BFloat16>(0
 
 TEST(SumOfIntegers, IsNotDivided) {
   TestWorkspace workspace;
-  DenseAccumulator accumulator(OptionsOf<int64_t>(/*mean=*/false));
+  Accumulator accumulator(OptionsOf<int64_t>(/*mean=*/false));
   for (int64_t value : {int64_t{1} << 60, int64_t{-5}, int64_t{2}}) {
     ASSERT_TRUE(accumulator.Apply(0, Owned(std::vector<int64_t>{value}), workspace).ok());
   }

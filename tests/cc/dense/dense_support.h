@@ -7,17 +7,16 @@
 #include <cstring>
 #include <vector>
 
+#include "cc/core/accumulator/accumulator.h"
 #include "cc/core/base/element_type.h"
 #include "cc/core/base/float16.h"
 #include "cc/core/base/shape.h"
-#include "cc/core/dense/dense_accumulator.h"
+#include "cc/core/dense/dense_sum.h"
 #include "tests/cc/accumulator/recorded_take.h"
 #include "tests/cc/base/element_type_of.h"
 #include "tests/cc/dense/test_buffer.h"
 
 namespace condacc {
-
-using Gradient = DenseGradient;
 
 // The number of elements from which the accumulator adds gradients early.
 constexpr size_t kBigSize = 1 << 16;
@@ -25,11 +24,12 @@ constexpr size_t kBigSize = 1 << 16;
 constexpr int kFoldAt = 7;
 
 template <typename T>
-DenseAccumulator::Options OptionsOf(bool mean, HoldBudget* budget = &HoldBudget::Unlimited()) {
-  DenseAccumulator::Options options;
+Accumulator::Options OptionsOf(bool mean, HoldBudget* budget = &HoldBudget::Unlimited()) {
+  Accumulator::Options options;
   options.name = "tested";
+  options.new_sum = NewDenseSum;
   options.sum.type = kTypeOf<T>;
-  options.sum.mean = mean;
+  options.sum.reduction = mean ? Reduction::kMean : Reduction::kSum;
   options.sum.budget = budget;
   options.sum.small_bytes = 0;  // Tests hold back gradients of a few elements.
   return options;
@@ -38,9 +38,9 @@ DenseAccumulator::Options OptionsOf(bool mean, HoldBudget* budget = &HoldBudget:
 template <typename T>
 Gradient Owned(const std::vector<T>& values) {
   Gradient gradient;
-  gradient.buffer = TestBuffer::Owning(values.size() * sizeof(T));
+  gradient.values = TestBuffer::Owning(values.size() * sizeof(T));
   if (!values.empty()) {
-    std::memcpy(gradient.buffer.data(), values.data(), values.size() * sizeof(T));
+    std::memcpy(gradient.values.data(), values.data(), values.size() * sizeof(T));
   }
   gradient.shape = Shape::Of({static_cast<int64_t>(values.size())});
   gradient.owned = true;
@@ -51,18 +51,18 @@ Gradient Owned(const std::vector<T>& values) {
 template <typename T>
 Gradient Borrowed(std::vector<T>* values) {
   Gradient gradient;
-  gradient.buffer = TestBuffer::Borrowing(values->data());
+  gradient.values = TestBuffer::Borrowing(values->data());
   gradient.shape = Shape::Of({static_cast<int64_t>(values->size())});
   return gradient;
 }
 
 // A take of a dense accumulator.
-class DenseTake : public RecordedTakeOf<DenseAccumulator> {
+class DenseTake : public RecordedTake {
  public:
-  using RecordedTakeOf::RecordedTakeOf;
+  using RecordedTake::RecordedTake;
 
   // The result of the take, if it was served.
-  const void* data() const { return value().buffer.data(); }
+  const void* data() const { return value().values.data(); }
   const Shape& shape() const { return value().shape; }
   template <typename T>
   std::vector<T> values() const {

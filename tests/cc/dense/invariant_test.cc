@@ -15,7 +15,7 @@ TEST(InvariantDeathTest, AbortsIfItIsBroken) {
 }
 
 TEST(InvariantDeathTest, IsCheckedInTheLibraries) {
-  const DenseOptions options;
+  const SumOptions options;
   DenseSum sum(options);
   EXPECT_DEATH(sum.BeginFold(), "dense_sum.cc:[0-9]+: broken invariant: num_pending\\(\\) > 0");
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "cc/core/base/buffer.h"
 #include "cc/core/base/element_type.h"
@@ -15,6 +16,7 @@
 #include "cc/core/base/status.h"
 #include "cc/core/dense/dense_math.h"
 #include "cc/core/dense/dense_sum.h"
+#include "cc/core/dense/host_workspace.h"
 #include "gtest/gtest.h"
 #include "tests/cc/base/parallel_for_support.h"
 
@@ -77,8 +79,11 @@ class TestBuffer {
   }
 };
 
-class TestWorkspace : public DenseWorkspace {
+class TestWorkspace : public HostWorkspace {
  public:
+  explicit TestWorkspace(ParallelFor parallel_for = SerialFor)
+      : parallel_for_(std::move(parallel_for)) {}
+
   Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override {
     if (num_allocations_++ == refused_allocation_) {
       return Status(StatusCode::kResourceExhausted, "The test refuses memory");
@@ -86,9 +91,13 @@ class TestWorkspace : public DenseWorkspace {
     *buffer = TestBuffer::Owning(static_cast<size_t>(shape.num_elements()) * SizeOf(type));
     return Status();
   }
+  Status AllocateInner(ElementType type, const Shape& shape, Buffer* buffer) override {
+    return TestWorkspace::Allocate(type, shape, buffer);
+  }
+  const ParallelFor& parallel_for() const override { return parallel_for_; }
   void Add(const DenseAddArgs& args) override {
     ++num_sums_;
-    AddDense(args, SerialFor);
+    HostWorkspace::Add(args);
   }
 
   // Makes an allocation fail: number `ordinal` from now on, counted from 0.
@@ -98,6 +107,7 @@ class TestWorkspace : public DenseWorkspace {
   int num_sums() const { return num_sums_; }
 
  private:
+  const ParallelFor parallel_for_;
   int num_allocations_ = 0;
   int refused_allocation_ = -1;
   int num_sums_ = 0;

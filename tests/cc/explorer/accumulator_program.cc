@@ -31,13 +31,10 @@ class AccumulatorRun {
 
  private:
   static constexpr bool kIsDense = std::is_same_v<Gradients, DenseGradients>;
-  using Accumulator = typename Gradients::Accumulator;
   using Workspace = typename Gradients::Workspace;
-  using Take = typename Accumulator::Take;
-  using Value = typename Accumulator::Value;
   using Kind = Operation::Kind;
 
-  typename Accumulator::Options DrawOptions();
+  Accumulator::Options DrawOptions();
   void DrawOperations();
   Operation DrawOperation(int* num_gradients);
   Operation DrawApply(int gradient);
@@ -61,7 +58,7 @@ class AccumulatorRun {
   const bool reaches_last_step_;
   History history_;
   std::unique_ptr<Accumulator> accumulator_;
-  std::vector<typename Accumulator::TakePtr> takes_;
+  std::vector<Accumulator::TakePtr> takes_;
 };
 
 template <class Gradients>
@@ -83,9 +80,10 @@ AccumulatorRun<Gradients>::AccumulatorRun()
 }
 
 template <class Gradients>
-typename Gradients::Accumulator::Options AccumulatorRun<Gradients>::DrawOptions() {
-  typename Accumulator::Options options;
+Accumulator::Options AccumulatorRun<Gradients>::DrawOptions() {
+  Accumulator::Options options;
   options.name = "a";
+  options.new_sum = Gradients::kNewSum;
   if (Chance(50)) {
     options.stall_timeout = std::chrono::milliseconds(1);
     options.on_stall = [](const StallReport&) {
@@ -96,13 +94,13 @@ typename Gradients::Accumulator::Options AccumulatorRun<Gradients>::DrawOptions(
   options.sum.budget = &budget_;
   if constexpr (kIsDense) {
     options.sum.type = gradients_.type();
-    options.sum.mean = false;
+    options.sum.reduction = Reduction::kSum;
     options.sum.small_bytes = Chance(50) ? 0 : 32 << 10;
     options.sum.max_pending = static_cast<size_t>(1 + Draw(4));
     if (Chance(33)) options.sum.max_inputs = options.sum.max_pending + static_cast<size_t>(Draw(2));
   } else {
     options.sum.type = ElementType::kInt64;
-    options.sum.reduction = SparseReduction::kSum;
+    options.sum.reduction = Reduction::kSum;
     options.sum.fold_bytes = Chance(50) ? 0 : 1 << 20;
     options.sum.spares = std::make_shared<SpareBuffers>(size_t{1} << 20, &budget_);
   }
@@ -171,7 +169,7 @@ template <class Gradients>
 void AccumulatorRun<Gradients>::MakeTake(size_t number) {
   const TakeRecord& planned = history_.takes[number];
   // A completion may come after the call has returned, and keeps the workspace until then.
-  takes_.push_back(std::make_shared<Take>(
+  takes_.push_back(std::make_shared<PendingTake>(
       planned.num_required,
       [this, number](const Status& status, Value* value) {
         Point("completes a take");

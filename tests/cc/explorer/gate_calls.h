@@ -7,7 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "cc/core/dense/dense_accumulator.h"
+#include "cc/core/accumulator/accumulator.h"
+#include "cc/core/dense/dense_sum.h"
 #include "cc/core/sync/sync_gate.h"
 
 namespace condacc::explorer {
@@ -38,7 +39,7 @@ inline StatusCode CodeOf(const GateWait& wait) { return wait.end.code; }
 inline bool Prepare(SyncGate& gate, const Actor& chief, int64_t at_least, int64_t* round) {
   return gate.Prepare(chief.run, at_least, round).ok();
 }
-inline void ResetForRound(DenseAccumulator& accumulator, int64_t round) {
+inline void ResetForRound(Accumulator& accumulator, int64_t round) {
   accumulator.Reset(round, /*only_forward=*/true);
 }
 inline bool Open(SyncGate& gate, const Actor& chief, int64_t round,

@@ -29,8 +29,8 @@ DenseGradients::DenseGradients()
 
 DenseGradients::CallerMemory::~CallerMemory() { std::fill(memory_.begin(), memory_.end(), '\x77'); }
 
-DenseGradient DenseGradients::CallerMemory::Make(const DenseGradients& gradients, int number,
-                                                 bool is_borrowed) {
+Gradient DenseGradients::CallerMemory::Make(const DenseGradients& gradients, int number,
+                                            bool is_borrowed) {
   constexpr auto kCount = static_cast<size_t>(ExplorerDenseWorkspace::kMaxElements);
   if (gradients.type_ == ElementType::kFloat16 && number >= kMaxFloat16Gradients) {
     Abort("a run has too many gradients of float16");
@@ -43,21 +43,21 @@ DenseGradient DenseGradients::CallerMemory::Make(const DenseGradients& gradients
     const void* const from = size == sizeof narrow ? static_cast<const void*>(&narrow) : &value;
     std::memcpy(memory_.data() + i * size, from, size);
   }
-  DenseGradient gradient;
+  Gradient gradient;
   gradient.shape = Shape::Of({gradients.num_elements_});
   gradient.owned = !is_borrowed;
-  gradient.buffer = BufferOf(memory_.data(), memory_.size(), is_borrowed);
+  gradient.values = BufferOf(memory_.data(), memory_.size(), is_borrowed);
   return gradient;
 }
 
-GradientSet DenseGradients::SetIn(const DenseSum::Value& value, bool* is_wrong) const {
+GradientSet DenseGradients::SetIn(const Value& value, bool* is_wrong) const {
   GradientSet sets[ExplorerDenseWorkspace::kMaxElements];
   for (size_t i = 0; i < std::size(sets); ++i) {
     if (type_ == ElementType::kFloat16) {
       sets[i] = static_cast<GradientSet>(
-          Float16::ToFloat(static_cast<const Float16*>(value.buffer.data())[i]));
+          Float16::ToFloat(static_cast<const Float16*>(value.values.data())[i]));
     } else {
-      sets[i] = static_cast<const GradientSet*>(value.buffer.data())[i];
+      sets[i] = static_cast<const GradientSet*>(value.values.data())[i];
     }
     if (sets[i] != sets[0]) *is_wrong = true;
   }
@@ -71,22 +71,22 @@ SparseGradients::CallerMemory::~CallerMemory() {
   std::fill(values_.begin(), values_.end(), 0x7777777777777777);
 }
 
-SparseGradient SparseGradients::CallerMemory::Make(const SparseGradients& gradients, int number,
-                                                   bool is_borrowed) {
+Gradient SparseGradients::CallerMemory::Make(const SparseGradients& gradients, int number,
+                                             bool is_borrowed) {
   for (int64_t row = 0; row < gradients.num_rows_; ++row) {
     indices_.push_back(row * kRowStride + (row % 2 == 0 ? 0 : number));
   }
   values_.assign(indices_.size() * kWidth, static_cast<int64_t>(SetOf(number)));
-  SparseGradient gradient;
-  gradient.shapes.indices = Shape::Of({gradients.num_rows_});
-  gradient.shapes.values = Shape::Of({gradients.num_rows_, kWidth});
-  gradient.owns_indices = gradient.owns_values = !is_borrowed;
+  Gradient gradient;
+  gradient.indices_shape = Shape::Of({gradients.num_rows_});
+  gradient.shape = Shape::Of({gradients.num_rows_, kWidth});
+  gradient.owns_indices = gradient.owned = !is_borrowed;
   gradient.indices = BufferOf(indices_.data(), indices_.size() * sizeof(int64_t), is_borrowed);
   gradient.values = BufferOf(values_.data(), values_.size() * sizeof(int64_t), is_borrowed);
   return gradient;
 }
 
-GradientSet SparseGradients::SetIn(const SparseValue& value, bool* is_wrong) const {
+GradientSet SparseGradients::SetIn(const Value& value, bool* is_wrong) const {
   const auto* const indices = static_cast<const int64_t*>(value.indices.data());
   const auto* const values = static_cast<const GradientSet*>(value.values.data());
   const int64_t num_rows = value.shape.dim(0);

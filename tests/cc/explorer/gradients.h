@@ -5,9 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "cc/core/accumulator/accumulator.h"
 #include "cc/core/base/element_type.h"
-#include "cc/core/dense/dense_accumulator.h"
-#include "cc/core/sparse/sparse_accumulator.h"
+#include "cc/core/dense/dense_sum.h"
+#include "cc/core/sparse/sparse_sum.h"
 #include "tests/cc/explorer/history.h"
 #include "tests/cc/explorer/memory.h"
 
@@ -16,7 +17,7 @@ namespace condacc::explorer {
 // The shape and type of the dense gradients of a run. All elements of gradient i are 2^i.
 class DenseGradients {
  public:
-  using Accumulator = DenseAccumulator;
+  static constexpr SumFactory kNewSum = NewDenseSum;
   using Workspace = ExplorerDenseWorkspace;
 
   DenseGradients();
@@ -27,13 +28,13 @@ class DenseGradients {
   class CallerMemory {
    public:
     ~CallerMemory();
-    DenseGradient Make(const DenseGradients& gradients, int number, bool is_borrowed);
+    Gradient Make(const DenseGradients& gradients, int number, bool is_borrowed);
 
    private:
     std::vector<char> memory_;
   };
 
-  GradientSet SetIn(const DenseSum::Value& value, bool* is_wrong) const;
+  GradientSet SetIn(const Value& value, bool* is_wrong) const;
 
  private:
   ElementType type_;
@@ -44,7 +45,7 @@ class DenseGradients {
 // and hold 2^i, and odd ones, which only gradient i has.
 class SparseGradients {
  public:
-  using Accumulator = SparseAccumulator;
+  static constexpr SumFactory kNewSum = NewSparseSum<HostRows>;
   using Workspace = ExplorerSparseWorkspace;
 
   SparseGradients();
@@ -52,14 +53,14 @@ class SparseGradients {
   class CallerMemory {
    public:
     ~CallerMemory();
-    SparseGradient Make(const SparseGradients& gradients, int number, bool is_borrowed);
+    Gradient Make(const SparseGradients& gradients, int number, bool is_borrowed);
 
    private:
     std::vector<int64_t> indices_;
     std::vector<int64_t> values_;
   };
 
-  GradientSet SetIn(const SparseValue& value, bool* is_wrong) const;
+  GradientSet SetIn(const Value& value, bool* is_wrong) const;
 
  private:
   static constexpr int64_t kRowStride = 1000003;

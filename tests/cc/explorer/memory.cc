@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "cc/core/dense/dense_math.h"
 #include "tests/cc/explorer/fibers.h"
 
 namespace condacc::explorer {
@@ -88,7 +89,7 @@ void ExplorerDenseWorkspace::Add(const DenseAddArgs& args) {
   Point("ends a sum");
 }
 
-ExplorerSparseWorkspace::ExplorerSparseWorkspace()
+ExplorerWorkspace::ExplorerWorkspace()
     : parallel_for_([](size_t total, size_t chunk, const auto& body) {
         for (size_t begin = 0; begin < total; begin += chunk) {
           Point("runs a chunk");
@@ -101,7 +102,7 @@ Status ExplorerSparseWorkspace::Allocate(ElementType type, const Shape& shape, B
   return explorer::Allocate(static_cast<size_t>(shape.num_elements()) * SizeOf(type), buffer);
 }
 
-const ParallelFor& ExplorerSparseWorkspace::parallel_for() const {
+const ParallelFor& ExplorerWorkspace::parallel_for() const {
   use_.Check();
   return parallel_for_;
 }

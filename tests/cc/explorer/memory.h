@@ -8,8 +8,7 @@
 #include "cc/core/base/buffer.h"
 #include "cc/core/base/parallel_for.h"
 #include "cc/core/base/status.h"
-#include "cc/core/dense/dense_gradient.h"
-#include "cc/core/sparse/sparse_workspace.h"
+#include "cc/core/dense/host_workspace.h"
 
 namespace condacc::explorer {
 
@@ -35,29 +34,32 @@ class UseChecker {
 
 // Each allocation, and each part of a sum, is a scheduling point. Tensors have at most kMaxElements
 // elements in memory, so that large ones cost nothing.
-class ExplorerDenseWorkspace final : public DenseWorkspace {
+class ExplorerWorkspace : public HostWorkspace {
  public:
-  static constexpr int64_t kMaxElements = 3;
-
-  Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override;
-  void Add(const DenseAddArgs& args) override;
-
- private:
-  UseChecker use_;
-};
-
-class ExplorerSparseWorkspace final : public HostSparseWorkspace {
- public:
-  ExplorerSparseWorkspace();
-  Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override;
+  ExplorerWorkspace();
   Status AllocateInner(ElementType type, const Shape& shape, Buffer* buffer) override {
     return Allocate(type, shape, buffer);
   }
   const ParallelFor& parallel_for() const override;
 
- private:
+ protected:
   UseChecker use_;
+
+ private:
   ParallelFor parallel_for_;
+};
+
+class ExplorerDenseWorkspace final : public ExplorerWorkspace {
+ public:
+  static constexpr int64_t kMaxElements = 3;
+
+  Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override;
+  void Add(const DenseAddArgs& args) override;
+};
+
+class ExplorerSparseWorkspace final : public ExplorerWorkspace {
+ public:
+  Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override;
 };
 
 }  // namespace condacc::explorer

@@ -30,13 +30,14 @@ Training::Training()
   TimerQueue::Global().Restart(/*refuse_percent=*/0);
   const int num_accumulators = 1 + Draw(3);
   for (int i = 0; i < num_accumulators; ++i) {
-    DenseAccumulator::Options options;
+    Accumulator::Options options;
     options.name = "a";
+    options.new_sum = NewDenseSum;
     options.sum.budget = &budget_;
     options.sum.type = ElementType::kInt64;
-    options.sum.mean = false;
+    options.sum.reduction = Reduction::kSum;
     options.sum.max_pending = 2;
-    accumulators_.push_back(std::make_unique<DenseAccumulator>(options));
+    accumulators_.push_back(std::make_unique<Accumulator>(options));
   }
   gate_ = std::make_shared<SyncGate>("g", std::chrono::nanoseconds(Draw(2)), [](const auto&) {
     if (HoldsLock()) Fail("the gate logs under a lock");

@@ -10,8 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "cc/core/accumulator/accumulator.h"
 #include "cc/core/base/hold_budget.h"
-#include "cc/core/dense/dense_accumulator.h"
+#include "cc/core/dense/dense_sum.h"
 #include "cc/core/sync/sync_gate.h"
 #include "tests/cc/explorer/gate_calls.h"
 
@@ -102,7 +103,7 @@ class Training {
   const bool waits_for_lost_;  // The chief waits for workers that are lost.
 
   HoldBudget budget_{size_t{1} << 30};
-  std::vector<std::unique_ptr<DenseAccumulator>> accumulators_;
+  std::vector<std::unique_ptr<Accumulator>> accumulators_;
   std::shared_ptr<SyncGate> gate_;
   std::list<GateWait::Ptr> waits_;  // Those that have not ended.
 

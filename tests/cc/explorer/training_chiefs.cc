@@ -126,7 +126,7 @@ bool Training::ApplyRound(Chief* chief, int64_t round) {
 }
 
 bool Training::TakeGradients(Chief* chief, size_t accumulator, int64_t round) {
-  using Take = DenseAccumulator::Take;
+  using Take = PendingTake;
   BeginCall(chief, "take");
   // The gradients of all slots, added up.
   const int64_t expected[] = {num_slots_, (int64_t{1} << num_slots_) - 1, num_slots_ * round};
@@ -135,10 +135,10 @@ bool Training::TakeGradients(Chief* chief, size_t accumulator, int64_t round) {
   const auto workspace = std::make_shared<ExplorerDenseWorkspace>();
   const auto take = std::make_shared<Take>(
       num_slots_,
-      [&](const Status& status, DenseSum::Value* value) {
+      [&](const Status& status, Value* value) {
         is_served = status.ok();
         if (is_served && !std::equal(std::begin(expected), std::end(expected),
-                                     static_cast<const int64_t*>(value->buffer.data()))) {
+                                     static_cast<const int64_t*>(value->values.data()))) {
           Fail("round " + std::to_string(round) + " has other gradients than one of each slot");
         }
         has_ended = true;

@@ -109,11 +109,11 @@ Training::StepEnd Training::Step(Worker* worker) {
 void Training::Push(const WorkerStep::Claim& claim, int64_t version, size_t accumulator,
                     bool* any_added) {
   const int64_t values[] = {1, int64_t{1} << claim.slot, claim.round};
-  DenseGradient gradient;
+  Gradient gradient;
   gradient.shape = Shape::Of({static_cast<int64_t>(std::size(values))});
   gradient.owned = true;
-  gradient.buffer = NewBuffer(sizeof values);
-  std::memcpy(gradient.buffer.data(), values, sizeof values);
+  gradient.values = NewBuffer(sizeof values);
+  std::memcpy(gradient.values.data(), values, sizeof values);
   ExplorerDenseWorkspace workspace;
   const ApplyResult result =
       accumulators_[accumulator]->Apply(claim.round, std::move(gradient), workspace, claim.slot);

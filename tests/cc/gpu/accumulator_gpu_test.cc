@@ -11,9 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "cc/core/accumulator/accumulator.h"
 #include "cc/core/base/hold_budget.h"
-#include "cc/core/dense/dense_accumulator.h"
-#include "cc/core/sparse/sparse_accumulator.h"
+#include "cc/core/dense/dense_sum.h"
+#include "cc/core/sparse/sparse_sum.h"
 #include "gtest/gtest.h"
 #include "tests/cc/accumulator/recorded_take.h"
 #include "tests/cc/gpu/cuda_workspaces.h"
@@ -31,15 +32,16 @@ constexpr int64_t kRange = 10;   // Number of different rows.
 constexpr int64_t kWidth = 3;
 constexpr int64_t kNeverStale = int64_t{1} << 60;
 
+class Source;
+
 // The traits of the accumulators under test: how to make a gradient whose values are all 1 or, if
 // it is to be refused by a take, anything.
 struct Dense {
-  using Accumulator = DenseAccumulator;
-  using Workspace = CudaDenseWorkspace;
-
+  static Gradient NewGradient(Source& source, bool owned, bool bad);
   static Accumulator::Options Options(HoldBudget* budget) {
     Accumulator::Options options;
-    options.sum.mean = false;
+    options.new_sum = NewDenseSum;
+    options.sum.reduction = Reduction::kSum;
     options.sum.small_bytes = 0;
     options.sum.adds_ahead = false;
     options.sum.max_inputs = kMaxDenseInputs;
@@ -47,26 +49,25 @@ struct Dense {
     return options;
   }
   // Returns the sum of all elements, which must be equal, divided by the size of a gradient.
-  static int64_t Total(const Accumulator::Value& value, CudaStream* stream) {
-    const auto values = stream->Read<float>(value.buffer, value.shape.num_elements());
+  static int64_t Total(const Value& value, CudaStream* stream) {
+    const auto values = stream->Read<float>(value.values, value.shape.num_elements());
     EXPECT_EQ(values, std::vector<float>(values.size(), values[0]));
     return static_cast<int64_t>(values[0]);
   }
 };
 
 struct Sparse {
-  using Accumulator = DeviceSparseAccumulator;
-  using Workspace = CudaSparseWorkspace;
-
+  static Gradient NewGradient(Source& source, bool owned, bool bad);
   static Accumulator::Options Options(HoldBudget* budget) {
     Accumulator::Options options;
+    options.new_sum = NewSparseSum<DeviceRows>;
     options.sum.shape = Shape::Of({kRange, kWidth});
-    options.sum.reduction = SparseReduction::kSum;
+    options.sum.reduction = Reduction::kSum;
     options.sum.fold_bytes = 8 * kRows * kWidth * sizeof(float);
     options.sum.budget = budget;
     return options;
   }
-  static int64_t Total(const Accumulator::Value& value, CudaStream* stream) {
+  static int64_t Total(const Value& value, CudaStream* stream) {
     const auto values = stream->Read<float>(value.values, value.shape.num_elements());
     int64_t total = 0;
     for (const float element : values) total += static_cast<int64_t>(element);
@@ -119,39 +120,41 @@ Buffer Borrowed(const Buffer& buffer) {
 
 // Applies a gradient of ones, which is owned by the accumulator or by this call. Returns whether it
 // was added.
-bool Apply(DenseAccumulator& accumulator, Source& source, bool owned, bool /*bad*/,
-           CudaDenseWorkspace& workspace) {
+template <class Kind>
+bool Apply(Accumulator& accumulator, Source& source, bool owned, bool bad,
+           CudaWorkspace& workspace) {
+  Gradient gradient = Kind::NewGradient(source, owned, bad);
+  return accumulator.Apply(kNeverStale, std::move(gradient), workspace).is_added();
+}
+
+Gradient Dense::NewGradient(Source& source, bool owned, bool /*bad*/) {
   Buffer ones = source.Ones(kSize);
-  DenseGradient gradient;
+  Gradient gradient;
   gradient.shape = Shape::Of({kSize});
   gradient.owned = owned;
-  gradient.buffer = owned ? std::move(ones) : Borrowed(ones);
-  return accumulator.Apply(kNeverStale, std::move(gradient), workspace).is_added();
+  gradient.values = owned ? std::move(ones) : Borrowed(ones);
+  return gradient;
 }
 
-bool Apply(DeviceSparseAccumulator& accumulator, Source& source, bool owned, bool bad,
-           CudaSparseWorkspace& workspace) {
+Gradient Sparse::NewGradient(Source& source, bool owned, bool bad) {
   Buffer rows = source.Rows(bad);
   Buffer ones = source.Ones(kRows * kWidth);
-  SparseGradient gradient;
-  gradient.shapes.indices = Shape::Of({kRows});
-  gradient.shapes.values = Shape::Of({kRows, kWidth});
-  gradient.owns_indices = gradient.owns_values = owned;
+  Gradient gradient;
+  gradient.indices_shape = Shape::Of({kRows});
+  gradient.shape = Shape::Of({kRows, kWidth});
+  gradient.owns_indices = gradient.owned = owned;
   gradient.indices = owned ? std::move(rows) : Borrowed(rows);
   gradient.values = owned ? std::move(ones) : Borrowed(ones);
-  return accumulator.Apply(kNeverStale, std::move(gradient), workspace).is_added();
+  return gradient;
 }
-
-template <class Kind>
-using Take = RecordedTakeOf<typename Kind::Accumulator>;
 
 // The state of one thread. Another thread may complete its takes.
 template <class Kind>
 struct User {
   explicit User(CudaStream* stream) : workspace(stream) {}
 
-  typename Kind::Workspace workspace;
-  std::list<Take<Kind>> takes;
+  CudaWorkspace workspace;
+  std::list<RecordedTake> takes;
   int num_added = 0;
 };
 
@@ -183,7 +186,7 @@ class Users {
     int64_t num_added = 0, num_taken = 0, num_failed = 0;
     for (const auto& user : users_) {
       num_added += user->num_added;
-      for (const Take<Kind>& take : user->takes) {
+      for (const RecordedTake& take : user->takes) {
         EXPECT_EQ(take.num_completions(), 1);
         num_failed += take.status().code() == StatusCode::kInvalidArgument ? 1 : 0;
         if (take.status().ok()) num_taken += Kind::Total(take.value(), &stream_);
@@ -194,7 +197,7 @@ class Users {
     EXPECT_GE(num_failed, num_failed_at_least);
   }
 
-  typename Kind::Accumulator& accumulator() { return accumulator_; }
+  Accumulator& accumulator() { return accumulator_; }
   Source& source() { return source_; }
   HoldBudget& budget() { return budget_; }
   User<Kind>& user() { return *users_[0]; }
@@ -203,7 +206,7 @@ class Users {
   void RunOne(User<Kind>* user, int bad_every) {
     for (int i = 0; i < kApplies; ++i) {
       const bool bad = bad_every > 0 && i % bad_every == 1;
-      if (Apply(accumulator_, source_, i % 3 != 0, bad, user->workspace)) ++user->num_added;
+      if (Apply<Kind>(accumulator_, source_, i % 3 != 0, bad, user->workspace)) ++user->num_added;
       source_.Litter();
       if (i % 5 == 0) Request(user, kNumRequired);
     }
@@ -220,7 +223,7 @@ class Users {
   Source source_;
   HoldBudget budget_{size_t{1} << 30};
   std::vector<std::unique_ptr<User<Kind>>> users_;
-  typename Kind::Accumulator accumulator_{Kind::Options(&budget_)};
+  Accumulator accumulator_{Kind::Options(&budget_)};
 };
 
 class AccumulatorGpuTest : public GpuTest {
@@ -242,12 +245,12 @@ class AccumulatorGpuTest : public GpuTest {
   // Gradients, a round and what was taken are freed while work on them is still queued.
   template <class Kind>
   void CheckThatNothingIsWaitedFor() {
-    const Take<Kind> taken(5);
+    const RecordedTake taken(5);
     {
       Users<Kind> users(stream_.get());
       for (int i = 0; i < 30; ++i) {
-        EXPECT_TRUE(
-            Apply(users.accumulator(), users.source(), i % 2 == 0, false, users.user().workspace));
+        EXPECT_TRUE(Apply<Kind>(users.accumulator(), users.source(), i % 2 == 0, false,
+                                users.user().workspace));
         users.source().Litter();
         if (i == 9) {
           EXPECT_EQ(users.accumulator().Reset(0), 10);
@@ -256,7 +259,7 @@ class AccumulatorGpuTest : public GpuTest {
       EXPECT_TRUE(users.accumulator().TryServe(taken.ptr(), users.user().workspace));
       for (int i = 0; i < 3; ++i) {
         EXPECT_TRUE(
-            Apply(users.accumulator(), users.source(), true, false, users.user().workspace));
+            Apply<Kind>(users.accumulator(), users.source(), true, false, users.user().workspace));
       }
     }
     EXPECT_EQ(Kind::Total(taken.value(), stream_.get()), 20);
@@ -285,15 +288,15 @@ TEST_F(AccumulatorGpuTest, ASparseAccumulatorMayEndBeforeItsWork) {
 TEST_F(AccumulatorGpuTest, MoreGradientsThanOnePassAddsAreAddedInSeveral) {
   constexpr int kCount = 2 * static_cast<int>(kMaxDenseInputs) + 9;
   Source source(stream_.get());
-  CudaDenseWorkspace workspace(stream_.get());
+  CudaWorkspace workspace(stream_.get());
   HoldBudget budget(size_t{1} << 30);
-  DenseAccumulator::Options options = Dense::Options(&budget);
+  Accumulator::Options options = Dense::Options(&budget);
   options.sum.max_pending = kCount;
-  DenseAccumulator accumulator(options);
+  Accumulator accumulator(options);
   for (int i = 0; i < kCount; ++i) {
-    EXPECT_TRUE(Apply(accumulator, source, /*owned=*/true, /*bad=*/false, workspace));
+    EXPECT_TRUE(Apply<Dense>(accumulator, source, /*owned=*/true, /*bad=*/false, workspace));
   }
-  const Take<Dense> taken(kCount);
+  const RecordedTake taken(kCount);
   EXPECT_TRUE(accumulator.TryServe(taken.ptr(), workspace));
   ASSERT_TRUE(taken.is_served());
   EXPECT_EQ(Dense::Total(taken.value(), stream_.get()), kCount);

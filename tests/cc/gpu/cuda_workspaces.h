@@ -15,7 +15,6 @@
 #include "cc/core/base/mutex.h"
 #include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
-#include "cc/core/dense/dense_gradient.h"
 #include "cc/core/sparse/device_merge.h"
 #include "cc/gpu/dense_launch.h"
 #include "cc/gpu/device_memory.h"
@@ -86,9 +85,9 @@ class CudaStream {
   std::atomic<int64_t> num_buffers_{0};
 };
 
-class CudaDenseWorkspace : public DenseWorkspace {
+class CudaWorkspace : public DeviceWorkspace {
  public:
-  explicit CudaDenseWorkspace(CudaStream* stream) : stream_(*stream) {}
+  explicit CudaWorkspace(CudaStream* stream) : stream_(*stream) {}
 
   Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override {
     return stream_.Allocate(static_cast<size_t>(shape.num_elements()) * SizeOf(type), buffer);
@@ -102,19 +101,8 @@ class CudaDenseWorkspace : public DenseWorkspace {
     MutexLock lock(&mu_);
     return failure_;
   }
-
- private:
-  CudaStream& stream_;
-  mutable Mutex mu_;
-  Status failure_ CONDACC_GUARDED_BY(mu_);
-};
-
-class CudaSparseWorkspace : public DeviceSparseWorkspace {
- public:
-  explicit CudaSparseWorkspace(CudaStream* stream) : stream_(*stream) {}
-
-  Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override {
-    return stream_.Allocate(static_cast<size_t>(shape.num_elements()) * SizeOf(type), buffer);
+  Status Clear(void* to, size_t num_bytes) override {
+    return QueueZeros(to, num_bytes, stream_.get());
   }
   Status Copy(const void* from, size_t num_bytes, void* to) override {
     return QueueCopy(from, num_bytes, to, stream_.get());
@@ -137,6 +125,8 @@ class CudaSparseWorkspace : public DeviceSparseWorkspace {
 
  private:
   CudaStream& stream_;
+  mutable Mutex mu_;
+  Status failure_ CONDACC_GUARDED_BY(mu_);
 };
 
 }  // namespace condacc

@@ -12,7 +12,7 @@
 
 #include "cc/core/base/buffer.h"
 #include "cc/core/base/hold_budget.h"
-#include "cc/core/sparse/sparse_accumulator.h"
+#include "cc/core/sparse/sparse_sum.h"
 #include "gtest/gtest.h"
 #include "tests/cc/accumulator/recorded_take.h"
 #include "tests/cc/gpu/cuda_workspaces.h"
@@ -27,7 +27,7 @@ struct Round {
   size_t num_rows;  // The maximum for each gradient.
   int64_t range;
   size_t width;
-  SparseReduction reduction = SparseReduction::kMean;
+  Reduction reduction = Reduction::kMean;
   bool knows_range = true;
   size_t fold_bytes = size_t{1} << 30;
 };
@@ -36,7 +36,8 @@ class SparseMergeGpuTest : public GpuTest {
  protected:
   // Returns the sum or mean of the gradients. A status other than OK fails the test.
   Slices Sum(const Round& round, const std::vector<Slices>& gradients) {
-    DeviceSparseAccumulator::Options options;
+    Accumulator::Options options;
+    options.new_sum = NewSparseSum<DeviceRows>;
     options.name = "tested";
     options.sum.reduction = round.reduction;
     options.sum.fold_bytes = round.fold_bytes;
@@ -44,24 +45,24 @@ class SparseMergeGpuTest : public GpuTest {
       options.sum.shape = Shape::Of({round.range, static_cast<int64_t>(round.width)});
     }
     CudaStream stream;
-    DeviceSparseAccumulator accumulator(options);
-    CudaSparseWorkspace device(&stream);
+    Accumulator accumulator(options);
+    CudaWorkspace device(&stream);
     for (const Slices& slices : gradients) {
-      SparseGradient gradient;
+      Gradient gradient;
       const auto size = static_cast<int64_t>(slices.indices.size());
-      gradient.shapes.indices = Shape::Of({size});
-      gradient.shapes.values = Shape::Of({size, static_cast<int64_t>(round.width)});
+      gradient.indices_shape = Shape::Of({size});
+      gradient.shape = Shape::Of({size, static_cast<int64_t>(round.width)});
       gradient.indices = stream.CopyOf(slices.indices);
       gradient.values = stream.CopyOf(slices.values);
-      gradient.owns_indices = gradient.owns_values = size % 2 == 0;
+      gradient.owns_indices = gradient.owned = size % 2 == 0;
       const Status status = accumulator.Apply(0, std::move(gradient), device).status();
       EXPECT_TRUE(status.ok()) << status.message();
     }
-    const RecordedTakeOf<DeviceSparseAccumulator> take(static_cast<int64_t>(gradients.size()));
+    const RecordedTake take(static_cast<int64_t>(gradients.size()));
     accumulator.Request(take.ptr(), nullptr, device);
     EXPECT_TRUE(take.is_served()) << take.status().message();
     if (!take.is_served()) return Slices();
-    const SparseValue& value = take.value();
+    const Value& value = take.value();
     return {stream.Read<int64_t>(value.indices, value.shape.dim(0)),
             stream.Read<float>(value.values, value.shape.num_elements())};
   }
@@ -100,8 +101,7 @@ class SparseMergeGpuTest : public GpuTest {
 };
 
 TEST_F(SparseMergeGpuTest, HasTheBitsOfAddingRowAfterRow) {
-  for (const auto reduction :
-       {SparseReduction::kMean, SparseReduction::kSum, SparseReduction::kGlobalMean}) {
+  for (const auto reduction : {Reduction::kMean, Reduction::kSum, Reduction::kGlobalMean}) {
     for (const size_t width : {1, 3, 4, 64}) {
       Check({5, 40, 50, width, reduction});
       Check({70, 300, 1000, width, reduction});
@@ -112,19 +112,19 @@ TEST_F(SparseMergeGpuTest, HasTheBitsOfAddingRowAfterRow) {
 // A row is long from 257 entries on. Tiles have 256 entries, and begin after the first.
 TEST_F(SparseMergeGpuTest, LongRowsAreSummedInOrderOfArrival) {
   for (const size_t length : {4, 5, 6, 255, 256, 257, 258, 512, 513, 514, 1500}) {
-    CheckLongRows(length, {7, 0, 10, 4, SparseReduction::kMean});
+    CheckLongRows(length, {7, 0, 10, 4, Reduction::kMean});
   }
   for (const size_t width : {1, 3, 8, 16, 20, 64, 66}) {
-    CheckLongRows(300, {5, 0, 10, width, SparseReduction::kMean});
-    CheckLongRows(300, {5, 0, 10, width, SparseReduction::kSum});
+    CheckLongRows(300, {5, 0, 10, width, Reduction::kMean});
+    CheckLongRows(300, {5, 0, 10, width, Reduction::kSum});
   }
-  CheckLongRows(900, {5, 0, int64_t{1} << 40, 4, SparseReduction::kMean, /*knows_range=*/true});
-  CheckLongRows(900, {5, 0, int64_t{1} << 40, 4, SparseReduction::kMean, /*knows_range=*/false});
+  CheckLongRows(900, {5, 0, int64_t{1} << 40, 4, Reduction::kMean, /*knows_range=*/true});
+  CheckLongRows(900, {5, 0, int64_t{1} << 40, 4, Reduction::kMean, /*knows_range=*/false});
 }
 
 TEST_F(SparseMergeGpuTest, LongRowsThatWereMergedBeforeAreSummedFurther) {
-  CheckLongRows(900, {40, 0, 10, 8, SparseReduction::kMean, true, /*fold_bytes=*/1});
-  CheckLongRows(20000, {40, 0, 10, 3, SparseReduction::kMean, false, /*fold_bytes=*/20000});
+  CheckLongRows(900, {40, 0, 10, 8, Reduction::kMean, true, /*fold_bytes=*/1});
+  CheckLongRows(20000, {40, 0, 10, 3, Reduction::kMean, false, /*fold_bytes=*/20000});
 }
 
 // These are more rows than a device sums at once.
@@ -151,20 +151,20 @@ TEST_F(SparseMergeGpuTest, PowerLawRowsAreMerged) {
 }
 
 TEST_F(SparseMergeGpuTest, RowsOfAnyNumberAreSortedWhole) {
-  Check({5, 400, int64_t{1} << 40, 4, SparseReduction::kMean, /*knows_range=*/true});
-  Check({5, 400, int64_t{1} << 40, 4, SparseReduction::kMean, /*knows_range=*/false});
+  Check({5, 400, int64_t{1} << 40, 4, Reduction::kMean, /*knows_range=*/true});
+  Check({5, 400, int64_t{1} << 40, 4, Reduction::kMean, /*knows_range=*/false});
 }
 
 TEST_F(SparseMergeGpuTest, FoldsChangeNothingAboutTheResult) {
-  Check({40, 300, 1000, 8, SparseReduction::kMean, true, /*fold_bytes=*/1});
-  Check({40, 300, 1000, 3, SparseReduction::kMean, false, /*fold_bytes=*/1});
+  Check({40, 300, 1000, 8, Reduction::kMean, true, /*fold_bytes=*/1});
+  Check({40, 300, 1000, 3, Reduction::kMean, false, /*fold_bytes=*/1});
 }
 
 TEST_F(SparseMergeGpuTest, ManyRowsAreMerged) { Check({8, 200000, 300000, 16}); }
 
 TEST_F(SparseMergeGpuTest, ABadRowIsNamed) {
   CudaStream stream;
-  CudaSparseWorkspace device(&stream);
+  CudaWorkspace device(&stream);
   const Buffer indices = stream.CopyOf(std::vector<int64_t>{1, 7, -3});
   const Buffer values = stream.CopyOf(std::vector<float>{1, 2, 3});
   DeviceMergeArgs args;

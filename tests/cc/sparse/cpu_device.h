@@ -63,11 +63,13 @@ struct CpuLauncher {
   }
 };
 
-class CpuDevice : public DeviceSparseWorkspace {
+class CpuDevice : public DeviceWorkspace {
  public:
   Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override {
     return memory_.Allocate(type, shape, buffer);
   }
+  void Add(const DenseAddArgs& args) override { memory_.Add(args); }
+  Status Clear(void* to, size_t num_bytes) override { return memory_.Clear(to, num_bytes); }
   Status Copy(const void* from, size_t num_bytes, void* to) override {
     if (num_bytes > 0) std::memcpy(to, from, num_bytes);
     return Status();
@@ -139,8 +141,7 @@ class CpuDevice : public DeviceSparseWorkspace {
   int num_reads_ = 0;
 };
 
-using DeviceAccumulator = DeviceSparseAccumulator;
-using DeviceTake = SparseTakeOf<DeviceAccumulator>;
+using DeviceTake = SparseTake;
 
 }  // namespace condacc
 

@@ -21,8 +21,8 @@ constexpr char kTooHigh[] = "index of slice 1 exceeded limits of shape; index is
 // The parameter is Options::fold_bytes: gradients are folded as soon as possible, or never.
 class BadRowsTest : public DeviceRowsTest, public testing::WithParamInterface<size_t> {
  protected:
-  void SetUp() override { MakeWith(SparseReduction::kMean); }
-  void MakeWith(SparseReduction reduction) {
+  void SetUp() override { MakeWith(Reduction::kMean); }
+  void MakeWith(Reduction reduction) {
     auto options = Options(/*fold_bytes=*/GetParam());
     options.sum.shape = Shape::Of({kRange, 1});
     options.sum.reduction = reduction;
@@ -83,7 +83,7 @@ TEST_P(BadRowsTest, ErrorsNameTheRow) {
 }
 
 TEST_P(BadRowsTest, SeveralBadGradientsFailOneTakeTogether) {
-  MakeWith(SparseReduction::kGlobalMean);
+  MakeWith(Reduction::kGlobalMean);
   for (int64_t i = 0; i < 30; ++i) i % 7 == 3 ? ApplyBad(kRange + i) : ApplyRows({5}, {26});
   ExpectTakeToBeRefused(30,
                         "index of slice 1 exceeded limits of shape; index is 53 exceeded 50. This "
@@ -101,7 +101,7 @@ TEST_P(BadRowsTest, NothingIsLeftOfARoundOfBadGradients) {
   EXPECT_EQ(accumulator_->num_accumulated(), 0);
   const std::vector<Slices> wider = Gradients(3, 4);
   ApplyAll(wider, 4);
-  EXPECT_EQ(Take(3), Merged(wider, 4, SparseReduction::kMean)) << "of another width";
+  EXPECT_EQ(Take(3), Merged(wider, 4, Reduction::kMean)) << "of another width";
 }
 
 TEST_P(BadRowsTest, ABadGradientThatCompletesAWaitingTakeFailsIt) {
@@ -251,7 +251,7 @@ TEST_P(BadRowsTest, NoGradientIsLostAmongThreads) {
     CpuDevice device;
     std::list<DeviceTake> takes;  // Another thread may complete them.
   };
-  MakeWith(SparseReduction::kSum);
+  MakeWith(Reduction::kSum);
   std::vector<User> users(kThreads);
   const auto run = [&](User& user) {
     for (int i = 0; i < kApplies; ++i) {

@@ -18,9 +18,10 @@ namespace condacc {
 
 inline constexpr int64_t kRange = 50;
 
-inline DeviceAccumulator::Options DeviceOptions(HoldBudget* budget, size_t fold_bytes) {
-  DeviceAccumulator::Options options;
+inline Accumulator::Options DeviceOptions(HoldBudget* budget, size_t fold_bytes) {
+  Accumulator::Options options;
   options.name = "tested";
+  options.new_sum = NewSparseSum<DeviceRows>;
   options.sum.budget = budget;
   options.sum.fold_bytes = fold_bytes;
   options.sum.spares = std::make_shared<SpareBuffers>(0, budget);
@@ -29,14 +30,12 @@ inline DeviceAccumulator::Options DeviceOptions(HoldBudget* budget, size_t fold_
 
 class DeviceRowsTest : public testing::Test {
  protected:
-  void Make(DeviceAccumulator::Options options) {
-    accumulator_ = std::make_unique<DeviceAccumulator>(options);
-  }
-  DeviceAccumulator::Options Options(size_t fold_bytes = size_t{1} << 30) {
+  void Make(Accumulator::Options options) { accumulator_ = std::make_unique<Accumulator>(options); }
+  Accumulator::Options Options(size_t fold_bytes = size_t{1} << 30) {
     return DeviceOptions(&budget_, fold_bytes);
   }
 
-  Status Apply(SparseGradient gradient) {
+  Status Apply(Gradient gradient) {
     return accumulator_->Apply(accumulator_->global_step(), std::move(gradient), device_).status();
   }
   // Applies a gradient of rows of width 1.
@@ -72,7 +71,7 @@ class DeviceRowsTest : public testing::Test {
   std::mt19937 random_{seed_};
   HoldBudget budget_{1 << 20};
   CpuDevice device_;
-  std::unique_ptr<DeviceAccumulator> accumulator_;
+  std::unique_ptr<Accumulator> accumulator_;
 };
 
 }  // namespace condacc

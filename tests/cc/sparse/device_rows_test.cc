@@ -16,8 +16,7 @@ namespace condacc {
 namespace {
 
 TEST_F(DeviceRowsTest, HasTheBitsOfAddingRowAfterRow) {
-  for (const auto reduction :
-       {SparseReduction::kMean, SparseReduction::kSum, SparseReduction::kGlobalMean}) {
+  for (const auto reduction : {Reduction::kMean, Reduction::kSum, Reduction::kGlobalMean}) {
     for (const bool folds : {false, true}) {
       for (const bool knows_range : {false, true}) {
         for (const size_t width : {1, 3, 4, 8}) {
@@ -45,7 +44,7 @@ TEST_F(DeviceRowsTest, ALongRowIsSummedInOrderOfArrival) {
     std::vector<Slices> gradients(40);
     for (Slices& slices : gradients) slices = RandomSlices(&random_, 50, 3, 4);
     ApplyAll(gradients, 4);
-    EXPECT_EQ(Take(40), Merged(gradients, 4, SparseReduction::kMean));
+    EXPECT_EQ(Take(40), Merged(gradients, 4, Reduction::kMean));
   }
 }
 
@@ -59,7 +58,7 @@ TEST_F(DeviceRowsTest, RowsOfAnyNumberAreSortedWhole) {
     std::vector<Slices> gradients(3);
     for (Slices& slices : gradients) slices = RandomSlices(&random_, 20, kWideRange, 1);
     ApplyAll(gradients, 1);
-    EXPECT_EQ(Take(3), Merged(gradients, 1, SparseReduction::kMean));
+    EXPECT_EQ(Take(3), Merged(gradients, 1, Reduction::kMean));
   }
 }
 
@@ -86,9 +85,10 @@ TEST_F(DeviceRowsTest, NarrowSumsAreThoseOfTheCpu) {
       auto options = Options(fold_bytes);
       options.sum.type = type;
       Make(options);
-      SparseAccumulator::Options on_cpu;
+      Accumulator::Options on_cpu;
+      on_cpu.new_sum = NewSparseSum<HostRows>;
       on_cpu.sum = options.sum;
-      SparseAccumulator expected(on_cpu);
+      Accumulator expected(on_cpu);
       TestSparseWorkspace workspace;
       for (int i = 0; i < 20; ++i) {
         std::vector<uint16_t> values(6 * 4);
@@ -101,7 +101,7 @@ TEST_F(DeviceRowsTest, NarrowSumsAreThoseOfTheCpu) {
         std::memcpy(slices.values.data(), values.data(), values.size() * sizeof(uint16_t));
         for (const bool is_device : {true, false}) {
           auto gradient = GradientOf(slices, 2, /*owned=*/true);
-          gradient.shapes.values = Shape::Of({6, 4});
+          gradient.shape = Shape::Of({6, 4});
           const Status status = is_device
                                     ? Apply(std::move(gradient))
                                     : expected.Apply(0, std::move(gradient), workspace).status();
@@ -134,7 +134,7 @@ TEST_F(DeviceRowsTest, NarrowIndicesAreWidened) {
 
 TEST_F(DeviceRowsTest, EmptyGradientsCountToo) {
   auto options = Options(/*fold_bytes=*/1);
-  options.sum.reduction = SparseReduction::kGlobalMean;
+  options.sum.reduction = Reduction::kGlobalMean;
   Make(options);
   ApplyAll({{{}, {}}, {{}, {}}}, 2);
   EXPECT_EQ(Take(2), (Slices{{}, {}}));
@@ -152,7 +152,7 @@ TEST_F(DeviceRowsTest, ARefusedTakeTakesNothing) {
   EXPECT_EQ(refused.status().code(), StatusCode::kInternal);
   EXPECT_EQ(refused.status().message(), "The device refuses (accumulator 'tested')");
   device_.Refuse(false);
-  EXPECT_EQ(Take(3), Merged(gradients, 2, SparseReduction::kMean));
+  EXPECT_EQ(Take(3), Merged(gradients, 2, Reduction::kMean));
 }
 
 TEST_F(DeviceRowsTest, ARefusedFoldSpoilsItsRoundOnly) {
@@ -165,7 +165,7 @@ TEST_F(DeviceRowsTest, ARefusedFoldSpoilsItsRoundOnly) {
   EXPECT_EQ(take.status().code(), StatusCode::kInternal);
   const std::vector<Slices> gradients = Gradients(10, 2);
   ApplyAll(gradients, 2);
-  EXPECT_EQ(Take(10), Merged(gradients, 2, SparseReduction::kMean));
+  EXPECT_EQ(Take(10), Merged(gradients, 2, Reduction::kMean));
 }
 
 TEST_F(DeviceRowsTest, NothingIsLostWhenMemoryIsShort) {
@@ -182,9 +182,9 @@ TEST_F(DeviceRowsTest, NothingIsLostWhenMemoryIsShort) {
     Request(refused);
     if (!refused.status().ok()) {
       EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted);
-      EXPECT_EQ(Take(12), Merged(gradients, 2, SparseReduction::kMean));
+      EXPECT_EQ(Take(12), Merged(gradients, 2, Reduction::kMean));
     } else {
-      EXPECT_EQ(refused.slices(), Merged(gradients, 2, SparseReduction::kMean));
+      EXPECT_EQ(refused.slices(), Merged(gradients, 2, Reduction::kMean));
     }
   }
 }

@@ -88,9 +88,9 @@ TEST_P(HostMergePassTest, EqualsAddingRowAfterRowToTheLastBit) {
       steps.push_back(end);
     }
     EXPECT_EQ(MergeInSteps(gradients, steps, width, 0, parallel_for()),
-              Merged(gradients, width, SparseReduction::kMean));
+              Merged(gradients, width, Reduction::kMean));
     EXPECT_EQ(MergeInSteps(gradients, steps, width, 1, parallel_for()),
-              Merged(gradients, width, SparseReduction::kSum));
+              Merged(gradients, width, Reduction::kSum));
   }
 }
 
@@ -100,7 +100,7 @@ TEST_P(HostMergePassTest, ManyEntriesOfOneRowAmongFewOfOthers) {
   for (size_t i = 0; i < hot.indices.size(); i += 2) hot.indices[i] = 77;
   const std::vector<Slices> gradients = {hot, RandomSlices(&random, 10, 100, 2), hot};
   EXPECT_EQ(MergeInSteps(gradients, {1}, 2, 0, parallel_for()),
-            Merged(gradients, 2, SparseReduction::kMean));
+            Merged(gradients, 2, Reduction::kMean));
 }
 
 // Returns indices in clusters of clusters, and single ones far away from all others.
@@ -122,7 +122,7 @@ TEST_P(HostMergePassTest, RowsInClustersAreMergedLikeOthers) {
       RandomSlices(&random, 40000, 500, 2), ClusteredSlices(&random, 40000)};
   for (const std::vector<size_t>& steps : {std::vector<size_t>{}, {1}, {2, 3}, {1, 2, 3}, {4}}) {
     EXPECT_EQ(MergeInSteps(gradients, steps, 2, 0, parallel_for()),
-              Merged(gradients, 2, SparseReduction::kMean));
+              Merged(gradients, 2, Reduction::kMean));
   }
 }
 
@@ -192,7 +192,7 @@ TEST_P(HostMergePassTest, WhatIsWrittenIsNotReadAgain) {
   };
   merge.WriteTo(result.indices.data(), result.values.data(), 0, parallel_for(), spoil);
   EXPECT_GE(num_parts, 4u);
-  EXPECT_EQ(result, Merged(gradients, 2, SparseReduction::kMean));
+  EXPECT_EQ(result, Merged(gradients, 2, Reduction::kMean));
 }
 
 INSTANTIATE_TEST_SUITE_P(SerialAndThreaded, HostMergePassTest, testing::Bool());

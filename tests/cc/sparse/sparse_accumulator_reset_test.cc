@@ -32,7 +32,7 @@ TEST_F(SparseResetTest, AResetDiscardsWhatAFoldFailsToAdd) {
   ApplySeveral(3);
   apply_ = std::async(std::launch::async, [this] {
     StoppingSparseWorkspace stopping(&stop_, Where::kInFolds);
-    stopping.memory().RefuseAllocation(0);
+    stopping.RefuseAllocation(0);
     return Apply(stopping);
   });
   stop_.AwaitArrivals(1);
@@ -81,7 +81,7 @@ TEST_F(SparseResetTest, AResetDiscardsWhatATakeFailsToTake) {
   const SparseTake take(2);
   auto request = std::async(std::launch::async, [&] {
     StoppingSparseWorkspace stopping(&stop_, Where::kInResults);
-    stopping.memory().RefuseAllocation(1);
+    stopping.RefuseAllocation(1);
     accumulator_->Request(take.ptr(), accumulator_, stopping);
   });
   stop_.AwaitArrivals(1);

@@ -16,9 +16,10 @@ namespace {
 
 constexpr size_t kWidth = 3;
 
-SparseAccumulator::Options OptionsOf(HoldBudget* budget, size_t fold_bytes) {
-  SparseAccumulator::Options options;
+Accumulator::Options OptionsOf(HoldBudget* budget, size_t fold_bytes) {
+  Accumulator::Options options;
   options.name = "tested";
+  options.new_sum = NewSparseSum<HostRows>;
   options.sum.budget = budget;
   options.sum.fold_bytes = fold_bytes;
   options.sum.spares = std::make_shared<SpareBuffers>(1 << 20, budget);
@@ -53,7 +54,7 @@ class SparseAccumulatorTest : public testing::Test {
   std::mt19937 random_{7};
   HoldBudget budget_{1 << 20};
   TestSparseWorkspace workspace_;
-  SparseAccumulator accumulator_{OptionsOf(&budget_, /*fold_bytes=*/1)};
+  Accumulator accumulator_{OptionsOf(&budget_, /*fold_bytes=*/1)};
   int64_t step_ = 0;
 };
 
@@ -61,7 +62,7 @@ TEST_F(SparseAccumulatorTest, FoldsChangeNothingAboutTheResult) {
   for (size_t count : {1, 2, 3, 4, 5, 9, 40}) {
     const std::vector<Slices> gradients = Gradients(count);
     for (const Slices& gradient : gradients) Apply(gradient, random_() % 2 == 0);
-    EXPECT_EQ(Take(static_cast<int64_t>(count)), Merged(gradients, kWidth, SparseReduction::kMean));
+    EXPECT_EQ(Take(static_cast<int64_t>(count)), Merged(gradients, kWidth, Reduction::kMean));
   }
 }
 
@@ -69,7 +70,7 @@ TEST_F(SparseAccumulatorTest, AGradientInOrderIsHandedOutAsItIs) {
   const Slices slices = {{1, 4, 6}, std::vector<float>(3 * kWidth, 2)};
   Apply(slices);
   EXPECT_EQ(Take(1), slices);
-  EXPECT_EQ(workspace_.memory().num_allocations(), 0);
+  EXPECT_EQ(workspace_.num_allocations(), 0);
 }
 
 TEST_F(SparseAccumulatorTest, WhatIsNotOwnedIsCopiedIntoMemoryThatIsUsedAgain) {
@@ -82,13 +83,13 @@ TEST_F(SparseAccumulatorTest, WhatIsNotOwnedIsCopiedIntoMemoryThatIsUsedAgain) {
   }
   // Memory was allocated for indices, entries and both outputs each time, and for the copied values
   // once.
-  EXPECT_EQ(workspace_.memory().num_allocations(), 3 * 4 + 1);
+  EXPECT_EQ(workspace_.num_allocations(), 3 * 4 + 1);
 }
 
 TEST_F(SparseAccumulatorTest, GivesBackAllThatItHeld) {
   const int64_t num_live = TestBuffer::num_live();
   {
-    SparseAccumulator accumulator(OptionsOf(&budget_, /*fold_bytes=*/1));
+    Accumulator accumulator(OptionsOf(&budget_, /*fold_bytes=*/1));
     for (const Slices& slices : Gradients(20)) {
       for (bool owned : {true, false}) {
         ASSERT_TRUE(accumulator.Apply(0, GradientOf(slices, kWidth, owned), workspace_).ok());
@@ -106,7 +107,7 @@ TEST_F(SparseAccumulatorTest, ARefusedAllocationChangesNothing) {
     for (const Slices& gradient : gradients) {
       // A gradient whose copy is refused memory is not accepted. One whose fold is refused memory,
       // for the entries or the sums, is accepted all the same.
-      workspace_.memory().RefuseAllocation(refused);
+      workspace_.RefuseAllocation(refused);
       const int64_t before = accumulator_.num_accumulated();
       const ApplyResult result =
           accumulator_.Apply(step_, GradientOf(gradient, kWidth, false), workspace_);
@@ -117,7 +118,7 @@ TEST_F(SparseAccumulatorTest, ARefusedAllocationChangesNothing) {
       }
     }
     for (int memory = 0; memory < 3; ++memory) {  // These are the entries and both outputs.
-      workspace_.memory().RefuseAllocation(memory);
+      workspace_.RefuseAllocation(memory);
       SparseTake take(1);
       accumulator_.Request(take.ptr(), nullptr, workspace_);
       EXPECT_EQ(take.num_completions(), 1);
@@ -125,14 +126,14 @@ TEST_F(SparseAccumulatorTest, ARefusedAllocationChangesNothing) {
       EXPECT_EQ(accumulator_.num_accumulated(), static_cast<int64_t>(gradients.size()));
       EXPECT_EQ(accumulator_.global_step(), step_);
     }
-    EXPECT_EQ(Take(1), Merged(gradients, kWidth, SparseReduction::kMean));
+    EXPECT_EQ(Take(1), Merged(gradients, kWidth, Reduction::kMean));
   }
 }
 
 TEST_F(SparseAccumulatorTest, BeyondTheBudgetOneGradientIsHeldWhateverTakeIsNear) {
   HoldBudget none(0);
   TestSparseWorkspace workspace;
-  SparseAccumulator accumulator(OptionsOf(&none, /*fold_bytes=*/size_t{1} << 40));
+  Accumulator accumulator(OptionsOf(&none, /*fold_bytes=*/size_t{1} << 40));
   const Slices slices = {{1, 4, 6}, std::vector<float>(3 * kWidth, 2)};
   const size_t kBytes = 512;  // Bytes counted for such a gradient.
   for (int step = 0; step < 3; ++step) {
@@ -151,7 +152,7 @@ TEST_F(SparseAccumulatorTest, BeyondTheBudgetOneGradientIsHeldWhateverTakeIsNear
 
 TEST_F(SparseAccumulatorTest, SmallGradientsAreHeldBesideLargeSumsBeyondTheBudget) {
   HoldBudget none(0);
-  SparseAccumulator accumulator(OptionsOf(&none, /*fold_bytes=*/size_t{1} << 40));
+  Accumulator accumulator(OptionsOf(&none, /*fold_bytes=*/size_t{1} << 40));
   std::mt19937 random(1);
   for (int i = 0; i < 2; ++i) {
     const Slices large = RandomSlices(&random, 20000, 1 << 20, kWidth);
@@ -181,12 +182,12 @@ TEST_F(SparseAccumulatorTest, WhenMemoryIsRefusedTheNextTakeIsTriedAtOnce) {
   const Slices rows = {{4, 1}, std::vector<float>(2 * kWidth, 2)};
   for (size_t max_bytes : {1 << 20, 0}) {
     HoldBudget budget(max_bytes);
-    SparseAccumulator accumulator(OptionsOf(&budget, /*fold_bytes=*/1));
+    Accumulator accumulator(OptionsOf(&budget, /*fold_bytes=*/1));
     SparseTake first(2), second(2);
     accumulator.Request(first.ptr(), nullptr, workspace_);
     accumulator.Request(second.ptr(), nullptr, workspace_);
     ASSERT_TRUE(accumulator.Apply(0, GradientOf(rows, kWidth, true), workspace_).ok());
-    workspace_.memory().RefuseAllocation(0);
+    workspace_.RefuseAllocation(0);
     ASSERT_TRUE(accumulator.Apply(0, GradientOf(rows, kWidth, true), workspace_).ok());
     ASSERT_EQ(first.num_completions(), 1);
     EXPECT_EQ(first.status().code(), StatusCode::kResourceExhausted);
@@ -222,9 +223,9 @@ TEST(SparseAccumulatorStress, EveryAcceptedGradientIsTakenExactlyOnce) {
   constexpr int kAppliers = 3;
   constexpr int kApplies = 300;
   HoldBudget budget(1 << 20);
-  SparseAccumulator::Options options = OptionsOf(&budget, /*fold_bytes=*/1);
-  options.sum.reduction = SparseReduction::kSum;
-  SparseAccumulator accumulator(options);
+  Accumulator::Options options = OptionsOf(&budget, /*fold_bytes=*/1);
+  options.sum.reduction = Reduction::kSum;
+  Accumulator accumulator(options);
   std::mutex mutex;
   double accepted_sum = 0;
   double taken_sum = 0;

@@ -11,24 +11,23 @@ namespace {
 
 const Shape kUnknown = Shape::UnknownRank();
 
-SparseShapes Parts(const std::vector<int64_t>& indices, const std::vector<int64_t>& values) {
-  SparseShapes shapes;
-  shapes.indices = Shape::Of(indices);
-  shapes.values = Shape::Of(values);
-  return shapes;
+Gradient Parts(const std::vector<int64_t>& indices, const std::vector<int64_t>& values) {
+  Gradient gradient;
+  gradient.indices_shape = Shape::Of(indices);
+  gradient.shape = Shape::Of(values);
+  return gradient;
 }
 
-SparseShapes Parts(const std::vector<int64_t>& indices, const std::vector<int64_t>& values,
-                   const std::vector<int64_t>& dense) {
-  SparseShapes shapes = Parts(indices, values);
-  shapes.has_dense = true;
-  shapes.dense = Shape::Of(dense);
-  return shapes;
+Gradient Parts(const std::vector<int64_t>& indices, const std::vector<int64_t>& values,
+               const std::vector<int64_t>& dense) {
+  Gradient gradient = Parts(indices, values);
+  gradient.dense_shape = Shape::Of(dense);
+  return gradient;
 }
 
-std::string Check(const SparseShapes& shapes, const Shape& expected,
+std::string Check(const Gradient& gradient, const Shape& expected,
                   const Shape* accumulated = nullptr) {
-  return CheckSparseShapes(shapes, expected, accumulated).message();
+  return CheckSparseShapes(gradient, expected, accumulated).message();
 }
 
 TEST(CheckSparseShapes, AcceptsWhatFits) {

@@ -34,8 +34,8 @@ class SparseOutOfMemory : public testing::Test {
     gradients_.clear();
     for (int i = 0; i < 6; ++i) {
       gradients_.push_back(RandomSlices(&random, 6000, 1 << 16, kWidth));
-      SparseGradient gradient = GradientOf(gradients_.back(), kWidth, true);
-      ASSERT_TRUE(Sum::Prepare(options_, Sum::Missing::kKept, workspace_, &gradient).ok());
+      Gradient gradient = GradientOf(gradients_.back(), kWidth, true);
+      ASSERT_TRUE(sum->Prepare(Missing::kKept, workspace_, &gradient).ok());
       sum->Append(std::move(gradient));
       if (i != 3) continue;
       sum->BeginFold();
@@ -45,15 +45,15 @@ class SparseOutOfMemory : public testing::Test {
     ASSERT_EQ(sum->num_pending(), 2u);
   }
 
-  void ExpectResult(const Sum::Value& value) {
-    const Slices expected = Merged(gradients_, kWidth, SparseReduction::kMean);
+  void ExpectResult(const Value& value) {
+    const Slices expected = Merged(gradients_, kWidth, Reduction::kMean);
     const float* const values = static_cast<const float*>(value.values.data());
     ASSERT_EQ(value.shape.num_elements(), static_cast<int64_t>(expected.values.size()));
     EXPECT_TRUE(std::equal(expected.values.begin(), expected.values.end(), values));
   }
 
   HoldBudget budget_{size_t{1} << 40};
-  SparseOptions options_;
+  SumOptions options_;
   TestSparseWorkspace workspace_;
   std::vector<Slices> gradients_;
 };
@@ -79,7 +79,7 @@ TEST_F(SparseOutOfMemory, FinishingATakeAllocatesNothing) {
   ASSERT_TRUE(sum.PrepareFinish(workspace_).ok());
   const int64_t num_discarded = TestBuffer::num_discarded();
   const int before = num_allocations;
-  Sum::Value value;
+  Value value;
   EXPECT_FALSE(ThrowsAt(0, [&] { value = sum.Finish(workspace_); }));
   EXPECT_EQ(num_allocations, before);
   EXPECT_GT(TestBuffer::num_discarded(), num_discarded);
@@ -91,12 +91,13 @@ TEST_F(SparseOutOfMemory, AContributorWhoseApplyThrewMayComeAgain) {
   const Slices slices = {{3, 1}, std::vector<float>(2 * kWidth, 1)};
   int num_thrown = 0;
   bool is_added = false;
-  SparseAccumulator::Options options;
+  Accumulator::Options options;
+  options.new_sum = NewSparseSum<HostRows>;
   options.name = "tested";
   options.sum = options_;
-  SparseAccumulator accumulator(options);
+  Accumulator accumulator(options);
   for (int ordinal = 0; !is_added; ++ordinal) {
-    SparseGradient gradient = GradientOf(slices, kWidth, true);
+    Gradient gradient = GradientOf(slices, kWidth, true);
     const bool threw = ThrowsAt(ordinal, [&] {
       is_added = accumulator.Apply(0, std::move(gradient), workspace_, 7).is_added();
     });

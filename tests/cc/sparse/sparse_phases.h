@@ -40,12 +40,13 @@ class SparsePhases : public testing::Test {
  protected:
   using Where = StoppingSparseWorkspace::Where;
 
-  static SparseAccumulator::Options Options(HoldBudget* budget) {
-    SparseAccumulator::Options options;
+  static Accumulator::Options Options(HoldBudget* budget) {
+    Accumulator::Options options;
     options.name = "tested";
+    options.new_sum = NewSparseSum<HostRows>;
     options.sum.budget = budget;
     options.sum.fold_bytes = 1;  // Every fourth gradient is due for a fold.
-    options.sum.reduction = SparseReduction::kSum;
+    options.sum.reduction = Reduction::kSum;
     options.sum.spares = std::make_shared<SpareBuffers>(0, budget);
     return options;
   }
@@ -102,8 +103,7 @@ class SparsePhases : public testing::Test {
   StopPoint stop_;
   TestSparseWorkspace plain_;
   std::future<bool> apply_;
-  std::shared_ptr<SparseAccumulator> accumulator_ =
-      std::make_shared<SparseAccumulator>(Options(&budget_));
+  std::shared_ptr<Accumulator> accumulator_ = std::make_shared<Accumulator>(Options(&budget_));
 };
 
 }  // namespace condacc

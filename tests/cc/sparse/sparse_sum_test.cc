@@ -34,8 +34,8 @@ class SparseSumTest : public testing::TestWithParam<bool> {
   void Append(size_t count, size_t size = 6000) {
     for (size_t i = 0; i < count; ++i) {
       gradients_.push_back(RandomSlices(&random_, size, kRange, kWidth));
-      SparseGradient gradient = GradientOf(gradients_.back(), kWidth, true);
-      ASSERT_TRUE(Sum::Prepare(options_, Sum::Missing::kKept, workspace_, &gradient).ok());
+      Gradient gradient = GradientOf(gradients_.back(), kWidth, true);
+      ASSERT_TRUE(sum_->Prepare(Missing::kKept, workspace_, &gradient).ok());
       sum_->Append(std::move(gradient));
     }
   }
@@ -49,7 +49,7 @@ class SparseSumTest : public testing::TestWithParam<bool> {
   int64_t count() const { return static_cast<int64_t>(gradients_.size()); }
 
   Slices Finish() {
-    const Sum::Value value = sum_->Finish(workspace_);
+    const Value value = sum_->Finish(workspace_);
     Slices result;
     const int64_t* const indices = static_cast<const int64_t*>(value.indices.data());
     const float* const values = static_cast<const float*>(value.values.data());
@@ -58,11 +58,11 @@ class SparseSumTest : public testing::TestWithParam<bool> {
     sum_->Clear();
     return result;
   }
-  Slices Expected() const { return Merged(gradients_, kWidth, SparseReduction::kMean); }
+  Slices Expected() const { return Merged(gradients_, kWidth, Reduction::kMean); }
 
   std::mt19937 random_{11};
   HoldBudget budget_{size_t{1} << 40};
-  SparseOptions options_;
+  SumOptions options_;
   TestSparseWorkspace workspace_{GetParam() ? ParallelFor(ThreadedFor) : SerialFor};
   std::unique_ptr<Sum> sum_;
   std::vector<Slices> gradients_;
@@ -147,14 +147,14 @@ TEST_P(SparseSumTest, AnAbandonedTakeHasChangedNothing) {
 TEST_P(SparseSumTest, ASingleGradientInOrderOutlivesAnAbandonedTake) {
   Slices slices = {{2, 5}, std::vector<float>(2 * kWidth, 1)};
   gradients_.push_back(slices);
-  SparseGradient gradient = GradientOf(slices, kWidth, true);
-  ASSERT_TRUE(Sum::Prepare(options_, Sum::Missing::kKept, workspace_, &gradient).ok());
+  Gradient gradient = GradientOf(slices, kWidth, true);
+  ASSERT_TRUE(sum_->Prepare(Missing::kKept, workspace_, &gradient).ok());
   sum_->Append(std::move(gradient));
   ASSERT_TRUE(Prepare().ok());
   sum_->AbandonFinish();
   ASSERT_TRUE(Prepare().ok());
   EXPECT_EQ(Finish(), slices);
-  EXPECT_EQ(workspace_.memory().num_allocations(), 0);
+  EXPECT_EQ(workspace_.num_allocations(), 0);
 }
 
 TEST_P(SparseSumTest, ATakeWithoutMemoryHasChangedNothing) {
@@ -164,7 +164,7 @@ TEST_P(SparseSumTest, ATakeWithoutMemoryHasChangedNothing) {
   const int64_t num_live = TestBuffer::num_live();
   const int64_t num_discarded = TestBuffer::num_discarded();
   for (int refused = 0; refused < 3; ++refused) {
-    workspace_.memory().RefuseAllocation(refused);
+    workspace_.RefuseAllocation(refused);
     EXPECT_EQ(Prepare().code(), StatusCode::kResourceExhausted);
     EXPECT_EQ(TestBuffer::num_live(), num_live);
     EXPECT_EQ(TestBuffer::num_discarded(), num_discarded);

@@ -11,10 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "cc/core/accumulator/accumulator.h"
 #include "cc/core/base/shape.h"
+#include "cc/core/dense/host_workspace.h"
 #include "cc/core/sparse/host_merge_pass.h"
-#include "cc/core/sparse/sparse_accumulator.h"
-#include "cc/core/sparse/sparse_workspace.h"
+#include "cc/core/sparse/sparse_sum.h"
 #include "tests/cc/accumulator/recorded_take.h"
 #include "tests/cc/dense/test_buffer.h"
 
@@ -43,8 +44,7 @@ inline Slices RandomSlices(std::mt19937* random, size_t size, int64_t range, siz
 }
 
 // Adds one slice after another in order of arrival, and divides.
-inline Slices Merged(const std::vector<Slices>& gradients, size_t width,
-                     SparseReduction reduction) {
+inline Slices Merged(const std::vector<Slices>& gradients, size_t width, Reduction reduction) {
   struct Sum {
     std::vector<float> values;
     size_t last_gradient = 0;
@@ -67,9 +67,9 @@ inline Slices Merged(const std::vector<Slices>& gradients, size_t width,
   }
   Slices result;
   for (const auto& [row, sum] : sums) {
-    const float divisor = reduction == SparseReduction::kMean  ? sum.count
-                          : reduction == SparseReduction::kSum ? 1.0f
-                                                               : gradients.size();
+    const float divisor = reduction == Reduction::kMean  ? sum.count
+                          : reduction == Reduction::kSum ? 1.0f
+                                                         : gradients.size();
     result.indices.push_back(row);
     for (float value : sum.values) result.values.push_back(value / divisor);
   }
@@ -94,26 +94,15 @@ inline std::vector<SliceEntry> EntriesFor(const std::vector<HostSource>& sources
   return std::vector<SliceEntry>(num_entries);
 }
 
-class TestSparseWorkspace : public HostSparseWorkspace {
+class TestSparseWorkspace : public TestWorkspace {
  public:
-  explicit TestSparseWorkspace(ParallelFor parallel_for = SerialFor)
-      : parallel_for_(std::move(parallel_for)) {}
+  using TestWorkspace::TestWorkspace;
 
-  Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override {
-    return memory_.Allocate(type, shape, buffer);
-  }
-  Status AllocateInner(ElementType type, const Shape& shape, Buffer* buffer) override {
-    return memory_.Allocate(type, shape, buffer);
-  }
   void NoteFreed(size_t num_bytes) override { freed_bytes_ += num_bytes; }
-  const ParallelFor& parallel_for() const override { return parallel_for_; }
-  TestWorkspace& memory() { return memory_; }
   // Bytes of the gradients that folds have freed.
   size_t freed_bytes() const { return freed_bytes_; }
 
  private:
-  TestWorkspace memory_;
-  const ParallelFor parallel_for_;
   size_t freed_bytes_ = 0;
 };
 
@@ -124,12 +113,12 @@ inline Buffer BufferOf(const void* data, size_t num_bytes) {
 }
 
 // Returns a gradient in memory of its own if `owned`, and otherwise in that of `slices`.
-inline SparseGradient GradientOf(const Slices& slices, size_t width, bool owned) {
-  SparseGradient gradient;
+inline Gradient GradientOf(const Slices& slices, size_t width, bool owned) {
+  Gradient gradient;
   const int64_t size = static_cast<int64_t>(slices.indices.size());
-  gradient.shapes.indices = Shape::Of({size});
-  gradient.shapes.values = Shape::Of({size, static_cast<int64_t>(width)});
-  gradient.owns_indices = gradient.owns_values = owned;
+  gradient.indices_shape = Shape::Of({size});
+  gradient.shape = Shape::Of({size, static_cast<int64_t>(width)});
+  gradient.owns_indices = gradient.owned = owned;
   if (owned) {
     gradient.indices = BufferOf(slices.indices.data(), slices.indices.size() * sizeof(int64_t));
     gradient.values = BufferOf(slices.values.data(), slices.values.size() * sizeof(float));
@@ -144,13 +133,12 @@ inline SparseGradient GradientOf(const Slices& slices, size_t width, bool owned)
   return gradient;
 }
 
-template <class TakenFrom>
-class SparseTakeOf : public RecordedTakeOf<TakenFrom> {
+class SparseTake : public RecordedTake {
  public:
-  using RecordedTakeOf<TakenFrom>::RecordedTakeOf;
+  using RecordedTake::RecordedTake;
 
   Slices slices() const {
-    const typename TakenFrom::Value& value = this->value();
+    const Value& value = this->value();
     Slices result;
     const int64_t* const indices = static_cast<const int64_t*>(value.indices.data());
     const float* const values = static_cast<const float*>(value.values.data());
@@ -159,8 +147,6 @@ class SparseTakeOf : public RecordedTakeOf<TakenFrom> {
     return result;
   }
 };
-
-using SparseTake = SparseTakeOf<SparseAccumulator>;
 
 }  // namespace condacc
 

@@ -21,49 +21,49 @@ BUGS = [
     Bug(
         breaks="When a fold got no memory, applies that wait for it are not woken.",
         program="sparse",
-        file="accumulator/accumulator_impl.h",
+        file="accumulator/accumulator.cc",
         old="  round->work = Work::kNone;\n  changed_.NotifyAll();\n  Proceed(",
         new="  round->work = Work::kNone;\n  if (has_succeeded) changed_.NotifyAll();\n  Proceed(",
     ),
     Bug(
         breaks="A gradient is added while a take is prepared that was not when its apply began.",
         program="sparse",
-        file="accumulator/accumulator_impl.h",
+        file="accumulator/accumulator.cc",
         old="  while (true) {\n    while (round_->work == Work::kPreparing) changed_.Wait(&mu_);\n",
         new="  while (round_->work == Work::kPreparing) changed_.Wait(&mu_);\n  while (true) {\n",
     ),
     Bug(
         breaks="A gradient is added while a second take is prepared after a first one.",
         program="sparse",
-        file="accumulator/accumulator_impl.h",
+        file="accumulator/accumulator.cc",
         old="    while (round_->work == Work::kPreparing) changed_.Wait(&mu_);\n",
         new="    if (round_->work == Work::kPreparing) changed_.Wait(&mu_);\n",
     ),
     Bug(
         breaks="A call that requests a take folds a round that another thread folds already.",
         program="dense",
-        file="accumulator/accumulator_impl.h",
+        file="accumulator/accumulator.cc",
         old="lacks_one && round->work == Work::kNone &&",
         new="lacks_one &&",
     ),
     Bug(
         breaks="A round is used again while an apply still waits for its gradient in it.",
         program="dense",
-        file="accumulator/accumulator_impl.h",
+        file="accumulator/accumulator.cc",
         old="next_round_ == nullptr || next_round_.use_count() > 1",
         new="next_round_ == nullptr",
     ),
     Bug(
         breaks="A reset waits for one take only, and discards the gradients of the next.",
         program="sparse",
-        file="accumulator/accumulator_impl.h",
+        file="accumulator/accumulator.cc",
         old="  while (IsFrontReady()) changed_.Wait(&mu_);\n",
         new="  if (IsFrontReady()) changed_.Wait(&mu_);\n",
     ),
     Bug(
         breaks="A take that has failed is completed while its workspace is in use.",
         program="sparse",
-        file="accumulator/accumulator_impl.h",
+        file="accumulator/accumulator.cc",
         old="  call->ended.Add(std::move(take));\n",
         new="  MutexUnlock unlock(&mu_);\n  take->Complete();\n",
     ),
@@ -77,11 +77,11 @@ BUGS = [
     Bug(
         breaks="If a take is cancelled while its value is prepared, applies are not woken.",
         program="sparse",
-        file="accumulator/accumulator_impl.h",
-        old="    round.work = Work::kNone;\n    changed_.NotifyAll();\n    Status ended",
-        new="    round.work = Work::kNone;\n"
-        "    if (!take.is_cancelled) changed_.NotifyAll();\n"
-        "    Status ended",
+        file="accumulator/accumulator.cc",
+        old="  round.work = Work::kNone;\n  changed_.NotifyAll();\n  Status ended",
+        new="  round.work = Work::kNone;\n"
+        "  if (!take.is_cancelled) changed_.NotifyAll();\n"
+        "  Status ended",
     ),
     Bug(
         breaks="A step that was taken over before its claim is not counted again.",

@@ -1,6 +1,6 @@
 // Keeps memory for the next copy of the same shape.
-#ifndef CONDACC_CORE_SPARSE_SPARE_BUFFERS_H_
-#define CONDACC_CORE_SPARSE_SPARE_BUFFERS_H_
+#ifndef CONDACC_CORE_BASE_SPARE_BUFFERS_H_
+#define CONDACC_CORE_BASE_SPARE_BUFFERS_H_
 
 #include <cstddef>
 #include <list>
@@ -72,4 +72,4 @@ class SpareBuffers {
 
 }  // namespace condacc
 
-#endif  // CONDACC_CORE_SPARSE_SPARE_BUFFERS_H_
+#endif  // CONDACC_CORE_BASE_SPARE_BUFFERS_H_

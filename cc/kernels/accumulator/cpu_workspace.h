@@ -1,11 +1,11 @@
-// The memory and the threads that sparse accumulators on a CPU work with.
-#ifndef CONDACC_KERNELS_ACCUMULATOR_CPU_SPARSE_WORKSPACE_H_
-#define CONDACC_KERNELS_ACCUMULATOR_CPU_SPARSE_WORKSPACE_H_
+// The memory and the threads that accumulators on a CPU work with.
+#ifndef CONDACC_KERNELS_ACCUMULATOR_CPU_WORKSPACE_H_
+#define CONDACC_KERNELS_ACCUMULATOR_CPU_WORKSPACE_H_
 
 #include <cstddef>
 
 #include "cc/core/base/parallel_for.h"
-#include "cc/core/sparse/sparse_workspace.h"
+#include "cc/core/dense/host_workspace.h"
 #include "cc/kernels/base/tf_conversions.h"
 #include "cc/memory/heap_trim.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -14,17 +14,17 @@ namespace condacc {
 
 // Lends the core the memory and the threads of an op. Only the methods that allocate require that
 // the op has not ended.
-class CpuSparseWorkspace : public HostSparseWorkspace {
+class CpuWorkspace : public HostWorkspace {
  public:
-  explicit CpuSparseWorkspace(tensorflow::OpKernelContext* ctx)
+  explicit CpuWorkspace(tensorflow::OpKernelContext* ctx)
       : ctx_(ctx), threads_(DeviceThreads(ctx)) {}
   // This is reported here and not in NoteFreed(), because starting the thread that trims takes
   // time, and takes may wait for the fold.
-  ~CpuSparseWorkspace() override {
+  ~CpuWorkspace() override {
     if (freed_bytes_ > 0) NoteFreedHeap(freed_bytes_);
   }
-  CpuSparseWorkspace(const CpuSparseWorkspace&) = delete;
-  CpuSparseWorkspace& operator=(const CpuSparseWorkspace&) = delete;
+  CpuWorkspace(const CpuWorkspace&) = delete;
+  CpuWorkspace& operator=(const CpuWorkspace&) = delete;
 
   Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override {
     return AllocateBuffer(ctx_, type, shape, buffer);
@@ -43,4 +43,4 @@ class CpuSparseWorkspace : public HostSparseWorkspace {
 
 }  // namespace condacc
 
-#endif  // CONDACC_KERNELS_ACCUMULATOR_CPU_SPARSE_WORKSPACE_H_
+#endif  // CONDACC_KERNELS_ACCUMULATOR_CPU_WORKSPACE_H_

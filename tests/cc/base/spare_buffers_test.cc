@@ -1,4 +1,4 @@
-#include "cc/core/sparse/spare_buffers.h"
+#include "cc/core/base/spare_buffers.h"
 
 #include <atomic>
 #include <cstddef>

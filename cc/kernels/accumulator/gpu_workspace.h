@@ -1,11 +1,14 @@
-// The memory and the stream that sparse accumulators on a GPU work with.
-#ifndef CONDACC_KERNELS_ACCUMULATOR_GPU_SPARSE_WORKSPACE_H_
-#define CONDACC_KERNELS_ACCUMULATOR_GPU_SPARSE_WORKSPACE_H_
+// The memory and the stream that accumulators on a GPU work with.
+#ifndef CONDACC_KERNELS_ACCUMULATOR_GPU_WORKSPACE_H_
+#define CONDACC_KERNELS_ACCUMULATOR_GPU_WORKSPACE_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
+#include "cc/core/base/mutex.h"
 #include "cc/core/sparse/device_merge.h"
+#include "cc/gpu/dense_launch.h"
 #include "cc/gpu/device_memory.h"
 #include "cc/gpu/sparse_merge.h"
 #include "cc/kernels/base/gpu_stream.h"
@@ -16,12 +19,27 @@ namespace condacc {
 
 // Lends the core the memory and the stream of an op. Only Allocate() requires that the op has not
 // ended, and only Sort() and ReadIndices() wait for the stream.
-class GpuSparseWorkspace : public DeviceSparseWorkspace {
+class GpuWorkspace : public DeviceWorkspace {
  public:
-  explicit GpuSparseWorkspace(tensorflow::OpKernelContext* ctx) : ctx_(ctx), stream_(ctx) {}
+  explicit GpuWorkspace(tensorflow::OpKernelContext* ctx) : ctx_(ctx), stream_(ctx) {}
 
   Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override {
     return AllocateBuffer(ctx_, type, shape, buffer);
+  }
+  void Add(const DenseAddArgs& args) override {
+    const auto active = stream_.Activate();
+    Status status = QueueDenseAdd(args, stream_.handle());
+    if (status.ok()) return;
+    MutexLock lock(&mu_);
+    failure_ = std::move(status);
+  }
+  Status failure() const override {
+    MutexLock lock(&mu_);
+    return failure_;
+  }
+  Status Clear(void* to, size_t num_bytes) override {
+    const auto active = stream_.Activate();
+    return QueueZeros(to, num_bytes, stream_.handle());
   }
   Status Copy(const void* from, size_t num_bytes, void* to) override {
     const auto active = stream_.Activate();
@@ -51,8 +69,10 @@ class GpuSparseWorkspace : public DeviceSparseWorkspace {
  private:
   tensorflow::OpKernelContext* const ctx_;
   const GpuStream stream_;
+  mutable Mutex mu_;
+  Status failure_ CONDACC_GUARDED_BY(mu_);
 };
 
 }  // namespace condacc
 
-#endif  // CONDACC_KERNELS_ACCUMULATOR_GPU_SPARSE_WORKSPACE_H_
+#endif  // CONDACC_KERNELS_ACCUMULATOR_GPU_WORKSPACE_H_

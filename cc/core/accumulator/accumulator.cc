@@ -1,30 +1,17 @@
-// Definitions of Accumulator's methods; included where it is instantiated.
-#ifndef CONDACC_CORE_ACCUMULATOR_ACCUMULATOR_IMPL_H_
-#define CONDACC_CORE_ACCUMULATOR_ACCUMULATOR_IMPL_H_
+#include "cc/core/accumulator/accumulator.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <memory>
 #include <new>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
-#include "cc/core/accumulator/accumulator.h"
-#include "cc/core/accumulator/apply_result.h"
 #include "cc/core/base/invariant.h"
-#include "cc/core/base/status.h"
 #include "cc/core/base/timer_queue.h"
 
 namespace condacc {
 
 // Applies.
 
-template <class Sum>
-ApplyResult Accumulator<Sum>::Apply(int64_t local_step, Gradient gradient, Workspace& workspace,
-                                    std::optional<int64_t> contributor) {
+ApplyResult Accumulator::Apply(int64_t local_step, Gradient gradient, Workspace& workspace,
+                               std::optional<int64_t> contributor) {
   if (contributor.has_value() && *contributor < 0) {
     return Error(
         StatusCode::kInvalidArgument,
@@ -44,9 +31,8 @@ ApplyResult Accumulator<Sum>::Apply(int64_t local_step, Gradient gradient, Works
   return result;
 }
 
-template <class Sum>
-ApplyOutcome Accumulator<Sum>::CheckStepAndContributor(int64_t local_step,
-                                                       std::optional<int64_t> contributor) {
+ApplyOutcome Accumulator::CheckStepAndContributor(int64_t local_step,
+                                                  std::optional<int64_t> contributor) {
   if (step_counter_.DropIfStale(local_step)) return ApplyOutcome::kStale;
   if (!contributor.has_value()) return ApplyOutcome::kAdded;
   if (step_counter_.IsAhead(local_step)) return ApplyOutcome::kAhead;
@@ -56,44 +42,42 @@ ApplyOutcome Accumulator<Sum>::CheckStepAndContributor(int64_t local_step,
   return ApplyOutcome::kAdded;
 }
 
-template <class Sum>
-ApplyResult Accumulator<Sum>::Accept(int64_t local_step, std::optional<int64_t> contributor,
-                                     Workspace& workspace, Gradient* gradient) {
+ApplyResult Accumulator::Accept(int64_t local_step, std::optional<int64_t> contributor,
+                                Workspace& workspace, Gradient* gradient) {
   while (true) {
     while (round_->work == Work::kPreparing) changed_.Wait(&mu_);
     const ApplyOutcome outcome = CheckStepAndContributor(local_step, contributor);
     if (outcome != ApplyOutcome::kAdded) return outcome;
-    Status status = round_->sum.Check(*gradient);
+    Status status = round_->sum->Check(*gradient);
     if (status.ok()) {
-      const typename Contract::Missing missing = round_->sum.MissingFrom(*gradient);
-      if (missing == Contract::Missing::kNothing) return outcome;
+      const Missing missing = round_->sum->MissingFrom(*gradient);
+      if (missing == Missing::kNothing) return outcome;
+      const RoundPtr round = round_;
       MutexUnlock unlock(&mu_);
-      status = Sum::Prepare(options_.sum, missing, workspace, gradient);
+      status = round->sum->Prepare(missing, workspace, gradient);
     }
     if (!status.ok()) return Error(status.code(), status.message());
   }
 }
 
-template <class Sum>
-Appended Accumulator<Sum>::Append(std::optional<int64_t> contributor, Gradient gradient) {
+Appended Accumulator::Append(std::optional<int64_t> contributor, Gradient&& gradient) {
   ReserveRound();
-  std::vector<typename Round::Contribution>& contributions = round_->contributions;
+  std::vector<Round::Contribution>& contributions = round_->contributions;
   if (contributor.has_value() && contributions.size() == contributions.capacity()) {
     contributions.reserve(2 * contributions.size() + 8);
   }
-  const Appended appended = round_->sum.Append(std::move(gradient));
+  const Appended appended = round_->sum->Append(std::move(gradient));
   if (contributor.has_value()) {
     contributions.push_back({*contributor, round_->num_appended + 1});
   }
   return appended;
 }
 
-template <class Sum>
-void Accumulator<Sum>::ReserveRound() {
+void Accumulator::ReserveRound() {
   if (round_->num_accumulated > 0) return;  // Another round was reserved for the first gradient.
   // The previous round is not used again while an apply in FoldOrWait() still refers to it.
   if (next_round_ == nullptr || next_round_.use_count() > 1) {
-    next_round_ = std::make_shared<Round>(options_.sum);
+    next_round_ = std::make_shared<Round>(options_);
   }
   next_round_->place = Place::kOpen;
   next_round_->num_accumulated = 0;
@@ -103,9 +87,8 @@ void Accumulator<Sum>::ReserveRound() {
 
 // Takes.
 
-template <class Sum>
-void Accumulator<Sum>::Request(const TakePtr& take, std::shared_ptr<void> keep_alive,
-                               Workspace& workspace) {
+void Accumulator::Request(const TakePtr& take, std::shared_ptr<void> keep_alive,
+                          Workspace& workspace) {
   Call call{workspace, {}};
   MutexLock lock(&mu_);
   // If only one gradient is missing, the others are added now, so that they need not be added when
@@ -113,7 +96,7 @@ void Accumulator<Sum>::Request(const TakePtr& take, std::shared_ptr<void> keep_a
   // completed at any time, after which its workspace may be gone.
   const RoundPtr round = round_;
   const bool lacks_one = round->num_accumulated + 1 == take->num_required && takes_.empty();
-  if (lacks_one && round->work == Work::kNone && round->sum.WantsFold(/*num_missing=*/1)) {
+  if (lacks_one && round->work == Work::kNone && round->sum->WantsFold(/*num_missing=*/1)) {
     Fold(round, &call);
   }
   Status error = CheckTake(*take);
@@ -122,8 +105,7 @@ void Accumulator<Sum>::Request(const TakePtr& take, std::shared_ptr<void> keep_a
   Enqueue(take, std::move(keep_alive), &call);
 }
 
-template <class Sum>
-bool Accumulator<Sum>::TryServe(const TakePtr& take, Workspace& workspace) {
+bool Accumulator::TryServe(const TakePtr& take, Workspace& workspace) {
   Call call{workspace, {}};
   MutexLock lock(&mu_);
   Status error = CheckTake(*take);
@@ -136,8 +118,7 @@ bool Accumulator<Sum>::TryServe(const TakePtr& take, Workspace& workspace) {
   return true;
 }
 
-template <class Sum>
-void Accumulator<Sum>::Cancel(const TakePtr& take, Workspace& workspace) {
+void Accumulator::Cancel(const TakePtr& take, Workspace& workspace) {
   Call call{workspace, {}};
   MutexLock lock(&mu_);
   take->is_cancelled = true;
@@ -150,8 +131,7 @@ void Accumulator<Sum>::Cancel(const TakePtr& take, Workspace& workspace) {
   Proceed(round, &call);
 }
 
-template <class Sum>
-Status Accumulator<Sum>::CheckTake(const Take& take) const {
+Status Accumulator::CheckTake(const Take& take) const {
   if (take.num_required < 1) {
     return Error(StatusCode::kInvalidArgument, "Argument num_required must be positive, but was " +
                                                    std::to_string(take.num_required));
@@ -160,8 +140,7 @@ Status Accumulator<Sum>::CheckTake(const Take& take) const {
   return Status();
 }
 
-template <class Sum>
-Status Accumulator<Sum>::CheckStep(const Take& take) const {
+Status Accumulator::CheckStep(const Take& take) const {
   if (!IsAtStepOf(take)) {
     return Error(StatusCode::kFailedPrecondition, "The global step is another than the take's");
   }
@@ -169,30 +148,26 @@ Status Accumulator<Sum>::CheckStep(const Take& take) const {
   return Error(StatusCode::kOutOfRange, "The global step is 2**63 - 1 and cannot move on");
 }
 
-template <class Sum>
-void Accumulator<Sum>::Enqueue(const TakePtr& take, std::shared_ptr<void> keep_alive, Call* call) {
+void Accumulator::Enqueue(const TakePtr& take, std::shared_ptr<void> keep_alive, Call* call) {
   take->keep_alive = std::move(keep_alive);
   takes_.PushBack(take);
   const RoundPtr round = round_;
   Proceed(round, call);
 }
 
-template <class Sum>
-void Accumulator<Sum>::Fail(TakePtr take, Status status, Call* call) {
+void Accumulator::Fail(TakePtr take, Status status, Call* call) {
   TimerQueue::Global().Cancel(take->stall_timer);
   take->failure = std::move(status);
   call->ended.Add(std::move(take));
 }
 
-template <class Sum>
-void Accumulator<Sum>::WatchForStall(const TakePtr& take, const std::shared_ptr<void>& keep_alive) {
+void Accumulator::WatchForStall(const TakePtr& take, const std::shared_ptr<void>& keep_alive) {
   if (options_.stall_timeout.count() <= 0 || options_.on_stall == nullptr) return;
   take->stall_timer = TimerQueue::Global().Schedule(
       options_.stall_timeout, [this, take, keep_alive] { ReportStall(take); });
 }
 
-template <class Sum>
-void Accumulator<Sum>::ReportStall(const TakePtr& take) {
+void Accumulator::ReportStall(const TakePtr& take) {
   StallReport report{};
   {
     MutexLock lock(&mu_);
@@ -205,13 +180,12 @@ void Accumulator<Sum>::ReportStall(const TakePtr& take) {
 
 // Rounds.
 
-template <class Sum>
-typename Accumulator<Sum>::Action Accumulator<Sum>::NextAction(const Round& round) const {
+Accumulator::Action Accumulator::NextAction(const Round& round) const {
   const bool is_idle = round.work == Work::kNone;
   switch (round.place) {
     case Place::kOpen:
-      return IsFrontReady() && (is_idle || !Sum::kFinishNeedsMemory) ? Action::kServe
-                                                                     : Action::kNone;
+      return IsFrontReady() && (is_idle || !round.sum->finish_needs_memory()) ? Action::kServe
+                                                                              : Action::kNone;
     case Place::kTaken:
       return is_idle ? Action::kFinish : Action::kNone;
     case Place::kDiscarded:
@@ -222,8 +196,7 @@ typename Accumulator<Sum>::Action Accumulator<Sum>::NextAction(const Round& roun
   return Action::kNone;
 }
 
-template <class Sum>
-void Accumulator<Sum>::Proceed(const RoundPtr& round, Call* call) {
+void Accumulator::Proceed(const RoundPtr& round, Call* call) {
   while (true) {
     switch (NextAction(*round)) {
       case Action::kServe:
@@ -239,8 +212,7 @@ void Accumulator<Sum>::Proceed(const RoundPtr& round, Call* call) {
   }
 }
 
-template <class Sum>
-void Accumulator<Sum>::Serve(Call* call) {
+void Accumulator::Serve(Call* call) {
   Take* const take = takes_.front();
   Status status = CheckStep(*take);
   if (status.ok()) status = PrepareTake(*take, call->workspace);
@@ -253,64 +225,55 @@ void Accumulator<Sum>::Serve(Call* call) {
   round_ = std::move(next_round_);
 }
 
-template <class Sum>
-Status Accumulator<Sum>::PrepareTake([[maybe_unused]] const Take& take,
-                                     [[maybe_unused]] Workspace& workspace) {
-  if constexpr (!Sum::kFinishNeedsMemory) {
-    return Status();
-  } else {
-    Round& round = *round_;  // It stays, since nobody takes or discards it meanwhile.
-    round.work = Work::kPreparing;
-    Status status;
-    {
-      MutexUnlock unlock(&mu_);
-      // The thread may be in another operation, such as an apply that has succeeded. So the
-      // exception becomes the error of the take.
-      try {
-        status = Contract::PrepareFinish(round.sum, workspace);
-      } catch (const std::bad_alloc&) {
-        status = Status(StatusCode::kResourceExhausted, "Out of memory");
-      }
+Status Accumulator::PrepareTake(const Take& take, Workspace& workspace) {
+  if (!round_->sum->finish_needs_memory()) return Status();
+  Round& round = *round_;  // It stays, since nobody takes or discards it meanwhile.
+  round.work = Work::kPreparing;
+  Status status;
+  {
+    MutexUnlock unlock(&mu_);
+    // The thread may be in another operation, such as an apply that has succeeded. So the
+    // exception becomes the error of the take.
+    try {
+      status = round.sum->PrepareFinish(workspace);
+    } catch (const std::bad_alloc&) {
+      status = Status(StatusCode::kResourceExhausted, "Out of memory");
     }
-    round.work = Work::kNone;
-    changed_.NotifyAll();
-    Status ended = take.is_cancelled ? CheckTake(take) : CheckStep(take);
-    if (!ended.ok()) {
-      // Gradients that were refused stay in the round, so that the next take reports them.
-      if (status.ok()) Contract::AbandonFinish(round.sum);
-      return ended;
-    }
-    if (status.ok()) return status;
-    if (!Contract::Refused(round.sum).empty()) RemoveRefused(&round);
-    return Error(status.code(), status.message());
   }
+  round.work = Work::kNone;
+  changed_.NotifyAll();
+  Status ended = take.is_cancelled ? CheckTake(take) : CheckStep(take);
+  if (!ended.ok()) {
+    // Gradients that were refused stay in the round, so that the next take reports them.
+    if (status.ok()) round.sum->AbandonFinish();
+    return ended;
+  }
+  if (status.ok()) return status;
+  if (!round.sum->refused().empty()) RemoveRefused(&round);
+  return Error(status.code(), status.message());
 }
 
-template <class Sum>
-void Accumulator<Sum>::RemoveRefused([[maybe_unused]] Round* round) {
-  if constexpr (Sum::kFinishNeedsMemory) {
-    const std::vector<int64_t>& refused = Contract::Refused(round->sum);
-    auto& contributions = round->contributions;
-    contributions.erase(std::remove_if(contributions.begin(), contributions.end(),
-                                       [&](const typename Round::Contribution& each) {
-                                         return std::binary_search(refused.begin(), refused.end(),
-                                                                   each.ordinal);
-                                       }),
-                        contributions.end());
-    round->num_added +=
-        refused.end() - std::upper_bound(refused.begin(), refused.end(), round->num_added);
-    round->num_accumulated -= static_cast<int64_t>(refused.size());
-    CONDACC_INVARIANT(round->num_added <= round->num_appended && round->num_accumulated >= 0);
-    Contract::RemoveRefused(round->sum);
-  }
+void Accumulator::RemoveRefused(Round* round) {
+  const std::vector<int64_t>& refused = round->sum->refused();
+  auto& contributions = round->contributions;
+  contributions.erase(std::remove_if(contributions.begin(), contributions.end(),
+                                     [&](const Round::Contribution& each) {
+                                       return std::binary_search(refused.begin(), refused.end(),
+                                                                 each.ordinal);
+                                     }),
+                      contributions.end());
+  round->num_added +=
+      refused.end() - std::upper_bound(refused.begin(), refused.end(), round->num_added);
+  round->num_accumulated -= static_cast<int64_t>(refused.size());
+  CONDACC_INVARIANT(round->num_added <= round->num_appended && round->num_accumulated >= 0);
+  round->sum->RemoveRefused();
 }
 
-template <class Sum>
-void Accumulator<Sum>::Finish(const RoundPtr& round, Workspace& workspace) {
+void Accumulator::Finish(const RoundPtr& round, Workspace& workspace) {
   round->work = Work::kEnding;
   {
     MutexUnlock unlock(&mu_);
-    Value value = round->sum.Finish(workspace);
+    Value value = round->sum->Finish(workspace);
     TakePtr take;
     {
       MutexLock lock(&mu_);
@@ -325,25 +288,23 @@ void Accumulator<Sum>::Finish(const RoundPtr& round, Workspace& workspace) {
       take->Complete(Error(failure.code(), failure.message()), nullptr);
     }
     // The memory is freed after the take was completed, which need not wait for that.
-    round->sum.Clear();
+    round->sum->Clear();
     round->contributions.clear();
   }
   Retire(round);
 }
 
-template <class Sum>
-void Accumulator<Sum>::Free(const RoundPtr& round) {
+void Accumulator::Free(const RoundPtr& round) {
   round->work = Work::kEnding;
   {
     MutexUnlock unlock(&mu_);
-    round->sum.Clear();
+    round->sum->Clear();
     round->contributions.clear();
   }
   Retire(round);
 }
 
-template <class Sum>
-void Accumulator<Sum>::Retire(const RoundPtr& round) {
+void Accumulator::Retire(const RoundPtr& round) {
   round->num_added = round->num_appended;
   round->work = Work::kNone;
   round->place = Place::kGone;
@@ -351,8 +312,7 @@ void Accumulator<Sum>::Retire(const RoundPtr& round) {
   if (next_round_ == nullptr) next_round_ = round;
 }
 
-template <class Sum>
-int64_t Accumulator<Sum>::Reset(int64_t global_step, bool only_forward) {
+int64_t Accumulator::Reset(int64_t global_step, bool only_forward) {
   MutexLock lock(&mu_);
   // The thread that works on the round serves a take that has enough gradients.
   while (IsFrontReady()) changed_.Wait(&mu_);
@@ -370,16 +330,14 @@ int64_t Accumulator<Sum>::Reset(int64_t global_step, bool only_forward) {
 
 // Folds.
 
-template <class Sum>
-void Accumulator<Sum>::FoldOrWait(const RoundPtr& round, int64_t ordinal, bool must_add,
-                                  Call* call) {
+void Accumulator::FoldOrWait(const RoundPtr& round, int64_t ordinal, bool must_add, Call* call) {
   while (round->num_added < ordinal) {
     // A round that has left need not be waited for because it is overfull: the thread that finishes
     // it adds all that is pending, and will be done soon.
     const bool is_open = round->place == Place::kOpen;
-    const bool must = must_add || (is_open && round->sum.IsOverfull());
+    const bool must = must_add || (is_open && round->sum->IsOverfull());
     const bool may_fold = is_open && round->work == Work::kNone;
-    if (may_fold && (must || round->sum.WantsFold(NumMissing(*round)))) {
+    if (may_fold && (must || round->sum->WantsFold(NumMissing(*round)))) {
       if (!Fold(round, call)) return;
     } else if (must) {
       changed_.Wait(&mu_);
@@ -389,21 +347,19 @@ void Accumulator<Sum>::FoldOrWait(const RoundPtr& round, int64_t ordinal, bool m
   }
 }
 
-template <class Sum>
-int64_t Accumulator<Sum>::NumMissing(const Round& round) const {
+int64_t Accumulator::NumMissing(const Round& round) const {
   if (!takes_.empty()) return takes_.front()->num_required - round.num_accumulated;
-  return round.num_accumulated == last_num_required_ ? 0 : Contract::kUnknown;
+  return round.num_accumulated == last_num_required_ ? 0 : RoundSum::kUnknown;
 }
 
-template <class Sum>
-bool Accumulator<Sum>::Fold(const RoundPtr& round, Call* call) {
+bool Accumulator::Fold(const RoundPtr& round, Call* call) {
   round->work = Work::kFolding;
-  const int64_t num_folded = round->sum.BeginFold();
+  const int64_t num_folded = round->sum->BeginFold();
   {
     MutexUnlock unlock(&mu_);
-    round->sum.RunFold(call->workspace);
+    round->sum->RunFold(call->workspace);
   }
-  const bool has_succeeded = round->sum.EndFold();
+  const bool has_succeeded = round->sum->EndFold();
   if (has_succeeded) round->num_added += num_folded;
   round->work = Work::kNone;
   changed_.NotifyAll();
@@ -411,8 +367,7 @@ bool Accumulator<Sum>::Fold(const RoundPtr& round, Call* call) {
   return has_succeeded;
 }
 
-template <class Sum>
-Status Accumulator<Sum>::Error(StatusCode code, std::string_view message) const noexcept {
+Status Accumulator::Error(StatusCode code, std::string_view message) const noexcept {
   try {
     std::string text(message);
     text += " (accumulator '" + options_.name + "')";
@@ -423,5 +378,3 @@ Status Accumulator<Sum>::Error(StatusCode code, std::string_view message) const 
 }
 
 }  // namespace condacc
-
-#endif  // CONDACC_CORE_ACCUMULATOR_ACCUMULATOR_IMPL_H_

@@ -1,0 +1,63 @@
+// Gradients, and the results of takes.
+#ifndef CONDACC_CORE_ACCUMULATOR_GRADIENT_H_
+#define CONDACC_CORE_ACCUMULATOR_GRADIENT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "cc/core/base/buffer.h"
+#include "cc/core/base/shape.h"
+#include "cc/core/base/status.h"
+
+namespace condacc {
+
+// The indices of one gradient: [size] int64, in memory of somebody else. They may be in any order
+// and repeat.
+struct IndexSpan {
+  const int64_t* data = nullptr;
+  size_t size = 0;
+  int64_t min = 0;           // The lowest index, if there are any.
+  int64_t max = 0;           // The highest index, if there are any.
+  bool is_ascending = true;  // If true, the indices ascend without repeats.
+};
+
+// A gradient as an apply passes it, and what RoundSum::Prepare() adds to it. A dense gradient has
+// no indices. A sparse one is some rows of a dense tensor, and their indices.
+struct Gradient {
+  Buffer values;       // [...], or [n, d1, ...] if sparse
+  Shape shape;         // Shape of the values.
+  bool owned = false;  // If true, nobody else refers to the values: they may be written to.
+
+  Buffer indices;  // [n] int64 or int32
+  Shape indices_shape;
+  bool owns_indices = false;  // If true, nobody else refers to the indices.
+  bool indices_are_int32 = false;
+  // The shape of the dense tensor, if the caller gave it. A negative first dimension is unknown.
+  std::optional<Shape> dense_shape;
+
+  // RoundSum::Prepare() sets these of a dense gradient.
+  Buffer result_memory;   // Memory for the result, if the gradient is the first and not owned.
+  Buffer float32_memory;  // Memory for a float32 sum.
+
+  // RoundSum sets these of a sparse gradient.
+  bool is_kept = false;            // If true, indices and values are in memory that may be kept.
+  bool values_are_a_copy = false;  // If true, their memory may be used for another copy.
+  IndexSpan index_span;            // The indices in their buffer, and what is known about them.
+  int64_t index_bound = -1;        // Indices must be lower. -1 means that there is no bound.
+  int64_t number = 0;              // Its number among the gradients of the sum, counted from 1.
+  // If not OK, the reason why the gradient cannot be added. Its indices and values are then gone.
+  Status failure;
+};
+
+// The result of a take. The indices ascend and are unique; those of a dense value are empty.
+struct Value {
+  Buffer indices;  // [n] int64
+  Buffer values;   // [...], or [n, d1, ...] if sparse
+  Shape shape;     // Shape of the values.
+  Status failure;  // If not OK, the reason why this is not the sum or mean.
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_ACCUMULATOR_GRADIENT_H_

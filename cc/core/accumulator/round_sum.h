@@ -1,0 +1,138 @@
+// The interface of a class that sums the gradients of one round, and its options.
+#ifndef CONDACC_CORE_ACCUMULATOR_ROUND_SUM_H_
+#define CONDACC_CORE_ACCUMULATOR_ROUND_SUM_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "cc/core/accumulator/gradient.h"
+#include "cc/core/accumulator/workspace.h"
+#include "cc/core/base/element_type.h"
+#include "cc/core/base/hold_budget.h"
+#include "cc/core/base/shape.h"
+#include "cc/core/base/spare_buffers.h"
+#include "cc/core/base/status.h"
+
+namespace condacc {
+
+// The divisor of a sum: the number of gradients (kMean), or 1 (kSum). For sparse gradients, kMean
+// divides the sum of a row by the number of gradients that contain the row, and kGlobalMean by the
+// number of all gradients.
+enum class Reduction { kMean, kSum, kGlobalMean };
+
+// The options of the sums of an accumulator.
+struct SumOptions {
+  ElementType type = ElementType::kFloat32;
+  Shape shape = Shape::UnknownRank();
+  Reduction reduction = Reduction::kMean;
+  HoldBudget* budget = &HoldBudget::Unlimited();
+
+  // These options are those of dense gradients.
+  size_t small_bytes = 32 << 10;  // Gradients of up to this size are added as soon as they come.
+  size_t max_pending = 7;         // Fold once this many gradients are pending.
+  // Fold once the pending gradients have this many bytes.
+  size_t max_pending_bytes = std::numeric_limits<size_t>::max();
+  // The number of gradients that the workspace can add to another one at once. For float16 and
+  // bfloat16, it must not be lower than max_pending.
+  size_t max_inputs = std::numeric_limits<size_t>::max();
+  // If true, borrowed gradients are queued instead of added before Apply() returns.
+  bool holds_borrowed = false;
+  // If true, large pending gradients are added as soon as a waiting take lacks only one more.
+  bool adds_ahead = true;
+
+  // These options are those of sparse gradients. A fold needs at least this many bytes of pending
+  // gradients, unless they are very many or the budget is exceeded.
+  size_t fold_bytes = size_t{240} << 20;
+  // Memory for copies of values that are not owned.
+  std::shared_ptr<SpareBuffers> spares =
+      std::make_shared<SpareBuffers>(size_t{64} << 20, &HoldBudget::Unlimited());
+};
+
+// The result of MissingFrom(): what Prepare() must still supply before Append().
+enum class Missing {
+  kNothing,
+  kResultMemory,   // Memory for the result: the gradient is the first and not owned.
+  kFloat32Memory,  // Memory for a float32 sum.
+  kKept,           // The gradient has not been checked yet and moved to memory that may be kept.
+};
+
+// The result of Append().
+enum class Appended {
+  kInSum,       // The sum contains the gradient and all that came before it.
+  kPending,     // A fold will add the gradient, or at the latest Finish().
+  kMustAddNow,  // Like kPending, but the apply must not return before the gradient has been added.
+};
+
+// The accumulator calls a method under its lock, unless the comment says "unlocked". No two
+// unlocked methods of one sum run at the same time, except Prepare(). While RunFold() runs,
+// gradients may be appended. While another unlocked method runs, nothing else changes the sum, but
+// methods that are const may be called.
+class RoundSum {
+ public:
+  RoundSum() = default;
+  virtual ~RoundSum() = default;
+  RoundSum(const RoundSum&) = delete;
+  RoundSum& operator=(const RoundSum&) = delete;
+
+  // Returns InvalidArgument if the gradient does not fit the accumulator or the gradients in the
+  // sum.
+  virtual Status Check(const Gradient& gradient) const = 0;
+  // Returns what a gradient that fits lacks before it can be appended.
+  virtual Missing MissingFrom(const Gradient& gradient) const = 0;
+  // Unlocked, and called concurrently by several threads: gives the gradient what it lacks. Uses
+  // only the options. After an error, the gradient is not used any more.
+  virtual Status Prepare(Missing missing, Workspace& workspace, Gradient* gradient) const = 0;
+  // Takes over a gradient that lacks nothing. If it throws std::bad_alloc, nothing has changed.
+  virtual Appended Append(Gradient&& gradient) = 0;
+
+  // The `num_missing` of WantsFold() if nobody knows when the next take comes.
+  static constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
+  // Returns whether the pending gradients should be added now. `num_missing` is how many gradients
+  // the next take lacks: if 0, it probably comes next, and adds them in the same pass in which it
+  // divides; if 1, a take waits that may be faster if all but its last gradient have been added.
+  virtual bool WantsFold(int64_t num_missing) const = 0;
+  // Returns whether so much is pending that an apply should wait for a fold before it returns.
+  virtual bool IsOverfull() const = 0;
+
+  // Starts a fold, which adds the gradients that have been pending longest. Returns their number.
+  virtual int64_t BeginFold() noexcept = 0;
+  // Unlocked: adds the gradients of the fold that was started.
+  virtual void RunFold(Workspace& workspace) noexcept = 0;
+  // Ends the fold. Returns whether its gradients have been added. If memory was short, they are
+  // pending as before.
+  virtual bool EndFold() noexcept = 0;
+
+  // If true, PrepareFinish() has to be called before Finish(), and nothing is appended in between.
+  virtual bool finish_needs_memory() const { return false; }
+  // Unlocked: allocates all memory that Finish() needs. If memory is short, returns
+  // ResourceExhausted or throws std::bad_alloc, and nothing has been prepared. Likewise if
+  // gradients turn out to be bad only now: it returns the error of the first of them, and
+  // refused() names them. They remain in the sum, and PrepareFinish() refuses them again, until
+  // RemoveRefused().
+  virtual Status PrepareFinish(Workspace& /*workspace*/) { return Status(); }
+  // Frees the memory that PrepareFinish() has allocated.
+  virtual void AbandonFinish() {}
+  // Returns the numbers of the gradients that the last PrepareFinish() has refused, ascending.
+  // Gradients are numbered from 1 in order of Append().
+  const std::vector<int64_t>& refused() const { return refused_; }
+  // Removes the gradients that the last PrepareFinish() has refused.
+  virtual void RemoveRefused() noexcept {}
+  // Unlocked: returns the sum or mean of all gradients. Cannot fail for want of memory. Only
+  // Clear() may follow.
+  virtual Value Finish(Workspace& workspace) noexcept = 0;
+  // Unlocked: frees all gradients, so that the sum is empty.
+  virtual void Clear() noexcept = 0;
+
+ protected:
+  std::vector<int64_t> refused_;
+};
+
+// Makes an empty sum, which keeps the reference.
+using SumFactory = std::unique_ptr<RoundSum> (*)(const SumOptions& options);
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_ACCUMULATOR_ROUND_SUM_H_

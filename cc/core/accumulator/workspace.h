@@ -1,0 +1,42 @@
+// The memory and threads that a call into an accumulator works with.
+#ifndef CONDACC_CORE_ACCUMULATOR_WORKSPACE_H_
+#define CONDACC_CORE_ACCUMULATOR_WORKSPACE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cc/core/base/buffer.h"
+#include "cc/core/base/element_type.h"
+#include "cc/core/base/shape.h"
+#include "cc/core/base/status.h"
+
+namespace condacc {
+
+struct DenseAddArgs;
+
+// Works with the memory of the device on which the gradients lie: HostWorkspace or DeviceWorkspace.
+// A device may only queue the work.
+class Workspace {
+ public:
+  virtual ~Workspace() = default;
+  // Allocates a buffer for a tensor. Returns ResourceExhausted if memory is refused.
+  virtual Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) = 0;
+  // Does what AddDense() does.
+  virtual void Add(const DenseAddArgs& args) = 0;
+  // Returns the error of an Add() that failed, if there was one. The output of that Add() is not
+  // valid.
+  virtual Status failure() const { return Status(); }
+  // Fills memory with zeros.
+  virtual Status Clear(void* to, size_t num_bytes) = 0;
+  virtual Status Copy(const void* from, size_t num_bytes, void* to) = 0;
+  // Copies `size` integers and converts them to int64.
+  virtual Status Widen(const int32_t* from, size_t size, int64_t* to) = 0;
+  // Records that a fold has freed gradients of `num_bytes` bytes. Must return at once, because
+  // takes may be waiting for the fold. By default, nothing is recorded: a device's allocator keeps
+  // what is freed, and uses it for all ops of the device.
+  virtual void NoteFreed(size_t /*num_bytes*/) {}
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_ACCUMULATOR_WORKSPACE_H_

@@ -1,0 +1,308 @@
+// Kernels of the ops that make an accumulator, apply gradients to it and take them from it.
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "cc/core/accumulator/apply_result.h"
+#include "cc/core/base/status.h"
+#include "cc/kernels/accumulator/accumulator_resource.h"
+#include "cc/kernels/accumulator/device.h"
+#include "cc/kernels/accumulator/gradient_io.h"
+#include "cc/kernels/base/async_kernel.h"
+#include "cc/kernels/base/tf_conversions.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/types.h"
+
+namespace condacc {
+namespace {
+
+using tensorflow::DEVICE_CPU;
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+
+// Tells whether the last input of an apply is the number of its contributor.
+enum class WithContributor { kNo, kYes };
+
+// Applies a gradient. Inputs: handle, local_step, those of the gradient and, if kWithContributor
+// is kYes, contributor. Output: the outcome ([] int32) if there is a contributor, otherwise whether
+// the gradient was added ([] bool).
+template <const AccumulatorKind& kKind, WithContributor kWithContributor = WithContributor::kNo>
+class ApplyOp : public tensorflow::OpKernel {
+ public:
+  explicit ApplyOp(OpKernelConstruction* ctx)
+      : OpKernel(ctx), waits_for_device_(kKind.is_sparse && DeviceOf(ctx).merges_wait) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("dtype", &dtype_));
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    constexpr int kGradient = 2;
+    AccumulatorPtr resource;
+    OP_REQUIRES_OK(ctx, LookupAccumulator(ctx, kKind, dtype_, &resource));
+    int64_t local_step = 0;
+    OP_REQUIRES_OK(ctx, ReadScalar(ctx, 1, "local_step", *resource, &local_step));
+    std::optional<int64_t> contributor;
+    if (kWithContributor == WithContributor::kYes) {
+      OP_REQUIRES_OK(ctx, ReadScalar(ctx, ctx->num_inputs() - 1, "contributor", *resource,
+                                     &contributor.emplace()));
+    }
+    // The output is allocated first: nothing may fail after the gradient has been added.
+    Tensor* output = nullptr;
+    if (ctx->output_required(0)) {
+      OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({}), &output));
+    }
+    ApplyOutcome outcome;
+    OP_REQUIRES_OK(ctx,
+                   ApplyGradient(ctx, *resource, local_step, contributor, kGradient, &outcome));
+    if (output != nullptr) SetOutput(outcome, output);
+  }
+  // TensorFlow regards GPU kernels as inexpensive, and runs them one after another in one thread. A
+  // kernel that waits for the device must not hold up the others.
+  bool IsExpensive() override { return waits_for_device_ || OpKernel::IsExpensive(); }
+
+ private:
+  static void SetOutput(ApplyOutcome outcome, Tensor* output) {
+    if constexpr (kWithContributor == WithContributor::kYes) {
+      output->scalar<int32_t>()() = static_cast<int32_t>(outcome);
+    } else {
+      output->scalar<bool>()() = outcome == ApplyOutcome::kAdded;
+    }
+  }
+
+  const bool waits_for_device_;
+  tensorflow::DataType dtype_;
+};
+
+// An execution of a take op. It receives the result of the take, and lives as long as that.
+class TakeExecution : public AsyncExecution {
+ public:
+  using AsyncExecution::AsyncExecution;
+
+  AccumulatorResource& resource() { return *resource_; }
+  Workspace& workspace() { return *workspace_; }
+
+  // Finds the accumulator; see LookupAccumulator().
+  absl::Status Find(const AccumulatorKind& kind, tensorflow::DataType dtype) {
+    TF_RETURN_IF_ERROR(LookupAccumulator(ctx(), kind, dtype, &resource_));
+    resource_->device().make_workspace(ctx(), &workspace_);
+    set_where(resource_->where());
+    return absl::OkStatus();
+  }
+
+  // Allocates the outputs other than the value before anything is taken, so that a refused
+  // allocation loses no gradients. If `tells_taken`, the first output says whether anything was
+  // taken.
+  absl::Status Reserve(bool tells_taken) {
+    if (tells_taken) {
+      TF_RETURN_IF_ERROR(ctx()->allocate_output(0, TensorShape({}), &taken_));
+    }
+    return ReserveOutputs(ctx(), spec().kind->is_sparse, &reserved_);
+  }
+
+  // Ends the op with the value or an error. Later calls do nothing. Reserve() must have succeeded.
+  void Complete(const Status& status, Value* value) {
+    // The global step has changed since the take was requested. Nothing else has this code.
+    if (tells_taken() && status.code() == StatusCode::kFailedPrecondition) return CompleteEmpty();
+    AsyncExecution::Complete([&] {
+      if (value == nullptr) return ToAbsl(status);
+      SetTaken(true);
+      SetOutputs(ctx(), first_output(), spec(), reserved_, std::move(*value));
+      return absl::OkStatus();
+    });
+  }
+  using AsyncExecution::Complete;
+
+  // Ends the op for too few gradients or for another step: outputs false, and empty values or
+  // zeros.
+  void CompleteEmpty() {
+    AsyncExecution::Complete([this] {
+      SetTaken(false);
+      return SetEmptyOutputs(ctx(), first_output(), spec(), reserved_, *workspace_);
+    });
+  }
+
+ private:
+  const AccumulatorSpec& spec() const { return resource_->spec(); }
+  bool tells_taken() const { return taken_ != nullptr; }
+  int first_output() const { return tells_taken() ? 1 : 0; }
+
+  void SetTaken(bool taken) {
+    if (tells_taken()) taken_->scalar<bool>()() = taken;
+  }
+
+  AccumulatorPtr resource_;
+  OpWorkspace workspace_;
+  Tensor* taken_ = nullptr;  // The bool output of a try-take; null for other takes.
+  Tensor reserved_;
+};
+
+// The behaviour of a take if there are too few gradients: kWaiting waits, without holding a
+// thread, and kTry ends at once and outputs that nothing was taken.
+enum class TakeMode { kWaiting, kTry };
+// Tells whether a take has an input that names the only global step at which it takes gradients.
+enum class WithStep { kNo, kYes };
+
+// Takes the accumulated gradients. Inputs: handle, global_step if kWithStep is kYes, and
+// num_required. Outputs: taken ([] bool) if kTakeMode is kTry, and those of SetOutputs().
+template <const AccumulatorKind& kKind, TakeMode kTakeMode, WithStep kWithStep = WithStep::kNo>
+class TakeOp : public AsyncKernel<TakeExecution> {
+ public:
+  explicit TakeOp(OpKernelConstruction* ctx)
+      : AsyncKernel(ctx), waits_for_device_(kKind.is_sparse && DeviceOf(ctx).merges_wait) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("dtype", &dtype_));
+  }
+  bool IsExpensive() override { return waits_for_device_ || AsyncOpKernel::IsExpensive(); }
+
+ private:
+  absl::Status Begin(const std::shared_ptr<TakeExecution>& execution) override {
+    OpKernelContext* const ctx = execution->ctx();
+    TF_RETURN_IF_ERROR(execution->Find(kKind, dtype_));
+    std::optional<int64_t> global_step;
+    if (kWithStep == WithStep::kYes) {
+      TF_RETURN_IF_ERROR(
+          ReadScalar(ctx, 1, "global_step", execution->resource(), &global_step.emplace()));
+    }
+    int32_t num_required = 0;
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, ctx->num_inputs() - 1, "num_required", execution->resource(),
+                                  &num_required));
+    TF_RETURN_IF_ERROR(execution->Reserve(kTakeMode == TakeMode::kTry));
+    Take(num_required, global_step, execution);
+    return absl::OkStatus();
+  }
+
+  // Requests the take, whose completion ends the op, perhaps before this returns. A take that has
+  // to wait registers its cancellation callback before; see AsyncExecution::OnCancel(). A take that
+  // need not wait registers none, and only finds out whether the step was cancelled: nobody would
+  // receive its gradients.
+  static void Take(int32_t num_required, std::optional<int64_t> global_step,
+                   const std::shared_ptr<TakeExecution>& execution) {
+    Accumulator& core = execution->resource().core();
+    const auto take = std::make_shared<PendingTake>(
+        num_required,
+        [execution](const Status& status, Value* value) { execution->Complete(status, value); },
+        global_step);
+    if (execution->is_cancelled()) core.Cancel(take, execution->workspace());
+    if (core.TryServe(take, execution->workspace())) return;
+    if (kTakeMode == TakeMode::kTry) return execution->CompleteEmpty();
+    const auto cancel = [execution, take] {
+      execution->resource().core().Cancel(take, execution->workspace());
+    };
+    if (!execution->OnCancel(cancel)) cancel();
+    core.Request(take, execution, execution->workspace());
+  }
+
+  const bool waits_for_device_;
+  tensorflow::DataType dtype_;
+};
+
+// The ops of one kind of accumulator.
+template <const AccumulatorKind& kKind>
+struct AccumulatorKernels {
+  using Handle = AccumulatorHandleOp<kKind>;
+  using Apply = ApplyOp<kKind>;
+  using ApplyContribution = ApplyOp<kKind, WithContributor::kYes>;
+  using Take = TakeOp<kKind, TakeMode::kWaiting>;
+  using TryTake = TakeOp<kKind, TakeMode::kTry>;
+  using TakeRound = TakeOp<kKind, TakeMode::kTry, WithStep::kYes>;
+};
+
+using DenseOps = AccumulatorKernels<kDense>;
+using SparseOps = AccumulatorKernels<kSparse>;
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseAccumulator").Device(DEVICE_CPU), DenseOps::Handle);
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApply").Device(DEVICE_CPU), DenseOps::Apply);
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTake").Device(DEVICE_CPU), DenseOps::Take);
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTryTake").Device(DEVICE_CPU), DenseOps::TryTake);
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApplyContribution").Device(DEVICE_CPU),
+                        DenseOps::ApplyContribution);
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTakeRound").Device(DEVICE_CPU), DenseOps::TakeRound);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseAccumulator").Device(DEVICE_CPU), SparseOps::Handle);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApply").Device(DEVICE_CPU), SparseOps::Apply);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTake").Device(DEVICE_CPU), SparseOps::Take);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTryTake").Device(DEVICE_CPU), SparseOps::TryTake);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApplyContribution").Device(DEVICE_CPU),
+                        SparseOps::ApplyContribution);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTakeRound").Device(DEVICE_CPU), SparseOps::TakeRound);
+
+#if defined(CONDACC_CUDA)
+
+using tensorflow::DEVICE_GPU;
+
+// All inputs and outputs but the indices and the values of gradients are in host memory.
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseAccumulator").Device(DEVICE_GPU).HostMemory("handle"),
+                        DenseOps::Handle);
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApply")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("local_step")
+                            .HostMemory("accepted"),
+                        DenseOps::Apply);
+REGISTER_KERNEL_BUILDER(
+    Name("Condacc>DenseTake").Device(DEVICE_GPU).HostMemory("handle").HostMemory("num_required"),
+    DenseOps::Take);
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTryTake")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("num_required")
+                            .HostMemory("taken"),
+                        DenseOps::TryTake);
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApplyContribution")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("local_step")
+                            .HostMemory("contributor")
+                            .HostMemory("outcome"),
+                        DenseOps::ApplyContribution);
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTakeRound")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("global_step")
+                            .HostMemory("num_required")
+                            .HostMemory("taken"),
+                        DenseOps::TakeRound);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseAccumulator").Device(DEVICE_GPU).HostMemory("handle"),
+                        SparseOps::Handle);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApply")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("local_step")
+                            .HostMemory("shape")
+                            .HostMemory("accepted"),
+                        SparseOps::Apply);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTake")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("num_required")
+                            .HostMemory("shape"),
+                        SparseOps::Take);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTryTake")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("num_required")
+                            .HostMemory("taken")
+                            .HostMemory("shape"),
+                        SparseOps::TryTake);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApplyContribution")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("local_step")
+                            .HostMemory("grad_shape")
+                            .HostMemory("contributor")
+                            .HostMemory("outcome"),
+                        SparseOps::ApplyContribution);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTakeRound")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("global_step")
+                            .HostMemory("num_required")
+                            .HostMemory("taken")
+                            .HostMemory("shape"),
+                        SparseOps::TakeRound);
+
+#endif
+
+}  // namespace
+}  // namespace condacc

@@ -1,0 +1,60 @@
+// The kinds of devices on which accumulators lie.
+#ifndef CONDACC_KERNELS_ACCUMULATOR_DEVICE_H_
+#define CONDACC_KERNELS_ACCUMULATOR_DEVICE_H_
+
+#include <cstddef>
+#include <new>
+
+#include "cc/core/accumulator/round_sum.h"
+#include "cc/core/accumulator/workspace.h"
+#include "cc/core/base/hold_budget.h"
+#include "cc/core/base/status.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace condacc {
+
+// The workspace of an op, in memory of the op: a take or an apply is too short for the heap.
+class OpWorkspace {
+ public:
+  OpWorkspace() = default;
+  ~OpWorkspace() {
+    if (workspace_ != nullptr) workspace_->~Workspace();
+  }
+  OpWorkspace(const OpWorkspace&) = delete;
+  OpWorkspace& operator=(const OpWorkspace&) = delete;
+
+  // Makes the workspace. May be called once.
+  template <class Made>
+  void Make(tensorflow::OpKernelContext* ctx) {
+    static_assert(sizeof(Made) <= sizeof(memory_));
+    workspace_ = new (memory_) Made(ctx);
+  }
+  Workspace& operator*() const { return *workspace_; }
+
+ private:
+  alignas(std::max_align_t) unsigned char memory_[160];
+  Workspace* workspace_ = nullptr;
+};
+
+// The classes that accumulators on one kind of device work with, and the choices that suit it.
+struct Device {
+  void (*make_workspace)(tensorflow::OpKernelContext* ctx, OpWorkspace* workspace);
+  SumFactory new_sparse_sum;
+  // Returns an error, with the remedy, if the op's device cannot do the work.
+  Status (*check_op_device)(tensorflow::OpKernelContext* ctx);
+  // Returns the budget of pending gradients.
+  HoldBudget& (*budget)();
+  // If true, small dense gradients, which are cheap to add, are added as soon as they come.
+  bool adds_small_at_once;
+  // The number of dense gradients that one pass can add to another one.
+  size_t max_inputs;
+  // If true, folds and takes of sparse gradients wait for the device. Those of dense ones never do.
+  bool merges_wait;
+};
+
+// Returns the device that the kernel is made for.
+const Device& DeviceOf(const tensorflow::OpKernelConstruction* ctx);
+
+}  // namespace condacc
+
+#endif  // CONDACC_KERNELS_ACCUMULATOR_DEVICE_H_
