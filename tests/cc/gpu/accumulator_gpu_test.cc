@@ -34,10 +34,15 @@ constexpr int64_t kNeverStale = int64_t{1} << 60;
 
 class Source;
 
+// The memory of a gradient that the accumulator does not own.
+struct Lent {
+  Buffer rows, ones;
+};
+
 // The traits of the accumulators under test: how to make a gradient whose values are all 1 or, if
 // it is to be refused by a take, anything.
 struct Dense {
-  static Gradient NewGradient(Source& source, bool owned, bool bad);
+  static Gradient NewGradient(Source& source, bool owned, bool bad, Lent* lent);
   static Accumulator::Options Options(HoldBudget* budget) {
     Accumulator::Options options;
     options.new_sum = NewDenseSum;
@@ -57,7 +62,7 @@ struct Dense {
 };
 
 struct Sparse {
-  static Gradient NewGradient(Source& source, bool owned, bool bad);
+  static Gradient NewGradient(Source& source, bool owned, bool bad, Lent* lent);
   static Accumulator::Options Options(HoldBudget* budget) {
     Accumulator::Options options;
     options.new_sum = NewSparseSum<DeviceRows>;
@@ -113,9 +118,11 @@ class Source {
   Buffer rows_, bad_rows_, ones_, garbage_;
 };
 
-// Returns the same memory, without a reference to it.
-Buffer Borrowed(const Buffer& buffer) {
-  return Buffer(buffer.data(), nullptr, [](void*) {});
+// Returns the memory if the accumulator is to own it, and otherwise keeps it in `lent`.
+Buffer OwnedOr(bool owned, Buffer memory, Buffer* lent) {
+  if (owned) return memory;
+  *lent = std::move(memory);
+  return Buffer(lent->data(), nullptr, [](void*) {});
 }
 
 // Applies a gradient of ones, which is owned by the accumulator or by this call. Returns whether it
@@ -123,28 +130,26 @@ Buffer Borrowed(const Buffer& buffer) {
 template <class Kind>
 bool Apply(Accumulator& accumulator, Source& source, bool owned, bool bad,
            CudaWorkspace& workspace) {
-  Gradient gradient = Kind::NewGradient(source, owned, bad);
+  Lent lent;
+  Gradient gradient = Kind::NewGradient(source, owned, bad, &lent);
   return accumulator.Apply(kNeverStale, std::move(gradient), workspace).is_added();
 }
 
-Gradient Dense::NewGradient(Source& source, bool owned, bool /*bad*/) {
-  Buffer ones = source.Ones(kSize);
+Gradient Dense::NewGradient(Source& source, bool owned, bool /*bad*/, Lent* lent) {
   Gradient gradient;
   gradient.shape = Shape::Of({kSize});
   gradient.owned = owned;
-  gradient.values = owned ? std::move(ones) : Borrowed(ones);
+  gradient.values = OwnedOr(owned, source.Ones(kSize), &lent->ones);
   return gradient;
 }
 
-Gradient Sparse::NewGradient(Source& source, bool owned, bool bad) {
-  Buffer rows = source.Rows(bad);
-  Buffer ones = source.Ones(kRows * kWidth);
+Gradient Sparse::NewGradient(Source& source, bool owned, bool bad, Lent* lent) {
   Gradient gradient;
   gradient.indices_shape = Shape::Of({kRows});
   gradient.shape = Shape::Of({kRows, kWidth});
   gradient.owns_indices = gradient.owned = owned;
-  gradient.indices = owned ? std::move(rows) : Borrowed(rows);
-  gradient.values = owned ? std::move(ones) : Borrowed(ones);
+  gradient.indices = OwnedOr(owned, source.Rows(bad), &lent->rows);
+  gradient.values = OwnedOr(owned, source.Ones(kRows * kWidth), &lent->ones);
   return gradient;
 }
 
