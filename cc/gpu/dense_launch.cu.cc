@@ -57,7 +57,7 @@ Status Queue(const DenseAddArgs& args, cudaStream_t stream) {
 }
 
 bool IsValid(const DenseAddArgs& args) {
-  return args.divisor >= 1 && args.first != nullptr && args.out != nullptr &&
+  return args.divisor > 0 && args.first != nullptr && args.out != nullptr &&
          std::all_of(args.inputs, args.inputs + args.num_inputs,
                      [](const void* input) { return input != nullptr; });
 }

@@ -77,7 +77,7 @@ class LongRowThread {
     const auto count = static_cast<int64_t>(memory->num_gradients);
     if (adds) {
       sum_.out[row_ * Width() + Column()] =
-          RowSum::Finished(total, sum_.divisor == 0 ? count : sum_.divisor);
+          RowSum::Finished(total, sum_.divisor == 0 ? static_cast<double>(count) : sum_.divisor);
     }
     return count;
   }

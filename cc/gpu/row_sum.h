@@ -25,7 +25,7 @@ struct SumRowPack {
 
   RowSegments segments;
   int64_t packs_per_row;
-  int64_t divisor;  // 0 means the row's count.
+  double divisor;  // 0 means the row's count.
   Out* out;
 
   CONDACC_HOST_DEVICE void operator()(int64_t item) const {
@@ -43,14 +43,14 @@ struct SumRowPack {
     CONDACC_NO_UNROLL
     for (; i + kRowsAtOnce <= end; i += kRowsAtOnce) AddSome(i, kRowsAtOnce, column, sums);
     if (i < end) AddSome(i, static_cast<int>(end - i), column, sums);
-    const int64_t by = divisor == 0 ? segments.Count(first, end) : divisor;
+    const double by = divisor == 0 ? static_cast<double>(segments.Count(first, end)) : divisor;
     Pack<Out, kPack> result;
     for (int j = 0; j < kPack; ++j) result.values[j] = Finished(sums[j], by);
     StorePack(result, out, item);
   }
 
   // Returns a sum, divided and rounded, as it is written.
-  CONDACC_HOST_DEVICE static Out Finished(Sum sum, int64_t by) {
+  CONDACC_HOST_DEVICE static Out Finished(Sum sum, double by) {
     return Rounded<Out>(Divided(sum, static_cast<Sum>(by)));
   }
 

@@ -184,6 +184,13 @@ class ConditionalAccumulatorBase(Trackable):
             name=name or f"{self._STATE_PREFIX}Reset",
         )
 
+    def _check_weight_alone(self, contributor: TensorLike | None) -> None:
+        if contributor is not None:
+            where = f" (accumulator '{self._name}')" if self._name else ""
+            raise ValueError(
+                f"A gradient has either a weight or a contributor, but got both{where}."
+            )
+
     def _converted(self, gradient: TensorLike) -> tf.Tensor:
         """Converts a gradient, or the values of a sparse one, to a tensor of the dtype."""
         # Most gradients have this dtype. In eager mode this test is faster than a conversion.

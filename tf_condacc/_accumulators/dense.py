@@ -5,10 +5,13 @@ Mirrors ``tf.compat.v1.ConditionalAccumulator``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import tensorflow as tf
 
 from tf_condacc._accumulators.base import ConditionalAccumulatorBase, TryTakeResult
 from tf_condacc._accumulators.contributions import contributor_id, was_added
+from tf_condacc._accumulators.weights import multiplied, weight_input
 from tf_condacc._ops.host import int64_input
 from tf_condacc._ops.native import ops
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
@@ -99,7 +102,8 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             tf.errors.ResourceExhaustedError: There is not enough memory. The accumulator has not
                 changed.
         """
-        accepted = self._apply(grad, local_step, name or f"{self._GRADIENT_PREFIX}ApplyGradient")
+        name = name or f"{self._GRADIENT_PREFIX}ApplyGradient"
+        accepted = self._apply(ops.condacc_dense_apply, self._converted(grad), local_step, name)
         return None if tf.executing_eagerly() else accepted.op
 
     def try_apply_grad(
@@ -108,6 +112,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         local_step: TensorLike = 0,
         name: str | None = None,
         contributor: TensorLike | None = None,
+        weight: TensorLike | None = None,
     ) -> tf.Tensor:
         """Applies a gradient, and returns whether it was accumulated.
 
@@ -120,14 +125,29 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             name: Optional name of the operation.
             contributor: Id of the gradient's contributor: `[] integer`, not negative. If given, the
                 gradient is applied as by `apply_contribution`.
+            weight: Weight of the gradient, finite and not negative: `[] real number`. A mean is the
+                sum of the gradients times their weights, divided by the sum of the weights; a sum
+                is not divided. The weight of a gradient without one is 1. If all weights are 0, so
+                is the mean. The product is rounded to `dtype`.
 
         Returns:
             Whether the gradient was accumulated: `[] bool`. False if it was dropped as stale or,
             with a contributor, was a duplicate or ahead of the accumulator's step.
+
+        Raises:
+            TypeError: `weight` is not a real number, or is given for integers.
+            ValueError: Both `contributor` and `weight` are given, or the static shape of `weight`
+                is not that of a scalar.
+            tf.errors.InvalidArgumentError: `weight` is not a scalar, is negative or is not finite.
         """
         name = name or f"{self._GRADIENT_PREFIX}TryApplyGradient"
+        if weight is not None:
+            self._check_weight_alone(contributor)
+            weight = weight_input(weight, self._tensor_dtype, self._name)
+            gradient = multiplied(self._converted(grad), weight)
+            return self._apply(ops.condacc_dense_apply_weighted, gradient, local_step, name, weight)
         if contributor is None:
-            return self._apply(grad, local_step, name)
+            return self._apply(ops.condacc_dense_apply, self._converted(grad), local_step, name)
         return was_added(
             self.apply_contribution(grad, contributor, local_step, f"{name}Outcome"), name
         )
@@ -169,7 +189,13 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
                 changed.
         """
         name = name or f"{self._GRADIENT_PREFIX}ApplyContribution"
-        return self._apply(grad, local_step, name, contributor_id(contributor, self._name))
+        return self._apply(
+            ops.condacc_dense_apply_contribution,
+            self._converted(grad),
+            local_step,
+            name,
+            contributor_id(contributor, self._name),
+        )
 
     def take_grad(self, num_required: TensorLike, name: str | None = None) -> tf.Tensor:
         """Waits until enough gradients are accumulated, and takes all of them.
@@ -231,28 +257,28 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
 
     def _apply(
         self,
-        grad: TensorLike,
+        operation: Callable[..., tf.Tensor],
+        grad: tf.Tensor,
         local_step: TensorLike,
         name: str,
-        contributor: tf.Tensor | None = None,
+        *last_input: tf.Tensor,
     ) -> tf.Tensor:
-        gradient = self._converted(grad)
+        """Applies a gradient with an operation, and returns its output.
+
+        Args:
+            operation: Function of the operation.
+            grad: The gradient: `[d0, …] dtype`.
+            local_step: The step at which the gradient was computed: `[] int64`.
+            name: Name of the operation.
+            *last_input: Its input after the gradient, if it has one.
+        """
+        inputs = (self._accumulator_ref, int64_input(local_step), grad, *last_input)
         if tf.executing_eagerly():
             # The operation checks the shape as well, and takes less time for it.
             try:
-                return self._apply_converted(gradient, local_step, name, contributor)
+                return operation(*inputs, name=name)
             except tf.errors.InvalidArgumentError:
-                gradient.shape.assert_is_compatible_with(self._shape)
+                grad.shape.assert_is_compatible_with(self._shape)
                 raise
-        gradient.shape.assert_is_compatible_with(self._shape)
-        return self._apply_converted(gradient, local_step, name, contributor)
-
-    def _apply_converted(
-        self, grad: tf.Tensor, local_step: TensorLike, name: str, contributor: tf.Tensor | None
-    ) -> tf.Tensor:
-        local_step = int64_input(local_step)
-        if contributor is None:
-            return ops.condacc_dense_apply(self._accumulator_ref, local_step, grad, name=name)
-        return ops.condacc_dense_apply_contribution(
-            self._accumulator_ref, local_step, grad, contributor, name=name
-        )
+        grad.shape.assert_is_compatible_with(self._shape)
+        return operation(*inputs, name=name)

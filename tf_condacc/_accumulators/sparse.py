@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tf_condacc._accumulators.base import ConditionalAccumulatorBase, TryTakeResult
 from tf_condacc._accumulators.contributions import contributor_id, was_added
+from tf_condacc._accumulators.weights import multiplied, weight_input
 from tf_condacc._ops.host import host_int64, int64_input, on_host
 from tf_condacc._ops.native import ops
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
@@ -181,6 +182,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         local_step: TensorLike = 0,
         name: str | None = None,
         contributor: TensorLike | None = None,
+        weight: TensorLike | None = None,
     ) -> tf.Tensor:
         """Applies a gradient, and returns whether it was accumulated.
 
@@ -195,12 +197,30 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             name: Optional name of the operation.
             contributor: Id of the gradient's contributor: `[] integer`, not negative. If given, the
                 gradient is applied as by `apply_contribution`.
+            weight: Weight of the gradient, finite and not negative: `[] real number`. A row of
+                the mean is the sum of its values times their weights, divided by the sum of the
+                weights: of those of the gradients that contain the row ("MEAN"), or of all
+                gradients ("GLOBAL_MEAN"). A sum is not divided. The weight of a gradient without
+                one is 1. If all weights are 0, so is the mean. The product is rounded to `dtype`.
 
         Returns:
             Whether the gradient was accumulated: `[] bool`. False if it was dropped as stale or,
             with a contributor, was a duplicate or ahead of the accumulator's step.
+
+        Raises:
+            TypeError: `weight` is not a real number, or is given for integers.
+            ValueError: Both `contributor` and `weight` are given, or the static shape of `weight`
+                is not that of a scalar.
+            tf.errors.InvalidArgumentError: `weight` is not a scalar, is negative or is not finite,
+                or the accumulator is on a GPU and its reduction is "MEAN".
         """
         name = name or f"{self._GRADIENT_PREFIX}TryApplyGradient"
+        if weight is not None:
+            self._check_weight_alone(contributor)
+            weight = weight_input(weight, self._tensor_dtype, self._name)
+            values = multiplied(self._converted(grad_values), weight)
+            inputs = self._inputs_of_apply(grad_indices, values, grad_shape, local_step)
+            return ops.condacc_sparse_apply_weighted(*inputs, weight, name=name)
         if contributor is None:
             inputs = self._inputs_of_apply(grad_indices, grad_values, grad_shape, local_step)
             return ops.condacc_sparse_apply(*inputs, name=name)
@@ -215,6 +235,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         local_step: TensorLike = 0,
         name: str | None = None,
         contributor: TensorLike | None = None,
+        weight: TensorLike | None = None,
     ) -> tf.Tensor:
         """Applies ``tf.IndexedSlices``, and returns whether they were accumulated.
 
@@ -225,12 +246,13 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
             name: Optional name of the operation.
             contributor: Id of the gradient's contributor, as in `try_apply_grad`: `[] integer`.
+            weight: Weight of the gradient, as in `try_apply_grad`: `[] real number`.
 
         Returns:
             True if the gradient was accumulated, as in `try_apply_grad`: `[] bool`.
         """
         return self.try_apply_grad(
-            grad.indices, grad.values, grad.dense_shape, local_step, name, contributor
+            grad.indices, grad.values, grad.dense_shape, local_step, name, contributor, weight
         )
 
     def apply_contribution(

@@ -14,7 +14,15 @@ _LIBRARY = Path(__file__).resolve().parents[1] / "_condacc_ops.so"
 _NOT_DIFFERENTIABLE = tuple(
     f"Condacc>{kind}{verb}"
     for kind in ("Dense", "Sparse")
-    for verb in ("Accumulator", "Apply", "ApplyContribution", "Take", "TryTake", "TakeRound")
+    for verb in (
+        "Accumulator",
+        "Apply",
+        "ApplyContribution",
+        "ApplyWeighted",
+        "Take",
+        "TryTake",
+        "TakeRound",
+    )
 ) + tuple(
     f"Condacc>Tower{kind}{verb}" for kind in ("Dense", "Sparse") for verb in ("Sum", "Add", "Take")
 )

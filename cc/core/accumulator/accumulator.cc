@@ -1,7 +1,9 @@
 #include "cc/core/accumulator/accumulator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <new>
+#include <string>
 
 #include "cc/core/base/invariant.h"
 #include "cc/core/base/timer_queue.h"
@@ -16,6 +18,11 @@ ApplyResult Accumulator::Apply(int64_t local_step, Gradient gradient, Workspace&
     return Error(
         StatusCode::kInvalidArgument,
         "Argument contributor must not be negative, but was " + std::to_string(*contributor));
+  }
+  if (!std::isfinite(gradient.weight) || gradient.weight < 0) {
+    return Error(StatusCode::kInvalidArgument,
+                 "Argument weight must be finite and not negative, but was " +
+                     std::to_string(gradient.weight));
   }
   Call call{workspace, {}};
   MutexLock lock(&mu_);

@@ -71,8 +71,9 @@ class Accumulator {
   // Adds the gradient unless it is stale. A gradient that names a contributor is added only if its
   // local step is the global step and the contributor has no gradient in the round yet. Gradients
   // with and without a contributor may be mixed. Returns InvalidArgument if the contributor is
-  // negative, or if the gradient would be added and does not fit, and ResourceExhausted if memory
-  // that it needs is refused. After an error, the contributor may apply another gradient.
+  // negative, the weight is negative or not finite, or the gradient would be added and does not
+  // fit, and ResourceExhausted if memory that it needs is refused. After an error, the contributor
+  // may apply another gradient.
   ApplyResult Apply(int64_t local_step, Gradient gradient, Workspace& workspace,
                     std::optional<int64_t> contributor = std::nullopt) CONDACC_EXCLUDES(mu_);
 

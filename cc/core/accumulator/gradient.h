@@ -28,6 +28,8 @@ struct Gradient {
   Buffer values;       // [...], or [n, d1, ...] if sparse
   Shape shape;         // Shape of the values.
   bool owned = false;  // If true, nobody else refers to the values: they may be written to.
+  // A mean is divided by the sum of the weights. The values have been multiplied by it already.
+  double weight = 1;
 
   Buffer indices;  // [n] int64 or int32
   Shape indices_shape;

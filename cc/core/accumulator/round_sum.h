@@ -18,10 +18,17 @@
 
 namespace condacc {
 
-// The divisor of a sum: the number of gradients (kMean), or 1 (kSum). For sparse gradients, kMean
-// divides the sum of a row by the number of gradients that contain the row, and kGlobalMean by the
-// number of all gradients.
+// The divisor of a sum: the total weight of the gradients (kMean), or 1 (kSum). For sparse
+// gradients, kMean divides the sum of a row by the total weight of the gradients that contain the
+// row, and kGlobalMean by that of all gradients. The total weight of gradients without weights is
+// their number.
 enum class Reduction { kMean, kSum, kGlobalMean };
+
+// Returns the divisor of the sum of gradients of this total weight. If that is 0, so is the sum,
+// which is then not divided.
+constexpr double DivisorOf(Reduction reduction, double total_weight) {
+  return reduction == Reduction::kSum || total_weight == 0 ? 1 : total_weight;
+}
 
 // The options of the sums of an accumulator.
 struct SumOptions {

@@ -65,7 +65,7 @@ struct Avx2Pass {
 template <template <typename, bool> class Pass, typename T>
 void AddRange(const DenseAddArgs& args, size_t begin, size_t end) {
   const T* const* inputs = reinterpret_cast<const T* const*>(args.inputs);
-  const auto& last_pass = args.divisor > 1 ? kPasses<Pass<T, true>> : kPasses<Pass<T, false>>;
+  const auto& last_pass = args.divisor != 1 ? kPasses<Pass<T, true>> : kPasses<Pass<T, false>>;
   for (size_t b = begin; b < end;) {
     // If there are more inputs than one pass reads, several passes go over a chunk, whose running
     // sums stay in the cache. They are not kept in `out`, which may be an input that is still to be
@@ -124,7 +124,7 @@ RangeFunction FunctionFor(ElementType type) {
 
 RangeFunction FunctionFor(const DenseAddArgs& args) {
   const bool is_copy =
-      args.num_inputs == 0 && args.divisor <= 1 && args.first_is_float32 == args.out_is_float32;
+      args.num_inputs == 0 && args.divisor == 1 && args.first_is_float32 == args.out_is_float32;
   return is_copy ? CopyRange : FunctionFor(args.type);
 }
 

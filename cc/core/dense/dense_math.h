@@ -26,7 +26,7 @@ struct DenseAddArgs {
   bool first_is_float32 = false;  // Likewise.
   const void* const* inputs = nullptr;
   size_t num_inputs = 0;
-  int64_t divisor = 1;  // Must be 1 for integers.
+  double divisor = 1;  // Must be 1 for integers.
 };
 
 // Computes the sum on the calling thread.

@@ -47,7 +47,7 @@ Appended DenseSum::Append(Gradient&& gradient) {
   const Appended appended = IsUrgent(gradient) ? Appended::kMustAddNow : Appended::kPending;
   // A fold may be running, so only `pending_` is changed here, and not `folding_`.
   if (num_pending() == pending_.buffers.capacity()) pending_.Reserve(2 * num_pending());
-  ++count_;
+  total_weight_ += gradient.weight;
   if (!float32_sum_) float32_sum_ = std::move(gradient.float32_memory);
   if (empty()) {
     shape_ = std::move(gradient.shape);
@@ -117,8 +117,8 @@ Value DenseSum::Finish(Workspace& workspace) noexcept {
   DenseAddArgs last = RunFirstPasses(Operands(&pending_), workspace);
   last.out = result_.data();
   last.out_is_float32 = false;
-  last.divisor = options_.reduction != Reduction::kSum ? count_ : 1;
-  if (last.out != last.first || last.num_inputs > 0 || last.divisor > 1) {
+  last.divisor = DivisorOf(options_.reduction, total_weight_);
+  if (last.out != last.first || last.num_inputs > 0 || last.divisor != 1) {
     workspace.Add(last);
     NoteFailure(workspace);
   }
@@ -131,7 +131,7 @@ void DenseSum::Clear() noexcept {
   result_ = Buffer();
   float32_sum_ = Buffer();
   state_ = State::kEmpty;
-  count_ = 0;
+  total_weight_ = 0;
   failure_ = Status();
 }
 

@@ -89,7 +89,7 @@ class DenseSum final : public RoundSum {
 
   const SumOptions& options_;
   State state_ = State::kEmpty;
-  int64_t count_ = 0;  // Number of appended gradients.
+  double total_weight_ = 0;  // The sum of the weights of the appended gradients.
   Shape shape_;
   size_t num_elements_ = 0;
   Buffer result_;       // Memory of the result. Set in all states but kEmpty.

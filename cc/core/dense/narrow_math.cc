@@ -35,7 +35,7 @@ void AddRangeInFloat32(const DenseAddArgs& args, size_t begin, size_t end) {
       const Narrow* input = static_cast<const Narrow*>(args.inputs[k]) + b;
       for (size_t i = 0; i < n; ++i) sums[i] += Narrow::ToFloat(input[i]);
     }
-    if (args.divisor > 1) {
+    if (args.divisor != 1) {
       for (size_t i = 0; i < n; ++i) sums[i] /= divisor;
     }
     if (args.out_is_float32) {
@@ -149,7 +149,7 @@ struct NarrowAvx2Pass {
         const TwoVectors input = Lanes::Load(in[k] + i);
         sum = {_mm256_add_ps(sum.a, input.a), _mm256_add_ps(sum.b, input.b)};
       }
-      if (args.divisor > 1) sum = {_mm256_div_ps(sum.a, divisor), _mm256_div_ps(sum.b, divisor)};
+      if (args.divisor != 1) sum = {_mm256_div_ps(sum.a, divisor), _mm256_div_ps(sum.b, divisor)};
       if (args.out_is_float32) {
         Lanes::StoreFloat32(sum, static_cast<float*>(args.out) + i);
       } else {

@@ -46,7 +46,7 @@ struct DeviceMergeOutput {
   void* values = nullptr;        // [num_rows, width]
   bool values_are_sums = false;  // If true, values are of the sum type, not of the gradients'.
   int64_t* counts = nullptr;     // [num_rows] number of gradients with the row; may be null.
-  int64_t divisor = 1;           // 0 means that each row is divided by its count.
+  double divisor = 1;            // kOfEachRow means that each row is divided by its count.
 };
 
 // Returns how many bits the indices below `index_bound` need (-1 means that there is no bound).

@@ -123,7 +123,7 @@ bool DeviceRows::Fold(std::list<Gradient>* gradients, Workspace& workspace) {
   return true;
 }
 
-Status DeviceRows::PrepareFinish(std::list<Gradient>* pending, int64_t count,
+Status DeviceRows::PrepareFinish(std::list<Gradient>* pending, double total_weight,
                                  Workspace& workspace) {
   auto output = std::make_unique<Output>();
   Status status = StartMerging(*pending, workspace, &output->merging);
@@ -133,7 +133,7 @@ Status DeviceRows::PrepareFinish(std::list<Gradient>* pending, int64_t count,
   const int64_t num_rows = output->merging.report.num_rows;
   status = format_.Allocate(num_rows, options_.type, workspace, &output->value);
   if (!status.ok()) return status;
-  output->divisor = DivisorOf(options_.reduction, count);
+  output->divisor = RowDivisorOf(options_.reduction, total_weight);
   output_ = std::move(output);
   return Status();
 }

@@ -34,7 +34,7 @@ class DeviceRows {
 
   bool Fold(std::list<Gradient>* gradients, Workspace& workspace);
 
-  Status PrepareFinish(std::list<Gradient>* pending, int64_t count, Workspace& workspace);
+  Status PrepareFinish(std::list<Gradient>* pending, double total_weight, Workspace& workspace);
   void AbandonFinish() { output_.reset(); }
   Value Finish(Workspace& workspace);
 
@@ -59,7 +59,7 @@ class DeviceRows {
   };
   struct Output {
     Merging merging;
-    int64_t divisor = 0;
+    double divisor = 0;
     Value value;
   };
 

@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "cc/core/accumulator/round_sum.h"
 #include "cc/core/dense/dense_math.h"
+#include "cc/core/sparse/row_format.h"
 
 namespace condacc {
 namespace {
@@ -43,7 +45,7 @@ void SizesToStarts(std::vector<size_t>* sizes) {
 // Adds the new entries of a row to its sum, if there is one, and writes the result to `out`, which
 // is of the sum type if `out_is_sum`. Overwrites the entries. Allocates nothing, because sums that
 // are changed in place could not be restored if an allocation failed.
-void HostMergePass::Add(const UnionRow& row, void* out, bool out_is_sum, int64_t divisor) const {
+void HostMergePass::Add(const UnionRow& row, void* out, bool out_is_sum, double divisor) const {
   // The addresses of the operands are stored in the memory of the entries. Each entry is read
   // before an address overwrites it.
   static_assert(sizeof(const void*) <= sizeof(SliceEntry) &&
@@ -59,7 +61,7 @@ void HostMergePass::Add(const UnionRow& row, void* out, bool out_is_sum, int64_t
   if (row.bucket_end - row.end > kPrefetchAhead) {
     Prefetch(ValuesOf(row.end[kPrefetchAhead]), layout_.num_bytes());
   }
-  const bool is_new = row.is_new();
+  const bool is_new = row.is_new;
   const bool narrow = SumsInFloat32(layout_.type);
   DenseAddArgs args;
   args.type = layout_.type;
@@ -80,7 +82,9 @@ HostMergePass::HostMergePass(const SliceLayout& layout, const MergedRows& merged
     : layout_(layout),
       merged_(merged),
       sources_(sources),
-      entries_(IndicesOf(sources), merged.index_span(), entries, parallel_for) {
+      entries_(IndicesOf(sources), merged.index_span(), entries, parallel_for),
+      has_weights_(std::any_of(sources.begin(), sources.end(),
+                               [](const HostSource& source) { return source.weight != 1; })) {
   const size_t num_buckets = entries_.num_buckets();
   union_starts_.assign(num_buckets + 1, 0);
   new_starts_.assign(num_buckets + 1, 0);
@@ -89,12 +93,22 @@ HostMergePass::HostMergePass(const SliceLayout& layout, const MergedRows& merged
       UnionRowCursor cursor(merged_, entries_, b);
       for (UnionRow row; cursor.Next(&row);) {
         ++union_starts_[b];
-        new_starts_[b] += row.is_new() ? 1 : 0;
+        new_starts_[b] += row.is_new ? 1 : 0;
       }
     }
   });
   SizesToStarts(&union_starts_);
   SizesToStarts(&new_starts_);
+}
+
+double HostMergePass::WeightOf(const UnionRow& row) const {
+  if (!has_weights_) return row.weight + static_cast<double>(row.num_new_gradients());
+  double total = row.weight;
+  for (const SliceEntry* e = row.begin; e < row.end; ++e) {
+    // The entries of one gradient are neighbours, and count once.
+    if (e == row.begin || e[0].gradient != e[-1].gradient) total += sources_[e->gradient].weight;
+  }
+  return total;
 }
 
 // Calls visit(row) with the UnionRow of each row of a bucket, in ascending order. Prefetches the
@@ -112,7 +126,7 @@ void HostMergePass::Walk(size_t bucket, Visit visit) const {
   UnionRowCursor cursor(merged_, entries_, bucket);
   UnionRow row;
   const auto fetch_next = [&] {
-    if (scout.Next(&row) && !row.is_new() && (kAll || row.begin < row.end)) {
+    if (scout.Next(&row) && !row.is_new && (kAll || row.begin < row.end)) {
       Prefetch(row.sum, layout_.num_sum_bytes());
     }
   };
@@ -128,19 +142,19 @@ void HostMergePass::MergeInto(MergedRows* merged, void* new_sums, const Parallel
   MergedRows result;
   result.indices.resize(num_rows());
   result.sums.resize(num_rows());
-  result.counts.resize(num_rows());
+  result.weights.resize(num_rows());
   ParallelForThrowing(
       parallel_for, entries_.num_buckets(), kWalkChunk, [&](size_t first, size_t last) {
         for (size_t b = first; b < last; ++b) {
           size_t place = union_starts_[b];
           char* next_new = static_cast<char*>(new_sums) + new_starts_[b] * layout_.num_sum_bytes();
           Walk</*kAll=*/false>(b, [&](const UnionRow& row) {
-            const bool is_new = row.is_new();
+            const bool is_new = row.is_new;
             void* const sum = is_new ? next_new : row.sum;
             next_new += is_new ? layout_.num_sum_bytes() : 0;
             result.indices[place] = row.index;
             result.sums[place] = sum;
-            result.counts[place] = row.num_gradients();
+            result.weights[place] = WeightOf(row);
             if (row.begin < row.end) Add(row, sum, /*out_is_sum=*/true, /*divisor=*/1);
             ++place;
           });
@@ -153,7 +167,7 @@ void HostMergePass::MergeInto(MergedRows* merged, void* new_sums, const Parallel
 struct HostMergePass::Output {
   int64_t* indices;
   char* values;
-  int64_t divisor;
+  double divisor;
 };
 
 void HostMergePass::WriteBucket(size_t bucket, const Output& output) const {
@@ -161,12 +175,12 @@ void HostMergePass::WriteBucket(size_t bucket, const Output& output) const {
   Walk</*kAll=*/true>(bucket, [&](const UnionRow& row) {
     output.indices[place] = row.index;
     Add(row, output.values + place * layout_.num_bytes(), /*out_is_sum=*/false,
-        output.divisor > 0 ? output.divisor : row.num_gradients());
+        output.divisor != kOfEachRow ? output.divisor : DivisorOf(Reduction::kMean, WeightOf(row)));
     ++place;
   });
 }
 
-void HostMergePass::WriteTo(int64_t* indices, void* values, int64_t divisor,
+void HostMergePass::WriteTo(int64_t* indices, void* values, double divisor,
                             const ParallelFor& parallel_for, const WrittenBelow& written_below) {
   const struct {
     const HostMergePass* merge;

@@ -20,6 +20,7 @@ namespace condacc {
 struct HostSource {
   IndexSpan indices;
   const void* values = nullptr;
+  double weight = 1;
 };
 
 // Merges new gradients with the rows merged before. The values of each row are added in order of
@@ -52,10 +53,10 @@ class HostMergePass {
   using WrittenBelow = std::function<void(int64_t index, size_t num_entries)>;
 
   // Writes all indices to `indices` [num_rows()], and the sums of their rows to `values`
-  // [num_rows(), width]. Each sum is divided by `divisor` or, if that is 0, by the number of
-  // gradients that contain the row. If `written_below` is set, the result is written in parts,
-  // between which the calling thread calls it. Allocates nothing and cannot fail.
-  void WriteTo(int64_t* indices, void* values, int64_t divisor, const ParallelFor& parallel_for,
+  // [num_rows(), width]. Each sum is divided by `divisor` or, if that is kOfEachRow, by the total
+  // weight of the gradients that contain the row. If `written_below` is set, the result is written
+  // in parts, between which the calling thread calls it. Allocates nothing and cannot fail.
+  void WriteTo(int64_t* indices, void* values, double divisor, const ParallelFor& parallel_for,
                const WrittenBelow& written_below = nullptr);
 
  private:
@@ -67,13 +68,16 @@ class HostMergePass {
     return static_cast<const char*>(sources_[entry.gradient].values) +
            entry.position * layout_.num_bytes();
   }
-  void Add(const UnionRow& row, void* out, bool out_is_sum, int64_t divisor) const;
+  void Add(const UnionRow& row, void* out, bool out_is_sum, double divisor) const;
+  // Returns the total weight of the gradients that contain the row, including the new ones.
+  double WeightOf(const UnionRow& row) const;
   void WriteBucket(size_t bucket, const Output& output) const;
 
   const SliceLayout layout_;
   const MergedRows& merged_;
   const std::vector<HostSource>& sources_;
   const SortedEntries entries_;
+  const bool has_weights_;            // If false, the weights of all sources are 1.
   std::vector<size_t> union_starts_;  // The position among all rows at which each bucket begins.
   std::vector<size_t> new_starts_;    // The position among the new rows at which each begins.
 };

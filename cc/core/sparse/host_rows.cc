@@ -12,7 +12,7 @@ Status HostRows::StartMerging(const std::list<Gradient>& gradients, Workspace& w
   size_t num_entries = 0;
   merging->sources.reserve(gradients.size());
   for (const Gradient& g : gradients) {
-    merging->sources.push_back({g.index_span, g.values.data()});
+    merging->sources.push_back({g.index_span, g.values.data(), g.weight});
     num_entries += g.index_span.size;
   }
   static_assert(sizeof(SliceEntry) == 2 * sizeof(int64_t));
@@ -48,9 +48,10 @@ bool HostRows::Fold(std::list<Gradient>* gradients, Workspace& workspace) {
   return true;
 }
 
-Status HostRows::PrepareFinish(std::list<Gradient>* pending, int64_t count, Workspace& workspace) {
+Status HostRows::PrepareFinish(std::list<Gradient>* pending, double total_weight,
+                               Workspace& workspace) {
   auto output = std::make_unique<Output>();
-  if (IsForwarded(*pending, count)) {
+  if (IsForwarded(*pending, total_weight)) {
     output->forwarded = &pending->front();
     output->value.shape = format_.values;
   } else {
@@ -60,7 +61,7 @@ Status HostRows::PrepareFinish(std::list<Gradient>* pending, int64_t count, Work
     status = format_.Allocate(num_rows, options_.type, workspace, &output->value);
     if (!status.ok()) return status;
   }
-  output->divisor = DivisorOf(options_.reduction, count);
+  output->divisor = RowDivisorOf(options_.reduction, total_weight);
   output_ = std::move(output);
   return Status();
 }

@@ -40,9 +40,9 @@ class HostRows {
   bool Fold(std::list<Gradient>* gradients, Workspace& workspace);
 
   // See RoundSum. `pending` are the gradients that have not been merged. They must stay where
-  // they are until Finish(). `count` is the number of all gradients. If some of them cannot be
+  // they are until Finish(). `total_weight` is that of all gradients. If some of them cannot be
   // added, sets their `failure`, and nothing has been prepared.
-  Status PrepareFinish(std::list<Gradient>* pending, int64_t count, Workspace& workspace);
+  Status PrepareFinish(std::list<Gradient>* pending, double total_weight, Workspace& workspace);
   void AbandonFinish() { output_.reset(); }
   Value Finish(Workspace& workspace);
 
@@ -67,14 +67,15 @@ class HostRows {
     Merging merging;
     // If set, this gradient is the result, and nothing is merged.
     Gradient* forwarded = nullptr;
-    int64_t divisor = 0;
+    double divisor = 0;
     Value value;
   };
 
-  // Returns whether the result is the only gradient, whose indices ascend without repeats.
-  bool IsForwarded(const std::list<Gradient>& pending, int64_t count) const {
-    return count == 1 && merged_.size() == 0 && pending.size() == 1 &&
-           pending.front().index_span.is_ascending;
+  // Returns whether the result is the only gradient with rows, undivided, because its indices
+  // ascend without repeats.
+  bool IsForwarded(const std::list<Gradient>& pending, double total_weight) const {
+    return total_weight == 1 && merged_.size() == 0 && pending.size() == 1 &&
+           pending.front().weight == 1 && pending.front().index_span.is_ascending;
   }
 
   // Allocates the entries of the gradients and sorts them. May also throw std::bad_alloc.

@@ -12,12 +12,12 @@
 
 namespace condacc {
 
-// The rows merged so far: their indices, ascending and unique, and for each its sum and the number
-// of gradients that contain it.
+// The rows merged so far: their indices, ascending and unique, and for each its sum and the total
+// weight of the gradients that contain it.
 struct MergedRows {
   std::vector<int64_t> indices;
   std::vector<void*> sums;  // Each of SliceLayout::width elements of SliceLayout::sum_type().
-  std::vector<int64_t> counts;
+  std::vector<double> weights;
 
   size_t size() const { return indices.size(); }
   IndexSpan index_span() const {
@@ -31,16 +31,15 @@ struct MergedRows {
 struct UnionRow {
   int64_t index;
   void* sum;
-  int64_t count;  // Number of gradients in the sum; 0 for a new row.
+  bool is_new;
+  double weight;  // Total weight of the gradients in the sum; 0 for a new row.
   SliceEntry* begin;
   SliceEntry* end;
   const SliceEntry* bucket_end;  // Another thread may use the entries beyond.
 
-  bool is_new() const { return count == 0; }
-
-  // Returns how many gradients contain the row, including the new ones.
-  int64_t num_gradients() const {
-    int64_t total = count + (begin == end ? 0 : 1);
+  // Returns how many new gradients contain the row.
+  int64_t num_new_gradients() const {
+    int64_t total = begin == end ? 0 : 1;
     for (const SliceEntry* e = begin; e + 1 < end; ++e) total += e[0].gradient != e[1].gradient;
     return total;
   }
@@ -64,7 +63,8 @@ class UnionRowCursor {
         m_ < merged_end_ && (entry_ == end_ || merged_.indices[m_] <= entry_->index);
     row->index = is_merged ? merged_.indices[m_] : entry_->index;
     row->sum = is_merged ? merged_.sums[m_] : nullptr;
-    row->count = is_merged ? merged_.counts[m_] : 0;
+    row->is_new = !is_merged;
+    row->weight = is_merged ? merged_.weights[m_] : 0;
     row->begin = entry_;
     while (entry_ < end_ && entry_->index == row->index) ++entry_;
     row->end = entry_;

@@ -14,11 +14,12 @@
 
 namespace condacc {
 
-// Returns the divisor of a take that gets `count` gradients. 0 means that each row is divided by
-// the number of gradients that contain it.
-constexpr int64_t DivisorOf(Reduction reduction, int64_t count) {
-  if (reduction == Reduction::kMean) return 0;
-  return reduction == Reduction::kSum ? 1 : count;
+// The divisor of rows that are each divided by the total weight of the gradients that contain it.
+inline constexpr double kOfEachRow = 0;
+
+// Returns the divisor of all rows, or kOfEachRow.
+constexpr double RowDivisorOf(Reduction reduction, double total_weight) {
+  return reduction == Reduction::kMean ? kOfEachRow : DivisorOf(reduction, total_weight);
 }
 
 // All gradients of a round have rows of the same type and shape. The first one determines them.

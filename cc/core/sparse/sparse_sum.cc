@@ -42,6 +42,10 @@ Status KeepIndices(int num_bits, Workspace& workspace, Gradient* gradient) {
 
 template <class Rows>
 Status SparseSum<Rows>::Check(const Gradient& gradient) const {
+  if (!Rows::kIsHost && gradient.weight != 1 && options_.reduction == Reduction::kMean) {
+    return Status(StatusCode::kInvalidArgument,
+                  "On a GPU, sparse gradients with weights have no MEAN: use GLOBAL_MEAN or SUM");
+  }
   return CheckSparseShapes(gradient, options_.shape, count_ == 0 ? nullptr : &format_.values);
 }
 
@@ -85,6 +89,7 @@ Appended SparseSum<Rows>::Append(Gradient&& gradient) {
   pending_.push_back(std::move(gradient));
   pending_.back().number = ++num_appended_;
   ++count_;
+  total_weight_ += pending_.back().weight;
   pending_bytes_ += bytes;
   Hold(bytes);
   return Appended::kPending;
@@ -157,7 +162,7 @@ bool SparseSum<Rows>::EndFold() noexcept {
 template <class Rows>
 Status SparseSum<Rows>::PrepareFinish(Workspace& workspace) {
   refused_.clear();
-  Status status = rows_.PrepareFinish(&pending_, count_, OfRows(workspace));
+  Status status = rows_.PrepareFinish(&pending_, total_weight_, OfRows(workspace));
   if (bad_.empty() && std::none_of(pending_.begin(), pending_.end(), IsBad)) return status;
   rows_.AbandonFinish();
   return RefuseBad();
@@ -194,6 +199,8 @@ void SparseSum<Rows>::RemoveRefused() noexcept {
   MoveBad(&pending_);
   CONDACC_INVARIANT(refused_.size() == bad_.size());
   count_ -= static_cast<int64_t>(bad_.size());
+  for (const Gradient& gradient : bad_) total_weight_ -= gradient.weight;
+  if (count_ == 0) total_weight_ = 0;  // Differences of rounded numbers are not exact.
   bad_.clear();
   refused_.clear();
 }
@@ -218,6 +225,7 @@ void SparseSum<Rows>::Clear() noexcept {
   merged_bytes_ = 0;
   num_appended_ = 0;
   count_ = 0;
+  total_weight_ = 0;
 }
 
 template <class Rows>

@@ -88,6 +88,7 @@ class SparseSum final : public RoundSum {
   const SumOptions& options_;
   int64_t num_appended_ = 0;  // Number of appended gradients.
   int64_t count_ = 0;         // Number of these that were not removed.
+  double total_weight_ = 0;   // The sum of their weights.
   std::list<Gradient> pending_;
   size_t pending_bytes_ = 0;
   size_t held_bytes_ = 0;

@@ -25,13 +25,14 @@ using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 
-// Tells whether the last input of an apply is the number of its contributor.
-enum class WithContributor { kNo, kYes };
+// The last input of an apply, after those of the gradient.
+enum class LastInput { kNone, kContributor, kWeight };
 
-// Applies a gradient. Inputs: handle, local_step, those of the gradient and, if kWithContributor
-// is kYes, contributor. Output: the outcome ([] int32) if there is a contributor, otherwise whether
-// the gradient was added ([] bool).
-template <const AccumulatorKind& kKind, WithContributor kWithContributor = WithContributor::kNo>
+// Applies a gradient. Inputs: handle, local_step, those of the gradient and perhaps one more.
+// Output: the outcome ([] int32) if there is a contributor, otherwise whether the gradient was
+// added
+// ([] bool).
+template <const AccumulatorKind& kKind, LastInput kLastInput = LastInput::kNone>
 class ApplyOp : public tensorflow::OpKernel {
  public:
   explicit ApplyOp(OpKernelConstruction* ctx)
@@ -43,12 +44,14 @@ class ApplyOp : public tensorflow::OpKernel {
     constexpr int kGradient = 2;
     AccumulatorPtr resource;
     OP_REQUIRES_OK(ctx, LookupAccumulator(ctx, kKind, dtype_, &resource));
-    int64_t local_step = 0;
-    OP_REQUIRES_OK(ctx, ReadScalar(ctx, 1, "local_step", *resource, &local_step));
-    std::optional<int64_t> contributor;
-    if (kWithContributor == WithContributor::kYes) {
-      OP_REQUIRES_OK(ctx, ReadScalar(ctx, ctx->num_inputs() - 1, "contributor", *resource,
-                                     &contributor.emplace()));
+    ApplyArgs args;
+    OP_REQUIRES_OK(ctx, ReadScalar(ctx, 1, "local_step", *resource, &args.local_step));
+    const int last = ctx->num_inputs() - 1;
+    if (kLastInput == LastInput::kContributor) {
+      OP_REQUIRES_OK(ctx,
+                     ReadScalar(ctx, last, "contributor", *resource, &args.contributor.emplace()));
+    } else if (kLastInput == LastInput::kWeight) {
+      OP_REQUIRES_OK(ctx, ReadScalar(ctx, last, "weight", *resource, &args.weight));
     }
     // The output is allocated first: nothing may fail after the gradient has been added.
     Tensor* output = nullptr;
@@ -56,8 +59,7 @@ class ApplyOp : public tensorflow::OpKernel {
       OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({}), &output));
     }
     ApplyOutcome outcome;
-    OP_REQUIRES_OK(ctx,
-                   ApplyGradient(ctx, *resource, local_step, contributor, kGradient, &outcome));
+    OP_REQUIRES_OK(ctx, ApplyGradient(ctx, *resource, args, kGradient, &outcome));
     if (output != nullptr) SetOutput(outcome, output);
   }
   // TensorFlow regards GPU kernels as inexpensive, and runs them one after another in one thread. A
@@ -66,7 +68,7 @@ class ApplyOp : public tensorflow::OpKernel {
 
  private:
   static void SetOutput(ApplyOutcome outcome, Tensor* output) {
-    if constexpr (kWithContributor == WithContributor::kYes) {
+    if constexpr (kLastInput == LastInput::kContributor) {
       output->scalar<int32_t>()() = static_cast<int32_t>(outcome);
     } else {
       output->scalar<bool>()() = outcome == ApplyOutcome::kAdded;
@@ -204,7 +206,8 @@ template <const AccumulatorKind& kKind>
 struct AccumulatorKernels {
   using Handle = AccumulatorHandleOp<kKind>;
   using Apply = ApplyOp<kKind>;
-  using ApplyContribution = ApplyOp<kKind, WithContributor::kYes>;
+  using ApplyContribution = ApplyOp<kKind, LastInput::kContributor>;
+  using ApplyWeighted = ApplyOp<kKind, LastInput::kWeight>;
   using Take = TakeOp<kKind, TakeMode::kWaiting>;
   using TryTake = TakeOp<kKind, TakeMode::kTry>;
   using TakeRound = TakeOp<kKind, TakeMode::kTry, WithStep::kYes>;
@@ -218,6 +221,8 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTake").Device(DEVICE_CPU), DenseOps::
 REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTryTake").Device(DEVICE_CPU), DenseOps::TryTake);
 REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApplyContribution").Device(DEVICE_CPU),
                         DenseOps::ApplyContribution);
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApplyWeighted").Device(DEVICE_CPU),
+                        DenseOps::ApplyWeighted);
 REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTakeRound").Device(DEVICE_CPU), DenseOps::TakeRound);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseAccumulator").Device(DEVICE_CPU), SparseOps::Handle);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApply").Device(DEVICE_CPU), SparseOps::Apply);
@@ -225,6 +230,8 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTake").Device(DEVICE_CPU), SparseOps
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTryTake").Device(DEVICE_CPU), SparseOps::TryTake);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApplyContribution").Device(DEVICE_CPU),
                         SparseOps::ApplyContribution);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApplyWeighted").Device(DEVICE_CPU),
+                        SparseOps::ApplyWeighted);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTakeRound").Device(DEVICE_CPU), SparseOps::TakeRound);
 
 #if defined(CONDACC_CUDA)
@@ -256,6 +263,13 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApplyContribution")
                             .HostMemory("contributor")
                             .HostMemory("outcome"),
                         DenseOps::ApplyContribution);
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApplyWeighted")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("local_step")
+                            .HostMemory("weight")
+                            .HostMemory("accepted"),
+                        DenseOps::ApplyWeighted);
 REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTakeRound")
                             .Device(DEVICE_GPU)
                             .HostMemory("handle")
@@ -293,6 +307,14 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApplyContribution")
                             .HostMemory("contributor")
                             .HostMemory("outcome"),
                         SparseOps::ApplyContribution);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApplyWeighted")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("local_step")
+                            .HostMemory("shape")
+                            .HostMemory("weight")
+                            .HostMemory("accepted"),
+                        SparseOps::ApplyWeighted);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTakeRound")
                             .Device(DEVICE_GPU)
                             .HostMemory("handle")

@@ -1,6 +1,7 @@
 #include "cc/kernels/accumulator/gradient_io.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "cc/kernels/base/out_of_memory.h"
 #include "cc/kernels/base/tf_conversions.h"
@@ -50,14 +51,15 @@ Gradient ReadGradient(OpKernelContext* ctx, int first, bool is_sparse) {
 
 }  // namespace
 
-absl::Status ApplyGradient(OpKernelContext* ctx, AccumulatorResource& resource, int64_t local_step,
-                           std::optional<int64_t> contributor, int first, ApplyOutcome* outcome) {
+absl::Status ApplyGradient(OpKernelContext* ctx, AccumulatorResource& resource,
+                           const ApplyArgs& args, int first, ApplyOutcome* outcome) {
   return OrOutOfMemory(resource.where(), [&] {
     OpWorkspace workspace;
     resource.device().make_workspace(ctx, &workspace);
+    Gradient gradient = ReadGradient(ctx, first, resource.spec().kind->is_sparse);
+    gradient.weight = args.weight;
     const ApplyResult result =
-        resource.core().Apply(local_step, ReadGradient(ctx, first, resource.spec().kind->is_sparse),
-                              *workspace, contributor);
+        resource.core().Apply(args.local_step, std::move(gradient), *workspace, args.contributor);
     *outcome = result.outcome();
     return ToAbsl(result.status());
   });

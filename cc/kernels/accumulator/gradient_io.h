@@ -15,11 +15,17 @@
 
 namespace condacc {
 
+// The scalar inputs of an apply.
+struct ApplyArgs {
+  int64_t local_step = 0;
+  std::optional<int64_t> contributor = std::nullopt;
+  double weight = 1;
+};
+
 // Applies the gradient that the inputs from `first` on are. A dense one is one input; a sparse one
 // three: indices [n], values [n, d1, ...] and the dense shape [rank], which may be empty.
 absl::Status ApplyGradient(tensorflow::OpKernelContext* ctx, AccumulatorResource& resource,
-                           int64_t local_step, std::optional<int64_t> contributor, int first,
-                           ApplyOutcome* outcome);
+                           const ApplyArgs& args, int first, ApplyOutcome* outcome);
 
 // Allocates, before the take, the outputs other than the value: the dense shape of a sparse one.
 absl::Status ReserveOutputs(tensorflow::OpKernelContext* ctx, bool is_sparse,

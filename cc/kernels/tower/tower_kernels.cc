@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -39,7 +38,7 @@ class TowerAddOp : public tensorflow::OpKernel {
     AccumulatorPtr sum;
     OP_REQUIRES_OK(ctx, LookupAccumulator(ctx, kKind, dtype_, &sum));
     ApplyOutcome outcome;
-    OP_REQUIRES_OK(ctx, ApplyGradient(ctx, *sum, kNeverStale, std::nullopt, kGradient, &outcome));
+    OP_REQUIRES_OK(ctx, ApplyGradient(ctx, *sum, {kNeverStale}, kGradient, &outcome));
   }
   bool IsExpensive() override { return waits_for_device_; }
 

@@ -64,7 +64,7 @@ REGISTER_OP("Condacc>DenseApplyContribution")
     .Output("outcome: int32")
     .Attr(kDtype)
     .SetIsStateful()
-    .SetShapeFn(ContributionShape)
+    .SetShapeFn(ScalarLastShape)
     .Doc(R"(
 Adds a gradient of a contributor to an accumulator, at most one between two takes, and only if
 the accumulator is at the gradient's local step.
@@ -82,6 +82,28 @@ InvalidArgument if `local_step` or `contributor` is not a scalar, the contributo
 dtype is not the accumulator's, or a gradient that would be added has another shape;
 ResourceExhausted if memory is short. After an error nothing has changed, and the contributor may
 apply another gradient.
+)");
+
+REGISTER_OP("Condacc>DenseApplyWeighted")
+    .Input("handle: resource")
+    .Input("local_step: int64")
+    .Input("gradient: dtype")
+    .Input("weight: double")
+    .Output("accepted: bool")
+    .Attr(kDtype)
+    .SetIsStateful()
+    .SetShapeFn(ScalarLastShape)
+    .Doc(R"(
+Adds a gradient that has been multiplied by its weight to an accumulator, unless it is stale. A mean
+is divided by the sum of the weights, where that of other gradients is 1.
+
+local_step: The step at which the gradient was computed, as for Condacc>DenseApply: [] int64.
+gradient: The gradient times the weight, of the accumulator's shape.
+weight: The weight, finite and not negative: [] double.
+accepted: Whether the gradient was added, as for Condacc>DenseApply: [] bool.
+
+InvalidArgument if `weight` is not a scalar, is negative or is not finite. Other errors are those of
+Condacc>DenseApply.
 )");
 
 REGISTER_OP("Condacc>DenseTake")

@@ -76,7 +76,7 @@ REGISTER_OP("Condacc>SparseApplyContribution")
     .Attr(kDtype)
     .Attr("Tindices: {int32, int64} = DT_INT64")
     .SetIsStateful()
-    .SetShapeFn(ContributionShape)
+    .SetShapeFn(ScalarLastShape)
     .Doc(R"(
 Adds a sparse gradient of a contributor to an accumulator, at most one between two takes, and only
 if the accumulator is at the gradient's local step.
@@ -97,6 +97,34 @@ InvalidArgument if `local_step` or `contributor` is not a scalar, the contributo
 dtype is not the accumulator's, or a gradient that would be added does not fit, as for
 Condacc>SparseApply; ResourceExhausted if memory is short. After an error nothing has changed, and
 the contributor may apply another gradient.
+)");
+
+REGISTER_OP("Condacc>SparseApplyWeighted")
+    .Input("handle: resource")
+    .Input("local_step: int64")
+    .Input("indices: Tindices")
+    .Input("values: dtype")
+    .Input("shape: int64")
+    .Input("weight: double")
+    .Output("accepted: bool")
+    .Attr(kDtype)
+    .Attr("Tindices: {int32, int64} = DT_INT64")
+    .SetIsStateful()
+    .SetShapeFn(ScalarLastShape)
+    .Doc(R"(
+Adds a sparse gradient whose values have been multiplied by its weight to an accumulator, unless it
+is stale. A mean is divided by the sum of the weights, where that of other gradients is 1.
+
+local_step: The step at which the gradient was computed, as for Condacc>SparseApply: [] int64.
+indices: The index of each row: [n] Tindices, as for Condacc>SparseApply.
+values: The rows times the weight: [n, d1, ...] dtype.
+shape: The shape of the dense tensor whose rows they are: [rank] int64, or [0] if it is unknown.
+weight: The weight, finite and not negative: [] double.
+accepted: Whether the gradient was added, as for Condacc>SparseApply: [] bool.
+
+InvalidArgument if `weight` is not a scalar, is negative or is not finite, or if the accumulator is
+on a GPU, its reduction_type is MEAN and the weight is not 1. Other errors are those of
+Condacc>SparseApply.
 )");
 
 REGISTER_OP("Condacc>SparseTake")

@@ -47,7 +47,7 @@ absl::Status ApplyShape(InferenceContext* c) {
   return absl::OkStatus();
 }
 
-absl::Status ContributionShape(InferenceContext* c) {
+absl::Status ScalarLastShape(InferenceContext* c) {
   TF_RETURN_IF_ERROR(ScalarInput(c, c->num_inputs() - 1));
   return ApplyShape(c);
 }

@@ -31,9 +31,8 @@ absl::Status ScalarsShape(tensorflow::shape_inference::InferenceContext* c);
 // gradient, is a scalar.
 absl::Status ApplyShape(tensorflow::shape_inference::InferenceContext* c);
 
-// The shape function of an apply with a contributor: ApplyShape(), and the last input, the
-// contributor, is a scalar.
-absl::Status ContributionShape(tensorflow::shape_inference::InferenceContext* c);
+// ApplyShape() of an apply whose last input, a contributor or a weight, is a scalar.
+absl::Status ScalarLastShape(tensorflow::shape_inference::InferenceContext* c);
 
 // The shape function of a sparse take, whose outputs from `first` on are indices [n], values of any
 // rank, and shape [rank]. The accumulator's shape does not give the rank of the values, but only

@@ -26,11 +26,12 @@ def test_signatures_of_the_indexed_slices_equal_those_of_the_original(ours, orig
 
 def test_further_methods_have_the_signatures_of_those_they_go_with(ours):
     for method in ("apply_grad", "take_grad", *METHODS):
-        *shared, last = parameters(getattr(ours.sparse, f"try_{method}"))
-        assert shared == parameters(getattr(ours.sparse, method))
-        name, _, default = last
-        assert name == ("contributor" if "apply" in method else "global_step")
-        assert default is None
+        of_original = parameters(getattr(ours.sparse, method))
+        ours_too = parameters(getattr(ours.sparse, f"try_{method}"))
+        assert ours_too[: len(of_original)] == of_original
+        further = ["contributor", "weight"] if "apply" in method else ["global_step"]
+        added = ours_too[len(of_original) :]
+        assert [(name, default) for name, _, default in added] == [(x, None) for x in further]
 
 
 def test_class_has_two_public_names(ours):

@@ -1,5 +1,6 @@
 // Tests of the arithmetic of dense sums.
 #include <atomic>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -229,6 +230,34 @@ void ExpectRoundedOnce(float small) {
 
 TEST(RoundingTest, Float16IsRoundedOncePerTake) { ExpectRoundedOnce<Float16>(0x1p-11f); }
 TEST(RoundingTest, BFloat16IsRoundedOncePerTake) { ExpectRoundedOnce<BFloat16>(0x1p-8f); }
+
+TEST(WeightTest, AMeanIsDividedByTheWeights) {
+  for (const double weight : {0.0, 0.25, 1.0, 3.0}) {
+    TestWorkspace workspace;
+    Accumulator accumulator(OptionsOf<float>(/*mean=*/true));
+    for (int i = 0; i < 2 * kFoldAt; ++i) {
+      Gradient gradient = Owned<float>({static_cast<float>(weight) * 6});
+      gradient.weight = weight;
+      ASSERT_TRUE(accumulator.Apply(0, std::move(gradient), workspace).is_added());
+    }
+    DenseTake take(1);
+    accumulator.Request(take.ptr(), nullptr, workspace);
+    ASSERT_TRUE(take.is_served());
+    EXPECT_EQ(take.values<float>(), std::vector<float>{weight == 0 ? 0.0f : 6.0f});
+  }
+}
+
+TEST(WeightTest, ABadWeightIsRefused) {
+  TestWorkspace workspace;
+  Accumulator accumulator(OptionsOf<float>(/*mean=*/true));
+  for (const double weight : {-1.0, std::nan(""), HUGE_VAL}) {
+    Gradient gradient = Owned<float>({1});
+    gradient.weight = weight;
+    EXPECT_EQ(accumulator.Apply(0, std::move(gradient), workspace).status().code(),
+              StatusCode::kInvalidArgument);
+  }
+  EXPECT_EQ(accumulator.num_accumulated(), 0);
+}
 
 TEST(SumOfIntegers, IsNotDivided) {
   TestWorkspace workspace;

@@ -149,7 +149,7 @@ TEST_P(HostMergePassTest, NarrowTypesAreAddedInFloat32AndRoundedOnce) {
   ASSERT_EQ(fold.num_new_rows(), 1u);
   fold.MergeInto(&merged, &sum, parallel_for());
   EXPECT_EQ(sum, 4096 + 39);
-  EXPECT_EQ(merged.counts, std::vector<int64_t>{40});
+  EXPECT_EQ(merged.weights, std::vector<double>{40});
   int64_t row = -1;
   Float16 total{0};
   HostMergePass(layout, merged, rest, entries.data(), parallel_for())

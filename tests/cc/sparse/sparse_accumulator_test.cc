@@ -66,6 +66,28 @@ TEST_F(SparseAccumulatorTest, FoldsChangeNothingAboutTheResult) {
   }
 }
 
+TEST_F(SparseAccumulatorTest, MeansAreDividedByTheWeights) {
+  for (const Reduction reduction : {Reduction::kMean, Reduction::kGlobalMean, Reduction::kSum}) {
+    Accumulator::Options options = OptionsOf(&budget_, /*fold_bytes=*/1);
+    options.sum.reduction = reduction;
+    Accumulator accumulator(options);
+    for (size_t count : {1, 2, 5, 40}) {
+      std::vector<Slices> gradients = Gradients(count);
+      for (Slices& gradient : gradients) {
+        gradient.weight = static_cast<double>(random_() % 4) / 2;  // Some weights are 0 or 1.
+        ASSERT_TRUE(
+            accumulator
+                .Apply(accumulator.global_step(), GradientOf(gradient, kWidth, true), workspace_)
+                .is_added());
+      }
+      SparseTake take(static_cast<int64_t>(count));
+      accumulator.Request(take.ptr(), nullptr, workspace_);
+      ASSERT_TRUE(take.is_served());
+      EXPECT_EQ(take.slices(), Merged(gradients, kWidth, reduction));
+    }
+  }
+}
+
 TEST_F(SparseAccumulatorTest, AGradientInOrderIsHandedOutAsItIs) {
   const Slices slices = {{1, 4, 6}, std::vector<float>(3 * kWidth, 2)};
   Apply(slices);

@@ -25,6 +25,7 @@ namespace condacc {
 struct Slices {
   std::vector<int64_t> indices;
   std::vector<float> values;
+  double weight = 1;  // The values have been multiplied by it.
 
   bool operator==(const Slices& other) const {
     return indices == other.indices && values == other.values;
@@ -48,10 +49,12 @@ inline Slices Merged(const std::vector<Slices>& gradients, size_t width, Reducti
   struct Sum {
     std::vector<float> values;
     size_t last_gradient = 0;
-    float count = 0;
+    double weight = 0;
   };
   std::map<int64_t, Sum> sums;
+  double total_weight = 0;
   for (size_t g = 0; g < gradients.size(); ++g) {
+    total_weight += gradients[g].weight;
     for (size_t i = 0; i < gradients[g].indices.size(); ++i) {
       const auto [found, is_new] = sums.try_emplace(gradients[g].indices[i]);
       Sum& sum = found->second;
@@ -61,17 +64,16 @@ inline Slices Merged(const std::vector<Slices>& gradients, size_t width, Reducti
       } else {
         for (size_t k = 0; k < width; ++k) sum.values[k] += row[k];
       }
-      if (is_new || sum.last_gradient != g) ++sum.count;
+      if (is_new || sum.last_gradient != g) sum.weight += gradients[g].weight;
       sum.last_gradient = g;
     }
   }
   Slices result;
   for (const auto& [row, sum] : sums) {
-    const float divisor = reduction == Reduction::kMean  ? sum.count
-                          : reduction == Reduction::kSum ? 1.0f
-                                                         : gradients.size();
+    double divisor = reduction == Reduction::kMean ? sum.weight : total_weight;
+    if (reduction == Reduction::kSum || divisor == 0) divisor = 1;
     result.indices.push_back(row);
-    for (float value : sum.values) result.values.push_back(value / divisor);
+    for (float value : sum.values) result.values.push_back(value / static_cast<float>(divisor));
   }
   return result;
 }
@@ -119,6 +121,7 @@ inline Gradient GradientOf(const Slices& slices, size_t width, bool owned) {
   gradient.indices_shape = Shape::Of({size});
   gradient.shape = Shape::Of({size, static_cast<int64_t>(width)});
   gradient.owns_indices = gradient.owned = owned;
+  gradient.weight = slices.weight;
   if (owned) {
     gradient.indices = BufferOf(slices.indices.data(), slices.indices.size() * sizeof(int64_t));
     gradient.values = BufferOf(slices.values.data(), slices.values.size() * sizeof(float));

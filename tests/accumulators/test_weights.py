@@ -1,0 +1,164 @@
+"""Tests of gradients with weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.compat import v1
+
+import tf_condacc
+
+InvalidArgument = tf.errors.InvalidArgumentError
+
+
+def _dense(**options):
+    options.setdefault("dtype", tf.float32)
+    return tf_condacc.ConditionalAccumulator(shape=[2], **options)
+
+
+def _sparse(reduction_type):
+    return tf_condacc.SparseConditionalAccumulator(
+        tf.float32, shape=[9, 1], reduction_type=reduction_type
+    )
+
+
+def _slices(rows):
+    return tf.IndexedSlices(tf.constant([[value] for _, value in rows]), [i for i, _ in rows])
+
+
+def _taken(accumulator, num_required):
+    taken = accumulator.take_indexed_slices_grad(num_required)
+    return dict(zip(taken.indices.numpy().tolist(), taken.values.numpy()[:, 0], strict=True))
+
+
+@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.complex64])
+def test_parts_of_7_and_3_examples_make_the_mean_of_10(dtype):
+    accumulator = _dense(dtype=dtype)
+    assert accumulator.try_apply_grad(tf.constant([10, 0], dtype), weight=7)
+    assert accumulator.try_apply_grad(tf.constant([20, 10], dtype), weight=3.0)
+    mean = tf.cast(accumulator.take_grad(2), tf.complex64).numpy()
+    np.testing.assert_allclose(mean, [13, 3], rtol=1e-2 if dtype.size < 4 else 1e-6)
+
+
+def test_a_gradient_without_a_weight_has_the_weight_1():
+    accumulator = _dense()
+    accumulator.apply_grad([4.0, 0.0])
+    accumulator.try_apply_grad([1.0, 4.0], weight=3)
+    np.testing.assert_array_equal(accumulator.take_grad(2), [1.75, 3.0])
+    accumulator.apply_grad([4.0, 0.0], local_step=1)  # Nothing is left of the weights.
+    accumulator.apply_grad([0.0, 0.0], local_step=1)
+    np.testing.assert_array_equal(accumulator.take_grad(2), [2.0, 0.0])
+
+
+def test_a_sum_is_not_divided():
+    accumulator = _dense(reduction_type="SUM")
+    for weight in (0.5, 2.0):
+        accumulator.try_apply_grad([2.0, 4.0], weight=weight)
+    np.testing.assert_array_equal(accumulator.take_grad(2), [5.0, 10.0])
+
+
+def test_a_gradient_of_weight_0_counts_but_adds_nothing():
+    accumulator = _dense()
+    accumulator.try_apply_grad([np.inf, np.nan], weight=0)
+    assert accumulator.num_accumulated() == 1
+    accumulator.try_apply_grad([1.0, 2.0], weight=2)
+    np.testing.assert_array_equal(accumulator.take_grad(2), [1.0, 2.0])
+
+
+def test_the_mean_of_weights_0_is_0():
+    dense, sparse = _dense(), _sparse("MEAN")
+    for _ in range(2):
+        dense.try_apply_grad([3.0, 4.0], weight=0.0)
+        sparse.try_apply_indexed_slices_grad(_slices([(5, 3.0)]), weight=0.0)
+    np.testing.assert_array_equal(dense.take_grad(2), [0.0, 0.0])
+    assert _taken(sparse, 2) == {5: 0.0}
+
+
+@pytest.mark.parametrize(
+    "reduction_type, expected",
+    [
+        ("MEAN", {0: 2.5, 1: 2.0, 2: 16.0}),  # Row 1 is in the first gradient only.
+        ("GLOBAL_MEAN", {0: 2.5, 1: 0.5, 2: 12.0}),
+        ("SUM", {0: 10.0, 1: 2.0, 2: 48.0}),
+    ],
+)
+def test_rows_are_divided_by_the_weights_of_their_gradients_or_of_all(reduction_type, expected):
+    accumulator = _sparse(reduction_type)
+    accumulator.try_apply_indexed_slices_grad(_slices([(0, 4.0), (1, 2.0)]), weight=1)
+    # Row 2 is there twice, and counts as one gradient.
+    rows = _slices([(2, 6.0), (0, 2.0), (2, 10.0)])
+    accumulator.try_apply_grad(rows.indices, rows.values, weight=3)
+    assert _taken(accumulator, 2) == expected
+
+
+def test_a_stale_gradient_adds_no_weight():
+    accumulator = _dense()
+    accumulator.set_global_step(2)
+    assert not accumulator.try_apply_grad([9.0, 9.0], local_step=1, weight=5)
+    assert accumulator.try_apply_grad([1.0, 2.0], local_step=2, weight=2)
+    np.testing.assert_array_equal(accumulator.take_grad(1), [1.0, 2.0])
+
+
+@pytest.mark.parametrize("weight", [-1.0, np.nan, np.inf])
+def test_a_bad_weight_changes_nothing(weight):
+    accumulator, sparse = _dense(name="tested"), _sparse("MEAN")
+    with pytest.raises(InvalidArgument, match=r"weight must be finite and not negative.*'tested'"):
+        accumulator.try_apply_grad([1.0, 2.0], weight=weight)
+    with pytest.raises(InvalidArgument, match="weight must be finite"):
+        sparse.try_apply_indexed_slices_grad(_slices([(1, 1.0)]), weight=weight)
+    assert accumulator.num_accumulated() == sparse.num_accumulated() == 0
+
+
+@pytest.mark.parametrize("weight", [True, 1j, "1", tf.constant(True)])
+def test_a_weight_is_a_real_number(weight):
+    with pytest.raises(TypeError, match="weight must be a real number"):
+        _dense().try_apply_grad([1.0, 2.0], weight=weight)
+
+
+def test_a_weight_is_a_scalar():
+    accumulator = _dense()
+    with pytest.raises((InvalidArgument, ValueError), match=r"weight|rank 0|scalar"):
+        accumulator.try_apply_grad([1.0, 2.0], weight=[1.0, 2.0])
+    assert accumulator.num_accumulated() == 0
+
+
+def test_integers_have_no_weights():
+    accumulator = _dense(dtype=tf.int32, reduction_type="SUM")
+    with pytest.raises(TypeError, match="int32 have no weights"):
+        accumulator.try_apply_grad([1, 2], weight=2)
+
+
+def test_a_gradient_has_a_weight_or_a_contributor():
+    for apply in (
+        lambda: _dense().try_apply_grad([1.0, 2.0], contributor=0, weight=2),
+        lambda: _sparse("SUM").try_apply_grad([1], [[1.0]], contributor=0, weight=2),
+    ):
+        with pytest.raises(ValueError, match="either a weight or a contributor"):
+            apply()
+
+
+def test_weights_are_fed_in_graphs():
+    with tf.Graph().as_default(), v1.Session() as session:
+        accumulator = _dense()
+        weight = v1.placeholder(tf.int32)
+        accepted = accumulator.try_apply_grad([2.0, 4.0], weight=weight)
+        assert accepted.op.name == "ResourceAccumulatorTryApplyGradient"
+        mean = accumulator.take_grad(2)
+        for value in (1, 3):
+            assert session.run(accepted, {weight: value})
+        np.testing.assert_array_equal(session.run(mean), [2.0, 4.0])
+        with pytest.raises(InvalidArgument, match=r"weight.*scalar.*conditional_accumulator"):
+            session.run(accepted, {weight: [1, 2]})
+
+
+def test_functions_apply_weights():
+    accumulator = _dense()
+
+    @tf.function
+    def apply(gradient, weight):
+        return accumulator.try_apply_grad(gradient, weight=weight)
+
+    assert apply(tf.constant([1.0, 0.0]), tf.constant(1.0))
+    assert apply(tf.constant([5.0, 4.0]), tf.constant(3.0))
+    np.testing.assert_array_equal(accumulator.take_grad(2), [4.0, 3.0])
