@@ -10,7 +10,8 @@ from tf_condacc._accumulators.contributions import ApplyOutcome
 from tf_condacc._accumulators.dense import ConditionalAccumulator
 from tf_condacc._accumulators.gradient_accumulator import GradientAccumulator
 from tf_condacc._accumulators.placement import PS_OPS, replica_device_setter
-from tf_condacc._accumulators.sparse import SparseConditionalAccumulator, SparseGradient
+from tf_condacc._accumulators.sparse import SparseConditionalAccumulator
+from tf_condacc._accumulators.sparse_gradient import SparseGradient
 from tf_condacc._build_info import build_info
 from tf_condacc._optimizers.drop_stale.optimizer import DropStaleGradientOptimizer
 from tf_condacc._optimizers.sync_replicas.optimizer import SyncReplicasOptimizer

@@ -6,37 +6,15 @@ Mirrors ``tf.compat.v1.SparseConditionalAccumulator``, also known as
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import tensorflow as tf
 
 from tf_condacc._accumulators.base import ConditionalAccumulatorBase, TryTakeResult
 from tf_condacc._accumulators.contributions import contributor_id, was_added
+from tf_condacc._accumulators.sparse_gradient import SparseGradient, as_slices, no_shape
 from tf_condacc._accumulators.weights import multiplied, weight_input
-from tf_condacc._ops.host import host_int64, int64_input, on_host
+from tf_condacc._ops.host import host_int64, int64_input
 from tf_condacc._ops.native import ops
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
-
-
-class SparseGradient(NamedTuple):
-    """A sparse gradient: some rows of a tensor.
-
-    Example:
-        >>> accumulator = tf_condacc.SparseConditionalAccumulator(tf.float32, shape=[10, 1])
-        >>> accumulator.apply_grad(grad_indices=[3], grad_values=[[4.0]])
-        >>> indices, values, shape = accumulator.take_grad(num_required=1)
-        >>> print(indices.numpy(), values.numpy(), shape.numpy())
-        [3] [[4.]] [10  1]
-
-    Attributes:
-        indices: Row numbers: `[nnz] int64`.
-        values: The rows: `[nnz, d1, …] dtype`.
-        shape: Shape of the tensor that the rows belong to: `[rank] int64`.
-    """
-
-    indices: tf.Tensor
-    values: tf.Tensor
-    shape: tf.Tensor
 
 
 class SparseConditionalAccumulator(ConditionalAccumulatorBase):
@@ -355,7 +333,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             The parts that `take_grad` returns, as ``tf.IndexedSlices``.
         """
         # Not `self.take_grad`: as in the original, a subclass may override each method on its own.
-        return _as_slices(SparseGradient(*self._take(num_required, name)))
+        return as_slices(SparseGradient(*self._take(num_required, name)))
 
     def try_take_grad(
         self,
@@ -399,7 +377,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             The result of `try_take_grad`, with ``tf.IndexedSlices`` as its value.
         """
         taken, value = self.try_take_grad(num_required, name, global_step)
-        return TryTakeResult(taken, _as_slices(value))
+        return TryTakeResult(taken, as_slices(value))
 
     def _inputs_of_apply(
         self,
@@ -423,16 +401,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         if shape is not None:
             return host_int64(shape)
         if not tf.executing_eagerly():
-            return _no_shape()
+            return no_shape()
         if self._no_shape is None:
-            self._no_shape = _no_shape()
+            self._no_shape = no_shape()
         return self._no_shape
-
-
-def _as_slices(gradient: SparseGradient) -> tf.IndexedSlices:
-    return tf.IndexedSlices(gradient.values, gradient.indices, dense_shape=gradient.shape)
-
-
-def _no_shape() -> tf.Tensor:
-    with on_host():
-        return tf.constant([], tf.int64)
