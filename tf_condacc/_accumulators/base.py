@@ -6,8 +6,9 @@ Mirrors ``tf.compat.v1.ConditionalAccumulatorBase``.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -68,6 +69,7 @@ class ConditionalAccumulatorBase(Trackable):
     _KIND: str  # "dense" or "sparse", as in the names of the kind's operations.
     _NUM_TAKE_OUTPUTS: int
     _DEFAULT_NAME: str
+    _ATTRIBUTES: Mapping[str, Any] = {}  # Further attributes of the operation that makes it.
     _GRADIENT_PREFIX: str
     _STATE_PREFIX: str
 
@@ -210,7 +212,8 @@ class ConditionalAccumulatorBase(Trackable):
 
         In eager mode, each call makes an accumulator of its own unless `shared_name` is given.
         """
-        make_op, name = self._op("accumulator"), name or self._DEFAULT_NAME
+        make_op = functools.partial(self._op("accumulator"), **self._ATTRIBUTES)
+        name = name or self._DEFAULT_NAME
 
         # This function must not refer to `self`, which refers to the function.
         def make(anonymous: bool) -> tf.Tensor:

@@ -71,6 +71,7 @@ SumOptions OptionsOf(const AccumulatorSpec& spec, const Device& device) {
   if (!device.adds_small_at_once) options.small_bytes = 0;
   // Folds that wait for the device should be few.
   if (device.merges_wait) options.fold_bytes = size_t{1} << 30;
+  if (!spec.holds) options.max_pending_bytes = 0;
   if (!spec.kind->is_tower) return options;
   // A step has many sums of towers' gradients at once, and the memory of none grows with the number
   // of towers. Large gradients are added as soon as there are two, and those that come during a
@@ -116,6 +117,7 @@ absl::Status ReadSpec(OpKernelConstruction* ctx, AccumulatorSpec* spec) {
   TF_RETURN_IF_ERROR(ctx->GetAttr("dtype", &spec->dtype));
   TF_RETURN_IF_ERROR(ctx->GetAttr("shape", &spec->shape));
   TF_RETURN_IF_ERROR(ctx->GetAttr("reduction_type", &spec->reduction_type));
+  if (spec->kind == &kDense) TF_RETURN_IF_ERROR(ctx->GetAttr("holds", &spec->holds));
   if (spec->reduction_type == "SUM" || !tensorflow::DataTypeIsInteger(spec->dtype)) {
     return absl::OkStatus();
   }

@@ -40,6 +40,9 @@ struct AccumulatorSpec {
   tensorflow::DataType dtype = tensorflow::DT_INVALID;
   tensorflow::PartialTensorShape shape;
   std::string reduction_type;
+  // If false, dense gradients are added as they come. Two uses of a shared name may differ in this,
+  // since it affects memory only.
+  bool holds = true;
 
   std::string ToString() const;
   // Returns InvalidArgument, naming both, if `other` is not the same.

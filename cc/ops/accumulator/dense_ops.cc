@@ -13,6 +13,7 @@ REGISTER_OP("Condacc>DenseAccumulator")
     .Attr(kDtype)
     .Attr("shape: shape")
     .Attr("reduction_type: {'MEAN', 'SUM'} = 'MEAN'")
+    .Attr("holds: bool = true")
     .Attr("anonymous: bool = false")
     .Attr("container: string = ''")
     .Attr("shared_name: string = ''")
@@ -26,6 +27,8 @@ dtype: Data type of the gradients. Integers require reduction_type SUM. half and
   in float32 and rounded once, when taken.
 shape: Shape of the gradients, as far as it is known.
 reduction_type: Whether a take outputs the mean or the sum.
+holds: Whether several gradients are held, to be added in one pass. If false, each is added when it
+  comes, except the last one before a take. The bits of the result do not depend on it.
 anonymous: If true, every execution makes another accumulator, which lives as long as its handle.
 container: Where an accumulator that is not anonymous is stored; the default container if empty.
 shared_name: The name by which other ops find it there. If empty, it belongs to this op alone.
