@@ -1,6 +1,6 @@
-"""Training from micro-batches, with GradientAccumulator and with Keras' own accumulation.
+"""Training from micro-batches: GradientAccumulator, Keras' own accumulation, and by hand.
 
-Each side has a process, because its peak memory is measured. Keras is imported there only.
+Each way has a process, because its peak memory is measured. Keras is imported there only.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from typing import Any
 
 import tensorflow as tf
 
-from condacc_bench.implementations import Implementation
 from condacc_bench.memory import reset_peak, status_bytes
 from condacc_bench.scales import SyncModel
 
 NUM_MICRO_BATCHES = 4
 _COLUMNS = 64  # Of the embedding.
 _MIB = 2**20
+
+# Accumulates gradients, and updates the variables after the last micro-batch.
+_Apply = Callable[[list[Any]], Any]
 
 
 class MicroBatches:
@@ -30,22 +32,20 @@ class MicroBatches:
     The peak memory is that of all rounds so far, beyond the memory before the first gradient.
 
     Args:
-      implementation: With our implementation the process trains with GradientAccumulator, and with
-          TensorFlow's with ``gradient_accumulation_steps`` of Keras.
+      way: One of `WAYS`.
       model: The model.
       num_updates: Number of updates in a round.
     """
 
-    def __init__(self, implementation: Implementation, model: SyncModel, num_updates: int) -> None:
+    def __init__(self, way: str, model: SyncModel, num_updates: int) -> None:
         self._num_updates = num_updates
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["tensorflow"])
         self._connection, theirs = context.Pipe()
-        arguments = (implementation.name == "condacc", model, theirs)
-        self._process = context.Process(target=_serve, args=arguments, daemon=True)
+        self._process = context.Process(target=_serve, args=(way, model, theirs), daemon=True)
         self._process.start()
         theirs.close()
-        self.measure()  # This traces the function.
+        self.weights: float = self._connection.recv()  # After one update, which is traced here.
 
     def measure(self) -> dict[str, float]:
         self._connection.send(self._num_updates)
@@ -56,15 +56,18 @@ class MicroBatches:
         self._process.join()
 
 
-def _serve(is_ours: bool, model: SyncModel, connection: Connection) -> None:
-    """Trains as many updates as it is told, and answers with the metrics, again and again."""
+def _serve(way: str, model: SyncModel, connection: Connection) -> None:
+    """Trains one update, and then as many as it is told, and answers with the metrics."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
     network, inputs, targets = _make(model)
     reset_peak()
     before = status_bytes("VmRSS")
-    step = _step(is_ours, network)
+    step = _step(way, network)
+    for _ in range(NUM_MICRO_BATCHES):
+        step(inputs, targets)
+    connection.send(sum(float(tf.norm(v.value)) for v in network.trainable_variables))
     while True:
         num_steps = connection.recv() * NUM_MICRO_BATCHES
         start = time.perf_counter()
@@ -93,27 +96,79 @@ def _make(model: SyncModel) -> tuple[Any, tf.Tensor, tf.Tensor]:
     return network, inputs, tf.random.normal([model.batch, model.hidden])
 
 
-def _step(is_ours: bool, network: Any) -> Callable[[tf.Tensor, tf.Tensor], Any]:
+def _step(way: str, network: Any) -> Callable[[tf.Tensor, tf.Tensor], Any]:
     """Returns the function of a micro-batch."""
-    import keras
-
-    import tf_condacc
-
     variables = network.trainable_variables
-    own = None if is_ours else NUM_MICRO_BATCHES
-    optimizer = keras.optimizers.SGD(1e-3, gradient_accumulation_steps=own)
-    if is_ours:
-        accumulator = tf_condacc.GradientAccumulator(variables, NUM_MICRO_BATCHES)
-    optimizer.build(variables)
+    apply = WAYS[way](variables)
 
     @tf.function
     def step(inputs: tf.Tensor, targets: tf.Tensor) -> None:
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean((network(inputs) - targets) ** 2)
-        gradients = tape.gradient(loss, variables)
-        if is_ours:
-            accumulator.apply_gradients(optimizer, gradients)
-        else:
-            optimizer.apply(gradients, variables)
+        apply(tape.gradient(loss, variables))
 
     return step
+
+
+def _optimizer(variables: list[Any], **options: Any) -> Any:
+    import keras
+
+    optimizer = keras.optimizers.SGD(1e-3, **options)
+    optimizer.build(variables)
+    return optimizer
+
+
+def _with_tf_condacc(variables: list[Any]) -> _Apply:
+    import tf_condacc
+
+    optimizer = _optimizer(variables)
+    accumulator = tf_condacc.GradientAccumulator(variables, NUM_MICRO_BATCHES)
+    return lambda gradients: accumulator.apply_gradients(optimizer, gradients)
+
+
+def _with_keras(variables: list[Any]) -> _Apply:
+    optimizer = _optimizer(variables, gradient_accumulation_steps=NUM_MICRO_BATCHES)
+    return lambda gradients: optimizer.apply(gradients, variables)
+
+
+def _with_variables(variables: list[Any]) -> _Apply:
+    return _by_hand(variables, lambda buffer, gradient: buffer.assign_add(gradient))
+
+
+def _with_scatter_add(variables: list[Any]) -> _Apply:
+    def add(buffer: tf.Variable, gradient: Any) -> None:
+        if isinstance(gradient, tf.IndexedSlices):
+            buffer.scatter_add(gradient)
+        else:
+            buffer.assign_add(gradient)
+
+    return _by_hand(variables, add)
+
+
+def _by_hand(variables: list[Any], add: Callable[[tf.Variable, Any], Any]) -> _Apply:
+    """Accumulates in a variable for each variable, as training loops without a library do."""
+    optimizer = _optimizer(variables)
+    buffers = [tf.Variable(tf.zeros(each.shape), trainable=False) for each in variables]
+    count = tf.Variable(0, trainable=False)
+
+    def update() -> None:
+        optimizer.apply([buffer / NUM_MICRO_BATCHES for buffer in buffers], variables)
+        for buffer in buffers:
+            buffer.assign(tf.zeros_like(buffer))
+
+    def apply(gradients: list[Any]) -> None:
+        for buffer, gradient in zip(buffers, gradients, strict=True):
+            add(buffer, gradient)
+        complete = count.assign_add(1) % NUM_MICRO_BATCHES == 0
+        tf.cond(complete, update, lambda: None)
+
+    return apply
+
+
+# The ways to accumulate. Each takes variables, and returns a function of their gradients.
+WAYS: dict[str, Callable[[list[Any]], _Apply]] = {
+    "condacc": _with_tf_condacc,
+    "Keras": _with_keras,
+    "tf.Variable": _with_variables,
+    "scatter_add": _with_scatter_add,
+}
