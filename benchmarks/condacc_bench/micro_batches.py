@@ -5,6 +5,7 @@ Each way has a process, because its peak memory is measured. Keras is imported t
 
 from __future__ import annotations
 
+import dataclasses
 import multiprocessing
 import os
 import threading
@@ -19,6 +20,7 @@ from condacc_bench.memory import reset_peak, status_bytes
 from condacc_bench.scales import SyncModel
 
 NUM_MICRO_BATCHES = 4
+OURS, KERAS = "condacc", "Keras"
 _COLUMNS = 64  # Of the embedding.
 _MIB = 2**20
 
@@ -45,7 +47,7 @@ class MicroBatches:
         self._process = context.Process(target=_serve, args=(way, model, theirs), daemon=True)
         self._process.start()
         theirs.close()
-        self.weights: float = self._connection.recv()  # After one update, which is traced here.
+        self.norm: float = self._connection.recv()  # Of the variables after one update.
 
     def measure(self) -> dict[str, float]:
         self._connection.send(self._num_updates)
@@ -57,17 +59,20 @@ class MicroBatches:
 
 
 def _serve(way: str, model: SyncModel, connection: Connection) -> None:
-    """Trains one update, and then as many as it is told, and answers with the metrics."""
+    """Trains one update, and then as many as it is told, and answers with the metrics.
+
+    A tiny model is trained first, so that the peak memory is that of gradients, and not that of
+    TensorFlow's code.
+    """
     parent = multiprocessing.parent_process()
     assert parent is not None
     threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+    _update(way, *_make(_tiny(model)))
     network, inputs, targets = _make(model)
     reset_peak()
     before = status_bytes("VmRSS")
-    step = _step(way, network)
-    for _ in range(NUM_MICRO_BATCHES):
-        step(inputs, targets)
-    connection.send(sum(float(tf.norm(v.value)) for v in network.trainable_variables))
+    step = _update(way, network, inputs, targets)
+    connection.send(sum(float(tf.norm(each.value)) for each in network.trainable_variables))
     while True:
         num_steps = connection.recv() * NUM_MICRO_BATCHES
         start = time.perf_counter()
@@ -76,6 +81,20 @@ def _serve(way: str, model: SyncModel, connection: Connection) -> None:
         seconds = time.perf_counter() - start
         peak = max(status_bytes("VmHWM") - before, 1) / _MIB
         connection.send({"steps/s": num_steps / seconds, "peak, MiB": peak})
+
+
+def _tiny(model: SyncModel) -> SyncModel:
+    return dataclasses.replace(model, hidden=4, batch=3, embedding=min(model.embedding, 10))
+
+
+def _update(
+    way: str, network: Any, inputs: tf.Tensor, targets: tf.Tensor
+) -> Callable[[tf.Tensor, tf.Tensor], Any]:
+    """Trains one update, and returns the function of a micro-batch."""
+    step = _step(way, network)
+    for _ in range(NUM_MICRO_BATCHES):
+        step(inputs, targets)
+    return step
 
 
 def _make(model: SyncModel) -> tuple[Any, tf.Tensor, tf.Tensor]:
@@ -165,10 +184,16 @@ def _by_hand(variables: list[Any], add: Callable[[tf.Variable, Any], Any]) -> _A
     return apply
 
 
-# The ways to accumulate. Each takes variables, and returns a function of their gradients.
+# The ways to accumulate. Each is a function of variables, and returns one of their gradients.
 WAYS: dict[str, Callable[[list[Any]], _Apply]] = {
-    "condacc": _with_tf_condacc,
-    "Keras": _with_keras,
+    OURS: _with_tf_condacc,
+    KERAS: _with_keras,
     "tf.Variable": _with_variables,
     "scatter_add": _with_scatter_add,
 }
+
+
+def rivals(has_sparse_gradients: bool) -> list[str]:
+    """Returns the ways to compare ours with. Without sparse gradients, two ways are the same."""
+    found = [way for way in WAYS if way != OURS]
+    return found if has_sparse_gradients else found[:-1]
