@@ -5,7 +5,9 @@ Each way has a process, because its peak memory is measured. Keras is imported t
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
+import gc
 import multiprocessing
 import os
 import threading
@@ -31,7 +33,8 @@ _Apply = Callable[[list[Any]], Any]
 class MicroBatches:
     """A process that trains a number of updates in each round.
 
-    The peak memory is that of all rounds so far, beyond the memory before the first gradient.
+    The peak memory is that of all rounds so far, beyond the memory of the model. What TensorFlow
+    takes while it traces does not count.
 
     Args:
       way: One of `WAYS`.
@@ -67,11 +70,19 @@ def _serve(way: str, model: SyncModel, connection: Connection) -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
-    _update(way, *_make(_tiny(model)))
+    tiny, *batch = _make(_tiny(model))
+    warm_up = _step(way, tiny)
+    for _ in range(NUM_MICRO_BATCHES):
+        warm_up(*batch)
     network, inputs, targets = _make(model)
-    reset_peak()
+    _free_unused()
     before = status_bytes("VmRSS")
-    step = _update(way, network, inputs, targets)
+    step = _step(way, network)
+    step.get_concrete_function(inputs, targets)
+    _free_unused()  # Tracing leaves much behind.
+    reset_peak()
+    for _ in range(NUM_MICRO_BATCHES):
+        step(inputs, targets)
     connection.send(sum(float(tf.norm(each.value)) for each in network.trainable_variables))
     while True:
         num_steps = connection.recv() * NUM_MICRO_BATCHES
@@ -87,14 +98,10 @@ def _tiny(model: SyncModel) -> SyncModel:
     return dataclasses.replace(model, hidden=4, batch=3, embedding=min(model.embedding, 10))
 
 
-def _update(
-    way: str, network: Any, inputs: tf.Tensor, targets: tf.Tensor
-) -> Callable[[tf.Tensor, tf.Tensor], Any]:
-    """Trains one update, and returns the function of a micro-batch."""
-    step = _step(way, network)
-    for _ in range(NUM_MICRO_BATCHES):
-        step(inputs, targets)
-    return step
+def _free_unused() -> None:
+    """Gives memory that is not used back to the system, so that it does not count."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
 
 
 def _make(model: SyncModel) -> tuple[Any, tf.Tensor, tf.Tensor]:
@@ -115,7 +122,7 @@ def _make(model: SyncModel) -> tuple[Any, tf.Tensor, tf.Tensor]:
     return network, inputs, tf.random.normal([model.batch, model.hidden])
 
 
-def _step(way: str, network: Any) -> Callable[[tf.Tensor, tf.Tensor], Any]:
+def _step(way: str, network: Any) -> Any:
     """Returns the function of a micro-batch."""
     variables = network.trainable_variables
     apply = WAYS[way](variables)
