@@ -13,6 +13,9 @@ from tf_condacc.parity import _batches
 from tf_condacc.parity._difference import ratio_of
 from tf_condacc.parity._training import Training
 
+# A gradient may be a sum of others that cancel. Below this part of them it consists of roundoff.
+_ROUNDOFF = 1e-4
+
 
 class Parts(NamedTuple):
     """What was found by computing the gradients of parts of one batch, without any setup.
@@ -20,7 +23,8 @@ class Parts(NamedTuple):
     Attributes:
         ratios: For each number of parts, the mean of their gradients divided by the gradient of the
             batch: 1 if the loss is a mean over examples, and one divided by the number of parts if
-            it is a sum. None if they are not proportional.
+            it is a sum. None if they are not proportional. Numbers for which nothing can be said,
+            because a gradient is not finite or nearly zero, are left out.
         clips: Whether the optimizer would clip the gradient of the batch or of a part.
     """
 
@@ -40,7 +44,7 @@ def examine(
         numbers: Numbers of parts. Those that do not divide the batch are left out. If all are 1,
             the batch is divided into as few parts as possible.
     """
-    batch = training.batches[step - 1]
+    batch = list(training.batches)[step - 1]
     size = _batches.size(batch)
     wanted = set(numbers) - {1} or {next((n for n in range(2, size) if size % n == 0), size)}
     with tf.device("/CPU:0"):
@@ -61,9 +65,17 @@ def examine(
         for number in sorted(each for each in wanted if each > 1 and size % each == 0):
             parts = [gradients(*part) for part in _batches.split(*batch, number, "parts")]
             clips |= any(_clips(training, part) for part in parts)
-            mean = [np.mean(each, axis=0) for each in zip(*parts, strict=True)]
-            ratios[number] = ratio_of(_flat(mean), _flat(whole))
+            flat = np.stack([_flat(part) for part in parts])
+            if _is_telling(flat, _flat(whole)):
+                ratios[number] = ratio_of(np.mean(flat, axis=0), _flat(whole))
     return Parts(ratios, clips)
+
+
+def _is_telling(parts: np.ndarray, whole: np.ndarray) -> bool:
+    """Returns whether the gradients are finite, and that of the batch is more than roundoff."""
+    if not (np.isfinite(parts).all() and np.isfinite(whole).all()):
+        return False
+    return bool(np.linalg.norm(whole) > _ROUNDOFF * np.linalg.norm(parts))
 
 
 def _flat(values: Sequence[np.ndarray]) -> np.ndarray:
