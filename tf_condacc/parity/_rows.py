@@ -8,8 +8,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from tf_condacc._accumulators import replicas
-from tf_condacc._typing import Gradient, GradientAndVariable
+from tf_condacc._typing import GradientAndVariable
 
 
 def summed(optimizer: Any, pairs: Sequence[GradientAndVariable]) -> list[GradientAndVariable]:
@@ -29,17 +28,18 @@ def summed(optimizer: Any, pairs: Sequence[GradientAndVariable]) -> list[Gradien
     """
     if isinstance(optimizer, v1.train.Optimizer):
         return list(pairs)
-    gradients: list[Gradient] = [gradient for gradient, _ in pairs]
-    if tf.distribute.get_strategy().num_replicas_in_sync > 1:
-        gradients = replicas.without_repeated_rows(gradients)
-    else:
-        gradients = [_unique(each) for each in gradients]
-    return [(gradient, variable) for gradient, (_, variable) in zip(gradients, pairs, strict=True)]
+    return [
+        (_summed(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient, variable)
+        for gradient, variable in pairs
+    ]
 
 
-def _unique(gradient: Gradient) -> Gradient:
-    if not isinstance(gradient, tf.IndexedSlices):
-        return gradient
-    rows, positions = tf.unique(gradient.indices)
-    values = tf.math.unsorted_segment_sum(gradient.values, positions, tf.size(rows))
-    return tf.IndexedSlices(values, rows, gradient.dense_shape)
+def _summed(slices: tf.IndexedSlices) -> tf.IndexedSlices:
+    """Returns the sums of all rows on the first replica, and no rows on the others."""
+    context = tf.distribute.get_replica_context()
+    together = context.all_reduce(tf.distribute.ReduceOp.SUM, slices)
+    rows, positions = tf.unique(together.indices)
+    if tf.get_static_value(context.replica_id_in_sync_group) != 0:
+        return tf.IndexedSlices(together.values[:0], rows[:0], slices.dense_shape)
+    values = tf.math.unsorted_segment_sum(together.values, positions, tf.size(rows))
+    return tf.IndexedSlices(values, rows, slices.dense_shape)
