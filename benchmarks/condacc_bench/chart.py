@@ -34,7 +34,7 @@ _TITLES = {
     "P": "P  methods in eager mode, against raw ops",
     "E": "E  a step of two workers in one process",
     "R": "R  steps per second with processes",
-    "G": "G  micro-batches, beside Keras",
+    "G": "G  micro-batches, beside Keras and loops by hand",
 }
 _TICKS = [0.125, 0.25, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000]
 

@@ -127,6 +127,15 @@ def cluster_steps(num_ps: int, num_steps: int) -> Goal | None:
     return Goal(1.0) if num_ps == 1 else Goal(0.97)
 
 
+# Of micro-batches per second, relative to each other way to accumulate them.
+MICRO_BATCHES = Goal(1.0)
+
+
+def micro_batches_peak(lowest: float) -> Limit:
+    """Returns the limit of peak memory, in MiB, if that of the best other way is `lowest`."""
+    return Limit(at_most=1.05 * lowest, aim=lowest)
+
+
 _UNIFORM = {1: Goal(3, 10), 8: Goal(4, 8), 32: Goal(7, 12), 128: Goal(20, 40)}
 _UNIFORM_LARGE = {1: Goal(3, 10), 8: Goal(2.5, 4), 32: Goal(4, 6), 128: Goal(7, 10)}
 _LARGE_ROWS = 100_000

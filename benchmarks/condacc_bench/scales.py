@@ -75,6 +75,7 @@ class SyncScale:
     models: Sequence[SyncModel]
     model_steps: int  # in a round
     micro_batch_models: Sequence[SyncModel]
+    micro_batch_updates: int  # in a round
     budget: Budget
 
 
@@ -118,6 +119,7 @@ def _sync_scale(seconds: float) -> SyncScale:
         models=_MODELS,
         model_steps=20,
         micro_batch_models=_MICRO_BATCH_MODELS,
+        micro_batch_updates=5,
         budget=Budget(min_rounds=7, max_rounds=41, seconds=2 * seconds),
     )
 
@@ -192,7 +194,8 @@ def smoke_scale() -> Scale:
             cluster_budget=Budget(min_rounds=2, max_rounds=2, seconds=0),
             models=[SyncModel(4, 2, 3), SyncModel(4, 1, 3, 1000)],
             model_steps=2,
-            micro_batch_models=[SyncModel(4, 2, 3, 1000)],
+            micro_batch_models=[SyncModel(4, 1, 3, 1000)],
+            micro_batch_updates=2,
             budget=Budget(min_rounds=2, max_rounds=2, seconds=0),
         ),
     )

@@ -39,7 +39,6 @@ _RATIO_CASES = {
     "P": ["apply_grad", "apply_indexed_slices_grad", "take_grad"],
     "E": [f"{place} {model}" for place in PLACES for model in ("2 x 4", "1 x 4 1K rows")],
     "R": ["1 ps 2 workers 3 x 4"],
-    "G": ["2 x 4 1K rows"],
 }
 _METRICS = {
     "D1": ["cycle"],
@@ -53,7 +52,6 @@ _METRICS = {
     "P": ["call"],
     "E": ["step"],
     "R": ["steps/s"],
-    "G": ["steps/s", "peak, MiB"],
 }
 _PEAKS = {"dense 4K N=2": "peak, gradients", "10x4 N=3": "peak, unions"}
 _TIMEOUT_SECONDS = 300  # Each measurement of peak memory starts a process that imports TensorFlow.
@@ -84,7 +82,7 @@ class SmokeRun:
 
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory: pytest.TempPathFactory) -> SmokeRun:
-    return _smoke_run(tmp_path_factory.mktemp("results"), *_RATIO_CASES)
+    return _smoke_run(tmp_path_factory.mktemp("results"), *_RATIO_CASES, "G")
 
 
 def _compare_builds(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -119,6 +117,23 @@ def _check_report(run: SmokeRun, scenario: str, metrics: dict[str, list[str]], r
 def test_a_run_reports_every_case_of_a_scenario(scenario: str, smoke: SmokeRun):
     metrics = dict.fromkeys(_RATIO_CASES[scenario], _METRICS[scenario])
     _check_report(smoke, scenario, metrics, rounds=2)
+
+
+def test_micro_batches_are_compared_with_each_way_to_accumulate_them(smoke: SmokeRun):
+    """The program itself checks that all ways compute the same weights."""
+    sides = ["Keras", "tf.Variable", "scatter_add", "Keras, by itself"]
+    lines = smoke.lines("G")
+    assert [(line["against"], line["metric"]) for line in lines] == [
+        (side, metric) for side in sides for metric in ("steps/s", "peak, MiB")
+    ]
+    assert all(line["rounds"] == 2 and 0 < line["ratio"] < np.inf for line in lines)
+    assert [line["goal"] for line in lines[::2]] == [{"at_least": 1.0, "aim": None}] * 3 + [None]
+    # The goal of memory is that of the lowest peak.
+    rivals = lines[1:-2:2]
+    lowest = min(line["reference"] for line in rivals)
+    limits = [line["goal"]["at_most"] for line in rivals if line["goal"]]
+    assert limits == [pytest.approx(1.05 * lowest)]
+    assert "(against Keras, by itself)" in smoke.output
 
 
 @pytest.mark.long

@@ -23,12 +23,33 @@ def weights(*values: Any) -> list[list[np.ndarray]]:
     return [[np.float32(value)] for value in values]
 
 
-def report(
-    *setups: list[list[np.ndarray]], limit: float = 0.0, dividing: Any = ()
-) -> parity.Report:
+def report(*setups: list[list[np.ndarray]], limit: float = 0.0) -> parity.Report:
     names = ["baseline", "second", "third"]
     limits = np.full([len(setups[0]), 1], limit)
-    return parity.Report(["w"], dict(zip(names, setups, strict=False)), limits, dividing)
+    return parity.Report(["w"], dict(zip(names, setups, strict=False)), limits)
+
+
+def test_variables_that_agree_at_the_first_difference_are_told():
+    def steps(*values: Any) -> list[list[np.ndarray]]:
+        return [[np.float32(each) for each in value] for value in values]
+
+    one, other = steps([0, 0, 0], [1, 1, 1], [2, 2, 2]), steps([0, 0, 0], [1, 3, 1], [5, 5, 5])
+    setups = {"baseline": one, "second": other}
+    (found,) = parity.Report(["bias", "hidden", "out"], setups, np.zeros([3, 3])).differences
+    assert (found.agreeing, found.differing) == (("bias", "out"), ("hidden",))
+    assert str(found).endswith(" times that of baseline. Variables that agree: bias, out.")
+    (found,) = parity.Report(
+        ["a", "b"], {"x": steps([0, 0], [1, 1]), "y": steps([0, 0], [2, 2])}, np.zeros([2, 2])
+    ).differences
+    assert str(found).endswith(" All 2 variables differ.")
+
+
+def test_of_many_variables_that_agree_some_are_named():
+    before, after = np.zeros([20, 1], np.float32), np.eye(20, 1, dtype=np.float32)
+    setups = {"baseline": [list(before)] * 2, "second": [list(before), list(after)]}
+    (found,) = parity.Report([f"v{n}" for n in range(20)], setups, np.zeros([2, 20])).differences
+    assert len(found.agreeing) == 19
+    assert str(found).endswith("Variables that agree: v1, v2, v3, v4, v5, v6, v7, v8 and 11 more.")
 
 
 def test_the_first_step_beyond_the_tolerance_is_told_with_pair_variable_and_amount():
@@ -98,25 +119,6 @@ def test_a_tolerance_that_hides_faults_is_told():
     found = report(weights(0, 1), weights(0, 1), limit=0.5)
     assert not found.differences
     assert "updates of w are 1 in all, and its tolerance is 0.5" in str(found)
-
-
-def test_the_hint_at_parts_needs_all_setups_that_divide_the_batch():
-    hint = "All setups that divide the batch agree with each other."
-    setups = weights(0, 1), weights(0, 2), weights(0, 2)
-    assert hint in str(report(*setups, dividing={"second", "third"}))
-    assert hint not in str(report(*setups, dividing={"third"}))
-
-
-def test_a_ratio_of_the_number_of_replicas_is_explained():
-    def text(update: float) -> str:
-        setups = {"baseline": weights(0, 4), "two": weights(0, update), "other": weights(0, update)}
-        limits = np.zeros([2, 1])
-        return str(parity.Report(["w"], setups, limits, num_replicas={"baseline": 1, "two": 2}))
-
-    assert "two: the ratio is 1/2, and there are 2 replicas. The loss is probably" in text(2)
-    assert "two: the ratio is the number of replicas, 2. The loss is probably not" in text(8)
-    assert "the ratio is" not in text(3)
-    assert "other: " not in text(2)
 
 
 def test_the_tolerance_follows_from_the_type_the_examples_the_weights_and_the_updates():

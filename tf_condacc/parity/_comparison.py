@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from tf_condacc.parity import _batches
 from tf_condacc.parity._condacc_setups import accumulators, sync_replicas, towers
+from tf_condacc.parity._hints import Division, Facts
+from tf_condacc.parity._parts import examine
 from tf_condacc.parity._report import ParityError, Report
 from tf_condacc.parity._setup import Run, Setup
-from tf_condacc.parity._strategy_setups import big_batch, mirrored, one_device, reversed_batch
+from tf_condacc.parity._strategy_setups import (
+    big_batch,
+    mirrored,
+    one_device,
+    reversed_batch,
+    unsummed_batch,
+)
 from tf_condacc.parity._tolerance import Tolerance, limits_of
 from tf_condacc.parity._training import Training
 
@@ -83,18 +91,32 @@ def compare(
             reason = "they need an optimizer of tf.compat.v1.train, see Training(v1_optimizer=…)"
             left_out["towers and sync replicas"] = reason
     setups = [big_batch(), *_checked_setups(setups)]
-    names = [setup.name for setup in setups]
-    variables: list[str] = []
-    weights: dict[str, list[list[np.ndarray]]] = {}
-    num_replicas_of: dict[str, int] = {}
+    trained: dict[str, _Trained] = {}
     for setup in setups:
-        made, weights[setup.name], num_replicas_of[setup.name] = _train(setup, training)
-        variables = variables or made
-        _check_variables(setup.name, weights[setup.name], variables, weights[names[0]])
+        trained[setup.name] = _train(setup, training)
+        _check_variables(setup.name, trained[setup.name], trained[setups[0].name])
+    baseline = trained[setups[0].name]
     num_examples = max(_batches.size(batch) for batch in training.batches)
-    limits = limits_of(tolerance, weights[names[0]], num_examples)
-    dividing = {setup.name for setup in setups if setup.divides}
-    return Report(variables, weights, limits, dividing, left_out, num_replicas_of)
+    limits = limits_of(tolerance, baseline.weights, num_examples)
+    weights = {name: each.weights for name, each in trained.items()}
+    facts = _facts(training, setups, trained)
+    return Report(baseline.variables, weights, limits, facts, left_out)
+
+
+def _facts(training: Training, setups: Sequence[Setup], trained: Mapping[str, _Trained]) -> Facts:
+    """Returns what hints need to know of a training and of the setups in which it was run."""
+    baseline = trained[setups[0].name]
+    unsummed = None
+    if training.sparse and not training.is_of_v1:
+        unsummed = _train(unsummed_batch(), training).weights
+    return Facts(
+        divisions={setup.name: trained[setup.name].division for setup in setups if setup.divides},
+        reduction=training.reduction,
+        clipping=training.clipping,
+        sparse=[baseline.variables[position] for position in sorted(training.sparse)],
+        unsummed=unsummed,
+        examine=lambda step, numbers: examine(training, baseline.weights[step - 1], step, numbers),
+    )
 
 
 def assert_parity(
@@ -155,13 +177,22 @@ def _checked_setups(setups: Any) -> Sequence[Setup]:
     return setups
 
 
-def _train(setup: Setup, training: Training) -> tuple[list[str], list[list[np.ndarray]], int]:
-    """Runs a training in a setup.
+class _Trained(NamedTuple):
+    """A training that was run in a setup.
 
-    Returns:
-        The names of the variables, their values before and after each step, and the number of
-        replicas.
+    Attributes:
+        variables: The names of the variables.
+        weights: Their values before the first and after each step.
+        division: How the setup divided batches.
     """
+
+    variables: list[str]
+    weights: list[list[np.ndarray]]
+    division: Division
+
+
+def _train(setup: Setup, training: Training) -> _Trained:
+    """Runs a training in a setup."""
     run = setup.begin(training)
     if not isinstance(run, Run):
         raise TypeError(
@@ -172,7 +203,8 @@ def _train(setup: Setup, training: Training) -> tuple[list[str], list[list[np.nd
         for features, labels in training.batches:
             run.step(features, labels)
             weights.append(run.weights())
-        return _unique_names(run.variables), weights, run.num_replicas
+        division = Division(run.num_replicas, run.num_micro_batches)
+        return _Trained(_unique_names(run.variables), weights, division)
     finally:
         run.close()
 
@@ -186,16 +218,11 @@ def _unique_names(variables: Sequence) -> list[str]:
     return names
 
 
-def _check_variables(
-    setup: str,
-    weights: Sequence[Sequence[np.ndarray]],
-    variables: Sequence[str],
-    expected: Sequence[Sequence[np.ndarray]],
-) -> None:
-    shapes = [value.shape for value in weights[0]]
-    wanted = [value.shape for value in expected[0]]
+def _check_variables(setup: str, trained: _Trained, expected: _Trained) -> None:
+    shapes = [value.shape for value in trained.weights[0]]
+    wanted = [value.shape for value in expected.weights[0]]
     if shapes != wanted:
         raise ValueError(
-            f"{setup}: expected variables of shapes {wanted}, those of {', '.join(variables)}, got "
-            f"{shapes}"
+            f"{setup}: expected variables of shapes {wanted}, those of "
+            f"{', '.join(expected.variables)}, got {shapes}"
         )

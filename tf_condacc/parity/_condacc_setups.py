@@ -63,7 +63,7 @@ def accumulators(num_micro_batches: int = 2, sparse_reduction: str = "GLOBAL_MEA
             taken = [_take(accumulator, num_micro_batches) for accumulator in made]
             optimizer.apply_gradients(list(zip(taken, variables, strict=True)))
 
-        return Run(model.variables, step)
+        return Run(model.variables, step, num_micro_batches=num_micro_batches)
 
     return Setup(name, begin)
 
@@ -120,7 +120,13 @@ def towers(num_towers: int = 2) -> Setup:
         def step(features: Nested, labels: Nested) -> None:
             session.run(spec.train_op, _batches.feed(inputs, (features, labels)))
 
-        return Run(model.variables, step, lambda: session.run(model.variables), session.close)
+        return Run(
+            model.variables,
+            step,
+            lambda: session.run(model.variables),
+            session.close,
+            num_micro_batches=num_towers,
+        )
 
     return Setup(name, begin)
 
@@ -187,7 +193,7 @@ def sync_replicas(num_replicas: int = 2, sparse_reduction: str = "GLOBAL_MEAN") 
                 lambda step_context: step_context.session.run(model.variables)
             )
 
-        return Run(model.variables, step, read, session.close)
+        return Run(model.variables, step, read, session.close, num_micro_batches=num_replicas)
 
     return Setup(name, begin)
 

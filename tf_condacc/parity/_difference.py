@@ -29,6 +29,8 @@ class Difference:
         ratio: The update of `first` in that step divided by that of `second`, in the elements that
             differ. None if the updates are not proportional.
         largest: The largest difference of all variables after all steps.
+        agreeing: Names of the variables that agree after that step.
+        differing: Names of the variables that differ after that step, in their order.
     """
 
     first: str
@@ -41,6 +43,8 @@ class Difference:
     size: int
     ratio: float | None
     largest: float
+    agreeing: tuple[str, ...] = ()
+    differing: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         where = f"from step {self.step} on" if self.step else "before the first step"
@@ -49,7 +53,7 @@ class Difference:
             f"{self.amount:.3g}, in {self.num_elements} of {self.size} elements (tolerance "
             f"{self.tolerance:.2g}). "
         )
-        return text + self._updates()
+        return text + self._updates() + self._others()
 
     def _updates(self) -> str:
         if not self.step:
@@ -68,6 +72,12 @@ class Difference:
         if abs(self.ratio - 1) < PROPORTIONAL:
             return "Their updates differ by less than 1%."
         return f"The update of {self.first} is {self.ratio:.2f} times that of {self.second}."
+
+    def _others(self) -> str:
+        """Returns a sentence about the variables that agree after the step, if there are others."""
+        if self.agreeing:
+            return f" Variables that agree: {listed(self.agreeing)}."
+        return f" All {len(self.differing)} variables differ." if len(self.differing) > 1 else ""
 
 
 def find(
@@ -106,7 +116,15 @@ def find(
         one.size,
         _ratio(weights, step, index, differs),
         float(np.max(distances)),
+        tuple(name for name, each in zip(variables, exceeds[step], strict=True) if not each),
+        tuple(name for name, each in zip(variables, exceeds[step], strict=True) if each),
     )
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Returns the names, of which the last are only counted if there are many."""
+    shown, more = ", ".join(names[:most]), len(names) - most
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def between(one: Weights, other: Weights) -> np.ndarray:
@@ -125,7 +143,17 @@ def _ratio(
     """Returns the ratio of the updates in a step, or None if they are not proportional."""
     if not step:
         return None
-    one, other = ((wide(run[step][index]) - wide(run[step - 1][index]))[differs] for run in weights)
+    one, other = (update_of(run, step, index)[differs] for run in weights)
+    return ratio_of(one, other)
+
+
+def update_of(weights: Weights, step: int, index: int) -> np.ndarray:
+    """Returns the update of a variable in a step, from 1 on."""
+    return wide(weights[step][index]) - wide(weights[step - 1][index])
+
+
+def ratio_of(one: np.ndarray, other: np.ndarray) -> float | None:
+    """Returns the ratio of two updates or gradients, or None if they are not proportional."""
     if not (np.isfinite(one).all() and np.isfinite(other).all()):
         return None
     if not other.any():

@@ -28,8 +28,13 @@ class Run:
         step: Function that makes one training step with a whole batch: ``step(features, labels)``.
         read: Function that returns the values of the variables. By default they are read eagerly.
         close: Function that is called at the end, also after an error.
-        num_replicas: Number of replicas of the strategy under which it runs. If updates differ by
-            this factor, the report names possible causes.
+        num_replicas: Number of replicas of the strategy under which it runs.
+        num_micro_batches: Number of parts of a replica's batch whose gradients it accumulates, or
+            None if this is not told. If updates differ by this factor, or by the number of
+            replicas, the report names possible causes.
+
+    Raises:
+        ValueError: A number is lower than 1.
     """
 
     variables: Sequence[Any]
@@ -37,6 +42,13 @@ class Run:
     read: Callable[[], Sequence[np.ndarray]] | None = None
     close: Callable[[], Any] = _nothing
     num_replicas: int = 1
+    num_micro_batches: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("num_replicas", "num_micro_batches"):
+            number = getattr(self, name)
+            if number is not None and number < 1:
+                raise ValueError(f"Run: expected {name} of at least 1, got {number}")
 
     def weights(self) -> list[np.ndarray]:
         """Returns copies of the current values of the variables."""

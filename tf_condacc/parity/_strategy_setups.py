@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tf_condacc import GradientAccumulator
 from tf_condacc._typing import GradientAndVariable, Nested
-from tf_condacc.parity import _batches
+from tf_condacc.parity import _batches, _rows
 from tf_condacc.parity._setup import Run, Setup, on_cpu
 from tf_condacc.parity._training import Training
 
@@ -22,8 +22,21 @@ _REMEDY = (
 
 
 def big_batch() -> Setup:
-    """Returns the setup that takes each batch as a whole. It is the baseline of comparisons."""
+    """Returns the setup that takes each batch as a whole. It is the baseline of comparisons.
+
+    Its optimizer gets one gradient of each batch. Rows that repeat in a sparse gradient are summed
+    first, because optimizers of Keras compute other updates from repeated rows than from their sum.
+    """
     return Setup("one big batch", _whole(lambda nested: nested), divides=False)
+
+
+def unsummed_batch() -> Setup:
+    """Returns the setup that is like `big_batch`, but leaves repeated rows to the optimizer."""
+    return Setup(
+        "one big batch with repeated rows",
+        _whole(lambda nested: nested, sums_rows=False),
+        divides=False,
+    )
 
 
 def reversed_batch() -> Setup:
@@ -36,14 +49,15 @@ def reversed_batch() -> Setup:
     return Setup("the batch in reverse", _whole(_batches.reverse), divides=False)
 
 
-def _whole(order: Callable[[Nested], Nested]) -> Callable[[Training], Run]:
+def _whole(order: Callable[[Nested], Nested], sums_rows: bool = True) -> Callable[[Training], Run]:
     @on_cpu
     def begin(training: Training) -> Run:
         model, optimizer = training.new_model(), training.optimizer()
 
         @tf.function
         def step(features: Nested, labels: Nested) -> None:
-            optimizer.apply_gradients(training.gradients(model, features, labels))
+            pairs = training.gradients(model, features, labels)
+            optimizer.apply_gradients(_rows.summed(optimizer, pairs) if sums_rows else pairs)
 
         return Run(model.variables, lambda features, labels: step(order(features), order(labels)))
 
@@ -89,7 +103,8 @@ def under(
 
     The optimizer sums the gradients of the replicas. If the loss is a mean over examples, it is
     divided by the number of replicas, unless the training says that it has been
-    (``Training(divided_by_replicas=True)``).
+    (``Training(divided_by_replicas=True)``). An optimizer of Keras gets the sums of rows that
+    repeat in the sparse gradients of all replicas, as in `big_batch`.
 
     Args:
         new_strategy: Function that returns the strategy, in whose scope the model is built.
@@ -115,7 +130,7 @@ def under(
         def replica_step(features: Nested, labels: Nested) -> None:
             pairs = training.gradients(model, features, labels, divisor)
             if apply is None:
-                optimizer.apply_gradients(pairs)
+                optimizer.apply_gradients(_rows.summed(optimizer, pairs))
             else:
                 _check_complete(pairs, model.variables, name)
                 apply(optimizer, [gradient for gradient, _ in pairs])
@@ -129,7 +144,9 @@ def under(
             for micro_batch in range(num_micro_batches):
                 step(*_distributed(strategy, parts[micro_batch::num_micro_batches]))
 
-        return Run(model.variables, split_step, num_replicas=number)
+        return Run(
+            model.variables, split_step, num_replicas=number, num_micro_batches=num_micro_batches
+        )
 
     return Setup(name, begin)
 

@@ -94,7 +94,7 @@ class Training:
             ValueError: No trainable variable was made, or other variables than the first time.
         """
         built = _record(self.build, self._initial)
-        as_of_keras = tf.executing_eagerly() and not self._is_of_v1
+        as_of_keras = tf.executing_eagerly() and not self.is_of_v1
         variables = _trained(built, as_of_keras)
         if not variables:
             raise ValueError(
@@ -122,10 +122,11 @@ class Training:
     @property
     def has_v1_optimizer(self) -> bool:
         """True if there is an optimizer for towers and synchronous replicas."""
-        return self.v1_optimizer is not None or self._is_of_v1
+        return self.v1_optimizer is not None or self.is_of_v1
 
     @functools.cached_property
-    def _is_of_v1(self) -> bool:
+    def is_of_v1(self) -> bool:
+        """True if `optimizer` returns an optimizer of ``tf.compat.v1.train``."""
         first, second = self.optimizer(), self.optimizer()
         if first is second and hasattr(first, "iterations"):
             raise ValueError(
@@ -133,6 +134,20 @@ class Training:
                 f"same one twice, of {type(first)}"
             )
         return isinstance(first, v1.train.Optimizer)
+
+    @functools.cached_property
+    def sparse(self) -> set[int]:
+        """The positions of the variables whose gradients were ``tf.IndexedSlices`` so far."""
+        return set()
+
+    @functools.cached_property
+    def clipping(self) -> dict[str, float]:
+        """How the optimizer clips gradients, if it is one of Keras: the limit for each setting."""
+        optimizer = self.optimizer()
+        optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+        settings = ("clipnorm", "global_clipnorm", "clipvalue")
+        found = {name: getattr(optimizer, name, None) for name in settings}
+        return {name: limit for name, limit in found.items() if limit is not None}
 
     def loss_of(self, model: Model, features: Nested, labels: Nested) -> tf.Tensor:
         """Returns the loss of some examples, `[] float`.
@@ -172,6 +187,11 @@ class Training:
             loss = loss / divisor if divisor > 1 else loss
         _check_used(tape.watched_variables(), model)
         gradients = tape.gradient(loss, model.variables)
+        self.sparse.update(
+            position
+            for position, gradient in enumerate(gradients)
+            if isinstance(gradient, tf.IndexedSlices)
+        )
         pairs = zip(gradients, model.variables, strict=True)
         found = [(gradient, variable) for gradient, variable in pairs if gradient is not None]
         if not found:
