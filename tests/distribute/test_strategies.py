@@ -176,7 +176,7 @@ def test_gradient_accumulator_outside_of_its_strategy_is_refused():
         accumulator = tf_condacc.GradientAccumulator([tf.Variable([0.0])], 2)
     accumulate = lambda: accumulator.accumulate([tf.ones([1])])  # noqa: E731
     message = "under MirroredStrategy, but is now used under "
-    for call in (accumulate, accumulator.num_accumulated, lambda: accumulator.take(1)):
+    for call in (accumulate, lambda: accumulator.take(1)):
         assert message + "the default strategy" in raised(call)
     assert message + "another MirroredStrategy" in raised(lambda: another.run(accumulate))
     strategy.run(accumulate)

@@ -10,7 +10,7 @@ from tensorflow.compat import v1
 
 from tf_condacc._accumulators import replicas
 from tf_condacc._accumulators.gradient_checks import name_of
-from tf_condacc._typing import VariableLike
+from tf_condacc._typing import Gradient, VariableLike
 
 # These words are in TensorFlow's error for a `merge_call` in a graph inside that of the replicas.
 _FROM_ANOTHER_GRAPH = "while defining a new graph"
@@ -66,6 +66,49 @@ def update_if(
             "function that is passed to strategy.run: it updates only after the last micro-batch."
         ) from error
     return condition
+
+
+def sum_on_first_replica(
+    gradients: Sequence[Gradient], finish: Callable[[list[Gradient]], list[Gradient]] | None = None
+) -> list[Gradient]:
+    """Replaces gradients such that optimizers add up the replicas' to the same sum in another way.
+
+    The first replica gets the sum of all replicas' gradients, and the others get zeros. Of
+    ``tf.IndexedSlices`` the sum has unique rows, and the others are without rows: TensorFlow
+    concatenates those of replicas when it adds them up, and optimizers such as Adam of Keras give
+    wrong results for rows that several replicas have.
+
+    Args:
+        gradients: The gradients of this replica.
+        finish: A function of the sums, such as a clipping. If it is None, dense gradients stay as
+            they are, since the optimizer adds them up rightly, and only once.
+
+    Returns:
+        Gradients that the optimizer may add up over the replicas.
+    """
+    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
+        return list(gradients) if finish is None else finish(list(gradients))
+    context = tf.distribute.get_replica_context()
+    is_first = tf.get_static_value(context.replica_id_in_sync_group) == 0
+    sums = [
+        one
+        if finish is None and not isinstance(one, tf.IndexedSlices)
+        else _sum_of_replicas(context, one, is_first)
+        for one in gradients
+    ]
+    return finish(sums) if finish is not None and is_first else sums
+
+
+def _sum_of_replicas(context: Any, gradient: Gradient, is_first: bool) -> Gradient:
+    """Returns the sum of all replicas on the first one, and nothing or zeros on the others."""
+    together = context.all_reduce(tf.distribute.ReduceOp.SUM, gradient)
+    if not isinstance(gradient, tf.IndexedSlices):
+        return together if is_first else tf.zeros_like(together)
+    rows, positions = tf.unique(together.indices)
+    if not is_first:
+        return tf.IndexedSlices(together.values[:0], rows[:0], gradient.dense_shape)
+    values = tf.math.unsorted_segment_sum(together.values, positions, tf.size(rows))
+    return tf.IndexedSlices(values, rows, gradient.dense_shape)
 
 
 def _cond(condition: tf.Tensor, update: Callable[[], Any]) -> tf.Tensor:
