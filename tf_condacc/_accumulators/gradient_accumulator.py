@@ -373,9 +373,10 @@ class GradientAccumulator(Trackable):
         if not tf.executing_eagerly() and is_compiled(v1.get_default_graph()):
             raise RuntimeError(
                 f"{self._title} is used in a function that XLA compiles, but XLA has no "
-                "accumulators. Leave out jit_compile=True, or set supports_jit = False in the "
-                "class of a Keras model. A function that only computes the gradients may be "
-                "compiled."
+                "accumulators. Leave out jit_compile=True of tf.function or of compile() of a "
+                "Keras model. Without this argument, Keras may compile nevertheless: pass "
+                "jit_compile=False, or set supports_jit = False in the class of the model. A "
+                "function that only computes the gradients may be compiled."
             )
 
     def _check_in_use(self, is_in_use: bool, method: str) -> None:
