@@ -127,6 +127,19 @@ def test_weighted_micro_batches_of_replicas_equal_one_batch(sizes):
     assert_equal(model.step(), step_of_one_batch())
 
 
+def test_remainder_of_weighted_micro_batches_of_replicas_equals_one_batch():
+    model = Model(2, num_micro_batches=5)
+
+    def replica(examples: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
+        return model.apply(examples, words, weight=tf.size(words))
+
+    model.run(replica, consecutive([[3, 9], [8, 4]]))
+    apply_remainder = lambda: model.accumulator.apply_remainder(model.optimizer)  # noqa: E731
+    updated = tf.function(lambda: model.strategy.run(apply_remainder))()
+    assert all(bool(one) for one in model.strategy.experimental_local_results(updated))
+    assert_equal(model.step(), step_of_one_batch())
+
+
 def test_takes_of_replicas_add_up_to_the_weighted_mean():
     model = Model(2, num_micro_batches=2)
 

@@ -49,12 +49,20 @@ class Clipping:
         ]
 
 
-def checked_clipping(title: str, **limits: TensorLike | None) -> Clipping | None:
+def checked_clipping(
+    title: str,
+    clip_norm: TensorLike | None,
+    global_clip_norm: TensorLike | None,
+    clip_value: TensorLike | None,
+) -> Clipping | None:
     """Returns the clipping that arguments ask for, or None.
 
     Args:
         title: What error messages call the object.
-        limits: The limit of each kind: `[]`, a number above 0; None for no clipping.
+        clip_norm: The highest norm of each gradient: `[]`, a number above 0. None, here and below,
+            stands for no such limit.
+        global_clip_norm: The highest norm of all gradients together: `[]`.
+        clip_value: The highest absolute value of an element: `[]`.
 
     Raises:
         TypeError: A limit is not a real number.
@@ -62,6 +70,11 @@ def checked_clipping(title: str, **limits: TensorLike | None) -> Clipping | None
         tf.errors.InvalidArgumentError: A limit is not above 0. Raised at once if the value is
             known, and otherwise when the gradients are clipped.
     """
+    limits = {
+        "clip_norm": clip_norm,
+        "global_clip_norm": global_clip_norm,
+        "clip_value": clip_value,
+    }
     given = {kind: limit for kind, limit in limits.items() if limit is not None}
     if not given:
         return None

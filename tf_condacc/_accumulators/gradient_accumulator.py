@@ -8,21 +8,20 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import tensorflow as tf
-from tensorflow.compat import v1
 
-from tf_condacc._accumulators.clipping import checked_clipping, clips_itself
+from tf_condacc._accumulators.clipping import Clipping, checked_clipping
 from tf_condacc._accumulators.finite import is_any_not_finite
 from tf_condacc._accumulators.gradient_checks import (
+    check_not_compiled,
     check_optimizer,
     checked_gradients,
     checked_number,
     checked_variables,
     checked_weight,
-    gradient_title,
 )
 from tf_condacc._accumulators.replica_accumulators import ReplicaAccumulators
-from tf_condacc._accumulators.replica_updates import sum_on_first_replica, update_if
-from tf_condacc._tensorflow import Trackable, is_compiled
+from tf_condacc._accumulators.replica_updates import gradients_for, update_if
+from tf_condacc._tensorflow import Trackable
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
 
 _LOG = logging.getLogger("tf_condacc")
@@ -153,34 +152,12 @@ class GradientAccumulator(Trackable):
                 does not have, or a shape that is unknown at tracing is wrong. Other gradients may
                 have been accumulated; `reset` discards them.
         """
-        self._check_not_compiled()
+        check_not_compiled(self._title)
         gradients = checked_gradients(self._title, gradients, self._variables)
         weight = checked_weight(self._title, weight, self._variables)
-        slots = self._replicas.made_for(gradients)
-        for gradient, slot, variable in zip(gradients, slots, self._variables, strict=True):
-            if not slot.is_dense and not isinstance(gradient, tf.IndexedSlices):
-                raise ValueError(
-                    f"{gradient_title(self._title, variable)} is a tensor, expected "
-                    "tf.IndexedSlices as in the first micro-batch."
-                )
-        weights = None if weight is None else self._replicas.weights()
+        self._replicas.make(gradients)
         is_skipped = is_any_not_finite(gradients) if self._skips_non_finite else None
-        # The dense gradients have been checked. They are applied after the sparse gradients, whose
-        # indices are checked only when they are applied.
-        checked: list[tf.Tensor] = []
-        applied: list[tf.Tensor] = []
-        for gradient, slot in sorted(
-            zip(gradients, slots, strict=True), key=lambda x: x[1].is_dense
-        ):
-            with tf.control_dependencies(checked):
-                applied.append(slot.apply(gradient, weight, is_skipped))
-            if not slot.is_dense:
-                checked = applied[-1:]
-        if weights is not None:
-            with tf.control_dependencies(checked):
-                applied.append(weights.add(weight, is_skipped))
-        with tf.control_dependencies(applied):
-            return slot.accumulator.num_accumulated() >= self._num_micro_batches
+        return self._replicas.apply(gradients, weight, is_skipped) >= self._num_micro_batches
 
     @_not_converted
     def take(self, num_required: TensorLike | None = None) -> list[Gradient]:
@@ -267,27 +244,40 @@ class GradientAccumulator(Trackable):
             tf.errors.InvalidArgumentError: As in `accumulate`; or a limit is not above 0.
         """
         check_optimizer(self._title, optimizer, self._skips_non_finite)
-        clipping = checked_clipping(
-            self._title,
-            clip_norm=clip_norm,
-            global_clip_norm=global_clip_norm,
-            clip_value=clip_value,
-        )
+        clipping = checked_clipping(self._title, clip_norm, global_clip_norm, clip_value)
         complete = self.accumulate(gradients, weight)
-        if hasattr(optimizer, "build") and not getattr(optimizer, "built", False):
-            with tf.init_scope():  # Keras optimizers cannot make variables in a tf.cond.
-                optimizer.build(list(self._variables))
+        return self._update_if(complete, optimizer, self._num_micro_batches, clipping)
 
-        def finish(sums: list[Gradient]) -> list[Gradient]:
-            return sums if clipping is None else clipping(sums, optimizer)
+    @_not_converted
+    def apply_remainder(
+        self,
+        optimizer: Any,
+        *,
+        clip_norm: TensorLike | None = None,
+        global_clip_norm: TensorLike | None = None,
+        clip_value: TensorLike | None = None,
+    ) -> tf.Tensor:
+        """Updates the variables from micro-batches that are too few for an update, if any are left.
 
-        def update() -> Any:
-            # An optimizer that clips has to see the sum of all replicas, too.
-            needs_sums = clipping is not None or clips_itself(optimizer)
-            gradients = sum_on_first_replica(self.take(), finish if needs_sums else None)
-            return optimizer.apply_gradients(list(zip(gradients, self._variables, strict=True)))
+        It is for the end of the data. The mean is that of the micro-batches that are there. Under a
+        strategy, call it where `apply_gradients` may be called. Arguments and errors are those of
+        `apply_gradients`.
 
-        return update_if(self._title, complete, update, self._variables)
+        Returns:
+            True if the variables were updated: `[] bool`.
+
+        Raises:
+            RuntimeError: It is called in a function or graph that is made before the first
+                `accumulate`; or as in `apply_gradients`.
+        """
+        check_optimizer(self._title, optimizer, self._skips_non_finite)
+        clipping = checked_clipping(self._title, clip_norm, global_clip_norm, clip_value)
+        slots = self._replicas.of_this_replica()
+        self._check_in_use(slots is not None, "apply_remainder")
+        if slots is None:
+            return tf.constant(False)
+        is_left = slots[0].accumulator.num_accumulated() > 0
+        return self._update_if(is_left, optimizer, 1, clipping)
 
     @_not_converted
     def num_accumulated(self) -> tf.Tensor:
@@ -369,15 +359,23 @@ class GradientAccumulator(Trackable):
             )
             self._replicas.reset()
 
-    def _check_not_compiled(self) -> None:
-        if not tf.executing_eagerly() and is_compiled(v1.get_default_graph()):
-            raise RuntimeError(
-                f"{self._title} is used in a function that XLA compiles, but XLA has no "
-                "accumulators. Leave out jit_compile=True of tf.function or of compile() of a "
-                "Keras model. Without this argument, Keras may compile nevertheless: pass "
-                "jit_compile=False, or set supports_jit = False in the class of the model. A "
-                "function that only computes the gradients may be compiled."
-            )
+    def _update_if(
+        self,
+        condition: tf.Tensor,
+        optimizer: Any,
+        num_required: int,
+        clipping: Clipping | None,
+    ) -> tf.Tensor:
+        """Has an optimizer update the variables if a condition holds, and returns the condition."""
+        if hasattr(optimizer, "build") and not getattr(optimizer, "built", False):
+            with tf.init_scope():  # Keras optimizers cannot make variables in a tf.cond.
+                optimizer.build(list(self._variables))
+
+        def update() -> Any:
+            gradients = gradients_for(optimizer, self.take(num_required), clipping)
+            return optimizer.apply_gradients(list(zip(gradients, self._variables, strict=True)))
+
+        return update_if(self._title, condition, update, self._variables)
 
     def _check_in_use(self, is_in_use: bool, method: str) -> None:
         """Checks that a function or graph that calls a method sees the accumulators.

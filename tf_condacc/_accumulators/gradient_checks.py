@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
+from tf_condacc._tensorflow import is_compiled
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
 
 
@@ -171,6 +173,18 @@ def checked_scalar(expected: str, value: TensorLike, is_right: Callable[[Any], A
     check = tf.debugging.Assert(is_right(number), [f"{expected}, got", number])
     with tf.control_dependencies([check]):
         return tf.identity(number)
+
+
+def check_not_compiled(title: str) -> None:
+    """Checks that XLA does not compile the function that is being traced, with a RuntimeError."""
+    if not tf.executing_eagerly() and is_compiled(v1.get_default_graph()):
+        raise RuntimeError(
+            f"{title} is used in a function that XLA compiles, but XLA has no accumulators. Leave "
+            "out jit_compile=True of tf.function or of compile() of a Keras model. Without this "
+            "argument, Keras may compile nevertheless: pass jit_compile=False, or set supports_jit "
+            "= False in the class of the model. A function that only computes the gradients may be "
+            "compiled."
+        )
 
 
 def check_optimizer(title: str, optimizer: Any, skips_non_finite: bool) -> None:

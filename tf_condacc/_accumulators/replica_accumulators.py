@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from tf_condacc._accumulators import replicas
-from tf_condacc._accumulators.gradient_checks import name_of
+from tf_condacc._accumulators.gradient_checks import gradient_title, name_of
 from tf_condacc._accumulators.replicas import Slot, WeightSum
 from tf_condacc._tensorflow import Trackable
 from tf_condacc._typing import Gradient, VariableLike
@@ -41,8 +41,13 @@ class ReplicaAccumulators(Trackable):
         self._weights: dict[int, WeightSum] = {}  # Empty as long as no weight was given.
         self._is_traced_without_weights = False
 
-    def made_for(self, gradients: Sequence[Gradient]) -> list[Slot]:
-        """Returns the accumulators of this replica. If there are none, the gradients make them."""
+    def make(self, gradients: Sequence[Gradient]) -> None:
+        """Makes accumulators for the gradients of this replica if it has none.
+
+        Raises:
+            RuntimeError: It is called outside of the functions that the strategy runs on replicas.
+            ValueError: The accumulator of a variable takes ``tf.IndexedSlices`` only.
+        """
         replica = self._replica()
         if replica not in self._slots:
             # Error messages of the operations contain the names of the accumulators.
@@ -53,7 +58,48 @@ class ReplicaAccumulators(Trackable):
             for position, slot in enumerate(slots):
                 self._track_trackable(slot.accumulator, f"replica_{replica}_{position}")
             self._slots[replica], self._strategy = slots, replicas.own_strategy()
-        return self._slots[replica]
+        slots = self._slots[replica]
+        for gradient, slot, variable in zip(gradients, slots, self._variables, strict=True):
+            if not slot.is_dense and not isinstance(gradient, tf.IndexedSlices):
+                raise ValueError(
+                    f"{gradient_title(self._title, variable)} is a tensor, expected "
+                    "tf.IndexedSlices as in the first micro-batch."
+                )
+
+    def apply(
+        self,
+        gradients: Sequence[Gradient],
+        weight: tf.Tensor | None,
+        is_skipped: tf.Tensor | None,
+    ) -> tf.Tensor:
+        """Applies the gradients of a micro-batch to the accumulators of this replica.
+
+        Args:
+            gradients: The gradients.
+            weight: Weight of the micro-batch: `[] float64`; None if it has none.
+            is_skipped: Whether to drop the micro-batch: `[] bool`; None for False.
+
+        Returns:
+            The number of micro-batches that this replica has accumulated: `[] int32`.
+        """
+        slots = self._slots[self._replica()]
+        weights = None if weight is None else self._weights_of_replica()
+        # The dense gradients have been checked. They are applied after the sparse gradients, whose
+        # indices are checked only when they are applied.
+        checked: list[tf.Tensor] = []
+        applied: list[tf.Tensor] = []
+        for gradient, slot in sorted(
+            zip(gradients, slots, strict=True), key=lambda x: x[1].is_dense
+        ):
+            with tf.control_dependencies(checked):
+                applied.append(slot.apply(gradient, weight, is_skipped))
+            if not slot.is_dense:
+                checked = applied[-1:]
+        if weights is not None:
+            with tf.control_dependencies(checked):
+                applied.append(weights.add(weight, is_skipped))
+        with tf.control_dependencies(applied):
+            return slot.accumulator.num_accumulated()
 
     def of_this_replica(self) -> list[Slot] | None:
         """Returns the accumulators of the replica that calls; None if it has none yet."""
@@ -70,25 +116,6 @@ class ReplicaAccumulators(Trackable):
         if self._strategy is not None and (in_scope or strategy is None):
             return self.of_first_replica()
         return self.of_this_replica()
-
-    def weights(self) -> WeightSum | None:
-        """Returns the weights of this replica, which its first weight makes; None for sums.
-
-        Raises:
-            RuntimeError: A function was traced that takes means without dividing by weights.
-        """
-        replica = self._replica()
-        if self._reduction_type == "MEAN" and replica not in self._weights:
-            if self._is_traced_without_weights:
-                raise RuntimeError(
-                    f"{self._title}: the first weight is given after a function was traced that "
-                    "takes gradients, which would not divide by weights. Give weights in the "
-                    "first function that is traced; a micro-batch without one has weight=1.0."
-                )
-            weights = WeightSum(f"{self._name}/weights", replica)
-            self._track_trackable(weights.accumulator, f"replica_{replica}_weights")
-            self._weights[replica] = weights
-        return self._weights.get(replica)
 
     def take_factor(self, num_accumulated: tf.Tensor) -> tf.Tensor | None:
         """Takes the weights, and returns the factor of this replica's means; None for 1.
@@ -114,6 +141,25 @@ class ReplicaAccumulators(Trackable):
         made = ReplicaAccumulators(self._title, self._name, variables, self._reduction_type)
         made._strategy = self._strategy
         return made
+
+    def _weights_of_replica(self) -> WeightSum | None:
+        """Returns the weights of this replica, which its first weight makes; None for sums.
+
+        Raises:
+            RuntimeError: A function was traced that takes means without dividing by weights.
+        """
+        replica = self._replica()
+        if self._reduction_type == "MEAN" and replica not in self._weights:
+            if self._is_traced_without_weights:
+                raise RuntimeError(
+                    f"{self._title}: the first weight is given after a function was traced that "
+                    "takes gradients, which would not divide by weights. Give weights in the "
+                    "first function that is traced; a micro-batch without one has weight=1.0."
+                )
+            weights = WeightSum(f"{self._name}/weights", replica)
+            self._track_trackable(weights.accumulator, f"replica_{replica}_weights")
+            self._weights[replica] = weights
+        return self._weights.get(replica)
 
     def _replica(self) -> int:
         """Returns the number of the replica that executes the calling function."""

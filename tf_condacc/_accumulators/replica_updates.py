@@ -9,6 +9,7 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._accumulators import replicas
+from tf_condacc._accumulators.clipping import Clipping, clips_itself
 from tf_condacc._accumulators.gradient_checks import name_of
 from tf_condacc._typing import Gradient, VariableLike
 
@@ -68,39 +69,39 @@ def update_if(
     return condition
 
 
-def sum_on_first_replica(
-    gradients: Sequence[Gradient], finish: Callable[[list[Gradient]], list[Gradient]] | None = None
+def gradients_for(
+    optimizer: Any, gradients: Sequence[Gradient], clipping: Clipping | None = None
 ) -> list[Gradient]:
-    """Replaces gradients such that optimizers add up the replicas' to the same sum in another way.
+    """Returns gradients that an optimizer may add up over the replicas.
 
-    The first replica gets the sum of all replicas' gradients, and the others get zeros. Of
-    ``tf.IndexedSlices`` the sum has unique rows, and the others are without rows: TensorFlow
-    concatenates those of replicas when it adds them up, and optimizers such as Adam of Keras give
-    wrong results for rows that several replicas have.
+    The sum of all replicas' gradients is given to the optimizer on the first replica, and zeros on
+    the others, where the parts of replicas would not do: the clipping of each part is not that of
+    the sum. Rows of ``tf.IndexedSlices`` are made unique in this sum. TensorFlow concatenates those
+    of replicas when it adds them up, and optimizers such as Adam of Keras give wrong results for
+    rows that several replicas have.
 
     Args:
+        optimizer: The optimizer.
         gradients: The gradients of this replica.
-        finish: A function of the sums, such as a clipping. If it is None, dense gradients stay as
-            they are, since the optimizer adds them up rightly, and only once.
-
-    Returns:
-        Gradients that the optimizer may add up over the replicas.
+        clipping: How to clip the sum; None if not at all.
     """
-    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
-        return list(gradients) if finish is None else finish(list(gradients))
+    context, is_first = tf.distribute.get_replica_context(), True
+    gradients = list(gradients)
+    if tf.distribute.get_strategy().num_replicas_in_sync > 1:
+        is_first = tf.get_static_value(context.replica_id_in_sync_group) == 0
+        needs_sums = clipping is not None or clips_itself(optimizer)
+        gradients = [
+            _sum_on_first_replica(one, is_first)
+            if needs_sums or isinstance(one, tf.IndexedSlices)
+            else one
+            for one in gradients
+        ]
+    return clipping(gradients, optimizer) if clipping is not None and is_first else gradients
+
+
+def _sum_on_first_replica(gradient: Gradient, is_first: bool) -> Gradient:
+    """Returns the sum of all replicas on the first one, and zeros or no rows on the others."""
     context = tf.distribute.get_replica_context()
-    is_first = tf.get_static_value(context.replica_id_in_sync_group) == 0
-    sums = [
-        one
-        if finish is None and not isinstance(one, tf.IndexedSlices)
-        else _sum_of_replicas(context, one, is_first)
-        for one in gradients
-    ]
-    return finish(sums) if finish is not None and is_first else sums
-
-
-def _sum_of_replicas(context: Any, gradient: Gradient, is_first: bool) -> Gradient:
-    """Returns the sum of all replicas on the first one, and nothing or zeros on the others."""
     together = context.all_reduce(tf.distribute.ReduceOp.SUM, gradient)
     if not isinstance(gradient, tf.IndexedSlices):
         return together if is_first else tf.zeros_like(together)
