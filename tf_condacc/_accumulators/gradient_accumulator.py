@@ -20,7 +20,7 @@ from tf_condacc._accumulators.gradient_checks import (
     checked_weight,
 )
 from tf_condacc._accumulators.replica_accumulators import ReplicaAccumulators
-from tf_condacc._accumulators.replica_updates import gradients_for, update_if
+from tf_condacc._accumulators.replica_updates import explaining_graphs, gradients_for, update_if
 from tf_condacc._tensorflow import Trackable
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
 
@@ -156,7 +156,8 @@ class GradientAccumulator(Trackable):
         gradients = checked_gradients(self._title, gradients, self._variables)
         weight = checked_weight(self._title, weight, self._variables)
         self._replicas.make(gradients)
-        is_skipped = is_any_not_finite(gradients) if self._skips_non_finite else None
+        with explaining_graphs(self._title, "accumulate"):
+            is_skipped = self._skips_non_finite and is_any_not_finite(gradients)
         return self._replicas.apply(gradients, weight, is_skipped) >= self._num_micro_batches
 
     @_not_converted
@@ -194,7 +195,8 @@ class GradientAccumulator(Trackable):
             message=f"{self._title} has fewer micro-batches than a take requires. Take a remainder "
             "with num_required=1.",
         )
-        with tf.control_dependencies([] if enough is None else [enough]):
+        ready = tf.control_dependencies([] if enough is None else [enough])
+        with ready, explaining_graphs(self._title, "take"):
             factor = self._replicas.take_factor(num_accumulated)
         with tf.control_dependencies([x for x in (enough, factor) if x is not None]):
             return [slot.take(required, factor) for slot in slots]

@@ -70,14 +70,14 @@ class ReplicaAccumulators(Trackable):
         self,
         gradients: Sequence[Gradient],
         weight: tf.Tensor | None,
-        is_skipped: tf.Tensor | None,
+        is_skipped: tf.Tensor | bool,
     ) -> tf.Tensor:
         """Applies the gradients of a micro-batch to the accumulators of this replica.
 
         Args:
             gradients: The gradients.
             weight: Weight of the micro-batch: `[] float64`; None if it has none.
-            is_skipped: Whether to drop the micro-batch: `[] bool`; None for False.
+            is_skipped: Whether to drop the micro-batch: `[] bool`.
 
         Returns:
             The number of micro-batches that this replica has accumulated: `[] int32`.
