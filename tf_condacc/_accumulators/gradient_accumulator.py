@@ -132,7 +132,8 @@ class GradientAccumulator(Trackable):
             weight: Weight of the micro-batch, such as the number of its examples of which the loss
                 is the mean: `[]`, a real number. None counts as 1. A micro-batch of weight 0 counts
                 as one of the micro-batches and adds zeros, even if its gradients are not finite. If
-                all weights are 0, the mean is 0.
+                all weights are 0, the mean is 0. Each gradient is multiplied by the weight in its
+                own data type.
 
         Returns:
             True if the gradients of enough micro-batches are accumulated for a take: `[] bool`. A
@@ -155,10 +156,11 @@ class GradientAccumulator(Trackable):
         check_not_compiled(self._title)
         gradients = checked_gradients(self._title, gradients, self._variables)
         weight = checked_weight(self._title, weight, self._variables)
-        self._replicas.make(gradients)
+        slots = self._replicas.made_for(gradients)
         with explaining_graphs(self._title, "accumulate"):
             is_skipped = self._skips_non_finite and is_any_not_finite(gradients)
-        return self._replicas.apply(gradients, weight, is_skipped) >= self._num_micro_batches
+        number = self._replicas.apply(slots, gradients, weight, is_skipped)
+        return number >= self._num_micro_batches
 
     @_not_converted
     def take(self, num_required: TensorLike | None = None) -> list[Gradient]:

@@ -164,7 +164,7 @@ def make_slots(
 
 def _step(is_skipped: tf.Tensor | bool) -> TensorLike:
     """Returns the local step at which a gradient is dropped, or not: `[] int64`."""
-    if not tf.is_tensor(is_skipped):
+    if isinstance(is_skipped, bool):
         return _ALWAYS_STALE if is_skipped else _NEVER_STALE
     stale, never_stale = (tf.constant(x, tf.int64) for x in (_ALWAYS_STALE, _NEVER_STALE))
     return tf.where(is_skipped, stale, never_stale)
