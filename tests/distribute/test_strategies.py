@@ -25,7 +25,7 @@ from tests.distribute.training import (
     make_model,
     mirrored,
     raised,
-    use_two_cpus,
+    use_cpus,
 )
 from tests.processes.isolated import isolated
 
@@ -41,7 +41,7 @@ STRATEGIES: dict[str, Callable[[], tf.distribute.Strategy]] = {
 
 @pytest.fixture(scope="module", autouse=True)
 def two_cpus():
-    use_two_cpus()
+    use_cpus(2)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -176,7 +176,7 @@ def test_gradient_accumulator_outside_of_its_strategy_is_refused():
         accumulator = tf_condacc.GradientAccumulator([tf.Variable([0.0])], 2)
     accumulate = lambda: accumulator.accumulate([tf.ones([1])])  # noqa: E731
     message = "under MirroredStrategy, but is now used under "
-    for call in (accumulate, accumulator.num_accumulated, lambda: accumulator.take(1)):
+    for call in (accumulate, lambda: accumulator.take(1)):
         assert message + "the default strategy" in raised(call)
     assert message + "another MirroredStrategy" in raised(lambda: another.run(accumulate))
     strategy.run(accumulate)
@@ -210,6 +210,28 @@ def test_update_that_replicas_cannot_make_together_is_refused(where):
     message = raised(tf.function(lambda: strategy.run(replica)))
     assert "GradientAccumulator 'mine': apply_gradients() is called inside a " + where in message
     assert "Call it directly in the function that is passed to strategy.run" in message
+
+
+@pytest.mark.parametrize("method", ["accumulate", "take"])
+def test_communication_that_replicas_cannot_begin_is_refused(method):
+    """Replicas communicate in these methods to skip a micro-batch, and to add up weights."""
+    # Collective operations of several strategies in one process would be mistaken for each other.
+    reduction = tf.distribute.ReductionToOneDevice()
+    strategy = tf.distribute.MirroredStrategy(CPUS, cross_device_ops=reduction)
+    with strategy.scope():
+        accumulator = tf_condacc.GradientAccumulator(
+            [tf.Variable([0.0])], 1, name="mine", skip_non_finite=True
+        )
+    accumulate = lambda: accumulator.accumulate([tf.ones([1])], 2.0)  # noqa: E731
+    tf.function(lambda: strategy.run(accumulate))()
+    call = accumulate if method == "accumulate" else lambda: accumulator.take()[0][0] > 0
+
+    def replica() -> Any:
+        return tf.cond(tf.constant(True), call, lambda: False)
+
+    message = raised(tf.function(lambda: strategy.run(replica)))
+    expected = f"GradientAccumulator 'mine': {method}() is called inside a tf.cond"
+    assert expected in message and "Call it directly in the function" in message
 
 
 def test_keras_cannot_accumulate_on_replicas_where_gradient_accumulator_can():
@@ -272,7 +294,9 @@ def test_shared_name_of_an_accumulator_made_on_replicas_is_warned_about():
 def test_gradient_accumulator_in_a_compiled_function_is_refused():
     accumulator = tf_condacc.GradientAccumulator([tf.Variable([0.0])], 2)
     accumulate = tf.function(lambda: accumulator.accumulate([tf.ones([1])]), jit_compile=True)
-    assert "supports_jit = False" in raised(accumulate)
+    message = raised(accumulate)
+    assert "Leave out jit_compile=True of tf.function or of compile()" in message
+    assert "supports_jit = False" in message
 
 
 @pytest.mark.parametrize("method", ["apply_grad", "take_grad", "constructor"])

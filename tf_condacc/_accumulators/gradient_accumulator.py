@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import operator
-import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+import copy
+import logging
+from collections.abc import Iterable
+from typing import Any, NoReturn
 
 import tensorflow as tf
-from tensorflow.compat import v1
 
-from tf_condacc._accumulators import replicas
-from tf_condacc._accumulators.replicas import Slot
-from tf_condacc._tensorflow import Trackable, is_compiled
+from tf_condacc._accumulators.clipping import Clipping, checked_clipping
+from tf_condacc._accumulators.finite import is_any_not_finite
+from tf_condacc._accumulators.gradient_checks import (
+    check_not_compiled,
+    check_optimizer,
+    checked_gradients,
+    checked_number,
+    checked_variables,
+    checked_weight,
+)
+from tf_condacc._accumulators.replica_accumulators import ReplicaAccumulators
+from tf_condacc._accumulators.replica_updates import explaining_graphs, gradients_for, update_if
+from tf_condacc._tensorflow import Trackable
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
 
-# These words are in TensorFlow's error for a `merge_call` in a graph inside that of the replicas.
-_FROM_ANOTHER_GRAPH = "while defining a new graph"
-# Types of graphs, and the statements for which TensorFlow builds them.
-_ENCLOSING = {
-    "CondBranchFuncGraph": "a tf.cond or an `if` on a tensor",
-    "WhileBodyFuncGraph": "a tf.while_loop or a loop over a tensor",
-}
+_LOG = logging.getLogger("tf_condacc")
 
 # AutoGraph need not convert this module: its conditions are Python values.
 _not_converted = tf.autograph.experimental.do_not_convert
@@ -38,8 +41,15 @@ class GradientAccumulator(Trackable):
     and the optimizer adds up the replicas' means in each update as it does without accumulation.
     Scale the loss as you would without accumulation: divide your own loss by
     ``strategy.num_replicas_in_sync``, not by `num_micro_batches`. Keras losses are already divided.
-    The result equals that of one batch that consists of the micro-batches, if these are of equal
-    size.
+    The result equals that of one batch that consists of the micro-batches of all replicas, if these
+    are of equal size. If they are not, give each the number of its examples, or of its tokens, as a
+    weight: with the gradients ``g`` and weights ``w``, an update is then made from
+    ``sum(w * g) / sum(w)``, in which a micro-batch without a weight counts as 1. Under a strategy
+    the sums are those of all replicas.
+
+    Neither SavedModels nor checkpoints contain gradients. If ``tf.train.Checkpoint`` restores an
+    object that has a GradientAccumulator, eagerly, then what was accumulated before is discarded,
+    as by `reset`, and a warning is logged. ``copy.deepcopy`` makes one that is empty.
 
     TensorFlow 1 has no such class. ``gradient_accumulation_steps`` of Keras optimizers serves the
     same purpose, but fails under strategies with several replicas, and makes the gradients of
@@ -57,10 +67,17 @@ class GradientAccumulator(Trackable):
         variables: The variables of the model, of TensorFlow or of Keras. They give the shapes and
             the data types of the gradients.
         num_micro_batches: Number of micro-batches that make an update.
-        reduction_type: "MEAN" for the mean over the micro-batches, or "SUM". The mean of sparse
-            gradients divides each row by the number of micro-batches ("GLOBAL_MEAN" of
-            `SparseConditionalAccumulator`).
+        reduction_type: "MEAN" for the mean over the micro-batches, or "SUM". "MEAN" divides all
+            gradients by the number of micro-batches, or by the sum of their weights: each row of a
+            sparse gradient, too, whether or not all micro-batches have it. That is "GLOBAL_MEAN"
+            of `SparseConditionalAccumulator`, whose own "MEAN" divides a row by the number of
+            gradients that have it. "SUM" does not divide: ``sum(g)``, or ``sum(w * g)``.
         name: Name of the object, for its operations and error messages.
+        skip_non_finite: Whether to drop a micro-batch if any of its gradients has a NaN or an
+            infinity, instead of accumulating it. All gradients are looked at before any is
+            accumulated. All replicas drop the micro-batch if one of them has such a gradient.
+            `num_skipped` counts what was dropped. An optimizer that scales the loss, such as
+            ``keras.optimizers.LossScaleOptimizer``, skips updates itself and is refused.
 
     Raises:
         TypeError: `variables` is not a list of variables, or `num_micro_batches` is not an integer.
@@ -76,19 +93,19 @@ class GradientAccumulator(Trackable):
         num_micro_batches: int,
         reduction_type: str = "MEAN",
         name: str = "gradient_accumulator",
+        skip_non_finite: bool = False,
     ) -> None:
         self._name = name
         self._title = f"GradientAccumulator '{name}'"  # Error messages begin with it.
-        self._variables = self._checked_variables(variables)
-        self._num_micro_batches = self._checked_number(num_micro_batches)
+        self._variables = checked_variables(self._title, variables)
+        self._num_micro_batches = checked_number(self._title, num_micro_batches)
         if reduction_type not in ("MEAN", "SUM"):
             raise ValueError(
                 f"{self._title} expects reduction_type 'MEAN' or 'SUM', got {reduction_type!r}."
             )
-        self._reduction_type = reduction_type
-        self._check_is_outside_replicas()
-        self._strategy = replicas.own_strategy()
-        self._slots: dict[int, list[Slot]] = {}
+        self._skips_non_finite = bool(skip_non_finite)
+        self._replicas = ReplicaAccumulators(self._title, name, self._variables, reduction_type)
+        self._track_trackable(self._replicas, "replicas")
 
     @property
     def name(self) -> str:
@@ -101,7 +118,9 @@ class GradientAccumulator(Trackable):
         return self._num_micro_batches
 
     @_not_converted
-    def accumulate(self, gradients: Iterable[Gradient]) -> tf.Tensor:
+    def accumulate(
+        self, gradients: Iterable[Gradient], weight: TensorLike | None = None
+    ) -> tf.Tensor:
         """Accumulates the gradients of one micro-batch.
 
         Under a strategy it is called in the function that the strategy runs on replicas.
@@ -110,46 +129,45 @@ class GradientAccumulator(Trackable):
             gradients: The gradient of each variable, in the order of the variables: a tensor or
                 ``tf.IndexedSlices``. Tensors first, ``tf.IndexedSlices`` later is allowed; the
                 reverse raises ValueError.
+            weight: Weight of the micro-batch, such as the number of its examples of which the loss
+                is the mean: `[]`, a real number. None counts as 1. A micro-batch of weight 0 counts
+                as one of the micro-batches and adds zeros, even if its gradients are not finite. If
+                all weights are 0, the mean is 0. Each gradient is multiplied by the weight in its
+                own data type.
 
         Returns:
-            True if the gradients of enough micro-batches are accumulated for a take: `[] bool`.
+            True if the gradients of enough micro-batches are accumulated for a take: `[] bool`. A
+            micro-batch that `skip_non_finite` drops does not count.
 
         Raises:
-            TypeError: `gradients` is no list.
+            TypeError: `gradients` is no list, or `weight` is no real number.
             ValueError: There are more or fewer gradients than variables, one is None, or one has
-                another shape or data type than its variable. Nothing was accumulated.
+                another shape or data type than its variable; or `weight` is not a scalar, or a
+                variable with a weighted gradient is of an integer type. Nothing was accumulated.
             RuntimeError: It is called outside of the function that the strategy runs, or in a
-                function that XLA compiles.
+                function that XLA compiles; or the first weight is given after a function was traced
+                that takes gradients without dividing by weights.
+            tf.errors.InvalidArgumentError: `weight` is negative, infinite or not a number. This
+                replica has accumulated nothing.
             tf.errors.InvalidArgumentError: ``tf.IndexedSlices`` have an index that their variable
                 does not have, or a shape that is unknown at tracing is wrong. Other gradients may
                 have been accumulated; `reset` discards them.
         """
-        self._check_not_compiled()
-        gradients = self._checked(gradients)
-        slots = self._slots_of_replica(gradients)
-        for gradient, slot, variable in zip(gradients, slots, self._variables, strict=True):
-            if not slot.is_dense and not isinstance(gradient, tf.IndexedSlices):
-                raise ValueError(
-                    f"{self._gradient_of(variable)} is a tensor, expected tf.IndexedSlices as in "
-                    "the first micro-batch."
-                )
-        # The dense gradients have been checked. They are applied after the sparse gradients, whose
-        # indices are checked only when they are applied.
-        checked: list[tf.Tensor] = []
-        applied: list[tf.Tensor] = []
-        for gradient, slot in sorted(
-            zip(gradients, slots, strict=True), key=lambda x: x[1].is_dense
-        ):
-            with tf.control_dependencies(checked):
-                applied.append(slot.apply(gradient))
-            if not slot.is_dense:
-                checked = applied[-1:]
-        with tf.control_dependencies(applied):
-            return slot.accumulator.num_accumulated() >= self._num_micro_batches
+        check_not_compiled(self._title)
+        gradients = checked_gradients(self._title, gradients, self._variables)
+        weight = checked_weight(self._title, weight, self._variables)
+        slots = self._replicas.made_for(gradients)
+        with explaining_graphs(self._title, "accumulate"):
+            is_skipped = self._skips_non_finite and is_any_not_finite(gradients)
+        number = self._replicas.apply(slots, gradients, weight, is_skipped)
+        return number >= self._num_micro_batches
 
     @_not_converted
     def take(self, num_required: TensorLike | None = None) -> list[Gradient]:
         """Takes the mean, or the sum, of the gradients that this replica has accumulated.
+
+        Under a strategy this is the part of one replica, and the sum over the replicas is the mean
+        gradient. If weights were given, replicas communicate to divide by the sum of all weights.
 
         Args:
             num_required: Number of micro-batches that are enough: `[] int32`. By default those of
@@ -165,24 +183,37 @@ class GradientAccumulator(Trackable):
                 the strategy runs.
             tf.errors.InvalidArgumentError: There are not enough micro-batches. Nothing was taken.
         """
-        slots = self._slots.get(self._replica())
+        slots = self._replicas.of_this_replica()
         if slots is None:
             raise RuntimeError(
                 f"{self._title} has nothing to take: call accumulate() or apply_gradients() first, "
                 "and trace functions that take after that."
             )
         required = self._num_micro_batches if num_required is None else num_required
+        num_accumulated = tf.reduce_min([slot.accumulator.num_accumulated() for slot in slots])
         enough = tf.debugging.assert_greater_equal(
-            tf.reduce_min([slot.accumulator.num_accumulated() for slot in slots]),
+            num_accumulated,
             required,
             message=f"{self._title} has fewer micro-batches than a take requires. Take a remainder "
             "with num_required=1.",
         )
-        with tf.control_dependencies([] if enough is None else [enough]):
-            return [slot.take(required) for slot in slots]
+        ready = tf.control_dependencies([] if enough is None else [enough])
+        with ready, explaining_graphs(self._title, "take"):
+            factor = self._replicas.take_factor(num_accumulated)
+        with tf.control_dependencies([x for x in (enough, factor) if x is not None]):
+            return [slot.take(required, factor) for slot in slots]
 
     @_not_converted
-    def apply_gradients(self, optimizer: Any, gradients: Iterable[Gradient]) -> tf.Tensor:
+    def apply_gradients(
+        self,
+        optimizer: Any,
+        gradients: Iterable[Gradient],
+        *,
+        weight: TensorLike | None = None,
+        clip_norm: TensorLike | None = None,
+        global_clip_norm: TensorLike | None = None,
+        clip_value: TensorLike | None = None,
+    ) -> tf.Tensor:
         """Accumulates the gradients of a micro-batch, and updates the variables after the last one.
 
         Under a strategy, call it directly in the function that the strategy runs on replicas, not
@@ -191,46 +222,95 @@ class GradientAccumulator(Trackable):
 
         Args:
             optimizer: An optimizer of Keras or of TensorFlow 1. It counts updates, not
-                micro-batches.
+                micro-batches. If it clips gradients itself, it clips the mean of all replicas. If
+                it scales the loss, the limits below are those of unscaled gradients.
             gradients: The gradients, as in `accumulate`.
+            weight: Weight of the micro-batch, as in `accumulate`: `[]`.
+            clip_norm: The mean gradient of each variable is scaled down such that its L2 norm is
+                not above this number: `[]`. Like the next two, it is that of the mean, or sum, over
+                the micro-batches of all replicas, with each row of a sparse gradient once.
+            global_clip_norm: All gradients are scaled down by the same factor such that the L2 norm
+                of all together is not above this number: `[]`.
+            clip_value: Elements are limited to at least ``-clip_value`` and at most ``clip_value``:
+                `[]`.
 
         Returns:
             True if the variables were updated: `[] bool`.
 
         Raises:
             TypeError: `optimizer` is no optimizer, or as in `accumulate`.
-            ValueError: As in `accumulate`; or a variable was made outside of the scope of the
-                strategy.
+            ValueError: As in `accumulate`; or more than one kind of clipping is given, or a limit
+                is not a scalar; or the optimizer has ``gradient_accumulation_steps``, or scales the
+                loss although `skip_non_finite` is set; or a variable was made outside of the scope
+                of the strategy.
             RuntimeError: As in `accumulate`; or it is called where replicas cannot update
                 variables together.
+            tf.errors.InvalidArgumentError: As in `accumulate`; or a limit is not above 0.
         """
-        if not callable(getattr(optimizer, "apply_gradients", None)):
-            raise TypeError(
-                f"{self._title}: apply_gradients() expects an optimizer and a list of gradients, "
-                f"got {type(optimizer).__name__} as the optimizer."
-            )
-        complete = self.accumulate(gradients)
-        if hasattr(optimizer, "build") and not getattr(optimizer, "built", False):
-            with tf.init_scope():  # Keras optimizers cannot make variables in a tf.cond.
-                optimizer.build(list(self._variables))
+        check_optimizer(self._title, optimizer, self._skips_non_finite)
+        clipping = checked_clipping(self._title, clip_norm, global_clip_norm, clip_value)
+        complete = self.accumulate(gradients, weight)
+        return self._update_if(complete, optimizer, self._num_micro_batches, clipping)
 
-        def update() -> Any:
-            taken = replicas.without_repeated_rows(self.take())
-            return optimizer.apply_gradients(list(zip(taken, self._variables, strict=True)))
+    @_not_converted
+    def apply_remainder(
+        self,
+        optimizer: Any,
+        *,
+        clip_norm: TensorLike | None = None,
+        global_clip_norm: TensorLike | None = None,
+        clip_value: TensorLike | None = None,
+    ) -> tf.Tensor:
+        """Updates the variables from micro-batches that are too few for an update, if any are left.
 
-        return self._call_if(complete, update)
+        It is for the end of the data. The mean is that of the micro-batches that are there. Under a
+        strategy, call it where `apply_gradients` may be called. Arguments and errors are those of
+        `apply_gradients`.
+
+        Returns:
+            True if the variables were updated: `[] bool`.
+
+        Raises:
+            RuntimeError: It is called in a function or graph that is made before the first
+                `accumulate`; or as in `apply_gradients`.
+        """
+        check_optimizer(self._title, optimizer, self._skips_non_finite)
+        clipping = checked_clipping(self._title, clip_norm, global_clip_norm, clip_value)
+        slots = self._replicas.of_this_replica()
+        self._check_in_use(slots is not None, "apply_remainder")
+        if slots is None:
+            return tf.constant(False)
+        is_left = slots[0].accumulator.num_accumulated() > 0
+        return self._update_if(is_left, optimizer, 1, clipping)
 
     @_not_converted
     def num_accumulated(self) -> tf.Tensor:
-        """Returns the number of micro-batches that this replica has accumulated: `[] int32`.
+        """Returns the number of accumulated micro-batches: `[] int32`.
+
+        It is the same on all replicas, and may also be asked outside of the functions that the
+        strategy runs on them.
 
         Raises:
-            RuntimeError: It is called outside of the function that the strategy runs, or in a
-                function or graph that is made before the first `accumulate`.
+            RuntimeError: It is called under another strategy, or in a function or graph that is
+                made before the first `accumulate`.
         """
-        slots = self._slots.get(self._replica())
+        slots = self._replicas.of_any_replica()
         self._check_in_use(slots is not None, "num_accumulated")
         return tf.constant(0) if slots is None else slots[0].accumulator.num_accumulated()
+
+    @_not_converted
+    def num_skipped(self) -> tf.Tensor:
+        """Returns the number of micro-batches that `skip_non_finite` has dropped: `[] int64`.
+
+        `reset` does not change it. Otherwise it may be asked as `num_accumulated` may.
+
+        Raises:
+            RuntimeError: As in `num_accumulated`.
+        """
+        slots = self._replicas.of_any_replica()
+        self._check_in_use(slots is not None, "num_skipped")
+        zero = tf.constant(0, tf.int64)
+        return zero if slots is None else slots[0].accumulator.num_dropped()
 
     @_not_converted
     def reset(self) -> None:
@@ -240,198 +320,66 @@ class GradientAccumulator(Trackable):
             RuntimeError: It is called in a function or graph that is made before the first
                 `accumulate`.
         """
-        self._check_in_use(bool(self._slots), "reset")
-        for slot in (slot for slots in self._slots.values() for slot in slots):
-            slot.accumulator.reset(0)
+        self._check_in_use(self._replicas.of_first_replica() is not None, "reset")
+        self._replicas.reset()
 
-    def _replica(self) -> int:
-        """Returns the number of the replica that executes the calling function."""
-        context, strategy = tf.distribute.get_replica_context(), replicas.own_strategy()
-        expected = self._strategy
-        if context is None:
-            raise RuntimeError(
-                f"{self._title} is used outside of a function that {replicas.described(strategy)} "
-                "runs on replicas. Use it in the function that is passed to strategy.run."
+    def __deepcopy__(self, memo: dict[int, Any]) -> GradientAccumulator:
+        """Returns an accumulator for copies of the variables that has accumulated nothing."""
+        copied = type(self).__new__(type(self))
+        memo[id(self)] = copied
+        for name, value in vars(self).items():
+            if name != "_replicas" and not name.startswith("_self_"):  # Those are of Trackable.
+                copied.__dict__[name] = copy.deepcopy(value, memo)
+        copied._replicas = self._replicas.emptied(copied._variables)
+        copied._track_trackable(copied._replicas, "replicas")
+        return copied
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        """Refuses to be pickled, with a TypeError."""
+        raise TypeError(
+            f"{self._title} cannot be pickled, because the gradients that it has accumulated "
+            "belong to this process. Save the variables, and make another GradientAccumulator for "
+            "the loaded ones. copy.deepcopy makes one that is empty."
+        )
+
+    def _trackable_children(self, save_type: str = "checkpoint", **arguments: Any) -> Any:
+        """Returns the accumulators for SavedModels. Checkpoints do not contain them."""
+        if save_type == "checkpoint":
+            return {}
+        return super()._trackable_children(save_type, **arguments)
+
+    def _checkpoint_adapter(self, path: str) -> None:
+        """Discards what is accumulated. TensorFlow calls it when it restores a checkpoint."""
+        slots = self._replicas.of_first_replica()
+        if slots is None or not tf.executing_eagerly():
+            return
+        num_accumulated = int(slots[0].accumulator.num_accumulated())
+        if num_accumulated > 0:
+            _LOG.warning(
+                "%s discards %d accumulated micro-batches, because checkpoint %s is restored.",
+                self._title,
+                num_accumulated,
+                path,
             )
-        # As long as there are no accumulators, another strategy may replace the default one.
-        if strategy is not expected and (expected is not None or self._slots):
-            another = "another " if type(strategy) is type(expected) else ""
-            raise RuntimeError(
-                f"{self._title} was made or first used under {replicas.described(expected)}, but "
-                f"is now used under {another}{replicas.described(strategy)}. Use it in functions "
-                "that are passed to strategy.run of the same strategy."
-            )
-        return int(tf.get_static_value(context.replica_id_in_sync_group))
+            self._replicas.reset()
 
-    def _slots_of_replica(self, gradients: Sequence[Gradient]) -> list[Slot]:
-        """Returns the accumulators of this replica, which its first gradients make."""
-        replica = self._replica()
-        if replica not in self._slots:
-            # Error messages of the operations contain the names of the accumulators.
-            names = [f"{self._name}/{_as_op_name(variable)}" for variable in self._variables]
-            slots = replicas.make_slots(
-                replica, names, self._variables, gradients, self._reduction_type
-            )
-            for position, slot in enumerate(slots):
-                self._track_trackable(slot.accumulator, f"replica_{replica}_{position}")
-            self._slots[replica], self._strategy = slots, replicas.own_strategy()
-        return self._slots[replica]
+    def _update_if(
+        self,
+        condition: tf.Tensor,
+        optimizer: Any,
+        num_required: int,
+        clipping: Clipping | None,
+    ) -> tf.Tensor:
+        """Has an optimizer update the variables if a condition holds, and returns the condition."""
+        if hasattr(optimizer, "build") and not getattr(optimizer, "built", False):
+            with tf.init_scope():  # Keras optimizers cannot make variables in a tf.cond.
+                optimizer.build(list(self._variables))
 
-    def _call_if(self, condition: tf.Tensor, update: Callable[[], Any]) -> tf.Tensor:
-        """Calls a function that updates variables if a condition holds, and returns the condition.
+        def update() -> Any:
+            gradients = gradients_for(optimizer, self.take(num_required), clipping)
+            return optimizer.apply_gradients(list(zip(gradients, self._variables, strict=True)))
 
-        Under a strategy, replicas cannot communicate in a branch of ``tf.cond``. There the branch
-        is built outside of the replicas, and runs the function on all of them.
-
-        Args:
-            condition: The condition, which is the same on all replicas: `[] bool`.
-            update: The function. In a graph with sessions it returns the operation of the update.
-        """
-
-        def merged(strategy: tf.distribute.Strategy, conditions: Any) -> None:
-            first = strategy.experimental_local_results(conditions)[0]
-            try:
-                _cond(first, lambda: strategy.run(update))
-            except AssertionError as error:  # TensorFlow does not say what is wrong.
-                self._check_scope(strategy, error)
-                raise
-
-        if not tf.distribute.has_strategy():
-            return _cond(condition, update)
-        try:
-            tf.distribute.get_replica_context().merge_call(merged, args=(condition,))
-        except RuntimeError as error:
-            if _FROM_ANOTHER_GRAPH not in str(error):
-                raise
-            where = _ENCLOSING.get(type(v1.get_default_graph()).__name__, "a tf.function")
-            strategy = replicas.described(replicas.own_strategy())
-            raise RuntimeError(
-                f"{self._title}: apply_gradients() is called inside {where} in a function that "
-                f"{strategy} runs on replicas, where they cannot make an update together. Call it "
-                "directly in the function that is passed to strategy.run: it updates only after "
-                "the last micro-batch."
-            ) from error
-        return condition
-
-    def _checked_variables(self, variables: Iterable[VariableLike]) -> list[VariableLike]:
-        if _is_variable(variables) or not isinstance(variables, Iterable):
-            raise TypeError(
-                f"{self._title} expects a list of variables, got {type(variables).__name__}."
-            )
-        variables = list(variables)
-        if not variables:
-            raise ValueError(
-                f"{self._title} expects at least one variable, got none. A Keras model has no "
-                "variables before it is built."
-            )
-        for variable in variables:
-            if not _is_variable(variable):
-                raise TypeError(
-                    f"{self._title} expects a list of variables, got {type(variable).__name__} in "
-                    "it."
-                )
-        return variables
-
-    def _checked_number(self, num_micro_batches: Any) -> int:
-        try:
-            number = operator.index(num_micro_batches)
-        except TypeError:
-            raise TypeError(
-                f"{self._title} expects an integer num_micro_batches, got {num_micro_batches!r}."
-            ) from None
-        if number < 1:
-            raise ValueError(
-                f"{self._title} expects num_micro_batches of at least 1, got {number}."
-            )
-        return number
-
-    def _checked(self, gradients: Iterable[Gradient]) -> list[Gradient]:
-        """Converts gradients to tensors or ``tf.IndexedSlices``, and compares them with variables.
-
-        Raises:
-            TypeError: They are not in a list.
-            ValueError: Their number, or the shape or the data type of one, is wrong, or one is
-                None.
-        """
-        if tf.is_tensor(gradients) or not isinstance(gradients, Iterable):
-            raise TypeError(
-                f"{self._title} expects a list of gradients, got {type(gradients).__name__}."
-            )
-        gradients = list(gradients)
-        if any(isinstance(one, tuple) and any(map(_is_variable, one)) for one in gradients):
-            raise ValueError(
-                f"{self._title} got pairs of gradients and variables. It has the variables: pass "
-                "the gradients only."
-            )
-        if len(gradients) != len(self._variables):
-            raise ValueError(
-                f"{self._title} expects {len(self._variables)} gradients, one for each variable, "
-                f"got {len(gradients)}. Pass the gradients of all variables, in their order. Was "
-                "`trainable` of a Keras model changed after the accumulator was made?"
-            )
-        return list(map(self._checked_one, gradients, self._variables))
-
-    def _checked_one(self, gradient: Gradient | None, variable: VariableLike) -> Gradient:
-        if gradient is None:
-            raise ValueError(
-                f"{self._gradient_of(variable)} is None: the loss does not depend on this "
-                "variable, or these are gradients of other variables. Leave a variable without "
-                "gradients out of the variables of the GradientAccumulator."
-            )
-        is_sparse = isinstance(gradient, tf.IndexedSlices)
-        values = gradient.values if is_sparse else tf.convert_to_tensor(gradient)
-        dtype, shape = tf.as_dtype(variable.dtype), tf.TensorShape(variable.shape)
-        if values.dtype != dtype:
-            raise ValueError(
-                f"{self._gradient_of(variable)} has dtype {values.dtype.name}, expected "
-                f"{dtype.name}."
-            )
-        expected = tf.TensorShape([None]).concatenate(shape[1:]) if is_sparse else shape
-        if not values.shape.is_compatible_with(expected):
-            what = "values of shape" if is_sparse else "shape"
-            raise ValueError(
-                f"{self._gradient_of(variable)} has {what} {values.shape}, expected {expected}."
-            )
-        return gradient if is_sparse else values
-
-    def _gradient_of(self, variable: VariableLike) -> str:
-        return f"{self._title}: the gradient of variable '{_name_of(variable)}'"
-
-    def _check_is_outside_replicas(self) -> None:
-        """Checks that replicas make common updates, and that they can share this object."""
-        strategy = tf.distribute.get_strategy()
-        if isinstance(strategy, tf.distribute.ParameterServerStrategy):
-            raise RuntimeError(
-                f"{self._title} does not work under ParameterServerStrategy, whose workers make no "
-                "common updates. Make a ConditionalAccumulator beside each variable."
-            )
-        if tf.distribute.has_strategy() and not tf.distribute.in_cross_replica_context():
-            raise RuntimeError(
-                f"{self._title} is made in a function that {type(strategy).__name__} runs on "
-                "replicas, so each replica would have another one. Make it outside, such as in "
-                "strategy.scope()."
-            )
-
-    def _check_not_compiled(self) -> None:
-        if not tf.executing_eagerly() and is_compiled(v1.get_default_graph()):
-            raise RuntimeError(
-                f"{self._title} is used in a function that XLA compiles, but XLA has no "
-                "accumulators. Leave out jit_compile=True, or set supports_jit = False in the "
-                "class of a Keras model. A function that only computes the gradients may be "
-                "compiled."
-            )
-
-    def _check_scope(self, strategy: tf.distribute.Strategy, cause: Exception) -> None:
-        """Raises a ValueError for a variable that was made outside of the strategy's scope."""
-        for variable in self._variables:
-            wrapper: Any = variable  # A variable of Keras has one of TensorFlow as its value.
-            of_tensorflow = variable if isinstance(variable, tf.Variable) else wrapper.value
-            if not strategy.extended.variable_created_in_scope(of_tensorflow):
-                raise ValueError(
-                    f"{self._title}: variable '{_name_of(variable)}' was made outside of the scope "
-                    f"of the {type(strategy).__name__} whose replicas update it. Make it in "
-                    "strategy.scope()."
-                ) from cause
+        return update_if(self._title, condition, update, self._variables)
 
     def _check_in_use(self, is_in_use: bool, method: str) -> None:
         """Checks that a function or graph that calls a method sees the accumulators.
@@ -445,26 +393,3 @@ class GradientAccumulator(Trackable):
                 "the first accumulate(), so it would never see what is accumulated. Call "
                 "accumulate() or apply_gradients() first."
             )
-
-
-def _cond(condition: tf.Tensor, update: Callable[[], Any]) -> tf.Tensor:
-    def updated() -> tf.Tensor:
-        operation = update()
-        with tf.control_dependencies([operation] if isinstance(operation, tf.Operation) else []):
-            return tf.constant(True)
-
-    return tf.cond(condition, updated, lambda: tf.constant(False))
-
-
-def _name_of(variable: Any) -> str:
-    """Returns the name of a variable of TensorFlow, or the path of one of Keras."""
-    return getattr(variable, "path", None) or variable.name
-
-
-def _as_op_name(variable: VariableLike) -> str:
-    """Returns the name of a variable without characters that names of operations cannot have."""
-    return re.sub(r"[^\w./-]", "_", _name_of(variable).removesuffix(":0"))
-
-
-def _is_variable(value: Any) -> bool:
-    return all(hasattr(value, attribute) for attribute in ("assign", "dtype", "shape"))

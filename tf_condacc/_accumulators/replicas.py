@@ -1,4 +1,4 @@
-"""The accumulators of a `GradientAccumulator` on each replica of a strategy."""
+"""The accumulators of a variable, and of weights, on one replica of a strategy."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tf_condacc._accumulators.sparse import SparseConditionalAccumulator
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
 
 _NEVER_STALE = tf.int64.max  # No accumulator's step is higher than this local step.
+_ALWAYS_STALE = tf.int64.min  # Every accumulator's step is higher.
 
 
 @dataclass(frozen=True)
@@ -32,19 +33,90 @@ class Slot:
         """True if the gradients that are taken are dense."""
         return isinstance(self.accumulator, ConditionalAccumulator)
 
-    def apply(self, gradient: Gradient) -> tf.Tensor:
-        """Applies a gradient, and returns that it was accumulated: `[] bool`."""
-        if isinstance(self.accumulator, SparseConditionalAccumulator):
-            return self.accumulator.try_apply_indexed_slices_grad(gradient, _NEVER_STALE)
-        return self.accumulator.try_apply_grad(gradient, _NEVER_STALE)
+    def apply(
+        self,
+        gradient: Gradient,
+        weight: tf.Tensor | None = None,
+        is_skipped: tf.Tensor | bool = False,
+    ) -> tf.Tensor:
+        """Applies a gradient, and returns whether it was accumulated: `[] bool`.
 
-    def take(self, num_required: TensorLike) -> Gradient:
-        """Takes what is accumulated. It has been checked that this is enough."""
+        Args:
+            gradient: The gradient.
+            weight: Factor of the gradient: `[] float64`; None for 1. With 0, even a gradient with
+                infinities adds zeros only.
+            is_skipped: Whether to drop the gradient as stale, which the accumulator counts:
+                `[] bool`.
+        """
+        if weight is not None:
+            gradient = _multiplied(gradient, weight)
+        if isinstance(self.accumulator, SparseConditionalAccumulator):
+            return self.accumulator.try_apply_indexed_slices_grad(gradient, _step(is_skipped))
+        return self.accumulator.try_apply_grad(gradient, _step(is_skipped))
+
+    def take(self, num_required: TensorLike, factor: tf.Tensor | None = None) -> Gradient:
+        """Takes what is accumulated. It has been checked that this is enough.
+
+        Args:
+            num_required: Number of micro-batches that are enough: `[] int32`.
+            factor: Factor of the result: `[] float64`; None for 1.
+        """
         if isinstance(self.accumulator, ConditionalAccumulator):
-            return self.accumulator.try_take_grad(num_required).value
-        slices = self.accumulator.try_take_indexed_slices_grad(num_required).value
-        slices.values.set_shape([None, *self.shape[1:]])
-        return slices
+            taken = self.accumulator.try_take_grad(num_required).value
+        else:
+            taken = self.accumulator.try_take_indexed_slices_grad(num_required).value
+            taken.values.set_shape([None, *self.shape[1:]])
+        return taken if factor is None else _multiplied(taken, factor)
+
+
+class WeightSum:
+    """The weights of the micro-batches that one replica has accumulated since the last take.
+
+    Args:
+        name: Name of the accumulator.
+        replica: Number of the replica.
+    """
+
+    def __init__(self, name: str, replica: int) -> None:
+        # It adds up the weights and their number, because not every micro-batch has a weight.
+        with tf.init_scope(), tf.device(_device_of(replica)):
+            self.accumulator = ConditionalAccumulator(
+                tf.float64, [2], name=name, reduction_type="SUM"
+            )
+
+    def add(self, weight: tf.Tensor, is_skipped: tf.Tensor | bool = False) -> tf.Tensor:
+        """Adds the weight of a micro-batch, and returns whether it was added: `[] bool`.
+
+        Args:
+            weight: The weight: `[] float64`.
+            is_skipped: Whether to drop it: `[] bool`.
+        """
+        return self.accumulator.try_apply_grad(
+            tf.stack([weight, tf.ones_like(weight)]), _step(is_skipped)
+        )
+
+    def take_factor(self, num_accumulated: tf.Tensor) -> tf.Tensor:
+        """Takes the weights, and returns what turns this replica's means into weighted ones.
+
+        The mean over n micro-batches is multiplied by n and divided by the weights. Optimizers add
+        up the replicas' gradients, which are those of a loss that is divided by the number of
+        replicas, as if all weights were equal. So the weights are those of a replica on average.
+
+        Args:
+            num_accumulated: Number of micro-batches of this replica: `[] int32`.
+
+        Returns:
+            The factor, 0 if no micro-batch of any replica has a weight above 0: `[] float64`.
+        """
+        number = tf.cast(num_accumulated, tf.float64)
+        taken, weights = self.accumulator.try_take_grad(1)
+        weights = tf.where(taken, weights, tf.zeros_like(weights))
+        total = weights[0] + (number - weights[1])  # A micro-batch without a weight counts as 1.
+        num_replicas = tf.distribute.get_strategy().num_replicas_in_sync
+        if num_replicas > 1:
+            context = tf.distribute.get_replica_context()
+            total = context.all_reduce(tf.distribute.ReduceOp.SUM, total)
+        return tf.math.divide_no_nan(number * num_replicas, total)
 
 
 def own_strategy() -> tf.distribute.Strategy | None:
@@ -90,35 +162,20 @@ def make_slots(
     return slots
 
 
-def without_repeated_rows(gradients: Sequence[Gradient]) -> list[Gradient]:
-    """Replaces sparse gradients such that no row is repeated when the replicas' are added up.
-
-    TensorFlow concatenates the ``tf.IndexedSlices`` of replicas when it adds them up. Optimizers
-    such as Adam of Keras give wrong results for rows that several replicas have. The first replica
-    therefore gets the sum of all replicas' gradients, and the others get gradients without rows.
-
-    Args:
-        gradients: The gradients of this replica.
-
-    Returns:
-        Gradients that the optimizer may add up over the replicas.
-    """
-    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
-        return list(gradients)
-    return [
-        _sum_on_first_replica(one) if isinstance(one, tf.IndexedSlices) else one
-        for one in gradients
-    ]
+def _step(is_skipped: tf.Tensor | bool) -> TensorLike:
+    """Returns the local step at which a gradient is dropped, or not: `[] int64`."""
+    if isinstance(is_skipped, bool):
+        return _ALWAYS_STALE if is_skipped else _NEVER_STALE
+    stale, never_stale = (tf.constant(x, tf.int64) for x in (_ALWAYS_STALE, _NEVER_STALE))
+    return tf.where(is_skipped, stale, never_stale)
 
 
-def _sum_on_first_replica(slices: tf.IndexedSlices) -> tf.IndexedSlices:
-    context = tf.distribute.get_replica_context()
-    together = context.all_reduce(tf.distribute.ReduceOp.SUM, slices)
-    rows, positions = tf.unique(together.indices)
-    if tf.get_static_value(context.replica_id_in_sync_group) != 0:
-        return tf.IndexedSlices(together.values[:0], rows[:0], slices.dense_shape)
-    values = tf.math.unsorted_segment_sum(together.values, positions, tf.size(rows))
-    return tf.IndexedSlices(values, rows, slices.dense_shape)
+def _multiplied(gradient: Gradient, factor: tf.Tensor) -> Gradient:
+    """Multiplies a gradient by a factor: `[] float64`. The factor 0 makes zeros of all elements."""
+    if isinstance(gradient, tf.IndexedSlices):
+        values = _multiplied(gradient.values, factor)
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    return tf.math.multiply_no_nan(gradient, tf.cast(factor, gradient.dtype))
 
 
 def _device_of(replica_id: int) -> str | None:

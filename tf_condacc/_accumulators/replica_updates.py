@@ -1,0 +1,152 @@
+"""Updates that all replicas of a strategy make together, if a condition holds."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.compat import v1
+
+from tf_condacc._accumulators import replicas
+from tf_condacc._accumulators.clipping import Clipping, clips_itself
+from tf_condacc._accumulators.gradient_checks import name_of
+from tf_condacc._typing import Gradient, VariableLike
+
+# These words are in TensorFlow's error for a `merge_call` in a graph inside that of the replicas.
+_FROM_ANOTHER_GRAPH = "while defining a new graph"
+# Types of graphs, and the statements for which TensorFlow builds them.
+_ENCLOSING = {
+    "CondBranchFuncGraph": "a tf.cond or an `if` on a tensor",
+    "WhileBodyFuncGraph": "a tf.while_loop or a loop over a tensor",
+}
+
+
+def update_if(
+    title: str,
+    condition: tf.Tensor,
+    update: Callable[[], Any],
+    variables: Sequence[VariableLike],
+) -> tf.Tensor:
+    """Calls a function that updates variables if a condition holds, and returns the condition.
+
+    Under a strategy, replicas cannot communicate in a branch of ``tf.cond``. There the branch is
+    built outside of the replicas, and runs the function on all of them.
+
+    Args:
+        title: What error messages call the object.
+        condition: The condition, which is the same on all replicas: `[] bool`.
+        update: The function. In a graph with sessions it returns the operation of the update.
+        variables: The variables that it updates.
+
+    Raises:
+        RuntimeError: Replicas cannot update variables together in the current graph.
+        ValueError: A variable was made outside of the scope of the strategy.
+    """
+
+    def merged(strategy: tf.distribute.Strategy, conditions: Any) -> None:
+        first = strategy.experimental_local_results(conditions)[0]
+        try:
+            _cond(first, lambda: strategy.run(update))
+        except AssertionError as error:  # TensorFlow does not say what is wrong.
+            _check_scope(title, strategy, variables, error)
+            raise
+
+    if not tf.distribute.has_strategy():
+        return _cond(condition, update)
+    with explaining_graphs(title, "apply_gradients"):
+        tf.distribute.get_replica_context().merge_call(merged, args=(condition,))
+    return condition
+
+
+@contextlib.contextmanager
+def explaining_graphs(title: str, method: str) -> Iterator[None]:
+    """Explains the error of TensorFlow for communication in a graph inside that of the replicas.
+
+    Args:
+        title: What error messages call the object.
+        method: The method that communicates.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if _FROM_ANOTHER_GRAPH not in str(error):
+            raise
+        where = _ENCLOSING.get(type(v1.get_default_graph()).__name__, "a tf.function")
+        strategy = replicas.described(replicas.own_strategy())
+        raise RuntimeError(
+            f"{title}: {method}() is called inside {where} in a function that {strategy} runs on "
+            "replicas, where they cannot make an update together or communicate. Call it directly "
+            "in the function that is passed to strategy.run: apply_gradients() updates only after "
+            "the last micro-batch."
+        ) from error
+
+
+def gradients_for(
+    optimizer: Any, gradients: Sequence[Gradient], clipping: Clipping | None = None
+) -> list[Gradient]:
+    """Returns gradients that an optimizer may add up over the replicas.
+
+    The sum of all replicas' gradients is given to the optimizer on the first replica, and zeros on
+    the others, where the parts of replicas would not do: the clipping of each part is not that of
+    the sum. Rows of ``tf.IndexedSlices`` are made unique in this sum. TensorFlow concatenates those
+    of replicas when it adds them up, and optimizers such as Adam of Keras give wrong results for
+    rows that several replicas have.
+
+    Args:
+        optimizer: The optimizer.
+        gradients: The gradients of this replica.
+        clipping: How to clip the sum; None if not at all.
+    """
+    context, is_first = tf.distribute.get_replica_context(), True
+    gradients = list(gradients)
+    if tf.distribute.get_strategy().num_replicas_in_sync > 1:
+        is_first = tf.get_static_value(context.replica_id_in_sync_group) == 0
+        needs_sums = clipping is not None or clips_itself(optimizer)
+        gradients = [
+            _sum_on_first_replica(one, is_first)
+            if needs_sums or isinstance(one, tf.IndexedSlices)
+            else one
+            for one in gradients
+        ]
+    return clipping(gradients, optimizer) if clipping is not None and is_first else gradients
+
+
+def _sum_on_first_replica(gradient: Gradient, is_first: bool) -> Gradient:
+    """Returns the sum of all replicas on the first one, and zeros or no rows on the others."""
+    context = tf.distribute.get_replica_context()
+    together = context.all_reduce(tf.distribute.ReduceOp.SUM, gradient)
+    if not isinstance(gradient, tf.IndexedSlices):
+        return together if is_first else tf.zeros_like(together)
+    rows, positions = tf.unique(together.indices)
+    if not is_first:
+        return tf.IndexedSlices(together.values[:0], rows[:0], gradient.dense_shape)
+    values = tf.math.unsorted_segment_sum(together.values, positions, tf.size(rows))
+    return tf.IndexedSlices(values, rows, gradient.dense_shape)
+
+
+def _cond(condition: tf.Tensor, update: Callable[[], Any]) -> tf.Tensor:
+    def updated() -> tf.Tensor:
+        operation = update()
+        with tf.control_dependencies([operation] if isinstance(operation, tf.Operation) else []):
+            return tf.constant(True)
+
+    return tf.cond(condition, updated, lambda: tf.constant(False))
+
+
+def _check_scope(
+    title: str,
+    strategy: tf.distribute.Strategy,
+    variables: Sequence[VariableLike],
+    cause: Exception,
+) -> None:
+    """Raises a ValueError for a variable that was made outside of the strategy's scope."""
+    for variable in variables:
+        wrapper: Any = variable  # A variable of Keras has one of TensorFlow as its value.
+        of_tensorflow = variable if isinstance(variable, tf.Variable) else wrapper.value
+        if not strategy.extended.variable_created_in_scope(of_tensorflow):
+            raise ValueError(
+                f"{title}: variable '{name_of(variable)}' was made outside of the scope of the "
+                f"{type(strategy).__name__} whose replicas update it. Make it in strategy.scope()."
+            ) from cause
