@@ -252,3 +252,25 @@ def test_function_with_a_gradient_accumulator_is_exported_and_loaded(accumulator
     tf.saved_model.save(module, str(tmp_path))
     loaded = tf.saved_model.load(str(tmp_path))
     assert [bool(loaded.accumulate()) for _ in range(2)] == [False, True]
+
+
+def test_an_update_of_rows_leaves_a_variable_that_is_read_without_a_copy():
+    """TensorFlow copies a variable on each read once rows of it were updated."""
+
+    def read(variable: tf.Variable) -> tuple[tf.Tensor, int]:
+        value = variable.read_value()
+        return value, np.asarray(memoryview(value)).ctypes.data
+
+    variable = tf.Variable(tf.ones([ROWS, 2]))
+    accumulator = GradientAccumulator([variable], 1)
+    optimizer = v1.train.GradientDescentOptimizer(0.5)
+
+    @tf.function
+    def step() -> None:
+        accumulator.apply_gradients(optimizer, [slices(0, 5)])
+
+    for apply in (lambda: accumulator.apply_gradients(optimizer, [slices(0, 5)]), step):
+        apply()
+        (first, one), (second, other) = read(variable), read(variable)
+        assert one == other
+    assert first.numpy()[:, 0].tolist() == second.numpy()[:, 0].tolist() == [0, 1, 1, 1, 1, 0]

@@ -20,7 +20,12 @@ from tf_condacc._accumulators.gradient_checks import (
     checked_weight,
 )
 from tf_condacc._accumulators.replica_accumulators import ReplicaAccumulators
-from tf_condacc._accumulators.replica_updates import explaining_graphs, gradients_for, update_if
+from tf_condacc._accumulators.replica_updates import (
+    explaining_graphs,
+    gradients_for,
+    share_reads,
+    update_if,
+)
 from tf_condacc._tensorflow import Trackable
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
 
@@ -377,7 +382,8 @@ class GradientAccumulator(Trackable):
 
         def update() -> Any:
             gradients = gradients_for(optimizer, self.take(num_required), clipping)
-            return optimizer.apply_gradients(list(zip(gradients, self._variables, strict=True)))
+            pairs = list(zip(gradients, self._variables, strict=True))
+            return share_reads(pairs, optimizer.apply_gradients(pairs))
 
         return update_if(self._title, condition, update, self._variables)
 

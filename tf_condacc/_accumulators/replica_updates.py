@@ -105,17 +105,20 @@ def gradients_for(
         is_first = tf.get_static_value(context.replica_id_in_sync_group) == 0
         needs_sums = clipping is not None or clips_itself(optimizer)
         gradients = [
-            _sum_on_first_replica(one, is_first)
-            if needs_sums or isinstance(one, tf.IndexedSlices)
-            else one
+            sum_on_first_replica(one) if needs_sums or isinstance(one, tf.IndexedSlices) else one
             for one in gradients
         ]
     return clipping(gradients, optimizer) if clipping is not None and is_first else gradients
 
 
-def _sum_on_first_replica(gradient: Gradient, is_first: bool) -> Gradient:
-    """Returns the sum of all replicas on the first one, and zeros or no rows on the others."""
+def sum_on_first_replica(gradient: Gradient) -> Gradient:
+    """Returns the sum of all replicas on the first one, and zeros or no rows on the others.
+
+    Args:
+        gradient: The gradient of this replica. The sum of ``tf.IndexedSlices`` has unique rows.
+    """
     context = tf.distribute.get_replica_context()
+    is_first = tf.get_static_value(context.replica_id_in_sync_group) == 0
     together = context.all_reduce(tf.distribute.ReduceOp.SUM, gradient)
     if not isinstance(gradient, tf.IndexedSlices):
         return together if is_first else tf.zeros_like(together)
@@ -124,6 +127,34 @@ def _sum_on_first_replica(gradient: Gradient, is_first: bool) -> Gradient:
         return tf.IndexedSlices(together.values[:0], rows[:0], gradient.dense_shape)
     values = tf.math.unsorted_segment_sum(together.values, positions, tf.size(rows))
     return tf.IndexedSlices(values, rows, gradient.dense_shape)
+
+
+def share_reads(pairs: Sequence[tuple[Gradient, VariableLike]], updated: Any) -> Any:
+    """Lets variables with sparse gradients be read without a copy again, after their update.
+
+    Once rows of a variable have been updated, TensorFlow copies the whole variable whenever it is
+    read, as each micro-batch does, until this mode is switched off. After that, the next update of
+    rows copies the variable once, and only if it is being read at the time.
+
+    Args:
+        pairs: The gradients that were applied, and their variables.
+        updated: What the optimizer returned: in a graph with sessions, the operation of the update.
+
+    Returns:
+        In a graph with sessions, an operation that includes the update; None elsewhere.
+    """
+    in_graph, shared = isinstance(updated, tf.Operation), []
+    with tf.control_dependencies([updated] if in_graph else []):
+        for gradient, variable in pairs:
+            handle = getattr(_of_tensorflow(variable), "handle", None)
+            if isinstance(gradient, tf.IndexedSlices) and handle is not None:
+                shared.append(tf.raw_ops.DisableCopyOnRead(resource=handle))
+    return tf.group(updated, *shared) if in_graph else None
+
+
+def _of_tensorflow(variable: Any) -> tf.Variable:
+    """Returns a variable of TensorFlow, which one of Keras has as its value."""
+    return variable if isinstance(variable, tf.Variable) else variable.value
 
 
 def _cond(condition: tf.Tensor, update: Callable[[], Any]) -> tf.Tensor:
@@ -143,9 +174,7 @@ def _check_scope(
 ) -> None:
     """Raises a ValueError for a variable that was made outside of the strategy's scope."""
     for variable in variables:
-        wrapper: Any = variable  # A variable of Keras has one of TensorFlow as its value.
-        of_tensorflow = variable if isinstance(variable, tf.Variable) else wrapper.value
-        if not strategy.extended.variable_created_in_scope(of_tensorflow):
+        if not strategy.extended.variable_created_in_scope(_of_tensorflow(variable)):
             raise ValueError(
                 f"{title}: variable '{name_of(variable)}' was made outside of the scope of the "
                 f"{type(strategy).__name__} whose replicas update it. Make it in strategy.scope()."

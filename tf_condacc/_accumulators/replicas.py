@@ -10,10 +10,21 @@ import tensorflow as tf
 
 from tf_condacc._accumulators.dense import ConditionalAccumulator
 from tf_condacc._accumulators.sparse import SparseConditionalAccumulator
+from tf_condacc._accumulators.weights import multiplied
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
 
 _NEVER_STALE = tf.int64.max  # No accumulator's step is higher than this local step.
 _ALWAYS_STALE = tf.int64.min  # Every accumulator's step is higher.
+
+
+class _FoldingAccumulator(ConditionalAccumulator):
+    """An accumulator that holds no gradients but the sum and the last one.
+
+    The next micro-batch is a forward and a backward pass away, so gradients that wait for it only
+    take memory.
+    """
+
+    _ATTRIBUTES = {"holds": False}
 
 
 @dataclass(frozen=True)
@@ -155,7 +166,7 @@ def make_slots(
                     dtype, shape, name=name, reduction_type=sparse_reduction
                 )
             else:
-                accumulator = ConditionalAccumulator(
+                accumulator = _FoldingAccumulator(
                     dtype, shape, name=name, reduction_type=reduction_type
                 )
             slots.append(Slot(accumulator, shape))
@@ -175,7 +186,7 @@ def _multiplied(gradient: Gradient, factor: tf.Tensor) -> Gradient:
     if isinstance(gradient, tf.IndexedSlices):
         values = _multiplied(gradient.values, factor)
         return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-    return tf.math.multiply_no_nan(gradient, tf.cast(factor, gradient.dtype))
+    return multiplied(gradient, factor)
 
 
 def _device_of(replica_id: int) -> str | None:

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.compat import v1
 
+from tf_condacc._accumulators.replica_updates import sum_on_first_replica
 from tf_condacc._typing import GradientAndVariable
 
 
@@ -29,17 +30,9 @@ def summed(optimizer: Any, pairs: Sequence[GradientAndVariable]) -> list[Gradien
     if isinstance(optimizer, v1.train.Optimizer):
         return list(pairs)
     return [
-        (_summed(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient, variable)
+        (
+            sum_on_first_replica(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient,
+            variable,
+        )
         for gradient, variable in pairs
     ]
-
-
-def _summed(slices: tf.IndexedSlices) -> tf.IndexedSlices:
-    """Returns the sums of all rows on the first replica, and no rows on the others."""
-    context = tf.distribute.get_replica_context()
-    together = context.all_reduce(tf.distribute.ReduceOp.SUM, slices)
-    rows, positions = tf.unique(together.indices)
-    if tf.get_static_value(context.replica_id_in_sync_group) != 0:
-        return tf.IndexedSlices(together.values[:0], rows[:0], slices.dense_shape)
-    values = tf.math.unsorted_segment_sum(together.values, positions, tf.size(rows))
-    return tf.IndexedSlices(values, rows, slices.dense_shape)
