@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
 from condacc_bench import goals, results, rounds
+from condacc_bench.finite_check import NUM_MICRO_BATCHES, SIZE, FiniteCheck
 from condacc_bench.goals import Goal, Limit
 from condacc_bench.micro_batches import KERAS, OURS, MicroBatches, rivals
 from condacc_bench.replica_cluster import ReplicaCluster
@@ -57,7 +58,8 @@ def clusters(run: Run) -> Iterator[Result]:
 def micro_batches(run: Run) -> Iterator[Result]:
     """G: measures micro-batches per second, and peak memory, beside other ways to accumulate.
 
-    The last two lines of a model compare Keras with itself, which shows the machine's noise.
+    The last two lines of a model compare Keras with itself, which shows the machine's noise. The
+    last line of all compares our own cycle with and without a check of the gradients.
     """
     scale = run.scale.sync
     for model in scale.micro_batch_models:
@@ -80,6 +82,25 @@ def micro_batches(run: Run) -> Iterator[Result]:
                     goal=_goal(metric, way, lowest, peaks[lowest]),
                     against=way if way != _AGAIN else f"{KERAS}, by itself",
                 )
+    if run.ours.name == "condacc":
+        yield _finite_check(scale)
+
+
+def _finite_check(scale: SyncScale) -> Result:
+    """Measures what ``skip_non_finite`` costs."""
+    cases = {"checked": FiniteCheck(True), "unchecked": FiniteCheck(False)}
+    samples = rounds.run_rounds(cases, scale.budget)
+    return results.compare(
+        samples,
+        "checked",
+        "unchecked",
+        "cycle",
+        scenario="G",
+        case=f"skip_non_finite, {NUM_MICRO_BATCHES} x {SIZE} elements",
+        parameters={"size": SIZE, "num_micro_batches": NUM_MICRO_BATCHES},
+        goal=goals.FINITE_CHECK,
+        against="no check",
+    )
 
 
 def _measured(ways: Mapping[str, str], model: SyncModel, scale: SyncScale) -> rounds.Samples:
