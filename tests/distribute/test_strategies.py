@@ -25,7 +25,7 @@ from tests.distribute.training import (
     make_model,
     mirrored,
     raised,
-    use_two_cpus,
+    use_cpus,
 )
 from tests.processes.isolated import isolated
 
@@ -41,7 +41,7 @@ STRATEGIES: dict[str, Callable[[], tf.distribute.Strategy]] = {
 
 @pytest.fixture(scope="module", autouse=True)
 def two_cpus():
-    use_two_cpus()
+    use_cpus(2)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

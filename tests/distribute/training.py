@@ -18,11 +18,11 @@ TARGETS = _RANDOM.normal(size=[64, 1]).astype(np.float32)
 LEARNING_RATES = {"SGD": 0.1, "Adam": 0.01}
 
 
-def use_two_cpus() -> None:
-    """Makes two logical CPUs; must be called before TensorFlow is used."""
+def use_cpus(number: int) -> None:
+    """Makes logical CPUs; must be called before TensorFlow is used."""
     (cpu,) = tf.config.list_physical_devices("CPU")
     one = tf.config.LogicalDeviceConfiguration()
-    tf.config.set_logical_device_configuration(cpu, [one, one])
+    tf.config.set_logical_device_configuration(cpu, [one] * number)
 
 
 def raised(call: Callable[[], Any]) -> str:

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import operator
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._accumulators import replicas
-from tf_condacc._accumulators.replicas import Slot
+from tf_condacc._accumulators.gradient_checks import (
+    checked_gradients,
+    checked_number,
+    checked_variables,
+    checked_weight,
+    gradient_title,
+    name_of,
+)
+from tf_condacc._accumulators.replica_updates import update_if
+from tf_condacc._accumulators.replicas import Slot, WeightSum
 from tf_condacc._tensorflow import Trackable, is_compiled
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
-
-# These words are in TensorFlow's error for a `merge_call` in a graph inside that of the replicas.
-_FROM_ANOTHER_GRAPH = "while defining a new graph"
-# Types of graphs, and the statements for which TensorFlow builds them.
-_ENCLOSING = {
-    "CondBranchFuncGraph": "a tf.cond or an `if` on a tensor",
-    "WhileBodyFuncGraph": "a tf.while_loop or a loop over a tensor",
-}
 
 # AutoGraph need not convert this module: its conditions are Python values.
 _not_converted = tf.autograph.experimental.do_not_convert
@@ -38,8 +38,11 @@ class GradientAccumulator(Trackable):
     and the optimizer adds up the replicas' means in each update as it does without accumulation.
     Scale the loss as you would without accumulation: divide your own loss by
     ``strategy.num_replicas_in_sync``, not by `num_micro_batches`. Keras losses are already divided.
-    The result equals that of one batch that consists of the micro-batches, if these are of equal
-    size.
+    The result equals that of one batch that consists of the micro-batches of all replicas, if these
+    are of equal size. If they are not, give each the number of its examples, or of its tokens, as a
+    weight: with the gradients ``g`` and weights ``w``, an update is then made from
+    ``sum(w * g) / sum(w)``, in which a micro-batch without a weight counts as 1. Under a strategy
+    the sums are those of all replicas.
 
     TensorFlow 1 has no such class. ``gradient_accumulation_steps`` of Keras optimizers serves the
     same purpose, but fails under strategies with several replicas, and makes the gradients of
@@ -57,9 +60,11 @@ class GradientAccumulator(Trackable):
         variables: The variables of the model, of TensorFlow or of Keras. They give the shapes and
             the data types of the gradients.
         num_micro_batches: Number of micro-batches that make an update.
-        reduction_type: "MEAN" for the mean over the micro-batches, or "SUM". The mean of sparse
-            gradients divides each row by the number of micro-batches ("GLOBAL_MEAN" of
-            `SparseConditionalAccumulator`).
+        reduction_type: "MEAN" for the mean over the micro-batches, or "SUM". "MEAN" divides all
+            gradients by the number of micro-batches, or by the sum of their weights: each row of a
+            sparse gradient, too, whether or not all micro-batches have it. That is "GLOBAL_MEAN"
+            of `SparseConditionalAccumulator`, whose own "MEAN" divides a row by the number of
+            gradients that have it. "SUM" does not divide: ``sum(g)``, or ``sum(w * g)``.
         name: Name of the object, for its operations and error messages.
 
     Raises:
@@ -79,8 +84,8 @@ class GradientAccumulator(Trackable):
     ) -> None:
         self._name = name
         self._title = f"GradientAccumulator '{name}'"  # Error messages begin with it.
-        self._variables = self._checked_variables(variables)
-        self._num_micro_batches = self._checked_number(num_micro_batches)
+        self._variables = checked_variables(self._title, variables)
+        self._num_micro_batches = checked_number(self._title, num_micro_batches)
         if reduction_type not in ("MEAN", "SUM"):
             raise ValueError(
                 f"{self._title} expects reduction_type 'MEAN' or 'SUM', got {reduction_type!r}."
@@ -88,7 +93,10 @@ class GradientAccumulator(Trackable):
         self._reduction_type = reduction_type
         self._check_is_outside_replicas()
         self._strategy = replicas.own_strategy()
+        # The keys are the numbers of the replicas.
         self._slots: dict[int, list[Slot]] = {}
+        self._weights: dict[int, WeightSum] = {}  # Empty as long as no weight was given.
+        self._is_traced_without_weights = False
 
     @property
     def name(self) -> str:
@@ -101,7 +109,9 @@ class GradientAccumulator(Trackable):
         return self._num_micro_batches
 
     @_not_converted
-    def accumulate(self, gradients: Iterable[Gradient]) -> tf.Tensor:
+    def accumulate(
+        self, gradients: Iterable[Gradient], weight: TensorLike | None = None
+    ) -> tf.Tensor:
         """Accumulates the gradients of one micro-batch.
 
         Under a strategy it is called in the function that the strategy runs on replicas.
@@ -110,29 +120,39 @@ class GradientAccumulator(Trackable):
             gradients: The gradient of each variable, in the order of the variables: a tensor or
                 ``tf.IndexedSlices``. Tensors first, ``tf.IndexedSlices`` later is allowed; the
                 reverse raises ValueError.
+            weight: Weight of the micro-batch, such as the number of its examples of which the loss
+                is the mean: `[]`, a real number. None counts as 1. A micro-batch of weight 0 counts
+                as one of the micro-batches and adds zeros, even if its gradients are not finite. If
+                all weights are 0, the mean is 0.
 
         Returns:
             True if the gradients of enough micro-batches are accumulated for a take: `[] bool`.
 
         Raises:
-            TypeError: `gradients` is no list.
+            TypeError: `gradients` is no list, or `weight` is no real number.
             ValueError: There are more or fewer gradients than variables, one is None, or one has
-                another shape or data type than its variable. Nothing was accumulated.
+                another shape or data type than its variable; or `weight` is not a scalar, or a
+                variable with a weighted gradient is of an integer type. Nothing was accumulated.
             RuntimeError: It is called outside of the function that the strategy runs, or in a
-                function that XLA compiles.
+                function that XLA compiles; or the first weight is given after a function was traced
+                that takes gradients without dividing by weights.
+            tf.errors.InvalidArgumentError: `weight` is negative, infinite or not a number. This
+                replica has accumulated nothing.
             tf.errors.InvalidArgumentError: ``tf.IndexedSlices`` have an index that their variable
                 does not have, or a shape that is unknown at tracing is wrong. Other gradients may
                 have been accumulated; `reset` discards them.
         """
         self._check_not_compiled()
-        gradients = self._checked(gradients)
+        gradients = checked_gradients(self._title, gradients, self._variables)
+        weight = checked_weight(self._title, weight, self._variables)
         slots = self._slots_of_replica(gradients)
         for gradient, slot, variable in zip(gradients, slots, self._variables, strict=True):
             if not slot.is_dense and not isinstance(gradient, tf.IndexedSlices):
                 raise ValueError(
-                    f"{self._gradient_of(variable)} is a tensor, expected tf.IndexedSlices as in "
-                    "the first micro-batch."
+                    f"{gradient_title(self._title, variable)} is a tensor, expected "
+                    "tf.IndexedSlices as in the first micro-batch."
                 )
+        weights = None if weight is None else self._weights_of_replica()
         # The dense gradients have been checked. They are applied after the sparse gradients, whose
         # indices are checked only when they are applied.
         checked: list[tf.Tensor] = []
@@ -141,15 +161,21 @@ class GradientAccumulator(Trackable):
             zip(gradients, slots, strict=True), key=lambda x: x[1].is_dense
         ):
             with tf.control_dependencies(checked):
-                applied.append(slot.apply(gradient))
+                applied.append(slot.apply(gradient, weight))
             if not slot.is_dense:
                 checked = applied[-1:]
+        if weights is not None:
+            with tf.control_dependencies(checked):
+                applied.append(weights.add(weight))
         with tf.control_dependencies(applied):
             return slot.accumulator.num_accumulated() >= self._num_micro_batches
 
     @_not_converted
     def take(self, num_required: TensorLike | None = None) -> list[Gradient]:
         """Takes the mean, or the sum, of the gradients that this replica has accumulated.
+
+        Under a strategy this is the part of one replica, and the sum over the replicas is the mean
+        gradient. If weights were given, replicas communicate to divide by the sum of all weights.
 
         Args:
             num_required: Number of micro-batches that are enough: `[] int32`. By default those of
@@ -165,24 +191,30 @@ class GradientAccumulator(Trackable):
                 the strategy runs.
             tf.errors.InvalidArgumentError: There are not enough micro-batches. Nothing was taken.
         """
-        slots = self._slots.get(self._replica())
+        replica = self._replica()
+        slots = self._slots.get(replica)
         if slots is None:
             raise RuntimeError(
                 f"{self._title} has nothing to take: call accumulate() or apply_gradients() first, "
                 "and trace functions that take after that."
             )
         required = self._num_micro_batches if num_required is None else num_required
+        num_accumulated = tf.reduce_min([slot.accumulator.num_accumulated() for slot in slots])
         enough = tf.debugging.assert_greater_equal(
-            tf.reduce_min([slot.accumulator.num_accumulated() for slot in slots]),
+            num_accumulated,
             required,
             message=f"{self._title} has fewer micro-batches than a take requires. Take a remainder "
             "with num_required=1.",
         )
         with tf.control_dependencies([] if enough is None else [enough]):
-            return [slot.take(required) for slot in slots]
+            factor = self._factor_of_means(replica, num_accumulated)
+        with tf.control_dependencies([x for x in (enough, factor) if x is not None]):
+            return [slot.take(required, factor) for slot in slots]
 
     @_not_converted
-    def apply_gradients(self, optimizer: Any, gradients: Iterable[Gradient]) -> tf.Tensor:
+    def apply_gradients(
+        self, optimizer: Any, gradients: Iterable[Gradient], *, weight: TensorLike | None = None
+    ) -> tf.Tensor:
         """Accumulates the gradients of a micro-batch, and updates the variables after the last one.
 
         Under a strategy, call it directly in the function that the strategy runs on replicas, not
@@ -193,6 +225,7 @@ class GradientAccumulator(Trackable):
             optimizer: An optimizer of Keras or of TensorFlow 1. It counts updates, not
                 micro-batches.
             gradients: The gradients, as in `accumulate`.
+            weight: Weight of the micro-batch, as in `accumulate`: `[]`.
 
         Returns:
             True if the variables were updated: `[] bool`.
@@ -203,13 +236,14 @@ class GradientAccumulator(Trackable):
                 strategy.
             RuntimeError: As in `accumulate`; or it is called where replicas cannot update
                 variables together.
+            tf.errors.InvalidArgumentError: As in `accumulate`.
         """
         if not callable(getattr(optimizer, "apply_gradients", None)):
             raise TypeError(
                 f"{self._title}: apply_gradients() expects an optimizer and a list of gradients, "
                 f"got {type(optimizer).__name__} as the optimizer."
             )
-        complete = self.accumulate(gradients)
+        complete = self.accumulate(gradients, weight)
         if hasattr(optimizer, "build") and not getattr(optimizer, "built", False):
             with tf.init_scope():  # Keras optimizers cannot make variables in a tf.cond.
                 optimizer.build(list(self._variables))
@@ -218,7 +252,7 @@ class GradientAccumulator(Trackable):
             taken = replicas.without_repeated_rows(self.take())
             return optimizer.apply_gradients(list(zip(taken, self._variables, strict=True)))
 
-        return self._call_if(complete, update)
+        return update_if(self._title, complete, update, self._variables)
 
     @_not_converted
     def num_accumulated(self) -> tf.Tensor:
@@ -243,6 +277,8 @@ class GradientAccumulator(Trackable):
         self._check_in_use(bool(self._slots), "reset")
         for slot in (slot for slots in self._slots.values() for slot in slots):
             slot.accumulator.reset(0)
+        for weights in self._weights.values():
+            weights.accumulator.reset(0)
 
     def _replica(self) -> int:
         """Returns the number of the replica that executes the calling function."""
@@ -277,125 +313,28 @@ class GradientAccumulator(Trackable):
             self._slots[replica], self._strategy = slots, replicas.own_strategy()
         return self._slots[replica]
 
-    def _call_if(self, condition: tf.Tensor, update: Callable[[], Any]) -> tf.Tensor:
-        """Calls a function that updates variables if a condition holds, and returns the condition.
-
-        Under a strategy, replicas cannot communicate in a branch of ``tf.cond``. There the branch
-        is built outside of the replicas, and runs the function on all of them.
-
-        Args:
-            condition: The condition, which is the same on all replicas: `[] bool`.
-            update: The function. In a graph with sessions it returns the operation of the update.
-        """
-
-        def merged(strategy: tf.distribute.Strategy, conditions: Any) -> None:
-            first = strategy.experimental_local_results(conditions)[0]
-            try:
-                _cond(first, lambda: strategy.run(update))
-            except AssertionError as error:  # TensorFlow does not say what is wrong.
-                self._check_scope(strategy, error)
-                raise
-
-        if not tf.distribute.has_strategy():
-            return _cond(condition, update)
-        try:
-            tf.distribute.get_replica_context().merge_call(merged, args=(condition,))
-        except RuntimeError as error:
-            if _FROM_ANOTHER_GRAPH not in str(error):
-                raise
-            where = _ENCLOSING.get(type(v1.get_default_graph()).__name__, "a tf.function")
-            strategy = replicas.described(replicas.own_strategy())
-            raise RuntimeError(
-                f"{self._title}: apply_gradients() is called inside {where} in a function that "
-                f"{strategy} runs on replicas, where they cannot make an update together. Call it "
-                "directly in the function that is passed to strategy.run: it updates only after "
-                "the last micro-batch."
-            ) from error
-        return condition
-
-    def _checked_variables(self, variables: Iterable[VariableLike]) -> list[VariableLike]:
-        if _is_variable(variables) or not isinstance(variables, Iterable):
-            raise TypeError(
-                f"{self._title} expects a list of variables, got {type(variables).__name__}."
-            )
-        variables = list(variables)
-        if not variables:
-            raise ValueError(
-                f"{self._title} expects at least one variable, got none. A Keras model has no "
-                "variables before it is built."
-            )
-        for variable in variables:
-            if not _is_variable(variable):
-                raise TypeError(
-                    f"{self._title} expects a list of variables, got {type(variable).__name__} in "
-                    "it."
+    def _weights_of_replica(self) -> WeightSum | None:
+        """Returns the weights of this replica, which its first weight makes; None for sums."""
+        replica = self._replica()
+        if self._reduction_type == "MEAN" and replica not in self._weights:
+            if self._is_traced_without_weights:
+                raise RuntimeError(
+                    f"{self._title}: the first weight is given after a function was traced that "
+                    "takes gradients, which would not divide by weights. Give weights in the "
+                    "first function that is traced; a micro-batch without one has weight=1.0."
                 )
-        return variables
+            weights = WeightSum(f"{self._name}/weights", replica)
+            self._track_trackable(weights.accumulator, f"replica_{replica}_weights")
+            self._weights[replica] = weights
+        return self._weights.get(replica)
 
-    def _checked_number(self, num_micro_batches: Any) -> int:
-        try:
-            number = operator.index(num_micro_batches)
-        except TypeError:
-            raise TypeError(
-                f"{self._title} expects an integer num_micro_batches, got {num_micro_batches!r}."
-            ) from None
-        if number < 1:
-            raise ValueError(
-                f"{self._title} expects num_micro_batches of at least 1, got {number}."
-            )
-        return number
-
-    def _checked(self, gradients: Iterable[Gradient]) -> list[Gradient]:
-        """Converts gradients to tensors or ``tf.IndexedSlices``, and compares them with variables.
-
-        Raises:
-            TypeError: They are not in a list.
-            ValueError: Their number, or the shape or the data type of one, is wrong, or one is
-                None.
-        """
-        if tf.is_tensor(gradients) or not isinstance(gradients, Iterable):
-            raise TypeError(
-                f"{self._title} expects a list of gradients, got {type(gradients).__name__}."
-            )
-        gradients = list(gradients)
-        if any(isinstance(one, tuple) and any(map(_is_variable, one)) for one in gradients):
-            raise ValueError(
-                f"{self._title} got pairs of gradients and variables. It has the variables: pass "
-                "the gradients only."
-            )
-        if len(gradients) != len(self._variables):
-            raise ValueError(
-                f"{self._title} expects {len(self._variables)} gradients, one for each variable, "
-                f"got {len(gradients)}. Pass the gradients of all variables, in their order. Was "
-                "`trainable` of a Keras model changed after the accumulator was made?"
-            )
-        return list(map(self._checked_one, gradients, self._variables))
-
-    def _checked_one(self, gradient: Gradient | None, variable: VariableLike) -> Gradient:
-        if gradient is None:
-            raise ValueError(
-                f"{self._gradient_of(variable)} is None: the loss does not depend on this "
-                "variable, or these are gradients of other variables. Leave a variable without "
-                "gradients out of the variables of the GradientAccumulator."
-            )
-        is_sparse = isinstance(gradient, tf.IndexedSlices)
-        values = gradient.values if is_sparse else tf.convert_to_tensor(gradient)
-        dtype, shape = tf.as_dtype(variable.dtype), tf.TensorShape(variable.shape)
-        if values.dtype != dtype:
-            raise ValueError(
-                f"{self._gradient_of(variable)} has dtype {values.dtype.name}, expected "
-                f"{dtype.name}."
-            )
-        expected = tf.TensorShape([None]).concatenate(shape[1:]) if is_sparse else shape
-        if not values.shape.is_compatible_with(expected):
-            what = "values of shape" if is_sparse else "shape"
-            raise ValueError(
-                f"{self._gradient_of(variable)} has {what} {values.shape}, expected {expected}."
-            )
-        return gradient if is_sparse else values
-
-    def _gradient_of(self, variable: VariableLike) -> str:
-        return f"{self._title}: the gradient of variable '{_name_of(variable)}'"
+    def _factor_of_means(self, replica: int, num_accumulated: tf.Tensor) -> tf.Tensor | None:
+        """Takes the weights, and returns the factor of the replica's means; None for 1."""
+        weights = self._weights.get(replica)
+        if weights is not None:
+            return weights.take_factor(num_accumulated)
+        self._is_traced_without_weights |= not tf.executing_eagerly()
+        return None
 
     def _check_is_outside_replicas(self) -> None:
         """Checks that replicas make common updates, and that they can share this object."""
@@ -421,18 +360,6 @@ class GradientAccumulator(Trackable):
                 "compiled."
             )
 
-    def _check_scope(self, strategy: tf.distribute.Strategy, cause: Exception) -> None:
-        """Raises a ValueError for a variable that was made outside of the strategy's scope."""
-        for variable in self._variables:
-            wrapper: Any = variable  # A variable of Keras has one of TensorFlow as its value.
-            of_tensorflow = variable if isinstance(variable, tf.Variable) else wrapper.value
-            if not strategy.extended.variable_created_in_scope(of_tensorflow):
-                raise ValueError(
-                    f"{self._title}: variable '{_name_of(variable)}' was made outside of the scope "
-                    f"of the {type(strategy).__name__} whose replicas update it. Make it in "
-                    "strategy.scope()."
-                ) from cause
-
     def _check_in_use(self, is_in_use: bool, method: str) -> None:
         """Checks that a function or graph that calls a method sees the accumulators.
 
@@ -447,24 +374,6 @@ class GradientAccumulator(Trackable):
             )
 
 
-def _cond(condition: tf.Tensor, update: Callable[[], Any]) -> tf.Tensor:
-    def updated() -> tf.Tensor:
-        operation = update()
-        with tf.control_dependencies([operation] if isinstance(operation, tf.Operation) else []):
-            return tf.constant(True)
-
-    return tf.cond(condition, updated, lambda: tf.constant(False))
-
-
-def _name_of(variable: Any) -> str:
-    """Returns the name of a variable of TensorFlow, or the path of one of Keras."""
-    return getattr(variable, "path", None) or variable.name
-
-
 def _as_op_name(variable: VariableLike) -> str:
     """Returns the name of a variable without characters that names of operations cannot have."""
-    return re.sub(r"[^\w./-]", "_", _name_of(variable).removesuffix(":0"))
-
-
-def _is_variable(value: Any) -> bool:
-    return all(hasattr(value, attribute) for attribute in ("assign", "dtype", "shape"))
+    return re.sub(r"[^\w./-]", "_", name_of(variable).removesuffix(":0"))

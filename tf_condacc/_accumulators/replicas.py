@@ -32,19 +32,78 @@ class Slot:
         """True if the gradients that are taken are dense."""
         return isinstance(self.accumulator, ConditionalAccumulator)
 
-    def apply(self, gradient: Gradient) -> tf.Tensor:
-        """Applies a gradient, and returns that it was accumulated: `[] bool`."""
+    def apply(self, gradient: Gradient, weight: tf.Tensor | None = None) -> tf.Tensor:
+        """Applies a gradient, and returns that it was accumulated: `[] bool`.
+
+        Args:
+            gradient: The gradient.
+            weight: Factor of the gradient: `[] float64`; None for 1. With 0, even a gradient with
+                infinities adds zeros only.
+        """
+        if weight is not None:
+            gradient = _multiplied(gradient, weight)
         if isinstance(self.accumulator, SparseConditionalAccumulator):
             return self.accumulator.try_apply_indexed_slices_grad(gradient, _NEVER_STALE)
         return self.accumulator.try_apply_grad(gradient, _NEVER_STALE)
 
-    def take(self, num_required: TensorLike) -> Gradient:
-        """Takes what is accumulated. It has been checked that this is enough."""
+    def take(self, num_required: TensorLike, factor: tf.Tensor | None = None) -> Gradient:
+        """Takes what is accumulated. It has been checked that this is enough.
+
+        Args:
+            num_required: Number of micro-batches that are enough: `[] int32`.
+            factor: Factor of the result: `[] float64`; None for 1.
+        """
         if isinstance(self.accumulator, ConditionalAccumulator):
-            return self.accumulator.try_take_grad(num_required).value
-        slices = self.accumulator.try_take_indexed_slices_grad(num_required).value
-        slices.values.set_shape([None, *self.shape[1:]])
-        return slices
+            taken = self.accumulator.try_take_grad(num_required).value
+        else:
+            taken = self.accumulator.try_take_indexed_slices_grad(num_required).value
+            taken.values.set_shape([None, *self.shape[1:]])
+        return taken if factor is None else _multiplied(taken, factor)
+
+
+class WeightSum:
+    """The weights of the micro-batches that one replica has accumulated since the last take.
+
+    Args:
+        name: Name of the accumulator.
+        replica: Number of the replica.
+    """
+
+    def __init__(self, name: str, replica: int) -> None:
+        # It adds up the weights and their number, because not every micro-batch has a weight.
+        with tf.init_scope(), tf.device(_device_of(replica)):
+            self.accumulator = ConditionalAccumulator(
+                tf.float64, [2], name=name, reduction_type="SUM"
+            )
+
+    def add(self, weight: tf.Tensor) -> tf.Tensor:
+        """Adds the weight of a micro-batch: `[] float64`. Returns `[] bool`."""
+        return self.accumulator.try_apply_grad(
+            tf.stack([weight, tf.ones_like(weight)]), _NEVER_STALE
+        )
+
+    def take_factor(self, num_accumulated: tf.Tensor) -> tf.Tensor:
+        """Takes the weights, and returns what turns this replica's means into weighted ones.
+
+        The mean over n micro-batches is multiplied by n and divided by the weights. Optimizers add
+        up the replicas' gradients, which are those of a loss that is divided by the number of
+        replicas, as if all weights were equal. So the weights are those of a replica on average.
+
+        Args:
+            num_accumulated: Number of micro-batches of this replica: `[] int32`.
+
+        Returns:
+            The factor, 0 if no micro-batch of any replica has a weight above 0: `[] float64`.
+        """
+        number = tf.cast(num_accumulated, tf.float64)
+        taken, weights = self.accumulator.try_take_grad(1)
+        weights = tf.where(taken, weights, tf.zeros_like(weights))
+        total = weights[0] + (number - weights[1])  # A micro-batch without a weight counts as 1.
+        num_replicas = tf.distribute.get_strategy().num_replicas_in_sync
+        if num_replicas > 1:
+            context = tf.distribute.get_replica_context()
+            total = context.all_reduce(tf.distribute.ReduceOp.SUM, total)
+        return tf.math.divide_no_nan(number * num_replicas, total)
 
 
 def own_strategy() -> tf.distribute.Strategy | None:
@@ -119,6 +178,14 @@ def _sum_on_first_replica(slices: tf.IndexedSlices) -> tf.IndexedSlices:
         return tf.IndexedSlices(together.values[:0], rows[:0], slices.dense_shape)
     values = tf.math.unsorted_segment_sum(together.values, positions, tf.size(rows))
     return tf.IndexedSlices(values, rows, slices.dense_shape)
+
+
+def _multiplied(gradient: Gradient, factor: tf.Tensor) -> Gradient:
+    """Multiplies a gradient by a factor: `[] float64`. The factor 0 makes zeros of all elements."""
+    if isinstance(gradient, tf.IndexedSlices):
+        values = _multiplied(gradient.values, factor)
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    return tf.math.multiply_no_nan(gradient, tf.cast(factor, gradient.dtype))
 
 
 def _device_of(replica_id: int) -> str | None:

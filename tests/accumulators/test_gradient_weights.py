@@ -1,0 +1,201 @@
+"""Tests of weighted micro-batches without a strategy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_condacc import ConditionalAccumulator, GradientAccumulator, SparseConditionalAccumulator
+
+v1 = tf.compat.v1
+ROWS = 6
+RANDOM = np.random.default_rng(0)
+EXAMPLES = RANDOM.normal(size=[10, 3]).astype(np.float32)
+WORDS = RANDOM.integers(0, ROWS, [10])
+
+
+@pytest.fixture
+def variables() -> list[tf.Variable]:
+    return [
+        tf.Variable([1.0, 2.0, 3.0], name="kernel"),
+        tf.Variable(RANDOM.normal(size=[ROWS, 3]).astype(np.float32), name="rows"),
+    ]
+
+
+@pytest.fixture(params=["eager", "function"])
+def wrap(request):
+    """Returns how methods are called: as they are, or in a function."""
+    return tf.function if request.param == "function" else lambda method: method
+
+
+def gradients_of(variables: list[tf.Variable], part: slice) -> list:
+    """Returns the gradients of the mean loss of some examples."""
+    with tf.GradientTape() as tape:
+        rows = tf.gather(variables[1], WORDS[part])
+        loss = tf.reduce_mean(tf.reduce_sum((EXAMPLES[part] * variables[0] - rows) ** 2, 1))
+    return tape.gradient(loss, variables)
+
+
+def assert_is_that_of_one_batch(taken: list, variables: list[tf.Variable], part: slice) -> None:
+    dense, sparse = gradients_of(variables, part)
+    np.testing.assert_allclose(taken[0], dense, rtol=1e-5)
+    np.testing.assert_allclose(
+        tf.convert_to_tensor(taken[1]), tf.convert_to_tensor(sparse), rtol=1e-5, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("parts", [[(0, 7), (7, 10)], [(0, 1), (1, 2), (2, 10)]])
+def test_micro_batches_with_their_sizes_as_weights_equal_one_batch(variables, wrap, parts):
+    accumulator = GradientAccumulator(variables, len(parts))
+    accumulate, take = wrap(accumulator.accumulate), wrap(accumulator.take)
+    for _ in range(2):  # The weights of a round do not carry over into the next.
+        for begin, end in parts:
+            accumulate(gradients_of(variables, slice(begin, end)), tf.constant(end - begin))
+        assert_is_that_of_one_batch(take(), variables, slice(0, 10))
+
+
+def test_optimizer_gets_the_weighted_mean(variables, wrap):
+    accumulator = GradientAccumulator(variables, 2)
+    optimizer = v1.train.GradientDescentOptimizer(1.0)
+    apply = wrap(lambda part, weight: accumulator.apply_gradients(optimizer, part, weight=weight))
+    before, whole = variables[0].numpy(), gradients_of(variables, slice(0, 10))[0].numpy()
+    first, second = (gradients_of(variables, slice(*part)) for part in [(0, 7), (7, 10)])
+    assert [bool(apply(first, 0.7)), bool(apply(second, 0.3))] == [False, True]
+    np.testing.assert_allclose(before - variables[0].numpy(), whole, rtol=1e-5, atol=1e-6)
+
+
+def test_micro_batch_without_a_weight_counts_as_1(variables):
+    accumulator = GradientAccumulator(variables[:1], 3)
+    for value, weight in [(1.0, None), (4.0, 2.0), (7.0, None)]:
+        accumulator.accumulate([tf.fill([3], value)], weight)
+    assert accumulator.take()[0].numpy().tolist() == [(1.0 + 8.0 + 7.0) / 4] * 3
+    for value in (1.0, 2.0, 6.0):  # A round without weights, after one with them.
+        accumulator.accumulate([tf.fill([3], value)])
+    assert accumulator.take()[0].numpy().tolist() == [3.0] * 3
+
+
+def test_remainder_is_divided_by_its_own_weights(variables):
+    accumulator = GradientAccumulator(variables, 4)
+    for begin, end in [(0, 2), (2, 5)]:
+        accumulator.accumulate(gradients_of(variables, slice(begin, end)), end - begin)
+    assert_is_that_of_one_batch(accumulator.take(num_required=1), variables, slice(0, 5))
+
+
+def test_reset_discards_weights(variables):
+    accumulator = GradientAccumulator(variables[:1], 2)
+    accumulator.accumulate([tf.ones([3])], 100.0)
+    accumulator.reset()
+    for value, weight in [(1.0, 1.0), (5.0, 3.0)]:
+        accumulator.accumulate([tf.fill([3], value)], weight)
+    assert accumulator.take()[0].numpy().tolist() == [4.0] * 3
+
+
+def test_sum_is_that_of_gradients_times_weights(variables):
+    accumulator = GradientAccumulator(variables[:1], 2, reduction_type="SUM")
+    for value, weight in [(1.0, 2.0), (5.0, 3.0)]:
+        accumulator.accumulate([tf.fill([3], value)], weight)
+    assert accumulator.take()[0].numpy().tolist() == [17.0] * 3
+
+
+def test_weight_of_0_adds_nothing_even_if_the_gradient_is_not_finite(variables):
+    accumulator = GradientAccumulator(variables[:1], 2)
+    accumulator.accumulate([tf.constant([np.nan, np.inf, 1.0])], 0)
+    accumulator.accumulate([tf.fill([3], 2.0)], 4)
+    assert accumulator.take()[0].numpy().tolist() == [2.0] * 3
+    for _ in range(2):  # The mean of nothing is 0, not NaN.
+        accumulator.accumulate([tf.constant([np.nan, np.inf, 1.0])], 0)
+    assert accumulator.take()[0].numpy().tolist() == [0.0] * 3
+
+
+def test_weighted_gradients_are_accumulated_in_a_session():
+    with tf.Graph().as_default(), v1.Session() as session:
+        weights = v1.get_variable("weights", initializer=[0.0], use_resource=True)
+        accumulator = GradientAccumulator([weights], 2)
+        value, weight = v1.placeholder(tf.float32, [1]), v1.placeholder(tf.float32, [])
+        optimizer = v1.train.GradientDescentOptimizer(1.0)
+        updated = accumulator.apply_gradients(optimizer, [value], weight=weight)
+        session.run(v1.global_variables_initializer())
+        for one, its_weight in [([1.0], 1.0), ([5.0], 3.0)]:
+            session.run(updated, {value: one, weight: its_weight})
+        assert session.run(weights).tolist() == [-4.0]
+
+
+def test_without_weights_the_means_are_those_of_the_raw_accumulators(variables):
+    gradients = [gradients_of(variables, slice(i, i + 3)) for i in range(3)]
+    accumulator = GradientAccumulator(variables, 3)
+    dense = ConditionalAccumulator(tf.float32, [3])
+    sparse = SparseConditionalAccumulator(tf.float32, [ROWS, 3], reduction_type="GLOBAL_MEAN")
+    for one in gradients:
+        accumulator.accumulate(one)
+        dense.apply_grad(one[0])
+        sparse.apply_indexed_slices_grad(one[1])
+    taken = accumulator.take()
+    np.testing.assert_array_equal(taken[0], dense.take_grad(3))
+    np.testing.assert_array_equal(taken[1].values, sparse.take_indexed_slices_grad(3).values)
+
+
+def test_without_weights_functions_have_no_operations_for_them(variables):
+    accumulator = GradientAccumulator(variables[:1], 2)
+    optimizer = v1.train.GradientDescentOptimizer(1.0)
+
+    def types(step) -> set[str]:
+        graph = tf.function(step).get_concrete_function().graph
+        branches = [graph] + [
+            function.graph for function in graph._functions.values() if hasattr(function, "graph")
+        ]
+        return {op.type for each in branches for op in each.get_operations()}
+
+    gradients = [tf.ones([3])]
+    plain = types(lambda: accumulator.apply_gradients(optimizer, gradients))
+    assert not {"MulNoNan", "DivNoNan", "IsFinite", "Cast"} & plain, plain
+    other = GradientAccumulator(variables[:1], 2)
+    weighted = types(lambda: other.apply_gradients(optimizer, gradients, weight=2.0))
+    assert "MulNoNan" in weighted
+
+
+@pytest.mark.parametrize("weight", [-1.0, np.nan, np.inf])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_weight_that_is_no_finite_number_of_at_least_0_is_refused(variables, weight, is_known):
+    accumulator = GradientAccumulator(variables[:1], 2)
+    accumulate = accumulator.accumulate
+    if not is_known:
+        spec = [[tf.TensorSpec([3])], tf.TensorSpec(None)]
+        accumulate = tf.function(accumulate, input_signature=spec)
+    accumulate([tf.ones([3])], 2.0)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="gradient_accumulator.*expects a wei"):
+        accumulate([tf.ones([3])], weight)
+    assert int(accumulator.num_accumulated()) == 1
+    assert accumulate([tf.fill([3], 4.0)], 1.0)
+    assert accumulator.take()[0].numpy().tolist() == [2.0] * 3
+
+
+@pytest.mark.parametrize(
+    "weight, error, message",
+    [
+        ("7", TypeError, "a weight that is a finite number of at least 0, got dtype string"),
+        (1j, TypeError, "got dtype complex"),
+        (object(), TypeError, "got <object"),
+        ([1.0, 2.0], ValueError, r"got shape \(2,\)"),
+    ],
+)
+def test_weight_that_is_no_scalar_number_is_refused(variables, weight, error, message):
+    accumulator = GradientAccumulator(variables[:1], 2)
+    with pytest.raises(error, match=message):
+        accumulator.accumulate([tf.ones([3])], weight)
+    assert int(accumulator.num_accumulated()) == 0
+
+
+def test_weighted_gradient_of_an_integer_type_is_refused():
+    accumulator = GradientAccumulator([tf.Variable([1, 2], name="n")], 2, reduction_type="SUM")
+    with pytest.raises(ValueError, match="variable 'n:0' is of the integer type int32"):
+        accumulator.accumulate([tf.constant([1, 2])], 0.5)
+
+
+def test_first_weight_after_a_function_was_traced_that_takes_without_weights_is_refused(variables):
+    accumulator = GradientAccumulator(variables[:1], 1)
+    accumulator.accumulate([tf.ones([3])])
+    tf.function(accumulator.take)()
+    with pytest.raises(RuntimeError, match="would not divide by weights"):
+        accumulator.accumulate([tf.ones([3])], 2.0)
+    assert int(accumulator.num_accumulated()) == 0

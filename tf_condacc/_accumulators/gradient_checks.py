@@ -1,0 +1,167 @@
+"""The checks of the arguments of a `GradientAccumulator`."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tf_condacc._typing import Gradient, TensorLike, VariableLike
+
+
+def checked_variables(title: str, variables: Iterable[VariableLike]) -> list[VariableLike]:
+    """Returns variables as a list.
+
+    Args:
+        title: What error messages call the object.
+        variables: The variables.
+
+    Raises:
+        TypeError: They are not a list of variables.
+        ValueError: There are none.
+    """
+    if _is_variable(variables) or not isinstance(variables, Iterable):
+        raise TypeError(f"{title} expects a list of variables, got {type(variables).__name__}.")
+    variables = list(variables)
+    if not variables:
+        raise ValueError(
+            f"{title} expects at least one variable, got none. A Keras model has no variables "
+            "before it is built."
+        )
+    for variable in variables:
+        if not _is_variable(variable):
+            raise TypeError(
+                f"{title} expects a list of variables, got {type(variable).__name__} in it."
+            )
+    return variables
+
+
+def checked_number(title: str, num_micro_batches: Any) -> int:
+    """Returns a number of micro-batches as an integer.
+
+    Raises:
+        TypeError: It is not an integer.
+        ValueError: It is lower than 1.
+    """
+    try:
+        number = operator.index(num_micro_batches)
+    except TypeError:
+        raise TypeError(
+            f"{title} expects an integer num_micro_batches, got {num_micro_batches!r}."
+        ) from None
+    if number < 1:
+        raise ValueError(f"{title} expects num_micro_batches of at least 1, got {number}.")
+    return number
+
+
+def checked_gradients(
+    title: str, gradients: Iterable[Gradient], variables: Sequence[VariableLike]
+) -> list[Gradient]:
+    """Converts gradients to tensors or ``tf.IndexedSlices``, and compares them with variables.
+
+    Raises:
+        TypeError: They are not in a list.
+        ValueError: Their number, or the shape or the data type of one, is wrong, or one is None.
+    """
+    if tf.is_tensor(gradients) or not isinstance(gradients, Iterable):
+        raise TypeError(f"{title} expects a list of gradients, got {type(gradients).__name__}.")
+    gradients = list(gradients)
+    if any(isinstance(one, tuple) and any(map(_is_variable, one)) for one in gradients):
+        raise ValueError(
+            f"{title} got pairs of gradients and variables. It has the variables: pass the "
+            "gradients only."
+        )
+    if len(gradients) != len(variables):
+        raise ValueError(
+            f"{title} expects {len(variables)} gradients, one for each variable, got "
+            f"{len(gradients)}. Pass the gradients of all variables, in their order. Was "
+            "`trainable` of a Keras model changed after the accumulator was made?"
+        )
+    return [
+        _checked_gradient(gradient_title(title, variable), gradient, variable)
+        for gradient, variable in zip(gradients, variables, strict=True)
+    ]
+
+
+def _checked_gradient(title: str, gradient: Gradient | None, variable: VariableLike) -> Gradient:
+    if gradient is None:
+        raise ValueError(
+            f"{title} is None: the loss does not depend on this variable, or these are gradients "
+            "of other variables. Leave a variable without gradients out of the variables of the "
+            "GradientAccumulator."
+        )
+    is_sparse = isinstance(gradient, tf.IndexedSlices)
+    values = gradient.values if is_sparse else tf.convert_to_tensor(gradient)
+    dtype, shape = tf.as_dtype(variable.dtype), tf.TensorShape(variable.shape)
+    if values.dtype != dtype:
+        raise ValueError(f"{title} has dtype {values.dtype.name}, expected {dtype.name}.")
+    expected = tf.TensorShape([None]).concatenate(shape[1:]) if is_sparse else shape
+    if not values.shape.is_compatible_with(expected):
+        what = "values of shape" if is_sparse else "shape"
+        raise ValueError(f"{title} has {what} {values.shape}, expected {expected}.")
+    return gradient if is_sparse else values
+
+
+def checked_weight(
+    title: str, weight: TensorLike | None, variables: Sequence[VariableLike]
+) -> tf.Tensor | None:
+    """Converts the weight of a micro-batch; its value is checked when the result is computed.
+
+    Args:
+        title: What error messages call the object.
+        weight: The weight: `[]`, a real number. None stands for no weight.
+        variables: The variables whose gradients are weighted.
+
+    Returns:
+        The weight: `[] float64`; None for None.
+
+    Raises:
+        TypeError: It is not a real number.
+        ValueError: It is not a scalar, or a variable is of an integer type.
+        tf.errors.InvalidArgumentError: It is negative, infinite or not a number. Raised at once if
+            the value is known, and otherwise when the result is computed.
+    """
+    if weight is None:
+        return None
+    expected = f"{title} expects a weight that is a finite number of at least 0"
+    try:
+        tensor = tf.convert_to_tensor(weight)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{expected}, got {weight!r}.") from error
+    if not (tensor.dtype.is_floating or tensor.dtype.is_integer):
+        raise TypeError(f"{expected}, got dtype {tensor.dtype.name}.")
+    if not tensor.shape.is_compatible_with([]):
+        raise ValueError(f"{expected}, got shape {tensor.shape}.")
+    for variable in variables:
+        if tf.as_dtype(variable.dtype).is_integer:
+            raise ValueError(
+                f"{gradient_title(title, variable)} is of the integer type "
+                f"{tf.as_dtype(variable.dtype).name}, which has no weighted sums. Leave out the "
+                "weight."
+            )
+    known = tf.get_static_value(tensor)
+    if known is not None:
+        if not (known >= 0 and math.isfinite(known)):
+            raise tf.errors.InvalidArgumentError(None, None, f"{expected}, got {known}.")
+        return tf.cast(tensor, tf.float64)
+    number = tf.reshape(tf.cast(tensor, tf.float64), [])
+    is_right = tf.math.is_finite(number) & (number >= 0)
+    with tf.control_dependencies([tf.debugging.Assert(is_right, [f"{expected}, got", number])]):
+        return tf.identity(number)
+
+
+def gradient_title(title: str, variable: VariableLike) -> str:
+    """Returns what error messages call the gradient of a variable."""
+    return f"{title}: the gradient of variable '{name_of(variable)}'"
+
+
+def name_of(variable: Any) -> str:
+    """Returns the name of a variable of TensorFlow, or the path of one of Keras."""
+    return getattr(variable, "path", None) or variable.name
+
+
+def _is_variable(value: Any) -> bool:
+    return all(hasattr(value, attribute) for attribute in ("assign", "dtype", "shape"))

@@ -1,0 +1,94 @@
+"""Updates that all replicas of a strategy make together, if a condition holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.compat import v1
+
+from tf_condacc._accumulators import replicas
+from tf_condacc._accumulators.gradient_checks import name_of
+from tf_condacc._typing import VariableLike
+
+# These words are in TensorFlow's error for a `merge_call` in a graph inside that of the replicas.
+_FROM_ANOTHER_GRAPH = "while defining a new graph"
+# Types of graphs, and the statements for which TensorFlow builds them.
+_ENCLOSING = {
+    "CondBranchFuncGraph": "a tf.cond or an `if` on a tensor",
+    "WhileBodyFuncGraph": "a tf.while_loop or a loop over a tensor",
+}
+
+
+def update_if(
+    title: str,
+    condition: tf.Tensor,
+    update: Callable[[], Any],
+    variables: Sequence[VariableLike],
+) -> tf.Tensor:
+    """Calls a function that updates variables if a condition holds, and returns the condition.
+
+    Under a strategy, replicas cannot communicate in a branch of ``tf.cond``. There the branch is
+    built outside of the replicas, and runs the function on all of them.
+
+    Args:
+        title: What error messages call the object.
+        condition: The condition, which is the same on all replicas: `[] bool`.
+        update: The function. In a graph with sessions it returns the operation of the update.
+        variables: The variables that it updates.
+
+    Raises:
+        RuntimeError: Replicas cannot update variables together in the current graph.
+        ValueError: A variable was made outside of the scope of the strategy.
+    """
+
+    def merged(strategy: tf.distribute.Strategy, conditions: Any) -> None:
+        first = strategy.experimental_local_results(conditions)[0]
+        try:
+            _cond(first, lambda: strategy.run(update))
+        except AssertionError as error:  # TensorFlow does not say what is wrong.
+            _check_scope(title, strategy, variables, error)
+            raise
+
+    if not tf.distribute.has_strategy():
+        return _cond(condition, update)
+    try:
+        tf.distribute.get_replica_context().merge_call(merged, args=(condition,))
+    except RuntimeError as error:
+        if _FROM_ANOTHER_GRAPH not in str(error):
+            raise
+        where = _ENCLOSING.get(type(v1.get_default_graph()).__name__, "a tf.function")
+        strategy = replicas.described(replicas.own_strategy())
+        raise RuntimeError(
+            f"{title}: apply_gradients() is called inside {where} in a function that {strategy} "
+            "runs on replicas, where they cannot make an update together. Call it directly in the "
+            "function that is passed to strategy.run: it updates only after the last micro-batch."
+        ) from error
+    return condition
+
+
+def _cond(condition: tf.Tensor, update: Callable[[], Any]) -> tf.Tensor:
+    def updated() -> tf.Tensor:
+        operation = update()
+        with tf.control_dependencies([operation] if isinstance(operation, tf.Operation) else []):
+            return tf.constant(True)
+
+    return tf.cond(condition, updated, lambda: tf.constant(False))
+
+
+def _check_scope(
+    title: str,
+    strategy: tf.distribute.Strategy,
+    variables: Sequence[VariableLike],
+    cause: Exception,
+) -> None:
+    """Raises a ValueError for a variable that was made outside of the strategy's scope."""
+    for variable in variables:
+        wrapper: Any = variable  # A variable of Keras has one of TensorFlow as its value.
+        of_tensorflow = variable if isinstance(variable, tf.Variable) else wrapper.value
+        if not strategy.extended.variable_created_in_scope(of_tensorflow):
+            raise ValueError(
+                f"{title}: variable '{name_of(variable)}' was made outside of the scope of the "
+                f"{type(strategy).__name__} whose replicas update it. Make it in strategy.scope()."
+            ) from cause
