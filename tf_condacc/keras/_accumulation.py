@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import operator
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -13,9 +12,10 @@ from typing import Any, Literal
 import keras
 import tensorflow as tf
 
-from tf_condacc._accumulators.gradient_accumulator import GradientAccumulator
+from tf_condacc._accumulators.gradient_checks import checked_number
 from tf_condacc.keras import _weights
 from tf_condacc.keras._fit import EndOfEpoch, call_with
+from tf_condacc.keras._group import Group
 
 Remainder = Literal["apply", "carry", "drop"]
 _OF_MODEL = "_condacc_accumulation"  # The attribute of a model that accumulates.
@@ -99,13 +99,13 @@ class Accumulation:
     def __init__(self, model: keras.Model, num_micro_batches: int, remainder: Remainder) -> None:
         self._title = f"The accumulation of model '{model.name}'"  # Error messages begin with it.
         self._model = model
-        self._num_micro_batches = self._checked_number(num_micro_batches)
+        self._num_micro_batches = checked_number(self._title, num_micro_batches)
         if remainder not in ("apply", "carry", "drop"):
             raise ValueError(
                 f"{self._title} expects remainder 'apply', 'carry' or 'drop', got {remainder!r}."
             )
         self._remainder = remainder
-        self._accumulators: dict[tuple[int, ...], GradientAccumulator] = {}
+        self._groups: dict[tuple[int, ...], Group] = {}
         self._replaced: list[tuple[Any, str, Any, Any]] = []
         self._running = threading.local()  # Each replica has a thread.
         if model.compiled:
@@ -123,17 +123,17 @@ class Accumulation:
 
         For `train_on_batch`; ``fit`` does it as `remainder` says.
         """
-        for accumulator in self._accumulators.values():
-            accumulator.apply_remainder(self._model.optimizer)
+        for group in self._groups.values():
+            group.apply_remainder(self._model.optimizer, self._model.distribute_strategy)
 
     def discard_remainder(self) -> None:
         """Discards the gradients that were accumulated since the last update."""
-        for accumulator in self._accumulators.values():
-            accumulator.reset()
+        for group in self._groups.values():
+            group.discard_remainder()
 
     def end(self) -> None:
         """Makes the model a plain Keras model again. What was accumulated is discarded."""
-        self._accumulators.clear()
+        self._groups.clear()
         for owner, name, ours, before in reversed(self._replaced):
             if vars(owner).get(name) is not ours:  # It was replaced once more, and refers to ours.
                 continue
@@ -179,7 +179,7 @@ class Accumulation:
     def _compile(self, compile: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         self._check_optimizer(kwargs.get("optimizer", args[0] if args else None))
         self._check_jit_compile(kwargs.get("jit_compile") is True)
-        self._accumulators.clear()
+        self._groups.clear()
         return compile(*args, **kwargs)
 
     def _train_step(self, train_step: Callable[..., Any], data: Any) -> Any:
@@ -230,27 +230,27 @@ class Accumulation:
                 " `model.compile()`, did you forget to provide a `loss` argument?",
                 stacklevel=2,
             )
-        accumulator = self._accumulator_of([variable for _, variable in present])
+        group = self._group_of([variable for _, variable in present])
         weight = self._running.weight
         with self._weighing(None, is_running=False):
-            accumulator.apply_gradients(optimizer, [gradient for gradient, _ in present])
+            group.apply_gradients(optimizer, [gradient for gradient, _ in present], weight)
         return None
 
-    def _accumulator_of(self, variables: list[Any]) -> GradientAccumulator:
-        """Returns the accumulator of some variables, which is made outside of the replicas."""
+    def _group_of(self, variables: list[Any]) -> Group:
+        """Returns the group of some variables, which their first gradients make."""
         key = tuple(map(id, variables))
 
         def make(strategy: tf.distribute.Strategy) -> None:
             reduction_type = _weights.reduction_type_of(self._model, self._title)
-            self._accumulators[key] = GradientAccumulator(
-                variables, self._num_micro_batches, reduction_type, name=self._model.name
+            self._groups[key] = Group(
+                self._model.name, variables, self._num_micro_batches, reduction_type
             )
 
-        if key not in self._accumulators:
+        if key not in self._groups:
             context = tf.distribute.get_replica_context()
             assert context is not None
             context.merge_call(make)
-        return self._accumulators[key]
+        return self._groups[key]
 
     @property
     def _is_running(self) -> bool:
@@ -266,19 +266,6 @@ class Accumulation:
         finally:
             vars(self._running).clear()
             vars(self._running).update(before)
-
-    def _checked_number(self, num_micro_batches: Any) -> int:
-        try:
-            number = operator.index(num_micro_batches)
-        except TypeError:
-            raise TypeError(
-                f"{self._title} expects an integer num_micro_batches, got {num_micro_batches!r}."
-            ) from None
-        if number < 1:
-            raise ValueError(
-                f"{self._title} expects num_micro_batches of at least 1, got {number}."
-            )
-        return number
 
     def _check_optimizer(self, optimizer: Any) -> None:
         """Checks that an optimizer does not accumulate by itself."""
