@@ -194,6 +194,7 @@ class Accumulation:
         loss = compute_loss(*args, **kwargs)
         if self._is_running:
             given = dict(zip(("x", "y", "y_pred", "sample_weight"), args, strict=False)) | kwargs
+            _weights.check_added_losses(self._model, self._title)
             counted = _weights.num_counted_of(
                 self._model, given.get("y_pred"), given.get("sample_weight")
             )
@@ -204,7 +205,7 @@ class Accumulation:
     def _apply(
         self, apply: Callable[..., Any], grads: Sequence[Any], trainable_variables: Any = None
     ) -> Any:
-        """Accumulates gradients in `train_step`; the update itself, and others, are the optimizer's.
+        """Accumulates gradients in `train_step`; elsewhere, and for the update itself, applies them.
 
         Args:
             apply: The optimizer's method.

@@ -40,6 +40,23 @@ def reduction_type_of(model: keras.Model, title: str) -> str:
     return "SUM" if are_sums == {True} else "MEAN"
 
 
+def check_added_losses(model: keras.Model, title: str) -> None:
+    """Checks that a loss that is a sum over the samples is the only loss of a model.
+
+    A regularizer is counted once for a batch, and so once for each of its micro-batches. The mean
+    over the micro-batches makes up for it, their sum does not.
+
+    Raises:
+        ValueError: It is not the only one.
+    """
+    if set(reductions_of(model)) & set(_SUMS) and model.losses:
+        raise ValueError(
+            f"{title}: a loss has the reduction 'sum' and the model has added losses, such as those "
+            "of regularizers, which would be added once for each micro-batch. Use the reduction "
+            "'sum_over_batch_size'."
+        )
+
+
 def num_samples_of(data: Any) -> tf.Tensor | None:
     """Returns the number of samples of a batch, `[] float32`; None if the data have no batches.
 
