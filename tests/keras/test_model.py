@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -103,7 +102,8 @@ def test_copies_clones_and_exports_are_plain(after_one_epoch, tmp_path):
         fit(each)
     assert num_updates(after_one_epoch) == UPDATES_PER_EPOCH
     after_one_epoch.export(tmp_path / "exported", verbose=False)
-    served = tf.saved_model.load(tmp_path / "exported").serve(X[:3])
+    exported = tf.saved_model.load(tmp_path / "exported")
+    served = exported.serve(X[:3])
     np.testing.assert_allclose(served, after_one_epoch.predict(X[:3], verbose=0), rtol=1e-5)
 
 
@@ -281,10 +281,11 @@ def test_sums_with_added_losses_are_refused():
 def test_gradients_without_variables_are_refused():
     class WithoutVariables(trainings.Subclassed):
         def train_step(self, data: Any) -> Any:
+            self(data[0])
             self.optimizer.apply([tf.zeros(v.shape) for v in self.trainable_weights])
+            return {}
 
     model = WithoutVariables()
-    model.build([None, 6])
     model.compile("sgd", "mse")
     accumulate_gradients(model, 2)
     with pytest.raises(ValueError, match=r"expected optimizer.apply\(gradients, trainable"):

@@ -205,7 +205,7 @@ class Accumulation:
     def _apply(
         self, apply: Callable[..., Any], grads: Sequence[Any], trainable_variables: Any = None
     ) -> Any:
-        """Accumulates gradients in `train_step`; elsewhere, and for the update itself, applies them.
+        """Accumulates gradients in `train_step`; the update itself applies them as before.
 
         Args:
             apply: The optimizer's method.

@@ -51,9 +51,9 @@ def check_added_losses(model: keras.Model, title: str) -> None:
     """
     if set(reductions_of(model)) & set(_SUMS) and model.losses:
         raise ValueError(
-            f"{title}: a loss has the reduction 'sum' and the model has added losses, such as those "
-            "of regularizers, which would be added once for each micro-batch. Use the reduction "
-            "'sum_over_batch_size'."
+            f"{title}: a loss has the reduction 'sum' and the model has added losses, such as "
+            "those of regularizers, which would be added once for each micro-batch. Use the "
+            "reduction 'sum_over_batch_size'."
         )
 
 
