@@ -270,7 +270,8 @@ class Accumulation:
 
     def _check_optimizer(self, optimizer: Any) -> None:
         """Checks that an optimizer does not accumulate by itself."""
-        for each in (optimizer, getattr(optimizer, "inner_optimizer", None)):
+        optimizers: tuple[Any, Any] = (optimizer, getattr(optimizer, "inner_optimizer", None))
+        for each in optimizers:
             if steps := getattr(each, "gradient_accumulation_steps", None):
                 raise ValueError(
                     f"{self._title} with num_micro_batches={self._num_micro_batches} accumulates, "
