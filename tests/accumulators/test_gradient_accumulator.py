@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -80,6 +82,17 @@ def test_optimizer_is_called_for_the_last_micro_batch_only(variables, accumulato
     assert variables[1].numpy()[:, 0].tolist() == [-0.5] * 4 + [0.0] * 2
 
 
+def test_remainder_makes_an_update_if_there_is_one(variables, accumulator, wrap):
+    optimizer = v1.train.GradientDescentOptimizer(1.0)
+    assert not accumulator.apply_remainder(optimizer)
+    accumulator.accumulate([tf.fill([3], 2.0), slices(1)])
+    apply_remainder = wrap(lambda: accumulator.apply_remainder(optimizer, clip_value=1.5))
+    assert [bool(apply_remainder()) for _ in range(2)] == [True, False]
+    assert variables[0].numpy().tolist() == [-1.5] * 3
+    assert variables[1].numpy()[:, 0].tolist() == [0.0, -1.0] + [0.0] * 4
+    assert int(accumulator.num_accumulated()) == 0
+
+
 def test_gradients_are_accumulated_in_a_session():
     with tf.Graph().as_default(), v1.Session() as session:
         weights = v1.get_variable("weights", initializer=[1.0, 2.0], use_resource=True)
@@ -101,14 +114,15 @@ def test_reset_discards_what_is_accumulated(accumulator):
     assert accumulator.take()[0].numpy().tolist() == [2.0] * 3
 
 
-@pytest.mark.parametrize("method", ["num_accumulated", "reset"])
+@pytest.mark.parametrize("method", ["num_accumulated", "num_skipped", "apply_remainder", "reset"])
 def test_function_that_is_traced_before_the_first_accumulate_is_refused(accumulator, method):
-    call = tf.function(getattr(accumulator, method))
+    arguments = [v1.train.GradientDescentOptimizer(1.0)] if method == "apply_remainder" else []
+    call = tf.function(functools.partial(getattr(accumulator, method), *arguments))
     with pytest.raises(RuntimeError, match=rf"{method}\(\) .* before the first accumulate\(\)"):
         call()
     accumulator.accumulate([tf.ones([3]), slices(1)])
     call()
-    assert int(accumulator.num_accumulated()) == (0 if method == "reset" else 1)
+    assert int(accumulator.num_accumulated()) == (1 if method.startswith("num") else 0)
 
 
 def test_functions_of_a_saved_model_count_what_they_accumulate(accumulator, tmp_path):

@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 import tf_condacc
-from tests.distribute.training import Training, big_batch, largest_difference
+from tests.distribute.training import Training, big_batch, largest_difference, raised
 from tests.processes.clusters import ForkedCluster
 from tests.processes.isolated import isolated
 from tf_condacc import ApplyOutcome
@@ -155,6 +155,14 @@ def _coordinate(spec: dict[str, list[str]], kill_worker: Callable[[], None]) -> 
         often.take_grad(1)
         weights.assign_sub(0.25 * once.take_grad(2))
     assert weights.numpy().tolist() == [0.875, 1.75]
+    _expect_that_a_gradient_accumulator_is_refused(coordinator)
+
+
+def _expect_that_a_gradient_accumulator_is_refused(coordinator: Any) -> None:
+    accumulator = tf_condacc.GradientAccumulator([tf.Variable([0.0])], 2)
+    accumulate = tf.function(lambda: accumulator.accumulate([tf.ones([1])]))
+    message = raised(lambda: (coordinator.schedule(accumulate), coordinator.join()))
+    assert "does not work under ParameterServerStrategy" in message, message
 
 
 def _use_a_worker_without_the_package(spec: dict[str, list[str]]) -> None:

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
-from typing import Any
+import copy
+import logging
+from collections.abc import Iterable
+from typing import Any, NoReturn
 
 import tensorflow as tf
-from tensorflow.compat import v1
 
-from tf_condacc._accumulators import replicas
+from tf_condacc._accumulators.clipping import Clipping, checked_clipping
+from tf_condacc._accumulators.finite import is_any_not_finite
 from tf_condacc._accumulators.gradient_checks import (
+    check_not_compiled,
+    check_optimizer,
     checked_gradients,
     checked_number,
     checked_variables,
     checked_weight,
-    gradient_title,
-    name_of,
 )
-from tf_condacc._accumulators.replica_updates import update_if
-from tf_condacc._accumulators.replicas import Slot, WeightSum
-from tf_condacc._tensorflow import Trackable, is_compiled
+from tf_condacc._accumulators.replica_accumulators import ReplicaAccumulators
+from tf_condacc._accumulators.replica_updates import gradients_for, update_if
+from tf_condacc._tensorflow import Trackable
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
+
+_LOG = logging.getLogger("tf_condacc")
 
 # AutoGraph need not convert this module: its conditions are Python values.
 _not_converted = tf.autograph.experimental.do_not_convert
@@ -43,6 +46,10 @@ class GradientAccumulator(Trackable):
     weight: with the gradients ``g`` and weights ``w``, an update is then made from
     ``sum(w * g) / sum(w)``, in which a micro-batch without a weight counts as 1. Under a strategy
     the sums are those of all replicas.
+
+    Neither SavedModels nor checkpoints contain gradients. If ``tf.train.Checkpoint`` restores an
+    object that has a GradientAccumulator, eagerly, then what was accumulated before is discarded,
+    as by `reset`, and a warning is logged. ``copy.deepcopy`` makes one that is empty.
 
     TensorFlow 1 has no such class. ``gradient_accumulation_steps`` of Keras optimizers serves the
     same purpose, but fails under strategies with several replicas, and makes the gradients of
@@ -66,6 +73,11 @@ class GradientAccumulator(Trackable):
             of `SparseConditionalAccumulator`, whose own "MEAN" divides a row by the number of
             gradients that have it. "SUM" does not divide: ``sum(g)``, or ``sum(w * g)``.
         name: Name of the object, for its operations and error messages.
+        skip_non_finite: Whether to drop a micro-batch if any of its gradients has a NaN or an
+            infinity, instead of accumulating it. All gradients are looked at before any is
+            accumulated. All replicas drop the micro-batch if one of them has such a gradient.
+            `num_skipped` counts what was dropped. An optimizer that scales the loss, such as
+            ``keras.optimizers.LossScaleOptimizer``, skips updates itself and is refused.
 
     Raises:
         TypeError: `variables` is not a list of variables, or `num_micro_batches` is not an integer.
@@ -81,6 +93,7 @@ class GradientAccumulator(Trackable):
         num_micro_batches: int,
         reduction_type: str = "MEAN",
         name: str = "gradient_accumulator",
+        skip_non_finite: bool = False,
     ) -> None:
         self._name = name
         self._title = f"GradientAccumulator '{name}'"  # Error messages begin with it.
@@ -90,13 +103,9 @@ class GradientAccumulator(Trackable):
             raise ValueError(
                 f"{self._title} expects reduction_type 'MEAN' or 'SUM', got {reduction_type!r}."
             )
-        self._reduction_type = reduction_type
-        self._check_is_outside_replicas()
-        self._strategy = replicas.own_strategy()
-        # The keys are the numbers of the replicas.
-        self._slots: dict[int, list[Slot]] = {}
-        self._weights: dict[int, WeightSum] = {}  # Empty as long as no weight was given.
-        self._is_traced_without_weights = False
+        self._skips_non_finite = bool(skip_non_finite)
+        self._replicas = ReplicaAccumulators(self._title, name, self._variables, reduction_type)
+        self._track_trackable(self._replicas, "replicas")
 
     @property
     def name(self) -> str:
@@ -126,7 +135,8 @@ class GradientAccumulator(Trackable):
                 all weights are 0, the mean is 0.
 
         Returns:
-            True if the gradients of enough micro-batches are accumulated for a take: `[] bool`.
+            True if the gradients of enough micro-batches are accumulated for a take: `[] bool`. A
+            micro-batch that `skip_non_finite` drops does not count.
 
         Raises:
             TypeError: `gradients` is no list, or `weight` is no real number.
@@ -142,33 +152,12 @@ class GradientAccumulator(Trackable):
                 does not have, or a shape that is unknown at tracing is wrong. Other gradients may
                 have been accumulated; `reset` discards them.
         """
-        self._check_not_compiled()
+        check_not_compiled(self._title)
         gradients = checked_gradients(self._title, gradients, self._variables)
         weight = checked_weight(self._title, weight, self._variables)
-        slots = self._slots_of_replica(gradients)
-        for gradient, slot, variable in zip(gradients, slots, self._variables, strict=True):
-            if not slot.is_dense and not isinstance(gradient, tf.IndexedSlices):
-                raise ValueError(
-                    f"{gradient_title(self._title, variable)} is a tensor, expected "
-                    "tf.IndexedSlices as in the first micro-batch."
-                )
-        weights = None if weight is None else self._weights_of_replica()
-        # The dense gradients have been checked. They are applied after the sparse gradients, whose
-        # indices are checked only when they are applied.
-        checked: list[tf.Tensor] = []
-        applied: list[tf.Tensor] = []
-        for gradient, slot in sorted(
-            zip(gradients, slots, strict=True), key=lambda x: x[1].is_dense
-        ):
-            with tf.control_dependencies(checked):
-                applied.append(slot.apply(gradient, weight))
-            if not slot.is_dense:
-                checked = applied[-1:]
-        if weights is not None:
-            with tf.control_dependencies(checked):
-                applied.append(weights.add(weight))
-        with tf.control_dependencies(applied):
-            return slot.accumulator.num_accumulated() >= self._num_micro_batches
+        self._replicas.make(gradients)
+        is_skipped = is_any_not_finite(gradients) if self._skips_non_finite else None
+        return self._replicas.apply(gradients, weight, is_skipped) >= self._num_micro_batches
 
     @_not_converted
     def take(self, num_required: TensorLike | None = None) -> list[Gradient]:
@@ -191,8 +180,7 @@ class GradientAccumulator(Trackable):
                 the strategy runs.
             tf.errors.InvalidArgumentError: There are not enough micro-batches. Nothing was taken.
         """
-        replica = self._replica()
-        slots = self._slots.get(replica)
+        slots = self._replicas.of_this_replica()
         if slots is None:
             raise RuntimeError(
                 f"{self._title} has nothing to take: call accumulate() or apply_gradients() first, "
@@ -207,13 +195,20 @@ class GradientAccumulator(Trackable):
             "with num_required=1.",
         )
         with tf.control_dependencies([] if enough is None else [enough]):
-            factor = self._factor_of_means(replica, num_accumulated)
+            factor = self._replicas.take_factor(num_accumulated)
         with tf.control_dependencies([x for x in (enough, factor) if x is not None]):
             return [slot.take(required, factor) for slot in slots]
 
     @_not_converted
     def apply_gradients(
-        self, optimizer: Any, gradients: Iterable[Gradient], *, weight: TensorLike | None = None
+        self,
+        optimizer: Any,
+        gradients: Iterable[Gradient],
+        *,
+        weight: TensorLike | None = None,
+        clip_norm: TensorLike | None = None,
+        global_clip_norm: TensorLike | None = None,
+        clip_value: TensorLike | None = None,
     ) -> tf.Tensor:
         """Accumulates the gradients of a micro-batch, and updates the variables after the last one.
 
@@ -223,48 +218,95 @@ class GradientAccumulator(Trackable):
 
         Args:
             optimizer: An optimizer of Keras or of TensorFlow 1. It counts updates, not
-                micro-batches.
+                micro-batches. If it clips gradients itself, it clips the mean of all replicas. If
+                it scales the loss, the limits below are those of unscaled gradients.
             gradients: The gradients, as in `accumulate`.
             weight: Weight of the micro-batch, as in `accumulate`: `[]`.
+            clip_norm: The mean gradient of each variable is scaled down such that its L2 norm is
+                not above this number: `[]`. Like the next two, it is that of the mean, or sum, over
+                the micro-batches of all replicas, with each row of a sparse gradient once.
+            global_clip_norm: All gradients are scaled down by the same factor such that the L2 norm
+                of all together is not above this number: `[]`.
+            clip_value: Elements are limited to at least ``-clip_value`` and at most ``clip_value``:
+                `[]`.
 
         Returns:
             True if the variables were updated: `[] bool`.
 
         Raises:
             TypeError: `optimizer` is no optimizer, or as in `accumulate`.
-            ValueError: As in `accumulate`; or a variable was made outside of the scope of the
-                strategy.
+            ValueError: As in `accumulate`; or more than one kind of clipping is given, or a limit
+                is not a scalar; or the optimizer has ``gradient_accumulation_steps``, or scales the
+                loss although `skip_non_finite` is set; or a variable was made outside of the scope
+                of the strategy.
             RuntimeError: As in `accumulate`; or it is called where replicas cannot update
                 variables together.
-            tf.errors.InvalidArgumentError: As in `accumulate`.
+            tf.errors.InvalidArgumentError: As in `accumulate`; or a limit is not above 0.
         """
-        if not callable(getattr(optimizer, "apply_gradients", None)):
-            raise TypeError(
-                f"{self._title}: apply_gradients() expects an optimizer and a list of gradients, "
-                f"got {type(optimizer).__name__} as the optimizer."
-            )
+        check_optimizer(self._title, optimizer, self._skips_non_finite)
+        clipping = checked_clipping(self._title, clip_norm, global_clip_norm, clip_value)
         complete = self.accumulate(gradients, weight)
-        if hasattr(optimizer, "build") and not getattr(optimizer, "built", False):
-            with tf.init_scope():  # Keras optimizers cannot make variables in a tf.cond.
-                optimizer.build(list(self._variables))
+        return self._update_if(complete, optimizer, self._num_micro_batches, clipping)
 
-        def update() -> Any:
-            taken = replicas.without_repeated_rows(self.take())
-            return optimizer.apply_gradients(list(zip(taken, self._variables, strict=True)))
+    @_not_converted
+    def apply_remainder(
+        self,
+        optimizer: Any,
+        *,
+        clip_norm: TensorLike | None = None,
+        global_clip_norm: TensorLike | None = None,
+        clip_value: TensorLike | None = None,
+    ) -> tf.Tensor:
+        """Updates the variables from micro-batches that are too few for an update, if any are left.
 
-        return update_if(self._title, complete, update, self._variables)
+        It is for the end of the data. The mean is that of the micro-batches that are there. Under a
+        strategy, call it where `apply_gradients` may be called. Arguments and errors are those of
+        `apply_gradients`.
+
+        Returns:
+            True if the variables were updated: `[] bool`.
+
+        Raises:
+            RuntimeError: It is called in a function or graph that is made before the first
+                `accumulate`; or as in `apply_gradients`.
+        """
+        check_optimizer(self._title, optimizer, self._skips_non_finite)
+        clipping = checked_clipping(self._title, clip_norm, global_clip_norm, clip_value)
+        slots = self._replicas.of_this_replica()
+        self._check_in_use(slots is not None, "apply_remainder")
+        if slots is None:
+            return tf.constant(False)
+        is_left = slots[0].accumulator.num_accumulated() > 0
+        return self._update_if(is_left, optimizer, 1, clipping)
 
     @_not_converted
     def num_accumulated(self) -> tf.Tensor:
-        """Returns the number of micro-batches that this replica has accumulated: `[] int32`.
+        """Returns the number of accumulated micro-batches: `[] int32`.
+
+        It is the same on all replicas, and may also be asked outside of the functions that the
+        strategy runs on them.
 
         Raises:
-            RuntimeError: It is called outside of the function that the strategy runs, or in a
-                function or graph that is made before the first `accumulate`.
+            RuntimeError: It is called under another strategy, or in a function or graph that is
+                made before the first `accumulate`.
         """
-        slots = self._slots.get(self._replica())
+        slots = self._replicas.of_any_replica()
         self._check_in_use(slots is not None, "num_accumulated")
         return tf.constant(0) if slots is None else slots[0].accumulator.num_accumulated()
+
+    @_not_converted
+    def num_skipped(self) -> tf.Tensor:
+        """Returns the number of micro-batches that `skip_non_finite` has dropped: `[] int64`.
+
+        `reset` does not change it. Otherwise it may be asked as `num_accumulated` may.
+
+        Raises:
+            RuntimeError: As in `num_accumulated`.
+        """
+        slots = self._replicas.of_any_replica()
+        self._check_in_use(slots is not None, "num_skipped")
+        zero = tf.constant(0, tf.int64)
+        return zero if slots is None else slots[0].accumulator.num_dropped()
 
     @_not_converted
     def reset(self) -> None:
@@ -274,91 +316,66 @@ class GradientAccumulator(Trackable):
             RuntimeError: It is called in a function or graph that is made before the first
                 `accumulate`.
         """
-        self._check_in_use(bool(self._slots), "reset")
-        for slot in (slot for slots in self._slots.values() for slot in slots):
-            slot.accumulator.reset(0)
-        for weights in self._weights.values():
-            weights.accumulator.reset(0)
+        self._check_in_use(self._replicas.of_first_replica() is not None, "reset")
+        self._replicas.reset()
 
-    def _replica(self) -> int:
-        """Returns the number of the replica that executes the calling function."""
-        context, strategy = tf.distribute.get_replica_context(), replicas.own_strategy()
-        expected = self._strategy
-        if context is None:
-            raise RuntimeError(
-                f"{self._title} is used outside of a function that {replicas.described(strategy)} "
-                "runs on replicas. Use it in the function that is passed to strategy.run."
-            )
-        # As long as there are no accumulators, another strategy may replace the default one.
-        if strategy is not expected and (expected is not None or self._slots):
-            another = "another " if type(strategy) is type(expected) else ""
-            raise RuntimeError(
-                f"{self._title} was made or first used under {replicas.described(expected)}, but "
-                f"is now used under {another}{replicas.described(strategy)}. Use it in functions "
-                "that are passed to strategy.run of the same strategy."
-            )
-        return int(tf.get_static_value(context.replica_id_in_sync_group))
+    def __deepcopy__(self, memo: dict[int, Any]) -> GradientAccumulator:
+        """Returns an accumulator for copies of the variables that has accumulated nothing."""
+        copied = type(self).__new__(type(self))
+        memo[id(self)] = copied
+        for name, value in vars(self).items():
+            if name != "_replicas" and not name.startswith("_self_"):  # Those are of Trackable.
+                copied.__dict__[name] = copy.deepcopy(value, memo)
+        copied._replicas = self._replicas.emptied(copied._variables)
+        copied._track_trackable(copied._replicas, "replicas")
+        return copied
 
-    def _slots_of_replica(self, gradients: Sequence[Gradient]) -> list[Slot]:
-        """Returns the accumulators of this replica, which its first gradients make."""
-        replica = self._replica()
-        if replica not in self._slots:
-            # Error messages of the operations contain the names of the accumulators.
-            names = [f"{self._name}/{_as_op_name(variable)}" for variable in self._variables]
-            slots = replicas.make_slots(
-                replica, names, self._variables, gradients, self._reduction_type
-            )
-            for position, slot in enumerate(slots):
-                self._track_trackable(slot.accumulator, f"replica_{replica}_{position}")
-            self._slots[replica], self._strategy = slots, replicas.own_strategy()
-        return self._slots[replica]
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        """Refuses to be pickled, with a TypeError."""
+        raise TypeError(
+            f"{self._title} cannot be pickled, because the gradients that it has accumulated "
+            "belong to this process. Save the variables, and make another GradientAccumulator for "
+            "the loaded ones. copy.deepcopy makes one that is empty."
+        )
 
-    def _weights_of_replica(self) -> WeightSum | None:
-        """Returns the weights of this replica, which its first weight makes; None for sums."""
-        replica = self._replica()
-        if self._reduction_type == "MEAN" and replica not in self._weights:
-            if self._is_traced_without_weights:
-                raise RuntimeError(
-                    f"{self._title}: the first weight is given after a function was traced that "
-                    "takes gradients, which would not divide by weights. Give weights in the "
-                    "first function that is traced; a micro-batch without one has weight=1.0."
-                )
-            weights = WeightSum(f"{self._name}/weights", replica)
-            self._track_trackable(weights.accumulator, f"replica_{replica}_weights")
-            self._weights[replica] = weights
-        return self._weights.get(replica)
+    def _trackable_children(self, save_type: str = "checkpoint", **arguments: Any) -> Any:
+        """Returns the accumulators for SavedModels. Checkpoints do not contain them."""
+        if save_type == "checkpoint":
+            return {}
+        return super()._trackable_children(save_type, **arguments)
 
-    def _factor_of_means(self, replica: int, num_accumulated: tf.Tensor) -> tf.Tensor | None:
-        """Takes the weights, and returns the factor of the replica's means; None for 1."""
-        weights = self._weights.get(replica)
-        if weights is not None:
-            return weights.take_factor(num_accumulated)
-        self._is_traced_without_weights |= not tf.executing_eagerly()
-        return None
+    def _checkpoint_adapter(self, path: str) -> None:
+        """Discards what is accumulated. TensorFlow calls it when it restores a checkpoint."""
+        slots = self._replicas.of_first_replica()
+        if slots is None or not tf.executing_eagerly():
+            return
+        num_accumulated = int(slots[0].accumulator.num_accumulated())
+        if num_accumulated > 0:
+            _LOG.warning(
+                "%s discards %d accumulated micro-batches, because checkpoint %s is restored.",
+                self._title,
+                num_accumulated,
+                path,
+            )
+            self._replicas.reset()
 
-    def _check_is_outside_replicas(self) -> None:
-        """Checks that replicas make common updates, and that they can share this object."""
-        strategy = tf.distribute.get_strategy()
-        if isinstance(strategy, tf.distribute.ParameterServerStrategy):
-            raise RuntimeError(
-                f"{self._title} does not work under ParameterServerStrategy, whose workers make no "
-                "common updates. Make a ConditionalAccumulator beside each variable."
-            )
-        if tf.distribute.has_strategy() and not tf.distribute.in_cross_replica_context():
-            raise RuntimeError(
-                f"{self._title} is made in a function that {type(strategy).__name__} runs on "
-                "replicas, so each replica would have another one. Make it outside, such as in "
-                "strategy.scope()."
-            )
+    def _update_if(
+        self,
+        condition: tf.Tensor,
+        optimizer: Any,
+        num_required: int,
+        clipping: Clipping | None,
+    ) -> tf.Tensor:
+        """Has an optimizer update the variables if a condition holds, and returns the condition."""
+        if hasattr(optimizer, "build") and not getattr(optimizer, "built", False):
+            with tf.init_scope():  # Keras optimizers cannot make variables in a tf.cond.
+                optimizer.build(list(self._variables))
 
-    def _check_not_compiled(self) -> None:
-        if not tf.executing_eagerly() and is_compiled(v1.get_default_graph()):
-            raise RuntimeError(
-                f"{self._title} is used in a function that XLA compiles, but XLA has no "
-                "accumulators. Leave out jit_compile=True, or set supports_jit = False in the "
-                "class of a Keras model. A function that only computes the gradients may be "
-                "compiled."
-            )
+        def update() -> Any:
+            gradients = gradients_for(optimizer, self.take(num_required), clipping)
+            return optimizer.apply_gradients(list(zip(gradients, self._variables, strict=True)))
+
+        return update_if(self._title, condition, update, self._variables)
 
     def _check_in_use(self, is_in_use: bool, method: str) -> None:
         """Checks that a function or graph that calls a method sees the accumulators.
@@ -372,8 +389,3 @@ class GradientAccumulator(Trackable):
                 "the first accumulate(), so it would never see what is accumulated. Call "
                 "accumulate() or apply_gradients() first."
             )
-
-
-def _as_op_name(variable: VariableLike) -> str:
-    """Returns the name of a variable without characters that names of operations cannot have."""
-    return re.sub(r"[^\w./-]", "_", name_of(variable).removesuffix(":0"))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compat import v1
 
+from tf_condacc._tensorflow import is_compiled
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
 
 
@@ -127,14 +129,7 @@ def checked_weight(
     if weight is None:
         return None
     expected = f"{title} expects a weight that is a finite number of at least 0"
-    try:
-        tensor = tf.convert_to_tensor(weight)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{expected}, got {weight!r}.") from error
-    if not (tensor.dtype.is_floating or tensor.dtype.is_integer):
-        raise TypeError(f"{expected}, got dtype {tensor.dtype.name}.")
-    if not tensor.shape.is_compatible_with([]):
-        raise ValueError(f"{expected}, got shape {tensor.shape}.")
+    number = checked_scalar(expected, weight, lambda x: (x >= 0) & (x < math.inf))
     for variable in variables:
         if tf.as_dtype(variable.dtype).is_integer:
             raise ValueError(
@@ -142,15 +137,89 @@ def checked_weight(
                 f"{tf.as_dtype(variable.dtype).name}, which has no weighted sums. Leave out the "
                 "weight."
             )
+    return number
+
+
+def checked_scalar(expected: str, value: TensorLike, is_right: Callable[[Any], Any]) -> tf.Tensor:
+    """Converts a number, and checks it; a value that is not known yet when it is computed.
+
+    Args:
+        expected: The first part of error messages, which says what is expected.
+        value: The number: `[]`.
+        is_right: The condition on a number of NumPy, or on a tensor.
+
+    Returns:
+        The number: `[] float64`.
+
+    Raises:
+        TypeError: It is not a real number.
+        ValueError: It is not a scalar.
+        tf.errors.InvalidArgumentError: The condition does not hold.
+    """
+    try:
+        tensor = tf.convert_to_tensor(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{expected}, got {value!r}.") from error
+    if not (tensor.dtype.is_floating or tensor.dtype.is_integer):
+        raise TypeError(f"{expected}, got dtype {tensor.dtype.name}.")
+    if not tensor.shape.is_compatible_with([]):
+        raise ValueError(f"{expected}, got shape {tensor.shape}.")
     known = tf.get_static_value(tensor)
     if known is not None:
-        if not (known >= 0 and math.isfinite(known)):
+        if not is_right(known):
             raise tf.errors.InvalidArgumentError(None, None, f"{expected}, got {known}.")
         return tf.cast(tensor, tf.float64)
     number = tf.reshape(tf.cast(tensor, tf.float64), [])
-    is_right = tf.math.is_finite(number) & (number >= 0)
-    with tf.control_dependencies([tf.debugging.Assert(is_right, [f"{expected}, got", number])]):
+    check = tf.debugging.Assert(is_right(number), [f"{expected}, got", number])
+    with tf.control_dependencies([check]):
         return tf.identity(number)
+
+
+def check_not_compiled(title: str) -> None:
+    """Checks that XLA does not compile the function that is being traced, with a RuntimeError."""
+    if not tf.executing_eagerly() and is_compiled(v1.get_default_graph()):
+        raise RuntimeError(
+            f"{title} is used in a function that XLA compiles, but XLA has no accumulators. Leave "
+            "out jit_compile=True of tf.function or of compile() of a Keras model. Without this "
+            "argument, Keras may compile nevertheless: pass jit_compile=False, or set supports_jit "
+            "= False in the class of the model. A function that only computes the gradients may be "
+            "compiled."
+        )
+
+
+def check_optimizer(title: str, optimizer: Any, skips_non_finite: bool) -> None:
+    """Checks that an optimizer can make the updates of accumulated gradients.
+
+    Raises:
+        TypeError: It is no optimizer.
+        ValueError: It accumulates gradients itself; or it skips gradients that are not finite to
+            adapt its loss scale, and the accumulator skips them, too.
+    """
+    kind = type(optimizer).__name__
+    if not callable(getattr(optimizer, "apply_gradients", None)):
+        raise TypeError(
+            f"{title}: apply_gradients() expects an optimizer and a list of gradients, got {kind} "
+            "as the optimizer."
+        )
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    steps = getattr(inner, "gradient_accumulation_steps", None)
+    if steps:
+        raise ValueError(
+            f"{title} accumulates gradients, and so does the {type(inner).__name__} with "
+            f"gradient_accumulation_steps={steps}, which would make one update of several of its "
+            "updates. Leave out gradient_accumulation_steps."
+        )
+    if skips_non_finite and is_loss_scaling(optimizer):
+        raise ValueError(
+            f"{title} with skip_non_finite=True would hide from the {kind} the gradients that are "
+            "not finite, for which it skips the update and lowers its loss scale. Leave out "
+            "skip_non_finite."
+        )
+
+
+def is_loss_scaling(optimizer: Any) -> bool:
+    """Returns whether an optimizer is one like the LossScaleOptimizer of Keras."""
+    return hasattr(optimizer, "inner_optimizer")
 
 
 def gradient_title(title: str, variable: VariableLike) -> str:

@@ -9,8 +9,9 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._accumulators import replicas
+from tf_condacc._accumulators.clipping import Clipping, clips_itself
 from tf_condacc._accumulators.gradient_checks import name_of
-from tf_condacc._typing import VariableLike
+from tf_condacc._typing import Gradient, VariableLike
 
 # These words are in TensorFlow's error for a `merge_call` in a graph inside that of the replicas.
 _FROM_ANOTHER_GRAPH = "while defining a new graph"
@@ -66,6 +67,49 @@ def update_if(
             "function that is passed to strategy.run: it updates only after the last micro-batch."
         ) from error
     return condition
+
+
+def gradients_for(
+    optimizer: Any, gradients: Sequence[Gradient], clipping: Clipping | None = None
+) -> list[Gradient]:
+    """Returns gradients that an optimizer may add up over the replicas.
+
+    The sum of all replicas' gradients is given to the optimizer on the first replica, and zeros on
+    the others, where the parts of replicas would not do: the clipping of each part is not that of
+    the sum. Rows of ``tf.IndexedSlices`` are made unique in this sum. TensorFlow concatenates those
+    of replicas when it adds them up, and optimizers such as Adam of Keras give wrong results for
+    rows that several replicas have.
+
+    Args:
+        optimizer: The optimizer.
+        gradients: The gradients of this replica.
+        clipping: How to clip the sum; None if not at all.
+    """
+    context, is_first = tf.distribute.get_replica_context(), True
+    gradients = list(gradients)
+    if tf.distribute.get_strategy().num_replicas_in_sync > 1:
+        is_first = tf.get_static_value(context.replica_id_in_sync_group) == 0
+        needs_sums = clipping is not None or clips_itself(optimizer)
+        gradients = [
+            _sum_on_first_replica(one, is_first)
+            if needs_sums or isinstance(one, tf.IndexedSlices)
+            else one
+            for one in gradients
+        ]
+    return clipping(gradients, optimizer) if clipping is not None and is_first else gradients
+
+
+def _sum_on_first_replica(gradient: Gradient, is_first: bool) -> Gradient:
+    """Returns the sum of all replicas on the first one, and zeros or no rows on the others."""
+    context = tf.distribute.get_replica_context()
+    together = context.all_reduce(tf.distribute.ReduceOp.SUM, gradient)
+    if not isinstance(gradient, tf.IndexedSlices):
+        return together if is_first else tf.zeros_like(together)
+    rows, positions = tf.unique(together.indices)
+    if not is_first:
+        return tf.IndexedSlices(together.values[:0], rows[:0], gradient.dense_shape)
+    values = tf.math.unsorted_segment_sum(together.values, positions, tf.size(rows))
+    return tf.IndexedSlices(values, rows, gradient.dense_shape)
 
 
 def _cond(condition: tf.Tensor, update: Callable[[], Any]) -> tf.Tensor:

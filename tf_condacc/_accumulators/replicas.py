@@ -1,4 +1,4 @@
-"""The accumulators of a `GradientAccumulator` on each replica of a strategy."""
+"""The accumulators of a variable, and of weights, on one replica of a strategy."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tf_condacc._accumulators.sparse import SparseConditionalAccumulator
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
 
 _NEVER_STALE = tf.int64.max  # No accumulator's step is higher than this local step.
+_ALWAYS_STALE = tf.int64.min  # Every accumulator's step is higher.
 
 
 @dataclass(frozen=True)
@@ -32,19 +33,26 @@ class Slot:
         """True if the gradients that are taken are dense."""
         return isinstance(self.accumulator, ConditionalAccumulator)
 
-    def apply(self, gradient: Gradient, weight: tf.Tensor | None = None) -> tf.Tensor:
-        """Applies a gradient, and returns that it was accumulated: `[] bool`.
+    def apply(
+        self,
+        gradient: Gradient,
+        weight: tf.Tensor | None = None,
+        is_skipped: tf.Tensor | None = None,
+    ) -> tf.Tensor:
+        """Applies a gradient, and returns whether it was accumulated: `[] bool`.
 
         Args:
             gradient: The gradient.
             weight: Factor of the gradient: `[] float64`; None for 1. With 0, even a gradient with
                 infinities adds zeros only.
+            is_skipped: Whether to drop the gradient as stale, which the accumulator counts:
+                `[] bool`; None for False.
         """
         if weight is not None:
             gradient = _multiplied(gradient, weight)
         if isinstance(self.accumulator, SparseConditionalAccumulator):
-            return self.accumulator.try_apply_indexed_slices_grad(gradient, _NEVER_STALE)
-        return self.accumulator.try_apply_grad(gradient, _NEVER_STALE)
+            return self.accumulator.try_apply_indexed_slices_grad(gradient, _step(is_skipped))
+        return self.accumulator.try_apply_grad(gradient, _step(is_skipped))
 
     def take(self, num_required: TensorLike, factor: tf.Tensor | None = None) -> Gradient:
         """Takes what is accumulated. It has been checked that this is enough.
@@ -76,10 +84,15 @@ class WeightSum:
                 tf.float64, [2], name=name, reduction_type="SUM"
             )
 
-    def add(self, weight: tf.Tensor) -> tf.Tensor:
-        """Adds the weight of a micro-batch: `[] float64`. Returns `[] bool`."""
+    def add(self, weight: tf.Tensor, is_skipped: tf.Tensor | None = None) -> tf.Tensor:
+        """Adds the weight of a micro-batch, and returns whether it was added: `[] bool`.
+
+        Args:
+            weight: The weight: `[] float64`.
+            is_skipped: Whether to drop it: `[] bool`; None for False.
+        """
         return self.accumulator.try_apply_grad(
-            tf.stack([weight, tf.ones_like(weight)]), _NEVER_STALE
+            tf.stack([weight, tf.ones_like(weight)]), _step(is_skipped)
         )
 
     def take_factor(self, num_accumulated: tf.Tensor) -> tf.Tensor:
@@ -149,35 +162,12 @@ def make_slots(
     return slots
 
 
-def without_repeated_rows(gradients: Sequence[Gradient]) -> list[Gradient]:
-    """Replaces sparse gradients such that no row is repeated when the replicas' are added up.
-
-    TensorFlow concatenates the ``tf.IndexedSlices`` of replicas when it adds them up. Optimizers
-    such as Adam of Keras give wrong results for rows that several replicas have. The first replica
-    therefore gets the sum of all replicas' gradients, and the others get gradients without rows.
-
-    Args:
-        gradients: The gradients of this replica.
-
-    Returns:
-        Gradients that the optimizer may add up over the replicas.
-    """
-    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
-        return list(gradients)
-    return [
-        _sum_on_first_replica(one) if isinstance(one, tf.IndexedSlices) else one
-        for one in gradients
-    ]
-
-
-def _sum_on_first_replica(slices: tf.IndexedSlices) -> tf.IndexedSlices:
-    context = tf.distribute.get_replica_context()
-    together = context.all_reduce(tf.distribute.ReduceOp.SUM, slices)
-    rows, positions = tf.unique(together.indices)
-    if tf.get_static_value(context.replica_id_in_sync_group) != 0:
-        return tf.IndexedSlices(together.values[:0], rows[:0], slices.dense_shape)
-    values = tf.math.unsorted_segment_sum(together.values, positions, tf.size(rows))
-    return tf.IndexedSlices(values, rows, slices.dense_shape)
+def _step(is_skipped: tf.Tensor | None) -> TensorLike:
+    """Returns the local step at which a gradient is dropped, or not: `[] int64`."""
+    if is_skipped is None:
+        return _NEVER_STALE
+    stale, never_stale = (tf.constant(x, tf.int64) for x in (_ALWAYS_STALE, _NEVER_STALE))
+    return tf.where(is_skipped, stale, never_stale)
 
 
 def _multiplied(gradient: Gradient, factor: tf.Tensor) -> Gradient:

@@ -1,0 +1,135 @@
+"""Tests of what checkpoints, copies and pickles of a GradientAccumulator contain."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+import weakref
+
+import pytest
+import tensorflow as tf
+
+from tf_condacc import GradientAccumulator
+
+
+class Model(tf.Module):
+    def __init__(self, has_accumulator: bool = True) -> None:
+        super().__init__()
+        self.weights = tf.Variable([0.0], name="weights")
+        if has_accumulator:
+            self.accumulator = GradientAccumulator([self.weights], 2, name="mine")
+
+    def apply(self, gradient: float) -> bool:
+        optimizer = tf.compat.v1.train.GradientDescentOptimizer(1.0)
+        gradients = [tf.constant([gradient])]
+        return bool(self.accumulator.apply_gradients(optimizer, gradients))
+
+
+def test_restored_checkpoint_discards_what_was_accumulated_since(tmp_path, caplog):
+    model = Model()
+    checkpoint = tf.train.Checkpoint(model=model)
+    path = checkpoint.save(str(tmp_path / "saved"))
+    model.apply(100.0)
+    checkpoint.restore(path).assert_consumed()
+    assert caplog.messages == [
+        "GradientAccumulator 'mine' discards 1 accumulated micro-batches, because checkpoint "
+        f"{path} is restored."
+    ]
+    assert [model.apply(1.0), model.apply(1.0)] == [False, True]
+    assert model.weights.numpy() == [-1.0]
+    checkpoint.restore(path).assert_consumed()
+    assert model.weights.numpy() == [0.0]
+    assert len(caplog.messages) == 1  # There was nothing to discard.
+
+
+def test_checkpoint_manager_discards_what_was_accumulated_since(tmp_path, caplog):
+    model = Model()
+    manager = tf.train.CheckpointManager(tf.train.Checkpoint(model=model), str(tmp_path), 1)
+    assert manager.restore_or_initialize() is None
+    manager.save()
+    model.apply(100.0)
+    assert manager.restore_or_initialize() == manager.latest_checkpoint
+    assert int(model.accumulator.num_accumulated()) == 0
+    assert "discards 1 accumulated" in caplog.text
+
+
+def test_checkpoint_does_not_depend_on_what_was_accumulated(tmp_path):
+    """The first gradients make accumulators, before and after which checkpoints are the same."""
+    before, after = Model(), Model()
+    after.apply(1.0)
+    paths = [
+        tf.train.Checkpoint(model=model).save(str(tmp_path / name))
+        for model, name in [(before, "before"), (after, "after")]
+    ]
+    for model in (before, after):
+        for path in paths:
+            tf.train.Checkpoint(model=model).restore(path).assert_consumed()
+    names = [[name for name, _ in tf.train.list_variables(path)] for path in paths]
+    assert names[0] == names[1]
+
+
+def test_checkpoint_of_an_object_without_an_accumulator_is_restored(tmp_path):
+    without = Model(has_accumulator=False)
+    without.weights.assign([7.0])
+    path = tf.train.Checkpoint(model=without).save(str(tmp_path / "saved"))
+    model = Model()
+    model.apply(1.0)
+    status = tf.train.Checkpoint(model=model).restore(path)
+    status.assert_existing_objects_matched()
+    assert model.weights.numpy() == [7.0]
+
+
+def test_restored_checkpoint_discards_weights(tmp_path):
+    model = Model()
+    checkpoint = tf.train.Checkpoint(model=model)
+    path = checkpoint.save(str(tmp_path / "saved"))
+    model.accumulator.accumulate([tf.constant([100.0])], weight=100.0)
+    checkpoint.restore(path)
+    for gradient, weight in [(1.0, 1.0), (5.0, 3.0)]:
+        model.accumulator.accumulate([tf.constant([gradient])], weight)
+    assert model.accumulator.take()[0].numpy() == [4.0]
+
+
+def test_deep_copy_is_empty_and_belongs_to_the_copied_variables():
+    model = Model()
+    model.apply(5.0)
+    copied = copy.deepcopy(model)
+    assert int(copied.accumulator.num_accumulated()) == 0
+    assert [copied.apply(1.0), copied.apply(3.0)] == [False, True]
+    assert copied.weights.numpy() == [-2.0]
+    assert model.weights.numpy() == [0.0]
+    assert int(model.accumulator.num_accumulated()) == 1
+    assert (copied.accumulator.name, copied.accumulator.num_micro_batches) == ("mine", 2)
+
+
+def test_deep_copy_of_a_subclass_has_copies_of_its_attributes():
+    class Logging(GradientAccumulator):
+        def __init__(self, variable: tf.Variable) -> None:
+            super().__init__([variable], 2, skip_non_finite=True)
+            self.log: list[float] = []
+
+    accumulator = Logging(tf.Variable([0.0]))
+    copied = copy.deepcopy(accumulator)
+    copied.log.append(1.0)
+    assert isinstance(copied, Logging) and accumulator.log == []
+    copied.accumulate([tf.constant([float("nan")])])
+    assert int(copied.num_skipped()) == 1
+
+
+def test_pickling_is_refused_with_what_to_do_instead():
+    message = "'mine' cannot be pickled.* make another GradientAccumulator for the loaded ones"
+    with pytest.raises(TypeError, match=message):
+        pickle.dumps(Model().accumulator)
+
+
+def test_accumulator_ends_without_a_garbage_collection():
+    accumulator = GradientAccumulator([tf.Variable([0.0])], 2)
+    accumulator.accumulate([tf.constant([1.0])], 2.0)
+    reference = weakref.ref(accumulator)
+    gc.disable()
+    try:
+        del accumulator
+        assert reference() is None
+    finally:
+        gc.enable()

@@ -1,0 +1,119 @@
+"""The clipping of the gradients of an update, as optimizers of Keras clip them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from tf_condacc._accumulators.gradient_checks import checked_scalar, is_loss_scaling
+from tf_condacc._typing import Gradient, TensorLike
+
+_OF_KERAS = ("clipnorm", "global_clipnorm", "clipvalue")
+
+
+@dataclass(frozen=True)
+class Clipping:
+    """A kind of clipping, and its limit.
+
+    Attributes:
+        kind: "clip_norm", "global_clip_norm" or "clip_value".
+        limit: The highest norm, or the highest absolute value: `[] float64`.
+    """
+
+    kind: str
+    limit: tf.Tensor
+
+    def __call__(self, gradients: Sequence[Gradient], optimizer: Any) -> list[Gradient]:
+        """Clips gradients, whose ``tf.IndexedSlices`` have unique rows.
+
+        Args:
+            gradients: The gradients of all variables.
+            optimizer: The optimizer that gets them. If it scales losses, the limit is that of
+                unscaled gradients, and what is not finite stays so, for the optimizer to see.
+        """
+        limit = self.limit
+        if hasattr(optimizer, "scale_loss"):
+            limit = tf.cast(optimizer.scale_loss(tf.cast(limit, tf.float32)), tf.float64)
+        if self.kind == "clip_value":
+            keeps = is_loss_scaling(optimizer)
+            return [_clipped_by_value(one, limit, keeps) for one in gradients]
+        squares = [_sum_of_squares(one) for one in gradients]
+        if self.kind == "global_clip_norm":
+            squares = [tf.add_n(squares)] * len(squares)
+        return [
+            _clipped_by_norm(one, tf.sqrt(square), limit)
+            for one, square in zip(gradients, squares, strict=True)
+        ]
+
+
+def checked_clipping(
+    title: str,
+    clip_norm: TensorLike | None,
+    global_clip_norm: TensorLike | None,
+    clip_value: TensorLike | None,
+) -> Clipping | None:
+    """Returns the clipping that arguments ask for, or None.
+
+    Args:
+        title: What error messages call the object.
+        clip_norm: The highest norm of each gradient: `[]`, a number above 0. None, here and below,
+            stands for no such limit.
+        global_clip_norm: The highest norm of all gradients together: `[]`.
+        clip_value: The highest absolute value of an element: `[]`.
+
+    Raises:
+        TypeError: A limit is not a real number.
+        ValueError: There are several limits, or one is not a scalar.
+        tf.errors.InvalidArgumentError: A limit is not above 0. Raised at once if the value is
+            known, and otherwise when the gradients are clipped.
+    """
+    limits = {
+        "clip_norm": clip_norm,
+        "global_clip_norm": global_clip_norm,
+        "clip_value": clip_value,
+    }
+    given = {kind: limit for kind, limit in limits.items() if limit is not None}
+    if not given:
+        return None
+    if len(given) > 1:
+        raise ValueError(
+            f"{title} expects at most one of {', '.join(limits)}, as optimizers of Keras do, got "
+            f"{' and '.join(given)}."
+        )
+    ((kind, limit),) = given.items()
+    expected = f"{title} expects a {kind} that is a number above 0"
+    return Clipping(kind, checked_scalar(expected, limit, lambda x: x > 0))
+
+
+def clips_itself(optimizer: Any) -> bool:
+    """Returns whether an optimizer of Keras clips the gradients that it is given."""
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    return any(getattr(inner, name, None) for name in _OF_KERAS)
+
+
+def _sum_of_squares(gradient: Gradient) -> tf.Tensor:
+    """Returns the sum of the squares of a gradient's elements: `[] float64`."""
+    values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
+    if values.dtype in (tf.float16, tf.bfloat16):
+        values = tf.cast(values, tf.float32)
+    return 2 * tf.cast(tf.nn.l2_loss(values), tf.float64)
+
+
+def _clipped_by_norm(gradient: Gradient, norm: tf.Tensor, limit: tf.Tensor) -> Gradient:
+    """Shortens a gradient if a norm exceeds the limit; NaN of all elements if it is not finite."""
+    if isinstance(gradient, tf.IndexedSlices):
+        values = _clipped_by_norm(gradient.values, norm, limit)
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    return gradient * tf.cast(limit / tf.maximum(norm, limit) + (norm - norm), gradient.dtype)
+
+
+def _clipped_by_value(gradient: Gradient, limit: tf.Tensor, keeps_non_finite: bool) -> Gradient:
+    if isinstance(gradient, tf.IndexedSlices):
+        values = _clipped_by_value(gradient.values, limit, keeps_non_finite)
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    limit = tf.cast(limit, gradient.dtype)
+    clipped = tf.clip_by_value(gradient, -limit, limit)
+    return tf.where(tf.math.is_finite(gradient), clipped, gradient) if keeps_non_finite else clipped

@@ -1,0 +1,40 @@
+"""The check whether the gradients of a micro-batch are finite."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from tf_condacc._typing import Gradient
+
+_HAS_NON_FINITE = 2  # The mode whose second output is 1 if an element is not finite, otherwise 0.
+
+
+def is_any_not_finite(gradients: Sequence[Gradient]) -> tf.Tensor:
+    """Returns whether any gradient of any replica has a NaN or an infinity: `[] bool`.
+
+    The operation of TensorFlow's debugger reads each element once and writes nothing. That takes a
+    third of the time of ``tf.reduce_all(tf.math.is_finite(...))``. Gradients are looked at in
+    parallel.
+
+    Args:
+        gradients: The gradients of this replica.
+    """
+    values = [one.values if isinstance(one, tf.IndexedSlices) else one for one in gradients]
+    parts = [
+        part
+        for one in values
+        for part in ([tf.math.real(one), tf.math.imag(one)] if one.dtype.is_complex else [one])
+    ]
+    counts = tf.add_n(
+        [
+            tf.raw_ops.DebugNumericSummaryV2(input=part, tensor_debug_mode=_HAS_NON_FINITE)
+            for part in parts
+        ]
+    )
+    count = counts[1]
+    if tf.distribute.get_strategy().num_replicas_in_sync > 1:
+        context = tf.distribute.get_replica_context()
+        count = context.all_reduce(tf.distribute.ReduceOp.SUM, count)
+    return count > 0

@@ -1,0 +1,204 @@
+"""The accumulators of a `GradientAccumulator` on all replicas of a strategy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from tf_condacc._accumulators import replicas
+from tf_condacc._accumulators.gradient_checks import gradient_title, name_of
+from tf_condacc._accumulators.replicas import Slot, WeightSum
+from tf_condacc._tensorflow import Trackable
+from tf_condacc._typing import Gradient, VariableLike
+
+
+class ReplicaAccumulators(Trackable):
+    """The accumulators of each replica, which its first gradients and its first weight make.
+
+    Args:
+        title: What error messages call the `GradientAccumulator`.
+        name: Name of the `GradientAccumulator`, with which those of the accumulators begin.
+        variables: The variables.
+        reduction_type: "MEAN" or "SUM".
+
+    Raises:
+        RuntimeError: Replicas make no common updates, or each would make an object of its own.
+    """
+
+    def __init__(
+        self, title: str, name: str, variables: Sequence[VariableLike], reduction_type: str
+    ) -> None:
+        self._title = title
+        self._name = name
+        self._variables = variables
+        self._reduction_type = reduction_type
+        self._check_is_outside_replicas()
+        self._strategy = replicas.own_strategy()
+        # The keys are the numbers of the replicas.
+        self._slots: dict[int, list[Slot]] = {}
+        self._weights: dict[int, WeightSum] = {}  # Empty as long as no weight was given.
+        self._is_traced_without_weights = False
+
+    def make(self, gradients: Sequence[Gradient]) -> None:
+        """Makes accumulators for the gradients of this replica if it has none.
+
+        Raises:
+            RuntimeError: It is called outside of the functions that the strategy runs on replicas.
+            ValueError: The accumulator of a variable takes ``tf.IndexedSlices`` only.
+        """
+        replica = self._replica()
+        if replica not in self._slots:
+            # Error messages of the operations contain the names of the accumulators.
+            names = [f"{self._name}/{_as_op_name(variable)}" for variable in self._variables]
+            slots = replicas.make_slots(
+                replica, names, self._variables, gradients, self._reduction_type
+            )
+            for position, slot in enumerate(slots):
+                self._track_trackable(slot.accumulator, f"replica_{replica}_{position}")
+            self._slots[replica], self._strategy = slots, replicas.own_strategy()
+        slots = self._slots[replica]
+        for gradient, slot, variable in zip(gradients, slots, self._variables, strict=True):
+            if not slot.is_dense and not isinstance(gradient, tf.IndexedSlices):
+                raise ValueError(
+                    f"{gradient_title(self._title, variable)} is a tensor, expected "
+                    "tf.IndexedSlices as in the first micro-batch."
+                )
+
+    def apply(
+        self,
+        gradients: Sequence[Gradient],
+        weight: tf.Tensor | None,
+        is_skipped: tf.Tensor | None,
+    ) -> tf.Tensor:
+        """Applies the gradients of a micro-batch to the accumulators of this replica.
+
+        Args:
+            gradients: The gradients.
+            weight: Weight of the micro-batch: `[] float64`; None if it has none.
+            is_skipped: Whether to drop the micro-batch: `[] bool`; None for False.
+
+        Returns:
+            The number of micro-batches that this replica has accumulated: `[] int32`.
+        """
+        slots = self._slots[self._replica()]
+        weights = None if weight is None else self._weights_of_replica()
+        # The dense gradients have been checked. They are applied after the sparse gradients, whose
+        # indices are checked only when they are applied.
+        checked: list[tf.Tensor] = []
+        applied: list[tf.Tensor] = []
+        for gradient, slot in sorted(
+            zip(gradients, slots, strict=True), key=lambda x: x[1].is_dense
+        ):
+            with tf.control_dependencies(checked):
+                applied.append(slot.apply(gradient, weight, is_skipped))
+            if not slot.is_dense:
+                checked = applied[-1:]
+        if weights is not None:
+            with tf.control_dependencies(checked):
+                applied.append(weights.add(weight, is_skipped))
+        with tf.control_dependencies(applied):
+            return slot.accumulator.num_accumulated()
+
+    def of_this_replica(self) -> list[Slot] | None:
+        """Returns the accumulators of the replica that calls; None if it has none yet."""
+        return self._slots.get(self._replica())
+
+    def of_first_replica(self) -> list[Slot] | None:
+        """Returns the accumulators of the first replica of this process; None if there are none."""
+        return next(iter(self._slots.values()), None)
+
+    def of_any_replica(self) -> list[Slot] | None:
+        """Returns the accumulators of this replica, or of the first one between steps."""
+        strategy = replicas.own_strategy()
+        in_scope = strategy is self._strategy and tf.distribute.in_cross_replica_context()
+        if self._strategy is not None and (in_scope or strategy is None):
+            return self.of_first_replica()
+        return self.of_this_replica()
+
+    def take_factor(self, num_accumulated: tf.Tensor) -> tf.Tensor | None:
+        """Takes the weights, and returns the factor of this replica's means; None for 1.
+
+        Args:
+            num_accumulated: Number of micro-batches of this replica: `[] int32`.
+        """
+        weights = self._weights.get(self._replica())
+        if weights is not None:
+            return weights.take_factor(num_accumulated)
+        self._is_traced_without_weights |= not tf.executing_eagerly()
+        return None
+
+    def reset(self) -> None:
+        """Discards the gradients and weights of all replicas of this process."""
+        for slot in (slot for slots in self._slots.values() for slot in slots):
+            slot.accumulator.reset(0)
+        for weights in self._weights.values():
+            weights.accumulator.reset(0)
+
+    def emptied(self, variables: Sequence[VariableLike]) -> ReplicaAccumulators:
+        """Returns an object for other variables, under the same strategy, without accumulators."""
+        made = ReplicaAccumulators(self._title, self._name, variables, self._reduction_type)
+        made._strategy = self._strategy
+        return made
+
+    def _weights_of_replica(self) -> WeightSum | None:
+        """Returns the weights of this replica, which its first weight makes; None for sums.
+
+        Raises:
+            RuntimeError: A function was traced that takes means without dividing by weights.
+        """
+        replica = self._replica()
+        if self._reduction_type == "MEAN" and replica not in self._weights:
+            if self._is_traced_without_weights:
+                raise RuntimeError(
+                    f"{self._title}: the first weight is given after a function was traced that "
+                    "takes gradients, which would not divide by weights. Give weights in the "
+                    "first function that is traced; a micro-batch without one has weight=1.0."
+                )
+            weights = WeightSum(f"{self._name}/weights", replica)
+            self._track_trackable(weights.accumulator, f"replica_{replica}_weights")
+            self._weights[replica] = weights
+        return self._weights.get(replica)
+
+    def _replica(self) -> int:
+        """Returns the number of the replica that executes the calling function."""
+        context, strategy = tf.distribute.get_replica_context(), replicas.own_strategy()
+        expected = self._strategy
+        self._check_has_common_updates()
+        if context is None:
+            raise RuntimeError(
+                f"{self._title} is used outside of a function that {replicas.described(strategy)} "
+                "runs on replicas. Use it in the function that is passed to strategy.run."
+            )
+        # As long as there are no accumulators, another strategy may replace the default one.
+        if strategy is not expected and (expected is not None or self._slots):
+            another = "another " if type(strategy) is type(expected) else ""
+            raise RuntimeError(
+                f"{self._title} was made or first used under {replicas.described(expected)}, but "
+                f"is now used under {another}{replicas.described(strategy)}. Use it in functions "
+                "that are passed to strategy.run of the same strategy."
+            )
+        return int(tf.get_static_value(context.replica_id_in_sync_group))
+
+    def _check_has_common_updates(self) -> None:
+        if isinstance(tf.distribute.get_strategy(), tf.distribute.ParameterServerStrategy):
+            raise RuntimeError(
+                f"{self._title} does not work under ParameterServerStrategy, whose workers make no "
+                "common updates. Make a ConditionalAccumulator beside each variable."
+            )
+
+    def _check_is_outside_replicas(self) -> None:
+        """Checks that replicas make common updates, and that they can share this object."""
+        self._check_has_common_updates()
+        if tf.distribute.has_strategy() and not tf.distribute.in_cross_replica_context():
+            strategy = replicas.described(replicas.own_strategy())
+            raise RuntimeError(
+                f"{self._title} is made in a function that {strategy} runs on replicas, so each "
+                "replica would have another one. Make it outside, such as in strategy.scope()."
+            )
+
+
+def _as_op_name(variable: VariableLike) -> str:
+    """Returns the name of a variable without characters that names of operations cannot have."""
+    return re.sub(r"[^\w./-]", "_", name_of(variable).removesuffix(":0"))
