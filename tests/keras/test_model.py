@@ -199,6 +199,21 @@ def test_an_infinite_gradient_skips_the_update_and_halves_the_scale_once():
     assert num_updates(model) == 1
 
 
+def test_a_micro_batch_that_is_not_finite_is_skipped():
+    model, plain = compiled(), compiled()
+    accumulation = accumulate_gradients(model, 3, skip_non_finite=True)
+    y = Y.copy()
+    y[10] = np.nan  # In the second of four micro-batches.
+    model.fit(X[:32], y[:32], batch_size=BATCH_SIZE, shuffle=False, verbose=0)
+    rest = np.r_[0:8, 16:32]
+    plain.train_on_batch(X[rest], Y[rest])
+    assert largest_difference(model.get_weights(), plain.get_weights()) < 1e-6
+    assert (num_updates(model), accumulation.num_skipped) == (1, 1)
+    scaling = keras.optimizers.LossScaleOptimizer(trainings.sgd())
+    with pytest.raises(ValueError, match="skip_non_finite=True would hide"):
+        model.compile(scaling, "mse")
+
+
 # Arguments that are refused.
 
 
@@ -226,7 +241,7 @@ def test_an_optimizer_that_accumulates_by_itself_is_refused():
         model = sequential()
         model.compile(optimizer=optimizer, loss="mse")
         message = refused(ValueError, model, 2)
-        assert "num_micro_batches=2" in message and "gradient_accumulation_steps=3" in message
+        assert model.name in message and "gradient_accumulation_steps=3" in message
     model = compiled()
     accumulate_gradients(model, 2)
     optimizer = model.optimizer
@@ -236,6 +251,15 @@ def test_an_optimizer_that_accumulates_by_itself_is_refused():
     model.compile(optimizer=keras.optimizers.serialize(twice), loss="mse")
     with pytest.raises(ValueError, match="gradient_accumulation_steps=3"):
         fit(model)
+
+
+def test_training_in_float8_is_refused():
+    model = keras.Sequential([keras.Input([16]), keras.layers.Dense(16)])
+    model.quantize("float8")
+    model.compile("sgd", "mse")
+    accumulate_gradients(model, 2)
+    with pytest.raises(ValueError, match="trains in float8"):
+        model.fit(np.ones([16, 16]), np.ones([16, 16]), verbose=0)
 
 
 def test_xla_is_refused_if_it_is_asked_for():

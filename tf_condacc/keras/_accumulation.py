@@ -12,17 +12,21 @@ from typing import Any, Literal
 import keras
 import tensorflow as tf
 
-from tf_condacc._accumulators.gradient_checks import checked_number
+from tf_condacc._accumulators.gradient_accumulator import GradientAccumulator
+from tf_condacc._accumulators.gradient_checks import check_optimizer, checked_number
 from tf_condacc.keras import _weights
 from tf_condacc.keras._fit import EndOfEpoch, call_with
-from tf_condacc.keras._group import Group
 
 Remainder = Literal["apply", "carry", "drop"]
 _OF_MODEL = "_condacc_accumulation"  # The attribute of a model that accumulates.
 
 
 def accumulate_gradients(
-    model: keras.Model, num_micro_batches: int, *, remainder: Remainder = "apply"
+    model: keras.Model,
+    num_micro_batches: int,
+    *,
+    remainder: Remainder = "apply",
+    skip_non_finite: bool = False,
 ) -> Accumulation:
     """Makes a Keras model update its weights once for several batches, its micro-batches.
 
@@ -61,6 +65,8 @@ def accumulate_gradients(
             "apply" makes an update from them, before the validation. "carry" keeps them for the
             next epoch of the same call of ``fit``, and makes an update at its end. "drop" discards
             them. If ``fit`` raises an error, they are always discarded.
+        skip_non_finite: Whether to drop a micro-batch if any of its gradients has a NaN or an
+            infinity. With loss scaling, the optimizer does that for whole updates.
 
     Returns:
         The accumulation, which applies or discards a remainder, and ends.
@@ -68,9 +74,10 @@ def accumulate_gradients(
     Raises:
         TypeError: `model` is no Keras 3 model, or `num_micro_batches` is not an integer.
         ValueError: `num_micro_batches` is lower than 1, `remainder` is none of the above, the
-            optimizer has ``gradient_accumulation_steps`` as well, some losses are sums over the
-            samples and others means, or the model was compiled with ``jit_compile=True``: XLA has
-            no accumulators. The model is unchanged.
+            optimizer has ``gradient_accumulation_steps`` as well, or scales the loss although
+            `skip_non_finite` is set, some losses are sums over the samples and others means, or
+            the model was compiled with ``jit_compile=True``: XLA has no accumulators. The model is
+            unchanged. ``compile`` and ``fit`` raise it for what is compiled afterwards.
         RuntimeError: Keras does not run on TensorFlow.
     """
     if keras.backend.backend() != "tensorflow":
@@ -83,7 +90,7 @@ def accumulate_gradients(
             "accumulate_gradients() expects a model of Keras 3, got "
             f"{type(model).__module__}.{type(model).__name__}."
         )
-    accumulation = Accumulation(model, num_micro_batches, remainder)
+    accumulation = Accumulation(model, num_micro_batches, remainder, skip_non_finite)
     if previous := vars(model).get(_OF_MODEL):
         previous.end()
     accumulation._begin()
@@ -96,7 +103,13 @@ class Accumulation:
     It is not made directly.
     """
 
-    def __init__(self, model: keras.Model, num_micro_batches: int, remainder: Remainder) -> None:
+    def __init__(
+        self,
+        model: keras.Model,
+        num_micro_batches: int,
+        remainder: Remainder,
+        skip_non_finite: bool,
+    ) -> None:
         self._title = f"The accumulation of model '{model.name}'"  # Error messages begin with it.
         self._model = model
         self._num_micro_batches = checked_number(self._title, num_micro_batches)
@@ -105,7 +118,8 @@ class Accumulation:
                 f"{self._title} expects remainder 'apply', 'carry' or 'drop', got {remainder!r}."
             )
         self._remainder = remainder
-        self._groups: dict[tuple[int, ...], Group] = {}
+        self._skips_non_finite = skip_non_finite
+        self._accumulators: dict[tuple[int, ...], GradientAccumulator] = {}
         self._replaced: list[tuple[Any, str, Any, Any]] = []
         self._running = threading.local()  # Each replica has a thread.
         if model.compiled:
@@ -118,22 +132,28 @@ class Accumulation:
         """The number of batches that make an update."""
         return self._num_micro_batches
 
+    @property
+    def num_skipped(self) -> int:
+        """The number of micro-batches that `skip_non_finite` has dropped since the last compile."""
+        return sum(int(each.num_skipped()) for each in self._accumulators.values())
+
     def apply_remainder(self) -> None:
         """Makes an update from the micro-batches that are left over, if there are any.
 
         For `train_on_batch`; ``fit`` does it as `remainder` says.
         """
-        for group in self._groups.values():
-            group.apply_remainder(self._model.optimizer, self._model.distribute_strategy)
+        run, optimizer = self._model.distribute_strategy.run, self._model.optimizer
+        for accumulator in self._accumulators.values():
+            run(functools.partial(accumulator.apply_remainder, optimizer))
 
     def discard_remainder(self) -> None:
         """Discards the gradients that were accumulated since the last update."""
-        for group in self._groups.values():
-            group.discard_remainder()
+        for accumulator in self._accumulators.values():
+            accumulator.reset()
 
     def end(self) -> None:
         """Makes the model a plain Keras model again. What was accumulated is discarded."""
-        self._groups.clear()
+        self._accumulators.clear()
         for owner, name, ours, before in reversed(self._replaced):
             if vars(owner).get(name) is not ours:  # It was replaced once more, and refers to ours.
                 continue
@@ -179,7 +199,7 @@ class Accumulation:
     def _compile(self, compile: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         self._check_optimizer(kwargs.get("optimizer", args[0] if args else None))
         self._check_jit_compile(kwargs.get("jit_compile") is True)
-        self._groups.clear()
+        self._accumulators.clear()
         return compile(*args, **kwargs)
 
     def _train_step(self, train_step: Callable[..., Any], data: Any) -> Any:
@@ -220,6 +240,11 @@ class Accumulation:
                 "optimizer.apply(gradients, trainable_variables)."
             )
         variables = list(trainable_variables)
+        if any(getattr(variable, "overwrite_with_gradient", False) for variable in variables):
+            raise ValueError(
+                f"{self._title}: the model trains in float8. The scales of its layers are computed "
+                "as gradients, but have no mean. Use another dtype policy."
+            )
         optimizer = self._model.optimizer
         if not optimizer.built:
             with tf.init_scope():
@@ -231,27 +256,29 @@ class Accumulation:
                 " `model.compile()`, did you forget to provide a `loss` argument?",
                 stacklevel=2,
             )
-        group = self._group_of([variable for _, variable in present])
-        weight = self._running.weight
+        reduction_type = _weights.reduction_type_of(self._model, self._title)
+        weight = self._running.weight if reduction_type == "MEAN" else None
+        accumulator = self._accumulator_of([variable for _, variable in present], reduction_type)
         with self._weighing(None, is_running=False):
-            group.apply_gradients(optimizer, [gradient for gradient, _ in present], weight)
+            accumulator.apply_gradients(optimizer, [one for one, _ in present], weight=weight)
         return None
 
-    def _group_of(self, variables: list[Any]) -> Group:
-        """Returns the group of some variables, which their first gradients make."""
+    def _accumulator_of(self, variables: list[Any], reduction_type: str) -> GradientAccumulator:
+        """Returns the accumulator of some variables, which is made outside of the replicas."""
         key = tuple(map(id, variables))
 
         def make(strategy: tf.distribute.Strategy) -> None:
-            reduction_type = _weights.reduction_type_of(self._model, self._title)
-            self._groups[key] = Group(
-                self._model.name, variables, self._num_micro_batches, reduction_type
+            self._accumulators[key] = GradientAccumulator(
+                variables,
+                self._num_micro_batches,
+                reduction_type,
+                name=self._model.name,
+                skip_non_finite=self._skips_non_finite,
             )
 
-        if key not in self._groups:
-            context = tf.distribute.get_replica_context()
-            assert context is not None
-            context.merge_call(make)
-        return self._groups[key]
+        if key not in self._accumulators:
+            tf.distribute.get_replica_context().merge_call(make)
+        return self._accumulators[key]
 
     @property
     def _is_running(self) -> bool:
@@ -269,16 +296,8 @@ class Accumulation:
             vars(self._running).update(before)
 
     def _check_optimizer(self, optimizer: Any) -> None:
-        """Checks that an optimizer does not accumulate by itself."""
-        optimizers: tuple[Any, Any] = (optimizer, getattr(optimizer, "inner_optimizer", None))
-        for each in optimizers:
-            if steps := getattr(each, "gradient_accumulation_steps", None):
-                raise ValueError(
-                    f"{self._title} with num_micro_batches={self._num_micro_batches} accumulates, "
-                    f"and its optimizer '{each.name}' with gradient_accumulation_steps={steps} "
-                    "would accumulate once more. Make the optimizer without "
-                    "gradient_accumulation_steps."
-                )
+        if isinstance(optimizer, keras.Optimizer):
+            check_optimizer(self._title, optimizer, self._skips_non_finite)
 
     def _check_jit_compile(self, is_asked_for: bool) -> None:
         if is_asked_for:
