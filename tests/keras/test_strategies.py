@@ -33,7 +33,7 @@ UNDER_MIRRORED = {
         name: CASES[name]
         for name in (
             "subclassed",
-            "sample_weight",
+            "clipping",
             "mixed_float16",
             "embedding, Adam",
         )
