@@ -224,6 +224,19 @@ def test_train_on_batch_counts_a_micro_batch(applying):
     applying.assert_trained_on(rows(0, 4), rows(4, 6), rows(8, 12))
 
 
+def test_train_on_batch_runs_eagerly(applying):
+    model = compiled()
+    model.set_weights(applying.model.get_weights())
+    model.compile(optimizer=keras.optimizers.SGD(0.1), loss="mse", run_eagerly=True)
+    accumulate_gradients(model, 2)
+    for number in range(2):
+        part = slice(number * BATCH_SIZE, (number + 1) * BATCH_SIZE)
+        model.train_on_batch(X[part], Y[part])
+    applying.train_on(range(2))
+    applying.accumulation.apply_remainder()
+    assert largest_difference(model.get_weights(), applying.model.get_weights()) < 1e-6
+
+
 def test_remainder_of_train_on_batch_is_discarded_when_fit_begins(training, request):
     training.train_on(range(3, 6))
     training.fit()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -120,6 +121,7 @@ class Accumulation:
         self._remainder = remainder
         self._skips_non_finite = skip_non_finite
         self._accumulators: dict[tuple[int, ...], GradientAccumulator] = {}
+        # Objects whose attributes are replaced, their names, and the new and the former values.
         self._replaced: list[tuple[Any, str, Any, Any]] = []
         self._running = threading.local()  # Each replica has a thread.
         if model.compiled:
@@ -154,13 +156,7 @@ class Accumulation:
     def end(self) -> None:
         """Makes the model a plain Keras model again. What was accumulated is discarded."""
         self._accumulators.clear()
-        for owner, name, ours, before in reversed(self._replaced):
-            if vars(owner).get(name) is not ours:  # It was replaced once more, and refers to ours.
-                continue
-            delattr(owner, name)
-            if before is not _ABSENT:
-                setattr(owner, name, before)
-        self._replaced.clear()
+        self._restore(self._replaced)
         self._model.train_function = None
 
     def _begin(self) -> None:
@@ -183,6 +179,15 @@ class Accumulation:
         self._replaced.append((owner, name, value, vars(owner).get(name, _ABSENT)))
         setattr(owner, name, value)
 
+    def _restore(self, replaced: Sequence[tuple[Any, str, Any, Any]]) -> None:
+        for owner, name, ours, before in reversed(replaced):
+            if vars(owner).get(name) is not ours:  # It was replaced once more, and refers to ours.
+                continue
+            delattr(owner, name)
+            if before is not _ABSENT:
+                setattr(owner, name, before)
+        self._replaced = [each for each in self._replaced if each not in replaced]
+
     def _fit(self, fit: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         self.discard_remainder()
         try:
@@ -197,10 +202,13 @@ class Accumulation:
             self.apply_remainder()
 
     def _compile(self, compile: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        self._check_optimizer(kwargs.get("optimizer", args[0] if args else None))
-        self._check_jit_compile(kwargs.get("jit_compile") is True)
+        given = inspect.signature(compile).bind(*args, **kwargs).arguments | kwargs
+        self._check_optimizer(given.get("optimizer"))
+        self._check_jit_compile(given.get("jit_compile") is True)
+        compile(*args, **kwargs)
+        # The next trace uses another optimizer, and may have other variables.
+        self._restore([each for each in self._replaced if each[0] is not self._model])
         self._accumulators.clear()
-        return compile(*args, **kwargs)
 
     def _train_step(self, train_step: Callable[..., Any], data: Any) -> Any:
         optimizer = self._model.optimizer

@@ -64,7 +64,7 @@ def num_samples_of(data: Any) -> tf.Tensor | None:
         data: What `train_step` gets. Its first tensor has the samples in the first dimension.
     """
     parts = [part for part in keras.tree.flatten(data) if part is not None]
-    if not parts or parts[0].shape.rank == 0:
+    if not parts or tf.TensorShape(parts[0].shape).rank == 0:
         return None
     return tf.cast(tf.shape(parts[0])[0], tf.float32)
 
