@@ -10,7 +10,7 @@ import weakref
 import pytest
 import tensorflow as tf
 
-from tf_condacc import GradientAccumulator
+from tf_condacc import ConditionalAccumulator, GradientAccumulator
 
 
 class Model(tf.Module):
@@ -67,6 +67,22 @@ def test_checkpoint_does_not_depend_on_what_was_accumulated(tmp_path):
             tf.train.Checkpoint(model=model).restore(path).assert_consumed()
     names = [[name for name, _ in tf.train.list_variables(path)] for path in paths]
     assert names[0] == names[1]
+
+
+def test_checkpoint_that_contains_accumulators_is_restored(tmp_path):
+    """The accumulators of each replica were children in checkpoints of former versions."""
+    weights, child = tf.Variable([7.0]), ConditionalAccumulator(tf.float32, [1])
+    former = tf.train.Checkpoint(accumulator=tf.train.Checkpoint(replica_0_0=child))
+    checkpoint = tf.train.Checkpoint(weights=weights, model=former)
+    path = checkpoint.save(str(tmp_path / "saved"))
+    model = Model()
+    model.apply(1.0)
+    restored = tf.train.Checkpoint(
+        weights=model.weights, model=tf.train.Checkpoint(accumulator=model.accumulator)
+    )
+    restored.restore(path).assert_consumed()
+    assert model.weights.numpy() == [7.0]
+    assert int(model.accumulator.num_accumulated()) == 0
 
 
 def test_checkpoint_of_an_object_without_an_accumulator_is_restored(tmp_path):

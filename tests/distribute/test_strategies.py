@@ -173,6 +173,28 @@ def test_update_that_replicas_cannot_make_together_is_refused(where):
     assert "Call it directly in the function that is passed to strategy.run" in message
 
 
+@pytest.mark.parametrize("method", ["accumulate", "take"])
+def test_communication_that_replicas_cannot_begin_is_refused(method):
+    """Replicas communicate in these methods to skip a micro-batch, and to add up weights."""
+    # Collective operations of several strategies in one process would be mistaken for each other.
+    reduction = tf.distribute.ReductionToOneDevice()
+    strategy = tf.distribute.MirroredStrategy(CPUS, cross_device_ops=reduction)
+    with strategy.scope():
+        accumulator = tf_condacc.GradientAccumulator(
+            [tf.Variable([0.0])], 1, name="mine", skip_non_finite=True
+        )
+    accumulate = lambda: accumulator.accumulate([tf.ones([1])], 2.0)  # noqa: E731
+    tf.function(lambda: strategy.run(accumulate))()
+    call = accumulate if method == "accumulate" else lambda: accumulator.take()[0][0] > 0
+
+    def replica() -> Any:
+        return tf.cond(tf.constant(True), call, lambda: False)
+
+    message = raised(tf.function(lambda: strategy.run(replica)))
+    expected = f"GradientAccumulator 'mine': {method}() is called inside a tf.cond"
+    assert expected in message and "Call it directly in the function" in message
+
+
 def test_keras_cannot_accumulate_on_replicas_where_gradient_accumulator_can():
     import keras
 

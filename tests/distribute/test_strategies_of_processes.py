@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 import tf_condacc
@@ -53,6 +54,7 @@ def _train_as_multi_worker(spec: dict[str, list[str]], job: str, task: int) -> N
     assert training.num_updates == 3
     assert largest_difference(training.weights, big_batch("Adam", steps=3)) < 1e-6
     _accumulate_on_each_worker(strategy)
+    _clip_the_weighted_mean_of_workers(strategy)
     if task == 1:
         _expect_that_another_workers_accumulator_is_out_of_reach()
 
@@ -73,6 +75,27 @@ def _accumulate_on_each_worker(strategy: tf.distribute.Strategy) -> None:
 
     number = strategy.cluster_resolver.task_id
     assert [float(step(tf.constant(number + 1.0))) for _ in range(2)] == [3.0, 3.0]
+
+
+def _clip_the_weighted_mean_of_workers(strategy: tf.distribute.Strategy) -> None:
+    """The workers' gradients are [6, 8] with weight 1, and [0, 0] with weight 3."""
+    import keras
+
+    with strategy.scope():
+        weights, optimizer = tf.Variable([0.0, 0.0]), keras.optimizers.SGD(1.0)
+        accumulator = tf_condacc.GradientAccumulator([weights], 1, skip_non_finite=True)
+
+    def replica(gradient: Any, weight: Any) -> Any:
+        part = gradient / strategy.num_replicas_in_sync
+        return accumulator.apply_gradients(optimizer, [part], weight=weight, clip_norm=1.25)
+
+    step = tf.function(lambda *arguments: strategy.run(replica, arguments))
+    number = strategy.cluster_resolver.task_id
+    weight = tf.constant(1.0 + 2.0 * number)
+    not_finite, finite = ([6.0, 8.0], [6.0, 8.0]) if number == 0 else ([np.nan, 0.0], [0.0, 0.0])
+    assert not step(tf.constant(not_finite), weight)
+    assert step(tf.constant(finite), weight)
+    np.testing.assert_allclose(weights.numpy(), [-0.75, -1.0], rtol=1e-6)
 
 
 def _expect_that_another_workers_accumulator_is_out_of_reach() -> None:

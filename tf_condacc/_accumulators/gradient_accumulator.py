@@ -20,7 +20,7 @@ from tf_condacc._accumulators.gradient_checks import (
     checked_weight,
 )
 from tf_condacc._accumulators.replica_accumulators import ReplicaAccumulators
-from tf_condacc._accumulators.replica_updates import gradients_for, update_if
+from tf_condacc._accumulators.replica_updates import explaining_graphs, gradients_for, update_if
 from tf_condacc._tensorflow import Trackable
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
 
@@ -132,7 +132,8 @@ class GradientAccumulator(Trackable):
             weight: Weight of the micro-batch, such as the number of its examples of which the loss
                 is the mean: `[]`, a real number. None counts as 1. A micro-batch of weight 0 counts
                 as one of the micro-batches and adds zeros, even if its gradients are not finite. If
-                all weights are 0, the mean is 0.
+                all weights are 0, the mean is 0. Each gradient is multiplied by the weight in its
+                own data type.
 
         Returns:
             True if the gradients of enough micro-batches are accumulated for a take: `[] bool`. A
@@ -155,9 +156,11 @@ class GradientAccumulator(Trackable):
         check_not_compiled(self._title)
         gradients = checked_gradients(self._title, gradients, self._variables)
         weight = checked_weight(self._title, weight, self._variables)
-        self._replicas.make(gradients)
-        is_skipped = is_any_not_finite(gradients) if self._skips_non_finite else None
-        return self._replicas.apply(gradients, weight, is_skipped) >= self._num_micro_batches
+        slots = self._replicas.made_for(gradients)
+        with explaining_graphs(self._title, "accumulate"):
+            is_skipped = self._skips_non_finite and is_any_not_finite(gradients)
+        number = self._replicas.apply(slots, gradients, weight, is_skipped)
+        return number >= self._num_micro_batches
 
     @_not_converted
     def take(self, num_required: TensorLike | None = None) -> list[Gradient]:
@@ -194,7 +197,8 @@ class GradientAccumulator(Trackable):
             message=f"{self._title} has fewer micro-batches than a take requires. Take a remainder "
             "with num_required=1.",
         )
-        with tf.control_dependencies([] if enough is None else [enough]):
+        ready = tf.control_dependencies([] if enough is None else [enough])
+        with ready, explaining_graphs(self._title, "take"):
             factor = self._replicas.take_factor(num_accumulated)
         with tf.control_dependencies([x for x in (enough, factor) if x is not None]):
             return [slot.take(required, factor) for slot in slots]

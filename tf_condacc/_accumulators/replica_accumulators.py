@@ -41,8 +41,8 @@ class ReplicaAccumulators(Trackable):
         self._weights: dict[int, WeightSum] = {}  # Empty as long as no weight was given.
         self._is_traced_without_weights = False
 
-    def make(self, gradients: Sequence[Gradient]) -> None:
-        """Makes accumulators for the gradients of this replica if it has none.
+    def made_for(self, gradients: Sequence[Gradient]) -> list[Slot]:
+        """Returns the accumulators of this replica. If there are none, the gradients make them.
 
         Raises:
             RuntimeError: It is called outside of the functions that the strategy runs on replicas.
@@ -65,24 +65,26 @@ class ReplicaAccumulators(Trackable):
                     f"{gradient_title(self._title, variable)} is a tensor, expected "
                     "tf.IndexedSlices as in the first micro-batch."
                 )
+        return slots
 
     def apply(
         self,
+        slots: Sequence[Slot],
         gradients: Sequence[Gradient],
         weight: tf.Tensor | None,
-        is_skipped: tf.Tensor | None,
+        is_skipped: tf.Tensor | bool,
     ) -> tf.Tensor:
         """Applies the gradients of a micro-batch to the accumulators of this replica.
 
         Args:
+            slots: The accumulators.
             gradients: The gradients.
             weight: Weight of the micro-batch: `[] float64`; None if it has none.
-            is_skipped: Whether to drop the micro-batch: `[] bool`; None for False.
+            is_skipped: Whether to drop the micro-batch: `[] bool`.
 
         Returns:
             The number of micro-batches that this replica has accumulated: `[] int32`.
         """
-        slots = self._slots[self._replica()]
         weights = None if weight is None else self._weights_of_replica()
         # The dense gradients have been checked. They are applied after the sparse gradients, whose
         # indices are checked only when they are applied.
@@ -165,7 +167,8 @@ class ReplicaAccumulators(Trackable):
         """Returns the number of the replica that executes the calling function."""
         context, strategy = tf.distribute.get_replica_context(), replicas.own_strategy()
         expected = self._strategy
-        self._check_has_common_updates()
+        if strategy is not None:
+            self._check_has_common_updates(strategy)
         if context is None:
             raise RuntimeError(
                 f"{self._title} is used outside of a function that {replicas.described(strategy)} "
@@ -181,8 +184,8 @@ class ReplicaAccumulators(Trackable):
             )
         return int(tf.get_static_value(context.replica_id_in_sync_group))
 
-    def _check_has_common_updates(self) -> None:
-        if isinstance(tf.distribute.get_strategy(), tf.distribute.ParameterServerStrategy):
+    def _check_has_common_updates(self, strategy: tf.distribute.Strategy) -> None:
+        if isinstance(strategy, tf.distribute.ParameterServerStrategy):
             raise RuntimeError(
                 f"{self._title} does not work under ParameterServerStrategy, whose workers make no "
                 "common updates. Make a ConditionalAccumulator beside each variable."
@@ -190,7 +193,7 @@ class ReplicaAccumulators(Trackable):
 
     def _check_is_outside_replicas(self) -> None:
         """Checks that replicas make common updates, and that they can share this object."""
-        self._check_has_common_updates()
+        self._check_has_common_updates(tf.distribute.get_strategy())
         if tf.distribute.has_strategy() and not tf.distribute.in_cross_replica_context():
             strategy = replicas.described(replicas.own_strategy())
             raise RuntimeError(

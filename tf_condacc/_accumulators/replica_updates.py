@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -54,19 +55,32 @@ def update_if(
 
     if not tf.distribute.has_strategy():
         return _cond(condition, update)
-    try:
+    with explaining_graphs(title, "apply_gradients"):
         tf.distribute.get_replica_context().merge_call(merged, args=(condition,))
+    return condition
+
+
+@contextlib.contextmanager
+def explaining_graphs(title: str, method: str) -> Iterator[None]:
+    """Explains the error of TensorFlow for communication in a graph inside that of the replicas.
+
+    Args:
+        title: What error messages call the object.
+        method: The method that communicates.
+    """
+    try:
+        yield
     except RuntimeError as error:
         if _FROM_ANOTHER_GRAPH not in str(error):
             raise
         where = _ENCLOSING.get(type(v1.get_default_graph()).__name__, "a tf.function")
         strategy = replicas.described(replicas.own_strategy())
         raise RuntimeError(
-            f"{title}: apply_gradients() is called inside {where} in a function that {strategy} "
-            "runs on replicas, where they cannot make an update together. Call it directly in the "
-            "function that is passed to strategy.run: it updates only after the last micro-batch."
+            f"{title}: {method}() is called inside {where} in a function that {strategy} runs on "
+            "replicas, where they cannot make an update together or communicate. Call it directly "
+            "in the function that is passed to strategy.run: apply_gradients() updates only after "
+            "the last micro-batch."
         ) from error
-    return condition
 
 
 def gradients_for(

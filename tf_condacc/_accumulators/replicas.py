@@ -37,7 +37,7 @@ class Slot:
         self,
         gradient: Gradient,
         weight: tf.Tensor | None = None,
-        is_skipped: tf.Tensor | None = None,
+        is_skipped: tf.Tensor | bool = False,
     ) -> tf.Tensor:
         """Applies a gradient, and returns whether it was accumulated: `[] bool`.
 
@@ -46,7 +46,7 @@ class Slot:
             weight: Factor of the gradient: `[] float64`; None for 1. With 0, even a gradient with
                 infinities adds zeros only.
             is_skipped: Whether to drop the gradient as stale, which the accumulator counts:
-                `[] bool`; None for False.
+                `[] bool`.
         """
         if weight is not None:
             gradient = _multiplied(gradient, weight)
@@ -84,12 +84,12 @@ class WeightSum:
                 tf.float64, [2], name=name, reduction_type="SUM"
             )
 
-    def add(self, weight: tf.Tensor, is_skipped: tf.Tensor | None = None) -> tf.Tensor:
+    def add(self, weight: tf.Tensor, is_skipped: tf.Tensor | bool = False) -> tf.Tensor:
         """Adds the weight of a micro-batch, and returns whether it was added: `[] bool`.
 
         Args:
             weight: The weight: `[] float64`.
-            is_skipped: Whether to drop it: `[] bool`; None for False.
+            is_skipped: Whether to drop it: `[] bool`.
         """
         return self.accumulator.try_apply_grad(
             tf.stack([weight, tf.ones_like(weight)]), _step(is_skipped)
@@ -162,10 +162,10 @@ def make_slots(
     return slots
 
 
-def _step(is_skipped: tf.Tensor | None) -> TensorLike:
+def _step(is_skipped: tf.Tensor | bool) -> TensorLike:
     """Returns the local step at which a gradient is dropped, or not: `[] int64`."""
-    if is_skipped is None:
-        return _NEVER_STALE
+    if isinstance(is_skipped, bool):
+        return _ALWAYS_STALE if is_skipped else _NEVER_STALE
     stale, never_stale = (tf.constant(x, tf.int64) for x in (_ALWAYS_STALE, _NEVER_STALE))
     return tf.where(is_skipped, stale, never_stale)
 
