@@ -21,6 +21,7 @@ from tests.keras.trainings import (
     functional,
     sequential,
     tagger,
+    two_outputs,
 )
 
 optimizers = keras.optimizers
@@ -62,6 +63,19 @@ CASES = {
         },
         fit={"class_weight": {0: 1.0, 1: 0.5, 2: 3.0}},
     ),
+    "two outputs": Case(
+        two_outputs,
+        y={"a": Y, "b": CLASSES},
+        compile={
+            "loss": {
+                "a": "mse",
+                "b": keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+            },
+            "loss_weights": {"a": 1.0, "b": 0.3},
+            "metrics": {"a": "mae", "b": "accuracy"},
+        },
+        compares_loss=False,
+    ),
     "mean_with_sample_weight": Case(
         sequential,
         compile={"loss": _BY_WEIGHT},
@@ -92,9 +106,10 @@ CASES = {
         truth=lambda: embedding(is_dense=True),
     ),
 }
-# In these cells the reported losses differ, though the weights agree, because Keras weighs the
-# losses of batches by their numbers of samples: masks, "mean_with_sample_weight" and "sum". Adam of
-# Keras is wrong for the repeated rows of embeddings, so its truth has dense gradients.
+# In some cells the weights agree, but not the reported losses. Keras weighs the losses of batches by
+# their numbers of samples: that differs with masks, "mean_with_sample_weight" and "sum". The losses
+# of single outputs it weighs equally. Adam of Keras is wrong for the repeated rows of embeddings, so
+# its truth has dense gradients.
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -77,7 +77,7 @@ def test_two_replicas(name, mirrored, truth):
 
 
 @on_four
-@pytest.mark.parametrize("name", UNDER_MIRRORED)
+@pytest.mark.parametrize("name", ["unequal parts", "mixed_float16", "embedding, Adam"])
 def test_four_replicas(name, mirrored, truth):
     case = UNDER_MIRRORED[name]
     trainings.assert_same(case, trainings.accumulating(case, mirrored), truth(case))

@@ -92,7 +92,14 @@ def tagger() -> keras.Model:
     """Returns a model with an output for each entry of a sequence, and a mask."""
     inputs = keras.Input([5], dtype="int32")
     rows = layers.Embedding(NUM_ROWS, 3, mask_zero=True)(inputs)
-    return keras.Model(inputs, layers.Dense(1)(layers.SimpleRNN(4, return_sequences=True)(rows)))
+    return keras.Model(inputs, layers.Dense(1)(layers.Dense(4, activation="tanh")(rows)))
+
+
+def two_outputs() -> keras.Model:
+    inputs = keras.Input([6])
+    hidden = layers.Dense(7, activation="tanh")(inputs)
+    outputs = {"a": layers.Dense(1, name="a")(hidden), "b": layers.Dense(3, name="b")(hidden)}
+    return keras.Model(inputs, outputs)
 
 
 def sgd() -> keras.Optimizer:
@@ -119,7 +126,7 @@ class Case:
     model: Callable[[], keras.Model] = functional
     optimizer: Callable[[], keras.Optimizer] = sgd
     x: np.ndarray = field(default_factory=lambda: X)
-    y: np.ndarray = field(default_factory=lambda: Y)
+    y: Any = field(default_factory=lambda: Y)
     compile: Mapping[str, Any] = field(default_factory=dict)
     fit: Mapping[str, Any] = field(default_factory=dict)
     dtype_policy: str = "float32"
