@@ -179,6 +179,17 @@ def test_stop_at_the_end_of_an_epoch(training, request):
     training.assert_trained_on(*(EPOCH[:3] if is_dropped else EPOCH))
 
 
+def test_a_carried_remainder_is_part_of_the_moving_average():
+    """Keras gives the weights their moving average at the end of `fit`, after all updates."""
+    model = sequential()
+    model.compile(optimizer=keras.optimizers.SGD(0.1, use_ema=True, ema_momentum=0.5), loss="mse")
+    accumulate_gradients(model, NUM_MICRO_BATCHES, remainder="carry")
+    model.fit(X, Y, batch_size=BATCH_SIZE, epochs=5, callbacks=[Calls(stop, epoch=0)], verbose=0)
+    assert int(model.optimizer.iterations.numpy()) == len(EPOCH)
+    averages = [each.numpy() for each in model.optimizer.variables if "average" in each.name]
+    assert largest_difference(model.get_weights(), averages) == 0
+
+
 def test_an_error_in_fit_discards_what_was_accumulated(training):
     with pytest.raises(KeyboardInterrupt):
         training.fit(callbacks=[Calls(fail, batch=5)])
