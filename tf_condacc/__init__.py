@@ -35,13 +35,14 @@ __all__ = [
     "cluster",
     "compat",
     "estimator",
+    "keras",
     "parity",
     "replica_device_setter",
     "replicate_model_fn",
     "sparse",
 ]
 
-_IMPORTED_WHEN_USED = ("compat", "parity")
+_IMPORTED_WHEN_USED = ("compat", "keras", "parity")
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = (
     "compat",
     "parity",
+    "keras",
     "_towers",
     "estimator",
     "cluster",

@@ -58,45 +58,6 @@ def test_eager_micro_batches_on_replicas_equal_one_big_batch():
     assert largest_difference(training.weights, big_batch("SGD", steps=2)) < 1e-6
 
 
-def test_fit_with_a_custom_train_step_equals_one_big_batch():
-    import keras
-
-    class Accumulating(keras.Model):
-        supports_jit = False  # XLA cannot compile the accumulators.
-
-        def __init__(self, layers: Any, **arguments: Any) -> None:
-            super().__init__(**arguments)
-            self.layers_of_model = layers
-
-        def call(self, x: Any) -> Any:
-            return self.layers_of_model(x)
-
-        def train_step(self, data: Any) -> Any:
-            x, y = data
-            with tf.GradientTape() as tape:
-                predictions = self(x, training=True)
-                loss = self.compute_loss(x, y, predictions)
-            gradients = tape.gradient(loss, self.trainable_variables)
-            self.accumulator.apply_gradients(self.optimizer, gradients)
-            for metric in self.metrics:
-                if metric.name == "loss":
-                    metric.update_state(loss * tf.distribute.get_strategy().num_replicas_in_sync)
-            return self.compute_metrics(x, y, predictions)
-
-    for strategy in (tf.distribute.get_strategy(), mirrored()):
-        with strategy.scope():
-            model = Accumulating(make_model())
-            model.compile(optimizer=keras.optimizers.Adam(0.01), loss="mse", metrics=["mse"])
-            model.build(IDS.shape)
-            model.accumulator = tf_condacc.GradientAccumulator(model.trainable_variables, 4)
-        data = tf.data.Dataset.from_tensor_slices((IDS, TARGETS)).batch(16, drop_remainder=True)
-        options = tf.data.Options()
-        options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-        history = model.fit(data.with_options(options), epochs=3, shuffle=False, verbose=0).history
-        np.testing.assert_allclose(history["loss"], history["mse"], rtol=1e-5)
-        assert largest_difference(model.get_weights(), big_batch("Adam", steps=3)) < 1e-6
-
-
 def test_remainder_is_taken_at_the_end():
     strategy = mirrored()
     with strategy.scope():

@@ -16,7 +16,7 @@ from tests.processes.forked_python import forked_python
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
-_NAMES = ("usage", "compat", "distribute", "parity", "cluster", "sync_replicas")
+_NAMES = ("usage", "compat", "distribute", "keras", "parity", "cluster", "sync_replicas")
 PAGES_OF_PROGRAMS = ["README.md", *[f"docs/{name}.md" for name in _NAMES]]
 
 # This program runs each block of code by itself, and marks the beginning of its output.

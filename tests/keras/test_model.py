@@ -1,0 +1,318 @@
+"""A model that accumulates is saved, loaded, copied, compiled and restored as any Keras model."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.keras import trainings
+from tests.keras.trainings import (
+    BATCH_SIZE,
+    NUM_MICRO_BATCHES,
+    UPDATES_PER_EPOCH,
+    Case,
+    X,
+    Y,
+    largest_difference,
+    sequential,
+)
+from tf_condacc.keras import accumulate_gradients
+
+CASE = Case(sequential)
+_REPLACED = ("fit", "compile", "train_step", "compute_loss")
+
+
+def compiled(**arguments: Any) -> keras.Model:
+    return trainings.compiled(Case(sequential, compile=arguments), sequential)
+
+
+def fit(model: keras.Model, **arguments: Any) -> Any:
+    given = {"batch_size": BATCH_SIZE, "shuffle": False, "verbose": 0}
+    return model.fit(X, Y, **(given | arguments))
+
+
+def num_updates(model: keras.Model) -> int:
+    return int(model.optimizer.iterations.numpy())
+
+
+def is_plain(model: keras.Model) -> bool:
+    return not any(name in vars(model) for name in _REPLACED) and "apply" not in vars(
+        model.optimizer
+    )
+
+
+@pytest.fixture(scope="module")
+def two_epochs() -> list[np.ndarray]:
+    """Returns the weights after two epochs of plain Keras with large batches."""
+    return trainings.plain(CASE).weights
+
+
+@pytest.fixture
+def after_one_epoch() -> keras.Model:
+    """Returns a model that has accumulated for one epoch, and has a remainder."""
+    model = compiled()
+    accumulate_gradients(model, NUM_MICRO_BATCHES)
+    fit(model)
+    return model
+
+
+def test_a_saved_model_goes_on_after_it_is_loaded(after_one_epoch, two_epochs, tmp_path):
+    after_one_epoch.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert is_plain(loaded) and type(loaded) is keras.Sequential
+    assert num_updates(loaded) == UPDATES_PER_EPOCH
+    accumulate_gradients(loaded, NUM_MICRO_BATCHES)
+    fit(loaded)
+    assert largest_difference(loaded.get_weights(), two_epochs) < 1e-6
+    fit(after_one_epoch)  # The saved one goes on, too.
+    assert largest_difference(after_one_epoch.get_weights(), two_epochs) < 1e-6
+
+
+def test_a_loaded_model_that_does_not_accumulate_trains_as_any_other(after_one_epoch, tmp_path):
+    after_one_epoch.train_on_batch(X[:BATCH_SIZE], Y[:BATCH_SIZE])  # It is saved in the middle.
+    after_one_epoch.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    fit(loaded, epochs=1)
+    assert num_updates(loaded) == UPDATES_PER_EPOCH + 14
+
+
+def test_weights_are_saved_and_loaded(after_one_epoch, tmp_path):
+    saved = after_one_epoch.get_weights()
+    after_one_epoch.save_weights(tmp_path / "model.weights.h5")
+    fit(after_one_epoch)
+    after_one_epoch.load_weights(tmp_path / "model.weights.h5")
+    assert largest_difference(after_one_epoch.get_weights(), saved) == 0
+    plain = compiled()
+    fit(plain)
+    plain.load_weights(tmp_path / "model.weights.h5")
+    assert largest_difference(plain.get_weights(), saved) == 0
+
+
+def test_copies_clones_and_exports_are_plain(after_one_epoch, tmp_path):
+    copied = copy.deepcopy(after_one_epoch)
+    cloned = keras.models.clone_model(after_one_epoch)
+    cloned.compile("sgd", "mse")
+    for each in (copied, cloned):
+        assert is_plain(each)
+        fit(each)
+    assert num_updates(after_one_epoch) == UPDATES_PER_EPOCH
+    after_one_epoch.export(tmp_path / "exported", verbose=False)
+    exported = tf.saved_model.load(tmp_path / "exported")
+    served = exported.serve(X[:3])
+    np.testing.assert_allclose(served, after_one_epoch.predict(X[:3], verbose=0), rtol=1e-5)
+
+
+def test_a_model_is_compiled_again_with_other_variables(after_one_epoch):
+    after_one_epoch.layers[0].trainable = False
+    frozen = after_one_epoch.layers[0].get_weights()
+    before = after_one_epoch.optimizer
+    after_one_epoch.compile(optimizer=keras.optimizers.Adam(0.01), loss="mse")
+    fit(after_one_epoch)
+    assert num_updates(after_one_epoch) == UPDATES_PER_EPOCH
+    assert largest_difference(after_one_epoch.layers[0].get_weights(), frozen) == 0
+    assert "apply" not in vars(before)
+
+
+def test_a_model_may_be_compiled_afterwards():
+    model = sequential()
+    accumulate_gradients(model, NUM_MICRO_BATCHES)
+    model.compile(optimizer="sgd", loss="mse")
+    fit(model)
+    assert num_updates(model) == UPDATES_PER_EPOCH
+
+
+def test_a_second_call_replaces_the_first_and_end_restores_the_model():
+    model = compiled()
+    fit(model)
+    before = num_updates(model)
+    accumulate_gradients(model, NUM_MICRO_BATCHES)
+    fit(model)
+    accumulation = accumulate_gradients(model, 2)
+    fit(model)
+    assert num_updates(model) == before + UPDATES_PER_EPOCH + 7
+    accumulation.end()
+    accumulation.end()
+    assert is_plain(model) and model.supports_jit
+    fit(model)
+    assert num_updates(model) == 2 * before + UPDATES_PER_EPOCH + 7
+
+
+def test_an_optimizer_of_two_models_accumulates_for_one():
+    first, second = compiled(), compiled()
+    optimizer = first.optimizer
+    optimizer.build(first.trainable_variables + second.trainable_variables)
+    second.compile(optimizer=optimizer, loss="mse")
+    accumulate_gradients(first, 14)
+    for model, expected in ((first, 1), (second, 15), (first, 16)):
+        fit(model)
+        assert int(optimizer.iterations.numpy()) == expected
+
+
+@pytest.mark.filterwarnings("ignore:Gradients do not exist")
+def test_a_variable_without_gradients_is_left_as_it_is():
+    class Unused(trainings.Subclassed):
+        def build(self, shape: Any) -> None:
+            self.unused = self.add_weight(shape=[2], initializer="ones")
+
+    case = Case(Unused, lambda: keras.optimizers.SGD(0.1, use_ema=True))
+    ours, truth = trainings.accumulating(case), trainings.plain(case)
+    trainings.assert_same(case, ours, truth)
+    assert any(np.array_equal(weight, [1.0, 1.0]) for weight in ours.weights)
+
+
+def test_an_interrupted_training_goes_on_from_its_backup(two_epochs, tmp_path):
+    class Fails(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            if self.model.optimizer.iterations > UPDATES_PER_EPOCH:
+                raise KeyboardInterrupt
+
+    def backup() -> keras.callbacks.Callback:
+        return keras.callbacks.BackupAndRestore(tmp_path / "backup")
+
+    model = compiled()
+    accumulate_gradients(model, NUM_MICRO_BATCHES)
+    with pytest.raises(KeyboardInterrupt):
+        fit(model, epochs=2, callbacks=[backup(), Fails()])
+    for again in (model, compiled()):  # In the same process, and as in another one.
+        if again is not model:
+            accumulate_gradients(again, NUM_MICRO_BATCHES)
+            with pytest.raises(KeyboardInterrupt):
+                fit(again, epochs=2, callbacks=[backup(), Fails()])
+        fit(again, epochs=2, callbacks=[backup()])
+        assert largest_difference(again.get_weights(), two_epochs) < 1e-6
+
+
+def test_an_infinite_gradient_skips_the_update_and_halves_the_scale_once():
+    case = Case(sequential, lambda: keras.optimizers.LossScaleOptimizer(trainings.sgd(), 1024.0))
+    model = trainings.compiled(case, sequential)
+    accumulate_gradients(model, NUM_MICRO_BATCHES)
+    start = model.get_weights()
+    y = Y.copy()
+    y[10] = np.inf  # In the second of the first four micro-batches.
+    model.fit(X[:32], y[:32], batch_size=BATCH_SIZE, shuffle=False, verbose=0)
+    assert largest_difference(model.get_weights(), start) == 0
+    assert (num_updates(model), float(model.optimizer.dynamic_scale.numpy())) == (0, 512.0)
+    model.fit(X[:32], Y[:32], batch_size=BATCH_SIZE, shuffle=False, verbose=0)
+    assert num_updates(model) == 1
+
+
+def test_a_micro_batch_that_is_not_finite_is_skipped():
+    model, plain = compiled(), compiled()
+    accumulation = accumulate_gradients(model, 3, skip_non_finite=True)
+    y = Y.copy()
+    y[10] = np.nan  # In the second of four micro-batches.
+    model.fit(X[:32], y[:32], batch_size=BATCH_SIZE, shuffle=False, verbose=0)
+    rest = np.r_[0:8, 16:32]
+    plain.train_on_batch(X[rest], Y[rest])
+    assert largest_difference(model.get_weights(), plain.get_weights()) < 1e-6
+    assert (num_updates(model), accumulation.num_skipped) == (1, 1)
+    scaling = keras.optimizers.LossScaleOptimizer(trainings.sgd())
+    with pytest.raises(ValueError, match="skip_non_finite=True would hide"):
+        model.compile(scaling, "mse")
+
+
+# Arguments that are refused.
+
+
+def refused(error: type[Exception], model: Any, *arguments: Any, **named: Any) -> str:
+    """Returns the message of an error; the model stays as it was."""
+    before = dict(vars(model)) if isinstance(model, keras.Model) else None
+    with pytest.raises(error) as raised:
+        accumulate_gradients(model, *arguments, **named)
+    assert before is None or before == vars(model)
+    return str(raised.value)
+
+
+def test_bad_arguments_are_named():
+    model = compiled()
+    assert "expects a model of Keras 3, got builtins.int" in refused(TypeError, 1, 2)
+    assert "integer num_micro_batches, got 2.5" in refused(TypeError, model, 2.5)
+    assert "at least 1, got 0" in refused(ValueError, model, 0)
+    message = refused(ValueError, model, 2, remainder="keep")
+    assert model.name in message and "'apply', 'carry' or 'drop', got 'keep'" in message
+
+
+def test_an_optimizer_that_accumulates_by_itself_is_refused():
+    twice = keras.optimizers.SGD(gradient_accumulation_steps=3)
+    for optimizer in (twice, keras.optimizers.LossScaleOptimizer(twice)):
+        model = sequential()
+        model.compile(optimizer=optimizer, loss="mse")
+        message = refused(ValueError, model, 2)
+        assert model.name in message and "gradient_accumulation_steps=3" in message
+    model = compiled()
+    accumulate_gradients(model, 2)
+    optimizer = model.optimizer
+    with pytest.raises(ValueError, match="gradient_accumulation_steps=3"):
+        model.compile(optimizer=twice, loss="mse")
+    assert model.optimizer is optimizer
+    model.compile(optimizer=keras.optimizers.serialize(twice), loss="mse")
+    with pytest.raises(ValueError, match="gradient_accumulation_steps=3"):
+        fit(model)
+
+
+def test_training_in_float8_is_refused():
+    model = keras.Sequential([keras.Input([16]), keras.layers.Dense(16)])
+    model.quantize("float8")
+    model.compile("sgd", "mse")
+    accumulate_gradients(model, 2)
+    with pytest.raises(ValueError, match="trains in float8"):
+        model.fit(np.ones([16, 16]), np.ones([16, 16]), verbose=0)
+
+
+def test_xla_is_refused_if_it_is_asked_for():
+    model = compiled(jit_compile=True)
+    assert "jit_compile=True, but XLA has no accumulators" in refused(ValueError, model, 2)
+    model = compiled(jit_compile="auto")
+    accumulate_gradients(model, 2)
+    with pytest.raises(ValueError, match="jit_compile=True, but XLA has no accumulators"):
+        model.compile("sgd", "mse", None, None, None, False, 1, True)
+    model.compile("sgd", "mse", jit_compile="auto")
+    assert not model.jit_compile
+
+
+def test_xla_that_keras_has_chosen_is_turned_off(monkeypatch):
+    """As on a machine with a GPU, where Keras compiles with XLA by default."""
+    model = compiled(jit_compile=True)
+    gpu = tf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda *_: [gpu])
+    accumulate_gradients(model, NUM_MICRO_BATCHES)
+    assert not model.jit_compile
+    model.compile(optimizer="sgd", loss="mse")
+    assert not model.jit_compile
+    fit(model)
+
+
+def test_sums_and_means_together_are_refused():
+    inputs = keras.Input([6])
+    model = keras.Model(inputs, [keras.layers.Dense(1)(inputs), keras.layers.Dense(1)(inputs)])
+    model.compile("sgd", [keras.losses.MeanSquaredError(reduction="sum"), "mse"])
+    assert "the losses have the reductions ['sum', 'sum_over_batch_size']" in refused(
+        ValueError, model, 2
+    )
+
+
+def test_sums_with_added_losses_are_refused():
+    model = trainings.functional()
+    model.compile("sgd", keras.losses.MeanSquaredError(reduction="sum"))
+    accumulate_gradients(model, 2)
+    with pytest.raises(ValueError, match="reduction 'sum' .* added losses"):
+        fit(model)
+
+
+def test_gradients_without_variables_are_refused():
+    class WithoutVariables(trainings.Subclassed):
+        def train_step(self, data: Any) -> Any:
+            self(data[0])
+            self.optimizer.apply([tf.zeros(v.shape) for v in self.trainable_weights])
+            return {}
+
+    model = WithoutVariables()
+    model.compile("sgd", "mse")
+    accumulate_gradients(model, 2)
+    with pytest.raises(ValueError, match=r"expected optimizer.apply\(gradients, trainable"):
+        fit(model)

@@ -1,0 +1,8 @@
+"""Micro-batches in ``fit`` of Keras 3 models.
+
+`import tf_condacc` does not import this package, which imports Keras.
+"""
+
+from tf_condacc.keras._accumulation import Accumulation, accumulate_gradients
+
+__all__ = ["Accumulation", "accumulate_gradients"]

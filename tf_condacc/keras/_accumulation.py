@@ -1,0 +1,333 @@
+"""The accumulation of the gradients of an existing Keras model, in ``fit`` and `train_on_batch`."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
+
+import keras
+import tensorflow as tf
+
+from tf_condacc._accumulators.gradient_accumulator import GradientAccumulator
+from tf_condacc._accumulators.gradient_checks import check_optimizer, checked_number
+from tf_condacc.keras import _weights
+from tf_condacc.keras._fit import EndOfEpoch, call_with
+
+Remainder = Literal["apply", "carry", "drop"]
+_OF_MODEL = "_condacc_accumulation"  # The attribute of a model that accumulates.
+
+
+def accumulate_gradients(
+    model: keras.Model,
+    num_micro_batches: int,
+    *,
+    remainder: Remainder = "apply",
+    skip_non_finite: bool = False,
+) -> Accumulation:
+    """Makes a Keras model update its weights once for several batches, its micro-batches.
+
+    The name is the field's: this is gradient accumulation. The model may be sequential, functional
+    or subclassed, built or not, and compiled before or afterwards, in the scope of a
+    ``tf.distribute.Strategy`` or not. It is changed in place and trains with its own `train_step`:
+    only the gradients that `train_step` gives to ``model.optimizer`` are accumulated. The weights
+    become those of a training with batches that are `num_micro_batches` times as large; each
+    micro-batch weighs by the number of its samples. The optimizer's ``iterations``, its schedule of
+    learning rates and its moving average count updates.
+
+    `train_on_batch` counts its batch as a micro-batch. No end is known there, so call
+    `Accumulation.apply_remainder` or `Accumulation.discard_remainder` yourself.
+
+    What is saved is a plain Keras model. One that was loaded, copied or cloned accumulates after
+    another call of this function. A second call for the same model replaces the first.
+
+    Keras optimizers have ``gradient_accumulation_steps`` for the same purpose. It weighs
+    micro-batches equally, drops the remainder silently, needs a dense variable of the size of each
+    embedding, and fails on several replicas.
+
+    Example:
+        >>> import keras
+        >>> import tf_condacc.keras
+        >>> model = keras.Sequential([keras.Input([1]), keras.layers.Dense(1)])
+        >>> model.compile("sgd", loss="mse")
+        >>> accumulation = tf_condacc.keras.accumulate_gradients(model, num_micro_batches=4)
+        >>> history = model.fit(tf.ones([64, 1]), tf.ones([64, 1]), batch_size=8, verbose=0)
+        >>> int(model.optimizer.iterations)
+        2
+
+    Args:
+        model: A Keras 3 model on TensorFlow.
+        num_micro_batches: Number of batches that make an update.
+        remainder: What happens to the micro-batches that are left over at the end of an epoch.
+            "apply" makes an update from them, before the validation. "carry" keeps them for the
+            next epoch of the same call of ``fit``, and makes an update at its end. "drop" discards
+            them. If ``fit`` raises an error, they are always discarded.
+        skip_non_finite: Whether to drop a micro-batch if any of its gradients has a NaN or an
+            infinity. With loss scaling, the optimizer does that for whole updates.
+
+    Returns:
+        The accumulation, which applies or discards a remainder, and ends.
+
+    Raises:
+        TypeError: `model` is no Keras 3 model, or `num_micro_batches` is not an integer.
+        ValueError: `num_micro_batches` is lower than 1, `remainder` is none of the above, the
+            optimizer has ``gradient_accumulation_steps`` as well, or scales the loss although
+            `skip_non_finite` is set, some losses are sums over the samples and others means, or
+            the model was compiled with ``jit_compile=True``: XLA has no accumulators. The model is
+            unchanged. ``compile`` and ``fit`` raise it for what is compiled afterwards.
+        RuntimeError: Keras does not run on TensorFlow.
+    """
+    if keras.backend.backend() != "tensorflow":
+        raise RuntimeError(
+            "accumulate_gradients() expects Keras on TensorFlow, but its backend is "
+            f"'{keras.backend.backend()}'. Set KERAS_BACKEND=tensorflow."
+        )
+    if not isinstance(model, keras.Model):
+        raise TypeError(
+            "accumulate_gradients() expects a model of Keras 3, got "
+            f"{type(model).__module__}.{type(model).__name__}."
+        )
+    accumulation = Accumulation(model, num_micro_batches, remainder, skip_non_finite)
+    if previous := vars(model).get(_OF_MODEL):
+        previous.end()
+    accumulation._begin()
+    return accumulation
+
+
+class Accumulation:
+    """The accumulation of the gradients of a model, which `accumulate_gradients` returns.
+
+    It is not made directly.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        num_micro_batches: int,
+        remainder: Remainder,
+        skip_non_finite: bool,
+    ) -> None:
+        self._title = f"The accumulation of model '{model.name}'"  # Error messages begin with it.
+        self._model = model
+        self._num_micro_batches = checked_number(self._title, num_micro_batches)
+        if remainder not in ("apply", "carry", "drop"):
+            raise ValueError(
+                f"{self._title} expects remainder 'apply', 'carry' or 'drop', got {remainder!r}."
+            )
+        self._remainder = remainder
+        self._skips_non_finite = skip_non_finite
+        self._accumulators: dict[tuple[int, ...], GradientAccumulator] = {}
+        # Objects whose attributes are replaced, their names, and the new and the former values.
+        self._replaced: list[tuple[Any, str, Any, Any]] = []
+        self._running = threading.local()  # Each replica has a thread.
+        if model.compiled:
+            self._check_optimizer(model.optimizer)
+            self._check_jit_compile(model.jit_compile and not _has_accelerator())
+            _weights.reduction_type_of(model, self._title)
+
+    @property
+    def num_micro_batches(self) -> int:
+        """The number of batches that make an update."""
+        return self._num_micro_batches
+
+    @property
+    def num_skipped(self) -> int:
+        """The number of micro-batches that `skip_non_finite` has dropped since the last compile."""
+        return sum(int(each.num_skipped()) for each in self._accumulators.values())
+
+    def apply_remainder(self) -> None:
+        """Makes an update from the micro-batches that are left over, if there are any.
+
+        For `train_on_batch`; ``fit`` does it as `remainder` says.
+        """
+        run, optimizer = self._model.distribute_strategy.run, self._model.optimizer
+        for accumulator in self._accumulators.values():
+            run(functools.partial(accumulator.apply_remainder, optimizer))
+
+    def discard_remainder(self) -> None:
+        """Discards the gradients that were accumulated since the last update."""
+        for accumulator in self._accumulators.values():
+            accumulator.reset()
+
+    def end(self) -> None:
+        """Makes the model a plain Keras model again. What was accumulated is discarded."""
+        self._accumulators.clear()
+        self._restore(self._replaced)
+        self._model.train_function = None
+
+    def _begin(self) -> None:
+        model = self._model
+        for name, method in {
+            "fit": self._fit,
+            "compile": self._compile,
+            "train_step": self._train_step,
+            "compute_loss": self._compute_loss,
+        }.items():
+            self._replace(model, name, _bound(method, getattr(model, name)))
+        self._replace(model, "supports_jit", False)
+        self._replace(model, _OF_MODEL, self)
+        if model.compiled:
+            model.jit_compile = False
+        model.train_function = None
+
+    def _replace(self, owner: Any, name: str, value: Any) -> None:
+        """Replaces an attribute of an object, not of its class."""
+        self._replaced.append((owner, name, value, vars(owner).get(name, _ABSENT)))
+        setattr(owner, name, value)
+
+    def _restore(self, replaced: Sequence[tuple[Any, str, Any, Any]]) -> None:
+        for owner, name, ours, before in reversed(replaced):
+            if vars(owner).get(name) is not ours:  # It was replaced once more, and refers to ours.
+                continue
+            delattr(owner, name)
+            if before is not _ABSENT:
+                setattr(owner, name, before)
+        self._replaced = [each for each in self._replaced if each not in replaced]
+
+    def _fit(self, fit: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        self.discard_remainder()
+        try:
+            return call_with(fit, EndOfEpoch(self._model, self._end_epoch), args, kwargs)
+        finally:
+            self.discard_remainder()
+
+    def _end_epoch(self, is_last: bool) -> None:
+        if self._remainder == "drop":
+            self.discard_remainder()
+        elif self._remainder == "apply" or is_last:
+            self.apply_remainder()
+
+    def _compile(self, compile: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        given = inspect.signature(compile).bind(*args, **kwargs).arguments | kwargs
+        self._check_optimizer(given.get("optimizer"))
+        self._check_jit_compile(given.get("jit_compile") is True)
+        compile(*args, **kwargs)
+        # The next trace uses another optimizer, and may have other variables.
+        self._restore([each for each in self._replaced if each[0] is not self._model])
+        self._accumulators.clear()
+
+    def _train_step(self, train_step: Callable[..., Any], data: Any) -> Any:
+        optimizer = self._model.optimizer
+        self._check_optimizer(optimizer)
+        if not any(owner is optimizer for owner, *_ in self._replaced):
+            self._replace(optimizer, "apply", _bound(self._apply, optimizer.apply))
+        with self._weighing(_weights.num_samples_of(data)):
+            return train_step(data)
+
+    def _compute_loss(self, compute_loss: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        loss = compute_loss(*args, **kwargs)
+        if self._is_running:
+            given = dict(zip(("x", "y", "y_pred", "sample_weight"), args, strict=False)) | kwargs
+            _weights.check_added_losses(self._model, self._title)
+            counted = _weights.num_counted_of(
+                self._model, given.get("y_pred"), given.get("sample_weight")
+            )
+            if counted is not None:
+                self._running.weight = counted
+        return loss
+
+    def _apply(
+        self, apply: Callable[..., Any], grads: Sequence[Any], trainable_variables: Any = None
+    ) -> Any:
+        """Accumulates gradients in `train_step`; the update itself applies them as before.
+
+        Args:
+            apply: The optimizer's method.
+            grads: The gradients.
+            trainable_variables: Their variables.
+        """
+        if not self._is_running or not any(grad is not None for grad in grads):
+            return apply(grads, trainable_variables)
+        if trainable_variables is None:
+            raise ValueError(
+                f"{self._title}: train_step calls optimizer.apply(gradients), expected "
+                "optimizer.apply(gradients, trainable_variables)."
+            )
+        variables = list(trainable_variables)
+        if any(getattr(variable, "overwrite_with_gradient", False) for variable in variables):
+            raise ValueError(
+                f"{self._title}: the model trains in float8. The scales of its layers are computed "
+                "as gradients, but have no mean. Use another dtype policy."
+            )
+        optimizer = self._model.optimizer
+        if not optimizer.built:
+            with tf.init_scope():
+                optimizer.build(variables)
+        present = [pair for pair in zip(grads, variables, strict=True) if pair[0] is not None]
+        if missing := [v.path for g, v in zip(grads, variables, strict=True) if g is None]:
+            warnings.warn(
+                f"Gradients do not exist for variables {missing} when minimizing the loss. If using"
+                " `model.compile()`, did you forget to provide a `loss` argument?",
+                stacklevel=2,
+            )
+        reduction_type = _weights.reduction_type_of(self._model, self._title)
+        weight = self._running.weight if reduction_type == "MEAN" else None
+        accumulator = self._accumulator_of([variable for _, variable in present], reduction_type)
+        with self._weighing(None, is_running=False):
+            accumulator.apply_gradients(optimizer, [one for one, _ in present], weight=weight)
+        return None
+
+    def _accumulator_of(self, variables: list[Any], reduction_type: str) -> GradientAccumulator:
+        """Returns the accumulator of some variables, which is made outside of the replicas."""
+        key = tuple(map(id, variables))
+
+        def make(strategy: tf.distribute.Strategy) -> None:
+            self._accumulators[key] = GradientAccumulator(
+                variables,
+                self._num_micro_batches,
+                reduction_type,
+                name=self._model.name,
+                skip_non_finite=self._skips_non_finite,
+            )
+
+        if key not in self._accumulators:
+            tf.distribute.get_replica_context().merge_call(make)
+        return self._accumulators[key]
+
+    @property
+    def _is_running(self) -> bool:
+        """True in `train_step`, in the thread of a replica."""
+        return getattr(self._running, "is_running", False)
+
+    @contextlib.contextmanager
+    def _weighing(self, weight: tf.Tensor | None, is_running: bool = True) -> Iterator[None]:
+        before = vars(self._running).copy()
+        self._running.weight, self._running.is_running = weight, is_running
+        try:
+            yield
+        finally:
+            vars(self._running).clear()
+            vars(self._running).update(before)
+
+    def _check_optimizer(self, optimizer: Any) -> None:
+        if isinstance(optimizer, keras.Optimizer):
+            check_optimizer(self._title, optimizer, self._skips_non_finite)
+
+    def _check_jit_compile(self, is_asked_for: bool) -> None:
+        if is_asked_for:
+            raise ValueError(
+                f"{self._title}: the model is compiled with jit_compile=True, but XLA has no "
+                "accumulators. Leave out jit_compile=True."
+            )
+
+
+_ABSENT = object()
+
+
+def _bound(method: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function with the signature and docstring of another one, which it may call."""
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return method(original, *args, **kwargs)
+
+    return call
+
+
+def _has_accelerator() -> bool:
+    """Returns whether Keras may compile with XLA although the program has not asked for it."""
+    return any(device.device_type != "CPU" for device in tf.config.list_physical_devices())

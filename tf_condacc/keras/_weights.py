@@ -1,0 +1,100 @@
+"""How much a micro-batch weighs among those that make an update, as its loss was reduced."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+# Keras divides a loss by the number of samples unless its reduction is one of these.
+_SUMS = ("sum", "none", None)
+_DEFAULT = "sum_over_batch_size"
+
+
+def reductions_of(model: keras.Model) -> list[Any]:
+    """Returns the reduction of each loss that the model was compiled with."""
+    losses = keras.tree.flatten(vars(model).get("loss"))
+    return [getattr(loss, "reduction", _DEFAULT) for loss in losses if loss is not None]
+
+
+def reduction_type_of(model: keras.Model, title: str) -> str:
+    """Returns how the gradients of micro-batches become those of one batch: "MEAN" or "SUM".
+
+    Args:
+        model: A compiled model.
+        title: How error messages begin.
+
+    Raises:
+        ValueError: Some losses are sums over the samples, and others are means; no factor makes the
+            gradients of the micro-batches those of one batch.
+    """
+    are_sums = {reduction in _SUMS for reduction in reductions_of(model)}
+    if len(are_sums) == 2:
+        raise ValueError(
+            f"{title}: the losses have the reductions {reductions_of(model)}. Gradients of sums "
+            "over the samples are added and those of means are averaged, so all losses have to be "
+            "of one kind."
+        )
+    return "SUM" if are_sums == {True} else "MEAN"
+
+
+def check_added_losses(model: keras.Model, title: str) -> None:
+    """Checks that a loss that is a sum over the samples is the only loss of a model.
+
+    A regularizer is counted once for a batch, and so once for each of its micro-batches. The mean
+    over the micro-batches makes up for it, their sum does not.
+
+    Raises:
+        ValueError: It is not the only one.
+    """
+    if set(reductions_of(model)) & set(_SUMS) and model.losses:
+        raise ValueError(
+            f"{title}: a loss has the reduction 'sum' and the model has added losses, such as "
+            "those of regularizers, which would be added once for each micro-batch. Use the "
+            "reduction 'sum_over_batch_size'."
+        )
+
+
+def num_samples_of(data: Any) -> tf.Tensor | None:
+    """Returns the number of samples of a batch, `[] float32`; None if the data have no batches.
+
+    Args:
+        data: What `train_step` gets. Its first tensor has the samples in the first dimension.
+    """
+    parts = [part for part in keras.tree.flatten(data) if part is not None]
+    if not parts or tf.TensorShape(parts[0].shape).rank == 0:
+        return None
+    return tf.cast(tf.shape(parts[0])[0], tf.float32)
+
+
+def num_counted_of(model: keras.Model, outputs: Any, sample_weight: Any) -> tf.Tensor | None:
+    """Returns by what Keras has divided a loss if this is not the number of samples.
+
+    A mask leaves entries out, and "mean_with_sample_weight" divides by the sum of the weights.
+
+    Args:
+        model: A compiled model.
+        outputs: What the model has returned.
+        sample_weight: The samples' weights, or None.
+
+    Returns:
+        The divisor, `[] float32`; None if it is proportional to the number of samples, or if there
+        are several outputs, each of which has a divisor of its own.
+    """
+    outputs = keras.tree.flatten(outputs)
+    reductions = reductions_of(model)
+    if len(outputs) != 1 or len(reductions) != 1:
+        return None
+    mask = getattr(outputs[0], "_keras_mask", None)
+    has_weights = reductions[0] == "mean_with_sample_weight" and sample_weight is not None
+    factors = [mask] if mask is not None else []
+    factors += [sample_weight] if has_weights else []
+    factors = [tf.cast(factor, tf.float32) for factor in factors]
+    rank = max((len(factor.shape) for factor in factors), default=0)
+    aligned = [
+        tf.reshape(factor, tf.concat([tf.shape(factor), [1] * (rank - len(factor.shape))], 0))
+        for factor in factors
+    ]
+    return tf.reduce_sum(math.prod(aligned)) if aligned else None
