@@ -255,6 +255,7 @@ def test_an_optimizer_that_accumulates_by_itself_is_refused():
         fit(model)
 
 
+@pytest.mark.filterwarnings("ignore:Layer InputLayer does not have a `quantize`")
 def test_training_in_float8_is_refused():
     model = keras.Sequential([keras.Input([16]), keras.layers.Dense(16)])
     model.quantize("float8")

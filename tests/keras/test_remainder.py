@@ -143,6 +143,7 @@ def test_remainder_at_the_end_of_an_epoch(training, request):
     training.assert_trained_on(*TWO_EPOCHS[request.node.callspec.params["training"]])
 
 
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")
 def test_remainder_of_a_dataset_without_a_known_size(training, request):
     def batches() -> Any:
         for i in range(0, NUM_SAMPLES, BATCH_SIZE):
