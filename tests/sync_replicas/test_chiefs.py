@@ -96,8 +96,14 @@ def test_training_ends_at_once_for_everybody(two_ps, training):
     run.check()
 
 
-def supervised(name: str, place: OneProcess):
-    """Builds a program for the original, with a Supervisor, and returns how to train with it."""
+def supervised(name: str, place: OneProcess, has_init_op: bool):
+    """Builds a program for the original, with a Supervisor, and returns how to train with it.
+
+    Args:
+        name: Name of the optimizer.
+        place: Where it trains.
+        has_init_op: Whether the program runs `chief_init_op`, as those for TensorFlow 0.12 do not.
+    """
     graph = tf.Graph()
     with graph.as_default():
         step = v1.train.get_or_create_global_step()
@@ -108,12 +114,15 @@ def supervised(name: str, place: OneProcess):
         train = optimizer.apply_gradients([(tf.constant([1.0]), weights)], step)
         runner = optimizer.get_chief_queue_runner()
         tokens = optimizer.get_init_tokens_op()
+        of_optimizer = {
+            "local_init_op": optimizer.chief_init_op,
+            "ready_for_local_init_op": optimizer.ready_for_local_init_op,
+        }
         supervisor = v1.train.Supervisor(
             graph=graph,
             is_chief=True,
             init_op=v1.global_variables_initializer(),
-            local_init_op=optimizer.chief_init_op,
-            ready_for_local_init_op=optimizer.ready_for_local_init_op,
+            **of_optimizer if has_init_op else {},
             recovery_wait_secs=1,
             global_step=step,
             summary_op=None,
@@ -130,14 +139,37 @@ def place_gate_is_open(place: OneProcess, name: str) -> bool:
         return session.run(ops.condacc_sync_gate_state(gate)).open
 
 
-def test_a_program_with_a_supervisor_trains_and_ends(training):
+@pytest.mark.parametrize("has_init_op", [True, False])
+def test_a_program_with_a_supervisor_trains_and_ends(training, has_init_op):
     place = OneProcess()
-    supervisor, session, train, weights = supervised("supervised", place)
+    supervisor, session, train, weights = supervised("supervised", place, has_init_op)
     for _ in range(5):
         session.run(train)
     assert session.run(weights) == [5.0]
     supervisor.stop()  # The original's raises after 120 s, because its queue runner waits on.
     assert not place_gate_is_open(place, "supervised")
+
+
+def test_programs_without_init_ops_of_the_optimizer_train(two_ps, training):
+    """The worker begins before the chief: its first step is dropped, and waits for the opening."""
+    run = training(two_ps, 2, 2)
+    for task, model in enumerate(run.models):
+        with model.graph.as_default():
+            local = v1.local_variables_initializer()
+            run.sessions[task] = v1.Session(two_ps.targets[task])
+        if task == 0:
+            run.sessions[0].run([each.initializer for each in (model.step, *model.variables)])
+        run.sessions[task].run(local)
+    run.steps_on_thread(1, count=3)
+    run.await_state(lambda state: state.num_dropped == 1)
+    runner = run.models[0].optimizer.get_chief_queue_runner()
+    coordinator = tf.train.Coordinator()
+    runner.create_threads(run.sessions[0], coordinator, daemon=True, start=True)
+    run.steps_on_thread(0, count=2)
+    run.join()
+    assert run.gate_state().num_dropped == 1
+    run.check()
+    coordinator.request_stop()
 
 
 @pytest.mark.parametrize(

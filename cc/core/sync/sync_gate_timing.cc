@@ -131,7 +131,9 @@ std::string SyncGate::DescribeLocked() const {
   }
   if (!is_open()) {
     return "gate '" + name_ + "' is not open" + after +
-           ": no chief has run chief_init_op, which the hook of a chief does";
+           ": no chief has run chief_init_op or started its queue runner, which the hook of a "
+           "chief "
+           "does";
   }
   std::string text = "gate '" + name_ + "' is at round " + std::to_string(round_) + after + ": " +
                      std::to_string(slots_.num_complete()) + " of " +

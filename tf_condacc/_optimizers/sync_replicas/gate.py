@@ -190,6 +190,11 @@ class SyncGate:
                 self.handle, seen, report_secs=self._options.report_secs, name="report"
             )
 
+    def has_been_prepared(self) -> tf.Tensor:
+        """Returns whether any chief has ever prepared the gate: `[] bool`."""
+        with self.on_device():
+            return ops.condacc_sync_gate_state(self.handle, name="state").round > 0
+
     def num_dropped(self) -> tf.Tensor:
         """Returns in how many steps of all workers the gradients were dropped: `[] int64`."""
         with self.on_device():

@@ -97,9 +97,9 @@ class SyncGraph:
 
             sync_op = _chief_step(gate, gradients, options.num_slots, apply)
             self.reports = Reports(gate, name) if options.report_secs else None
-            self.queue_runner = ChiefQueueRunner(gate, sync_op, self.reports)
             self.local_step_init_op = local_step.assign(gate.await_open())
             self.chief_init_op = _open_gate(gate, local_step, global_step, pushed)
+            self.queue_runner = ChiefQueueRunner(gate, sync_op, self.chief_init_op, self.reports)
             self.end_ops = {True: gate.close(), False: gate.leave()}
             self.fail_op = gate.fail()
             with gate.on_device():

@@ -46,13 +46,23 @@ class ChiefQueueRunner(v1.train.QueueRunner):
     an error, training continues in the next session. A chief that another one has replaced ends
     nothing: its operations at the gate fail or do nothing.
 
+    Programs for the first versions of TensorFlow start the threads without `chief_init_op`, which
+    did not exist. If no chief has ever prepared the gate, the threads are preceded by it.
+
     Args:
         gate: The gate of the rounds.
         sync_op: Operation that waits for a round and applies its gradients.
+        init_op: Operation that opens the gate.
         reports: Reports about rounds that last for too long; None if there are none.
     """
 
-    def __init__(self, gate: SyncGate, sync_op: tf.Operation, reports: Reports | None) -> None:
+    def __init__(
+        self,
+        gate: SyncGate,
+        sync_op: tf.Operation,
+        init_op: tf.Operation,
+        reports: Reports | None,
+    ) -> None:
         with gate.on_device():
             nothing = tf.no_op(name="runner_closed")
         # The constructor is decorated to log that queues of input pipelines are deprecated.
@@ -65,6 +75,8 @@ class ChiefQueueRunner(v1.train.QueueRunner):
             queue_closed_exception_types=(tf.errors.OutOfRangeError,),
         )
         self._close_gate = gate.close()
+        self._has_been_prepared = gate.has_been_prepared()
+        self._init_op = init_op
         self._reports = reports
 
     def create_threads(
@@ -85,6 +97,8 @@ class ChiefQueueRunner(v1.train.QueueRunner):
         Returns:
             The threads; none if those of this session exist already.
         """
+        if not sess.run(self._has_been_prepared):
+            sess.run(self._init_op)
         threads = self.create_threads_without_closing(sess, coord, daemon, start)
         if threads and coord is not None:
             closer = threading.Thread(target=self._close_when_ended, args=(sess, coord))
