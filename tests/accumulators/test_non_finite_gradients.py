@@ -54,6 +54,15 @@ def test_micro_batch_with_such_a_gradient_is_skipped_and_counted(accumulator, wr
     assert int(accumulator.num_skipped()) == 3
 
 
+def test_a_micro_batch_of_weight_0_is_not_looked_at(accumulator, wrap):
+    accumulate = wrap(accumulator.accumulate)
+    assert not accumulate(gradients(np.nan, 1.0), tf.constant(0.0))
+    assert not accumulate(gradients(np.nan, 1.0), tf.constant(2.0))
+    assert accumulate(gradients(4.0, 4.0), tf.constant(2.0))
+    assert int(accumulator.num_skipped()) == 1
+    assert accumulator.take()[0].numpy().tolist() == [1.0, 1.0, 4.0]
+
+
 def test_update_is_made_when_enough_micro_batches_are_finite(variables, accumulator, wrap):
     optimizer = v1.train.GradientDescentOptimizer(1.0)
     apply = wrap(lambda each: accumulator.apply_gradients(optimizer, each))

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tf_condacc._accumulators.gradient_checks import checked_scalar, is_loss_scaling
 from tf_condacc._typing import Gradient, TensorLike
 
-_OF_KERAS = ("clipnorm", "global_clipnorm", "clipvalue")
+_KERAS_ARGUMENTS = ("clipnorm", "global_clipnorm", "clipvalue")
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Clipping:
         Args:
             gradients: The gradients of all variables.
             optimizer: The optimizer that gets them. If it scales losses, the limit is that of
-                unscaled gradients, and what is not finite stays so, for the optimizer to see.
+                unscaled gradients. NaN and infinity are kept, so that the optimizer sees them.
         """
         limit = self.limit
         if hasattr(optimizer, "scale_loss"):
@@ -91,7 +91,7 @@ def checked_clipping(
 def clips_itself(optimizer: Any) -> bool:
     """Returns whether an optimizer of Keras clips the gradients that it is given."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)
-    return any(getattr(inner, name, None) for name in _OF_KERAS)
+    return any(getattr(inner, name, None) for name in _KERAS_ARGUMENTS)
 
 
 def _sum_of_squares(gradient: Gradient) -> tf.Tensor:
@@ -107,7 +107,8 @@ def _clipped_by_norm(gradient: Gradient, norm: tf.Tensor, limit: tf.Tensor) -> G
     if isinstance(gradient, tf.IndexedSlices):
         values = _clipped_by_norm(gradient.values, norm, limit)
         return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-    return gradient * tf.cast(limit / tf.maximum(norm, limit) + (norm - norm), gradient.dtype)
+    spoilt = norm - norm  # NaN if the norm is not finite, and 0 otherwise.
+    return gradient * tf.cast(limit / tf.maximum(norm, limit) + spoilt, gradient.dtype)
 
 
 def _clipped_by_value(gradient: Gradient, limit: tf.Tensor, keeps_non_finite: bool) -> Gradient:

@@ -125,10 +125,10 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             name: Optional name of the operation.
             contributor: Id of the gradient's contributor: `[] integer`, not negative. If given, the
                 gradient is applied as by `apply_contribution`.
-            weight: Weight of the gradient, finite and not negative: `[] real number`. A mean is the
-                sum of the gradients times their weights, divided by the sum of the weights; a sum
-                is not divided. The weight of a gradient without one is 1. If all weights are 0, so
-                is the mean. The product is rounded to `dtype`.
+            weight: Weight of the gradient, finite and not negative: `[] real number`. A mean is
+                ``sum(weight * grad) / sum(weight)``, and a sum is ``sum(weight * grad)``. A
+                gradient without a weight has the weight 1. If all weights are 0, so is the mean.
+                Each product is rounded to `dtype`, and can overflow in float16.
 
         Returns:
             Whether the gradient was accumulated: `[] bool`. False if it was dropped as stale or,

@@ -132,10 +132,10 @@ class GradientAccumulator(Trackable):
 
         Args:
             gradients: The gradient of each variable, in the order of the variables: a tensor or
-                ``tf.IndexedSlices``. Tensors first, ``tf.IndexedSlices`` later is allowed; the
-                reverse raises ValueError.
-            weight: Weight of the micro-batch, such as the number of its examples of which the loss
-                is the mean: `[]`, a real number. None counts as 1. A micro-batch of weight 0 counts
+                ``tf.IndexedSlices``. A variable whose first gradient was a tensor accepts
+                ``tf.IndexedSlices`` later, too; the reverse raises ValueError.
+            weight: Weight of the micro-batch, such as the number of examples over which its loss
+                is a mean: `[]`, a real number. None counts as 1. A micro-batch of weight 0 counts
                 as one of the micro-batches and adds zeros, even if its gradients are not finite. If
                 all weights are 0, the mean is 0. Each gradient is multiplied by the weight in its
                 own data type.
@@ -163,7 +163,7 @@ class GradientAccumulator(Trackable):
         weight = checked_weight(self._title, weight, self._variables)
         slots = self._replicas.made_for(gradients)
         with explaining_graphs(self._title, "accumulate"):
-            is_skipped = self._skips_non_finite and is_any_not_finite(gradients)
+            is_skipped = self._skips_non_finite and is_any_not_finite(gradients, weight)
         number = self._replicas.apply(slots, gradients, weight, is_skipped)
         return number >= self._num_micro_batches
 
@@ -225,6 +225,9 @@ class GradientAccumulator(Trackable):
         inside a ``tf.cond``, an ``if`` on a tensor or a nested ``tf.function``. It replaces
         ``optimizer.apply`` in a ``tf.cond``, which TensorFlow forbids in such a function.
 
+        All three limits apply to the mean, or sum, over the micro-batches of all replicas, after
+        the repeated rows of sparse gradients were summed.
+
         Args:
             optimizer: An optimizer of Keras or of TensorFlow 1. It counts updates, not
                 micro-batches. If it clips gradients itself, it clips the mean of all replicas. If
@@ -232,8 +235,7 @@ class GradientAccumulator(Trackable):
             gradients: The gradients, as in `accumulate`.
             weight: Weight of the micro-batch, as in `accumulate`: `[]`.
             clip_norm: The mean gradient of each variable is scaled down such that its L2 norm is
-                not above this number: `[]`. Like the next two, it is that of the mean, or sum, over
-                the micro-batches of all replicas, with each row of a sparse gradient once.
+                not above this number: `[]`.
             global_clip_norm: All gradients are scaled down by the same factor such that the L2 norm
                 of all together is not above this number: `[]`.
             clip_value: Elements are limited to at least ``-clip_value`` and at most ``clip_value``:
@@ -307,7 +309,7 @@ class GradientAccumulator(Trackable):
     def num_skipped(self) -> tf.Tensor:
         """Returns the number of micro-batches that `skip_non_finite` has dropped: `[] int64`.
 
-        `reset` does not change it. Otherwise it may be asked as `num_accumulated` may.
+        `reset` does not change it. It can be called where `num_accumulated` can.
 
         Raises:
             RuntimeError: As in `num_accumulated`.

@@ -141,7 +141,7 @@ def checked_weight(
 
 
 def checked_scalar(expected: str, value: TensorLike, is_right: Callable[[Any], Any]) -> tf.Tensor:
-    """Converts a number, and checks it; a value that is not known yet when it is computed.
+    """Converts and checks a number. A value that is unknown at tracing is checked at run time.
 
     Args:
         expected: The first part of error messages, which says what is expected.

@@ -101,7 +101,7 @@ class ReplicaAccumulators(Trackable):
             with tf.control_dependencies(checked):
                 applied.append(weights.add(weight, is_skipped))
         with tf.control_dependencies(applied):
-            return slot.accumulator.num_accumulated()
+            return slots[0].accumulator.num_accumulated()
 
     def of_this_replica(self) -> list[Slot] | None:
         """Returns the accumulators of the replica that calls; None if it has none yet."""

@@ -88,11 +88,10 @@ def gradients_for(
 ) -> list[Gradient]:
     """Returns gradients that an optimizer may add up over the replicas.
 
-    The sum of all replicas' gradients is given to the optimizer on the first replica, and zeros on
-    the others, where the parts of replicas would not do: the clipping of each part is not that of
-    the sum. Rows of ``tf.IndexedSlices`` are made unique in this sum. TensorFlow concatenates those
-    of replicas when it adds them up, and optimizers such as Adam of Keras give wrong results for
-    rows that several replicas have.
+    If the gradients are clipped, or one is sparse, the first replica gets the sum of all replicas,
+    and the others get zeros: to clip parts is not to clip their sum. Rows of ``tf.IndexedSlices``
+    are made unique in this sum. TensorFlow concatenates those of replicas when it adds them up, and
+    optimizers such as Adam of Keras give wrong results for rows that several replicas have.
 
     Args:
         optimizer: The optimizer.

@@ -109,9 +109,9 @@ class WeightSum:
     def take_factor(self, num_accumulated: tf.Tensor) -> tf.Tensor:
         """Takes the weights, and returns what turns this replica's means into weighted ones.
 
-        The mean over n micro-batches is multiplied by n and divided by the weights. Optimizers add
-        up the replicas' gradients, which are those of a loss that is divided by the number of
-        replicas, as if all weights were equal. So the weights are those of a replica on average.
+        The mean over n micro-batches is multiplied by n and divided by the sum of all weights.
+        Optimizers sum the replicas' gradients, which are already divided by the number of replicas.
+        So the sum of the weights is divided by that number, too.
 
         Args:
             num_accumulated: Number of micro-batches of this replica: `[] int32`.

@@ -179,7 +179,8 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
                 the mean is the sum of its values times their weights, divided by the sum of the
                 weights: of those of the gradients that contain the row ("MEAN"), or of all
                 gradients ("GLOBAL_MEAN"). A sum is not divided. The weight of a gradient without
-                one is 1. If all weights are 0, so is the mean. The product is rounded to `dtype`.
+                one is 1. If all weights are 0, so is the mean. Each product is rounded to `dtype`,
+                and can overflow in float16.
 
         Returns:
             Whether the gradient was accumulated: `[] bool`. False if it was dropped as stale or,
