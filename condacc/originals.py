@@ -56,6 +56,19 @@ _CONSTANTS = _places_in(f"{_V1}:graph_util", "convert_variables_to_constants")
 _DENSE = _places_in("tf_condacc", "ConditionalAccumulator", "ConditionalAccumulatorBase")
 _DROP_STALE = _places_in("tf_condacc", "DropStaleGradientOptimizer")
 _HPARAMS = _places_in("tf_condacc.compat", "HParams")
+_TUTORIAL = "tf_condacc.compat.examples.tutorials.mnist"
+_MNIST = _places_in(
+    f"{_TUTORIAL}.input_data",
+    "DataSet",
+    "Datasets",
+    "dense_to_one_hot",
+    "extract_images",
+    "extract_labels",
+    "load_mnist",
+    "maybe_download",
+    "read_data_sets",
+)
+_LOAD_DATASET = _places_in(f"{_TUTORIAL}.input_data", "load_dataset")
 _SETTER = _places_in("tf_condacc", "replica_device_setter")
 _SPARSE = _places_in("tf_condacc", "SparseConditionalAccumulator")
 _SYNC = _places_in("tf_condacc", "SyncReplicasOptimizer")
@@ -190,6 +203,12 @@ CONTRIB: dict[str, dict[str, str]] = {
     "framework.python.framework.checkpoint_utils": _CHECKPOINTS,
     "framework.python.ops": _STEP,
     "framework.python.ops.variables": _STEP,
+    "learn.datasets": _LOAD_DATASET,
+    "learn.datasets.base": _MNIST,
+    "learn.datasets.mnist": _MNIST,
+    "learn.python.learn.datasets": _LOAD_DATASET,
+    "learn.python.learn.datasets.base": _MNIST,
+    "learn.python.learn.datasets.mnist": _MNIST,
     "lookup": _places_in(
         _LOOKUP_OPS,
         "IdTableWithHashBuckets",
@@ -289,6 +308,11 @@ ESTIMATOR_MODULES = frozenset(
 
 # Modules that have another path today.
 MOVED_MODULES = {
+    "tensorflow.examples": "tf_condacc.compat.examples",
+    "tensorflow.examples.tutorials": "tf_condacc.compat.examples.tutorials",
+    "tensorflow.examples.tutorials.mnist": _TUTORIAL,
+    "tensorflow.examples.tutorials.mnist.input_data": f"{_TUTORIAL}.input_data",
+    "tensorflow.examples.tutorials.mnist.mnist": f"{_TUTORIAL}.mnist",
     f"{_PYTHON}.distribute.distribution_strategy_context": _DISTRIBUTE_LIB,
     f"{_PYTHON}.ops.spectral_ops": f"{_PYTHON}.ops.signal.spectral_ops",
     f"{_PYTHON}.training.distribute": _DISTRIBUTE_LIB,
@@ -395,7 +419,7 @@ _OURS = {
     name
     for names in CONTRIB.values()
     for name, place in names.items()
-    if place.startswith("tf_condacc")
+    if place.startswith("tf_condacc") and name not in (_MNIST | _LOAD_DATASET)
 }
 # The remedy for names that Keras 3 does not have.
 USE_KERAS2 = (
@@ -403,8 +427,8 @@ USE_KERAS2 = (
     "before TensorFlow is imported"
 )
 GENERAL = (
-    f"Of tf.contrib, tf_condacc.compat provides {', '.join(sorted(_OURS))}, what tf-slim contains, "
-    "and names that TensorFlow has elsewhere today."
+    f"Of tf.contrib, tf_condacc.compat provides {', '.join(sorted(_OURS))}, learn.datasets.mnist, "
+    "what tf-slim contains, and names that TensorFlow has elsewhere today."
 )
 
 

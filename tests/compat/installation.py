@@ -49,6 +49,12 @@ FIRST_IMPORTS = (
     "from tensorflow.python.training import distribution_strategy_context, training_ops",
     "from tensorflow.python.training.tracking.base import Trackable",
     "from tensorflow.python.framework.graph_util import convert_variables_to_constants",
+    "from tensorflow.examples.tutorials.mnist import input_data, mnist",
+    "import tensorflow.examples.tutorials.mnist.input_data as data; data.read_data_sets",
+    "import tensorflow.examples.tutorials.mnist.mnist; tensorflow.examples.tutorials.mnist.mnist",
+    "from tensorflow.contrib.learn.python.learn.datasets.mnist import DataSet, read_data_sets",
+    "from tensorflow.contrib.learn.python.learn.datasets import base, mnist; base.maybe_download",
+    "from tensorflow.contrib import learn; learn.datasets.load_dataset",
 )
 MISSING = (
     "tf.contrib.crf",
@@ -155,6 +161,9 @@ def ours() -> dict[str, bool]:
         is tf_condacc.DropStaleGradientOptimizer,
         "towers": v1.contrib.estimator.TowerOptimizer is tf_condacc.TowerOptimizer,
         "replicate": tf.contrib.estimator.replicate_model_fn is tf_condacc.replicate_model_fn,
+        "MNIST": v1.contrib.learn.datasets.mnist.read_data_sets
+        is importlib.import_module("tensorflow.examples.tutorials.mnist.input_data").read_data_sets
+        is v1.examples.tutorials.mnist.input_data.read_data_sets,
         "balancing": v1.contrib.training.byte_size_load_fn is tf_condacc.cluster.byte_size_load_fn,
     }
 

@@ -35,7 +35,7 @@ def error_of(statement):
             "has while_loop in tensorflow.p",
         ),
         ("import tensorflow.python.no_module", "has no module tensorflow.python.no_module"),
-        ("import tensorflow.examples.tutorials", "tf.keras.datasets has MNIST"),
+        ("import tensorflow.examples.speech_commands", "tf_condacc provides tutorials.mnist"),
         ("print 'x'", "programs must be Python 3"),
         ("xrange(3)", "programs must be Python 3"),
         ("{}.iteritems()", "programs must be Python 3"),

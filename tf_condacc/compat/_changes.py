@@ -40,8 +40,10 @@ def make(stack: contextlib.ExitStack) -> None:
     stack.callback(finder.remove)
     finder.insert()
     contrib = importlib.import_module("tensorflow.contrib")
+    examples = importlib.import_module("tensorflow.examples")
     for module in list(_top_levels()):
         _set_attribute(stack, module, "contrib", contrib)
+        _set_attribute(stack, module, "examples", examples)
         _set_attribute(stack, module, "estimator", estimator)
     for path, names in originals.NAMES.items():
         if path.startswith("python."):

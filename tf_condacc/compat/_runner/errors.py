@@ -125,7 +125,7 @@ def _of_module(name: str) -> str | None:
     if not name.startswith("tensorflow."):
         return None
     if name.startswith("tensorflow.examples"):
-        return "TensorFlow no longer contains its examples; tf.keras.datasets has MNIST"
+        return "of TensorFlow's examples, tf_condacc provides tutorials.mnist.input_data and mnist"
     return f"TensorFlow {_version()} has no module {name}"
 
 
