@@ -144,6 +144,15 @@ def test_a_damaged_file_is_named(folder, content, message):
     assert NAMES[0] in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("shape", "labels", "message"),
+    [((2, 6), 2, "got the shape \\(2, 6\\)"), ((2, 2, 3, 1), 3, "images.shape: .*labels.shape")],
+)
+def test_a_data_set_refuses_other_shapes(shape, labels, message):
+    with pytest.raises(ValueError, match=message):
+        input_data.DataSet(np.zeros(shape, np.uint8), np.zeros(labels))
+
+
 def test_functions_of_the_reader_take_open_files(folder):
     with open(folder / NAMES[2], "rb") as file:
         assert input_data.extract_images(file).shape == (3, 2, 3, 1)

@@ -329,8 +329,10 @@ def maybe_download(filename: str, work_directory: str, source_url: str | None = 
 def _check_shapes(images: np.ndarray, labels: np.ndarray, reshape: bool) -> None:
     if images.shape[0] != labels.shape[0]:
         raise ValueError(f"images.shape: {images.shape} labels.shape: {labels.shape}")
-    if reshape and images.shape[3] != 1:
-        raise ValueError(f"reshape needs images of 1 channel, got the shape {images.shape}")
+    if reshape and (images.ndim != 4 or images.shape[3] != 1):
+        raise ValueError(
+            f"reshape needs images [examples, rows, columns, 1], got the shape {images.shape}"
+        )
 
 
 def _mirror() -> str:
