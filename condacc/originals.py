@@ -138,6 +138,8 @@ _PUBLIC: dict[str, dict[str, str]] = {
     "estimator.inputs": _places_in("tf_condacc.estimator.inputs", "numpy_input_fn"),
 }
 _PRIVATE: dict[str, dict[str, str]] = {
+    # The first version, which merge_from changes in place, is what programs expect.
+    "python.framework.device": _places_in(_V1, "DeviceSpec"),
     "python.framework.graph_util": _CONSTANTS,
     "python.framework.graph_util_impl": _CONSTANTS,
     "python.framework.ops": _places_in(
@@ -165,12 +167,36 @@ _PRIVATE: dict[str, dict[str, str]] = {
     | _places_in(f"{_PYTHON}.ops.while_loop", "while_loop"),
     "python.ops.data_flow_ops": _DENSE | _SPARSE,
     "python.ops.functional_ops": _places_in(f"{_PYTHON}.ops.map_fn", "map_fn"),
+    "python.ops.gen_logging_ops": {
+        "_image_summary": f"{_PYTHON}.ops.gen_logging_ops:image_summary",
+    },
     "python.ops.gradients_impl": _places_in(f"{_PYTHON}.ops.gradients_util", "AggregationMethod"),
+    "python.ops.nn": {"rnn_cell": f"{_PYTHON}.ops.rnn_cell"},
+    "python.ops.rnn_cell_impl": {"_RNNCell": f"{_PYTHON}.ops.rnn_cell_impl:RNNCell"},
+    "python.ops.signal.spectral_ops": _places_in(
+        f"{_PYTHON}.ops.signal.fft_ops",
+        "fft",
+        "fft2d",
+        "fft3d",
+        "ifft",
+        "ifft2d",
+        "ifft3d",
+        "irfft",
+        "irfft2d",
+        "irfft3d",
+        "rfft",
+        "rfft2d",
+        "rfft3d",
+    ),
     "python.ops.variables": _places_in(f"{_PYTHON}.ops.ref_variable", "RefVariable")
     | _places_in(_VARIABLES, "VariableV1", "is_variable_initialized"),
     "python.pywrap_tensorflow": _places_in(
         f"{_PYTHON}.training.py_checkpoint_reader", "NewCheckpointReader"
     ),
+    "python.trackable": {
+        "tracking": f"{_PYTHON}.trackable.autotrackable",
+        "util": f"{_PYTHON}.checkpoint.checkpoint",
+    },
     "python.training.device_setter": _SETTER,
     "python.training.sync_replicas_optimizer": _SYNC,
     "python.training.training": _SYNC | _SETTER,
@@ -315,12 +341,21 @@ MOVED_MODULES = {
     "tensorflow.examples.tutorials.mnist.mnist": f"{_TUTORIAL}.mnist",
     f"{_PYTHON}.distribute.distribution_strategy_context": _DISTRIBUTE_LIB,
     f"{_PYTHON}.ops.spectral_ops": f"{_PYTHON}.ops.signal.spectral_ops",
+    f"{_PYTHON}.summary.event_accumulator": (
+        "tensorboard.backend.event_processing.event_accumulator"
+    ),
+    f"{_PYTHON}.training.checkpointable": f"{_PYTHON}.trackable",
+    f"{_PYTHON}.training.checkpointable.base": f"{_PYTHON}.trackable.base",
+    f"{_PYTHON}.training.checkpointable.data_structures": f"{_PYTHON}.trackable.data_structures",
+    f"{_PYTHON}.training.checkpointable.util": f"{_PYTHON}.checkpoint.checkpoint",
     f"{_PYTHON}.training.distribute": _DISTRIBUTE_LIB,
     f"{_PYTHON}.training.distribution_strategy_context": _DISTRIBUTE_LIB,
     f"{_PYTHON}.training.gen_training_ops": f"{_PYTHON}.ops.gen_training_ops",
     f"{_PYTHON}.training.tracking": f"{_PYTHON}.trackable",
     f"{_PYTHON}.training.tracking.base": f"{_PYTHON}.trackable.base",
     f"{_PYTHON}.training.tracking.data_structures": f"{_PYTHON}.trackable.data_structures",
+    f"{_PYTHON}.training.tracking.tracking": f"{_PYTHON}.trackable.autotrackable",
+    f"{_PYTHON}.training.tracking.util": f"{_PYTHON}.checkpoint.checkpoint",
     f"{_PYTHON}.training.training_ops": f"{_PYTHON}.ops.gen_training_ops",
     # TensorFlow itself looks for the layers of slim.batch_norm at a path that tf-keras has left.
     "tf_keras.legacy_tf_layers": "tf_keras.src.legacy_tf_layers",

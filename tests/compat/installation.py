@@ -49,6 +49,12 @@ FIRST_IMPORTS = (
     "from tensorflow.python.training import distribution_strategy_context, training_ops",
     "from tensorflow.python.training.tracking.base import Trackable",
     "from tensorflow.python.framework.graph_util import convert_variables_to_constants",
+    "from tensorflow.python.training.checkpointable.util import Checkpoint",
+    "from tensorflow.python.training.tracking import tracking, util; tracking.AutoTrackable",
+    "from tensorflow.python.ops.spectral_ops import fft, irfft2d, rfft",
+    "from tensorflow.python.ops.nn import rnn_cell",
+    "from tensorflow.python.ops.rnn_cell_impl import _RNNCell",
+    "from tensorflow.python.ops.gen_logging_ops import _image_summary",
     "from tensorflow.examples.tutorials.mnist import input_data, mnist",
     "import tensorflow.examples.tutorials.mnist.input_data as data; data.read_data_sets",
     "import tensorflow.examples.tutorials.mnist.mnist; tensorflow.examples.tutorials.mnist.mnist",
@@ -168,6 +174,26 @@ def ours() -> dict[str, bool]:
     }
 
 
+def merged_devices() -> list[str]:
+    """Returns the devices of two variables under a device setter of a program's own.
+
+    It merges devices in place, as copies of ``replicate_model_fn`` and ``local_device_setter`` do.
+    """
+    device = importlib.import_module("tensorflow.python.framework.device")
+
+    def setter(operation: Any) -> str:
+        worker = device.DeviceSpec.from_string("/job:worker/cpu:1")
+        if operation.type != "VarHandleOp":
+            worker = device.DeviceSpec.from_string("/job:ps/task:2")
+        found = device.DeviceSpec.from_string(operation.device or "")
+        worker.merge_from(found)
+        return str(worker.to_string())
+
+    with tf.Graph().as_default(), tf.compat.v1.device(setter), tf.compat.v1.device("/task:3"):
+        variable = tf.compat.v1.get_variable("variable", [1], use_resource=True)
+        return [variable.handle.device, tf.constant(1).device]
+
+
 def unresolved() -> list[str]:
     """Returns the names in the table of ``tf.contrib`` that have no object."""
     names = importlib.import_module("condacc.originals").CONTRIB
@@ -218,6 +244,7 @@ def main() -> None:
         report["missing import"] = error_of("from tensorflow.contrib.opt import AdamWOptimizer")
         report["missing module"] = error_of("import tensorflow.contrib.crf.python")
         report["unresolved"] = unresolved()
+        report["devices"] = merged_devices()
         report["hasattr"] = [hasattr(tf.contrib, name) for name in ("slim", "crf")]
         report["renamed"] = {
             old: at(f"contrib.{old}") is at(new) or at(f"contrib.{old}").__name__

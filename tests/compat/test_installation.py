@@ -38,6 +38,10 @@ def test_every_name_in_the_table_of_contrib_has_an_object(report):
     assert report["unresolved"] == []
 
 
+def test_private_device_specs_are_those_of_version_1(report):
+    assert report["devices"] == ["/job:worker/task:3/device:CPU:1", "/job:ps/task:3"]
+
+
 def test_nothing_is_left_after_uninstall(report):
     assert report["differences"] == []
     assert report["restored"] == [True] * 6

@@ -49,7 +49,7 @@ def make(stack: contextlib.ExitStack) -> None:
         if path.startswith("python."):
             module = importlib.import_module(f"tensorflow.{path}")
             for name, place in names.items():
-                if not hasattr(module, name):
+                if place.startswith("tensorflow."):
                     _set_attribute(stack, module, name, originals.resolve(place))
 
 
