@@ -154,37 +154,6 @@ def test_lines_and_columns_are_those_of_the_source(sources, tmp_path):
     assert names["tensorflow"].__name__ == V1
 
 
-@pytest.fixture
-def is_found(sources, tmp_path, monkeypatch):
-    """Whether a module with this path below a folder belongs to the program in the folder."""
-
-    def is_found(path, source="import tensorflow as tf\n"):
-        file = tmp_path / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(source)
-        spec = sources.ProgramFinder(str(tmp_path)).find_spec(file.stem, [str(file.parent)])
-        return spec is not None
-
-    return is_found
-
-
-def test_modules_below_the_folder_of_the_program_belong_to_it(is_found):
-    assert is_found("model.py")
-    assert is_found("nets/deep/model.py")
-    assert not is_found("numbers_only.py", "import numpy\n")
-
-
-def test_installed_packages_do_not_belong_to_the_program(is_found, monkeypatch, tmp_path):
-    assert not is_found(".venv/lib/python3/site-packages/slim/nets.py")
-    assert not is_found("usr/lib/python3/dist-packages/slim.py")
-    python = {name: str(tmp_path / "python") for name in ("stdlib", "platstdlib")}
-    packages = {name: str(tmp_path / "packages") for name in ("purelib", "platlib")}
-    monkeypatch.setattr("sysconfig.get_paths", lambda: python | packages)
-    assert not is_found("python/module.py")
-    assert not is_found("packages/module.py")
-    assert is_found("other/module.py")
-
-
 @pytest.mark.usefixtures("without_copies")
 def test_modules_of_a_program_leave_no_bytecode(sources, tmp_path, monkeypatch):
     package = tmp_path / "legacy_package"
@@ -193,7 +162,7 @@ def test_modules_of_a_program_leave_no_bytecode(sources, tmp_path, monkeypatch):
     (package / "part.py").write_text("from tensorflow import flags\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
-    sources.ProgramFinder(str(tmp_path)).insert()
+    sources.ProgramFinder(sources.Extent(str(tmp_path))).insert()
     import legacy_package
 
     assert legacy_package.tf.__name__ == V1

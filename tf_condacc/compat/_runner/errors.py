@@ -5,17 +5,25 @@ from __future__ import annotations
 import os
 import re
 import sys
+import traceback
 import types
 from collections.abc import Callable
+from typing import Any
 
 from condacc.run import uses_keras2
 from tf_condacc.compat._errors import MissingModuleError, MissingNameError
+from tf_condacc.compat._runner.extent import Extent
+from tf_condacc.compat._runner.sources import ProgramLoader
 
 ExceptHook = Callable[[type[BaseException], BaseException, types.TracebackType | None], object]
 
 KERAS2 = "run with --keras2 to have Keras 2"
 _MISSING = re.compile(r"module '(?P<module>[\w.]+)' has no attribute '(?P<name>\w+)'")
 _NOT_IMPORTED = re.compile(r"cannot import name '(?P<name>\w+)' from '(?P<module>[\w.]+)'")
+# The modules of TensorFlow 2 in messages.
+_VERSION_2 = re.compile(
+    r"tensorflow(\._api\.v2)?(\.(?P<path>(?!_api|compat|contrib|core|python)[\w.]+))?"
+)
 # Messages of Python 3 about statements, names and modules that only Python 2 has.
 _PYTHON2 = re.compile(
     r"Missing parentheses in call to|multiple exception types must be parenthesized"
@@ -27,21 +35,22 @@ _PYTHON2 = re.compile(
 _OWN = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
 
 
-def show_as_program(excepthook: ExceptHook) -> ExceptHook:
+def show_as_program(excepthook: ExceptHook, extent: Extent) -> ExceptHook:
     """Returns a function for ``sys.excepthook`` that shows the lines of the program.
 
     It adds a line that says what to do, if that is known.
 
     Args:
         excepthook: The function that shows an exception.
+        extent: Which modules belong to the program.
     """
 
     def show(
-        kind: type[BaseException], error: BaseException, traceback: types.TracebackType | None
+        kind: type[BaseException], error: BaseException, _: types.TracebackType | None
     ) -> None:
         _strip_chain(error)
         excepthook(kind, error, error.__traceback__)
-        text = hint(error)
+        text = _of_version(error, extent) or hint(error)
         if text is not None:
             print(f"condacc run: {text}", file=sys.stderr)
 
@@ -89,6 +98,38 @@ def hint(error: BaseException) -> str | None:
     if isinstance(error, ModuleNotFoundError):
         return _of_module(error.name or "")
     return None
+
+
+def _of_version(error: BaseException, extent: Extent) -> str | None:
+    """Returns what to do if a module was given TensorFlow 2 and needs TensorFlow 1, or None."""
+    match = _MISSING.search(str(error)) or _NOT_IMPORTED.search(str(error))
+    if not isinstance(error, AttributeError | ImportError) or match is None:
+        return None
+    version_2 = _VERSION_2.fullmatch(match["module"])
+    if version_2 is None or not _is_in_version_1(version_2["path"], match["name"]):
+        return None
+    folder = os.path.dirname(sys.modules["tensorflow"].__file__ or "") + os.sep
+    names = {}
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if not frame.f_code.co_filename.startswith(folder):
+            names = frame.f_globals
+    name, path = names.get("__name__"), names.get("__file__")
+    if name is None or path is None or isinstance(names.get("__loader__"), ProgramLoader):
+        return None
+    if name == "__main__":
+        return None
+    missing = ".".join(filter(None, ("tf", version_2["path"], match["name"])))
+    return (
+        f"the module {name} is given TensorFlow 2, which has no {missing}, because it does not "
+        f"belong to the program. If it is for TensorFlow 1, {extent.how_to_add(name, path)}"
+    )
+
+
+def _is_in_version_1(path: str | None, name: str) -> bool:
+    found: Any = sys.modules["tensorflow"].compat.v1
+    for part in (path or "").split("."):
+        found = getattr(found, part, None) if part else found
+    return name in dir(found)
 
 
 def _instead_of_keras3() -> str:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
 import sys
-import sysconfig
 import types
 from collections.abc import Iterator, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from typing import Any
 
-import tf_condacc
-from condacc import run
 from condacc.run import uses_keras2
+from tf_condacc.compat._runner.extent import Extent
 
 _V1 = "tensorflow.compat.v1"
 # Parts of TensorFlow that programs import by these paths, and that are not in tf.compat.v1.
@@ -24,8 +21,6 @@ _NOT_API = frozenset(
 )
 _PLACEHOLDERS = f"{__package__}.placeholders"
 _CONTRIB = re.compile(r"tensorflow(\.compat\.v1)?\.contrib(\..+)?")
-_OWN = [os.path.dirname(os.path.realpath(file)) for file in (run.__file__, tf_condacc.__file__)]
-_INSTALLED = ("site-packages", "dist-packages")
 
 
 def compile_program(source: bytes | str, path: str) -> types.CodeType:
@@ -141,19 +136,15 @@ def _public_path(path: str) -> str:
 
 
 class ProgramFinder(MetaPathFinder):
-    """Finds the modules in the folder of the program, but not those of installed packages."""
+    """Finds the modules of the program, but not those of installed packages."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, extent: Extent) -> None:
         """Creates a finder that finds nothing before `insert`.
 
         Args:
-            folder: Folder of the program.
+            extent: Which modules belong to the program.
         """
-        self._folder = os.path.realpath(folder)
-        paths = sysconfig.get_paths()
-        self._others = {os.path.realpath(paths[key]) for key in ("stdlib", "platstdlib")}
-        self._others |= {os.path.realpath(paths[key]) for key in ("purelib", "platlib")}
-        self._others.update(_OWN)
+        self._extent = extent
 
     def insert(self) -> None:
         """Puts the finder before Python's own finder of files."""
@@ -168,25 +159,20 @@ class ProgramFinder(MetaPathFinder):
     ) -> ModuleSpec | None:
         """Returns the specification of a module of the program that imports TensorFlow."""
         spec = PathFinder.find_spec(fullname, path, target)
+        is_editable = spec is None
+        for finder in _editable_installations() if is_editable else ():
+            spec = spec or finder.find_spec(fullname, path, target)
         if spec is None or spec.origin is None or type(spec.loader) is not SourceFileLoader:
             return None
-        if not self._is_of_program(spec.origin) or not _mentions_tensorflow(spec.origin):
+        if not _mentions_tensorflow(spec.origin):
             return None
-        spec.loader = _ProgramLoader(fullname, spec.origin)
+        if not self._extent.has(fullname, spec.origin, is_editable):
+            return None
+        spec.loader = ProgramLoader(fullname, spec.origin)
         return spec
 
-    def _is_of_program(self, path: str) -> bool:
-        path = os.path.realpath(path)
-        if not _is_below(path, self._folder):
-            return False
-        below = os.path.relpath(path, self._folder).split(os.sep)
-        if any(name in below for name in _INSTALLED):
-            return False
-        others = (other for other in self._others if not _is_below(self._folder, other))
-        return not any(_is_below(path, other) for other in others)
 
-
-class _ProgramLoader(SourceFileLoader):
+class ProgramLoader(SourceFileLoader):
     """Loads a module of the program. It writes no bytecode, which other runs would load."""
 
     def get_code(self, fullname: str) -> types.CodeType:
@@ -194,8 +180,9 @@ class _ProgramLoader(SourceFileLoader):
         return compile_program(self.get_data(path), path)
 
 
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+def _editable_installations() -> list[Any]:
+    """Returns the finders of packages that pip has installed as editable."""
+    return [each for each in sys.meta_path if "__editable__" in getattr(each, "__module__", "")]
 
 
 def _mentions_tensorflow(path: str) -> bool:
