@@ -27,7 +27,7 @@ _VERSION_2 = re.compile(
 # Messages of Python 3 about statements, names and modules that only Python 2 has.
 _PYTHON2 = re.compile(
     r"Missing parentheses in call to|multiple exception types must be parenthesized"
-    r"|leading zeros in decimal integer|inconsistent use of tabs"
+    r"|leading zeros in decimal integer"
     r"|name '(basestring|long|raw_input|reduce|unicode|xrange)' is not defined"
     r"|has no attribute '(has_key|iteritems|iterkeys|itervalues)'"
     r"|No module named '(ConfigParser|Queue|StringIO|__builtin__|cPickle|urllib2|urlparse)'"
@@ -85,6 +85,8 @@ def hint(error: BaseException) -> str | None:
     """Returns what to do about an error, or None if the error says it or nothing is known."""
     if isinstance(error, MissingNameError | MissingModuleError):
         return None
+    if isinstance(error, TabError):
+        return _of_tabs(error)
     text = str(error)
     if isinstance(error, SyntaxError | NameError | AttributeError | ImportError):
         if _PYTHON2.search(text):
@@ -130,6 +132,21 @@ def _is_in_version_1(path: str | None, name: str) -> bool:
     for part in (path or "").split("."):
         found = getattr(found, part, None) if part else found
     return name in dir(found)
+
+
+def _of_tabs(error: TabError) -> str:
+    """Returns what to do about a file whose lines are indented by tabs and by spaces.
+
+    The command is tried: if its result is not of Python 3 either, 2to3 is needed as well.
+    """
+    path = error.filename or ""
+    text = f"Python 3 does not mix tabs and spaces: expand -t 8 {path} > NEW, which replaces it"
+    try:
+        with open(path, "rb") as file:
+            compile(file.read().expandtabs(8), path, "exec", dont_inherit=True)
+    except (OSError, SyntaxError, ValueError):
+        return f"{text}. The program must then be converted to Python 3, for example with 2to3"
+    return text
 
 
 def _instead_of_keras3() -> str:
