@@ -142,6 +142,18 @@ def at(path: str) -> Any:
     return found
 
 
+def has_hook_of_tensorflow() -> bool:
+    """Returns whether our optimizer's hook is an instance of TensorFlow's private class."""
+    train = tf.compat.v1.train
+    module = importlib.import_module("tensorflow.python.training.sync_replicas_optimizer")
+    with tf.Graph().as_default():
+        variable = tf.compat.v1.get_variable("variable", [1])
+        optimizer = train.SyncReplicasOptimizer(train.GradientDescentOptimizer(0.1), 1)
+        optimizer.minimize(variable, train.get_or_create_global_step())
+        hook = optimizer.make_session_run_hook(True)
+    return isinstance(hook, module._SyncReplicasOptimizerHook)
+
+
 def ours() -> dict[str, bool]:
     """Returns for each name whether it is an object of this package."""
     modules = importlib.import_module("tensorflow.python.training.training")
@@ -160,6 +172,7 @@ def ours() -> dict[str, bool]:
         "data_flow_ops": data_flow_ops.ConditionalAccumulator is dense,
         "standard_ops": standard.SparseConditionalAccumulator is sparse,
         "tf.compat.v1.train": v1.train.SyncReplicasOptimizer is sync,
+        "hook": has_hook_of_tensorflow(),
         "training.training": modules.SyncReplicasOptimizer is sync,
         "parameter servers": places == ["/job:ps/task:0", "/job:ps/task:1"],
         "drop stale": v1.contrib.opt.DropStaleGradientOptimizer

@@ -12,6 +12,7 @@ from typing import Any
 
 import tf_condacc
 from condacc import originals
+from tf_condacc._optimizers.sync_replicas.hook import SyncReplicasOptimizerHook
 from tf_condacc.compat import _estimator
 from tf_condacc.compat._finder import Finder
 
@@ -65,6 +66,8 @@ def _replace_originals(stack: contextlib.ExitStack) -> None:
         if place.startswith("tf_condacc:"):
             original = getattr(importlib.import_module(module), attribute)
             replacements.append((original, originals.resolve(place)))
+    hooks = importlib.import_module("tensorflow.python.training.sync_replicas_optimizer")
+    replacements.append((hooks._SyncReplicasOptimizerHook, SyncReplicasOptimizerHook))
     back = [(ours, original) for original, ours in replacements]
     stack.callback(_replace_everywhere, back, but_not=_places_of([ours for ours, _ in back]))
     _replace_everywhere(replacements)
