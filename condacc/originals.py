@@ -69,6 +69,7 @@ _MNIST = _places_in(
     "read_data_sets",
 )
 _LOAD_DATASET = _places_in(f"{_TUTORIAL}.input_data", "load_dataset")
+_LINEAR = {f"_{name}": f"tf_condacc.compat.rnn:{name}" for name in ("Linear", "linear")}
 _SETTER = _places_in("tf_condacc", "replica_device_setter")
 _SPARSE = _places_in("tf_condacc", "SparseConditionalAccumulator")
 _SYNC = _places_in("tf_condacc", "SyncReplicasOptimizer")
@@ -172,7 +173,7 @@ _PRIVATE: dict[str, dict[str, str]] = {
     },
     "python.ops.gradients_impl": _places_in(f"{_PYTHON}.ops.gradients_util", "AggregationMethod"),
     "python.ops.nn": {"rnn_cell": f"{_PYTHON}.ops.rnn_cell"},
-    "python.ops.rnn_cell_impl": {"_RNNCell": f"{_PYTHON}.ops.rnn_cell_impl:RNNCell"},
+    "python.ops.rnn_cell_impl": _LINEAR | {"_RNNCell": f"{_PYTHON}.ops.rnn_cell_impl:RNNCell"},
     "python.ops.signal.spectral_ops": _places_in(
         f"{_PYTHON}.ops.signal.fft_ops",
         "fft",
@@ -258,6 +259,8 @@ CONTRIB: dict[str, dict[str, str]] = {
     "rnn": _places_in(
         _CELLS, "DeviceWrapper", "DropoutWrapper", "ResidualWrapper", "LSTMStateTuple"
     ),
+    "rnn.python.ops.core_rnn_cell": _LINEAR,
+    "rnn.python.ops.core_rnn_cell_impl": _LINEAR,
     "staging": {"StagingArea": "tensorflow.python.ops.data_flow_ops:StagingArea"},
     "tensorboard.plugins.projector": _places_in(
         "tensorboard.plugins.projector", "ProjectorConfig", "visualize_embeddings"
@@ -341,6 +344,7 @@ MOVED_MODULES = {
     "tensorflow.examples.tutorials.mnist.mnist": f"{_TUTORIAL}.mnist",
     f"{_PYTHON}.distribute.distribution_strategy_context": _DISTRIBUTE_LIB,
     f"{_PYTHON}.ops.spectral_ops": f"{_PYTHON}.ops.signal.spectral_ops",
+    f"{_PYTHON}.ops.summary_ops": f"{_PYTHON}.summary.summary",
     f"{_PYTHON}.summary.event_accumulator": (
         "tensorboard.backend.event_processing.event_accumulator"
     ),
@@ -454,7 +458,7 @@ _OURS = {
     name
     for names in CONTRIB.values()
     for name, place in names.items()
-    if place.startswith("tf_condacc") and name not in (_MNIST | _LOAD_DATASET)
+    if place.startswith("tf_condacc") and name not in (_MNIST | _LOAD_DATASET | _LINEAR)
 }
 # The remedy for names that Keras 3 does not have.
 USE_KERAS2 = (

@@ -50,7 +50,7 @@ def make(stack: contextlib.ExitStack) -> None:
         if path.startswith("python."):
             module = importlib.import_module(f"tensorflow.{path}")
             for name, place in names.items():
-                if place.startswith("tensorflow."):
+                if not place.startswith("tf_condacc:"):  # These are originals.
                     _set_attribute(stack, module, name, originals.resolve(place))
 
 
