@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 
-from condacc.originals import USE_KERAS2
+from condacc.advice import USE_KERAS2
 
 RUNNER = "condacc run"
 
