@@ -56,6 +56,20 @@ _CONSTANTS = _places_in(f"{_V1}:graph_util", "convert_variables_to_constants")
 _DENSE = _places_in("tf_condacc", "ConditionalAccumulator", "ConditionalAccumulatorBase")
 _DROP_STALE = _places_in("tf_condacc", "DropStaleGradientOptimizer")
 _HPARAMS = _places_in("tf_condacc.compat", "HParams")
+_TUTORIAL = "tf_condacc.compat.examples.tutorials.mnist"
+_MNIST = _places_in(
+    f"{_TUTORIAL}.input_data",
+    "DataSet",
+    "Datasets",
+    "dense_to_one_hot",
+    "extract_images",
+    "extract_labels",
+    "load_mnist",
+    "maybe_download",
+    "read_data_sets",
+)
+_LOAD_DATASET = _places_in(f"{_TUTORIAL}.input_data", "load_dataset")
+_LINEAR = {f"_{name}": f"tf_condacc.compat.rnn:{name}" for name in ("Linear", "linear")}
 _SETTER = _places_in("tf_condacc", "replica_device_setter")
 _SPARSE = _places_in("tf_condacc", "SparseConditionalAccumulator")
 _SYNC = _places_in("tf_condacc", "SyncReplicasOptimizer")
@@ -125,6 +139,8 @@ _PUBLIC: dict[str, dict[str, str]] = {
     "estimator.inputs": _places_in("tf_condacc.estimator.inputs", "numpy_input_fn"),
 }
 _PRIVATE: dict[str, dict[str, str]] = {
+    # The first version, which merge_from changes in place, is what programs expect.
+    "python.framework.device": _places_in(_V1, "DeviceSpec"),
     "python.framework.graph_util": _CONSTANTS,
     "python.framework.graph_util_impl": _CONSTANTS,
     "python.framework.ops": _places_in(
@@ -152,12 +168,36 @@ _PRIVATE: dict[str, dict[str, str]] = {
     | _places_in(f"{_PYTHON}.ops.while_loop", "while_loop"),
     "python.ops.data_flow_ops": _DENSE | _SPARSE,
     "python.ops.functional_ops": _places_in(f"{_PYTHON}.ops.map_fn", "map_fn"),
+    "python.ops.gen_logging_ops": {
+        "_image_summary": f"{_PYTHON}.ops.gen_logging_ops:image_summary",
+    },
     "python.ops.gradients_impl": _places_in(f"{_PYTHON}.ops.gradients_util", "AggregationMethod"),
+    "python.ops.nn": {"rnn_cell": f"{_PYTHON}.ops.rnn_cell"},
+    "python.ops.rnn_cell_impl": _LINEAR | {"_RNNCell": f"{_PYTHON}.ops.rnn_cell_impl:RNNCell"},
+    "python.ops.signal.spectral_ops": _places_in(
+        f"{_PYTHON}.ops.signal.fft_ops",
+        "fft",
+        "fft2d",
+        "fft3d",
+        "ifft",
+        "ifft2d",
+        "ifft3d",
+        "irfft",
+        "irfft2d",
+        "irfft3d",
+        "rfft",
+        "rfft2d",
+        "rfft3d",
+    ),
     "python.ops.variables": _places_in(f"{_PYTHON}.ops.ref_variable", "RefVariable")
     | _places_in(_VARIABLES, "VariableV1", "is_variable_initialized"),
     "python.pywrap_tensorflow": _places_in(
         f"{_PYTHON}.training.py_checkpoint_reader", "NewCheckpointReader"
     ),
+    "python.trackable": {
+        "tracking": f"{_PYTHON}.trackable.autotrackable",
+        "util": f"{_PYTHON}.checkpoint.checkpoint",
+    },
     "python.training.device_setter": _SETTER,
     "python.training.sync_replicas_optimizer": _SYNC,
     "python.training.training": _SYNC | _SETTER,
@@ -190,6 +230,12 @@ CONTRIB: dict[str, dict[str, str]] = {
     "framework.python.framework.checkpoint_utils": _CHECKPOINTS,
     "framework.python.ops": _STEP,
     "framework.python.ops.variables": _STEP,
+    "learn.datasets": _LOAD_DATASET,
+    "learn.datasets.base": _MNIST,
+    "learn.datasets.mnist": _MNIST,
+    "learn.python.learn.datasets": _LOAD_DATASET,
+    "learn.python.learn.datasets.base": _MNIST,
+    "learn.python.learn.datasets.mnist": _MNIST,
     "lookup": _places_in(
         _LOOKUP_OPS,
         "IdTableWithHashBuckets",
@@ -213,6 +259,8 @@ CONTRIB: dict[str, dict[str, str]] = {
     "rnn": _places_in(
         _CELLS, "DeviceWrapper", "DropoutWrapper", "ResidualWrapper", "LSTMStateTuple"
     ),
+    "rnn.python.ops.core_rnn_cell": _LINEAR,
+    "rnn.python.ops.core_rnn_cell_impl": _LINEAR,
     "staging": {"StagingArea": "tensorflow.python.ops.data_flow_ops:StagingArea"},
     "tensorboard.plugins.projector": _places_in(
         "tensorboard.plugins.projector", "ProjectorConfig", "visualize_embeddings"
@@ -289,123 +337,34 @@ ESTIMATOR_MODULES = frozenset(
 
 # Modules that have another path today.
 MOVED_MODULES = {
+    "tensorflow.examples": "tf_condacc.compat.examples",
+    "tensorflow.examples.tutorials": "tf_condacc.compat.examples.tutorials",
+    "tensorflow.examples.tutorials.mnist": _TUTORIAL,
+    "tensorflow.examples.tutorials.mnist.input_data": f"{_TUTORIAL}.input_data",
+    "tensorflow.examples.tutorials.mnist.mnist": f"{_TUTORIAL}.mnist",
     f"{_PYTHON}.distribute.distribution_strategy_context": _DISTRIBUTE_LIB,
     f"{_PYTHON}.ops.spectral_ops": f"{_PYTHON}.ops.signal.spectral_ops",
+    f"{_PYTHON}.ops.summary_ops": f"{_PYTHON}.summary.summary",
+    f"{_PYTHON}.summary.event_accumulator": (
+        "tensorboard.backend.event_processing.event_accumulator"
+    ),
+    f"{_PYTHON}.training.checkpointable": f"{_PYTHON}.trackable",
+    f"{_PYTHON}.training.checkpointable.base": f"{_PYTHON}.trackable.base",
+    f"{_PYTHON}.training.checkpointable.data_structures": f"{_PYTHON}.trackable.data_structures",
+    f"{_PYTHON}.training.checkpointable.util": f"{_PYTHON}.checkpoint.checkpoint",
     f"{_PYTHON}.training.distribute": _DISTRIBUTE_LIB,
     f"{_PYTHON}.training.distribution_strategy_context": _DISTRIBUTE_LIB,
     f"{_PYTHON}.training.gen_training_ops": f"{_PYTHON}.ops.gen_training_ops",
     f"{_PYTHON}.training.tracking": f"{_PYTHON}.trackable",
     f"{_PYTHON}.training.tracking.base": f"{_PYTHON}.trackable.base",
     f"{_PYTHON}.training.tracking.data_structures": f"{_PYTHON}.trackable.data_structures",
+    f"{_PYTHON}.training.tracking.tracking": f"{_PYTHON}.trackable.autotrackable",
+    f"{_PYTHON}.training.tracking.util": f"{_PYTHON}.checkpoint.checkpoint",
     f"{_PYTHON}.training.training_ops": f"{_PYTHON}.ops.gen_training_ops",
     # TensorFlow itself looks for the layers of slim.batch_norm at a path that tf-keras has left.
     "tf_keras.legacy_tf_layers": "tf_keras.src.legacy_tf_layers",
     "tf_keras.legacy_tf_layers.normalization": "tf_keras.src.legacy_tf_layers.normalization",
 }
-
-_PROBABILITY = "TensorFlow Probability has it: https://www.tensorflow.org/probability"
-_COPY = (
-    "copy the code that you need; TensorFlow Addons, which took it over, is no longer maintained"
-)
-_ESTIMATOR = "use tf.estimator"
-_FORESTS = "use the package tensorflow-decision-forests"
-_COLUMN = "use tf.feature_column."
-_CATEGORICAL = f"{_COLUMN}categorical_column_with_"
-_RENAMED = "use tf.contrib.lookup.{}, which is provided"
-_SUMMARY = "use tf.summary of TensorFlow 2, which has other arguments"
-
-# The advice for names that are not provided, by their paths below tf.contrib. The longest path that
-# matches counts.
-_ADVICE = {
-    "all_reduce": "use tf.distribute, or tf.raw_ops.CollectiveReduceV2",
-    "autograph": "use tf.autograph",
-    "bayesflow": _PROBABILITY,
-    "boosted_trees": _FORESTS,
-    "checkpoint": "use tf.train.Checkpoint and tf.train.CheckpointManager",
-    "cloud": "use tf.io.gfile, or the package tensorflow-io",
-    "crf": _COPY,
-    "cudnn_rnn": "use tf.keras.layers.LSTM or GRU, which use cuDNN where they can",
-    "data.batch_and_drop_remainder": "use dataset.batch(n, drop_remainder=True)",
-    "data.padded_batch_and_drop_remainder": (
-        "use dataset.padded_batch(n, shapes, drop_remainder=True)"
-    ),
-    "data.sliding_window_batch": "use dataset.window",
-    "data": "use tf.data, and tf.data.experimental",
-    "distribute": "use tf.distribute, whose strategies have other arguments",
-    "distributions": _PROBABILITY,
-    "eager": "use TensorFlow's own eager execution, and tf.GradientTape",
-    "estimator": _ESTIMATOR,
-    "feature_column": "use tf.feature_column, which has the sequence columns as well",
-    "ffmpeg": "use the package tensorflow-io",
-    "framework": "use tf.compat.v1, or tf_slim.ops",
-    "gan": "use the package tensorflow-gan",
-    "graph_editor": "there is no successor; build the graph anew, or copy the code that you need",
-    "image": f"use tf.image; of what it lacks, {_COPY}",
-    "integrate": _PROBABILITY,
-    "keras": "use tf.keras",
-    "kfac": "use the package kfac",
-    "layers.embed_sequence": "use tf.compat.v1.get_variable and tf.nn.embedding_lookup",
-    "layers.bucketized_column": f"{_COLUMN}bucketized_column",
-    "layers.crossed_column": f"{_COLUMN}crossed_column",
-    "layers.embedding_column": f"{_COLUMN}embedding_column",
-    "layers.input_from_feature_columns": "use tf.compat.v1.feature_column.input_layer",
-    "layers.one_hot_column": f"{_COLUMN}indicator_column",
-    "layers.real_valued_column": f"{_COLUMN}numeric_column",
-    "layers.shared_embedding_columns": f"{_COLUMN}shared_embeddings",
-    "layers.sparse_column_with_hash_bucket": f"{_CATEGORICAL}hash_bucket",
-    "layers.sparse_column_with_integerized_feature": f"{_CATEGORICAL}identity",
-    "layers.sparse_column_with_keys": f"{_CATEGORICAL}vocabulary_list",
-    "layers.sparse_column_with_vocabulary_file": f"{_CATEGORICAL}vocabulary_file",
-    "layers.weighted_sparse_column": f"{_COLUMN}weighted_categorical_column",
-    "learn": _ESTIMATOR,
-    "linear_optimizer": "there is no successor; tf.estimator.LinearClassifier has FTRL",
-    "lite": "use tf.lite",
-    "lookup.index_to_string": _RENAMED.format("index_to_string_table_from_tensor"),
-    "lookup.string_to_index": _RENAMED.format("index_table_from_tensor"),
-    "lookup.string_to_index_table_from_file": _RENAMED.format("index_table_from_file"),
-    "lookup.string_to_index_table_from_tensor": _RENAMED.format("index_table_from_tensor"),
-    "lookup": "use tf.lookup",
-    "memory_stats": "use tf.config.experimental.get_memory_info",
-    "mixed_precision": "use tf.compat.v1.train.enable_mixed_precision_graph_rewrite",
-    "nccl": "use tf.distribute.NcclAllReduce, or tf.raw_ops.NcclAllReduce",
-    "nn": "use tf.nn, and for alpha_dropout tf.keras.layers.AlphaDropout",
-    "opt": _COPY,
-    "predictor": "use tf.compat.v1.saved_model.load and a session",
-    "quantize": "use the package tensorflow-model-optimization",
-    "rnn": f"use tf.compat.v1.nn.rnn_cell and tf.keras.layers; {_COPY}",
-    "saved_model": "use tf.saved_model",
-    "seq2seq": _COPY,
-    "signal": "use tf.signal",
-    "stateless": "use tf.random.stateless_normal and the like",
-    "summary": _SUMMARY,
-    "tensor_forest": _FORESTS,
-    "tensorrt": "use tf.experimental.tensorrt",
-    "tpu": "use tf.compat.v1.tpu, and tf.distribute.TPUStrategy",
-    "training.RandomStrategy": (
-        "use tf_condacc.cluster.GreedyLoadBalancingStrategy, or pass a function of your own from "
-        "an operation to the number of a parameter server as ps_strategy"
-    ),
-    "training.bucket_by_sequence_length": "use tf.data.experimental.bucket_by_sequence_length",
-    "training": "use tf.compat.v1.train, and tf.data in place of queues",
-    "util": "use tf.compat.v1",
-}
-
-
-_OURS = {
-    name
-    for names in CONTRIB.values()
-    for name, place in names.items()
-    if place.startswith("tf_condacc")
-}
-# The remedy for names that Keras 3 does not have.
-USE_KERAS2 = (
-    "run the program with condacc run --keras2, or install tf-keras and set TF_USE_LEGACY_KERAS=1 "
-    "before TensorFlow is imported"
-)
-GENERAL = (
-    f"Of tf.contrib, tf_condacc.compat provides {', '.join(sorted(_OURS))}, what tf-slim contains, "
-    "and names that TensorFlow has elsewhere today."
-)
 
 
 def places() -> Iterator[tuple[str, str]]:
@@ -427,17 +386,3 @@ def resolve(place: str) -> Any:
     for name in filter(None, attributes.split(".")):
         found = getattr(found, name)
     return found
-
-
-def advice(path: str) -> str:
-    """Returns a sentence on what to use instead of a name of ``tf.contrib``.
-
-    Args:
-        path: Path of the name below ``tf.contrib``: "opt.AdamWOptimizer".
-    """
-    parts = path.split(".")
-    for end in range(len(parts), 0, -1):
-        text = _ADVICE.get(".".join(parts[:end]))
-        if text is not None:
-            return f"Instead: {text}."
-    return "tf_condacc.compat knows no replacement for it."

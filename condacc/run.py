@@ -15,18 +15,20 @@ from collections.abc import Sequence
 
 from condacc._interrupts import raise_on_interrupt
 
+_WITH_VALUE = ("--root", "--also", "--not")
 _LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
 _DESCRIPTION = """\
-Runs a program that was written for TensorFlow 1, unedited. In SCRIPT and in the modules in its
-folder, "import tensorflow" means tf.compat.v1, the behavior of version 2 is off, and tf.contrib,
-tf.estimator, the accumulators and SyncReplicasOptimizer come from tf_condacc and, if they are
-installed, from tf-slim (tf.contrib.slim, layers, ...), tensorflow-estimator (tf.estimator) and
-tf-keras (with --keras2). Installed packages import TensorFlow as usual.
+Runs a program that was written for TensorFlow 1, unedited. In SCRIPT and in all modules that are
+not installed, "import tensorflow" means tf.compat.v1, the behavior of version 2 is off, and
+tf.contrib, tf.estimator, the accumulators and SyncReplicasOptimizer come from tf_condacc and, if
+they are installed, from tf-slim (tf.contrib.slim, layers, ...), tensorflow-estimator
+(tf.estimator) and tf-keras (with --keras2). Installed packages import TensorFlow as usual.
 """
 _EPILOG = """\
 examples:
   condacc run train.py --batch_size 32
   condacc run --keras2 -m trainer.task
+  condacc run --root .. --also tensor2tensor train.py
   condacc launch --workers 2 -- condacc run train.py
 
 docs/compat.md lists what is provided, and what is not.
@@ -43,6 +45,9 @@ class Options:
         script: Path of the program, or None if `module` is given.
         module: Name of the program's module, or None if `script` is given.
         arguments: Arguments of the program.
+        roots: Folders whose modules belong to the program.
+        also: Installed packages that belong to the program.
+        excluded: Packages that do not belong to the program.
     """
 
     keras2: bool
@@ -50,6 +55,9 @@ class Options:
     script: str | None
     module: str | None
     arguments: list[str]
+    roots: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -74,7 +82,7 @@ def parse(arguments: Sequence[str]) -> Options:
     parser = _parser()
     end = 0
     while end < len(arguments) and arguments[end].startswith("-") and arguments[end] != "-m":
-        end += 1
+        end += 2 if arguments[end] in _WITH_VALUE else 1
     options = parser.parse_args(arguments[:end])
     program = list(arguments[end:])
     if not program:
@@ -88,7 +96,16 @@ def parse(arguments: Sequence[str]) -> Options:
         script, rest = program[0], program[1:]
         if not os.path.isfile(script):
             parser.error(f"there is no file {script}")
-    return Options(options.keras2, options.quiet, script, module, rest)
+    return Options(
+        options.keras2,
+        options.quiet,
+        script,
+        module,
+        rest,
+        tuple(options.roots),
+        tuple(options.also),
+        tuple(options.excluded),
+    )
 
 
 def select_keras(options: Options) -> None:
@@ -114,8 +131,8 @@ def uses_keras2() -> bool:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="condacc run",
-        usage="condacc run [--keras2] [--quiet] SCRIPT [ARGUMENT ...]\n"
-        "       condacc run [--keras2] [--quiet] -m MODULE [ARGUMENT ...]",
+        usage="condacc run [options] SCRIPT [ARGUMENT ...]\n"
+        "       condacc run [options] -m MODULE [ARGUMENT ...]",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -129,4 +146,26 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--quiet", action="store_true", help="do not say what is provided when the program starts"
     )
+    extent = (
+        ("--root", "DIR", _folder, "roots", "the modules in DIR belong to the program"),
+        ("--also", "PACKAGE", str, "also", "the installed PACKAGE belongs to the program"),
+        ("--not", "PACKAGE", str, "excluded", "PACKAGE does not belong to the program"),
+    )
+    for name, metavar, kind, target, text in extent:
+        parser.add_argument(
+            name,
+            metavar=metavar,
+            type=kind,
+            dest=target,
+            action="append",
+            default=[],
+            help=f"{text}; may be repeated",
+        )
     return parser
+
+
+def _folder(path: str) -> str:
+    """Converts the value of an option to the path of a folder that exists."""
+    if not os.path.isdir(path):
+        raise argparse.ArgumentTypeError(f"there is no folder {path}")
+    return os.path.realpath(path)

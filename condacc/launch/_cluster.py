@@ -5,9 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import re
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+# What becomes the place of the task in a command, and, in double braces, stays as it is.
+_NAME = r"\{(?:job|index|ps|workers|hosts:\w*)\}"
+_FIELD = re.compile(rf"\{{(?P<literal>{_NAME})\}}|(?P<field>{_NAME})")
+_JOBS = ("ps", "worker")
 
 
 @dataclass(frozen=True)
@@ -32,15 +38,39 @@ class Place:
         return self.is_server or self.index == 0
 
 
-def local_cluster(num_ps: int, num_workers: int) -> list[Place]:
-    """Returns the places of a cluster whose servers listen on free ports of this machine."""
+def local_cluster(num_ps: int, num_workers: int, ports: Sequence[int] = ()) -> list[Place]:
+    """Returns the places of a cluster whose servers listen on ports of this machine.
+
+    Args:
+        num_ps: Number of parameter servers.
+        num_workers: Number of workers.
+        ports: The ports of the parameter servers and then of the workers; by default, free ones.
+
+    Raises:
+        ValueError: There are not as many ports as tasks, or a port is twice among them.
+        OSError: Something listens on one of `ports` already.
+    """
     jobs = [("ps", index) for index in range(num_ps)]
     jobs += [("worker", index) for index in range(num_workers)]
-    ports = free_ports(len(jobs))
+    if ports:
+        _check_ports(ports, len(jobs))
     return [
         Place(job, index, f"localhost:{port}")
-        for (job, index), port in zip(jobs, ports, strict=True)
+        for (job, index), port in zip(jobs, ports or free_ports(len(jobs)), strict=True)
     ]
+
+
+def _check_ports(ports: Sequence[int], count: int) -> None:
+    if len(ports) != count or len(set(ports)) != count:
+        raise ValueError(
+            f"expected {count} different ports, of the parameter servers and then of the workers, "
+            f"got {', '.join(map(str, ports))}"
+        )
+    for port in ports:
+        try:
+            socket.create_server(("localhost", port)).close()
+        except OSError as error:
+            raise OSError(f"port {port}: {error}") from error
 
 
 def free_ports(count: int) -> list[int]:
@@ -63,3 +93,28 @@ def tf_config(cluster: Sequence[Place], place: Place) -> str:
     for each in cluster:
         addresses.setdefault(each.job, []).append(each.address)
     return json.dumps({"cluster": addresses, "task": {"type": place.job, "index": place.index}})
+
+
+def filled(command: Sequence[str], cluster: Sequence[Place], place: Place) -> list[str]:
+    """Returns the command of one task, with its place in the cluster filled in.
+
+    ``{job}`` and ``{index}`` become the job and the index of the task; ``{ps}``, ``{workers}`` and
+    ``{hosts:JOB}`` the addresses of a job, with commas between them. ``{{job}}`` becomes ``{job}``,
+    and all other braces stay.
+
+    Raises:
+        ValueError: The command asks for the hosts of a job that there is not.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        if match["literal"]:
+            return match["literal"]
+        field = match["field"][1:-1]
+        if field in ("job", "index"):
+            return str(getattr(place, field))
+        job = {"ps": "ps", "workers": "worker"}.get(field, field.partition(":")[2])
+        if job not in _JOBS:
+            raise ValueError(f"{{{field}}}: there is no job {job!r}, only {' and '.join(_JOBS)}")
+        return ",".join(each.address for each in cluster if each.job == job)
+
+    return [_FIELD.sub(value, argument) for argument in command]

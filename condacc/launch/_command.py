@@ -7,13 +7,25 @@ import math
 import shutil
 from collections.abc import Callable, Sequence
 
-from condacc.launch._cluster import local_cluster
+from condacc.launch._cluster import filled, local_cluster
 from condacc.launch._launcher import Launcher, Settings
 from condacc.launch._output import Output
 
 _MAX_TASKS = 200
 _NOT_FOUND = 127
 _USAGE = "condacc launch --workers WORKERS [options] -- COMMAND [ARGUMENT ...]"
+
+_DESCRIPTION = """\
+Starts the tasks of a TensorFlow cluster on this machine. Each runs COMMAND and finds its place in
+the environment variable TF_CONFIG. In COMMAND, {job} and {index} become the task's own place, and
+{ps}, {workers} and {hosts:JOB} the addresses of a job, as in host:port,host:port.
+"""
+_EPILOG = """\
+examples:
+  condacc launch --ps 1 --workers 2 -- python train.py
+  condacc launch --ps 1 --workers 2 -- python train.py \\
+      --job_name={job} --task_index={index} --ps_hosts={ps} --worker_hosts={workers}
+"""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -33,7 +45,14 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"at most {_MAX_TASKS} tasks, got {options.ps + options.workers}")
     if shutil.which(command[0]) is None:
         parser.exit(_NOT_FOUND, f"{parser.prog}: error: command not found: {command[0]}\n")
-    cluster = local_cluster(options.ps, options.workers)
+    try:
+        cluster = local_cluster(options.ps, options.workers, options.ports)
+    except (OSError, ValueError) as error:
+        parser.error(f"argument --ports: {error}")
+    try:
+        filled(command, cluster, cluster[0])
+    except ValueError as error:
+        parser.error(str(error))
     try:
         output = Output(options.log_dir, [str(place) for place in cluster])
     except OSError as error:
@@ -54,13 +73,18 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="condacc launch",
         usage=_USAGE,
-        description="Starts the tasks of a TensorFlow cluster on this machine. Each runs COMMAND "
-        "and finds its place in the environment variable TF_CONFIG.",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     add = parser.add_argument
     add("--ps", type=_integer(0), default=1, help="number of parameter servers (default: 1)")
     add("--workers", type=_integer(1), required=True, help="number of workers; 0 is the chief")
+    ports_help = (
+        "ports of the ps and then of the workers, as in 2222,2230-2233 (default: free ones)"
+    )
+    add("--ports", type=_ports, default=(), metavar="PORTS", help=ports_help)
     add("--restarts", type=_integer(0), default=0, help="restarts of each lost task (default: 0)")
     add("--log-dir", default="launch_logs", help="folder of the logs (default: launch_logs)")
     hides = "hide the C++ log of TensorFlow in the tasks, unless TF_CPP_MIN_LOG_LEVEL is set"
@@ -87,6 +111,18 @@ def _integer(minimum: int) -> Callable[[str], int]:
         return number
 
     return integer
+
+
+def _ports(text: str) -> list[int]:
+    """Converts the value of an option to ports: "2222,2230-2233"."""
+    ports: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        begin, end = int(first), int(last or first)
+        if not 1 <= begin <= end <= 65_535:
+            raise argparse.ArgumentTypeError(f"must be ports from 1 to 65535, got {part}")
+        ports += range(begin, end + 1)
+    return ports
 
 
 def _seconds(text: str) -> float:

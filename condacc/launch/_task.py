@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 
-from condacc.launch._cluster import Place, tf_config
+from condacc.launch._cluster import Place, filled, tf_config
 from condacc.launch._processes import Guard, TaskProcess
 
 _CANNOT_START = 126
@@ -39,7 +39,7 @@ class Task:
         Args:
             place: The place of the task in the cluster.
             cluster: The places of all tasks.
-            command: The command that the task runs.
+            command: The command that the task runs, before its place is filled in.
             defaults: Environment variables that are set unless the launcher has inherited them.
         """
         self.place = place
@@ -51,7 +51,7 @@ class Task:
         self.note = ""
         own = {"TF_CONFIG": tf_config(cluster, place), "PYTHONUNBUFFERED": "1"}
         self._environment = {**defaults, **os.environ, **own}
-        self._command = command
+        self._command = filled(command, cluster, place)
         self._started_at = 0.0
         self._run_secs = 0.0
         self._quick_losses = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 
-from condacc.originals import USE_KERAS2
+from condacc.advice import USE_KERAS2
 
 RUNNER = "condacc run"
 
@@ -34,8 +34,8 @@ class Code(enum.Enum):
     )
     PRIVATE_MODULE = (
         "TC301",
-        "Private modules change without notice: use the public name, or check that it still exists "
-        "in TensorFlow 2.21.",
+        "The installed TensorFlow does not have it under this private path: use the public name, "
+        f"or run the program unedited by `{RUNNER}`, which provides some.",
     )
     STAR_IMPORT = (
         "TC302",
@@ -54,6 +54,12 @@ class Code(enum.Enum):
         "TC305",
         "It fails in eager execution: call tf.compat.v1.disable_v2_behavior() at the beginning of "
         "the program, or build the graph in `with tf.Graph().as_default()`.",
+    )
+    EXAMPLES = (
+        "TC306",
+        "TensorFlow 2.21 has no examples: import input_data and mnist from "
+        "tf_condacc.compat.examples.tutorials.mnist, or run the program unedited by "
+        f"`{RUNNER}`.",
     )
     OP_TYPE = (
         "TC401",
@@ -94,6 +100,11 @@ class Code(enum.Enum):
         "TC409",
         "tf.device of TensorFlow 2 accepts no functions: use tf.compat.v1.device if it is one, as "
         "a device setter is.",
+    )
+    NOT_PREPARED = (
+        "TC410",
+        "The chief must run chief_init_op, and each worker local_step_init_op, before it trains: "
+        "use make_session_run_hook, which does both.",
     )
     OLD_NOTEBOOK = (
         "TC501",

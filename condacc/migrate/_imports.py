@@ -10,6 +10,7 @@ import libcst as cst
 from libcst.helpers import get_full_name_for_node
 from libcst.metadata import ClassScope, ImportAssignment
 
+from condacc.migrate import _installed
 from condacc.migrate._findings import Code, Finding, Rewriting
 from condacc.migrate._names import PACKAGE, WRONG_MODULES, is_in, plain
 from condacc.migrate._resolving import imported_from
@@ -94,6 +95,8 @@ def _report(source: Source, alias: cst.ImportAlias, name: str, result: Imports) 
             code = Code.CONTRIB_IMPORT
         elif is_in(name, WRONG_MODULES):
             code = Code.WRONG_MODULE
+        elif code is Code.PRIVATE_MODULE and _installed.has(name):
+            return
         message = f"{name} is imported"
         result.findings.append(Finding(source.place(alias), code, message, plain(name) or ""))
 

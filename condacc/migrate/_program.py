@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from condacc.migrate._binding import Binding
 from condacc.migrate._devices import Devices
@@ -16,12 +16,14 @@ from condacc.migrate._imports import rewrite_imports
 from condacc.migrate._names import PACKAGE, PROVIDED, PROVIDED_FOR_ESTIMATOR
 from condacc.migrate._remedies import with_remedy
 from condacc.migrate._source import Edit, Source, apply_edits, check_syntax
-from condacc.migrate._uses import Uses
+from condacc.migrate._uses import Use, Uses
 
 _RECURSION_LIMIT = 5000
 # The analysis takes long, so programs without any of these words are left out.
+_SYNC = f"{PACKAGE}.SyncReplicasOptimizer"
+_PREPARES = re.compile(r"\b(chief_init_op|make_session_run_hook)\b")
 _MENTIONS = re.compile(r"tensorflow|Accumulator")
-_MODULES = ("contrib", "estimator", "layers", "python", "rnn_cell", "Server")
+_MODULES = ("contrib", "estimator", "examples", "layers", "python", "rnn_cell", "Server")
 _NAMES = sorted({name.rpartition(".")[2] for name in (*PROVIDED, *GRAPH_NAMES)} | {"device"})
 _WORDS = re.compile(rf"Accumulator|import\s*\*|\b({'|'.join([*_MODULES, *_NAMES])})\b")
 
@@ -95,6 +97,7 @@ def _found_edits(text: str, with_estimator: bool) -> tuple[list[Edit], Outcome]:
         Finding(source.place(use.node), Code.LATE_IMPORT, f"{source.code(use.node)} is used")
         for use in binding.refused
     ]
+    findings += _not_prepared(source, binding.uses)
     if not imports.binds_package:
         findings += [
             Finding(source.place(node), Code.SERVER, f"{source.code(node)} starts a task")
@@ -107,3 +110,13 @@ def _found_edits(text: str, with_estimator: bool) -> tuple[list[Edit], Outcome]:
         tuple(sorted(rewritings, key=lambda one: one.place)),
         tuple(sorted(findings, key=lambda one: (one.place, one.code.code))),
     )
+
+
+def _not_prepared(source: Source, uses: Sequence[Use]) -> list[Finding]:
+    """Returns a finding if nothing prepares the chief for SyncReplicasOptimizer."""
+    made = [use.node for use in uses if use.target == _SYNC]
+    if not made or _PREPARES.search(source.module.code):
+        return []
+    first = min(made, key=source.span)
+    message = f"{source.code(first)} is used without chief_init_op"
+    return [Finding(source.place(first), Code.NOT_PREPARED, message)]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection
 
+from condacc.advice import advice
 from condacc.migrate._findings import RUNNER, Code, Finding
 from condacc.migrate._names import estimator_lacks
-from condacc.originals import CONTRIB, CONTRIB_RENAMED, CONTRIB_SOURCES, advice
+from condacc.originals import CONTRIB, CONTRIB_RENAMED, CONTRIB_SOURCES
 
 _UNEDITED = f"run the program unedited by `{RUNNER}`"
 _OTHER_ESTIMATOR = f"install the package tensorflow-estimator and run the program by `{RUNNER}`"

@@ -32,6 +32,7 @@ _PS_OPS_POSITION = 5  # The position of `ps_ops` among the arguments of `replica
 _REPORTED = (
     (("contrib",), Code.CONTRIB_NAME),
     (("estimator",), Code.ESTIMATOR),
+    (("examples",), Code.EXAMPLES),
     (("python",), Code.PRIVATE_MODULE),
     (KERAS_2, Code.KERAS_2),
 )

@@ -24,7 +24,13 @@ ROOMS = (
     "_build_info",
     "_typing",
 )
-SHARED = ("condacc.liveness", "condacc.originals", "condacc.run", "condacc.tf_config")
+SHARED = (
+    "condacc.advice",
+    "condacc.liveness",
+    "condacc.originals",
+    "condacc.run",
+    "condacc.tf_config",
+)
 
 
 def imports_of(room: str) -> Iterator[tuple[Path, str]]:

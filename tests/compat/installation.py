@@ -49,6 +49,21 @@ FIRST_IMPORTS = (
     "from tensorflow.python.training import distribution_strategy_context, training_ops",
     "from tensorflow.python.training.tracking.base import Trackable",
     "from tensorflow.python.framework.graph_util import convert_variables_to_constants",
+    "from tensorflow.python.training.checkpointable.util import Checkpoint",
+    "from tensorflow.python.training.tracking import tracking, util; tracking.AutoTrackable",
+    "from tensorflow.python.ops.spectral_ops import fft, irfft2d, rfft",
+    "from tensorflow.python.ops.nn import rnn_cell",
+    "from tensorflow.python.ops.rnn_cell_impl import _RNNCell, _linear",
+    "from tensorflow.contrib.rnn.python.ops.core_rnn_cell import _Linear, _linear",
+    "from tensorflow.contrib.rnn.python.ops import core_rnn_cell_impl; core_rnn_cell_impl._linear",
+    "from tensorflow.python.ops.summary_ops import tensor_summary",
+    "from tensorflow.python.ops.gen_logging_ops import _image_summary",
+    "from tensorflow.examples.tutorials.mnist import input_data, mnist",
+    "import tensorflow.examples.tutorials.mnist.input_data as data; data.read_data_sets",
+    "import tensorflow.examples.tutorials.mnist.mnist; tensorflow.examples.tutorials.mnist.mnist",
+    "from tensorflow.contrib.learn.python.learn.datasets.mnist import DataSet, read_data_sets",
+    "from tensorflow.contrib.learn.python.learn.datasets import base, mnist; base.maybe_download",
+    "from tensorflow.contrib import learn; learn.datasets.load_dataset",
 )
 MISSING = (
     "tf.contrib.crf",
@@ -130,6 +145,18 @@ def at(path: str) -> Any:
     return found
 
 
+def has_hook_of_tensorflow() -> bool:
+    """Returns whether our optimizer's hook is an instance of TensorFlow's private class."""
+    train = tf.compat.v1.train
+    module = importlib.import_module("tensorflow.python.training.sync_replicas_optimizer")
+    with tf.Graph().as_default():
+        variable = tf.compat.v1.get_variable("variable", [1])
+        optimizer = train.SyncReplicasOptimizer(train.GradientDescentOptimizer(0.1), 1)
+        optimizer.minimize(variable, train.get_or_create_global_step())
+        hook = optimizer.make_session_run_hook(True)
+    return isinstance(hook, module._SyncReplicasOptimizerHook)
+
+
 def ours() -> dict[str, bool]:
     """Returns for each name whether it is an object of this package."""
     modules = importlib.import_module("tensorflow.python.training.training")
@@ -148,6 +175,7 @@ def ours() -> dict[str, bool]:
         "data_flow_ops": data_flow_ops.ConditionalAccumulator is dense,
         "standard_ops": standard.SparseConditionalAccumulator is sparse,
         "tf.compat.v1.train": v1.train.SyncReplicasOptimizer is sync,
+        "hook": has_hook_of_tensorflow(),
         "training.training": modules.SyncReplicasOptimizer is sync,
         "parameter servers": places == ["/job:ps/task:0", "/job:ps/task:1"],
         "drop stale": v1.contrib.opt.DropStaleGradientOptimizer
@@ -155,8 +183,31 @@ def ours() -> dict[str, bool]:
         is tf_condacc.DropStaleGradientOptimizer,
         "towers": v1.contrib.estimator.TowerOptimizer is tf_condacc.TowerOptimizer,
         "replicate": tf.contrib.estimator.replicate_model_fn is tf_condacc.replicate_model_fn,
+        "MNIST": v1.contrib.learn.datasets.mnist.read_data_sets
+        is importlib.import_module("tensorflow.examples.tutorials.mnist.input_data").read_data_sets
+        is v1.examples.tutorials.mnist.input_data.read_data_sets,
         "balancing": v1.contrib.training.byte_size_load_fn is tf_condacc.cluster.byte_size_load_fn,
     }
+
+
+def merged_devices() -> list[str]:
+    """Returns the devices of two variables under a device setter of a program's own.
+
+    It merges devices in place, as copies of ``replicate_model_fn`` and ``local_device_setter`` do.
+    """
+    device = importlib.import_module("tensorflow.python.framework.device")
+
+    def setter(operation: Any) -> str:
+        worker = device.DeviceSpec.from_string("/job:worker/cpu:1")
+        if operation.type != "VarHandleOp":
+            worker = device.DeviceSpec.from_string("/job:ps/task:2")
+        found = device.DeviceSpec.from_string(operation.device or "")
+        worker.merge_from(found)
+        return str(worker.to_string())
+
+    with tf.Graph().as_default(), tf.compat.v1.device(setter), tf.compat.v1.device("/task:3"):
+        variable = tf.compat.v1.get_variable("variable", [1], use_resource=True)
+        return [variable.handle.device, tf.constant(1).device]
 
 
 def unresolved() -> list[str]:
@@ -209,6 +260,7 @@ def main() -> None:
         report["missing import"] = error_of("from tensorflow.contrib.opt import AdamWOptimizer")
         report["missing module"] = error_of("import tensorflow.contrib.crf.python")
         report["unresolved"] = unresolved()
+        report["devices"] = merged_devices()
         report["hasattr"] = [hasattr(tf.contrib, name) for name in ("slim", "crf")]
         report["renamed"] = {
             old: at(f"contrib.{old}") is at(new) or at(f"contrib.{old}").__name__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 
 import pytest
@@ -35,7 +36,7 @@ def error_of(statement):
             "has while_loop in tensorflow.p",
         ),
         ("import tensorflow.python.no_module", "has no module tensorflow.python.no_module"),
-        ("import tensorflow.examples.tutorials", "tf.keras.datasets has MNIST"),
+        ("import tensorflow.examples.speech_commands", "tf_condacc provides tutorials.mnist"),
         ("print 'x'", "programs must be Python 3"),
         ("xrange(3)", "programs must be Python 3"),
         ("{}.iteritems()", "programs must be Python 3"),
@@ -45,6 +46,22 @@ def error_of(statement):
 )
 def test_a_missing_name_has_a_hint(hint, statement, expected):
     assert expected in hint(error_of(statement))
+
+
+@pytest.mark.parametrize(
+    ("last", "needs_2to3"), [("print(f())", False), ("print f()", True)], ids=["3", "2"]
+)
+def test_mixed_tabs_have_a_hint_that_is_tried(hint, tmp_path, last, needs_2to3):
+    program = tmp_path / "program.py"
+    program.write_text(f"def f():\n    if 1:\n\tx = 1\n        return 2\n{last}\n")
+    with pytest.raises(TabError) as raised:
+        compile(program.read_bytes(), str(program), "exec")
+    text = hint(raised.value)
+    assert f"expand -t 8 {program} > NEW" in text
+    assert ("2to3" in text) is needs_2to3
+    expanded = subprocess.run(["expand", "-t", "8", program], capture_output=True, check=True)
+    if not needs_2to3:
+        compile(expanded.stdout, "program.py", "exec")
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def test_every_form_of_import_works_first_and_alone(report):
 
 def test_accumulators_and_optimizers_are_ours_wherever_tensorflow_has_them(report):
     assert [name for name, is_ours in report["ours"].items() if not is_ours] == []
-    assert len(report["ours"]) == 14
+    assert len(report["ours"]) == 16
 
 
 def test_renamed_parts_of_contrib_are_what_tensorflow_has_today(report):
@@ -36,6 +36,10 @@ def test_renamed_parts_of_contrib_are_what_tensorflow_has_today(report):
 
 def test_every_name_in_the_table_of_contrib_has_an_object(report):
     assert report["unresolved"] == []
+
+
+def test_private_device_specs_are_those_of_version_1(report):
+    assert report["devices"] == ["/job:worker/task:3/device:CPU:1", "/job:ps/task:3"]
 
 
 def test_nothing_is_left_after_uninstall(report):

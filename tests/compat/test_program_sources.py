@@ -24,20 +24,33 @@ def without_copies(sources, monkeypatch):
     monkeypatch.setattr(sources, "_V1", V1)
 
 
+@pytest.fixture(scope="module")
+def names():
+    """The names of TensorFlow 1 are installed."""
+    from tf_condacc import compat
+
+    with compat.installed():
+        yield
+
+
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [
         ("import tensorflow", "import tensorflow.compat.v1 as tensorflow"),
-        ("import os, tensorflow as tf", "import os, tensorflow.compat.v1 as tf"),
+        ("import os, tensorflow as tf", "import os\nimport tensorflow.compat.v1 as tf"),
         ("from tensorflow import flags", "from tensorflow.compat.v1 import flags"),
         ("from tensorflow import *", "from tensorflow.compat.v1 import *"),
         ("import tensorflow.layers as layers", "import tensorflow.compat.v1.layers as layers"),
         ("from tensorflow.train import Saver", "from tensorflow.compat.v1.train import Saver"),
         (
-            "import tensorflow.contrib.slim",
-            "import tensorflow.contrib.slim, tensorflow.compat.v1 as tensorflow",
+            "import tensorflow.python.ops",
+            "import tensorflow.python.ops\nimport tensorflow.compat.v1 as tensorflow",
         ),
-        ("import tensorflow.contrib.slim as slim", None),
+        (
+            "try:\n    import tensorflow.contrib.slim\nexcept ImportError:\n    pass",
+            "try:\n    import tensorflow.contrib.slim\n"
+            "    import tensorflow.compat.v1 as tensorflow\nexcept ImportError:\n    pass",
+        ),
         ("from tensorflow.python.ops import math_ops", None),
         ("from . import tensorflow", None),
         ("from .tensorflow import flags", None),
@@ -48,6 +61,74 @@ def without_copies(sources, monkeypatch):
 def test_tensorflow_means_version_1(sources, statement, expected):
     tree = sources._Imports().visit(ast.parse(statement))
     assert ast.unparse(tree) == (expected or statement)
+
+
+IMPORTS = (
+    "import tensorflow.contrib.crf as found",
+    "import os, tensorflow.contrib.crf.python.ops as found",
+    "from tensorflow.contrib import slim, crf as found",
+    "from tensorflow.contrib.crf import crf_log_likelihood as found",
+    "from tensorflow.contrib.opt import AdamWOptimizer as found",
+    "from tensorflow.compat.v1.contrib.image.python.ops import image_ops as found",
+    "try:\n    import os\nfinally:\n    from tensorflow.contrib import crf as found",
+    "try:\n    1 / 0\nexcept ZeroDivisionError:\n    from tensorflow.contrib import crf as found",
+)
+USES = (
+    "found.name",
+    "found(1)",
+    "found[1]",
+    "list(found)",
+    "isinstance(1, found)",
+    "issubclass(int, found)",
+    "class Own(found): pass",
+)
+
+
+@pytest.mark.usefixtures("without_copies", "names")
+@pytest.mark.parametrize("statement", IMPORTS)
+def test_a_name_of_contrib_that_is_missing_fails_at_its_first_use(sources, statement):
+    from tf_condacc.compat import MissingNameError
+
+    names = {}
+    exec(sources.compile_program(statement, "program.py"), names)
+    assert "which is not provided" in repr(names["found"])
+    for use in USES:
+        with pytest.raises(MissingNameError, match=r"^tf\.contrib\.\S+ is not provided. Instead: "):
+            exec(use, names)
+
+
+@pytest.mark.usefixtures("without_copies", "names")
+def test_names_of_contrib_that_are_provided_are_bound_as_they_are(sources):
+    names = {}
+    statements = (
+        "import tensorflow.contrib.opt.python",
+        "import tensorflow.contrib.opt as opt",
+        "from tensorflow.contrib import opt as same",
+        "from tensorflow.contrib.opt import DropStaleGradientOptimizer",
+        "import tensorflow.contrib.crf",
+    )
+    exec(sources.compile_program("\n".join(statements), "program.py"), names)
+    assert names["opt"] is names["same"] is names["tensorflow"].contrib.opt
+    assert names["DropStaleGradientOptimizer"].__module__.startswith("tf_condacc.")
+    with pytest.raises(AttributeError, match=r"tf\.contrib\.crf is not provided"):
+        _ = names["tensorflow"].contrib.crf
+
+
+@pytest.mark.usefixtures("without_copies", "names")
+@pytest.mark.parametrize("statement", IMPORTS[:6])
+@pytest.mark.parametrize(
+    "block",
+    [
+        "try:\n    {}\nexcept ImportError:\n    found = None",
+        "found = None\nimport contextlib\nwith contextlib.suppress(ImportError):\n    {}",
+        "try:\n    if True:\n        {}\nexcept Exception:\n    found = None\nelse:\n    1 / 0",
+    ],
+    ids=["try", "suppress", "nested"],
+)
+def test_in_try_a_missing_name_of_contrib_stays_an_import_error(sources, statement, block):
+    names = {}
+    exec(sources.compile_program(block.format(statement), "program.py"), names)
+    assert names["found"] is None
 
 
 @pytest.mark.parametrize(("legacy", "path"), [("1", "tensorflow.compat.v1.keras"), ("0", None)])
@@ -73,37 +154,6 @@ def test_lines_and_columns_are_those_of_the_source(sources, tmp_path):
     assert names["tensorflow"].__name__ == V1
 
 
-@pytest.fixture
-def is_found(sources, tmp_path, monkeypatch):
-    """Whether a module with this path below a folder belongs to the program in the folder."""
-
-    def is_found(path, source="import tensorflow as tf\n"):
-        file = tmp_path / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(source)
-        spec = sources.ProgramFinder(str(tmp_path)).find_spec(file.stem, [str(file.parent)])
-        return spec is not None
-
-    return is_found
-
-
-def test_modules_below_the_folder_of_the_program_belong_to_it(is_found):
-    assert is_found("model.py")
-    assert is_found("nets/deep/model.py")
-    assert not is_found("numbers_only.py", "import numpy\n")
-
-
-def test_installed_packages_do_not_belong_to_the_program(is_found, monkeypatch, tmp_path):
-    assert not is_found(".venv/lib/python3/site-packages/slim/nets.py")
-    assert not is_found("usr/lib/python3/dist-packages/slim.py")
-    python = {name: str(tmp_path / "python") for name in ("stdlib", "platstdlib")}
-    packages = {name: str(tmp_path / "packages") for name in ("purelib", "platlib")}
-    monkeypatch.setattr("sysconfig.get_paths", lambda: python | packages)
-    assert not is_found("python/module.py")
-    assert not is_found("packages/module.py")
-    assert is_found("other/module.py")
-
-
 @pytest.mark.usefixtures("without_copies")
 def test_modules_of_a_program_leave_no_bytecode(sources, tmp_path, monkeypatch):
     package = tmp_path / "legacy_package"
@@ -112,7 +162,7 @@ def test_modules_of_a_program_leave_no_bytecode(sources, tmp_path, monkeypatch):
     (package / "part.py").write_text("from tensorflow import flags\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
-    sources.ProgramFinder(str(tmp_path)).insert()
+    sources.ProgramFinder(sources.Extent(str(tmp_path))).insert()
     import legacy_package
 
     assert legacy_package.tf.__name__ == V1

@@ -128,7 +128,9 @@ def test_a_cluster_with_flags_trains_under_the_launcher(workers, tmp_path):
     tasks = ["--ps=1", f"--workers={workers}", f"--log-dir={tmp_path}", "--"]
     runner = [*forked_python(), "-m", "condacc", "run", "--quiet"]
     command = [sys.executable, "-m", "condacc", "launch", *tasks, *runner]
-    run = run_command(*command, PROGRAMS / "sync_replicas.py", cwd=tmp_path)
+    flags = ["--job_name={job}", "--task_index={index}"]
+    flags += ["--ps_hosts={ps}", "--worker_hosts={workers}"]
+    run = run_command(*command, PROGRAMS / "sync_replicas.py", *flags, cwd=tmp_path)
     assert run.returncode == 0, run.stdout[-3000:]
     # The gradient of worker i is [1, 2] * (i + 1), and three rounds take the mean.
     mean = (workers + 1) / 2

@@ -6,9 +6,12 @@ import json
 import os
 import re
 import signal
+import socket
 
 import pytest
 
+from condacc.launch._cluster import free_ports
+from condacc.launch._command import main
 from tests.processes import terminal
 from tests.processes.launched import launchers, task_command, wait_until_gone
 
@@ -44,6 +47,58 @@ def test_there_is_no_job_ps_without_parameter_servers(launch):
     launched = launch("print(os.environ['TF_CONFIG'])", "--ps", "0", "--workers", "1")
     assert launched.end() == 0
     assert list(configs(launched)["worker 0"]["cluster"]) == ["worker"]
+
+
+def test_the_command_is_filled_with_the_place_of_each_task(launch):
+    arguments = ["--job_name={job}", "-i", "{index}", "{ps}", "{workers}", "{hosts:worker};{{job}}"]
+    others = ['{"a": {}}', "{jobs}", "${job}"]
+    code = "print(json.dumps(sys.argv[1:] + [os.environ['TF_CONFIG']]))"
+    command = [*task_command(code), *arguments, *others]
+    launched = launch(command, "--ps", "1", "--workers", "2")
+    assert launched.end() == 0
+    lines = re.findall(r"^\[(\w+) (\d)\] (\[.*\])$", launched.output, re.MULTILINE)
+    assert len(lines) == 3
+    for job, index, line in lines:
+        *found, config = json.loads(line)
+        hosts = {job: ",".join(each) for job, each in json.loads(config)["cluster"].items()}
+        expected = [f"--job_name={job}", "-i", index, hosts["ps"], hosts["worker"]]
+        expected += [f"{hosts['worker']};{{job}}", '{"a": {}}', "{jobs}", f"${job}"]
+        assert found == expected
+
+
+def test_ports_are_those_of_the_option(launch):
+    first, second, third = sorted(free_ports(3))
+    ports = ["--ports", f"{third},{first}-{first},{second}"]
+    launched = launch("print(os.environ['TF_CONFIG'])", "--ps", "1", "--workers", "2", *ports)
+    assert launched.end() == 0
+    assert configs(launched)["ps 0"]["cluster"] == {
+        "ps": [f"localhost:{third}"],
+        "worker": [f"localhost:{first}", f"localhost:{second}"],
+    }
+
+
+def test_a_port_that_is_taken_is_an_error(launch):
+    with socket.create_server(("localhost", 0)) as server:
+        port = server.getsockname()[1]
+        launched = launch("", "--ps", "0", "--workers", "1", "--ports", str(port))
+        assert launched.end() == 2
+    assert f"argument --ports: port {port}: " in launched.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--ports", "2222", "--", "true"], "expected 2 different ports.*, got 2222"),
+        (["--ports", "2222,2222", "--", "true"], "expected 2 different ports.*, got 2222, 2222"),
+        (["--ports", "0-9", "--", "true"], "must be ports from 1 to 65535, got 0-9"),
+        (["--ports", "9-8", "--", "true"], "must be ports from 1 to 65535, got 9-8"),
+        (["--", "true", "{hosts:chief}"], "there is no job 'chief', only ps and worker"),
+    ],
+)
+def test_wrong_ports_and_jobs_are_refused(capsys, arguments, message):
+    with pytest.raises(SystemExit, match="2"):
+        main(["--workers", "1", *arguments])
+    assert re.search(message, capsys.readouterr().err.replace("\n", " "))
 
 
 def test_a_task_inherits_the_environment_but_not_the_terminal(launch, monkeypatch):

@@ -43,7 +43,20 @@ FOUND = {
         "from tensorflow import estimator as e\ne.X",
         [("TC201", 1, 24)],
     ),
-    "a private module": ("from tensorflow.python.framework import ops", [("TC301", 1, 41)]),
+    "a private module": ("from tensorflow.python.ops import seq2seq", [("TC301", 1, 35)]),
+    "a private name": (
+        "from tensorflow.python.framework.ops import get_default_graph, IndexedSlices",
+        [("TC301", 1, 64)],
+    ),
+    "the tutorial of MNIST": (
+        "from tensorflow.examples.tutorials.mnist import input_data\n"
+        "import tensorflow.examples.tutorials.mnist.mnist as m",
+        [("TC306", 1, 49), ("TC306", 2, 8)],
+    ),
+    "a chief that nothing prepares": (
+        TF + "tf.train.SyncReplicasOptimizer(a, 1)\ntf.train.SyncReplicasOptimizer(b, 1)",
+        [("TC410", 2, 1)],
+    ),
     "a private module by its name": (TF + "tf.python.ops.x", [("TC301", 2, 1)]),
     "all names of a module": ("from tensorflow.contrib.opt import *", [("TC302", 1, 1)]),
     "layers of Keras 2": (
@@ -109,6 +122,13 @@ FOUND = {
     ),
 }
 QUIET = {
+    "private modules that TensorFlow has": "from tensorflow.python.framework import ops\n"
+    "from tensorflow.python.ops.math_ops import add, reduce_sum\n"
+    "import tensorflow.python.ops.array_ops as a\n"
+    "from tensorflow.python.client import device_lib",
+    "a chief that its hook prepares": TF
+    + "tf.train.SyncReplicasOptimizer(a, 1).make_session_run_hook(True)",
+    "a chief that is prepared": TF + "sess.run(tf.train.SyncReplicasOptimizer(a, 1).chief_init_op)",
     "public names": TF + "tf.keras.layers.Dense(1)\nfrom tensorflow.compat.v1 import train",
     "a server with the package": TF + "tf.distribute.Server(c)\nimport tf_condacc",
     "a server with a name that is rewritten": TF + "tf.train.Server(c, tf.ConditionalAccumulator)",

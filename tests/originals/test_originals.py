@@ -81,6 +81,15 @@ def test_the_extras_install_the_packages_of_the_table():
             assert re.search(rf'^{package.extra} = .*"{package.name}==', project, re.MULTILINE)
 
 
+def test_one_extra_installs_all_that_legacy_programs_need():
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    (found,) = re.findall(r'^legacy = \["tf_condacc\[(.*)\]"\]', project, re.MULTILINE)
+    extras = {package.extra for package in originals.PACKAGES.values()} - {None}
+    assert set(found.split(",")) == extras | {"migrate"}
+    page = (ROOT / "docs" / "compat.md").read_text(encoding="utf-8")
+    assert 'pip install ".[legacy]"' in page[: page.index("## ")]
+
+
 def test_every_place_in_another_package_is_in_a_package_that_is_known():
     tops = {place.split(".")[0].split(":")[0] for _, place in originals.places()}
     tops |= {source.split(".")[0] for each in originals.CONTRIB_SOURCES.values() for source in each}

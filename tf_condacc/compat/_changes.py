@@ -12,6 +12,7 @@ from typing import Any
 
 import tf_condacc
 from condacc import originals
+from tf_condacc._optimizers.sync_replicas.hook import SyncReplicasOptimizerHook
 from tf_condacc.compat import _estimator
 from tf_condacc.compat._finder import Finder
 
@@ -40,14 +41,16 @@ def make(stack: contextlib.ExitStack) -> None:
     stack.callback(finder.remove)
     finder.insert()
     contrib = importlib.import_module("tensorflow.contrib")
+    examples = importlib.import_module("tensorflow.examples")
     for module in list(_top_levels()):
         _set_attribute(stack, module, "contrib", contrib)
+        _set_attribute(stack, module, "examples", examples)
         _set_attribute(stack, module, "estimator", estimator)
     for path, names in originals.NAMES.items():
         if path.startswith("python."):
             module = importlib.import_module(f"tensorflow.{path}")
             for name, place in names.items():
-                if not hasattr(module, name):
+                if not place.startswith("tf_condacc:"):  # These are originals.
                     _set_attribute(stack, module, name, originals.resolve(place))
 
 
@@ -63,6 +66,8 @@ def _replace_originals(stack: contextlib.ExitStack) -> None:
         if place.startswith("tf_condacc:"):
             original = getattr(importlib.import_module(module), attribute)
             replacements.append((original, originals.resolve(place)))
+    hooks = importlib.import_module("tensorflow.python.training.sync_replicas_optimizer")
+    replacements.append((hooks._SyncReplicasOptimizerHook, SyncReplicasOptimizerHook))
     back = [(ours, original) for original, ours in replacements]
     stack.callback(_replace_everywhere, back, but_not=_places_of([ours for ours, _ in back]))
     _replace_everywhere(replacements)

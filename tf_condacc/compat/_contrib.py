@@ -9,15 +9,8 @@ from typing import Any
 
 from tensorflow.tools.compatibility import all_renames_v2
 
-from condacc.originals import (
-    CONTRIB,
-    CONTRIB_SOURCES,
-    GENERAL,
-    PACKAGES,
-    USE_KERAS2,
-    advice,
-    resolve,
-)
+from condacc.advice import GENERAL, USE_KERAS2, advice
+from condacc.originals import CONTRIB, CONTRIB_SOURCES, PACKAGES, resolve
 from tf_condacc.compat._errors import INSTALL_ESTIMATOR, MissingNameError
 
 _ROOT = "tensorflow.contrib"

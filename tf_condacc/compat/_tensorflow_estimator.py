@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from tensorflow.compat import v1
 
 from condacc import tf_config
-from condacc.originals import USE_KERAS2
+from condacc.advice import USE_KERAS2
 from tf_condacc.estimator import EstimatorSpec, export
 
 PACKAGE = "tensorflow_estimator"

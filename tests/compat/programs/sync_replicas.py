@@ -1,15 +1,11 @@
 """Trains with SyncReplicasOptimizer on parameter servers, as programs with flags do."""
 
-import json
-import os
-
 import tensorflow as tf
 
-place = json.loads(os.environ["TF_CONFIG"])
-tf.app.flags.DEFINE_string("job_name", place["task"]["type"], "ps or worker.")
-tf.app.flags.DEFINE_integer("task_index", place["task"]["index"], "Index of the task.")
-tf.app.flags.DEFINE_string("ps_hosts", ",".join(place["cluster"]["ps"]), "Host:port pairs.")
-tf.app.flags.DEFINE_string("worker_hosts", ",".join(place["cluster"]["worker"]), "Host:port pairs.")
+tf.app.flags.DEFINE_string("job_name", "worker", "ps or worker.")
+tf.app.flags.DEFINE_integer("task_index", 0, "Index of the task.")
+tf.app.flags.DEFINE_string("ps_hosts", "localhost:2222", "Host:port pairs.")
+tf.app.flags.DEFINE_string("worker_hosts", "localhost:2223", "Host:port pairs.")
 tf.app.flags.DEFINE_integer("steps", 3, "Number of steps.")
 FLAGS = tf.app.flags.FLAGS
 

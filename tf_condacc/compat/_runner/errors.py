@@ -5,21 +5,29 @@ from __future__ import annotations
 import os
 import re
 import sys
+import traceback
 import types
 from collections.abc import Callable
+from typing import Any
 
 from condacc.run import uses_keras2
 from tf_condacc.compat._errors import MissingModuleError, MissingNameError
+from tf_condacc.compat._runner.extent import Extent
+from tf_condacc.compat._runner.sources import ProgramLoader
 
 ExceptHook = Callable[[type[BaseException], BaseException, types.TracebackType | None], object]
 
 KERAS2 = "run with --keras2 to have Keras 2"
 _MISSING = re.compile(r"module '(?P<module>[\w.]+)' has no attribute '(?P<name>\w+)'")
 _NOT_IMPORTED = re.compile(r"cannot import name '(?P<name>\w+)' from '(?P<module>[\w.]+)'")
+# The modules of TensorFlow 2 in messages.
+_VERSION_2 = re.compile(
+    r"tensorflow(\._api\.v2)?(\.(?P<path>(?!_api|compat|contrib|core|python)[\w.]+))?"
+)
 # Messages of Python 3 about statements, names and modules that only Python 2 has.
 _PYTHON2 = re.compile(
     r"Missing parentheses in call to|multiple exception types must be parenthesized"
-    r"|leading zeros in decimal integer|inconsistent use of tabs"
+    r"|leading zeros in decimal integer"
     r"|name '(basestring|long|raw_input|reduce|unicode|xrange)' is not defined"
     r"|has no attribute '(has_key|iteritems|iterkeys|itervalues)'"
     r"|No module named '(ConfigParser|Queue|StringIO|__builtin__|cPickle|urllib2|urlparse)'"
@@ -27,21 +35,22 @@ _PYTHON2 = re.compile(
 _OWN = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
 
 
-def show_as_program(excepthook: ExceptHook) -> ExceptHook:
+def show_as_program(excepthook: ExceptHook, extent: Extent) -> ExceptHook:
     """Returns a function for ``sys.excepthook`` that shows the lines of the program.
 
     It adds a line that says what to do, if that is known.
 
     Args:
         excepthook: The function that shows an exception.
+        extent: Which modules belong to the program.
     """
 
     def show(
-        kind: type[BaseException], error: BaseException, traceback: types.TracebackType | None
+        kind: type[BaseException], error: BaseException, _: types.TracebackType | None
     ) -> None:
         _strip_chain(error)
         excepthook(kind, error, error.__traceback__)
-        text = hint(error)
+        text = _of_version(error, extent) or hint(error)
         if text is not None:
             print(f"condacc run: {text}", file=sys.stderr)
 
@@ -76,6 +85,8 @@ def hint(error: BaseException) -> str | None:
     """Returns what to do about an error, or None if the error says it or nothing is known."""
     if isinstance(error, MissingNameError | MissingModuleError):
         return None
+    if isinstance(error, TabError):
+        return _of_tabs(error)
     text = str(error)
     if isinstance(error, SyntaxError | NameError | AttributeError | ImportError):
         if _PYTHON2.search(text):
@@ -89,6 +100,53 @@ def hint(error: BaseException) -> str | None:
     if isinstance(error, ModuleNotFoundError):
         return _of_module(error.name or "")
     return None
+
+
+def _of_version(error: BaseException, extent: Extent) -> str | None:
+    """Returns what to do if a module was given TensorFlow 2 and needs TensorFlow 1, or None."""
+    match = _MISSING.search(str(error)) or _NOT_IMPORTED.search(str(error))
+    if not isinstance(error, AttributeError | ImportError) or match is None:
+        return None
+    version_2 = _VERSION_2.fullmatch(match["module"])
+    if version_2 is None or not _is_in_version_1(version_2["path"], match["name"]):
+        return None
+    folder = os.path.dirname(sys.modules["tensorflow"].__file__ or "") + os.sep
+    names = {}
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if not frame.f_code.co_filename.startswith(folder):
+            names = frame.f_globals
+    name, path = names.get("__name__"), names.get("__file__")
+    if name is None or path is None or isinstance(names.get("__loader__"), ProgramLoader):
+        return None
+    if name == "__main__":
+        return None
+    missing = ".".join(filter(None, ("tf", version_2["path"], match["name"])))
+    return (
+        f"the module {name} is given TensorFlow 2, which has no {missing}, because it does not "
+        f"belong to the program. If it is for TensorFlow 1, {extent.how_to_add(name, path)}"
+    )
+
+
+def _is_in_version_1(path: str | None, name: str) -> bool:
+    found: Any = sys.modules["tensorflow"].compat.v1
+    for part in (path or "").split("."):
+        found = getattr(found, part, None) if part else found
+    return name in dir(found)
+
+
+def _of_tabs(error: TabError) -> str:
+    """Returns what to do about a file whose lines are indented by tabs and by spaces.
+
+    The command is tried: if its result is not of Python 3 either, 2to3 is needed as well.
+    """
+    path = error.filename or ""
+    text = f"Python 3 does not mix tabs and spaces: expand -t 8 {path} > NEW, which replaces it"
+    try:
+        with open(path, "rb") as file:
+            compile(file.read().expandtabs(8), path, "exec", dont_inherit=True)
+    except (OSError, SyntaxError, ValueError):
+        return f"{text}. The program must then be converted to Python 3, for example with 2to3"
+    return text
 
 
 def _instead_of_keras3() -> str:
@@ -125,7 +183,7 @@ def _of_module(name: str) -> str | None:
     if not name.startswith("tensorflow."):
         return None
     if name.startswith("tensorflow.examples"):
-        return "TensorFlow no longer contains its examples; tf.keras.datasets has MNIST"
+        return "of TensorFlow's examples, tf_condacc provides tutorials.mnist.input_data and mnist"
     return f"TensorFlow {_version()} has no module {name}"
 
 

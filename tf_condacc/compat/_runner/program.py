@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import functools
 import importlib
 import importlib.metadata
@@ -21,6 +22,7 @@ from tensorflow.compat import v1
 from condacc.run import Options, uses_keras2
 from tf_condacc.compat import install
 from tf_condacc.compat._runner.errors import KERAS2, show_as_program
+from tf_condacc.compat._runner.extent import Extent
 from tf_condacc.compat._runner.sources import ProgramFinder, compile_program
 
 # The program, for processes that multiprocessing starts anew.
@@ -49,14 +51,15 @@ def prepare(options: Options) -> Callable[[], None]:
     Args:
         options: The command line, which names the program.
     """
-    sys.excepthook = show_as_program(sys.excepthook)
-    folder = _folder(options)
-    set_up(folder)
+    extent = Extent(_folder(options), options.roots, options.also, options.excluded)
+    sys.excepthook = show_as_program(sys.excepthook, extent)
+    set_up(extent)
     if not options.quiet:
         for line in _provided():
             print(f"condacc run: {line}", file=sys.stderr)
     path, package = _find(options)
-    os.environ[_PROGRAM] = json.dumps({"path": path, "package": package, "folder": folder})
+    program = {"path": path, "package": package, "extent": dataclasses.astuple(extent)}
+    os.environ[_PROGRAM] = json.dumps(program)
     module = types.ModuleType("__main__")
     sys.argv = [path, *options.arguments]
     sys.modules["__main__"] = module
@@ -70,12 +73,13 @@ def run_spawned(names: dict[str, Any]) -> None:
         names: The names of the module in which it runs.
     """
     program = json.loads(os.environ[_PROGRAM])
-    set_up(program["folder"])
+    folder, *others = program["extent"]
+    set_up(Extent(folder, *map(tuple, others)))
     run_in(names, program["path"], program["package"])
 
 
-def set_up(folder: str) -> None:
-    """Makes TensorFlow what it was for the modules in a folder."""
+def set_up(extent: Extent) -> None:
+    """Makes TensorFlow what it was for the modules of a program."""
     install()
     logger = tf.get_logger()
     level = logger.level
@@ -84,7 +88,7 @@ def set_up(folder: str) -> None:
     logger.setLevel(level)
     for name in ("core", "python"):
         setattr(v1, name, importlib.import_module(f"tensorflow.{name}"))
-    ProgramFinder(folder).insert()
+    ProgramFinder(extent).insert()
 
 
 def run_in(names: dict[str, Any], path: str, package: str | None) -> None:

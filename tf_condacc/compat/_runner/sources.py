@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import ast
-import os
+import re
 import sys
-import sysconfig
 import types
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from typing import Any
 
-import tf_condacc
-from condacc import run
 from condacc.run import uses_keras2
+from tf_condacc.compat._runner.extent import Extent
 
 _V1 = "tensorflow.compat.v1"
 # Parts of TensorFlow that programs import by these paths, and that are not in tf.compat.v1.
 _NOT_API = frozenset(
     {"_api", "compat", "contrib", "core", "estimator", "examples", "python", "tools"}
 )
-_OWN = [os.path.dirname(os.path.realpath(file)) for file in (run.__file__, tf_condacc.__file__)]
-_INSTALLED = ("site-packages", "dist-packages")
+_PLACEHOLDERS = f"{__package__}.placeholders"
+_CONTRIB = re.compile(r"tensorflow(\.compat\.v1)?\.contrib(\..+)?")
 
 
 def compile_program(source: bytes | str, path: str) -> types.CodeType:
@@ -41,31 +40,87 @@ def compile_program(source: bytes | str, path: str) -> types.CodeType:
 
 
 class _Imports(ast.NodeTransformer):
-    """Changes the statements that import TensorFlow."""
+    """Changes the statements that import TensorFlow.
 
-    def visit_Import(self, node: ast.Import) -> ast.AST:
-        names: list[ast.alias] = []
-        for alias in node.names:
-            top_level = alias.name.partition(".")[0]
-            if top_level != "tensorflow":
-                names.append(alias)
-            elif alias.name == "tensorflow":
-                names.append(_alias(alias, _V1, alias.asname or "tensorflow"))
-            elif alias.asname is not None:
-                names.append(_alias(alias, _public_path(alias.name), alias.asname))
-            else:  # It imports the module and binds the name "tensorflow".
-                names += [alias, _alias(alias, _V1, "tensorflow")]
-        node.names = names
+    Imports from ``tf.contrib`` become calls that bind a placeholder for a name that is missing. In
+    a ``try`` statement with handlers, and in ``with suppress(...)``, they stay statements, whose
+    ImportError the program handles.
+    """
+
+    def __init__(self) -> None:
+        self._is_guarded = False
+
+    def visit_Try(self, node: ast.Try) -> ast.AST:
+        node.body = self._visit_body(node.body, guarded=bool(node.handlers))
+        for field in ("handlers", "orelse", "finalbody"):
+            setattr(node, field, self._visit_body(getattr(node, field)))
         return node
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST:
-        if node.level == 0 and node.module is not None:
-            node.module = _public_path(node.module)
+    def visit_With(self, node: ast.With) -> ast.AST:
+        managers = [ast.unparse(item.context_expr) for item in node.items]
+        guarded = any(re.match(r"(contextlib\.)?suppress\(", each) for each in managers)
+        node.body = self._visit_body(node.body, guarded)
         return node
 
+    def visit_Import(self, node: ast.Import) -> list[ast.stmt]:
+        return [statement for alias in node.names for statement in self._import(node, alias)]
 
-def _alias(like: ast.alias, name: str, asname: str) -> ast.alias:
-    return ast.copy_location(ast.alias(name, asname), like)
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | list[ast.stmt]:
+        if node.level != 0 or node.module is None:
+            return node
+        node.module = _public_path(node.module)
+        is_star = node.names[0].name == "*"
+        if self._is_guarded or is_star or not _CONTRIB.fullmatch(node.module):
+            return node
+        return [
+            _bind(node, alias.asname or alias.name, "import_name", node.module, alias.name)
+            for alias in node.names
+        ]
+
+    def _import(self, node: ast.Import, alias: ast.alias) -> Iterator[ast.stmt]:
+        """Yields the statements that stand for the import of one module."""
+        path, asname = alias.name, alias.asname
+        if path.partition(".")[0] != "tensorflow":
+            yield _statement(node, alias, path, asname)
+        elif path == "tensorflow":
+            yield _statement(node, alias, _V1, asname or "tensorflow")
+        else:
+            is_bound = asname is not None
+            if not self._is_guarded and _CONTRIB.fullmatch(path):
+                yield _bind(node, asname, "import_module", path)
+            else:
+                yield _statement(node, alias, _public_path(path) if is_bound else path, asname)
+            if not is_bound:  # The statement binds the name "tensorflow".
+                yield _statement(node, alias, _V1, "tensorflow")
+
+    def _visit_body(self, body: list[Any], guarded: bool = False) -> list[Any]:
+        before, self._is_guarded = self._is_guarded, self._is_guarded or guarded
+        body = self.visit(ast.Module(body, [])).body
+        self._is_guarded = before
+        return body
+
+
+def _statement(node: ast.Import, like: ast.alias, path: str, asname: str | None) -> ast.Import:
+    """Returns the import of one module, at the place of another import and its name."""
+    alias = ast.copy_location(ast.alias(path, asname), like)
+    return ast.copy_location(ast.Import([alias]), node)
+
+
+def _bind(node: ast.stmt, target: str | None, function: str, *arguments: str) -> ast.stmt:
+    """Returns a statement that calls a function of `placeholders` and binds its value.
+
+    Args:
+        node: The statement in whose place it is.
+        target: The name that is bound, or None.
+        function: The name of the function.
+        *arguments: The arguments of the function.
+    """
+    call = f"__import__({_PLACEHOLDERS!r}, fromlist=['']).{function}{arguments!r}"
+    [statement] = ast.parse(f"{target} = {call}" if target else call).body
+    for each in ast.walk(statement):
+        if hasattr(each, "lineno"):
+            ast.copy_location(each, node)
+    return statement
 
 
 def _public_path(path: str) -> str:
@@ -81,19 +136,15 @@ def _public_path(path: str) -> str:
 
 
 class ProgramFinder(MetaPathFinder):
-    """Finds the modules in the folder of the program, but not those of installed packages."""
+    """Finds the modules of the program, but not those of installed packages."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, extent: Extent) -> None:
         """Creates a finder that finds nothing before `insert`.
 
         Args:
-            folder: Folder of the program.
+            extent: Which modules belong to the program.
         """
-        self._folder = os.path.realpath(folder)
-        paths = sysconfig.get_paths()
-        self._others = {os.path.realpath(paths[key]) for key in ("stdlib", "platstdlib")}
-        self._others |= {os.path.realpath(paths[key]) for key in ("purelib", "platlib")}
-        self._others.update(_OWN)
+        self._extent = extent
 
     def insert(self) -> None:
         """Puts the finder before Python's own finder of files."""
@@ -108,25 +159,20 @@ class ProgramFinder(MetaPathFinder):
     ) -> ModuleSpec | None:
         """Returns the specification of a module of the program that imports TensorFlow."""
         spec = PathFinder.find_spec(fullname, path, target)
+        is_editable = spec is None
+        for finder in _editable_installations() if is_editable else ():
+            spec = spec or finder.find_spec(fullname, path, target)
         if spec is None or spec.origin is None or type(spec.loader) is not SourceFileLoader:
             return None
-        if not self._is_of_program(spec.origin) or not _mentions_tensorflow(spec.origin):
+        if not _mentions_tensorflow(spec.origin):
             return None
-        spec.loader = _ProgramLoader(fullname, spec.origin)
+        if not self._extent.has(fullname, spec.origin, is_editable):
+            return None
+        spec.loader = ProgramLoader(fullname, spec.origin)
         return spec
 
-    def _is_of_program(self, path: str) -> bool:
-        path = os.path.realpath(path)
-        if not _is_below(path, self._folder):
-            return False
-        below = os.path.relpath(path, self._folder).split(os.sep)
-        if any(name in below for name in _INSTALLED):
-            return False
-        others = (other for other in self._others if not _is_below(self._folder, other))
-        return not any(_is_below(path, other) for other in others)
 
-
-class _ProgramLoader(SourceFileLoader):
+class ProgramLoader(SourceFileLoader):
     """Loads a module of the program. It writes no bytecode, which other runs would load."""
 
     def get_code(self, fullname: str) -> types.CodeType:
@@ -134,8 +180,9 @@ class _ProgramLoader(SourceFileLoader):
         return compile_program(self.get_data(path), path)
 
 
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+def _editable_installations() -> list[Any]:
+    """Returns the finders of packages that pip has installed as editable."""
+    return [each for each in sys.meta_path if "__editable__" in getattr(each, "__module__", "")]
 
 
 def _mentions_tensorflow(path: str) -> bool:

@@ -1,0 +1,124 @@
+"""What to do about names of TensorFlow 1 that are not provided."""
+
+from __future__ import annotations
+
+from condacc.originals import CONTRIB
+
+_PROBABILITY = "TensorFlow Probability has it: https://www.tensorflow.org/probability"
+_COPY = (
+    "copy the code that you need; TensorFlow Addons, which took it over, is no longer maintained"
+)
+_ESTIMATOR = "use tf.estimator"
+_FORESTS = "use the package tensorflow-decision-forests"
+_COLUMN = "use tf.feature_column."
+_CATEGORICAL = f"{_COLUMN}categorical_column_with_"
+_RENAMED = "use tf.contrib.lookup.{}, which is provided"
+_SUMMARY = "use tf.summary of TensorFlow 2, which has other arguments"
+
+# The advice for names that are not provided, by their paths below tf.contrib. The longest path that
+# matches counts.
+_ADVICE = {
+    "all_reduce": "use tf.distribute, or tf.raw_ops.CollectiveReduceV2",
+    "autograph": "use tf.autograph",
+    "bayesflow": _PROBABILITY,
+    "boosted_trees": _FORESTS,
+    "checkpoint": "use tf.train.Checkpoint and tf.train.CheckpointManager",
+    "cloud": "use tf.io.gfile, or the package tensorflow-io",
+    "crf": _COPY,
+    "cudnn_rnn": "use tf.keras.layers.LSTM or GRU, which use cuDNN where they can",
+    "data.batch_and_drop_remainder": "use dataset.batch(n, drop_remainder=True)",
+    "data.padded_batch_and_drop_remainder": (
+        "use dataset.padded_batch(n, shapes, drop_remainder=True)"
+    ),
+    "data.sliding_window_batch": "use dataset.window",
+    "data": "use tf.data, and tf.data.experimental",
+    "distribute": "use tf.distribute, whose strategies have other arguments",
+    "distributions": _PROBABILITY,
+    "eager": "use TensorFlow's own eager execution, and tf.GradientTape",
+    "estimator": _ESTIMATOR,
+    "feature_column": "use tf.feature_column, which has the sequence columns as well",
+    "ffmpeg": "use the package tensorflow-io",
+    "framework": "use tf.compat.v1, or tf_slim.ops",
+    "gan": "use the package tensorflow-gan",
+    "graph_editor": "there is no successor; build the graph anew, or copy the code that you need",
+    "image": f"use tf.image; of what it lacks, {_COPY}",
+    "integrate": _PROBABILITY,
+    "keras": "use tf.keras",
+    "kfac": "use the package kfac",
+    "layers.embed_sequence": "use tf.compat.v1.get_variable and tf.nn.embedding_lookup",
+    "layers.bucketized_column": f"{_COLUMN}bucketized_column",
+    "layers.crossed_column": f"{_COLUMN}crossed_column",
+    "layers.embedding_column": f"{_COLUMN}embedding_column",
+    "layers.input_from_feature_columns": "use tf.compat.v1.feature_column.input_layer",
+    "layers.one_hot_column": f"{_COLUMN}indicator_column",
+    "layers.real_valued_column": f"{_COLUMN}numeric_column",
+    "layers.shared_embedding_columns": f"{_COLUMN}shared_embeddings",
+    "layers.sparse_column_with_hash_bucket": f"{_CATEGORICAL}hash_bucket",
+    "layers.sparse_column_with_integerized_feature": f"{_CATEGORICAL}identity",
+    "layers.sparse_column_with_keys": f"{_CATEGORICAL}vocabulary_list",
+    "layers.sparse_column_with_vocabulary_file": f"{_CATEGORICAL}vocabulary_file",
+    "layers.weighted_sparse_column": f"{_COLUMN}weighted_categorical_column",
+    "learn": _ESTIMATOR,
+    "linear_optimizer": "there is no successor; tf.estimator.LinearClassifier has FTRL",
+    "lite": "use tf.lite",
+    "lookup.index_to_string": _RENAMED.format("index_to_string_table_from_tensor"),
+    "lookup.string_to_index": _RENAMED.format("index_table_from_tensor"),
+    "lookup.string_to_index_table_from_file": _RENAMED.format("index_table_from_file"),
+    "lookup.string_to_index_table_from_tensor": _RENAMED.format("index_table_from_tensor"),
+    "lookup": "use tf.lookup",
+    "memory_stats": "use tf.config.experimental.get_memory_info",
+    "mixed_precision": "use tf.compat.v1.train.enable_mixed_precision_graph_rewrite",
+    "nccl": "use tf.distribute.NcclAllReduce, or tf.raw_ops.NcclAllReduce",
+    "nn": "use tf.nn, and for alpha_dropout tf.keras.layers.AlphaDropout",
+    "opt": _COPY,
+    "predictor": "use tf.compat.v1.saved_model.load and a session",
+    "quantize": "use the package tensorflow-model-optimization",
+    "rnn": f"use tf.compat.v1.nn.rnn_cell and tf.keras.layers; {_COPY}",
+    "saved_model": "use tf.saved_model",
+    "seq2seq": _COPY,
+    "signal": "use tf.signal",
+    "stateless": "use tf.random.stateless_normal and the like",
+    "summary": _SUMMARY,
+    "tensor_forest": _FORESTS,
+    "tensorrt": "use tf.experimental.tensorrt",
+    "tpu": "use tf.compat.v1.tpu, and tf.distribute.TPUStrategy",
+    "training.RandomStrategy": (
+        "use tf_condacc.cluster.GreedyLoadBalancingStrategy, or pass a function of your own from "
+        "an operation to the number of a parameter server as ps_strategy"
+    ),
+    "training.bucket_by_sequence_length": "use tf.data.experimental.bucket_by_sequence_length",
+    "training": "use tf.compat.v1.train, and tf.data in place of queues",
+    "util": "use tf.compat.v1",
+}
+
+# Modules of this package whose names are not listed one by one.
+_UNLISTED = ("tf_condacc.compat.examples.", "tf_condacc.compat.rnn:")
+_OURS = {
+    name
+    for names in CONTRIB.values()
+    for name, place in names.items()
+    if place.startswith("tf_condacc") and not place.startswith(_UNLISTED)
+}
+# The remedy for names that Keras 3 does not have.
+USE_KERAS2 = (
+    "run the program with condacc run --keras2, or install tf-keras and set TF_USE_LEGACY_KERAS=1 "
+    "before TensorFlow is imported"
+)
+GENERAL = (
+    f"Of tf.contrib, tf_condacc.compat provides {', '.join(sorted(_OURS))}, learn.datasets.mnist, "
+    "what tf-slim contains, and names that TensorFlow has elsewhere today."
+)
+
+
+def advice(path: str) -> str:
+    """Returns a sentence on what to use instead of a name of ``tf.contrib``.
+
+    Args:
+        path: Path of the name below ``tf.contrib``: "opt.AdamWOptimizer".
+    """
+    parts = path.split(".")
+    for end in range(len(parts), 0, -1):
+        text = _ADVICE.get(".".join(parts[:end]))
+        if text is not None:
+            return f"Instead: {text}."
+    return "tf_condacc.compat knows no replacement for it."

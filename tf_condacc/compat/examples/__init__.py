@@ -1,0 +1,1 @@
+"""Stands for ``tensorflow.examples``, of which programs import the MNIST tutorial."""
