@@ -103,8 +103,8 @@ class Code(enum.Enum):
     )
     NOT_PREPARED = (
         "TC410",
-        "The chief must run chief_init_op, and each worker local_step_init_op, before it trains: "
-        "use make_session_run_hook, which does both.",
+        "A chief must apply the gradients of each round: use make_session_run_hook, or start the "
+        "threads of get_chief_queue_runner.",
     )
     OLD_NOTEBOOK = (
         "TC501",

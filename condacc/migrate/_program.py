@@ -21,7 +21,7 @@ from condacc.migrate._uses import Use, Uses
 _RECURSION_LIMIT = 5000
 # The analysis takes long, so programs without any of these words are left out.
 _SYNC = f"{PACKAGE}.SyncReplicasOptimizer"
-_PREPARES = re.compile(r"\b(chief_init_op|make_session_run_hook)\b")
+_PREPARES = re.compile(r"\b(chief_init_op|get_chief_queue_runner|make_session_run_hook)\b")
 _MENTIONS = re.compile(r"tensorflow|Accumulator")
 _MODULES = ("contrib", "estimator", "examples", "layers", "python", "rnn_cell", "Server")
 _NAMES = sorted({name.rpartition(".")[2] for name in (*PROVIDED, *GRAPH_NAMES)} | {"device"})
@@ -118,5 +118,5 @@ def _not_prepared(source: Source, uses: Sequence[Use]) -> list[Finding]:
     if not made or _PREPARES.search(source.module.code):
         return []
     first = min(made, key=source.span)
-    message = f"{source.code(first)} is used without chief_init_op"
+    message = f"{source.code(first)} is used without a chief that prepares it"
     return [Finding(source.place(first), Code.NOT_PREPARED, message)]

@@ -82,6 +82,27 @@ def test_errors_are_those_of_the_original(call):
     assert messages[0] == messages[1]
 
 
+def test_subclasses_read_the_attributes_of_the_original(v1_graph):
+    v1.train.get_or_create_global_step()
+    made = [
+        each.SyncReplicasOptimizer(v1.train.GradientDescentOptimizer(1.0), 2, 3)
+        for each in (tf_condacc, v1.train)
+    ]
+    variable = v1.get_variable("v", initializer=[1.0])
+    names = ["_replicas_to_aggregate", "_total_num_replicas", "_tokens_per_step", "_global_step"]
+    names += ["_gradients_applied"]
+    for is_applied in (False, True):
+        if is_applied:
+            for each in made:
+                each.minimize(variable, global_step=v1.train.get_global_step())
+        ours, theirs = ([getattr(each, name) for name in names] for each in made)
+        assert ours == theirs
+    ours, theirs = (each._accumulator_list for each in made)
+    assert [device for _, device in ours] == [device for _, device in theirs]
+    assert ours[0][0].dtype == theirs[0][0].dtype
+    assert made[0]._chief_queue_runner is made[0].get_chief_queue_runner()
+
+
 @pytest.mark.parametrize("num_tokens", [0, 1])
 def test_too_few_tokens_are_refused_as_by_the_original(num_tokens):
     messages = []

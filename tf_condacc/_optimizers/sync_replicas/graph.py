@@ -54,6 +54,7 @@ class SyncGraph:
     Attributes:
         gate: The gate.
         step: The worker's step.
+        pushed: The gradients that it pushes.
         ready_for_local_init_op: Names of global variables that are not initialized: `[n] string`.
         local_step_init_op: Waits until the gate is open, and sets the local step.
         chief_init_op: Opens the gate, and sets the local step.
@@ -85,7 +86,7 @@ class SyncGraph:
                 None if gradient is None else VariableGradients(gradient, v, scope, push_options)
                 for gradient, v in grads_and_vars
             ]
-            pushed = [each for each in gradients if each is not None]
+            pushed = self.pushed = [each for each in gradients if each is not None]
             # If every worker has a slot, nobody else needs this one, and it is claimed at once.
             claims_early = options.num_slots >= options.num_workers
             computed = None if claims_early else [gradient for gradient, _ in grads_and_vars]

@@ -94,6 +94,12 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         self._variable_averages = variable_averages
         self._variables_to_average = variables_to_average
         self._graph: SyncGraph | None = None
+        # Subclasses that were written for the original read these attributes.
+        self._tokens_per_step = max(self._total_num_replicas, self._replicas_to_aggregate)
+        self._global_step: tf.Variable | None = None
+        self._gradients_applied = False
+        self._chief_queue_runner: ChiefQueueRunner | None = None
+        self._accumulator_list: list[tuple[Any, str]] = []  # With the device of each.
         self.configure()
 
     def configure(
@@ -206,6 +212,10 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         self.ready_for_local_init_op = self._graph.ready_for_local_init_op
         self.local_step_init_op = self._graph.local_step_init_op
         self.chief_init_op = self._graph.chief_init_op
+        self._global_step = global_step
+        self._gradients_applied = True
+        self._chief_queue_runner = self._graph.queue_runner
+        self._accumulator_list = [(each.accumulator, each.device) for each in self._graph.pushed]
         return self._graph.step.train_op
 
     def get_chief_queue_runner(self) -> ChiefQueueRunner:

@@ -83,6 +83,7 @@ class VariableGradients:
     Attributes:
         name: Name of the accumulator.
         device: Device of the variable and the accumulator.
+        accumulator: The accumulator.
     """
 
     def __init__(
@@ -95,11 +96,11 @@ class VariableGradients:
         arguments = (self._gradient.dtype, variable.shape, shared_name)
         with v1.device(variable.device):
             if isinstance(gradient, tf.IndexedSlices):
-                self._accumulator: Any = SparseConditionalAccumulator(
+                self.accumulator: Any = SparseConditionalAccumulator(
                     *arguments, reduction_type=options.sparse_reduction
                 )
             else:
-                self._accumulator = ConditionalAccumulator(*arguments)
+                self.accumulator = ConditionalAccumulator(*arguments)
         self.name = shared_name
         self.device = variable.device
 
@@ -108,34 +109,34 @@ class VariableGradients:
         round_, slot = claim.on(self._variable.device)
         with v1.device(self._variable.device):
             if isinstance(self._gradient, tf.IndexedSlices):
-                return self._accumulator.apply_indexed_slices_contribution(
+                return self.accumulator.apply_indexed_slices_contribution(
                     self._gradient, slot, round_
                 )
-            return self._accumulator.apply_contribution(self._gradient, slot, round_)
+            return self.accumulator.apply_contribution(self._gradient, slot, round_)
 
     def take(self, num_required: int, round_: tf.Tensor) -> Gradient:
         """Takes the reduced gradient of a round; fails if the accumulator is at another one."""
         with v1.device(self._variable.device):
             if isinstance(self._gradient, tf.IndexedSlices):
-                taken, slices = self._accumulator.try_take_indexed_slices_grad(
+                taken, slices = self.accumulator.try_take_indexed_slices_grad(
                     num_required, global_step=round_
                 )
                 values = self._passed(taken, slices.values)
                 values.set_shape([None, *self._variable.shape[1:]])
                 return tf.IndexedSlices(values, slices.indices, slices.dense_shape)
-            taken, value = self._accumulator.try_take_grad(num_required, global_step=round_)
+            taken, value = self.accumulator.try_take_grad(num_required, global_step=round_)
             return self._passed(taken, value)
 
     def step(self) -> tf.Tensor:
         """Returns the accumulator's own step: `[] int64`."""
         with v1.device(self._variable.device):
-            return self._accumulator.global_step()
+            return self.accumulator.global_step()
 
     def reset(self, round_: tf.Tensor) -> tf.Tensor:
         """Discards the accumulated gradients and sets the step to `round_`, if that is later."""
         with v1.device(self._variable.device):
             return ops.condacc_accumulator_reset(
-                self._accumulator.accumulator_ref, round_, only_forward=True, name="reset"
+                self.accumulator.accumulator_ref, round_, only_forward=True, name="reset"
             )
 
     def _passed(self, taken: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
