@@ -14,6 +14,7 @@ from tests.keras import trainings
 from tests.keras.trainings import (
     BATCH_SIZE,
     NUM_MICRO_BATCHES,
+    NUM_SAMPLES,
     UPDATES_PER_EPOCH,
     Case,
     X,
@@ -24,7 +25,7 @@ from tests.keras.trainings import (
 from tf_condacc.keras import accumulate_gradients
 
 CASE = Case(sequential)
-_REPLACED = ("fit", "compile", "train_step", "compute_loss")
+_REPLACED = ("fit", "compile", "train_step", "load_weights", "_checkpoint_adapter")
 
 
 def compiled(**arguments: Any) -> keras.Model:
@@ -153,6 +154,51 @@ def test_an_optimizer_of_two_models_accumulates_for_one():
         assert int(optimizer.iterations.numpy()) == expected
 
 
+def _checkpoint(make: Any) -> Any:
+    """Returns how weights are saved to and restored from a checkpoint of some objects."""
+
+    def save(model: keras.Model, folder: Any) -> Any:
+        path = tf.train.Checkpoint(**make(model)).save(folder / "checkpoint")
+        return lambda: tf.train.Checkpoint(**make(model)).restore(path).assert_consumed()
+
+    return save
+
+
+def _weights_file(model: keras.Model, folder: Any) -> Any:
+    model.save_weights(folder / "model.weights.h5")
+    return lambda: model.load_weights(folder / "model.weights.h5")
+
+
+@pytest.mark.parametrize(
+    "save",
+    [
+        _checkpoint(lambda model: {"model": model}),
+        _checkpoint(lambda model: {"optimizer": model.optimizer}),
+        _weights_file,
+    ],
+    ids=["model", "optimizer", "weights"],
+)
+def test_a_restore_discards_what_was_accumulated(save, tmp_path):
+    model, plain = compiled(), compiled()
+    accumulate_gradients(model, 2)
+    model.train_on_batch(X[:BATCH_SIZE], Y[:BATCH_SIZE])  # It makes the accumulators.
+    restore = save(model, tmp_path)
+    restore()
+    for first in (BATCH_SIZE, 2 * BATCH_SIZE):
+        model.train_on_batch(X[first : first + BATCH_SIZE], Y[first : first + BATCH_SIZE])
+    plain.train_on_batch(X[BATCH_SIZE : 3 * BATCH_SIZE], Y[BATCH_SIZE : 3 * BATCH_SIZE])
+    assert num_updates(model) == 1
+    assert largest_difference(model.get_weights(), plain.get_weights()) < 1e-6
+
+
+def test_checkpoints_of_a_model_are_those_of_plain_keras(after_one_epoch, tmp_path):
+    path = tf.train.Checkpoint(model=after_one_epoch).save(tmp_path / "checkpoint")
+    plain = compiled()
+    fit(plain)
+    tf.train.Checkpoint(model=plain).restore(path).assert_consumed()
+    assert largest_difference(plain.get_weights(), after_one_epoch.get_weights()) == 0
+
+
 @pytest.mark.filterwarnings("ignore:Gradients do not exist")
 def test_a_variable_without_gradients_is_left_as_it_is():
     class Unused(trainings.Subclassed):
@@ -210,7 +256,7 @@ def test_a_micro_batch_that_is_not_finite_is_skipped():
     rest = np.r_[0:8, 16:32]
     plain.train_on_batch(X[rest], Y[rest])
     assert largest_difference(model.get_weights(), plain.get_weights()) < 1e-6
-    assert (num_updates(model), accumulation.num_skipped) == (1, 1)
+    assert (num_updates(model), accumulation.num_skipped()) == (1, 1)
     scaling = keras.optimizers.LossScaleOptimizer(trainings.sgd())
     with pytest.raises(ValueError, match="skip_non_finite=True would hide"):
         model.compile(scaling, "mse")
@@ -288,6 +334,19 @@ def test_xla_that_keras_has_chosen_is_turned_off(monkeypatch):
     fit(model)
 
 
+def test_the_end_restores_what_was_compiled(monkeypatch):
+    model = compiled(jit_compile=True)
+    gpu = tf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda *_: [gpu])
+    accumulate_gradients(model, 2)
+    accumulate_gradients(model, 2).end()
+    assert model.jit_compile
+    accumulation = accumulate_gradients(model, 2)
+    model.compile(optimizer="sgd", loss="mse", jit_compile=False)
+    accumulation.end()
+    assert not model.jit_compile
+
+
 def test_sums_and_means_together_are_refused():
     inputs = keras.Input([6])
     model = keras.Model(inputs, [keras.layers.Dense(1)(inputs), keras.layers.Dense(1)(inputs)])
@@ -317,3 +376,41 @@ def test_gradients_without_variables_are_refused():
     accumulate_gradients(model, 2)
     with pytest.raises(ValueError, match=r"expected optimizer.apply\(gradients, trainable"):
         fit(model)
+
+
+def test_activity_regularizers_with_masks_or_sums_of_weights_are_refused():
+    inputs = keras.Input([5], dtype="int32")
+    rows = keras.layers.Embedding(trainings.NUM_ROWS, 3, mask_zero=True)(inputs)
+    hidden = keras.layers.Dense(4, activity_regularizer="l1", name="regularized")(rows)
+    model = keras.Model(inputs, keras.layers.Dense(1, kernel_regularizer="l2")(hidden))
+    model.compile("sgd", "mse")
+    accumulate_gradients(model, 2)
+    with pytest.raises(ValueError, match=r"regularizers of the layers \['regularized'\] .* mask"):
+        model.train_on_batch(trainings.IDS, trainings.LABELS)
+    model = trainings.functional()
+    model.compile("sgd", keras.losses.MeanSquaredError(reduction="mean_with_sample_weight"))
+    accumulate_gradients(model, 2)
+    model.train_on_batch(X, Y)
+    with pytest.raises(ValueError, match="activity regularizers .* 'mean_with_sample_weight'"):
+        model.train_on_batch(X, Y, trainings.WEIGHTS)
+
+
+def test_a_fit_that_takes_no_callbacks_is_refused():
+    class WithoutCallbacks(trainings.Subclassed):
+        def fit(self, x: Any, y: Any) -> Any:
+            return super().fit(x, y, verbose=0)
+
+    class WithOthers(trainings.Subclassed):
+        def fit(self, x: Any, **others: Any) -> Any:
+            return super().fit(x, Y, verbose=0, **others)
+
+    model = WithoutCallbacks()
+    model.compile("sgd", "mse")
+    accumulate_gradients(model, 2)
+    with pytest.raises(TypeError, match=r"fit of model .* has to take `callbacks` or \*\*kwargs"):
+        model.fit(X, Y)
+    model = WithOthers()
+    model.compile("sgd", "mse")
+    accumulate_gradients(model, 2)
+    model.fit(X, batch_size=NUM_SAMPLES // 2)
+    assert num_updates(model) == 1
