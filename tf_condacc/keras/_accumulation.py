@@ -42,7 +42,8 @@ def accumulate_gradients(
     schedule of learning rates and its moving average count updates.
 
     `train_on_batch` counts its batch as a micro-batch. No end is known there, so call
-    `Accumulation.apply_remainder` or `Accumulation.discard_remainder` yourself.
+    `Accumulation.apply_remainder` or `Accumulation.discard_remainder` yourself. `load_weights`, and
+    restoring a ``tf.train.Checkpoint`` of the model or its optimizer, discard what is accumulated.
 
     What is saved is a plain Keras model. One that was loaded, copied or cloned accumulates after
     another call of this function. A second call for the same model replaces the first.
@@ -157,7 +158,10 @@ class Accumulation:
             accumulator.reset()
 
     def end(self) -> None:
-        """Makes the model a plain Keras model again. What was accumulated is discarded."""
+        """Makes the model a plain Keras model again. What was accumulated is discarded.
+
+        ``jit_compile`` becomes what it was before, unless the model was compiled again since.
+        """
         self._accumulators.clear()
         self._restore(self._replaced)
         if self._jit_compile is not None:
