@@ -77,13 +77,14 @@ def accumulate_gradients(
         The accumulation, which applies or discards a remainder, and ends.
 
     Raises:
-        TypeError: `model` is no Keras 3 model, or `num_micro_batches` is not an integer.
+        TypeError: `model` is no Keras 3 model, or `num_micro_batches` is not an integer. ``fit``
+            raises it if the model overrides ``fit`` without `callbacks` and without ``**kwargs``.
         ValueError: `num_micro_batches` is lower than 1, or `remainder` is none of the above. The
             optimizer has ``gradient_accumulation_steps`` as well, or scales the loss although
             `skip_non_finite` is set. Some losses are sums over the samples and others means. The
             model was compiled with ``jit_compile=True``: XLA has no accumulators. In all these
             cases the model is unchanged. ``compile`` and ``fit`` raise it for what is compiled
-            afterwards.
+            afterwards, and ``fit`` for activity regularizers with a mask or sums of sample weights.
         RuntimeError: Keras does not run on TensorFlow.
     """
     if keras.backend.backend() != "tensorflow":
