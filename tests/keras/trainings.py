@@ -184,6 +184,15 @@ def compiled(case: Case, model: Callable[[], keras.Model]) -> keras.Model:
     return made
 
 
+def fit(model: keras.Model, **arguments: Any) -> Any:
+    given = {"batch_size": BATCH_SIZE, "shuffle": False, "verbose": 0}
+    return model.fit(X, Y, **(given | arguments))
+
+
+def num_updates(model: keras.Model) -> int:
+    return int(model.optimizer.iterations.numpy())
+
+
 def train(case: Case, model: keras.Model, batch_size: int) -> Trained:
     arguments = {"epochs": EPOCHS, "verbose": 0, "shuffle": False, **case.fit}
     return Trained(model, model.fit(case.x, case.y, batch_size=batch_size, **arguments).history)
