@@ -13,6 +13,8 @@ from tests.keras.trainings import (
     UPDATES_PER_EPOCH,
     WEIGHTS,
     Case,
+    LossOfKeras,
+    OwnLoss,
     OwnStep,
     Subclassed,
     X,
@@ -86,6 +88,10 @@ CASES = {
         sequential, lambda: optimizers.SGD(0.002), compile={"loss": _SUM}, compares_loss=False
     ),
     "mask": Case(tagger, x=IDS, y=LABELS, compares_loss=False),
+    "own compute_loss": Case(lambda: tagger(OwnLoss), x=IDS, y=LABELS, compares_loss=False),
+    "compute_loss with that of Keras": Case(
+        lambda: tagger(LossOfKeras), x=IDS, y=LABELS, compares_loss=False
+    ),
     "mask and mean_with_sample_weight": Case(
         tagger,
         x=IDS,

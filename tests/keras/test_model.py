@@ -18,26 +18,19 @@ from tests.keras.trainings import (
     Case,
     X,
     Y,
+    fit,
     largest_difference,
+    num_updates,
     sequential,
 )
 from tf_condacc.keras import accumulate_gradients
 
 CASE = Case(sequential)
-_REPLACED = ("fit", "compile", "train_step", "compute_loss")
+_REPLACED = ("fit", "compile", "train_step", "load_weights", "_checkpoint_adapter")
 
 
 def compiled(**arguments: Any) -> keras.Model:
     return trainings.compiled(Case(sequential, compile=arguments), sequential)
-
-
-def fit(model: keras.Model, **arguments: Any) -> Any:
-    given = {"batch_size": BATCH_SIZE, "shuffle": False, "verbose": 0}
-    return model.fit(X, Y, **(given | arguments))
-
-
-def num_updates(model: keras.Model) -> int:
-    return int(model.optimizer.iterations.numpy())
 
 
 def is_plain(model: keras.Model) -> bool:
@@ -153,6 +146,51 @@ def test_an_optimizer_of_two_models_accumulates_for_one():
         assert int(optimizer.iterations.numpy()) == expected
 
 
+def _checkpoint(make: Any) -> Any:
+    """Returns how weights are saved to and restored from a checkpoint of some objects."""
+
+    def save(model: keras.Model, folder: Any) -> Any:
+        path = tf.train.Checkpoint(**make(model)).save(folder / "checkpoint")
+        return lambda: tf.train.Checkpoint(**make(model)).restore(path).assert_consumed()
+
+    return save
+
+
+def _weights_file(model: keras.Model, folder: Any) -> Any:
+    model.save_weights(folder / "model.weights.h5")
+    return lambda: model.load_weights(folder / "model.weights.h5")
+
+
+@pytest.mark.parametrize(
+    "save",
+    [
+        _checkpoint(lambda model: {"model": model}),
+        _checkpoint(lambda model: {"optimizer": model.optimizer}),
+        _weights_file,
+    ],
+    ids=["model", "optimizer", "weights"],
+)
+def test_a_restore_discards_what_was_accumulated(save, tmp_path):
+    model, plain = compiled(), compiled()
+    accumulate_gradients(model, 2)
+    model.train_on_batch(X[:BATCH_SIZE], Y[:BATCH_SIZE])  # It makes the accumulators.
+    restore = save(model, tmp_path)
+    restore()
+    for first in (BATCH_SIZE, 2 * BATCH_SIZE):
+        model.train_on_batch(X[first : first + BATCH_SIZE], Y[first : first + BATCH_SIZE])
+    plain.train_on_batch(X[BATCH_SIZE : 3 * BATCH_SIZE], Y[BATCH_SIZE : 3 * BATCH_SIZE])
+    assert num_updates(model) == 1
+    assert largest_difference(model.get_weights(), plain.get_weights()) < 1e-6
+
+
+def test_checkpoints_of_a_model_are_those_of_plain_keras(after_one_epoch, tmp_path):
+    path = tf.train.Checkpoint(model=after_one_epoch).save(tmp_path / "checkpoint")
+    plain = compiled()
+    fit(plain)
+    tf.train.Checkpoint(model=plain).restore(path).assert_consumed()
+    assert largest_difference(plain.get_weights(), after_one_epoch.get_weights()) == 0
+
+
 @pytest.mark.filterwarnings("ignore:Gradients do not exist")
 def test_a_variable_without_gradients_is_left_as_it_is():
     class Unused(trainings.Subclassed):
@@ -210,110 +248,20 @@ def test_a_micro_batch_that_is_not_finite_is_skipped():
     rest = np.r_[0:8, 16:32]
     plain.train_on_batch(X[rest], Y[rest])
     assert largest_difference(model.get_weights(), plain.get_weights()) < 1e-6
-    assert (num_updates(model), accumulation.num_skipped) == (1, 1)
+    assert (num_updates(model), accumulation.num_skipped()) == (1, 1)
     scaling = keras.optimizers.LossScaleOptimizer(trainings.sgd())
     with pytest.raises(ValueError, match="skip_non_finite=True would hide"):
         model.compile(scaling, "mse")
 
 
-# Arguments that are refused.
-
-
-def refused(error: type[Exception], model: Any, *arguments: Any, **named: Any) -> str:
-    """Returns the message of an error; the model stays as it was."""
-    before = dict(vars(model)) if isinstance(model, keras.Model) else None
-    with pytest.raises(error) as raised:
-        accumulate_gradients(model, *arguments, **named)
-    assert before is None or before == vars(model)
-    return str(raised.value)
-
-
-def test_bad_arguments_are_named():
-    model = compiled()
-    assert "expects a model of Keras 3, got builtins.int" in refused(TypeError, 1, 2)
-    assert "integer num_micro_batches, got 2.5" in refused(TypeError, model, 2.5)
-    assert "at least 1, got 0" in refused(ValueError, model, 0)
-    message = refused(ValueError, model, 2, remainder="keep")
-    assert model.name in message and "'apply', 'carry' or 'drop', got 'keep'" in message
-
-
-def test_an_optimizer_that_accumulates_by_itself_is_refused():
-    twice = keras.optimizers.SGD(gradient_accumulation_steps=3)
-    for optimizer in (twice, keras.optimizers.LossScaleOptimizer(twice)):
-        model = sequential()
-        model.compile(optimizer=optimizer, loss="mse")
-        message = refused(ValueError, model, 2)
-        assert model.name in message and "gradient_accumulation_steps=3" in message
-    model = compiled()
-    accumulate_gradients(model, 2)
-    optimizer = model.optimizer
-    with pytest.raises(ValueError, match="gradient_accumulation_steps=3"):
-        model.compile(optimizer=twice, loss="mse")
-    assert model.optimizer is optimizer
-    model.compile(optimizer=keras.optimizers.serialize(twice), loss="mse")
-    with pytest.raises(ValueError, match="gradient_accumulation_steps=3"):
-        fit(model)
-
-
-@pytest.mark.filterwarnings("ignore:Layer InputLayer does not have a `quantize`")
-def test_training_in_float8_is_refused():
-    model = keras.Sequential([keras.Input([16]), keras.layers.Dense(16)])
-    model.quantize("float8")
-    model.compile("sgd", "mse")
-    accumulate_gradients(model, 2)
-    with pytest.raises(ValueError, match="trains in float8"):
-        model.fit(np.ones([16, 16]), np.ones([16, 16]), verbose=0)
-
-
-def test_xla_is_refused_if_it_is_asked_for():
-    model = compiled(jit_compile=True)
-    assert "jit_compile=True, but XLA has no accumulators" in refused(ValueError, model, 2)
-    model = compiled(jit_compile="auto")
-    accumulate_gradients(model, 2)
-    with pytest.raises(ValueError, match="jit_compile=True, but XLA has no accumulators"):
-        model.compile("sgd", "mse", None, None, None, False, 1, True)
-    model.compile("sgd", "mse", jit_compile="auto")
-    assert not model.jit_compile
-
-
-def test_xla_that_keras_has_chosen_is_turned_off(monkeypatch):
-    """As on a machine with a GPU, where Keras compiles with XLA by default."""
+def test_the_end_restores_what_was_compiled(monkeypatch):
     model = compiled(jit_compile=True)
     gpu = tf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda *_: [gpu])
-    accumulate_gradients(model, NUM_MICRO_BATCHES)
-    assert not model.jit_compile
-    model.compile(optimizer="sgd", loss="mse")
-    assert not model.jit_compile
-    fit(model)
-
-
-def test_sums_and_means_together_are_refused():
-    inputs = keras.Input([6])
-    model = keras.Model(inputs, [keras.layers.Dense(1)(inputs), keras.layers.Dense(1)(inputs)])
-    model.compile("sgd", [keras.losses.MeanSquaredError(reduction="sum"), "mse"])
-    assert "the losses have the reductions ['sum', 'sum_over_batch_size']" in refused(
-        ValueError, model, 2
-    )
-
-
-def test_sums_with_added_losses_are_refused():
-    model = trainings.functional()
-    model.compile("sgd", keras.losses.MeanSquaredError(reduction="sum"))
     accumulate_gradients(model, 2)
-    with pytest.raises(ValueError, match="reduction 'sum' .* added losses"):
-        fit(model)
-
-
-def test_gradients_without_variables_are_refused():
-    class WithoutVariables(trainings.Subclassed):
-        def train_step(self, data: Any) -> Any:
-            self(data[0])
-            self.optimizer.apply([tf.zeros(v.shape) for v in self.trainable_weights])
-            return {}
-
-    model = WithoutVariables()
-    model.compile("sgd", "mse")
-    accumulate_gradients(model, 2)
-    with pytest.raises(ValueError, match=r"expected optimizer.apply\(gradients, trainable"):
-        fit(model)
+    accumulate_gradients(model, 2).end()
+    assert model.jit_compile
+    accumulation = accumulate_gradients(model, 2)
+    model.compile(optimizer="sgd", loss="mse", jit_compile=False)
+    accumulation.end()
+    assert not model.jit_compile

@@ -88,11 +88,27 @@ def embedding(is_dense: bool = False) -> keras.Model:
     return keras.Model(inputs, layers.Dense(1)(layers.Flatten()(kind(NUM_ROWS, 3)(inputs))))
 
 
-def tagger() -> keras.Model:
+def tagger(kind: type[keras.Model] = keras.Model) -> keras.Model:
     """Returns a model with an output for each entry of a sequence, and a mask."""
     inputs = keras.Input([5], dtype="int32")
     rows = layers.Embedding(NUM_ROWS, 3, mask_zero=True)(inputs)
-    return keras.Model(inputs, layers.Dense(1)(layers.Dense(4, activation="tanh")(rows)))
+    return kind(inputs, layers.Dense(1)(layers.Dense(4, activation="tanh")(rows)))
+
+
+class OwnLoss(keras.Model):
+    """A model whose loss is a mean over all entries, whatever its mask."""
+
+    def compute_loss(
+        self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None
+    ) -> Any:
+        return keras.ops.mean((keras.ops.convert_to_tensor(y_pred) - y) ** 2)
+
+
+class LossOfKeras(keras.Model):
+    """A model that calls Keras' own loss in `compute_loss`."""
+
+    def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
+        return 2.0 * super().compute_loss(*args, **kwargs)
 
 
 def two_outputs() -> keras.Model:
@@ -166,6 +182,15 @@ def compiled(case: Case, model: Callable[[], keras.Model]) -> keras.Model:
     made = model()
     made.compile(optimizer=case.optimizer(), **{"loss": "mse", "metrics": ["mae"], **case.compile})
     return made
+
+
+def fit(model: keras.Model, **arguments: Any) -> Any:
+    given = {"batch_size": BATCH_SIZE, "shuffle": False, "verbose": 0}
+    return model.fit(X, Y, **(given | arguments))
+
+
+def num_updates(model: keras.Model) -> int:
+    return int(model.optimizer.iterations.numpy())
 
 
 def train(case: Case, model: keras.Model, batch_size: int) -> Trained:

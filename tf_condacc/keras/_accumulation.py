@@ -8,6 +8,7 @@ import inspect
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import keras
@@ -19,7 +20,8 @@ from tf_condacc.keras import _weights
 from tf_condacc.keras._fit import EndOfEpoch, call_with
 
 Remainder = Literal["apply", "carry", "drop"]
-_OF_MODEL = "_condacc_accumulation"  # The attribute of a model that accumulates.
+_ATTRIBUTE = "_condacc_accumulation"  # The attribute of a model that accumulates.
+_ABSENT = object()
 
 
 def accumulate_gradients(
@@ -31,23 +33,25 @@ def accumulate_gradients(
 ) -> Accumulation:
     """Makes a Keras model update its weights once for several batches, its micro-batches.
 
-    The name is the field's: this is gradient accumulation. The model may be sequential, functional
-    or subclassed, built or not, and compiled before or afterwards, in the scope of a
-    ``tf.distribute.Strategy`` or not. It is changed in place and trains with its own `train_step`:
-    only the gradients that `train_step` gives to ``model.optimizer`` are accumulated. The weights
-    become those of a training with batches that are `num_micro_batches` times as large; each
-    micro-batch weighs by the number of its samples. The optimizer's ``iterations``, its schedule of
-    learning rates and its moving average count updates.
+    This is gradient accumulation. The model may be sequential, functional or subclassed, built or
+    not, and compiled before or afterwards, in the scope of a ``tf.distribute.Strategy`` or not. It
+    is changed in place and trains with its own `train_step`: only the gradients that `train_step`
+    gives to ``model.optimizer`` are accumulated. The weights become those of a training with
+    batches that are `num_micro_batches` times as large; each micro-batch weighs by what Keras
+    divided its loss by, by default the number of its samples. The optimizer's ``iterations``, its
+    schedule of learning rates and its moving average count updates.
 
     `train_on_batch` counts its batch as a micro-batch. No end is known there, so call
-    `Accumulation.apply_remainder` or `Accumulation.discard_remainder` yourself.
+    `Accumulation.apply_remainder` or `Accumulation.discard_remainder` yourself. `load_weights`, and
+    restoring a ``tf.train.Checkpoint`` of the model or its optimizer, discard what is accumulated.
 
     What is saved is a plain Keras model. One that was loaded, copied or cloned accumulates after
     another call of this function. A second call for the same model replaces the first.
 
     Keras optimizers have ``gradient_accumulation_steps`` for the same purpose. It weighs
-    micro-batches equally, drops the remainder silently, needs a dense variable of the size of each
-    embedding, and fails on several replicas.
+    micro-batches equally, needs a dense variable of the size of each embedding, and fails on
+    several replicas. It carries the remainder into the next epoch and into the next call of
+    ``fit``, and loses what is left at the end.
 
     Example:
         >>> import keras
@@ -73,12 +77,14 @@ def accumulate_gradients(
         The accumulation, which applies or discards a remainder, and ends.
 
     Raises:
-        TypeError: `model` is no Keras 3 model, or `num_micro_batches` is not an integer.
-        ValueError: `num_micro_batches` is lower than 1, `remainder` is none of the above, the
+        TypeError: `model` is no Keras 3 model, or `num_micro_batches` is not an integer. ``fit``
+            raises it if the model overrides ``fit`` without `callbacks` and without ``**kwargs``.
+        ValueError: `num_micro_batches` is lower than 1, or `remainder` is none of the above. The
             optimizer has ``gradient_accumulation_steps`` as well, or scales the loss although
-            `skip_non_finite` is set, some losses are sums over the samples and others means, or
-            the model was compiled with ``jit_compile=True``: XLA has no accumulators. The model is
-            unchanged. ``compile`` and ``fit`` raise it for what is compiled afterwards.
+            `skip_non_finite` is set. Some losses are sums over the samples and others means. The
+            model was compiled with ``jit_compile=True``: XLA has no accumulators. In all these
+            cases the model is unchanged. ``compile`` and ``fit`` raise it for what is compiled
+            afterwards, and ``fit`` for activity regularizers with a mask or sums of sample weights.
         RuntimeError: Keras does not run on TensorFlow.
     """
     if keras.backend.backend() != "tensorflow":
@@ -92,7 +98,7 @@ def accumulate_gradients(
             f"{type(model).__module__}.{type(model).__name__}."
         )
     accumulation = Accumulation(model, num_micro_batches, remainder, skip_non_finite)
-    if previous := vars(model).get(_OF_MODEL):
+    if previous := vars(model).get(_ATTRIBUTE):
         previous.end()
     accumulation._begin()
     return accumulation
@@ -101,7 +107,7 @@ def accumulate_gradients(
 class Accumulation:
     """The accumulation of the gradients of a model, which `accumulate_gradients` returns.
 
-    It is not made directly.
+    Use `accumulate_gradients` to make one.
     """
 
     def __init__(
@@ -121,9 +127,9 @@ class Accumulation:
         self._remainder = remainder
         self._skips_non_finite = skip_non_finite
         self._accumulators: dict[tuple[int, ...], GradientAccumulator] = {}
-        # Objects whose attributes are replaced, their names, and the new and the former values.
-        self._replaced: list[tuple[Any, str, Any, Any]] = []
-        self._running = threading.local()  # Each replica has a thread.
+        self._replaced: list[_Replaced] = []
+        self._jit_compile: bool | None = None  # What `end` restores, if anything.
+        self._thread = threading.local()  # Each replica has a thread.
         if model.compiled:
             self._check_optimizer(model.optimizer)
             self._check_jit_compile(model.jit_compile and not _has_accelerator())
@@ -134,9 +140,8 @@ class Accumulation:
         """The number of batches that make an update."""
         return self._num_micro_batches
 
-    @property
     def num_skipped(self) -> int:
-        """The number of micro-batches that `skip_non_finite` has dropped since the last compile."""
+        """Returns how many micro-batches `skip_non_finite` has dropped since the last compile."""
         return sum(int(each.num_skipped()) for each in self._accumulators.values())
 
     def apply_remainder(self) -> None:
@@ -154,9 +159,15 @@ class Accumulation:
             accumulator.reset()
 
     def end(self) -> None:
-        """Makes the model a plain Keras model again. What was accumulated is discarded."""
+        """Makes the model a plain Keras model again. What was accumulated is discarded.
+
+        ``jit_compile`` becomes what it was before, unless the model was compiled again since.
+        """
         self._accumulators.clear()
         self._restore(self._replaced)
+        if self._jit_compile is not None:
+            self._model.jit_compile = self._jit_compile
+            self._jit_compile = None
         self._model.train_function = None
 
     def _begin(self) -> None:
@@ -165,27 +176,29 @@ class Accumulation:
             "fit": self._fit,
             "compile": self._compile,
             "train_step": self._train_step,
-            "compute_loss": self._compute_loss,
+            "load_weights": self._load_weights,
+            "_checkpoint_adapter": self._checkpoint_adapter,
         }.items():
-            self._replace(model, name, _bound(method, getattr(model, name)))
+            self._replace_method(model, name, method)
         self._replace(model, "supports_jit", False)
-        self._replace(model, _OF_MODEL, self)
+        self._replace(model, _ATTRIBUTE, self)
         if model.compiled:
-            model.jit_compile = False
+            self._jit_compile, model.jit_compile = model.jit_compile, False
         model.train_function = None
 
     def _replace(self, owner: Any, name: str, value: Any) -> None:
         """Replaces an attribute of an object, not of its class."""
-        self._replaced.append((owner, name, value, vars(owner).get(name, _ABSENT)))
+        self._replaced.append(_Replaced(owner, name, value, vars(owner).get(name, _ABSENT)))
         setattr(owner, name, value)
 
-    def _restore(self, replaced: Sequence[tuple[Any, str, Any, Any]]) -> None:
-        for owner, name, ours, before in reversed(replaced):
-            if vars(owner).get(name) is not ours:  # It was replaced once more, and refers to ours.
-                continue
-            delattr(owner, name)
-            if before is not _ABSENT:
-                setattr(owner, name, before)
+    def _replace_method(self, owner: Any, name: str, method: Callable[..., Any]) -> None:
+        """Replaces a method of an object. The new one gets the former one as its first argument."""
+        if not any(each.owner is owner and each.name == name for each in self._replaced):
+            self._replace(owner, name, _bound(method, getattr(owner, name)))
+
+    def _restore(self, replaced: Sequence[_Replaced]) -> None:
+        for each in reversed(replaced):
+            each.restore()
         self._replaced = [each for each in self._replaced if each not in replaced]
 
     def _fit(self, fit: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -206,41 +219,60 @@ class Accumulation:
         self._check_optimizer(given.get("optimizer"))
         self._check_jit_compile(given.get("jit_compile") is True)
         compile(*args, **kwargs)
+        self._jit_compile = None
         # The next trace uses another optimizer, and may have other variables.
-        self._restore([each for each in self._replaced if each[0] is not self._model])
+        self._restore([each for each in self._replaced if each.owner is not self._model])
         self._accumulators.clear()
+
+    def _load_weights(self, load_weights: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        loaded = load_weights(*args, **kwargs)
+        self.discard_remainder()
+        return loaded
+
+    def _checkpoint_adapter(self, adapter: Callable[[str], Any], path: str) -> Any:
+        """Discards what is accumulated when TensorFlow restores a checkpoint."""
+        for accumulator in self._accumulators.values():
+            accumulator._checkpoint_adapter(path)
+        return adapter(path)
 
     def _train_step(self, train_step: Callable[..., Any], data: Any) -> Any:
         optimizer = self._model.optimizer
         self._check_optimizer(optimizer)
-        if not any(owner is optimizer for owner, *_ in self._replaced):
-            self._replace(optimizer, "apply", _bound(self._apply, optimizer.apply))
-        with self._weighing(_weights.num_samples_of(data)):
+        self._replace_method(optimizer, "apply", self._apply)
+        self._replace_method(optimizer, "_checkpoint_adapter", self._checkpoint_adapter)
+        if (loss := getattr(self._model, "_compile_loss", None)) is not None:
+            self._replace_method(loss, "call", self._call_loss)
+        with self._intercepting(_weights.num_samples_of(data)):
             return train_step(data)
 
-    def _compute_loss(self, compute_loss: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        loss = compute_loss(*args, **kwargs)
-        if self._is_running:
-            given = dict(zip(("x", "y", "y_pred", "sample_weight"), args, strict=False)) | kwargs
+    def _call_loss(
+        self, call: Callable[..., Any], y_true: Any, y_pred: Any, sample_weight: Any = None
+    ) -> Any:
+        """Notes by what Keras divides the losses that the model was compiled with.
+
+        A `compute_loss` that does not use them is weighted by the number of samples.
+        """
+        if self._is_intercepting:
             _weights.check_added_losses(self._model, self._title)
-            counted = _weights.num_counted_of(
-                self._model, given.get("y_pred"), given.get("sample_weight")
-            )
+            counted = _weights.num_counted_of(self._model, y_pred, sample_weight)
             if counted is not None:
-                self._running.weight = counted
-        return loss
+                _weights.check_activity_regularizers(self._model, self._title)
+                self._thread.weight = counted
+        return call(y_true, y_pred, sample_weight)
 
     def _apply(
         self, apply: Callable[..., Any], grads: Sequence[Any], trainable_variables: Any = None
     ) -> Any:
-        """Accumulates gradients in `train_step`; the update itself applies them as before.
+        """Accumulates the gradients that `train_step` passes to the optimizer.
+
+        Calls from the update itself go to the original method.
 
         Args:
             apply: The optimizer's method.
             grads: The gradients.
             trainable_variables: Their variables.
         """
-        if not self._is_running or not any(grad is not None for grad in grads):
+        if not self._is_intercepting or not any(grad is not None for grad in grads):
             return apply(grads, trainable_variables)
         if trainable_variables is None:
             raise ValueError(
@@ -265,9 +297,9 @@ class Accumulation:
                 stacklevel=2,
             )
         reduction_type = _weights.reduction_type_of(self._model, self._title)
-        weight = self._running.weight if reduction_type == "MEAN" else None
+        weight = self._thread.weight if reduction_type == "MEAN" else None
         accumulator = self._accumulator_of([variable for _, variable in present], reduction_type)
-        with self._weighing(None, is_running=False):
+        with self._not_intercepting():
             accumulator.apply_gradients(optimizer, [one for one, _ in present], weight=weight)
         return None
 
@@ -289,19 +321,27 @@ class Accumulation:
         return self._accumulators[key]
 
     @property
-    def _is_running(self) -> bool:
-        """True in `train_step`, in the thread of a replica."""
-        return getattr(self._running, "is_running", False)
+    def _is_intercepting(self) -> bool:
+        """True in `train_step`, in the thread of a replica, but not in the update itself."""
+        return getattr(self._thread, "is_intercepting", False)
 
     @contextlib.contextmanager
-    def _weighing(self, weight: tf.Tensor | None, is_running: bool = True) -> Iterator[None]:
-        before = vars(self._running).copy()
-        self._running.weight, self._running.is_running = weight, is_running
+    def _intercepting(self, weight: tf.Tensor | None) -> Iterator[None]:
+        """Intercepts what this thread passes to the optimizer: a micro-batch of some weight."""
+        self._thread.is_intercepting, self._thread.weight = True, weight
         try:
             yield
         finally:
-            vars(self._running).clear()
-            vars(self._running).update(before)
+            self._thread.is_intercepting, self._thread.weight = False, None
+
+    @contextlib.contextmanager
+    def _not_intercepting(self) -> Iterator[None]:
+        """Lets the calls of an update reach the optimizer, within `_intercepting`."""
+        self._thread.is_intercepting = False
+        try:
+            yield
+        finally:
+            self._thread.is_intercepting = True
 
     def _check_optimizer(self, optimizer: Any) -> None:
         if isinstance(optimizer, keras.Optimizer):
@@ -315,7 +355,29 @@ class Accumulation:
             )
 
 
-_ABSENT = object()
+@dataclass(frozen=True, eq=False)
+class _Replaced:
+    """An attribute of an object that was replaced.
+
+    Attributes:
+        owner: The object.
+        name: The name of the attribute.
+        ours: The new value.
+        before: The former value, or _ABSENT if the object itself had none.
+    """
+
+    owner: Any
+    name: str
+    ours: Any
+    before: Any
+
+    def restore(self) -> None:
+        """Restores the former value, unless the attribute was replaced again since."""
+        if vars(self.owner).get(self.name) is not self.ours:
+            return
+        delattr(self.owner, self.name)
+        if self.before is not _ABSENT:
+            setattr(self.owner, self.name, self.before)
 
 
 def _bound(method: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:

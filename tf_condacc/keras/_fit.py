@@ -46,16 +46,30 @@ class EndOfEpoch(keras.callbacks.Callback):
 
 
 def call_with(fit: Callable[..., Any], callback: EndOfEpoch, args: Any, kwargs: Any) -> Any:
-    """Calls ``fit`` of a model with a callback before and after those that the caller passes."""
+    """Calls ``fit`` of a model with a callback before and after those that the caller passes.
+
+    Raises:
+        TypeError: The model overrides ``fit`` with a method that takes no callbacks.
+    """
     signature = inspect.signature(fit)
     bound = signature.bind(*args, **kwargs)
-    # A model may override fit with other parameters, and pass on the rest.
-    arguments = bound.arguments if "callbacks" in signature.parameters else bound.kwargs
-    given = arguments.get("callbacks")
-    if isinstance(given, keras.callbacks.CallbackList):  # Keras then sets nothing.
+    if "callbacks" in signature.parameters:
+        bound.arguments["callbacks"] = _between(callback, bound.arguments.get("callbacks"))
+        return fit(*bound.args, **bound.kwargs)
+    if not any(each.kind is each.VAR_KEYWORD for each in signature.parameters.values()):
+        raise TypeError(
+            f"The fit of model '{callback.model.name}' has to take `callbacks` or **kwargs, with "
+            f"which the accumulation finds the ends of epochs. Its signature is fit{signature}."
+        )
+    named = bound.kwargs
+    named["callbacks"] = _between(callback, named.get("callbacks"))
+    return fit(*bound.args, **named)
+
+
+def _between(callback: EndOfEpoch, given: Any) -> Any:
+    """Returns the callbacks of the caller between the first and the last one."""
+    if isinstance(given, keras.callbacks.CallbackList):
+        # Keras does not call set_params and set_model on it.
         callback.set_params(given.params or {})
-        arguments["callbacks"] = keras.callbacks.CallbackList([callback, given, callback])
-    else:
-        arguments["callbacks"] = [callback, *keras.tree.flatten(given or []), callback]
-    is_named = arguments is bound.arguments
-    return fit(*bound.args, **bound.kwargs) if is_named else fit(*bound.args, **arguments)
+        return keras.callbacks.CallbackList([callback, given, callback])
+    return [callback, *keras.tree.flatten(given or []), callback]

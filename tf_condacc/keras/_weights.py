@@ -1,4 +1,4 @@
-"""How much a micro-batch weighs among those that make an update, as its loss was reduced."""
+"""Weights of micro-batches, which depend on the reduction of the loss."""
 
 from __future__ import annotations
 
@@ -43,17 +43,40 @@ def reduction_type_of(model: keras.Model, title: str) -> str:
 def check_added_losses(model: keras.Model, title: str) -> None:
     """Checks that a loss that is a sum over the samples is the only loss of a model.
 
-    A regularizer is counted once for a batch, and so once for each of its micro-batches. The mean
-    over the micro-batches makes up for it, their sum does not.
+    A regularizer is counted once for a batch, and so once for each of its micro-batches. Their mean
+    counts it once, their sum once per micro-batch.
 
     Raises:
-        ValueError: It is not the only one.
+        ValueError: The model has added losses as well.
     """
     if set(reductions_of(model)) & set(_SUMS) and model.losses:
         raise ValueError(
             f"{title}: a loss has the reduction 'sum' and the model has added losses, such as "
             "those of regularizers, which would be added once for each micro-batch. Use the "
             "reduction 'sum_over_batch_size'."
+        )
+
+
+def check_activity_regularizers(model: keras.Model, title: str) -> None:
+    """Checks that a model whose micro-batches do not weigh by their samples regularizes no outputs.
+
+    Keras divides the loss of an activity regularizer by the number of samples.
+
+    Raises:
+        ValueError: A layer has an activity regularizer.
+    """
+    names = [
+        layer.name
+        for layer in model._flatten_layers()
+        if getattr(layer, "activity_regularizer", None) is not None
+    ]
+    if names:
+        raise ValueError(
+            f"{title}: the activity regularizers of the layers {names} are divided by the number "
+            "of samples, but the loss by the entries that a mask keeps or, with the reduction "
+            "'mean_with_sample_weight', by the sum of the sample weights. No weight of a "
+            "micro-batch fits both. Leave out the activity regularizers, or the mask and this "
+            "reduction."
         )
 
 
@@ -70,7 +93,7 @@ def num_samples_of(data: Any) -> tf.Tensor | None:
 
 
 def num_counted_of(model: keras.Model, outputs: Any, sample_weight: Any) -> tf.Tensor | None:
-    """Returns by what Keras has divided a loss if this is not the number of samples.
+    """Returns the divisor of a loss, or None if it is proportional to the number of samples.
 
     A mask leaves entries out, and "mean_with_sample_weight" divides by the sum of the weights.
 
@@ -80,8 +103,8 @@ def num_counted_of(model: keras.Model, outputs: Any, sample_weight: Any) -> tf.T
         sample_weight: The samples' weights, or None.
 
     Returns:
-        The divisor, `[] float32`; None if it is proportional to the number of samples, or if there
-        are several outputs, each of which has a divisor of its own.
+        The divisor, `[] float32`. It is None also if there are several outputs, each of which has a
+        divisor of its own.
     """
     outputs = keras.tree.flatten(outputs)
     reductions = reductions_of(model)
