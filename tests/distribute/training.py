@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 import tf_condacc
+from tests.support.initial_values import seed_initial_values
 
 CPUS = ["CPU:0", "CPU:1"]
 NUM_ROWS = 50
@@ -43,7 +44,7 @@ def make_model() -> Any:
     """Returns a model of an embedding and two dense layers, with the same weights each time."""
     import keras
 
-    keras.utils.set_random_seed(1)
+    seed_initial_values()
     layers = keras.layers
     return keras.Sequential(
         [

@@ -20,6 +20,7 @@ from tests.keras.trainings import (
     largest_difference,
     sequential,
 )
+from tests.support.initial_values import seed_initial_values
 from tf_condacc.keras import Accumulation, accumulate_gradients
 
 PER_EPOCH = -(-NUM_SAMPLES // BATCH_SIZE)  # 14 micro-batches: 2 are left over.
@@ -36,7 +37,7 @@ class Training:
     """A model that accumulates, and always begins with the same weights."""
 
     def __init__(self, remainder: str) -> None:
-        keras.utils.set_random_seed(1)
+        seed_initial_values()
         self.model = compiled()
         self.accumulation: Accumulation = accumulate_gradients(
             self.model, NUM_MICRO_BATCHES, remainder=remainder

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tests.support.initial_values import seed_initial_values
 from tf_condacc.keras import accumulate_gradients
 
 NUM_MICRO_BATCHES = 4
@@ -178,7 +179,7 @@ def dtype_policy(name: str) -> Iterator[None]:
 
 def compiled(case: Case, model: Callable[[], keras.Model]) -> keras.Model:
     """Returns a compiled model, with the same weights each time."""
-    keras.utils.set_random_seed(1)
+    seed_initial_values()
     made = model()
     made.compile(optimizer=case.optimizer(), **{"loss": "mse", "metrics": ["mae"], **case.compile})
     return made

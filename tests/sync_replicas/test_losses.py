@@ -114,7 +114,7 @@ def test_without_contributors_the_same_slot_counts_twice(two_ps, training, monke
 
     def push(self, claim):
         round_, _ = claim.on(self._variable.device)
-        accepted = self._accumulator.try_apply_grad(self._gradient, round_)
+        accepted = self.accumulator.try_apply_grad(self._gradient, round_)
         return tf.where(accepted, ApplyOutcome.ADDED, ApplyOutcome.STALE)
 
     monkeypatch.setattr(pushes.VariableGradients, "push", push)
