@@ -127,9 +127,9 @@ def cluster_steps(num_ps: int, num_steps: int) -> Goal | None:
     return Goal(1.0) if num_ps == 1 else Goal(0.97)
 
 
-# Of micro-batches per second, relative to each other way to accumulate them.
+# The goal of micro-batches per second is to equal each other way to accumulate them.
 MICRO_BATCHES = Goal(1.0)
-# Of a cycle in which gradients are checked to be finite, relative to one without: 35 % more time.
+# A cycle may take 35 % longer if its gradients are checked to be finite.
 FINITE_CHECK = Goal(1 / 1.35)
 
 

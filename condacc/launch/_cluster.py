@@ -10,7 +10,7 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# What becomes the place of the task in a command, and, in double braces, stays as it is.
+# The place of the task replaces a field of a command. A field in double braces stays as it is.
 _NAME = r"\{(?:job|index|ps|workers|hosts:\w*)\}"
 _FIELD = re.compile(rf"\{{(?P<literal>{_NAME})\}}|(?P<field>{_NAME})")
 _JOBS = ("ps", "worker")

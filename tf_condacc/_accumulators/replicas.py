@@ -111,7 +111,7 @@ class WeightSum:
 
         The mean over n micro-batches is multiplied by n and divided by the sum of all weights.
         Optimizers sum the replicas' gradients, which are already divided by the number of replicas.
-        So the sum of the weights is divided by that number, too.
+        The sum of the weights is divided by that number as well.
 
         Args:
             num_accumulated: Number of micro-batches of this replica: `[] int32`.
