@@ -1,5 +1,5 @@
 # Thin calls of configure.sh, Bazel and the environment's Python.
-#   make build | demo | test | test-long | test-reference | test-planted | bench | wheel | docs |
+#   make build | demo | test | test-long | test-reference | test-planted | bench | wheel | wheel-cuda | docs |
 #   make lint | format | tsan | asan | clean
 #   make test-gpu-emulated | test-gpu-emulated-plugin
 # CONDACC_PYTHON, CONDACC_CUDA, CUDA_HOME and CXX are explained in configure.sh.
@@ -17,9 +17,10 @@ CXX_SOURCES = $(shell find cc tests benchmarks -name '*.h' -o -name '*.cc')
 EMULATED_MYPY := tests/gpu/emulated/translate_ptx.py tests/gpu/emulated/ptx
 PLANTED := tests/cc/explorer/planted
 NO_NVCC = $(if $(shell grep -s 'CONDACC_CUDA_DIR=/' .condacc.bazelrc),,configure.sh found no nvcc)
+WHEEL := $(PYTHON) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 PRODUCTS := _condacc_ops.so _build_info.json
 
-.PHONY: configure build demo test test-long test-reference cc-test tsan asan bench wheel docs lint \
+.PHONY: configure build demo test test-long test-reference cc-test tsan asan bench wheel wheel-cuda docs lint \
   format clean test-planted test-gpu-emulated test-gpu-emulated-plugin
 
 .NOTPARALLEL:
@@ -30,10 +31,11 @@ configure:
 # A product is replaced by a rename, never written over: a running process may have it mapped.
 build: configure
 	@$(BAZEL) build //:plugin
-	@for file in $(PRODUCTS); do \
-	  cmp -s bazel-bin/$$file tf_condacc/$$file || { \
-	    install -m 644 bazel-bin/$$file tf_condacc/$$file.new && \
-	    mv -f tf_condacc/$$file.new tf_condacc/$$file; }; \
+	@key=$$(sed -n 's/.*CONDACC_TF_KEY=\(.*\)"$$/\1/p' .condacc.bazelrc); \
+	for file in $(PRODUCTS); do \
+	  to=tf_condacc/$${file%.*}-$$key.$${file##*.}; \
+	  cmp -s bazel-bin/$$file $$to || { install -m 644 bazel-bin/$$file $$to.new && \
+	    mv -f $$to.new $$to; }; \
 	done
 
 demo: build
@@ -79,8 +81,13 @@ test-gpu-emulated-plugin: configure
 bench: build
 	$(PYTHON) benchmarks/run.py
 
-wheel: build
-	$(PYTHON) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+# The wheel for the TensorFlow of this Python, for CPUs.
+wheel: configure
+	$(WHEEL)
+
+# The same with the library of `make build`, and so with its kernels for GPUs.
+wheel-cuda: build
+	CONDACC_LIBRARIES=tf_condacc $(WHEEL)
 
 lint: configure
 	$(PYTHON) -m ruff check .
@@ -105,5 +112,5 @@ format: configure
 	$(CLANG_FORMAT) -i $(CXX_SOURCES)
 
 clean:
-	rm -rf build dist *.egg-info $(addprefix tf_condacc/,$(PRODUCTS))
+	rm -rf build dist *.egg-info tf_condacc/_condacc_ops-*.so tf_condacc/_build_info-*.json
 	if [ -x $(BAZEL) ]; then $(BAZEL) clean; fi

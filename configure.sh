@@ -27,7 +27,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 # Prints one line, which changes when the configuration has to be made again.
 configuration_key() {
   local files=(configure.sh .bazelversion requirements.txt requirements-dev.txt
-               condacc/_version.py)
+               condacc/_version.py condacc/_find_tensorflow.py)
   echo "# key: $(sha256sum "${files[@]}" | sha256sum | cut -c1-16) python=$PYTHON" \
        "cuda=${CONDACC_CUDA:-1},${CUDA_HOME:-} cxx=${CXX:-g++} bazel=${USE_BAZEL_VERSION:-}"
 }
@@ -60,30 +60,18 @@ make_venv() {
   echo "$sums" >"$stamp"
 }
 
-# Sets TF_DIR, TF_VERSION and TF_RECORD (the installed distribution's own directory).
+# Sets TF_DIR, TF_VERSION and TF_RECORD (the installed distribution's own directory), and TF_KEY,
+# under which libraries are kept; see condacc/libraries.py.
 # Python's -I ignores what pip's build isolation puts in front of the installed packages.
 find_tensorflow() {
-  local found
+  local found name
   [[ -x $PYTHON ]] || die "CONDACC_PYTHON=$PYTHON is not a Python interpreter"
-  found=$("$PYTHON" -I - <<'PY'
-import importlib.metadata as metadata
-import importlib.util
-
-spec = importlib.util.find_spec("tensorflow")
-for name in ("tensorflow", "tensorflow-cpu"):
-    try:
-        dist = metadata.distribution(name)
-    except metadata.PackageNotFoundError:
-        continue
-    if spec and spec.submodule_search_locations:
-        record = dist.locate_file(f"{name.replace('-', '_')}-{dist.version}.dist-info")
-        print(spec.submodule_search_locations[0], dist.version, record, sep="\n")
-        break
-PY
-  )
+  found=$("$PYTHON" -I condacc/_find_tensorflow.py)
   [[ -n $found ]] || die "no TensorFlow in $PYTHON; install it ($PYTHON -m pip install" \
          "tensorflow==2.21.*) or name another Python in CONDACC_PYTHON"
-  { read -r TF_DIR; read -r TF_VERSION; read -r TF_RECORD; } <<<"$found"
+  { read -r name; read -r TF_VERSION; read -r TF_DIR; read -r TF_RECORD; } <<<"$found"
+  TF_KEY=$TF_VERSION
+  if [[ $TF_VERSION =~ ^([0-9]+\.[0-9]+)\.[0-9]+(\.post[0-9]+)?$ ]]; then TF_KEY=${BASH_REMATCH[1]}; fi
   [[ -f $TF_DIR/libtensorflow_framework.so.2 && -d $TF_DIR/include ]] ||
     die "TensorFlow at $TF_DIR has no headers or no libtensorflow_framework.so.2"
 }
@@ -110,11 +98,14 @@ cuda_candidates() {
   "$PYTHON" -I -c 'import sysconfig; print(sysconfig.get_path("purelib") + "/nvidia/cu13")'
 }
 
+# Succeeds if TensorFlow's headers have, and have whole, what the kernels use of a GPU's streams.
+tensorflow_has_streams() { printf '2.20\n%s\n' "$TF_VERSION" | sort --check=quiet --version-sort; }
+
 # Sets CUDA_DIR, CUDART and CUDA_VERSION; all empty for a CPU-only build.
 find_cuda() {
   local dir lib candidates
   CUDA_DIR="" CUDART="" CUDA_VERSION=""
-  if [[ ${CONDACC_CUDA:-1} == 0 ]]; then return; fi
+  if [[ ${CONDACC_CUDA:-1} == 0 ]] || ! tensorflow_has_streams; then return; fi
   mapfile -t candidates < <(cuda_candidates)
   for dir in "${candidates[@]}"; do
     [[ -x $dir/bin/nvcc && -f $dir/include/cuda_runtime.h ]] || continue
@@ -218,6 +209,7 @@ CONDACC_VERSION=$(sed -n 's/^__version__ = "\(.*\)"/\1/p' condacc/_version.py)
 CONDACC_PYTHON=$PYTHON
 CONDACC_TF_DIR=$TF_DIR
 CONDACC_TF_VERSION=$TF_VERSION
+CONDACC_TF_KEY=$TF_KEY
 CONDACC_COMPILER=$COMPILER_NAME
 CONDACC_CXX=$COMPILER
 CONDACC_CUDA_DIR=$CUDA_DIR
@@ -238,6 +230,8 @@ report() {
     say "CUDA: $CUDA_VERSION ($CUDA_DIR)"
   elif [[ ${CONDACC_CUDA:-1} == 0 ]]; then
     say "CUDA: left out because CONDACC_CUDA is 0; the build is for CPUs only"
+  elif ! tensorflow_has_streams; then
+    say "CUDA: left out because TensorFlow is older than 2.20; the build is for CPUs only"
   else
     say "CUDA: no toolkit with nvcc was found; the build is for CPUs only"
   fi

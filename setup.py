@@ -1,10 +1,12 @@
-"""Builds the native library with Bazel and puts it into the wheel.
+"""Builds the native library and puts it into the wheel.
 
-The library is built against the TensorFlow of the Python that runs this, also where pip isolates
-the build; CONDACC_PYTHON names another one.
+The library is compiled for the TensorFlow of the Python that runs this, also where pip isolates
+the build; CONDACC_PYTHON names another one. The package then asks for that release of TensorFlow.
+
+CONDACC_LIBRARIES names a folder with libraries that are built already. The package then holds
+these, and asks for one of their releases.
 """
 
-import json
 import os
 import shutil
 import subprocess
@@ -16,38 +18,64 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
-PRODUCTS = ("_condacc_ops.so", "_build_info.json")
-TENSORFLOW = "2.21"  # The release that pyproject.toml asks for.
+sys.path.insert(0, str(ROOT))  # Build backends leave it out.
+
+from condacc import build, libraries  # noqa: E402
+
+PYTHON = os.environ.get("CONDACC_PYTHON", sys.executable)
+LIBRARIES = Path(os.environ["CONDACC_LIBRARIES"]) if "CONDACC_LIBRARIES" in os.environ else None
 
 
-def _run(*command: str) -> None:
-    environment = {"CONDACC_PYTHON": sys.executable, **os.environ}
-    status = subprocess.run(command, cwd=ROOT, env=environment).returncode
-    if status != 0:
-        raise SystemExit(f"tf_condacc: `{' '.join(command)}` failed; its message is above.")
+def _above(key: str) -> str:
+    major, minor = key.split(".")
+    return f"{major}.{int(minor) + 1}"
+
+
+def _requirement() -> str:
+    """Returns which TensorFlow the package asks for."""
+    find = [PYTHON, "-I", str(ROOT / "condacc" / "_find_tensorflow.py")]
+    found = subprocess.run(find, capture_output=True, text=True).stdout
+    if LIBRARIES is not None or not found:
+        # A source distribution is made without TensorFlow. A wheel is refused later.
+        keys = libraries.SUPPORTED if LIBRARIES is None else libraries.keys_in(LIBRARIES)
+        if len(keys) == 1:
+            return f"tensorflow=={keys[0]}.*"
+        return f"tensorflow>={keys[0]},<{_above(keys[-1])}"
+    name, version = found.split()[:2]
+    key = libraries.key_of(version)
+    return f"{name}=={version}" if key == version else f"{name}=={key}.*"
 
 
 class BuildWithPlugin(build_py):
-    """Copies the Python files, then builds the native library beside them."""
+    """Copies the Python files and the native sources, then the native libraries beside them."""
 
     def run(self) -> None:
         """Fills `build_lib`; for an editable install, the source tree."""
+        if self.editable_mode:
+            super().run()
+            self._add_libraries(ROOT / "tf_condacc")
+            return
         shutil.rmtree(self.build_lib, ignore_errors=True)
         super().run()
-        _run("./configure.sh")
-        _run(".tools/bazelisk", "build", "//:plugin")
-        info = json.loads((ROOT / "bazel-bin" / "_build_info.json").read_text())
-        if not info["tensorflow"].startswith(f"{TENSORFLOW}."):
-            raise SystemExit(
-                f"tf_condacc: a package can be made for TensorFlow {TENSORFLOW} only, not for the "
-                f"{info['tensorflow']} installed: pip install tensorflow=={TENSORFLOW}.*"
-            )
-        package = (ROOT if self.editable_mode else Path(self.build_lib)) / "tf_condacc"
-        for name in PRODUCTS:
-            # A file of its own, then a rename: a running process may have the old one mapped.
-            fresh = package / f"{name}.new"
-            shutil.copyfile(ROOT / "bazel-bin" / name, fresh)
-            fresh.rename(package / name)
+        package = Path(self.build_lib) / "tf_condacc"
+        for file in (ROOT / "cc").rglob("*"):
+            if file.suffix in (".h", ".cc") and ".cu" not in file.suffixes:
+                target = package / "_sources" / file.relative_to(ROOT)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, target)
+        self._add_libraries(package)
+
+    def _add_libraries(self, package: Path) -> None:
+        if LIBRARIES is None:
+            try:
+                build.compile_library(PYTHON, ROOT, package)
+            except build.BuildError as error:
+                raise SystemExit(f"tf_condacc: {error}.") from None
+            return
+        for key in libraries.keys_in(LIBRARIES):
+            built = libraries.library_in(LIBRARIES, key)
+            for source, target in zip(built, libraries.library_in(package, key), strict=True):
+                build.replace(source, target)
 
 
 class PlatformWheel(bdist_wheel):
@@ -69,4 +97,5 @@ class PlatformDistribution(Distribution):
 setup(
     cmdclass={"build_py": BuildWithPlugin, "bdist_wheel": PlatformWheel},
     distclass=PlatformDistribution,
+    install_requires=[_requirement(), "numpy"],
 )

@@ -27,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Measures the requested cases and returns the exit status."""
     options = _parse(arguments)
     for folder in (options.before, options.after):
-        if not (folder / "tf_condacc" / "_condacc_ops.so").exists():
+        if not list((folder / "tf_condacc").glob("_condacc_ops*.so")):
             print(f"{folder} has no built tf_condacc: run `make build` there", file=sys.stderr)
             return 1
     try:

@@ -15,6 +15,7 @@ _SUBCOMMANDS = {
     "run": ("condacc.run", "run a program for TensorFlow 1, unedited"),
     "launch": ("condacc.launch._command", "start the tasks of a cluster on this machine"),
     "migrate": ("condacc.migrate._command", "rewrite programs for TensorFlow 1"),
+    "build": ("condacc.build", "compile the native library for another TensorFlow"),
     "info": ("condacc.info", "print the versions that a bug report needs"),
 }
 _LIST = "\n".join(f"  {name:9}{text}" for name, (_, text) in _SUBCOMMANDS.items())

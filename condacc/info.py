@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
-import importlib.util
-import json
 import platform
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
-from condacc import __version__
+from condacc import __version__, libraries
+from condacc._find_tensorflow import installed_tensorflow
 
 _PACKAGES = (
-    "tensorflow",
     "keras",
     "tf-keras",
     "tf-slim",
@@ -47,10 +43,11 @@ def main(arguments: Sequence[str]) -> int:
 
 def report() -> dict[str, str]:
     """Returns the versions and their names, in the order in which they are printed."""
-    versions = {name: _version(name) for name in _PACKAGES}
+    name, tensorflow = installed_tensorflow() or ("tensorflow", _MISSING)
+    versions = {name: tensorflow, **{name: _version(name) for name in _PACKAGES}}
     python = f"{platform.python_version()} ({platform.python_implementation()}, {sys.executable})"
     machine = f"{platform.platform()} ({platform.machine()})"
-    build = _build(versions["tensorflow"])
+    build = _build(tensorflow)
     return {"tf_condacc": __version__, **build, "Python": python, **versions, "platform": machine}
 
 
@@ -65,21 +62,23 @@ def _build(tensorflow: str) -> dict[str, str]:
     """Returns how the native library was built.
 
     Args:
-        tensorflow: The version of the installed TensorFlow.
+        tensorflow: The version of the installed TensorFlow, or that it is missing.
     """
-    spec = importlib.util.find_spec("tf_condacc")
-    if spec is None or spec.origin is None:
-        return {"library": "not built: there is no package tf_condacc"}
-    folder = Path(spec.origin).parent
     try:
-        info: dict[str, Any] = json.loads((folder / "_build_info.json").read_text("utf-8"))
-    except FileNotFoundError:
-        info = {}
-    if not info or not (folder / "_condacc_ops.so").exists():
-        return {"library": f"not built, in {folder}"}
-    library = f"built for TensorFlow {info['tensorflow']}, in {folder}"
-    if tensorflow not in (_MISSING, info["tensorflow"]):
-        library += f"; cannot be loaded with TensorFlow {tensorflow}"
+        folder = libraries.package_folder()
+    except ImportError as error:
+        return {"library": f"not built: {error}"}
+    library = libraries.find(tensorflow)
+    if library is None:
+        keys = libraries.keys_in(folder)
+        if not keys:
+            return {"library": f"not built, in {folder}"}
+        missing = "" if tensorflow == _MISSING else f"; none for TensorFlow {tensorflow}"
+        return {"library": f"for TensorFlow {', '.join(keys)}, in {folder}{missing}"}
+    info = library.info()
     archs = ", ".join(info["cuda_archs"])
-    cuda = f"{info['cuda']} ({archs})" if info["cuda"] else "none"
-    return {"library": library, "compiler": info["compiler"], "CUDA": cuda}
+    return {
+        "library": f"built for TensorFlow {info['tensorflow']}, in {library.file.parent}",
+        "compiler": info["compiler"],
+        "CUDA": f"{info['cuda']} ({archs})" if info["cuda"] else "none",
+    }

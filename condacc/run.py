@@ -13,10 +13,10 @@ import importlib.util
 import os
 from collections.abc import Sequence
 
+from condacc import versions
 from condacc._interrupts import raise_on_interrupt
 
 _WITH_VALUE = ("--root", "--also", "--not")
-_LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
 _DESCRIPTION = """\
 Runs a program that was written for TensorFlow 1, unedited. In SCRIPT and in all modules that are
 not installed, "import tensorflow" means tf.compat.v1, the behavior of version 2 is off, and
@@ -114,18 +114,12 @@ def select_keras(options: Options) -> None:
     The process ends if a package is missing.
     """
     if importlib.util.find_spec("tensorflow") is None:
-        _parser().error("TensorFlow is missing: pip install 'tensorflow==2.21.*'")
-    if not options.keras2:
+        _parser().error(f"TensorFlow is missing: pip install 'tensorflow=={versions.release()}.*'")
+    if not options.keras2 or versions.brings_keras2():
         return
     if importlib.util.find_spec("tf_keras") is None:
-        _parser().error("--keras2 needs the package tf-keras: pip install 'tf-keras==2.21.*'")
-    if not uses_keras2():
-        os.environ[_LEGACY_KERAS] = "1"
-
-
-def uses_keras2() -> bool:
-    """Returns whether TensorFlow takes Keras 2."""
-    return os.environ.get(_LEGACY_KERAS) in ("1", "true", "True")  # The values that it accepts.
+        _parser().error(f"--keras2 needs the package tf-keras: {versions.install_tf_keras()}")
+    versions.take_keras2()
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,10 +1,10 @@
 """The versions that the native library of this package was built with."""
 
-import json
-from pathlib import Path
 from typing import Any
 
-_FILE = Path(__file__).with_name("_build_info.json")
+import tensorflow as tf
+
+from condacc import libraries
 
 
 def build_info() -> dict[str, Any]:
@@ -16,12 +16,18 @@ def build_info() -> dict[str, Any]:
         architectures) and `version` (that of tf_condacc).
 
     Raises:
-        ImportError: The native library has not been built.
+        ImportError: There is no native library for the installed TensorFlow.
     """
-    try:
-        return json.loads(_FILE.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise ImportError(
-            f"tf_condacc has no {_FILE.name} in {_FILE.parent}: the native library is not built. "
-            "Build it with `make build` in the source tree, or with `pip install .`."
-        ) from error
+    return native_library().info()
+
+
+def native_library() -> libraries.Library:
+    """Returns the native library for the installed TensorFlow.
+
+    Raises:
+        ImportError: There is none.
+    """
+    library = libraries.find(tf.__version__)
+    if library is None:
+        raise ImportError(libraries.why_none(tf.__version__))
+    return library

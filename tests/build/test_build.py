@@ -1,6 +1,5 @@
 """Tests of the build: the includes of each folder, the exported symbols, and the version check."""
 
-import json
 import re
 import shutil
 import subprocess
@@ -11,10 +10,11 @@ import pytest
 import tensorflow as tf
 
 import tf_condacc
+from condacc import libraries
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "tf_condacc"
-LIBRARY = PACKAGE / "_condacc_ops.so"
+LIBRARY, INFO = libraries.library_in(PACKAGE, libraries.key_of(tf.__version__))
 TENSORFLOW_INCLUDE = re.compile(r"^(tensorflow|xla|tsl|absl|unsupported|Eigen|google)/|Eigen")
 
 
@@ -143,25 +143,50 @@ def test_build_info_names_this_tensorflow_and_this_version():
     assert (info["cuda"] is None) == (info["cuda_archs"] == [])
 
 
-def test_library_for_another_tensorflow_is_refused(copied_package: Path):
-    info_file = copied_package / "_build_info.json"
-    info = json.loads(info_file.read_text())
-    info_file.write_text(json.dumps({**info, "tensorflow": "2.18.7"}))
+def test_a_library_has_no_path_to_look_for_others_in():
+    dynamic = subprocess.run(["readelf", "-dW", str(LIBRARY)], capture_output=True, text=True)
+    assert "libtensorflow_framework.so.2" in dynamic.stdout
+    assert "RPATH" not in dynamic.stdout and "RUNPATH" not in dynamic.stdout
+
+
+@pytest.mark.parametrize("version", ["2.21.0", "2.21.7", "2.21.0.post1"])
+def test_patches_of_a_release_share_a_library(version: str):
+    assert libraries.key_of(version) == "2.21"
+
+
+@pytest.mark.parametrize("version", ["2.22.0-rc1", "2.22.0-dev20270101", "2.22.0rc1"])
+def test_a_pre_release_has_a_library_of_its_own(version: str):
+    key = libraries.key_of(version)
+    assert key == version.replace("-rc", "rc").replace("-dev", ".dev")
+
+
+def test_libraries_are_listed_from_the_oldest(tmp_path: Path):
+    for key in ("2.21", "2.9", "2.15"):
+        libraries.library_in(tmp_path, key).file.touch()
+    assert libraries.keys_in(tmp_path) == ["2.9", "2.15", "2.21"]
+
+
+def test_library_for_another_tensorflow_is_not_loaded(copied_package: Path):
+    for file in libraries.library_in(copied_package, libraries.key_of(tf.__version__)):
+        file.rename(file.with_name(file.name.replace(libraries.key_of(tf.__version__), "2.18")))
     result = import_in_subprocess(copied_package)
     assert result.returncode == 1
     message = result.stderr.strip().splitlines()[-1]
     assert message.startswith("ImportError: ")
-    assert "2.18.7" in message and tf.__version__ in message and "`make build`" in message
+    assert f"no native library for TensorFlow {tf.__version__}" in message
+    assert "it has those for TensorFlow 2.18" in message
+    assert "`condacc build`" in message and "tensorflow==2.18.*" in message
 
 
-@pytest.mark.parametrize("missing", ["_condacc_ops.so", "_build_info.json"])
+@pytest.mark.parametrize("missing", [LIBRARY.name, INFO.name])
 def test_missing_build_product_says_how_to_build(copied_package: Path, missing: str):
     (copied_package / missing).unlink()
+    (copied_package.parent / "configure.sh").touch()
     result = import_in_subprocess(copied_package)
     assert result.returncode == 1
     message = result.stderr.strip().splitlines()[-1]
     assert message.startswith("ImportError: ")
-    assert missing in message and "`make build`" in message and "`pip install .`" in message
+    assert "`make build`" in message and "`condacc build`" in message
 
 
 def test_second_configuration_does_nothing():

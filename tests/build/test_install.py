@@ -1,6 +1,10 @@
-"""Test of the wheel, installed in a fresh environment and used outside of the source tree."""
+"""Tests of the source distribution, and of the wheel that pip makes from it.
+
+The wheel is installed in a fresh environment and used outside of the source tree.
+"""
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -9,6 +13,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
+
+import condacc
+from condacc import libraries
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -56,35 +64,82 @@ def run(*command: object, cwd: Path, **environment: str) -> subprocess.Completed
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("sdist")
+    # A copy, since setuptools leaves a folder of metadata beside its sources.
+    listed = run("git", "ls-files", cwd=ROOT).stdout.split()
+    for name in listed:
+        target = place / "tree" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, target)
+    build = f"from setuptools import build_meta; build_meta.build_sdist({str(place)!r})"
+    result = run(sys.executable, "-c", build, cwd=place / "tree")
+    assert result.returncode == 0, result.stdout + result.stderr
+    (built,) = place.glob("*.tar.gz")
+    return built
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns the wheel that pip makes in isolation, in which TensorFlow is not installed."""
     place = tmp_path_factory.mktemp("wheel")
-    pip_wheel = ["-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", place]
-    result = run(sys.executable, *pip_wheel, ".", cwd=ROOT)
+    # Neither npm nor Bazel nor git is in this path.
+    for name in ("g++", "as", "ld"):
+        found = shutil.which(name)
+        assert found is not None
+        (place / name).symlink_to(found)
+    pip_wheel = ["-m", "pip", "wheel", "-v", "--no-deps", "--wheel-dir", place]
+    result = run(sys.executable, *pip_wheel, sdist, cwd=place, PATH=str(place))
     assert result.returncode == 0, result.stdout + result.stderr
     (built,) = place.glob("*.whl")
     return built
 
 
+def test_without_tensorflow_the_source_distribution_says_what_to_install(
+    sdist: Path, tmp_path: Path
+):
+    venv.create(tmp_path / "venv", with_pip=False)
+    python = tmp_path / "venv" / "bin" / "python"
+    place = tmp_path / "tree"
+    shutil.unpack_archive(sdist, place)
+    (tree,) = place.iterdir()
+    build = f"from setuptools import build_meta; build_meta.build_wheel({str(tmp_path)!r})"
+    result = run(sys.executable, "-c", build, cwd=tree, CONDACC_PYTHON=str(python))
+    assert result.returncode == 1
+    last = result.stderr.strip().splitlines()[-1]
+    assert last.startswith(f"tf_condacc: TensorFlow cannot be imported in {python}")
+    assert "pip install tensorflow" in last
+
+
 def test_wheel_is_for_any_python_3_on_this_platform(wheel: Path):
     platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-    assert wheel.name == f"tf_condacc-0.1.0-py3-none-{platform}.whl"
+    assert wheel.name == f"tf_condacc-{condacc.__version__}-py3-none-{platform}.whl"
 
 
-def test_wheel_holds_the_library_and_asks_for_the_tensorflow_it_was_built_for(wheel: Path):
+def test_wheel_holds_one_library_and_the_sources(wheel: Path):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-        (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+    key = libraries.key_of(tf.__version__)
+    package = Path("tf_condacc")
+    products = {str(file) for file in libraries.library_in(package, key)}
+    assert {name for name in names if name.endswith(".so")} <= products
+    assert products | {"condacc/py.typed", "tf_condacc/py.typed"} <= set(names)
+    sources = {name for name in names if name.startswith("tf_condacc/_sources/")}
+    assert {Path(name).suffix for name in sources} == {".cc", ".h"}
+    assert not [
+        name for name in names if name.startswith(("tests/", "cc/", "benchmarks/", "examples/"))
+    ]
+
+
+def test_wheel_asks_for_the_tensorflow_it_was_built_for(wheel: Path):
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
         requirements = [
             line.removeprefix("Requires-Dist: ")
             for line in archive.read(metadata).decode().splitlines()
             if line.startswith("Requires-Dist: ") and "extra ==" not in line
         ]
-    products = {"tf_condacc/_condacc_ops.so", "tf_condacc/_build_info.json"}
-    assert products | {"condacc/py.typed", "tf_condacc/py.typed"} <= set(names)
-    assert not [
-        name for name in names if name.startswith(("tests/", "cc/", "benchmarks/", "examples/"))
-    ]
-    assert requirements == ["tensorflow==2.21.*", "numpy"]
+    assert requirements == [f"tensorflow=={libraries.key_of(tf.__version__)}.*", "numpy"]
 
 
 def test_installed_wheel_works_outside_the_source_tree(wheel: Path, tmp_path: Path):

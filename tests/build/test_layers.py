@@ -26,10 +26,12 @@ ROOMS = (
 )
 SHARED = (
     "condacc.advice",
+    "condacc.libraries",
     "condacc.liveness",
     "condacc.originals",
     "condacc.run",
     "condacc.tf_config",
+    "condacc.versions",
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import condacc
-from condacc import info
+from condacc import info, libraries
 from condacc.__main__ import main
 from tests.command.processes import ROOT, Run, runner
 
@@ -108,27 +109,28 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-_BUILD = '{"tensorflow": "2.20.0", "compiler": "g++ 1", "cuda": null, "cuda_archs": []}'
-
-
 def test_info_says_that_the_library_is_not_built(package: Path):
-    assert info.report()["library"] == f"not built, in {package}"
-    (package / "_build_info.json").write_text(_BUILD)
     assert info.report()["library"] == f"not built, in {package}"
 
 
 @pytest.mark.parametrize(
-    ("version", "end"),
-    [("2.20.0", "tf_condacc"), ("2.21.0", "; cannot be loaded with TensorFlow 2.21.0")],
+    ("version", "expected"),
+    [
+        ("2.20.0", "built for TensorFlow 2.20.1, in {}"),
+        ("2.21.0", "for TensorFlow 2.20, in {}; none for TensorFlow 2.21.0"),
+    ],
 )
-def test_info_says_for_which_tensorflow_the_library_is_built(package, version, end, monkeypatch):
+def test_info_says_for_which_tensorflow_the_library_is_built(
+    package, version, expected, monkeypatch
+):
     monkeypatch.setattr("importlib.metadata.version", lambda name: version)
-    (package / "_build_info.json").write_text(_BUILD)
-    (package / "_condacc_ops.so").touch()
+    library = libraries.library_in(package, "2.20")
+    library.file.touch()
+    build = {"tensorflow": "2.20.1", "compiler": "g++ 1", "cuda": None, "cuda_archs": []}
+    library.info_file.write_text(json.dumps(build))
     report = info.report()
-    assert report["library"].startswith("built for TensorFlow 2.20.0, in ")
-    assert report["library"].endswith(end)
-    assert (report["compiler"], report["CUDA"]) == ("g++ 1", "none")
+    assert report["library"] == expected.format(package)
+    assert report.get("compiler", "g++ 1") == "g++ 1"
 
 
 def test_info_says_that_tensorflow_is_absent():

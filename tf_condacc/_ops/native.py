@@ -1,15 +1,11 @@
 """Loads the native ops, after checking that they were built for the installed TensorFlow."""
 
-from pathlib import Path
 from types import ModuleType
 
 import tensorflow as tf
 
-from tf_condacc._build_info import build_info
+from tf_condacc._build_info import native_library
 from tf_condacc._ops.nodes import CheckedNodes
-
-_LIBRARY = Path(__file__).resolve().parents[1] / "_condacc_ops.so"
-
 
 _NOT_DIFFERENTIABLE = tuple(
     f"Condacc>{kind}{verb}"
@@ -32,29 +28,16 @@ def _load() -> ModuleType:
     """Loads the library.
 
     TensorFlow's C++ interface changes with each release. A library that was built against another
-    release fails to load with an error about an undefined symbol, or crashes later. The version is
-    therefore compared before the library is loaded.
+    release fails to load with an error about an undefined symbol, or crashes later. Only a library
+    that was built for this release is therefore loaded.
 
     Returns:
         The module of generated op functions.
 
     Raises:
-        ImportError: The library is missing, or was built against another TensorFlow.
+        ImportError: There is no library for this TensorFlow.
     """
-    if not _LIBRARY.exists():
-        raise ImportError(
-            f"tf_condacc has no {_LIBRARY.name} in {_LIBRARY.parent}: it is not built. "
-            "Build it with `make build` in the source tree, or with `pip install .`."
-        )
-    built_against = build_info()["tensorflow"]
-    if built_against != tf.__version__:
-        raise ImportError(
-            f"tf_condacc was built against TensorFlow {built_against}, but TensorFlow "
-            f"{tf.__version__} is installed. Rebuild it with `make build` in the source tree, or "
-            "with `pip install --force-reinstall --no-deps .`; or install "
-            f"tensorflow=={built_against}."
-        )
-    library = tf.load_op_library(str(_LIBRARY))
+    library = tf.load_op_library(str(native_library().file))
     # As with TensorFlow's own accumulators, tf.gradients gives None here instead of raising.
     for op in _NOT_DIFFERENTIABLE:
         tf.no_gradient(op)

@@ -19,6 +19,7 @@ from tensorflow.compat import v1
 
 from condacc import tf_config
 from condacc.advice import USE_KERAS2
+from condacc.versions import has_module, release
 from tf_condacc.estimator import EstimatorSpec, export
 
 PACKAGE = "tensorflow_estimator"
@@ -56,7 +57,7 @@ def _stubs() -> Iterator[None]:
     The stub that takes the place of a module of the package remains afterwards, because the package
     has further modules that may import it.
     """
-    stubs = [stub for stub in _stub_modules() if stub.__name__ not in sys.modules]
+    stubs = [stub for stub in _stub_modules() if _is_wanted(stub.__name__)]
     sys.modules.update({stub.__name__: stub for stub in stubs})
     try:
         yield
@@ -66,6 +67,11 @@ def _stubs() -> Iterator[None]:
                 del sys.modules[stub.__name__]
 
 
+def _is_wanted(name: str) -> bool:
+    """Returns whether a stub takes the place of a module. TensorFlow 2.15 has them all itself."""
+    return name not in sys.modules and (name.startswith(PACKAGE) or not has_module(name))
+
+
 class _Stub(ModuleType):
     """A module whose other names raise an error that says that they are gone."""
 
@@ -73,7 +79,7 @@ class _Stub(ModuleType):
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         raise AttributeError(
-            f"{self.__name__}.{name} is not in TensorFlow 2.21: tensorflow_estimator cannot use "
+            f"{self.__name__}.{name} is not in TensorFlow {release()}: tensorflow_estimator cannot use "
             "TPUs, nor strategies of tf.distribute on a cluster, with this version."
         )
 
@@ -109,7 +115,7 @@ def _init_run_config(config: Any, tf_config: dict[str, Any]) -> None:
     if tf_config.get("cluster"):
         raise ValueError(
             "RunConfig: train_distribute, eval_distribute and experimental_distribute are not "
-            "supported on a cluster by tensorflow_estimator with TensorFlow 2.21; got TF_CONFIG "
+            f"supported on a cluster by tensorflow_estimator with TensorFlow {release()}; got TF_CONFIG "
             f"with the cluster {tf_config['cluster']!r}."
         )
     config._distribute_coordinator_mode = None
@@ -118,7 +124,7 @@ def _init_run_config(config: Any, tf_config: dict[str, Any]) -> None:
 
 
 def _stub(name: str, **contents: Any) -> ModuleType:
-    module = _Stub(name, "Takes the place of a module that TensorFlow 2.21 does not have.")
+    module = _Stub(name, "Takes the place of a module that this TensorFlow does not have.")
     vars(module).update(contents)
     return module
 

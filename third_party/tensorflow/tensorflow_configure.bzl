@@ -29,9 +29,14 @@ cc_library(
     includes = ["include"],
 )
 
-cc_import(
+# Named by options, since Bazel would give libraries a path to look for an import in. TensorFlow has
+# loaded its framework before it loads a plugin.
+cc_library(
     name = "framework",
-    shared_library = "libtensorflow_framework.so.2",
+    linkopts = [
+        "'-L{place}'",
+        "-l:libtensorflow_framework.so.2",
+    ],
 )
 """
 
@@ -45,13 +50,12 @@ def _tensorflow_configure_impl(ctx):
     if not place:
         fail("TensorFlow is not configured: run ./configure.sh")
     ctx.symlink(place + "/include", "include")
-    ctx.symlink(place + "/libtensorflow_framework.so.2", "libtensorflow_framework.so.2")
     info = [
         "  \"%s\": %s" % (name, _json(name, ctx.os.environ.get(variable, "")))
         for name, variable in _BUILD_INFO.items()
     ]
     ctx.file("build_info.json", "{\n%s\n}\n" % ",\n".join(info), executable = False)
-    ctx.file("BUILD", _BUILD, executable = False)
+    ctx.file("BUILD", _BUILD.replace("{place}", place), executable = False)
 
 tensorflow_configure = repository_rule(
     implementation = _tensorflow_configure_impl,

@@ -10,7 +10,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from condacc.run import uses_keras2
+from condacc.versions import install_tf_keras, uses_keras2
 from tf_condacc.compat._errors import MissingModuleError, MissingNameError
 from tf_condacc.compat._runner.extent import Extent
 from tf_condacc.compat._runner.sources import ProgramLoader
@@ -179,7 +179,7 @@ def _of_name(module: str, name: str) -> str:
 def _of_module(name: str) -> str | None:
     """Returns what to do about a missing module, or None if it is none that is known."""
     if name.partition(".")[0] == "tf_keras":
-        return "install the layers of TensorFlow 1: pip install 'tf-keras==2.21.*'"
+        return f"install the layers of TensorFlow 1: {install_tf_keras()}"
     if not name.startswith("tensorflow."):
         return None
     if name.startswith("tensorflow.examples"):

@@ -19,7 +19,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from condacc.run import Options, uses_keras2
+from condacc import versions
+from condacc.run import Options
 from tf_condacc.compat import install
 from tf_condacc.compat._runner.errors import KERAS2, show_as_program
 from tf_condacc.compat._runner.extent import Extent
@@ -145,7 +146,9 @@ def _provided() -> Iterator[str]:
     package = v1.estimator.Estimator.__module__.partition(".")[0]
     name = package.replace("tensorflow_estimator", "tensorflow-estimator")
     yield f"tf.estimator is that of {name} {_version(name) or ''}".rstrip()
-    if uses_keras2():
+    if versions.brings_keras2():
+        yield f"tf.layers and tf.keras are Keras {_version('keras')}"
+    elif versions.uses_keras2():
         yield f"tf.layers and tf.keras are tf-keras {_version('tf-keras')}"
     else:
         yield f"tf.keras is Keras {_version('keras')}, which has no tf.layers; {KERAS2}"

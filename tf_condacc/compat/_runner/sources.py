@@ -11,7 +11,7 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from typing import Any
 
-from condacc.run import uses_keras2
+from condacc.versions import uses_keras2
 from tf_condacc.compat._runner.extent import Extent
 
 _V1 = "tensorflow.compat.v1"

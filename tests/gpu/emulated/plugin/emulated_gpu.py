@@ -84,9 +84,10 @@ _put_graphs_on_the_cpu()
 tf.device("/CPU:0").__enter__()
 sys.path.insert(0, str(ROOT))
 
+from tf_condacc._build_info import native_library  # noqa: E402
 from tf_condacc._ops import native  # noqa: E402
 
-_library = ctypes.CDLL(str(ROOT / "tf_condacc" / "_condacc_ops.so"))
+_library = ctypes.CDLL(str(native_library().file))
 _library.condacc_emulated_use_stream(
     *(
         ctypes.cast(function, ctypes.c_void_p)

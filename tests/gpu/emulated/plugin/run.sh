@@ -31,8 +31,10 @@ copy_package() {
   rm -rf "$PACKAGE"
   mkdir -p "$PACKAGE"
   cp -r condacc tf_condacc tests benchmarks pyproject.toml "$PACKAGE"
-  cp -f "bazel-bin/$HERE/_condacc_ops.so" "$PACKAGE/tf_condacc"
-  cp -f bazel-bin/_build_info.json "$PACKAGE/tf_condacc"
+  local key
+  key=$(sed -n 's/.*CONDACC_TF_KEY=\(.*\)"$/\1/p' .condacc.bazelrc)
+  cp -f "bazel-bin/$HERE/_condacc_ops.so" "$PACKAGE/tf_condacc/_condacc_ops-$key.so"
+  cp -f bazel-bin/_build_info.json "$PACKAGE/tf_condacc/_build_info-$key.json"
   cp "bazel-bin/$HERE/libemulated_device.so" "$PACKAGE"
 }
 

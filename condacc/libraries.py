@@ -1,0 +1,104 @@
+"""The native libraries of an installation: one for each minor release of TensorFlow.
+
+TensorFlow's C++ interface changes with each minor release, and may change between pre-releases. A
+library is therefore kept under a *key*: "2.21" for TensorFlow 2.21.0 and its patches, and the whole
+version for a pre-release. The libraries of a wheel or a build in the source tree lie in the package
+`tf_condacc`, and those of ``condacc build`` in a cache of the user. TensorFlow is not imported here.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import sysconfig
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from condacc._version import __version__
+
+# The minor releases that wheels have libraries for.
+SUPPORTED = ("2.15", "2.16", "2.17", "2.18", "2.19", "2.20", "2.21")
+
+_FINAL = re.compile(r"(\d+\.\d+)\.\d+(\.post\d+)?")
+_LIBRARY = "_condacc_ops-{}.so"
+_INFO = "_build_info-{}.json"
+
+
+class Library(NamedTuple):
+    """A native library, and the file that says how it was built."""
+
+    file: Path
+    info_file: Path
+
+    def info(self) -> dict[str, Any]:
+        """Returns the versions that the library was built with; see `tf_condacc.build_info`."""
+        info: dict[str, Any] = json.loads(self.info_file.read_text(encoding="utf-8"))
+        return info
+
+
+def key_of(tensorflow: str) -> str:
+    """Returns the key of the libraries for a version of TensorFlow."""
+    final = _FINAL.fullmatch(tensorflow)
+    # TensorFlow says "2.22.0-rc0" of itself, and its metadata "2.22.0rc0".
+    return final.group(1) if final else tensorflow.replace("-rc", "rc").replace("-dev", ".dev")
+
+
+def library_in(folder: Path, key: str) -> Library:
+    """Returns the paths of a library in a folder, which may not exist."""
+    return Library(folder / _LIBRARY.format(key), folder / _INFO.format(key))
+
+
+def package_folder() -> Path:
+    """Returns the folder of the package `tf_condacc`, which is not imported.
+
+    Raises:
+        ImportError: There is no package `tf_condacc`.
+    """
+    spec = importlib.util.find_spec("tf_condacc")
+    if spec is None or spec.origin is None:
+        raise ImportError("there is no package tf_condacc")
+    return Path(spec.origin).parent
+
+
+def cache_folder() -> Path:
+    """Returns the folder in which ``condacc build`` keeps libraries of this version."""
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return root / "tf_condacc" / f"{__version__}-{sysconfig.get_platform()}"
+
+
+def find(tensorflow: str) -> Library | None:
+    """Returns the library for a version of TensorFlow, or None if there is none."""
+    key = key_of(tensorflow)
+    for folder in (package_folder(), cache_folder()):
+        library = library_in(folder, key)
+        if library.file.exists() and library.info_file.exists():
+            return library
+    return None
+
+
+def keys_in(folder: Path) -> list[str]:
+    """Returns the keys of all libraries in a folder, the oldest first."""
+    prefix, suffix = _LIBRARY.split("{}")
+    names = [path.name for path in folder.glob(f"{prefix}*{suffix}")]
+    return sorted((name[len(prefix) : -len(suffix)] for name in names), key=_numbers)
+
+
+def _numbers(key: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", key)]
+
+
+def why_none(tensorflow: str) -> str:
+    """Returns what to do if there is no library for a version of TensorFlow."""
+    folder = package_folder()
+    keys = keys_in(folder)
+    has = f"it has those for TensorFlow {', '.join(keys)}" if keys else "it has none"
+    ways = "build one with `condacc build`, which needs a C++ compiler"
+    if keys:
+        ways += f", or install tensorflow=={keys[-1]}.*"
+    if (folder.parent / "configure.sh").exists():
+        ways = "build one with `make build`, or without Bazel with `condacc build`"
+    return (
+        f"tf_condacc in {folder} has no native library for TensorFlow {tensorflow} ({has}): {ways}."
+    )
