@@ -1,6 +1,6 @@
 # Thin calls of configure.sh, Bazel and the environment's Python.
-#   make build | demo | test | test-long | test-reference | test-planted | bench | wheel | wheel-cuda | docs |
-#   make lint | format | tsan | asan | clean
+#   make build | demo | test | test-long | test-reference | test-planted | bench | wheel | wheel-cuda | wheels | docs |
+#   make test-versions | lint | format | tsan | asan | clean
 #   make test-gpu-emulated | test-gpu-emulated-plugin
 # CONDACC_PYTHON, CONDACC_CUDA, CUDA_HOME and CXX are explained in configure.sh.
 
@@ -20,7 +20,7 @@ NO_NVCC = $(if $(shell grep -s 'CONDACC_CUDA_DIR=/' .condacc.bazelrc),,configure
 WHEEL := $(PYTHON) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 PRODUCTS := _condacc_ops.so _build_info.json
 
-.PHONY: configure build demo test test-long test-reference cc-test tsan asan bench wheel wheel-cuda docs lint \
+.PHONY: configure build demo test test-long test-reference cc-test tsan asan bench wheel wheel-cuda wheels test-versions docs lint \
   format clean test-planted test-gpu-emulated test-gpu-emulated-plugin
 
 .NOTPARALLEL:
@@ -88,6 +88,14 @@ wheel: configure
 # The same with the library of `make build`, and so with its kernels for GPUs.
 wheel-cuda: build
 	CONDACC_LIBRARIES=tf_condacc $(WHEEL)
+
+# The wheel for all TensorFlows, and its tests with each; see release/versions.py.
+wheels: configure
+	$(PYTHON) -m pip install --quiet -r release/requirements.txt
+	$(PYTHON) release/versions.py wheels
+
+test-versions: configure
+	$(PYTHON) release/versions.py test
 
 lint: configure
 	$(PYTHON) -m ruff check .

@@ -201,7 +201,7 @@ class _Compiler:
         )
         if done.returncode != 0:
             lines = done.stderr.splitlines()
-            first = next((line for line in lines if "error" in line), "\n".join(lines[-5:]))
+            first = next((line for line in lines if "error: " in line), "\n".join(lines[-5:]))
             raise BuildError(f"{self._command[0]} failed: {first}")
         return done.stdout
 

@@ -3,7 +3,9 @@
 TensorFlow's C++ interface changes with each minor release, and may change between pre-releases. A
 library is therefore kept under a *key*: "2.21" for TensorFlow 2.21.0 and its patches, and the whole
 version for a pre-release. The libraries of a wheel or a build in the source tree lie in the package
-`tf_condacc`, and those of ``condacc build`` in a cache of the user. TensorFlow is not imported here.
+`tf_condacc`, and those of ``condacc build`` in a cache of the user.
+
+TensorFlow is not imported here.
 """
 
 from __future__ import annotations

@@ -18,6 +18,9 @@ import tensorflow as tf
 import condacc
 from condacc import libraries
 
+# Compiling the library takes minutes.
+pytestmark = pytest.mark.timeout(1000)
+
 ROOT = Path(__file__).resolve().parents[2]
 
 # Prints where the package came from, then uses it in each of TensorFlow's modes.
@@ -59,7 +62,7 @@ def run(*command: object, cwd: Path, **environment: str) -> subprocess.Completed
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=900,
     )
 
 

@@ -17,7 +17,7 @@ from condacc import build, libraries
 _SOURCE = """
 #include "cc/number.h"
 #include "tensorflow/core/public/version.h"
-extern "C" int number() { return kNumber + TF_MAJOR_VERSION; }
+extern "C" int number() { return kNumber + TF_GRAPH_DEF_VERSION_MIN_CONSUMER; }
 """
 
 
@@ -27,7 +27,7 @@ def sources(tmp_path: Path) -> Path:
     folder.mkdir(parents=True)
     (folder / "number.cc").write_text(_SOURCE)
     (folder / "left_out.cu.cc").write_text("#error CUDA is left out")
-    (folder.parent / "number.h").write_text("const int kNumber = 40;\n")
+    (folder.parent / "number.h").write_text("const int kNumber = 42;\n")
     return tmp_path / "sources"
 
 
@@ -52,7 +52,7 @@ def test_an_error_of_the_compiler_leaves_the_former_library(sources, lines, tmp_
     library = build.compile_library(sys.executable, sources, tmp_path, lines.append)
     before = library.file.read_bytes()
     (sources / "cc" / "number.h").write_text("const int kNumber = missing;\n")
-    with pytest.raises(build.BuildError, match="'missing' was not declared"):
+    with pytest.raises(build.BuildError, match="missing. was not declared"):
         build.compile_library(sys.executable, sources, tmp_path, lines.append)
     assert library.file.read_bytes() == before
 
@@ -87,7 +87,7 @@ def test_a_cached_library_is_found(monkeypatch, tmp_path):
 
 def test_command_removes_a_library_that_cannot_be_imported(monkeypatch, sources, tmp_path, capsys):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "tf_condacc.py").write_text("raise ImportError('undefined symbol: x')\n")
     monkeypatch.setattr(build, "sources_folder", lambda: sources)
     monkeypatch.setattr(libraries, "find", lambda tensorflow: None)

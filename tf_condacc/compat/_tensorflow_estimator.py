@@ -79,8 +79,8 @@ class _Stub(ModuleType):
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         raise AttributeError(
-            f"{self.__name__}.{name} is not in TensorFlow {release()}: tensorflow_estimator cannot use "
-            "TPUs, nor strategies of tf.distribute on a cluster, with this version."
+            f"{self.__name__}.{name} is not in TensorFlow {release()}: tensorflow_estimator cannot "
+            "use TPUs, nor strategies of tf.distribute on a cluster, with this version."
         )
 
 
@@ -115,8 +115,8 @@ def _init_run_config(config: Any, tf_config: dict[str, Any]) -> None:
     if tf_config.get("cluster"):
         raise ValueError(
             "RunConfig: train_distribute, eval_distribute and experimental_distribute are not "
-            f"supported on a cluster by tensorflow_estimator with TensorFlow {release()}; got TF_CONFIG "
-            f"with the cluster {tf_config['cluster']!r}."
+            f"supported on a cluster by tensorflow_estimator with TensorFlow {release()}; got "
+            f"TF_CONFIG with the cluster {tf_config['cluster']!r}."
         )
     config._distribute_coordinator_mode = None
     config._init_distributed_setting_from_environment_var(tf_config)
