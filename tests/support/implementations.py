@@ -133,7 +133,7 @@ class CondaccDense:
         )
 
     def raw_num_accumulated(self, handle: Any) -> Any:
-        return self.ops.condacc_accumulator_num_accumulated(handle=handle)
+        return self.ops.condacc_accumulator_num_accumulated(handles=[handle])
 
     def raw_contribute(self, handle: Any, gradient: Any, contributor: Any, local_step: Any) -> Any:
         return self.ops.condacc_dense_apply_contribution(

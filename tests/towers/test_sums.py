@@ -249,7 +249,7 @@ class TestTheOps:
         def add_and_count() -> tf.Tensor:
             handle = self._sum()
             with tf.control_dependencies([ops.condacc_tower_dense_add(handle, [1.0, 2.0])]):
-                return ops.condacc_accumulator_num_accumulated(handle)
+                return ops.condacc_accumulator_num_accumulated([handle])
 
         assert [int(add_and_count()) for _ in range(3)] == [1, 1, 1]
 

@@ -17,7 +17,7 @@ from tensorflow.compat import v1
 from tf_condacc._accumulators import eager
 from tf_condacc._ops.host import arguments_on_host, int64_input
 from tf_condacc._ops.missing_library import explained
-from tf_condacc._ops.native import nodes, ops
+from tf_condacc._ops.native import lowest_num_accumulated, nodes, ops
 from tf_condacc._ops.nodes import out_of_reach
 from tf_condacc._tensorflow import Trackable
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
@@ -109,7 +109,9 @@ class ConditionalAccumulatorBase(Trackable):
         Args:
             name: Optional name of the operation.
         """
-        return self._read(ops.condacc_accumulator_num_accumulated, "NumAccumulated", name)
+        return self._read(
+            lambda handle, name: lowest_num_accumulated([handle], name), "NumAccumulated", name
+        )
 
     def num_dropped(self, name: str | None = None) -> tf.Tensor:
         """Returns the number of stale gradients dropped so far: `[] int64`.

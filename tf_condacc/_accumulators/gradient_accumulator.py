@@ -26,6 +26,7 @@ from tf_condacc._accumulators.replica_updates import (
     share_reads,
     update_if,
 )
+from tf_condacc._ops.native import lowest_num_accumulated
 from tf_condacc._tensorflow import Trackable
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
 
@@ -195,16 +196,16 @@ class GradientAccumulator(Trackable):
                 "and trace functions that take after that."
             )
         required = self._num_micro_batches if num_required is None else num_required
-        num_accumulated = tf.reduce_min([slot.accumulator.num_accumulated() for slot in slots])
+        lowest = lowest_num_accumulated([slot.accumulator.accumulator_ref for slot in slots])
         enough = tf.debugging.assert_greater_equal(
-            num_accumulated,
+            lowest,
             required,
             message=f"{self._title} has fewer micro-batches than a take requires. Take a remainder "
             "with num_required=1.",
         )
         ready = tf.control_dependencies([] if enough is None else [enough])
         with ready, explaining_graphs(self._title, "take"):
-            factor = self._replicas.take_factor(num_accumulated)
+            factor = self._replicas.take_factor(lowest)
         with tf.control_dependencies([x for x in (enough, factor) if x is not None]):
             return [slot.take(required, factor) for slot in slots]
 

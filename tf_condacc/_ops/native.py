@@ -1,5 +1,6 @@
 """Loads the native ops, after checking that they were built for the installed TensorFlow."""
 
+from collections.abc import Sequence
 from types import ModuleType
 
 import tensorflow as tf
@@ -47,3 +48,13 @@ def _load() -> ModuleType:
 ops = _load()
 nodes = CheckedNodes(ops)
 vars(ops)["_op_def_library"] = nodes  # The generated functions build nodes by this name.
+
+
+def lowest_num_accumulated(handles: Sequence[tf.Tensor], name: str | None = None) -> tf.Tensor:
+    """Returns how many gradients accumulators have, of several the lowest number: `[] int32`.
+
+    Args:
+        handles: The accumulators' handles: `[] resource` each.
+        name: Name of the operation; None for the default.
+    """
+    return ops.condacc_accumulator_num_accumulated(handles, name=name)

@@ -21,51 +21,44 @@ using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 
-class OnAccumulatorOp : public tensorflow::OpKernel {
+// Outputs a counter of the accumulators that the inputs are. Of several, it is the lowest number,
+// and at most the highest value of `T`.
+template <typename T, int64_t (Accumulator::*counter)() const>
+class CounterOp : public tensorflow::OpKernel {
  public:
   using OpKernel::OpKernel;
 
-  void Compute(OpKernelContext* ctx) final {
-    AccumulatorPtr accumulator;
-    OP_REQUIRES_OK(ctx, LookupAccumulator(ctx, &accumulator));
-    ComputeWith(ctx, *accumulator);
-  }
-  bool IsExpensive() final { return false; }
-
- private:
-  virtual void ComputeWith(OpKernelContext* ctx, AccumulatorResource& accumulator) = 0;
-};
-
-// Outputs one of the accumulator's counters, or the highest value of `T` if the counter is higher.
-template <typename T, int64_t (Accumulator::*counter)() const>
-class CounterOp : public OnAccumulatorOp {
- public:
-  using OnAccumulatorOp::OnAccumulatorOp;
-
- private:
-  void ComputeWith(OpKernelContext* ctx, AccumulatorResource& accumulator) override {
+  void Compute(OpKernelContext* ctx) override {
+    int64_t lowest = std::numeric_limits<T>::max();
+    for (int i = 0; i < ctx->num_inputs(); ++i) {
+      AccumulatorPtr accumulator;
+      OP_REQUIRES_OK(ctx, LookupAccumulator(ctx, &accumulator, i));
+      lowest = std::min(lowest, (accumulator->core().*counter)());
+    }
     Tensor* output = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({}), &output));
-    const int64_t count = (accumulator.core().*counter)();
-    output->scalar<T>()() = static_cast<T>(std::min<int64_t>(count, std::numeric_limits<T>::max()));
+    output->scalar<T>()() = static_cast<T>(lowest);
   }
+  bool IsExpensive() override { return false; }
 };
 
-class SetGlobalStepOp : public OnAccumulatorOp {
+class SetGlobalStepOp : public tensorflow::OpKernel {
  public:
-  using OnAccumulatorOp::OnAccumulatorOp;
+  using OpKernel::OpKernel;
 
- private:
-  void ComputeWith(OpKernelContext* ctx, AccumulatorResource& accumulator) override {
+  void Compute(OpKernelContext* ctx) override {
+    AccumulatorPtr accumulator;
+    OP_REQUIRES_OK(ctx, LookupAccumulator(ctx, &accumulator));
     int64_t step = 0;
-    OP_REQUIRES_OK(ctx, ReadScalar(ctx, 1, "new_global_step", accumulator, &step));
-    const int64_t previous = accumulator.core().SetGlobalStep(step);
+    OP_REQUIRES_OK(ctx, ReadScalar(ctx, 1, "new_global_step", *accumulator, &step));
+    const int64_t previous = accumulator->core().SetGlobalStep(step);
     if (previous > step) {
       LOG(WARNING)
           << "Attempt to set current_global_step_ to smaller value: current_global_step_ = "
-          << previous << " >= " << step << " = new_global_step. (" << accumulator.where() << ")";
+          << previous << " >= " << step << " = new_global_step. (" << accumulator->where() << ")";
     }
   }
+  bool IsExpensive() override { return false; }
 };
 
 class ResetOp : public tensorflow::OpKernel {
@@ -122,7 +115,7 @@ using GlobalStepOp = CounterOp<int64_t, &Accumulator::global_step>;
 // type.
 REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorNumAccumulated")
                             .Device(DEVICE_DEFAULT)
-                            .HostMemory("handle")
+                            .HostMemory("handles")
                             .HostMemory("num_accumulated"),
                         NumAccumulatedOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorNumDropped")

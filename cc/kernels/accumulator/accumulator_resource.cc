@@ -131,8 +131,8 @@ absl::Status AccumulatorResource::Invalid(absl::string_view message) const {
   return absl::InvalidArgumentError(absl::StrCat(message, " (", where_, ")"));
 }
 
-absl::Status LookupAccumulator(OpKernelContext* ctx, AccumulatorPtr* accumulator) {
-  return LookupInput(ctx, 0, "handle", "an accumulator", accumulator);
+absl::Status LookupAccumulator(OpKernelContext* ctx, AccumulatorPtr* accumulator, int index) {
+  return LookupInput(ctx, index, "handle", "an accumulator", accumulator);
 }
 
 absl::Status LookupAccumulator(OpKernelContext* ctx, const AccumulatorKind& kind,

@@ -78,9 +78,10 @@ class AccumulatorResource : public tensorflow::ResourceBase {
 
 using AccumulatorPtr = tensorflow::core::RefCountPtr<AccumulatorResource>;
 
-// Finds the accumulator that input 0 is a handle of. Returns InvalidArgument if the input is not a
-// single handle or is a handle of something else, and NotFound if the accumulator is gone.
-absl::Status LookupAccumulator(tensorflow::OpKernelContext* ctx, AccumulatorPtr* accumulator);
+// Finds the accumulator that input `index` is a handle of. Returns InvalidArgument if the input is
+// not a single handle or is a handle of something else, and NotFound if the accumulator is gone.
+absl::Status LookupAccumulator(tensorflow::OpKernelContext* ctx, AccumulatorPtr* accumulator,
+                               int index = 0);
 
 // The same for an op that works with accumulators of one kind and dtype. Returns InvalidArgument,
 // too, if the accumulator has another kind or dtype, or not the shape that the handle carries.

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -145,19 +146,24 @@ class TakeExecution : public AsyncExecution {
 // The behaviour of a take if there are too few gradients: kWaiting waits, without holding a
 // thread, and kTry ends at once and outputs that nothing was taken.
 enum class TakeMode { kWaiting, kTry };
+template <TakeMode kTakeMode>
+using KernelOf = std::conditional_t<kTakeMode == TakeMode::kWaiting, tensorflow::AsyncOpKernel,
+                                    tensorflow::OpKernel>;
 // Tells whether a take has an input that names the only global step at which it takes gradients.
 enum class WithStep { kNo, kYes };
 
 // Takes the accumulated gradients. Inputs: handle, global_step if kWithStep is kYes, and
 // num_required. Outputs: taken ([] bool) if kTakeMode is kTry, and those of SetOutputs().
 template <const AccumulatorKind& kKind, TakeMode kTakeMode, WithStep kWithStep = WithStep::kNo>
-class TakeOp : public AsyncKernel<TakeExecution> {
+class TakeOp : public AsyncKernel<TakeExecution, KernelOf<kTakeMode>> {
+  using Base = AsyncKernel<TakeExecution, KernelOf<kTakeMode>>;
+
  public:
   explicit TakeOp(OpKernelConstruction* ctx)
-      : AsyncKernel(ctx), waits_for_device_(kKind.is_sparse && DeviceOf(ctx).merges_wait) {
+      : Base(ctx), waits_for_device_(kKind.is_sparse && DeviceOf(ctx).merges_wait) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("dtype", &dtype_));
   }
-  bool IsExpensive() override { return waits_for_device_ || AsyncOpKernel::IsExpensive(); }
+  bool IsExpensive() override { return waits_for_device_ || Base::IsExpensive(); }
 
  private:
   absl::Status Begin(const std::shared_ptr<TakeExecution>& execution) override {

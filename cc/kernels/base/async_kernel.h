@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/notification.h"
 #include "cc/kernels/base/out_of_memory.h"
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -80,24 +81,36 @@ class AsyncExecution {
 };
 
 // A kernel whose executions are objects of the class `Op`, which derives from AsyncExecution.
-template <class Op>
-class AsyncKernel : public tensorflow::AsyncOpKernel {
+// `Base` is AsyncOpKernel if an execution may wait for other ops. If it ends at once, or as soon as
+// another thread has finished some work, it is OpKernel: the executor runs what follows an
+// AsyncOpKernel in other threads.
+template <class Op, class Base = tensorflow::AsyncOpKernel>
+class AsyncKernel : public Base {
  public:
-  using AsyncOpKernel::AsyncOpKernel;
+  using Base::Base;
 
-  void ComputeAsync(tensorflow::OpKernelContext* ctx, DoneCallback done) final {
+  // Overrides the method of an AsyncOpKernel.
+  void ComputeAsync(tensorflow::OpKernelContext* ctx,
+                    tensorflow::AsyncOpKernel::DoneCallback done) {
     std::shared_ptr<Op> op;
     absl::Status status;
     try {
       op = std::make_shared<Op>(ctx, done);
       status = Begin(op);
     } catch (const std::bad_alloc&) {
-      status = OutOfMemory(op == nullptr ? name() : op->where());
+      status = OutOfMemory(op == nullptr ? this->name() : op->where());
     }
     if (status.ok()) return;
     if (op != nullptr) return op->Complete([&] { return status; });
     ctx->SetStatus(status);
     done();
+  }
+
+  // An AsyncOpKernel has a Compute() that does the same.
+  void Compute(tensorflow::OpKernelContext* ctx) override {
+    absl::Notification done;
+    ComputeAsync(ctx, [&done] { done.Notify(); });
+    done.WaitForNotification();
   }
 
  private:

@@ -12,11 +12,16 @@ using tensorflow::shape_inference::InferenceContext;
 using tensorflow::shape_inference::ScalarShape;
 
 REGISTER_OP("Condacc>AccumulatorNumAccumulated")
-    .Input("handle: resource")
+    .Input("handles: num_accumulators * resource")
     .Output("num_accumulated: int32")
+    .Attr("num_accumulators: int >= 1")
     .SetIsStateful()
     .SetShapeFn(ScalarShape)
-    .Doc("Outputs how many gradients an accumulator has, at most 2**31 - 1.");
+    .Doc(R"(
+Outputs how many gradients accumulators have: of several, the lowest number.
+
+num_accumulated: The number, at most 2**31 - 1: [] int32.
+)");
 
 REGISTER_OP("Condacc>AccumulatorNumDropped")
     .Input("handle: resource")
