@@ -13,15 +13,16 @@ mkdir -p "$1"
 readonly FOLDER=$(cd "$1" && pwd)
 readonly ROOT=$FOLDER/root
 
-# apt-get with a list of packages of its own, of the same mirror as this machine's.
+# apt-get with a list of packages of its own, of the same mirror as this machine's. It does not see
+# what is installed here, whose versions it would ask for.
 apt() {
   local mirror options=()
   mirror=$(sed -En 's/^(URIs:|deb( \[.*\])?) (http[^ ]*\/debian)\/?( .*)?$/\3/p' \
-             /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | head -1)
+             /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | head -1) || true
   mkdir -p lists/partial cache/archives/partial
   echo "deb ${mirror:-http://deb.debian.org/debian} $SUITE main" >sources.list
   options=(Dir::Etc::SourceList="$FOLDER/sources.list" Dir::Etc::SourceParts=/dev/null
-           Dir::State::Lists="$FOLDER/lists" Dir::Cache="$FOLDER/cache" APT::Sandbox::User=root
+           Dir::State::Lists="$FOLDER/lists" Dir::State::Status=/dev/null Dir::Cache="$FOLDER/cache" APT::Sandbox::User=root
            Acquire::Languages=none)
   apt-get -qq "${options[@]/#/-o}" "$@"
 }
