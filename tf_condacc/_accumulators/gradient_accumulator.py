@@ -361,14 +361,10 @@ class GradientAccumulator(Trackable):
         slots = self._replicas.of_first_replica()
         if slots is None or not tf.executing_eagerly():
             return
-        num_accumulated = int(slots[0].accumulator.num_accumulated())
-        if num_accumulated > 0:
-            _LOG.warning(
-                "%s discards %d accumulated micro-batches, because checkpoint %s is restored.",
-                self._title,
-                num_accumulated,
-                path,
-            )
+        number = int(slots[0].accumulator.num_accumulated())
+        if number > 0:
+            text = "%s discards %d accumulated micro-batches, because checkpoint %s is restored."
+            _LOG.warning(text, self._title, number, path)
             self._replicas.reset()
 
     def _update_if(

@@ -367,12 +367,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     ) -> TryTakeResult:
         """Takes the accumulated gradients if there are enough of them and no other take is pending.
 
-        The errors are those of `try_take_grad`.
-
-        Args:
-            num_required: Number of gradients that are enough, as in `try_take_grad`: `[] int32`.
-            name: Optional name of the operation.
-            global_step: The only step at which gradients are taken, if given: `[] int64`.
+        The arguments and errors are those of `try_take_grad`.
 
         Returns:
             The result of `try_take_grad`, with ``tf.IndexedSlices`` as its value.
@@ -389,9 +384,8 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     ) -> list[TensorLike]:
         """Converts the handle and the parts of a gradient to the inputs of an operation."""
         local_step = int64_input(local_step)
-        indices = grad_indices
-        if not isinstance(indices, tf.Tensor):
-            indices = tf.convert_to_tensor(indices)
+        is_tensor = isinstance(grad_indices, tf.Tensor)
+        indices = grad_indices if is_tensor else tf.convert_to_tensor(grad_indices)
         if indices.dtype not in (tf.int64, tf.int32):
             indices = tf.cast(indices, tf.int64)
         values = self._converted(grad_values)

@@ -39,20 +39,12 @@ DEFAULT_SOURCE_URL = "https://storage.googleapis.com/cvdf-datasets/mnist/"
 _SOURCE_VARIABLE = "TF_CONDACC_MNIST_URL"
 _TIMEOUT_SECS = 60.0
 
-# The four files, with the SHA-256 of those of MNIST.
+# The four files, with the SHA-256 of those of MNIST that gzip has compressed.
 _SHA256 = {
-    "train-images-idx3-ubyte.gz": (
-        "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"
-    ),
-    "train-labels-idx1-ubyte.gz": (
-        "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"
-    ),
-    "t10k-images-idx3-ubyte.gz": (
-        "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"
-    ),
-    "t10k-labels-idx1-ubyte.gz": (
-        "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"
-    ),
+    "train-images-idx3-ubyte": "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+    "train-labels-idx1-ubyte": "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+    "t10k-images-idx3-ubyte": "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+    "t10k-labels-idx1-ubyte": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
 }
 _IMAGES_MAGIC, _LABELS_MAGIC = 2051, 2049
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -312,7 +304,9 @@ def maybe_download(filename: str, work_directory: str, source_url: str | None = 
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise OSError(f"{address} cannot be downloaded: {error}") from error
     is_of_mnist = source_url in (None, _mirror() + filename)
-    _check_download(address, content, _SHA256.get(filename) if is_of_mnist else None)
+    _check_download(
+        address, content, _SHA256.get(filename.removesuffix(".gz")) if is_of_mnist else None
+    )
     tf.io.gfile.makedirs(work_directory)
     part = f"{path}.{secrets.token_hex(4)}.part"
     try:
@@ -345,7 +339,8 @@ def _paths(folder: str, source_url: str) -> list[str]:
     is_default = not source_url or source_url == DEFAULT_SOURCE_URL
     address = _mirror() if is_default else source_url
     paths = []
-    for name in _SHA256:
+    names = [f"{name}.gz" for name in _SHA256]
+    for name in names:
         plain = os.path.join(folder, name.removesuffix(".gz"))
         try:
             is_plain = tf.io.gfile.exists(plain) and not tf.io.gfile.exists(f"{plain}.gz")
@@ -353,7 +348,7 @@ def _paths(folder: str, source_url: str) -> list[str]:
         except OSError as error:
             raise OSError(
                 f"{name} is not in the folder {folder}, and {error}. Put these four files into "
-                f"{os.path.abspath(folder)}, with or without .gz: {', '.join(_SHA256)}. Or set "
+                f"{os.path.abspath(folder)}, with or without .gz: {', '.join(names)}. Or set "
                 f"{_SOURCE_VARIABLE} to the address of a folder that has them: http, https or "
                 "file."
             ) from error
