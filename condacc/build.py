@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from condacc import __version__, libraries
 from condacc._find_tensorflow import installed_tensorflow
@@ -137,7 +137,7 @@ def compile_library(
         say("linking")
         compiler.run(["-o", str(built), *objects, *tensorflow.link_flags, *_LINK])
         folder.mkdir(parents=True, exist_ok=True)
-        info = {
+        info: dict[str, Any] = {
             "tensorflow": tensorflow.version,
             "compiler": compiler.name,
             "cuda": None,

@@ -385,7 +385,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         """Converts the handle and the parts of a gradient to the inputs of an operation."""
         local_step = int64_input(local_step)
         is_tensor = isinstance(grad_indices, tf.Tensor)
-        indices = grad_indices if is_tensor else tf.convert_to_tensor(grad_indices)
+        indices: Any = grad_indices if is_tensor else tf.convert_to_tensor(grad_indices)
         if indices.dtype not in (tf.int64, tf.int32):
             indices = tf.cast(indices, tf.int64)
         values = self._converted(grad_values)

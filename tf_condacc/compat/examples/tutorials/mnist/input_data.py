@@ -304,9 +304,8 @@ def maybe_download(filename: str, work_directory: str, source_url: str | None = 
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise OSError(f"{address} cannot be downloaded: {error}") from error
     is_of_mnist = source_url in (None, _mirror() + filename)
-    _check_download(
-        address, content, _SHA256.get(filename.removesuffix(".gz")) if is_of_mnist else None
-    )
+    expected = _SHA256.get(filename.removesuffix(".gz")) if is_of_mnist else None
+    _check_download(address, content, expected)
     tf.io.gfile.makedirs(work_directory)
     part = f"{path}.{secrets.token_hex(4)}.part"
     try:
