@@ -41,9 +41,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     "GLOBAL_MEAN", by the number of all gradients. Suppose that two replicas compute the gradients
     {3: 4.0} and {3: 8.0, 5: 2.0} of an embedding. "MEAN" gives {3: 6.0, 5: 2.0}: a rare row gets
     updates of the same size as a frequent row. "GLOBAL_MEAN" gives {3: 6.0, 5: 1.0}: the gradient
-    of the mean of the replicas' losses. It equals the gradient that one replica would compute on
-    the whole batch, and the result of `ConditionalAccumulator` for the same gradients in dense
-    form.
+    of the mean of the replicas' losses, which is that of the whole batch.
 
     Example:
         >>> accumulator = tf_condacc.SparseConditionalAccumulator(tf.float32, shape=[10, 1])
@@ -384,12 +382,13 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     ) -> list[TensorLike]:
         """Converts the handle and the parts of a gradient to the inputs of an operation."""
         local_step = int64_input(local_step)
-        is_tensor = isinstance(grad_indices, tf.Tensor)
-        indices: Any = grad_indices if is_tensor else tf.convert_to_tensor(grad_indices)
+        indices = grad_indices
+        if not isinstance(indices, tf.Tensor):
+            indices = tf.convert_to_tensor(indices)
         if indices.dtype not in (tf.int64, tf.int32):
             indices = tf.cast(indices, tf.int64)
-        values = self._converted(grad_values)
-        return [self._accumulator_ref, local_step, indices, values, self._dense_shape(grad_shape)]
+        parts = [indices, self._converted(grad_values), self._dense_shape(grad_shape)]
+        return [self._accumulator_ref, local_step, *parts]
 
     def _dense_shape(self, shape: TensorLike | None) -> tf.Tensor:
         """Converts the shape of a gradient, or None, to an input of an operation."""
