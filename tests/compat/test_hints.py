@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from condacc.run import parse, select_keras, uses_keras2
+from condacc.run import parse, select_keras
+from condacc.versions import uses_keras2
 
 
 @pytest.fixture(scope="module")

@@ -131,7 +131,7 @@ def test_links_lead_to_pages_and_headings_that_exist(page):
 
 @pytest.mark.parametrize("page", ["docs/design.md", "CONTRIBUTING.md"])
 def test_the_files_that_a_page_names_exist(page):
-    folders = ("cc", "condacc", "tf_condacc", "tests", "examples", "benchmarks")
+    folders = ("cc", "condacc", "tf_condacc", "tests", "examples", "benchmarks", "release")
     files = [str(file.relative_to(ROOT)) for each in folders for file in (ROOT / each).rglob("*.*")]
     files += [file.name for file in ROOT.iterdir()]
     named = re.findall(r"`((?:[\w.-]+/)*[\w-]+\.(?:py|h|cc|sh))`", (ROOT / page).read_text())

@@ -78,7 +78,7 @@ def test_the_extras_install_the_packages_of_the_table():
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     for package in originals.PACKAGES.values():
         if package.extra is not None:
-            assert re.search(rf'^{package.extra} = .*"{package.name}==', project, re.MULTILINE)
+            assert re.search(rf'^{package.extra} = .*"{package.name}[=>]=', project, re.MULTILINE)
 
 
 def test_one_extra_installs_all_that_legacy_programs_need():

@@ -68,7 +68,8 @@ def _described(op_type: str, name: str | None, inputs: Mapping[str, Any]) -> str
     """Returns the accumulator that an operation makes or uses, or else the operation itself."""
     if op_type.endswith("Accumulator"):
         return f"Accumulator '{name}'"
-    accumulator = getattr(inputs.get("handle"), "_condacc_name", None)
+    handle, *_ = inputs.get("handles") or [inputs.get("handle")]
+    accumulator = getattr(handle, "_condacc_name", None)
     return f"Accumulator '{accumulator}'" if accumulator else f"Operation '{name}' ({op_type})"
 
 
