@@ -6,6 +6,7 @@
 
 PYTHON := $(or $(CONDACC_PYTHON),.venv/bin/python)
 BAZEL := .tools/bazelisk
+RELEASE := .tools/release/bin/python
 # Three processes keep two cores busy, because tests of clusters and programs wait. Files are started
 # in the order of their folders, and the last ones are short. By default pytest-xdist starts those
 # with the fewest tests last, which are the longest here.
@@ -90,12 +91,15 @@ wheel-cuda: build
 	CONDACC_LIBRARIES=tf_condacc $(WHEEL)
 
 # The wheel for all TensorFlows, and its tests with each; see release/versions.py.
-wheels: configure
-	$(PYTHON) -m pip install --quiet -r release/requirements.txt
-	$(PYTHON) release/versions.py wheels
+$(RELEASE): release/requirements.txt | configure
+	$(PYTHON) -m venv --clear .tools/release
+	$@ -m pip install --quiet --disable-pip-version-check -r $<
 
-test-versions: configure
-	$(PYTHON) release/versions.py test
+wheels: $(RELEASE)
+	$(RELEASE) release/versions.py wheels
+
+test-versions: $(RELEASE)
+	$(RELEASE) release/versions.py test
 
 lint: configure
 	$(PYTHON) -m ruff check .
