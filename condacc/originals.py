@@ -13,6 +13,8 @@ import importlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from condacc._learn_names import LEARN_MODULES
+
 
 class Package(NamedTuple):
     """A package, other than TensorFlow and tf_condacc, in which names have their places.
@@ -204,6 +206,14 @@ _PRIVATE: dict[str, dict[str, str]] = {
     "python.util.nest": {"is_sequence": f"{_PYTHON}.util.nest:is_nested"},
 }
 
+_LEARN = "tf_condacc.compat.learn"
+_LEARN_NAMES = {path: _places_in(_LEARN, *names) for path, names in LEARN_MODULES.items()} | {
+    "learn_runner": _places_in(f"{_LEARN}.learn_runner", *LEARN_MODULES["learn_runner"]),
+    "datasets": _LOAD_DATASET,
+    "datasets.base": _MNIST,
+    "datasets.mnist": _MNIST,
+}
+
 # Like the tables above, with the paths of modules below ``tf.contrib``.
 CONTRIB: dict[str, dict[str, str]] = {
     "data": _places_in(
@@ -230,12 +240,6 @@ CONTRIB: dict[str, dict[str, str]] = {
     "framework.python.framework.checkpoint_utils": _CHECKPOINTS,
     "framework.python.ops": _STEP,
     "framework.python.ops.variables": _STEP,
-    "learn.datasets": _LOAD_DATASET,
-    "learn.datasets.base": _MNIST,
-    "learn.datasets.mnist": _MNIST,
-    "learn.python.learn.datasets": _LOAD_DATASET,
-    "learn.python.learn.datasets.base": _MNIST,
-    "learn.python.learn.datasets.mnist": _MNIST,
     "lookup": _places_in(
         _LOOKUP_OPS,
         "IdTableWithHashBuckets",
@@ -270,6 +274,10 @@ CONTRIB: dict[str, dict[str, str]] = {
     "training.python.training.device_setter": _BALANCING,
     "training.python.training.hparam": _HPARAMS,
     "util": _places_in(_V1, "make_ndarray", "make_tensor_proto"),
+} | {
+    f"{root}.{path}".rstrip("."): names
+    for root in ("learn", "learn.python.learn")
+    for path, names in _LEARN_NAMES.items()
 }
 
 NAMES = _PUBLIC | _PRIVATE | {f"contrib.{module}": names for module, names in CONTRIB.items()}
