@@ -71,6 +71,8 @@ _MNIST = _places_in(
     "read_data_sets",
 )
 _LOAD_DATASET = _places_in(f"{_TUTORIAL}.input_data", "load_dataset")
+_DATASETS = {"datasets": _LOAD_DATASET, "datasets.base": _MNIST, "datasets.mnist": _MNIST}
+_LEARN = "tf_condacc.compat.learn"
 _LINEAR = {f"_{name}": f"tf_condacc.compat.rnn:{name}" for name in ("Linear", "linear")}
 _SETTER = _places_in("tf_condacc", "replica_device_setter")
 _SPARSE = _places_in("tf_condacc", "SparseConditionalAccumulator")
@@ -206,14 +208,6 @@ _PRIVATE: dict[str, dict[str, str]] = {
     "python.util.nest": {"is_sequence": f"{_PYTHON}.util.nest:is_nested"},
 }
 
-_LEARN = "tf_condacc.compat.learn"
-_LEARN_NAMES = {path: _places_in(_LEARN, *names) for path, names in LEARN_MODULES.items()} | {
-    "learn_runner": _places_in(f"{_LEARN}.learn_runner", *LEARN_MODULES["learn_runner"]),
-    "datasets": _LOAD_DATASET,
-    "datasets.base": _MNIST,
-    "datasets.mnist": _MNIST,
-}
-
 # Like the tables above, with the paths of modules below ``tf.contrib``.
 CONTRIB: dict[str, dict[str, str]] = {
     "data": _places_in(
@@ -275,9 +269,13 @@ CONTRIB: dict[str, dict[str, str]] = {
     "training.python.training.hparam": _HPARAMS,
     "util": _places_in(_V1, "make_ndarray", "make_tensor_proto"),
 } | {
-    f"{root}.{path}".rstrip("."): names
+    f"{root}.{path}": names
     for root in ("learn", "learn.python.learn")
-    for path, names in _LEARN_NAMES.items()
+    for path, names in _DATASETS.items()
+}
+CONTRIB |= {
+    path: _places_in(f"{_LEARN}.learn_runner" if path.endswith("runner") else _LEARN, *names)
+    for path, names in LEARN_MODULES.items()
 }
 
 NAMES = _PUBLIC | _PRIVATE | {f"contrib.{module}": names for module, names in CONTRIB.items()}

@@ -18,9 +18,7 @@ def model_fn(features, labels, mode, params):
         step = tf.train.get_global_step()
         train_op = tf.train.GradientDescentOptimizer(params.rate).minimize(loss, global_step=step)
     metrics = {"error": tf.metrics.mean(labels - predictions)}
-    return tf.estimator.EstimatorSpec(
-        mode, loss=loss, train_op=train_op, eval_metric_ops=metrics
-    )
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, eval_metric_ops=metrics)
 
 
 def input_fn(epochs=None):

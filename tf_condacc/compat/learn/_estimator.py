@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -11,12 +11,20 @@ from tensorflow.compat import v1
 
 from tf_condacc._typing import Nested
 from tf_condacc.compat._estimator import estimator_module
-from tf_condacc.compat.learn._exports import InputFnOps, receiver_fn_of
+from tf_condacc.compat.learn._exports import UNCHANGED, GraphRewriteSpec, InputFnOps, receiver_fn_of
 from tf_condacc.compat.learn._metrics import metric_ops
 from tf_condacc.compat.learn._model_fn import ModelFnOps
+from tf_condacc.compat.learn._predictions import batches_of, examples_of
 from tf_condacc.compat.learn._run_config import RunConfig
 from tf_condacc.estimator._input_pipelines import call_accepted
 from tf_condacc.estimator._model_fn import argument_names, replaced_spec
+
+_SKLEARN = "Keep the arguments of the constructor in the program, and make a new Estimator."
+_MISSING_METHODS = {
+    "export": "Use export_savedmodel.",
+    "get_params": _SKLEARN,
+    "set_params": _SKLEARN,
+}
 
 
 class NotFittedError(ValueError, AttributeError):
@@ -88,9 +96,8 @@ class Estimator:
         """Returns the names of the variables in the latest checkpoint.
 
         Raises:
-            NotFittedError: There is no checkpoint.
+            ValueError: There is no checkpoint.
         """
-        self._check_fitted()
         return self._core.get_variable_names()
 
     def get_variable_value(self, name: str) -> Any:
@@ -100,9 +107,8 @@ class Estimator:
             name: Name of the variable.
 
         Raises:
-            NotFittedError: There is no checkpoint.
+            ValueError: There is no checkpoint.
         """
-        self._check_fitted()
         return self._core.get_variable_value(name)
 
     def fit(
@@ -192,7 +198,7 @@ class Estimator:
         _check_inputs("evaluate", input_fn, **given)
         if checkpoint_path is None:
             self._check_fitted()
-        with self.evaluated_with(metrics):
+        with evaluated_with(self, metrics):
             return self._core.evaluate(
                 input_fn=input_fn,
                 steps=steps or None,
@@ -234,11 +240,11 @@ class Estimator:
         _check_inputs("predict", input_fn, x=x, batch_size=batch_size)
         self._check_fitted()
         assert input_fn is not None
-        batches = self._batches(input_fn, outputs)
+        batches = batches_of(self._core, input_fn, outputs)
         if not as_iterable:
             with contextlib.closing(batches):
                 return next(batches)
-        return batches if iterate_batches else _examples(batches)
+        return batches if iterate_batches else examples_of(batches)
 
     def export_savedmodel(
         self,
@@ -248,7 +254,7 @@ class Estimator:
         assets_extra: Mapping[str, str] | None = None,
         as_text: bool = False,
         checkpoint_path: str | None = None,
-        graph_rewrite_specs: Any = None,
+        graph_rewrite_specs: Sequence[GraphRewriteSpec] = UNCHANGED,
         strip_default_attrs: bool = False,
     ) -> bytes:
         """Writes the model as a SavedModel, for serving.
@@ -265,7 +271,7 @@ class Estimator:
                 of the SavedModel.
             as_text: Whether to write the text form of the SavedModel proto.
             checkpoint_path: Path of the checkpoint. By default the latest checkpoint.
-            graph_rewrite_specs: Must be None.
+            graph_rewrite_specs: Must be the default: one graph without changes.
             strip_default_attrs: Has no effect: attributes that have their default are left out.
 
         Returns:
@@ -273,16 +279,16 @@ class Estimator:
 
         Raises:
             NotFittedError: There is no checkpoint.
-            ValueError: `serving_input_fn` is None, `graph_rewrite_specs` is not, or the model has
-                no valid signature.
+            ValueError: `serving_input_fn` is None, `graph_rewrite_specs` has changes, or the model
+                has no valid signature.
         """
         del strip_default_attrs
         if serving_input_fn is None:
             raise ValueError("serving_input_fn must be defined.")
-        if graph_rewrite_specs is not None:
+        if tuple(graph_rewrite_specs) != UNCHANGED:
             raise ValueError(
-                "Estimator.export_savedmodel: graph_rewrite_specs is not supported; got "
-                f"{graph_rewrite_specs!r}, expected None. Rewrite the SavedModel afterwards."
+                "Estimator.export_savedmodel: changes of the graph are not supported; expected "
+                f"graph_rewrite_specs={UNCHANGED!r}, got {graph_rewrite_specs!r}."
             )
         if checkpoint_path is None:
             self._check_fitted()
@@ -298,20 +304,10 @@ class Estimator:
         finally:
             self._default_output = None
 
-    @contextlib.contextmanager
-    def evaluated_with(self, metrics: Mapping[Any, Any] | None) -> Iterator[None]:
-        """Returns a context in which evaluations of the model have these metrics as well.
-
-        Raises:
-            ValueError: `metrics` is not a dictionary.
-        """
-        if metrics is not None and not isinstance(metrics, Mapping):
-            raise ValueError(f"Metrics argument should be None or dict. Got {metrics}.")
-        before, self._metrics = self._metrics, metrics or {}
-        try:
-            yield
-        finally:
-            self._metrics = before
+    def __getattr__(self, name: str) -> Any:
+        if name in _MISSING_METHODS:
+            raise AttributeError(f"Estimator.{name} is not provided. {_MISSING_METHODS[name]}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _spec(self, features: Nested, labels: Nested, mode: str, config: Any) -> Any:
         """Calls the `model_fn`, and returns an ``EstimatorSpec``."""
@@ -341,28 +337,6 @@ class Estimator:
             return result.estimator_spec(self._default_output)
         return result
 
-    def _batches(
-        self, input_fn: Callable[[], Any], outputs: Collection[str] | None
-    ) -> Generator[Any, None, None]:
-        """Yields the predictions of each batch."""
-        is_constant = False
-
-        def noting_input_fn() -> Any:
-            nonlocal is_constant
-            result = input_fn()
-            is_constant = not isinstance(result, (tf.data.Dataset, v1.data.Dataset)) and not any(
-                operation.type.startswith(("Iterator", "Queue", "OneShotIterator"))
-                for operation in v1.get_default_graph().get_operations()
-            )
-            return result
-
-        for batch in self._core.predict(
-            noting_input_fn, predict_keys=outputs, yield_single_examples=False
-        ):
-            yield batch
-            if is_constant:
-                return
-
     def _check_fitted(self) -> None:
         if tf.train.latest_checkpoint(self.model_dir) is None:
             raise NotFittedError(f"Couldn't find trained model at {self.model_dir}.")
@@ -371,6 +345,29 @@ class Estimator:
 def core_of(estimator: Any) -> Any:
     """Returns the Estimator of ``tf.estimator`` that an Estimator of either kind runs."""
     return estimator._core if isinstance(estimator, Estimator) else estimator
+
+
+@contextlib.contextmanager
+def evaluated_with(estimator: Any, metrics: Mapping[Any, Any] | None) -> Iterator[None]:
+    """Returns a context in which evaluations of a model have these metrics as well.
+
+    Args:
+        estimator: An `Estimator`; or one of ``tf.estimator``, which takes no metrics.
+        metrics: `MetricSpec` objects or functions by their names, or None.
+
+    Raises:
+        ValueError: `metrics` is not a dictionary.
+    """
+    if metrics is None:
+        yield
+        return
+    if not isinstance(metrics, Mapping):
+        raise ValueError(f"Metrics argument should be None or dict. Got {metrics}.")
+    before, estimator._metrics = estimator._metrics, metrics
+    try:
+        yield
+    finally:
+        estimator._metrics = before
 
 
 def _check_inputs(method: str, input_fn: Any, **others: Any) -> None:
@@ -382,12 +379,3 @@ def _check_inputs(method: str, input_fn: Any, **others: Any) -> None:
         )
     if input_fn is None:
         raise ValueError(f"Estimator.{method}: input_fn must be provided.")
-
-
-def _examples(batches: Iterator[Any]) -> Iterator[Any]:
-    for batch in batches:
-        if not isinstance(batch, Mapping):
-            yield from batch
-            continue
-        for row in range(len(next(iter(batch.values()), ()))):
-            yield {name: value[row] for name, value in batch.items()}

@@ -42,6 +42,7 @@ class Experiment:
         eval_steps: Number of batches to evaluate; None for all.
         train_monitors: ``tf.compat.v1.train.SessionRunHook`` objects of training.
         eval_hooks: ``tf.compat.v1.train.SessionRunHook`` objects of evaluations.
+        local_eval_frequency: As `min_eval_frequency`, for `local_run`; None is 0.
         eval_delay_secs: Seconds that `evaluate` and `continuous_eval` wait first.
         continuous_eval_throttle_secs: Seconds from the beginning of one evaluation of
             `continuous_eval` to that of the next, at least.
@@ -76,6 +77,7 @@ class Experiment:
         eval_steps: int | None = 100,
         train_monitors: Sequence[v1.train.SessionRunHook] | None = None,
         eval_hooks: Sequence[v1.train.SessionRunHook] | None = None,
+        local_eval_frequency: int | None = None,
         eval_delay_secs: float = 120,
         continuous_eval_throttle_secs: float = 60,
         min_eval_frequency: int | None = None,
@@ -104,6 +106,7 @@ class Experiment:
         if min_eval_frequency is None:
             is_gcs = str(estimator.model_dir).startswith("gs://")
             min_eval_frequency = _GCS_EVAL_FREQUENCY if is_gcs else 1
+        self._local_eval_frequency = local_eval_frequency or 0
         self._eval_delay_secs = eval_delay_secs
         self._continuous_eval_throttle_secs = continuous_eval_throttle_secs
         self._min_eval_frequency = min_eval_frequency
@@ -222,8 +225,8 @@ class Experiment:
         return self._operations.evaluate_and_export() if config.is_chief else None
 
     def local_run(self) -> tuple[Metrics | None, list[Any] | None] | None:
-        """Trains and then evaluates, as `train_and_evaluate` does with a frequency of 0."""
-        before, self._min_eval_frequency = self._min_eval_frequency, 0
+        """Trains and evaluates, as `train_and_evaluate` does with `local_eval_frequency`."""
+        before, self._min_eval_frequency = self._min_eval_frequency, self._local_eval_frequency
         try:
             return self.train_and_evaluate()
         finally:

@@ -13,6 +13,22 @@ from tf_condacc.estimator._exporters import delete_old_exports
 from tf_condacc.estimator._input_pipelines import call_accepted
 
 
+class GraphRewriteSpec(NamedTuple):
+    """Changes of an exported graph. Mirrors the class of tf.contrib.learn.
+
+    Attributes:
+        tags: Tags of the graph in the SavedModel.
+        transforms: Names of the changes.
+    """
+
+    tags: tuple[str, ...]
+    transforms: tuple[str, ...]
+
+
+# The only graph that is exported: the one for serving, without changes.
+UNCHANGED = (GraphRewriteSpec((v1.saved_model.SERVING,), ()),)
+
+
 class InputFnOps(NamedTuple):
     """The inputs of an exported model. Mirrors ``InputFnOps`` of tf.contrib.learn.
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tensorflow.compat import v1
 
 from tf_condacc.compat._estimator import estimator_module
-from tf_condacc.compat.learn._estimator import Estimator, core_of
+from tf_condacc.compat.learn._estimator import Estimator, core_of, evaluated_with
 from tf_condacc.compat.learn._evaluations import Metrics
 from tf_condacc.compat.learn._exports import ExportStrategy
 
@@ -106,7 +105,7 @@ class Operations:
             hooks=self.eval_hooks,
             throttle_secs=throttle_secs,
         )
-        with self._metrics_added():
+        with evaluated_with(self.estimator, self.metrics):
             core.train_and_evaluate(core_of(self.estimator), train_spec, eval_spec)
 
     def evaluate(self, name: str | None = None, **arguments: Any) -> Metrics:
@@ -121,8 +120,9 @@ class Operations:
             "steps": self.eval_steps,
             "hooks": list(self.eval_hooks),
         }
-        with self._metrics_added():
-            return self.estimator.evaluate(name=name, **(usual | arguments))
+        if self.metrics is not None:
+            usual["metrics"] = self.metrics
+        return self.estimator.evaluate(name=name, **(usual | arguments))
 
     def evaluate_and_export(
         self, name: str | None = None, checkpoint_path: str | None = None
@@ -156,14 +156,6 @@ class Operations:
             )
             for strategy in self.export_strategies
         ]
-
-    @contextlib.contextmanager
-    def _metrics_added(self) -> Iterator[None]:
-        if isinstance(self.estimator, Estimator):
-            with self.estimator.evaluated_with(self.metrics):
-                yield
-        else:
-            yield
 
 
 def _check_estimator(estimator: Any, metrics: Any, listeners: Any) -> None:

@@ -68,6 +68,7 @@ class RunConfig(_CoreRunConfig):
         model_dir: Folder of checkpoints and summaries. By default that of ``TF_CONFIG``, if any.
         session_config: The ``tf.compat.v1.ConfigProto`` of sessions, and of the cluster's servers.
             By default soft placement is on. `tf_config` does not change it, as in the original.
+        session_creation_timeout_secs: Seconds that a worker waits for the chief.
 
     Raises:
         ValueError: `master` or `evaluation_master` names a server, or another value is not valid,
@@ -91,6 +92,7 @@ class RunConfig(_CoreRunConfig):
         evaluation_master: str = "",
         model_dir: str | None = None,
         session_config: v1.ConfigProto | None = None,
+        session_creation_timeout_secs: float = 7200,
     ) -> None:
         if save_checkpoints_secs == _NOT_GIVEN:
             save_checkpoints_secs = _DEFAULT_SECS if save_checkpoints_steps is None else None
@@ -105,6 +107,7 @@ class RunConfig(_CoreRunConfig):
             keep_checkpoint_every_n_hours=keep_checkpoint_every_n_hours,
             log_step_count_steps=log_step_count_steps,
             protocol=protocol,
+            session_creation_timeout_secs=session_creation_timeout_secs,
         )
         self._environment = tf_config.entries().get("environment", Environment.LOCAL)
         self._tf_config = v1.ConfigProto(
