@@ -13,10 +13,15 @@ _FORESTS = "use the package tensorflow-decision-forests"
 _COLUMN = "use tf.feature_column."
 _CATEGORICAL = f"{_COLUMN}categorical_column_with_"
 _BATCHES = "use tf.data, such as tf.data.experimental.make_batched_features_dataset"
+_BATCH_NAMES = (
+    "read_batch_examples",
+    "read_batch_features",
+    "read_batch_record_features",
+    "read_keyed_batch_examples",
+    "read_keyed_batch_features",
+)
 _CANNED = "use tf.estimator.{} with columns of tf.feature_column, and pass input_fn to train"
 _CANNED_NAMES = (
-    "BaselineClassifier",
-    "BaselineRegressor",
     "DNNClassifier",
     "DNNEstimator",
     "DNNLinearCombinedClassifier",
@@ -86,13 +91,9 @@ _ADVICE = {
     "learn.infer_real_valued_columns_from_input": f"{_COLUMN}numeric_column",
     "learn.infer_real_valued_columns_from_input_fn": f"{_COLUMN}numeric_column",
     "learn.io.pandas_input_fn": "use tf.estimator.inputs.pandas_input_fn",
-    "learn.io": _BATCHES,
     "learn.models": "write the model with tf.compat.v1.layers",
     "learn.monitors": _MONITORS,
     "learn.preprocessing": "use tf.keras.layers.TextVectorization, or tf.lookup",
-    "learn.read_batch_examples": _BATCHES,
-    "learn.read_batch_features": _BATCHES,
-    "learn.read_batch_record_features": _BATCHES,
     "learn": _ESTIMATOR,
     "linear_optimizer": "there is no successor; tf.estimator.LinearClassifier has FTRL",
     "lite": "use tf.lite",
@@ -124,7 +125,11 @@ _ADVICE = {
     "training.bucket_by_sequence_length": "use tf.data.experimental.bucket_by_sequence_length",
     "training": "use tf.compat.v1.train, and tf.data in place of queues",
     "util": "use tf.compat.v1",
-} | {f"learn.{name}": _CANNED.format(name) for name in _CANNED_NAMES}
+}
+_ADVICE |= {f"learn.{name}": _CANNED.format(name) for name in _CANNED_NAMES}
+_ADVICE |= {
+    f"{module}.{name}": _BATCHES for module in ("learn", "learn.io") for name in _BATCH_NAMES
+}
 
 # Modules of this package whose names are not listed one by one.
 _UNLISTED = (
