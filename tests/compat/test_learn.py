@@ -46,17 +46,26 @@ def test_arguments_have_the_names_and_defaults_of_the_original(report):
 
 
 @pytest.mark.parametrize(
-    "schedule", ["train_and_evaluate", pytest.param("", marks=pytest.mark.long)]
+    ("implementation", "schedule"),
+    [
+        ("own", "train_and_evaluate"),
+        pytest.param("own", "", marks=pytest.mark.long),
+        ("package", "train_and_evaluate"),
+        pytest.param("package", "", marks=pytest.mark.long),
+    ],
 )
-def test_a_typical_program_trains_on_a_cluster(schedule, tmp_path):
+def test_a_typical_program_trains_on_a_cluster(implementation, schedule, tmp_path):
     launch = [sys.executable, "-m", "condacc", "launch", "--ps=1", "--workers=1", "--"]
-    runner = [*forked_python(), "-m", "condacc", "run", "--quiet", PROGRAMS / "experiment.py"]
-    done = run(*launch, *runner, tmp_path / "model", *filter(None, [schedule]), cwd=tmp_path)
+    runner = [*forked_python(), *IMPLEMENTATIONS[implementation], "run", "--quiet"]
+    program = [PROGRAMS / "experiment.py", tmp_path / "model", *filter(None, [schedule])]
+    done = run(*launch, *runner, *program, cwd=tmp_path)
     assert done.returncode == 0, done.stdout[-3000:]
     lines = done.stdout.splitlines()
     assert "[worker 0] slope: 2.0" in lines
     # By default a worker only trains. The chief of train_and_evaluate evaluates the last step.
     assert ("[worker 0] error: 4.0 4 []" in lines) == bool(schedule)
+    only_trains = implementation == "own" and not schedule
+    assert ("this chief only trains" in done.stdout) == only_trains
 
 
 @pytest.mark.parametrize(
@@ -136,7 +145,7 @@ def test_workers_may_wait_for_steps(learn, monkeypatch, tmp_path):
 
     specs = []
     monkeypatch.setattr(estimator_module(), "train_and_evaluate", lambda *each: specs.append(each))
-    cluster = {"ps": ["localhost:1"], "chief": ["localhost:2"], "worker": ["localhost:3"] * 1}
+    cluster = {"ps": ["localhost:1"], "chief": ["localhost:2"], "worker": ["localhost:3"]}
     for job in ("worker", "chief"):
         task = {"type": job, "index": 0}
         monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))

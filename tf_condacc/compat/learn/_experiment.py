@@ -214,14 +214,14 @@ class Experiment:
                 lambda path: self._operations.evaluate_and_export("intermediate_export", path),
                 folder,
             )
-            self._operations.train(listeners=[listener], throttle_secs=secs)
+            self._operations.train(listeners=[listener], throttle_secs=secs, evaluates=True)
             return listener.result if config.is_chief else None
         hooks = []
         evaluates_itself = config.cluster_spec and config.task_type == "master"
         if self._min_eval_frequency and config.is_chief and not evaluates_itself:
             every = self._min_eval_frequency
             hooks.append(EvaluatingHook(self._operations.evaluate, folder, every, secs))
-        self._operations.train(hooks, throttle_secs=secs)
+        self._operations.train(hooks, throttle_secs=secs, evaluates=True)
         return self._operations.evaluate_and_export() if config.is_chief else None
 
     def local_run(self) -> tuple[Metrics | None, list[Any] | None] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,6 +14,7 @@ from tf_condacc.compat._estimator import estimator_module
 from tf_condacc.compat.learn._estimator import Estimator, core_of, evaluated_with
 from tf_condacc.compat.learn._evaluations import Metrics
 from tf_condacc.compat.learn._exports import ExportStrategy
+from tf_condacc.estimator._training import evaluated_by_caller
 
 # Global steps that a worker waits for, times the logarithm of its number: 5500 for the second one.
 _WAITED_STEPS = 8000.0
@@ -78,6 +80,7 @@ class Operations:
         listeners: Sequence[Any] = (),
         throttle_secs: float = 0,
         waits_for_steps: bool = False,
+        evaluates: bool = False,
     ) -> None:
         """Trains in this process, or as a task of the cluster, up to the last step.
 
@@ -86,6 +89,7 @@ class Operations:
             listeners: Further listeners.
             throttle_secs: Seconds from one evaluation of a master to the next, at least.
             waits_for_steps: Whether a worker that is not the chief waits for global steps.
+            evaluates: Whether the caller lets the chief evaluate.
         """
         config = self.estimator.config
         if not config.cluster_spec:
@@ -105,7 +109,8 @@ class Operations:
             hooks=self.eval_hooks,
             throttle_secs=throttle_secs,
         )
-        with evaluated_with(self.estimator, self.metrics):
+        evaluated = evaluated_by_caller() if evaluates else contextlib.nullcontext()
+        with evaluated_with(self.estimator, self.metrics), evaluated:
             core.train_and_evaluate(core_of(self.estimator), train_spec, eval_spec)
 
     def evaluate(self, name: str | None = None, **arguments: Any) -> Metrics:
@@ -115,7 +120,7 @@ class Operations:
             name: Name of the evaluation, for the folder of its summaries.
             **arguments: Other arguments of the Estimator than the usual ones.
         """
-        usual = {
+        usual: dict[str, Any] = {
             "input_fn": self.eval_input_fn,
             "steps": self.eval_steps,
             "hooks": list(self.eval_hooks),
