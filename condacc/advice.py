@@ -12,6 +12,30 @@ _ESTIMATOR = "use tf.estimator"
 _FORESTS = "use the package tensorflow-decision-forests"
 _COLUMN = "use tf.feature_column."
 _CATEGORICAL = f"{_COLUMN}categorical_column_with_"
+_BATCHES = "use tf.data, such as tf.data.experimental.make_batched_features_dataset"
+_BATCH_NAMES = (
+    "read_batch_examples",
+    "read_batch_features",
+    "read_batch_record_features",
+    "read_keyed_batch_examples",
+    "read_keyed_batch_features",
+)
+_CANNED = "use tf.estimator.{} with columns of tf.feature_column, and pass input_fn to train"
+_CANNED_NAMES = (
+    "DNNClassifier",
+    "DNNEstimator",
+    "DNNLinearCombinedClassifier",
+    "DNNLinearCombinedEstimator",
+    "DNNLinearCombinedRegressor",
+    "DNNRegressor",
+    "LinearClassifier",
+    "LinearEstimator",
+    "LinearRegressor",
+)
+_MONITORS = (
+    "use hooks, such as tf.train.LoggingTensorHook; in place of a ValidationMonitor, "
+    "tf.contrib.learn.Experiment, which is provided"
+)
 _RENAMED = "use tf.contrib.lookup.{}, which is provided"
 _SUMMARY = "use tf.summary of TensorFlow 2, which has other arguments"
 
@@ -58,6 +82,18 @@ _ADVICE = {
     "layers.sparse_column_with_keys": f"{_CATEGORICAL}vocabulary_list",
     "layers.sparse_column_with_vocabulary_file": f"{_CATEGORICAL}vocabulary_file",
     "layers.weighted_sparse_column": f"{_COLUMN}weighted_categorical_column",
+    "learn.KMeansClustering": "use tf.estimator.experimental.KMeans",
+    "learn.SKCompat": (
+        "use tf.contrib.learn.Estimator, which is provided, with "
+        "input_fn=tf.estimator.inputs.numpy_input_fn(x, y, shuffle=True)"
+    ),
+    "learn.head": "return a tf.estimator.EstimatorSpec from a model_fn",
+    "learn.infer_real_valued_columns_from_input": f"{_COLUMN}numeric_column",
+    "learn.infer_real_valued_columns_from_input_fn": f"{_COLUMN}numeric_column",
+    "learn.io.pandas_input_fn": "use tf.estimator.inputs.pandas_input_fn",
+    "learn.models": "write the model with tf.compat.v1.layers",
+    "learn.monitors": _MONITORS,
+    "learn.preprocessing": "use tf.keras.layers.TextVectorization, or tf.lookup",
     "learn": _ESTIMATOR,
     "linear_optimizer": "there is no successor; tf.estimator.LinearClassifier has FTRL",
     "lite": "use tf.lite",
@@ -90,9 +126,17 @@ _ADVICE = {
     "training": "use tf.compat.v1.train, and tf.data in place of queues",
     "util": "use tf.compat.v1",
 }
+_ADVICE |= {f"learn.{name}": _CANNED.format(name) for name in _CANNED_NAMES}
+_ADVICE |= {
+    f"{module}.{name}": _BATCHES for module in ("learn", "learn.io") for name in _BATCH_NAMES
+}
 
 # Modules of this package whose names are not listed one by one.
-_UNLISTED = ("tf_condacc.compat.examples.", "tf_condacc.compat.rnn:")
+_UNLISTED = (
+    "tf_condacc.compat.examples.",
+    "tf_condacc.compat.learn",
+    "tf_condacc.compat.rnn:",
+)
 _OURS = {
     name
     for names in CONTRIB.values()
@@ -106,7 +150,8 @@ USE_KERAS2 = (
 )
 GENERAL = (
     f"Of tf.contrib, tf_condacc.compat provides {', '.join(sorted(_OURS))}, learn.datasets.mnist, "
-    "what tf-slim contains, and names that TensorFlow has elsewhere today."
+    "learn.Experiment and learn.Estimator, what tf-slim contains, and names that TensorFlow has "
+    "elsewhere today."
 )
 
 
@@ -116,7 +161,8 @@ def advice(path: str) -> str:
     Args:
         path: Path of the name below ``tf.contrib``: "opt.AdamWOptimizer".
     """
-    parts = path.split(".")
+    # Names of the private modules of learn are public names as well.
+    parts = path.replace("learn.python.learn", "learn", 1).split(".")
     for end in range(len(parts), 0, -1):
         text = _ADVICE.get(".".join(parts[:end]))
         if text is not None:

@@ -13,6 +13,8 @@ import importlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from condacc._learn_names import LEARN_MODULES
+
 
 class Package(NamedTuple):
     """A package, other than TensorFlow and tf_condacc, in which names have their places.
@@ -69,6 +71,8 @@ _MNIST = _places_in(
     "read_data_sets",
 )
 _LOAD_DATASET = _places_in(f"{_TUTORIAL}.input_data", "load_dataset")
+_DATASETS = {"datasets": _LOAD_DATASET, "datasets.base": _MNIST, "datasets.mnist": _MNIST}
+_LEARN = "tf_condacc.compat.learn"
 _LINEAR = {f"_{name}": f"tf_condacc.compat.rnn:{name}" for name in ("Linear", "linear")}
 _SETTER = _places_in("tf_condacc", "replica_device_setter")
 _SPARSE = _places_in("tf_condacc", "SparseConditionalAccumulator")
@@ -230,12 +234,6 @@ CONTRIB: dict[str, dict[str, str]] = {
     "framework.python.framework.checkpoint_utils": _CHECKPOINTS,
     "framework.python.ops": _STEP,
     "framework.python.ops.variables": _STEP,
-    "learn.datasets": _LOAD_DATASET,
-    "learn.datasets.base": _MNIST,
-    "learn.datasets.mnist": _MNIST,
-    "learn.python.learn.datasets": _LOAD_DATASET,
-    "learn.python.learn.datasets.base": _MNIST,
-    "learn.python.learn.datasets.mnist": _MNIST,
     "lookup": _places_in(
         _LOOKUP_OPS,
         "IdTableWithHashBuckets",
@@ -270,6 +268,14 @@ CONTRIB: dict[str, dict[str, str]] = {
     "training.python.training.device_setter": _BALANCING,
     "training.python.training.hparam": _HPARAMS,
     "util": _places_in(_V1, "make_ndarray", "make_tensor_proto"),
+} | {
+    f"{root}.{path}": names
+    for root in ("learn", "learn.python.learn")
+    for path, names in _DATASETS.items()
+}
+CONTRIB |= {
+    path: _places_in(f"{_LEARN}.learn_runner" if path.endswith("runner") else _LEARN, *names)
+    for path, names in LEARN_MODULES.items()
 }
 
 NAMES = _PUBLIC | _PRIVATE | {f"contrib.{module}": names for module, names in CONTRIB.items()}

@@ -64,6 +64,11 @@ FIRST_IMPORTS = (
     "from tensorflow.contrib.learn.python.learn.datasets.mnist import DataSet, read_data_sets",
     "from tensorflow.contrib.learn.python.learn.datasets import base, mnist; base.maybe_download",
     "from tensorflow.contrib import learn; learn.datasets.load_dataset",
+    "from tensorflow.contrib.learn import Experiment, RunConfig, learn_runner; learn_runner.run",
+    "from tensorflow.contrib.learn.python.learn import learn_runner as runner; runner.tune",
+    "from tensorflow.contrib.learn.python.learn.estimators import model_fn, run_config",
+    "from tensorflow.contrib.learn.python.learn.utils import input_fn_utils as u; u.InputFnOps",
+    "import tensorflow.contrib.learn as learn; learn.utils.saved_model_export_utils",
 )
 MISSING = (
     "tf.contrib.crf",

@@ -12,10 +12,12 @@ ROOT = Path(__file__).resolve().parents[2]
 RUNNER = (sys.executable, "-m", "condacc", "run")
 
 
-def run(*command: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[Any]:
+def run(
+    *command: str | Path, cwd: Path | None = None, timeout: int = 110
+) -> subprocess.CompletedProcess[Any]:
     """Runs a command with the Keras of TensorFlow's choice, and returns its end and its output."""
     environment = os.environ | {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
     del environment["TF_USE_LEGACY_KERAS"]  # Tests have Keras 2 otherwise.
     return subprocess.run(
-        command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=110
+        command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=timeout
     )

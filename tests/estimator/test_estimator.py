@@ -12,6 +12,7 @@ from tests.estimator.linear_model import X, Y, input_fn, new_estimator
 from tests.support.tower_support import cpus
 from tf_condacc import TowerOptimizer, replicate_model_fn
 from tf_condacc.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig, export
+from tf_condacc.estimator._saved_models import _new_folder
 
 v1 = tf.compat.v1
 
@@ -239,3 +240,10 @@ def test_examples_are_parsed_and_extra_files_copied(tmp_path: Path):
     example = tf.train.Example(features=tf.train.Features(feature={"x": feature}))
     serve = tf.saved_model.load(folder).signatures["classify"]
     assert serve(tf.constant([example.SerializeToString()]))["scores"].numpy().tolist() == [[3.5]]
+
+
+def test_an_export_has_a_later_time_than_those_before(tmp_path: Path):
+    now = int(_new_folder(tmp_path / "missing").name)
+    for name in (str(now + 100), f"temp-{now + 101}", "other", str(now - 100)):
+        (tmp_path / name).mkdir()
+    assert _new_folder(tmp_path) == tmp_path / str(now + 102)

@@ -185,6 +185,9 @@ def test_types_of_operations_are_those_that_tensorflow_registers():
         ("crf.crf_decode", "`condacc run` does not provide it. Instead: copy"),
         ("rnn.LSTMCell", "Instead: use tf.compat.v1.nn.rnn_cell"),
         ("layers.embed_sequence", "Instead: use tf.compat.v1.get_variable"),
+        ("learn.Experiment", "Use tf_condacc.compat.learn.Experiment, or run the program unedited"),
+        ("learn.learn_runner.run", "Use tf_condacc.compat.learn.learn_runner.run, or run"),
+        ("learn.DNNClassifier", "Instead: use tf.estimator.DNNClassifier"),
     ],
 )
 def test_the_remedy_for_a_name_of_contrib_is_that_of_this_name(name, expected):

@@ -1,10 +1,14 @@
-"""Tests that the examples of docs/migration print the same on TensorFlow 1.15.5 and on ours.
+"""Tests that programs print on TensorFlow 1.15.5 what they print on ours.
+
+They are the examples of docs/migration, and those of tests/compat for tf.contrib.learn.
 
 `make test-reference` runs them. They are skipped where TensorFlow 1.15.5 cannot be set up.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -58,3 +62,21 @@ def test_both_programs_print_the_same_numbers(example: str, before, after):
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_the_recorded_output_is_that_of_the_original(example: str, before):
     assert before[example] == recorded(example)
+
+
+LEARN = ROOT / "tests" / "compat" / "programs"
+
+
+@pytest.mark.parametrize("program", ["learn/all_cases.py", "experiment.py"])
+def test_programs_of_learn_print_what_tests_of_compat_expect(program, tensorflow_1_15, tmp_path):
+    run = subprocess.run(
+        [tensorflow_1_15, str(LEARN / program), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": "", "TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    if program == "experiment.py":
+        assert run.stdout == "slope: 2.0\nerror: 4.0 4 []\n"
+    else:
+        assert json.loads(run.stdout) == json.loads((LEARN / "learn/recorded.json").read_text())

@@ -154,12 +154,12 @@ class LatestExporter(_SavedModelExporter):
         """Exports the model and deletes old exports; see `Exporter.export`."""
         result = self._export(estimator, export_path, checkpoint_path)
         if self._exports_to_keep is not None:
-            for folder in _exports(export_path)[: -self._exports_to_keep]:
-                shutil.rmtree(folder, ignore_errors=True)
+            delete_old_exports(export_path, self._exports_to_keep)
         return result
 
 
-def _exports(folder: str | os.PathLike[str]) -> list[Path]:
-    """Returns the exports in a folder, whose names are times, in the order of these."""
+def delete_old_exports(folder: str | os.PathLike[str], exports_to_keep: int) -> None:
+    """Deletes the exports in a folder, whose names are times, apart from the latest ones."""
     exports = [path for path in Path(folder).iterdir() if path.name.isdecimal()]
-    return sorted(exports, key=lambda path: int(path.name))
+    for path in sorted(exports, key=lambda path: int(path.name))[:-exports_to_keep]:
+        shutil.rmtree(path, ignore_errors=True)

@@ -99,7 +99,10 @@ def write(
 
 
 def _new_folder(base: Path) -> Path:
-    number = int(time.time())
-    while (base / str(number)).exists() or (base / f"temp-{number}").exists():
-        number += 1
-    return base / str(number)
+    """Returns a folder whose name is the time, or a later one if a folder has that already."""
+    numbers = [int(time.time())]
+    for path in base.iterdir() if base.exists() else ():
+        name = path.name.removeprefix("temp-")
+        if name.isdecimal():
+            numbers.append(int(name) + 1)
+    return base / str(max(numbers))

@@ -6,10 +6,12 @@ Mirrors ``tf.estimator.train_and_evaluate``, ``tf.estimator.TrainSpec`` and
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from tensorflow.compat import v1
@@ -22,6 +24,7 @@ from tf_condacc.estimator._exporters import Exporter
 
 _LOG = logging.getLogger("tf_condacc")
 _POLL_SECS = 1
+_EVALUATED_BY_CALLER: ContextVar[bool] = ContextVar("tf_condacc_evaluated", default=False)
 # An evaluator is usually not a part of the cluster, so the chief cannot know whether there is one.
 _NO_EVALUATION = (
     "train_and_evaluate: this chief only trains. Nothing is evaluated or exported unless a task of "
@@ -184,10 +187,21 @@ def train_and_evaluate(
         if config.task_type == "master":
             _train(estimator, train_spec, listener)
         else:
-            if config.is_chief and EVALUATOR_JOB not in task.cluster_spec.jobs:
+            evaluated = EVALUATOR_JOB in task.cluster_spec.jobs or _EVALUATED_BY_CALLER.get()
+            if config.is_chief and not evaluated:
                 _LOG.warning(_NO_EVALUATION)
             _train(estimator, train_spec)
     return None
+
+
+@contextlib.contextmanager
+def evaluated_by_caller() -> Iterator[None]:
+    """Returns a context in which a chief does not warn that it only trains."""
+    token = _EVALUATED_BY_CALLER.set(True)
+    try:
+        yield
+    finally:
+        _EVALUATED_BY_CALLER.reset(token)
 
 
 class _Result(NamedTuple):
