@@ -45,6 +45,7 @@ if [[ ! -e $FOLDER/ready ]]; then
   touch ready
 fi
 headers=$ROOT/usr/include/c++/$GCC
-libraries=$ROOT/usr/lib/gcc/$TRIPLE/$GCC
+# Before the folders of this machine, which the compiler searches first.
+libraries="-L$ROOT/usr/lib/gcc/$TRIPLE/$GCC -L$ROOT/lib/$TRIPLE -L$ROOT/usr/lib/$TRIPLE"
 echo "${CXX:-g++} --sysroot=$ROOT -nostdinc++ -isystem $headers -isystem" \
-  "$ROOT/usr/include/$TRIPLE/c++/$GCC -isystem $headers/backward -L$libraries"
+  "$ROOT/usr/include/$TRIPLE/c++/$GCC -isystem $headers/backward $libraries"
