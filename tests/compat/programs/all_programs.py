@@ -4,8 +4,12 @@ import json
 import multiprocessing
 import os
 import sys
+import threading
+import time
+from collections import Iterable
 
 import accumulators
+import numpy as np
 import slim_drop_stale
 import tensorflow as tf
 import towers
@@ -29,6 +33,17 @@ def in_new_process():
     return result
 
 
+def removed_names():
+    """Uses names that Python and NumPy had at the time of TensorFlow 1."""
+    return [
+        np.float(3) + np.asscalar(np.ones([1])) + np.math.sqrt(4),
+        np.zeros([2], np.int).dtype.kind,
+        isinstance([], Iterable),
+        threading.Thread().isAlive(),
+        time.clock() > 0,
+    ]
+
+
 def main(argv):
     tf.logging.set_verbosity(tf.logging.ERROR)
     report = {
@@ -42,6 +57,7 @@ def main(argv):
         "accumulators": accumulators.train(FLAGS.steps),
         "towers": towers.train(FLAGS.steps),
     }
+    report["removed"] = removed_names()
     report["cells"] = hasattr(tf.contrib.rnn, "BasicLSTMCell")
     if "spawn" in argv:
         report["spawned"] = in_new_process()

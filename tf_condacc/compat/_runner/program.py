@@ -23,6 +23,7 @@ from condacc.run import Options, uses_keras2
 from tf_condacc.compat import install
 from tf_condacc.compat._runner.errors import KERAS2, show_as_program
 from tf_condacc.compat._runner.extent import Extent
+from tf_condacc.compat._runner.removed import bring_back
 from tf_condacc.compat._runner.sources import ProgramFinder, compile_program
 
 # The program, for processes that multiprocessing starts anew.
@@ -81,6 +82,7 @@ def run_spawned(names: dict[str, Any]) -> None:
 def set_up(extent: Extent) -> None:
     """Makes TensorFlow what it was for the modules of a program."""
     install()
+    bring_back()
     logger = tf.get_logger()
     level = logger.level
     logger.setLevel("ERROR")  # It warns of the variables of version 1.
