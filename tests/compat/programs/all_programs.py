@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections import Iterable
+from collections import Iterable  # noqa: UP035
 
 import accumulators
 import numpy as np
