@@ -44,6 +44,23 @@ def removed_names():
     ]
 
 
+def seconds_between_looks():
+    """Returns how often a worker looks for its chief."""
+    with tf.Graph().as_default():
+        kinds = (tf.train.SessionManager, tf.train.Supervisor)
+        given = tf.train.SessionManager(recovery_wait_secs=7)
+        return [each._recovery_wait_secs for each in (*[kind() for kind in kinds], given)]
+
+
+def places():
+    """Returns where a device setter puts variables and others without the job "ps"."""
+    cluster = tf.train.ClusterSpec({"servers": ["a:1", "a:2"], "worker": ["b:1", "b:2"]})
+    setter = tf.train.replica_device_setter(worker_device="/job:worker/task:1", cluster=cluster)
+    with tf.Graph().as_default(), tf.device(setter):
+        variables = [tf.Variable(0), tf.Variable(0)]
+        return [each.device for each in (*variables, sum(variables))]
+
+
 def main(argv):
     tf.logging.set_verbosity(tf.logging.ERROR)
     report = {
@@ -57,6 +74,8 @@ def main(argv):
         "accumulators": accumulators.train(FLAGS.steps),
         "towers": towers.train(FLAGS.steps),
     }
+    report["places"] = places()
+    report["looks"] = seconds_between_looks()
     report["removed"] = removed_names()
     report["cells"] = hasattr(tf.contrib.rnn, "BasicLSTMCell")
     if "spawn" in argv:

@@ -21,6 +21,7 @@ from tensorflow.compat import v1
 
 from condacc.run import Options, uses_keras2
 from tf_condacc.compat import install
+from tf_condacc.compat._runner import clusters
 from tf_condacc.compat._runner.errors import KERAS2, show_as_program
 from tf_condacc.compat._runner.extent import Extent
 from tf_condacc.compat._runner.removed import bring_back
@@ -90,6 +91,8 @@ def set_up(extent: Extent) -> None:
     logger.setLevel(level)
     for name in ("core", "python"):
         setattr(v1, name, importlib.import_module(f"tensorflow.{name}"))
+    clusters.poll_for_chiefs()
+    clusters.share_variables()
     ProgramFinder(extent).insert()
 
 
