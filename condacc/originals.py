@@ -56,6 +56,12 @@ def _places_in(place: str, *names: str) -> dict[str, str]:
 _BALANCING = _places_in("tf_condacc.cluster", "GreedyLoadBalancingStrategy", "byte_size_load_fn")
 _CONSTANTS = _places_in(f"{_V1}:graph_util", "convert_variables_to_constants")
 _DENSE = _places_in("tf_condacc", "ConditionalAccumulator", "ConditionalAccumulatorBase")
+_DISTRIBUTIONS = _places_in(
+    f"{_V1}:distributions",
+    *"Bernoulli Beta Categorical Dirichlet DirichletMultinomial Distribution Exponential".split(),
+    *"Gamma Laplace Multinomial Normal StudentT Uniform RegisterKL kl_divergence".split(),
+    *"ReparameterizationType FULLY_REPARAMETERIZED NOT_REPARAMETERIZED".split(),
+)
 _DROP_STALE = _places_in("tf_condacc", "DropStaleGradientOptimizer")
 _HPARAMS = _places_in("tf_condacc.compat", "HParams")
 _TUTORIAL = "tf_condacc.compat.examples.tutorials.mnist"
@@ -193,6 +199,7 @@ _PRIVATE: dict[str, dict[str, str]] = {
         "rfft2d",
         "rfft3d",
     ),
+    "python.ops.variable_scope": {"variable": f"{_VARIABLES}:VariableV1"},
     "python.ops.variables": _places_in(f"{_PYTHON}.ops.ref_variable", "RefVariable")
     | _places_in(_VARIABLES, "VariableV1", "is_variable_initialized"),
     "python.pywrap_tensorflow": _places_in(
@@ -218,6 +225,7 @@ CONTRIB: dict[str, dict[str, str]] = {
         "TFRecordDataset",
         "TextLineDataset",
     ),
+    "distributions": _DISTRIBUTIONS,
     "estimator": _TOWERS,
     "estimator.python.estimator.replicate_model_fn": _TOWERS,
     "framework": _STEP

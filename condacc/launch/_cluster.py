@@ -18,11 +18,19 @@ _JOBS = ("ps", "worker")
 
 @dataclass(frozen=True)
 class Place:
-    """The place of a task in the cluster."""
+    """The place of a task in the cluster.
+
+    Attributes:
+        job: "ps" or "worker".
+        index: The index in the job.
+        address: The host and the port of the server.
+        job_name: What ``{job}`` becomes in the command.
+    """
 
     job: str
     index: int
     address: str
+    job_name: str
 
     def __str__(self) -> str:
         return f"{self.job} {self.index}"
@@ -38,13 +46,16 @@ class Place:
         return self.is_server or self.index == 0
 
 
-def local_cluster(num_ps: int, num_workers: int, ports: Sequence[int] = ()) -> list[Place]:
+def local_cluster(
+    num_ps: int, num_workers: int, ports: Sequence[int] = (), job_names: Sequence[str] = _JOBS
+) -> list[Place]:
     """Returns the places of a cluster whose servers listen on ports of this machine.
 
     Args:
         num_ps: Number of parameter servers.
         num_workers: Number of workers.
         ports: The ports of the parameter servers and then of the workers; by default, free ones.
+        job_names: What ``{job}`` becomes for a parameter server and for a worker.
 
     Raises:
         ValueError: There are not as many ports as tasks, or a port is twice among them.
@@ -55,7 +66,7 @@ def local_cluster(num_ps: int, num_workers: int, ports: Sequence[int] = ()) -> l
     if ports:
         _check_ports(ports, len(jobs))
     return [
-        Place(job, index, f"localhost:{port}")
+        Place(job, index, f"localhost:{port}", job_names[_JOBS.index(job)])
         for (job, index), port in zip(jobs, ports or free_ports(len(jobs)), strict=True)
     ]
 
@@ -98,9 +109,9 @@ def tf_config(cluster: Sequence[Place], place: Place) -> str:
 def filled(command: Sequence[str], cluster: Sequence[Place], place: Place) -> list[str]:
     """Returns the command of one task, with its place in the cluster filled in.
 
-    ``{job}`` and ``{index}`` become the job and the index of the task; ``{ps}``, ``{workers}`` and
-    ``{hosts:JOB}`` the addresses of a job, with commas between them. ``{{job}}`` becomes ``{job}``,
-    and all other braces stay.
+    ``{job}`` and ``{index}`` become the name of the job and the index of the task; ``{ps}``,
+    ``{workers}`` and ``{hosts:JOB}`` the addresses of a job, with commas between them. ``{{job}}``
+    becomes ``{job}``, and all other braces stay.
 
     Raises:
         ValueError: The command asks for the hosts of a job that there is not.
@@ -110,8 +121,9 @@ def filled(command: Sequence[str], cluster: Sequence[Place], place: Place) -> li
         if match["literal"]:
             return match["literal"]
         field = match["field"][1:-1]
-        if field in ("job", "index"):
-            return str(getattr(place, field))
+        own = {"job": place.job_name, "index": str(place.index)}
+        if field in own:
+            return own[field]
         job = {"ps": "ps", "workers": "worker"}.get(field, field.partition(":")[2])
         if job not in _JOBS:
             raise ValueError(f"{{{field}}}: there is no job {job!r}, only {' and '.join(_JOBS)}")

@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
     if shutil.which(command[0]) is None:
         parser.exit(_NOT_FOUND, f"{parser.prog}: error: command not found: {command[0]}\n")
     try:
-        cluster = local_cluster(options.ps, options.workers, options.ports)
+        cluster = local_cluster(options.ps, options.workers, options.ports, options.jobs)
     except (OSError, ValueError) as error:
         parser.error(f"argument --ports: {error}")
     try:
@@ -85,6 +85,8 @@ def _parser() -> argparse.ArgumentParser:
         "ports of the ps and then of the workers, as in 2222,2230-2233 (default: free ones)"
     )
     add("--ports", type=_ports, default=(), metavar="PORTS", help=ports_help)
+    jobs_help = "what {job} becomes for a ps and for a worker (default: ps,worker)"
+    add("--jobs", type=_jobs, default=("ps", "worker"), metavar="PS,WORKER", help=jobs_help)
     add("--restarts", type=_integer(0), default=0, help="restarts of each lost task (default: 0)")
     add("--log-dir", default="launch_logs", help="folder of the logs (default: launch_logs)")
     hides = "hide the C++ log of TensorFlow in the tasks, unless TF_CPP_MIN_LOG_LEVEL is set"
@@ -123,6 +125,14 @@ def _ports(text: str) -> list[int]:
             raise argparse.ArgumentTypeError(f"must be ports from 1 to 65535, got {part}")
         ports += range(begin, end + 1)
     return ports
+
+
+def _jobs(text: str) -> list[str]:
+    """Converts the value of an option to the names of two jobs: "parameter_server,worker"."""
+    names = text.split(",")
+    if len(names) != 2 or not all(names) or names[0] == names[1]:
+        raise argparse.ArgumentTypeError(f"must be two different names, got {text!r}")
+    return names
 
 
 def _seconds(text: str) -> float:

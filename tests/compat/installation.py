@@ -53,6 +53,7 @@ FIRST_IMPORTS = (
     "from tensorflow.python.training.tracking import tracking, util; tracking.AutoTrackable",
     "from tensorflow.python.ops.spectral_ops import fft, irfft2d, rfft",
     "from tensorflow.python.ops.nn import rnn_cell",
+    "from tensorflow.python.ops import variable_scope; variable_scope.variable",
     "from tensorflow.python.ops.rnn_cell_impl import _RNNCell, _linear",
     "from tensorflow.contrib.rnn.python.ops.core_rnn_cell import _Linear, _linear",
     "from tensorflow.contrib.rnn.python.ops import core_rnn_cell_impl; core_rnn_cell_impl._linear",
@@ -69,12 +70,14 @@ FIRST_IMPORTS = (
     "from tensorflow.contrib.learn.python.learn.estimators import model_fn, run_config",
     "from tensorflow.contrib.learn.python.learn.utils import input_fn_utils as u; u.InputFnOps",
     "import tensorflow.contrib.learn as learn; learn.utils.saved_model_export_utils",
+    "from tensorflow.contrib.distributions import Normal, kl_divergence",
 )
 MISSING = (
     "tf.contrib.crf",
     "tf.contrib.opt.AdamWOptimizer",
     "tf.contrib.rnn.BasicLSTMCell",
     "tf.contrib.slim.conv4d",
+    "tf.contrib.distributions.Mixture",
     "tf.contrib.data.StatsAggregator",
     "tf.contrib.training.RandomStrategy",
     "tf.contrib.layers.sparse_column_with_hash_bucket",
@@ -84,6 +87,7 @@ MISSING = (
 )
 RENAMED = {
     "data.map_and_batch": "data.experimental.map_and_batch",
+    "distributions.Bernoulli": "distributions.Bernoulli",
     "framework.get_or_create_global_step": "train.get_or_create_global_step",
     "framework.nest.flatten": "nest.flatten",
     "lookup.HashTable": "lookup.StaticHashTable",

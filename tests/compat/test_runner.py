@@ -79,6 +79,18 @@ def test_an_estimator_trains_on_towers(report):
     assert report["towers"] == [1.75, 3.5]
 
 
+def test_names_that_python_and_numpy_have_removed_mean_what_they_meant(report):
+    assert report["removed"] == [6.0, "i", True, False, True]
+
+
+def test_variables_are_shared_in_a_cluster_without_the_job_ps(report):
+    assert report["places"] == [*["/job:servers/task:0"] * 2, "/job:worker/task:1"]
+
+
+def test_a_worker_looks_for_its_chief_each_second_unless_the_program_says_otherwise(report):
+    assert report["looks"] == [1, 1, 7]
+
+
 def test_a_process_that_multiprocessing_spawns_runs_the_same_program(keras3):
     accumulated = [[-2.0, -4.0], [[0.0], [-1.5], [0.0], [-1.0]], 1]
     spawned = ["__mp_main__", "tensorflow.compat.v1", False, accumulated]

@@ -49,20 +49,23 @@ def test_there_is_no_job_ps_without_parameter_servers(launch):
     assert list(configs(launched)["worker 0"]["cluster"]) == ["worker"]
 
 
-def test_the_command_is_filled_with_the_place_of_each_task(launch):
+@pytest.mark.parametrize("names", [("ps", "worker"), ("parameter_server", "Worker")])
+def test_the_command_is_filled_with_the_place_of_each_task(launch, names):
     arguments = ["--job_name={job}", "-i", "{index}", "{ps}", "{workers}", "{hosts:worker};{{job}}"]
     others = ['{"a": {}}', "{jobs}", "${job}"]
     code = "print(json.dumps(sys.argv[1:] + [os.environ['TF_CONFIG']]))"
     command = [*task_command(code), *arguments, *others]
-    launched = launch(command, "--ps", "1", "--workers", "2")
+    jobs = [f"--jobs={','.join(names)}"] if names[0] != "ps" else []
+    launched = launch(command, "--ps", "1", "--workers", "2", *jobs)
     assert launched.end() == 0
     lines = re.findall(r"^\[(\w+) (\d)\] (\[.*\])$", launched.output, re.MULTILINE)
     assert len(lines) == 3
     for job, index, line in lines:
         *found, config = json.loads(line)
         hosts = {job: ",".join(each) for job, each in json.loads(config)["cluster"].items()}
-        expected = [f"--job_name={job}", "-i", index, hosts["ps"], hosts["worker"]]
-        expected += [f"{hosts['worker']};{{job}}", '{"a": {}}', "{jobs}", f"${job}"]
+        name = dict(zip(("ps", "worker"), names, strict=True))[job]
+        expected = [f"--job_name={name}", "-i", index, hosts["ps"], hosts["worker"]]
+        expected += [f"{hosts['worker']};{{job}}", '{"a": {}}', "{jobs}", f"${name}"]
         assert found == expected
 
 
@@ -92,6 +95,8 @@ def test_a_port_that_is_taken_is_an_error(launch):
         (["--ports", "2222,2222", "--", "true"], "expected 2 different ports.*, got 2222, 2222"),
         (["--ports", "0-9", "--", "true"], "must be ports from 1 to 65535, got 0-9"),
         (["--ports", "9-8", "--", "true"], "must be ports from 1 to 65535, got 9-8"),
+        (["--jobs", "ps", "--", "true"], "must be two different names, got 'ps'"),
+        (["--jobs", "a,a", "--", "true"], "must be two different names, got 'a,a'"),
         (["--", "true", "{hosts:chief}"], "there is no job 'chief', only ps and worker"),
     ],
 )

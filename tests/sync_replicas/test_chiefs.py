@@ -276,3 +276,20 @@ def test_a_step_that_a_lost_server_has_cancelled_makes_the_session_begin_again(e
             raise
     with pytest.raises(expected), aborting_if_server_is_lost():
         raise error
+
+
+def test_a_supervisor_accepts_an_optimizer_that_is_built_outside_of_the_devices():
+    with tf.Graph().as_default() as graph:
+        with tf.device("/job:ps/task:0"):
+            step = v1.train.get_or_create_global_step()
+            weights = v1.get_variable("weights", initializer=[0.0])
+        optimizer = tf_condacc.SyncReplicasOptimizer(v1.train.GradientDescentOptimizer(1.0), 2, 2)
+        optimizer.apply_gradients([(tf.constant([1.0]), weights)], step)
+        v1.train.Supervisor(
+            graph=graph,
+            is_chief=False,
+            local_init_op=optimizer.local_step_init_op,
+            ready_for_local_init_op=optimizer.ready_for_local_init_op,
+        )
+        (local_step,) = v1.local_variables()
+        assert local_step.device == "/device:CPU:0"  # That of the worker whose session it is.

@@ -69,8 +69,8 @@ def _replace_originals(stack: contextlib.ExitStack) -> None:
     hooks = importlib.import_module("tensorflow.python.training.sync_replicas_optimizer")
     replacements.append((hooks._SyncReplicasOptimizerHook, SyncReplicasOptimizerHook))
     back = [(ours, original) for original, ours in replacements]
-    stack.callback(_replace_everywhere, back, but_not=_places_of([ours for ours, _ in back]))
-    _replace_everywhere(replacements)
+    stack.callback(replace_everywhere, back, but_not=_places_of([ours for ours, _ in back]))
+    replace_everywhere(replacements)
 
 
 def _top_levels() -> Iterator[types.ModuleType]:
@@ -96,7 +96,7 @@ def _restore(module: types.ModuleType, name: str, before: Any) -> None:
         delattr(module, name)
 
 
-def _replace_everywhere(
+def replace_everywhere(
     replacements: Sequence[tuple[Any, Any]], but_not: Collection[_Attribute] = ()
 ) -> None:
     """Replaces objects in all imported modules of TensorFlow, under any name that they have there.

@@ -4,8 +4,12 @@ import json
 import multiprocessing
 import os
 import sys
+import threading
+import time
+from collections import Iterable  # noqa: UP035
 
 import accumulators
+import numpy as np
 import slim_drop_stale
 import tensorflow as tf
 import towers
@@ -29,6 +33,34 @@ def in_new_process():
     return result
 
 
+def removed_names():
+    """Uses names that Python and NumPy had at the time of TensorFlow 1."""
+    return [
+        np.float(3) + np.asscalar(np.ones([1])) + np.math.sqrt(4),
+        np.zeros([2], np.int).dtype.kind,
+        isinstance([], Iterable),
+        threading.Thread().isAlive(),
+        time.clock() > 0,
+    ]
+
+
+def seconds_between_looks():
+    """Returns how often a worker looks for its chief."""
+    with tf.Graph().as_default():
+        kinds = (tf.train.SessionManager, tf.train.Supervisor)
+        given = tf.train.SessionManager(recovery_wait_secs=7)
+        return [each._recovery_wait_secs for each in (*[kind() for kind in kinds], given)]
+
+
+def places():
+    """Returns where a device setter puts variables and others without the job "ps"."""
+    cluster = tf.train.ClusterSpec({"servers": ["a:1", "a:2"], "worker": ["b:1", "b:2"]})
+    setter = tf.train.replica_device_setter(worker_device="/job:worker/task:1", cluster=cluster)
+    with tf.Graph().as_default(), tf.device(setter):
+        variables = [tf.Variable(0), tf.Variable(0)]
+        return [each.device for each in (*variables, sum(variables))]
+
+
 def main(argv):
     tf.logging.set_verbosity(tf.logging.ERROR)
     report = {
@@ -42,6 +74,9 @@ def main(argv):
         "accumulators": accumulators.train(FLAGS.steps),
         "towers": towers.train(FLAGS.steps),
     }
+    report["places"] = places()
+    report["looks"] = seconds_between_looks()
+    report["removed"] = removed_names()
     report["cells"] = hasattr(tf.contrib.rnn, "BasicLSTMCell")
     if "spawn" in argv:
         report["spawned"] = in_new_process()

@@ -134,8 +134,9 @@ class _LocalStep:
             )
         with colocated_with(anchor), tf.control_dependencies([self._copy.initializer]):
             initial = tf.constant(0, dtype)
-        # A device function may put variables elsewhere, unless they are colocated.
-        with colocated_with(anchor):
+        # A device function may put variables elsewhere, unless they are colocated. A worker's
+        # Supervisor refuses variables without a device.
+        with colocated_with(anchor) if anchor.device else v1.device("/device:CPU:0"):
             self._variable = v1.Variable(
                 initial,
                 trainable=False,

@@ -22,8 +22,10 @@ from tensorflow.compat import v1
 from condacc import versions
 from condacc.run import Options
 from tf_condacc.compat import install
+from tf_condacc.compat._runner import clusters
 from tf_condacc.compat._runner.errors import KERAS2, show_as_program
 from tf_condacc.compat._runner.extent import Extent
+from tf_condacc.compat._runner.removed import bring_back
 from tf_condacc.compat._runner.sources import ProgramFinder, compile_program
 
 # The program, for processes that multiprocessing starts anew.
@@ -82,6 +84,7 @@ def run_spawned(names: dict[str, Any]) -> None:
 def set_up(extent: Extent) -> None:
     """Makes TensorFlow what it was for the modules of a program."""
     install()
+    bring_back()
     logger = tf.get_logger()
     level = logger.level
     logger.setLevel("ERROR")  # It warns of the variables of version 1.
@@ -89,6 +92,8 @@ def set_up(extent: Extent) -> None:
     logger.setLevel(level)
     for name in ("core", "python"):
         setattr(v1, name, importlib.import_module(f"tensorflow.{name}"))
+    clusters.poll_for_chiefs()
+    clusters.share_variables()
     ProgramFinder(extent).insert()
 
 
