@@ -21,7 +21,9 @@ namespace {
 // another one made under the name.
 absl::Status CheckHandleShape(OpKernelContext* ctx, const AccumulatorResource& found) {
   const auto& handle = ctx->input(0).flat<tensorflow::ResourceHandle>()(0);
-  const auto& contents = handle.dtypes_and_shapes();
+  // This handle refers to the accumulator itself. What is read otherwise is a copy.
+  if (handle.IsRefCounting()) return absl::OkStatus();
+  const auto contents = handle.dtypes_and_shapes();
   if (contents.empty() || contents[0].shape.IsIdenticalTo(found.spec().shape)) {
     return absl::OkStatus();
   }
