@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 
 from condacc.liveness import Answer, Watch, probe
@@ -16,12 +17,16 @@ _REASONS = {
     Answer.UNRESOLVED: "its host name cannot be resolved",
 }
 _INTERVAL_SECS = 1.0
+# A server that has not answered yet is asked more often: its worker may be lost soon after it.
+_FIRST_INTERVAL_SECS = 0.2
 _ANSWER_SECS = 0.5
 _REFUSALS = 2  # A server that is being started again may listen soon.
 
 
 class LostWorkers:
-    """Asks the servers of workers every second whether they answer, from a daemon thread.
+    """Asks the servers of workers whether they answer, from a daemon thread.
+
+    Each is asked five times a second until it has answered, and then every second.
 
     The gate of synchronous training learns of a worker whose step has failed. It does not learn of
     one that was killed between two steps, for whose gradients everybody would wait.
@@ -31,15 +36,14 @@ class LostWorkers:
 
     Args:
         addresses: "host:port" of each worker, by the worker's name.
-        on_lost: Function that the thread calls with the name of a lost worker, until it returns
-            True. It is called again if the worker is lost once more.
+        on_lost: Function that the thread calls with the name of a lost worker, every second until
+            the worker answers: it may have come back for a moment that no question fell into.
     """
 
-    def __init__(self, addresses: Mapping[str, str], on_lost: Callable[[str], bool]) -> None:
+    def __init__(self, addresses: Mapping[str, str], on_lost: Callable[[str], object]) -> None:
         self._addresses = addresses
         self._on_lost = on_lost
-        # Refusals in a row, by worker; only workers that have answered since they were last lost.
-        self._refusals: dict[str, int] = {}
+        self._refusals: dict[str, int] = {}  # Refusals in a row, by worker that has answered.
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="lost workers", daemon=True)
 
@@ -52,16 +56,23 @@ class LostWorkers:
         self._stopped.set()
 
     def _watch(self) -> None:
-        while not self._stopped.wait(_INTERVAL_SECS):
+        next_of_all = 0.0
+        while not self._stopped.wait(_FIRST_INTERVAL_SECS):
+            asks_all = time.monotonic() >= next_of_all
+            if asks_all:
+                next_of_all = time.monotonic() + _INTERVAL_SECS
             for name, address in self._addresses.items():
-                answer = probe(address, _ANSWER_SECS)
-                if answer is not Answer.REFUSED:
-                    if answer is Answer.ANSWERED:
-                        self._refusals[name] = 0
-                elif name in self._refusals:
-                    self._refusals[name] += 1
-                    if self._refusals[name] >= _REFUSALS and self._on_lost(name):
-                        del self._refusals[name]
+                if asks_all or name not in self._refusals:
+                    self._ask(name, address)
+
+    def _ask(self, name: str, address: str) -> None:
+        answer = probe(address, _ANSWER_SECS)
+        if answer is Answer.ANSWERED:
+            self._refusals[name] = 0
+        elif answer is Answer.REFUSED and name in self._refusals:
+            self._refusals[name] += 1
+            if self._refusals[name] >= _REFUSALS:
+                self._on_lost(name)
 
 
 def watch_with_warnings(addresses: Mapping[str, str], report_secs: float) -> Watch:

@@ -272,8 +272,9 @@ class Task:
             self._lost_workers = LostWorkers(workers, self._lose)
             self._lost_workers.start()
 
-    def _lose(self, worker: str) -> bool:
-        return all([hook.lose(worker) for hook in self._sync_hooks])
+    def _lose(self, worker: str) -> None:
+        for hook in self._sync_hooks:
+            hook.lose(worker)
 
     def _needed(self) -> dict[str, str]:
         """Returns the addresses of the parameter servers and of the chief, by their names."""

@@ -1,0 +1,68 @@
+"""Tests of how a chief notices workers whose processes have ended."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from condacc.liveness import Answer
+from tf_condacc.cluster import _liveness
+
+A, R, S = Answer.ANSWERED, Answer.REFUSED, Answer.SILENT
+
+
+@pytest.mark.parametrize(
+    ("answers", "num_told"),
+    [
+        ([R, R, R, R], 0),  # It has not started yet.
+        ([A, R, A, R, A], 0),  # It is started again at once.
+        ([A, S, S, S], 0),  # It is frozen.
+        ([R, A, R, R], 1),
+        # It may have come back between two questions, and is gone again.
+        ([A, R, R, R, R], 3),
+        ([A, R, R, A, R, R], 2),
+        ([A, R, S, R, S, R], 2),
+    ],
+)
+def test_a_worker_is_lost_when_it_refuses_twice_after_an_answer(monkeypatch, answers, num_told):
+    remaining: Iterator[Answer] = iter(answers)
+    all_asked = threading.Event()
+    told: list[str] = []
+
+    def probe(address: str, timeout_secs: float) -> Answer:
+        assert address == "localhost:1"
+        answer = next(remaining, None)
+        if answer is None:
+            all_asked.set()
+        return answer or Answer.UNRESOLVED
+
+    monkeypatch.setattr(_liveness, "probe", probe)
+    monkeypatch.setattr(_liveness, "_INTERVAL_SECS", 0.0)
+    monkeypatch.setattr(_liveness, "_FIRST_INTERVAL_SECS", 0.0)
+    workers = _liveness.LostWorkers({"worker 1": "localhost:1"}, told.append)
+    workers.start()
+    assert all_asked.wait(20)
+    workers.stop()
+    assert told == ["worker 1"] * num_told
+
+
+def test_a_worker_that_has_not_answered_is_asked_more_often(monkeypatch):
+    asked: list[str] = []
+    enough = threading.Event()
+
+    def probe(address: str, timeout_secs: float) -> Answer:
+        asked.append(address)
+        if asked.count("new") >= 10:
+            enough.set()
+        return Answer.ANSWERED if address == "known" else Answer.REFUSED
+
+    monkeypatch.setattr(_liveness, "probe", probe)
+    monkeypatch.setattr(_liveness, "_INTERVAL_SECS", 3600.0)
+    monkeypatch.setattr(_liveness, "_FIRST_INTERVAL_SECS", 0.0)
+    workers = _liveness.LostWorkers({"a": "known", "b": "new"}, asked.append)
+    workers.start()
+    assert enough.wait(20)
+    workers.stop()
+    assert asked.count("known") == 1
