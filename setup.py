@@ -73,8 +73,8 @@ class BuildWithPlugin(build_py):
                 raise SystemExit(f"tf_condacc: {error}.") from None
             return
         for key in libraries.keys_in(LIBRARIES):
-            built = libraries.library_in(LIBRARIES, key)
-            for source, target in zip(built, libraries.library_in(package, key), strict=True):
+            built = libraries.paths_in(LIBRARIES, key)
+            for source, target in zip(built, libraries.paths_in(package, key), strict=True):
                 build.replace(source, target)
 
 

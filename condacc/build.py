@@ -130,7 +130,7 @@ def compile_library(
     compiler = _Compiler()
     tensorflow = _ask_tensorflow(python)
     say(f"TensorFlow {tensorflow.version}, {compiler.name}")
-    library = libraries.library_in(folder, libraries.key_of(tensorflow.version))
+    library = libraries.paths_in(folder, libraries.key_of(tensorflow.version))
     with tempfile.TemporaryDirectory(prefix="condacc-build-") as scratch:
         objects = _compile(compiler, tensorflow, sources, Path(scratch), say)
         built = Path(scratch) / "library.so"

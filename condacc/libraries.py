@@ -47,7 +47,7 @@ def key_of(tensorflow: str) -> str:
     return final.group(1) if final else tensorflow.replace("-rc", "rc").replace("-dev", ".dev")
 
 
-def library_in(folder: Path, key: str) -> Library:
+def paths_in(folder: Path, key: str) -> Library:
     """Returns the paths of a library in a folder, which may not exist."""
     return Library(folder / _LIBRARY.format(key), folder / _INFO.format(key))
 
@@ -74,7 +74,7 @@ def find(tensorflow: str) -> Library | None:
     """Returns the library for a version of TensorFlow, or None if there is none."""
     key = key_of(tensorflow)
     for folder in (package_folder(), cache_folder()):
-        library = library_in(folder, key)
+        library = paths_in(folder, key)
         if library.file.exists() and library.info_file.exists():
             return library
     return None

@@ -86,10 +86,7 @@ _SYNC = _places_in("tf_condacc", "SyncReplicasOptimizer")
 _TOWERS = _places_in("tf_condacc", "TowerOptimizer", "replicate_model_fn")
 _STEP = _places_in(
     _TRAIN,
-    "assert_global_step",
-    "create_global_step",
-    "get_global_step",
-    "get_or_create_global_step",
+    *"assert_global_step create_global_step get_global_step get_or_create_global_step".split(),
 )
 _CHECKPOINTS = _places_in(
     _TRAIN, "init_from_checkpoint", "list_variables", "load_checkpoint", "load_variable"

@@ -14,7 +14,7 @@ from condacc import libraries
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "tf_condacc"
-LIBRARY, INFO = libraries.library_in(PACKAGE, libraries.key_of(tf.__version__))
+LIBRARY, INFO = libraries.paths_in(PACKAGE, libraries.key_of(tf.__version__))
 TENSORFLOW_INCLUDE = re.compile(r"^(tensorflow|xla|tsl|absl|unsupported|Eigen|google)/|Eigen")
 
 
@@ -162,12 +162,12 @@ def test_a_pre_release_has_a_library_of_its_own(version: str):
 
 def test_libraries_are_listed_from_the_oldest(tmp_path: Path):
     for key in ("2.21", "2.9", "2.15"):
-        libraries.library_in(tmp_path, key).file.touch()
+        libraries.paths_in(tmp_path, key).file.touch()
     assert libraries.keys_in(tmp_path) == ["2.9", "2.15", "2.21"]
 
 
 def test_library_for_another_tensorflow_is_not_loaded(copied_package: Path):
-    for file in libraries.library_in(copied_package, libraries.key_of(tf.__version__)):
+    for file in libraries.paths_in(copied_package, libraries.key_of(tf.__version__)):
         file.rename(file.with_name(file.name.replace(libraries.key_of(tf.__version__), "2.18")))
     result = import_in_subprocess(copied_package)
     assert result.returncode == 1

@@ -124,7 +124,7 @@ def test_wheel_holds_one_library_and_the_sources(wheel: Path):
         names = archive.namelist()
     key = libraries.key_of(tf.__version__)
     package = Path("tf_condacc")
-    products = {str(file) for file in libraries.library_in(package, key)}
+    products = {str(file) for file in libraries.paths_in(package, key)}
     assert {name for name in names if name.endswith(".so")} <= products
     assert products | {"condacc/py.typed", "tf_condacc/py.typed"} <= set(names)
     sources = {name for name in names if name.startswith("tf_condacc/_sources/")}

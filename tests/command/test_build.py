@@ -38,7 +38,7 @@ def lines() -> list[str]:
 
 def test_library_is_built_for_the_installed_tensorflow(sources, lines, tmp_path):
     library = build.compile_library(sys.executable, sources, tmp_path / "new", lines.append)
-    assert library == libraries.library_in(tmp_path / "new", libraries.key_of(tf.__version__))
+    assert library == libraries.paths_in(tmp_path / "new", libraries.key_of(tf.__version__))
     assert ctypes.CDLL(str(library.file)).number() == 42
     info = library.info()
     assert (info["tensorflow"], info["cuda"]) == (tf.__version__, None)
@@ -78,7 +78,7 @@ def test_a_cached_library_is_found(monkeypatch, tmp_path):
     folder = libraries.cache_folder()
     assert folder.is_relative_to(tmp_path)
     folder.mkdir(parents=True)
-    library = libraries.library_in(folder, "2.99")
+    library = libraries.paths_in(folder, "2.99")
     library.file.touch()
     assert libraries.find("2.99.0") is None  # It has no description yet.
     library.info_file.touch()

@@ -124,7 +124,7 @@ def test_info_says_for_which_tensorflow_the_library_is_built(
     package, version, expected, monkeypatch
 ):
     monkeypatch.setattr("importlib.metadata.version", lambda name: version)
-    library = libraries.library_in(package, "2.20")
+    library = libraries.paths_in(package, "2.20")
     library.file.touch()
     build = {"tensorflow": "2.20.1", "compiler": "g++ 1", "cuda": None, "cuda_archs": []}
     library.info_file.write_text(json.dumps(build))

@@ -109,9 +109,7 @@ class ConditionalAccumulatorBase(Trackable):
         Args:
             name: Optional name of the operation.
         """
-        return self._read(
-            lambda handle, name: lowest_num_accumulated([handle], name), "NumAccumulated", name
-        )
+        return self._read(lowest_num_accumulated, "NumAccumulated", name)
 
     def num_dropped(self, name: str | None = None) -> tf.Tensor:
         """Returns the number of stale gradients dropped so far: `[] int64`.
@@ -240,7 +238,7 @@ class ConditionalAccumulatorBase(Trackable):
             read: Function of the operation that reads the counter.
             what: Last part of the operation's default name. The first part is the accumulator's
                 name or, if it was made eagerly and has none, the prefix of TensorFlow's op types.
-            name: Name of the operation; None for the default.
+            name: Name of the operation.
         """
         if name is None and self._name and not self._name.endswith("/"):
             name = f"{self._name}_{what}"

@@ -196,7 +196,7 @@ class GradientAccumulator(Trackable):
                 "and trace functions that take after that."
             )
         required = self._num_micro_batches if num_required is None else num_required
-        lowest = lowest_num_accumulated([slot.accumulator.accumulator_ref for slot in slots])
+        lowest = lowest_num_accumulated(*[slot.accumulator.accumulator_ref for slot in slots])
         enough = tf.debugging.assert_greater_equal(
             lowest,
             required,

@@ -342,8 +342,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     ) -> TryTakeResult:
         """Takes the accumulated gradients if there are enough of them and no other take is pending.
 
-        Takes as `ConditionalAccumulator.try_take_grad` does, and never waits. The errors are those
-        of `take_grad`.
+        It never waits. The errors are those of `take_grad`.
 
         Args:
             num_required: Number of gradients that are enough, at least 1: `[] int32`.

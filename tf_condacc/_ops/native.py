@@ -1,6 +1,5 @@
 """Loads the native ops, after checking that they were built for the installed TensorFlow."""
 
-from collections.abc import Sequence
 from types import ModuleType
 
 import tensorflow as tf
@@ -50,11 +49,11 @@ nodes = CheckedNodes(ops)
 vars(ops)["_op_def_library"] = nodes  # The generated functions build nodes by this name.
 
 
-def lowest_num_accumulated(handles: Sequence[tf.Tensor], name: str | None = None) -> tf.Tensor:
+def lowest_num_accumulated(*handles: tf.Tensor, name: str | None = None) -> tf.Tensor:
     """Returns how many gradients accumulators have, of several the lowest number: `[] int32`.
 
     Args:
         handles: The accumulators' handles: `[] resource` each.
         name: Name of the operation; None for the default.
     """
-    return ops.condacc_accumulator_num_accumulated(handles, name=name)
+    return ops.condacc_accumulator_num_accumulated(list(handles), name=name)

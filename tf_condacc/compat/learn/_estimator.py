@@ -72,7 +72,7 @@ class Estimator:
         self.params = params
         self._model_fn = model_fn
         self._engineer = feature_engineering_fn
-        # What the calls of `evaluate` and `export_savedmodel` add to the model.
+        # Calls of `evaluate` and `export_savedmodel` add these to the model.
         self._metrics: Mapping[Any, Any] = {}
         self._default_output: str | None = None
 

@@ -118,7 +118,7 @@ class ExportStrategy(NamedTuple):
             eval_result: Result of the evaluation.
 
         Returns:
-            What `export_fn` returned.
+            The result of `export_fn`.
         """
         return call_accepted(
             self.export_fn,

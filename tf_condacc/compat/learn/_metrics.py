@@ -75,7 +75,7 @@ class MetricSpec:
             weights: The weights of the examples: `[n]` or `[n, …]`, or None.
 
         Returns:
-            What the function returned: a pair ``(value, update_op)``, or a value.
+            A pair ``(value, update_op)`` or a value, as the function returns it.
         """
         named = {self._labels: labels} if self._labels else {}
         if weights is not None and self._weights:

@@ -10,6 +10,7 @@ from tensorflow.compat import v1
 
 from tf_condacc._typing import Nested, TensorLike
 from tf_condacc.compat._estimator import estimator_module
+from tf_condacc.estimator._input_pipelines import checked_hooks
 
 _DEFAULT_SIGNATURE = v1.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
@@ -69,7 +70,7 @@ class _Fields(NamedTuple):
 
 
 class ModelFnOps(_Fields):
-    """What a `model_fn` returns. Mirrors ``tf.contrib.learn.ModelFnOps``.
+    """The result of a `model_fn`. Mirrors ``tf.contrib.learn.ModelFnOps``.
 
     Args:
         mode: One of `ModeKeys`.
@@ -112,13 +113,7 @@ class ModelFnOps(_Fields):
             raise ValueError("Missing predictions.")
         if eval_metric_ops is not None and not isinstance(eval_metric_ops, dict):
             raise ValueError(f"eval_metric_ops must be a dict; got {eval_metric_ops!r}.")
-        hooks = [*(training_hooks or ()), *(training_chief_hooks or ())]
-        for hook in hooks:
-            if not isinstance(hook, v1.train.SessionRunHook):
-                raise TypeError(
-                    "All hooks returned from model_fn must be SessionRunHook instances, got "
-                    f"instance of {type(hook)}: {hook}"
-                )
+        checked_hooks([*(training_hooks or ()), *(training_chief_hooks or ())])
         return super().__new__(
             cls,
             _tensors(predictions),
