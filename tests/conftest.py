@@ -14,9 +14,6 @@ from typing import Any
 # This is set before TensorFlow is imported, because its C++ log would hide the report.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
-# The tests themselves do not use Keras. With this variable TensorFlow does not import Keras 3, and
-# starts in half the time. The processes that the tests start inherit it.
-os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 # Processes that the tests start need some of a GPU's memory too.
 os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
 sys.path.insert(
@@ -27,6 +24,13 @@ sys.path.insert(
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest  # noqa: E402
+
+from condacc import versions  # noqa: E402
+
+# The tests themselves do not use Keras. With this variable TensorFlow does not import Keras 3, and
+# starts in half the time. The processes that the tests start inherit it.
+if not versions.brings_keras2():
+    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 
 from tests.processes import isolated  # noqa: E402
 from tests.processes.forked_python import fork_server  # noqa: E402

@@ -37,6 +37,19 @@ STANDARD_PS_OPS: Sequence[str] = device_setter.STANDARD_PS_OPS
 _FuncGraph: Any = getattr(getattr(tf, "__internal__", None), "FuncGraph", ())
 
 
+def restore_clock() -> int:
+    """Returns a number that is higher than `restored_at` of everything that was restored so far."""
+    return tf_ops.uid()
+
+
+def restored_at(trackable: Any) -> int:
+    """Returns a number that grows when TensorFlow restores an object from a checkpoint.
+
+    TensorFlow then calls the object's `_trackable_children`.
+    """
+    return getattr(trackable, "_self_update_uid", -1)
+
+
 def is_function(graph: tf.Graph) -> bool:
     """Returns whether a graph is that of a function, or of a branch or loop of version 2."""
     return isinstance(graph, _FuncGraph)

@@ -28,7 +28,7 @@ class Code(enum.Enum):
     )
     ESTIMATOR = (
         "TC201",
-        "TensorFlow 2.21 has no tf.estimator, and tf_upgrade_v2 does not mention it: use "
+        "TensorFlow has no tf.estimator since 2.16, and tf_upgrade_v2 does not mention it: use "
         "--estimator if tf_condacc.estimator is enough, else install tensorflow-estimator and run "
         f"the program by `{RUNNER}`.",
     )
@@ -57,7 +57,7 @@ class Code(enum.Enum):
     )
     EXAMPLES = (
         "TC306",
-        "TensorFlow 2.21 has no examples: import input_data and mnist from "
+        "TensorFlow 2 has no examples: import input_data and mnist from "
         "tf_condacc.compat.examples.tutorials.mnist, or run the program unedited by "
         f"`{RUNNER}`.",
     )

@@ -45,6 +45,7 @@ def test_a_worker_is_lost_when_it_refuses_twice_after_an_answer(monkeypatch, ans
     workers.start()
     assert all_asked.wait(20)
     workers.stop()
+    assert workers.join(20)
     assert told == ["worker 1"] * num_told
 
 
@@ -65,4 +66,5 @@ def test_a_worker_that_has_not_answered_is_asked_more_often(monkeypatch):
     workers.start()
     assert enough.wait(20)
     workers.stop()
+    assert workers.join(20)
     assert asked.count("known") == 1

@@ -1,4 +1,4 @@
-"""Tests of accumulators under the strategies of one process, with Keras 3, on two logical CPUs.
+"""Tests of accumulators under the strategies of one process, with Keras, on two logical CPUs.
 
 They share a process of their own, because logical CPUs are made before TensorFlow is used.
 """
@@ -28,6 +28,7 @@ from tests.distribute.training import (
     use_cpus,
 )
 from tests.processes.isolated import isolated
+from tests.support.versions import needs_keras3
 
 v1 = tf.compat.v1
 pytestmark = isolated()
@@ -195,6 +196,7 @@ def test_communication_that_replicas_cannot_begin_is_refused(method):
     assert expected in message and "Call it directly in the function" in message
 
 
+@needs_keras3
 def test_keras_cannot_accumulate_on_replicas_where_gradient_accumulator_can():
     import keras
 
@@ -330,7 +332,7 @@ def test_synchronous_optimizer_under_a_strategy_is_refused():
     assert message in raised(tf.function(update))
 
 
-@pytest.mark.parametrize("of_keras", [False, True])
+@pytest.mark.parametrize("of_keras", [False, pytest.param(True, marks=needs_keras3)])
 def test_update_of_a_variable_from_outside_of_the_scope_is_refused(of_keras):
     import keras
 

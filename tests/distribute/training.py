@@ -1,4 +1,4 @@
-"""A small Keras 3 model, and its training from micro-batches under a strategy."""
+"""A small Keras model, and its training from micro-batches under a strategy."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def big_batch(optimizer: str, steps: int) -> list[np.ndarray]:
         dense = tf.math.unsorted_segment_sum(rows.values, rows.indices, NUM_ROWS)
         present = tf.constant(np.unique(IDS))
         unique = tf.IndexedSlices(tf.gather(dense, present), present, rows.dense_shape)
-        optimizer.apply([unique, *others], model.trainable_variables)
+        optimizer.apply_gradients(zip([unique, *others], model.trainable_variables, strict=True))
     return model.get_weights()
 
 

@@ -26,7 +26,7 @@ from tests.keras.trainings import (
 from tf_condacc.keras import accumulate_gradients
 
 CASE = Case(sequential)
-_REPLACED = ("fit", "compile", "train_step", "load_weights", "_checkpoint_adapter")
+_REPLACED = ("fit", "compile", "train_step", "load_weights", "_trackable_children")
 
 
 def compiled(**arguments: Any) -> keras.Model:

@@ -9,10 +9,16 @@ from typing import Any
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
+from condacc import versions
 from tests.support.initial_values import seed_initial_values
-from tf_condacc.keras import accumulate_gradients
+
+if versions.brings_keras2():
+    pytest.skip("tf_condacc.keras needs Keras 3", allow_module_level=True)
+
+from tf_condacc.keras import accumulate_gradients  # noqa: E402
 
 NUM_MICRO_BATCHES = 4
 BATCH_SIZE = 8

@@ -27,7 +27,7 @@ from tf_condacc._accumulators.replica_updates import (
     update_if,
 )
 from tf_condacc._ops.native import lowest_num_accumulated
-from tf_condacc._tensorflow import Trackable
+from tf_condacc._tensorflow import Trackable, restore_clock, restored_at
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
 
 _LOG = logging.getLogger("tf_condacc")
@@ -111,6 +111,7 @@ class GradientAccumulator(Trackable):
             )
         self._skips_non_finite = bool(skip_non_finite)
         self._replicas = ReplicaAccumulators(self._title, name, self._variables, reduction_type)
+        self._last_restore = restore_clock()
         self._track_trackable(self._replicas, "replicas")
 
     @property
@@ -351,20 +352,27 @@ class GradientAccumulator(Trackable):
         )
 
     def _trackable_children(self, save_type: str = "checkpoint", **arguments: Any) -> Any:
-        """Returns the accumulators for SavedModels. Checkpoints do not contain them."""
-        if save_type == "checkpoint":
-            return {}
-        return super()._trackable_children(save_type, **arguments)
+        """Returns the accumulators for SavedModels. Checkpoints do not contain them.
 
-    def _checkpoint_adapter(self, path: str) -> None:
-        """Discards what is accumulated. TensorFlow calls it when it restores a checkpoint."""
+        TensorFlow also asks for them while it restores a checkpoint. Then what is accumulated is
+        discarded.
+        """
+        if save_type != "checkpoint":
+            return super()._trackable_children(save_type, **arguments)
+        if restored_at(self) > self._last_restore:
+            self._last_restore = restore_clock()
+            self._discard_at_restore()
+        return {}
+
+    def _discard_at_restore(self) -> None:
+        """Discards what is accumulated, because a checkpoint is restored."""
         slots = self._replicas.of_first_replica()
         if slots is None or not tf.executing_eagerly():
             return
         number = int(slots[0].accumulator.num_accumulated())
         if number > 0:
-            text = "%s discards %d accumulated micro-batches, because checkpoint %s is restored."
-            _LOG.warning(text, self._title, number, path)
+            text = "%s discards %d accumulated micro-batches, because a checkpoint is restored."
+            _LOG.warning(text, self._title, number)
             self._replicas.reset()
 
     def _update_if(

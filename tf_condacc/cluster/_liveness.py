@@ -55,6 +55,11 @@ class LostWorkers:
         """Stops the thread; a call that has begun may go on."""
         self._stopped.set()
 
+    def join(self, timeout_secs: float) -> bool:
+        """Waits for the thread, which was stopped, and returns whether it has ended."""
+        self._thread.join(timeout_secs)
+        return not self._thread.is_alive()
+
     def _watch(self) -> None:
         next_of_all = 0.0
         while not self._stopped.wait(_FIRST_INTERVAL_SECS):

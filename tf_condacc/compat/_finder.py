@@ -1,4 +1,4 @@
-"""The finder of modules that TensorFlow 1 had and TensorFlow 2.21 has not."""
+"""The finder of modules that TensorFlow 1 had and the installed TensorFlow has not."""
 
 from __future__ import annotations
 

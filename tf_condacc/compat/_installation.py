@@ -13,7 +13,7 @@ _undo: contextlib.ExitStack | None = None
 
 
 def install() -> None:
-    """Installs the names that TensorFlow 1 had and TensorFlow 2.21 has not.
+    """Installs the names that TensorFlow 1 had and the installed TensorFlow has not.
 
     After it:
       - ``tf.contrib`` and ``tf.estimator`` exist on ``tensorflow`` and ``tensorflow.compat.v1``, as

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from tf_condacc._accumulators.gradient_accumulator import GradientAccumulator
 from tf_condacc._accumulators.gradient_checks import check_optimizer, checked_number
+from tf_condacc._tensorflow import restore_clock, restored_at
 from tf_condacc.keras import _weights
 from tf_condacc.keras._fit import EndOfEpoch, call_with
 
@@ -128,6 +129,7 @@ class Accumulation:
         self._skips_non_finite = skip_non_finite
         self._accumulators: dict[tuple[int, ...], GradientAccumulator] = {}
         self._replaced: list[_Replaced] = []
+        self._last_restore = -1
         self._jit_compile: bool | None = None  # What `end` restores, if anything.
         self._thread = threading.local()  # Each replica has a thread.
         if model.compiled:
@@ -177,9 +179,9 @@ class Accumulation:
             "compile": self._compile,
             "train_step": self._train_step,
             "load_weights": self._load_weights,
-            "_checkpoint_adapter": self._checkpoint_adapter,
         }.items():
             self._replace_method(model, name, method)
+        self._watch_restores(model)
         self._replace(model, "supports_jit", False)
         self._replace(model, _ATTRIBUTE, self)
         if model.compiled:
@@ -193,8 +195,16 @@ class Accumulation:
 
     def _replace_method(self, owner: Any, name: str, method: Callable[..., Any]) -> None:
         """Replaces a method of an object. The new one gets the former one as its first argument."""
-        if not any(each.owner is owner and each.name == name for each in self._replaced):
+        if not self._is_replaced(owner, name):
             self._replace(owner, name, _bound(method, getattr(owner, name)))
+
+    def _is_replaced(self, owner: Any, name: str) -> bool:
+        return any(each.owner is owner and each.name == name for each in self._replaced)
+
+    def _watch_restores(self, owner: Any) -> None:
+        if not self._is_replaced(owner, "_trackable_children"):
+            self._replace_method(owner, "_trackable_children", self._trackable_children)
+            self._last_restore = restore_clock()
 
     def _restore(self, replaced: Sequence[_Replaced]) -> None:
         for each in reversed(replaced):
@@ -229,17 +239,19 @@ class Accumulation:
         self.discard_remainder()
         return loaded
 
-    def _checkpoint_adapter(self, adapter: Callable[[str], Any], path: str) -> Any:
-        """Discards what is accumulated when TensorFlow restores a checkpoint."""
-        for accumulator in self._accumulators.values():
-            accumulator._checkpoint_adapter(path)
-        return adapter(path)
+    def _trackable_children(self, children: Any, *args: Any, **kwargs: Any) -> Any:
+        """Discards what is accumulated when TensorFlow restores the model or the optimizer."""
+        if restored_at(children.__self__) > self._last_restore:
+            self._last_restore = restore_clock()
+            for accumulator in self._accumulators.values():
+                accumulator._discard_at_restore()
+        return children(*args, **kwargs)
 
     def _train_step(self, train_step: Callable[..., Any], data: Any) -> Any:
         optimizer = self._model.optimizer
         self._check_optimizer(optimizer)
         self._replace_method(optimizer, "apply", self._apply)
-        self._replace_method(optimizer, "_checkpoint_adapter", self._checkpoint_adapter)
+        self._watch_restores(optimizer)
         if (loss := getattr(self._model, "_compile_loss", None)) is not None:
             self._replace_method(loss, "call", self._call_loss)
         with self._intercepting(_weights.num_samples_of(data)):

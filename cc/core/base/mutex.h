@@ -1,6 +1,7 @@
-// std::mutex and std::condition_variable with clang's thread-safety annotations.
+// A mutex and a condition variable with clang's thread-safety annotations.
 //
-// They use the standard types, so that ThreadSanitizer sees every lock.
+// They are std::mutex and, under it, POSIX' condition variable, so that ThreadSanitizer sees every
+// lock. std::condition_variable would wait on the steady clock only with glibc 2.30 or newer.
 //
 // A thread holds two locks at once only in these orders:
 // - that of an accumulator or of a gate, then that of the timers (TimerQueue);
@@ -10,7 +11,10 @@
 #ifndef CONDACC_CORE_BASE_MUTEX_H_
 #define CONDACC_CORE_BASE_MUTEX_H_
 
-#include <condition_variable>
+#include <pthread.h>
+#include <time.h>
+
+#include <chrono>
 #include <mutex>
 
 #if defined(__clang__)
@@ -67,24 +71,37 @@ class CONDACC_SCOPED_CAPABILITY MutexUnlock {
 
 class CondVar {
  public:
+  CondVar() {
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    // The clock of std::chrono::steady_clock, which does not jump when somebody sets the time.
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&changed_, &attributes);
+    pthread_condattr_destroy(&attributes);
+  }
+  ~CondVar() { pthread_cond_destroy(&changed_); }
+  CondVar(const CondVar&) = delete;
+  CondVar& operator=(const CondVar&) = delete;
+
   // Waits for NotifyAll(). May also return without a notification, so callers check their condition
   // in a loop.
   void Wait(Mutex* mutex) CONDACC_REACQUIRES(mutex) {
-    std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
-    changed_.wait(lock);
-    lock.release();
+    pthread_cond_wait(&changed_, mutex->mutex_.native_handle());
   }
   // The same, but waits at most until `deadline`.
-  template <class TimePoint>
-  void WaitUntil(Mutex* mutex, const TimePoint& deadline) CONDACC_REACQUIRES(mutex) {
-    std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
-    changed_.wait_until(lock, deadline);
-    lock.release();
+  void WaitUntil(Mutex* mutex, std::chrono::steady_clock::time_point deadline)
+      CONDACC_REACQUIRES(mutex) {
+    const auto since_epoch = deadline.time_since_epoch();
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since_epoch);
+    timespec until{};
+    until.tv_sec = seconds.count();
+    until.tv_nsec = std::chrono::nanoseconds(since_epoch - seconds).count();
+    pthread_cond_timedwait(&changed_, mutex->mutex_.native_handle(), &until);
   }
-  void NotifyAll() { changed_.notify_all(); }
+  void NotifyAll() { pthread_cond_broadcast(&changed_); }
 
  private:
-  std::condition_variable changed_;
+  pthread_cond_t changed_;
 };
 
 }  // namespace condacc

@@ -42,7 +42,7 @@ def run(implementation: str, folder: Path) -> dict[str, Any]:
     path = os.pathsep.join(filter(None, sys.path))
     environment = os.environ | {"PYTHONPATH": path}
     if implementation == "own":  # Most canned models of tensorflow_estimator need Keras 2.
-        del environment["TF_USE_LEGACY_KERAS"]
+        environment.pop("TF_USE_LEGACY_KERAS", None)
     done = subprocess.run(
         [*forked_python(), str(FOLDER / "process.py"), implementation, str(folder)],
         env=environment,
