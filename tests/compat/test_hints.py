@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from condacc.run import parse, select_keras
-from condacc.versions import uses_keras2
+from condacc.versions import install_tf_keras, uses_keras2
+from tests.support.versions import needs_keras3
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,7 @@ def error_of(statement):
         ("xrange(3)", "programs must be Python 3"),
         ("{}.iteritems()", "programs must be Python 3"),
         ("import urllib2", "programs must be Python 3"),
-        ("raise ModuleNotFoundError('no', name='tf_keras.src')", "pip install 'tf-keras==2.21.*'"),
+        ("raise ModuleNotFoundError('no', name='tf_keras.src')", install_tf_keras()),
     ],
 )
 def test_a_missing_name_has_a_hint(hint, statement, expected):
@@ -73,7 +74,11 @@ def test_other_errors_have_no_hint(hint, statement):
 
 
 @pytest.mark.parametrize(
-    ("keras2", "expected"), [("0", "run with --keras2"), ("1", "use tf.keras, which is Keras 2")]
+    ("keras2", "expected"),
+    [
+        pytest.param("0", "run with --keras2", marks=needs_keras3),
+        ("1", "use tf.keras, which is Keras 2"),
+    ],
 )
 def test_a_name_that_keras_3_lacks_has_a_hint_that_is_not_followed_yet(
     hint, monkeypatch, keras2, expected
@@ -85,7 +90,10 @@ def test_a_name_that_keras_3_lacks_has_a_hint_that_is_not_followed_yet(
 
 @pytest.mark.parametrize(
     ("module", "message"),
-    [("tf_keras", "pip install 'tf-keras==2.21.*'"), ("tensorflow", "TensorFlow is missing: pip")],
+    [
+        pytest.param("tf_keras", install_tf_keras(), marks=needs_keras3),
+        ("tensorflow", "TensorFlow is missing: pip"),
+    ],
 )
 def test_a_missing_package_is_an_error_that_names_it(monkeypatch, capsys, module, message):
     monkeypatch.setitem(sys.modules, module, None)
@@ -94,6 +102,7 @@ def test_a_missing_package_is_an_error_that_names_it(monkeypatch, capsys, module
     assert message in capsys.readouterr().err
 
 
+@needs_keras3
 def test_keras_2_is_selected_by_a_variable_of_the_environment(monkeypatch):
     monkeypatch.delenv("TF_USE_LEGACY_KERAS")
     select_keras(parse([__file__]))

@@ -8,6 +8,8 @@ import traceback
 
 import pytest
 
+from tests.support.versions import needs_keras3
+
 V1 = "tensorflow._api.v2.compat.v1"
 
 
@@ -131,7 +133,10 @@ def test_in_try_a_missing_name_of_contrib_stays_an_import_error(sources, stateme
     assert names["found"] is None
 
 
-@pytest.mark.parametrize(("legacy", "path"), [("1", "tensorflow.compat.v1.keras"), ("0", None)])
+@pytest.mark.parametrize(
+    ("legacy", "path"),
+    [("1", "tensorflow.compat.v1.keras"), pytest.param("0", None, marks=needs_keras3)],
+)
 def test_keras_is_that_of_version_1_only_if_there_is_one(sources, monkeypatch, legacy, path):
     monkeypatch.setenv("TF_USE_LEGACY_KERAS", legacy)
     assert sources._public_path("tensorflow.keras.layers") == (

@@ -332,7 +332,8 @@ def test_synchronous_optimizer_under_a_strategy_is_refused():
     assert message in raised(tf.function(update))
 
 
-@pytest.mark.parametrize("of_keras", [False, pytest.param(True, marks=needs_keras3)])
+@needs_keras3  # Optimizers of Keras 2 refuse it themselves.
+@pytest.mark.parametrize("of_keras", [False, True])
 def test_update_of_a_variable_from_outside_of_the_scope_is_refused(of_keras):
     import keras
 

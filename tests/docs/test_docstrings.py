@@ -6,11 +6,13 @@ import doctest
 import importlib
 import inspect
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tensorflow as tf
 
 import tf_condacc
+from tests.support.versions import needs_keras3
 
 _ROOT = Path(tf_condacc.__file__).parent
 
@@ -22,18 +24,18 @@ def _modules() -> list[str]:
     return [name.removesuffix(".__init__") for name in names]
 
 
-def _examples() -> list[doctest.DocTest]:
+def _examples() -> list[Any]:
     finder = doctest.DocTestFinder(exclude_empty=True)
     globs = {"tf": tf, "tf_condacc": tf_condacc}
     return [
-        test
+        pytest.param(test, marks=needs_keras3) if ".keras." in name else test
         for name in _modules()
         for test in finder.find(importlib.import_module(name), name, globs=globs)
         if test.examples
     ]
 
 
-@pytest.mark.parametrize("example", _examples(), ids=lambda example: example.name)
+@pytest.mark.parametrize("example", _examples(), ids=lambda test: test.name)
 def test_examples_of_docstrings_print_what_they_say(example, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)

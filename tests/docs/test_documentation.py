@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 
 from tests.processes.forked_python import forked_python
+from tests.support.versions import needs_keras3
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
 _NAMES = ("usage", "compat", "distribute", "keras", "parity", "cluster", "sync_replicas")
 PAGES_OF_PROGRAMS = ["README.md", *[f"docs/{name}.md" for name in _NAMES]]
+_OF_KERAS_3 = ("docs/keras.md", "docs/parity.md")  # Their programs use it.
 
 # This program runs each block of code by itself, and marks the beginning of its output.
 _RUN_BLOCKS = """
@@ -37,7 +39,13 @@ def _expected(block: str) -> list[str]:
     return re.findall(r"^ *print\(.*\)  # (.*)$", block, re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", PAGES_OF_PROGRAMS)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=needs_keras3) if page in _OF_KERAS_3 else page
+        for page in PAGES_OF_PROGRAMS
+    ],
+)
 def test_code_prints_what_its_comments_say(page):
     blocks = _blocks(ROOT / page)
     assert blocks

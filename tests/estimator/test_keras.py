@@ -16,6 +16,7 @@ import tensorflow as tf
 import tf_condacc
 from tests.processes.isolated import isolated
 from tests.support.tower_support import Recording, X, cpus
+from tests.support.versions import needs_keras3
 from tf_condacc.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig, export
 
 v1 = tf.compat.v1
@@ -26,7 +27,7 @@ def model_fn(features, labels, mode):
     import keras
 
     x = features["x"]
-    if mode == ModeKeys.TRAIN:
+    if mode == ModeKeys.TRAIN and hasattr(keras, "random"):
         # This uses Keras's global generator, which has a variable.
         x += 0 * keras.random.uniform([])
     y = keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")(x)
@@ -71,6 +72,7 @@ def test_a_model_with_keras_layers_runs_from_end_to_end(tmp_path):
     assert keras.layers.Dense(1).name == "dense_2"
 
 
+@needs_keras3
 @isolated(alone=True)
 def test_a_model_fn_may_be_the_first_to_import_keras(tmp_path):
     assert "keras" not in sys.modules

@@ -16,7 +16,7 @@ from condacc import versions
 from tests.support.initial_values import seed_initial_values
 
 if versions.brings_keras2():
-    pytest.skip("tf_condacc.keras needs Keras 3", allow_module_level=True)
+    pytest.skip("needs Keras 3; TensorFlow 2.15 brings Keras 2", allow_module_level=True)
 
 from tf_condacc.keras import accumulate_gradients  # noqa: E402
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import keras
 import tensorflow as tf
 
+from condacc import versions
 from tf_condacc._accumulators.gradient_accumulator import GradientAccumulator
 from tf_condacc._accumulators.gradient_checks import check_optimizer, checked_number
 from tf_condacc._tensorflow import restore_clock, restored_at
@@ -86,8 +87,14 @@ def accumulate_gradients(
             model was compiled with ``jit_compile=True``: XLA has no accumulators. In all these
             cases the model is unchanged. ``compile`` and ``fit`` raise it for what is compiled
             afterwards, and ``fit`` for activity regularizers with a mask or sums of sample weights.
-        RuntimeError: Keras does not run on TensorFlow.
+        RuntimeError: Keras does not run on TensorFlow, or is Keras 2.
     """
+    if versions.brings_keras2():
+        raise RuntimeError(
+            "accumulate_gradients() needs Keras 3, which TensorFlow has since 2.16, but the "
+            "package keras is Keras 2. In a training loop of your own, "
+            "tf_condacc.GradientAccumulator accumulates for the optimizers of Keras 2."
+        )
     if keras.backend.backend() != "tensorflow":
         raise RuntimeError(
             "accumulate_gradients() expects Keras on TensorFlow, but its backend is "

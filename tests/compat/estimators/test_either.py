@@ -18,6 +18,7 @@ import pytest
 
 from tests.compat.estimators.process import BOTH, LIMIT_SECS
 from tests.processes.forked_python import forked_python
+from tests.support.versions import needs_keras3
 
 FOLDER = Path(__file__).resolve().parent
 Results = Callable[[str, str], Any]
@@ -103,6 +104,7 @@ def test_both_have_the_same_results(program: str, result: Results):
     assert result("own", program) == result("package", program)
 
 
+@needs_keras3  # The parts of Keras 2 that TensorFlow 2.15 uses are imported late.
 def test_importing_the_package_can_be_undone(result: Results):
     undone = result("package", "what_is_added_can_be_undone")
     assert undone == {
@@ -131,6 +133,7 @@ def test_each_estimator_accepts_the_specs_of_the_other(result: Results):
         assert predicted == served == [-20.0 * k for k in range(1, 16, 2)]
 
 
+@needs_keras3  # With TensorFlow 2.15 they work.
 def test_the_package_refuses_strategies_on_a_cluster(result: Results):
     message = result("package", "distribution_on_a_cluster_is_refused")
     assert message.startswith("ValueError: RunConfig: train_distribute")
@@ -188,6 +191,7 @@ def test_a_chief_of_a_cluster_warns_that_it_only_trains(result: Results):
     assert found == {"worker": [True], "master": []}
 
 
+@needs_keras3
 def test_canned_models_say_that_they_need_keras_2(result: Results):
     dnn, linear, steps = result("own", "canned_models_say_that_they_need_keras_2")
     assert dnn.startswith("RuntimeError: tf.estimator.DNNClassifier needs Keras 2")
