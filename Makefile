@@ -7,6 +7,7 @@
 PYTHON := $(or $(CONDACC_PYTHON),.venv/bin/python)
 BAZEL := .tools/bazelisk
 RELEASE := .tools/release/bin/python
+MKDOCS := .tools/docs/bin/mkdocs
 # Three processes keep two cores busy, because tests of clusters and programs wait. Files are started
 # in the order of their folders, and the last ones are short. By default pytest-xdist starts those
 # with the fewest tests last, which are the longest here.
@@ -111,13 +112,14 @@ lint: configure
 	$(CLANG_FORMAT) --dry-run -Werror $(CXX_SOURCES)
 	find cc/core -name '*.h' -o -name '*.cc' | xargs -P 2 -n 8 $(CLANG_TIDY) --quiet
 
-# The API reference, a static site made from the docstrings.
-docs: build
-	rm -rf build/api
-	TF_CPP_MIN_LOG_LEVEL=3 PDOC_ALLOW_EXEC=1 $(PYTHON) -m pdoc --docformat google --no-show-source -o build/api \
-	  --footer-text "tf_condacc $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' condacc/_version.py)" \
-	  tf_condacc '!tf_condacc\.sparse$$'
-	@echo "The API reference is build/api/index.html."
+# The documentation and the API reference, as a site of files. A broken link or anchor is an error.
+$(MKDOCS): docs/site/requirements.txt
+	$(or $(CONDACC_PYTHON),python3) -m venv --clear .tools/docs
+	.tools/docs/bin/pip install --quiet --disable-pip-version-check -r $<
+
+docs: $(MKDOCS)
+	NO_MKDOCS_2_WARNING=1 $(MKDOCS) build --quiet --strict
+	@echo "The documentation is build/docs/index.html."
 
 format: configure
 	$(PYTHON) -m ruff check --fix .

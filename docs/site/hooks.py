@@ -1,0 +1,160 @@
+"""What MkDocs does not do for this site: pages from outside docs/, and Markdown as on code hosts.
+
+The README is the home page. CHANGELOG.md and CONTRIBUTING.md are pages, too, and so is each file
+that a page links to, such as an example, with its source. An API page has only a name, in the nav.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files, InclusionLevel
+from mkdocs.structure.pages import Page
+from pymdownx.slugs import slugify
+
+_ROOT = Path(__file__).resolve().parents[2]
+_DOCS = _ROOT / "docs"
+_PAGES = {
+    _ROOT / "README.md": "index.md",
+    _ROOT / "CHANGELOG.md": "changelog.md",
+    _ROOT / "CONTRIBUTING.md": "contributing.md",
+}
+_LANGUAGES = {".cc": "cpp", ".h": "cpp", ".py": "python", ".yaml": "yaml"}
+_LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(#[^)]*)?\)")
+_ITEM = re.compile(r"(?:[-*+]|\d+[.)]) +")
+
+
+def on_config(config: MkDocsConfig) -> None:
+    """Makes anchors as code hosts do, and shows the version at the end of each page."""
+    config.mdx_configs["toc"]["slugify"] = slugify(case="lower")
+    version = re.search(r'__version__ = "(.*)"', (_ROOT / "condacc/_version.py").read_text("utf-8"))
+    assert version
+    config.copyright = f"tf_condacc {version[1]}"
+
+
+def on_files(files: Files, config: MkDocsConfig) -> None:
+    """Adds the pages from outside docs/, the API pages, and a page for each linked source."""
+    for path, uri in _PAGES.items():
+        files.append(File.generated(config, uri, abs_src_path=str(path)))
+    for uri in _entries(config.nav):
+        if uri.startswith("api/"):
+            module = Path(uri).stem
+            files.append(File.generated(config, uri, content=f"# `{module}`\n\n::: {module}\n"))
+    sources = {
+        target
+        for page in files.documentation_pages()
+        if page.abs_src_path
+        for match in _links(Path(page.abs_src_path).read_text("utf-8"))
+        if (target := _target(Path(page.abs_src_path), match[1])).exists()
+        and _uri(target).startswith("source/")
+    }
+    sources |= {file for folder in sources for file in _files_of(folder)}
+    for source in sorted(sources):
+        content = _listing(source) if source.is_dir() else _source(source)
+        content = "---\nsearch:\n  exclude: true\n---\n" + content
+        level = InclusionLevel.NOT_IN_NAV
+        files.append(File.generated(config, _uri(source), content=content, inclusion=level))
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Turns links between files of the repository into links between pages."""
+    if page.file.src_uri == "index.md":
+        page.meta["hide"] = ["navigation"]  # It would be this page alone.
+    if not page.file.abs_src_path:
+        return markdown
+    source = Path(page.file.abs_src_path)
+
+    def moved(match: re.Match[str]) -> str:
+        uri = os.path.relpath(_uri(_target(source, match[1])), Path(page.file.src_uri).parent)
+        return f"]({uri}{match[2] or ''})"
+
+    return "".join(
+        part if part.startswith("```") else _LINK.sub(moved, _with_wide_indentation(part))
+        for part in _parts(markdown)
+    )
+
+
+def _entries(nav: Any) -> Iterator[str]:
+    """Yields the pages of a nav."""
+    if isinstance(nav, str):
+        yield nav
+    else:
+        for entry in nav.values() if isinstance(nav, dict) else nav:
+            yield from _entries(entry)
+
+
+def _parts(markdown: str) -> list[str]:
+    """Splits a page into its blocks of code and what is between them."""
+    return re.split(r"(^```.*?^```\n)", markdown, flags=re.DOTALL | re.MULTILINE)
+
+
+def _links(markdown: str) -> Iterator[re.Match[str]]:
+    for part in _parts(markdown):
+        if not part.startswith("```"):
+            yield from _LINK.finditer(part)
+
+
+def _target(page: Path, link: str) -> Path:
+    return Path(os.path.normpath(page.parent / link))
+
+
+def _uri(path: Path) -> str:
+    """Returns where a file of the repository is in the site."""
+    if path in _PAGES:
+        return _PAGES[path]
+    if path.is_relative_to(_DOCS) and path.suffix in (".md", ".png", ".svg"):
+        return path.relative_to(_DOCS).as_posix()
+    name = path.relative_to(_ROOT).as_posix()
+    return f"source/{name}/index.md" if path.is_dir() else f"source/{name}.md"
+
+
+def _files_of(folder: Path) -> list[Path]:
+    """Returns the files below a folder that are text."""
+    return [
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.suffix in (*_LANGUAGES, ".sh", ".txt") and "__pycache__" not in path.parts
+    ]
+
+
+def _source(path: Path) -> str:
+    text, language = path.read_text("utf-8"), _LANGUAGES.get(path.suffix, "text")
+    return f"# `{path.relative_to(_ROOT)}`\n\n````{language}\n{text}````\n"
+
+
+def _listing(folder: Path) -> str:
+    names = [path.relative_to(folder).as_posix() for path in _files_of(folder)]
+    items = "".join(f"- [`{name}`]({name}.md)\n" for name in names)
+    return f"# `{folder.relative_to(_ROOT)}`\n\n{items}"
+
+
+def _with_wide_indentation(markdown: str) -> str:
+    """Indents what is in an item of a list by four columns, which Python-Markdown asks for.
+
+    Code hosts ask for as many columns as the item's marker takes: two, or three in numbered lists.
+    They also begin a list without an empty line before it.
+    """
+    lines: list[str] = []
+    contents: list[int] = []  # The columns at which the text of the open items begins.
+    for line in markdown.splitlines(keepends=True):
+        text = line.lstrip(" ")
+        indent = len(line) - len(text)
+        item = _ITEM.match(text)
+        if text.strip() and (item or not lines or not lines[-1].strip()):
+            while contents and indent < contents[-1]:
+                contents.pop()
+        if item and not contents and lines and lines[-1].strip() and not _ITEM.match(lines[-1]):
+            if not lines[-1].startswith(" "):
+                lines.append("\n")
+        base = contents[-1] if contents else 0
+        if text.strip():
+            line = " " * (4 * len(contents) + max(indent - base, 0)) + text
+        if item:
+            contents.append(indent + item.end())
+        lines.append(line)
+    return "".join(lines)
