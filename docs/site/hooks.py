@@ -43,8 +43,7 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
         files.append(File.generated(config, uri, abs_src_path=str(path)))
     for uri in _entries(config.nav):
         if uri.startswith("api/"):
-            module = Path(uri).stem
-            files.append(File.generated(config, uri, content=f"# `{module}`\n\n::: {module}\n"))
+            files.append(File.generated(config, uri, content=_api_page(Path(uri).stem)))
     sources = {
         target
         for page in files.documentation_pages()
@@ -56,7 +55,7 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
     sources |= {file for folder in sources for file in _files_of(folder)}
     for source in sorted(sources):
         content = _listing(source) if source.is_dir() else _source(source)
-        content = "---\nsearch:\n  exclude: true\n---\n" + content
+        content = "---\nhide: [navigation, toc]\nsearch: {exclude: true}\n---\n" + content
         level = InclusionLevel.NOT_IN_NAV
         files.append(File.generated(config, _uri(source), content=content, inclusion=level))
 
@@ -86,6 +85,13 @@ def _entries(nav: Any) -> Iterator[str]:
     else:
         for entry in nav.values() if isinstance(nav, dict) else nav:
             yield from _entries(entry)
+
+
+def _api_page(module: str) -> str:
+    page = f"# `{module}`\n\n::: {module}\n"
+    if module == "tf_condacc.sparse":  # The class is described once.
+        page += "    options: {members: false}\n\n- [tf_condacc.SparseConditionalAccumulator][]\n"
+    return page
 
 
 def _parts(markdown: str) -> list[str]:
