@@ -143,24 +143,27 @@ def _with_wide_indentation(markdown: str) -> str:
     """Indents what is in an item of a list by four columns, which Python-Markdown asks for.
 
     Code hosts ask for as many columns as the item's marker takes: two, or three in numbered lists.
-    They also begin a list without an empty line before it.
+    They also see an item behind a paragraph without an empty line between them.
     """
     lines: list[str] = []
     contents: list[int] = []  # The columns at which the text of the open items begins.
+    after_blank, in_paragraph = True, False
     for line in markdown.splitlines(keepends=True):
         text = line.lstrip(" ")
-        indent = len(line) - len(text)
-        item = _ITEM.match(text)
-        if text.strip() and (item or not lines or not lines[-1].strip()):
+        indent, item = len(line) - len(text), _ITEM.match(text)
+        if not text.strip():
+            lines.append(line)
+            after_blank, in_paragraph = True, False
+            continue
+        if in_paragraph and item and (contents or item[0][0] in "-*+" or item[0] == "1. "):
+            lines.append("\n")
+        if item or after_blank:
             while contents and indent < contents[-1]:
                 contents.pop()
-        if item and not contents and lines and lines[-1].strip() and not _ITEM.match(lines[-1]):
-            if not lines[-1].startswith(" "):
-                lines.append("\n")
-        base = contents[-1] if contents else 0
-        if text.strip():
-            line = " " * (4 * len(contents) + max(indent - base, 0)) + text
+        in_paragraph = not item and (after_blank or in_paragraph)
+        after_blank = False
+        outer = contents[-1] if contents else 0
+        lines.append(" " * (4 * len(contents) + max(indent - outer, 0)) + text)
         if item:
             contents.append(indent + item.end())
-        lines.append(line)
     return "".join(lines)
