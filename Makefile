@@ -118,7 +118,7 @@ $(MKDOCS): docs/site/requirements.txt
 	.tools/docs/bin/pip install --quiet --disable-pip-version-check -r $<
 
 docs: $(MKDOCS)
-	NO_MKDOCS_2_WARNING=1 $(MKDOCS) build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(MKDOCS) build --strict
 	@echo "The documentation is build/docs/index.html."
 
 format: configure

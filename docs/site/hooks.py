@@ -48,7 +48,7 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
         target
         for page in files.documentation_pages()
         if page.abs_src_path
-        for match in _links(Path(page.abs_src_path).read_text("utf-8"))
+        for match in _LINK.finditer(Path(page.abs_src_path).read_text("utf-8"))
         if (target := _target(Path(page.abs_src_path), match[1])).exists()
         and _uri(target).startswith("source/")
     }
@@ -73,8 +73,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return f"]({uri}{match[2] or ''})"
 
     return "".join(
-        part if part.startswith("```") else _LINK.sub(moved, _with_wide_indentation(part))
-        for part in _parts(markdown)
+        line if is_code else _LINK.sub(moved, line)
+        for line, is_code in _with_wide_indentation(markdown)
     )
 
 
@@ -92,17 +92,6 @@ def _api_page(module: str) -> str:
     if module == "tf_condacc.sparse":  # The class is described once.
         page += "    options: {members: false}\n\n- [tf_condacc.SparseConditionalAccumulator][]\n"
     return page
-
-
-def _parts(markdown: str) -> list[str]:
-    """Splits a page into its blocks of code and what is between them."""
-    return re.split(r"(^```.*?^```\n)", markdown, flags=re.DOTALL | re.MULTILINE)
-
-
-def _links(markdown: str) -> Iterator[re.Match[str]]:
-    for part in _parts(markdown):
-        if not part.startswith("```"):
-            yield from _LINK.finditer(part)
 
 
 def _target(page: Path, link: str) -> Path:
@@ -139,31 +128,38 @@ def _listing(folder: Path) -> str:
     return f"# `{folder.relative_to(_ROOT)}`\n\n{items}"
 
 
-def _with_wide_indentation(markdown: str) -> str:
+def _with_wide_indentation(markdown: str) -> Iterator[tuple[str, bool]]:
     """Indents what is in an item of a list by four columns, which Python-Markdown asks for.
 
     Code hosts ask for as many columns as the item's marker takes: two, or three in numbered lists.
     They also see an item behind a paragraph without an empty line between them.
+
+    Yields:
+        Each line, and whether it is code.
     """
-    lines: list[str] = []
     contents: list[int] = []  # The columns at which the text of the open items begins.
-    after_blank, in_paragraph = True, False
+    after_blank, in_paragraph, in_code = True, False, False
     for line in markdown.splitlines(keepends=True):
         text = line.lstrip(" ")
-        indent, item = len(line) - len(text), _ITEM.match(text)
+        indent, item = len(line) - len(text), None if in_code else _ITEM.match(text)
         if not text.strip():
-            lines.append(line)
+            yield line, in_code
             after_blank, in_paragraph = True, False
             continue
         if in_paragraph and item and (contents or item[0][0] in "-*+" or item[0] == "1. "):
-            lines.append("\n")
-        if item or after_blank:
+            yield "\n", False
+        fence = text.startswith("```")
+        if (after_blank or item or fence or text.startswith("#")) and not in_code:
             while contents and indent < contents[-1]:
                 contents.pop()
-        in_paragraph = not item and (after_blank or in_paragraph)
+        if in_code or fence:
+            in_paragraph = in_code and fence
+        else:
+            in_paragraph = not item and (after_blank or in_paragraph)
         after_blank = False
         outer = contents[-1] if contents else 0
-        lines.append(" " * (4 * len(contents) + max(indent - outer, 0)) + text)
+        moved = " " * (4 * len(contents) + max(indent - outer, 0)) + text
+        yield moved, in_code or fence
+        in_code ^= fence
         if item:
             contents.append(indent + item.end())
-    return "".join(lines)
