@@ -78,6 +78,22 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     )
 
 
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Links full names to the API, and lets long names in tables break behind their dots."""
+    html = re.sub(
+        r'(?<!">)<code>(tf_condacc[\w.]*)(\(\))?</code>',
+        r'<autoref identifier="\1" optional>\g<0></autoref>',
+        html,
+    )
+    cells = re.split(r"(<td.*?</td>)", html, flags=re.DOTALL)
+    return "".join(
+        re.sub(r"(?<=[a-z\d]\.)(?=[A-Za-z_]\w*[^<>]*</code>)", "<wbr>", cell)
+        if cell.startswith("<td")
+        else cell
+        for cell in cells
+    )
+
+
 def _entries(nav: Any) -> Iterator[str]:
     """Yields the pages of a nav."""
     if isinstance(nav, str):
@@ -88,7 +104,7 @@ def _entries(nav: Any) -> Iterator[str]:
 
 
 def _api_page(module: str) -> str:
-    page = f"# `{module}`\n\n::: {module}\n"
+    page = f"# `{module}` {{#{module}}}\n\n::: {module}\n"
     if module == "tf_condacc.sparse":  # The class is described once.
         page += "    options: {members: false}\n\n- [tf_condacc.SparseConditionalAccumulator][]\n"
     return page
