@@ -80,6 +80,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Links full names to the API, and lets long names in tables break behind their dots."""
+    if page.file.src_uri.startswith("api/"):
+        config.plugins["autorefs"].register_url(Path(page.file.src_uri).stem, page.url)
     html = re.sub(
         r'(?<!">)<code>(tf_condacc[\w.]*)(\(\))?</code>',
         r'<autoref identifier="\1" optional>\g<0></autoref>',
@@ -104,7 +106,7 @@ def _entries(nav: Any) -> Iterator[str]:
 
 
 def _api_page(module: str) -> str:
-    page = f"# `{module}` {{#{module}}}\n\n::: {module}\n"
+    page = f"# `{module}`\n\n::: {module}\n"
     if module == "tf_condacc.sparse":  # The class is described once.
         page += "    options: {members: false}\n\n- [tf_condacc.SparseConditionalAccumulator][]\n"
     return page
