@@ -46,7 +46,8 @@ WORK = ROOT / ".tools" / "versions"
 LIBRARIES = ROOT / "build" / "libraries"
 DIST = ROOT / "dist"
 FRAMEWORK = "libtensorflow_framework.so.2"
-# The newest glibc whose symbols libraries may use; see release/sysroot.sh.
+# The oldest glibc that the libraries run with. That of the sysroot is newer; auditwheel checks that
+# they use none of its newer symbols.
 PLATFORM = "manylinux_2_24_x86_64"
 
 PAGE = ROOT / "docs" / "install.md"
