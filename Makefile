@@ -6,8 +6,8 @@
 
 PYTHON := $(or $(CONDACC_PYTHON),.venv/bin/python)
 BAZEL := .tools/bazelisk
-RELEASE := .tools/release/bin/python
-MKDOCS := .tools/docs/bin/mkdocs
+RELEASE := .tools/release/ready
+DOCS := .tools/docs/ready
 # Three processes keep two cores busy, because tests of clusters and programs wait. Files are started
 # in the order of their folders, and the last ones are short. By default pytest-xdist starts those
 # with the fewest tests last, which are the longest here.
@@ -20,6 +20,8 @@ EMULATED_MYPY := tests/gpu/emulated/translate_ptx.py tests/gpu/emulated/ptx
 PLANTED := tests/cc/explorer/planted
 NO_NVCC = $(if $(shell grep -s 'CONDACC_CUDA_DIR=/' .condacc.bazelrc),,configure.sh found no nvcc)
 WHEEL := $(PYTHON) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+# What libraries for the TensorFlow of this Python are called by; see condacc/libraries.py.
+KEY = $$(sed -n 's/.*CONDACC_TF_KEY=\(.*\)"$$/\1/p' .condacc.bazelrc)
 PRODUCTS := _condacc_ops.so _build_info.json
 
 .PHONY: configure build demo test test-long test-reference cc-test tsan asan bench wheel wheel-cuda wheels test-versions docs lint \
@@ -33,7 +35,7 @@ configure:
 # A product is replaced by a rename, never written over: a running process may have it mapped.
 build: configure
 	@$(BAZEL) build //:plugin
-	@key=$$(sed -n 's/.*CONDACC_TF_KEY=\(.*\)"$$/\1/p' .condacc.bazelrc); \
+	@key=$(KEY); \
 	for file in $(PRODUCTS); do \
 	  to=tf_condacc/$${file%.*}-$$key.$${file##*.}; \
 	  cmp -s bazel-bin/$$file $$to || { install -m 644 bazel-bin/$$file $$to.new && \
@@ -89,19 +91,22 @@ wheel: configure
 
 # The same with the library of `make build`, and so with its kernels for GPUs.
 wheel-cuda: build
-	CONDACC_LIBRARIES=tf_condacc $(WHEEL)
+	rm -rf build/cuda && mkdir -p build/cuda
+	key=$(KEY); cp tf_condacc/_condacc_ops-$$key.so tf_condacc/_build_info-$$key.json build/cuda
+	CONDACC_LIBRARIES=build/cuda $(WHEEL)
 
 # The wheel for all TensorFlows, and its tests with each; see release/versions.py.
 $(RELEASE): release/requirements.txt | configure
 	$(PYTHON) -m venv --clear .tools/release
-	$@ -m pip install --quiet --disable-pip-version-check -r $<
+	.tools/release/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
 
 wheels: $(RELEASE)
-	$(RELEASE) release/versions.py libraries
-	$(RELEASE) release/versions.py wheel
+	.tools/release/bin/python release/versions.py libraries
+	.tools/release/bin/python release/versions.py wheel
 
 test-versions: $(RELEASE)
-	$(RELEASE) release/versions.py test
+	.tools/release/bin/python release/versions.py test
 
 lint: configure
 	$(PYTHON) -m ruff check .
@@ -113,12 +118,13 @@ lint: configure
 	find cc/core -name '*.h' -o -name '*.cc' | xargs -P 2 -n 8 $(CLANG_TIDY) --quiet
 
 # The documentation and the API reference, as a site of files. A broken link or anchor is an error.
-$(MKDOCS): docs/site/requirements.txt
+$(DOCS): docs/site/requirements.txt
 	$(or $(CONDACC_PYTHON),python3) -m venv --clear .tools/docs
 	.tools/docs/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
 
-docs: $(MKDOCS)
-	NO_MKDOCS_2_WARNING=1 $(MKDOCS) build --strict
+docs: $(DOCS)
+	NO_MKDOCS_2_WARNING=1 .tools/docs/bin/mkdocs build --strict
 	@echo "The documentation is build/docs/index.html."
 
 format: configure

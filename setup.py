@@ -1,10 +1,10 @@
 """Builds the native library and puts it into the wheel.
 
 The library is compiled for the TensorFlow of the Python that runs this, also where pip isolates
-the build; CONDACC_PYTHON names another one. The package then asks for that release of TensorFlow.
+the build; CONDACC_PYTHON names another one. The package then requires that release.
 
 CONDACC_LIBRARIES names a folder with libraries that are built already. The package then holds
-these, and asks for one of their releases.
+these, and requires a TensorFlow between the oldest and the newest of their releases.
 """
 
 import os
@@ -23,6 +23,8 @@ sys.path.insert(0, str(ROOT))  # Build backends leave it out.
 from condacc import build, libraries  # noqa: E402
 
 PYTHON = os.environ.get("CONDACC_PYTHON", sys.executable)
+# Commands of setuptools, those of wheels and of their metadata.
+_MAKES_A_WHEEL = {"bdist_wheel", "dist_info", "editable_wheel"}
 LIBRARIES = Path(os.environ["CONDACC_LIBRARIES"]) if "CONDACC_LIBRARIES" in os.environ else None
 
 
@@ -33,17 +35,24 @@ def _above(key: str) -> str:
 
 def _requirement() -> str:
     """Returns which TensorFlow the package asks for."""
-    find = [PYTHON, "-I", str(ROOT / "condacc" / "_find_tensorflow.py")]
-    found = subprocess.run(find, capture_output=True, text=True).stdout
-    if LIBRARIES is not None or not found:
-        # A source distribution is made without TensorFlow. A wheel is refused later.
-        keys = libraries.SUPPORTED if LIBRARIES is None else libraries.keys_in(LIBRARIES)
+    if LIBRARIES is not None:
+        keys = libraries.keys_in(LIBRARIES)
         if len(keys) == 1:
-            return f"tensorflow=={keys[0]}.*"
+            return libraries.requirement_of("tensorflow", keys[0])
         return f"tensorflow>={keys[0]},<{_above(keys[-1])}"
-    name, version = found.split()[:2]
-    key = libraries.key_of(version)
-    return f"{name}=={version}" if key == version else f"{name}=={key}.*"
+    find = [PYTHON, str(ROOT / "condacc" / "_find_tensorflow.py")]
+    found = subprocess.run(find, capture_output=True, text=True, env=build.environment()).stdout
+    if found:
+        name, version = found.split()[:2]
+        return libraries.requirement_of(name, libraries.key_of(version))
+    if _MAKES_A_WHEEL & set(sys.argv):
+        # Otherwise pip would fetch a TensorFlow before the build can say that there is none.
+        newest = libraries.requirement_of("tensorflow", libraries.SUPPORTED[-1])
+        raise SystemExit(
+            f"tf_condacc: there is no TensorFlow in {PYTHON}: install it there first, with "
+            f"`pip install '{newest}'`, or name a Python that has it in CONDACC_PYTHON."
+        )
+    return f"tensorflow>={libraries.SUPPORTED[0]},<{_above(libraries.SUPPORTED[-1])}"
 
 
 class BuildWithPlugin(build_py):

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import contextlib
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -19,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from condacc import __version__, libraries
-from condacc._find_tensorflow import installed_tensorflow
+from condacc._interrupts import INTERRUPTED, raise_on_interrupt
 
 # As Bazel compiles with --compilation_mode=opt and the options of .bazelrc.
 _COMPILE = (
@@ -42,12 +44,21 @@ _LINK = (
     "-lrt",
 )
 _MIN_MEMORY = 2 << 30  # Bytes that compiling one file may take.
-_ASK = """
+# Files with the limit of a container, of both versions of control groups.
+_MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+_NEEDS_CXX17 = """
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 9
+#error "The compiler is too old."
+#endif
+int main() { if constexpr (true) return 0; }
+"""
+_PRINT_TENSORFLOW = """
 import json
 import tensorflow as tf
 flags = [tf.sysconfig.get_compile_flags(), tf.sysconfig.get_link_flags()]
 print("\\n" + json.dumps([tf.__version__, *flags]))
 """
+_LOAD = "import sys, tensorflow as tf; tf.load_op_library(sys.argv[1])"
 _EPILOG = """\
 The library is kept for this user, in ~/.cache/tf_condacc. In a source tree it is put into the
 package. CXX names the compiler (g++), and XDG_CACHE_HOME another folder for caches.
@@ -79,23 +90,38 @@ def main(arguments: Sequence[str]) -> int:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.parse_args(arguments)
-    _, version = installed_tensorflow() or ("", "")
-    library = libraries.find(version)
-    if library is not None:
-        print(f"There is a library for TensorFlow {version}: {library.file}")
-        return 0
+    parser.add_argument(
+        "--force", action="store_true", help="builds a library although there is one"
+    )
+    options = parser.parse_args(arguments)
+    raise_on_interrupt()  # So that the scratch folder is removed.
     try:
-        sources = sources_folder()
-        package = libraries.package_folder()
-        folder = package if sources == package.parent else libraries.cache_folder()
-        library = compile_library(sys.executable, sources, folder)
-        _check_import(library)
+        version = _ask_tensorflow(sys.executable).version
+        library = libraries.find(version)
+        if library is not None and not options.force:
+            print(f"There is a library for TensorFlow {version}: {library.file}")
+            return 0
+        library = compile_library(sys.executable, sources_folder(), _target_folder())
     except BuildError as error:
         print(f"condacc build: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
     print(f"Built {library.file}")
     return 0
+
+
+def _target_folder() -> Path:
+    """Returns the folder for the library: the package in a source tree, else the user's cache.
+
+    Raises:
+        BuildError: The user has no home directory.
+    """
+    package = libraries.package_folder()
+    try:
+        return package if libraries.is_source_tree(package) else libraries.cache_folder()
+    except RuntimeError as error:
+        raise BuildError(f"{error} Name a folder for caches in XDG_CACHE_HOME") from error
 
 
 def sources_folder() -> Path:
@@ -119,24 +145,33 @@ def compile_library(
     Args:
         python: Path of the Python.
         sources: Folder that contains ``cc``.
-        folder: Folder for the library, which need not exist. A library for the same TensorFlow is
-            replaced by a rename, since a running process may have it mapped.
+        folder: Folder for the library, which need not exist. It gets the library when TensorFlow
+            has loaded it.
         say: Function that is called with each line of progress. By default it goes to stderr.
 
     Raises:
-        BuildError: There is no TensorFlow or no compiler, or the compiler reports an error.
+        BuildError: There is no TensorFlow or no compiler, the folder cannot be written, or the
+            compiler or TensorFlow reports an error.
     """
     say = say or (lambda line: print(line, file=sys.stderr, flush=True))
     compiler = _Compiler()
     tensorflow = _ask_tensorflow(python)
     say(f"TensorFlow {tensorflow.version}, {compiler.name}")
     library = libraries.paths_in(folder, libraries.key_of(tensorflow.version))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise BuildError(
+            f"{folder} cannot be written ({error.strerror}): make it writable, or name another "
+            "folder for caches in XDG_CACHE_HOME"
+        ) from error
     with tempfile.TemporaryDirectory(prefix="condacc-build-") as scratch:
         objects = _compile(compiler, tensorflow, sources, Path(scratch), say)
         built = Path(scratch) / "library.so"
         say("linking")
         compiler.run(["-o", str(built), *objects, *tensorflow.link_flags, *_LINK])
-        folder.mkdir(parents=True, exist_ok=True)
+        _check_load(python, built)
         info: dict[str, Any] = {
             "tensorflow": tensorflow.version,
             "compiler": compiler.name,
@@ -152,7 +187,11 @@ def compile_library(
 
 
 def replace(source: Path, target: Path) -> None:
-    """Copies a file to another place, where the new file takes the old one's place at once."""
+    """Copies `source` to `target`.
+
+    The new file takes the old one's place by a rename, so that processes that have mapped the old
+    one keep it.
+    """
     fresh = target.with_name(f"{target.name}.new-{os.getpid()}")
     shutil.copyfile(source, fresh)
     fresh.replace(target)
@@ -172,7 +211,7 @@ class _Compiler:
             BuildError: There is none, or it does not compile C++17.
         """
         wanted = os.environ.get("CXX") or "g++"
-        path, *options = wanted.split()
+        path, *options = shlex.split(wanted)
         found = shutil.which(path)
         if found is None:
             raise BuildError(
@@ -182,12 +221,12 @@ class _Compiler:
         self._command = [found, *options]
         version = self.run(["-dumpfullversion", "-dumpversion"]).strip()
         self.name = f"{Path(found).name} {version}"
-        program = "int main() { if constexpr (true) return 0; }"
         try:
-            self.run(["-std=c++17", "-Werror", "-x", "c++", "-fsyntax-only", "-"], program)
+            self.run(["-std=c++17", "-Werror", "-x", "c++", "-fsyntax-only", "-"], _NEEDS_CXX17)
         except BuildError as error:
             raise BuildError(
-                f"{found} does not compile C++17: install g++ 9 or newer, or name another in CXX"
+                f"{found} does not compile C++17 as g++ 9 and newer do: install one of these, or "
+                "name another in CXX"
             ) from error
 
     def run(self, arguments: Sequence[str], stdin: str = "") -> str:
@@ -197,7 +236,11 @@ class _Compiler:
             BuildError: It fails. The message ends with its first error.
         """
         done = subprocess.run(
-            [*self._command, *arguments], input=stdin, capture_output=True, text=True
+            [*self._command, *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "LC_ALL": "C.UTF-8"},
         )
         if done.returncode != 0:
             lines = done.stderr.splitlines()
@@ -209,20 +252,40 @@ class _Compiler:
 def _ask_tensorflow(python: str) -> _TensorFlow:
     """Returns the TensorFlow of a Python, which imports it.
 
-    With -I, Python ignores what pip's build isolation puts in front of the installed packages.
+    Raises:
+        BuildError: There is none, or it is older than those that are supported.
     """
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
+    if not os.access(python, os.X_OK):
+        raise BuildError(f"there is no Python {python}")
     asked = subprocess.run(
-        [python, "-I", "-c", _ASK], capture_output=True, text=True, env=environment
+        [python, "-c", _PRINT_TENSORFLOW], capture_output=True, text=True, env=environment()
     )
     if asked.returncode != 0:
         last = asked.stderr.strip().splitlines()[-1:] or [""]
         raise BuildError(
-            f"TensorFlow cannot be imported in {python} ({last[0]}): install it there first, such "
-            "as with `pip install tensorflow`"
+            f"TensorFlow cannot be imported in {python} ({last[0]}): install it there first, with "
+            f"`pip install '{libraries.requirement_of('tensorflow', libraries.SUPPORTED[-1])}'`, "
+            "or name a Python that has it in CONDACC_PYTHON"
         )
     version, compile_flags, link_flags = json.loads(asked.stdout.splitlines()[-1])
+    if libraries.numbers_of(version) < libraries.numbers_of(libraries.SUPPORTED[0]):
+        raise BuildError(
+            f"{python} has TensorFlow {version}, but the oldest that is supported is "
+            f"{libraries.SUPPORTED[0]}"
+        )
     return _TensorFlow(version, compile_flags, link_flags)
+
+
+def environment() -> dict[str, str]:
+    """Returns the environment for a Python that imports the installed TensorFlow.
+
+    pip's build isolation hides the installed packages behind a folder of its own.
+    """
+    variables = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
+    if "pip-build-env-" in variables.get("PYTHONPATH", ""):
+        del variables["PYTHONPATH"]
+        variables.pop("PYTHONNOUSERSITE", None)
+    return variables
 
 
 def _compile(
@@ -254,22 +317,21 @@ def _compile(
 
 def _num_jobs() -> int:
     """Returns how many files are compiled at once, for which the memory must suffice."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return max(1, min(len(os.sched_getaffinity(0)), memory // _MIN_MEMORY))
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for file in _MEMORY_LIMITS:
+        with contextlib.suppress(OSError, ValueError):  # There may be none: "max".
+            limits.append(int(Path(file).read_text()))
+    return max(1, min(len(os.sched_getaffinity(0)), min(limits) // _MIN_MEMORY))
 
 
-def _check_import(library: libraries.Library) -> None:
-    """Imports tf_condacc with the new library.
+def _check_load(python: str, library: Path) -> None:
+    """Has the TensorFlow of a Python load a library.
 
     Raises:
-        BuildError: That fails. The library is removed.
+        BuildError: That fails.
     """
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run(
-        [sys.executable, "-c", "import tf_condacc"], capture_output=True, text=True, env=environment
-    )
+    load = [python, "-c", _LOAD, str(library)]
+    done = subprocess.run(load, capture_output=True, text=True, env=environment())
     if done.returncode != 0:
-        for file in library:
-            file.unlink()
         last = done.stderr.strip().splitlines()[-1:] or [f"status {done.returncode}"]
-        raise BuildError(f"the new library cannot be imported: {last[0]}")
+        raise BuildError(f"TensorFlow does not load the new library: {last[0]}")

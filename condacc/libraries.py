@@ -5,11 +5,14 @@ library is therefore kept under a *key*: "2.21" for TensorFlow 2.21.0 and its pa
 version for a pre-release. The libraries of a wheel or a build in the source tree lie in the package
 `tf_condacc`, and those of ``condacc build`` in a cache of the user.
 
+In the source tree, only its own library counts.
+
 TensorFlow is not imported here.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -42,9 +45,15 @@ class Library(NamedTuple):
 
 def key_of(tensorflow: str) -> str:
     """Returns the key of the libraries for a version of TensorFlow."""
-    final = _FINAL.fullmatch(tensorflow)
+    version, _, _ = tensorflow.partition("+")  # Vendors add a local version.
+    final = _FINAL.fullmatch(version)
     # TensorFlow says "2.22.0-rc0" of itself, and its metadata "2.22.0rc0".
-    return final.group(1) if final else tensorflow.replace("-rc", "rc").replace("-dev", ".dev")
+    return final.group(1) if final else version.replace("-rc", "rc").replace("-dev", ".dev")
+
+
+def requirement_of(package: str, key: str) -> str:
+    """Returns the requirement of a package whose releases are numbered as TensorFlow's."""
+    return f"{package}=={key}.*" if re.fullmatch(r"\d+\.\d+", key) else f"{package}=={key}"
 
 
 def paths_in(folder: Path, key: str) -> Library:
@@ -64,19 +73,36 @@ def package_folder() -> Path:
     return Path(spec.origin).parent
 
 
+def is_source_tree(package: Path) -> bool:
+    """Returns whether the package lies in the source tree, and not among installed packages."""
+    return (package.parent / "configure.sh").exists()
+
+
 def cache_folder() -> Path:
-    """Returns the folder in which ``condacc build`` keeps libraries of this version."""
+    """Returns the folder in which ``condacc build`` keeps libraries of this version.
+
+    Raises:
+        RuntimeError: The user has no home directory.
+    """
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return root / "tf_condacc" / f"{__version__}-{sysconfig.get_platform()}"
 
 
 def find(tensorflow: str) -> Library | None:
-    """Returns the library for a version of TensorFlow, or None if there is none."""
-    key = key_of(tensorflow)
-    for folder in (package_folder(), cache_folder()):
-        library = paths_in(folder, key)
-        if library.file.exists() and library.info_file.exists():
-            return library
+    """Returns the library for a version of TensorFlow, or None if there is none.
+
+    One that the user has built comes before that of the package, which may not fit the machine.
+    """
+    package = package_folder()
+    folders = [package]
+    if not is_source_tree(package):
+        with contextlib.suppress(RuntimeError):
+            folders.insert(0, cache_folder())
+    for folder in folders:
+        library = paths_in(folder, key_of(tensorflow))
+        with contextlib.suppress(PermissionError):  # The home directory may be that of another.
+            if library.file.exists() and library.info_file.exists():
+                return library
     return None
 
 
@@ -84,22 +110,23 @@ def keys_in(folder: Path) -> list[str]:
     """Returns the keys of all libraries in a folder, the oldest first."""
     prefix, suffix = _LIBRARY.split("{}")
     names = [path.name for path in folder.glob(f"{prefix}*{suffix}")]
-    return sorted((name[len(prefix) : -len(suffix)] for name in names), key=_numbers)
+    return sorted((name[len(prefix) : -len(suffix)] for name in names), key=numbers_of)
 
 
-def _numbers(key: str) -> list[int]:
-    return [int(number) for number in re.findall(r"\d+", key)]
+def numbers_of(version: str) -> list[int]:
+    """Returns the numbers of a version or a key, which compare as it does."""
+    return [int(number) for number in re.findall(r"\d+", version)]
 
 
 def why_none(tensorflow: str) -> str:
-    """Returns what to do if there is no library for a version of TensorFlow."""
+    """Returns the text of the ImportError for a TensorFlow that has no library."""
     folder = package_folder()
     keys = keys_in(folder)
     has = f"it has those for TensorFlow {', '.join(keys)}" if keys else "it has none"
     ways = "build one with `condacc build`, which needs a C++ compiler"
     if keys:
-        ways += f", or install tensorflow=={keys[-1]}.*"
-    if (folder.parent / "configure.sh").exists():
+        ways += f", or install {requirement_of('tensorflow', keys[-1])}"
+    if is_source_tree(folder):
         ways = "build one with `make build`, or without Bazel with `condacc build`"
     return (
         f"tf_condacc in {folder} has no native library for TensorFlow {tensorflow} ({has}): {ways}."

@@ -25,7 +25,7 @@ def release() -> str:
 
 def install_tf_keras() -> str:
     """Returns the command that installs Keras 2 for the installed TensorFlow."""
-    return f"pip install 'tf-keras=={release()}.*'"
+    return f"pip install '{libraries.requirement_of('tf-keras', release())}'"
 
 
 def brings_keras2() -> bool:

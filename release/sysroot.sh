@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Unpacks the headers and libraries of an older Debian into a folder, and prints the compiler command
-# that uses them: what it builds runs on every system with a glibc as new as that Debian's (2.31).
+# that uses them: what it builds needs no symbols that are newer than that Debian.
 # Nothing is installed. Needs apt-get and dpkg, and g++ of this machine.
 #
 # usage: release/sysroot.sh FOLDER
@@ -46,6 +46,7 @@ if [[ ! -e $FOLDER/ready ]]; then
 fi
 headers=$ROOT/usr/include/c++/$GCC
 # Before the folders of this machine, which the compiler searches first.
-libraries="-L$ROOT/usr/lib/gcc/$TRIPLE/$GCC -L$ROOT/lib/$TRIPLE -L$ROOT/usr/lib/$TRIPLE"
-echo "${CXX:-g++} --sysroot=$ROOT -nostdinc++ -isystem $headers -isystem" \
-  "$ROOT/usr/include/$TRIPLE/c++/$GCC -isystem $headers/backward $libraries"
+libraries=(-L"$ROOT/usr/lib/gcc/$TRIPLE/$GCC" -L"$ROOT/lib/$TRIPLE" -L"$ROOT/usr/lib/$TRIPLE")
+printf '%s' "${CXX:-g++}"
+printf ' %q' --sysroot="$ROOT" -nostdinc++ -isystem "$headers" \
+  -isystem "$ROOT/usr/include/$TRIPLE/c++/$GCC" -isystem "$headers/backward" "${libraries[@]}"

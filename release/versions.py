@@ -40,13 +40,22 @@ PYTHONS = {
     "2.20": ("3.10", "3.13"),
     "2.21": ("3.10", "3.13"),
 }
-# Packages without which a TensorFlow does not work.
-BESIDE = {"2.20": ("protobuf<7",)}
+# Further requirements of a TensorFlow, without which its own code fails.
+EXTRA_REQUIREMENTS = {"2.20": ("protobuf<7",)}
+# Tests of the source tree and its build, and those that need a GPU or TensorFlow 1.15.
+OF_THE_TREE = (
+    "cc",
+    "gpu",
+    "reference",
+    *(f"build/test_{name}.py" for name in ("build", "gpu_build", "install", "layers")),
+)
+PYTEST_OPTIONS = "-q -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart=0".split()
 WORK = ROOT / ".tools" / "versions"
 LIBRARIES = ROOT / "build" / "libraries"
 DIST = ROOT / "dist"
 FRAMEWORK = "libtensorflow_framework.so.2"
-# The newest glibc whose symbols libraries may use; see release/sysroot.sh.
+# The oldest glibc that the libraries run with. That of the sysroot is newer; auditwheel checks that
+# they use none of its newer symbols.
 PLATFORM = "manylinux_2_24_x86_64"
 
 PAGE = ROOT / "docs" / "install.md"
@@ -101,6 +110,8 @@ def make_libraries(minors: Sequence[str]) -> None:
 
 def make_wheel() -> None:
     """Builds the wheel of all libraries and the source distribution, and checks them."""
+    if missing := set(libraries.SUPPORTED) - set(libraries.keys_in(LIBRARIES)):
+        raise SystemExit(f"there are no libraries for {sorted(missing)}: build them first")
     shutil.rmtree(DIST, ignore_errors=True)
     with tempfile.TemporaryDirectory() as place:
         pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
@@ -138,7 +149,9 @@ def symbols(file: Path, option: str) -> list[str]:
 
 def test(minors: Sequence[str]) -> int:
     """Runs the tests with the wheel in dist/, and returns 1 if any failed."""
-    (wheel,) = DIST.glob("*manylinux*.whl")
+    wheel = next(DIST.glob("*manylinux*.whl"), None)
+    if wheel is None:
+        raise SystemExit(f"there is no wheel in {DIST}: make wheels")
     all_passed = True
     for each in minors:
         minor, _, wanted = each.partition("/")
@@ -193,13 +206,14 @@ def run_tests(python: Path) -> str:
             shutil.copytree(ROOT / name, Path(place) / name)
         for name in ("pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md"):
             shutil.copy(ROOT / name, place)
-        # These tests are about the source tree and its build.
-        ignored = [f"--ignore=tests/{name}" for name in ("build", "cc", "gpu", "reference")]
-        command = [python, "-m", "pytest", "-q", "-n", "3", "--dist", "loadfile", *ignored, "tests"]
+        ignored = [f"--ignore=tests/{name}" for name in OF_THE_TREE]
+        command = [python, "-m", "pytest", *PYTEST_OPTIONS, *ignored, "tests"]
         done = subprocess.run(
             [str(word) for word in command], cwd=place, stdout=subprocess.PIPE, text=True
         )
     print(done.stdout, file=sys.stderr)
+    if done.returncode > 1:  # Tests have not run, or not all.
+        raise SystemExit(f"pytest has ended with the status {done.returncode}")
     return done.stdout.strip().splitlines()[-1].strip("= ")
 
 
@@ -211,7 +225,7 @@ def environment(minor: str, number: str, *requirements: str) -> Iterator[Path]:
     try:
         run(find_python(number), "-m", "venv", "--clear", folder)
         install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-        run(*install, *requirements, *BESIDE.get(minor, ()))
+        run(*install, *requirements, *EXTRA_REQUIREMENTS.get(minor, ()))
         yield python
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -98,20 +98,21 @@ def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
+@pytest.mark.parametrize("hook", ["prepare_metadata_for_build_wheel", "build_wheel"])
 def test_without_tensorflow_the_source_distribution_says_what_to_install(
-    sdist: Path, tmp_path: Path
+    hook: str, sdist: Path, tmp_path: Path
 ):
     venv.create(tmp_path / "venv", with_pip=False)
     python = tmp_path / "venv" / "bin" / "python"
     place = tmp_path / "tree"
     shutil.unpack_archive(sdist, place)
     (tree,) = place.iterdir()
-    build = f"from setuptools import build_meta; build_meta.build_wheel({str(tmp_path)!r})"
+    build = f"from setuptools import build_meta; build_meta.{hook}({str(tmp_path)!r})"
     result = run(sys.executable, "-c", build, cwd=tree, CONDACC_PYTHON=str(python))
     assert result.returncode == 1
     last = result.stderr.strip().splitlines()[-1]
-    assert last.startswith(f"tf_condacc: TensorFlow cannot be imported in {python}")
-    assert "pip install tensorflow" in last
+    assert last.startswith(f"tf_condacc: there is no TensorFlow in {python}: install it there")
+    assert "pip install 'tensorflow==2." in last
 
 
 def test_wheel_is_for_any_python_3_on_this_platform(wheel: Path):

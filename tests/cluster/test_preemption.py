@@ -171,6 +171,8 @@ def test_a_handler_of_the_program_takes_precedence(when):
 
 def test_a_signal_to_a_fork_is_none_of_the_task():
     status, output = run(
+        "import warnings\n"
+        "warnings.simplefilter('ignore')  # Python 3.12 warns of forks.\n"
         "with tf_condacc.cluster.start() as task:\n"
         "    child = os.fork()\n"
         "    if child == 0:\n"

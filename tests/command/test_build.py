@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import stat
 import sys
 from pathlib import Path
@@ -68,37 +67,74 @@ def test_an_old_compiler_is_refused_before_anything_is_compiled(monkeypatch, sou
     old.write_text("#!/bin/sh\ncase $1 in -dump*) echo 4.8;; *) exit 1;; esac\n")
     old.chmod(old.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("CXX", str(old))
-    with pytest.raises(build.BuildError, match=r"does not compile C\+\+17: install g\+\+ 9"):
+    with pytest.raises(build.BuildError, match=r"does not compile C\+\+17 as g\+\+ 9"):
         build.compile_library(sys.executable, sources, tmp_path)
 
 
-def test_a_cached_library_is_found(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert libraries.find("2.99.0") is None
-    folder = libraries.cache_folder()
-    assert folder.is_relative_to(tmp_path)
-    folder.mkdir(parents=True)
-    library = libraries.paths_in(folder, "2.99")
+def test_a_library_that_does_not_load_is_not_kept(sources, lines, tmp_path):
+    library = build.compile_library(sys.executable, sources, tmp_path, lines.append)
+    before = library.file.read_bytes()
+    missing = 'extern "C" int missing();\nextern "C" int number() { return missing(); }\n'
+    (sources / "cc" / "room" / "number.cc").write_text(missing)
+    with pytest.raises(build.BuildError, match="does not load the new library: .* missing"):
+        build.compile_library(sys.executable, sources, tmp_path, lines.append)
+    assert library.file.read_bytes() == before
+
+
+def test_a_tensorflow_that_is_too_old_is_refused(monkeypatch, sources, tmp_path):
+    old = "print('[\"2.9.3\", [], []]')"
+    monkeypatch.setattr(build, "_PRINT_TENSORFLOW", old)
+    with pytest.raises(build.BuildError, match=r"2\.9\.3, but the oldest .* is 2\.15"):
+        build.compile_library(sys.executable, sources, tmp_path)
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_the_build(sources, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(build.BuildError, match="name another folder for caches"):
+        build.compile_library(sys.executable, sources, tmp_path / "file" / "cache")
+
+
+def test_pip_does_not_hide_the_installed_tensorflow(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "/tmp/pip-build-env-x1/site")
+    monkeypatch.setenv("PYTHONNOUSERSITE", "1")
+    assert not {"PYTHONPATH", "PYTHONNOUSERSITE"} & set(build.environment())
+    monkeypatch.setenv("PYTHONPATH", "/opt/modules")
+    assert build.environment()["PYTHONPATH"] == "/opt/modules"
+
+
+@pytest.fixture
+def cache(monkeypatch, tmp_path) -> Path:
+    """Returns the folder of the cache of an installed package."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    monkeypatch.setattr(libraries, "is_source_tree", lambda package: False)
+    assert libraries.cache_folder().is_relative_to(tmp_path)
+    return libraries.cache_folder()
+
+
+def test_a_library_in_the_cache_comes_before_that_of_the_package(cache):
+    of_package = libraries.find(tf.__version__)
+    assert of_package is not None and libraries.find("2.99.0") is None
+    cache.mkdir(parents=True)
+    library = libraries.paths_in(cache, libraries.key_of(tf.__version__))
     library.file.touch()
-    assert libraries.find("2.99.0") is None  # It has no description yet.
+    assert libraries.find(tf.__version__) == of_package  # The other has no description yet.
     library.info_file.touch()
-    assert libraries.find("2.99.0") == library
+    assert libraries.find(tf.__version__) == library
 
 
-def test_command_removes_a_library_that_cannot_be_imported(monkeypatch, sources, tmp_path, capsys):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "tf_condacc.py").write_text("raise ImportError('undefined symbol: x')\n")
+def test_without_a_home_the_library_of_the_package_is_found(cache, monkeypatch):
+    def fail() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(libraries, "cache_folder", fail)
+    assert libraries.find(tf.__version__) is not None
+
+
+def test_command_builds_into_the_cache_only_if_it_has_to(monkeypatch, cache, sources, capsys):
     monkeypatch.setattr(build, "sources_folder", lambda: sources)
-    monkeypatch.setattr(libraries, "find", lambda tensorflow: None)
-    assert build.main([]) == 1
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith("condacc build: the new library cannot be imported: ")
-    assert said.endswith("undefined symbol: x")
-    assert os.listdir(libraries.cache_folder()) == []
-
-
-def test_command_builds_nothing_if_there_is_a_library(monkeypatch, capsys):
-    monkeypatch.setattr(build, "compile_library", None)
     assert build.main([]) == 0
     assert f"There is a library for TensorFlow {tf.__version__}: " in capsys.readouterr().out
+    assert build.main(["--force"]) == 0
+    built = libraries.paths_in(cache, libraries.key_of(tf.__version__))
+    assert capsys.readouterr().out == f"Built {built.file}\n"
+    assert libraries.find(tf.__version__) == built

@@ -18,7 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
 _NAMES = ("usage", "compat", "distribute", "keras", "parity", "cluster", "sync_replicas")
-PAGES_OF_PROGRAMS = ["README.md", *[f"docs/{name}.md" for name in _NAMES]]
+PAGES_OF_PROGRAMS = ["README.md", "docs/getting-started.md"]
+PAGES_OF_PROGRAMS += [f"docs/{name}.md" for name in _NAMES]
 _OF_KERAS_3 = ("docs/keras.md", "docs/parity.md")  # Their programs use it.
 
 # This program runs each block of code by itself, and marks the beginning of its output.

@@ -35,9 +35,16 @@ def _load() -> ModuleType:
         The module of generated op functions.
 
     Raises:
-        ImportError: There is no library for this TensorFlow.
+        ImportError: There is no library for this TensorFlow, or it does not load.
     """
-    library = tf.load_op_library(str(native_library().file))
+    file = native_library().file
+    try:
+        library = tf.load_op_library(str(file))
+    except tf.errors.NotFoundError as error:
+        raise ImportError(
+            f"The native library of tf_condacc does not load with TensorFlow {tf.__version__} on "
+            f"this machine: build one with `condacc build --force`. {error.message}"
+        ) from error
     # As with TensorFlow's own accumulators, tf.gradients gives None here instead of raising.
     for op in _NOT_DIFFERENTIABLE:
         tf.no_gradient(op)

@@ -12,9 +12,9 @@
 #define CONDACC_CORE_BASE_MUTEX_H_
 
 #include <pthread.h>
-#include <time.h>
 
 #include <chrono>
+#include <ctime>
 #include <mutex>
 
 #if defined(__clang__)
