@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -133,11 +134,12 @@ def test_info_says_for_which_tensorflow_the_library_is_built(
     assert report.get("compiler", "g++ 1") == "g++ 1"
 
 
-def test_info_says_that_tensorflow_is_absent():
-    # Python without the installed packages.
+def test_info_says_that_tensorflow_is_absent(tmp_path):
+    # Python without the installed packages, but with a copy of this one.
+    shutil.copytree(Path(condacc.__file__).parent, tmp_path / "condacc")
     code = "import sys; sys.path.append(sys.argv.pop(1)); from condacc.info import main; main([])"
     ended = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code, str(ROOT)], capture_output=True, text=True
+        [sys.executable, "-I", "-S", "-c", code, str(tmp_path)], capture_output=True, text=True
     )
     assert ended.returncode == 0, ended.stderr
     assert "tensorflow:           not installed\n" in ended.stdout
