@@ -14,6 +14,7 @@ from tensorflow.compat import v1
 from tf_condacc._tensorflow import STANDARD_PS_OPS
 
 PS_OPS = ("Condacc>DenseAccumulator", "Condacc>SparseAccumulator")
+"""Types of the operations of accumulators, which belong on parameter servers."""
 
 
 def replica_device_setter(
