@@ -100,11 +100,11 @@ class ConditionalAccumulatorBase(Trackable):
 
     @property
     def dtype(self) -> DTypeLike:
-        """The data type of the gradients, as it was given to the constructor."""
+        """The data type of the gradients, as given to the constructor."""
         return self._dtype
 
     def num_accumulated(self, name: str | None = None) -> tf.Tensor:
-        """Returns the number of gradients that are accumulated now: `[] int32`.
+        """Returns the number of gradients accumulated now: `[] int32`.
 
         Args:
             name: Optional name of the operation.
@@ -137,8 +137,8 @@ class ConditionalAccumulatorBase(Trackable):
     ) -> tf.Operation | None:
         """Sets the accumulator's own step.
 
-        Accumulated gradients stay accumulated, and pending takes stay pending. If the new step is
-        lower than the current one, it is set all the same, and a warning is logged.
+        Accumulated gradients stay accumulated, and pending takes stay pending. A step that is lower
+        than the current one is set, too, and a warning is logged.
 
         Args:
             new_global_step: The new step, cast to int64: `[] int64`.
@@ -161,9 +161,9 @@ class ConditionalAccumulatorBase(Trackable):
     def reset(self, new_global_step: TensorLike, name: str | None = None) -> tf.Tensor:
         """Discards the accumulated gradients and sets the accumulator's own step, atomically.
 
-        Pending takes go on waiting. If enough gradients were accumulated for a pending take before
-        the reset, this take is completed first, and its gradients are not discarded. `num_dropped`
-        does not change. TensorFlow's own accumulators have no such method.
+        Pending takes continue to wait. If enough gradients were accumulated for a pending take
+        before the reset, this take is completed first, and its gradients are not discarded.
+        `num_dropped` does not change. TensorFlow's own accumulators have no such method.
 
         Args:
             new_global_step: The new step, cast to int64: `[] int64`. It may be lower than the

@@ -56,7 +56,7 @@ def replicate_model_fn(
 
     Towers share the variables that ``tf.compat.v1.get_variable`` makes, and so those of
     ``tf.compat.v1.layers``. If `model_fn` makes Keras layers or ``tf.Variable`` objects, each tower
-    gets variables of its own and trains a separate model. A warning then names the first such
+    gets its own variables and trains a separate model. A warning then names the first such
     variable.
 
     The older form ``replicate_model_fn(model_fn, optimizer_fn, devices=None)`` works too. It

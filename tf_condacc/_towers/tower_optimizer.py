@@ -41,8 +41,8 @@ class TowerOptimizer(OptimizerWrapper):
     optimizer unchanged.
 
     It differs from the original in that the calls of different towers are compared, dense and
-    sparse gradients of a variable can be mixed in any order, and a checkpoint of the optimizer is
-    one of the wrapped optimizer.
+    sparse gradients of a variable can be mixed in any order, and its checkpoints are those of the
+    wrapped optimizer.
 
     Example:
         >>> def model_fn(features, labels, mode):

@@ -98,11 +98,11 @@ class EvalSpec(_EvalFields):
             evaluation.
         start_delay_secs: Seconds that an evaluator waits before its first evaluation. It has no
             effect without an evaluator task.
-        throttle_secs: Seconds from the beginning of one evaluation to that of the next, at least.
+        throttle_secs: Minimum number of seconds between the starts of two evaluations.
 
     Raises:
-        ValueError: `steps` is lower than 1, a time is negative, or exporters have no name or the
-            same.
+        ValueError: `steps` is lower than 1, a time is negative, or exporters lack a name or share
+            one.
         TypeError: An argument has the wrong type.
     """
 
