@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="condacc build",
         description="Compiles the native library of tf_condacc for the TensorFlow that is "
-        "installed. This takes minutes, and needs a C++ compiler only.",
+        "installed. This takes minutes and needs only a C++ compiler.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

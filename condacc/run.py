@@ -138,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
         help="make tf.layers, tf.nn.rnn_cell and tf.keras those of Keras 2 (package tf-keras)",
     )
     parser.add_argument(
-        "--quiet", action="store_true", help="do not say what is provided when the program starts"
+        "--quiet", action="store_true", help="do not print what is provided when the program starts"
     )
     extent = (
         ("--root", "DIR", _folder, "roots", "the modules in DIR belong to the program"),

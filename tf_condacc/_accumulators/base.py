@@ -378,8 +378,8 @@ def _warn_of_replicas(shared_name: str) -> None:
     if strategy.num_replicas_in_sync > 1 and not tf.distribute.in_cross_replica_context():
         _LOG.warning(
             "The accumulator with shared_name '%s' is made in a function that %s runs on replicas. "
-            "Names are shared within a device only, so each device has an accumulator of its own. "
-            "Make it outside of the function to share it.",
+            "Names are shared only within a device, so each device has a separate accumulator. "
+            "Make it outside the function to share it.",
             shared_name,
             type(strategy).__name__,
         )

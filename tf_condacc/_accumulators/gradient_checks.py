@@ -73,7 +73,7 @@ def checked_gradients(
     gradients = list(gradients)
     if any(isinstance(one, tuple) and any(map(_is_variable, one)) for one in gradients):
         raise ValueError(
-            f"{title} got pairs of gradients and variables. It has the variables: pass the "
+            f"{title} got pairs of gradients and variables. It knows the variables: pass the "
             "gradients only."
         )
     if len(gradients) != len(variables):

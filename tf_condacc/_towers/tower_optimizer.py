@@ -26,7 +26,7 @@ _LOG = logging.getLogger("tf_condacc")
 def warn_of_deprecation(name: str) -> None:
     """Logs once per process that new programs should use a distribution strategy."""
     _LOG.warning(
-        "%s is here for programs that were written for tf.contrib.estimator, where it has been "
+        "%s exists for programs that were written for tf.contrib.estimator, where it has been "
         "deprecated since 2018-05-31. New programs should use tf.distribute.MirroredStrategy.",
         name,
     )

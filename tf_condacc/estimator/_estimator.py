@@ -339,7 +339,7 @@ def _task_to_train_in(config: RunConfig) -> Task | None:
     if task is None and config.master:
         raise RuntimeError(
             f"TF_CONFIG describes a cluster, and this process is {config.task_type} "
-            f"{config.task_id} of it. Estimator.train alone would train a model of its own in each "
+            f"{config.task_id} of it. Estimator.train alone would train a separate model in each "
             "process; tf.estimator.train_and_evaluate trains one model on the cluster."
         )
     return task
