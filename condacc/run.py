@@ -40,7 +40,7 @@ class Options:
     """The arguments of the command line.
 
     Attributes:
-        keras2: Whether Keras 2 takes the place of Keras 3.
+        keras2: Whether Keras 2 replaces Keras 3.
         quiet: Whether the runner says nothing about what it provides.
         script: Path of the program, or None if `module` is given.
         module: Name of the program's module, or None if `script` is given.

@@ -1,4 +1,4 @@
-"""Reads and checks ``TF_CONFIG``, which tells a process its part in a cluster."""
+"""Reads and checks ``TF_CONFIG``, which gives a process its place in a cluster."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Guard:
 
 
 class TaskProcess:
-    """A process that was started for a task, in a process group and a session of its own.
+    """A process that was started for a task, in its own process group and session.
 
     Attributes:
         pipes: What the process writes: its standard output and its standard error.

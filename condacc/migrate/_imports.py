@@ -30,7 +30,7 @@ class Imports:
     Attributes:
         edits: The changes of the text.
         rewritings: The names that are rewritten.
-        findings: The imports that a person must look at.
+        findings: The imports that need manual review.
         binds_package: Whether the program imports this package once it is rewritten.
     """
 

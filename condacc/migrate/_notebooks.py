@@ -1,6 +1,6 @@
 """Rewrites the Python cells of notebooks. All else in the file stays as it is.
 
-The cells are looked at as one program, because a name that one cell imports is used in others.
+The cells are read as one program, because a name that one cell imports is used in others.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class Uses(cst.CSTVisitor):
 
     Attributes:
         to_rewrite: The uses to rewrite.
-        findings: What a person must look at, except for imports.
+        findings: What needs manual review, except for imports.
         imports: The import statements.
         servers: The expressions that name a class of servers.
         lacking: The names of tf.estimator that tf_condacc.estimator does not have.

@@ -210,7 +210,7 @@ class ConditionalAccumulatorBase(Trackable):
     ) -> tf.Tensor:
         """Makes an accumulator with the constructor's arguments, and returns its handle.
 
-        In eager mode, each call makes an accumulator of its own unless `shared_name` is given.
+        In eager mode, each call makes a new accumulator unless `shared_name` is given.
         """
         make_op = functools.partial(self._op("accumulator"), **self._ATTRIBUTES)
         name = name or self._DEFAULT_NAME
@@ -294,7 +294,7 @@ class _ExportableResource(tf.saved_model.experimental.TrackableResource):
 
     Args:
         make: Function that makes an accumulator and returns its handle: `[] resource`. If its
-            argument is True, each execution of the operation makes an accumulator of its own.
+            argument is True, each execution of the operation makes a new accumulator.
     """
 
     def __init__(self, make: Callable[[bool], tf.Tensor]) -> None:
@@ -326,8 +326,8 @@ def _make_accumulator(
         make_op: Function of the operation that makes accumulators of the kind.
         dtype: Data type of the gradients.
         shape: Shape of the gradients; None if unknown.
-        anonymous: Whether each execution of the operation makes an accumulator of its own. Ignored
-            if `shared_name` is given.
+        anonymous: Whether each execution of the operation makes a new accumulator. Ignored if
+            `shared_name` is given.
         shared_name: Name under which the accumulator is shared; None or empty if it is not shared.
         name: Name of the operation.
         reduction_type: How gradients are reduced. None stands for "MEAN".

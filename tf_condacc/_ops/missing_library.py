@@ -28,7 +28,7 @@ def explanation(error: BaseException) -> tf.errors.NotFoundError | None:
         error.node_def,
         error.op,
         f"{where} does not know the operation {unknown.group(1)}. Every process of the cluster, "
-        f"parameter servers included, has to {_REMEDY} before it starts its server. "
+        f"parameter servers included, must {_REMEDY} before it starts its server. "
         f"The error was: {message.splitlines()[0]}",
     )
 

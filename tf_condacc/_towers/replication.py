@@ -176,7 +176,7 @@ def _recorded(collection: str) -> Iterator[list[tf.Variable]]:
 
 
 def _warn_of_unshared(towers: Sequence[Tower], made: Sequence[Sequence[tf.Variable]]) -> None:
-    """Logs a warning if a tower after the first one trains variables of its own.
+    """Logs a warning if a tower after the first one trains its own variables.
 
     In a tower that calls an optimizer, only variables with a gradient count. Each tower may make
     others, such as a learning rate.

@@ -78,7 +78,7 @@ def _check_connections(ports: Collection[int]) -> None:
 
 
 def _duplicate(number: int) -> socket.socket:
-    """Returns a socket of a file descriptor of its own. Raises OSError if it is no socket."""
+    """Returns a socket with its own file descriptor. Raises OSError if it is not a socket."""
     duplicate = os.dup(number)
     try:
         return socket.socket(fileno=duplicate)

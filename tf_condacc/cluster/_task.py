@@ -314,7 +314,7 @@ class Task:
         os._exit(0)
 
     def _leave(self) -> None:
-        """Leaves the training, which goes on without this task or with its successor."""
+        """Leaves the training, which continues without this task or with its successor."""
         for address in self._config.cluster.get(PS_JOB, []):
             if probe(address, _ANSWER_SECS) is not Answer.ANSWERED:
                 _LOG.warning("SIGTERM: %s does not answer, so nothing is saved.", address)
