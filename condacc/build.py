@@ -152,7 +152,7 @@ def compile_library(
 
 
 def replace(source: Path, target: Path) -> None:
-    """Copies a file to another place, where the new file takes the old one's place at once."""
+    """Copies a file to another place, and replaces an old file there atomically."""
     fresh = target.with_name(f"{target.name}.new-{os.getpid()}")
     shutil.copyfile(source, fresh)
     fresh.replace(target)
@@ -253,7 +253,7 @@ def _compile(
 
 
 def _num_jobs() -> int:
-    """Returns how many files are compiled at once, for which the memory must suffice."""
+    """Returns the number of files to compile at once, for which the memory must suffice."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(1, min(len(os.sched_getaffinity(0)), memory // _MIN_MEMORY))
 

@@ -14,7 +14,7 @@ _MAX_PORT = 65535
 
 
 class TaskConfig(NamedTuple):
-    """The part of one process in a cluster.
+    """The place of one process in a cluster.
 
     Attributes:
         cluster: Addresses of the tasks of each job; empty if the process is alone.
@@ -43,7 +43,7 @@ ALONE = TaskConfig({}, "worker", 0)
 
 
 def read(config: Mapping[str, Any] | str | None) -> TaskConfig:
-    """Returns the part of this process in its cluster.
+    """Returns the place of this process in its cluster.
 
     Args:
         config: The value of ``TF_CONFIG``, as text or as the object that it describes. None to read
@@ -85,7 +85,7 @@ def ports(cluster: Mapping[str, list[str]]) -> set[int]:
 
 
 def _checked_task_without_cluster(config: Mapping[str, Any]) -> TaskConfig:
-    """Returns the part of a process that is alone.
+    """Returns the place of a process that is alone.
 
     Any other task would train alone as well, each as a chief, and all into the same folder.
     """

@@ -55,7 +55,7 @@ class Use:
 
 
 def reported_code(name: str) -> Code | None:
-    """Returns the code of the findings about a name, or None if it is no reason for one."""
+    """Returns the code of the findings about a name; None if the name needs no finding."""
     return next((code for modules, code in _REPORTED if is_in(name, modules)), None)
 
 

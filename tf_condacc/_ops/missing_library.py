@@ -14,9 +14,9 @@ _TASK = re.compile(r"/job:\w+/replica:\d+/task:\d+")
 
 
 def explanation(error: BaseException) -> tf.errors.NotFoundError | None:
-    """Returns an error that says what is to be done.
+    """Returns an error that says what to do if a task does not know an operation of this package.
 
-    Returns None if the error is not that a task does not know an operation of this package.
+    Returns None for other errors.
     """
     message = getattr(error, "message", None) or ""
     unknown = _NOT_REGISTERED.search(message)
@@ -35,7 +35,7 @@ def explanation(error: BaseException) -> tf.errors.NotFoundError | None:
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """Makes errors of operations that a task does not know say what is to be done.
+    """Makes errors of operations that a task does not know say what to do.
 
     Raises:
         tf.errors.NotFoundError: A task does not know an operation of this package.

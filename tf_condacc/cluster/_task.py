@@ -257,7 +257,7 @@ class Task:
             ) from error
 
     def _serve_hook(self, hook: SyncReplicasOptimizerHook) -> None:
-        """Connects a hook with what this task knows: lost workers, or the end of the chief."""
+        """Gives a hook what this task knows: lost workers, or the end of the chief."""
         if not self.is_chief:
             first_ps = self._config.cluster.get(PS_JOB, [""])[0]
             hook.check_ended = lambda: _ending.raise_if_ended(self.master, first_ps)

@@ -174,7 +174,7 @@ class RunConfig:
 def model_dir_of(
     config: RunConfig, model_dir: str | os.PathLike[str] | None, source: str = "constructor"
 ) -> str | None:
-    """Returns a folder that is given beside that of a configuration; None if there is neither.
+    """Returns the folder of a configuration, or the one given beside it; None if there is neither.
 
     Args:
         config: The configuration.

@@ -126,8 +126,8 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
             worker: The name of the worker, such as "/job:worker/task:1".
 
         Returns:
-            Whether the gate was told. It is not while there is no session, or if its server does
-            not answer.
+            Whether the gate was notified. It is not while there is no session, or if its server
+            does not answer.
         """
         if self._session is None:
             return False
