@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
         return _run(options)
     except KeyboardInterrupt:
         exit_on_interrupt()  # A second Ctrl-C ends the process while this one ends the others.
-        print("Interrupted. Each file is either as it was or rewritten.", file=sys.stderr)
+        print("Interrupted. Each file is either unchanged or rewritten.", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         # The reader has gone. Python would fail again when it flushes the output at its end.
