@@ -86,7 +86,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="condacc build",
         description="Compiles the native library of tf_condacc for the TensorFlow that is "
-        "installed. This takes minutes, and needs a C++ compiler only.",
+        "installed. This takes minutes and needs only a C++ compiler.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -316,7 +316,7 @@ def _compile(
 
 
 def _num_jobs() -> int:
-    """Returns how many files are compiled at once, for which the memory must suffice."""
+    """Returns the number of files to compile at once, for which the memory must suffice."""
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for file in _MEMORY_LIMITS:
         with contextlib.suppress(OSError, ValueError):  # There may be none: "max".

@@ -60,7 +60,7 @@ def probe(address: str, timeout_secs: float) -> Answer:
 
 
 class Watch:
-    """Asks servers about every second whether they answer, each from a daemon thread of its own.
+    """Asks servers about every second whether they answer, each from its own daemon thread.
 
     A server is silent if it has answered once since it was started, and then accepts connections
     without an answer for as long as a limit. A server to which nobody can connect has ended, or has
@@ -108,7 +108,7 @@ class Watch:
             thread.start()
 
     def stop(self) -> None:
-        """Stops the watch. Its threads end within a second; a call already begun may go on."""
+        """Stops the watch. Its threads end within a second; a call that has begun may continue."""
         self._stopped.set()
 
     def join(self, timeout_secs: float) -> bool:

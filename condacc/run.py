@@ -40,7 +40,7 @@ class Options:
     """The arguments of the command line.
 
     Attributes:
-        keras2: Whether Keras 2 takes the place of Keras 3.
+        keras2: Whether Keras 2 replaces Keras 3.
         quiet: Whether the runner says nothing about what it provides.
         script: Path of the program, or None if `module` is given.
         module: Name of the program's module, or None if `script` is given.
@@ -138,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
         help="make tf.layers, tf.nn.rnn_cell and tf.keras those of Keras 2 (package tf-keras)",
     )
     parser.add_argument(
-        "--quiet", action="store_true", help="do not say what is provided when the program starts"
+        "--quiet", action="store_true", help="do not print what is provided when the program starts"
     )
     extent = (
         ("--root", "DIR", _folder, "roots", "the modules in DIR belong to the program"),

@@ -1,4 +1,4 @@
-"""Reads and checks ``TF_CONFIG``, which tells a process its part in a cluster."""
+"""Reads and checks ``TF_CONFIG``, which gives a process its place in a cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MAX_PORT = 65535
 
 
 class TaskConfig(NamedTuple):
-    """The part of one process in a cluster.
+    """The place of one process in a cluster.
 
     Attributes:
         cluster: Addresses of the tasks of each job; empty if the process is alone.
@@ -43,7 +43,7 @@ ALONE = TaskConfig({}, "worker", 0)
 
 
 def read(config: Mapping[str, Any] | str | None) -> TaskConfig:
-    """Returns the part of this process in its cluster.
+    """Returns the place of this process in its cluster.
 
     Args:
         config: The value of ``TF_CONFIG``, as text or as the object that it describes. None to read
@@ -75,7 +75,7 @@ def entries(config: Mapping[str, Any] | str | None = None) -> Mapping[str, Any]:
         except ValueError as error:
             raise ValueError(f"TF_CONFIG is not valid JSON ({error}): {config!r}") from None
     if not isinstance(config, Mapping):
-        raise ValueError(f"TF_CONFIG is expected to be a JSON object, got {config!r}")
+        raise ValueError(f"TF_CONFIG must be a JSON object, got {config!r}")
     return config
 
 
@@ -85,7 +85,7 @@ def ports(cluster: Mapping[str, list[str]]) -> set[int]:
 
 
 def _checked_task_without_cluster(config: Mapping[str, Any]) -> TaskConfig:
-    """Returns the part of a process that is alone.
+    """Returns the place of a process that is alone.
 
     Any other task would train alone as well, each as a chief, and all into the same folder.
     """
@@ -105,12 +105,12 @@ def _checked_task_without_cluster(config: Mapping[str, Any]) -> TaskConfig:
 
 def _checked_cluster(cluster: Any) -> dict[str, list[str]]:
     if not isinstance(cluster, Mapping):
-        raise ValueError(f"TF_CONFIG: 'cluster' is expected to be an object, got {cluster!r}")
+        raise ValueError(f"TF_CONFIG: 'cluster' must be an object, got {cluster!r}")
     for job, addresses in cluster.items():
         is_list = isinstance(addresses, list | tuple) and len(addresses) > 0
         if not is_list or not all(_is_address(each) for each in addresses):
             raise ValueError(
-                f"TF_CONFIG: job '{job}' is expected to be a list of addresses 'host:port', with "
+                f"TF_CONFIG: job '{job}' must be a list of addresses 'host:port', with "
                 f"ports from 1 to {_MAX_PORT}; got {addresses!r}"
             )
     _check_that_addresses_differ(cluster)
@@ -119,7 +119,7 @@ def _checked_cluster(cluster: Any) -> dict[str, list[str]]:
     if not workers:
         raise ValueError(f"TF_CONFIG: the cluster has no chief and no worker, got {cluster!r}")
     if sum(job in CHIEF_JOBS for job, _ in workers) > 1:
-        raise ValueError(f"TF_CONFIG: the cluster is expected to have one chief, got {cluster!r}")
+        raise ValueError(f"TF_CONFIG: the cluster must have one chief, got {cluster!r}")
     if len(workers) > 1 and PS_JOB not in result:
         raise ValueError(
             f"TF_CONFIG: {len(workers)} tasks that train need a parameter server, on which they "
@@ -143,7 +143,7 @@ def _check_that_addresses_differ(cluster: Mapping[str, Any]) -> None:
             first = tasks.setdefault((host.lower(), int(port)), f"{job} {index}")
             if first != f"{job} {index}":
                 raise ValueError(
-                    "TF_CONFIG: each task is expected to have an address of its own, got "
+                    "TF_CONFIG: each task must have its own address, got "
                     f"'{address}' for {first} and for {job} {index}"
                 )
 
@@ -161,7 +161,7 @@ def _checked_task(config: Mapping[str, Any], cluster: dict[str, list[str]]) -> T
     task = config.get("task")
     if not isinstance(task, Mapping) or not isinstance(task.get("type"), str):
         raise ValueError(
-            f"TF_CONFIG: 'task' is expected to be an object with 'type' and 'index', got {task!r}"
+            f"TF_CONFIG: 'task' must be an object with 'type' and 'index', got {task!r}"
         )
     job, index = task["type"], task.get("index")
     if job == EVALUATOR_JOB and job not in cluster:
@@ -174,7 +174,7 @@ def _checked_task(config: Mapping[str, Any], cluster: dict[str, list[str]]) -> T
         )
     if not 0 <= number < len(cluster[job]):
         raise ValueError(
-            f"TF_CONFIG: the index of a task of job '{job}' is expected to be from 0 to "
+            f"TF_CONFIG: the index of a task of job '{job}' must be from 0 to "
             f"{len(cluster[job]) - 1}, got {index!r}"
         )
     return TaskConfig(cluster, job, number)

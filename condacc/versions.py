@@ -37,19 +37,19 @@ def brings_keras2() -> bool:
 
 
 def uses_keras2() -> bool:
-    """Returns whether TensorFlow takes Keras 2."""
+    """Returns whether TensorFlow uses Keras 2."""
     # The values that TensorFlow accepts.
     return brings_keras2() or os.environ.get(_LEGACY_KERAS) in ("1", "true", "True")
 
 
 def take_keras2() -> None:
-    """Lets a TensorFlow that is not imported yet take Keras 2, from the package tf-keras."""
+    """Makes TensorFlow use Keras 2, from the package tf-keras, when it is imported."""
     if not uses_keras2():
         os.environ[_LEGACY_KERAS] = "1"
 
 
 def has_module(name: str) -> bool:
-    """Returns whether there is a module, which is not imported, other than its parents."""
+    """Returns whether a module exists. Only its parents are imported."""
     try:
         return importlib.util.find_spec(name) is not None
     except (ImportError, ValueError):

@@ -24,7 +24,7 @@ class Place:
         job: "ps" or "worker".
         index: The index in the job.
         address: The host and the port of the server.
-        job_name: What ``{job}`` becomes in the command.
+        job_name: The value of ``{job}`` in the command.
     """
 
     job: str

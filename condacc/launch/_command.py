@@ -17,8 +17,8 @@ _USAGE = "condacc launch --workers WORKERS [options] -- COMMAND [ARGUMENT ...]"
 
 _DESCRIPTION = """\
 Starts the tasks of a TensorFlow cluster on this machine. Each runs COMMAND and finds its place in
-the environment variable TF_CONFIG. In COMMAND, {job} and {index} become the task's own place, and
-{ps}, {workers} and {hosts:JOB} the addresses of a job, as in host:port,host:port.
+the environment variable TF_CONFIG. In COMMAND, {job} and {index} stand for the task's own job and
+index, and {ps}, {workers} and {hosts:JOB} for the addresses of a job, as in host:port,host:port.
 """
 _EPILOG = """\
 examples:
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments[:end])
     command = arguments[end + 1 :]
     if not command:
-        parser.error("there is no command. It comes after --, as in: -- python train.py")
+        parser.error("there is no command: put it after --, as in: -- python train.py")
     if options.ps + options.workers > _MAX_TASKS:
         parser.error(f"at most {_MAX_TASKS} tasks, got {options.ps + options.workers}")
     if shutil.which(command[0]) is None:
@@ -82,20 +82,26 @@ def _parser() -> argparse.ArgumentParser:
     add("--ps", type=_integer(0), default=1, help="number of parameter servers (default: 1)")
     add("--workers", type=_integer(1), required=True, help="number of workers; 0 is the chief")
     ports_help = (
-        "ports of the ps and then of the workers, as in 2222,2230-2233 (default: free ones)"
+        "ports of the parameter servers, then of the workers, as in 2222,2230-2233 (default: free "
+        "ones)"
     )
     add("--ports", type=_ports, default=(), metavar="PORTS", help=ports_help)
-    jobs_help = "what {job} becomes for a ps and for a worker (default: ps,worker)"
+    jobs_help = "values of {job} for parameter servers and for workers (default: ps,worker)"
     add("--jobs", type=_jobs, default=("ps", "worker"), metavar="PS,WORKER", help=jobs_help)
-    add("--restarts", type=_integer(0), default=0, help="restarts of each lost task (default: 0)")
+    add(
+        "--restarts",
+        type=_integer(0),
+        default=0,
+        help="how often a lost task is restarted (default: 0)",
+    )
     add("--log-dir", default="launch_logs", help="folder of the logs (default: launch_logs)")
     hides = "hide the C++ log of TensorFlow in the tasks, unless TF_CPP_MIN_LOG_LEVEL is set"
     add("--hide-tensorflow-log", action="store_true", help=hides)
     times = (
-        ("--end-secs", 5, "time for parameter servers to end after the last worker"),
-        ("--grace-secs", 60, "time for tasks to end after the chief, or after a loss"),
-        ("--frozen-secs", 10, "silence of a server that is reported, 0 for never"),
-        ("--lost-secs", 300, "silence of a server after which it is killed, 0 for never"),
+        ("--end-secs", 5, "time that parameter servers have to end after the last worker"),
+        ("--grace-secs", 60, "time that tasks have to end after the chief, or after a loss"),
+        ("--frozen-secs", 10, "report a server that is silent for this long; 0 for never"),
+        ("--lost-secs", 300, "kill a server that is silent for this long; 0 for never"),
     )
     for name, default, text in times:
         help_text = f"{text} (default: {default})"

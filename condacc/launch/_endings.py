@@ -93,7 +93,7 @@ class Endings:
         elif finished:
             self._stop_reason = f"{finished[0].name}, a parameter server, has finished"
         elif lost:
-            self._stop_reason = f"{lost[0].name} is lost, without which no worker can go on"
+            self._stop_reason = f"{lost[0].name} is lost, and no worker can continue without it"
             self._is_loss = True
             waiting = [task for task in self._tasks if task.is_running]
             if waiting:

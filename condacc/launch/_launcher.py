@@ -38,7 +38,7 @@ class Settings:
     Attributes:
         restarts: How often each lost task is started again.
         end_secs: Time for parameter servers to end by themselves after the training.
-        grace_secs: Time for all other tasks to end by themselves when the training cannot go on.
+        grace_secs: Time for all other tasks to end by themselves when the training cannot continue.
         frozen_secs: Silence after which a task is reported.
         lost_secs: Silence after which a task is killed; 0 for never.
         hides_log: Whether the C++ log of TensorFlow is hidden in all tasks.

@@ -194,7 +194,8 @@ class Output:
             self._write(task, stream.splitter.close())
 
     def _read_all(self, stream: _Stream) -> None:
-        """Copies what an ended task has written. A process that it has left may go on writing."""
+        """Copies what an ended task has written. A process that it has left may continue to
+        write."""
         for _ in range(_MAX_PIPE_BYTES // _READ_BYTES):
             if not self._read(stream):
                 return
@@ -233,7 +234,7 @@ class Output:
     def _write_to(self, sink: _Sink, data: bytes) -> None:
         error = sink.write(data)
         if error is not None:
-            told = f"{sink.name} cannot be written to: {error.strerror}. The training goes on"
+            told = f"{sink.name} cannot be written to: {error.strerror}. The training continues"
             self._say(f"{told}; the output is in {self._directory}.", None)
 
 

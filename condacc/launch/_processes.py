@@ -17,7 +17,7 @@ _BARE_PYTHON = (sys.executable, "-I", "-S")
 
 
 class Guard:
-    """A process that kills groups of processes if this process cannot do it any more."""
+    """A process that kills groups of processes if this process can no longer do so."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -51,7 +51,7 @@ class Guard:
 
 
 class TaskProcess:
-    """A process that was started for a task, in a process group and a session of its own.
+    """A process that was started for a task, in its own process group and session.
 
     Attributes:
         pipes: What the process writes: its standard output and its standard error.
@@ -122,12 +122,10 @@ class TaskProcess:
             self.signal(self._plan.pop(0)[1])
 
     def has_remains(self) -> bool:
-        """Returns whether the group has a process.
+        """Returns whether the group still has a process.
 
-        A group is empty only after its first process has been reaped.
-
-        The number of a group is not used again while it has a process. A group that was empty once
-        never gets a signal again.
+        The first process counts until it has been reaped. A group that was found empty is never
+        signalled again, because its number may then be used again.
         """
         if self._has_remains:
             try:

@@ -26,12 +26,12 @@ _NO_READER = 141  # The exit status that a shell reports for a program that SIGP
 _DESCRIPTION = """\
 Rewrites programs that use TensorFlow 1's accumulators, DropStaleGradientOptimizer,
 SyncReplicasOptimizer, replica_device_setter, TowerOptimizer or replicate_model_fn, so that they
-use tf_condacc, and reports what a person must look at. Without --write, nothing is changed. Run it
+use tf_condacc, and reports what needs manual review. Without --write, nothing is changed. Run it
 after TensorFlow's tf_upgrade_v2.
 """
 _EPILOG = """\
 Findings never change the exit status.
-exit status: 0 if all is done, 1 with --check if a file would be rewritten, 2 for wrong arguments,
+exit status: 0 on success, 1 with --check if a file would be rewritten, 2 for wrong arguments,
 123 if a file was skipped because it could not be read, parsed or written
 """
 
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
         return _run(options)
     except KeyboardInterrupt:
         exit_on_interrupt()  # A second Ctrl-C ends the process while this one ends the others.
-        print("Interrupted. Each file is either as it was or rewritten.", file=sys.stderr)
+        print("Interrupted. Each file is either unchanged or rewritten.", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         # The reader has gone. Python would fail again when it flushes the output at its end.

@@ -26,7 +26,7 @@ class Devices(cst.CSTVisitor):
     Attributes:
         edits: The changes of the text.
         rewritings: The names that are rewritten.
-        findings: The uses that a person must look at.
+        findings: The uses that need manual review.
     """
 
     def __init__(self, source: Source) -> None:

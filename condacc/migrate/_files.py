@@ -184,7 +184,7 @@ def migrate_files(
                 yield result
         except futures.BrokenProcessPool:
             if processes == 1:
-                yield FileResult(files[done], error="the process that looked at it has ended")
+                yield FileResult(files[done], error="the process that was reading it has ended")
                 done += 1
             processes = 1
         finally:

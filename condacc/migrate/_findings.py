@@ -1,4 +1,4 @@
-"""The parts of the report: rewritten names, and findings that a person must look at."""
+"""The parts of the report: rewritten names, and findings that need manual review."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Code(enum.Enum):
 
     CONTRIB_NAME = (
         "TC101",
-        f"Replace it, or run the program unedited by `{RUNNER}`.",
+        f"Replace it, or run the program unedited with `{RUNNER}`.",
     )
     CONTRIB_IMPORT = (
         "TC102",
-        f"tf_upgrade_v2 does not mention it: replace it, or run the program unedited by "
+        f"tf_upgrade_v2 does not mention it: replace it, or run the program unedited with "
         f"`{RUNNER}`.",
     )
     DYNAMIC_NAME = (
@@ -30,12 +30,12 @@ class Code(enum.Enum):
         "TC201",
         "TensorFlow has no tf.estimator since 2.16, and tf_upgrade_v2 does not mention it: use "
         "--estimator if tf_condacc.estimator is enough, else install tensorflow-estimator and run "
-        f"the program by `{RUNNER}`.",
+        f"the program with `{RUNNER}`.",
     )
     PRIVATE_MODULE = (
         "TC301",
         "The installed TensorFlow does not have it under this private path: use the public name, "
-        f"or run the program unedited by `{RUNNER}`, which provides some.",
+        f"or run the program unedited with `{RUNNER}`, which provides some.",
     )
     STAR_IMPORT = (
         "TC302",
@@ -58,7 +58,7 @@ class Code(enum.Enum):
     EXAMPLES = (
         "TC306",
         "TensorFlow 2 has no examples: import input_data and mnist from "
-        "tf_condacc.compat.examples.tutorials.mnist, or run the program unedited by "
+        "tf_condacc.compat.examples.tutorials.mnist, or run the program unedited with "
         f"`{RUNNER}`.",
     )
     OP_TYPE = (
@@ -76,7 +76,7 @@ class Code(enum.Enum):
     )
     OWN_PS_OPS = (
         "TC404",
-        "The list decides alone what is placed: add tf_condacc.PS_OPS to it.",
+        "Only the operations in this list are placed: add tf_condacc.PS_OPS to it.",
     )
     SERVER = (
         "TC405",
@@ -108,11 +108,11 @@ class Code(enum.Enum):
     )
     OLD_NOTEBOOK = (
         "TC501",
-        "Convert it by `jupyter nbconvert --to notebook --nbformat 4`, then run this again.",
+        "Convert it with `jupyter nbconvert --to notebook --nbformat 4`, then run this again.",
     )
     BAD_CELL = (
         "TC502",
-        "The cell was skipped because it is not Python: look at it by hand.",
+        "The cell was skipped because it is not Python: review it by hand.",
     )
 
     def __init__(self, code: str, remedy: str) -> None:
@@ -140,7 +140,7 @@ class Rewriting:
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """Something that a person must look at.
+    """Something that needs manual review.
 
     Attributes:
         place: Where it is.

@@ -30,7 +30,7 @@ class Imports:
     Attributes:
         edits: The changes of the text.
         rewritings: The names that are rewritten.
-        findings: The imports that a person must look at.
+        findings: The imports that need manual review.
         binds_package: Whether the program imports this package once it is rewritten.
     """
 
@@ -112,7 +112,7 @@ def _report_star(source: Source, node: ImportNode, result: Imports) -> None:
 
 
 class _Unused:
-    """Tells which imports are no longer used once the uses have been rewritten."""
+    """Finds the imports that are no longer used once the uses have been rewritten."""
 
     def __init__(self, source: Source, uses: Sequence[Use]) -> None:
         self._source = source

@@ -51,7 +51,8 @@ OP_TYPES = frozenset(
 
 
 def plain(name: str) -> str | None:
-    """Returns a qualified name without ``tensorflow`` and versions; None if it is no such name."""
+    """Returns a name of TensorFlow without ``tensorflow`` and versions; None if it is another
+    name."""
     if name.startswith(_CONTRIB_OF_ESTIMATOR):
         return name.removeprefix("tensorflow_estimator.")
     root, _, rest = name.partition(".")

@@ -1,6 +1,6 @@
-"""Rewrites the Python cells of notebooks. All else in the file stays as it is.
+"""Rewrites the Python cells of notebooks. Everything else in the file stays as it is.
 
-The cells are looked at as one program, because a name that one cell imports is used in others.
+The cells are read as one program, because a name that one cell imports is used in others.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _code_cells(raw: str) -> Iterator[_Cell]:
 
 
 def _set_program(cell: _Cell) -> Finding | None:
-    """Sets the program of a cell; returns a finding if the cell is no Python."""
+    """Sets the program of a cell; returns a finding if the cell is not Python."""
     text = cell.source
     first = text.lstrip().split("\n", 1)[0]
     blank = re.sub(r"[^\r\n]", " ", text) + "\n"

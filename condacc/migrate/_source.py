@@ -47,7 +47,7 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
 
 
 def check_syntax(text: str) -> None:
-    """Raises SyntaxError, ValueError or RecursionError if the text is no Python."""
+    """Raises SyntaxError, ValueError or RecursionError if the text is not valid Python."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         compile(text, "<text>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)

@@ -55,7 +55,7 @@ class Use:
 
 
 def reported_code(name: str) -> Code | None:
-    """Returns the code of the findings about a name, or None if it is no reason for one."""
+    """Returns the code of the findings about a name; None if the name needs no finding."""
     return next((code for modules, code in _REPORTED if is_in(name, modules)), None)
 
 
@@ -64,7 +64,7 @@ class Uses(cst.CSTVisitor):
 
     Attributes:
         to_rewrite: The uses to rewrite.
-        findings: What a person must look at, except for imports.
+        findings: What needs manual review, except for imports.
         imports: The import statements.
         servers: The expressions that name a class of servers.
         lacking: The names of tf.estimator that tf_condacc.estimator does not have.

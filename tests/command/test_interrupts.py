@@ -54,7 +54,7 @@ def test_the_rewriting_ends_with_a_line(tmp_path: Path):
     (tmp_path / "train.py").write_text("import tensorflow as tf\ntf.contrib\n")
     ended = _interrupted(tmp_path, "libcst.metadata")("migrate", tmp_path / "train.py")
     assert ended.returncode == 130
-    assert ended.stderr == "Interrupted. Each file is either as it was or rewritten.\n"
+    assert ended.stderr == "Interrupted. Each file is either unchanged or rewritten.\n"
 
 
 def test_the_rewriting_in_several_processes_ends_with_a_line(tmp_path: Path, monkeypatch):
@@ -66,7 +66,7 @@ def test_the_rewriting_in_several_processes_ends_with_a_line(tmp_path: Path, mon
     ended = press_ctrl_c(command, when=r"\d+ of 400 files")
     assert ended.status == 130
     assert "Traceback" not in ended.output
-    assert ended.output.splitlines()[-1].endswith("is either as it was or rewritten.")
+    assert ended.output.splitlines()[-1].endswith("is either unchanged or rewritten.")
 
 
 def test_a_program_for_tensorflow_1_gets_the_exception(tmp_path: Path):

@@ -194,7 +194,7 @@ def test_the_mirror_of_mnist_is_set_by_the_environment_and_checked(tmp_path, mon
 def test_what_is_no_file_of_gzip_is_not_kept(tmp_path):
     page = tmp_path / "page.gz"
     page.write_text("<html>")
-    with pytest.raises(OSError, match="page.gz is no file of gzip"):
+    with pytest.raises(OSError, match="page.gz is not a gzip file"):
         input_data.maybe_download("data.gz", str(tmp_path / "data"), page.as_uri())
     assert not (tmp_path / "data").exists()
 

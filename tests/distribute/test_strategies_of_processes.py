@@ -118,7 +118,7 @@ def _expect_that_another_workers_accumulator_is_out_of_reach() -> None:
                 call()
             except tf.errors.InternalError as error:
                 assert f"Accumulator '{name}' is on the device of another" in str(error), error
-                assert "each needs one of its own" in str(error), error
+                assert "each needs its own" in str(error), error
             else:
                 raise AssertionError("no error was raised")
 

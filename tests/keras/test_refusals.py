@@ -156,7 +156,7 @@ def test_a_fit_that_takes_no_callbacks_is_refused():
     model = WithoutCallbacks()
     model.compile("sgd", "mse")
     accumulate_gradients(model, 2)
-    with pytest.raises(TypeError, match=r"fit of model .* has to take `callbacks` or \*\*kwargs"):
+    with pytest.raises(TypeError, match=r"fit of model .* must accept `callbacks` or \*\*kwargs"):
         model.fit(X, Y)
     model = WithOthers()
     model.compile("sgd", "mse")

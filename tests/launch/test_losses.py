@@ -80,7 +80,7 @@ def test_the_others_are_ended_when_nobody_can_go_on(launch, name):
     os.kill(launched.processes()[name], signal.SIGKILL)
     assert launched.end() == 143  # That of a worker that was ended is higher than that of the loss.
     assert f"{name} is lost: SIGKILL (status 137). No restarts are left." in launched.output
-    assert f"{name} is lost, without which no worker can go on" in launched.output.lower()
+    assert f"{name} is lost, and no worker can continue without it" in launched.output.lower()
     others = [each for each in ("worker 0", "worker 1", "worker 2", "ps 0") if each != name]
     for other in others:
         assert f"{other} has not ended by itself within 1 s" in launched.output

@@ -1,4 +1,4 @@
-"""Tests of the findings: what a person must look at, and where it is."""
+"""Tests of the findings: what needs manual review, and where it is."""
 
 from __future__ import annotations
 

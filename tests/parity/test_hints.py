@@ -72,9 +72,9 @@ _SUMMED = "the gradients of {} micro-batches are summed, not averaged"
         (
             loop(2, reduction_type="SUM", num_replicas=2),
             "2",
-            [_REPLICAS, _SUMMED.format(2) + ", if there are so many"],
+            [_REPLICAS, _SUMMED.format(2) + ", if that is their number"],
         ),
-        (loop(4, reduction_type="SUM", num_replicas=2), "4", [_SUMMED.format(4) + ", if there"]),
+        (loop(4, reduction_type="SUM", num_replicas=2), "4", [_SUMMED.format(4) + ", if that"]),
         (loop(4, reduction_type="SUM"), "4", ["Run(num_micro_batches=4)"]),
         (
             loop(2, divisor=2, num_micro_batches=2),

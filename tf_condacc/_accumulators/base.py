@@ -100,11 +100,11 @@ class ConditionalAccumulatorBase(Trackable):
 
     @property
     def dtype(self) -> DTypeLike:
-        """The data type of the gradients, as it was given to the constructor."""
+        """The data type of the gradients, as given to the constructor."""
         return self._dtype
 
     def num_accumulated(self, name: str | None = None) -> tf.Tensor:
-        """Returns the number of gradients that are accumulated now: `[] int32`.
+        """Returns the number of gradients accumulated now: `[] int32`.
 
         Args:
             name: Optional name of the operation.
@@ -137,8 +137,8 @@ class ConditionalAccumulatorBase(Trackable):
     ) -> tf.Operation | None:
         """Sets the accumulator's own step.
 
-        Accumulated gradients stay accumulated, and pending takes stay pending. If the new step is
-        lower than the current one, it is set all the same, and a warning is logged.
+        Accumulated gradients stay accumulated, and pending takes stay pending. A step that is lower
+        than the current one is set, too, and a warning is logged.
 
         Args:
             new_global_step: The new step, cast to int64: `[] int64`.
@@ -161,9 +161,9 @@ class ConditionalAccumulatorBase(Trackable):
     def reset(self, new_global_step: TensorLike, name: str | None = None) -> tf.Tensor:
         """Discards the accumulated gradients and sets the accumulator's own step, atomically.
 
-        Pending takes go on waiting. If enough gradients were accumulated for a pending take before
-        the reset, this take is completed first, and its gradients are not discarded. `num_dropped`
-        does not change. TensorFlow's own accumulators have no such method.
+        Pending takes continue to wait. If enough gradients were accumulated for a pending take
+        before the reset, this take is completed first, and its gradients are not discarded.
+        `num_dropped` does not change. TensorFlow's own accumulators have no such method.
 
         Args:
             new_global_step: The new step, cast to int64: `[] int64`. It may be lower than the
@@ -210,7 +210,7 @@ class ConditionalAccumulatorBase(Trackable):
     ) -> tf.Tensor:
         """Makes an accumulator with the constructor's arguments, and returns its handle.
 
-        In eager mode, each call makes an accumulator of its own unless `shared_name` is given.
+        In eager mode, each call makes a new accumulator unless `shared_name` is given.
         """
         make_op = functools.partial(self._op("accumulator"), **self._ATTRIBUTES)
         name = name or self._DEFAULT_NAME
@@ -294,7 +294,7 @@ class _ExportableResource(tf.saved_model.experimental.TrackableResource):
 
     Args:
         make: Function that makes an accumulator and returns its handle: `[] resource`. If its
-            argument is True, each execution of the operation makes an accumulator of its own.
+            argument is True, each execution of the operation makes a new accumulator.
     """
 
     def __init__(self, make: Callable[[bool], tf.Tensor]) -> None:
@@ -326,8 +326,8 @@ def _make_accumulator(
         make_op: Function of the operation that makes accumulators of the kind.
         dtype: Data type of the gradients.
         shape: Shape of the gradients; None if unknown.
-        anonymous: Whether each execution of the operation makes an accumulator of its own. Ignored
-            if `shared_name` is given.
+        anonymous: Whether each execution of the operation makes a new accumulator. Ignored if
+            `shared_name` is given.
         shared_name: Name under which the accumulator is shared; None or empty if it is not shared.
         name: Name of the operation.
         reduction_type: How gradients are reduced. None stands for "MEAN".
@@ -378,8 +378,8 @@ def _warn_of_replicas(shared_name: str) -> None:
     if strategy.num_replicas_in_sync > 1 and not tf.distribute.in_cross_replica_context():
         _LOG.warning(
             "The accumulator with shared_name '%s' is made in a function that %s runs on replicas. "
-            "Names are shared within a device only, so each device has an accumulator of its own. "
-            "Make it outside of the function to share it.",
+            "Names are shared only within a device, so each device has a separate accumulator. "
+            "Make it outside the function to share it.",
             shared_name,
             type(strategy).__name__,
         )

@@ -15,8 +15,8 @@ class ApplyOutcome(enum.IntEnum):
     """The outcome of a gradient that was applied for a contributor.
 
     The members are integers and can be compared with the tensors that `apply_contribution` returns.
-    None of them is 0, so an outcome is not a condition: use `try_apply_grad(contributor=...)` for
-    one.
+    None of them is 0, so an outcome cannot serve as a condition; `try_apply_grad(contributor=...)`
+    returns one.
 
     Example:
         >>> accumulator = tf_condacc.ConditionalAccumulator(tf.float32, shape=[])

@@ -204,7 +204,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         accumulator's step. In a graph, a pending take holds no thread of the session. In eager
         mode, it blocks the calling thread until other threads have applied the missing gradients;
         Ctrl-C ends the wait. In a ``tf.function``, the operations on one accumulator run in program
-        order, so a take that stands before the applies it needs never completes. Use
+        order, so a take written before the applies that it needs never completes. Use
         `try_take_grad` there.
 
         A take that has waited for a long time logs one warning. The environment variable

@@ -1,4 +1,4 @@
-"""Execution of waiting operations in eager mode, such that Ctrl-C can end them."""
+"""Execution of waiting operations in eager mode, so that Ctrl-C can end them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _POLL_SECONDS = 0.1  # The longest time that passes before Ctrl-C is noticed.
 def execute_interruptibly(
     op_name: str, num_outputs: int, inputs: Sequence[tf.Tensor], attrs: Sequence[Any]
 ) -> list[tf.Tensor]:
-    """Executes an operation that may wait for a long time, in a thread of its own.
+    """Executes an operation that may wait for a long time, in a separate thread.
 
-    Python handles Ctrl-C in the main thread only, and not while that thread executes an operation.
+    Python handles Ctrl-C only in the main thread, and not while that thread executes an operation.
     Here the calling thread sleeps instead. If it is interrupted, it cancels the operation, waits
     until the operation has ended, and raises the interrupt.
 

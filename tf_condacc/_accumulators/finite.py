@@ -20,7 +20,7 @@ def is_any_not_finite(
     The gradients of a replica whose weight is 0 do not matter: they add zeros.
 
     The operation of TensorFlow's debugger reads each element once and writes nothing, unlike
-    ``tf.reduce_all(tf.math.is_finite(...))``. Several gradients are looked at in parallel.
+    ``tf.reduce_all(tf.math.is_finite(...))``. Several gradients are checked in parallel.
 
     Args:
         gradients: The gradients of this replica.

@@ -80,7 +80,7 @@ class GradientAccumulator(Trackable):
             gradients that have it. "SUM" does not divide: ``sum(g)``, or ``sum(w * g)``.
         name: Name of the object, for its operations and error messages.
         skip_non_finite: Whether to drop a micro-batch if any of its gradients has a NaN or an
-            infinity, instead of accumulating it. All gradients are looked at before any is
+            infinity, instead of accumulating it. All gradients are checked before any is
             accumulated. All replicas drop the micro-batch if one of them has such a gradient.
             `num_skipped` counts what was dropped. An optimizer that scales the loss, such as
             ``keras.optimizers.LossScaleOptimizer``, skips updates itself and is refused.
@@ -130,12 +130,12 @@ class GradientAccumulator(Trackable):
     ) -> tf.Tensor:
         """Accumulates the gradients of one micro-batch.
 
-        Under a strategy it is called in the function that the strategy runs on replicas.
+        Under a strategy, call it in the function that the strategy runs on replicas.
 
         Args:
             gradients: The gradient of each variable, in the order of the variables: a tensor or
-                ``tf.IndexedSlices``. A variable whose first gradient was a tensor accepts
-                ``tf.IndexedSlices`` later, too; the reverse raises ValueError.
+                ``tf.IndexedSlices``. A variable whose first gradient was a tensor also accepts
+                ``tf.IndexedSlices`` later; the reverse raises ValueError.
             weight: Weight of the micro-batch, such as the number of examples over which its loss
                 is a mean: `[]`, a real number. None counts as 1. A micro-batch of weight 0 counts
                 as one of the micro-batches and adds zeros, even if its gradients are not finite. If
@@ -143,11 +143,11 @@ class GradientAccumulator(Trackable):
                 own data type.
 
         Returns:
-            True if the gradients of enough micro-batches are accumulated for a take: `[] bool`. A
-            micro-batch that `skip_non_finite` drops does not count.
+            True if enough micro-batches are accumulated for a take: `[] bool`. A micro-batch that
+            `skip_non_finite` drops does not count.
 
         Raises:
-            TypeError: `gradients` is no list, or `weight` is no real number.
+            TypeError: `gradients` is not a list, or `weight` is not a real number.
             ValueError: There are more or fewer gradients than variables, one is None, or one has
                 another shape or data type than its variable; or `weight` is not a scalar, or a
                 variable with a weighted gradient is of an integer type. Nothing was accumulated.
@@ -177,9 +177,9 @@ class GradientAccumulator(Trackable):
         gradient. If weights were given, replicas communicate to divide by the sum of all weights.
 
         Args:
-            num_required: Number of micro-batches that are enough: `[] int32`. By default those of
-                a whole update. With 1, a remainder at the end of the data can be taken; its mean is
-                that of the micro-batches that are there.
+            num_required: Number of micro-batches that the take requires: `[] int32`. By default
+                those of a whole update. With 1, it takes a remainder at the end of the data, whose
+                mean is that of the remaining micro-batches.
 
         Returns:
             A gradient for each variable: a tensor, or ``tf.IndexedSlices`` with unique ascending
@@ -228,7 +228,7 @@ class GradientAccumulator(Trackable):
         ``optimizer.apply`` in a ``tf.cond``, which TensorFlow forbids in such a function.
 
         All three limits apply to the mean, or sum, over the micro-batches of all replicas, after
-        the repeated rows of sparse gradients were summed.
+        the repeated rows of sparse gradients have been summed.
 
         Args:
             optimizer: An optimizer of Keras or of TensorFlow 1. It counts updates, not
@@ -236,10 +236,10 @@ class GradientAccumulator(Trackable):
                 it scales the loss, the limits below are those of unscaled gradients.
             gradients: The gradients, as in `accumulate`.
             weight: Weight of the micro-batch, as in `accumulate`: `[]`.
-            clip_norm: The mean gradient of each variable is scaled down such that its L2 norm is
-                not above this number: `[]`.
-            global_clip_norm: All gradients are scaled down by the same factor such that the L2 norm
-                of all together is not above this number: `[]`.
+            clip_norm: The mean gradient of each variable is scaled down so that its L2 norm does
+                not exceed this number: `[]`.
+            global_clip_norm: All gradients are scaled down by the same factor so that their common
+                L2 norm does not exceed this number: `[]`.
             clip_value: Elements are limited to at least ``-clip_value`` and at most ``clip_value``:
                 `[]`.
 
@@ -247,7 +247,7 @@ class GradientAccumulator(Trackable):
             True if the variables were updated: `[] bool`.
 
         Raises:
-            TypeError: `optimizer` is no optimizer, or as in `accumulate`.
+            TypeError: `optimizer` is not an optimizer, or as in `accumulate`.
             ValueError: As in `accumulate`; or more than one kind of clipping is given, or a limit
                 is not a scalar; or the optimizer has ``gradient_accumulation_steps``, or scales the
                 loss although `skip_non_finite` is set; or a variable was made outside of the scope
@@ -272,7 +272,7 @@ class GradientAccumulator(Trackable):
     ) -> tf.Tensor:
         """Updates the variables from micro-batches that are too few for an update, if any are left.
 
-        It is for the end of the data. The mean is that of the micro-batches that are there. Under a
+        Call it at the end of the data. The mean is that of the remaining micro-batches. Under a
         strategy, call it where `apply_gradients` may be called. Arguments and errors are those of
         `apply_gradients`.
 
@@ -296,7 +296,7 @@ class GradientAccumulator(Trackable):
     def num_accumulated(self) -> tf.Tensor:
         """Returns the number of accumulated micro-batches: `[] int32`.
 
-        It is the same on all replicas, and may also be asked outside of the functions that the
+        It is the same on all replicas, and can also be called outside the functions that the
         strategy runs on them.
 
         Raises:
@@ -333,7 +333,7 @@ class GradientAccumulator(Trackable):
         self._replicas.reset()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> GradientAccumulator:
-        """Returns an accumulator for copies of the variables that has accumulated nothing."""
+        """Returns an empty accumulator for copies of the variables."""
         copied = type(self).__new__(type(self))
         memo[id(self)] = copied
         for name, value in vars(self).items():
@@ -354,8 +354,8 @@ class GradientAccumulator(Trackable):
     def _trackable_children(self, save_type: str = "checkpoint", **arguments: Any) -> Any:
         """Returns the accumulators for SavedModels. Checkpoints do not contain them.
 
-        TensorFlow also asks for them while it restores a checkpoint. Then what is accumulated is
-        discarded.
+        TensorFlow also asks for them while it restores a checkpoint, which discards what is
+        accumulated.
         """
         if save_type != "checkpoint":
             return super()._trackable_children(save_type, **arguments)

@@ -73,7 +73,7 @@ def checked_gradients(
     gradients = list(gradients)
     if any(isinstance(one, tuple) and any(map(_is_variable, one)) for one in gradients):
         raise ValueError(
-            f"{title} got pairs of gradients and variables. It has the variables: pass the "
+            f"{title} got pairs of gradients and variables. It knows the variables: pass the "
             "gradients only."
         )
     if len(gradients) != len(variables):
@@ -176,7 +176,7 @@ def checked_scalar(expected: str, value: TensorLike, is_right: Callable[[Any], A
 
 
 def check_not_compiled(title: str) -> None:
-    """Checks that XLA does not compile the function that is being traced, with a RuntimeError."""
+    """Raises a RuntimeError if XLA compiles the function that is being traced."""
     if not tf.executing_eagerly() and is_compiled(v1.get_default_graph()):
         raise RuntimeError(
             f"{title} is used in a function that XLA compiles, but XLA has no accumulators. Leave "
@@ -191,7 +191,7 @@ def check_optimizer(title: str, optimizer: Any, skips_non_finite: bool) -> None:
     """Checks that an optimizer can make the updates of accumulated gradients.
 
     Raises:
-        TypeError: It is no optimizer.
+        TypeError: It is not an optimizer.
         ValueError: It accumulates gradients itself; or it skips gradients that are not finite to
             adapt its loss scale, and the accumulator skips them, too.
     """

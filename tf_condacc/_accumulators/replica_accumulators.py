@@ -24,7 +24,7 @@ class ReplicaAccumulators(Trackable):
         reduction_type: "MEAN" or "SUM".
 
     Raises:
-        RuntimeError: Replicas make no common updates, or each would make an object of its own.
+        RuntimeError: Replicas make no common updates, or each would make its own object.
     """
 
     def __init__(

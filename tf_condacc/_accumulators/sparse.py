@@ -173,12 +173,11 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             name: Optional name of the operation.
             contributor: Id of the gradient's contributor: `[] integer`, not negative. If given, the
                 gradient is applied as by `apply_contribution`.
-            weight: Weight of the gradient, finite and not negative: `[] real number`. A row of
-                the mean is the sum of its values times their weights, divided by the sum of the
-                weights: of those of the gradients that contain the row ("MEAN"), or of all
-                gradients ("GLOBAL_MEAN"). A sum is not divided. The weight of a gradient without
-                one is 1. If all weights are 0, so is the mean. Each product is rounded to `dtype`,
-                and can overflow in float16.
+            weight: Weight of the gradient, finite and not negative: `[] real number`. A row of the
+                mean is the weighted sum of its values, divided by the sum of the weights of the
+                gradients that contain the row ("MEAN") or of all gradients ("GLOBAL_MEAN"). A sum
+                is not divided. A gradient without a weight has the weight 1. If all weights are 0,
+                so is the mean. Each product is rounded to `dtype`, and can overflow in float16.
 
         Returns:
             Whether the gradient was accumulated: `[] bool`. False if it was dropped as stale or,

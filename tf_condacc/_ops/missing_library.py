@@ -14,9 +14,9 @@ _TASK = re.compile(r"/job:\w+/replica:\d+/task:\d+")
 
 
 def explanation(error: BaseException) -> tf.errors.NotFoundError | None:
-    """Returns an error that says what is to be done.
+    """Returns an error that says what to do if a task does not know an operation of this package.
 
-    Returns None if the error is not that a task does not know an operation of this package.
+    Returns None for other errors.
     """
     message = getattr(error, "message", None) or ""
     unknown = _NOT_REGISTERED.search(message)
@@ -28,14 +28,14 @@ def explanation(error: BaseException) -> tf.errors.NotFoundError | None:
         error.node_def,
         error.op,
         f"{where} does not know the operation {unknown.group(1)}. Every process of the cluster, "
-        f"parameter servers included, has to {_REMEDY} before it starts its server. "
+        f"parameter servers included, must {_REMEDY} before it starts its server. "
         f"The error was: {message.splitlines()[0]}",
     )
 
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """Makes errors of operations that a task does not know say what is to be done.
+    """Makes errors of operations that a task does not know say what to do.
 
     Raises:
         tf.errors.NotFoundError: A task does not know an operation of this package.

@@ -57,7 +57,7 @@ vars(ops)["_op_def_library"] = nodes  # The generated functions build nodes by t
 
 
 def lowest_num_accumulated(*handles: tf.Tensor, name: str | None = None) -> tf.Tensor:
-    """Returns how many gradients accumulators have, of several the lowest number: `[] int32`.
+    """Returns the lowest number of gradients that any of several accumulators has: `[] int32`.
 
     Args:
         handles: The accumulators' handles: `[] resource` each.

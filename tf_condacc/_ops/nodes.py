@@ -90,6 +90,6 @@ def out_of_reach(user: str) -> str:
     """Returns the error message for an accumulator or an operation on a device out of reach."""
     return (
         f"{user} is on the device of another process, which this process cannot reach. Workers of "
-        "MultiWorkerMirroredStrategy do not share accumulators: each needs one of its own, and "
+        "MultiWorkerMirroredStrategy do not share accumulators: each needs its own, and "
         "all_reduce adds up what they take."
     )

@@ -1,1 +1,1 @@
-"""Optimizers that combine the gradients of several workers, each in a package of its own."""
+"""Optimizers that combine the gradients of several workers, each in its own package."""

@@ -21,8 +21,8 @@ _MAX_BYTES_AT_ONCE = 256 << 10
 def sum_gradients(gradients: Sequence[Gradient], variable: tf.Variable) -> Gradient:
     """Adds gradients on the variable's device, each as soon as it is computed.
 
-    Each run of the graph has a sum of its own, which is freed when the run ends. The sum takes over
-    the memory of a gradient if nothing else uses it. A few small gradients are added when all are
+    Each run of the graph has its own sum, which is freed when the run ends. The sum takes over the
+    memory of a gradient if nothing else uses it. A few small gradients are added when all are
     computed, in the order of the towers. Other gradients are added in the order in which they
     arrive, so that floating-point sums of three or more towers may differ in their last bits
     between runs. With ``tf.config.experimental.enable_op_determinism`` all gradients are added in

@@ -56,7 +56,7 @@ def replicate_model_fn(
 
     Towers share the variables that ``tf.compat.v1.get_variable`` makes, and so those of
     ``tf.compat.v1.layers``. If `model_fn` makes Keras layers or ``tf.Variable`` objects, each tower
-    gets variables of its own and trains a separate model. A warning then names the first such
+    gets its own variables and trains a separate model. A warning then names the first such
     variable.
 
     The older form ``replicate_model_fn(model_fn, optimizer_fn, devices=None)`` works too. It
@@ -176,7 +176,7 @@ def _recorded(collection: str) -> Iterator[list[tf.Variable]]:
 
 
 def _warn_of_unshared(towers: Sequence[Tower], made: Sequence[Sequence[tf.Variable]]) -> None:
-    """Logs a warning if a tower after the first one trains variables of its own.
+    """Logs a warning if a tower after the first one trains its own variables.
 
     In a tower that calls an optimizer, only variables with a gradient count. Each tower may make
     others, such as a learning rate.

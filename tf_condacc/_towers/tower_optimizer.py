@@ -26,7 +26,7 @@ _LOG = logging.getLogger("tf_condacc")
 def warn_of_deprecation(name: str) -> None:
     """Logs once per process that new programs should use a distribution strategy."""
     _LOG.warning(
-        "%s is here for programs that were written for tf.contrib.estimator, where it has been "
+        "%s exists for programs that were written for tf.contrib.estimator, where it has been "
         "deprecated since 2018-05-31. New programs should use tf.distribute.MirroredStrategy.",
         name,
     )
@@ -41,8 +41,8 @@ class TowerOptimizer(OptimizerWrapper):
     optimizer unchanged.
 
     It differs from the original in that the calls of different towers are compared, dense and
-    sparse gradients of a variable can be mixed in any order, and a checkpoint of the optimizer is
-    one of the wrapped optimizer.
+    sparse gradients of a variable can be mixed in any order, and its checkpoints are those of the
+    wrapped optimizer.
 
     Example:
         >>> def model_fn(features, labels, mode):

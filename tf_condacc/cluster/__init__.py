@@ -1,4 +1,4 @@
-"""Training on a cluster of parameter servers and workers, each a process of its own.
+"""Training on a cluster of parameter servers and workers, each in its own process.
 
 A program calls `start` and trains in the `Task` that it returns. The same program runs under
 ``condacc launch``, under any scheduler that sets ``TF_CONFIG``, and alone.

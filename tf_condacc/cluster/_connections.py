@@ -38,7 +38,7 @@ _RECONNECT = "grpc.max_reconnect_backoff_ms"
 def reconnect_soon() -> None:
     """Makes gRPC connect again to a task that comes back, within about a second.
 
-    It may wait for two minutes otherwise. Options of the program's own take precedence.
+    Otherwise it may wait for two minutes. Options that the program sets take precedence.
     """
     given = [option for option in os.environ.get(_GRPC_OPTIONS, "").split(",") if option]
     if _RECONNECT not in (option.partition("=")[0] for option in given):
@@ -78,7 +78,7 @@ def _check_connections(ports: Collection[int]) -> None:
 
 
 def _duplicate(number: int) -> socket.socket:
-    """Returns a socket of a file descriptor of its own. Raises OSError if it is no socket."""
+    """Returns a socket with its own file descriptor. Raises OSError if it is not a socket."""
     duplicate = os.dup(number)
     try:
         return socket.socket(fileno=duplicate)
@@ -100,7 +100,7 @@ def _is_connection(opened: socket.socket, ports: Collection[int]) -> bool:
 
 
 def _is_lost(connection: socket.socket) -> bool:
-    """Returns whether the other machine has not acknowledged for long what was sent to it.
+    """Returns whether data sent to the other machine has been unacknowledged for too long.
 
     A frozen process does not read, but its machine acknowledges what fits into its buffer, and then
     nothing more is sent. The option TCP_USER_TIMEOUT would close such a connection as well.

@@ -99,7 +99,7 @@ def await_processes(addresses: Iterable[str], timeout_secs: float) -> None:
 
     Args:
         addresses: Addresses of the tasks.
-        timeout_secs: Time limit. A program may go on for long after it has trained.
+        timeout_secs: Time limit. A program may continue long after it has trained.
     """
     end = time.monotonic() + timeout_secs
     for address in addresses:
@@ -181,11 +181,13 @@ def report_end(target: str, own_name: str, addresses: list[str]) -> None:
     calls = [lambda ps=ps: report(ps) for ps in range(len(addresses))]
     for ps, done in enumerate(_in_threads(calls, _REPORT_END_SECS + 1)):
         if done is not True:
-            _LOG.warning("Parameter server %d (%s) was not told of the end.", ps, addresses[ps])
+            _LOG.warning(
+                "Parameter server %d (%s) could not be notified of the end.", ps, addresses[ps]
+            )
 
 
 def _in_threads(calls: Sequence[Callable[[], Any]], timeout_secs: float) -> list[Any]:
-    """Calls functions in daemon threads of their own.
+    """Calls functions, each in a separate daemon thread.
 
     Args:
         calls: The functions.
@@ -216,7 +218,7 @@ def _in_threads(calls: Sequence[Callable[[], Any]], timeout_secs: float) -> list
 
 @contextlib.contextmanager
 def _session(target: str, ps: int | None, build: Callable[[], Any]) -> Iterator[Callable[[], Any]]:
-    """Builds operations, and yields a function that runs them in a session of their own.
+    """Builds operations, and yields a function that runs them in a separate session.
 
     Args:
         target: Target of the session.

@@ -32,7 +32,7 @@ class LostWorkers:
     one that was killed between two steps, for whose gradients everybody would wait.
 
     A worker is lost if its server has answered and then nobody listens at its address. One that is
-    frozen, or whose machine cannot be reached, is not: it may go on.
+    frozen, or whose machine cannot be reached, is not: it may continue.
 
     Args:
         addresses: "host:port" of each worker, by the worker's name.
@@ -52,7 +52,7 @@ class LostWorkers:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stops the thread; a call that has begun may go on."""
+        """Stops the thread; a call that has begun may continue."""
         self._stopped.set()
 
     def join(self, timeout_secs: float) -> bool:

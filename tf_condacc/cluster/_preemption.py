@@ -146,10 +146,10 @@ class SigtermHandler:
     """Calls a function at SIGTERM, and then ends the process with status 143.
 
     The main thread may be inside a step, where Python runs no handlers of signals. So the handler
-    in C writes to a pipe, and a thread reads it. The main thread goes on meanwhile.
+    in C writes to a pipe, and a thread reads it. The main thread continues meanwhile.
 
-    A handler of the program's own takes precedence, also if it is set later. So does a SIGTERM that
-    is ignored.
+    A handler that the program sets takes precedence, even if it is set later. So does a SIGTERM
+    that is ignored.
 
     Args:
         leave: The function. Errors that it raises are logged.

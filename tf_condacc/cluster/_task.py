@@ -39,33 +39,33 @@ def start(
     grace_secs: float = 60,
     preemption_secs: float | None = 20,
 ) -> Task:
-    """Starts the server of this process, as ``TF_CONFIG`` tells.
+    """Starts the server of this process, as ``TF_CONFIG`` describes it.
 
     In a parameter server this function does not return: it serves until training has ended, and
     then ends the process with status 0, without exit handlers. It still answers until the processes
-    of the other tasks have ended, for up to 2 seconds, so that they notice nothing of its end.
+    of the other tasks have ended, for up to 2 seconds, so that its end does not disturb them.
 
     If there is no cluster in ``TF_CONFIG``, the process trains alone, without a server.
 
     Args:
-        config: What ``TF_CONFIG`` contains, as text or as the object that it describes. By default
-            the environment variable is read.
+        config: The contents of ``TF_CONFIG``, as text or as the object that it describes. By
+            default, those of the environment variable.
         session_config: A ``tf.compat.v1.ConfigProto`` for the server and for sessions. If it has no
-            device filters, some are added: a task that trains sees parameter servers and itself
-            only, and so does not wait for other tasks.
-        report_secs: Number of seconds without an answer after which this task logs a warning that
-            names the task that it waits for, once, and a second one when that task answers again.
-            Tasks that train need the parameter servers and the chief; with device filters of the
-            program's own, all other tasks. None for never.
-        grace_secs: How long a parameter server waits for other tasks when the chief has ended. A
-            worker that is started again meanwhile finds that training has ended, and ends too.
-        preemption_secs: How long a task may go on after SIGTERM, with which schedulers end
+            device filters, some are added: a task that trains sees only parameter servers and
+            itself, and so does not wait for other tasks.
+        report_secs: If a task that this task needs does not answer for this many seconds, this task
+            logs one warning that names it, and a second one when it answers again. Tasks that train
+            need the parameter servers and the chief or, if the program sets device filters, all
+            other tasks. None for never.
+        grace_secs: How long a parameter server waits for other tasks after the chief has ended. A
+            worker that restarts meanwhile finds that training has ended, and ends too.
+        preemption_secs: How long a task may continue after SIGTERM, with which schedulers end
             processes whose machine they need. The chief saves a checkpoint into the
             `checkpoint_dir` of `Task.session`, a worker leaves the gate of its
             `SyncReplicasOptimizer`, so that nobody waits for it, and a parameter server answers
             until the tasks that train have ended. Then the process ends with status 143. The
-            training is not over: it goes on with the next chief. None for the default action of
-            the signal, which ends the process at once. A handler of the program's own takes
+            training is not over: the next chief continues it. None for the default action of the
+            signal, which ends the process at once. A handler that the program sets takes
             precedence, and nothing is done outside the main thread, or in a task that trains
             outside its context.
 
@@ -73,8 +73,8 @@ def start(
         The task, to be used as a context in which the program trains. When the context is left
         without an error, the parameter servers are told that this task has ended. They end when all
         tasks have, or `grace_secs` after the chief. If the chief had ended before this task made
-        its session, `Task.session` raises an error that the context suppresses: the program goes on
-        after the context.
+        its session, `Task.session` raises an error that the context suppresses: the program
+        continues after the context.
 
     Raises:
         ValueError: ``TF_CONFIG`` does not describe a cluster and a task of it.
@@ -88,7 +88,7 @@ def start(
 
 
 class Task:
-    """The part of this process in a cluster. Made by `start`.
+    """The role of this process in a cluster. Made by `start`.
 
     The names of the attributes are those of ``tf.estimator.RunConfig``.
 
@@ -207,7 +207,7 @@ class Task:
             RuntimeError: The task is an evaluator.
             tf.errors.DeadlineExceededError: Parameter servers or the chief are not ready after
                 `max_wait_secs`.
-            tf.errors.OutOfRangeError: The chief has ended. The context of the task takes it for the
+            tf.errors.OutOfRangeError: The chief has ended. The context of the task treats it as the
                 end of training.
         """
         given = {"master", "is_chief", "config"} & arguments.keys()
@@ -257,7 +257,7 @@ class Task:
             ) from error
 
     def _serve_hook(self, hook: SyncReplicasOptimizerHook) -> None:
-        """Connects a hook with what this task knows: lost workers, or the end of the chief."""
+        """Gives a hook what this task knows: lost workers, or the end of the chief."""
         if not self.is_chief:
             first_ps = self._config.cluster.get(PS_JOB, [""])[0]
             hook.check_ended = lambda: _ending.raise_if_ended(self.master, first_ps)
@@ -314,7 +314,7 @@ class Task:
         os._exit(0)
 
     def _leave(self) -> None:
-        """Leaves the training, which goes on without this task or with its successor."""
+        """Leaves the training, which continues without this task or with its successor."""
         for address in self._config.cluster.get(PS_JOB, []):
             if probe(address, _ANSWER_SECS) is not Answer.ANSWERED:
                 _LOG.warning("SIGTERM: %s does not answer, so nothing is saved.", address)

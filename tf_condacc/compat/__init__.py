@@ -1,8 +1,7 @@
 """Runs programs that were written for TensorFlow 1 and ``tf.contrib``.
 
-`install` puts the classes of this package in the place of the originals, and brings back names that
-the installed TensorFlow lacks: ``tf.contrib``, ``tf.estimator``, and private paths that programs
-use.
+`install` replaces the originals by the classes of this package, and brings back names that the
+installed TensorFlow lacks: ``tf.contrib``, ``tf.estimator``, and private paths that programs use.
 It changes names only. Whether TensorFlow behaves as version 1 or 2 stays as it is.
 
 ``condacc run script.py`` runs a program unedited: it installs the names, turns the

@@ -13,9 +13,9 @@ _undo: contextlib.ExitStack | None = None
 
 
 def install() -> None:
-    """Installs the names that TensorFlow 1 had and the installed TensorFlow has not.
+    """Installs the names of TensorFlow 1 that the installed TensorFlow lacks.
 
-    After it:
+    Afterwards:
       - ``tf.contrib`` and ``tf.estimator`` exist on ``tensorflow`` and ``tensorflow.compat.v1``, as
         attributes and in all forms of ``import``.
       - The accumulators and ``train.SyncReplicasOptimizer`` of ``tf.compat.v1``, of

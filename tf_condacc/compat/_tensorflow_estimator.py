@@ -54,8 +54,8 @@ def import_package() -> None:
 def _stubs() -> Iterator[None]:
     """Returns a context in which modules that TensorFlow does not have can be imported.
 
-    The stub that takes the place of a module of the package remains afterwards, because the package
-    has further modules that may import it.
+    The stub that replaces a module of the package remains afterwards, because the package has
+    further modules that may import it.
     """
     stubs = [stub for stub in _stub_modules() if _is_wanted(stub.__name__)]
     sys.modules.update({stub.__name__: stub for stub in stubs})
@@ -68,7 +68,7 @@ def _stubs() -> Iterator[None]:
 
 
 def _is_wanted(name: str) -> bool:
-    """Returns whether a stub takes the place of a module. TensorFlow 2.15 has them all itself."""
+    """Returns whether a stub replaces a module. TensorFlow 2.15 has them all itself."""
     return name not in sys.modules and (name.startswith(PACKAGE) or not has_module(name))
 
 
@@ -215,7 +215,7 @@ def _accept_first_workers(estimator: ModuleType) -> None:
 
 
 def _with_chief(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns a value of ``TF_CONFIG`` in which the chief has a job of its own.
+    """Returns a value of ``TF_CONFIG`` in which the chief has its own job.
 
     Worker 0 becomes the only task of the job "chief", and worker n becomes worker n-1. The value is
     returned as it is if there is no cluster, or if the cluster has a chief or a master.

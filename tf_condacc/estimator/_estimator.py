@@ -32,9 +32,9 @@ class Estimator:
     Mirrors ``tf.estimator.Estimator``. Checkpoints and summaries are kept in `model_dir`, and each
     call continues from the latest checkpoint. On a cluster, `train_and_evaluate` trains.
 
-    Each call builds a graph of its own. While `input_fn` and `model_fn` run, Keras 3 numbers the
-    names of its layers from the beginning, so that every graph has the variable names of the
-    checkpoint. Afterwards it continues with its former numbers.
+    Each call builds a new graph. While `input_fn` and `model_fn` run, Keras 3 numbers its layers
+    from the beginning, so that every graph has the variable names of the checkpoint. Afterwards it
+    continues with its former numbers.
 
     Args:
         model_fn: Function that is called with `features`, `mode`, and with `labels`, `params` and
@@ -45,14 +45,14 @@ class Estimator:
         config: A `RunConfig`.
         params: Parameters of `model_fn` and `input_fn`, a dictionary or another object that can be
             copied. Each call gets a deep copy.
-        warm_start_from: Where the first training, and evaluations before it, take initial values of
-            variables from: path of a checkpoint or of a SavedModel, for all trainable variables, or
-            `WarmStartSettings`. It has no effect when `model_dir` has a checkpoint.
+        warm_start_from: Source of the initial values of variables, for the first training and
+            evaluations before it: path of a checkpoint or of a SavedModel, for all trainable
+            variables, or `WarmStartSettings`. It has no effect when `model_dir` has a checkpoint.
 
     Raises:
         ValueError: `model_dir` differs from that of `config`; or `model_fn` is not a function; or
             `config` is not a `RunConfig`; or `model_fn` has no argument `features`, or no argument
-            `params` although `params` are given; or `warm_start_from` is something else.
+            `params` although `params` are given; or `warm_start_from` is none of these.
     """
 
     def __init__(
@@ -339,7 +339,7 @@ def _task_to_train_in(config: RunConfig) -> Task | None:
     if task is None and config.master:
         raise RuntimeError(
             f"TF_CONFIG describes a cluster, and this process is {config.task_type} "
-            f"{config.task_id} of it. Estimator.train alone would train a model of its own in each "
+            f"{config.task_id} of it. Estimator.train alone would train a separate model in each "
             "process; tf.estimator.train_and_evaluate trains one model on the cluster."
         )
     return task

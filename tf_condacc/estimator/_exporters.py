@@ -42,7 +42,7 @@ class Exporter(abc.ABC):
             export_path: Folder of the exports of this object.
             checkpoint_path: Path of the checkpoint that was evaluated.
             eval_result: Result of the evaluation.
-            is_the_final_export: Whether the training has come to its last step.
+            is_the_final_export: Whether the training has reached its last step.
 
         Returns:
             Path of the exported model, or None if there is none.

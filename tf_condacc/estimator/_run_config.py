@@ -42,7 +42,7 @@ class RunConfig:
         session_config: The ``tf.compat.v1.ConfigProto`` of sessions. By default soft placement is
             on.
         keep_checkpoint_max: Number of checkpoints to keep; 0 to keep all.
-        keep_checkpoint_every_n_hours: Number of hours; one checkpoint of each such period is also
+        keep_checkpoint_every_n_hours: One checkpoint of each period of this many hours is also
             kept.
         log_step_count_steps: Number of steps between two log messages with loss and speed; None
             for no messages.
@@ -174,7 +174,7 @@ class RunConfig:
 def model_dir_of(
     config: RunConfig, model_dir: str | os.PathLike[str] | None, source: str = "constructor"
 ) -> str | None:
-    """Returns a folder that is given beside that of a configuration; None if there is neither.
+    """Returns the folder of a configuration, or the one given beside it; None if there is neither.
 
     Args:
         config: The configuration.

@@ -98,11 +98,11 @@ class EvalSpec(_EvalFields):
             evaluation.
         start_delay_secs: Seconds that an evaluator waits before its first evaluation. It has no
             effect without an evaluator task.
-        throttle_secs: Seconds from the beginning of one evaluation to that of the next, at least.
+        throttle_secs: Minimum number of seconds between the starts of two evaluations.
 
     Raises:
-        ValueError: `steps` is lower than 1, a time is negative, or exporters have no name or the
-            same.
+        ValueError: `steps` is lower than 1, a time is negative, or exporters lack a name or share
+            one.
         TypeError: An argument has the wrong type.
     """
 
@@ -210,7 +210,7 @@ class _Result(NamedTuple):
     Attributes:
         metrics: What `Estimator.evaluate` returned.
         exports: What the exporters returned.
-        is_last: Whether the training has come to its last step.
+        is_last: Whether the training has reached its last step.
     """
 
     metrics: dict[str, Any]
@@ -263,7 +263,7 @@ class _Evaluations:
         return self.last
 
     def run_until_training_ends(self) -> None:
-        """Evaluates each new checkpoint, until one is of the last step of the training."""
+        """Evaluates each new checkpoint, up to that of the last step of the training."""
         time.sleep(self._spec.start_delay_secs)
         warned = False
         while True:
@@ -296,7 +296,7 @@ class _EvaluatingListener(v1.train.CheckpointSaverListener):
         self._last: float | None = None
 
     def after_save(self, session: v1.Session, global_step_value: int) -> None:
-        """Evaluates the checkpoint, unless the last evaluation was too short a time ago."""
+        """Evaluates the checkpoint, unless the last evaluation was too recent."""
         if self._is_first:
             self._is_first = False
             return

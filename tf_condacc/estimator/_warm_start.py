@@ -34,8 +34,8 @@ class WarmStartSettings(_Fields):
             - A list of variables: these.
             - None: only the variables in `var_name_to_vocab_info`.
         var_name_to_vocab_info: ``tf.compat.v1.train.VocabInfo`` objects by the names of variables.
-        var_name_to_prev_var_name: Names in the checkpoint by the names of variables, for those that
-            have other names there.
+        var_name_to_prev_var_name: Names in the checkpoint by the names of variables, for variables
+            that are named differently there.
 
     Raises:
         ValueError: `ckpt_to_initialize_from` is empty.

@@ -31,7 +31,7 @@ def numpy_input_fn(
         x: The features: an array `[n, …]`, or a dictionary of such arrays.
         y: The labels: likewise, or None for features alone.
         batch_size: Number of examples in a batch.
-        num_epochs: Number of times that the examples are fed; None for without end.
+        num_epochs: Number of times that the examples are fed; None to repeat without end.
         shuffle: Whether to shuffle the examples of each epoch. Must be given.
         queue_capacity: Has no effect: examples are shuffled over the whole epoch.
         num_threads: Has no effect: one thread makes the batches.

@@ -39,15 +39,16 @@ def accumulate_gradients(
     not, and compiled before or afterwards, in the scope of a ``tf.distribute.Strategy`` or not. It
     is changed in place and trains with its own `train_step`: only the gradients that `train_step`
     gives to ``model.optimizer`` are accumulated. The weights become those of a training with
-    batches that are `num_micro_batches` times as large; each micro-batch weighs by what Keras
-    divided its loss by, by default the number of its samples. The optimizer's ``iterations``, its
-    schedule of learning rates and its moving average count updates.
+    batches that are `num_micro_batches` times as large; each micro-batch is weighted by the number
+    that Keras divided its loss by, which is the number of its samples by default. The optimizer's
+    ``iterations``, its learning-rate schedule and its moving average count updates.
 
-    `train_on_batch` counts its batch as a micro-batch. No end is known there, so call
-    `Accumulation.apply_remainder` or `Accumulation.discard_remainder` yourself. `load_weights`, and
-    restoring a ``tf.train.Checkpoint`` of the model or its optimizer, discard what is accumulated.
+    `train_on_batch` counts its batch as a micro-batch. It cannot know which batch is the last, so
+    call `Accumulation.apply_remainder` or `Accumulation.discard_remainder` yourself.
+    `load_weights`, and restoring a ``tf.train.Checkpoint`` of the model or its optimizer, discard
+    what is accumulated.
 
-    What is saved is a plain Keras model. One that was loaded, copied or cloned accumulates after
+    What is saved is a plain Keras model. A loaded, copied or cloned model accumulates only after
     another call of this function. A second call for the same model replaces the first.
 
     Keras optimizers have ``gradient_accumulation_steps`` for the same purpose. It weighs
@@ -79,7 +80,7 @@ def accumulate_gradients(
         The accumulation, which applies or discards a remainder, and ends.
 
     Raises:
-        TypeError: `model` is no Keras 3 model, or `num_micro_batches` is not an integer. ``fit``
+        TypeError: `model` is not a Keras 3 model, or `num_micro_batches` is not an integer. ``fit``
             raises it if the model overrides ``fit`` without `callbacks` and without ``**kwargs``.
         ValueError: `num_micro_batches` is lower than 1, or `remainder` is none of the above. The
             optimizer has ``gradient_accumulation_steps`` as well, or scales the loss although

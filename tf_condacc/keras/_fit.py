@@ -58,7 +58,7 @@ def call_with(fit: Callable[..., Any], callback: EndOfEpoch, args: Any, kwargs: 
         return fit(*bound.args, **bound.kwargs)
     if not any(each.kind is each.VAR_KEYWORD for each in signature.parameters.values()):
         raise TypeError(
-            f"The fit of model '{callback.model.name}' has to take `callbacks` or **kwargs, with "
+            f"The fit of model '{callback.model.name}' must accept `callbacks` or **kwargs, with "
             f"which the accumulation finds the ends of epochs. Its signature is fit{signature}."
         )
     named = bound.kwargs

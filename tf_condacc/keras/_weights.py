@@ -34,7 +34,7 @@ def reduction_type_of(model: keras.Model, title: str) -> str:
     if len(are_sums) == 2:
         raise ValueError(
             f"{title}: the losses have the reductions {reductions_of(model)}. Gradients of sums "
-            "over the samples are added and those of means are averaged, so all losses have to be "
+            "over the samples are added and those of means are averaged, so all losses must be "
             "of one kind."
         )
     return "SUM" if are_sums == {True} else "MEAN"

@@ -38,7 +38,7 @@ def checked(batches: Iterable[Any]) -> list[tuple[Nested, Nested]]:
     """Returns the batches as pairs of nested arrays.
 
     Raises:
-        ValueError: There are none, or infinitely many, or one is no pair, or its tensors have
+        ValueError: There are none, or infinitely many, or one is not a pair, or its tensors have
             different sizes.
     """
     if (

@@ -77,7 +77,7 @@ def compare(
 
     Raises:
         RuntimeError: The caller is not in eager mode; or there are too few logical CPUs.
-        TypeError: `setups` is no list of `Setup` objects; or a setup needs an optimizer of
+        TypeError: `setups` is not a list of `Setup` objects; or a setup needs an optimizer of
             ``tf.compat.v1.train``, and there is none; or its function `begin` returns no `Run`.
         ValueError: Two setups have the same name or train different variables; or a batch cannot be
             divided equally; or `build` or `loss` are not as `Training` describes.
@@ -134,7 +134,7 @@ def assert_parity(
         setups: The setups to compare with one big batch.
         num_replicas: Number of replicas, towers and micro-batches of the default setups.
         tolerance: The tolerance.
-        picture: Where to save a picture of the differences if setups differ. The error tells the
+        picture: Where to save a picture of the differences if setups differ. The error gives the
             path or, without matplotlib, that there is none.
 
     Returns:
@@ -160,7 +160,7 @@ def _checked_setups(setups: Any) -> Sequence[Setup]:
     """Returns the setups to compare with the baseline, or raises an error if they are none."""
     if isinstance(setups, Setup) or not isinstance(setups, Iterable):
         got = f"the setup {setups.name}" if isinstance(setups, Setup) else f"{setups!r}"
-        raise TypeError(f"setups: expected a list of setups, got {got}, which is no list")
+        raise TypeError(f"setups: expected a list of setups, got {got}, which is not a list")
     setups = list(setups)
     for setup in setups:
         if not isinstance(setup, Setup):

@@ -199,5 +199,5 @@ def sync_replicas(num_replicas: int = 2, sparse_reduction: str = "GLOBAL_MEAN") 
 
 
 def _named(name: str, sparse_reduction: str) -> str:
-    """Returns the name of a setup, which tells how sparse gradients are averaged."""
+    """Returns the name of a setup, which says how sparse gradients are averaged."""
     return name if sparse_reduction == "GLOBAL_MEAN" else f"{name} (sparse {sparse_reduction})"

@@ -231,7 +231,7 @@ def _causes(ratio: float, division: Division, reduction: str, everywhere: bool) 
     number = micro_batches
     if number is None:  # It may be any.
         number = max(round(ratio), round(1 / ratio))
-        told = f", if there are so many (tell it as Run(num_micro_batches={number}))"
+        told = f", if that is their number (give it as Run(num_micro_batches={number}))"
         summed, divided = summed + told, divided + told
     others = [(number, summed.format(number)), (1 / number, divided.format(number))]
     own += others if number > 1 else []

@@ -30,8 +30,8 @@ class Run:
         close: Function that is called at the end, also after an error.
         num_replicas: Number of replicas of the strategy under which it runs.
         num_micro_batches: Number of parts of a replica's batch whose gradients it accumulates, or
-            None if this is not told. If updates differ by this factor, or by the number of
-            replicas, the report names possible causes.
+            None if unknown. If updates differ by this factor, or by the number of replicas, the
+            report names possible causes.
 
     Raises:
         ValueError: A number is lower than 1.

@@ -52,7 +52,7 @@ class Training:
             strategy, as the losses of ``keras.losses`` do.
 
     Raises:
-        TypeError: `build`, `loss`, `optimizer` or `v1_optimizer` is no function.
+        TypeError: `build`, `loss`, `optimizer` or `v1_optimizer` is not a function.
         ValueError: There are no batches, or infinitely many, or one of them has no pair or no
             common size, or `reduction` is neither "mean" nor "sum", or it is "sum" and
             `divided_by_replicas` is true.
@@ -237,7 +237,7 @@ def _record(build: Callable[[], Any], initial: Sequence[np.ndarray] | None = Non
 
     Args:
         build: The function.
-        initial: The initial values of these variables, in place of those that it gives.
+        initial: The initial values of these variables, instead of those that it gives.
 
     Raises:
         ValueError: The function made other variables than there are initial values.

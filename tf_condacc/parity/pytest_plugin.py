@@ -33,6 +33,6 @@ def pytest_configure(config: pytest.Config) -> None:
 def parity(tmp_path: Path) -> Callable[..., Report]:
     """Returns `tf_condacc.parity.assert_parity`, which draws a picture of a failure.
 
-    The picture is in the temporary folder of the test, and the error tells its path.
+    The picture is in the temporary folder of the test, and the error gives its path.
     """
     return functools.partial(assert_parity, picture=tmp_path / "parity.png")

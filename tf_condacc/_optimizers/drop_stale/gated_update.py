@@ -84,7 +84,7 @@ def _clear_frames(error: BaseException) -> None:
     """Clears the local variables of the functions that have ended with this error."""
     traceback.clear_frames(error.__traceback__)
     this = error.__traceback__
-    # In Python 3.10 and older, a frame that a debugger has looked at has a copy of its variables,
+    # In Python 3.10 and older, a frame that a debugger has inspected has a copy of its variables,
     # which is only brought up to date when it is read again.
     for frame, _ in traceback.walk_tb(this.tb_next if this is not None else None):
         _ = frame.f_locals

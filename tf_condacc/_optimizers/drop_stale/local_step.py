@@ -134,7 +134,7 @@ class LocalSteps:
                 return graph.get_tensor_by_name(found)
             graph = getattr(graph, "outer_graph", None)
         raise ValueError(
-            f"Optimizer '{self._optimizer}' knows no local step: call compute_gradients() before "
+            f"Optimizer '{self._optimizer}' has no local step: call compute_gradients() before "
             "apply_gradients(), in the same graph, or call minimize()."
         )
 

@@ -39,7 +39,7 @@ def at_operation(op: tf.Operation | None) -> Iterator[None]:
 
 
 def run_before_reads(first: tf.Operation, target: tf.Operation, besides: Iterable[str] = ()) -> int:
-    """Adds control dependencies such that `first` runs before any variable is read for `target`.
+    """Adds control dependencies so that `first` runs before any variable is read for `target`.
 
     A function's body is delayed together with the operation that calls the function. Operations
     that `first` depends on are not delayed. Neither are operations that can run when `first` does

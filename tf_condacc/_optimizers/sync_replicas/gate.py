@@ -1,4 +1,4 @@
-"""The gate that takes workers from round to round, and the reports about rounds that last long."""
+"""The gate that takes workers from round to round, and the reports about rounds that take long."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ class SyncGate:
 
 
 class Reports:
-    """Logs who is missing when a round lasts for too long.
+    """Logs who is missing when a round takes too long.
 
     Args:
         gate: The gate of the rounds.

@@ -113,7 +113,7 @@ class _LocalStep:
     """The local step of a worker, and a copy of it beside the gate.
 
     A worker enters the gate with the copy, so its steps need not send the local step there. The
-    copy belongs to one graph: a worker that replaces another one has a copy of its own.
+    copy belongs to one graph: a worker that replaces another one has its own copy.
 
     Args:
         anchor: Operation on the worker's device.

@@ -94,7 +94,7 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
     def before_run(self, run_context: v1.train.SessionRunContext) -> None:
         """Ends a chief whose queue runner has failed, as after another chief has replaced it.
 
-        A program that does not ask ``session.should_stop()`` would go on as a worker otherwise.
+        A program that does not ask ``session.should_stop()`` would otherwise continue as a worker.
         """
         if self._is_chief:
             self._coordinator.raise_requested_exception()
@@ -103,13 +103,13 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
         """Closes the gate if this is the chief; otherwise tells the gate that the worker leaves.
 
         Raises:
-            tf.errors.FailedPreconditionError: Another chief has replaced this one. The gate is
-                that chief's, and its training goes on.
+            tf.errors.FailedPreconditionError: Another chief has replaced this one. The gate is that
+                chief's, and its training continues.
         """
         self._run_last(session, self._graph.end_ops[self._is_chief])
 
     def leave(self, session: v1.Session) -> None:
-        """Tells the gate that this worker leaves, although the training goes on.
+        """Tells the gate that this worker leaves, although the training continues.
 
         The gate of a chief stays as it is, for the next chief. For processes that are told to end
         in the middle of a training.
@@ -126,8 +126,8 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
             worker: The name of the worker, such as "/job:worker/task:1".
 
         Returns:
-            Whether the gate was told. It is not while there is no session, or if its server does
-            not answer.
+            Whether the gate was notified. It is not while there is no session, or if its server
+            does not answer.
         """
         if self._session is None:
             return False
@@ -158,7 +158,7 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
         except tf.errors.FailedPreconditionError:
             raise
         except tf.errors.OpError as error:
-            _LOG.warning("The gate could not be told of the end: %s", error.message)
+            _LOG.warning("The gate could not be notified of the end of training: %s", error.message)
 
     def _report_failure(self, session: v1.Session, coord: tf.train.Coordinator) -> None:
         """Tells the gate that this worker has failed, if its session ends without `end`.

@@ -33,13 +33,13 @@ class SyncReplicasOptimizer(OptimizerWrapper):
 
     - A round has `replicas_to_aggregate` slots. A worker claims a slot, pushes all gradients with
       it, and waits for the next round. So all variables average the same workers, and none twice.
-    - The slot of a step that failed, or whose worker died, is free at once. A worker that waits
+    - The slot of a step that failed, or whose worker died, is free at once. A waiting worker
       computes another gradient for it.
     - The chief takes a round when it is complete. Parameters do not change before.
-    - If a round lasts for too long, chief and workers log who is missing.
+    - If a round takes too long, the chief and the workers log who is missing.
 
-    The local step, ``sync_rep_local_step``, is the number of the round in which the worker is.
-    Rounds are counted by the gate: they never go back, not even when the global step is restored.
+    The local step, ``sync_rep_local_step``, is the number of the worker's current round. The gate
+    counts rounds: their number never decreases, not even when the global step is restored.
 
     Example:
         >>> v1 = tf.compat.v1
@@ -60,8 +60,8 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         opt: The optimizer to wrap, a ``tf.compat.v1.train.Optimizer``.
         replicas_to_aggregate: Number of gradients that each step averages.
         total_num_replicas: Number of workers; by default `replicas_to_aggregate`. If it is higher,
-            the others are backups: the first gradients count, and those that come later are
-            dropped. If it is lower, workers compute several gradients in a step.
+            the others are backups: the first gradients count, and later ones are dropped. If it is
+            lower, workers compute several gradients in a step.
         variable_averages: A ``tf.train.ExponentialMovingAverage`` to apply after each step, or
             None.
         variables_to_average: The variables to average; by default all trainable variables.
@@ -112,26 +112,26 @@ class SyncReplicasOptimizer(OptimizerWrapper):
     ) -> None:
         """Sets options that the original does not have, before `apply_gradients`.
 
-        The options of the chief count for all workers, except that each process reports by its
-        own `report_secs`.
+        The chief's options apply to all workers, except `report_secs`, which each process sets for
+        its own reports.
 
         Args:
             takeover_secs: If the gate is idle for this many seconds, which means that no slot is
-                claimed or completed, the slots of workers that do not wait go to workers that do.
-                It must be longer than a step takes. If it is None, training waits for a worker that
-                is frozen, or that was killed between two steps.
+                claimed or completed, waiting workers take over the slots of workers that do not
+                wait. It must be longer than a step takes. If it is None, training waits for a
+                worker that is frozen, or that was killed between two steps.
             report_secs: If a round lasts longer than this many seconds while a worker waits, chief
                 and workers log who is missing. If it is None, they never do.
             sparse_reduction: How ``tf.IndexedSlices`` are reduced: "MEAN" divides each row by the
                 number of gradients that have it, as the original does; "GLOBAL_MEAN" by
                 `replicas_to_aggregate`; "SUM" does not divide.
             transport_dtype: ``tf.bfloat16`` or ``tf.float16``: gradients of wider floating-point
-                types are cast to it before they travel, and their mean is rounded to it. They are
-                summed as float32. By default they travel as they are.
-            wait_for_lost: The gradients of a lost worker are computed by those that are left. If
-                none has been left for `report_secs`, the chief's step fails with
-                ``tf.errors.FailedPreconditionError`` that names the lost ones. If this is true, or
-                `report_secs` is None, it waits until a worker is back.
+                types are cast to it before they are sent, and their mean is rounded to it. They are
+                summed as float32. By default they are sent as they are.
+            wait_for_lost: The remaining workers compute the gradients of a lost worker. If none has
+                remained for `report_secs`, the chief's step fails with a
+                ``tf.errors.FailedPreconditionError`` that names the lost workers. If this is true,
+                or `report_secs` is None, it waits until a worker returns.
 
         Raises:
             ValueError: An argument is out of range, or `apply_gradients` has been called.
@@ -188,8 +188,8 @@ class SyncReplicasOptimizer(OptimizerWrapper):
             and fails with ``tf.errors.OutOfRangeError`` when training has ended.
 
         Raises:
-            ValueError: There are no pairs, `global_step` is None, or a gradient is of a type that
-                is not known.
+            ValueError: There are no pairs, `global_step` is None, or a gradient is of an unknown
+                type.
             RuntimeError: Eager execution is enabled.
         """
         self._check_is_graph()
@@ -275,9 +275,9 @@ class SyncReplicasOptimizer(OptimizerWrapper):
     def gradients_dropped(self) -> tf.Tensor:
         """A tensor that is True if the gradients of a step were dropped: `[] bool`.
 
-        They are dropped if the round had no slot left for them, or if another worker took the slot
-        over and was faster with all of them. The tensor is a part of the worker's step: fetch it
-        together with the training operation. Fetching it alone makes a step as well. The original
+        They are dropped if the round had no slot left for them, or if another worker took over the
+        slot and pushed all of its gradients first. The tensor is part of the worker's step: fetch
+        it together with the training operation. Fetching it alone also runs a step. The original
         has no such property.
 
         Raises:
@@ -288,7 +288,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         return self._graph.step.dropped
 
     def num_dropped(self, name: str | None = None) -> tf.Tensor:
-        """Returns in how many steps of all workers the gradients were dropped: `[] int64`.
+        """Returns the number of steps, of all workers, whose gradients were dropped: `[] int64`.
 
         The original has no such method. `apply_gradients` also adds a summary of the number.
 

@@ -138,7 +138,7 @@ class ChiefQueueRunner(v1.train.QueueRunner):
         try:
             coord.raise_requested_exception()
         except Exception:
-            return  # Training goes on. Whoever joins the coordinator gets the error.
+            return  # Training continues. Whoever joins the coordinator gets the error.
         try:
             session.run(self._close_gate)
         except (tf.errors.OpError, RuntimeError):

@@ -1,8 +1,8 @@
 """``tf.contrib.learn``: an Experiment and an Estimator over ``tf.estimator``.
 
-The module has what programs use to train a `model_fn` of their own: RunConfig, ModeKeys,
-ModelFnOps, Estimator, Experiment and `learn_runner`. The Estimators run those of ``tf.estimator``:
-the package tensorflow-estimator if it is installed, otherwise `tf_condacc.estimator`.
+The module has what programs use to train their own `model_fn`: RunConfig, ModeKeys, ModelFnOps,
+Estimator, Experiment and `learn_runner`. The Estimators run those of ``tf.estimator``: the package
+tensorflow-estimator if it is installed, otherwise `tf_condacc.estimator`.
 """
 
 from tf_condacc.compat.learn import learn_runner

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 DEFAULT_SOURCE_URL = "https://storage.googleapis.com/cvdf-datasets/mnist/"
-# The environment variable with an address that takes the place of the default one.
+# The environment variable with an address that replaces the default one.
 _SOURCE_VARIABLE = "TF_CONDACC_MNIST_URL"
 _TIMEOUT_SECS = 60.0
 
@@ -127,12 +127,12 @@ class DataSet:
     def next_batch(
         self, batch_size: int, fake_data: bool = False, shuffle: bool = True
     ) -> tuple[Any, Any]:
-        """Returns the next images and labels. A batch at the end of an epoch goes on in the next.
+        """Returns the next images and labels. A batch at the end of an epoch continues in the next.
 
         Args:
             batch_size: The number of examples.
             fake_data: Whether the batch is fake: lists of images of ones, and of labels 0.
-            shuffle: Whether an epoch that begins gets an order of its own.
+            shuffle: Whether an epoch that begins gets a new order.
         """
         if fake_data or self._is_fake:
             label = [1] + [0] * (_NUM_CLASSES - 1) if self.one_hot else 0
@@ -366,7 +366,7 @@ def _check_download(address: str, content: bytes, sha256: str | None) -> None:
         try:
             gzip.decompress(content)
         except (OSError, EOFError, zlib.error) as error:
-            raise OSError(f"{address} is no file of gzip: {error}") from error
+            raise OSError(f"{address} is not a gzip file: {error}") from error
 
 
 def _parse(f: Any, magic: int, kind: str) -> tuple[tuple[int, ...], np.ndarray]:
