@@ -274,14 +274,14 @@ def test_a_server_without_the_package_is_told_to_import_it(without_package):
         count = tf_condacc.ConditionalAccumulator(tf.float32, []).num_accumulated()
         with task.session() as session:
             session.run(count)
-    assert "has to `import tf_condacc`" in raised.value.message
+    assert "must `import tf_condacc`" in raised.value.message
     # The same in programs that use the optimizer alone.
     with tf.Graph().as_default(), v1.device(task.replica_device_setter()):
         step = v1.train.create_global_step()
         optimizer = tf_condacc.SyncReplicasOptimizer(v1.train.GradientDescentOptimizer(0.1), 1)
         optimizer.minimize(v1.get_variable("w", initializer=1.0) ** 2, step)
         hook = optimizer.make_session_run_hook(is_chief=True)
-        with pytest.raises(tf.errors.NotFoundError, match="has to `import tf_condacc`"):
+        with pytest.raises(tf.errors.NotFoundError, match="must `import tf_condacc`"):
             v1.train.MonitoredTrainingSession(task.master, config=task.session_config, hooks=[hook])
 
 
