@@ -30,6 +30,7 @@ _COMPILE = (
     "-DEIGEN_USE_THREADS",
     "-fPIC",
     "-fno-semantic-interposition",
+    "-fno-sized-deallocation",  # Its operator is newer than the libstdc++ of TensorFlow.
     "-ffunction-sections",
     "-fdata-sections",
     "-w",  # Warnings are for those who develop.

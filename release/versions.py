@@ -136,7 +136,8 @@ def make_wheel() -> None:
 def check_symbols(library: Path, python: Path) -> None:
     """Checks that TensorFlow's framework defines every symbol that a library asks it for.
 
-    The others have a version, as those of glibc and libstdc++ do, or are weak.
+    The others are weak, or of glibc and libstdc++. These must not be newer than those that the
+    framework asks for.
     """
     (framework,) = python.parents[1].glob(f"lib/python*/site-packages/tensorflow/{FRAMEWORK}")
     defined = {line.split()[-1] for line in symbols(framework, "--defined-only")}
@@ -144,7 +145,22 @@ def check_symbols(library: Path, python: Path) -> None:
     names = {name for kind, name in asked if kind == "U" and "@" not in name}
     if not names or names - defined:
         raise SystemExit(f"{library.name} has undefined symbols: {sorted(names - defined)}")
+    limits = newest_versions(framework)
+    for system, version in newest_versions(library).items():
+        limit = limits.get(system, [])
+        if version > limit:
+            raise SystemExit(f"{library.name} asks for {system} {version}, TensorFlow for {limit}")
     say(f"{library.name}: {len(names)} symbols of TensorFlow, {library.stat().st_size} bytes")
+
+
+def newest_versions(library: Path) -> dict[str, list[int]]:
+    """Returns the newest version of GLIBC, GLIBCXX and the like that a library asks for."""
+    newest: dict[str, list[int]] = {}
+    for line in symbols(library, "--undefined-only"):
+        if found := re.search(r"@([A-Z]+)_([\d.]+)$", line):
+            version = libraries.numbers_of(found.group(2))
+            newest[found.group(1)] = max(version, newest.get(found.group(1), []))
+    return newest
 
 
 def symbols(file: Path, option: str) -> list[str]:

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <utility>
+#include <vector>
 
 #include "cc/core/sparse/index_buckets.h"
 #include "cc/core/sparse/slices.h"
@@ -27,10 +27,7 @@ class BucketSorter {
       std::stable_sort(begin, end, IsLower);
       return;
     }
-    if (size > capacity_) {
-      other_.reset(new SliceEntry[size]);
-      capacity_ = size;
-    }
+    if (size > other_.size()) other_.assign(size, SliceEntry{});
     if (NumBits(bound) > kMaxBoundBits) {
       const auto [lowest, highest] = std::minmax_element(begin, end, IsLower);
       bound = {lowest->index, highest->index};
@@ -39,7 +36,7 @@ class BucketSorter {
     const int num_bits = NumBits(bound);
     const int first_bit = num_bits > kMaxRadixBits ? num_bits - kTopBits : 0;
     SliceEntry* from = begin;
-    SliceEntry* to = other_.get();
+    SliceEntry* to = other_.data();
     for (int shift = first_bit; shift < num_bits; shift += kDigitBits) {
       SortByDigit(from, to, size, base, shift);
       std::swap(from, to);
@@ -90,8 +87,7 @@ class BucketSorter {
     }
   }
 
-  std::unique_ptr<SliceEntry[]> other_;
-  size_t capacity_ = 0;
+  std::vector<SliceEntry> other_;
 };
 
 }  // namespace condacc
