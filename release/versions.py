@@ -47,6 +47,7 @@ OF_THE_TREE = (
     "cc",
     "gpu",
     "reference",
+    "docs/test_site.py",
     *(f"build/test_{name}.py" for name in ("build", "gpu_build", "install", "layers", "release")),
 )
 # These compare pages with the tree.
