@@ -1,4 +1,4 @@
-"""What MkDocs does not do for this site: pages from outside docs/, and Markdown as on code hosts.
+"""Hooks of MkDocs, which add pages from outside docs/ and read Markdown as code hosts do.
 
 The README is the home page. CHANGELOG.md and CONTRIBUTING.md are pages, too, and so is each file
 that a page links to, such as an example, with its source. An API page has only a name, in the nav.
