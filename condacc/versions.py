@@ -36,6 +36,14 @@ def brings_keras2() -> bool:
         return False
 
 
+def sums_activity_losses() -> bool:
+    """Returns whether Keras adds up the loss of an activity regularizer over the samples.
+
+    Since 3.14 it divides by their number.
+    """
+    return libraries.numbers_of(importlib.metadata.version("keras"))[:2] < [3, 14]
+
+
 def uses_keras2() -> bool:
     """Returns whether TensorFlow uses Keras 2."""
     # The values that TensorFlow accepts.

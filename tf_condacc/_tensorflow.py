@@ -37,17 +37,21 @@ STANDARD_PS_OPS: Sequence[str] = device_setter.STANDARD_PS_OPS
 _FuncGraph: Any = getattr(getattr(tf, "__internal__", None), "FuncGraph", ())
 
 
-def restore_clock() -> int:
-    """Returns a number that is higher than `restored_at` of everything that was restored so far."""
-    return tf_ops.uid()
+class RestoreWatch:
+    """Tells which calls of an object's `_trackable_children` belong to the restore of a checkpoint.
 
-
-def restored_at(trackable: Any) -> int:
-    """Returns a number that grows when TensorFlow restores an object from a checkpoint.
-
-    TensorFlow then calls the object's `_trackable_children`.
+    TensorFlow gives every restore a number of its own, and counts on.
     """
-    return getattr(trackable, "_self_update_uid", -1)
+
+    def __init__(self) -> None:
+        self._seen = tf_ops.uid()
+
+    def is_restored(self, trackable: Any) -> bool:
+        """Returns whether an object was restored since the watch was made, or last said so."""
+        if getattr(trackable, "_self_update_uid", -1) <= self._seen:
+            return False
+        self._seen = tf_ops.uid()
+        return True
 
 
 def is_function(graph: tf.Graph) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from condacc import versions
 from tests.keras import trainings
 from tests.keras.trainings import (
     NUM_MICRO_BATCHES,
@@ -20,6 +21,7 @@ from tests.keras.trainings import (
     num_updates,
     sequential,
 )
+from tests.support.versions import needs_means_of_activity
 from tf_condacc.keras import accumulate_gradients
 
 
@@ -127,6 +129,17 @@ def test_gradients_without_variables_are_refused():
         fit(model)
 
 
+def test_activity_regularizers_that_are_sums_are_refused(monkeypatch):
+    monkeypatch.setattr(versions, "sums_activity_losses", lambda: True)
+    layer = keras.layers.Dense(1, activity_regularizer="l1", name="regularized")
+    model = keras.Sequential([keras.Input([6]), layer])
+    model.compile("sgd", "mse")
+    accumulate_gradients(model, 2)
+    with pytest.raises(ValueError, match=r"before version 3.14, .* layers \['regularized'\]"):
+        model.fit(X, Y, verbose=0)
+
+
+@needs_means_of_activity
 def test_activity_regularizers_with_masks_or_sums_of_weights_are_refused():
     inputs = keras.Input([5], dtype="int32")
     rows = keras.layers.Embedding(trainings.NUM_ROWS, 3, mask_zero=True)(inputs)

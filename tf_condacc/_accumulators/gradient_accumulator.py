@@ -12,6 +12,7 @@ import tensorflow as tf
 from tf_condacc._accumulators.clipping import Clipping, checked_clipping
 from tf_condacc._accumulators.finite import is_any_not_finite
 from tf_condacc._accumulators.gradient_checks import (
+    check_in_use,
     check_not_compiled,
     check_optimizer,
     checked_gradients,
@@ -27,7 +28,7 @@ from tf_condacc._accumulators.replica_updates import (
     update_if,
 )
 from tf_condacc._ops.native import lowest_num_accumulated
-from tf_condacc._tensorflow import Trackable, restore_clock, restored_at
+from tf_condacc._tensorflow import RestoreWatch, Trackable
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
 
 _LOG = logging.getLogger("tf_condacc")
@@ -111,7 +112,7 @@ class GradientAccumulator(Trackable):
             )
         self._skips_non_finite = bool(skip_non_finite)
         self._replicas = ReplicaAccumulators(self._title, name, self._variables, reduction_type)
-        self._last_restore = restore_clock()
+        self._restores = RestoreWatch()
         self._track_trackable(self._replicas, "replicas")
 
     @property
@@ -286,7 +287,7 @@ class GradientAccumulator(Trackable):
         check_optimizer(self._title, optimizer, self._skips_non_finite)
         clipping = checked_clipping(self._title, clip_norm, global_clip_norm, clip_value)
         slots = self._replicas.of_this_replica()
-        self._check_in_use(slots is not None, "apply_remainder")
+        check_in_use(self._title, slots is not None, "apply_remainder")
         if slots is None:
             return tf.constant(False)
         is_left = slots[0].accumulator.num_accumulated() > 0
@@ -304,7 +305,7 @@ class GradientAccumulator(Trackable):
                 made before the first `accumulate`.
         """
         slots = self._replicas.of_any_replica()
-        self._check_in_use(slots is not None, "num_accumulated")
+        check_in_use(self._title, slots is not None, "num_accumulated")
         return tf.constant(0) if slots is None else slots[0].accumulator.num_accumulated()
 
     @_not_converted
@@ -317,7 +318,7 @@ class GradientAccumulator(Trackable):
             RuntimeError: As in `num_accumulated`.
         """
         slots = self._replicas.of_any_replica()
-        self._check_in_use(slots is not None, "num_skipped")
+        check_in_use(self._title, slots is not None, "num_skipped")
         zero = tf.constant(0, tf.int64)
         return zero if slots is None else slots[0].accumulator.num_dropped()
 
@@ -329,7 +330,7 @@ class GradientAccumulator(Trackable):
             RuntimeError: It is called in a function or graph that is made before the first
                 `accumulate`.
         """
-        self._check_in_use(self._replicas.of_first_replica() is not None, "reset")
+        check_in_use(self._title, self._replicas.of_first_replica() is not None, "reset")
         self._replicas.reset()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> GradientAccumulator:
@@ -359,8 +360,7 @@ class GradientAccumulator(Trackable):
         """
         if save_type != "checkpoint":
             return super()._trackable_children(save_type, **arguments)
-        if restored_at(self) > self._last_restore:
-            self._last_restore = restore_clock()
+        if self._restores.is_restored(self):
             self._discard_at_restore()
         return {}
 
@@ -393,16 +393,3 @@ class GradientAccumulator(Trackable):
             return share_reads(pairs, optimizer.apply_gradients(pairs))
 
         return update_if(self._title, condition, update, self._variables)
-
-    def _check_in_use(self, is_in_use: bool, method: str) -> None:
-        """Checks that a function or graph that calls a method sees the accumulators.
-
-        Raises:
-            RuntimeError: There are no accumulators yet, and a function or graph is being made.
-        """
-        if not is_in_use and not tf.executing_eagerly():
-            raise RuntimeError(
-                f"{self._title}: {method}() is called in a function or graph that is made before "
-                "the first accumulate(), so it would never see what is accumulated. Call "
-                "accumulate() or apply_gradients() first."
-            )

@@ -175,6 +175,20 @@ def checked_scalar(expected: str, value: TensorLike, is_right: Callable[[Any], A
         return tf.identity(number)
 
 
+def check_in_use(title: str, is_in_use: bool, method: str) -> None:
+    """Checks that a function or graph that calls a method sees the accumulators.
+
+    Raises:
+        RuntimeError: There are no accumulators yet, and a function or graph is being made.
+    """
+    if not is_in_use and not tf.executing_eagerly():
+        raise RuntimeError(
+            f"{title}: {method}() is called in a function or graph that is made before the first "
+            "accumulate(), so it would never see what is accumulated. Call accumulate() or "
+            "apply_gradients() first."
+        )
+
+
 def check_not_compiled(title: str) -> None:
     """Raises a RuntimeError if XLA compiles the function that is being traced."""
     if not tf.executing_eagerly() and is_compiled(v1.get_default_graph()):

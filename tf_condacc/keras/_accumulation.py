@@ -8,7 +8,6 @@ import inspect
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import keras
@@ -17,13 +16,13 @@ import tensorflow as tf
 from condacc import versions
 from tf_condacc._accumulators.gradient_accumulator import GradientAccumulator
 from tf_condacc._accumulators.gradient_checks import check_optimizer, checked_number
-from tf_condacc._tensorflow import restore_clock, restored_at
+from tf_condacc._tensorflow import RestoreWatch
 from tf_condacc.keras import _weights
 from tf_condacc.keras._fit import EndOfEpoch, call_with
+from tf_condacc.keras._replacements import Replacements
 
 Remainder = Literal["apply", "carry", "drop"]
 _ATTRIBUTE = "_condacc_accumulation"  # The attribute of a model that accumulates.
-_ABSENT = object()
 
 
 def accumulate_gradients(
@@ -87,7 +86,8 @@ def accumulate_gradients(
             `skip_non_finite` is set. Some losses are sums over the samples and others means. The
             model was compiled with ``jit_compile=True``: XLA has no accumulators. In all these
             cases the model is unchanged. ``compile`` and ``fit`` raise it for what is compiled
-            afterwards, and ``fit`` for activity regularizers with a mask or sums of sample weights.
+            afterwards, and ``fit`` for activity regularizers before Keras 3.14, with a mask, or
+            with sums of sample weights.
         RuntimeError: Keras does not run on TensorFlow, or is Keras 2.
     """
     if versions.brings_keras2():
@@ -136,8 +136,8 @@ class Accumulation:
         self._remainder = remainder
         self._skips_non_finite = skip_non_finite
         self._accumulators: dict[tuple[int, ...], GradientAccumulator] = {}
-        self._replaced: list[_Replaced] = []
-        self._last_restore = -1
+        self._replacements = Replacements()
+        self._restores = RestoreWatch()
         self._jit_compile: bool | None = None  # What `end` restores, if anything.
         self._thread = threading.local()  # Each replica has a thread.
         if model.compiled:
@@ -174,7 +174,7 @@ class Accumulation:
         ``jit_compile`` becomes what it was before, unless the model was compiled again since.
         """
         self._accumulators.clear()
-        self._restore(self._replaced)
+        self._replacements.restore()
         if self._jit_compile is not None:
             self._model.jit_compile = self._jit_compile
             self._jit_compile = None
@@ -182,42 +182,22 @@ class Accumulation:
 
     def _begin(self) -> None:
         model = self._model
-        for name, method in {
-            "fit": self._fit,
-            "compile": self._compile,
-            "train_step": self._train_step,
-            "load_weights": self._load_weights,
-        }.items():
-            self._replace_method(model, name, method)
+        replace, replace_method = self._replacements.replace, self._replacements.replace_method
+        replace_method(model, "fit", self._fit)
+        replace_method(model, "compile", self._compile)
+        replace_method(model, "train_step", self._train_step)
+        replace_method(model, "load_weights", self._load_weights)
         self._watch_restores(model)
-        self._replace(model, "supports_jit", False)
-        self._replace(model, _ATTRIBUTE, self)
+        replace(model, "supports_jit", False)
+        replace(model, _ATTRIBUTE, self)
         if model.compiled:
             self._jit_compile, model.jit_compile = model.jit_compile, False
         model.train_function = None
 
-    def _replace(self, owner: Any, name: str, value: Any) -> None:
-        """Replaces an attribute of an object, not of its class."""
-        self._replaced.append(_Replaced(owner, name, value, vars(owner).get(name, _ABSENT)))
-        setattr(owner, name, value)
-
-    def _replace_method(self, owner: Any, name: str, method: Callable[..., Any]) -> None:
-        """Replaces a method of an object. The new one gets the former one as its first argument."""
-        if not self._is_replaced(owner, name):
-            self._replace(owner, name, _bound(method, getattr(owner, name)))
-
-    def _is_replaced(self, owner: Any, name: str) -> bool:
-        return any(each.owner is owner and each.name == name for each in self._replaced)
-
     def _watch_restores(self, owner: Any) -> None:
-        if not self._is_replaced(owner, "_trackable_children"):
-            self._replace_method(owner, "_trackable_children", self._trackable_children)
-            self._last_restore = restore_clock()
-
-    def _restore(self, replaced: Sequence[_Replaced]) -> None:
-        for each in reversed(replaced):
-            each.restore()
-        self._replaced = [each for each in self._replaced if each not in replaced]
+        method = self._trackable_children
+        if self._replacements.replace_method(owner, "_trackable_children", method):
+            self._restores = RestoreWatch()
 
     def _fit(self, fit: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         self.discard_remainder()
@@ -239,7 +219,7 @@ class Accumulation:
         compile(*args, **kwargs)
         self._jit_compile = None
         # The next trace uses another optimizer, and may have other variables.
-        self._restore([each for each in self._replaced if each.owner is not self._model])
+        self._replacements.restore(keep=self._model)
         self._accumulators.clear()
 
     def _load_weights(self, load_weights: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -249,8 +229,7 @@ class Accumulation:
 
     def _trackable_children(self, children: Any, *args: Any, **kwargs: Any) -> Any:
         """Discards what is accumulated when TensorFlow restores the model or the optimizer."""
-        if restored_at(children.__self__) > self._last_restore:
-            self._last_restore = restore_clock()
+        if self._restores.is_restored(children.__self__):
             for accumulator in self._accumulators.values():
                 accumulator._discard_at_restore()
         return children(*args, **kwargs)
@@ -258,10 +237,10 @@ class Accumulation:
     def _train_step(self, train_step: Callable[..., Any], data: Any) -> Any:
         optimizer = self._model.optimizer
         self._check_optimizer(optimizer)
-        self._replace_method(optimizer, "apply", self._apply)
+        self._replacements.replace_method(optimizer, "apply", self._apply)
         self._watch_restores(optimizer)
         if (loss := getattr(self._model, "_compile_loss", None)) is not None:
-            self._replace_method(loss, "call", self._call_loss)
+            self._replacements.replace_method(loss, "call", self._call_loss)
         with self._intercepting(_weights.num_samples_of(data)):
             return train_step(data)
 
@@ -275,8 +254,8 @@ class Accumulation:
         if self._is_intercepting:
             _weights.check_added_losses(self._model, self._title)
             counted = _weights.num_counted_of(self._model, y_pred, sample_weight)
+            _weights.check_activity_regularizers(self._model, self._title, counted is not None)
             if counted is not None:
-                _weights.check_activity_regularizers(self._model, self._title)
                 self._thread.weight = counted
         return call(y_true, y_pred, sample_weight)
 
@@ -373,41 +352,6 @@ class Accumulation:
                 f"{self._title}: the model is compiled with jit_compile=True, but XLA has no "
                 "accumulators. Leave out jit_compile=True."
             )
-
-
-@dataclass(frozen=True, eq=False)
-class _Replaced:
-    """An attribute of an object that was replaced.
-
-    Attributes:
-        owner: The object.
-        name: The name of the attribute.
-        ours: The new value.
-        before: The former value, or _ABSENT if the object itself had none.
-    """
-
-    owner: Any
-    name: str
-    ours: Any
-    before: Any
-
-    def restore(self) -> None:
-        """Restores the former value, unless the attribute was replaced again since."""
-        if vars(self.owner).get(self.name) is not self.ours:
-            return
-        delattr(self.owner, self.name)
-        if self.before is not _ABSENT:
-            setattr(self.owner, self.name, self.before)
-
-
-def _bound(method: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function with the signature and docstring of another one, which it may call."""
-
-    @functools.wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return method(original, *args, **kwargs)
-
-    return call
 
 
 def _has_accelerator() -> bool:

@@ -8,6 +8,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from condacc import versions
+
 # Keras divides a loss by the number of samples unless its reduction is one of these.
 _SUMS = ("sum", "none", None)
 _DEFAULT = "sum_over_batch_size"
@@ -57,19 +59,34 @@ def check_added_losses(model: keras.Model, title: str) -> None:
         )
 
 
-def check_activity_regularizers(model: keras.Model, title: str) -> None:
-    """Checks that a model whose micro-batches do not weigh by their samples regularizes no outputs.
+def check_activity_regularizers(model: keras.Model, title: str, is_counted: bool) -> None:
+    """Checks that micro-batches can weigh the losses of activity regularizers as one batch does.
 
-    Keras divides the loss of an activity regularizer by the number of samples.
+    Keras divides such a loss by the number of samples since version 3.14, and not before.
+
+    Args:
+        model: A compiled model.
+        title: How error messages begin.
+        is_counted: Whether the model's loss is divided by something else: by `num_counted_of`.
 
     Raises:
-        ValueError: A layer has an activity regularizer.
+        ValueError: They cannot, and a layer has an activity regularizer.
     """
+    are_sums = versions.sums_activity_losses()
+    if not are_sums and not is_counted:
+        return
     names = [
         layer.name
         for layer in model._flatten_layers()
         if getattr(layer, "activity_regularizer", None) is not None
     ]
+    if names and are_sums:
+        raise ValueError(
+            f"{title}: before version 3.14, Keras adds up the losses of activity regularizers over "
+            f"the samples, and those of the layers {names} would count less in micro-batches than "
+            "in one batch. Update Keras, which needs Python 3.11 for it, or leave out the activity "
+            "regularizers."
+        )
     if names:
         raise ValueError(
             f"{title}: the activity regularizers of the layers {names} are divided by the number "

@@ -1,0 +1,87 @@
+"""Attributes of objects that are replaced for a while, and restored afterwards."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+_ABSENT = object()
+
+
+class Replacements:
+    """The attributes that were replaced. Those of the objects change, not those of their classes.
+
+    Example:
+        >>> replacements = Replacements()
+        >>> replacements.replace_method(optimizer, "apply", lambda apply, grads: apply(grads * 2.0))
+        True
+        >>> replacements.restore()
+    """
+
+    def __init__(self) -> None:
+        self._replaced: list[_Replaced] = []
+
+    def replace(self, owner: Any, name: str, value: Any) -> None:
+        """Replaces an attribute of an object."""
+        self._replaced.append(_Replaced(owner, name, value, vars(owner).get(name, _ABSENT)))
+        setattr(owner, name, value)
+
+    def replace_method(self, owner: Any, name: str, method: Callable[..., Any]) -> bool:
+        """Replaces a method of an object, unless it has been replaced already.
+
+        Args:
+            owner: The object.
+            name: The name of the method.
+            method: What is called instead, with the original method as its first argument.
+
+        Returns:
+            Whether it was replaced now.
+        """
+        if any(each.owner is owner and each.name == name for each in self._replaced):
+            return False
+        self.replace(owner, name, _bound(method, getattr(owner, name)))
+        return True
+
+    def restore(self, keep: Any = None) -> None:
+        """Restores the former attributes, but for those of the object `keep`."""
+        for each in reversed(self._replaced):
+            if each.owner is not keep:
+                each.restore()
+        self._replaced = [each for each in self._replaced if each.owner is keep]
+
+
+@dataclass(frozen=True, eq=False)
+class _Replaced:
+    """An attribute of an object that was replaced.
+
+    Attributes:
+        owner: The object.
+        name: The name of the attribute.
+        ours: The new value.
+        before: The former value, or _ABSENT if the object itself had none.
+    """
+
+    owner: Any
+    name: str
+    ours: Any
+    before: Any
+
+    def restore(self) -> None:
+        """Restores the former value, unless the attribute was replaced again since."""
+        if vars(self.owner).get(self.name) is not self.ours:
+            return
+        delattr(self.owner, self.name)
+        if self.before is not _ABSENT:
+            setattr(self.owner, self.name, self.before)
+
+
+def _bound(method: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function with the signature and docstring of another one, which it may call."""
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return method(original, *args, **kwargs)
+
+    return call
