@@ -14,10 +14,17 @@ class Replacements:
     """The attributes that were replaced. Those of the objects change, not those of their classes.
 
     Example:
-        >>> replacements = Replacements()
-        >>> replacements.replace_method(optimizer, "apply", lambda apply, grads: apply(grads * 2.0))
+        >>> class Optimizer:
+        ...     def apply(self, gradient):
+        ...         return f"applied {gradient}"
+        >>> optimizer, replacements = Optimizer(), Replacements()
+        >>> replacements.replace_method(optimizer, "apply", lambda apply, gradient: apply(-gradient))
         True
+        >>> optimizer.apply(1)
+        'applied -1'
         >>> replacements.restore()
+        >>> optimizer.apply(1)
+        'applied 1'
     """
 
     def __init__(self) -> None:
