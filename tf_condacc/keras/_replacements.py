@@ -11,21 +11,7 @@ _ABSENT = object()
 
 
 class Replacements:
-    """The attributes that were replaced. Those of the objects change, not those of their classes.
-
-    Example:
-        >>> class Optimizer:
-        ...     def apply(self, gradient):
-        ...         return f"applied {gradient}"
-        >>> optimizer, replacements = Optimizer(), Replacements()
-        >>> replacements.replace_method(optimizer, "apply", lambda apply, gradient: apply(-gradient))
-        True
-        >>> optimizer.apply(1)
-        'applied -1'
-        >>> replacements.restore()
-        >>> optimizer.apply(1)
-        'applied 1'
-    """
+    """The attributes that were replaced. Those of the objects change, not those of their classes."""
 
     def __init__(self) -> None:
         self._replaced: list[_Replaced] = []
