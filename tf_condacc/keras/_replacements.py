@@ -11,7 +11,7 @@ _ABSENT = object()
 
 
 class Replacements:
-    """The attributes that were replaced. Those of the objects change, not those of their classes."""
+    """Replaced attributes of objects. The classes of the objects stay as they are."""
 
     def __init__(self) -> None:
         self._replaced: list[_Replaced] = []
