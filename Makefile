@@ -1,7 +1,7 @@
 # Thin calls of configure.sh, Bazel and the environment's Python.
-#   make build | demo | test | test-long | test-reference | test-planted | bench | wheel | wheel-cuda | wheels | docs |
-#   make test-versions | lint | format | tsan | asan | clean
-#   make test-gpu-emulated | test-gpu-emulated-plugin
+#   make build | demo | test | test-long | test-reference | test-planted | bench
+#   make wheel | wheel-cuda | wheels | test-versions | docs | pictures | lint | format | tsan | asan
+#   make test-gpu-emulated | test-gpu-emulated-plugin | clean
 # CONDACC_PYTHON, CONDACC_CUDA, CUDA_HOME and CXX are explained in configure.sh.
 
 PYTHON := $(or $(CONDACC_PYTHON),.venv/bin/python)
@@ -24,7 +24,7 @@ WHEEL := $(PYTHON) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-d
 KEY = $$(sed -n 's/.*CONDACC_TF_KEY=\(.*\)"$$/\1/p' .condacc.bazelrc)
 PRODUCTS := _condacc_ops.so _build_info.json
 
-.PHONY: configure build demo test test-long test-reference cc-test tsan asan bench wheel wheel-cuda wheels test-versions docs lint \
+.PHONY: configure build demo test test-long test-reference cc-test tsan asan bench wheel wheel-cuda wheels test-versions docs pictures lint \
   format clean test-planted test-gpu-emulated test-gpu-emulated-plugin
 
 .NOTPARALLEL:
@@ -126,6 +126,10 @@ $(DOCS): docs/site/requirements.txt
 docs: $(DOCS)
 	NO_MKDOCS_2_WARNING=1 .tools/docs/bin/mkdocs build --strict
 	@echo "The documentation is build/docs/index.html."
+
+# The pictures of the documentation, from real runs; on a quiet machine.
+pictures: build
+	$(PYTHON) docs/images/draw.py
 
 format: configure
 	$(PYTHON) -m ruff check --fix .

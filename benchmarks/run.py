@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,7 +50,9 @@ def _run(options: argparse.Namespace) -> int:
         with_limit=options.limit,
     )
     about = table.machine()
-    subject = "{tensorflow} on {cores} cores of {cpu}, load {load}".format(**about)
+    subject = "{tensorflow} on {cores} cores of {cpu}, load {load}, {day}".format(
+        **about, day=time.strftime("%Y-%m-%d")
+    )
     print(f"TensorFlow {subject}\n\n{table.header()}", flush=True)
     results = []
     for name in options.scenario:
