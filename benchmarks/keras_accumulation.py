@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Compares micro-batches in ``fit`` of Keras with one large batch, in cases that users report.
 
-Prints the table of docs/keras.md: for ``gradient_accumulation_steps`` of Keras optimizers and for
-``tf_condacc.keras.accumulate_gradients``, by how much weights differ from those that plain Keras
-learns from batches that are four times as large.
+Prints the table of docs/guides/keras.md: for ``gradient_accumulation_steps`` of Keras optimizers
+and for ``tf_condacc.keras.accumulate_gradients``, by how much weights differ from those that plain
+Keras learns from batches that are four times as large.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ examples:
   condacc run --root .. --also tensor2tensor train.py
   condacc launch --workers 2 -- condacc run train.py
 
-docs/compat.md lists what is provided, and what is not.
+docs/guides/compat.md lists what is provided, and what is not.
 """
 
 

@@ -47,7 +47,7 @@ def _remedied(finding: Finding, firsts: dict[str, Position]) -> str:
 
 
 def as_json(results: Iterable[FileResult], is_written: bool) -> str:
-    """Returns the report on all files as JSON. docs/migrate.md describes it."""
+    """Returns the report on all files as JSON. docs/guides/migrate.md describes it."""
     results = list(results)
     report = {
         "version": _JSON_VERSION,

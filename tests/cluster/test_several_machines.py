@@ -1,4 +1,4 @@
-"""What docs/cluster.md says about several machines: its Slurm script, manifests and checkpoints."""
+"""What docs/guides/cluster.md says about several machines: Slurm, manifests and checkpoints."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from condacc.tf_config import read
 from tests.processes.forked_python import forked_python
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "guides" / "cluster.md").read_text(encoding="utf-8")
 _LIMIT_SECS = 120
 
 # Stands for Slurm on two nodes, which are addresses of this machine. `srun` is for one step.
@@ -95,7 +95,7 @@ def test_the_slurm_script_trains_to_the_end(tmp_path):
 
 @pytest.fixture(scope="module")
 def manifests() -> list[dict[str, Any]]:
-    text = (ROOT / "docs" / "kubernetes" / "train.yaml").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "guides" / "kubernetes" / "train.yaml").read_text(encoding="utf-8")
     return list(yaml.safe_load_all(text))
 
 

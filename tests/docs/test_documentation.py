@@ -16,11 +16,11 @@ from tests.support.versions import needs_keras3
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
-PAGES += sorted((ROOT / "docs").glob("*.md"))
+PAGES += sorted((ROOT / "docs").rglob("*.md"))
 _NAMES = ("usage", "compat", "distribute", "keras", "parity", "cluster", "sync_replicas")
 PAGES_OF_PROGRAMS = ["README.md", "docs/getting-started.md"]
-PAGES_OF_PROGRAMS += [f"docs/{name}.md" for name in _NAMES]
-_OF_KERAS_3 = ("docs/keras.md", "docs/parity.md")  # Their programs use it.
+PAGES_OF_PROGRAMS += [f"docs/guides/{name}.md" for name in _NAMES]
+_OF_KERAS_3 = ("docs/guides/keras.md", "docs/guides/parity.md")  # Their programs use it.
 
 # This program runs each block of code by itself, and marks the beginning of its output.
 _RUN_BLOCKS = """
@@ -76,7 +76,7 @@ def _run_commands(page: str, after: str, folder: Path) -> str:
         after: A text in the program.
         folder: An empty folder. The program is `train.py` in it.
     """
-    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "guides" / f"{page}.md").read_text(encoding="utf-8")
     programs = re.finditer(r"```python\n(.*?)```", text, re.DOTALL)
     (source,) = [each for each in programs if after in each[1]]
     commands = re.search(r"^```\n(.*?)^```", text[source.end() :], re.DOTALL | re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Tests of the examples of docs/migration.md: what they print, and what the page shows of them."""
+"""Tests of the examples of docs/guides/migration.md: what they print, and what the page shows."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_old_program_runs_as_it_is(example: str):
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_the_page_shows_the_difference_of_the_programs_and_their_output(example: str):
-    page = (ROOT / "docs" / "migration.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "guides" / "migration.md").read_text(encoding="utf-8")
     (section,) = [
         part
         for part in re.split(r"^### ", page, flags=re.MULTILINE)
@@ -86,7 +86,7 @@ def test_op_types_are_those_that_the_documentation_lists(kind: str, graph):
         count, move = accumulator.num_accumulated(), accumulator.set_global_step(1)
         return [op.type for op in (accumulator.accumulator_ref.op, push, taken.op, count.op, move)]
 
-    page = (ROOT / "docs" / "differences.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "differences.md").read_text(encoding="utf-8")
     (section,) = re.findall(r"^### Op types\n(.*?)^##", page, re.DOTALL | re.MULTILINE)
     rows = [re.findall(r"`([A-Z]\S*)`", line) for line in section.splitlines()]
     # Both kinds share some of our types, which are listed once.

@@ -1,4 +1,4 @@
-"""The table of docs/keras.md is what its program prints."""
+"""The table of docs/guides/keras.md is what its program prints."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_the_page_shows_what_the_program_prints():
     program = ROOT / "benchmarks" / "keras_accumulation.py"
     printed = subprocess.check_output([sys.executable, program], text=True).splitlines()
-    page = (ROOT / "docs" / "keras.md").read_text(encoding="utf-8").splitlines()
+    page = (ROOT / "docs" / "guides" / "keras.md").read_text(encoding="utf-8").splitlines()
     assert len(printed) == 15
     for line in printed[:-1]:
         assert line in page

@@ -1,4 +1,4 @@
-"""Tests of docs/migrate.md and of the examples of docs/migration.md: they show what is done."""
+"""Tests that docs/guides/migrate.md and the examples of migration.md show what is done."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from condacc.migrate._names import PROVIDED, PROVIDED_FOR_ESTIMATOR
 from condacc.migrate._program import migrate_text
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGE = (DOCS / "migrate.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "guides" / "migrate.md").read_text(encoding="utf-8")
 
 
 def test_the_page_lists_all_options_and_findings(capsys):
@@ -39,7 +39,7 @@ def test_the_page_lists_all_names():
 
 @pytest.mark.parametrize("example", ["accumulators", "drop_stale"])
 def test_an_example_of_the_migration_is_rewritten_as_its_page_shows(example):
-    folder = DOCS / "migration" / example
+    folder = DOCS / "guides" / "migration" / example
     outcome = migrate_text((folder / "before.py").read_text(encoding="utf-8"))
     after = (folder / "after.py").read_text(encoding="utf-8")
     after = after.replace("import tensorflow.compat.v1 as tf", "import tensorflow as tf")

@@ -20,7 +20,7 @@ _MIGRATION = ("migration.md", "Original")
 
 def _names_in_table(page: str, heading: str) -> set[str]:
     """Returns the last parts of the names in the first column of a table of the documentation."""
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "guides" / page).read_text(encoding="utf-8")
     (table,) = re.findall(rf"^\| {heading} \|.*\n\|[-|]+\n((?:\|.*\n)+)", text, re.MULTILINE)
     columns = [row.split(" | ")[0] for row in table.splitlines()]
     return {name.split(".")[-1] for each in columns for name in re.findall(r"`([\w.]+)`", each)}
@@ -86,7 +86,7 @@ def test_one_extra_installs_all_that_legacy_programs_need():
     (found,) = re.findall(r'^legacy = \["tf_condacc\[(.*)\]"\]', project, re.MULTILINE)
     extras = {package.extra for package in originals.PACKAGES.values()} - {None}
     assert set(found.split(",")) == extras | {"migrate"}
-    page = (ROOT / "docs" / "compat.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "guides" / "compat.md").read_text(encoding="utf-8")
     assert 'pip install ".[legacy]"' in page[: page.index("## ")]
 
 

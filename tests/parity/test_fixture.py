@@ -18,7 +18,7 @@ _FAULT = (
 
 
 def test_the_fixture_passes_and_fails_with_a_picture_as_the_page_shows(tmp_path):
-    page = (_ROOT / "docs" / "parity.md").read_text("utf-8")
+    page = (_ROOT / "docs" / "guides" / "parity.md").read_text("utf-8")
     conftest, test = re.findall(r"```py\n(.*?)```", page, re.DOTALL)
     assert _FAULT[0] in test
     files = {"conftest": conftest, "test_page": test, "test_fault": test.replace(*_FAULT)}

@@ -1,6 +1,6 @@
 """Tests that programs print on TensorFlow 1.15.5 what they print on ours.
 
-They are the examples of docs/migration, and those of tests/compat for tf.contrib.learn.
+They are the examples of docs/guides/migration, and those of tests/compat for tf.contrib.learn.
 
 `make test-reference` runs them. They are skipped where TensorFlow 1.15.5 cannot be set up.
 """

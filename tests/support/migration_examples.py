@@ -1,4 +1,4 @@
-"""Runs the examples of docs/migration, and reads what they are recorded to print."""
+"""Runs the examples of docs/guides/migration, and reads what they are recorded to print."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "docs" / "migration"
+FOLDER = ROOT / "docs" / "guides" / "migration"
 EXAMPLES = ("accumulators", "drop_stale", "towers")
 TIMEOUT_SECS = 110
 

@@ -2,8 +2,8 @@
 
 `assert_parity` and the pytest fixture ``parity`` train with one big batch, the baseline, and in
 other setups: under strategies, with accumulators, towers and synchronous replicas. They compare the
-weights after each step. The page docs/parity.md shows how they are used. This package is imported
-when it is first used.
+weights after each step. The page docs/guides/parity.md shows how they are used. This package is
+imported when it is first used.
 """
 
 from tf_condacc.parity._comparison import assert_parity, compare, default_setups
