@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from multiprocessing.context import ForkServerContext, ForkServerProcess
+from multiprocessing.context import SpawnProcess
 
 import tensorflow as tf
 
@@ -42,8 +42,10 @@ class ReplicaCluster:
         self._model = model
         self._spec = free_cluster(model.num_ps, model.num_workers)
         self._optimizers = {each.name: each.sync_replicas for each in implementations}
-        self._processes: list[ForkServerProcess] = []
-        self._context = _context()
+        self._processes: list[SpawnProcess] = []
+        # Processes that are forked after TensorFlow was imported may draw the same random numbers
+        # for the ids of their requests, and a server refuses the second request with an id.
+        self._context = multiprocessing.get_context("spawn")
         try:
             for task in range(model.num_ps):
                 self._start(_serve, task, None)
@@ -94,13 +96,6 @@ class ReplicaCase:
 
     def close(self) -> None:
         self.cluster.close()
-
-
-def _context() -> ForkServerContext:
-    """Returns a context whose processes are forked from one that has only imported TensorFlow."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tensorflow"])
-    return context
 
 
 def _end_with_parent() -> None:
