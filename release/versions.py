@@ -259,7 +259,7 @@ def find_python(number: str) -> Path:
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     found = [shutil.which(f"python{number}"), *pyenv.glob(f"versions/{number}.*/bin/python")]
     for candidate in filter(None, found):
-        # A shim of pyenv may stand for a version that is not active.
+        # A pyenv shim may stand for a version that is not active.
         asked = subprocess.run([candidate, "-c", "import ensurepip"], stderr=subprocess.DEVNULL)
         if asked.returncode == 0:
             return Path(candidate)
