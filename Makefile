@@ -54,7 +54,7 @@ test-long: build
 	$(BAZEL) test --test_env=TF_CONDACC_TEST_ROUNDS=1000000 //tests/cc/explorer:schedules
 	$(PYTEST) -m long tests
 
-# Runs the examples of docs/guides/migration on TensorFlow 1.15.5, too, or says why that cannot be done.
+# Runs the examples of docs/guides/migration on TensorFlow 1.15.5 as well, or says why it cannot.
 test-reference: build
 	$(PYTHON) -m pytest -m reference -rs tests/reference
 
