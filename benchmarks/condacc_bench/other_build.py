@@ -127,7 +127,7 @@ def _serve(implementation: Implementation, replies: TextIO) -> None:
             kind, arguments = CASES[name]
             cases[name] = _makers()[kind](implementation, *arguments)
         elif request == "measure":
-            # Each apply of a growing sum would be a line. The other metrics include them.
+            # A line for each apply of a growing sum would be too many. Other metrics include them.
             measured = cases[name].measure()
             metrics = {each: measured[each] for each in measured if not _ONE_APPLY.match(each)}
         else:

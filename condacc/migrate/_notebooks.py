@@ -31,7 +31,7 @@ class _Cell:
         source: The text in the cell.
         start: The offset of the cell's ``source`` in the file.
         end: The offset of its end.
-        program: The text and a newline. What is not Python is replaced, with the same length.
+        program: The text and a newline. What is not Python is replaced by text of the same length.
         offset: The offset of the cell in the program of all cells.
     """
 

@@ -256,8 +256,8 @@ class ConditionalAccumulatorBase(Trackable):
                     self._accumulator_ref, num_required, dtype=self._dtype, name=name
                 )
             return list(outputs) if isinstance(outputs, tuple) else [outputs]
-        # A take that does not wait is tried first, because it needs no thread. If the count shows
-        # that it would fail, it is skipped: it would return zeros, of whatever size a gradient has.
+        # A take that does not wait is tried first, because it needs no thread. It is not tried if
+        # the count shows that it would fail, because it would return zeros as large as a gradient.
         if not isinstance(num_required, int) or num_required <= int(self.num_accumulated()):
             taken, *outputs = self._try_take(num_required, name)
             if taken:

@@ -20,7 +20,7 @@ from collections.abc import Collection
 
 _INTERVAL_SECS = 5.0
 _LOST_SECS = 20  # A connection is closed if the other machine has not answered for this long.
-_LOST_RETRANSMITS = 3  # And if unanswered data has been retransmitted this many times.
+_LOST_RETRANSMITS = 3  # And if the data has been retransmitted this many times.
 # With these options the kernel closes an idle connection whose other machine does not answer.
 _OPTIONS = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),

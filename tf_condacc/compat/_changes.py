@@ -50,7 +50,7 @@ def make(stack: contextlib.ExitStack) -> None:
         if path.startswith("python."):
             module = importlib.import_module(f"tensorflow.{path}")
             for name, place in names.items():
-                if not place.startswith("tf_condacc:"):  # _replace_originals handles these.
+                if not place.startswith("tf_condacc:"):  # _replace_originals handles the others.
                     _set_attribute(stack, module, name, originals.resolve(place))
 
 

@@ -87,7 +87,7 @@ class SyncGraph:
                 for gradient, v in grads_and_vars
             ]
             pushed = self.pushed = [each for each in gradients if each is not None]
-            # If there is a slot for every worker, no other needs this one: it is claimed at once.
+            # If every worker has a slot, no other worker needs this one, so it is claimed at once.
             claims_early = options.num_slots >= options.num_workers
             computed = None if claims_early else [gradient for gradient, _ in grads_and_vars]
             self.gate = gate

@@ -20,7 +20,7 @@ from tf_condacc._optimizers.sync_replicas.recovery import (
 if TYPE_CHECKING:
     from tf_condacc._optimizers.sync_replicas.optimizer import SyncReplicasOptimizer
 _LOG = logging.getLogger("tf_condacc")
-_OPENING_MILLISECS = 5000  # How often a worker that waits for the gate calls `check_ended`.
+_OPENING_MILLISECS = 5000  # A worker that waits for the gate calls `check_ended` this often.
 _TELL_SECS = 2  # How long the end of a session may wait for the gate's server.
 
 
