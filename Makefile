@@ -1,4 +1,4 @@
-# Thin calls of configure.sh, Bazel and the environment's Python.
+# Thin wrappers around configure.sh, Bazel and the environment's Python.
 #   make build | demo | test | test-long | test-reference | test-planted | bench
 #   make wheel | wheel-cuda | wheels | test-versions | docs | pictures | lint | format | tsan | asan
 #   make test-gpu-emulated | test-gpu-emulated-plugin | clean
@@ -8,10 +8,10 @@ PYTHON := $(or $(CONDACC_PYTHON),.venv/bin/python)
 BAZEL := .tools/bazelisk
 RELEASE := .tools/release/ready
 DOCS := .tools/docs/ready
-# Three processes keep two cores busy, because tests of clusters and programs wait. Files are started
-# in the order of their folders, and the last ones are short. By default pytest-xdist starts those
-# with the fewest tests last, which are the longest here.
-# Without the last option, pytest would wait for ever after one of its processes has crashed.
+# Three processes keep two cores busy, because tests of clusters and programs wait. Files are
+# started in the order of their folders, and the last ones are short. By default pytest-xdist starts
+# the files with the fewest tests last, which are the longest here. Without the last option, pytest
+# would wait forever if one of its processes crashed.
 PYTEST := $(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 CLANG_FORMAT := $(dir $(PYTHON))clang-format
 CLANG_TIDY := $(dir $(PYTHON))clang-tidy
@@ -20,7 +20,7 @@ EMULATED_MYPY := tests/gpu/emulated/translate_ptx.py tests/gpu/emulated/ptx
 PLANTED := tests/cc/explorer/planted
 NO_NVCC = $(if $(shell grep -s 'CONDACC_CUDA_DIR=/' .condacc.bazelrc),,configure.sh found no nvcc)
 WHEEL := $(PYTHON) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
-# What libraries for the TensorFlow of this Python are called by; see condacc/libraries.py.
+# The key that names the libraries for this Python's TensorFlow; see condacc/libraries.py.
 KEY = $$(sed -n 's/.*CONDACC_TF_KEY=\(.*\)"$$/\1/p' .condacc.bazelrc)
 PRODUCTS := _condacc_ops.so _build_info.json
 
@@ -48,13 +48,13 @@ demo: build
 test: build cc-test
 	$(PYTEST) tests
 
-# Runs the tests that `make test` leaves out: more repetitions of the same tests, and long tests.
-# Explores a million schedules of each program.
+# Runs the tests that `make test` leaves out: more repetitions of the same tests, long tests, and a
+# million schedules of each program.
 test-long: build
 	$(BAZEL) test --test_env=TF_CONDACC_TEST_ROUNDS=1000000 //tests/cc/explorer:schedules
 	$(PYTEST) -m long tests
 
-# Runs the examples of docs/guides/migration on TensorFlow 1.15.5, too, or says why that cannot be done.
+# Runs the examples of docs/guides/migration on TensorFlow 1.15.5 as well, or says why it cannot.
 test-reference: build
 	$(PYTHON) -m pytest -m reference -rs tests/reference
 
@@ -70,7 +70,7 @@ test-planted: configure
 tsan asan: configure
 	$(BAZEL) test --config=$@ //tests/cc/...
 
-# Runs the launchers on a GPU that the CPU emulates, and checks that bugs are noticed there.
+# Runs the launchers on a GPU that the CPU emulates, and checks that this finds bugs.
 test-gpu-emulated: configure
 	$(if $(NO_NVCC),\
 	  @echo 'Tests on the emulated GPU left out: $(NO_NVCC)',\
@@ -89,7 +89,7 @@ bench: build
 wheel: configure
 	$(WHEEL)
 
-# The same with the library of `make build`, and so with its kernels for GPUs.
+# The same with the library of `make build`, which has the kernels for GPUs.
 wheel-cuda: build
 	rm -rf build/cuda && mkdir -p build/cuda
 	key=$(KEY); cp tf_condacc/_condacc_ops-$$key.so tf_condacc/_build_info-$$key.json build/cuda
@@ -127,7 +127,7 @@ docs: $(DOCS)
 	NO_MKDOCS_2_WARNING=1 .tools/docs/bin/mkdocs build --strict
 	@echo "The documentation is build/docs/index.html."
 
-# The pictures of the documentation, from real runs; on a quiet machine.
+# The pictures of the documentation, from real runs. Needs a quiet machine.
 pictures: build
 	$(PYTHON) docs/images/draw.py
 

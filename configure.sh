@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sets up what the build needs, writes .condacc.bazelrc and says what it set up. It asks nothing and
-# uninstalls nothing, and it does nothing if nothing has changed since the last run. It writes only
+# Sets up what the build needs, writes .condacc.bazelrc and reports what it set up. It asks nothing,
+# uninstalls nothing, and does nothing if nothing has changed since the last run. It writes only
 # git-ignored files: .venv, .tools, .bazeliskrc and .condacc.bazelrc.
 #
 # usage: ./configure.sh [--force]
@@ -24,7 +24,7 @@ say() { echo "configure.sh: $*" >&2; }
 die() { say "error: $*"; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# Prints one line, which changes when the configuration has to be made again.
+# Prints one line that changes whenever the configuration has to be made again.
 configuration_key() {
   local files=(configure.sh .bazelversion requirements.txt requirements-dev.txt
                condacc/_version.py condacc/_find_tensorflow.py)
@@ -62,7 +62,7 @@ make_venv() {
 
 # Sets TF_DIR, TF_VERSION and TF_RECORD (the installed distribution's own directory), and TF_KEY,
 # under which libraries are kept; see condacc/libraries.py.
-# Python's -I ignores what pip's build isolation puts in front of the installed packages.
+# Python's -I skips what pip's build isolation puts before the installed packages.
 find_tensorflow() {
   local found name
   [[ -x $PYTHON ]] || die "CONDACC_PYTHON=$PYTHON is not a Python interpreter"
@@ -98,7 +98,7 @@ cuda_candidates() {
   "$PYTHON" -I -c 'import sysconfig; print(sysconfig.get_path("purelib") + "/nvidia/cu13")'
 }
 
-# Succeeds if TensorFlow's headers have, and have whole, what the kernels use of a GPU's streams.
+# Succeeds if TensorFlow's headers fully declare what the kernels use of GPU streams.
 tensorflow_has_streams() { printf '2.20\n%s\n' "$TF_VERSION" | sort --check=quiet --version-sort; }
 
 # Sets CUDA_DIR, CUDART and CUDA_VERSION; all empty for a CPU-only build.
@@ -221,7 +221,7 @@ CONDACC_GTEST_LIB_DIR=$GTEST_LIB_DIR
 RC
 }
 
-# Says in one line each what was set up.
+# Reports what was set up, one line for each part.
 report() {
   say "Python: $PYTHON"
   say "TensorFlow: $TF_VERSION"

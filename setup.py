@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT))  # Build backends leave it out.
 from condacc import build, libraries  # noqa: E402
 
 PYTHON = os.environ.get("CONDACC_PYTHON", sys.executable)
-# Commands of setuptools, those of wheels and of their metadata.
+# The setuptools commands that make wheels or their metadata.
 _MAKES_A_WHEEL = {"bdist_wheel", "dist_info", "editable_wheel"}
 LIBRARIES = Path(os.environ["CONDACC_LIBRARIES"]) if "CONDACC_LIBRARIES" in os.environ else None
 

@@ -48,7 +48,7 @@ _PRIVATE: dict[str, tuple[str, ...]] = {
     "metric_spec": ("MetricSpec",),
 }
 
-# The paths of the modules are those below ``tf.contrib``.
+# The paths of the modules are relative to ``tf.contrib``.
 LEARN_MODULES = {
     f"{root}.{path}".rstrip("."): names
     for root, modules in (

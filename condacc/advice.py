@@ -40,7 +40,7 @@ _RENAMED = "use tf.contrib.lookup.{}, which is provided"
 _SUMMARY = "use tf.summary of TensorFlow 2, which has other arguments"
 
 # The advice for names that are not provided, by their paths below tf.contrib. The longest path that
-# matches counts.
+# matches is used.
 _ADVICE = {
     "all_reduce": "use tf.distribute, or tf.raw_ops.CollectiveReduceV2",
     "autograph": "use tf.autograph",

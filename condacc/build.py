@@ -23,17 +23,17 @@ from typing import Any, NamedTuple
 from condacc import __version__, libraries
 from condacc._interrupts import INTERRUPTED, raise_on_interrupt
 
-# As Bazel compiles with --compilation_mode=opt and the options of .bazelrc.
+# The flags that Bazel passes with --compilation_mode=opt and the options of .bazelrc.
 _COMPILE = (
     "-O2",
     "-DNDEBUG",
     "-DEIGEN_USE_THREADS",
     "-fPIC",
     "-fno-semantic-interposition",
-    "-fno-sized-deallocation",  # Its operator is newer than the libstdc++ of TensorFlow.
+    "-fno-sized-deallocation",  # Its operator is newer than TensorFlow's libstdc++.
     "-ffunction-sections",
     "-fdata-sections",
-    "-w",  # Warnings are for those who develop.
+    "-w",  # Warnings are for developers.
 )
 _LINK = (
     "-shared",
@@ -45,7 +45,7 @@ _LINK = (
     "-lrt",
 )
 _MIN_MEMORY = 2 << 30  # Bytes that compiling one file may take.
-# Files with the limit of a container, of both versions of control groups.
+# Files with the memory limit of a container, in both versions of control groups.
 _MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _NEEDS_CXX17 = """
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 9
@@ -317,19 +317,19 @@ def _compile(
 
 
 def _num_jobs() -> int:
-    """Returns the number of files to compile at once, for which the memory must suffice."""
+    """Returns the number of files to compile at once, which processors and memory limit."""
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for file in _MEMORY_LIMITS:
-        with contextlib.suppress(OSError, ValueError):  # There may be none: "max".
+        with contextlib.suppress(OSError, ValueError):  # The limit may be "max".
             limits.append(int(Path(file).read_text()))
     return max(1, min(len(os.sched_getaffinity(0)), min(limits) // _MIN_MEMORY))
 
 
 def _check_load(python: str, library: Path) -> None:
-    """Has the TensorFlow of a Python load a library.
+    """Loads a library in the TensorFlow of a Python.
 
     Raises:
-        BuildError: That fails.
+        BuildError: It does not load.
     """
     load = [python, "-c", _LOAD, str(library)]
     done = subprocess.run(load, capture_output=True, text=True, env=environment())

@@ -47,7 +47,7 @@ def key_of(tensorflow: str) -> str:
     """Returns the key of the libraries for a version of TensorFlow."""
     version, _, _ = tensorflow.partition("+")  # Vendors add a local version.
     final = _FINAL.fullmatch(version)
-    # TensorFlow says "2.22.0-rc0" of itself, and its metadata "2.22.0rc0".
+    # TensorFlow calls itself "2.22.0-rc0", and its metadata says "2.22.0rc0".
     return final.group(1) if final else version.replace("-rc", "rc").replace("-dev", ".dev")
 
 
@@ -100,7 +100,7 @@ def find(tensorflow: str) -> Library | None:
             folders.insert(0, cache_folder())
     for folder in folders:
         library = paths_in(folder, key_of(tensorflow))
-        with contextlib.suppress(PermissionError):  # The home directory may be that of another.
+        with contextlib.suppress(PermissionError):  # It may be another user's home directory.
             if library.file.exists() and library.info_file.exists():
                 return library
     return None

@@ -13,8 +13,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-# The first bytes of an HTTP/2 client, and its settings, of which there are none. A gRPC server
-# answers them with its own settings before it knows what the client wants.
+# The first bytes that an HTTP/2 client sends, and its settings, of which there are none. A gRPC
+# server answers with its own settings before it knows what the client wants.
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _NO_SETTINGS = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 _INTERVAL_SECS = 1.0
@@ -55,7 +55,7 @@ def probe(address: str, timeout_secs: float) -> Answer:
         return Answer.REFUSED
     except (socket.gaierror, UnicodeError):  # A name with an empty label, such as "a..b".
         return Answer.UNRESOLVED
-    except OSError:  # A time-out among others.
+    except OSError:  # A timeout, for example.
         return Answer.SILENT
 
 
@@ -151,6 +151,7 @@ class Watch:
     def _is_silence(self, answer: Answer, previous: Answer) -> bool:
         """Returns whether a server that gives no answer is silent.
 
-        Unless refusals are reported, only a server that accepts connections, and did before, is.
+        Unless refusals are reported, a server is silent only if it accepts connections, and did so
+        before.
         """
         return self._reports_refused or (answer is Answer.SILENT and previous is not Answer.REFUSED)

@@ -346,7 +346,7 @@ ESTIMATOR_MODULES = frozenset(
     )
 )
 
-# Modules that have another path today.
+# Modules whose paths have changed.
 MOVED_MODULES = {
     "tensorflow.examples": "tf_condacc.compat.examples",
     "tensorflow.examples.tutorials": "tf_condacc.compat.examples.tutorials",

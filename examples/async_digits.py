@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-import pictures  # It comes before TensorFlow, whose log it hides.
+import pictures  # Imported before TensorFlow, to hide its log.
 import tensorflow as tf
 from pictures import BLUE, DASHES, GREEN, GREY, ORANGE
 from tqdm import tqdm
@@ -54,15 +54,15 @@ def network(images, labels):
 def worker_turn(k, inputs, momentum, staleness):
     """Returns the staleness and the loss of a worker's turn, and what it has dropped so far."""
     global_step = v1.train.get_global_step()
-    # The workers share the inner optimizer and its slots. Each has an optimizer of its own around
-    # it, which counts what this worker drops.
+    # The workers share the inner optimizer and its slots. Each wraps it in an optimizer of its own,
+    # which counts what this worker drops.
     optimizer = DropStaleGradientOptimizer(momentum, staleness)
     # `compute_gradients` reads the local step of the optimizer. This one is for the picture.
     local_step = global_step.read_value()
     with tf.control_dependencies([local_step]):
         loss, _ = network(*inputs)
     gradients, variables = zip(*optimizer.compute_gradients(loss), strict=True)
-    # A sleep stands for a slow machine. A real program goes on with the gradients at once.
+    # The sleep stands for a slow machine. A real program applies the gradients at once.
     with tf.control_dependencies(gradients):
         is_ready = v1.py_func(lambda: time.sleep(0.02 * 2**k), [], [])
     with tf.control_dependencies([is_ready]):
@@ -95,7 +95,7 @@ def train(args, staleness, title):
             turns.append((time.monotonic() - start, late, loss, dropped > dropped_before))
             dropped_before = dropped
 
-    # A worker that sleeps needs a thread of TensorFlow for itself.
+    # Each sleeping worker occupies one of TensorFlow's threads.
     config = v1.ConfigProto(device_count={"GPU": 0}, inter_op_parallelism_threads=args.workers + 4)
     with v1.Session(config=config) as session:
         session.run(v1.global_variables_initializer())
@@ -114,7 +114,7 @@ def train(args, staleness, title):
                     bar.update(len(turns) - bar.n)
                     accuracies.append((time.monotonic() - start, session.run(accuracy, test)))
         finally:
-            for _ in numbers:  # Ctrl-C leaves no turns for the workers.
+            for _ in numbers:  # After Ctrl-C, no turns are left for the workers.
                 pass
             for thread in threads:
                 thread.join()

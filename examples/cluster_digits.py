@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-import pictures  # It comes before TensorFlow, whose log it hides.
+import pictures  # Imported before TensorFlow, to hide its log.
 import tensorflow as tf
 from pictures import BLUE, DASHES, GREEN, GREY, ORANGE
 
@@ -95,7 +95,7 @@ def train(task, args):
 
     def measure(step_context):
         """Measures the loss on all training examples and the accuracy on test examples."""
-        run = step_context.session.run  # Without the hooks, which count steps.
+        run = step_context.session.run  # Runs without the hooks, which count steps.
         if measurements and run(step) < min(measurements[-1][1] + 10, args.steps):
             return
         _, train_loss, _, _ = run(fetches, dict(zip(inputs, examples, strict=True)))

@@ -16,7 +16,7 @@ import threading
 from pathlib import Path
 
 import numpy as np
-import pictures  # It comes before TensorFlow, whose log it hides.
+import pictures  # Imported before TensorFlow, to hide its log.
 import tensorflow as tf
 from pictures import BLUE, GREEN, ORANGE
 from tqdm import tqdm
@@ -55,7 +55,7 @@ def network(images, labels):
 
 def worker_turn(inputs, accumulators, losses, tokens):
     """Returns the operation of a worker's turn: it waits for a token and applies its gradients."""
-    # A worker that was late finds several tokens, and takes all of them for one turn.
+    # A late worker finds several tokens, and takes all of them for one turn.
     token = tokens.dequeue_many(tf.maximum(tokens.size(), 1))
     # The local step is read before the variables. The chief updates the variables before the step,
     # so the gradients are at least as new as the local step says.
@@ -95,8 +95,8 @@ def train(args):
         library.ConditionalAccumulator(v.dtype, v.shape, shared_name=f"{v.op.name}/gradient")
         for v in v1.trainable_variables()
     ]
-    # Each worker applies the vector [loss, 1] to this one. A take gives the sum of the losses, and
-    # the number of gradients in the step.
+    # Each worker applies the vector [loss, 1] to this accumulator. A take gives the sum of the
+    # losses, and the number of gradients in the step.
     losses = library.ConditionalAccumulator(tf.float32, [2], "losses", reduction_type="SUM")
     tokens = [v1.FIFOQueue(100, tf.int64, [], name=f"tokens_{k}") for k in range(args.workers)]
     turns = [worker_turn(inputs, accumulators, losses, queue) for queue in tokens]
@@ -111,7 +111,7 @@ def train(args):
                 batch = rng.choice(len(examples[0]), 32 * (k + 1))
                 session.run(turns[k], dict(zip(inputs, (e[batch] for e in examples), strict=True)))
 
-    # The network is too small to benefit from a GPU. A step that waits for a minute has an error.
+    # The network is too small to benefit from a GPU. A step that waits for a minute fails.
     config = v1.ConfigProto(device_count={"GPU": 0}, operation_timeout_in_ms=60_000)
     steps, accuracies = [], []
     with v1.Session(config=config) as session:

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-import pictures  # It comes before TensorFlow, whose log it hides.
+import pictures  # Imported before TensorFlow, to hide its log.
 import tensorflow as tf
 from pictures import BLUE, GREEN, GREY, ORANGE
 from tqdm import tqdm

@@ -19,7 +19,7 @@ from collections import Counter
 from pydoc_data.topics import topics
 
 import numpy as np
-import pictures  # It comes before TensorFlow, whose log it hides.
+import pictures  # Imported before TensorFlow, to hide its log.
 import tensorflow as tf
 from pictures import BLUE, GREEN
 from tqdm import tqdm
@@ -43,7 +43,7 @@ def read_text():
 def batches(text, rng):
     """Yields words `[n]` and candidates `[n, 1 + negatives]`: a neighbour, and random words."""
     counts = np.bincount(text)
-    # Frequent words are left out at random, and are more often among the random words.
+    # Frequent words are left out at random, and are drawn more often as random words.
     rare = text[rng.random(len(text)) < np.sqrt(1e-3 * len(text) / counts)[text]]
     noise = counts**0.75 / np.sum(counts**0.75)
     while True:
@@ -80,15 +80,15 @@ def train(args, vocabulary, text):
     tokens = [v1.FIFOQueue(100, tf.int64, [], name=f"tokens_{k}") for k in range(args.workers)]
 
     def worker_turn(queue):
-        # A worker waits for a token, and takes all that it finds. Then it reads the local step, and
-        # after that the variables.
+        # A worker waits for a token, and takes all tokens that it finds. Then it reads the local
+        # step, and after that the variables.
         token = queue.dequeue_many(tf.maximum(queue.size(), 1))
         with tf.control_dependencies([token]):
             local_step = global_step.read_value()
         with tf.control_dependencies([local_step]):
             loss = loss_of(*inputs, *variables)
         pairs = zip(accumulators, tf.gradients(loss, variables), strict=True)
-        # The gradients are tf.IndexedSlices, whose rows may be in any order, and repeat.
+        # The gradients are tf.IndexedSlices, whose rows may be in any order and may repeat.
         pushes = [a.apply_indexed_slices_grad(gradient, local_step) for a, gradient in pairs]
         return tf.group(*pushes, losses.apply_grad(loss, local_step))
 
@@ -114,7 +114,7 @@ def train(args, vocabulary, text):
                 session.run(turns[k], feed)
 
     record = []
-    # The model is too small to benefit from a GPU. A step that waits for a minute has an error.
+    # The model is too small to benefit from a GPU. A step that waits for a minute fails.
     config = v1.ConfigProto(device_count={"GPU": 0}, operation_timeout_in_ms=60_000)
     with v1.Session(config=config) as session:
         session.run([v1.global_variables_initializer(), start])
@@ -146,7 +146,7 @@ def wrong_means(library, gradients):
             counts[np.unique(gradient.indices)] += 1
             session.run(accumulator.apply_grad(gradient.indices, gradient.values))
         taken = session.run(accumulator.take_grad(len(gradients)))
-    np.add.at(got, taken.indices, taken.values)  # An optimizer adds up repeated rows, too.
+    np.add.at(got, taken.indices, taken.values)  # As optimizers do, adds up repeated rows.
     expected = sums / np.maximum(counts, 1)[:, np.newaxis]
     return np.sum(~np.isclose(got, expected, rtol=1e-3, atol=1e-7).all(axis=1))
 
@@ -176,7 +176,7 @@ def main():
     add("--seed", type=int, default=1, help="seed of vectors and batches (%(default)s)")
     add("--output", type=pictures.file, default="word_vectors.png", help="picture (%(default)s)")
     args = parser.parse_args()
-    v1.logging.set_verbosity("ERROR")  # TensorFlow's Adagrad warns of itself.
+    v1.logging.set_verbosity("ERROR")  # TensorFlow's Adagrad logs a warning.
     vocabulary, text = read_text()
     record, vectors, gradients = train(args, vocabulary, text)
     losses, dropped = record[0], int(record[-1][-1])

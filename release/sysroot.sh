@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Unpacks the headers and libraries of an older Debian into a folder, and prints the compiler command
-# that uses them: what it builds needs no symbols that are newer than that Debian.
-# Nothing is installed. Needs apt-get and dpkg, and g++ of this machine.
+# Unpacks the headers and libraries of an older Debian into a folder, and prints the compiler
+# command that uses them: what it builds needs no symbols that are newer than that Debian. Nothing
+# is installed. Needs apt-get, dpkg and this machine's g++.
 #
 # usage: release/sysroot.sh FOLDER
 set -euo pipefail
@@ -13,8 +13,8 @@ mkdir -p "$1"
 readonly FOLDER=$(cd "$1" && pwd)
 readonly ROOT=$FOLDER/root
 
-# apt-get with a list of packages of its own, of the same mirror as this machine's. It does not see
-# what is installed here, whose versions it would ask for.
+# Runs apt-get with its own package list, from the mirror that this machine uses. It does not see
+# the installed packages, whose versions it would otherwise ask for.
 apt() {
   local mirror options=()
   mirror=$(sed -En 's/^(URIs:|deb( \[.*\])?) (http[^ ]*\/debian)\/?( .*)?$/\3/p' \
@@ -45,7 +45,7 @@ if [[ ! -e $FOLDER/ready ]]; then
   touch ready
 fi
 headers=$ROOT/usr/include/c++/$GCC
-# Before the folders of this machine, which the compiler searches first.
+# Come before this machine's folders, which the compiler would otherwise search first.
 libraries=(-L"$ROOT/usr/lib/gcc/$TRIPLE/$GCC" -L"$ROOT/lib/$TRIPLE" -L"$ROOT/usr/lib/$TRIPLE")
 printf '%s' "${CXX:-g++}"
 printf ' %q' --sysroot="$ROOT" -nostdinc++ -isystem "$headers" \

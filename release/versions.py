@@ -30,7 +30,7 @@ sys.path.insert(0, str(ROOT))
 
 from condacc import build, libraries  # noqa: E402
 
-# The Pythons that each TensorFlow has packages for, the oldest and the newest.
+# The oldest and the newest Python that each TensorFlow has packages for.
 PYTHONS = {
     "2.15": ("3.10", "3.11"),
     "2.16": ("3.10", "3.12"),
@@ -235,7 +235,7 @@ def run_tests(python: Path) -> str:
             [str(word) for word in command], cwd=place, stdout=subprocess.PIPE, text=True
         )
     print(done.stdout, file=sys.stderr)
-    if done.returncode > 1:  # Tests have not run, or not all.
+    if done.returncode > 1:  # Not all tests have run.
         raise SystemExit(f"pytest has ended with the status {done.returncode}")
     return done.stdout.strip().splitlines()[-1].strip("= ")
 
@@ -259,7 +259,7 @@ def find_python(number: str) -> Path:
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     found = [shutil.which(f"python{number}"), *pyenv.glob(f"versions/{number}.*/bin/python")]
     for candidate in filter(None, found):
-        # A shim of pyenv may stand for a version that is not active.
+        # A pyenv shim may stand for a version that is not active.
         asked = subprocess.run([candidate, "-c", "import ensurepip"], stderr=subprocess.DEVNULL)
         if asked.returncode == 0:
             return Path(candidate)

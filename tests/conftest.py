@@ -19,8 +19,8 @@ os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
 sys.path.insert(
     0, str(Path(__file__).resolve().parents[1])
 )  # Also for the processes that tests start.
-# Jobs that a shell runs in the background inherit a Ctrl-C that is ignored. The programs that the
-# tests start and interrupt would inherit it as well.
+# A shell's background jobs ignore Ctrl-C, and the programs that the tests start and interrupt would
+# inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest  # noqa: E402
@@ -118,7 +118,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("long"):
             limit = pytest.mark.timeout(LONG_TIMEOUT_SECS, method="thread")
-            # It takes precedence over the limits of short tests.
+            # This takes precedence over the limits of short tests.
             item.add_marker(limit, append=False)
         elif item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(DEFAULT_TIMEOUT_SECS, method="thread"))

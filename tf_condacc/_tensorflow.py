@@ -26,14 +26,14 @@ except ImportError:  # TensorFlow then reports the operations that XLA cannot co
 # attributes to accumulators and track every attribute.
 Trackable: Any = tf.__internal__.tracking.Trackable
 
-# Functions on nested structures that the public tf.nest lacks: those that keep some parts whole.
+# Has functions that the public tf.nest lacks: they flatten only the upper levels of a structure.
 nest: Any = tf.__internal__.nest
 
 # The types of the operations that tf.compat.v1.train.replica_device_setter puts on parameter
 # servers by default.
 STANDARD_PS_OPS: Sequence[str] = device_setter.STANDARD_PS_OPS
 
-# The class of the graphs of functions, and of the branches and loops of version 2.
+# The class of the graphs of functions, and of version 2 branches and loops.
 _FuncGraph: Any = getattr(getattr(tf, "__internal__", None), "FuncGraph", ())
 
 

@@ -49,11 +49,11 @@ class Shape(Protocol):
 
 
 # An argument of tf.convert_to_tensor is an array, a number, a string, or nested sequences of these.
-# The type complex stands for bool, int and float, too.
+# The type complex includes bool, int and float.
 TensorLike: TypeAlias = Array | complex | str | bytes | Sequence["TensorLike"]
 
-# An argument of tf.TensorShape is a shape, the sizes of the dimensions, with None for an unknown
-# one, or None for an unknown rank.
+# An argument of tf.TensorShape is a shape, the sizes of its dimensions with None for unknown ones,
+# or None if the rank is unknown.
 ShapeLike: TypeAlias = Shape | Sequence[int | None] | None
 
 # An argument of tf.as_dtype is a tf.DType, a type of NumPy or Python, or a name.

@@ -127,7 +127,7 @@ def cluster_steps(num_ps: int, num_steps: int) -> Goal | None:
     return Goal(1.0) if num_ps == 1 else Goal(0.97)
 
 
-# The goal of micro-batches per second is to equal each other way to accumulate them.
+# The goal for micro-batches per second: no fewer than with any other way to accumulate them.
 MICRO_BATCHES = Goal(1.0)
 # A cycle may take 35 % longer if its gradients are checked to be finite.
 FINITE_CHECK = Goal(1 / 1.35)

@@ -46,7 +46,7 @@ class Limit:
         return {"cycle": min(self._seconds(threads) for threads in self._thread_counts)}
 
     def _seconds(self, num_threads: int) -> float:
-        # Afterwards it is as fresh in the caches as a staged gradient.
+        # After this, a gradient is as fresh in the caches as a staged one.
         for gradient in self._gradients:
             gradient.fill(1)
         return sum(
@@ -74,7 +74,7 @@ class Limit:
 
 
 def _passes(num_others: int, most: int) -> list[tuple[int, bool]]:
-    """Yields the number of gradients that each pass adds, and whether it is the last pass."""
+    """Returns the number of gradients that each pass adds, and whether it is the last pass."""
     counts = [min(most, num_others - done) for done in range(0, num_others, most)]
     return [(n, i == len(counts) - 1) for i, n in enumerate(counts)]
 

@@ -69,7 +69,7 @@ def _main(name: str, kind: str, *numbers: str) -> None:
         implementation = implementations.condacc()
     else:
         implementation = implementations.tensorflow()
-    # The mean is not checked yet, because the memory of the check could be used by the cycle.
+    # The mean is not checked yet, because the cycle could reuse the memory of the check.
     options = {"max_step_bytes": 0, "check": False}
     if kind == "dense":
         case = DenseCycle(implementation, count, size, producer="mul", **options)

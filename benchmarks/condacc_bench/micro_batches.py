@@ -23,7 +23,7 @@ from condacc_bench.scales import SyncModel
 
 NUM_MICRO_BATCHES = 4
 OURS, KERAS = "condacc", "Keras"
-_COLUMNS = 64  # Of the embedding.
+_COLUMNS = 64  # Columns of the embedding.
 _MIB = 2**20
 
 # Accumulates gradients, and updates the variables after the last micro-batch.
@@ -50,7 +50,7 @@ class MicroBatches:
         self._process = context.Process(target=_serve, args=(way, model, theirs), daemon=True)
         self._process.start()
         theirs.close()
-        self.norm: float = self._connection.recv()  # Of the variables after one update.
+        self.norm: float = self._connection.recv()  # The norm of the variables after one update.
 
     def measure(self) -> dict[str, float]:
         self._connection.send(self._num_updates)
@@ -62,7 +62,7 @@ class MicroBatches:
 
 
 def _serve(way: str, model: SyncModel, connection: Connection) -> None:
-    """Trains one update, and then as many as it is told, and answers with the metrics.
+    """Trains for one update, then for as many as requested, and answers with the metrics.
 
     A tiny model is trained first, so that the peak memory is that of gradients, and not that of
     TensorFlow's code.
@@ -79,7 +79,7 @@ def _serve(way: str, model: SyncModel, connection: Connection) -> None:
     before = status_bytes("VmRSS")
     step = _step(way, network)
     step.get_concrete_function(inputs, targets)
-    _free_unused()  # Tracing leaves much behind.
+    _free_unused()  # Tracing leaves much memory behind.
     reset_peak()
     for _ in range(NUM_MICRO_BATCHES):
         step(inputs, targets)
@@ -99,7 +99,7 @@ def _tiny(model: SyncModel) -> SyncModel:
 
 
 def _free_unused() -> None:
-    """Gives memory that is not used back to the system, so that it does not count."""
+    """Returns unused memory to the system, so that it does not count."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
 
@@ -191,7 +191,7 @@ def _by_hand(variables: list[Any], add: Callable[[tf.Variable, Any], Any]) -> _A
     return apply
 
 
-# The ways to accumulate. Each is a function of variables, and returns one of their gradients.
+# The ways to accumulate. Each takes variables, and returns a function of their gradients.
 WAYS: dict[str, Callable[[list[Any]], _Apply]] = {
     OURS: _with_tf_condacc,
     KERAS: _with_keras,

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 NUM_ROWS, COLUMNS = MI, 64
 _ONE_APPLY = re.compile(r"apply \d+$")
 
-# The scenarios by name, with the arguments of their cases. The last number of sparse cases is that
-# of the gradients of a cycle.
+# The scenarios by name, with the arguments of their cases. The last number of a sparse case is the
+# number of gradients in a cycle.
 CASES: dict[str, tuple[str, tuple[int | str, ...]]] = {
     "D1 64K N=8": ("dense", (8, 64 * KI, "float32")),
     "D1 1M N=1": ("dense", (1, MI, "float32")),
@@ -111,7 +111,7 @@ class OtherCase:
 
 def main() -> None:
     """Serves requests until the standard input ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the process that asks.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent process.
     # TensorFlow's own output must not get between the replies.
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -127,7 +127,7 @@ def _serve(implementation: Implementation, replies: TextIO) -> None:
             kind, arguments = CASES[name]
             cases[name] = _makers()[kind](implementation, *arguments)
         elif request == "measure":
-            # Single applies of a growing sum are too many lines, and are in its other metrics.
+            # A line for each apply of a growing sum would be too many. Other metrics include them.
             measured = cases[name].measure()
             metrics = {each: measured[each] for each in measured if not _ONE_APPLY.match(each)}
         else:
@@ -155,7 +155,7 @@ def _implementation(folder: Path) -> Implementation:
 
 
 def _makers() -> dict[str, Callable[..., Case]]:
-    """Returns what makes the cases of each kind of `CASES`."""
+    """Returns the functions that make the cases, by the kinds in `CASES`."""
     import tensorflow as tf
 
     from condacc_bench import sparse_data

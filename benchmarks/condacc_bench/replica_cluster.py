@@ -79,7 +79,7 @@ class ReplicaCluster:
         return self._chief.recv()
 
     def close(self) -> None:
-        for process in reversed(self._processes):  # No worker sees that a server is lost.
+        for process in reversed(self._processes):  # Workers end first, and see no lost server.
             process.kill()
             process.join()
 
@@ -99,7 +99,7 @@ class ReplicaCase:
 
 
 def _end_with_parent() -> None:
-    """Makes this process end when the one that measures has ended, however it ended."""
+    """Makes this process end when the measuring process has ended for any reason."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -111,7 +111,7 @@ def _end_with_parent() -> None:
 
 
 def _server(spec: Spec, job: str, task: int) -> tuple[v1.train.Server, v1.ConfigProto]:
-    """Starts the server of this process; returns it and the options of its sessions."""
+    """Starts the server of this process. Returns it and the options of its sessions."""
     _end_with_parent()
     v1.logging.set_verbosity(v1.logging.ERROR)
     config = v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=2)
@@ -134,7 +134,7 @@ def _train(
     optimizers: Optimizers,
     connection: Connection | None,
 ) -> None:
-    """Runs a worker. The chief has a connection, by which it is told what to train with."""
+    """Runs a worker. The chief has a connection, over which it gets the name of the optimizer."""
     server, config = _server(spec, "worker", task)
     replicas = {}
     for name, optimizer in optimizers.items():
@@ -187,7 +187,7 @@ class _Replica:
             self._session.run(self._train)
 
     def steps_per_second(self, num_steps: int) -> float:
-        """Trains until the global step has grown by at least so much."""
+        """Trains until the global step has grown by at least `num_steps`."""
         first = reached = self._session.run(self._step)
         start = time.perf_counter()
         while reached < first + num_steps:

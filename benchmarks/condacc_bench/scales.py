@@ -58,8 +58,8 @@ class ClusterModel:
     num_ps: int
     num_workers: int
     variables: int
-    elements: int  # of a variable
-    steps: int  # in a round
+    elements: int  # Elements of a variable.
+    steps: int  # Steps in a round.
 
     def __str__(self) -> str:
         variables = f"{self.variables} x {in_words(self.elements)}"
@@ -73,9 +73,9 @@ class SyncScale:
     clusters: Sequence[ClusterModel]
     cluster_budget: Budget
     models: Sequence[SyncModel]
-    model_steps: int  # in a round
+    model_steps: int  # Steps in a round.
     micro_batch_models: Sequence[SyncModel]
-    micro_batch_updates: int  # in a round
+    micro_batch_updates: int  # Updates in a round.
     budget: Budget
 
 

@@ -170,7 +170,7 @@ class SparseCycle:
         return net(seconds_for(self._run_cycles), produce) / self._fused
 
     def _long_cycle(self) -> float:
-        """Returns the seconds of a cycle whose take is a step of its own."""
+        """Returns the seconds of a cycle whose take is a separate step."""
         apply = produce = 0.0
         for first in range(0, self._count, self._per_step):
             self._fill(first)

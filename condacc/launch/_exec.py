@@ -16,7 +16,7 @@ _PR_SET_PDEATHSIG = 1
 
 def _become(launcher: int, command: "list[str]") -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != launcher:  # It ended before the request.
+    if os.getppid() != launcher:  # The launcher ended before the request.
         os._exit(128 + signal.SIGKILL)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them; a command must not.
         signal.signal(number, signal.SIG_DFL)

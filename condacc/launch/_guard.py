@@ -14,7 +14,7 @@ import sys
 
 def _kill_what_is_left() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # It has to outlive the launcher.
+        signal.signal(number, signal.SIG_IGN)  # The guard must outlive the launcher.
     groups = set()
     for line in sys.stdin:
         if line[0] == "+":

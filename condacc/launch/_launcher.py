@@ -96,7 +96,7 @@ class Launcher:
         return max(task.status or 0 for task in self._tasks)
 
     def _turn(self) -> None:
-        """Waits for something to happen, and does what it requires."""
+        """Waits for the next event, and handles it."""
         for number in self._signals.wait(self._timeout()):
             self._on_signal(number)
         now = self._now()
@@ -211,7 +211,7 @@ class Launcher:
             task.process.signal(number)
 
     def _wait_for_remains(self) -> None:
-        """Gives processes that tasks have left behind a while to end by themselves."""
+        """Gives processes that tasks have left behind some time to end by themselves."""
         end = time.monotonic() + _REMAINS_SECS
         while time.monotonic() < end and self._interrupted_by is None:
             if not any(task.process and task.process.has_remains() for task in self._tasks):
@@ -239,5 +239,5 @@ class Launcher:
 
 
 def _is_ending(task: Task) -> bool:
-    """Returns whether processes of a task are left that have time to end by themselves."""
+    """Returns whether processes of a task are left, and still have time to end by themselves."""
     return task.process is not None and task.process.is_ending and task.process.has_remains()

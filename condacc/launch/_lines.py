@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 MAX_LINE_BYTES = 1 << 16
-PROGRESS_SECS = 0.3  # The least time between two shown states of a progress bar.
+PROGRESS_SECS = 0.3  # The shortest time between two shown states of a progress bar.
 _SETTLED_SECS = 0.1
 _LINE_END = re.compile(rb"\r?\n|\r(?!\n|\Z)")
 
@@ -19,7 +19,7 @@ class LineSplitter:
     """
 
     def __init__(self) -> None:
-        self._rest = b""  # What has come after the last line end.
+        self._rest = b""  # What came after the last line end.
         self._in_progress = False  # Whether that line end was a carriage return.
         self._state = b""  # The newest state of a progress bar that has a line end.
         self._shown = b""  # The state that was returned last.
@@ -87,6 +87,6 @@ class LineSplitter:
 
 
 def _pieces(line: bytes) -> list[bytes]:
-    """Returns the pieces of a line that is too long, or the line."""
+    """Splits a line into pieces of at most MAX_LINE_BYTES."""
     starts = range(0, max(1, len(line)), MAX_LINE_BYTES)
     return [line[start : start + MAX_LINE_BYTES] for start in starts]

@@ -19,7 +19,7 @@ from typing import IO
 from condacc.launch._lines import LineSplitter
 
 _READ_BYTES = 1 << 16
-_MAX_PIPE_BYTES = 1 << 20  # What the kernel lets a process without privileges put into a pipe.
+_MAX_PIPE_BYTES = 1 << 20  # The largest pipe of an unprivileged process, by the kernel's default.
 _COLOURS = (36, 33, 32, 35, 34, 31)
 _RESET = b"\x1b[0m"
 # Control sequences of terminals, other than those that only change colours.
@@ -29,7 +29,7 @@ _CURSOR_MOVE = re.compile(
 
 
 class _Sink:
-    """A file descriptor. Writes to it until an error, and ignores what comes after it.
+    """Writes to a file descriptor until there is an error, and ignores what comes after it.
 
     Attributes:
         name: The name of the file, for messages.
@@ -49,7 +49,7 @@ class _Sink:
 
     @classmethod
     def create(cls, path: str) -> _Sink:
-        """Makes a sink for a new file, or for a file that is emptied. Raises OSError."""
+        """Makes a sink for a file, which is created or emptied. Raises OSError."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
         return cls(path, os.open(path, flags, 0o666), owned=True)
 
@@ -177,7 +177,7 @@ class Output:
         self._selector.register(stream.pipe, selectors.EVENT_READ, stream)
 
     def _read(self, stream: _Stream) -> bool:
-        """Copies what can be read of a stream at once, and returns whether there was something."""
+        """Copies what a stream has to read now, and returns whether there was anything."""
         try:
             data = os.read(stream.pipe.fileno(), _READ_BYTES)
         except BlockingIOError:
@@ -194,8 +194,7 @@ class Output:
             self._write(task, stream.splitter.close())
 
     def _read_all(self, stream: _Stream) -> None:
-        """Copies what an ended task has written. A process that it has left may continue to
-        write."""
+        """Copies what an ended task wrote, even if a process that it left behind still writes."""
         for _ in range(_MAX_PIPE_BYTES // _READ_BYTES):
             if not self._read(stream):
                 return
@@ -239,7 +238,7 @@ class Output:
 
 
 def _printable(line: bytes) -> bytes:
-    """Returns a line that is text, and leaves the cursor and the colour of a terminal alone."""
+    """Returns a line as text that leaves the cursor and the colour of a terminal alone."""
     text = line.decode(errors="backslashreplace").encode()
     if b"\x1b" in text:
         text = _CURSOR_MOVE.sub(b"", text) + _RESET

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 _HERE = Path(__file__).resolve().parent
-# A bare Python starts in 10 ms: no site packages, no variables of the environment.
+# A bare Python starts in 10 ms: no site packages, no environment variables.
 _BARE_PYTHON = (sys.executable, "-I", "-S")
 
 
@@ -45,7 +45,7 @@ class Guard:
 
     def _write(self, line: str) -> None:
         assert self._process.stdin is not None
-        with contextlib.suppress(OSError):  # Someone has killed the guard.
+        with contextlib.suppress(OSError):  # The guard may have been killed.
             self._process.stdin.write(line.encode())
             self._process.stdin.flush()
 

@@ -60,4 +60,4 @@ class Signals:
 
 
 def _note(number: int, frame: FrameType | None) -> None:
-    """Does nothing: Python has written the number to the pipe before it calls this."""
+    """Does nothing: Python writes the number to the pipe before it calls this."""

@@ -59,7 +59,7 @@ class Binding:
                     yield one
 
     def _places(self) -> dict[cst.CSTNode, Scope]:
-        """Returns the statements behind which the package is needed, and their scopes."""
+        """Returns the statements after which the package is needed, and their scopes."""
         serving = [
             (one.scope, self._start(one.node)) for one in self._existing if one.name == PACKAGE
         ]
@@ -82,7 +82,7 @@ class Binding:
     def _used_too_early(self) -> Iterator[Use]:
         """Yields the uses for which a function would import the package after another use of it.
 
-        The import makes the name local to the function, also before it.
+        The import makes the name local to the whole function, so the earlier use would fail.
         """
         mentions = [self._start(use.node) for use in self.uses]
         mentions += [self._start(a.node) for one in self._existing for a in one.references]

@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
     if importlib.util.find_spec("libcst") is None:
         parser.error('libcst is missing: pip install ".[migrate]" in the clone of tf_condacc')
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # Names of files may be no text.
+        if isinstance(stream, io.TextIOWrapper):  # File names may not be valid text.
             stream.reconfigure(errors="backslashreplace")
     raise_on_interrupt()
     try:
@@ -94,7 +94,7 @@ def _unreadable(error: OSError) -> FileResult:
 
 
 def _written(result: FileResult) -> FileResult:
-    """Writes a file; returns its result, or that of a skipped file if it cannot be written."""
+    """Writes a file. Returns its result, or that of a skipped file if it cannot be written."""
     try:
         write_file(result)
     except OSError as error:

@@ -75,7 +75,7 @@ class Devices(cst.CSTVisitor):
         return any(DEVICE_SETTER in (name, PROVIDED.get(plain(name) or "")) for name in names)
 
     def _is_function(self, node: cst.BaseExpression) -> bool:
-        """Returns whether an expression is a function, at least in one run of the program."""
+        """Returns whether an expression is a function, in at least one run of the program."""
         if not isinstance(node, cst.Name):
             return self._makes_function(node)
         scope = self._source.scope(node)

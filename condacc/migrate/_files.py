@@ -23,7 +23,7 @@ from condacc.migrate._findings import Outcome
 _SUFFIXES = (".py", ".ipynb")
 _SKIPPED = ("__pycache__", "node_modules", "site-packages")
 _OF_ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
-_FILES_FOR_PROCESSES = 32  # Fewer files are done before processes have started.
+_FILES_FOR_PROCESSES = 32  # Fewer files take less time than starting processes.
 _SECS_BETWEEN_LINES = 0.1
 
 
@@ -107,7 +107,7 @@ def migrate_file(path: str, with_estimator: bool) -> FileResult:
             raise ValueError(f"its text cannot be written as {encoding} without other changes")
         migrate = migrate_notebook if is_notebook else migrate_text
         outcome = migrate(old, with_estimator)
-        if outcome.text == old:  # Results of many files are kept, so their texts are not.
+        if outcome.text == old:  # All results are kept, so unchanged texts are dropped.
             old, outcome = "", dataclasses.replace(outcome, text="")
         return FileResult(path, old, outcome, encoding=encoding)
     except SyntaxError as error:
@@ -121,7 +121,7 @@ def migrate_file(path: str, with_estimator: bool) -> FileResult:
         return FileResult(path, error=error.strerror or str(error))
     except ValueError as error:
         return FileResult(path, error=str(error))
-    except Exception as error:  # One file that is not understood must not stop the others.
+    except Exception as error:  # One file must not stop the others.
         return FileResult(path, error=f"it was not understood: {type(error).__name__}: {error}")
 
 

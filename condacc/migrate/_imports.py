@@ -19,7 +19,7 @@ from condacc.migrate._uses import Use, reported_code
 
 ImportNode = cst.Import | cst.ImportFrom
 _COMMENT = re.compile(r"#[^\r\n]*")
-# Comments for tools, which mean nothing without the import behind which they stand.
+# Comments for tools, which mean nothing without the import that they follow.
 _FOR_TOOLS = re.compile(r"#\s*(noqa|pylint|type:|isort|flake8|pragma)")
 
 
@@ -132,7 +132,7 @@ class _Unused:
         if names & self._exported:
             return False
         mine = [one for one in self._assignments.get(node, ()) if one.name in names]
-        if any(isinstance(one.scope, ClassScope) for one in mine):  # It is an attribute.
+        if any(isinstance(one.scope, ClassScope) for one in mine):  # It is a class attribute.
             return False
         accesses = [access.node for one in mine for access in one.references]
         return bool(accesses) and all(map(self._is_rewritten, accesses))
@@ -163,7 +163,7 @@ class _Change:
 
     Attributes:
         node: The statement.
-        adds_package: Whether this package must be imported behind it.
+        adds_package: Whether this package must be imported after it.
         moved: The imported names that this package provides, with their names there.
         dropped: The imported names that are no longer used.
     """
@@ -240,7 +240,7 @@ def _moved(source: Source, change: _Change) -> list[str]:
 
 
 def _with_comments(moved: list[str], comments: list[str], package: list[str]) -> list[str]:
-    """Returns the statements, the last of them with the comments of removed names."""
+    """Returns the statements, the last one with the comments of removed names."""
     statements = [*moved, *package]
     if comments:
         last = statements.pop() + "  " if statements else ""
@@ -260,13 +260,13 @@ def _removed_spans(source: Source, change: _Change) -> Iterator[tuple[int, int]]
 
 
 def _stands_alone(source: Source, node: cst.CSTNode) -> bool:
-    """Returns whether there is no other statement in the line."""
+    """Returns whether there is no other statement on the line."""
     line = source.parents[node]
     return isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
 
 
 def _addition(source: Source, node: cst.CSTNode, statements: Sequence[str]) -> Iterator[Edit]:
-    """Yields the change that adds statements behind another one."""
+    """Yields the change that adds statements after another one."""
     if not statements:
         return
     start, end = source.span(node)

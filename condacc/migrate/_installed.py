@@ -26,7 +26,7 @@ def _folder() -> Path | None:
     """Returns the folder of TensorFlow; None if it is not installed."""
     try:
         spec = importlib.util.find_spec("tensorflow")
-    except ValueError:  # What stands for it in `sys.modules` has no specification.
+    except ValueError:  # Its entry in `sys.modules` has no specification.
         return None
     places = spec.submodule_search_locations if spec is not None else None
     return Path(next(iter(places))) if places else None

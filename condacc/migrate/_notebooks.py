@@ -30,8 +30,8 @@ class _Cell:
         number: The number of the cell, counted from 1 over all cells.
         source: The text in the cell.
         start: The offset of the cell's ``source`` in the file.
-        end: The offset behind it.
-        program: The text without what is not Python, of the same length, and a newline.
+        end: The offset of its end.
+        program: The text and a newline. What is not Python is replaced by text of the same length.
         offset: The offset of the cell in the program of all cells.
     """
 
@@ -123,7 +123,7 @@ def _set_program(cell: _Cell) -> Finding | None:
 
 
 def _without_magics(text: str) -> str:
-    """Returns a text with commands of IPython replaced by expressions of the same length."""
+    """Returns a text with IPython commands replaced by expressions of the same length."""
     lines, continued = [], False
     for line in text.splitlines(keepends=True):
         body = line.rstrip("\r\n")
@@ -142,7 +142,7 @@ def _cell_edit(raw: str, cell: _Cell, edits: list[Edit]) -> Edit | None:
     own = []
     for edit in edits:
         start, end = edit.start - cell.offset, edit.end - cell.offset
-        # Text that is inserted between two cells belongs to the first one, behind its last line.
+        # Text that is inserted between two cells belongs to the first one, after its last line.
         is_behind = start == end == len(cell.program)
         if is_behind or (0 <= start < len(cell.program) and not start == end == 0):
             own.append(Edit(start, end, edit.text))

@@ -19,12 +19,12 @@ from condacc.migrate._source import Edit, Source, apply_edits, check_syntax
 from condacc.migrate._uses import Use, Uses
 
 _RECURSION_LIMIT = 5000
-# The analysis takes long, so programs without any of these words are left out.
 _SYNC = f"{PACKAGE}.SyncReplicasOptimizer"
 _PREPARES = re.compile(r"\b(chief_init_op|get_chief_queue_runner|make_session_run_hook)\b")
 _MENTIONS = re.compile(r"tensorflow|Accumulator")
 _MODULES = ("contrib", "estimator", "examples", "layers", "python", "rnn_cell", "Server")
 _NAMES = sorted({name.rpartition(".")[2] for name in (*PROVIDED, *GRAPH_NAMES)} | {"device"})
+# The analysis takes long, so programs without any of these words are left out.
 _WORDS = re.compile(rf"Accumulator|import\s*\*|\b({'|'.join([*_MODULES, *_NAMES])})\b")
 
 

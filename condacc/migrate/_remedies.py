@@ -55,7 +55,7 @@ def _for_contrib(path: str) -> str:
         if place is not None:
             return f"Use {_written(place)}, or {_UNEDITED}."
     general = advice(parts[0])
-    if advice(path) != general:  # There is advice for this very name.
+    if advice(path) != general:  # There is advice for exactly this name.
         return advice(path)
     for end in range(len(parts), 0, -1):
         sources = CONTRIB_SOURCES.get(".".join(parts[:end]))

@@ -18,7 +18,7 @@ from libcst.metadata import (
 from condacc.migrate._names import PACKAGE, plain
 from condacc.migrate._source import Source
 
-_MAX_ALIASES = 5  # Names that are assigned from each other, as in ``v1 = tf.compat.v1``.
+_MAX_ALIASES = 5  # The longest chain of assignments such as ``v1 = tf.compat.v1``.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +72,7 @@ def resolve(source: Source, node: cst.BaseExpression, depth: int = 0) -> Resolve
 
 
 def _alias(source: Source, assignments: set[BaseAssignment]) -> cst.BaseExpression | None:
-    """Returns what is assigned if a name has only one assignment, of a chain of names."""
+    """Returns the value of a name that is assigned only once, if it consists of names and dots."""
     if len(assignments) != 1:
         return None
     (assignment,) = assignments

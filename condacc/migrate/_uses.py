@@ -133,7 +133,7 @@ class Uses(cst.CSTVisitor):
             self.lacking.add(resolved.name)
         code = reported_code(resolved.name)
         root = resolve(self._source, list(_prefixes(node))[-1].value)
-        # If the first part alone is a reason, what binds it is reported.
+        # If the first part alone is a reason, the statement that binds it is reported instead.
         if code is not None and root is not None and reported_code(root.name) is None:
             self._report(node, code, f"{self._name(node)} is used", resolved.name)
 

@@ -43,7 +43,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as place:
             drawn = Path(place) / f"{name}.png"
             PICTURES[name](drawn)
-            if name == "growth":  # The benchmark has written the caption.
+            if name == "growth":  # The benchmark already writes a caption.
                 shutil.copy(drawn, FOLDER)
             else:
                 write_with_caption(drawn, FOLDER / drawn.name)

@@ -50,7 +50,7 @@ def _public(module: griffe.Module) -> Iterator[tuple[str, str]]:
 
 
 def _add_constructor(cls: griffe.Class) -> None:
-    """Lets a class whose instances are made by `__new__`, such as a named tuple, show how."""
+    """Adds the constructor of a class whose `__new__` makes instances, such as a named tuple."""
     if "__init__" in cls.members:
         return
     if "__new__" in cls.members:

@@ -63,7 +63,7 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Turns links between files of the repository into links between pages."""
     if page.file.src_uri == "index.md":
-        page.meta["hide"] = ["navigation"]  # It would be this page alone.
+        page.meta["hide"] = ["navigation"]  # It would contain only this page.
     if not page.file.abs_src_path:
         return markdown
     source = Path(page.file.abs_src_path)
@@ -147,10 +147,10 @@ def _listing(folder: Path) -> str:
 
 
 def _with_wide_indentation(markdown: str) -> Iterator[tuple[str, bool]]:
-    """Indents what is in an item of a list by four columns, which Python-Markdown asks for.
+    """Indents the contents of list items by four columns, which Python-Markdown requires.
 
-    Code hosts ask for as many columns as the item's marker takes: two, or three in numbered lists.
-    They also see an item behind a paragraph without an empty line between them.
+    Code hosts require as many columns as the item's marker takes: two, or three in numbered lists.
+    They also recognize an item right after a paragraph, without an empty line between them.
 
     Yields:
         Each line, and whether it is code.

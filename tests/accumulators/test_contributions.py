@@ -65,7 +65,7 @@ def test_try_apply_is_true_only_for_added_gradients(contributions):
 
 
 def test_every_outcome_is_true_as_a_condition():
-    # A success that is false, as 0 would be, reads as a refusal in `if apply_contribution(...)`.
+    # If a success were 0, `if apply_contribution(...)` would read as if it had been refused.
     assert all(tf_condacc.ApplyOutcome)
 
 

@@ -55,8 +55,8 @@ class Program(RandomProgram):
         self.moves.append(self.odd_shape)
 
     def gradient(self, shape=None) -> np.ndarray:
-        # Values are multiples of 720 below 2^22: float32 holds them exactly, also divided by 1 to
-        # 6.
+        # Values are multiples of 720 below 2^22. float32 represents them exactly, even after they
+        # are divided by 1 to 6.
         return 720.0 * self.np_rng.integers(-500, 500, self.shape if shape is None else shape)
 
     def odd_shape(self) -> None:

@@ -191,6 +191,6 @@ def test_object_may_go_while_another_thread_waits_in_it(ours):
     other = ours.dense(tf.float32, [])
     other.apply_grad(1.0)
     assert other.take_grad(1).numpy() == 1.0
-    # The resource has left its manager. The take that waits in it either fails or goes on waiting.
+    # The resource has left its manager. The take that waits in it either fails or keeps waiting.
     if waiting.done:
         assert isinstance(waiting.error(), tf.errors.OpError)

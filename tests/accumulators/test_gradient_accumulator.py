@@ -43,7 +43,7 @@ def test_take_returns_means_over_the_micro_batches_and_sparse_gradients_stay_spa
     accumulator, wrap
 ):
     accumulate, take = wrap(accumulator.accumulate), wrap(accumulator.take)
-    for _ in range(3):  # The accumulators' steps move on, and nothing becomes stale.
+    for _ in range(3):  # The accumulators' steps advance, but nothing becomes stale.
         assert not accumulate([tf.constant([1.0, 2.0, 3.0]), slices(4, 1, 4, value=2.0)])
         assert accumulate([tf.constant([3.0, 4.0, 5.0]), slices(1, 5, 0, value=6.0)])
         dense, sparse = take()
@@ -128,7 +128,7 @@ def test_function_that_is_traced_before_the_first_accumulate_is_refused(accumula
 def test_functions_of_a_saved_model_count_what_they_accumulate(accumulator, tmp_path):
     class Module(tf.Module):
         @tf.function(input_signature=[])
-        def count(self):  # It is traced before `push`, because its name comes first.
+        def count(self):  # Traced before `push`, because its name comes first.
             return accumulator.num_accumulated()
 
         @tf.function(input_signature=[])

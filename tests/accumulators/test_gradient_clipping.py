@@ -66,7 +66,7 @@ def test_norm_of_a_half_precision_gradient_does_not_overflow():
     weights = tf.Variable(tf.zeros([2], tf.float16))
     accumulator = GradientAccumulator([weights], 1)
     optimizer = v1.train.GradientDescentOptimizer(1.0)
-    gradient = tf.constant([300.0, 400.0], tf.float16)  # The squares exceed the highest float16.
+    gradient = tf.constant([300.0, 400.0], tf.float16)  # The squares exceed float16's maximum.
     accumulator.apply_gradients(optimizer, [gradient], clip_norm=5)
     assert weights.numpy().tolist() == [-3.0, -4.0]
 

@@ -23,7 +23,7 @@ def test_a_large_gradient_is_not_held_until_the_update(ours):
     for accumulate in (lambda x: accumulator.accumulate([x]), ordinary.try_apply_grad):
         # The function frees its gradient, so the accumulator may keep it.
         apply = tf.function(lambda x, accumulate=accumulate: accumulate(tf.fill([size], x)))
-        apply(tf.constant(1.0))  # This gradient is the memory of the sum.
+        apply(tf.constant(1.0))  # This gradient becomes the memory of the sum.
         before = resident_bytes()
         for _ in range(5):
             apply(tf.constant(1.0))

@@ -14,7 +14,7 @@ from tests.support.versions import needs_keras3
 from tf_condacc import GradientAccumulator
 
 keras = pytest.importorskip("keras")
-optimizers2 = tf.keras.optimizers  # Those of Keras 2: see conftest.py.
+optimizers2 = tf.keras.optimizers  # Keras 2; see conftest.py.
 KERAS2: dict[str, Callable[..., Any]] = {
     "SGD": lambda **options: optimizers2.SGD(0.5, momentum=0.5, **options),
     "Adam": lambda **options: optimizers2.Adam(0.5, **options),
@@ -73,7 +73,7 @@ def test_limits_are_those_of_unscaled_gradients(weights, limit, expected):
     for gradient in ([2.0, 8.0], [4.0, 0.0]):
         apply(1024.0 * tf.constant(gradient))
     np.testing.assert_allclose(weights, expected)
-    # The update with an infinity is left out, and halves the scale once.
+    # The update with an infinity is skipped, and halves the scale once.
     apply(tf.constant([np.inf, 0.0]))
     apply(tf.ones([2]))
     np.testing.assert_allclose(weights, expected)

@@ -22,7 +22,7 @@ from tests.support.accumulator_support import (
 
 v1 = tf.compat.v1
 pytestmark = every_kind
-# TensorFlow shows its warnings, and our warning about a take that waits comes after one second.
+# TensorFlow shows warnings, and our warning about a waiting take comes after one second.
 with_warnings = isolated({"TF_CPP_MIN_LOG_LEVEL": "1", "TF_CONDACC_STALL_WARNING_SECS": "1"})
 _left_behind = []
 
@@ -126,7 +126,7 @@ def test_stalled_take_is_warned_about_once(ours, capfd):
     late.set_step(7)
     late.apply([1.0], 3)
     waiting, waiting_too = acc.start_take(5), late.start_take(1)
-    time.sleep(3.5)  # The take waits several times the limit, so that a second warning would show.
+    time.sleep(3.5)  # Several times the limit, so that a second warning would show.
     for _ in range(3):
         acc.apply([1.0], 7)
     assert waiting.result() == [1.0]

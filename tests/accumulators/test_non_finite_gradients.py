@@ -47,7 +47,7 @@ def test_micro_batch_with_such_a_gradient_is_skipped_and_counted(accumulator, wr
     assert int(accumulator.num_accumulated()) == 1
     assert int(accumulator.num_skipped()) == 2
     assert accumulate(gradients(4.0, 4.0))
-    assert accumulate(gradients(value, value))  # There are still enough.
+    assert accumulate(gradients(value, value))  # There are still enough gradients.
     dense, sparse = accumulator.take()
     assert dense.numpy().tolist() == [1.0, 1.0, 3.0]
     assert sparse.values.numpy().tolist() == [[1.0, 1.0], [1.0, 3.0]]

@@ -16,7 +16,7 @@ from tests.accumulators.support.stand_ins import needs_stand_ins, stand_ins
 from tests.processes.isolated import isolated
 
 pytestmark = [pytest.mark.kinds("sparse"), isolated(stand_ins), needs_stand_ins]
-# These are the bytes of a bool, of a shape of rank 2, and of a shape of the maximum rank.
+# The bytes of a bool, of a shape of rank 2, and of a shape of the maximum rank.
 SIZES = (1, 16, 8 * 254)
 
 

@@ -148,7 +148,7 @@ def test_every_function_of_a_saved_model_says_first_what_to_import(ours, folder)
     bodies = [parts["node"], *(function.node_def for function in parts["library"].function)]
     ours_of_each = [[node.op for node in body if "Condacc>" in node.op] for body in bodies]
     using = [types for types in ours_of_each if types]
-    # They are the graph, `apply`, `loop` and its branch, and the creators of two accumulators.
+    # The graph, `apply`, `loop` and its branch, and the creators of two accumulators.
     assert len(using) == 6
     for first, *others in using:
         assert first == "Condacc>Import_tf_condacc_first"

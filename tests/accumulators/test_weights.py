@@ -46,7 +46,7 @@ def test_a_gradient_without_a_weight_has_the_weight_1():
     accumulator.apply_grad([4.0, 0.0])
     accumulator.try_apply_grad([1.0, 4.0], weight=3)
     np.testing.assert_array_equal(accumulator.take_grad(2), [1.75, 3.0])
-    accumulator.apply_grad([4.0, 0.0], local_step=1)  # Nothing is left of the weights.
+    accumulator.apply_grad([4.0, 0.0], local_step=1)  # The weights do not carry over.
     accumulator.apply_grad([0.0, 0.0], local_step=1)
     np.testing.assert_array_equal(accumulator.take_grad(2), [2.0, 0.0])
 
@@ -86,7 +86,7 @@ def test_the_mean_of_weights_0_is_0():
 def test_rows_are_divided_by_the_weights_of_their_gradients_or_of_all(reduction_type, expected):
     accumulator = _sparse(reduction_type)
     accumulator.try_apply_indexed_slices_grad(_slices([(0, 4.0), (1, 2.0)]), weight=1)
-    # Row 2 is there twice, and counts as one gradient.
+    # Row 2 occurs twice, and counts as one gradient.
     rows = _slices([(2, 6.0), (0, 2.0), (2, 10.0)])
     accumulator.try_apply_grad(rows.indices, rows.values, weight=3)
     assert _taken(accumulator, 2) == expected

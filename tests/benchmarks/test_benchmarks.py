@@ -133,7 +133,7 @@ def test_micro_batches_are_compared_with_each_way_to_accumulate_them(smoke: Smok
     ]
     assert all(line["rounds"] == 2 and 0 < line["ratio"] < np.inf for line in lines)
     assert [line["goal"] for line in lines[::2]] == [{"at_least": 1.0, "aim": None}] * 3 + [None]
-    # The goal of memory is that of the lowest peak.
+    # The goal for memory is relative to the lowest peak.
     rivals = lines[1:-2:2]
     lowest = min(line["reference"] for line in rivals)
     limits = [line["goal"]["at_most"] for line in rivals if line["goal"]]
@@ -225,7 +225,7 @@ def test_rounds_rotate_and_ratios_are_paired_by_round():
 
     assert order == ["tf", "ours", "ours", "tf", "tf", "ours"]
     line = results.compare(samples, "ours", "tf", "cycle", scenario="D1", case="", parameters={})
-    # This is the median of 2, 4 and 4.5; the ratio of the medians would be 4.5.
+    # The median of 2, 4 and 4.5. The ratio of the medians would be 4.5.
     assert line.ratio == 4.0
     assert line.quartiles == (3.0, 4.25)
     assert (line.reference, line.ours, line.rounds) == (9.0, 2.0, 3)

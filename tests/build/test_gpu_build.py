@@ -21,7 +21,7 @@ HAS_CUDA = tf_condacc.build_info()["cuda"] is not None
 HAS_GPU = bool(tf.config.list_physical_devices("GPU"))
 ON_THE_DEVICE = {
     *("gradient", "gradients", "average", "indices", "values", "sum"),
-    # These belong to the operation that taken gradients of synchronous training pass through.
+    # These belong to the operation through which taken gradients pass in synchronous training.
     *("value", "output"),
 }
 
@@ -91,7 +91,7 @@ def test_gradients_alone_are_in_device_memory():
 
 
 def test_all_symbols_are_found_when_they_are_bound_at_once():
-    # Symbols are usually bound at their first use, so a missing function would show only then.
+    # Symbols are usually bound at their first use, so a missing one would go unnoticed until then.
     assert run_python("import tf_condacc; print('loaded')", LD_BIND_NOW="1") == "loaded"
 
 

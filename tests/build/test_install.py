@@ -69,7 +69,7 @@ def run(*command: object, cwd: Path, **environment: str) -> subprocess.Completed
 @pytest.fixture(scope="module")
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("sdist")
-    # A copy, since setuptools leaves a folder of metadata beside its sources.
+    # In a copy, because setuptools leaves a folder of metadata beside its sources.
     listed = run("git", "ls-files", cwd=ROOT).stdout.split()
     for name in listed:
         target = place / "tree" / name

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# Each room imports from those after it only.
+# Each room imports only from those after it.
 ROOMS = (
     "compat",
     "parity",

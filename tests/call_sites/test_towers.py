@@ -128,7 +128,7 @@ def test_hooks_and_scaffolds_find_tensors_by_the_names_of_the_first_tower(tmp_pa
         (x, y), _ = parts(2)
         losses.append(np.mean((x @ weights - y) ** 2))
         weights = weights - RATE * gradient(weights)
-    # The hooks are those of the last tower, and see what they name: the first tower's part.
+    # The hooks are those of the last tower, but the names that they watch are in the first tower.
     assert [each.values for each in watches] == [[], losses]
     assert model.get_variable_names() == ["renamed"]
     np.testing.assert_array_equal(model.get_variable_value("renamed"), weights)

@@ -171,7 +171,7 @@ def test_a_connection_to_a_process_that_does_not_read_is_not_lost(connections, m
         while True:
             connection.send(b"x" * 100_000)
     _connections._check_connections({connection.getsockname()[1]})
-    with pytest.raises(BlockingIOError):  # It would be a BrokenPipeError.
+    with pytest.raises(BlockingIOError):  # BrokenPipeError if it were closed.
         connection.send(b"x")
 
 
@@ -275,7 +275,7 @@ def test_a_server_without_the_package_is_told_to_import_it(without_package):
         with task.session() as session:
             session.run(count)
     assert "must `import tf_condacc`" in raised.value.message
-    # The same in programs that use the optimizer alone.
+    # The same holds for programs that use only the optimizer.
     with tf.Graph().as_default(), v1.device(task.replica_device_setter()):
         step = v1.train.create_global_step()
         optimizer = tf_condacc.SyncReplicasOptimizer(v1.train.GradientDescentOptimizer(0.1), 1)

@@ -17,10 +17,10 @@ A, R, S = Answer.ANSWERED, Answer.REFUSED, Answer.SILENT
     ("answers", "num_told"),
     [
         ([R, R, R, R], 0),  # It has not started yet.
-        ([A, R, A, R, A], 0),  # It is started again at once.
+        ([A, R, A, R, A], 0),  # It is restarted at once.
         ([A, S, S, S], 0),  # It is frozen.
         ([R, A, R, R], 1),
-        # It may have come back between two questions, and is gone again.
+        # It may have come back between two requests, and then ended again.
         ([A, R, R, R, R], 3),
         ([A, R, R, A, R, R], 2),
         ([A, R, S, R, S, R], 2),

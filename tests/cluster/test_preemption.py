@@ -21,7 +21,7 @@ from tests.support.sync_replicas_log import check_rounds
 CHIEF, LAST = ("worker", 0), ("worker", 2)
 REPLICAS = 3  # All workers are needed, and no slot is ever taken over.
 TERMINATED = 143
-LIMIT_SECS = 4  # The launcher gives tasks so much time.
+LIMIT_SECS = 4  # The launcher gives tasks this much time.
 
 
 class Preemptions:

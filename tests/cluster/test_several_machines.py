@@ -40,13 +40,13 @@ exit ${status:-0}
 
 
 def _block(language: str) -> str:
-    """Returns the only block of code of the page that is in a language."""
+    """Returns the page's only code block in a language."""
     (block,) = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
     return block
 
 
 def _job_with_free_ports(count: int) -> str:
-    """Returns the number of a job for which the script chooses ports on which nobody listens."""
+    """Returns a job number for which the script chooses free ports."""
     for job in range(os.getpid(), os.getpid() + 200):
         first = 10_000 + job % 200 * 100
         try:

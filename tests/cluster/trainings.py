@@ -112,7 +112,7 @@ class Training(abc.ABC):
     def _loop(self, task: Any, log: PushLog, hooks: list[Any], run: Callable[[Any], int]) -> None:
         folder = self.cluster.folder
         leaves = [folder / f"leave-{task.task_id}"]
-        # A chief ends the others. Without a gate each one has to see by itself that it is the end.
+        # A chief ends the others. Without a gate, each one has to notice the end by itself.
         if task.is_chief or not isinstance(self, SyncTraining):
             leaves.append(folder / "leave")
         with task.session(
@@ -130,7 +130,7 @@ class Training(abc.ABC):
                 log.add("step", task=task.task_id, step=step, time=time.time())
 
     def _obey(self, task: Any, log: PushLog) -> None:
-        """Pauses or fails if this worker was told to."""
+        """Pauses or fails if the test has told this worker to."""
         if (self.cluster.folder / f"fail-{task.task_id}").exists():
             (self.cluster.folder / f"fail-{task.task_id}").unlink()
             raise RuntimeError("bad record in this worker's file")
@@ -168,7 +168,7 @@ class SyncTraining(Training):
         )
         watch = [LoggedWeights(log, model.weights)] if task.is_chief else []
         with model.graph.as_default():
-            # The end is logged after the gate was closed.
+            # The end is logged after the gate has been closed.
             first = [_Only(each, "after_create_session") for each in watch]
             last = [_Only(each, "end") for each in watch]
             self._loop(task, log, [*first, model.hook(), *last], model.run)

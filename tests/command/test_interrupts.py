@@ -10,7 +10,7 @@ import pytest
 from tests.command.processes import ROOT, Run, runner
 from tests.processes.terminal import press_ctrl_c
 
-# These are the beginning of TensorFlow, a module in the middle of it, and the native ops.
+# The beginning of TensorFlow, a module in the middle of it, and the native ops.
 _OF_TENSORFLOW = ("tensorflow", "tensorflow.python.framework.ops", "tf_condacc._ops.native")
 _PROGRAM = """
 import signal
@@ -44,7 +44,7 @@ def _interrupted(folder: Path, at: str, first: str = "") -> Run:
 )
 def test_a_command_that_is_starting_ends_without_a_word(command: str, at: str, tmp_path: Path):
     ended = _interrupted(tmp_path, at)(command, __file__)
-    # TensorFlow logs lines of its own while its libraries are loaded.
+    # TensorFlow logs lines of its own while its libraries load.
     errors = "" if at.startswith(("tensorflow.", "tf_condacc.")) else ended.stderr
     assert (ended.returncode, ended.stdout, errors) == (130, "", "")
     assert "Traceback" not in ended.stderr

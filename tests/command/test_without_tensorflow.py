@@ -16,7 +16,7 @@ from condacc import info, libraries, versions
 from condacc.__main__ import main
 from tests.command.processes import ROOT, Run, runner
 
-# Imports all modules of the package while other ones are refused.
+# Imports all modules of the package, and refuses all others.
 _IMPORT_ALL = """
 import importlib, pkgutil, sys
 
@@ -56,7 +56,7 @@ def test_help_comes_at_once(run: Run, command: str):
     after = os.times()
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.startswith(f"usage: condacc {command or 'COMMAND'}")
-    # The time of the processor does not depend on what else the machine does.
+    # Processor time does not depend on what else the machine does.
     used = after.children_user + after.children_system
     assert used - before.children_user - before.children_system < _HELP_SECS
 

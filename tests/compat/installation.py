@@ -254,7 +254,7 @@ def main() -> None:
     """Writes the report."""
     report: dict[str, Any] = {"without slim": without_slim()}
     originals = (data_flow_ops.ConditionalAccumulator, tf.compat.v1.train.SyncReplicasOptimizer)
-    report["failed imports"] = failed_imports()  # It also imports what stays, such as tf_slim.
+    report["failed imports"] = failed_imports()  # Also imports what remains, such as tf_slim.
     with compat.installed():
         ours()  # Its first graph changes variables of TensorFlow that are set once.
     before, finders = snapshot(), list(sys.meta_path)

@@ -17,7 +17,7 @@ def run(
 ) -> subprocess.CompletedProcess[Any]:
     """Runs a command with the Keras of TensorFlow's choice, and returns its end and its output."""
     environment = os.environ | {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
-    environment.pop("TF_USE_LEGACY_KERAS", None)  # Tests have Keras 2 otherwise.
+    environment.pop("TF_USE_LEGACY_KERAS", None)  # It selects Keras 2 in the tests.
     return subprocess.run(
         command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=timeout
     )

@@ -25,7 +25,7 @@ NAMES = (
 
 
 def _contents():
-    """The four files. Pixel i of an image is 5 * i + its label, and labels count from 0."""
+    """Yields the four files. Pixel i of an image is 5 * i + its label, and labels count from 0."""
     for count in (TRAIN, TEST):
         pixels = np.add.outer(np.arange(count), 5 * np.arange(6)).astype(np.uint8)
         yield struct.pack(">4I", 2051, count, 2, 3) + pixels.tobytes()

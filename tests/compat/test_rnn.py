@@ -15,7 +15,7 @@ PRODUCT = np.concatenate([FIRST, SECOND], 1) @ KERNEL
 
 
 def _value(build):
-    """The value of a tensor in a graph of its own, and the names of the variables."""
+    """Returns the value of a tensor in a new graph, and the names of the graph's variables."""
     with tf.Graph().as_default(), v1.variable_scope("cell"):
         tensor = build()
         names = [variable.op.name for variable in v1.global_variables()]

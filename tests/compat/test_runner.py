@@ -53,7 +53,7 @@ def test_programs_see_themselves_as_python_runs_them(report):
 
 
 def test_a_slim_network_trains_with_stale_gradients_dropped(report):
-    # The errors are halved in the mean, and the bias takes the errors of both outputs.
+    # The mean halves the errors, and the bias gets the errors of both outputs.
     assert report["slim"] == _slim(3)
 
 
@@ -73,7 +73,7 @@ def test_batch_normalization_of_contrib_has_its_updates(report):
 
 
 def test_accumulators_of_tensorflow_are_ours_in_a_program(report):
-    # The mean of the rows 1, 1 and 1 of two gradients is exact, which TensorFlow's own is not.
+    # The mean of row 1, three times in two gradients, is exact. TensorFlow's own is not.
     assert report["accumulators"] == [[-6.0, -12.0], [[0.0], [-4.5], [0.0], [-3.0]], 3]
 
 

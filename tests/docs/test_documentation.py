@@ -20,9 +20,9 @@ PAGES += sorted((ROOT / "docs").rglob("*.md"))
 _NAMES = ("usage", "compat", "distribute", "keras", "parity", "cluster", "sync_replicas")
 PAGES_OF_PROGRAMS = ["README.md", "docs/getting-started.md"]
 PAGES_OF_PROGRAMS += [f"docs/guides/{name}.md" for name in _NAMES]
-_OF_KERAS_3 = ("docs/guides/keras.md", "docs/guides/parity.md")  # Their programs use it.
+_OF_KERAS_3 = ("docs/guides/keras.md", "docs/guides/parity.md")  # Their programs use Keras 3.
 
-# This program runs each block of code by itself, and marks the beginning of its output.
+# Runs each block of code separately, and marks the beginning of its output.
 _RUN_BLOCKS = """
 import json, sys
 for number, block in enumerate(json.load(sys.stdin)):
@@ -36,7 +36,7 @@ def _blocks(page: Path) -> list[str]:
 
 
 def _expected(block: str) -> list[str]:
-    """Returns the comments behind calls of `print`."""
+    """Returns the comments after calls of `print`."""
     return re.findall(r"^ *print\(.*\)  # (.*)$", block, re.MULTILINE)
 
 
@@ -69,7 +69,7 @@ def test_code_prints_what_its_comments_say(page):
 
 
 def _run_commands(page: str, after: str, folder: Path) -> str:
-    """Runs the commands of a page that start the program before them; returns their output.
+    """Runs the commands of a page that start the program before them. Returns their output.
 
     Args:
         page: Name of the page.

@@ -65,7 +65,7 @@ def test_two_optimizers_count_on_their_own(switches):
     assert counter_names() == ["stale_counter", "stale_counter_1"]
     assert game.session.run(game.trains[0]) == 0.0
     assert game.session.run(game.trains[1]) == 0.0
-    # A step of the other player during one's own makes one's own stale.
+    # If the other player makes a step during one's own, one's own becomes stale.
     game.interludes[1].action = lambda: game.session.run(game.trains[0])
     assert game.session.run(game.trains[1]) == 1.0
     assert game.value(game.counts) == [2, 0, 1, 1]

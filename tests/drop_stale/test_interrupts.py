@@ -21,7 +21,7 @@ from tests.support.drop_stale_support import drop_stale
 
 v1 = tf.compat.v1
 PACKAGE = str(Path(tf_condacc.__file__).parent)
-# These are TensorFlow's wrapper of the operations, and the function that names their outputs.
+# TensorFlow's wrapper of the operations, and the function that names their outputs.
 WRAPPERS = ("condacc_staleness_gate_", "_make")
 
 
@@ -63,7 +63,7 @@ class CtrlC:
 
 @contextlib.contextmanager
 def _tracing(counts: Callable[[CodeType], bool], before: Callable[[], None]) -> Iterator[None]:
-    """Calls ``before`` before each instruction of the functions that count, in this thread."""
+    """Calls ``before`` before each instruction of the counted functions, in this thread."""
 
     def on_call(frame: FrameType, event: str, argument: Any) -> Any:
         if not counts(frame.f_code):

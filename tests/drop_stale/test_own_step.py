@@ -138,7 +138,7 @@ def test_step_of_the_usual_name_counts_also_if_another_one_is_applied_to(switche
     graphs_own = of_get_variable("global_step", tf.int64)
     training = Training(make_step=own_step, apply=apply)
     assert training.run() == 0.0
-    # The step that is applied to is 1 now, and the graph's global step is still 0.
+    # The step that was passed is 1 now, and the graph's global step is still 0.
     assert training.run() == 1.0
     training.session.run(v1.assign(graphs_own, 1))
     assert training.run() == 1.0

@@ -8,8 +8,7 @@ import pytest
 
 from tests.examples.programs import output_of
 
-# For each word, the set contains words that are used with it. The nearest ones differ from run to
-# run.
+# For each word, words that are used with it. The nearest ones differ from run to run.
 _USED_TOGETHER = {
     "class": {"cls", "instance", "__new__", "derived", "metaclass", "base"},
     "exception": {"raised", "handler", "handlers", "caught", "handled", "occurred", "clause"},

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# All checks that need a GPU, in one run of less than ten minutes, on a machine that has nvcc, g++
-# and a GPU. Neither Bazel, TensorFlow nor GoogleTest is needed.
+# Runs all checks that need a GPU, in less than ten minutes, on a machine that has nvcc, g++ and a
+# GPU. Only step 5 needs Bazel and TensorFlow. GoogleTest is not needed.
 #
 # usage: tests/gpu/run.sh [OUTPUT_DIRECTORY]
 #
@@ -8,10 +8,10 @@
 # 2. runs the launchers' tests
 # 3. the benchmark beside PyTorch and CuPy, where Python has PyTorch
 # 4. compute-sanitizer on the small tests, where it is installed
-# 5. only if CONDACC_PYTHON is set: the plugin's tests, with no limit of time
+# 5. only if CONDACC_PYTHON is set: the plugin's tests, with no time limit
 #
-# A step that fails or takes too long does not end the rest. Two files come back: report.txt, with
-# all that was printed, and bench.json.
+# If a step fails or takes too long, the others run nevertheless. The results are two files:
+# report.txt, with everything that was printed, and bench.json.
 #
 # Environment:
 #   CUDA_HOME   The CUDA toolkit (/usr/local/cuda, else that of nvcc on PATH).
@@ -40,7 +40,7 @@ readonly BUILD_SECONDS=200 TEST_SECONDS=60 BENCHMARK_SECONDS=120 SANITIZER_SECON
 say() { echo; echo "=== $* ($((SECONDS / 60)) min $((SECONDS % 60)) s)"; }
 fail() { echo "FAILED: $*"; FAILED+=("$*"); }
 
-# limited NAME SECONDS COMMAND...: runs a command; notes its name if it fails or takes too long.
+# limited NAME SECONDS COMMAND...: runs a command, and notes its name if it fails or takes too long.
 limited() {
   local status=0
   timeout --kill-after=10 "$2" "${@:3}" || status=$?
@@ -48,7 +48,7 @@ limited() {
   if ((status)); then fail "$1"; fi
 }
 
-# Prints the toolkit's folder, as configure.sh finds it.
+# Prints the toolkit's folder.
 find_cuda() {
   local dir
   for dir in ${CUDA_HOME:-} /usr/local/cuda \
@@ -65,14 +65,14 @@ gencode() {
   for arch in ${1//,/ }; do echo "-gencode=arch=compute_${arch#*_},code=$arch"; done
 }
 
-# Starts a compiler as soon as a processor is free, with its messages in a file of its own.
+# Starts a compiler as soon as a processor is free. Its messages go to a separate file.
 compile() {
   local object=$1
   while (($(jobs -rp | wc -l) >= $(nproc))); do wait -n || true; done
   timeout "$BUILD_SECONDS" "${@:2}" -o "$object" >"$object.log" 2>&1 &
 }
 
-# Notes what was not made, with the first messages of its compiler.
+# Waits for the compilers. Notes what was not built, with the first messages of its compiler.
 finish() {
   local log
   wait
@@ -135,7 +135,7 @@ sanitize() {
     echo "left out: compute-sanitizer does not support this device"
     return
   fi
-  # Of the launchers' kernels, only that for long rows has shared memory and barriers.
+  # Of the launchers' kernels, only the one for long rows uses shared memory and barriers.
   for check in memcheck initcheck racecheck synccheck; do
     limited "$check of long rows" "$SANITIZER_SECONDS" "$tool" --tool $check \
       --error-exitcode 1 "$BUILD/sparse_merge_gpu_test" --gtest_filter='*InOrderOfArrival*'

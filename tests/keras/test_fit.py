@@ -112,9 +112,9 @@ CASES = {
         truth=lambda: embedding(is_dense=True),
     ),
 }
-# In some cells the weights agree, but not the reported losses. Keras weighs the losses of batches
-# by their numbers of samples: that differs with masks, "mean_with_sample_weight" and "sum". The
-# losses of single outputs it weighs equally. Adam of Keras is wrong for the repeated rows of
+# In some cases the weights agree, but not the reported losses. Keras weights the losses of batches
+# by their numbers of samples, which differs with masks, "mean_with_sample_weight" and "sum". It
+# weights the losses of single outputs equally. Keras's Adam is wrong for the repeated rows of
 # embeddings, so its truth has dense gradients.
 
 

@@ -62,12 +62,12 @@ def test_a_saved_model_goes_on_after_it_is_loaded(after_one_epoch, two_epochs, t
     accumulate_gradients(loaded, NUM_MICRO_BATCHES)
     fit(loaded)
     assert largest_difference(loaded.get_weights(), two_epochs) < 1e-6
-    fit(after_one_epoch)  # The saved one goes on, too.
+    fit(after_one_epoch)  # The saved model continues, too.
     assert largest_difference(after_one_epoch.get_weights(), two_epochs) < 1e-6
 
 
 def test_a_loaded_model_that_does_not_accumulate_trains_as_any_other(after_one_epoch, tmp_path):
-    after_one_epoch.train_on_batch(X[:BATCH_SIZE], Y[:BATCH_SIZE])  # It is saved in the middle.
+    after_one_epoch.train_on_batch(X[:BATCH_SIZE], Y[:BATCH_SIZE])  # Saved in the middle.
     after_one_epoch.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     fit(loaded, epochs=1)
@@ -173,7 +173,7 @@ def _weights_file(model: keras.Model, folder: Any) -> Any:
 def test_a_restore_discards_what_was_accumulated(save, tmp_path):
     model, plain = compiled(), compiled()
     accumulate_gradients(model, 2)
-    model.train_on_batch(X[:BATCH_SIZE], Y[:BATCH_SIZE])  # It makes the accumulators.
+    model.train_on_batch(X[:BATCH_SIZE], Y[:BATCH_SIZE])  # Makes the accumulators.
     restore = save(model, tmp_path)
     restore()
     for first in (BATCH_SIZE, 2 * BATCH_SIZE):
@@ -216,7 +216,7 @@ def test_an_interrupted_training_goes_on_from_its_backup(two_epochs, tmp_path):
     accumulate_gradients(model, NUM_MICRO_BATCHES)
     with pytest.raises(KeyboardInterrupt):
         fit(model, epochs=2, callbacks=[backup(), Fails()])
-    for again in (model, compiled()):  # In the same process, and as in another one.
+    for again in (model, compiled()):  # In the same process, and as in a new one.
         if again is not model:
             accumulate_gradients(again, NUM_MICRO_BATCHES)
             with pytest.raises(KeyboardInterrupt):

@@ -24,7 +24,7 @@ NUM_MICRO_BATCHES = 4
 BATCH_SIZE = 8
 NUM_SAMPLES = 3 * NUM_MICRO_BATCHES * BATCH_SIZE + 12  # The last update is from 8 and 4 samples.
 UPDATES_PER_EPOCH = 4
-NUM_ROWS = 20  # Of embeddings.
+NUM_ROWS = 20  # Rows of embeddings.
 EPOCHS = 2
 
 _RANDOM = np.random.default_rng(0)

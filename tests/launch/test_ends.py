@@ -122,7 +122,7 @@ def test_ctrl_c_on_a_terminal_reaches_each_task_once(tmp_path, monkeypatch):
     command += [str(tmp_path), "--", *task_command(code)]
     ended = terminal.press_ctrl_c(command, when=r"(?s)ready.*ready")
     assert ended.status == 130
-    assert ended.seconds < 4.0  # Then SIGKILL would come.
+    assert ended.seconds < 4.0  # SIGKILL would come after 4 s.
     assert ended.output.count("received 2") == 2
     assert "Traceback" not in ended.output
 
@@ -133,10 +133,10 @@ def test_a_second_signal_kills_at_once(launch):
     launched.process.send_signal(signal.SIGINT)
     launched.until("ignores 2", count=2)
     began = time.monotonic()
-    while launched.process.poll() is None:  # One that follows at once is the same key press.
+    while launched.process.poll() is None:  # A signal that follows at once does not count.
         launched.process.send_signal(signal.SIGINT)
         time.sleep(0.05)
-    assert time.monotonic() - began < 3.5  # Without it, SIGKILL comes after 4 s.
+    assert time.monotonic() - began < 3.5  # A first signal alone kills after 4 s.
     assert launched.end() == 130
     assert "all tasks are killed" in launched.output
 
@@ -147,7 +147,7 @@ def test_a_signal_ends_tasks_although_nobody_reads_what_they_write(launch):
     launched.until("ready", count=2)
     log = launched.logs / "worker-1.log"
     size = -1
-    while size != (size := log.stat().st_size):  # The pipe to this test is full when it stays.
+    while size != (size := log.stat().st_size):  # Until the pipe to this test is full.
         time.sleep(0.3)
     began = time.monotonic()
     launched.process.send_signal(signal.SIGINT)

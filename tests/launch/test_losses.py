@@ -31,7 +31,7 @@ def test_a_lost_task_is_started_again_as_often_as_asked_for(launch, tmp_path):
         "worker 1 is lost: status 7. No restarts are left.",
     ]
     assert launched.output.count("[worker 1] attempt") == 3
-    assert launched.output.count("[worker 0] attempt") == 1  # The chief goes on without it.
+    assert launched.output.count("[worker 0] attempt") == 1  # The chief continues without worker 1.
     assert launched.process.poll() is None
     os.kill(launched.processes()["worker 0"], signal.SIGKILL)
     (tmp_path / "go").touch()
@@ -78,7 +78,7 @@ def test_the_others_are_ended_when_nobody_can_go_on(launch, name):
     launched = launch("print('ready'); wait()", "--ps", "1", "--workers", "3", "--grace-secs", "1")
     launched.until("ready", count=4)
     os.kill(launched.processes()[name], signal.SIGKILL)
-    assert launched.end() == 143  # That of a worker that was ended is higher than that of the loss.
+    assert launched.end() == 143  # The status of the ended workers, which is higher.
     assert f"{name} is lost: SIGKILL (status 137). No restarts are left." in launched.output
     assert f"{name} is lost, and no worker can continue without it" in launched.output.lower()
     others = [each for each in ("worker 0", "worker 1", "worker 2", "ps 0") if each != name]

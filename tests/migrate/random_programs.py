@@ -68,7 +68,7 @@ def random_program(made: random.Random) -> str:
 
 
 class _Named:
-    """An object that knows by what name it was reached. All attributes exist."""
+    """An object that knows the name by which it was reached. It has every attribute."""
 
     def __init__(self, name: str) -> None:
         self._name = name

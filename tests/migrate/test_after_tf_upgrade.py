@@ -83,7 +83,7 @@ for run in (accumulate, drop_stale, synchronous, towers):
 
 
 def _upgraded(program: str) -> str:
-    """Returns what tf_upgrade_v2 makes of a program."""
+    """Returns a program as tf_upgrade_v2 rewrites it."""
     from tensorflow.tools.compatibility import ast_edits, tf_upgrade_v2
 
     upgrade = ast_edits.ASTCodeUpgrader(tf_upgrade_v2.TFAPIChangeSpec())

@@ -145,7 +145,7 @@ def test_what_cannot_be_read_is_skipped(monkeypatch, capsys):
 
     write("a.py")
     write("folder/b.py")
-    # Permissions would not do: root can read everything.
+    # Permissions are not enough, because root can read everything.
     monkeypatch.setattr(Path, "read_bytes", refuse)
     monkeypatch.setattr(os, "scandir", scan)
     assert command.main(["--write", "."]) == 123

@@ -52,7 +52,7 @@ def test_all_of_a_module_is_complete_and_sorted(name):
     names = published(module)
     assert set(definitions(module)) <= set(names)
     assert all(hasattr(module, each) for each in names)
-    # The order of ruff: constants, classes, then all others.
+    # Ruff's order: constants, classes, then all others.
     assert names == sorted(
         names, key=lambda each: (not each.isupper(), not each[0].isupper(), each)
     )

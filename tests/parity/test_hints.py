@@ -63,7 +63,7 @@ _SUMMED = "the gradients of {} micro-batches are summed, not averaged"
     [
         (loop(2, reduction_type="SUM", num_micro_batches=2), "2", [_SUMMED.format(2)]),
         (loop(4, reduction_type="SUM", num_micro_batches=4), "4", [_SUMMED.format(4)]),
-        # Nothing tells replicas and micro-batches apart if their numbers are equal.
+        # If their numbers are equal, replicas and micro-batches cannot be told apart.
         (
             loop(2, reduction_type="SUM", num_replicas=2, num_micro_batches=2),
             "2",
@@ -204,7 +204,7 @@ def test_a_sum_and_another_fault_are_both_told():
         [parity.sync_replicas(2)],
         [parity.accumulators(4)],
         [parity.mirrored(2), parity.mirrored(2, 2)],  # Parts of different sizes.
-        [parity.mirrored(2), loop(4)],  # It does not tell the number of its parts.
+        [parity.mirrored(2), loop(4)],  # The loop does not say how many parts it has.
     ],
     ids=lambda setups: ", ".join(setup.name for setup in setups),
 )
@@ -243,7 +243,7 @@ def test_means_of_rows_are_not_called_sums():
     assert "only some rows of table have this ratio" in hint
 
 
-@needs_keras3  # Keras 2 adds repeated rows up.
+@needs_keras3  # Keras 2 adds up repeated rows.
 @pytest.mark.parametrize(
     ("name", "settings"),
     [

@@ -170,8 +170,8 @@ def test_a_loss_that_one_replica_scales_twice_is_found():
     report = parity.compare(exact(loss=loss), [parity.mirrored(2), parity.accumulators(2)])
     found = only(report, "MirroredStrategy with 2 replicas")
     assert (found.step, found.variable, found.amount) == (1, "vector", 0.5)
-    # Half of what the second replica computes is missing, times the learning rate: of row 3 of the
-    # table, which only it looks up three times, and of the second element of the vector.
+    # Half of the second replica's gradient is missing, times the learning rate: for row 3 of the
+    # table, which only this replica looks up three times, and for the vector's second element.
     missing = report.distances(found.first)[1]
     assert missing.tolist() == [0.5 * 0.5 * 3 / 4, 0.5 * 0.5 * 8 / 4]
 

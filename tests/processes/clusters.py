@@ -97,7 +97,7 @@ class ForkedCluster:
 
     def kill(self, who: Task) -> None:
         process = self.running.pop(who)
-        os.kill(process, signal.SIGKILL)  # It ends frozen processes, too.
+        os.kill(process, signal.SIGKILL)  # SIGKILL ends frozen processes, too.
         os.waitpid(process, 0)
 
     def terminate(self, *tasks: Task) -> None:

@@ -117,7 +117,7 @@ class Template:
                 self._report(ready)
 
     def _forks(self, client: socket.socket, descriptors: list[int]) -> bool:
-        """Forks the process of a program, and returns whether this is it."""
+        """Forks the process of a program, and returns whether this is the new process."""
         parent, pid = os.getpid(), os.fork()
         if pid == 0:
             end_with_parent(parent)
@@ -139,7 +139,7 @@ class Template:
         return False
 
     def _hear(self, client: socket.socket) -> None:
-        """Sends a signal that the client has got. A client that has ended has got SIGKILL."""
+        """Passes on a signal that the client received. If the client has ended, sends SIGKILL."""
         number = client.recv(1)
         os.kill(self._pids[client], number[0] if number else signal.SIGKILL)
         if not number:

@@ -128,7 +128,7 @@ def _key_of(item: pytest.Item) -> Any:
 
 
 class _Child:
-    """The processes of isolated tests: one, and another one whenever one has died."""
+    """The process of isolated tests, which is replaced whenever it dies."""
 
     def __init__(self, items: list[pytest.Item]) -> None:
         self._items = {item.nodeid: item for item in items}
@@ -176,7 +176,7 @@ class _Child:
                 config=config, data=entry["report"]
             )
             report.location = tuple(report.location)
-            if isinstance(report.longrepr, list):  # JSON has no tuples, as which skips are shown.
+            if isinstance(report.longrepr, list):  # Skips are tuples, which JSON lacks.
                 report.longrepr = tuple(report.longrepr)
             self._found[report.nodeid].append(report)
         else:
@@ -192,7 +192,7 @@ class _Child:
         self._found[nodeid] += more
 
     def _end(self, status: int) -> None:
-        """Gives the end of the process to the test that was running, or to the last one."""
+        """Attributes the end of the process to the test that was running, or to the last one."""
         about = f"The process ended with status {status}.\n{self._log_tail()}"
         if self._begun is not None:
             nodeid, self._begun = self._begun, None

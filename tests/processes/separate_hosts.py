@@ -24,7 +24,7 @@ class SeparateHosts:
         name = f"condacc{os.getpid()}"
         self._hosts = [f"{name}h{number}" for number in range(len(ADDRESSES))]
         self._router = f"{name}r"
-        self._lost: set[str] = set()  # Addresses to which nothing is sent on.
+        self._lost: set[str] = set()  # Addresses to which nothing is forwarded.
 
     def __enter__(self) -> SeparateHosts:
         try:

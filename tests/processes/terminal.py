@@ -55,6 +55,6 @@ def _read(terminal: int, until: re.Pattern[bytes] | None = None) -> bytes:
     while until is None or not until.search(output):
         try:
             output += os.read(terminal, 4096)
-        except OSError:  # Linux reports in this way that the other end is closed.
+        except OSError:  # This is how Linux reports that the other end is closed.
             break
     return output

@@ -3,9 +3,9 @@
 #
 #   setup.sh FOLDER
 #
-# TensorFlow 1.15 needs Python 3.7: python3.7 of the PATH or, without one, any 3.7 of pyenv. The last
-# line on stdout is the environment's Python. If there is no such Python, or the packages cannot be
-# installed, the exit status is 3 and the last line on stderr is the reason.
+# TensorFlow 1.15 needs Python 3.7: python3.7 on the PATH or, without one, any 3.7 of pyenv. The
+# last line on stdout is the environment's Python. If there is no such Python, or the packages
+# cannot be installed, the exit status is 3 and the last line on stderr is the reason.
 set -euo pipefail
 
 folder=$1
@@ -21,7 +21,7 @@ find_python37() {
   local candidate
   for candidate in "$(command -v python3.7 || true)" \
     "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.7*/bin/python; do
-    # A shim of pyenv may stand for a version that is not active, and a build may lack venv.
+    # A pyenv shim may stand for a version that is not active, and a build may lack venv.
     if [[ -n $candidate ]] && "$candidate" -c 'import ensurepip, venv' 2>/dev/null; then
       echo "$candidate"
       return

@@ -21,7 +21,7 @@ _unique = itertools.count()
 
 # Marks tests that do not depend on the kind of the accumulator.
 every_kind = pytest.mark.kinds("dense", "sparse")
-# Marks tests in modes in which the original sparse accumulator does not work.
+# Marks tests that run in modes in which the original sparse accumulator does not work.
 needs_resource = pytest.mark.needs_resource
 
 

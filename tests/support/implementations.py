@@ -20,7 +20,7 @@ import tensorflow as tf
 v1 = tf.compat.v1
 tf.get_logger().setLevel("ERROR")
 
-# These are the default names of operations.
+# The default names of operations.
 NAMELESS_OPS = {
     "accumulator": "ResourceConditionalAccumulator",
     "apply_grad": "ResourceAccumulatorApplyGradient",

@@ -59,7 +59,7 @@ Slots = dict[int, set[int]]
 class _Gradients:
     """The gradients of all rounds, by variable and round, then slot.
 
-    A worker that was killed, or whose step failed, does not log what became of its pushes, and
+    A worker that was killed, or whose step failed, does not log the outcomes of its pushes, and
     perhaps not even its claim. Its gradient may have been added nevertheless.
 
     Attributes:

@@ -114,7 +114,7 @@ class Cluster(ForkedCluster):
             v1.train.Server(self.spec, job_name=job, task_index=task).join()
         config = self.config(task)
         server = v1.train.Server(self.spec, job_name=job, task_index=task, config=config)
-        # Sessions are tried twice a second instead of twice a minute.
+        # Session creation is retried twice a second instead of twice a minute.
         make = session_manager.SessionManager.__init__
         session_manager.SessionManager.__init__ = lambda self, *args, **kwargs: make(
             self, *args, **{**kwargs, "recovery_wait_secs": 0.5}

@@ -27,7 +27,7 @@ def test_a_new_chief_discards_the_round_and_begins_another(two_ps, training, tmp
         threads = [run.steps_on_thread(task) for task in (0, 1)]
         for thread in threads:
             thread.join(30)
-    run.steps_on_thread(1, 2)  # It has pushed a gradient of the round when the chief dies.
+    run.steps_on_thread(1, 2)  # Pushes a gradient of the round before the chief dies.
     run.await_state(lambda state: state.num_complete == 1)
     run.lose(0)
     before = run.gate_state().round
@@ -217,7 +217,7 @@ def test_a_chief_whose_queue_runner_has_failed_does_not_wait_as_a_worker(two_ps,
     error = tf.errors.AbortedError(None, None, "a server was lost")
     coordinator.request_stop((type(error), error, None))
     run.await_state(lambda state: state.round == 2 and state.num_complete == 1)
-    run.steps_on_thread(1, 2)  # The first one is of the round that was lost.
+    run.steps_on_thread(1, 2)  # The first step belongs to the lost round.
     run.join()
     run.check()
 
@@ -292,4 +292,4 @@ def test_a_supervisor_accepts_an_optimizer_that_is_built_outside_of_the_devices(
             ready_for_local_init_op=optimizer.ready_for_local_init_op,
         )
         (local_step,) = v1.local_variables()
-        assert local_step.device == "/device:CPU:0"  # That of the worker whose session it is.
+        assert local_step.device == "/device:CPU:0"  # The device of the session's worker.

@@ -214,7 +214,7 @@ def test_workers_are_named_after_their_device_their_cluster_or_their_process(mon
     monkeypatch.setenv("TF_CONFIG", '{"task": {"type": "chief", "index": 0}}')
     assert worker_name("/job:worker/replica:0/task:3/device:CPU:0") == "/job:worker/task:3"
     assert worker_name("/job:worker/replica:2/task:3") == "/job:worker/replica:2/task:3"
-    # A job alone is that of all workers: the device of replica_device_setter(ps_tasks=1).
+    # A job without a task means all workers: the device of replica_device_setter(ps_tasks=1).
     for device in ("/device:CPU:0", "/job:worker", "/job:worker/replica:1"):
         with tf.Graph().as_default():
             name = worker_name(device)

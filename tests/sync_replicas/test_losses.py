@@ -51,7 +51,7 @@ def test_a_worker_lost_between_steps_is_taken_over(two_ps, training):
     run.lose(1)
     run.step(0)
     assert run.gate_state().num_takeovers == 1
-    run.step(0)  # It is known to be lost: no more takeovers.
+    run.step(0)  # The worker is known to be lost, so there are no more takeovers.
     run.step(0)
     assert run.gate_state().num_takeovers == 1
     run.check()

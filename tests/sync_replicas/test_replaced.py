@@ -20,7 +20,7 @@ def replaced(run: Training):
     model, session = run.models[0], run.sessions[0]
     run.new_model(0, first=100)
     run.start(0)
-    run.step(1)  # It was a step of the round that the new chief has discarded.
+    run.step(1)  # A step of the round that the new chief has discarded.
     return model, session
 
 
@@ -40,7 +40,7 @@ def test_a_chief_that_was_replaced_ends_nothing_but_itself(two_ps, training):
     base = run.weights()
     make_rounds(run, 1)
     with pytest.raises(tf.errors.FailedPreconditionError, match="chief"):
-        old.__exit__(None, None, None)  # The program of the old chief has ended without an error.
+        old.__exit__(None, None, None)  # The old chief's program ends without an error.
     assert run.gate_state().open
     make_rounds(run, 2)
     run.join()
@@ -147,7 +147,7 @@ def test_a_worker_that_fails_between_two_steps_is_lost_at_once(two_ps, training)
     run.await_state(lambda state: state.num_complete == 1)
     with pytest.raises(RuntimeError, match="bad record"), run.sessions.pop(1):
         raise RuntimeError("bad record in this worker's file")
-    waiting.join(30)  # The other one computes both gradients.
+    waiting.join(30)  # The other worker computes both gradients.
     run.join()
     assert run.gate_state().round == 3
     run.check()

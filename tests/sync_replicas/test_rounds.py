@@ -101,7 +101,7 @@ def test_explicit_tokens_let_workers_run_one_after_the_other(two_ps, training):
     run.step(1)
     run.await_state(lambda state: state.round == 2)
     assert run.values(lambda model: model.step) == 1
-    run.step(0)  # Their tokens are of the first round.
+    run.step(0)  # Their tokens belong to the first round.
     run.step(1)
     assert run.values(lambda model: model.step) == 1
     threads = [run.steps_on_thread(0), run.steps_on_thread(1)]

@@ -58,7 +58,7 @@ def evaluate(model_fn, num_towers: int, batches: int = 1, before=None) -> dict[s
 def test_metrics_and_loss_are_those_of_the_whole_batch(num_towers: int, batches: int):
     expected = evaluate(metric_model_fn, 1, batches)
     got = evaluate(metric_model_fn, num_towers, batches)
-    # The metric "right" looks at the first example of each tower, which differs with their number.
+    # The metric "right" uses the first example of each tower, so it depends on their number.
     for each in (expected, got):
         del each["right"]
     assert expected.keys() == got.keys()

@@ -221,8 +221,8 @@ def test_it_wraps_optimizers_that_synchronize_replicas():
         spec = replicated(tf.constant([[1.0, 2.0], [3.0, 4.0]]), None, ModeKeys.TRAIN)
         (variable,) = v1.trainable_variables()
         config = v1.ConfigProto(device_count={"CPU": 2})
-        # The chief's thread still waits for gradients at the end, and the session stops waiting for
-        # it.
+        # The chief's thread still waits for gradients at the end, so the session must not wait for
+        # it for long.
         with v1.train.MonitoredTrainingSession(
             hooks=spec.training_hooks, config=config, stop_grace_period_secs=1
         ) as session:

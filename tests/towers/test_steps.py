@@ -28,7 +28,7 @@ from tf_condacc._towers.reduction import sum_gradients
 v1 = tf.compat.v1
 THREADS, STEPS, TOWERS, SIZE = 8, 60, 4, 40_000
 MEBIBYTE = 2**20
-BIG = 8 * MEBIBYTE  # This is the number of float32 elements.
+BIG = 8 * MEBIBYTE  # Number of float32 elements.
 
 
 def _status_bytes(field: str) -> int:
@@ -138,8 +138,8 @@ def test_what_a_step_holds_does_not_grow_with_the_number_of_towers(kind: str):
     def peak(num_towers: int) -> float:
         """Returns the most memory that a step holds, in units of a gradient.
 
-        This is the median of several steps. How the threads take turns moves a single step by
-        a gradient or two: a thread may free its memory late, even after the step has ended.
+        This is the median of several steps. A single step varies by a gradient or two, depending on
+        how threads take turns: a thread may free its memory late, even after the step has ended.
         """
         with tf.Graph().as_default():
             name = f"condacc_tower_{kind}"
@@ -159,7 +159,7 @@ def test_what_a_step_holds_does_not_grow_with_the_number_of_towers(kind: str):
                 between_steps, peaks = [], []
                 for _ in range(5):
                     between_steps.append(_status_bytes("VmRSS"))
-                    Path("/proc/self/clear_refs").write_text("5")  # This resets the peak.
+                    Path("/proc/self/clear_refs").write_text("5")  # Resets the peak.
                     session.run(total, {scale: 1.0})
                     peaks.append(_status_bytes("VmHWM"))
                 return (np.median(peaks) - min(between_steps)) / (4 * BIG)
@@ -205,8 +205,7 @@ def test_a_function_sums_in_each_call_anew():
 
 @pytest.mark.parametrize("one_by_one", [False, True])
 def test_with_op_determinism_gradients_are_added_in_the_order_of_the_towers(one_by_one: bool):
-    # Each order of these parts has another float32 sum. The gradient of the second tower comes
-    # last.
+    # Each order of these parts has a different float32 sum. The second tower's gradient comes last.
     parts = [2.0**24, 1.0, 1.0, -(2.0**24)]
     expected = np.float32(0)
     for part in parts:

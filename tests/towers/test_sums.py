@@ -216,7 +216,7 @@ class TestTheOps:
         dense, sparse = (self._sum(kind, reduction_type=reduction) for kind in ("dense", "sparse"))
         for gradient in ([1.0, 2.0], [5.0, 0.0], [0.0, 7.0]):
             ops.condacc_tower_dense_add(dense, gradient)
-        # The mean is over all towers, and not over those that have the row.
+        # The mean is over all towers, not only over those that have the row.
         for indices, values in (([0, 1], [1.0, 2]), ([0], [5.0]), ([1], [7.0])):
             ops.condacc_tower_sparse_add(sparse, indices, values, [2])
 

@@ -45,7 +45,7 @@ def test_a_trainable_variable_of_a_later_tower_is_warned_of(mode, caplog):
 
 def test_variables_by_get_variable_slots_metrics_and_counters_are_not_warned_of(caplog):
     class WithCounter(v1.train.AdamOptimizer):
-        """A model part with a counter variable that TensorFlow takes for a trainable one."""
+        """An optimizer with a counter variable, which TensorFlow takes for a trainable one."""
 
         def apply_gradients(self, *args, **kwargs):
             tf.Variable(0.0, name="counter")

@@ -63,13 +63,13 @@ class ConditionalAccumulatorBase(Trackable):
         accumulator_ref: Handle of the accumulator: `[] resource`.
     """
 
-    # Each kind of accumulator sets these. The names of operations that are not given one are those
-    # of the op types of TensorFlow's own accumulators. The first prefix is that of operations on
-    # gradients, the second that of operations on counts and steps.
+    # Each kind of accumulator sets these. By default, operations are named after the op types of
+    # TensorFlow's own accumulators: _GRADIENT_PREFIX is for operations on gradients, _STATE_PREFIX
+    # for operations on counts and steps.
     _KIND: str  # "dense" or "sparse", as in the names of the kind's operations.
     _NUM_TAKE_OUTPUTS: int
     _DEFAULT_NAME: str
-    _ATTRIBUTES: Mapping[str, Any] = {}  # Further attributes of the operation that makes it.
+    _ATTRIBUTES: Mapping[str, Any] = {}  # Attributes of the op that makes the accumulator.
     _GRADIENT_PREFIX: str
     _STATE_PREFIX: str
 
@@ -194,7 +194,7 @@ class ConditionalAccumulatorBase(Trackable):
             )
 
     def _converted(self, gradient: TensorLike) -> tf.Tensor:
-        """Converts a gradient, or the values of a sparse one, to a tensor of the dtype."""
+        """Converts a gradient, or the values of a sparse one, to the accumulator's dtype."""
         # Most gradients have this dtype. In eager mode this test is faster than a conversion.
         if isinstance(gradient, tf.Tensor) and gradient.dtype is self._tensor_dtype:
             return gradient
@@ -215,7 +215,7 @@ class ConditionalAccumulatorBase(Trackable):
         make_op = functools.partial(self._op("accumulator"), **self._ATTRIBUTES)
         name = name or self._DEFAULT_NAME
 
-        # This function must not refer to `self`, which refers to the function.
+        # This function must not refer to `self`: `self` refers to it, which would make a cycle.
         def make(anonymous: bool) -> tf.Tensor:
             return _make_accumulator(
                 make_op, dtype, shape, anonymous, shared_name, name, reduction_type
@@ -257,7 +257,7 @@ class ConditionalAccumulatorBase(Trackable):
                 )
             return list(outputs) if isinstance(outputs, tuple) else [outputs]
         # A take that does not wait is tried first, because it needs no thread. It is not tried if
-        # the count shows that it would fail, because its result would be zeros of any size.
+        # the count shows that it would fail, because it would return zeros as large as a gradient.
         if not isinstance(num_required, int) or num_required <= int(self.num_accumulated()):
             taken, *outputs = self._try_take(num_required, name)
             if taken:
@@ -287,10 +287,10 @@ class ConditionalAccumulatorBase(Trackable):
 
 
 class _ExportableResource(tf.saved_model.experimental.TrackableResource):
-    """The accumulator of an object, which functions may capture and SavedModels contain.
+    """The resource behind an accumulator, which functions can capture and SavedModels contain.
 
-    Accumulators hold such an object instead of deriving from its class, whose constructor has other
-    arguments.
+    Accumulators hold such an object instead of deriving from this class, because its constructor
+    takes other arguments.
 
     Args:
         make: Function that makes an accumulator and returns its handle: `[] resource`. If its

@@ -103,7 +103,7 @@ def _sum_of_squares(gradient: Gradient) -> tf.Tensor:
 
 
 def _clipped_by_norm(gradient: Gradient, norm: tf.Tensor, limit: tf.Tensor) -> Gradient:
-    """Shortens a gradient if a norm exceeds the limit; NaN of all elements if it is not finite."""
+    """Scales a gradient down if `norm` exceeds `limit`. If `norm` is not finite, returns NaNs."""
     if isinstance(gradient, tf.IndexedSlices):
         values = _clipped_by_norm(gradient.values, norm, limit)
         return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)

@@ -270,11 +270,11 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             grad: The gradient: `[d0, …] dtype`.
             local_step: The step at which the gradient was computed: `[] int64`.
             name: Name of the operation.
-            *last_input: Its input after the gradient, if it has one.
+            *last_input: The operation's input after the gradient, if it has one.
         """
         inputs = (self._accumulator_ref, int64_input(local_step), grad, *last_input)
         if tf.executing_eagerly():
-            # The operation checks the shape as well, and takes less time for it.
+            # The operation checks the shape as well, and is faster.
             try:
                 return operation(*inputs, name=name)
             except tf.errors.InvalidArgumentError:

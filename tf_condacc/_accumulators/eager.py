@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tf_condacc import _tensorflow
 
-_POLL_SECONDS = 0.1  # The longest time that passes before Ctrl-C is noticed.
+_POLL_SECONDS = 0.1  # Ctrl-C is noticed within this time.
 
 
 def execute_interruptibly(

@@ -338,7 +338,7 @@ class GradientAccumulator(Trackable):
         copied = type(self).__new__(type(self))
         memo[id(self)] = copied
         for name, value in vars(self).items():
-            if name != "_replicas" and not name.startswith("_self_"):  # Those are of Trackable.
+            if name != "_replicas" and not name.startswith("_self_"):  # Trackable's own attributes.
                 copied.__dict__[name] = copy.deepcopy(value, memo)
         copied._replicas = self._replicas.emptied(copied._variables)
         copied._track_trackable(copied._replicas, "replicas")
@@ -355,8 +355,8 @@ class GradientAccumulator(Trackable):
     def _trackable_children(self, save_type: str = "checkpoint", **arguments: Any) -> Any:
         """Returns the accumulators for SavedModels. Checkpoints do not contain them.
 
-        TensorFlow also asks for them while it restores a checkpoint, which discards what is
-        accumulated.
+        TensorFlow also calls this while it restores a checkpoint. What is accumulated is then
+        discarded.
         """
         if save_type != "checkpoint":
             return super()._trackable_children(save_type, **arguments)
@@ -382,7 +382,7 @@ class GradientAccumulator(Trackable):
         num_required: int,
         clipping: Clipping | None,
     ) -> tf.Tensor:
-        """Has an optimizer update the variables if a condition holds, and returns the condition."""
+        """Updates the variables with an optimizer if a condition holds. Returns the condition."""
         if hasattr(optimizer, "build") and not getattr(optimizer, "built", False):
             with tf.init_scope():  # Keras optimizers cannot make variables in a tf.cond.
                 optimizer.build(list(self._variables))

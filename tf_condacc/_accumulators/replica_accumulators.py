@@ -36,9 +36,9 @@ class ReplicaAccumulators(Trackable):
         self._reduction_type = reduction_type
         self._check_is_outside_replicas()
         self._strategy = replicas.own_strategy()
-        # The keys are the numbers of the replicas.
+        # Keyed by the number of the replica.
         self._slots: dict[int, list[Slot]] = {}
-        self._weights: dict[int, WeightSum] = {}  # Empty as long as no weight was given.
+        self._weights: dict[int, WeightSum] = {}  # Empty until a weight is given.
         self._is_traced_without_weights = False
 
     def made_for(self, gradients: Sequence[Gradient]) -> list[Slot]:
@@ -145,7 +145,7 @@ class ReplicaAccumulators(Trackable):
         return made
 
     def _weights_of_replica(self) -> WeightSum | None:
-        """Returns the weights of this replica, which its first weight makes; None for sums.
+        """Returns the weights of this replica, which the first call makes; None for sums.
 
         Raises:
             RuntimeError: A function was traced that takes means without dividing by weights.
@@ -203,5 +203,5 @@ class ReplicaAccumulators(Trackable):
 
 
 def _as_op_name(variable: VariableLike) -> str:
-    """Returns the name of a variable without characters that names of operations cannot have."""
+    """Returns the name of a variable with "_" for characters that op names cannot contain."""
     return re.sub(r"[^\w./-]", "_", name_of(variable).removesuffix(":0"))

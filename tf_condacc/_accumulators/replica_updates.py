@@ -14,7 +14,7 @@ from tf_condacc._accumulators.clipping import Clipping, clips_itself
 from tf_condacc._accumulators.gradient_checks import name_of
 from tf_condacc._typing import Gradient, VariableLike
 
-# These words are in TensorFlow's error for a `merge_call` in a graph inside that of the replicas.
+# Part of TensorFlow's error for a `merge_call` in a graph inside that of the replicas.
 _FROM_ANOTHER_GRAPH = "while defining a new graph"
 # Types of graphs, and the statements for which TensorFlow builds them.
 _ENCLOSING = {
@@ -152,7 +152,7 @@ def share_reads(pairs: Sequence[tuple[Gradient, VariableLike]], updated: Any) ->
 
 
 def _of_tensorflow(variable: Any) -> tf.Variable:
-    """Returns a variable of TensorFlow, which one of Keras has as its value."""
+    """Returns a TensorFlow variable, or the one inside a Keras variable."""
     return variable if isinstance(variable, tf.Variable) else variable.value
 
 

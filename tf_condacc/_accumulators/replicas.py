@@ -18,10 +18,10 @@ _ALWAYS_STALE = tf.int64.min  # Every accumulator's step is higher.
 
 
 class _FoldingAccumulator(ConditionalAccumulator):
-    """An accumulator that holds no gradients but the sum and the last one.
+    """An accumulator that holds no gradients except the sum and the last one.
 
-    The next micro-batch is a forward and a backward pass away, so gradients that wait for it only
-    take memory.
+    A forward and a backward pass lie between two micro-batches, so gradients that are held back for
+    the next one only take memory.
     """
 
     _ATTRIBUTES = {"holds": False}
@@ -89,7 +89,7 @@ class WeightSum:
     """
 
     def __init__(self, name: str, replica: int) -> None:
-        # It adds up the weights and their number, because not every micro-batch has a weight.
+        # Sums the weights and counts them, because not every micro-batch has a weight.
         with tf.init_scope(), tf.device(_device_of(replica)):
             self.accumulator = ConditionalAccumulator(
                 tf.float64, [2], name=name, reduction_type="SUM"
@@ -174,7 +174,7 @@ def make_slots(
 
 
 def _step(is_skipped: tf.Tensor | bool) -> TensorLike:
-    """Returns the local step at which a gradient is dropped, or not: `[] int64`."""
+    """Returns the local step that makes an accumulator drop a gradient, or keep it: `[] int64`."""
     if isinstance(is_skipped, bool):
         return _ALWAYS_STALE if is_skipped else _NEVER_STALE
     stale, never_stale = (tf.constant(x, tf.int64) for x in (_ALWAYS_STALE, _NEVER_STALE))
@@ -182,7 +182,7 @@ def _step(is_skipped: tf.Tensor | bool) -> TensorLike:
 
 
 def _multiplied(gradient: Gradient, factor: tf.Tensor) -> Gradient:
-    """Multiplies a gradient by a factor: `[] float64`. The factor 0 makes zeros of all elements."""
+    """Multiplies a gradient by a factor, `[] float64`. A factor of 0 sets all elements to zero."""
     if isinstance(gradient, tf.IndexedSlices):
         values = _multiplied(gradient.values, factor)
         return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)

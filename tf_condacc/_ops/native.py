@@ -53,7 +53,7 @@ def _load() -> ModuleType:
 
 ops = _load()
 nodes = CheckedNodes(ops)
-vars(ops)["_op_def_library"] = nodes  # The generated functions build nodes by this name.
+vars(ops)["_op_def_library"] = nodes  # The generated functions build nodes through it.
 
 
 def lowest_num_accumulated(*handles: tf.Tensor, name: str | None = None) -> tf.Tensor:

@@ -65,7 +65,7 @@ class CheckedNodes:
 
 
 def _described(op_type: str, name: str | None, inputs: Mapping[str, Any]) -> str:
-    """Returns the accumulator that an operation makes or uses, or else the operation itself."""
+    """Describes the accumulator that an operation makes or uses, or else the operation itself."""
     if op_type.endswith("Accumulator"):
         return f"Accumulator '{name}'"
     handle, *_ = inputs.get("handles") or [inputs.get("handle")]
@@ -77,7 +77,7 @@ def _is_out_of_reach(device: str) -> bool:
     """Returns whether a device belongs to another worker of a `MultiWorkerMirroredStrategy`.
 
     Args:
-        device: Name of the device, which may leave out any part.
+        device: Name of the device. Any part of it may be missing.
     """
     server = _tensorflow.collective_server()
     if server is None or not device:

@@ -41,7 +41,7 @@ class OptimizerWrapper(v1.train.Optimizer):
         return {}
 
     def _restore_own(self, name: str, variable: tf.Variable) -> None:
-        """Gives a variable that was just made its value in a checkpoint that was restored before.
+        """Restores a new variable from a checkpoint that was restored before it was made.
 
         Args:
             name: Name of the variable in `_own_variables`.

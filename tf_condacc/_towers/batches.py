@@ -67,7 +67,7 @@ def _split_one(value: Any, num_towers: int) -> list[Any]:
 
 
 def _checks(value: Any, size: tf.Tensor, num_towers: int) -> list[tf.Operation]:
-    """Checks that a size is divisible, or returns an operation that checks it in the graph."""
+    """Checks that a batch can be split equally, or returns an operation that checks it later."""
     known = value.shape[0] if value.shape.rank else None
     if known is None:
         known = tf.get_static_value(size)

@@ -11,9 +11,9 @@ from tf_condacc._ops.native import ops
 from tf_condacc._tensorflow import is_determinism_enabled
 from tf_condacc._typing import Gradient
 
-# A single operation adds up to _MAX_AT_ONCE gradients of up to _MAX_BYTES_AT_ONCE bytes each, when
-# all of them are computed. For such small gradients, one operation for each costs more time than is
-# saved by adding early, and the memory that they hold is within the limit of a sum.
+# A single operation adds up to _MAX_AT_ONCE gradients of up to _MAX_BYTES_AT_ONCE bytes each, once
+# all of them are computed. For such small gradients, one operation for each costs more time than
+# adding early saves, and the memory that they hold is within the limit of a sum.
 _MAX_AT_ONCE = 8
 _MAX_BYTES_AT_ONCE = 256 << 10
 

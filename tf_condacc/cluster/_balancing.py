@@ -38,7 +38,7 @@ class GreedyLoadBalancingStrategy:
     def __call__(self, op: tf.Operation) -> int:
         """Returns the number of the parameter server for an operation."""
         placed = tf.DeviceSpec.from_string(op.device or "").task
-        if placed is not None:  # It is placed already, as an accumulator beside its variable is.
+        if placed is not None:  # Already placed, like an accumulator beside its variable.
             return placed
         task = self._loads.index(min(self._loads))
         self._loads[task] += self._load_fn(op)

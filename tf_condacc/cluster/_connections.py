@@ -19,8 +19,8 @@ import time
 from collections.abc import Collection
 
 _INTERVAL_SECS = 5.0
-_LOST_SECS = 20  # A connection is closed if the other machine has not answered for so long.
-_LOST_RETRANSMITS = 3  # And if what was sent has been sent again this many times.
+_LOST_SECS = 20  # A connection is closed if the other machine has not answered for this long.
+_LOST_RETRANSMITS = 3  # And if the data has been retransmitted this many times.
 # With these options the kernel closes an idle connection whose other machine does not answer.
 _OPTIONS = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -28,7 +28,7 @@ _OPTIONS = (
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _LOST_SECS // 4),
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 2),
 )
-# Of struct tcp_info: tcpi_retransmits, tcpi_unacked, tcpi_last_ack_recv.
+# Fields of struct tcp_info: tcpi_retransmits, tcpi_unacked, tcpi_last_ack_recv.
 _TCP_INFO = struct.Struct("=2xB21xI28xI")
 _OPEN_FILES = "/proc/self/fd"
 _GRPC_OPTIONS = "TF_GRPC_DEFAULT_OPTIONS"  # TensorFlow reads it when it opens a connection.
@@ -58,16 +58,16 @@ def close_lost_connections(ports: Collection[int]) -> None:
 
 def _watch(ports: Collection[int]) -> None:
     while True:
-        with contextlib.suppress(OSError):  # No file can be opened now.
+        with contextlib.suppress(OSError):  # Too many files may be open.
             _check_connections(ports)
         time.sleep(_INTERVAL_SECS)
 
 
 def _check_connections(ports: Collection[int]) -> None:
     for number in os.listdir(_OPEN_FILES):
-        with contextlib.suppress(OSError):  # It has been closed meanwhile, or is not connected.
+        with contextlib.suppress(OSError):  # It was just closed, or is not connected.
             is_socket = os.readlink(f"{_OPEN_FILES}/{number}").startswith("socket:")
-            if not is_socket or os.get_blocking(int(number)):  # Those of gRPC do not block.
+            if not is_socket or os.get_blocking(int(number)):  # gRPC's sockets do not block.
                 continue
             with _duplicate(int(number)) as opened:
                 if _is_connection(opened, ports):

@@ -72,7 +72,7 @@ def await_end(target: str, ps: int, tasks: Iterable[str], chief: str, grace_secs
                 failures.append(error)
                 changed.notify_all()
 
-    # Steps of a session cannot be interrupted. The main thread has to be, for Ctrl-C.
+    # A session's steps cannot be interrupted, but Ctrl-C must interrupt the main thread.
     threading.Thread(target=read, daemon=True).start()
     with changed:
         changed.wait_for(lambda: chief not in running or failures)
@@ -164,7 +164,7 @@ def report_end(target: str, own_name: str, addresses: list[str]) -> None:
     def report(ps: int) -> bool:
         was_sent = False
         while True:
-            # A session with a server that is lost would wait for it without end.
+            # A session would wait for a lost server forever.
             answer = probe(addresses[ps], timeout_secs=1)
             if answer is Answer.ANSWERED:
                 with contextlib.suppress(tf.errors.UnavailableError, tf.errors.AbortedError):
@@ -172,12 +172,12 @@ def report_end(target: str, own_name: str, addresses: list[str]) -> None:
                     _run(target, ps, lambda: _queue(ps, _REPORTS).enqueue(_ENDS + own_name))
                     return True
             elif answer is Answer.REFUSED and was_sent:
-                return True  # The server has ended, as it does when it has been told.
+                return True  # The server ended because it got the report.
             if time.monotonic() >= end:
                 return False
             time.sleep(0.1)
 
-    # A server may freeze meanwhile, and a step cannot be interrupted.
+    # A server may freeze at any time, and a step cannot be interrupted.
     calls = [lambda ps=ps: report(ps) for ps in range(len(addresses))]
     for ps, done in enumerate(_in_threads(calls, _REPORT_END_SECS + 1)):
         if done is not True:
@@ -194,8 +194,7 @@ def _in_threads(calls: Sequence[Callable[[], Any]], timeout_secs: float) -> list
         timeout_secs: Time limit for all of them together.
 
     Returns:
-        For each function its result, or the error that it raised, or None if it has not ended in
-        time.
+        For each function its result, the error that it raised, or None if it did not end in time.
     """
     results: list[Any] = [None] * len(calls)
 

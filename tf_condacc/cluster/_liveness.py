@@ -17,10 +17,10 @@ _REASONS = {
     Answer.UNRESOLVED: "its host name cannot be resolved",
 }
 _INTERVAL_SECS = 1.0
-# A server that has not answered yet is asked more often: its worker may be lost soon after it.
+# Until a server has answered, it is asked more often: its worker may be lost soon after the start.
 _FIRST_INTERVAL_SECS = 0.2
 _ANSWER_SECS = 0.5
-_REFUSALS = 2  # A server that is being started again may listen soon.
+_REFUSALS = 2  # A server that is being restarted may listen again soon.
 
 
 class LostWorkers:
@@ -43,7 +43,7 @@ class LostWorkers:
     def __init__(self, addresses: Mapping[str, str], on_lost: Callable[[str], object]) -> None:
         self._addresses = addresses
         self._on_lost = on_lost
-        self._refusals: dict[str, int] = {}  # Refusals in a row, by worker that has answered.
+        self._refusals: dict[str, int] = {}  # Refusals in a row, of each worker that has answered.
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="lost workers", daemon=True)
 

@@ -18,7 +18,7 @@ from tensorflow.compat import v1
 from tf_condacc._optimizers.sync_replicas.hook import SyncReplicasOptimizerHook
 
 _LOG = logging.getLogger("tf_condacc")
-_HOOKS_SECS = 10  # Hooks may be saving a checkpoint, or one of them has failed.
+_HOOKS_SECS = 10  # Hooks may be saving a checkpoint, or one of them may have failed.
 _STEP_SECS = 1  # A step that has not ended by then may wait for other tasks.
 _started: set[SigtermHandler] = set()
 _STOP = b"\0"  # Ends the thread; no signal has this number.
@@ -190,7 +190,7 @@ class SigtermHandler:
         if signal.getsignal(signal.SIGTERM) == self._write:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
         current = signal.set_wakeup_fd(self._other_target)
-        if current != self._target:  # The program has set one of its own.
+        if current != self._target:  # The program has set its own.
             signal.set_wakeup_fd(current)
 
     def _write(self, number: int, frame: FrameType | None) -> None:
@@ -207,7 +207,7 @@ class SigtermHandler:
             if self._other_target >= 0:
                 with contextlib.suppress(OSError):
                     os.write(self._other_target, numbers)
-            # It has the default action again if this object was stopped meanwhile.
+            # The default action is back if this object was stopped in the meantime.
             is_own = signal.getsignal(signal.SIGTERM) in (self._write, signal.SIG_DFL)
             if signal.SIGTERM in numbers and is_own:
                 self._end()
@@ -240,7 +240,7 @@ class _Fork(threading.local):
     """
 
     def before(self) -> None:
-        """Keeps the signal from the fork until it has the default action."""
+        """Blocks the signal until the forked process has the default action."""
         self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM} if _started else ())
 
     def after_in_parent(self) -> None:

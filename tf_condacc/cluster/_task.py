@@ -140,7 +140,7 @@ class Task:
             self.master = self._server.target
             _connections.close_lost_connections(tf_config.ports(config.cluster))
             if trains and report_secs is not None:
-                # Filters of the program's own may let this task wait for any other one.
+                # With device filters of its own, the program may make this task wait for any other.
                 watched = self._all_others() if has_filters else self._needed()
                 self._watch = watch_with_warnings(watched, report_secs)
 
@@ -308,7 +308,7 @@ class Task:
             grace_secs,
         )
         _ending.await_processes(workers, _LAST_SECS)
-        # The end of the interpreter would take seconds, and there is nothing left to clean up.
+        # Ending the interpreter would take seconds, and there is nothing left to clean up.
         logging.shutdown()
         sys.stdout.flush()
         os._exit(0)

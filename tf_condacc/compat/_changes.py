@@ -50,12 +50,12 @@ def make(stack: contextlib.ExitStack) -> None:
         if path.startswith("python."):
             module = importlib.import_module(f"tensorflow.{path}")
             for name, place in names.items():
-                if not place.startswith("tf_condacc:"):  # These are originals.
+                if not place.startswith("tf_condacc:"):  # _replace_originals handles the others.
                     _set_attribute(stack, module, name, originals.resolve(place))
 
 
 def _replace_originals(stack: contextlib.ExitStack) -> None:
-    # TensorFlow's own device setter stays, and gets a longer list of what it places.
+    # TensorFlow's own device setter stays, with a longer list of op types to place.
     setters = importlib.import_module("tensorflow.python.training.device_setter")
     ps_ops = setters.STANDARD_PS_OPS
     replacements = [(ps_ops, type(ps_ops)([*ps_ops, *tf_condacc.PS_OPS]))]
@@ -116,7 +116,7 @@ def replace_everywhere(
 
 
 def _places_of(objects: Sequence[Any]) -> set[_Attribute]:
-    """Returns the places in modules of TensorFlow that hold one of some objects."""
+    """Returns the attributes of TensorFlow's modules that hold one of the objects."""
     identities = {id(each) for each in objects}
     return {(id(module), name) for module, name, value in _attributes() if id(value) in identities}
 
@@ -125,6 +125,6 @@ def _attributes() -> Iterator[tuple[types.ModuleType, str, Any]]:
     """Yields the attributes of all imported modules of TensorFlow."""
     for path, module in list(sys.modules.items()):
         if path == "tensorflow" or path.startswith("tensorflow."):
-            # A module that is loaded at its first use has no objects before.
+            # A lazily loaded module has no objects before its first use.
             for name, value in list(getattr(module, "__dict__", {}).items()):
                 yield module, name, value

@@ -14,7 +14,7 @@ from condacc.originals import CONTRIB, CONTRIB_SOURCES, PACKAGES, resolve
 from tf_condacc.compat._errors import INSTALL_ESTIMATOR, MissingNameError
 
 _ROOT = "tensorflow.contrib"
-# TensorFlow calls these renamed, but the new functions have other arguments.
+# TensorFlow lists these as renamed, but the new functions have other arguments.
 _NOT_RENAMES = ("tf.contrib.summary.", "tf.contrib.saved_model.")
 
 
@@ -70,7 +70,7 @@ class ContribModule(types.ModuleType):
 
 
 def _known_paths() -> frozenset[str]:
-    """Returns the paths of all modules with names of their own, and of the modules above them."""
+    """Returns the paths of all modules in the tables, and of the modules above them."""
     renames = [
         name.removeprefix("tf.contrib.").rpartition(".")[0]
         for name in all_renames_v2.symbol_renames
@@ -178,7 +178,7 @@ def missing(path: str, name: str) -> Missing:
 
 
 def _renamed(full_name: str) -> str | None:
-    """Returns the place of a name that TensorFlow's own tool for migration renames."""
+    """Returns the place of a name that TensorFlow's own migration tool renames."""
     new_name = all_renames_v2.symbol_renames.get(full_name)
     if new_name is None or full_name.startswith(_NOT_RENAMES):
         return None

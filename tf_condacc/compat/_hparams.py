@@ -142,7 +142,7 @@ class HParams:
         return self._kinds[name]
 
     def _checked(self, name: str, value: Any) -> Any:
-        """Returns a new value of a hyperparameter in its type."""
+        """Returns a new value, converted to the type of its hyperparameter."""
         kind, is_list = self._kind(name)
         if kind is type(None):
             return value
@@ -182,7 +182,7 @@ def _read(name: str, kind: type, text: str) -> Any:
 
 
 def _converted(name: str, kind: type, value: Any) -> Any:
-    """Returns a value that has the type of a hyperparameter."""
+    """Converts a value to the type of its hyperparameter."""
     if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
         return value
     wanted = numbers.Integral if issubclass(kind, numbers.Integral) else numbers.Number

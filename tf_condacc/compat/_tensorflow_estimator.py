@@ -73,7 +73,7 @@ def _is_wanted(name: str) -> bool:
 
 
 class _Stub(ModuleType):
-    """A module whose other names raise an error that says that they are gone."""
+    """A module that raises an error for any other name, saying that TensorFlow lacks it."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -85,7 +85,7 @@ class _Stub(ModuleType):
 
 
 class _Exports:
-    """Takes the place of the decorator ``estimator_export``, and leaves objects as they are.
+    """Replaces the decorator ``estimator_export``, and leaves objects as they are.
 
     The original would wrap the constructors of TensorFlow's own hooks and export outputs, so that
     they log a deprecation, and would register names in TensorFlow.
@@ -199,8 +199,7 @@ def _converted_output(theirs: ModuleType, output: Any) -> Any:
 def _accept_first_workers(estimator: ModuleType) -> None:
     """Lets RunConfig of tensorflow_estimator accept a cluster whose chief is worker 0.
 
-    ``condacc launch`` starts such clusters. The environment variable ``TF_CONFIG``
-    stays as it is.
+    ``condacc launch`` starts such clusters. The environment variable ``TF_CONFIG`` stays as it is.
 
     Args:
         estimator: The API of tensorflow_estimator.
@@ -243,7 +242,7 @@ def _with_chief(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _check_keras(estimator: ModuleType) -> None:
-    """Lets the models that need Keras 2 say so when they are made, and not when they are trained.
+    """Makes the models that need Keras 2 say so when they are made, not when they are trained.
 
     Args:
         estimator: The API of tensorflow_estimator.

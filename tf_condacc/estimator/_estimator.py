@@ -63,7 +63,7 @@ class Estimator:
         params: Any = None,
         warm_start_from: Path | WarmStartSettings | None = None,
     ) -> None:
-        # Subclasses do not overwrite an attribute with such a long name by accident.
+        # The name is so long that subclasses do not overwrite the attribute by accident.
         self._tf_condacc_model = Model(model_fn, model_dir, config, params, warm_start_from)
 
     @property

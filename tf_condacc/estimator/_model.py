@@ -21,7 +21,6 @@ from tf_condacc.estimator._run_config import RunConfig, model_dir_of
 from tf_condacc.estimator._warm_start import WarmStartSettings
 from tf_condacc.estimator.export import ServingInputReceiver
 
-# A path of a file or folder.
 Path: TypeAlias = str | os.PathLike[str]
 
 # The module of the state that Keras 3 keeps for each thread. No public function restores it.

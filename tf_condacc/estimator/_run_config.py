@@ -255,7 +255,7 @@ class _PlaceInCluster(NamedTuple):
 
 
 def _in_order(config: tf_config.TaskConfig) -> list[tuple[str, int]]:
-    """Returns all tasks: those of the chief's job, of others by their names, parameter servers."""
+    """Returns all tasks: the chief's job first, then jobs by name, parameter servers last."""
     jobs = sorted(config.cluster, key=lambda job: (job != config.chief[0], job == PS_JOB, job))
     return [(job, task) for job in jobs for task in range(len(config.cluster[job]))]
 
@@ -276,7 +276,7 @@ def _is_device_fn(value: Any) -> bool:
     return callable(value) and argument_names(value) == {"op"}
 
 
-# A check for the values of each attribute other than None, and the requirement as an error says it.
+# For each attribute, a check of values other than None, and the requirement as errors state it.
 _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "tf_random_seed": (_is_integer, "must be integer"),
     "save_summary_steps": (_is_count, "should be >= 0"),

@@ -99,7 +99,7 @@ def write(
 
 
 def _new_folder(base: Path) -> Path:
-    """Returns a folder whose name is the time, or a later one if a folder has that already."""
+    """Returns a folder named after the time, or after a later time if that name is taken."""
     numbers = [int(time.time())]
     for path in base.iterdir() if base.exists() else ():
         name = path.name.removeprefix("temp-")

@@ -287,7 +287,7 @@ class _EvaluatingListener(v1.train.CheckpointSaverListener):
 
     Args:
         evaluations: The evaluations.
-        throttle_secs: Seconds from one evaluation to the next, at least.
+        throttle_secs: Minimum number of seconds from one evaluation to the next.
     """
 
     def __init__(self, evaluations: _Evaluations, throttle_secs: float) -> None:

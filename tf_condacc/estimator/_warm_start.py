@@ -97,6 +97,6 @@ def apply(settings: WarmStartSettings) -> None:
 
 
 def _checkpoint(path: str) -> str:
-    """Returns the path of the variables if the path is one of a SavedModel."""
+    """Returns the path of a SavedModel's variables. Other paths are returned as they are."""
     variables = os.path.join(path, "variables", "variables")
     return variables if tf.io.gfile.exists(f"{variables}.index") else path

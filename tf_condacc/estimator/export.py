@@ -24,7 +24,6 @@ __all__ = [
     "build_raw_serving_input_receiver_fn",
 ]
 
-# A tensor, or a dictionary from names to tensors.
 Tensors: TypeAlias = tf.Tensor | Mapping[str, tf.Tensor]
 SignatureDef: TypeAlias = Any  # A ``SignatureDef`` proto of a SavedModel.
 

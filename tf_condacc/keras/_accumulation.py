@@ -247,7 +247,7 @@ class Accumulation:
     def _call_loss(
         self, call: Callable[..., Any], y_true: Any, y_pred: Any, sample_weight: Any = None
     ) -> Any:
-        """Notes by what Keras divides the losses that the model was compiled with.
+        """Records by what Keras divides the losses that the model was compiled with.
 
         A `compute_loss` that does not use them is weighted by the number of samples.
         """
@@ -326,7 +326,7 @@ class Accumulation:
 
     @contextlib.contextmanager
     def _intercepting(self, weight: tf.Tensor | None) -> Iterator[None]:
-        """Intercepts what this thread passes to the optimizer: a micro-batch of some weight."""
+        """Intercepts what this thread passes to the optimizer, as a micro-batch with `weight`."""
         self._thread.is_intercepting, self._thread.weight = True, weight
         try:
             yield

@@ -62,7 +62,7 @@ class _Replaced:
     before: Any
 
     def restore(self) -> None:
-        """Restores the former value, unless the attribute was replaced again since."""
+        """Restores the former value, unless the attribute has been replaced again."""
         if vars(self.owner).get(self.name) is not self.ours:
             return
         delattr(self.owner, self.name)

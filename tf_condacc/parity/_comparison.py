@@ -157,7 +157,7 @@ def assert_parity(
 
 
 def _checked_setups(setups: Any) -> Sequence[Setup]:
-    """Returns the setups to compare with the baseline, or raises an error if they are none."""
+    """Returns the setups to compare with the baseline, or raises an error if they are invalid."""
     if isinstance(setups, Setup) or not isinstance(setups, Iterable):
         got = f"the setup {setups.name}" if isinstance(setups, Setup) else f"{setups!r}"
         raise TypeError(f"setups: expected a list of setups, got {got}, which is not a list")

@@ -188,7 +188,7 @@ def sync_replicas(num_replicas: int = 2, sparse_reduction: str = "GLOBAL_MEAN") 
                 session.run(train_op, _batches.feed(inputs, part))
 
         def read() -> list:
-            # Without the hooks, which count steps.
+            # Runs without the hooks, which count steps.
             return session.run_step_fn(
                 lambda step_context: step_context.session.run(model.variables)
             )

@@ -10,7 +10,7 @@ import numpy as np
 from tf_condacc.parity._tolerance import largest, wide
 
 Weights = Sequence[Sequence[np.ndarray]]  # For each step, the values of the variables.
-PROPORTIONAL = 0.01  # Updates are proportional if no more than this part of them is left over.
+PROPORTIONAL = 0.01  # Updates are proportional if at most this part of them is left over.
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tf_condacc.parity._parts import Parts
     from tf_condacc.parity._report import Report
 
-# A fault of this part of all updates of a variable must exceed the tolerance.
+# A fault of this fraction of all updates of a variable must exceed the tolerance.
 _RESOLUTION = 0.1
 
 
@@ -162,7 +162,7 @@ def _explained(ratio: float | None, division: Division, kind: str | None) -> boo
     if not ratio or kind is None:
         return True
     number = 1 / ratio if kind == "sum" else ratio
-    if division.num_micro_batches is None:  # It may be any.
+    if division.num_micro_batches is None:  # It may be any number.
         return _is(number, max(round(number / division.num_replicas), 1) * division.num_replicas)
     return _is(number, division.num_parts)
 
@@ -229,7 +229,7 @@ def _causes(ratio: float, division: Division, reduction: str, everywhere: bool) 
     if replicas > 1 and everywhere:
         own += [(replicas, too_large.format(replicas)), (1 / replicas, too_small.format(replicas))]
     number = micro_batches
-    if number is None:  # It may be any.
+    if number is None:  # It may be any number.
         number = max(round(ratio), round(1 / ratio))
         told = f", if that is their number (give it as Run(num_micro_batches={number}))"
         summed, divided = summed + told, divided + told
@@ -262,14 +262,14 @@ def _is(ratio: float | None, value: float) -> bool:
 
 
 def _fraction(ratio: float) -> str:
-    """Returns the ratio as a number or, if it is that, as one divided by an integer."""
+    """Returns the ratio as text: an integer, 1 over an integer, or a decimal number."""
     if _is(ratio, round(ratio) or 1):
         return f"{round(ratio)}"
     return f"1/{round(1 / ratio)}" if _is(1 / ratio, round(1 / ratio) or 1) else f"{ratio:.2f}"
 
 
 def _coarse(report: Report) -> Iterator[str]:
-    """Yields sentences about variables whose tolerance is not small against their updates."""
+    """Yields sentences about variables whose tolerance is not small compared to their updates."""
     weights = report.weights[report.setups[0]]
     for index, name in enumerate(report.variables):
         values = [step[index] for step in weights]

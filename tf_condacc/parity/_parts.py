@@ -13,7 +13,7 @@ from tf_condacc.parity import _batches
 from tf_condacc.parity._difference import ratio_of
 from tf_condacc.parity._training import Training
 
-# A gradient may be a sum of others that cancel. Below this part of them it consists of roundoff.
+# A gradient may be a sum of parts that cancel. Below this fraction of them it is only roundoff.
 _ROUNDOFF = 1e-4
 
 

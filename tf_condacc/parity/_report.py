@@ -119,7 +119,7 @@ class Report:
         return f"{len(self.setups)} setups do not agree after {steps}:"
 
     def _find(self, pair: tuple[str, str]) -> Difference | None:
-        other, setup = pair  # The baseline, which comes first, is what the other is compared with.
+        other, setup = pair  # The baseline comes first. The other setup is compared with it.
         weights = self.weights[setup], self.weights[other]
         return _difference.find((setup, other), self.variables, weights, self.limits)
 

@@ -164,7 +164,7 @@ def _check_complete(
 
 
 def _distributed(strategy: tf.distribute.Strategy, parts: list[Any]) -> Any:
-    """Returns values of which each replica has a part."""
+    """Returns values that consist of one part for each replica."""
 
     def values_of(which: int) -> Any:
         flat = [tf.nest.flatten(part[which]) for part in parts]

@@ -201,7 +201,7 @@ class Training:
 
 
 def _check_used(used: Iterable[tf.Variable], model: Model) -> None:
-    """Raises an error if a loss uses trainable variables of which the model knows nothing.
+    """Raises an error if a loss uses trainable variables that the model does not know.
 
     Under a strategy, variables have parts. The baseline, which runs under none, is checked first.
     """

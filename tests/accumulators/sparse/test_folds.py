@@ -54,7 +54,7 @@ def test_width_stays_pinned_and_errors_change_nothing(ours):
     assert (acc.count(), acc.dropped()) == (50, 0)
     got = acc.take(50)
     np.testing.assert_array_equal(got.values, [[50.0, 50.0], [100.0, 100.0]])
-    for _ in range(20):  # Nothing of the previous round is left, including its width.
+    for _ in range(20):  # Nothing is left of the previous round or its width.
         acc.apply(Rows([9], np.ones([1, 3])), 1)
     got = acc.take(20)
     np.testing.assert_array_equal(got.indices, [9])

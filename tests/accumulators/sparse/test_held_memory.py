@@ -40,7 +40,7 @@ def test_four_accumulators_hold_one_gradient_each_beside_their_sums(ours):
         for _ in range(6):
             acc.apply_grad(indices, values, local_step=1)
     held = resident_bytes() - before
-    # These are four sums, a gradient for each, and the memory of one fold.
+    # Four sums, a gradient for each, and the memory of one fold.
     assert held < (4 + 4 + 1) * GRADIENT_BYTES, f"{held / GRADIENT_BYTES} gradients"
     for acc in accumulators:
         np.testing.assert_array_equal(acc.take_grad(6).values[::997], np.float32(6))
@@ -59,7 +59,7 @@ def test_takes_do_not_wait_while_the_heap_is_trimmed(ours, tmp_path, monkeypatch
     waiting.wait_until_blocked()
     for _ in range(16):
         acc.apply_grad(*gradient())
-    begun.open("rb").close()  # This waits until the stand-in has opened the other end.
+    begun.open("rb").close()  # Waits until the stand-in has opened the other end.
     assert waiting.result().values[0, 0] == 16
     for step in (1, 2):
         for _ in range(16):

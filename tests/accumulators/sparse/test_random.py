@@ -60,7 +60,7 @@ class Program(RandomProgram):
         self.num_rows = self.rng.choice([1, 3, 20, 400, 2**40])
 
     def gradient(self) -> Rows:
-        # TensorFlow's own accumulator returns right results for ascending rows only.
+        # TensorFlow's own accumulator returns correct results only for ascending rows.
         order = self.rng.choice(["any", "ascending"] if self.ours else ["ascending"])
         size = self.rng.choice([0, 1, 2, 5, 17, 100])
         num_rows = self.num_rows

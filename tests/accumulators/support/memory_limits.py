@@ -14,7 +14,7 @@ import tensorflow as tf
 from tests.support.accumulator_support import Background
 
 MEGABYTE = 2**20
-SPARE_BYTES = 96 * MEGABYTE  # This is for all small allocations.
+SPARE_BYTES = 96 * MEGABYTE  # For all small allocations.
 PAGE_BYTES = 4096
 
 

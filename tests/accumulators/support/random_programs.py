@@ -17,7 +17,7 @@ class RandomProgram(abc.ABC):
     adds everything that depends on the kind of the accumulator, and makes the gradients.
     """
 
-    max_count: int | None = None  # All gradients are taken when there are this many.
+    max_count: int | None = None  # All gradients are taken once there are this many.
 
     def __init__(self, rng: random.Random, acc: Any, model: Any):
         self.rng, self.acc, self.model, self.ours = rng, acc, model, acc.impl.ours

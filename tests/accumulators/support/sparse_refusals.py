@@ -107,8 +107,7 @@ REFUSED = {
     ),
 }
 
-# The original accepts these gradients, and ours refuses them. The last part of each message is ours
-# alone.
+# The original accepts these gradients, and ours refuses them. Only our messages have the last part.
 OURS_ONLY = {
     "negative_row": (None, Rows([0, -1], ones(2, 2)), "index of slice 1 is negative; index is -1"),
     "negative_row_of_known_rows": ([3, 2], Rows([-4], ones(1, 2)), "index is -4"),

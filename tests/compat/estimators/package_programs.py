@@ -32,7 +32,7 @@ def what_is_added_can_be_undone(folder: Path) -> Any:
     again = estimator_module() is first
     undo()
     new = [name for name in sys.modules if name not in before]
-    # Modules of TensorFlow's own that the package is the first to import remain.
+    # TensorFlow's own modules that the package is the first to import remain.
     submodules = {name.rpartition(".")[2] for name in new}
     changed = [
         (name, sorted(set(vars(before[name])) - names - submodules))

@@ -26,7 +26,7 @@ LIMIT_SECS = 150
 
 
 def main(name: str, folder: Path) -> None:
-    faulthandler.dump_traceback_later(LIMIT_SECS, exit=True)  # A program may wait without end.
+    faulthandler.dump_traceback_later(LIMIT_SECS, exit=True)  # A program may wait forever.
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     results: dict[str, Any] = {}
 

@@ -19,7 +19,7 @@ class DenseCase:
     size: int
     count: int
     dtype: torch.dtype = torch.float32
-    offset: int = 0  # Elements by which the first gradient is out of alignment.
+    offset: int = 0  # Elements by which the first gradient is misaligned.
     goal: float | None = None  # The share of the copy's bandwidth.
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ class HostTime:
     def run(self, launchers: Launchers, _copy: float) -> dict:
         gradients = [torch.randn(self.size, device="cuda") for _ in range(8)]
         nanoseconds = ctypes.c_double()
-        for repeats in (100, 200):  # Fewer than the device's queue takes.
+        for repeats in (100, 200):  # Fewer than the device's queue can hold.
             torch.cuda.synchronize()
             launchers.call(
                 "condacc_dense_sum_host_time",

@@ -10,7 +10,7 @@ import torch
 
 REPEATS = 30
 WARM_UPS = 5
-HEAD_START_CYCLES = 2_000_000  # about a millisecond
+HEAD_START_CYCLES = 2_000_000  # About a millisecond.
 COPIED_BYTES = 1 << 30
 
 # The numbers of cc/core's ElementType.

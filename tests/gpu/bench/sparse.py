@@ -23,9 +23,9 @@ class SparseCase:
     dense_rows: int
     dtype: torch.dtype = torch.float32
     power_law: bool = False  # A row is chosen with a probability of 1/rank (Zipf).
-    knows_rows: bool = True  # If false, any row may come, and keys have 64 bits.
+    knows_rows: bool = True  # If false, any row may occur, and keys have 64 bits.
     mean: bool = False  # If true, each row is divided by its number of gradients.
-    offset: int = 0  # Elements by which all values are out of alignment.
+    offset: int = 0  # Elements by which all values are misaligned.
     goal: float | None = None  # The share of the copy's bandwidth.
     times_faster: float | None = None  # The goal for the peers.
 
@@ -65,7 +65,7 @@ class SparseCase:
     def _indices(self) -> torch.Tensor:
         if not self.power_law:
             return torch.randint(self.dense_rows, (self.rows,), device="cuda")
-        # The integral of 1/x is a logarithm: so ranks are as good as Zipf's.
+        # The integral of 1/x is a logarithm, so these ranks are close to Zipf's.
         drawn = torch.rand(self.rows, dtype=torch.float64, device="cuda")
         ranks = torch.exp(drawn * math.log(self.dense_rows + 1)).long() - 1
         generator = torch.Generator(device="cuda").manual_seed(self.dense_rows)
@@ -73,7 +73,7 @@ class SparseCase:
         return order[ranks.clamp(0, self.dense_rows - 1)]
 
     def _values(self) -> torch.Tensor:
-        """Small integers, so that the sums in float32 are exact in any order."""
+        """Returns small integers, whose float32 sums are exact in any order."""
         size = self.rows * self.width
         drawn = torch.randint(-4, 5, (size + self.offset,), device="cuda").to(self.dtype)
         return drawn[self.offset :].view(self.rows, self.width)
@@ -143,7 +143,7 @@ class SparseCase:
             total = torch.zeros(len(unique), self.width, dtype=self.dtype, device="cuda")
             return total.index_add_(0, inverse, parts)
 
-        # Ours does not need the copying that brings the gradients together.
+        # Ours does not need to concatenate the gradients.
         whole = joined()
         return {
             "torch coalesce": lambda: coalesced(*joined()),
@@ -155,7 +155,7 @@ class SparseCase:
 
 
 class _CupyAdd:
-    """CuPy's way, with the gradients brought together each time."""
+    """CuPy's way, which concatenates the gradients each time."""
 
     def __init__(self, indices: list[torch.Tensor], values: list[torch.Tensor]) -> None:
         self._tensors = indices, values
@@ -164,7 +164,7 @@ class _CupyAdd:
     def __call__(self) -> object:
         import cupy
 
-        if self._arrays is None:  # Once, in the runs that warm up.
+        if self._arrays is None:  # Once, in the warm-up runs.
             indices, values = self._tensors
             self._arrays = (
                 [cupy.from_dlpack(part) for part in indices],

@@ -136,7 +136,7 @@ def _free_name() -> str:
 
 
 def _summarize(stale_counter: tf.Variable, step: tf.Variable, gate: StalenessGate) -> None:
-    """Adds summaries of the counter and the staleness. Running them decides no update."""
+    """Adds summaries of the counter and the staleness. Running them does not decide on updates."""
     with on_host():  # Summary kernels run on the CPU.
         ratio = stale_counter / tf.cast(step + 1, tf.float32)
         v1.summary.scalar("Gradient staleness percentage", ratio)

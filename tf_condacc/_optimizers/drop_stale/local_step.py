@@ -39,7 +39,7 @@ class LocalSteps:
         self._optimizer = optimizer
         self._thread = threading.local()
         # The name of the local step's tensor (the tensor itself would keep the graph alive), or the
-        # means to build it later.
+        # object that builds the tensor later.
         self._in_graphs: weakref.WeakKeyDictionary[tf.Graph, str | DeferredLocalStep] = (
             weakref.WeakKeyDictionary()
         )
@@ -201,7 +201,7 @@ def read_local_step(step: tf.Variable, loss_op: tf.Operation | None) -> tf.Tenso
     """
     with at_operation(loss_op):
         with on_host():
-            # The read of a reference variable is a reference, whose value can change; a sum is not.
+            # Reading a reference variable gives a reference, whose value can change. A sum is new.
             value = tf.add(step.read_value(), 0)
         return settled(value, name="local_step")
 

@@ -247,7 +247,7 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
         """Checks that the replicas of a ``tf.distribute.Strategy`` do not make updates together.
 
         Raises:
-            RuntimeError: A strategy with several replicas is in force, or a mirrored one in a
+            RuntimeError: The current strategy has several replicas, or is a mirrored one in a
                 function.
         """
         strategy = tf.distribute.get_strategy()

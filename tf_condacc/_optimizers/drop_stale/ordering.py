@@ -156,7 +156,7 @@ def _reads_state(op: tf.Operation, first: tf.Operation) -> bool:
 
 
 def _contexts(op: tf.Operation) -> list[Any]:
-    """Returns the branches and loops of version 1 around an operation, innermost first."""
+    """Returns the version 1 branches and loops around an operation, innermost first."""
     found = []
     context = _tensorflow.control_flow_context(op)
     while context is not None:

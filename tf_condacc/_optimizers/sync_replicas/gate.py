@@ -54,7 +54,7 @@ class SyncGate:
         self._device = host_of(device)
         self._worker = worker
         self._options = options
-        # Two processes differ in it even if one replaces the other under the same name.
+        # Differs between two processes even if one replaces the other under the same name.
         self.graph_id = uuid.uuid4().hex
         with self.on_device():
             self.handle = ops.condacc_sync_gate(shared_name=shared_name, name="gate")

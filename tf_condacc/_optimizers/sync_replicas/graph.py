@@ -87,7 +87,7 @@ class SyncGraph:
                 for gradient, v in grads_and_vars
             ]
             pushed = self.pushed = [each for each in gradients if each is not None]
-            # If every worker has a slot, nobody else needs this one, and it is claimed at once.
+            # If every worker has a slot, no other worker needs this one, so it is claimed at once.
             claims_early = options.num_slots >= options.num_workers
             computed = None if claims_early else [gradient for gradient, _ in grads_and_vars]
             self.gate = gate
@@ -123,7 +123,7 @@ class _LocalStep:
 
     def __init__(self, anchor: tf.Operation, gate: SyncGate, dtype: tf.DType) -> None:
         self._gate = gate
-        # None keeps device functions away, which would count this variable among those to spread.
+        # None disables device functions, which would count this variable among those they spread.
         with v1.device(None), gate.on_device():
             self._copy = v1.Variable(
                 tf.constant(0, tf.int64),
@@ -156,7 +156,7 @@ class _LocalStep:
             return self._copy.read_value()
 
     def assign(self, round_: tf.Tensor) -> Any:
-        """Assigns a round, first beside the gate: `[] int64`."""
+        """Assigns a round, `[] int64`, first to the copy beside the gate."""
         with self._gate.on_device():
             copied = self._copy.assign(round_, read_value=False)
             with tf.control_dependencies([copied]):
@@ -184,7 +184,7 @@ def _worker_step(
     waits: list[tf.Operation] = []
     if computed is not None:
         with v1.device(local_step.device), tf.control_dependencies(_operations(computed)):
-            waits = [tf.no_op(name="computed")]  # One edge to the gate, from however many.
+            waits = [tf.no_op(name="computed")]  # One edge to the gate instead of many.
     with tf.control_dependencies(waits):
         packed = gate.claim(step)
     claim = Claim(packed)
@@ -222,7 +222,7 @@ def _open_gate(
     global_step: tf.Variable,
     gradients: Sequence[VariableGradients],
 ) -> tf.Operation:
-    """Begins a round whose number is higher than all before, with nothing accumulated."""
+    """Begins a round whose number is higher than all earlier ones, with nothing accumulated."""
     steps = [each.step() for each in gradients]
     with gate.on_device():
         highest = tf.reduce_max(tf.stack([host_int64(global_step), *steps]), name="highest_step")

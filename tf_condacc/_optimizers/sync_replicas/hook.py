@@ -20,7 +20,7 @@ from tf_condacc._optimizers.sync_replicas.recovery import (
 if TYPE_CHECKING:
     from tf_condacc._optimizers.sync_replicas.optimizer import SyncReplicasOptimizer
 _LOG = logging.getLogger("tf_condacc")
-_OPENING_MILLISECS = 5000  # How long a worker waits for the opening before it checks for the end.
+_OPENING_MILLISECS = 5000  # A worker that waits for the gate calls `check_ended` this often.
 _TELL_SECS = 2  # How long the end of a session may wait for the gate's server.
 
 
@@ -161,14 +161,14 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
             _LOG.warning("The gate could not be notified of the end of training: %s", error.message)
 
     def _report_failure(self, session: v1.Session, coord: tf.train.Coordinator) -> None:
-        """Tells the gate that this worker has failed, if its session ends without `end`.
+        """Tells the gate that this worker has failed if its session ends without `end`.
 
         The coordinator waits for this thread before it closes the session.
         """
         coord.wait_for_stop()
         if self._has_ended:
             return
-        # The server of the gate may be lost. A step that waits for it could not be ended.
+        # The gate's server may be lost, and a step that waits for it cannot be interrupted.
         telling = threading.Thread(target=self._try_to_tell, args=(session,), daemon=True)
         telling.start()
         telling.join(_TELL_SECS)

@@ -325,7 +325,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         return int(value)
 
     def _checked_secs(self, argument: str, seconds: float | None) -> float:
-        """Returns a number of seconds as the gate takes it: 0 for None, which means never."""
+        """Returns a number of seconds for the gate, which takes 0 for never instead of None."""
         if seconds is not None and not 0 < seconds < 1e9:
             raise ValueError(
                 f"Optimizer '{self.get_name()}' expects {argument} to be a positive number of "

@@ -15,9 +15,9 @@ from tf_condacc._optimizers.sync_replicas.recovery import aborted
 class _Recovering:
     """A coordinator that treats a cancelled step of the chief as the loss of a server.
 
-    If a parameter server is lost, its steps are cancelled on the others, and it is chance which of
-    the errors the chief's thread gets. Monitored sessions begin again after AbortedError, but not
-    after CancelledError.
+    If a parameter server is lost, its steps are cancelled on the others, and chance decides which
+    of the errors the chief's thread gets. Monitored sessions recover from AbortedError, but not
+    from CancelledError.
     """
 
     def __init__(self, coordinator: tf.train.Coordinator) -> None:
@@ -30,7 +30,7 @@ class _Recovering:
         if self._coordinator.should_stop():
             return  # The session was closed.
         if isinstance(error, tf.errors.CancelledError):
-            # A tuple, or the coordinator would take the error that is being handled.
+            # A tuple, because the coordinator would replace an exception with the current one.
             recoverable = aborted(error)
             self._coordinator.request_stop((type(recoverable), recoverable, error.__traceback__))
         else:

@@ -20,7 +20,7 @@ ExceptHook = Callable[[type[BaseException], BaseException, types.TracebackType |
 KERAS2 = "run with --keras2 to have Keras 2"
 _MISSING = re.compile(r"module '(?P<module>[\w.]+)' has no attribute '(?P<name>\w+)'")
 _NOT_IMPORTED = re.compile(r"cannot import name '(?P<name>\w+)' from '(?P<module>[\w.]+)'")
-# The modules of TensorFlow 2 in messages.
+# Modules of TensorFlow 2, as error messages name them.
 _VERSION_2 = re.compile(
     r"tensorflow(\._api\.v2)?(\.(?P<path>(?!_api|compat|contrib|core|python)[\w.]+))?"
 )
@@ -72,7 +72,7 @@ def _strip(traceback: types.TracebackType | None) -> types.TracebackType | None:
         code = traceback.tb_frame.f_code
         if not os.path.realpath(code.co_filename).startswith(_OWN):
             entries.append(traceback)
-        elif code.co_name == "run_in":  # All before it has started the program.
+        elif code.co_name == "run_in":  # What comes before it only started the program.
             entries.clear()
         traceback = traceback.tb_next
     stripped = None
@@ -103,7 +103,7 @@ def hint(error: BaseException) -> str | None:
 
 
 def _of_version(error: BaseException, extent: Extent) -> str | None:
-    """Returns what to do if a module was given TensorFlow 2 and needs TensorFlow 1, or None."""
+    """Returns what to do if a module got TensorFlow 2 but needs TensorFlow 1, or None."""
     match = _MISSING.search(str(error)) or _NOT_IMPORTED.search(str(error))
     if not isinstance(error, AttributeError | ImportError) or match is None:
         return None
@@ -137,7 +137,7 @@ def _is_in_version_1(path: str | None, name: str) -> bool:
 def _of_tabs(error: TabError) -> str:
     """Returns what to do about a file whose lines are indented by tabs and by spaces.
 
-    The command is tried: if its result is not of Python 3 either, 2to3 is needed as well.
+    The effect of the command is tried: if the result is not Python 3 either, 2to3 is needed too.
     """
     path = error.filename or ""
     text = f"Python 3 does not mix tabs and spaces: expand -t 8 {path} > NEW, which replaces it"
@@ -177,7 +177,7 @@ def _of_name(module: str, name: str) -> str:
 
 
 def _of_module(name: str) -> str | None:
-    """Returns what to do about a missing module, or None if it is none that is known."""
+    """Returns what to do about a missing module, or None for an unknown one."""
     if name.partition(".")[0] == "tf_keras":
         return f"install the layers of TensorFlow 1: {install_tf_keras()}"
     if not name.startswith("tensorflow."):

@@ -76,11 +76,11 @@ class Extent:
 
 
 def _is_installed(path: str, folder: str | None = None) -> bool:
-    """Returns whether a file is one of Python, of an installed package or of this one.
+    """Returns whether a file belongs to Python, to an installed package or to this package.
 
     Args:
         path: The path of the file.
-        folder: A folder that contains the file, if it does not count where the folder itself is.
+        folder: A folder that contains the file. If given, it does not matter where the folder is.
     """
     parts = (path if folder is None else os.path.relpath(path, folder)).split(os.sep)
     if any(name in parts for name in _PACKAGES):

@@ -28,7 +28,7 @@ from tf_condacc.compat._runner.extent import Extent
 from tf_condacc.compat._runner.removed import bring_back
 from tf_condacc.compat._runner.sources import ProgramFinder, compile_program
 
-# The program, for processes that multiprocessing starts anew.
+# The environment variable that describes the program to processes that multiprocessing spawns.
 _PROGRAM = "TF_CONDACC_COMPAT_PROGRAM"
 _SPAWNED = "tf_condacc.compat._runner.spawned"
 
@@ -36,7 +36,7 @@ _SPAWNED = "tf_condacc.compat._runner.spawned"
 class _MainSpec(ModuleSpec):
     """The specification of the module ``__main__``.
 
-    By its name, multiprocessing imports the program in processes that it starts anew.
+    multiprocessing imports the program by this name in the processes that it spawns.
     """
 
     def __init__(self, package: str) -> None:
@@ -87,7 +87,7 @@ def set_up(extent: Extent) -> None:
     bring_back()
     logger = tf.get_logger()
     level = logger.level
-    logger.setLevel("ERROR")  # It warns of the variables of version 1.
+    logger.setLevel("ERROR")  # It would warn about version 1 variables.
     v1.disable_v2_behavior()
     logger.setLevel(level)
     for name in ("core", "python"):

@@ -43,8 +43,8 @@ class _Imports(ast.NodeTransformer):
     """Changes the statements that import TensorFlow.
 
     Imports from ``tf.contrib`` become calls that bind a placeholder for a name that is missing. In
-    a ``try`` statement with handlers, and in ``with suppress(...)``, they stay statements, whose
-    ImportError the program handles.
+    a ``try`` statement with handlers, and in ``with suppress(...)``, they stay import statements,
+    so that the program handles the ImportError.
     """
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ class _Imports(ast.NodeTransformer):
 
 
 def _statement(node: ast.Import, like: ast.alias, path: str, asname: str | None) -> ast.Import:
-    """Returns the import of one module, at the place of another import and its name."""
+    """Returns an import of one module, with the source locations of `node` and `like`."""
     alias = ast.copy_location(ast.alias(path, asname), like)
     return ast.copy_location(ast.Import([alias]), node)
 
@@ -110,7 +110,7 @@ def _bind(node: ast.stmt, target: str | None, function: str, *arguments: str) ->
     """Returns a statement that calls a function of `placeholders` and binds its value.
 
     Args:
-        node: The statement in whose place it is.
+        node: The statement that it replaces.
         target: The name that is bound, or None.
         function: The name of the function.
         *arguments: The arguments of the function.

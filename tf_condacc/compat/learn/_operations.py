@@ -16,7 +16,7 @@ from tf_condacc.compat.learn._evaluations import Metrics
 from tf_condacc.compat.learn._exports import ExportStrategy
 from tf_condacc.estimator._training import evaluated_by_caller
 
-# Global steps that a worker waits for, times the logarithm of its number: 5500 for the second one.
+# A worker waits for this many global steps times the logarithm of its number: 5500 for the second.
 _WAITED_STEPS = 8000.0
 
 

@@ -166,6 +166,6 @@ class RunConfig(_CoreRunConfig):
 
 
 def _plain(value: Any) -> Any:
-    """Returns the jobs of a ClusterSpec, whose own text has its address, and other values."""
+    """Returns the jobs of a ClusterSpec, whose repr has its memory address; else the value."""
     is_cluster = isinstance(value, tf.train.ClusterSpec)
     return sorted(value.as_dict().items()) if is_cluster else value

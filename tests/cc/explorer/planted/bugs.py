@@ -10,10 +10,10 @@ from dataclasses import dataclass
 class Bug:
     """A change of one file that makes the core wrong."""
 
-    breaks: str  # What is wrong then.
-    program: str  # The program whose schedules show it.
+    breaks: str  # What the bug breaks.
+    program: str  # The program whose schedules reveal it.
     file: str  # The file, in cc/core.
-    old: str  # The text that is replaced. It stands in the file exactly once.
+    old: str  # The text that is replaced. It occurs in the file exactly once.
     new: str
 
 

@@ -32,7 +32,7 @@ def main(argv):
             report[function.__name__] = function(folder)
         except Exception:
             report[function.__name__] = traceback.format_exc()
-    # Each case has a line of its own.
+    # One line for each case.
     lines = (json.dumps({name: result})[1:-1] for name, result in sorted(report.items()))
     print("{" + ",\n".join(lines) + "}", flush=True)
 

@@ -73,7 +73,7 @@ def _on_gpu(function: Callable) -> Callable:
 
 
 def _put_ops_on_the_gpu(ops: Any) -> None:
-    """The gate's ops are left out: its step is a variable of TensorFlow's, on the CPU."""
+    """Leaves out the gate's ops, because its step is a TensorFlow variable on the CPU."""
     for name in dir(ops):
         left_out = "gate" in name or "eager_fallback" in name
         if name.startswith("condacc_") and not left_out and callable(getattr(ops, name)):

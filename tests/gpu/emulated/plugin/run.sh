@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the plugin in TensorFlow on the emulated GPU: its own checks, the control, and those of the
-# Python tests that need no kernel of TensorFlow's on a GPU. Call it by `make
-# test-gpu-emulated-plugin`, or after ./configure.sh.
+# Runs the plugin in TensorFlow on the emulated GPU: its own checks, the control, and the Python
+# tests that need no TensorFlow kernel on a GPU. Call it with `make test-gpu-emulated-plugin`, or
+# after ./configure.sh.
 #
 # usage: tests/gpu/emulated/plugin/run.sh [PYTEST_ARGUMENTS...]   (with arguments: these tests only)
 #
@@ -26,7 +26,7 @@ build() {
   .tools/bazelisk build //:build_info "${LIBRARIES[@]/#///$HERE:}"
 }
 
-# The Python package and its tests, with the emulated library instead of the real one.
+# Copies the Python package and its tests, with the emulated library instead of the real one.
 copy_package() {
   rm -rf "$PACKAGE"
   mkdir -p "$PACKAGE"
@@ -38,14 +38,14 @@ copy_package() {
   cp "bazel-bin/$HERE/libemulated_device.so" "$PACKAGE"
 }
 
-# The kernels run on another stream than TensorFlow's, so sums must be wrong.
+# Runs the kernels on a different stream than TensorFlow's, so sums must be wrong.
 control() {
   EMULATED_WRONG_STREAM=1 "$HERE/controls/must_fail.sh" 'Arrays are not equal' \
     "${PYTEST[@]}" -x "$HERE/plugin/test_accumulators.py"
 }
 
-# TensorFlow's own classes have no kernels for GPUs and are left out. The listed files use no op
-# that TensorFlow itself runs on a GPU.
+# Leaves out TensorFlow's own classes, which have no GPU kernels. The listed files use no op that
+# TensorFlow itself runs on a GPU.
 project_tests() {
   local dense=(apply_arguments construction control_flow dense_random distributed sharing)
   local sparse=(arguments checks concurrency construction)

@@ -30,7 +30,7 @@ class Embedding:
         self.value = v1.placeholder(tf.float32, [])
         step = v1.placeholder_with_default(tf.constant(0, tf.int64), [])
         values = tf.ones([tf.size(self.rows), 1]) * self.value
-        # The indices are computed on the stream too, and late when the take comes.
+        # The indices are computed on the stream too, and may not be ready when the take comes.
         self.apply_op = self.acc.apply_grad(self.rows + 0, values, None, step)
         self.takes = [self.acc.take_indexed_slices_grad(n) for n in range(1, NUM_REQUIRED + 1)]
         self.count, self.reset_op = self.acc.num_accumulated(), self.acc.reset(0)

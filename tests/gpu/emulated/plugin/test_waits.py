@@ -68,7 +68,7 @@ def test_decision_that_waits_for_the_device_holds_nobody_up() -> None:
         config = v1.ConfigProto(inter_op_parallelism_threads=2)
         with v1.Session(graph=graph, config=config) as session, ThreadPoolExecutor() as pool:
             session.run(assign)
-            session.run([decide.accepted, *enqueues])  # The kernels are made, and their order set.
+            session.run([decide.accepted, *enqueues])  # Makes the kernels, and sets their order.
             session.run(size)
             with stream_held():
                 before = num_waits()

@@ -170,7 +170,7 @@ class Kernel:
 
 
 def _immediate(text: str, width: int) -> str | None:
-    """Returns C++ for a number, in 32 or 64 bits, or None if the text is none."""
+    """Returns C++ for a number, in 32 or 64 bits, or None if the text is not a number."""
     floating = _FLOAT.fullmatch(text)
     if floating:
         return f"0x{floating[1]}u" if floating[1] else f"0x{floating[2]}ull"

@@ -51,7 +51,7 @@ def parse_module(text: str) -> Module:
             if function[4] == "{":
                 body = text[position : _end_of_block(text, position)]
                 position += len(body) + 1
-                # Functions are inlined; what remains of them are declarations of no use.
+                # Functions are inlined, and their remaining declarations are not used.
                 if function[1] == "entry":
                     _add_kernel(module, function[2], function[3] or "", body)
         else:
@@ -62,7 +62,7 @@ def parse_module(text: str) -> Module:
 
 
 def _end_of_block(text: str, position: int) -> int:
-    """Returns where the brace stands that closes the one before `position`."""
+    """Returns the position of the brace that closes the one before `position`."""
     depth = 1
     while depth > 0:
         depth += (text[position] == "{") - (text[position] == "}")
@@ -126,7 +126,7 @@ def _add_instruction(kernel: Kernel, text: str) -> None:
 
 
 def _branch(kernel: Kernel, instruction: Instruction) -> str:
-    """Returns C++ for an instruction that goes elsewhere, or nothing if it does not."""
+    """Returns C++ for an instruction that branches; empty for other instructions."""
     operands = instruction.operands
     if instruction.name == "bra":
         return f"goto {identifier(operands[0])};"

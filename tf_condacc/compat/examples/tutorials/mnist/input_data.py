@@ -39,7 +39,7 @@ DEFAULT_SOURCE_URL = "https://storage.googleapis.com/cvdf-datasets/mnist/"
 _SOURCE_VARIABLE = "TF_CONDACC_MNIST_URL"
 _TIMEOUT_SECS = 60.0
 
-# The four files, with the SHA-256 of those of MNIST that gzip has compressed.
+# The four files, with the SHA-256 of MNIST's own, compressed by gzip.
 _SHA256 = {
     "train-images-idx3-ubyte": "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
     "train-labels-idx1-ubyte": "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
@@ -357,7 +357,7 @@ def _paths(folder: str, source_url: str) -> list[str]:
 
 
 def _check_download(address: str, content: bytes, sha256: str | None) -> None:
-    """Raises an OSError if the content is not what an address must have."""
+    """Raises an OSError if the content is not what the address must have."""
     if sha256 is not None:
         found = hashlib.sha256(content).hexdigest()
         if found != sha256:
