@@ -8,14 +8,14 @@
 
 namespace condacc {
 
-// Counts the bytes of pending gradients (those that were accepted and have not been added yet) and
-// of spare buffers. Holding several gradients and adding them in one pass is faster than adding
-// each at once, but needs more memory. Thread-safe.
+// Counts the bytes of pending gradients (those that were accepted but not yet added) and of spare
+// buffers. Holding several gradients and adding them in one pass is faster than adding each
+// immediately, but needs more memory. Thread-safe.
 class HoldBudget {
  public:
   explicit constexpr HoldBudget(size_t max_bytes) : max_bytes_(max_bytes) {}
 
-  // Returns the budget of accumulators that are given no other one. It is never exceeded.
+  // Returns the default budget, which is never exceeded.
   static HoldBudget& Unlimited() {
     static HoldBudget budget(std::numeric_limits<size_t>::max());
     return budget;
