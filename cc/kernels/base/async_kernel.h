@@ -37,9 +37,8 @@ class AsyncExecution {
   //   writes. The context and the cancellation manager may be gone afterwards. The lock under which
   //   the wait begins makes these writes visible to that thread.
   // - The step may be cancelled before the wait begins. If that happens before the registration,
-  // the
-  //   registration fails; if after it, `cancel` runs. Either way, `cancel` must mark the wait so
-  //   that it ends as soon as it begins. So no cancellation is lost.
+  //   the registration fails; if after it, `cancel` runs. Either way, `cancel` must mark the wait
+  //   so that it ends as soon as it begins. So no cancellation is lost.
   // - `cancel` may run in another thread between the registration and the beginning of the wait. It
   //   cannot end a wait that has not begun, so no other thread calls Complete() meanwhile.
   bool OnCancel(std::function<void()> cancel) {
