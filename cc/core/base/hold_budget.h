@@ -21,7 +21,7 @@ class HoldBudget {
     return budget;
   }
 
-  // Adds to the number of bytes held, modulo 2^64: a negated number gives bytes back.
+  // Adds to the number of bytes held, modulo 2^64: a negated number subtracts.
   void Add(size_t bytes) { held_.fetch_add(bytes, std::memory_order_relaxed); }
   size_t num_held() const { return held_.load(std::memory_order_relaxed); }
   bool IsExceeded() const { return num_held() > max_bytes_; }

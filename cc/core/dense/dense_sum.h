@@ -79,8 +79,7 @@ class DenseSum final : public RoundSum {
   size_t GradientBytes() const { return num_elements_ * SizeOf(options_.type); }
   // Records the first failure of the workspace, which Finish() will report.
   void NoteFailure(const Workspace& workspace) noexcept;
-  // Adds to the bytes that count against the budget, modulo 2^64: a negated number gives bytes
-  // back.
+  // Adds to the bytes that count against the budget, modulo 2^64: a negated number subtracts.
   void Hold(size_t bytes) noexcept {
     held_bytes_ += bytes;
     options_.budget->Add(bytes);

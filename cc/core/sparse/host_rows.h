@@ -32,7 +32,6 @@ class HostRows {
   HostRows(const SumOptions& options, const RowFormat& format)
       : options_(options), format_(format) {}
 
-  // The number of rows merged so far.
   size_t num_rows() const { return merged_.size(); }
 
   // Merges the gradients. Sets the `failure` of those that cannot be added. Returns false if there

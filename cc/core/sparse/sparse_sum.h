@@ -78,8 +78,7 @@ class SparseSum final : public RoundSum {
   void MoveBad(std::list<Gradient>* gradients) noexcept;
   // Outputs the numbers of all bad gradients to `refused_`, and returns the error of the first.
   Status RefuseBad();
-  // Adds to the bytes that count against the budget, modulo 2^64: a negated number gives bytes
-  // back.
+  // Adds to the bytes that count against the budget, modulo 2^64: a negated number subtracts.
   void Hold(size_t bytes) noexcept {
     held_bytes_ += bytes;
     options_.budget->Add(bytes);

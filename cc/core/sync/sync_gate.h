@@ -150,8 +150,8 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // session.
   void Renew(const std::string& worker, const std::string& run);
   // Tells the gate that a worker has ended, so that its gradients are no longer expected. `is_lost`
-  // means that it has failed. It may enter again. Does nothing if another run has replaced this
-  // one.
+  // means that it has failed. The worker may enter again. Does nothing if another run has replaced
+  // this one.
   void Leave(const std::string& worker, const std::string& run, bool is_lost);
   // Tells the gate that the process of a worker is gone: its slot becomes free.
   void Lose(const std::string& worker);
@@ -234,7 +234,7 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
     return is_abandoned_ && !options_.wait_for_lost && !full_waits_.empty();
   }
   void BeginRound(int64_t round) noexcept CONDACC_REQUIRES(mu_);
-  // Counts a step among those of its worker, which is not gone then.
+  // Counts a step among those of its worker, so that the worker is not gone.
   void Count(WorkerStep* step) noexcept CONDACC_REQUIRES(mu_);
   void Uncount(WorkerStep* step) noexcept CONDACC_REQUIRES(mu_);
   void FreeSlot(WorkerStep* step) noexcept CONDACC_REQUIRES(mu_);

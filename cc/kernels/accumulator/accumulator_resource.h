@@ -97,7 +97,6 @@ absl::Status ReadScalar(tensorflow::OpKernelContext* ctx, int index, absl::strin
   return status.ok() ? status : accumulator.Invalid(status.message());
 }
 
-// The op that makes an accumulator.
 template <const AccumulatorKind& kKind>
 class AccumulatorHandleOp : public HandleOp<AccumulatorResource> {
  public:

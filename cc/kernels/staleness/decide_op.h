@@ -25,7 +25,6 @@
 
 namespace condacc {
 
-// The arguments of a decision of the gate.
 struct DecisionArgs {
   const std::string& counter;
   int64_t local_step;

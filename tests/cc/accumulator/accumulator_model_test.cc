@@ -1,4 +1,4 @@
-// Compares random calls, one after the other, with a plain model of an accumulator.
+// Compares random calls, one at a time, with a simple model of an accumulator.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
