@@ -86,7 +86,7 @@ class Accumulator {
   // - any error that the sum or the workspace reports;
   // - the error of bad gradients that the sum detects only while it prepares the take. They are
   //   removed from the round and its count; all other gradients stay for the next take.
-  // All gradients of the round are lost only if the sum reports the error in `Value::failure`.
+  // Good gradients are lost only if the sum reports the error in `Value::failure`.
   void Request(const TakePtr& take, std::shared_ptr<void> keep_alive, Workspace& workspace)
       CONDACC_EXCLUDES(mu_);
 
@@ -187,8 +187,8 @@ class Accumulator {
                      Gradient* gradient) CONDACC_REACQUIRES(mu_);
   // Appends the gradient to the round. If it throws, nothing has changed.
   Appended Append(std::optional<int64_t> contributor, Gradient&& gradient) CONDACC_REQUIRES(mu_);
-  // Makes sure that an empty round is ready to follow the current one, so that neither serving a
-  // take nor a reset needs memory.
+  // Makes sure that an empty round is ready to follow the current one, so that neither a take nor a
+  // reset needs memory.
   void ReserveRound() CONDACC_REQUIRES(mu_);
 
   // Returns an error if the take is not valid or was cancelled.

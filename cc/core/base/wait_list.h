@@ -99,7 +99,7 @@ class WaitList {
   Iterator begin() const { return Iterator(first_); }
   Iterator end() const { return Iterator(nullptr); }
 
-  // Removes an operation from the list in which it waits, whichever that is.
+  // Removes an operation from whichever list it waits in.
   static std::shared_ptr<T> Remove(T* wait) noexcept {
     WaitList& list = *wait->list_;
     (wait->previous_ == nullptr ? list.first_ : wait->previous_->next_) = wait->next_;

@@ -180,8 +180,8 @@ SortedEntries::Counts SortedEntries::Count(const std::vector<IndexSpan>& gradien
   return counts;
 }
 
-// Turns the counts into positions: each chunk has positions of its own in each bucket, so that
-// threads write the entries of all chunks in parallel.
+// Turns the counts into positions: each chunk has its own positions in each bucket, so that threads
+// can write the entries of all chunks in parallel.
 void SortedEntries::Deal(const std::vector<IndexSpan>& gradients, Counts counts,
                          const ParallelFor& parallel_for) {
   starts_.assign(num_buckets() + 1, 0);
