@@ -1,4 +1,4 @@
-// The type of CUDA's streams, for headers that are read without CUDA's.
+// The type of CUDA's streams, for headers that are compiled without CUDA's.
 #ifndef CONDACC_GPU_CUDA_STREAM_H_
 #define CONDACC_GPU_CUDA_STREAM_H_
 

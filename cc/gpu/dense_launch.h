@@ -10,13 +10,13 @@
 
 namespace condacc {
 
-// The maximum number of inputs of a sum. Their addresses are parameters of the kernel, which may
-// have 4 KiB of parameters.
+// The maximum number of inputs of a sum. Their addresses are parameters of the kernel, which are
+// limited to 4 KiB.
 inline constexpr size_t kMaxDenseInputs = 256;
 
-// Queues AddDense(args) on `stream` (null for the default one) and returns. The buffers are device
-// memory, at least aligned to their elements. `args.inputs` itself is in host memory, and is not
-// read after the return.
+// Queues AddDense(args) on `stream` (null for the default one) and returns. The buffers are in
+// device memory and at least aligned to their elements. `args.inputs` itself is in host memory, and
+// is not read after the return.
 //
 // Returns Internal if the driver refuses the work, and ResourceExhausted for more than
 // kMaxDenseInputs inputs. `args.out` may then have any content. Later failures are reported by

@@ -81,8 +81,8 @@ struct DensePass {
   }
 };
 
-// Sums all elements: whole packs first, if every operand is aligned to them, and then the elements
-// that are left, one by one.
+// Sums all elements: first whole packs, if every operand is aligned to them, and then the remaining
+// elements, one by one.
 template <typename Pass>
 struct SumItems {
   Pass pass;

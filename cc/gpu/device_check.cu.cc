@@ -11,7 +11,7 @@
 namespace condacc {
 namespace {
 
-// A kernel that can be run wherever the others can.
+// A kernel that runs wherever the others do.
 struct DoNothing {
   CONDACC_HOST_DEVICE void operator()(int64_t /*item*/) const {}
 };

@@ -10,9 +10,9 @@ namespace condacc {
 // launchers' kernels.
 Status CheckDevice();
 
-// Returns the status of a device that refuses the kernels with `error`, a cudaError_t. Versions are
-// encoded like CUDA's: 12040 is 12.4. `driver_version` is the newest CUDA that the driver supports,
-// and `runtime_version` the one that the kernels were built with.
+// Returns the status of a device that refuses the kernels with `error`, a cudaError_t. Versions
+// have CUDA's encoding: 12040 is 12.4. `driver_version` is the newest CUDA that the driver
+// supports, and `runtime_version` the one that the kernels were built with.
 Status UnusableDevice(int error, int driver_version, int runtime_version);
 
 }  // namespace condacc

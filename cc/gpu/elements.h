@@ -30,7 +30,7 @@ CONDACC_HOST_DEVICE void StorePack(const Pack<T, kWidth>& pack, T* to, int64_t i
   reinterpret_cast<Pack<T, kWidth>*>(to)[index] = pack;
 }
 
-// The word that a device loads for a value of that many bytes.
+// The word that a device loads for a value of kBytes bytes.
 #if defined(__CUDACC__)
 template <size_t kBytes>
 struct WordOf;
@@ -53,8 +53,8 @@ struct WordOf<16> {
 #endif
 
 // Loads a pack of an array in global memory, at an aligned address, that the kernel does not write
-// to. An address that was loaded from memory may be that of any kind of memory for the compiler, so
-// the kind of the load is named.
+// to. The compiler does not know what kind of memory an address loaded from memory refers to, so
+// the kind of the load is explicit.
 template <typename T, int kWidth>
 CONDACC_HOST_DEVICE Pack<T, kWidth> LoadConstantPack(const char* from, int64_t index) {
   using Packed = Pack<T, kWidth>;

@@ -1,4 +1,4 @@
-// Marks functions, and loops in them, that kernels share with tests on the CPU.
+// Marks functions that kernels share with tests on the CPU, and loops in them.
 #ifndef CONDACC_GPU_HOST_DEVICE_H_
 #define CONDACC_GPU_HOST_DEVICE_H_
 

@@ -1,4 +1,4 @@
-// Runs a function for many items, on many threads of a device, and converts CUDA's errors. For
+// Runs a function for many items on many threads of a device, and converts CUDA's errors. For
 // .cu.cc files.
 #ifndef CONDACC_GPU_KERNEL_LAUNCH_H_
 #define CONDACC_GPU_KERNEL_LAUNCH_H_
@@ -26,14 +26,14 @@ inline Status CudaStatus(cudaError_t error, const char* what) {
 
 inline constexpr int kThreads = 256;  // Threads of a block.
 
-// The way in which items are divided among threads.
+// How items are divided among threads.
 enum class Division {
-  kEven,    // Each thread gets equally many items, for items that take equally long.
+  kEven,    // Each thread gets the same number of items, for items that take equally long.
   kSingle,  // Each thread gets one item, so that the device balances items of unequal length.
 };
 
-// How many blocks a multiprocessor must be able to run at once, which limits the registers of a
-// thread. 0 leaves this to the compiler.
+// The number of blocks that a multiprocessor must be able to run at once, which limits the
+// registers of a thread. 0 leaves this to the compiler.
 template <typename Body, typename = void>
 inline constexpr int kMinBlocksOf = 0;
 template <typename Body>

@@ -1,9 +1,9 @@
-// Sums long rows, each by the threads of a block together. For .cu.cc files.
+// Sums long rows, with all threads of a block working on one row. For .cu.cc files.
 //
 // The elements of a column are added one after the other, in order of arrival, so that the sum has
 // the same bits as on the CPU. Only the loads can run in parallel. So all threads of a block load
-// the packs of many entries, a tile, into shared memory; then a few of them, one for each column,
-// add the tile, while the next one is on its way.
+// the packs of many entries, a tile, into shared memory. Then a few of them, one for each column,
+// add the tile while the next one is being loaded.
 #ifndef CONDACC_GPU_LONG_ROWS_H_
 #define CONDACC_GPU_LONG_ROWS_H_
 
@@ -90,7 +90,7 @@ class LongRowThread {
   __device__ int64_t Width() const { return sum_.packs_per_row * RowSum::kPack; }
   // The column that this thread adds, if it adds one.
   __device__ int64_t Column() const { return first_column_ + threadIdx.x; }
-  // The place in the tile of one of the entries whose packs this thread loads.
+  // The position in the tile of one of the entries whose packs this thread loads.
   __device__ static int Place(int load) {
     return static_cast<int>(threadIdx.x) / kPacksOfChunk + load * kEntryStride;
   }
@@ -112,7 +112,7 @@ class LongRowThread {
   }
 
   // Starts to load this thread's part of a tile, and the contributors of the entry that it counts
-  // and of the entry before. They must not be used before Add(), which would wait for memory.
+  // and of the entry before. Using them before Add() would wait for memory.
   __device__ void LoadTile(int64_t tile) {
 #pragma unroll
     for (int k = 0; k < kLoadsOfTile; ++k) {

@@ -9,9 +9,9 @@
 
 namespace condacc {
 
-// A T in pinned memory. Copies to it are queued; copies to other host memory hold up the thread,
-// and go through memory of the driver's. Objects are taken from a pool that all devices share and
-// that is never freed, because pinning takes long. Thread-safe.
+// A T in pinned memory. Copies to it are asynchronous, whereas copies to other host memory block
+// the thread and go through memory of the driver. Objects come from a pool that all devices share
+// and that is never freed, because pinning is slow. Thread-safe.
 template <typename T>
 class Pinned {
  public:

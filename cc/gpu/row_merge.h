@@ -21,8 +21,8 @@ struct MergeCounts {
   uint32_t num_long_rows;
 };
 
-// Copies sources to the device's table of them. They are parameters of the kernel, so nothing has
-// to be copied from the host's memory.
+// Copies sources to the table on the device. They are parameters of the kernel, so nothing has to
+// be copied from host memory.
 struct StoreSources {
   static constexpr int kMax = 64;
   DeviceSource sources[kMax];
@@ -31,7 +31,7 @@ struct StoreSources {
   CONDACC_HOST_DEVICE void operator()(int64_t i) const { to[i] = sources[i]; }
 };
 
-// The entries of all sources, which are numbered from source to source.
+// The entries of all sources, numbered consecutively across sources.
 struct EntryTable {
   const DeviceSource* sources;
   int num_sources;
@@ -62,7 +62,7 @@ CONDACC_HOST_DEVICE inline void LowerTo(uint64_t* least, uint64_t value) {
 #endif
 }
 
-// Fills the arrays that are sorted: the numbers of the entries, with their indices as keys. Records
+// Fills the arrays to be sorted: the numbers of the entries, with their indices as keys. Records
 // the first entry whose index is not valid.
 template <typename Key>
 struct FillEntries {
@@ -81,7 +81,7 @@ struct FillEntries {
   }
 };
 
-// Returns whether a row begins at a position of the sorted keys: the key differs from the one
+// Returns whether a row begins at a position of the sorted keys, where the key differs from the one
 // before.
 template <typename Key>
 struct IsRowStart {
@@ -94,8 +94,8 @@ struct IsRowStart {
 
 // Writes the address of each sorted entry's values, and replaces the entry's number by that of its
 // contributor: the number of the merged row, or num_merged plus the number of the source. Two
-// entries of a row are of the same gradient if their contributors are equal. Also empties the list
-// of long rows.
+// entries of a row belong to the same gradient if their contributors are equal. Also empties the
+// list of long rows.
 struct LocateEntries {
   EntryTable table;
   int64_t num_merged;
@@ -117,7 +117,7 @@ struct LocateEntries {
   }
 };
 
-// Rows of more entries are long: each is summed by the threads of a block together.
+// Rows with more entries are long, and are summed by all threads of a block together.
 inline constexpr int64_t kLongRow = 256;
 CONDACC_HOST_DEVICE constexpr bool IsLongRow(int64_t first, int64_t end) {
   return end - first > kLongRow;
@@ -148,8 +148,8 @@ struct RowSegments {
   CONDACC_HOST_DEVICE int64_t FirstCount(int64_t first) const {
     return IsMerged(first) ? merged_counts[contributors[first]] : 1;
   }
-  // Returns the number of gradients that contain a row. Entries of a row that are of one gradient
-  // are neighbours, and count once. The row has the entries from `first` to before `end`.
+  // Returns the number of gradients that contain a row. The entries of one gradient are adjacent,
+  // and count once. The row has the entries [first, end).
   CONDACC_HOST_DEVICE int64_t Count(int64_t first, int64_t end) const {
     int64_t count = FirstCount(first);
     int64_t i = first + 1;
@@ -163,7 +163,7 @@ struct RowSegments {
   // The number of entries that are loaded before the first of them is counted.
   static constexpr int kCountedAtOnce = 4;
 
-  // Returns how many of `size` entries, of at most kCountedAtOnce, are of another gradient than the
+  // Returns how many of `size` entries (at most kCountedAtOnce) belong to another gradient than the
   // entry before.
   CONDACC_HOST_DEVICE int NumNew(int64_t begin, int size) const {
     uint32_t loaded[kCountedAtOnce + 1] = {contributors[begin - 1]};
@@ -183,7 +183,7 @@ struct LongRows {
   uint32_t* rows;
   MergeCounts* counts;
 
-  // Many threads of a device may call this concurrently.
+  // Threads of a device may call this concurrently.
   CONDACC_HOST_DEVICE void Add(int64_t row) const {
     rows[NextPlace()] = static_cast<uint32_t>(row);
   }

@@ -1,5 +1,4 @@
-// Runs the steps of a merge in their order and with the types that they need, on a device or in a
-// test.
+// Runs the steps of a merge in order and with the types that they need, on a device or in a test.
 #ifndef CONDACC_GPU_ROW_MERGE_STEPS_H_
 #define CONDACC_GPU_ROW_MERGE_STEPS_H_
 
@@ -17,15 +16,16 @@
 namespace condacc {
 
 // Divides the memory of a merge, `args.memory`, into arrays. They begin at multiples of 256 bytes,
-// which the sort requires, wherever the memory begins. If it is null, so are the arrays, and only
-// num_bytes is of use.
+// as the sort requires, wherever the memory begins. If the memory is null, so are the arrays, and
+// only num_bytes is useful.
 template <typename Key>
 struct MergeMemory {
   DeviceSource* sources;
   MergeCounts* counts;
   Key* unsorted_keys;
   uint32_t* unsorted_entries;
-  // Addresses of the sorted entries' values, in the place of unsorted_keys and unsorted_entries.
+  // Addresses of the sorted entries' values. They reuse the memory of unsorted_keys and
+  // unsorted_entries.
   const char** values;
   Key* keys;
   uint32_t* entries;  // The sorted entries, and their contributors after LocateMerge().
@@ -65,15 +65,15 @@ struct MergeMemory {
   }
 };
 
-// Calls run(Key()) with the narrower unsigned type in which all valid indices fit.
+// Calls run(Key()) with the narrowest unsigned type that can hold all valid indices.
 template <typename Run>
 Status WithKey(const DeviceMergeArgs& args, Run run) {
   return args.num_index_bits <= 32 ? run(uint32_t()) : run(uint64_t());
 }
 
-// Fills the arrays that are sorted. A `Launcher` has ForEach(num_items, step), which runs or
-// queues step(i) for each i below num_items, ForEachUneven(), which does so if the items take
-// unequally long, Run(SumLongRows), and the types Float16 and BFloat16.
+// Fills the arrays to be sorted. A `Launcher` has ForEach(num_items, step), which runs or queues
+// step(i) for each i below num_items, ForEachUneven(), which is for items that take unequally long,
+// Run(SumLongRows), and the types Float16 and BFloat16.
 template <typename Key, class Launcher>
 Status FillMerge(const DeviceMergeArgs& args, const MergeMemory<Key>& memory, Launcher& launcher) {
   const int num_sources = static_cast<int>(args.sources.size());
@@ -90,8 +90,8 @@ Status FillMerge(const DeviceMergeArgs& args, const MergeMemory<Key>& memory, La
   return launcher.ForEach(args.num_entries, fill);
 }
 
-// Finds the values of the sorted entries. This needs no number of rows, so a device can do it while
-// the host waits for that.
+// Finds the values of the sorted entries. This does not need the number of rows, so a device can do
+// it while the host waits for that number.
 template <typename Key, class Launcher>
 Status LocateMerge(const DeviceMergeArgs& args, const MergeMemory<Key>& memory,
                    Launcher& launcher) {
@@ -170,7 +170,7 @@ Status SumAllRows(const DeviceMergeArgs& args, const RowSegments& segments,
   return Status(StatusCode::kInternal, "Bad element type");
 }
 
-// Writes the output of a merge whose entries have been sorted and located, once.
+// Writes the output of a merge whose entries have been sorted and located. May be called once.
 template <class Launcher>
 Status WriteMerge(const DeviceMergeArgs& args, const DeviceMergeOutput& output,
                   Launcher& launcher) {

@@ -10,8 +10,7 @@
 
 namespace condacc {
 
-// Sums one pack of one row. Consecutive items are consecutive packs of the output. Leaves out long
-// rows.
+// Sums one pack of one row. Consecutive items are consecutive packs of the output. Skips long rows.
 template <typename T, typename Out, int kWidth>
 struct SumRowPack {
   using Element = T;
@@ -19,7 +18,7 @@ struct SumRowPack {
   static constexpr int kPack = kWidth;
   // The number of entries whose loads are issued before the first of them is added.
   static constexpr int kRowsAtOnce = 4;
-  // Blocks of a multiprocessor, which leave 40 registers to each thread. With 32, the compiler
+  // Blocks of a multiprocessor, which leave 40 registers for each thread. With 32, the compiler
   // would issue some of these loads only after additions.
   static constexpr int kMinBlocks = 6;
 
@@ -35,7 +34,7 @@ struct SumRowPack {
     if (!IsLongRow(first, end)) SumPack(item, item - row * packs_per_row, first, end);
   }
 
-  // Sums pack `column` of a row, of any length, with the entries from `first` to before `end`.
+  // Sums pack `column` of a row of any length, with the entries [first, end).
   CONDACC_HOST_DEVICE void SumPack(int64_t item, int64_t column, int64_t first, int64_t end) const {
     Sum sums[kPack];
     Start(first, column, sums);
@@ -49,7 +48,7 @@ struct SumRowPack {
     StorePack(result, out, item);
   }
 
-  // Returns a sum, divided and rounded, as it is written.
+  // Returns the sum divided and rounded, as it is written.
   CONDACC_HOST_DEVICE static Out Finished(Sum sum, double by) {
     return Rounded<Out>(Divided(sum, static_cast<Sum>(by)));
   }
@@ -72,7 +71,7 @@ struct SumRowPack {
     }
   }
 
-  // Adds the packs of `size` entries, of at most kRowsAtOnce. The function is inlined, and if the
+  // Adds the packs of `size` entries (at most kRowsAtOnce). The function is inlined, and if the
   // size is a constant, so are the branches.
   CONDACC_HOST_DEVICE void AddSome(int64_t begin, int size, int64_t column, Sum* sums) const {
     const char* values[kRowsAtOnce] = {};
@@ -93,7 +92,7 @@ struct SumRowPack {
   }
 };
 
-// A block sums a chunk of a long row, which has this many packs.
+// The number of packs in a chunk of a long row. A block sums one chunk at a time.
 inline constexpr int kPacksOfChunk = 4;
 
 // Sums all long rows, and counts their gradients if `counts` is not null.

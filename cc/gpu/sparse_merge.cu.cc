@@ -101,8 +101,8 @@ cudaError_t SizeOfScratch(const DeviceMergeArgs& args, size_t* num_bytes) {
   return error;
 }
 
-// Reads the results of sorting. Calls queue_more() before it waits for them, so that the device has
-// work while the host finds out that they have come.
+// Reads the results of sorting. Calls queue_more() before waiting for them, so that the device has
+// work until the host notices that they have arrived.
 template <typename QueueMore>
 Status ReadCounts(const MergeCounts* from, cudaStream_t stream, const QueueMore& queue_more,
                   DeviceMergeReport* report) {
@@ -114,7 +114,8 @@ Status ReadCounts(const MergeCounts* from, cudaStream_t stream, const QueueMore&
   error = cudaMemcpyAsync(counts.get(), from, sizeof(MergeCounts), cudaMemcpyDeviceToHost, stream);
   if (error == cudaSuccess) error = cudaEventRecord(copied, stream);
   const Status queued = queue_more();
-  // Even after an error, the memory is not given back before the copy has ended.
+  // Even after an error, the pinned memory must not be returned to the pool before the copy has
+  // ended.
   const cudaError_t ended =
       error == cudaSuccess ? cudaEventSynchronize(copied) : cudaStreamSynchronize(stream);
   cudaEventDestroy(copied);

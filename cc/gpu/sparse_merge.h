@@ -10,9 +10,8 @@
 
 namespace condacc {
 
-// These functions do the work of DeviceSparseWorkspace on `stream`. They return Internal if the
-// device refuses it. Later failures are reported by the stream, and by SortRows(), which waits for
-// it.
+// These functions do the work of DeviceWorkspace on `stream`. They return Internal if the device
+// refuses it. Later failures are reported by the stream, and by SortRows(), which waits for it.
 Status SizeOfMergeMemory(const DeviceMergeArgs& args, size_t* num_bytes);
 Status SortRows(const DeviceMergeArgs& args, cudaStream_t stream, DeviceMergeReport* report);
 Status QueueWrite(const DeviceMergeArgs& args, const DeviceMergeOutput& output,

@@ -1,4 +1,4 @@
-// Returns freed memory of malloc's heaps to the system.
+// Returns freed memory from malloc's heaps to the system.
 #ifndef CONDACC_MEMORY_HEAP_TRIM_H_
 #define CONDACC_MEMORY_HEAP_TRIM_H_
 
@@ -11,13 +11,13 @@
 namespace condacc {
 
 // Records that `num_bytes` bytes of malloc's memory were freed. glibc keeps freed buffers, even
-// large ones, in heaps of the threads that freed them, where other threads cannot use them. When
-// TrimSchedule says so, a background thread returns them to the system. Does not block.
+// large ones, in the heaps of the threads that freed them, where other threads cannot use them.
+// When TrimSchedule says so, a background thread returns them to the system. Does not block.
 void NoteFreedHeap(size_t num_bytes);
 
 // Decides when heaps should be trimmed. malloc_trim() walks the whole heap of the process, so its
-// cost depends on the size of the heap and not on what was freed. It should therefore run rarely,
-// and only after much was freed. Thread-safe.
+// cost depends on the size of the heap and not on what was freed. It should run rarely, and only
+// after much was freed. Thread-safe.
 class TrimSchedule {
  public:
   using Clock = std::chrono::steady_clock;
@@ -26,8 +26,8 @@ class TrimSchedule {
   static constexpr std::chrono::seconds kMinInterval{10};
 
   // Records that `num_bytes` bytes were freed at the time `now`. Returns whether the heap should be
-  // trimmed now: at least kMinBytes were freed since this last returned true, and that was at least
-  // kMinInterval ago or has never happened.
+  // trimmed now: at least kMinBytes were freed since this last returned true, which was at least
+  // kMinInterval ago or never happened.
   bool IsDueAfter(size_t num_bytes, Clock::time_point now) CONDACC_EXCLUDES(mu_) {
     MutexLock lock(&mu_);
     freed_bytes_ += num_bytes;

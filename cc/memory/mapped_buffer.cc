@@ -47,7 +47,8 @@ Buffer MapBuffer(size_t num_bytes) {
     delete mapping;
     return Buffer();
   }
-  // Page faults take a tenth of the time in huge pages. The rest at the end stays in small pages.
+  // Page faults take a tenth of the time in huge pages. The remainder at the end stays in small
+  // pages.
   madvise(mapping->data(), num_bytes / kHugePageBytes * kHugePageBytes, MADV_HUGEPAGE);
   return Buffer(mapping->data(), mapping, Unmap, DiscardPages);
 }

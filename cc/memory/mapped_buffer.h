@@ -11,10 +11,10 @@ namespace condacc {
 // The size and the alignment of a huge page.
 inline constexpr size_t kHugePageBytes = size_t{2} << 20;
 
-// Makes a buffer in a mapping of its own, of zeros, in huge pages where the system has them.
-// TensorFlow's allocator keeps what is freed; this memory is returned to the system when the buffer
-// is destroyed, or before, huge page by huge page (Buffer::DiscardFirst()). Returns an empty buffer
-// if memory is refused.
+// Makes a buffer of zeros in its own mapping, with huge pages where the system has them. Unlike
+// memory of TensorFlow's allocator, which keeps what is freed, the memory is returned to the system
+// when the buffer is destroyed, or earlier, huge page by huge page (Buffer::DiscardFirst()).
+// Returns an empty buffer if there is not enough memory.
 Buffer MapBuffer(size_t num_bytes);
 
 }  // namespace condacc

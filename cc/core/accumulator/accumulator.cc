@@ -81,7 +81,7 @@ Appended Accumulator::Append(std::optional<int64_t> contributor, Gradient&& grad
 }
 
 void Accumulator::ReserveRound() {
-  if (round_->num_accumulated > 0) return;  // Another round was reserved for the first gradient.
+  if (round_->num_accumulated > 0) return;  // The first gradient has reserved the next round.
   // The previous round is not used again while an apply in FoldOrWait() still refers to it.
   if (next_round_ == nullptr || next_round_.use_count() > 1) {
     next_round_ = std::make_shared<Round>(options_);
@@ -98,9 +98,9 @@ void Accumulator::Request(const TakePtr& take, std::shared_ptr<void> keep_alive,
                           Workspace& workspace) {
   Call call{workspace, {}};
   MutexLock lock(&mu_);
-  // If only one gradient is missing, the others are added now, so that they need not be added when
-  // it has come. The take is not queued before that: as soon as it is in the queue, it may be
-  // completed at any time, after which its workspace may be gone.
+  // If only one gradient is missing, the others are added now instead of when it arrives. The take
+  // is queued only afterwards: once queued, it may be completed at any time, and its workspace may
+  // then be gone.
   const RoundPtr round = round_;
   const bool lacks_one = round->num_accumulated + 1 == take->num_required && takes_.empty();
   if (lacks_one && round->work == Work::kNone && round->sum->WantsFold(/*num_missing=*/1)) {
@@ -130,8 +130,8 @@ void Accumulator::Cancel(const TakePtr& take, Workspace& workspace) {
   MutexLock lock(&mu_);
   take->is_cancelled = true;
   if (!take->is_waiting()) return;
-  // While the value of a take is being prepared, perhaps with the take's own workspace, the take is
-  // not completed. The thread that prepares the value will see that the take was cancelled.
+  // While the value of a take is being prepared, perhaps with the take's own workspace, the take
+  // must not be completed. The preparing thread will see that it was cancelled.
   const RoundPtr round = round_;
   if (round->work == Work::kPreparing && take.get() == takes_.front()) return;
   Fail(WaitList<Take>::Remove(take.get()), CheckTake(*take), &call);
@@ -234,12 +234,12 @@ void Accumulator::Serve(Call* call) {
 
 Status Accumulator::PrepareTake(const Take& take, Workspace& workspace) {
   if (!round_->sum->finish_needs_memory()) return Status();
-  Round& round = *round_;  // It stays, since nobody takes or discards it meanwhile.
+  Round& round = *round_;  // It stays the open round: nothing takes or discards it meanwhile.
   round.work = Work::kPreparing;
   Status status;
   {
     MutexUnlock unlock(&mu_);
-    // The thread may be in another operation, such as an apply that has succeeded. So the
+    // This thread may be running another operation, such as an apply that has succeeded, so the
     // exception becomes the error of the take.
     try {
       status = round.sum->PrepareFinish(workspace);
@@ -294,7 +294,7 @@ void Accumulator::Finish(const RoundPtr& round, Workspace& workspace) {
     } else {
       take->Complete(Error(failure.code(), failure.message()), nullptr);
     }
-    // The memory is freed after the take was completed, which need not wait for that.
+    // The memory is freed only now, so that the take does not wait for that.
     round->sum->Clear();
     round->contributions.clear();
   }
@@ -321,7 +321,7 @@ void Accumulator::Retire(const RoundPtr& round) {
 
 int64_t Accumulator::Reset(int64_t global_step, bool only_forward) {
   MutexLock lock(&mu_);
-  // The thread that works on the round serves a take that has enough gradients.
+  // If a take has enough gradients, the thread that works on the round will serve it.
   while (IsFrontReady()) changed_.Wait(&mu_);
   if (only_forward && global_step <= step_counter_.global_step()) return 0;
   step_counter_.Set(global_step);
@@ -330,7 +330,7 @@ int64_t Accumulator::Reset(int64_t global_step, bool only_forward) {
   if (num_discarded == 0) return 0;
   round_ = std::move(next_round_);
   round->place = Place::kDiscarded;
-  changed_.NotifyAll();  // Applies that wait only because too much is pending may return.
+  changed_.NotifyAll();  // Applies that wait only because too much is pending can return.
   if (NextAction(*round) == Action::kFree) Free(round);  // Otherwise, its folder frees it.
   return num_discarded;
 }
@@ -339,8 +339,8 @@ int64_t Accumulator::Reset(int64_t global_step, bool only_forward) {
 
 void Accumulator::FoldOrWait(const RoundPtr& round, int64_t ordinal, bool must_add, Call* call) {
   while (round->num_added < ordinal) {
-    // A round that has left need not be waited for because it is overfull: the thread that finishes
-    // it adds all that is pending, and will be done soon.
+    // An apply does not wait for a round that has left, even if it is overfull: the thread that
+    // finishes the round adds everything that is pending, and will be done soon.
     const bool is_open = round->place == Place::kOpen;
     const bool must = must_add || (is_open && round->sum->IsOverfull());
     const bool may_fold = is_open && round->work == Work::kNone;

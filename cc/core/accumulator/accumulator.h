@@ -25,21 +25,20 @@
 
 namespace condacc {
 
-// Accepts gradients that are not stale, and serves takes in the order in which they came. A take is
-// served when all takes before it have ended and enough gradients have been accepted. It gets all
-// of them, and moves the global step on by one.
+// Accepts gradients that are not stale, and serves takes in the order in which they arrive. A take
+// is served once all earlier takes have ended and enough gradients have been accepted. It receives
+// all accepted gradients and advances the global step by one.
 //
-// A RoundSum adds the gradients, in order of arrival. The threads that call the accumulator do the
-// work, never under the lock, and with the memory and threads of the Workspace that each call
-// passes. One thread at a time folds the pending gradients of a round into its sum, while other
-// threads append further ones. A round leaves the accumulator as soon as it is taken. If a thread
-// is folding it at that time, that thread finishes the round and completes the take; otherwise, the
-// thread that serves the take does.
+// A RoundSum adds the gradients in order of arrival. The calling threads do this work without the
+// lock, using the memory and threads of the Workspace that each call passes. One thread at a time
+// folds the pending gradients of a round into its sum while other threads append more. A round
+// leaves the accumulator as soon as it is taken. If a thread is folding the round at that moment,
+// that thread finishes it and completes the take; otherwise the thread that serves the take does.
 //
-// Thread-safe. Bad input and refused memory of a tensor leave everything as it was, except that a
-// take that fails because of bad gradients removes these. Methods may throw std::bad_alloc; the
-// accumulator can be used afterwards, and nothing has been added, taken or requested. Completions
-// run without any lock.
+// Thread-safe. Bad input, or a failure to allocate a tensor, leaves the state unchanged, except
+// that a take that fails because of bad gradients removes them. Methods may throw std::bad_alloc,
+// after which the accumulator remains usable and nothing has been added, taken or requested.
+// Completions run without any lock.
 //
 // Example:
 //
@@ -48,7 +47,7 @@ namespace condacc {
 //   if (result.is_added()) {
 //     auto take = std::make_shared<PendingTake>(
 //         /*num_required=*/8, [](const Status& status, Value* mean) { ... });
-//     // The completion is called by this call, or by the one that brings the eighth gradient.
+//     // This call runs the completion, or the Apply() that adds the eighth gradient does.
 //     accumulator.Request(take, shared_workspace, *shared_workspace);
 //   }
 class Accumulator {
@@ -60,7 +59,7 @@ class Accumulator {
     std::string name;
     SumFactory new_sum;
     SumOptions sum;
-    // A take that waits for longer is reported once. Zero means never.
+    // A take that waits longer than this is reported once. Zero means never.
     std::chrono::milliseconds stall_timeout{0};
     std::function<void(const StallReport&)> on_stall;
   };
@@ -71,43 +70,42 @@ class Accumulator {
   // Adds the gradient unless it is stale. A gradient that names a contributor is added only if its
   // local step is the global step and the contributor has no gradient in the round yet. Gradients
   // with and without a contributor may be mixed. Returns InvalidArgument if the contributor is
-  // negative, the weight is negative or not finite, or the gradient would be added and does not
-  // fit, and ResourceExhausted if memory that it needs is refused. After an error, the contributor
-  // may apply another gradient.
+  // negative, if the weight is negative or not finite, or if a gradient that would otherwise be
+  // added does not fit. Returns ResourceExhausted if memory for it cannot be allocated. After an
+  // error, the contributor may apply another gradient.
   ApplyResult Apply(int64_t local_step, Gradient gradient, Workspace& workspace,
                     std::optional<int64_t> contributor = std::nullopt) CONDACC_EXCLUDES(mu_);
 
-  // Completes `take`, before this returns or later. Until then, `keep_alive` is held, and has to
-  // keep the workspace and the accumulator alive. The completion must not throw. Its status may be
+  // Completes `take`, before this returns or later. Holds `keep_alive` until then, which must keep
+  // the workspace and the accumulator alive. The completion must not throw. Its status is OK or
   // - InvalidArgument if num_required < 1;
-  // - OutOfRange if the global step cannot move on;
-  // - FailedPrecondition if the take names another step than that at which its turn comes;
+  // - OutOfRange if the global step cannot advance;
+  // - FailedPrecondition if the take names a step other than the global step when its turn comes;
   // - Cancelled after Cancel();
-  // - ResourceExhausted if memory for the value is refused;
+  // - ResourceExhausted if memory for the value cannot be allocated;
   // - any error that the sum or the workspace reports;
-  // - the error of bad gradients that the sum notices only when the take is prepared. They leave
-  //   the round and its count, and all others stay for the next take.
-  // Other gradients of the round are lost only if the error is reported in the value
-  // (`Value::failure`).
+  // - the error of bad gradients that the sum detects only while it prepares the take. They are
+  //   removed from the round and its count; all other gradients stay for the next take.
+  // Good gradients are lost only if the sum reports the error in `Value::failure`.
   void Request(const TakePtr& take, std::shared_ptr<void> keep_alive, Workspace& workspace)
       CONDACC_EXCLUDES(mu_);
 
-  // Does what Request() does and returns true, if the take need not wait for gradients, for other
-  // takes or for the step that it names. Otherwise, does nothing and returns false. The caller
-  // keeps the workspace and the accumulator alive until the completion.
+  // Does what Request() does and returns true if the take need not wait for gradients, for other
+  // takes or for the step that it names. Otherwise does nothing and returns false. The caller keeps
+  // the workspace and the accumulator alive until the completion.
   bool TryServe(const TakePtr& take, Workspace& workspace) CONDACC_EXCLUDES(mu_);
 
-  // Completes the take with Cancelled if it waits. A take that has not been requested yet is
-  // completed with Cancelled by Request(); a take whose value is being prepared, after the
-  // preparation. Does nothing to a take that has been served. `workspace` is used to serve the take
-  // behind it.
+  // Completes the take with Cancelled if it is waiting. If it has not been requested yet, Request()
+  // completes it with Cancelled. If its value is being prepared, the preparing thread does so
+  // afterwards. Does nothing to a take that has been served. `workspace` is used to serve the next
+  // take.
   void Cancel(const TakePtr& take, Workspace& workspace) CONDACC_EXCLUDES(mu_);
 
-  // Discards the gradients of the open round, sets the global step, and returns how many gradients
-  // were discarded. If `only_forward`, neither is done unless the global step becomes higher.
-  // Waiting takes go on waiting, except that a take for which there were enough gradients is served
-  // first, for which this may have to wait. If a fold is adding some of the discarded gradients,
-  // the thread that folds frees them afterwards.
+  // Discards the gradients of the open round, sets the global step, and returns the number of
+  // discarded gradients. If `only_forward`, does so only if the global step increases. Waiting
+  // takes keep waiting, except that a take that has enough gradients is served first; Reset() may
+  // have to wait for that. If a fold is adding some of the discarded gradients, the folding thread
+  // frees them afterwards.
   int64_t Reset(int64_t global_step, bool only_forward = false) CONDACC_EXCLUDES(mu_);
 
   // Sets the global step and returns the previous one. Neither gradients nor takes are touched.
@@ -130,23 +128,23 @@ class Accumulator {
   const Options& options() const { return options_; }
 
  private:
-  // The place of a round.
+  // Where a round is in its life cycle.
   enum class Place {
     kOpen,       // The round is in the accumulator and accepts gradients.
-    kTaken,      // A take has got the round, which is still to be finished.
-    kDiscarded,  // A reset has removed the round, which is still to be freed.
+    kTaken,      // A take owns the round, which has yet to be finished.
+    kDiscarded,  // A reset has removed the round, which has yet to be freed.
     kGone,       // The take has its value, or the gradients have been freed.
   };
-  // The work that a thread does on the sum of a round, without the lock.
+  // What a thread does with the sum of a round, without the lock.
   enum class Work {
     kNone,
-    kFolding,    // The thread, the folder, adds pending gradients. Others are still accepted.
+    kFolding,    // The thread (the folder) adds pending gradients. New ones are still accepted.
     kPreparing,  // The thread allocates the memory for a take's value. Applies wait.
     kEnding,     // The thread finishes or frees the round.
   };
 
-  // The gradients between one take, or reset, and the next. Guarded by `mu_`, except that the
-  // thread that works on the sum does so without the lock.
+  // The gradients between one take or reset and the next. Guarded by `mu_`, except that the thread
+  // that works on the sum uses it without the lock.
   struct Round {
     explicit Round(const Options& options) : sum(options.new_sum(options.sum)) {}
 
@@ -154,13 +152,13 @@ class Accumulator {
     Work work = Work::kNone;
     const std::unique_ptr<RoundSum> sum;
     int64_t num_appended = 0;  // Number of gradients appended to the sum.
-    // The same without those that were refused when a take was prepared.
+    // Number of appended gradients without those refused during the preparation of a take.
     int64_t num_accumulated = 0;
     // Number of appended gradients that have been added to the sum or refused. They are the first
-    // ones, unless some that come later were refused.
+    // ones to arrive, unless later ones were refused.
     int64_t num_added = 0;
-    TakePtr take;  // The take that got the round, until it is finished.
-    // The contributors of the round's gradients, and the number of each among the appended ones.
+    TakePtr take;  // The take that owns the round, until it is finished.
+    // The contributors of the round's gradients. `ordinal` counts the appended gradients from 1.
     struct Contribution {
       int64_t contributor;
       int64_t ordinal;
@@ -170,7 +168,7 @@ class Accumulator {
   using RoundPtr = std::shared_ptr<Round>;
 
   // The workspace of a call, and the takes that failed during it. They are completed when the call
-  // ends, because until then it may use the workspace of one of them.
+  // ends, because the call may use the workspace of one of them.
   struct Call {
     Workspace& workspace;
     EndedWaits<Take> ended;
@@ -183,21 +181,20 @@ class Accumulator {
   // otherwise the outcome of the apply. Counts the gradient as dropped if it is stale.
   ApplyOutcome CheckStepAndContributor(int64_t local_step, std::optional<int64_t> contributor)
       CONDACC_REQUIRES(mu_);
-  // Checks whether the gradient may be added, and provides what it needs to be appended. Waits
-  // while the value of a take is being prepared.
+  // Checks whether the gradient may be added, and supplies what it lacks for Append(). Waits while
+  // the value of a take is being prepared.
   ApplyResult Accept(int64_t local_step, std::optional<int64_t> contributor, Workspace& workspace,
                      Gradient* gradient) CONDACC_REACQUIRES(mu_);
   // Appends the gradient to the round. If it throws, nothing has changed.
   Appended Append(std::optional<int64_t> contributor, Gradient&& gradient) CONDACC_REQUIRES(mu_);
-  // Makes sure that there is an empty round to follow the current one, so that a take can be served
-  // and a reset be made without memory.
+  // Makes sure that an empty round is ready to follow the current one, so that neither a take nor a
+  // reset needs memory.
   void ReserveRound() CONDACC_REQUIRES(mu_);
 
   // Returns an error if the take is not valid or was cancelled.
   Status CheckTake(const Take& take) const CONDACC_REQUIRES(mu_);
   // Returns an error if the take cannot be served at the current global step.
   Status CheckStep(const Take& take) const CONDACC_REQUIRES(mu_);
-  // Returns whether the take is satisfied by the gradients of the round.
   bool HasEnoughFor(const Take& take) const CONDACC_REQUIRES(mu_) {
     return round_->num_accumulated >= take.num_required;
   }
@@ -208,48 +205,48 @@ class Accumulator {
   bool IsFrontReady() const CONDACC_REQUIRES(mu_) {
     return !takes_.empty() && HasEnoughFor(*takes_.front());
   }
-  // Queues a take that has passed CheckTake(), and serves it if that is possible now.
+  // Queues a take that has passed CheckTake(), and serves it if possible.
   void Enqueue(const TakePtr& take, std::shared_ptr<void> keep_alive, Call* call)
       CONDACC_REACQUIRES(mu_);
-  // Ends a take, which may be waiting, with an error.
+  // Ends a take, which must not be in `takes_`, with an error.
   void Fail(TakePtr take, Status status, Call* call) CONDACC_REQUIRES(mu_);
 
-  // Returns what the calling thread has to do about a round after each event: a gradient was
-  // appended, a take has come or gone, or a thread has ended its work on the round. Nothing is to
-  // be done while a thread works on the sum, since that thread asks again afterwards; but an open
-  // round that is being folded is served all the same if its sum needs no preparation.
+  // Returns what the calling thread must do with a round after an event: a gradient was appended, a
+  // take has come or gone, or a thread has ended its work on the round. While a thread works on the
+  // sum, there is nothing to do, because that thread asks again afterwards. Only an open round
+  // whose sum needs no preparation is served even while it is being folded.
   Action NextAction(const Round& round) const CONDACC_REQUIRES(mu_);
-  // Takes one action after the other until none is left.
+  // Performs the actions for a round until none is left.
   void Proceed(const RoundPtr& round, Call* call) CONDACC_REACQUIRES(mu_);
   // Gives the round to the front take, or ends the take with an error.
   void Serve(Call* call) CONDACC_REACQUIRES(mu_);
-  // Allocates what finishing the round for the take needs. After an error, the round is as it was,
-  // without the gradients that turned out to be bad.
+  // Allocates the memory for finishing the round. After an error, the round is unchanged, except
+  // that bad gradients may have been removed.
   Status PrepareTake(const Take& take, Workspace& workspace) CONDACC_REACQUIRES(mu_);
-  // Removes the gradients that the sum has refused when it was prepared.
+  // Removes the gradients that RoundSum::PrepareFinish() has refused.
   void RemoveRefused(Round* round) CONDACC_REQUIRES(mu_);
   // Finishes a taken round, and completes its take.
   void Finish(const RoundPtr& round, Workspace& workspace) CONDACC_REACQUIRES(mu_);
   // Frees the gradients of a discarded round.
   void Free(const RoundPtr& round) CONDACC_REACQUIRES(mu_);
-  // Ends the work on a round that is empty again, and keeps it for later gradients.
+  // Ends the work on a round that is empty again, and keeps the round for reuse.
   void Retire(const RoundPtr& round) CONDACC_REQUIRES(mu_);
 
-  // Lets the call that appended gradient number `ordinal` of the round (counted from 1) do its
-  // share of the adding. If `must_add`, that gradient has been added when this returns.
+  // Called after gradient number `ordinal` (counted from 1) was appended to the round: folds, or
+  // waits for a fold, if necessary. If `must_add`, that gradient has been added when this returns.
   void FoldOrWait(const RoundPtr& round, int64_t ordinal, bool must_add, Call* call)
       CONDACC_REACQUIRES(mu_);
   // Returns how many gradients the round lacks for the next take, or RoundSum::kUnknown.
   int64_t NumMissing(const Round& round) const CONDACC_REQUIRES(mu_);
-  // Adds pending gradients, as the folder of the round, and proceeds with it. Returns false if
+  // Adds pending gradients as the folder of the round, and then calls Proceed(). Returns false if
   // there was not enough memory.
   bool Fold(const RoundPtr& round, Call* call) CONDACC_REACQUIRES(mu_);
 
-  // Has the take reported if it waits for longer than Options::stall_timeout.
+  // Schedules a report in case the take waits longer than Options::stall_timeout.
   void WatchForStall(const TakePtr& take, const std::shared_ptr<void>& keep_alive)
       CONDACC_REQUIRES(mu_);
   void ReportStall(const TakePtr& take) CONDACC_EXCLUDES(mu_);
-  // Returns an error that names the accumulator, unless memory is too short for that.
+  // Returns an error that names the accumulator, unless there is no memory for that.
   Status Error(StatusCode code, std::string_view message) const noexcept;
 
   const Options options_;
@@ -259,7 +256,7 @@ class Accumulator {
   WaitList<Take> takes_ CONDACC_GUARDED_BY(mu_);
   RoundPtr round_ CONDACC_GUARDED_BY(mu_);
   RoundPtr next_round_ CONDACC_GUARDED_BY(mu_);  // Not null if `round_` has gradients.
-  // The num_required of the take that was served last; 0 before the first.
+  // The num_required of the last served take, or 0 before the first.
   int64_t last_num_required_ CONDACC_GUARDED_BY(mu_) = 0;
 };
 

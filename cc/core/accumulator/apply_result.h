@@ -9,8 +9,8 @@
 
 namespace condacc {
 
-// The outcome of an apply. The ops output these numbers, of which none is 0: an outcome is not a
-// condition.
+// The outcome of an apply. The ops output these numbers. None of them is 0, because an outcome is
+// not a truth value.
 enum class ApplyOutcome : int32_t {
   kAdded = 1,
   // The local step is lower than the global step. The gradient was counted as dropped.
@@ -25,7 +25,7 @@ enum class ApplyOutcome : int32_t {
 // The outcome of an apply, or the error with which it failed.
 class [[nodiscard]] ApplyResult {
  public:
-  // Both convert, so that a function may return either.
+  // Both constructors are implicit, so that a function may return either type.
   // NOLINTBEGIN(google-explicit-constructor)
   ApplyResult(ApplyOutcome outcome) : outcome_(outcome) {}
   ApplyResult(Status error) : status_(std::move(error)) {}

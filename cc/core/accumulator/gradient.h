@@ -12,8 +12,8 @@
 
 namespace condacc {
 
-// The indices of one gradient: [size] int64, in memory of somebody else. They may be in any order
-// and repeat.
+// The indices of one gradient: [size] int64, in memory that the span does not own. They may be in
+// any order and repeat.
 struct IndexSpan {
   const int64_t* data = nullptr;
   size_t size = 0;
@@ -23,36 +23,36 @@ struct IndexSpan {
 };
 
 // A gradient as an apply passes it, and what RoundSum::Prepare() adds to it. A dense gradient has
-// no indices. A sparse one is some rows of a dense tensor, and their indices.
+// no indices. A sparse gradient consists of some rows of a dense tensor and their indices.
 struct Gradient {
   Buffer values;       // [...], or [n, d1, ...] if sparse
   Shape shape;         // Shape of the values.
-  bool owned = false;  // If true, nobody else refers to the values: they may be written to.
-  // A mean is divided by the sum of the weights. The values have been multiplied by it already.
+  bool owned = false;  // If true, nothing else refers to the values, so they may be overwritten.
+  // The values are already multiplied by the weight. A mean is divided by the sum of the weights.
   double weight = 1;
 
   Buffer indices;  // [n] int64 or int32
   Shape indices_shape;
-  bool owns_indices = false;  // If true, nobody else refers to the indices.
+  bool owns_indices = false;  // If true, nothing else refers to the indices.
   bool indices_are_int32 = false;
-  // The shape of the dense tensor, if the caller gave it. A negative first dimension is unknown.
+  // The shape of the dense tensor, if given. A negative first dimension means unknown.
   std::optional<Shape> dense_shape;
 
-  // RoundSum::Prepare() sets these of a dense gradient.
+  // RoundSum::Prepare() sets these fields of dense gradients.
   Buffer result_memory;   // Memory for the result, if the gradient is the first and not owned.
   Buffer float32_memory;  // Memory for a float32 sum.
 
-  // RoundSum sets these of a sparse gradient.
+  // RoundSum sets these fields of sparse gradients.
   bool is_kept = false;            // If true, indices and values are in memory that may be kept.
-  bool values_are_a_copy = false;  // If true, their memory may be used for another copy.
-  IndexSpan index_span;            // The indices in their buffer, and what is known about them.
-  int64_t index_bound = -1;        // Indices must be lower. -1 means that there is no bound.
-  int64_t number = 0;              // Its number among the gradients of the sum, counted from 1.
-  // If not OK, the reason why the gradient cannot be added. Its indices and values are then gone.
+  bool values_are_a_copy = false;  // If true, the values' memory may be reused for a copy.
+  IndexSpan index_span;            // The indices, and what is known about them.
+  int64_t index_bound = -1;        // Indices must be lower. -1 means no bound.
+  int64_t number = 0;              // Number of the gradient in the sum, counted from 1.
+  // If not OK, the reason why the gradient cannot be added. Its indices and values are then freed.
   Status failure;
 };
 
-// The result of a take. The indices ascend and are unique; those of a dense value are empty.
+// The result of a take. The indices are ascending and unique, or empty if the value is dense.
 struct Value {
   Buffer indices;  // [n] int64
   Buffer values;   // [...], or [n, d1, ...] if sparse

@@ -24,7 +24,7 @@ struct PendingTake : Waiter<PendingTake> {
       : num_required(num_required), global_step(global_step), done(std::move(done)) {}
 
   const int64_t num_required;
-  // If set, the take gets gradients only while the accumulator is at this global step.
+  // If set, the take fails unless the accumulator is at this global step when its turn comes.
   const std::optional<int64_t> global_step;
   Done done;
 

@@ -24,8 +24,8 @@ namespace condacc {
 // their number.
 enum class Reduction { kMean, kSum, kGlobalMean };
 
-// Returns the divisor of the sum of gradients of this total weight. If that is 0, so is the sum,
-// which is then not divided.
+// Returns the divisor of the sum of gradients with this total weight. If the weight is 0, so is the
+// sum, which is then not divided.
 constexpr double DivisorOf(Reduction reduction, double total_weight) {
   return reduction == Reduction::kSum || total_weight == 0 ? 1 : total_weight;
 }
@@ -37,8 +37,8 @@ struct SumOptions {
   Reduction reduction = Reduction::kMean;
   HoldBudget* budget = &HoldBudget::Unlimited();
 
-  // These options are those of dense gradients.
-  size_t small_bytes = 32 << 10;  // Gradients of up to this size are added as soon as they come.
+  // Options for dense gradients.
+  size_t small_bytes = 32 << 10;  // Gradients of up to this size are added as soon as they arrive.
   size_t max_pending = 7;         // Fold once this many gradients are pending.
   // Fold once the pending gradients have this many bytes.
   size_t max_pending_bytes = std::numeric_limits<size_t>::max();
@@ -50,8 +50,8 @@ struct SumOptions {
   // If true, large pending gradients are added as soon as a waiting take lacks only one more.
   bool adds_ahead = true;
 
-  // These options are those of sparse gradients. A fold needs at least this many bytes of pending
-  // gradients, unless they are very many or the budget is exceeded.
+  // Options for sparse gradients. A fold needs at least this many bytes of pending gradients,
+  // unless there are very many of them or the budget is exceeded.
   size_t fold_bytes = size_t{240} << 20;
   // Memory for copies of values that are not owned.
   std::shared_ptr<SpareBuffers> spares =
@@ -63,20 +63,20 @@ enum class Missing {
   kNothing,
   kResultMemory,   // Memory for the result: the gradient is the first and not owned.
   kFloat32Memory,  // Memory for a float32 sum.
-  kKept,           // The gradient has not been checked yet and moved to memory that may be kept.
+  kKept,           // The gradient has yet to be checked and moved to memory that may be kept.
 };
 
 // The result of Append().
 enum class Appended {
   kInSum,       // The sum contains the gradient and all that came before it.
-  kPending,     // A fold will add the gradient, or at the latest Finish().
+  kPending,     // A fold, or at the latest Finish(), will add the gradient.
   kMustAddNow,  // Like kPending, but the apply must not return before the gradient has been added.
 };
 
-// The accumulator calls a method under its lock, unless the comment says "unlocked". No two
-// unlocked methods of one sum run at the same time, except Prepare(). While RunFold() runs,
-// gradients may be appended. While another unlocked method runs, nothing else changes the sum, but
-// methods that are const may be called.
+// The accumulator calls each method under its lock, unless the comment says "unlocked". Prepare()
+// may run at any time. No two other unlocked methods of one sum run at the same time. While
+// RunFold() runs, gradients may be appended; while the others run, only const methods may be
+// called.
 class RoundSum {
  public:
   RoundSum() = default;
@@ -87,47 +87,48 @@ class RoundSum {
   // Returns InvalidArgument if the gradient does not fit the accumulator or the gradients in the
   // sum.
   virtual Status Check(const Gradient& gradient) const = 0;
-  // Returns what a gradient that fits lacks before it can be appended.
+  // Returns what a gradient that has passed Check() still lacks for Append().
   virtual Missing MissingFrom(const Gradient& gradient) const = 0;
   // Unlocked, and called concurrently by several threads: gives the gradient what it lacks. Uses
-  // only the options. After an error, the gradient is not used any more.
+  // only the options. After an error, the gradient must not be used again.
   virtual Status Prepare(Missing missing, Workspace& workspace, Gradient* gradient) const = 0;
   // Takes over a gradient that lacks nothing. If it throws std::bad_alloc, nothing has changed.
   virtual Appended Append(Gradient&& gradient) = 0;
 
-  // The `num_missing` of WantsFold() if nobody knows when the next take comes.
+  // The `num_missing` of WantsFold() if it is not known when the next take comes.
   static constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
-  // Returns whether the pending gradients should be added now. `num_missing` is how many gradients
-  // the next take lacks: if 0, it probably comes next, and adds them in the same pass in which it
-  // divides; if 1, a take waits that may be faster if all but its last gradient have been added.
+  // Returns whether the pending gradients should be added now. `num_missing` is the number of
+  // gradients that the next take lacks. If 0, the take probably comes next, and adds them in the
+  // same pass in which it divides. If 1, a take is waiting that may be faster if all but its last
+  // gradient have been added.
   virtual bool WantsFold(int64_t num_missing) const = 0;
   // Returns whether so much is pending that an apply should wait for a fold before it returns.
   virtual bool IsOverfull() const = 0;
 
   // Starts a fold, which adds the gradients that have been pending longest. Returns their number.
   virtual int64_t BeginFold() noexcept = 0;
-  // Unlocked: adds the gradients of the fold that was started.
+  // Unlocked: adds the gradients of the fold.
   virtual void RunFold(Workspace& workspace) noexcept = 0;
-  // Ends the fold. Returns whether its gradients have been added. If memory was short, they are
-  // pending as before.
+  // Ends the fold. Returns whether its gradients were added. If memory was short, they are pending
+  // again.
   virtual bool EndFold() noexcept = 0;
 
-  // If true, PrepareFinish() has to be called before Finish(), and nothing is appended in between.
+  // If true, PrepareFinish() must be called before Finish(), with nothing appended in between.
   virtual bool finish_needs_memory() const { return false; }
   // Unlocked: allocates all memory that Finish() needs. If memory is short, returns
-  // ResourceExhausted or throws std::bad_alloc, and nothing has been prepared. Likewise if
-  // gradients turn out to be bad only now: it returns the error of the first of them, and
-  // refused() names them. They remain in the sum, and PrepareFinish() refuses them again, until
-  // RemoveRefused().
+  // ResourceExhausted or throws std::bad_alloc, and nothing has been prepared. If some gradients
+  // turn out to be bad only now, nothing has been prepared either: returns the error of the first
+  // one, and refused() lists them. They remain in the sum, and PrepareFinish() refuses them again,
+  // until RemoveRefused().
   virtual Status PrepareFinish(Workspace& /*workspace*/) { return Status(); }
   // Frees the memory that PrepareFinish() has allocated.
   virtual void AbandonFinish() {}
-  // Returns the numbers of the gradients that the last PrepareFinish() has refused, ascending.
+  // Returns the numbers of the gradients that the last PrepareFinish() refused, ascending.
   // Gradients are numbered from 1 in order of Append().
   const std::vector<int64_t>& refused() const { return refused_; }
-  // Removes the gradients that the last PrepareFinish() has refused.
+  // Removes the gradients that the last PrepareFinish() refused.
   virtual void RemoveRefused() noexcept {}
-  // Unlocked: returns the sum or mean of all gradients. Cannot fail for want of memory. Only
+  // Unlocked: returns the sum or mean of all gradients. Cannot fail for lack of memory. Only
   // Clear() may follow.
   virtual Value Finish(Workspace& workspace) noexcept = 0;
   // Unlocked: frees all gradients, so that the sum is empty.
@@ -137,7 +138,7 @@ class RoundSum {
   std::vector<int64_t> refused_;
 };
 
-// Makes an empty sum, which keeps the reference.
+// Makes an empty sum, which keeps a reference to the options.
 using SumFactory = std::unique_ptr<RoundSum> (*)(const SumOptions& options);
 
 }  // namespace condacc

@@ -1,4 +1,4 @@
-// The report about a take that waits for long.
+// A report about a take that waits too long.
 #ifndef CONDACC_CORE_ACCUMULATOR_STALL_REPORT_H_
 #define CONDACC_CORE_ACCUMULATOR_STALL_REPORT_H_
 
@@ -6,8 +6,7 @@
 
 namespace condacc {
 
-// The state of a take that has waited for longer than its accumulator's Options::stall_timeout, and
-// of the accumulator.
+// The state of an accumulator and of a take that has waited longer than Options::stall_timeout.
 struct StallReport {
   int64_t num_accumulated;
   int64_t num_required;

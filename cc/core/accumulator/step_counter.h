@@ -10,7 +10,7 @@ namespace condacc {
 // A gradient is stale when its local step is lower than the global step. Not thread-safe.
 class StepCounter {
  public:
-  // Returns true, and counts the gradient as dropped, if a gradient of `local_step` is stale.
+  // Returns whether a gradient of `local_step` is stale, and if so, counts it as dropped.
   bool DropIfStale(int64_t local_step) {
     const bool is_stale = local_step < global_step_;
     if (is_stale) {
@@ -20,14 +20,14 @@ class StepCounter {
     return is_stale;
   }
 
-  // True if `local_step` is higher than the global step: the gradient's round has not begun.
+  // Returns whether `local_step` is higher than the global step: its round has not begun.
   bool IsAhead(int64_t local_step) const { return local_step > global_step_; }
 
-  // False at the last representable step, which can only be left by Set().
+  // Returns false at the highest representable step, which only Set() can change.
   bool CanAdvance() const { return global_step_ < std::numeric_limits<int64_t>::max(); }
   void Advance() { ++global_step_; }
 
-  // Returns the step that was replaced.
+  // Sets the global step and returns the previous one.
   int64_t Set(int64_t global_step) {
     const int64_t previous = global_step_;
     global_step_ = global_step;

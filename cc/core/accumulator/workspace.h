@@ -14,8 +14,8 @@ namespace condacc {
 
 struct DenseAddArgs;
 
-// Works with the memory of the device on which the gradients lie: HostWorkspace or DeviceWorkspace.
-// A device may only queue the work.
+// Works with the memory of the device that holds the gradients: HostWorkspace or DeviceWorkspace. A
+// device may queue the work and return before it is done.
 class Workspace {
  public:
   virtual ~Workspace() = default;
@@ -32,8 +32,8 @@ class Workspace {
   // Copies `size` integers and converts them to int64.
   virtual Status Widen(const int32_t* from, size_t size, int64_t* to) = 0;
   // Records that a fold has freed gradients of `num_bytes` bytes. Must return at once, because
-  // takes may be waiting for the fold. By default, nothing is recorded: a device's allocator keeps
-  // what is freed, and uses it for all ops of the device.
+  // takes may be waiting for the fold. Does nothing by default, because a device's allocator keeps
+  // freed memory and reuses it for all ops of the device.
   virtual void NoteFreed(size_t /*num_bytes*/) {}
 };
 

@@ -7,10 +7,10 @@
 
 namespace condacc {
 
-// One reference to a piece of memory whose references are counted by its owner: a buffer of
-// TensorFlow's, memory of a CUDA device, or memory of a test. The destructor releases the
-// reference. A default-constructed buffer is empty. A buffer of zero bytes is not empty, though its
-// data() may be null. Buffers allocate nothing.
+// One reference to a piece of memory whose owner counts the references: a TensorFlow buffer, memory
+// of a CUDA device, or memory of a test. The destructor releases the reference. A
+// default-constructed buffer is empty. A buffer of zero bytes is not empty, though its data() may
+// be null. Buffers allocate nothing.
 class Buffer {
  public:
   // Releases the reference.
@@ -45,7 +45,7 @@ class Buffer {
   void* owner() const { return owner_; }
 
   // Tells the owner that the first `num_bytes` bytes will not be read again, so that it may free
-  // them. A later call must not give a lower number.
+  // them. A later call must not pass a lower number.
   void DiscardFirst(size_t num_bytes) const {
     if (discard_ != nullptr) discard_(owner_, num_bytes);
   }

@@ -1,4 +1,4 @@
-// Attributes of functions, and the choice at run time between code for all processors and code for
+// Function attributes, and the choice at run time between code for all processors and code for
 // those that have AVX2.
 #ifndef CONDACC_CORE_BASE_CPU_FEATURES_H_
 #define CONDACC_CORE_BASE_CPU_FEATURES_H_
@@ -12,7 +12,7 @@
 namespace condacc {
 
 inline bool HasAvx2() {
-  // F16C is not asked for: every processor with AVX2 has it, and not every compiler knows its name.
+  // F16C is not checked: every processor with AVX2 has it, and not every compiler knows its name.
   static const bool has = __builtin_cpu_supports("avx2");
   return has;
 }

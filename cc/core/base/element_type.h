@@ -36,8 +36,8 @@ constexpr size_t SizeOf(ElementType type) {
   return 0;
 }
 
-// True for the types that are too narrow to add in. Their sums are kept in float32 and rounded
-// once, by the take.
+// Returns whether sums of the type are kept in float32, because the type is too narrow to add in.
+// The take rounds them once.
 constexpr bool SumsInFloat32(ElementType type) {
   return type == ElementType::kFloat16 || type == ElementType::kBFloat16;
 }

@@ -1,4 +1,4 @@
-// Conditions that hold unless the core itself is wrong.
+// Conditions that hold unless the core itself has a bug.
 #ifndef CONDACC_CORE_BASE_INVARIANT_H_
 #define CONDACC_CORE_BASE_INVARIANT_H_
 
@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-// Ends the process if the condition does not hold. Only the C++ tests evaluate the condition, so it
-// must have no side effects.
+// Aborts the process if the condition does not hold. Only the C++ tests evaluate the condition, so
+// it must have no side effects.
 #define CONDACC_INVARIANT(condition)                                                         \
   do {                                                                                       \
     if (!(condition)) {                                                                      \

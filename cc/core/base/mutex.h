@@ -1,12 +1,12 @@
 // A mutex and a condition variable with clang's thread-safety annotations.
 //
-// They are std::mutex and, under it, POSIX' condition variable, so that ThreadSanitizer sees every
-// lock. std::condition_variable would wait on the steady clock only with glibc 2.30 or newer.
+// They wrap std::mutex and a POSIX condition variable, so that ThreadSanitizer sees every lock.
+// std::condition_variable would wait on the steady clock only with glibc 2.30 or newer.
 //
 // A thread holds two locks at once only in these orders:
-// - that of an accumulator or of a gate, then that of the timers (TimerQueue);
-// - that of a staleness gate, then that of its step variable;
-// - that of an op that makes handles (HandleOp), then that of TensorFlow's resource manager.
+// - the lock of an accumulator or of a gate, then that of the TimerQueue;
+// - the lock of a staleness gate, then that of its step variable;
+// - the lock of a HandleOp, then that of TensorFlow's resource manager.
 // Completions, timers and reports run without any lock.
 #ifndef CONDACC_CORE_BASE_MUTEX_H_
 #define CONDACC_CORE_BASE_MUTEX_H_
@@ -28,7 +28,7 @@
 #define CONDACC_GUARDED_BY(mutex) CONDACC_ANNOTATE(guarded_by(mutex))
 #define CONDACC_REQUIRES(mutex) CONDACC_ANNOTATE(requires_capability(mutex))
 // Like CONDACC_REQUIRES, for a function that releases the mutex and acquires it again. What the
-// mutex guards may be different after the call.
+// mutex guards may have changed after the call.
 #define CONDACC_REACQUIRES(mutex) CONDACC_REQUIRES(mutex)
 #define CONDACC_EXCLUDES(mutex) CONDACC_ANNOTATE(locks_excluded(mutex))
 #define CONDACC_ACQUIRE(...) CONDACC_ANNOTATE(acquire_capability(__VA_ARGS__))
@@ -74,7 +74,7 @@ class CondVar {
   CondVar() {
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
-    // The clock of std::chrono::steady_clock, which does not jump when somebody sets the time.
+    // The clock of std::chrono::steady_clock, which does not jump when the system time is set.
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&changed_, &attributes);
     pthread_condattr_destroy(&attributes);
@@ -88,7 +88,7 @@ class CondVar {
   void Wait(Mutex* mutex) CONDACC_REACQUIRES(mutex) {
     pthread_cond_wait(&changed_, mutex->mutex_.native_handle());
   }
-  // The same, but waits at most until `deadline`.
+  // Like Wait(), but waits at most until `deadline`.
   void WaitUntil(Mutex* mutex, std::chrono::steady_clock::time_point deadline)
       CONDACC_REACQUIRES(mutex) {
     const auto since_epoch = deadline.time_since_epoch();

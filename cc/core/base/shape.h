@@ -1,4 +1,4 @@
-// The shape of a tensor, which may be known only in part.
+// The shape of a tensor, which may be only partially known.
 #ifndef CONDACC_CORE_BASE_SHAPE_H_
 #define CONDACC_CORE_BASE_SHAPE_H_
 
@@ -24,7 +24,7 @@ class Shape {
   int rank() const { return rank_; }
   int64_t dim(int i) const { return i < kInlineRank ? inline_[i] : rest_[i - kInlineRank]; }
 
-  // True if some fully known shape agrees with both.
+  // Returns whether some fully known shape agrees with both.
   bool IsCompatibleWith(const Shape& other) const;
   bool operator==(const Shape& other) const;
   bool operator!=(const Shape& other) const { return !(*this == other); }

@@ -14,9 +14,9 @@
 
 namespace condacc {
 
-// Keeps buffers that are no longer in use, since the first touch of fresh memory takes several
-// times as long as copying to it. They have at most `max_bytes` together, and are never the reason
-// why the budget is exceeded. Thread-safe.
+// Keeps buffers that are no longer in use, because the first touch of fresh memory takes several
+// times as long as copying to it. Keeps at most `max_bytes`, and only what the budget has room for.
+// Thread-safe.
 class SpareBuffers {
  public:
   SpareBuffers(size_t max_bytes, HoldBudget* budget) : max_bytes_(max_bytes), budget_(budget) {}
@@ -49,8 +49,8 @@ class SpareBuffers {
       taken.splice(taken.end(), spares_, spare);
       return std::move(taken.front().buffer);
     }
-    // No spare has this shape, so the shapes have changed. The spares would hardly fit later, so
-    // they are freed.
+    // No spare has this shape, so the shapes have changed. The spares are freed, because they are
+    // unlikely to fit later.
     budget_->Add(-std::exchange(num_bytes_, 0));
     taken.swap(spares_);
     return Buffer();

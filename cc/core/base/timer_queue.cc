@@ -47,9 +47,9 @@ void TimerQueue::Start() {
 void TimerQueue::Run() {
   mu_.Lock();
   while (true) {
-    // Most functions are cancelled long before their time, and most timeouts are equal. So Cancel()
-    // does not wake this thread, and Schedule() does so only if its deadline is the earliest, which
-    // is rare.
+    // Most functions are cancelled long before they are due, and most timeouts are equal. So
+    // Cancel() does not wake this thread, and Schedule() does so only if its deadline is the
+    // earliest, which is rare.
     const auto first = functions_.begin();
     if (first == functions_.end() || Clock::now() < first->first.first) {
       sleeps_until_ = first == functions_.end() ? Clock::time_point::max() : first->first.first;

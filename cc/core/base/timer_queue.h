@@ -1,4 +1,4 @@
-// Calls functions after a timeout, unless they are cancelled before.
+// Calls functions after a timeout, unless they are cancelled first.
 #ifndef CONDACC_CORE_BASE_TIMER_QUEUE_H_
 #define CONDACC_CORE_BASE_TIMER_QUEUE_H_
 
@@ -12,7 +12,7 @@
 
 namespace condacc {
 
-// Calls each scheduled function once, after its timeout, unless Cancel() comes before. One thread
+// Calls each scheduled function once, after its timeout, unless Cancel() comes first. One thread
 // serves the whole process. The first Schedule() starts it, and it lives until the process exits.
 // The thread holds no lock of the queue while it calls a function, so functions may take locks
 // under which Schedule() and Cancel() are called. Thread-safe.
@@ -30,13 +30,13 @@ class TimerQueue {
   using Clock = std::chrono::steady_clock;
   using Ticket = std::pair<Clock::time_point, uint64_t>;
 
-  static constexpr Ticket kNoTicket{};  // The ticket of no function.
+  static constexpr Ticket kNoTicket{};  // A ticket that no function has.
 
   static TimerQueue& Global();
 
-  // Schedules `function`, which may throw std::bad_alloc only, to be called after `timeout`, and
-  // returns its ticket. Returns kNoTicket if no thread can be started; then the function is never
-  // called. May throw std::bad_alloc, and then nothing has been scheduled.
+  // Schedules a call of `function` after `timeout`, and returns its ticket. `function` may throw
+  // only std::bad_alloc. If no thread can be started, returns kNoTicket and never calls the
+  // function. May throw std::bad_alloc, and then nothing has been scheduled.
   Ticket Schedule(Clock::duration timeout, std::function<void()> function) CONDACC_EXCLUDES(mu_);
 
   // Cancels a scheduled function. When this returns, the call of the function has either begun
@@ -52,7 +52,7 @@ class TimerQueue {
   std::map<Ticket, std::function<void()>> functions_ CONDACC_GUARDED_BY(mu_);
   uint64_t next_id_ CONDACC_GUARDED_BY(mu_) = 1;
   bool started_ CONDACC_GUARDED_BY(mu_) = false;
-  // The time until which the thread sleeps if nobody wakes it. It lies in the past while the thread
+  // The time until which the thread sleeps unless it is woken. It is in the past while the thread
   // is awake.
   Clock::time_point sleeps_until_ CONDACC_GUARDED_BY(mu_) = Clock::time_point::min();
 };

@@ -1,4 +1,4 @@
-// Lists of operations that wait, and their completion after the lock was released.
+// Lists of operations that wait, and their completion after the lock has been released.
 #ifndef CONDACC_CORE_BASE_WAIT_LIST_H_
 #define CONDACC_CORE_BASE_WAIT_LIST_H_
 
@@ -32,8 +32,8 @@ class Waiter {
   std::shared_ptr<T> self_;  // Keeps the operation alive while it is in a list.
 };
 
-// Operations that wait, first in, first out. Any of them can leave early. Operations are linked to
-// each other, so that no method needs memory or can fail. Not thread-safe.
+// Operations that wait, first in, first out. Any of them can leave early. The list is intrusive, so
+// no method needs memory or can fail. Not thread-safe.
 //
 // Example:
 //
@@ -84,7 +84,7 @@ class WaitList {
 
   std::shared_ptr<T> PopFront() noexcept { return Remove(first_); }
 
-  // The operations in order, as pointers. The body of a loop may remove the one that it is given.
+  // Iterates over the operations in order. The body of a loop may remove the current one.
   class Iterator {
    public:
     explicit Iterator(T* wait) : wait_(wait), next_(wait == nullptr ? nullptr : wait->next_) {}
@@ -99,7 +99,7 @@ class WaitList {
   Iterator begin() const { return Iterator(first_); }
   Iterator end() const { return Iterator(nullptr); }
 
-  // Removes an operation from the list in which it waits, whichever that is.
+  // Removes an operation from whichever list it waits in.
   static std::shared_ptr<T> Remove(T* wait) noexcept {
     WaitList& list = *wait->list_;
     (wait->previous_ == nullptr ? list.first_ : wait->previous_->next_) = wait->next_;
@@ -116,7 +116,7 @@ class WaitList {
   size_t size_ = 0;
 };
 
-// Operations whose wait has ended, and whose T::Complete() is still to be called. Not thread-safe.
+// Operations whose wait has ended, and whose T::Complete() has yet to be called. Not thread-safe.
 template <class T>
 class EndedWaits {
  public:
@@ -146,7 +146,7 @@ class EndedWaits {
   T* last_ = nullptr;  // Valid only if there is a first one.
 };
 
-// Holds a lock. Its destructor releases the lock, and then completes the operations whose wait has
+// Holds a lock. The destructor releases the lock, and then completes the operations whose wait has
 // ended.
 template <class T>
 class CONDACC_SCOPED_CAPABILITY CompletingLock {

@@ -19,10 +19,10 @@
 namespace condacc {
 namespace {
 
-constexpr size_t kParallelChunk = 1 << 16;  // Elements of a unit of work that one thread adds.
+constexpr size_t kParallelChunk = 1 << 16;  // Elements of one unit of parallel work.
 constexpr size_t kMinParallel = 1 << 18;    // Fewer elements are added by one thread.
 
-// Adds kInputs inputs, from element `offset` of each on, in one pass. `out` may be one of the
+// Adds kInputs inputs in one pass, starting at element `offset` of each. `out` may be one of the
 // operands, since each element is read before it is written.
 template <typename T, size_t kInputs, bool kDivide>
 CONDACC_ALWAYS_INLINE void AddPass(T* out, const T* first, const T* const* inputs, size_t offset,
@@ -68,7 +68,7 @@ void AddRange(const DenseAddArgs& args, size_t begin, size_t end) {
   const auto& last_pass = args.divisor != 1 ? kPasses<Pass<T, true>> : kPasses<Pass<T, false>>;
   for (size_t b = begin; b < end;) {
     // If there are more inputs than one pass reads, several passes go over a chunk, whose running
-    // sums stay in the cache. They are not kept in `out`, which may be an input that is still to be
+    // sums stay in the cache. They are not kept in `out`, which may be an input that has yet to be
     // read.
     T sums[kChunkElements];
     const size_t e = args.num_inputs <= kMaxInputs ? end : std::min(end, b + kChunkElements);
@@ -89,8 +89,8 @@ size_t NumParts(ElementType type) {
   return type == ElementType::kComplex64 || type == ElementType::kComplex128 ? 2 : 1;
 }
 
-// Copies a range: the sum of a single gradient. Large ones are copied faster by several threads,
-// because the first touch of fresh memory is what takes long.
+// Copies a range, which is the sum of a single gradient. Several threads copy a large one faster,
+// because the first touch of fresh memory takes most of the time.
 void CopyRange(const DenseAddArgs& args, size_t begin, size_t end) {
   if (begin == end) return;  // The pointers may be null then.
   const size_t size = args.out_is_float32 ? sizeof(float) : SizeOf(args.type) / NumParts(args.type);

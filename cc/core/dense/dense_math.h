@@ -13,7 +13,7 @@ namespace condacc {
 // out[i] = (((first[i] + inputs[0][i]) + inputs[1][i]) + ...) / divisor
 //
 // The additions of each element happen in exactly this order, however the work is vectorised or
-// divided among threads. So the result is, bit for bit, that of adding one gradient after another.
+// divided among threads. So the result is bit for bit that of adding one gradient after another.
 // `out` may be `first` or any of the inputs. For float16 and bfloat16, the additions and the
 // division are done in float32 and the result is rounded once; `first` and `out` may then also be
 // float32.

@@ -20,11 +20,10 @@ namespace condacc {
 
 // Keeps the gradients of one round in order of arrival, and adds several of them in one pass.
 //
-// The first gradient provides the memory in which the result is handed out: its own buffer if it is
-// owned, else a buffer that is allocated for it. So a take needs no memory. The sums of float16 and
-// bfloat16 grow in another buffer, of float32. Gradients are pending until a fold adds them. Not
-// thread-safe, except that RunFold() runs without the lock of its caller while more gradients are
-// appended.
+// The first gradient provides the memory for the result: its own buffer if it is owned, otherwise a
+// buffer that is allocated for it. So a take needs no memory. Sums of float16 and bfloat16 are kept
+// in another buffer, in float32. Gradients are pending until a fold adds them. Not thread-safe,
+// except that RunFold() may run while more gradients are appended.
 class DenseSum final : public RoundSum {
  public:
   explicit DenseSum(const SumOptions& options);
@@ -44,10 +43,10 @@ class DenseSum final : public RoundSum {
 
  private:
   enum class State {
-    kEmpty,         // There has been no gradient, and there is no memory for the result.
+    kEmpty,         // There are no gradients, and there is no memory for the result.
     kPending,       // All gradients are pending.
-    kInResult,      // The gradients that were added are in `result_`.
-    kInFloat32Sum,  // The gradients that were added are in `float32_sum_`, in float32.
+    kInResult,      // The sum of the added gradients is in `result_`.
+    kInFloat32Sum,  // The sum of the added gradients is in `float32_sum_`, in float32.
   };
 
   // Buffers that are added together, and memory for the list of their addresses.
@@ -67,11 +66,11 @@ class DenseSum final : public RoundSum {
   // bfloat16 gradients cannot be added: a fold can only copy the first one to `result_`.
   bool CanFold() const { return HasRoomToAdd() || !has_sum(); }
   bool has_sum() const { return state_ == State::kInResult || state_ == State::kInFloat32Sum; }
-  // Returns the arguments for adding a batch to the sum, in the memory in which the sum grows.
+  // Returns the arguments for adding a batch to the sum, with the sum's own memory as the output.
   DenseAddArgs Operands(Batch* batch) const noexcept;
-  // Lets the workspace add inputs in `args.out` until the rest of them fits one pass. Returns the
-  // arguments of that last pass. Uses only its arguments and the options, because gradients may be
-  // appended at the same time.
+  // Lets the workspace add inputs to `args.out` until the rest of them fits in one pass. Returns
+  // the arguments of that last pass. Uses only its arguments and the options, because gradients may
+  // be appended at the same time.
   DenseAddArgs RunFirstPasses(DenseAddArgs args, Workspace& workspace) const noexcept;
   // Returns whether a fold should add the pending gradients once there are `num_pending`.
   bool IsFull(size_t num_pending) const;
@@ -80,8 +79,7 @@ class DenseSum final : public RoundSum {
   size_t GradientBytes() const { return num_elements_ * SizeOf(options_.type); }
   // Records the first failure of the workspace, which Finish() will report.
   void NoteFailure(const Workspace& workspace) noexcept;
-  // Adds to the bytes that count against the budget, modulo 2^64: a negated number gives bytes
-  // back.
+  // Adds to the bytes that count against the budget, modulo 2^64: a negated number subtracts.
   void Hold(size_t bytes) noexcept {
     held_bytes_ += bytes;
     options_.budget->Add(bytes);
@@ -93,7 +91,7 @@ class DenseSum final : public RoundSum {
   Shape shape_;
   size_t num_elements_ = 0;
   Buffer result_;       // Memory of the result. Set in all states but kEmpty.
-  Buffer float32_sum_;  // Memory in which float16 and bfloat16 are added in float32; or empty.
+  Buffer float32_sum_;  // Memory for adding float16 and bfloat16 in float32, or empty.
   Status failure_;
   Batch pending_;
   size_t held_bytes_ = 0;

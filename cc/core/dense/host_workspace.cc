@@ -22,7 +22,7 @@ Status HostWorkspace::Copy(const void* from, size_t num_bytes, void* to) {
                 end - begin);
   };
   if (num_bytes >= kMinParallel) {
-    // The first touch of fresh memory is what takes long, and several threads share it.
+    // The first touch of fresh memory takes most of the time, and several threads share it.
     parallel_for()(num_bytes, kChunk, copy);
   } else if (num_bytes > 0) {  // If it is 0, the pointers may be null.
     copy(0, num_bytes);

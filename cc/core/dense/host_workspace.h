@@ -17,8 +17,8 @@ namespace condacc {
 // Works with host memory and with threads of the CPU.
 class HostWorkspace : public Workspace {
  public:
-  // Allocates memory that is not output by an op: the sums of merged rows, and the entries that a
-  // merge sorts. Such buffers are freed piece by piece (Buffer::DiscardFirst()).
+  // Allocates memory that no op outputs: the sums of merged rows, and the entries that a merge
+  // sorts. Such buffers are freed piece by piece (Buffer::DiscardFirst()).
   virtual Status AllocateInner(ElementType type, const Shape& shape, Buffer* buffer) = 0;
   virtual const ParallelFor& parallel_for() const = 0;
 

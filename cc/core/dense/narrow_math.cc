@@ -49,8 +49,8 @@ void AddRangeInFloat32(const DenseAddArgs& args, size_t begin, size_t end) {
 
 #if defined(CONDACC_AVX2)
 
-// Sixteen elements as two vectors of float32. Avx2Float16 and Avx2BFloat16 each use
-// their own order of lanes, consistently.
+// Sixteen elements as two vectors of float32. Avx2Float16 and Avx2BFloat16 each use their own order
+// of lanes, consistently.
 struct TwoVectors {
   __m256 a;
   __m256 b;
@@ -125,7 +125,7 @@ struct Avx2BFloat16 {
     return _mm256_blendv_epi8(_mm256_add_epi32(bits, half), quiet_nan, is_nan);
   }
 
-  // Moves the elements, which were shuffled within the two halves of a vector, to their places.
+  // Restores the order of elements that were shuffled within the two halves of a vector.
   static CONDACC_AVX2 __m256 InOrder(__m256 shuffled) {
     return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(shuffled), 0b11011000));
   }

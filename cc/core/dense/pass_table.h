@@ -1,4 +1,4 @@
-// Chooses the pass over memory that adds a certain number of inputs at once.
+// A table of the passes over memory that add a certain number of inputs at once.
 #ifndef CONDACC_CORE_DENSE_PASS_TABLE_H_
 #define CONDACC_CORE_DENSE_PASS_TABLE_H_
 

@@ -13,13 +13,13 @@
 
 namespace condacc {
 
-// Sorts entries by index, stably, by radix. If the indices span more than 32 bits, entries are
-// radix-sorted by the highest 16 bits; runs that agree in these are then sorted by comparison.
+// Sorts entries by index with a stable radix sort. If the indices span more than 32 bits, entries
+// are radix-sorted by the highest 16 bits; runs that agree in these are then sorted by comparison.
 // Keeps its memory for the next bucket. Not thread-safe.
 class BucketSorter {
  public:
-  // All indices lie within `bound`. May throw std::bad_alloc, and then the entries are as they
-  // were.
+  // All indices must be within `bound`. May throw std::bad_alloc, and then the entries are
+  // unchanged.
   void Sort(SliceEntry* begin, SliceEntry* end, IndexRange bound) {
     const size_t size = static_cast<size_t>(end - begin);
     if (size < 2 || std::is_sorted(begin, end, IsLower)) return;

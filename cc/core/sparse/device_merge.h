@@ -12,22 +12,22 @@
 
 namespace condacc {
 
-// A gradient, or the rows merged before. Each slice of each source, or merged row, is an entry.
-// Entries are numbered from source to source. The pointers are device addresses.
+// A gradient, or the rows merged before. Each slice of a gradient and each merged row is an entry.
+// Entries are numbered consecutively across sources. The pointers are device addresses.
 struct DeviceSource {
   const int64_t* indices = nullptr;  // [n]
   const void* values = nullptr;      // [n, width]
   int64_t first_entry = 0;           // Number of the source's first entry.
-  int64_t index_bound = -1;          // Indices must be lower. -1 means that there is no bound.
+  int64_t index_bound = -1;          // Indices must be lower. -1 means no bound.
 };
 
 struct DeviceMergeArgs {
   SliceLayout layout;
   std::vector<DeviceSource> sources;  // In order of arrival.
   int64_t num_entries = 0;
-  // The first `num_merged` entries are the rows merged before, if there are any, and are the first
+  // The first `num_merged` entries are the rows merged before. If there are any, they are the first
   // source. Their values are sums, of the layout's sum type. `merged_counts` [num_merged] has the
-  // number of gradients that contain each.
+  // number of gradients that contain each row.
   int64_t num_merged = 0;
   const int64_t* merged_counts = nullptr;
   int num_index_bits = 64;  // Number of bits of valid indices.
@@ -36,10 +36,10 @@ struct DeviceMergeArgs {
 
 struct DeviceMergeReport {
   int64_t num_rows = 0;    // Number of different indices.
-  int64_t bad_entry = -1;  // The first whose index is negative or too high; or -1.
+  int64_t bad_entry = -1;  // First entry whose index is negative or too high, or -1.
 };
 
-// The memory to which the merged rows are written, in ascending order.
+// The memory that receives the merged rows, in ascending order.
 struct DeviceMergeOutput {
   int64_t num_rows = 0;
   int64_t* indices = nullptr;    // [num_rows]
@@ -49,7 +49,7 @@ struct DeviceMergeOutput {
   double divisor = 1;            // kOfEachRow means that each row is divided by its count.
 };
 
-// Returns how many bits the indices below `index_bound` need (-1 means that there is no bound).
+// Returns how many bits the indices below `index_bound` need (-1 means no bound).
 constexpr int NumIndexBits(int64_t index_bound) {
   if (index_bound < 0) return 64;
   int bits = 1;

@@ -111,7 +111,7 @@ bool DeviceRows::Fold(std::list<Gradient>* gradients, Workspace& workspace) {
     output.counts = static_cast<int64_t*>(merged.counts.data());
     if (status.ok() && merged.num_rows > 0) status = workspace.Write(merging.args, output);
     if (status.code() == StatusCode::kResourceExhausted) return false;
-    // After any other error the gradients are lost, and the take of the round will report it.
+    // After any other error, the gradients are lost, and the take of the round reports the error.
     if (status.ok()) {
       merged_ = std::move(merged);
     } else {

@@ -67,13 +67,13 @@ class DeviceRows {
   Status StartMerging(const std::list<Gradient>& gradients, Workspace& workspace, Merging* merging);
   // Adds the merged rows and `gradients` to the arguments.
   Status AddSources(const std::list<Gradient>& gradients, DeviceMergeArgs* args);
-  // Reads the indices of the gradients from that of entry `bad_entry` on, and sets the failure of
-  // those that have a bad one. May also throw std::bad_alloc.
+  // Reads the indices of the gradients, starting with the one that contains entry `bad_entry`, and
+  // sets the failure of those that have a bad index. May also throw std::bad_alloc.
   Status FindBadGradients(int64_t bad_entry, std::list<Gradient>* gradients,
                           Workspace& workspace) const;
   // Starts to merge the gradients that are not bad.
   Status MergeGood(std::list<Gradient>* gradients, Workspace& workspace, Merging* merging);
-  // Records an error that spoils the round, if it is the first.
+  // Records an error that makes the round invalid, if it is the first.
   void Note(Status status) {
     if (failure_.ok()) failure_ = std::move(status);
   }
@@ -81,7 +81,7 @@ class DeviceRows {
   const SumOptions& options_;
   const RowFormat& format_;
   Merged merged_;
-  int64_t max_index_bound_ = 0;  // Highest bound of the gradients so far; -1 if one has none.
+  int64_t max_index_bound_ = 0;  // Highest bound of the gradients so far, or -1 if one has none.
   Status failure_;
   std::unique_ptr<Output> output_;  // Set from PrepareFinish() to Finish().
 };

@@ -14,7 +14,7 @@
 namespace condacc {
 namespace {
 
-constexpr size_t kWalkChunk = 8;         // Buckets of a unit of work that one thread walks.
+constexpr size_t kWalkChunk = 8;         // Buckets of one unit of parallel work.
 constexpr int kPrefetchAhead = 8;        // Rows or entries.
 constexpr size_t kNumParts = 10;         // Parts of a result. Memory is freed after each.
 constexpr size_t kPrefetchBytes = 1024;  // Bytes of a row. The processor prefetches the rest.
@@ -57,7 +57,8 @@ void HostMergePass::Add(const UnionRow& row, void* out, bool out_is_sum, double 
     new (place + num_operands++ * sizeof(values)) const void*(values);
   }
   const void* const* const operands = std::launder(reinterpret_cast<const void* const*>(place));
-  // Slices of different gradients lie far apart, so those that follow are prefetched meanwhile.
+  // Slices of different gradients are far apart in memory, so the next ones are prefetched
+  // meanwhile.
   if (row.bucket_end - row.end > kPrefetchAhead) {
     Prefetch(ValuesOf(row.end[kPrefetchAhead]), layout_.num_bytes());
   }
@@ -105,7 +106,7 @@ double HostMergePass::WeightOf(const UnionRow& row) const {
   if (!has_weights_) return row.weight + static_cast<double>(row.num_new_gradients());
   double total = row.weight;
   for (const SliceEntry* e = row.begin; e < row.end; ++e) {
-    // The entries of one gradient are neighbours, and count once.
+    // The entries of one gradient are adjacent, and count once.
     if (e == row.begin || e[0].gradient != e[-1].gradient) total += sources_[e->gradient].weight;
   }
   return total;

@@ -16,7 +16,7 @@
 
 namespace condacc {
 
-// A gradient that is to be merged. `values` is of shape [indices.size, width].
+// A gradient to merge. `values` has shape [indices.size, width].
 struct HostSource {
   IndexSpan indices;
   const void* values = nullptr;
@@ -25,12 +25,12 @@ struct HostSource {
 
 // Merges new gradients with the rows merged before. The values of each row are added in order of
 // arrival. If a row is repeated within a gradient, the gradient counts once. Methods that need
-// memory may throw std::bad_alloc, and then `merged` is as it was. An object serves one call of
-// MergeInto() or WriteTo().
+// memory may throw std::bad_alloc, and then `merged` is unchanged. Each object is used for one call
+// of MergeInto() or WriteTo().
 class HostMergePass {
  public:
-  // `entries` is scratch memory for one entry per slice of all sources. The references to `merged`
-  // and `sources` are kept.
+  // Keeps the references to `merged` and `sources`. `entries` is scratch memory for one entry per
+  // slice of all sources.
   HostMergePass(const SliceLayout& layout, const MergedRows& merged,
                 const std::vector<HostSource>& sources, SliceEntry* entries,
                 const ParallelFor& parallel_for);
@@ -45,17 +45,17 @@ class HostMergePass {
 
   // Adds the sources to the sums in place. The sums of new rows are written to `new_sums`:
   // [num_new_rows(), width] of the sum type. Replaces `merged`, which must be the object that was
-  // given to the constructor.
+  // passed to the constructor.
   void MergeInto(MergedRows* merged, void* new_sums, const ParallelFor& parallel_for);
 
-  // Is called between the parts of a result: the sums of rows whose indices are below `index` and
-  // the first `num_entries` entries will not be read again.
+  // Called between the parts of a result: the sums of rows whose indices are below `index`, and the
+  // first `num_entries` entries, will not be read again.
   using WrittenBelow = std::function<void(int64_t index, size_t num_entries)>;
 
   // Writes all indices to `indices` [num_rows()], and the sums of their rows to `values`
   // [num_rows(), width]. Each sum is divided by `divisor` or, if that is kOfEachRow, by the total
   // weight of the gradients that contain the row. If `written_below` is set, the result is written
-  // in parts, between which the calling thread calls it. Allocates nothing and cannot fail.
+  // in parts, and the calling thread calls it between them. Allocates nothing and cannot fail.
   void WriteTo(int64_t* indices, void* values, double divisor, const ParallelFor& parallel_for,
                const WrittenBelow& written_below = nullptr);
 

@@ -25,23 +25,22 @@ class HostRows {
  public:
   using Workspace = HostWorkspace;
   static constexpr int kNumEntryBits = 32;  // The entries of a gradient are numbered in 32 bits.
-  // If true, indices are checked, and memory of copies is used again, before a gradient is kept.
+  // If true, SparseSum::Prepare() checks the indices, and reuses the memory of earlier copies.
   static constexpr bool kIsHost = true;
 
   // Keeps a reference to `format`, which must be set before anything is merged.
   HostRows(const SumOptions& options, const RowFormat& format)
       : options_(options), format_(format) {}
 
-  // The number of rows merged so far.
   size_t num_rows() const { return merged_.size(); }
 
-  // Merges the gradients, except those whose `failure` it sets because they cannot be added.
-  // Returns false if there was not enough memory, and then nothing else has changed.
+  // Merges the gradients. Sets the `failure` of those that cannot be added. Returns false if there
+  // was not enough memory, and then nothing else has changed.
   bool Fold(std::list<Gradient>* gradients, Workspace& workspace);
 
-  // See RoundSum. `pending` are the gradients that have not been merged. They must stay where
-  // they are until Finish(). `total_weight` is that of all gradients. If some of them cannot be
-  // added, sets their `failure`, and nothing has been prepared.
+  // See RoundSum. `pending` are the gradients that have not been merged. They must not move until
+  // Finish(). `total_weight` is that of all gradients. If some of them cannot be added, sets their
+  // `failure`, and nothing has been prepared.
   Status PrepareFinish(std::list<Gradient>* pending, double total_weight, Workspace& workspace);
   void AbandonFinish() { output_.reset(); }
   Value Finish(Workspace& workspace);
@@ -53,7 +52,7 @@ class HostRows {
   }
 
  private:
-  // If entries and merged sums have fewer bytes together, they are not freed piece by piece.
+  // If entries and merged sums have fewer bytes in total, they are not freed piece by piece.
   static constexpr size_t kMinDiscarded = size_t{4} << 20;
 
   // A merge of gradients, and the memory for it.
@@ -62,7 +61,7 @@ class HostRows {
     Buffer entries;
     std::optional<HostMergePass> merge;
   };
-  // A result that is to be written.
+  // A result to be written.
   struct Output {
     Merging merging;
     // If set, this gradient is the result, and nothing is merged.
@@ -81,7 +80,7 @@ class HostRows {
   // Allocates the entries of the gradients and sorts them. May also throw std::bad_alloc.
   Status StartMerging(const std::list<Gradient>& gradients, Workspace& workspace,
                       Merging* merging) const;
-  // Merges everything into `value`, and frees what was read piece by piece.
+  // Merges everything into `value`. Frees piece by piece what has been read.
   void Write(const Value& value, Workspace& workspace);
 
   const SumOptions& options_;

@@ -1,4 +1,4 @@
-// Divides indices into ranges that contain about equally many of them.
+// Divides indices into ranges that contain about the same number of them.
 #ifndef CONDACC_CORE_SPARSE_INDEX_BUCKETS_H_
 #define CONDACC_CORE_SPARSE_INDEX_BUCKETS_H_
 
@@ -15,15 +15,16 @@ struct IndexRange {
   int64_t max;
 };
 
-// Buckets are ascending ranges of indices. At first they are equally wide. If the indices lie
-// unevenly (one far away from all others, or in clusters), a few buckets contain nearly all of
-// them. Such buckets are then divided again, each by the range of the indices that it contains.
+// Buckets are ascending ranges of indices. At first they are equally wide. If the indices are
+// distributed unevenly (in clusters, or with an outlier), a few buckets contain nearly all of them.
+// Such buckets are then divided again, each by the range of the indices that it contains.
 class IndexBuckets {
  public:
-  // A bucket that is to be divided.
+  // A bucket to be divided.
   struct Split {
     size_t bucket;
-    // Range of the indices seen in the bucket, at least two. Other indices may lie outside.
+    // Range of the indices seen in the bucket, at least two. Other indices of the bucket may be
+    // outside.
     IndexRange range;
     size_t num_children;  // Target number of new buckets, at least 2.
   };
@@ -44,8 +45,8 @@ class IndexBuckets {
   }
 
   // Calls visit(bucket_of) with a function that does what BucketOf() does. For many indices this is
-  // faster, since the function has copies of the two numbers that it needs as long as no bucket has
-  // been divided.
+  // faster: as long as no bucket has been divided, the function has copies of the two numbers that
+  // it needs.
   template <typename Visit>
   void WithBucketOf(Visit visit) const {
     if (nodes_.size() > 1) return visit([this](int64_t index) { return BucketOf(index); });

@@ -1,4 +1,4 @@
-// The rows merged so far, and a walk over these and new entries.
+// The rows merged so far, and a cursor over these and new entries.
 #ifndef CONDACC_CORE_SPARSE_MERGED_ROWS_H_
 #define CONDACC_CORE_SPARSE_MERGED_ROWS_H_
 
@@ -16,7 +16,7 @@ namespace condacc {
 // weight of the gradients that contain it.
 struct MergedRows {
   std::vector<int64_t> indices;
-  std::vector<void*> sums;  // Each of SliceLayout::width elements of SliceLayout::sum_type().
+  std::vector<void*> sums;  // Each has SliceLayout::width elements of SliceLayout::sum_type().
   std::vector<double> weights;
 
   size_t size() const { return indices.size(); }
@@ -45,7 +45,7 @@ struct UnionRow {
   }
 };
 
-// Goes through the rows of a bucket in ascending order: the union of those merged before and those
+// Iterates over the rows of a bucket in ascending order: the union of those merged before and those
 // that have new entries.
 class UnionRowCursor {
  public:

@@ -14,7 +14,7 @@
 
 namespace condacc {
 
-// The divisor of rows that are each divided by the total weight of the gradients that contain it.
+// This divisor means that each row is divided by the total weight of the gradients that contain it.
 inline constexpr double kOfEachRow = 0;
 
 // Returns the divisor of all rows, or kOfEachRow.

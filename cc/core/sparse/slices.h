@@ -17,7 +17,7 @@ struct SliceEntry {
   uint32_t position;  // Position of the slice in the gradient.
 };
 
-// The layout of a slice: `width` elements without gaps. The sum of a row has the same number of
+// The layout of a slice: `width` contiguous elements. The sum of a row has the same number of
 // elements, of the sum type.
 struct SliceLayout {
   ElementType type = ElementType::kFloat32;

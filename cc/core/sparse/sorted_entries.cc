@@ -13,8 +13,8 @@ namespace {
 
 constexpr size_t kEntriesPerBucket = 1024;  // So that a bucket is sorted within the L1 cache.
 constexpr size_t kMaxBuckets = 4096;        // Initially; each division may add about as many.
-constexpr size_t kDealChunk = 1 << 16;      // Entries of a unit of work that one thread deals out.
-constexpr size_t kSortChunk = 16;           // Buckets of a unit of work that one thread sorts.
+constexpr size_t kDealChunk = 1 << 16;      // Entries that one unit of parallel work deals out.
+constexpr size_t kSortChunk = 16;           // Buckets that one unit of parallel work sorts.
 constexpr size_t kOverfull = 8;             // A bucket of more than this many shares is divided.
 constexpr int kMaxDivisions = 8;
 constexpr int kMinStrideBits = 6;       // At most one of 2^6 entries is sampled.
@@ -106,7 +106,7 @@ void SortedEntries::ChooseBuckets(const std::vector<IndexSpan>& gradients,
 }
 
 // Returns the indices of a sample: one of every 2^stride_bits entries over all gradients. The
-// sampled positions are not periodic, because ids often come in turn from a number of features.
+// sampled positions are not periodic, because ids often come from several features in turn.
 std::vector<int64_t> SortedEntries::Sample(const std::vector<IndexSpan>& gradients,
                                            int stride_bits) const {
   constexpr uint64_t kGoldenRatio = 0x9E3779B97F4A7C15;
@@ -180,8 +180,8 @@ SortedEntries::Counts SortedEntries::Count(const std::vector<IndexSpan>& gradien
   return counts;
 }
 
-// Turns the counts into positions: each chunk has positions of its own in each bucket, so that
-// threads write the entries of all chunks in parallel.
+// Turns the counts into positions: each chunk has its own positions in each bucket, so that threads
+// can write the entries of all chunks in parallel.
 void SortedEntries::Deal(const std::vector<IndexSpan>& gradients, Counts counts,
                          const ParallelFor& parallel_for) {
   starts_.assign(num_buckets() + 1, 0);

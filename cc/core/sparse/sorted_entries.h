@@ -15,16 +15,16 @@
 namespace condacc {
 
 // The slices of several gradients as entries, ordered by index, and for each index in order of
-// arrival. The entries lie in buckets, each of which covers a range of indices of its own, so that
-// several threads can work on different buckets.
+// arrival. The entries are in buckets that cover disjoint ranges of indices, so that several
+// threads can work on different buckets.
 class SortedEntries {
  public:
   // Sorts the entries: they are dealt out to buckets in one stable pass and then sorted within each
   // bucket, in the cache. No index may be negative. Gradients of 2^32 slices or more and more than
   // 2^32 gradients are not supported. `merged_indices` are the indices of the rows merged before,
-  // ascending and without repeats. They will be walked along with the entries, so they count, too,
-  // when buckets are chosen. `entries` is the memory for the entries, of which there are as many as
-  // slices in all gradients. May throw std::bad_alloc.
+  // ascending and without repeats. They are walked along with the entries, so they also count when
+  // buckets are chosen. `entries` is the memory for one entry per slice of all gradients. May throw
+  // std::bad_alloc.
   SortedEntries(const std::vector<IndexSpan>& gradients, const IndexSpan& merged_indices,
                 SliceEntry* entries, const ParallelFor& parallel_for);
 
@@ -40,7 +40,7 @@ class SortedEntries {
   int64_t first_index(size_t bucket) const { return buckets_.first_index(bucket); }
 
  private:
-  // Estimates about a bucket, made before entries are dealt out to it.
+  // Estimates for a bucket, made before entries are dealt out to it.
   struct BucketEstimate {
     size_t size = 0;   // Estimated number of its entries and merged rows.
     IndexRange range;  // Range of its sampled indices and of its merged indices.
@@ -68,8 +68,8 @@ class SortedEntries {
   IndexBuckets buckets_;
   SliceEntry* const entries_;
   size_t num_entries_ = 0;
-  // The positions at which the entries and the merged rows of each bucket begin, and as the last
-  // element, where those of the last bucket end.
+  // The positions at which the entries and the merged rows of each bucket begin. The last element
+  // is the position at which those of the last bucket end.
   std::vector<size_t> starts_;
   std::vector<size_t> merged_starts_;
 };

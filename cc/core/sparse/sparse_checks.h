@@ -1,4 +1,5 @@
-// Checks of sparse gradients. A sparse gradient is some rows of a dense tensor, and their indices.
+// Checks of sparse gradients. A sparse gradient consists of some rows of a dense tensor and their
+// indices.
 #ifndef CONDACC_CORE_SPARSE_SPARSE_CHECKS_H_
 #define CONDACC_CORE_SPARSE_SPARSE_CHECKS_H_
 
@@ -18,8 +19,8 @@ namespace condacc {
 // indices. Errors are InvalidArgument.
 Status CheckSparseShapes(const Gradient& gradient, const Shape& expected, const Shape* accumulated);
 
-// Returns the number of rows of the dense tensor, which all indices must be lower than, or -1 if
-// neither the constructor's shape nor the gradient gives it.
+// Returns the number of rows of the dense tensor, or -1 if neither the constructor's shape nor the
+// gradient gives it. All indices must be lower.
 int64_t IndexBound(const Gradient& gradient, const Shape& expected);
 
 // Reads all indices once, and outputs what it finds. Returns InvalidArgument if one is negative or

@@ -109,7 +109,7 @@ bool SparseSum<Rows>::IsOverfull() const {
 }
 
 // Pending gradients that are small compared with the merged sums are kept even if the budget is
-// exceeded, since each fold walks all merged rows.
+// exceeded, because each fold walks all merged rows.
 template <class Rows>
 bool SparseSum<Rows>::ExceedsBudget() const {
   return num_pending() > 1 && options_.budget->IsExceeded() && pending_bytes_ >= merged_bytes_ / 16;
@@ -120,7 +120,8 @@ size_t SparseSum<Rows>::FoldBytes() const {
   return std::max(merged_bytes_ / 20 * 9, options_.fold_bytes);
 }
 
-// Tiny gradients wait until they are so many that walking the merged rows costs little for each.
+// Tiny gradients wait until there are enough of them to make the walk of the merged rows cheap for
+// each.
 template <class Rows>
 size_t SparseSum<Rows>::MaxPending() const {
   return kMaxPending + num_merged_ / 16;
@@ -157,8 +158,7 @@ bool SparseSum<Rows>::EndFold() noexcept {
   return has_folded_;
 }
 
-// Bad gradients stay in `pending_` for now, because other threads may ask meanwhile how much is
-// pending.
+// Bad gradients stay in `pending_` for now, because other threads may query it meanwhile.
 template <class Rows>
 Status SparseSum<Rows>::PrepareFinish(Workspace& workspace) {
   refused_.clear();
@@ -200,7 +200,7 @@ void SparseSum<Rows>::RemoveRefused() noexcept {
   CONDACC_INVARIANT(refused_.size() == bad_.size());
   count_ -= static_cast<int64_t>(bad_.size());
   for (const Gradient& gradient : bad_) total_weight_ -= gradient.weight;
-  if (count_ == 0) total_weight_ = 0;  // Differences of rounded numbers are not exact.
+  if (count_ == 0) total_weight_ = 0;  // Subtraction leaves a rounding error.
   bad_.clear();
   refused_.clear();
 }

@@ -22,7 +22,7 @@ namespace condacc {
 // Keeps the gradients of one round in order of arrival, and merges many of them at once. The
 // indices of a gradient may be in any order and repeat; those of the result ascend and are unique.
 // A fold merges the pending gradients into the rows merged before once they have at least
-// SumOptions::fold_bytes and 45 % of the bytes of these rows. So the memory stays near that of
+// SumOptions::fold_bytes and 45 % of the bytes of these rows. So the memory stays close to that of
 // the result, and the cost of a gradient does not grow with the number of gradients.
 //
 // `Rows` is HostRows or DeviceRows.
@@ -57,7 +57,7 @@ class SparseSum final : public RoundSum {
   size_t num_pending() const { return pending_.size(); }
 
  private:
-  // Calls of one accumulator work with workspaces of one kind.
+  // All calls of one accumulator pass workspaces of the same type.
   static typename Rows::Workspace& OfRows(Workspace& workspace) {
     return static_cast<typename Rows::Workspace&>(workspace);
   }
@@ -70,16 +70,15 @@ class SparseSum final : public RoundSum {
   size_t MaxPending() const;
 
   size_t BytesOf(const Gradient& gradient) const;
-  // Frees gradients whose values have been added. Memory of copies goes to the spares.
+  // Frees gradients whose values have been added. Gives the memory of copies to the spares.
   void Release(std::list<Gradient>* gradients);
-  // Returns whether the rows could not add the gradient.
+  // Returns whether `rows_` could not add the gradient.
   static bool IsBad(const Gradient& gradient) { return !gradient.failure.ok(); }
   // Moves bad gradients to `bad_`.
   void MoveBad(std::list<Gradient>* gradients) noexcept;
   // Outputs the numbers of all bad gradients to `refused_`, and returns the error of the first.
   Status RefuseBad();
-  // Adds to the bytes that count against the budget, modulo 2^64: a negated number gives bytes
-  // back.
+  // Adds to the bytes that count against the budget, modulo 2^64: a negated number subtracts.
   void Hold(size_t bytes) noexcept {
     held_bytes_ += bytes;
     options_.budget->Add(bytes);

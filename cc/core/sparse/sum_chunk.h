@@ -13,7 +13,7 @@
 
 namespace condacc {
 
-// Holds the sums of the rows that were new to one fold, in ascending order of their indices. While
+// Holds the sums of the rows that were new in one fold, in ascending order of their indices. While
 // a take writes these sums to its result, the chunk frees its memory piece by piece, so that the
 // chunk and the result never exist in full at the same time.
 class SumChunk {
@@ -27,7 +27,7 @@ class SumChunk {
     size_t num_rows;
   };
 
-  // `marks` ascend.
+  // `marks` must be in ascending order.
   SumChunk(Buffer sums, std::vector<Mark> marks, size_t row_bytes)
       : sums_(std::move(sums)), marks_(std::move(marks)), row_bytes_(row_bytes) {}
 

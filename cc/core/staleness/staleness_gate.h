@@ -14,13 +14,13 @@
 
 namespace condacc {
 
-// The staleness of an update is the step that the variable will have reached when all updates
-// accepted before have been applied, minus the update's local step. An update that is accepted
-// reserves the step that it will take, so that it counts for all later decisions even before it has
-// been applied. So the decision is atomic, although no lock is held while updates are applied.
+// The staleness of an update is the step that the variable will have reached once all previously
+// accepted updates are applied, minus the update's local step. An accepted update reserves the step
+// that it will take, so that it counts in all later decisions even before it is applied. So
+// decisions are atomic, although no lock is held while updates are applied.
 //
-// Updates count in the order of the decisions. With a limit above 0, an update that takes long to
-// be applied may be overtaken by later ones. Thread-safe.
+// Updates count in the order of the decisions. With a limit above 0, later updates may overtake one
+// that takes long to apply. Thread-safe.
 class StalenessGate {
  public:
   struct Decision {
@@ -39,8 +39,8 @@ class StalenessGate {
 
   // Accepts an update if its staleness is at most `limit`. An accepted update must be ended by
   // End(). `read_step(int64_t*)` reads the step variable under the gate's lock. If it returns
-  // false, so does this, and nothing has changed. `counter` names the counter to which the update
-  // belongs. May throw std::bad_alloc, and then nothing has changed, either.
+  // false, Decide() returns false and nothing has changed. `counter` names the counter to which the
+  // update belongs. May throw std::bad_alloc, and then nothing has changed either.
   template <class ReadStep>
   bool Decide(const std::string& counter, int64_t local_step, int64_t limit, ReadStep read_step,
               Decision* decision) {
@@ -64,8 +64,8 @@ class StalenessGate {
   }
 
   // Does what Decide() does, but reads the variable without the gate's lock, for variables that
-  // take long to read. Reads it again if another update has been decided on or has ended meanwhile,
-  // so the decision is the one that Decide() would have made at the time of the reading.
+  // take long to read. Reads it again if another update was decided on or ended meanwhile, so that
+  // the decision is the one that Decide() would have made at the time of the read.
   template <class ReadStep>
   bool DecideAfterReading(const std::string& counter, int64_t local_step, int64_t limit,
                           ReadStep read_step, Decision* decision) {
@@ -90,7 +90,7 @@ class StalenessGate {
     if (applied && found != tallies_.end()) ++found->second.counts.num_accepted;
   }
 
-  // Returns the counts of a counter: all zero if nobody has used it.
+  // Returns the counts of a counter, which are all zero if it was never used.
   Counts counts(const std::string& counter) const {
     MutexLock lock(&mu_);
     const auto found = tallies_.find(counter);

@@ -8,7 +8,7 @@
 
 namespace condacc {
 
-// Adds and subtracts integers. A result outside the range of int64_t becomes the nearest end of it.
+// Add and subtract integers. A result outside the range of int64_t is clamped to it.
 inline int64_t SaturatedAdd(int64_t a, int64_t b) {
   int64_t sum;
   if (!__builtin_add_overflow(a, b, &sum)) return sum;
@@ -20,19 +20,20 @@ inline int64_t SaturatedSubtract(int64_t a, int64_t b) {
   return b > 0 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
 }
 
-// Each reservation stands for one increment of a variable, which is made by others. The increment
-// may come at any time until the reservation ends, and if it fails, it may not come at all. So the
+// Each reservation stands for one increment of a variable, which is made elsewhere. The increment
+// may happen at any time until the reservation ends, or not at all if the update fails. So the
 // variable alone does not tell how many increments are still to come.
 //
 // The *expected step* is the value that the variable has when all open reservations have been
-// applied. Two bounds of it are kept, `lowest_` and `highest_`, for these reasons:
-// - A variable that is at `step` while `num_open_` reservations are open comes to `step` at least
-//   and to `step + num_open_` at most. ExpectedStep() narrows the bounds by that.
+// applied. Two bounds on it are kept, `lowest_` and `highest_`:
+// - A variable that is at `step` while `num_open_` reservations are open will reach at least `step`
+//   and at most `step + num_open_`. ExpectedStep() narrows the bounds accordingly.
 // - A new reservation adds one increment, so Reserve() adds 1 to both bounds.
-// - A reservation that was applied has made the increment that it stands for: the bounds stay.
-// - A reservation that failed has made its increment or not: `lowest_` is 1 less, `highest_` stays.
-// Increments that nobody reserved, and other writes, are noticed as soon as they contradict the
-// bounds, which then start again from the variable.
+// - A reservation that was applied has made its increment, so the bounds stay.
+// - A reservation that failed may or may not have made its increment: `lowest_` drops by 1,
+//   `highest_` stays.
+// Unreserved increments and other writes are noticed as soon as they contradict the bounds, which
+// are then reset from the variable.
 //
 // For example, with a variable that is at 10 at first:
 //
@@ -48,16 +49,16 @@ inline int64_t SaturatedSubtract(int64_t a, int64_t b) {
 //   or: a write; ExpectedStep(100) is called      100      1       [100, 101] (4)
 //
 // (1) The variable alone would allow [11, 13]: A's increment has come, but A is still open. (2) B
-// has failed before its increment, or else the variable would be at 12. (3) The increment is B's,
-// and C's is still to come (13); or it is C's (12). The higher step counts, which may drop an
-// update too many but never accepts one too many. After C has ended, ExpectedStep() makes the
-// bounds equal again. (4) The bounds start again: nobody has reserved so many increments.
+// failed before its increment, or else the variable would be at 12. (3) The increment is B's, and
+// C's is still to come (13), or it is C's (12). The higher step counts, which may drop one update
+// too many but never accepts one too many. After C has ended, ExpectedStep() makes the bounds equal
+// again. (4) The bounds are reset, because fewer increments were reserved.
 //
 // Not thread-safe.
 class StepReservations {
  public:
-  // Returns the expected step, given that the variable is at `step` now. If it is not certain,
-  // returns the highest that it may be. Without foreign writes and failures it is exact.
+  // Returns the expected step, given that the variable is at `step` now, or the highest possible
+  // one if it is uncertain. It is exact if there are no other writes and no failures.
   int64_t ExpectedStep(int64_t step) {
     const int64_t furthest = SaturatedAdd(step, num_open_);
     lowest_ = std::max(lowest_, step);
@@ -76,7 +77,8 @@ class StepReservations {
     highest_ = SaturatedAdd(highest_, 1);
   }
 
-  // Ends a reservation. If it was not applied it has failed, before or after its increment.
+  // Ends a reservation. A reservation that was not applied has failed, before or after its
+  // increment.
   void End(bool applied) {
     --num_open_;
     if (!applied) lowest_ = SaturatedAdd(lowest_, -1);

@@ -7,7 +7,7 @@
 
 namespace condacc {
 
-// The chief to whom a gate belongs, and what it has done with the gate. The gate belongs to the
+// The chief that a gate belongs to, and what it has done with the gate. The gate belongs to the
 // chief that prepared it last; only another Prepare() changes that. Not thread-safe.
 class ChiefState {
  public:
@@ -36,10 +36,10 @@ class ChiefState {
     chief_.swap(chief);
     phase_ = Phase::kPreparing;
   }
-  // Each of these is called only if the gate belongs to the chief that does it.
+  // The methods below are called only for the chief that the gate belongs to.
   void Open() noexcept { phase_ = Phase::kOpen; }
   void Close() noexcept { phase_ = Phase::kClosed; }
-  // A training that has ended stays ended.
+  // Does nothing if the gate is closed: training that has ended stays ended.
   void Dismiss() noexcept {
     if (!is_closed()) phase_ = Phase::kDismissed;
   }

@@ -15,7 +15,7 @@
 namespace condacc {
 
 // One wait at a gate. `done` is called exactly once, never under a lock, and must not throw. By
-// then `end` is set and, if that is no error, so are `round` and, for an observer, `report`.
+// then `end` is set. Unless it is an error, so are `round` and, for an observer, `report`.
 struct GateWait : Waiter<GateWait> {
   using Clock = std::chrono::steady_clock;
   using Ptr = std::shared_ptr<GateWait>;
@@ -23,15 +23,15 @@ struct GateWait : Waiter<GateWait> {
   using Done = std::function<void(const GateWait&)>;
 
   enum class For {
-    // A worker waits until the gate is at another round than `after`, or until it lets the worker
-    // compute once more in the same round.
+    // A worker waits until the gate is at a round other than `after`, or lets the worker compute
+    // another gradient of the same round.
     kNextRound,
     // A worker waits until the gate is open.
     kOpening,
     // A chief waits until all slots are complete.
     kFullRound,
-    // An observer waits until a round other than `after` has lasted for `patience`, with a worker
-    // waiting.
+    // An observer waits until a round other than `after` has lasted for `patience` while a worker
+    // waits.
     kReport,
   };
 

@@ -12,10 +12,10 @@
 
 namespace condacc {
 
-// The workers by name, and what they do at the gate. A worker is *here* while one of its steps or
-// waits is at the gate, *gone* if it is not here and is lost or has left, and otherwise between two
-// steps. Not thread-safe. Only Come() and Leave() may throw, std::bad_alloc, and then nothing has
-// changed.
+// The workers by name, and what they are doing at the gate. A worker is *here* while one of its
+// steps or waits is at the gate. A worker that is not here is *gone* if it is lost or has left, and
+// otherwise between two steps. Not thread-safe. Of the methods that change the roster, only Come()
+// and Leave() may throw std::bad_alloc, and then nothing has changed.
 class Roster {
  public:
   enum class State { kBetweenSteps, kComputing, kWaiting, kLost, kLeft };
@@ -28,8 +28,8 @@ class Roster {
       return num_waits > 0 ? State::kWaiting : absence;
     }
 
-    std::string run;  // Identifies the process and graph that came last under the worker's name.
-    std::vector<std::string> past_runs;  // Runs that were replaced, which may not come back.
+    std::string run;  // Identifies the latest process and graph with the worker's name.
+    std::vector<std::string> past_runs;  // Replaced runs, which may not come back.
     int num_steps = 0;                   // Steps that were neither taken over nor replaced.
     int num_waits = 0;
     // The state of the worker while it is not here: kBetweenSteps, kLost or kLeft.
@@ -38,15 +38,15 @@ class Roster {
   };
 
   enum class Coming {
-    kSame,      // The run is the one that came last, or the first one.
+    kSame,      // The run is the latest one, or the first one.
     kReplaces,  // The run replaces another one of the same name.
-    kReplaced,  // The run was replaced by another one before, and must end.
+    kReplaced,  // Another run has replaced this one, which must end.
   };
 
-  // Notes that a run of a worker is about to begin a step or a wait. It is not gone any more. A
-  // name that is new replaces one of the workers counted as lost before they were ever seen. If
-  // there is none and `total` workers are known already, it replaces one that is gone or, without
-  // such a one, the one between two steps that was seen least recently.
+  // Records that a run of a worker is about to begin a step or a wait, so that the worker is no
+  // longer gone. A new name replaces one of the workers that were counted as lost before they were
+  // seen. If there is none and `total` workers are known already, it replaces one that is gone or,
+  // failing that, the worker between two steps that was seen least recently.
   Coming Come(const std::string& name, const std::string& run, int total) {
     Worker& worker = FindOrAdd(name, run, total);
     Coming coming = Coming::kSame;
@@ -57,7 +57,7 @@ class Roster {
       if (!worker.run.empty()) {
         worker.past_runs.reserve(past.size() + 1);
         worker.past_runs.push_back(std::move(worker.run));
-        worker.num_steps = worker.num_waits = 0;  // Those of the run that was replaced.
+        worker.num_steps = worker.num_waits = 0;  // They belonged to the replaced run.
         coming = Coming::kReplaces;
       }
       worker.run.swap(came);
@@ -67,32 +67,32 @@ class Roster {
     return coming;
   }
 
-  // Notes that a worker, which may be one that was never seen, is lost or has left. An empty `run`
-  // stands for any. Nothing happens if another run has come last, or if a worker is lost that has
-  // left.
+  // Records that a worker, possibly one that was never seen, is lost or has left. An empty `run`
+  // matches any run. Does nothing if `run` is not the latest one. A worker that has left does not
+  // become lost.
   void Leave(const std::string& name, const std::string& run, State absence, int total) {
     Worker& worker = FindOrAdd(name, run, total);
     if (!run.empty() && worker.run != run) return;
     if (worker.absence != State::kLeft) worker.absence = absence;
   }
 
-  // Returns whether a run of the worker has come.
+  // Returns whether a run of the worker has come to the gate.
   bool Knows(const std::string& name) const noexcept {
     const auto found = workers_.find(name);
     return found != workers_.end() && !found->second.run.empty();
   }
 
-  // Returns a worker if `run` is the one that came last under its name, and null otherwise.
+  // Returns the worker if `run` is its latest run, and null otherwise.
   Worker* Find(const std::string& name, const std::string& run) noexcept {
     const auto found = workers_.find(name);
     return found == workers_.end() || found->second.run != run ? nullptr : &found->second;
   }
 
-  // Notes that a worker has begun or ended something at the gate.
+  // Records that a worker has begun or ended a step or a wait.
   void See(Worker* worker) noexcept { worker->last_seen = ++num_seen_; }
 
-  // Counts all workers as lost that are not here and have not left. Those of `total` workers that
-  // have never been seen are counted, too.
+  // Counts as lost all workers that are not here and have not left, including those of `total`
+  // workers that have never been seen.
   void LoseAllThatAreAbsent(int total) noexcept {
     for (auto& [name, worker] : workers_) {
       if (!worker.is_here() && worker.absence != State::kLeft) worker.absence = State::kLost;
@@ -108,16 +108,15 @@ class Roster {
     num_unseen_lost_ = 0;
   }
 
-  // Removes workers that are gone while more than `total` are known: others have come in their
-  // places.
+  // Removes workers that are gone while more than `total` are known: others have replaced them.
   void ForgetReplaced(int total) noexcept {
     for (auto next = workers_.begin(); next != workers_.end() && size() > total;) {
       next = next->second.is_gone() ? workers_.erase(next) : std::next(next);
     }
   }
 
-  // Returns how many of `total` workers are here or may still come. Those that are here are
-  // counted even if they are more.
+  // Returns how many of `total` workers are here or may still come. All workers that are here are
+  // counted, even if there are more.
   int NumPresent(int total) const noexcept {
     int num_here = 0;
     int num_gone = num_unseen_lost_;
@@ -161,7 +160,7 @@ class Roster {
     return found->second;
   }
 
-  // If more than `total` workers are known, removes the one for which a new one has come.
+  // If more than `total` workers are known, removes the one that `added` replaces.
   void ForgetReplacedBy(const std::string& added, int total) noexcept {
     ForgetReplaced(total);
     if (size() <= total) return;
@@ -176,7 +175,7 @@ class Roster {
   }
 
   std::map<std::string, Worker> workers_;
-  int num_unseen_lost_ = 0;  // Workers that were counted as lost before they were seen.
+  int num_unseen_lost_ = 0;  // Number of workers counted as lost before they were seen.
   uint64_t num_seen_ = 0;
 };
 

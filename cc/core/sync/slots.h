@@ -45,9 +45,9 @@ class Slots {
     }
   }
 
-  // Completes a slot. Whether the caller still holds it does not matter: once it has pushed all
-  // gradients of the slot they are in the accumulators, even if the slot has been given to another
-  // holder. Returns false if the slot was complete already.
+  // Completes a slot, whether or not the caller still holds it: once the caller has pushed all
+  // gradients of the slot, they are in the accumulators, even if the slot has been given to another
+  // holder. Returns false if the slot was already complete.
   bool Complete(int slot) noexcept {
     return std::exchange(slots_[static_cast<size_t>(slot)].state, State::kComplete) !=
            State::kComplete;

@@ -1,4 +1,4 @@
-// Takes the workers of synchronous training from round to round.
+// Moves the workers of synchronous training from round to round.
 #ifndef CONDACC_CORE_SYNC_SYNC_GATE_H_
 #define CONDACC_CORE_SYNC_SYNC_GATE_H_
 
@@ -24,7 +24,7 @@ class SyncGate;
 
 // A worker's step, from its start to its last push. If the object is destroyed before Done(), the
 // step has failed or its client has died: its slot becomes free, and its worker counts as lost.
-// Made by SyncGate::Enter(). Its methods do not throw.
+// SyncGate::Enter() creates it. Its methods do not throw.
 class WorkerStep {
  public:
   // The slot to push gradients with. If none was granted, `round` is lower than the step of every
@@ -44,8 +44,8 @@ class WorkerStep {
   // Asks for a slot of the round in which the step began. Later calls return the same claim.
   Claim ClaimSlot();
   // Tells the gate that all gradients have been pushed, and whether any of them was added. Returns
-  // whether they were dropped, because there was no slot or another worker has taken it over. Later
-  // calls do nothing else.
+  // whether the gradients were dropped, because there was no slot or another worker took it over.
+  // Later calls only return the same result.
   bool Done(bool any_added);
 
   const std::shared_ptr<SyncGate>& gate() const { return gate_; }
@@ -66,31 +66,30 @@ class WorkerStep {
   int slot_ = Slots::kNone;
   bool claimed_ = false;
   bool at_gate_ = false;   // The step has begun and has not ended.
-  bool counted_ = false;   // It is counted among the steps of its worker.
-  bool replaced_ = false;  // Another run has replaced that of the step.
+  bool counted_ = false;   // The step is counted in Roster::Worker::num_steps.
+  bool replaced_ = false;  // A newer run or session has replaced the step's.
   bool dropped_ = false;
   List::iterator position_;  // In the gate's list of steps.
 };
 
-// A round has a number of slots, which is how many gradients it averages. A worker enters, claims a
-// slot, pushes its gradients with it, tells the gate that it is done, and waits for the next round.
-// A chief opens the gate, waits until all slots are complete, takes the gradients, applies them and
-// lets the gate advance. So parameters do not change while a slot is open. The numbers of rounds
-// only go up.
+// A round has one slot for each gradient that it averages. A worker enters, claims a slot, pushes
+// its gradients with it, tells the gate that it is done, and waits for the next round. A chief
+// opens the gate, waits until all slots are complete, takes the gradients, applies them and
+// advances the gate. So parameters do not change while a slot is incomplete. Round numbers only
+// increase.
 //
 // A waiting worker is released to compute another gradient of the same round if there are more free
-// slots than workers that may still bring a gradient. That may become true when a worker leaves or
-// is lost.
+// slots than workers that may still bring a gradient. This can happen when a worker leaves or is
+// lost.
 //
-// Workers and chiefs have names, and each process and graph that acts for one is a run of its own.
-// A run that comes under a name replaces earlier ones: their slots become free, and they get
-// FailedPrecondition. So a worker that is started again need not wait until the loss of its old
-// host is noticed. For chiefs, Prepare() replaces the earlier one, whose operations have no effect
-// any more.
+// Workers and chiefs have names, and each process and graph that acts under a name is a separate
+// run. A new run replaces earlier runs of the same name: their slots become free, and they get
+// FailedPrecondition. So a restarted worker need not wait until the loss of its old host is
+// noticed. For chiefs, Prepare() replaces the earlier one, whose operations then have no effect.
 //
 // Thread-safe. Completions are called without the lock. Methods may throw std::bad_alloc, and then
-// nothing has changed; but once an event has been noted, nothing throws until all waits that it
-// ends have been released.
+// nothing has changed. Once an event has been recorded, nothing throws until all waits that it ends
+// have been released.
 //
 // Example, with one accumulator `sums`, a gate, its chief and one of its workers:
 //
@@ -103,7 +102,7 @@ class WorkerStep {
 //   const WorkerStep::Claim claim = step->ClaimSlot();
 //   const ApplyResult result = sums.Apply(claim.round, gradient, workspace, claim.slot);
 //   step->Done(result.is_added());
-//   gate->Wait(next_round);  // A GateWait::For::kNextRound, which tells the round that follows.
+//   gate->Wait(next_round);  // A GateWait::For::kNextRound, which outputs the next round.
 //   // The chief, in each round, after a GateWait::For::kFullRound:
 //   sums.TryServe(take, workspace);  // The take updates the parameters.
 //   gate->Advance("c", round);
@@ -111,8 +110,8 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
  public:
   using Clock = GateWait::Clock;
 
-  // The shortest time that the gate can be asked to wait. Shorter ones would keep the thread of all
-  // timers busy, or be rounded to 0, which means never.
+  // The shortest time that the gate can be asked to wait. A shorter one would keep the timer thread
+  // busy, or be rounded to 0, which means never.
   static constexpr Clock::duration kShortestDuration = std::chrono::milliseconds(1);
 
   struct Options {
@@ -121,10 +120,10 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
     // If a round makes no progress for this long, slots of workers that do not wait are given to
     // workers that do. Progress is a slot that is claimed or completed.
     Clock::duration takeover{};  // Never if zero.
-    // A round that lasts for longer while a worker waits is logged.
+    // A round that lasts longer than this while a worker waits is logged.
     Clock::duration report{};  // Never if zero.
-    // If false, and all workers have been lost or have left for as long as `report`, the chief's
-    // wait ends with an error.
+    // If false, the chief's wait ends with an error once all workers have been lost or have left
+    // for as long as `report`.
     bool wait_for_lost = false;
   };
   // Logs a line of text about a round that lasts too long.
@@ -141,58 +140,62 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // `report` is used as Options::report until the gate is opened.
   SyncGate(std::string name, Clock::duration report, Log log);
 
-  // Begins a worker's step in the round `local_step`. FailedPrecondition if another run has
+  // Begins a worker's step in the round `local_step`. Returns FailedPrecondition if another run has
   // replaced this one, or if there are backup workers and another step of the run has neither ended
   // nor been taken over: one of two concurrent steps may begin with the parameters of one round and
   // the local step of the next.
   Status Enter(const std::string& worker, const std::string& run, int64_t local_step,
                std::unique_ptr<WorkerStep>* step);
-  // Tells the gate that a worker has a new session: this ends the steps and
-  // waits of its earlier session.
+  // Tells the gate that a worker has a new session. Ends the steps and waits of its earlier
+  // session.
   void Renew(const std::string& worker, const std::string& run);
-  // Tells the gate that a worker has ended, so that nobody waits for its gradients; `is_lost` tells
-  // that it has failed. It may enter again. Does nothing if another run has replaced this one.
+  // Tells the gate that a worker has ended, so that its gradients are no longer expected. `is_lost`
+  // means that it has failed. The worker may enter again. Does nothing if another run has replaced
+  // this one.
   void Leave(const std::string& worker, const std::string& run, bool is_lost);
   // Tells the gate that the process of a worker is gone: its slot becomes free.
   void Lose(const std::string& worker);
 
-  // Begins a wait, which may complete at once. That of a worker completes with
-  // - OutOfRange after Close(), except that kOpening waits for the next opening;
+  // Begins a wait, which may complete at once. The errors of a worker's wait are
   // - FailedPrecondition if another run has replaced the worker's;
-  // - Cancelled if the chief of the same run has been dismissed.
-  // That of a chief completes with
+  // - for kNextRound, OutOfRange after Close(), and Cancelled if the chief of the same run has been
+  //   dismissed. kOpening waits for the next opening instead.
+  // The errors of a chief's wait are
   // - OutOfRange after Close() or Dismiss();
   // - FailedPrecondition if the last Prepare() was not by this chief, or if no worker is left.
   void Wait(const GateWait::Ptr& wait);
   // Completes a wait with Cancelled, now or as soon as it begins. Does nothing to a wait that has
   // been completed.
   void Cancel(const GateWait::Ptr& wait);
-  // Returns the error, or OK, with which a wait has ended. May throw std::bad_alloc.
+  // Returns the status with which a wait has ended. May throw std::bad_alloc.
   Status StatusOf(const GateWait& wait) const;
 
-  // Shuts the gate, so that `chief` can open it, and outputs the round to open it with: higher than
-  // any round so far, and than `at_least`. The gate belongs to this chief from then on: operations
-  // of earlier ones fail or do nothing. OutOfRange if there is no higher round.
+  // Shuts the gate, so that `chief` can open it, and outputs the round to open it with, which is
+  // higher than any round so far and than `at_least`. From then on, the gate belongs to this chief:
+  // operations of earlier chiefs fail or do nothing. Returns OutOfRange if there is no higher
+  // round.
   Status Prepare(const std::string& chief, int64_t at_least, int64_t* round);
-  // Opens the gate. FailedPrecondition unless the last Prepare() was by `chief` for this round.
+  // Opens the gate. Returns FailedPrecondition unless the last Prepare() was by `chief` and output
+  // `round`.
   Status Open(const std::string& chief, int64_t round, const Options& options);
-  // Begins the next round, after the gradients of `round` have been applied. Returns false, and
-  // does nothing, if the gate does not belong to the chief, is at another round, or if not all
+  // Begins the next round, after the gradients of `round` have been applied. Does nothing and
+  // returns false if the gate does not belong to the chief or is at another round, or if not all
   // slots are complete.
   bool Advance(const std::string& chief, int64_t round);
-  // Releases this many waits of workers for the next round at once, with the current round. Credits
-  // from before the opening have no effect. FailedPrecondition if the gate belongs to another
-  // chief.
+  // Releases `count` waits of workers for the next round, now or as soon as they begin, with the
+  // current round as their result. Credits from before the opening have no effect. Returns
+  // FailedPrecondition if the gate belongs to another chief.
   Status AddCredits(const std::string& chief, int64_t count);
-  // Ends training: waits complete with OutOfRange until the gate is prepared again.
-  // FailedPrecondition, and nothing is done, unless the gate belongs to the chief.
+  // Ends training: waits complete with OutOfRange until the gate is prepared again. Does nothing
+  // and returns FailedPrecondition unless the gate belongs to the chief.
   Status Close(const std::string& chief);
-  // Ends the waits of `chief`, and, with Cancelled, those of the worker of the same run. Later
-  // waits of both end likewise, until Prepare() is called. So a process whose chief has failed
-  // notices it. Other workers wait. Does nothing unless the gate belongs to the chief.
+  // Ends the waits of `chief`, and with Cancelled, the waits for the next round of the worker of
+  // the same run, so that a process whose chief has failed notices it. Later waits of both end in
+  // the same way until Prepare() is called. Other workers keep waiting. Does nothing unless the
+  // gate belongs to the chief.
   void Dismiss(const std::string& chief);
 
-  // Counts all workers as lost that do not wait, and frees their slots. Does nothing unless a
+  // Counts as lost all workers that do not wait, and frees their slots. Does nothing unless a
   // worker waits for the next round and some slot is not complete.
   void TakeOver();
 
@@ -210,7 +213,7 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   WorkerStep::Claim Claim(WorkerStep* step) noexcept CONDACC_EXCLUDES(mu_);
   // Ends a step. Returns whether its gradients were dropped.
   bool End(WorkerStep* step, bool is_done, bool any_added) noexcept CONDACC_EXCLUDES(mu_);
-  // Returns the error of an operation of a chief to whom the gate does not belong.
+  // Returns the error for an operation of a chief that the gate does not belong to.
   Status NotThisChief(const char* operation) const;
 
   bool is_open() const CONDACC_REQUIRES(mu_) { return chief_.is_open(); }
@@ -222,7 +225,8 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   bool lacks_workers() const CONDACC_REQUIRES(mu_) {
     return is_open() && !is_full() && roster_.NumPresent(options_.num_workers) == 0;
   }
-  // Returns whether a run has a step at the gate that was not taken over.
+  // Returns whether a run has a step at the gate that was not taken over, or waits for the next
+  // round.
   bool HasStep(const std::string& worker, const std::string& run) const noexcept
       CONDACC_REQUIRES(mu_);
   // Returns whether the wait of a chief is to end because no worker is left.
@@ -230,40 +234,39 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
     return is_abandoned_ && !options_.wait_for_lost && !full_waits_.empty();
   }
   void BeginRound(int64_t round) noexcept CONDACC_REQUIRES(mu_);
-  // Counts a step among those of its worker, which is then not gone.
+  // Counts a step among those of its worker, so that the worker is not gone.
   void Count(WorkerStep* step) noexcept CONDACC_REQUIRES(mu_);
   void Uncount(WorkerStep* step) noexcept CONDACC_REQUIRES(mu_);
   void FreeSlot(WorkerStep* step) noexcept CONDACC_REQUIRES(mu_);
-  // Ends the steps and waits that a worker has at the gate, because another run or another session
-  // of it has come.
+  // Ends the steps and waits of a worker, because another run or session of it has come.
   void EndSteps(const std::string& worker) noexcept CONDACC_REQUIRES(mu_);
-  // Notes that a worker begins a wait. Returns false if another run has replaced the worker's. May
-  // throw std::bad_alloc, and then nothing has changed.
+  // Records that a worker begins a wait. Returns false if another run has replaced the worker's.
+  // May throw std::bad_alloc, and then nothing has changed.
   bool NoteWait(const GateWait& wait) CONDACC_REQUIRES(mu_);
   // Returns an error if the chief may not wait for the round.
   GateWait::End CheckChief(const std::string& chief) const noexcept CONDACC_REQUIRES(mu_);
   GateWait::List* ListOf(const GateWait& wait) noexcept CONDACC_REQUIRES(mu_);
   // Ends a wait, which is completed when the lock has been released.
   void Release(GateWait* wait, const GateWait::End& end) noexcept CONDACC_REQUIRES(mu_);
-  // Returns whether a wait is to be released now, because its event has happened or because of an
+  // Returns whether a wait must be released now, because its event has happened or because of an
   // error, which is output.
   bool MustRelease(const GateWait& wait, GateWait::End* end) const noexcept CONDACC_REQUIRES(mu_);
   // Releases waits of workers, one for each credit.
   void SpendCredits() noexcept CONDACC_REQUIRES(mu_);
-  // Releases all waits that are to be released now, and arms the timer. Called after each event.
+  // Releases all waits that must be released now, and arms the timer. Called after each event.
   void ReleaseWaits() noexcept CONDACC_REQUIRES(mu_);
-  // Makes OnTimer() run when the next takeover, log line or report is due. If no timer can be had,
-  // the next event tries again.
+  // Schedules OnTimer() for the time when the next takeover, log line or report is due. If no timer
+  // is available, the next event tries again.
   void ArmTimer() noexcept CONDACC_REQUIRES(mu_);
   Clock::time_point NextDeadline() const noexcept CONDACC_REQUIRES(mu_);
   void OnTimer();
-  // Releases the observers for whom the round has lasted too long.
+  // Releases the observers whose GateWait::patience the round has exceeded.
   void ReleaseReports(Clock::time_point now) noexcept CONDACC_REQUIRES(mu_);
-  // Ends the waits of the chief, since no worker is left.
+  // Ends the waits of the chief, because no worker is left.
   void EndAbandonedRound() noexcept CONDACC_REQUIRES(mu_);
   void TakeOverLocked() noexcept CONDACC_REQUIRES(mu_);
   std::string DescribeLocked() const CONDACC_REQUIRES(mu_);
-  // Returns the same, or a shorter text if memory is refused.
+  // Returns the same, or a shorter text if memory is short.
   std::string TryDescribe() const noexcept CONDACC_REQUIRES(mu_);
 
   const std::string name_;

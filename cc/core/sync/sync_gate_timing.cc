@@ -1,4 +1,4 @@
-// The methods of SyncGate for rounds that last long: takeovers, log lines and reports.
+// The methods of SyncGate for rounds that take too long: takeovers, log lines and reports.
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -48,7 +48,7 @@ SyncGate::Clock::time_point SyncGate::NextDeadline() const noexcept {
   }
   for (const GateWait* const wait : report_waits_) {
     if (wait->after == round_) continue;
-    // If no worker waits when a report is due, the gate looks again after the same time.
+    // If no worker waits when a report is due, the gate checks again after the same time.
     const auto patience = std::max(wait->patience, SyncGate::kShortestDuration);
     const auto due = round_began_ + patience;
     deadline = std::min(deadline, due > Clock::now() ? due : Clock::now() + patience);
@@ -115,7 +115,7 @@ std::string SyncGate::TryDescribe() const noexcept {
   try {
     return DescribeLocked();
   } catch (const std::bad_alloc&) {
-    return "no memory";  // So short a text needs none.
+    return "no memory";  // Short enough for std::string not to allocate.
   }
 }
 

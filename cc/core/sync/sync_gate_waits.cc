@@ -52,7 +52,7 @@ Status SyncGate::StatusOf(const GateWait& wait) const {
 }
 
 bool SyncGate::NoteWait(const GateWait& wait) {
-  // A worker that waits for the next round has come before, so its run is not a new one.
+  // A worker that waits for the next round has entered before, so its run is not new.
   const bool may_replace = wait.what == GateWait::For::kOpening;
   if (may_replace || !roster_.Knows(wait.who)) {
     const auto coming = roster_.Come(wait.who, wait.run, options_.num_workers);
@@ -122,8 +122,8 @@ bool SyncGate::MustRelease(const GateWait& wait, GateWait::End* end) const noexc
   return false;
 }
 
-// A credit comes before the next round, as a token that was in the queue before does: otherwise it
-// would depend on the chief's speed whether a worker gets it.
+// Credits are spent before workers are released for the next round, like tokens that were in the
+// queue before. Otherwise the speed of the chief would decide whether a worker gets one.
 void SyncGate::SpendCredits() noexcept {
   while (credits_ > 0 && is_open() && !round_waits_.empty()) {
     GateWait* const wait = round_waits_.front();

@@ -21,8 +21,8 @@ using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 
-// Outputs a counter of the accumulators that the inputs are. Of several, it is the lowest number,
-// and at most the highest value of `T`.
+// Outputs a counter of the accumulators that the inputs refer to: the lowest of several, and at
+// most the highest value of `T`.
 template <typename T, int64_t (Accumulator::*counter)() const>
 class CounterOp : public tensorflow::OpKernel {
  public:
@@ -140,7 +140,7 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorReset")
                             .HostMemory("num_discarded"),
                         ResetOp);
 
-// The value lies where it was taken.
+// The value is in the memory of the device that took it.
 REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorRequireTaken").Device(tensorflow::DEVICE_CPU),
                         RequireTakenOp);
 #if defined(CONDACC_CUDA)

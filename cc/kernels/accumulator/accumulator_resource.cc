@@ -16,12 +16,12 @@ using tensorflow::OpKernelContext;
 
 namespace {
 
-// Compares the shape that the handle carries. A handle that is not anonymous refers to the
+// Checks the shape that the handle carries. A handle that is not anonymous refers to the
 // accumulator by name. Since the handle was made, the accumulator may have been destroyed and
-// another one made under the name.
+// another one made under the same name.
 absl::Status CheckHandleShape(OpKernelContext* ctx, const AccumulatorResource& found) {
   const auto& handle = ctx->input(0).flat<tensorflow::ResourceHandle>()(0);
-  // This handle refers to the accumulator itself. What is read otherwise is a copy.
+  // Such a handle refers to the accumulator itself, so its contents need not be copied.
   if (handle.IsRefCounting()) return absl::OkStatus();
   const auto contents = handle.dtypes_and_shapes();
   if (contents.empty() || contents[0].shape.IsIdenticalTo(found.spec().shape)) {
@@ -32,7 +32,8 @@ absl::Status CheckHandleShape(OpKernelContext* ctx, const AccumulatorResource& f
                                     ", got a handle of shape ", contents[0].shape.DebugString()));
 }
 
-// Names what is most often forgotten: without it, every gradient after the first take is stale.
+// Mentions local_step, which users forget most often: without it, every gradient after the first
+// take is stale.
 std::string AboutLastDrop(const StallReport& report) {
   if (report.num_dropped == 0) return "";
   std::string text =
@@ -45,7 +46,7 @@ std::string AboutLastDrop(const StallReport& report) {
   return text;
 }
 
-// Returns a function that logs the warning about a take that waits for long.
+// Returns a function that logs a warning about a take that waits too long.
 std::function<void(const StallReport&)> StallLogger(const std::string& name) {
   return [name](const StallReport& report) {
     LOG(WARNING) << "A take of accumulator '" << name << "' waits for long: it has "
@@ -75,10 +76,10 @@ SumOptions OptionsOf(const AccumulatorSpec& spec, const Device& device) {
   if (device.merges_wait) options.fold_bytes = size_t{1} << 30;
   if (!spec.holds) options.max_pending_bytes = 0;
   if (!spec.kind->is_tower) return options;
-  // A step has many sums of towers' gradients at once, and the memory of none grows with the number
-  // of towers. Large gradients are added as soon as there are two, and those that come during a
-  // pass are added together in the next one; a few smaller ones are held and added in one pass.
-  // Borrowed gradients are held like others. They may be read as late as an op that has all
+  // A step has many sums of towers' gradients at once, so the memory of each must not grow with the
+  // number of towers. Large gradients are added as soon as there are two, and those that arrive
+  // during a pass are added together in the next one. A few smaller ones are held and added in one
+  // pass. Borrowed gradients are held like others. They may be read as late as an op that has all
   // gradients as inputs, such as AddN, would read them.
   options.small_bytes = 0;
   options.max_pending = 8;  // As many as one pass adds to the first.

@@ -1,4 +1,4 @@
-// Accumulators of the core as TensorFlow resources, and the op that makes them.
+// Accumulators as TensorFlow resources, and the op that makes them.
 #ifndef CONDACC_KERNELS_ACCUMULATOR_ACCUMULATOR_RESOURCE_H_
 #define CONDACC_KERNELS_ACCUMULATOR_ACCUMULATOR_RESOURCE_H_
 
@@ -21,7 +21,7 @@
 
 namespace condacc {
 
-// A kind of accumulator. Tower accumulators are the sums of one step's towers.
+// A kind of accumulator. A tower accumulator sums the gradients of one step's towers.
 struct AccumulatorKind {
   const char* name;
   bool is_sparse;
@@ -33,19 +33,19 @@ inline constexpr AccumulatorKind kDenseTower{"dense tower", false, true};
 inline constexpr AccumulatorKind kSparseTower{"sparse tower", true, true};
 
 // The arguments with which an accumulator was made. Two uses of one shared name must agree in all
-// of them but the name.
+// of them but `name` and `holds`.
 struct AccumulatorSpec {
   const AccumulatorKind* kind = nullptr;
   std::string name;  // Name in messages.
   tensorflow::DataType dtype = tensorflow::DT_INVALID;
   tensorflow::PartialTensorShape shape;
   std::string reduction_type;
-  // If false, dense gradients are added as they come. Two uses of a shared name may differ in this,
-  // since it affects memory only.
+  // If false, dense gradients are added as they arrive. Two uses of a shared name may differ in
+  // this, because it only affects memory.
   bool holds = true;
 
   std::string ToString() const;
-  // Returns InvalidArgument, naming both, if `other` is not the same.
+  // Returns InvalidArgument, naming both, if the two differ.
   absl::Status CheckSame(const AccumulatorSpec& other) const;
 };
 
@@ -53,7 +53,7 @@ struct AccumulatorSpec {
 // Returns InvalidArgument if integers would have to be averaged.
 absl::Status ReadSpec(tensorflow::OpKernelConstruction* ctx, AccumulatorSpec* spec);
 
-// Accumulators of all kinds are stored under this one type, so that a shared name cannot stand for
+// Accumulators of all kinds are stored under this one type, so that a shared name cannot refer to
 // two kinds at once.
 class AccumulatorResource : public tensorflow::ResourceBase {
  public:
@@ -83,8 +83,9 @@ using AccumulatorPtr = tensorflow::core::RefCountPtr<AccumulatorResource>;
 absl::Status LookupAccumulator(tensorflow::OpKernelContext* ctx, AccumulatorPtr* accumulator,
                                int index = 0);
 
-// The same for an op that works with accumulators of one kind and dtype. Returns InvalidArgument,
-// too, if the accumulator has another kind or dtype, or not the shape that the handle carries.
+// The same for an op that works with accumulators of one kind and dtype. Also returns
+// InvalidArgument if the accumulator has another kind or dtype, or if its shape differs from the
+// handle's.
 absl::Status LookupAccumulator(tensorflow::OpKernelContext* ctx, const AccumulatorKind& kind,
                                tensorflow::DataType dtype, AccumulatorPtr* accumulator);
 
@@ -96,7 +97,6 @@ absl::Status ReadScalar(tensorflow::OpKernelContext* ctx, int index, absl::strin
   return status.ok() ? status : accumulator.Invalid(status.message());
 }
 
-// The op that makes an accumulator.
 template <const AccumulatorKind& kKind>
 class AccumulatorHandleOp : public HandleOp<AccumulatorResource> {
  public:

@@ -30,9 +30,8 @@ using tensorflow::TensorShape;
 enum class LastInput { kNone, kContributor, kWeight };
 
 // Applies a gradient. Inputs: handle, local_step, those of the gradient and perhaps one more.
-// Output: the outcome ([] int32) if there is a contributor, otherwise whether the gradient was
-// added
-// ([] bool).
+// Output: the outcome ([] int32) if there is a contributor, and otherwise whether the gradient was
+// added ([] bool).
 template <const AccumulatorKind& kKind, LastInput kLastInput = LastInput::kNone>
 class ApplyOp : public tensorflow::OpKernel {
  public:
@@ -64,7 +63,7 @@ class ApplyOp : public tensorflow::OpKernel {
     if (output != nullptr) SetOutput(outcome, output);
   }
   // TensorFlow regards GPU kernels as inexpensive, and runs them one after another in one thread. A
-  // kernel that waits for the device must not hold up the others.
+  // kernel that waits for the device must not delay the others.
   bool IsExpensive() override { return waits_for_device_ || OpKernel::IsExpensive(); }
 
  private:
@@ -80,7 +79,7 @@ class ApplyOp : public tensorflow::OpKernel {
   tensorflow::DataType dtype_;
 };
 
-// An execution of a take op. It receives the result of the take, and lives as long as that.
+// An execution of a take op. The take keeps it alive and gives it the result.
 class TakeExecution : public AsyncExecution {
  public:
   using AsyncExecution::AsyncExecution;
@@ -96,8 +95,8 @@ class TakeExecution : public AsyncExecution {
     return absl::OkStatus();
   }
 
-  // Allocates the outputs other than the value before anything is taken, so that a refused
-  // allocation loses no gradients. If `tells_taken`, the first output says whether anything was
+  // Allocates the outputs other than the value before anything is taken, so that a failed
+  // allocation loses no gradients. If `tells_taken`, the first output tells whether anything was
   // taken.
   absl::Status Reserve(bool tells_taken) {
     if (tells_taken) {
@@ -108,7 +107,7 @@ class TakeExecution : public AsyncExecution {
 
   // Ends the op with the value or an error. Later calls do nothing. Reserve() must have succeeded.
   void Complete(const Status& status, Value* value) {
-    // The global step has changed since the take was requested. Nothing else has this code.
+    // The global step has changed since the take was requested. No other error has this code.
     if (tells_taken() && status.code() == StatusCode::kFailedPrecondition) return CompleteEmpty();
     AsyncExecution::Complete([&] {
       if (value == nullptr) return ToAbsl(status);
@@ -119,8 +118,8 @@ class TakeExecution : public AsyncExecution {
   }
   using AsyncExecution::Complete;
 
-  // Ends the op for too few gradients or for another step: outputs false, and empty values or
-  // zeros.
+  // Ends the op if there are too few gradients or the step is another: outputs false, and an empty
+  // value or zeros.
   void CompleteEmpty() {
     AsyncExecution::Complete([this] {
       SetTaken(false);
@@ -143,13 +142,13 @@ class TakeExecution : public AsyncExecution {
   Tensor reserved_;
 };
 
-// The behaviour of a take if there are too few gradients: kWaiting waits, without holding a
-// thread, and kTry ends at once and outputs that nothing was taken.
+// The behaviour of a take if there are too few gradients: kWaiting waits without blocking a thread,
+// and kTry ends at once and outputs that nothing was taken.
 enum class TakeMode { kWaiting, kTry };
 template <TakeMode kTakeMode>
 using KernelOf = std::conditional_t<kTakeMode == TakeMode::kWaiting, tensorflow::AsyncOpKernel,
                                     tensorflow::OpKernel>;
-// Tells whether a take has an input that names the only global step at which it takes gradients.
+// Whether a take has the input global_step, the only step at which it takes gradients.
 enum class WithStep { kNo, kYes };
 
 // Takes the accumulated gradients. Inputs: handle, global_step if kWithStep is kYes, and
@@ -183,9 +182,9 @@ class TakeOp : public AsyncKernel<TakeExecution, KernelOf<kTakeMode>> {
   }
 
   // Requests the take, whose completion ends the op, perhaps before this returns. A take that has
-  // to wait registers its cancellation callback before; see AsyncExecution::OnCancel(). A take that
-  // need not wait registers none, and only finds out whether the step was cancelled: nobody would
-  // receive its gradients.
+  // to wait first registers its cancellation callback; see AsyncExecution::OnCancel(). A take that
+  // need not wait registers none, and only checks whether the step was cancelled, because nothing
+  // would receive the gradients then.
   static void Take(int32_t num_required, std::optional<int64_t> global_step,
                    const std::shared_ptr<TakeExecution>& execution) {
     Accumulator& core = execution->resource().core();

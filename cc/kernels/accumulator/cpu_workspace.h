@@ -1,4 +1,4 @@
-// The memory and the threads that accumulators on a CPU work with.
+// The memory and threads that accumulators on a CPU work with.
 #ifndef CONDACC_KERNELS_ACCUMULATOR_CPU_WORKSPACE_H_
 #define CONDACC_KERNELS_ACCUMULATOR_CPU_WORKSPACE_H_
 
@@ -12,14 +12,14 @@
 
 namespace condacc {
 
-// Lends the core the memory and the threads of an op. Only the methods that allocate require that
-// the op has not ended.
+// Gives the core the memory and threads of an op. Only the methods that allocate require that the
+// op has not ended.
 class CpuWorkspace : public HostWorkspace {
  public:
   explicit CpuWorkspace(tensorflow::OpKernelContext* ctx)
       : ctx_(ctx), threads_(DeviceThreads(ctx)) {}
-  // This is reported here and not in NoteFreed(), because starting the thread that trims takes
-  // time, and takes may wait for the fold.
+  // The freed bytes are reported here and not in NoteFreed(), because starting the thread that
+  // trims takes time, and takes may be waiting for the fold.
   ~CpuWorkspace() override {
     if (freed_bytes_ > 0) NoteFreedHeap(freed_bytes_);
   }

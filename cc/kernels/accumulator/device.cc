@@ -30,7 +30,7 @@ constexpr Device kCpu = {MakeWorkspace<CpuWorkspace>,
                          /*max_inputs=*/std::numeric_limits<size_t>::max(),
                          /*merges_wait=*/false};
 #if defined(CONDACC_CUDA)
-// One pass over two small gradients costs less than two passes, whatever their size.
+// Adding two gradients in one pass costs less than two passes, however small they are.
 constexpr Device kGpu = {MakeWorkspace<GpuWorkspace>,
                          NewSparseSum<DeviceRows>,
                          CheckGpu,

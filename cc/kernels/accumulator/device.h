@@ -1,4 +1,4 @@
-// The kinds of devices on which accumulators lie.
+// The kinds of devices that accumulators may be on.
 #ifndef CONDACC_KERNELS_ACCUMULATOR_DEVICE_H_
 #define CONDACC_KERNELS_ACCUMULATOR_DEVICE_H_
 
@@ -13,7 +13,8 @@
 
 namespace condacc {
 
-// The workspace of an op, in memory of the op: a take or an apply is too short for the heap.
+// The workspace of an op, stored in this object, because takes and applies are too short for a heap
+// allocation.
 class OpWorkspace {
  public:
   OpWorkspace() = default;
@@ -36,7 +37,7 @@ class OpWorkspace {
   Workspace* workspace_ = nullptr;
 };
 
-// The classes that accumulators on one kind of device work with, and the choices that suit it.
+// The classes and settings for accumulators on one kind of device.
 struct Device {
   void (*make_workspace)(tensorflow::OpKernelContext* ctx, OpWorkspace* workspace);
   SumFactory new_sparse_sum;
@@ -44,15 +45,16 @@ struct Device {
   Status (*check_op_device)(tensorflow::OpKernelContext* ctx);
   // Returns the budget of pending gradients.
   HoldBudget& (*budget)();
-  // If true, small dense gradients, which are cheap to add, are added as soon as they come.
+  // If true, small dense gradients, which are cheap to add, are added as soon as they arrive.
   bool adds_small_at_once;
   // The number of dense gradients that one pass can add to another one.
   size_t max_inputs;
-  // If true, folds and takes of sparse gradients wait for the device. Those of dense ones never do.
+  // If true, folds and takes of sparse gradients wait for the device. Those of dense gradients
+  // never do.
   bool merges_wait;
 };
 
-// Returns the device that the kernel is made for.
+// Returns the kind of device that the kernel is made for.
 const Device& DeviceOf(const tensorflow::OpKernelConstruction* ctx);
 
 }  // namespace condacc

@@ -17,7 +17,7 @@
 
 namespace condacc {
 
-// Lends the core the memory and the stream of an op. Only Allocate() requires that the op has not
+// Gives the core the memory and the stream of an op. Only Allocate() requires that the op has not
 // ended, and only Sort() and ReadIndices() wait for the stream.
 class GpuWorkspace : public DeviceWorkspace {
  public:

@@ -16,8 +16,8 @@ using tensorflow::TensorShape;
 
 namespace {
 
-// Outputs the shape of the tensor whose rows the values are, with -1 as the number of rows if the
-// constructor's shape does not give it.
+// Outputs the shape of the dense tensor, with -1 as the number of rows if the constructor's shape
+// does not give it.
 void SetDenseShape(OpKernelContext* ctx, int index, const AccumulatorSpec& spec,
                    const Tensor& reserved, const TensorShape& values) {
   const auto& known = spec.shape;
@@ -65,7 +65,7 @@ absl::Status ApplyGradient(OpKernelContext* ctx, AccumulatorResource& resource,
   });
 }
 
-// The size of the dense shape is known only after the take, so there is room for the highest rank.
+// The rank of the value is known only after the take, so memory for the highest rank is allocated.
 absl::Status ReserveOutputs(OpKernelContext* ctx, bool is_sparse, Tensor* reserved) {
   if (!is_sparse) return absl::OkStatus();
   tensorflow::AllocatorAttributes in_host_memory;

@@ -1,4 +1,4 @@
-// Gradients and values between TensorFlow and the core.
+// Converts gradients and values between TensorFlow and the core.
 #ifndef CONDACC_KERNELS_ACCUMULATOR_GRADIENT_IO_H_
 #define CONDACC_KERNELS_ACCUMULATOR_GRADIENT_IO_H_
 
@@ -22,16 +22,16 @@ struct ApplyArgs {
   double weight = 1;
 };
 
-// Applies the gradient that the inputs from `first` on are. A dense one is one input; a sparse one
-// three: indices [n], values [n, d1, ...] and the dense shape [rank], which may be empty.
+// Applies the gradient in the inputs from `first` on. A dense gradient is one input, a sparse one
+// is three: indices [n], values [n, d1, ...] and the dense shape [rank], which may be empty.
 absl::Status ApplyGradient(tensorflow::OpKernelContext* ctx, AccumulatorResource& resource,
                            const ApplyArgs& args, int first, ApplyOutcome* outcome);
 
-// Allocates, before the take, the outputs other than the value: the dense shape of a sparse one.
+// Allocates, before the take, the outputs other than the value: the dense shape of a sparse value.
 absl::Status ReserveOutputs(tensorflow::OpKernelContext* ctx, bool is_sparse,
                             tensorflow::Tensor* reserved);
 
-// Outputs the value from output `first` on.
+// Sets the outputs from `first` on to the value.
 void SetOutputs(tensorflow::OpKernelContext* ctx, int first, const AccumulatorSpec& spec,
                 const tensorflow::Tensor& reserved, Value value);
 

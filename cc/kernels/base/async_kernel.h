@@ -1,4 +1,4 @@
-// Ops that wait without a thread.
+// Ops that wait without blocking a thread.
 #ifndef CONDACC_KERNELS_BASE_ASYNC_KERNEL_H_
 #define CONDACC_KERNELS_BASE_ASYNC_KERNEL_H_
 
@@ -33,15 +33,14 @@ class AsyncExecution {
   // Registers `cancel` to be called if the step is cancelled. Returns false if the step was
   // cancelled already, and does not call `cancel` then. It must be called *before* the wait begins,
   // because of these races:
-  // - As soon as the wait has begun, any thread may call Complete(), which reads what is written
-  //   here, and after which the context and the cancellation manager may be gone. The lock under
-  //   which the wait begins makes what is written here visible to that thread.
+  // - As soon as the wait has begun, any thread may call Complete(), which reads what OnCancel()
+  //   writes. The context and the cancellation manager may be gone afterwards. The lock under which
+  //   the wait begins makes these writes visible to that thread.
   // - The step may be cancelled before the wait begins. If that happens before the registration,
-  // the
-  //   registration fails; if after it, `cancel` runs. Either way, `cancel` has to mark the wait, so
-  //   that it ends as soon as it begins. So no cancellation is lost.
-  // - `cancel` may run, in another thread, between the registration and the beginning of the wait.
-  //   It cannot end a wait that has not begun, so nobody else calls Complete() meanwhile.
+  //   the registration fails; if after it, `cancel` runs. Either way, `cancel` must mark the wait
+  //   so that it ends as soon as it begins. So no cancellation is lost.
+  // - `cancel` may run in another thread between the registration and the beginning of the wait. It
+  //   cannot end a wait that has not begun, so no other thread calls Complete() meanwhile.
   bool OnCancel(std::function<void()> cancel) {
     if (cancellation_ == nullptr) return true;
     token_ = cancellation_->get_cancellation_token();
@@ -55,7 +54,7 @@ class AsyncExecution {
     if (std::exchange(is_complete_, true)) return;
     // TryDeregisterCallback() does not wait for callbacks that are running, as DeregisterCallback()
     // does: this may run inside a callback of the same manager, which would wait for itself. A
-    // callback that runs too late finds that the op does not wait any more, and does nothing.
+    // callback that runs too late finds that the op no longer waits, and does nothing.
     if (is_registered_) cancellation_->TryDeregisterCallback(token_);
     ctx_->SetStatus(OrOutOfMemory(where_, set_outputs));
     try {
@@ -81,9 +80,9 @@ class AsyncExecution {
 };
 
 // A kernel whose executions are objects of the class `Op`, which derives from AsyncExecution.
-// `Base` is AsyncOpKernel if an execution may wait for other ops. If it ends at once, or as soon as
-// another thread has finished some work, it is OpKernel: the executor runs what follows an
-// AsyncOpKernel in other threads.
+// `Base` is AsyncOpKernel if an execution may wait for other ops. If executions end at once, or as
+// soon as another thread has finished some work, it is OpKernel, because the executor runs the
+// successors of an AsyncOpKernel in other threads.
 template <class Op, class Base = tensorflow::AsyncOpKernel>
 class AsyncKernel : public Base {
  public:
@@ -106,7 +105,7 @@ class AsyncKernel : public Base {
     done();
   }
 
-  // An AsyncOpKernel has a Compute() that does the same.
+  // The Compute() of an AsyncOpKernel does the same.
   void Compute(tensorflow::OpKernelContext* ctx) override {
     absl::Notification done;
     ComputeAsync(ctx, [&done] { done.Notify(); });

@@ -1,5 +1,5 @@
 // The stream of a GPU op. Only inline and virtual functions of TensorFlow are used here, so the
-// library needs no symbols that a TensorFlow without GPUs does not have.
+// library needs no symbols that a TensorFlow without GPU support lacks.
 #ifndef CONDACC_KERNELS_BASE_GPU_STREAM_H_
 #define CONDACC_KERNELS_BASE_GPU_STREAM_H_
 
@@ -17,8 +17,8 @@
 namespace condacc {
 
 // The stream on which TensorFlow queues all computations of a GPU device. Work that is queued on it
-// runs after the work that makes the op's inputs, and before the work that uses its outputs or that
-// gets its memory next. The stream lives as long as the device.
+// runs after the work that produces the op's inputs, and before the work that uses its outputs or
+// reuses its memory. The stream lives as long as the device.
 class GpuStream {
  public:
   explicit GpuStream(tensorflow::OpKernelContext* ctx)
@@ -28,7 +28,7 @@ class GpuStream {
     return static_cast<cudaStream_t>(stream_->platform_specific_handle().stream);
   }
 
-  // Makes the stream's device the current one of this thread while the result lives. That is
+  // Makes the stream's device the current one of this thread while the result lives. This is
   // necessary because any thread may complete a take, for instance one that cancels the take before
   // it.
   std::unique_ptr<stream_executor::ActivateContext> Activate() const {

@@ -17,11 +17,12 @@
 
 namespace condacc {
 
-// Makes a resource, or finds it, and outputs its handle. The attributes determine the lifetime:
-// - If `anonymous`, or if the op does not have this attribute, each execution makes another
-//   resource, which lives as long as its handle.
-// - With a `shared_name`, the resource is found or made in the resource manager, and stays there.
-// - Otherwise, the resource belongs to the kernel. It is kept from step to step and removed with
+// Makes or finds a resource and outputs its handle. The attributes determine its lifetime:
+// - If `anonymous`, or if the op does not have this attribute, each execution makes a new resource,
+//   which lives as long as its handle.
+// - With a `shared_name`, the resource is looked up or made in the resource manager, and stays
+//   there.
+// - Otherwise, the resource belongs to the kernel: it is kept from step to step and removed with
 //   the kernel.
 template <class Resource>
 class HandleOp : public tensorflow::OpKernel {
@@ -37,7 +38,7 @@ class HandleOp : public tensorflow::OpKernel {
 
   ~HandleOp() override {
     if (!is_initialized_ || !container_.resource_is_private_to_kernel()) return;
-    // The resource may be gone already, with its container or by DestroyResourceOp.
+    // The resource may already be gone, with its container or through DestroyResourceOp.
     container_.resource_manager()
         ->template Delete<Resource>(container_.container(), container_.name())
         .IgnoreError();
@@ -85,8 +86,8 @@ class HandleOp : public tensorflow::OpKernel {
     return handle;
   }
 
-  // Looks the resource up or makes it, unless the one that was found before still exists. After
-  // that one was destroyed, another one may have been made under its name.
+  // Looks the resource up or makes it, unless the one found before still exists. After that one was
+  // destroyed, another one may have been made under its name.
   absl::Status FindOrMake(tensorflow::OpKernelContext* ctx) CONDACC_REQUIRES(mu_) {
     if (resource_.GetNewRef() != nullptr) return absl::OkStatus();
     if (!is_initialized_) TF_RETURN_IF_ERROR(MakeHandle(ctx));

@@ -12,7 +12,7 @@ class ImportOp : public tensorflow::OpKernel {
   bool IsExpensive() override { return false; }
 };
 
-// This is the kernel for devices of every type.
+// One kernel serves devices of every type.
 REGISTER_KERNEL_BUILDER(Name("Condacc>Import_tf_condacc_first").Device(tensorflow::DEVICE_DEFAULT),
                         ImportOp);
 

@@ -14,7 +14,7 @@
 
 namespace condacc {
 
-// Finds the resource that an input is a handle of. `what` describes the resource, such as "an
+// Finds the resource that an input is a handle of. `what` describes the resource, for example "an
 // accumulator". Returns InvalidArgument if the input is not a single handle or is a handle of
 // something else, and NotFound if the resource is gone.
 template <class Resource>

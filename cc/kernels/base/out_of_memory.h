@@ -1,4 +1,4 @@
-// The error of an op for which there was not enough memory.
+// The error of an op that runs out of memory.
 #ifndef CONDACC_KERNELS_BASE_OUT_OF_MEMORY_H_
 #define CONDACC_KERNELS_BASE_OUT_OF_MEMORY_H_
 
@@ -11,7 +11,7 @@
 namespace condacc {
 
 // Returns the ResourceExhausted error "Out of memory (WHERE)", or one without a message if there is
-// not enough memory even for that.
+// no memory for it.
 inline absl::Status OutOfMemory(absl::string_view where) noexcept {
   try {
     return absl::ResourceExhaustedError(absl::StrCat("Out of memory (", where, ")"));

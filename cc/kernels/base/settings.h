@@ -1,4 +1,4 @@
-// The settings that environment variables give. docs/guides/usage.md describes them for users.
+// The settings that come from environment variables. docs/guides/usage.md describes them for users.
 #ifndef CONDACC_KERNELS_BASE_SETTINGS_H_
 #define CONDACC_KERNELS_BASE_SETTINGS_H_
 

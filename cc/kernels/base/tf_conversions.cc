@@ -81,7 +81,7 @@ Shape ShapeOf(const tensorflow::PartialTensorShape& shape) {
 }
 
 Buffer BufferOf(const Tensor& tensor) {
-  // A tensor of no elements may have no buffer.
+  // A tensor without elements may have no buffer.
   auto* const buffer =
       const_cast<tensorflow::TensorBuffer*>(tensorflow::DMAHelper::buffer(&tensor));
   if (buffer != nullptr) buffer->Ref();

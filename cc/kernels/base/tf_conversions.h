@@ -38,20 +38,20 @@ tensorflow::DataType DataTypeOf(ElementType type);
 Shape ShapeOf(const tensorflow::TensorShape& shape);
 Shape ShapeOf(const tensorflow::PartialTensorShape& shape);
 
-// Returns a buffer of the tensor's memory, which the buffer keeps alive.
+// Returns a buffer that refers to the tensor's memory and keeps it alive.
 Buffer BufferOf(const tensorflow::Tensor& tensor);
 // Returns a tensor in the memory of a buffer that BufferOf() or AllocateBuffer() made.
 tensorflow::Tensor TensorOf(const Buffer& buffer, ElementType type, const Shape& shape);
 
 // Returns whether the input's memory may be kept and written to: only this op refers to it, and it
-// is not much larger than the input itself (a slice would keep the whole of its parent).
+// is not much larger than the input itself (a slice would keep its whole parent alive).
 bool OwnsInput(tensorflow::OpKernelContext* ctx, int index);
 
-// Allocates memory by the op's allocator. Returns ResourceExhausted if it is refused.
+// Allocates memory with the op's allocator. Returns ResourceExhausted if that fails.
 Status AllocateBuffer(tensorflow::OpKernelContext* ctx, ElementType type, const Shape& shape,
                       Buffer* buffer);
 
-// Allocates memory that no op outputs. Large buffers are mappings of their own, so that parts that
+// Allocates memory that no op outputs. Each large buffer has its own mapping, so that parts that
 // will not be read again can be freed (Buffer::DiscardFirst()).
 Status AllocateInnerBuffer(tensorflow::OpKernelContext* ctx, ElementType type, const Shape& shape,
                            Buffer* buffer);

@@ -1,4 +1,4 @@
-// The op by which the staleness gate decides.
+// The op that asks the staleness gate for a decision.
 #ifndef CONDACC_KERNELS_STALENESS_DECIDE_OP_H_
 #define CONDACC_KERNELS_STALENESS_DECIDE_OP_H_
 
@@ -25,7 +25,6 @@
 
 namespace condacc {
 
-// The arguments of a decision of the gate.
 struct DecisionArgs {
   const std::string& counter;
   int64_t local_step;
@@ -110,8 +109,8 @@ struct FromHostMemory {
 
 #if defined(CONDACC_CUDA)
 
-// Decides about a step variable that may be in device memory. No lock is held while the device
-// is waited for.
+// Decides about a step variable that may be in device memory. Holds no lock while it waits for the
+// device.
 struct FromDeviceMemory {
   static constexpr bool kWaitsForDevice = true;
 

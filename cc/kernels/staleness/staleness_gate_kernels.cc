@@ -85,9 +85,9 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateRecentStaleness").Device(DEVI
 
 using tensorflow::DEVICE_GPU;
 
-// These are for step variables that were placed on a GPU, where the gate must be, too. If the user
-// leaves the device to TensorFlow, it chooses the CPU, where a step is cheap to read, because these
-// have a lower priority.
+// These kernels are for step variables on a GPU, where the gate must be as well. They have a lower
+// priority, so if the user leaves the choice of the device to TensorFlow, it chooses the CPU, where
+// a step is cheap to read.
 constexpr int kAfterCpu = -1;
 using GpuDecideOp = DecideOp<ResourceStep, FromDeviceMemory>;
 using GpuDecideRefOp = DecideOp<RefStep, FromDeviceMemory>;

@@ -34,7 +34,7 @@ void StalenessReservationResource::Open(const StalenessGate::Decision& decision,
     };
     stall_timer_ = TimerQueue::Global().Schedule(timeout, warn);
   } catch (const std::bad_alloc&) {
-    // The op does not fail because there is no memory for a warning.
+    // The op must not fail for lack of memory for a warning.
   }
 }
 

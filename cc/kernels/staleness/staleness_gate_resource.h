@@ -41,8 +41,8 @@ class StalenessGateResource : public tensorflow::ResourceBase {
   StalenessGate gate_;
 };
 
-// The permission to apply one update. It ends at the latest when its handle is freed, which is at
-// the end of the step that got it, however that ends. If End() was not called before, the update
+// The permission to apply one update. It ends at the latest when its handle is freed, at the end of
+// the step that received it, however that step ends. If End() was not called before, the update
 // counts as failed.
 class StalenessReservationResource : public tensorflow::ResourceBase {
  public:

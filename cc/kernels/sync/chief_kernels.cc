@@ -1,5 +1,5 @@
-// Kernels by which a chief opens the gate of synchronous training and takes its rounds, apart from
-// the one that waits.
+// Kernels with which a chief opens the gate of synchronous training and takes its rounds, apart
+// from the one that waits.
 #include <cstdint>
 #include <string>
 

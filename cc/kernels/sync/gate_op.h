@@ -1,4 +1,4 @@
-// Ops on the gate of synchronous training, or on a step, that do not wait.
+// Ops on the gate of synchronous training, or on a worker's step, that do not wait.
 #ifndef CONDACC_KERNELS_SYNC_GATE_OP_H_
 #define CONDACC_KERNELS_SYNC_GATE_OP_H_
 
@@ -13,7 +13,7 @@
 
 namespace condacc {
 
-// Allocates a scalar output, and outputs the address of its value.
+// Allocates a scalar output, and sets `*value` to the address of its value.
 template <typename T>
 absl::Status AllocateScalar(tensorflow::OpKernelContext* ctx, int index, T** value) {
   tensorflow::Tensor* output = nullptr;
@@ -27,8 +27,8 @@ struct NoAttributes {
   absl::Status Read(tensorflow::OpKernelConstruction*) { return absl::OkStatus(); }
 };
 
-// An op that does `kRun`, which reads the inputs and sets the outputs. Attributes::Read() reads the
-// op's attributes.
+// An op that calls `kRun`, which reads the inputs and sets the outputs. Attributes::Read() reads
+// the op's attributes.
 template <class Attributes,
           absl::Status (*kRun)(const Attributes& attributes, tensorflow::OpKernelContext* ctx)>
 class SyncGateUserOp : public tensorflow::OpKernel {
@@ -55,7 +55,7 @@ absl::Status RunOnGate(const Attributes& attributes, tensorflow::OpKernelContext
   return kRun(*resource->gate(), attributes, ctx);
 }
 
-// An op that does `kRun` on the gate that input 0 is a handle of.
+// An op that calls `kRun` with the gate that input 0 is a handle of.
 template <class Attributes, absl::Status (*kRun)(SyncGate& gate, const Attributes& attributes,
                                                  tensorflow::OpKernelContext* ctx)>
 using OnSyncGateOp = SyncGateUserOp<Attributes, RunOnGate<Attributes, kRun>>;

@@ -29,7 +29,7 @@ class SyncGateResource : public tensorflow::ResourceBase {
 };
 
 // A worker's step. It ends at the latest when its handle, a tensor of the step, is freed. If the
-// worker has not told the gate before that it is done, the step has failed.
+// worker has not told the gate by then that it is done, the step has failed.
 class WorkerStepResource : public tensorflow::ResourceBase {
  public:
   explicit WorkerStepResource(std::unique_ptr<WorkerStep> step) : step_(std::move(step)) {}

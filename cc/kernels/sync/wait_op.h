@@ -1,4 +1,4 @@
-// Ops that wait at the gate of synchronous training, without a thread.
+// Ops that wait at the gate of synchronous training without blocking a thread.
 #ifndef CONDACC_KERNELS_SYNC_WAIT_OP_H_
 #define CONDACC_KERNELS_SYNC_WAIT_OP_H_
 
@@ -27,7 +27,7 @@ struct WaitArgs {
   std::string run;
   int64_t after = 0;
   GateWait::Clock::duration patience{};
-  // The step that ends when the wait begins, if there is one, and whether any gradient of it was
+  // The step that ends when the wait begins, if there is one, and whether any of its gradients was
   // added.
   tensorflow::core::RefCountPtr<WorkerStepResource> step;
   bool any_added = false;
@@ -42,7 +42,7 @@ class WaitExecution : public AsyncExecution {
     set_where(kGate);
   }
 
-  // Allocates the outputs, so that nothing can fail any more when a step or the wait ends.
+  // Allocates the outputs, so that nothing can fail when a step or the wait ends.
   absl::Status Reserve(const WaitArgs& args) {
     TF_RETURN_IF_ERROR(ctx()->allocate_output(0, tensorflow::TensorShape({}), &round_));
     if (args.what == GateWait::For::kReport) {
@@ -72,7 +72,8 @@ class WaitExecution : public AsyncExecution {
   tensorflow::Tensor* dropped_ = nullptr;
 };
 
-// An op that waits at a gate. Read() of its subclass reads from the inputs what it waits for.
+// An op that waits at a gate. A subclass implements Read(), which reads from the inputs what to
+// wait for.
 class SyncGateWaitOp : public AsyncKernel<WaitExecution> {
  public:
   using AsyncKernel::AsyncKernel;

@@ -1,5 +1,5 @@
-// Kernels that make and watch the gate of synchronous training, and those of workers that do not
-// wait.
+// Kernels that make and observe the gate of synchronous training, and the kernels of workers that
+// do not wait.
 #include <cstdint>
 #include <memory>
 #include <string>

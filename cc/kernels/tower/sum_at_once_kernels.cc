@@ -1,4 +1,4 @@
-// The kernel that sums a few towers' gradients when all of them are there.
+// The kernel that sums a few towers' gradients once all of them are available.
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -20,8 +20,8 @@ namespace {
 using tensorflow::DEVICE_CPU;
 using tensorflow::OpKernelContext;
 
-// Sums gradients. Inputs: the gradients, in the order in which they are added. The sum is written
-// to the memory of the first input that may be written to, or else to new memory.
+// Sums gradients. Inputs: the gradients, in the order in which they are added. Writes the sum to
+// the memory of the first input that may be overwritten, or to new memory if there is none.
 class TowerDenseSumAtOnceOp : public tensorflow::OpKernel {
  public:
   explicit TowerDenseSumAtOnceOp(tensorflow::OpKernelConstruction* ctx)

@@ -87,8 +87,8 @@ class TowerTakeOp : public tensorflow::OpKernel {
     return absl::OkStatus();
   }
 
-  // The outcome of the take. It is set when TryServe() returns, unless another thread is
-  // still adding, which happens only if no control edge orders that add before the take.
+  // The outcome of the take. It is set when TryServe() returns, unless another thread is still
+  // adding, which happens only if no control edge orders that add before the take.
   class Outcome {
    public:
     void Set(const Status& status, Value* value) CONDACC_EXCLUDES(mu_) {

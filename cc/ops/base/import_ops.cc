@@ -1,4 +1,4 @@
-// The op whose name tells a process that has not imported this package to do so.
+// The op whose name tells the user of a process that has not imported this package to do so.
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 

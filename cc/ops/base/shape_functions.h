@@ -27,11 +27,11 @@ absl::Status ScalarInput(tensorflow::shape_inference::InferenceContext* c, int i
 // The shape function of an op whose inputs and outputs are all scalars.
 absl::Status ScalarsShape(tensorflow::shape_inference::InferenceContext* c);
 
-// The shape function of an apply: checks ScalarArgument(). Output 0, which tells what became of the
-// gradient, is a scalar.
+// The shape function of an apply: checks ScalarArgument(). Output 0, which tells what happened to
+// the gradient, is a scalar.
 absl::Status ApplyShape(tensorflow::shape_inference::InferenceContext* c);
 
-// ApplyShape() of an apply whose last input, a contributor or a weight, is a scalar.
+// ApplyShape() for an apply whose last input, a contributor or a weight, is a scalar.
 absl::Status ScalarLastShape(tensorflow::shape_inference::InferenceContext* c);
 
 // The shape function of a sparse take, whose outputs from `first` on are indices [n], values of any

@@ -1,4 +1,4 @@
-// Ops of the gate of synchronous training by which a chief opens it and takes its rounds.
+// Ops with which a chief opens the gate of synchronous training and takes its rounds.
 #include "cc/ops/base/shape_functions.h"
 #include "tensorflow/core/framework/op.h"
 

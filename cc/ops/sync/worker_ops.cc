@@ -1,4 +1,4 @@
-// Ops of the gate of synchronous training: those that make and watch it, and those of workers.
+// Ops that make and observe the gate of synchronous training, and the ops of its workers.
 #include "absl/status/status.h"
 #include "cc/ops/base/shape_functions.h"
 #include "tensorflow/core/framework/op.h"

@@ -37,7 +37,7 @@ class ContributionTest : public testing::Test {
     return take.is_served() ? take.sum() : -1;
   }
 
-  // A gradient that the accumulator has to prepare.
+  // A gradient that the accumulator must prepare.
   static FakeGradient Lacking(int64_t number) {
     FakeGradient gradient = Owned(number);
     gradient.lacks_memory = true;
@@ -187,8 +187,8 @@ TEST_F(ContributionTest, ADuplicateDoesNotWaitForAFold) {
   EXPECT_EQ(Take(2), 15);
 }
 
-// Contributor i adds 2^(5 i) again and again, in two threads at once. If one of its gradients is
-// counted twice, the sum shows it.
+// Contributor i adds 2^(5 i) repeatedly, in two threads at once. If one of its gradients is counted
+// twice, the sum shows it.
 TEST_F(ContributionTest, UnderLoadEachCountsOnceARound) {
   constexpr int kContributors = 6, kThreadsEach = 2, kRounds = 300;
   constexpr int64_t kAll = 0x2108421;

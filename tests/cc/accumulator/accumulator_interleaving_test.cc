@@ -1,4 +1,4 @@
-// Tests of calls that come while another call is in the middle of adding.
+// Tests of calls that arrive while another call is adding.
 #include <cstdint>
 #include <future>
 
@@ -27,14 +27,14 @@ class InterleavingTest : public testing::Test {
   std::future<bool> ApplyInThread(const FakeGradient& gradient) {
     return std::async(std::launch::async, [=] { return Apply(gradient); });
   }
-  // Applies in a thread, and returns when that has stopped.
+  // Applies in a thread, and returns when the thread has stopped.
   std::future<bool> StartApply(const FakeGradient& gradient) {
     auto apply = std::async(std::launch::async, [=] { return Apply(gradient, stopping_); });
     stop_.AwaitArrivals(1);
     return apply;
   }
   void Request(const FakeTake& take) { accumulator_.Request(take.ptr(), nullptr, plain_); }
-  // Requests a take in a thread, and returns when that has stopped.
+  // Requests a take in a thread, and returns when the thread has stopped.
   std::future<void> StartRequest(const FakeTake& take) {
     auto request = std::async(std::launch::async, [this, &take] {
       accumulator_.Request(take.ptr(), nullptr, stopping_);
@@ -107,7 +107,7 @@ TEST_F(InterleavingTest, AnotherTakeMayComeWhileARequestFolds) {
   ExpectServed(take, 4);
 }
 
-// A call, the folder, has stopped in the middle of a fold.
+// One call, the folder, has stopped in the middle of a fold.
 class MidFold : public InterleavingTest {
  protected:
   void SetUp() override {
@@ -171,7 +171,7 @@ TEST_F(MidFold, TheFolderAddsABorrowedGradientOfATakenRound) {
   FakeTake take(1);
   Request(take);
   EXPECT_TRUE(IsWaiting(borrowed));
-  stop_.LetOneThrough();  // The fold goes on.
+  stop_.LetOneThrough();  // The fold continues.
   stop_.AwaitArrivals(2);
   EXPECT_TRUE(IsWaiting(borrowed));
   EXPECT_FALSE(take.is_done());

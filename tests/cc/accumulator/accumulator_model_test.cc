@@ -1,4 +1,4 @@
-// Compares random calls, one after the other, with a plain model of an accumulator.
+// Compares random calls, one at a time, with a simple model of an accumulator.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -167,7 +167,7 @@ class ModelTest : public testing::TestWithParam<bool> {
     }
   }
 
-  // Cancels one of the latest takes: older ones are mostly done.
+  // Cancels one of the latest takes, because most older ones are done.
   void Cancel() {
     if (takes_.empty()) return;
     const size_t back = random_() % std::min<size_t>(takes_.size(), 6);

@@ -1,4 +1,4 @@
-// Tests of an accumulator's gradients, takes and steps, with one call after the other.
+// Tests of an accumulator's gradients, takes and steps, with one call at a time.
 #include "cc/core/accumulator/accumulator.h"
 
 #include <cstdint>

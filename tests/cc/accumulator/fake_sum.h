@@ -21,7 +21,7 @@ class FakeWorkspace : public Workspace {
  public:
   explicit FakeWorkspace(StopPoint* stop = nullptr) : stop_(stop) {}
 
-  // Returns an error if the workspace has been told to refuse memory.
+  // Returns an error if the workspace is set to refuse memory.
   Status Work() {
     if (stop_ != nullptr) stop_->Pass();
     return fails ? Status(StatusCode::kResourceExhausted, "The test refuses memory") : Status();
@@ -59,7 +59,7 @@ struct FakeGradient {
   int64_t owned = 0;
   const int64_t* borrowed = nullptr;  // If not null, the number is here, and must be added at once.
   bool fits = true;
-  bool lacks_memory = false;          // If true, the sum has to prepare the gradient.
+  bool lacks_memory = false;          // If true, the sum must prepare the gradient.
   std::shared_ptr<void> memory = {};  // Kept until the sum frees the gradient.
 };
 

@@ -1,5 +1,4 @@
-// Replaces operator new by one that fails when a test wants it to. Included by the source of a
-// test.
+// Replaces operator new with one that fails on demand. To be included by the source of a test.
 #ifndef CONDACC_TESTS_BASE_FAILING_NEW_H_
 #define CONDACC_TESTS_BASE_FAILING_NEW_H_
 

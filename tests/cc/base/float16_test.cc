@@ -20,7 +20,7 @@ class NarrowFloat : public testing::Test {
 
   static float Widened(int bits) { return Narrow::ToFloat({static_cast<uint16_t>(bits)}); }
 
-  // Returns true if `value` is rounded as the reference does.
+  // Returns whether `value` is rounded as by the reference.
   static testing::AssertionResult IsRoundedRight(float value) {
     const uint16_t got = Narrow::FromFloat(value).bits;
     const uint16_t expected = NearestOf(kFormat, value);
@@ -107,7 +107,7 @@ TYPED_TEST(NarrowFloat, RandomPatternsOfFloat32AreRoundedRight) {
   }
 }
 
-// Most random patterns lie outside of float16's range.
+// Most random bit patterns are outside float16's range.
 TEST(Float16, RandomValuesAroundItsRangeAreRoundedRight) {
   const uint32_t seed = std::random_device()();
   SCOPED_TRACE(testing::Message() << "seed " << seed);

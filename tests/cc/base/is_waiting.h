@@ -1,4 +1,4 @@
-// Tests of calls that have to wait.
+// Support for tests of calls that must wait.
 #ifndef CONDACC_TESTS_BASE_IS_WAITING_H_
 #define CONDACC_TESTS_BASE_IS_WAITING_H_
 

@@ -1,4 +1,4 @@
-// Converts float16 and bfloat16 by arithmetic in double precision, slowly and plainly.
+// A slow and simple reference for conversions of float16 and bfloat16, in double precision.
 #ifndef CONDACC_TESTS_BASE_NARROW_FLOAT_REFERENCE_H_
 #define CONDACC_TESTS_BASE_NARROW_FLOAT_REFERENCE_H_
 
@@ -39,7 +39,7 @@ inline double DoubleOf(const NarrowFormat& format, uint16_t bits) {
   return sign * std::ldexp(implicit_one + mantissa, scale);
 }
 
-// Returns the nearest value of the format, and the even one of two that are as near. For a NaN,
+// Returns the nearest value of the format, or the even one of two that are equally near. For a NaN,
 // returns some NaN.
 inline uint16_t NearestOf(const NarrowFormat& format, double value) {
   const int sign = std::signbit(value) ? 0x8000 : 0;

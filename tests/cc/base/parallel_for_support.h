@@ -1,4 +1,4 @@
-// Functions that lend threads to the core: none, or three.
+// Functions that give the core threads: none, or three.
 #ifndef CONDACC_TESTS_BASE_PARALLEL_FOR_SUPPORT_H_
 #define CONDACC_TESTS_BASE_PARALLEL_FOR_SUPPORT_H_
 

@@ -13,7 +13,7 @@
 namespace condacc {
 namespace {
 
-// A buffer of no memory, which counts itself.
+// A buffer without memory that counts itself.
 Buffer Counted(std::atomic<int>* num_alive) {
   ++*num_alive;
   return Buffer(nullptr, num_alive, [](void* owner) { --*static_cast<std::atomic<int>*>(owner); });
@@ -67,7 +67,7 @@ TEST_F(SpareBuffersTest, TheDestructorGivesTheBytesBack) {
   EXPECT_EQ(budget_.num_held(), 0u);
 }
 
-// Each accumulator has its own spares, and a lock of its own.
+// Each accumulator has its own spares, with their own lock.
 TEST_F(SpareBuffersTest, ManyThatGiveAtTheSameMomentStayWithinTheBudget) {
   constexpr int kThreads = 4;
   std::atomic<int> num_ready{0};

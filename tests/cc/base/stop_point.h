@@ -1,4 +1,4 @@
-// A point at which threads stop until the test lets them go on.
+// A point at which threads stop until the test lets them continue.
 #ifndef CONDACC_TESTS_BASE_STOP_POINT_H_
 #define CONDACC_TESTS_BASE_STOP_POINT_H_
 
@@ -18,7 +18,7 @@ class StopPoint {
     if (!open_) --num_permits_;
   }
 
-  // Waits until `count` threads have come, in total.
+  // Waits until `count` threads in total have arrived.
   void AwaitArrivals(int count) {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this, count] { return num_arrivals_ >= count; });

@@ -125,7 +125,7 @@ TEST(EndedWaits, AreCompletedInOrderAndThenReleased) {
   EXPECT_EQ(b.use_count(), 1);
 }
 
-// A visitor who looks whether the lock is free.
+// A visitor that checks whether the lock is free.
 struct LockingVisitor : Waiter<LockingVisitor> {
   void Complete() {
     const MutexLock lock(mu);

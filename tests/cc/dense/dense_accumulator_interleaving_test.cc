@@ -1,4 +1,4 @@
-// Tests of dense gradients that come while others are added.
+// Tests of dense gradients that arrive while others are added.
 #include <cstddef>
 #include <cstdint>
 #include <future>

@@ -1,4 +1,4 @@
-// Lets operator new fail, at each place where an accumulator calls it.
+// Makes operator new fail at each place where an accumulator calls it.
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -107,7 +107,7 @@ TEST_P(OutOfMemory, ARequestThatThrowsWasNotMade) {
   EXPECT_LT(num_thrown, kManyAllocations);
 }
 
-// Whatever ends a take or a round needs no memory but that of messages, which are then shorter.
+// Ending a take or a round needs memory only for messages, which are shorter if there is none.
 TEST_P(OutOfMemory, TakesAndRoundsAlwaysEnd) {
   for (int ordinal = 0; ordinal < kManyAllocations; ++ordinal) {
     Renew();

@@ -18,7 +18,7 @@
 namespace condacc {
 namespace {
 
-// Gradient number i is 2^i, so that a sum shows which gradients it is made of.
+// Gradient number i is 2^i, so that a sum shows which gradients it consists of.
 class Schedule {
  public:
   Schedule(uint32_t seed, size_t size) : random_(seed), size_(size) {}
@@ -106,7 +106,7 @@ class Schedule {
     calls_[random_() % calls_.size()].stop.LetOneThrough();
   }
 
-  // Half of the accumulators add gradients as they come.
+  // Half of the accumulators add gradients as they arrive.
   Accumulator::Options RandomOptions() {
     auto options = OptionsOf<int64_t>(/*mean=*/false, &budget_);
     if (random_() % 2 == 0) options.sum.small_bytes = size_ * sizeof(int64_t);

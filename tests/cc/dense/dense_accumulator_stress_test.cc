@@ -1,4 +1,4 @@
-// Tests an accumulator with many threads at once, as fast as they can go.
+// Tests an accumulator with many threads that run as fast as they can.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -164,7 +164,7 @@ void RunInOrder(size_t size, int num_rounds) {
   std::vector<std::vector<T>> pool(37, std::vector<T>(size));
   for (auto& values : pool) {
     for (T& value : values) value = Traits::Random(random);
-    values[0] = one;  // A sum shows how many gradients it is made of.
+    values[0] = one;  // A sum shows how many gradients it consists of.
   }
   Accumulator accumulator(OptionsOf<T>(/*mean=*/false));
   std::atomic<bool> stop{false};

@@ -53,7 +53,7 @@ class AddDenseOf : public testing::Test {
     return expected;
   }
 
-  // Compares a sum, bit for bit, with one addition after the other.
+  // Compares a sum, bit for bit, with the result of one addition after the other.
   void Check(const std::vector<T>& expected, int64_t divisor, int out_is,
              const ParallelFor& parallel_for) {
     SCOPED_TRACE(testing::Message()

@@ -1,4 +1,4 @@
-// Failures of workspaces, gradients that do not fit, and refused memory.
+// Tests of failing workspaces, gradients that do not fit, and refused memory.
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -12,7 +12,7 @@
 namespace condacc {
 namespace {
 
-// The workspace of a device that refuses to add.
+// A workspace of a device that refuses to add.
 class FailingWorkspace : public TestWorkspace {
  public:
   void Add(const DenseAddArgs& args) override {

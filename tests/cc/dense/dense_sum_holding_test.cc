@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kSize = 24;
 constexpr size_t kBytes = kSize * sizeof(float);
 
-// Sums that hold borrowed gradients back like others, and large ones only until there are two.
+// Sums that hold borrowed gradients like others, and large ones only until there are two.
 template <typename T = float>
 Accumulator::Options HoldingOptions(HoldBudget* budget, bool mean = false) {
   auto options = OptionsOf<T>(mean, budget);

@@ -272,7 +272,7 @@ TEST(SmallTest, SmallGradientsAreAddedAsTheyCome) {
   }
 }
 
-// float16 is added in float32, which needs memory. The sum is right even if the memory comes too
+// float16 is added in float32, which needs memory. The sum is right even if the memory arrives too
 // late for a fold.
 TEST(BudgetTest, OfNothingStillGivesTheRightFloat16Sums) {
   HoldBudget budget(0);

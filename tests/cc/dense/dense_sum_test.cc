@@ -62,8 +62,8 @@ class DenseSumPassesTest : public testing::Test {
     sum->Append(std::move(gradient));
   }
 
-  // Appends gradients, and folds, if that is possible, once `fold_at` are there. Returns the mean,
-  // and the number of passes.
+  // Appends gradients, and folds, if possible, once `fold_at` of them are pending. Returns the
+  // mean, and the number of passes.
   std::pair<std::vector<T>, int> Mean(const std::vector<std::vector<T>>& gradients, size_t fold_at,
                                       size_t max_inputs, TestWorkspace& workspace) {
     HoldBudget budget(size_t{1} << 30);
@@ -143,7 +143,7 @@ TYPED_TEST(DenseSumPassesTest, GradientsMayBeAppendedBetweenThePassesOfAFold) {
   EXPECT_TRUE(SameBits(this->ValuesOf(sum.Finish(plain)), std::vector<TypeParam>(kSize, mean)));
 }
 
-// Sums that an accumulator has folded have the bits of adding one gradient after the other.
+// Sums that an accumulator has folded have the same bits as if gradients were added one by one.
 template <typename T>
 class BitsTest : public testing::Test {
  protected:

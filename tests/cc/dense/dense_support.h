@@ -18,7 +18,7 @@
 
 namespace condacc {
 
-// The number of elements from which the accumulator adds gradients early.
+// The number of elements from which on the accumulator adds gradients early.
 constexpr size_t kBigSize = 1 << 16;
 // The number of gradients that are pending, beside the first one, when a fold is due.
 constexpr int kFoldAt = 7;
@@ -31,7 +31,7 @@ Accumulator::Options OptionsOf(bool mean, HoldBudget* budget = &HoldBudget::Unli
   options.sum.type = kTypeOf<T>;
   options.sum.reduction = mean ? Reduction::kMean : Reduction::kSum;
   options.sum.budget = budget;
-  options.sum.small_bytes = 0;  // Tests hold back gradients of a few elements.
+  options.sum.small_bytes = 0;  // Tests hold gradients of a few elements.
   return options;
 }
 

@@ -1,4 +1,4 @@
-// Memory for gradients that counts itself, and a workspace that can be told to fail.
+// Memory for gradients that is counted, and a workspace that can be made to fail.
 #ifndef CONDACC_TESTS_DENSE_TEST_BUFFER_H_
 #define CONDACC_TESTS_DENSE_TEST_BUFFER_H_
 
@@ -22,8 +22,8 @@
 
 namespace condacc {
 
-// Makes buffers that own their memory, or refer to that of a test. Their memory does not come from
-// `operator new`, so that tests can make that fail alone.
+// Makes buffers that own their memory or refer to memory of a test. Their memory does not come from
+// `operator new`, so that tests can make that fail separately.
 class TestBuffer {
  public:
   static Buffer Owning(size_t num_bytes) {

@@ -250,7 +250,7 @@ void AccumulatorRun<Gradients>::TryServe(Operation* request) {
   const auto& take = takes_[static_cast<size_t>(request->take)];
   auto workspace = std::make_shared<Workspace>();
   Workspace& its_workspace = *workspace;
-  // The completion keeps the workspace, since it may come after this call.
+  // The completion keeps the workspace, because it may come after this call has returned.
   take->done = [done = std::move(take->done), workspace = std::move(workspace)](
                    const Status& status, Value* value) { done(status, value); };
   request->was_ready = accumulator_->TryServe(take, its_workspace);
@@ -276,8 +276,8 @@ bool AccumulatorRun<Gradients>::Run() {
   return true;
 }
 
-// Sparse gradients that come while the round is folded join a round that is already complete, which
-// a plain accumulator does not do.
+// Sparse gradients that arrive while the round is folded join a round that is already complete,
+// which a plain accumulator does not do.
 template <class Gradients>
 void AccumulatorRun<Gradients>::CheckLinearization() {
   const Linearization result = FindLinearization(history_);
@@ -301,7 +301,7 @@ void AccumulatorRun<Gradients>::End() {
 template <class Gradients>
 void RunProgram() {
   auto run = std::make_unique<AccumulatorRun<Gradients>>();
-  if (!run->Run()) static_cast<void>(run.release());  // Its fibers are blocked for ever.
+  if (!run->Run()) static_cast<void>(run.release());  // Its fibers are blocked forever.
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 
 #include "tests/cc/explorer/fibers.h"
 
-// The linker prefers this definition to that of the standard library. With the real clock, a
-// schedule that is run again might do something else.
+// The linker prefers this definition to the one in the standard library. With the real clock, a
+// schedule that is run again might take another course.
 namespace std::chrono {
 
 steady_clock::time_point steady_clock::now() noexcept {

@@ -17,7 +17,7 @@
 namespace condacc::explorer {
 namespace {
 
-// The message about the schedule that runs, for the case that the process is aborted.
+// The message about the current schedule, in case the process is aborted.
 char aborted_message[256];
 
 void PrintAborted() {
@@ -33,7 +33,7 @@ void OnSignal(int signal) {
   raise(signal);
 }
 
-// The handlers run on a stack of their own, because that of a fiber may be what is broken.
+// The handlers run on their own stack, because the stack of a fiber may be corrupt.
 void InstallHandlers() {
   static bool is_installed = false;
   if (std::exchange(is_installed, true)) return;

@@ -10,9 +10,9 @@
 
 namespace condacc::explorer {
 
-// Runs a schedule of a known program. If `prints` is true, prints each scheduling point. The result
-// has a failure, too, if a fiber is blocked for ever. If the process is aborted meanwhile, the
-// schedule is printed.
+// Runs a schedule of a known program. If `prints` is true, prints each scheduling point. It is also
+// a failure if a fiber is blocked forever. If the process is aborted meanwhile, the schedule is
+// printed.
 RunResult RunSchedule(const ScheduleId& id, bool prints = false);
 
 struct Exploration {
@@ -22,8 +22,8 @@ struct Exploration {
   std::string failure;
 };
 
-// Runs schedules of a program until one fails, at most `num_schedules`. Each seed gives two: one at
-// random, and one of PCT, which gets the length of the former as its estimate.
+// Runs schedules of a program until one fails, at most `num_schedules`. Each seed gives two: a
+// random one, and one of PCT, which uses the length of the random one as its estimate.
 Exploration Explore(const std::string& program, uint64_t first_seed, int64_t num_schedules);
 
 }  // namespace condacc::explorer

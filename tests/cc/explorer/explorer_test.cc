@@ -1,4 +1,4 @@
-// Tests that schedules can be run again, and that the explorer notices what it has to.
+// Tests that schedules can be run again, and that the explorer detects failures.
 #include "tests/cc/explorer/explorer.h"
 
 #include <cstdint>

@@ -18,7 +18,7 @@ struct Fiber {
   std::string name;
   std::function<void()> body;
   const void* blocked_on = nullptr;
-  Time deadline = kNever;  // Of the blocking.
+  Time deadline = kNever;  // The time at which a blocked fiber is runnable again.
   bool has_ended = false;
   int num_locks = 0;
   int64_t num_points = 0;
@@ -36,8 +36,8 @@ struct Run {
 
 Run run;
 Stack main_stack;
-// Fibers that have ended, whose stacks the next ones get, and those that are blocked for ever. The
-// lists are never destroyed, so that what their stacks refer to is not reported as leaked.
+// Fibers that have ended, whose stacks are reused, and those that are blocked forever. The lists
+// are never destroyed, so that what their stacks refer to is not reported as leaked.
 std::vector<Fiber*>& unused = *new std::vector<Fiber*>;
 std::vector<Fiber*>& abandoned = *new std::vector<Fiber*>;
 Fiber* current = nullptr;  // Null while no fiber runs.
@@ -56,7 +56,7 @@ bool IsRunnable(const Fiber& fiber) {
   return !fiber.has_ended && (fiber.blocked_on == nullptr || fiber.deadline <= run.now);
 }
 
-// Lists the runnable fibers. If there are none, goes on to the time at which the first one is.
+// Lists the runnable fibers. If there are none, advances the time until one is runnable.
 void ListRunnable() {
   run.runnable.clear();
   Time next = kNever;
@@ -100,7 +100,7 @@ void Choose(bool can_go_on) {
   }
 }
 
-// Where a fiber begins.
+// The entry point of a fiber.
 void RunBody() {
   current->body();
   current->body = nullptr;

@@ -13,24 +13,24 @@
 
 namespace condacc::explorer {
 
-// At each *scheduling point*, a Strategy decides which fiber goes on. Time is the number of points
-// so far; if all fibers that are not blocked for ever sleep, it jumps to the end of the first
+// At each *scheduling point*, a Strategy decides which fiber continues. Time is the number of
+// points so far; if all fibers that are not blocked forever sleep, it jumps to the end of the first
 // sleep. std::chrono::steady_clock shows this time, one nanosecond for each point (see clock.cc).
 using Time = int64_t;
 constexpr Time kNever = std::numeric_limits<Time>::max();
 
 // The outcome of a run of fibers.
 struct RunResult {
-  std::string failure;               // What was wrong first, or "".
+  std::string failure;               // The first failure, or "".
   int64_t num_points = 0;            // Number of scheduling points.
-  uint64_t trace = 0;                // A hash of which fiber came to which point, in order.
-  std::vector<std::string> blocked;  // Names of the fibers that are blocked for ever.
+  uint64_t trace = 0;                // A hash of the points that each fiber reached, in order.
+  std::vector<std::string> blocked;  // Names of the fibers that are blocked forever.
 };
 
 // Begins a run, in which Draw() draws from `seed`. If `prints` is true, each point is printed.
 void BeginRun(std::unique_ptr<Strategy> strategy, uint64_t seed, bool prints);
-// Runs fibers until each has ended or is blocked for ever. May be called again with further ones.
-// Returns false if some are blocked for ever.
+// Runs fibers until each has ended or is blocked forever. May be called again after more were
+// added. Returns false if some are blocked forever.
 bool RunFibers();
 // Ends the run. Fibers that are blocked are given up: their destructors never run.
 RunResult EndRun();
@@ -48,18 +48,18 @@ void Wake(const void* on);
 void Lock(const void** owner);
 void Unlock(const void** owner);
 
-bool HoldsLock();  // The running fiber holds a lock.
+bool HoldsLock();  // Returns whether the running fiber holds a lock.
 Time Now();
-// Number of points that other fibers than the running one have come to.
+// Returns the number of points that fibers other than the running one have reached.
 int64_t NumPointsOfOthers();
-// Returns a random number in [0, count), for what the program does.
+// Returns a random number in [0, count), for a choice of the program.
 int Draw(int count);
 inline bool Chance(int percent) { return Draw(100) < percent; }
 
-// Records that something is wrong, unless something was before.
+// Records a failure, unless one was recorded before.
 void Fail(const std::string& what);
 bool HasFailed();
-// Prints the message and aborts: the run cannot go on.
+// Prints the message and aborts: the run cannot continue.
 [[noreturn]] void Abort(const char* what);
 
 }  // namespace condacc::explorer

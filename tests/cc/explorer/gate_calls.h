@@ -19,7 +19,7 @@ struct Actor {
   std::string run;
 };
 
-// Returns null if the step is refused, because another run has replaced that of the worker.
+// Returns null if the step is refused because another run has replaced the worker's.
 inline std::unique_ptr<WorkerStep> Enter(SyncGate& gate, const Actor& worker, int64_t round) {
   std::unique_ptr<WorkerStep> step;
   return gate.Enter(worker.name, worker.run, round, &step).ok() ? std::move(step) : nullptr;

@@ -9,7 +9,7 @@
 namespace condacc::explorer {
 namespace {
 
-// The largest number of gradients of which each sum is exact in float16.
+// The largest number of gradients for which every sum is exact in float16.
 constexpr int kMaxFloat16Gradients = 11;
 
 // Moves memory of the caller to a buffer that the accumulator may keep, or lends it.

@@ -23,8 +23,8 @@ class DenseGradients {
   DenseGradients();
   ElementType type() const { return type_; }
 
-  // A gradient, and memory of the caller for it. That is overwritten at the end, when nobody may
-  // read it any more.
+  // A gradient, and the caller's memory for it. The memory is overwritten at the end, when nothing
+  // may read it any more.
   class CallerMemory {
    public:
     ~CallerMemory();

@@ -74,7 +74,7 @@ void CheckGradients(const History& history) {
   }
 }
 
-// The order of the waiting takes is not known, so this asks whether the front one, whichever that
+// The order of the waiting takes is not known, so this checks whether the front one, whichever it
 // is, should have been served.
 void CheckWaitingTakes(const History& history) {
   int64_t most_required = 0;
@@ -87,8 +87,8 @@ void CheckWaitingTakes(const History& history) {
   }
 }
 
-// If one take was requested before another, it must not have a gradient that came after one of the
-// other's.
+// If one take was requested before another, it must not have a gradient that arrived after one of
+// the other's.
 void CheckOrder(const History& history) {
   for (const Operation& first : history.operations) {
     for (const Operation& second : history.operations) {

@@ -34,7 +34,7 @@ struct Operation {
   Time called = -1;
   Time returned = -1;
   // The results.
-  bool was_refused = false;  // An apply got no memory.
+  bool was_refused = false;  // The apply failed because no memory was available.
   ApplyOutcome outcome = ApplyOutcome::kAdded;
   bool was_ready = false;
   int64_t result = 0;  // The previous step, or a number of gradients.
@@ -67,8 +67,8 @@ struct History {
   std::string ToString() const;
 };
 
-// Fails if a gradient was lost or taken twice, if a take was not completed exactly once, or not in
-// its turn, or if takes wait although there are enough gradients.
+// Fails if a gradient was lost or taken twice, if a take was not completed exactly once and in its
+// turn, or if takes wait although there are enough gradients.
 void CheckHistory(const History& history);
 
 }  // namespace condacc::explorer

@@ -36,7 +36,7 @@ int Replay(const std::string& schedule) {
                  schedule.c_str());
     return 2;
   }
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // So that an abort loses no line.
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // An abort then loses no line.
   const RunResult result = RunSchedule(*id, /*prints=*/true);
   std::printf("%s: %lld points, trace %016llx: %s\n", schedule.c_str(),
               static_cast<long long>(result.num_points),
@@ -76,7 +76,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace condacc::explorer
 
-// Leaves without destructors: after a failure, fibers may still refer to anything.
+// Exits without running destructors: after a failure, fibers may still refer to anything.
 int main(int argc, char** argv) {
   const int status = condacc::explorer::Main(argc, argv);
   if (status == 0) return 0;

@@ -72,8 +72,8 @@ Status ExplorerDenseWorkspace::Allocate(ElementType type, const Shape& shape, Bu
   return explorer::Allocate(static_cast<size_t>(num_elements) * SizeOf(type), buffer);
 }
 
-// Other fibers run between reading and writing, so a second sum of the same memory at the same time
-// loses something.
+// Other fibers run between the read and the write, so a concurrent sum in the same memory loses
+// something.
 void ExplorerDenseWorkspace::Add(const DenseAddArgs& args) {
   use_.Check();
   Point("begins a sum");

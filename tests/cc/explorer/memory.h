@@ -16,13 +16,13 @@ namespace condacc::explorer {
 Buffer NewBuffer(size_t num_bytes);
 // Returns a buffer that refers to memory of the caller.
 Buffer BorrowedBuffer(void* data, size_t num_bytes);
-// Number of buffers that exist. Sets the count to 0.
+// Returns the number of buffers that exist, and sets the count to 0.
 int64_t TakeNumBuffers();
 
-// The part of the workspaces' allocations that is refused, in percent.
+// Makes the workspaces refuse this percentage of allocations.
 void RefuseMemory(int percent);
 
-// Notices that a workspace is used after its end, or under a lock.
+// Detects that a workspace is used after its end, or under a lock.
 class UseChecker {
  public:
   ~UseChecker() { is_alive_ = false; }

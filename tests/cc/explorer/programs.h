@@ -10,12 +10,13 @@ namespace condacc::explorer {
 
 // Threads apply, take, cancel, reset and read. A plain accumulator must have the same results.
 void RunDenseProgram();
-// The same, with more operations, refused memory and retries. Checks what CheckHistory() does.
+// The same, with more operations, refused memory and retries. Checks the history with
+// CheckHistory().
 void RunSparseProgram();
 // Synchronous training: a SyncGate, dense accumulators, workers and chiefs, which fail, come back
 // and are replaced.
 void RunGateProgram();
-// A fiber that is wrong if another one runs at a certain point.
+// A fiber that fails if another one runs at a certain point.
 void RunLostUpdateProgram();
 
 using Program = void (*)();

@@ -23,7 +23,7 @@ std::optional<ScheduleId> ScheduleId::Parse(const std::string& text) {
   }
   id.seed = seed;
   id.length = length;
-  if (id.ToString() != text) return std::nullopt;  // Something follows, or precedes a number.
+  if (id.ToString() != text) return std::nullopt;  // There is other text around the numbers.
   return id;
 }
 

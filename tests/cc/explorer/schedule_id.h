@@ -10,8 +10,8 @@ namespace condacc::explorer {
 
 enum class StrategyKind { kRandom, kPct };
 
-// All that a schedule depends on: two runs of the same schedule do the same, point by point. Its
-// text is, for example, "dense:random:seed=17" or "gate:pct:seed=17,length=412".
+// Everything that a schedule depends on: two runs of the same schedule do the same, point by point.
+// Its text is, for example, "dense:random:seed=17" or "gate:pct:seed=17,length=412".
 struct ScheduleId {
   std::string program;
   StrategyKind strategy = StrategyKind::kRandom;

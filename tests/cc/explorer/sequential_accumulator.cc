@@ -83,7 +83,7 @@ ApplyOutcome SequentialAccumulator::OutcomeOf(const Operation& apply) const {
 
 bool SequentialAccumulator::Apply(const Operation& apply) {
   const ApplyOutcome outcome = OutcomeOf(apply);
-  // Memory is asked for only if the gradient may be added.
+  // Memory is requested only if the gradient may be added.
   if (apply.was_refused) return outcome == ApplyOutcome::kAdded;
   if (outcome == ApplyOutcome::kStale) ++num_dropped_;
   if (outcome == ApplyOutcome::kAdded) {

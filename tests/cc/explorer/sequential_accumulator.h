@@ -1,4 +1,4 @@
-// A plain accumulator, which the results of the real one are held against.
+// A plain accumulator, to which the results of the real one are compared.
 #ifndef CONDACC_TESTS_EXPLORER_SEQUENTIAL_ACCUMULATOR_H_
 #define CONDACC_TESTS_EXPLORER_SEQUENTIAL_ACCUMULATOR_H_
 
@@ -10,7 +10,7 @@
 
 namespace condacc::explorer {
 
-// Does what an accumulator promises, one operation after the other and at once.
+// Does what an accumulator promises, one operation at a time and immediately.
 class SequentialAccumulator {
  public:
   explicit SequentialAccumulator(const History& history)
@@ -18,7 +18,7 @@ class SequentialAccumulator {
 
   // Does an operation. Returns whether its result is the one in the history.
   bool Do(const Operation& operation);
-  // Returns whether all takes have ended, and everything is left, as in the history.
+  // Returns whether all takes have ended as in the history, and the remaining state is the same.
   bool HasEndedAlike() const;
 
  private:

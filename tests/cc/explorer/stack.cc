@@ -40,7 +40,7 @@ void Stack::Enter() {
 }
 
 // swapcontext() would be enough, but asks the system for the signal mask, which takes longer than
-// all the rest of a switch. So it only begins a body.
+// the rest of a switch. So it is used only to begin a body.
 void Stack::SwitchTo(Stack& to, bool has_ended) {
   AnnounceSwitchTo(to, has_ended);
   arrived_from = this;
@@ -58,7 +58,7 @@ void Stack::AnnounceSwitchTo(const Stack& to, bool has_ended) {
   __sanitizer_start_switch_fiber(has_ended ? nullptr : &fake_stack_, to.bottom_, to.size_);
 }
 
-// The sanitizer knows the main program's stack, which the first fiber asks it for.
+// The first fiber asks the sanitizer for the main program's stack.
 void Stack::AnnounceArrival() {
   const void* bottom = nullptr;
   size_t size = 0;

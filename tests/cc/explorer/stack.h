@@ -1,4 +1,4 @@
-// Stacks of fibers, and how the processor goes from one to another.
+// Stacks of fibers, and the switch from one to another.
 #ifndef CONDACC_TESTS_EXPLORER_STACK_H_
 #define CONDACC_TESTS_EXPLORER_STACK_H_
 
@@ -10,7 +10,7 @@
 
 namespace condacc::explorer {
 
-// A stack with what runs on it. Tells AddressSanitizer of each switch.
+// A stack and the code that runs on it. Tells AddressSanitizer of each switch.
 class Stack {
  public:
   // The stack of the main program, or one on which nothing has been started.
@@ -20,8 +20,8 @@ class Stack {
 
   // Makes `body` run from its beginning at the next switch to this stack. It must not return.
   void Start(void (*body)());
-  // Goes on with what runs on `to`. Returns when another stack switches back to this one, which
-  // must not happen if this one `has_ended`.
+  // Continues the code that runs on `to`. Returns when another stack switches back to this one,
+  // which must not happen if this one `has_ended`.
   void SwitchTo(Stack& to, bool has_ended);
 
  private:
@@ -35,7 +35,7 @@ class Stack {
   void (*body_)() = nullptr;  // Set until the body begins.
   void* fake_stack_ = nullptr;
   ucontext_t start_;  // Where the body begins.
-  jmp_buf position_;  // Where it goes on.
+  jmp_buf position_;  // Where it continues.
 };
 
 }  // namespace condacc::explorer

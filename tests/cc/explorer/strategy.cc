@@ -8,7 +8,7 @@
 namespace condacc::explorer {
 namespace {
 
-// Programs draw from a generator with the same seed, so that of the strategies has another one.
+// Programs draw from a generator with the seed itself, so the strategies use another stream.
 constexpr uint64_t kOtherStream = 0x5363686564756c65;
 
 class RandomStrategy final : public Strategy {

@@ -14,16 +14,16 @@ class Strategy {
   static constexpr int kNone = -1;
 
   virtual ~Strategy() = default;
-  // Is told of each new fiber. Fibers are numbered from 0.
+  // Called for each new fiber. Fibers are numbered from 0.
   virtual void Add(int fiber) = 0;
-  // Returns one of `runnable`, which is not empty. `current` is the fiber that has come to the
-  // point, or kNone if that one cannot go on.
+  // Returns one of `runnable`, which is not empty. `current` is the fiber that has reached the
+  // point, or kNone if it cannot continue.
   virtual int Choose(const std::vector<int>& runnable, int current) = 0;
 };
 
 // Returns the strategy of a schedule:
-// - kRandom leaves the running fiber with a probability that is drawn for the whole run, and goes
-//   on with any other.
+// - kRandom leaves the running fiber with a probability that is drawn for the whole run, and
+//   continues with any other.
 // - kPct is probabilistic concurrency testing (Burckhardt et al., 2010) with depth 3. Fibers have
 //   random priorities, and the one with the highest runs. At 2 random points, the fiber that would
 //   run next gets a priority below all others. A bug that shows whenever 3 events of n fibers come

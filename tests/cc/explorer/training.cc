@@ -120,10 +120,10 @@ void Training::CancelWaits() {
   for (const GateWait::Ptr& wait : waits) gate_->Cancel(wait);
 }
 
-// A chief waits rightly if no worker is left, and a worker if no chief is left that could open the
-// gate again. When a chief has ended training, workers may only wait for an opening, unless another
-// chief has prepared the gate since. That chief waits rightly as well if a worker has gone, because
-// the worker was told of the end.
+// A chief may wait if no worker is left, and a worker if no chief is left that could open the gate
+// again. When a chief has ended training, workers may only wait for an opening, unless another
+// chief has prepared the gate since. That chief may wait as well if a worker has gone, because the
+// worker was told of the end.
 void Training::CheckBlocked() {
   if (num_workers_left_ == 0) return;
   const bool is_prepared_again = last_prepared_round_ < prepared_round_;

@@ -18,11 +18,11 @@
 
 namespace condacc::explorer {
 
-// The state that workers and chiefs share, and what is checked of it.
+// The state that workers and chiefs share, and its checks.
 //
 // There is one number for all parameters, their version, which each update raises by 1. A gradient
-// holds its round and its slot, so that the value of a take shows whether it is made of exactly one
-// gradient for each slot of its round.
+// holds its round and its slot, so that the value of a take shows whether it consists of exactly
+// one gradient for each slot of its round.
 class Training {
  public:
   Training();
@@ -56,9 +56,9 @@ class Training {
   // Waits at the gate. If `is_fragile`, the wait is cancelled at times.
   WaitEnd Await(GateWait::For what, const Actor& who, int64_t after, bool is_fragile);
   void CancelWaits();
-  // Fails if a fiber is blocked that somebody should have released.
+  // Fails if a fiber is blocked that should have been released.
   void CheckBlocked();
-  void NoteEnd();  // A worker or a chief has ended.
+  void NoteEnd();  // Called when a worker or a chief has ended.
 
   // The workers (training_workers.cc).
   void SpawnWorker(int number, const std::string& run);
@@ -69,7 +69,7 @@ class Training {
   // Draws what happens to a worker in the middle of a step, if anything.
   StepEnd DrawFault(const Worker& worker);
   void AwaitEnd();  // Returns when training is over.
-  void End();       // Training is over.
+  void End();       // Ends training.
 
   // The chiefs (training_chiefs.cc).
   void Lead(Chief chief);
@@ -82,10 +82,10 @@ class Training {
   void EndTraining(Chief* chief);
   // Makes all calls of a chief, although it has been replaced.
   void CallLate(Chief* chief);
-  // Begins a call, before which the chief may freeze. Notes whether it is known to have been
-  // replaced by then, in which case the call must have no effect.
+  // Begins a call, before which the chief may freeze. Records whether the chief is known to have
+  // been replaced by then, in which case the call must have no effect.
   void BeginCall(Chief* chief, const char* call);
-  // Checks whether the call was rightly accepted or refused. Returns whether it was accepted.
+  // Checks whether the call was correctly accepted or refused. Returns whether it was accepted.
   bool EndCall(const Chief& chief, bool is_accepted);
   bool IsReplaced(const Chief& chief) const { return chief.round < prepared_round_; }
   bool MayBeReplaced(const Chief& chief) const {

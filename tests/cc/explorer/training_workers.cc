@@ -29,7 +29,7 @@ void Training::Work(Worker worker) {
       case StepEnd::kGoesOn:
         break;
       case StepEnd::kFailed:
-        // The worker goes on, or waits for an opening, as a new process or not, or has ended.
+        // The worker continues, or waits for an opening, as a new process or not, or has ended.
         if (worker.number > 0 && Draw(4) == 0) {
           --num_workers_left_;
           return;
@@ -39,7 +39,7 @@ void Training::Work(Worker worker) {
         if (!has_round && Chance(50)) worker.actor.run += "'";
         break;
       case StepEnd::kReplaced:
-        return;  // Another run goes on.
+        return;  // Another run continues.
       case StepEnd::kTrainingEnded:
         --num_workers_left_;
         return;
@@ -89,7 +89,7 @@ Training::StepEnd Training::Step(Worker* worker) {
   const WorkerStep::Claim claim = step->ClaimSlot();
   bool any_added = false;
   for (size_t i = 0; i < accumulators_.size(); ++i) {
-    // A worker that has been replaced goes on with its step.
+    // A worker that has been replaced continues its step.
     if (end == StepEnd::kGoesOn) end = DrawFault(*worker);
     if (end == StepEnd::kFailed) return end;
     Push(claim, version, i, &any_added);

@@ -1,5 +1,5 @@
 // Tests the lifetimes of memory on a GPU: several threads use one accumulator and one stream, whose
-// memory is used again as soon as it is freed. Values are small integers, so sums are exact.
+// memory is reused as soon as it is freed. Values are small integers, so sums are exact.
 #include <cuda_runtime.h>
 
 #include <cstddef>
@@ -24,7 +24,7 @@ namespace condacc {
 namespace {
 
 constexpr int kThreads = 3;
-constexpr int kApplies = 40;  // Of each thread.
+constexpr int kApplies = 40;  // Number for each thread.
 constexpr int64_t kNumRequired = 7;
 constexpr int64_t kSize = 1001;  // Elements of a dense gradient.
 constexpr int64_t kRows = 37;    // Rows of a sparse gradient.
@@ -39,8 +39,8 @@ struct Lent {
   Buffer rows, ones;
 };
 
-// The traits of the accumulators under test: how to make a gradient whose values are all 1 or, if
-// it is to be refused by a take, anything.
+// The traits of the accumulators under test: how to make a gradient whose values are all 1 or, if a
+// take is to refuse it, anything.
 struct Dense {
   static Gradient NewGradient(Source& source, bool owned, bool bad, Lent* lent);
   static Accumulator::Options Options(HoldBudget* budget) {
@@ -94,7 +94,7 @@ class Source {
     garbage_ = stream_.CopyOf(std::vector<float>(kSize, -1e9f));
   }
 
-  // Returns memory whose content is queued, and not there yet.
+  // Returns memory whose content is queued but not yet there.
   Buffer Ones(int64_t size) { return QueuedCopy(ones_, static_cast<size_t>(size) * sizeof(float)); }
   Buffer Rows(bool bad) { return QueuedCopy(bad ? bad_rows_ : rows_, kRows * sizeof(int64_t)); }
   // Writes other content to memory of the same size as gradients have, and frees it.
@@ -186,7 +186,7 @@ class Users {
     accumulator_.Request(take.ptr(), nullptr, users_[0]->workspace);
   }
 
-  // Expects all gradients that were added in what was taken, except `num_lost`.
+  // Expects that all gradients that were added have been taken, except `num_lost`.
   void ExpectAllTaken(int64_t num_lost, int64_t num_failed_at_least) {
     int64_t num_added = 0, num_taken = 0, num_failed = 0;
     for (const auto& user : users_) {
@@ -289,7 +289,7 @@ TEST_F(AccumulatorGpuTest, ASparseAccumulatorMayEndBeforeItsWork) {
   CheckThatNothingIsWaitedFor<Sparse>();
 }
 
-// More are pending than the kernel adds at once, because the fold stands still meanwhile.
+// More are pending than the kernel adds at once, because the fold is stopped meanwhile.
 TEST_F(AccumulatorGpuTest, MoreGradientsThanOnePassAddsAreAddedInSeveral) {
   constexpr int kCount = 2 * static_cast<int>(kMaxDenseInputs) + 9;
   Source source(stream_.get());

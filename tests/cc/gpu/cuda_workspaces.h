@@ -23,9 +23,9 @@
 
 namespace condacc {
 
-// A stream, and memory that belongs to it: what is allocated may be used by work that is queued
-// afterwards, and what is freed by work that was queued before. So memory is used again without
-// waiting for the work that used it last. It outlives its memory. Thread-safe.
+// A stream, and memory that belongs to it. Work that is queued after an allocation may use the
+// memory, and work that was queued before it is freed may still use it. So memory is reused without
+// waiting for the work that used it last. The stream outlives its memory. Thread-safe.
 class CudaStream {
  public:
   CudaStream() { EXPECT_EQ(cudaStreamCreate(&stream_), cudaSuccess); }
@@ -63,7 +63,7 @@ class CudaStream {
     EXPECT_EQ(cudaMemcpyAsync(buffer.data(), values.data(), values.size() * sizeof(T),
                               cudaMemcpyHostToDevice, stream_),
               cudaSuccess);
-    Wait();  // The host's memory has been read then.
+    Wait();  // The host memory has then been read.
     return buffer;
   }
   template <typename T>

@@ -30,7 +30,7 @@ namespace {
 // Draws some of the values and repeats them, because drawing would take most of a test's time.
 template <typename T>
 std::vector<T> RandomValues(size_t size, std::mt19937* random) {
-  constexpr size_t kDrawn = 10007;  // Not a power of two, because threads are spaced by those.
+  constexpr size_t kDrawn = 10007;  // Not a power of two, because the spacing of threads is one.
   std::normal_distribution<float> normal(0, std::is_integral_v<T> ? 1e6f : 1.0f);
   std::vector<T> values(size);
   for (size_t i = 0; i < size; ++i) {

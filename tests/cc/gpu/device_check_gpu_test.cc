@@ -1,4 +1,4 @@
-// Tests of what is said about devices that cannot run the kernels.
+// Tests of the errors about devices that cannot run the kernels.
 #include "cc/gpu/device_check.h"
 
 #include <cuda_runtime.h>

@@ -47,7 +47,7 @@ class GpuTest : public testing::Test {
       static_cast<unsigned>(NumberFrom("TF_CONDACC_TEST_SEED", std::random_device()()));
 };
 
-// The type in which gradients of a type are added.
+// The type in which gradients of type T are added.
 template <typename T>
 using SumOf = std::conditional_t<sizeof(T) == 2, float, T>;
 

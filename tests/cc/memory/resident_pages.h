@@ -16,7 +16,7 @@ namespace condacc {
 
 inline size_t PageBytes() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
-// Returns how many of the pages that lie wholly within `num_bytes` bytes from `data` on are
+// Returns how many of the pages that are entirely within the `num_bytes` bytes from `data` on are
 // resident.
 inline size_t NumResidentPages(const void* data, size_t num_bytes) {
   const uintptr_t first = (reinterpret_cast<uintptr_t>(data) + PageBytes() - 1) / PageBytes();

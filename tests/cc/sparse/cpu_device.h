@@ -34,7 +34,7 @@ class Narrow {
   Bits bits_;
 };
 
-// Takes the place of the launcher of GPUs.
+// Replaces the launcher for GPUs.
 struct CpuLauncher {
   using Float16 = Narrow<condacc::Float16>;
   using BFloat16 = Narrow<condacc::BFloat16>;

@@ -1,4 +1,4 @@
-// Tests of gradients with a bad index on a device, which is noticed only when they are merged. The
+// Tests of gradients with a bad index on a device, which is detected only when they are merged. The
 // CPU is the device.
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kNever = size_t{1} << 30;  // Bytes before a fold.
 constexpr char kTooHigh[] = "index of slice 1 exceeded limits of shape; index is 50 exceeded 50";
 
-// The parameter is Options::fold_bytes: gradients are folded as soon as possible, or never.
+// The parameter is SumOptions::fold_bytes: gradients are folded as soon as possible, or never.
 class BadRowsTest : public DeviceRowsTest, public testing::WithParamInterface<size_t> {
  protected:
   void SetUp() override { MakeWith(Reduction::kMean); }
@@ -33,7 +33,7 @@ class BadRowsTest : public DeviceRowsTest, public testing::WithParamInterface<si
   // Applies a gradient with a row of its own and one that all gradients have.
   void ApplyGood(int64_t row) { ApplyRows({row, 0}, {1, static_cast<float>(row)}); }
 
-  // Expects a take to fail because of a bad gradient, and says so in these words.
+  // Expects a take to fail because of a bad gradient, with an error that contains `words`.
   void ExpectRefused(const DeviceTake& take, const std::string& words) {
     EXPECT_EQ(take.num_completions(), 1);
     EXPECT_EQ(take.status().code(), StatusCode::kInvalidArgument);

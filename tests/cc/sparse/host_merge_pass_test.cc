@@ -103,7 +103,7 @@ TEST_P(HostMergePassTest, ManyEntriesOfOneRowAmongFewOfOthers) {
             Merged(gradients, 2, Reduction::kMean));
 }
 
-// Returns indices in clusters of clusters, and single ones far away from all others.
+// Returns indices in clusters of clusters, and isolated ones far away from all others.
 Slices ClusteredSlices(std::mt19937* random, size_t size) {
   Slices result = RandomSlices(random, size, 3000, 2);
   for (size_t i = 0; i < size; ++i) {

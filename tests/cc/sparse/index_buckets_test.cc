@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 
-// Every index must lie in the range of its bucket.
+// Every index must be in the range of its bucket.
 void ExpectBucketsHold(const IndexBuckets& buckets, const std::vector<int64_t>& indices) {
   for (int64_t index : indices) {
     const size_t b = buckets.BucketOf(index);

@@ -118,8 +118,7 @@ TEST_F(RoundTakeTest, AContributorWhoseGradientIsBeingTakenBelongsToTheNextRound
   ExpectServed(take, 2);
 }
 
-// Runs contributors, and two chiefs that take by round and reset to steps that were never used
-// before.
+// Runs contributors, and two chiefs that take by round and reset to steps never used before.
 TEST_F(RoundTakeTest, EveryRoundIsTakenOnceUnderLoad) {
   constexpr int kContributors = 4, kRounds = 400;
   std::atomic<int64_t> num_added{0}, num_rounds{0}, num_discarded{0}, num_resets{0};

@@ -127,8 +127,8 @@ TEST_F(SparseAccumulatorTest, ARefusedAllocationChangesNothing) {
   const std::vector<Slices> gradients = Gradients(12);
   for (int refused = 0; refused < 5; ++refused) {
     for (const Slices& gradient : gradients) {
-      // A gradient whose copy is refused memory is not accepted. One whose fold is refused memory,
-      // for the entries or the sums, is accepted all the same.
+      // A gradient whose copy gets no memory is not accepted. One whose fold gets no memory, for
+      // the entries or the sums, is accepted nevertheless.
       workspace_.RefuseAllocation(refused);
       const int64_t before = accumulator_.num_accumulated();
       const ApplyResult result =

@@ -1,4 +1,4 @@
-// Lets operator new fail, at each place where a sparse take calls it.
+// Makes operator new fail at each place where a sparse take calls it.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

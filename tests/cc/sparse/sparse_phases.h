@@ -1,4 +1,4 @@
-// A sparse accumulator whose folds and takes a test can stop.
+// A sparse accumulator in whose folds and takes a test can stop.
 #ifndef CONDACC_TESTS_SPARSE_SPARSE_PHASES_H_
 #define CONDACC_TESTS_SPARSE_SPARSE_PHASES_H_
 
@@ -15,8 +15,8 @@
 
 namespace condacc {
 
-// A workspace that stops at a stop before each allocation of one of two kinds: memory for folds and
-// takes to work in, or the results of takes.
+// A workspace that stops before each allocation of one of two kinds: working memory for folds and
+// takes, or the results of takes.
 class StoppingSparseWorkspace : public TestSparseWorkspace {
  public:
   enum class Where { kInFolds, kInResults };

@@ -1,5 +1,5 @@
-// Tests of the memory that sparse sums free while a take is written, and of takes that fail before
-// that.
+// Tests of the memory that sparse sums free while the result of a take is written, and of takes
+// that fail before that.
 #include "cc/core/sparse/sparse_sum.h"
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Sparse gradients for tests, and the merged rows that are expected of them.
+// Sparse gradients for tests, and the merged rows that they should give.
 #ifndef CONDACC_TESTS_SPARSE_SPARSE_SUPPORT_H_
 #define CONDACC_TESTS_SPARSE_SPARSE_SUPPORT_H_
 
@@ -114,7 +114,7 @@ inline Buffer BufferOf(const void* data, size_t num_bytes) {
   return buffer;
 }
 
-// Returns a gradient in memory of its own if `owned`, and otherwise in that of `slices`.
+// Returns a gradient in its own memory if `owned`, and otherwise in the memory of `slices`.
 inline Gradient GradientOf(const Slices& slices, size_t width, bool owned) {
   Gradient gradient;
   const int64_t size = static_cast<int64_t>(slices.indices.size());

@@ -186,7 +186,7 @@ TEST(StalenessGateAfterReading, OfThreadsThatReadOneStepOneIsAccepted) {
         Decision decision;
         EXPECT_TRUE(g.gate.DecideAfterReading("c", local_step, 0, read, &decision));
         if (!decision.accepted) continue;
-        // Nobody else may have moved on from the step that this update was computed at.
+        // No other thread may have advanced the step that this update was computed at.
         int64_t expected = local_step;
         EXPECT_TRUE(g.step.compare_exchange_strong(expected, local_step + 1));
         ++num_applied;

@@ -93,7 +93,7 @@ class Model {
   int64_t step = 0;
   StepReservations reservations;
 
-  // Returns the step that the variable comes to when all updates have been applied.
+  // Returns the step that the variable reaches when all updates have been applied.
   int64_t truth() const { return step + num_waiting_; }
 
   void Reserve() {

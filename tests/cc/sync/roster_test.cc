@@ -10,7 +10,7 @@ namespace {
 using Coming = Roster::Coming;
 using State = Roster::State;
 
-// A roster of workers "a", "b", ..., each with one run, "1", unless a test tells another.
+// A roster of workers "a", "b", ..., each with one run, "1", unless a test names another.
 class RosterTest : public testing::Test {
  protected:
   Coming Come(const std::string& name, const std::string& run = "1") {
@@ -84,7 +84,7 @@ TEST_F(RosterTest, ARunThatWasReplacedCannotLeave) {
   Come("a", "2");
   Leave("a", State::kLeft, "1");
   EXPECT_EQ(roster_.Names(State::kBetweenSteps), "a");
-  Leave("a", State::kLost);  // This is any run.
+  Leave("a", State::kLost);  // Matches any run.
   EXPECT_EQ(roster_.Names(State::kLost), "a");
 }
 

@@ -82,7 +82,7 @@ TEST_F(SyncGateTest, ADismissedChiefEndsAndWorkersWaitOn) {
   EXPECT_TRUE(w(0).is_waiting());
 }
 
-// The operations of a chief, by their names, as those of chief "c" in round 1.
+// The operations of chief "c" in round 1, by their names.
 std::vector<std::pair<std::string, std::function<void(SyncGate*)>>> OperationsOfC() {
   SyncGate::Options options;
   options.num_slots = options.num_workers = 2;

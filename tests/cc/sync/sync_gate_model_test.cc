@@ -1,5 +1,5 @@
 // Tests random schedules of workers that fail, leave and are taken over, with accumulators beside
-// the gate: every round averages one gradient of each slot, and nobody waits for ever.
+// the gate: every round averages one gradient of each slot, and nothing waits forever.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -165,7 +165,7 @@ TEST(SyncGateModel, RandomSchedulesKeepRoundsWholeAndGoOn) {
 }
 
 // Runs workers on threads, some of whose steps fail, and a chief. Only takeovers end the waits for
-// a worker that stays away.
+// a worker that does not come back.
 TEST(SyncGateThreads, RoundsStayWholeWhileWorkersFail) {
   constexpr int kWorkers = 4;
   constexpr int kSlots = 3;

@@ -1,4 +1,4 @@
-// Lets operator new fail, at each place where a gate calls it, and refuses the thread of timers.
+// Makes operator new fail at each place where a gate calls it, and refuses the timer thread.
 #include <dlfcn.h>
 #include <pthread.h>
 
@@ -43,7 +43,7 @@ const char kWorker[] = "/job:worker/replica:3/task:17 of this cluster";
 const char kOther[] = "/job:worker/replica:3/task:18 of this cluster";
 const char kChief[] = "0123456789abcdef0123456789abcdef";
 
-// Must be the first test: the thread of timers is started once in a process.
+// Must be the first test: the timer thread is started once in a process.
 TEST(SyncGateRefusedThread, ATimerThatWasRefusedIsHadByTheNextWait) {
   const std::shared_ptr<SyncGate> gate = NewGate();
   refuses_threads = true;

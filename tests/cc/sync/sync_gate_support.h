@@ -16,10 +16,10 @@
 
 namespace condacc {
 
-// The run of a worker or chief that has one only.
+// The run of a worker or chief that has only one.
 inline std::string RunOf(const std::string& name) { return "run of " + name; }
 
-// A wait with an end that the test can look at, or wait for.
+// A wait whose end the test can inspect or wait for.
 class RecordedWait {
  public:
   // `who` is the name of a worker, or of the chief.
@@ -76,8 +76,8 @@ struct Worker {
     if (this->run.empty()) this->run = RunOf(this->name);
   }
 
-  // Begins a step and returns whether it got a slot. Without a step, another run has
-  // replaced this one.
+  // Begins a step and returns whether it got a slot. There is no step if another run has replaced
+  // this one.
   bool Claim() {
     step.reset();
     if (!gate->Enter(name, run, round, &step).ok()) return false;
@@ -128,7 +128,7 @@ inline int64_t Open(SyncGate* gate, int num_slots, int num_workers, const std::s
   return round;
 }
 
-// Returns after a time that the thread of all timers has measured.
+// Returns after a time that the timer thread has measured.
 inline void AwaitTimer(GateWait::Clock::duration duration) {
   std::promise<void> fired;
   TimerQueue::Global().Schedule(duration, [&] { fired.set_value(); });

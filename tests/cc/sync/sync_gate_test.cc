@@ -121,7 +121,7 @@ TEST_F(SyncGateTest, AWaitThatIsCancelledLosesItsWorker) {
   EXPECT_TRUE(gate_->Advance("c", 1));
   w(0).GoOn();
   Step(0);
-  w(0).GoOn();  // Nobody else is left: it computes all three.
+  w(0).GoOn();  // No other worker is left, so it computes all three.
 }
 
 TEST_F(SyncGateTest, ACancellationThatComesBeforeTheWaitEndsIt) {

@@ -15,7 +15,7 @@ using For = GateWait::For;
 TEST_F(SyncGateTest, AWorkerThatIsBackUnderAnotherNameIsNotWaitedForBesideItsSuccessor) {
   OpenFor(3, 2);
   Step(0);
-  w(0).GoOn();  // It dies between two steps, and w2 comes in its place.
+  w(0).GoOn();  // It dies between two steps, and w2 takes its place.
   Worker successor(gate_, "w2");
   ASSERT_TRUE(successor.Claim());
   successor.Finish();
@@ -26,7 +26,7 @@ TEST_F(SyncGateTest, AWorkerThatIsBackUnderAnotherNameIsNotWaitedForBesideItsSuc
   ASSERT_TRUE(w(1).Claim());
   ASSERT_TRUE(successor.Claim());
   successor.Finish();
-  successor.GoOn();  // Nobody else is left for the third slot.
+  successor.GoOn();  // No other worker is left for the third slot.
   ASSERT_TRUE(successor.Claim());
 }
 

@@ -43,15 +43,16 @@ class TimerQueue {
 
   // The methods below are for the explorer.
 
-  // Begins with no function. Schedule() will refuse this part of the functions.
+  // Starts again without any functions. Schedule() will refuse `refuse_percent` percent of new
+  // ones.
   void Restart(int refuse_percent) {
     functions_.clear();
     next_id_ = 1;
     refuse_percent_ = refuse_percent;
     stops_ = false;
   }
-  // The body of the fiber that calls the functions, until Stop(). Also ends when only timers go on
-  // and nothing else, so that fibers that wait for ever are noticed.
+  // The body of the fiber that calls the functions, until Stop(). Also ends when nothing but timers
+  // runs, so that fibers that wait forever are detected.
   void Serve() {
     constexpr int kMaxIdle = 100;
     int num_idle = 0;
