@@ -171,10 +171,10 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   Status StatusOf(const GateWait& wait) const;
 
   // Shuts the gate, so that `chief` can open it, and outputs the round to open it with, which is
-  // higher than any round so far and than `at_least`. From then on, the gate belongs to this chief:
+  // higher than any round so far and than `above`. From then on, the gate belongs to this chief:
   // operations of earlier chiefs fail or do nothing. Returns OutOfRange if there is no higher
   // round.
-  Status Prepare(const std::string& chief, int64_t at_least, int64_t* round);
+  Status Prepare(const std::string& chief, int64_t above, int64_t* round);
   // Opens the gate. Returns FailedPrecondition unless the last Prepare() was by `chief` and output
   // `round`.
   Status Open(const std::string& chief, int64_t round, const Options& options);

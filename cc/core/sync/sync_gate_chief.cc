@@ -8,11 +8,11 @@
 
 namespace condacc {
 
-Status SyncGate::Prepare(const std::string& chief, int64_t at_least, int64_t* round) {
+Status SyncGate::Prepare(const std::string& chief, int64_t above, int64_t* round) {
   std::string name = chief;
   {
     CompletingLock lock(&mu_, &ended_);
-    const int64_t before = std::max(round_, at_least);
+    const int64_t before = std::max(round_, above);
     if (before < std::numeric_limits<int64_t>::max()) {
       if (chief_.is_closed()) {
         for (WorkerStep* const step : steps_) Uncount(step);

@@ -74,8 +74,8 @@ Opens the gate. Before that, all accumulators must have been reset to `round`.
 round: What Condacc>SyncGatePrepare returned: [] int64.
 num_slots: Number of gradients that a round averages.
 num_workers: Number of workers.
-takeover_secs: If no slot is claimed or completed for this long, slots of workers that do not wait go
-  to workers that do. 0: never.
+takeover_secs: If no slot is claimed or completed for this long, slots of workers that do not wait
+  go to workers that do. 0: never.
 report_secs: If a round lasts longer and a worker waits, a warning is logged. 0: never.
 wait_for_lost: If false, and all workers have been lost or have left for `report_secs`, the chief's
   wait fails. If true, it waits until a worker is back.
