@@ -33,66 +33,39 @@ void AddAny(const RowAdder& adder, const RowAddArgs& row) {
 
 constexpr size_t kVectorBytes = 32;
 
-// A vector of T in memory of any alignment. Integers are added as unsigned integers.
+// kBytes bytes of elements of type T, in memory of any alignment. Integers are added as unsigned
+// integers.
+template <typename T, size_t kBytes>
+struct PieceOf {
+  typedef T Type __attribute__((vector_size(kBytes), aligned(alignof(T)), may_alias));
+};
 template <typename T>
-struct Avx2 {
-  typedef T Vector __attribute__((vector_size(kVectorBytes), aligned(alignof(T)), may_alias));
-  static constexpr size_t kLanes = kVectorBytes / sizeof(T);
-
-  // Loads and stores the first lanes, and touches no other memory.
-  static CONDACC_AVX2 Vector LoadFirst(const T* from, __m256i lanes) {
-    if constexpr (sizeof(T) == sizeof(float)) {
-      return reinterpret_cast<Vector>(
-          _mm256_maskload_ps(reinterpret_cast<const float*>(from), lanes));
-    } else {
-      return reinterpret_cast<Vector>(
-          _mm256_maskload_pd(reinterpret_cast<const double*>(from), lanes));
-    }
-  }
-  static CONDACC_AVX2 void StoreFirst(T* to, __m256i lanes, Vector value) {
-    if constexpr (sizeof(T) == sizeof(float)) {
-      _mm256_maskstore_ps(reinterpret_cast<float*>(to), lanes, reinterpret_cast<__m256>(value));
-    } else {
-      _mm256_maskstore_pd(reinterpret_cast<double*>(to), lanes, reinterpret_cast<__m256d>(value));
-    }
-  }
-  static CONDACC_AVX2 void Stream(T* to, Vector value) {
-    _mm256_stream_si256(reinterpret_cast<__m256i*>(to), reinterpret_cast<__m256i>(value));
-  }
-  // Returns the mask of the first `count` lanes.
-  static CONDACC_AVX2 __m256i FirstLanes(size_t count) {
-    constexpr int32_t kOnes = -1;
-    alignas(kVectorBytes) static constexpr int32_t kMasks[16] = {
-        kOnes, kOnes, kOnes, kOnes, kOnes, kOnes, kOnes, kOnes, 0, 0, 0, 0, 0, 0, 0, 0};
-    const size_t words = count * sizeof(T) / sizeof(int32_t);
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(kMasks + 8 - words));
-  }
+struct PieceOf<T, sizeof(T)> {
+  using Type = T;
 };
 
-// Adds kNumVectors vectors of each operand at element `i`.
-template <typename T, size_t kNumVectors, bool kStreams>
-CONDACC_AVX2 CONDACC_ALWAYS_INLINE void AddVectors(const RowAddArgs& row, size_t i) {
-  using Vector = typename Avx2<T>::Vector;
-  constexpr size_t kLanes = Avx2<T>::kLanes;
-  const auto load = [i](const void* from, size_t v) CONDACC_AVX2 {
-    return *reinterpret_cast<const Vector*>(static_cast<const T*>(from) + i + v * kLanes);
-  };
-  Vector sums[kNumVectors];
-  for (size_t v = 0; v < kNumVectors; ++v) sums[v] = load(row.first, v);
+// Adds kNum adjacent pieces of each operand, beginning at element `i`.
+template <typename T, size_t kBytes, size_t kNum, bool kStreams>
+CONDACC_AVX2 CONDACC_ALWAYS_INLINE void AddPieces(const RowAddArgs& row, size_t i) {
+  using Piece = typename PieceOf<T, kBytes>::Type;
+  const auto* first = reinterpret_cast<const Piece*>(static_cast<const T*>(row.first) + i);
+  Piece sums[kNum];
+  for (size_t p = 0; p < kNum; ++p) sums[p] = first[p];
   for (size_t k = 0; k < row.num_inputs; ++k) {
-    for (size_t v = 0; v < kNumVectors; ++v) sums[v] += load(row.inputs[k], v);
+    const auto* in = reinterpret_cast<const Piece*>(static_cast<const T*>(row.inputs[k]) + i);
+    for (size_t p = 0; p < kNum; ++p) sums[p] += in[p];
   }
   if constexpr (std::is_floating_point_v<T>) {
     if (row.divisor != 1) {
-      for (Vector& sum : sums) sum /= static_cast<T>(row.divisor);
+      for (Piece& sum : sums) sum /= static_cast<T>(row.divisor);
     }
   }
-  T* const out = static_cast<T*>(row.out) + i;
-  for (size_t v = 0; v < kNumVectors; ++v) {
+  auto* const out = reinterpret_cast<Piece*>(static_cast<T*>(row.out) + i);
+  for (size_t p = 0; p < kNum; ++p) {
     if constexpr (kStreams) {
-      Avx2<T>::Stream(out + v * kLanes, sums[v]);
+      _mm256_stream_si256(reinterpret_cast<__m256i*>(out + p), reinterpret_cast<__m256i>(sums[p]));
     } else {
-      *reinterpret_cast<Vector*>(out + v * kLanes) = sums[v];
+      out[p] = sums[p];
     }
   }
 }
@@ -100,22 +73,25 @@ CONDACC_AVX2 CONDACC_ALWAYS_INLINE void AddVectors(const RowAddArgs& row, size_t
 // Adds a row of a type whose sums are of the same type.
 template <typename T, bool kStreams>
 CONDACC_AVX2 void AddAvx2(const RowAdder& adder, const RowAddArgs& row) {
-  using Vector = typename Avx2<T>::Vector;
-  constexpr size_t kLanes = Avx2<T>::kLanes;
+  constexpr size_t kLanes = kVectorBytes / sizeof(T);
   const size_t size = adder.num_parts();
   size_t i = 0;
-  for (; i + 4 * kLanes <= size; i += 4 * kLanes) AddVectors<T, 4, kStreams>(row, i);
-  for (; i + kLanes <= size; i += kLanes) AddVectors<T, 1, kStreams>(row, i);
-  if (i == size) return;
-  const __m256i lanes = Avx2<T>::FirstLanes(size - i);
-  Vector sum = Avx2<T>::LoadFirst(static_cast<const T*>(row.first) + i, lanes);
-  for (size_t k = 0; k < row.num_inputs; ++k) {
-    sum += Avx2<T>::LoadFirst(static_cast<const T*>(row.inputs[k]) + i, lanes);
+  for (; i + 4 * kLanes <= size; i += 4 * kLanes) {
+    AddPieces<T, kVectorBytes, 4, kStreams>(row, i);
   }
-  if constexpr (std::is_floating_point_v<T>) {
-    if (row.divisor != 1) sum /= static_cast<T>(row.divisor);
+  for (; i + kLanes <= size; i += kLanes) AddPieces<T, kVectorBytes, 1, kStreams>(row, i);
+  // A row whose size is not a multiple of a vector is never streamed.
+  if (size & (kLanes / 2)) {
+    AddPieces<T, kVectorBytes / 2, 1, false>(row, i);
+    i += kLanes / 2;
   }
-  Avx2<T>::StoreFirst(static_cast<T*>(row.out) + i, lanes, sum);
+  if (size & (kLanes / 4)) {
+    AddPieces<T, kVectorBytes / 4, 1, false>(row, i);
+    i += kLanes / 4;
+  }
+  if constexpr (kLanes == 8) {
+    if (size & 1) AddPieces<T, sizeof(T), 1, false>(row, i);
+  }
 }
 
 #endif

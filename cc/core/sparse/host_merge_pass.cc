@@ -50,11 +50,12 @@ class RowQueue {
   RowQueue(const RowQueue&) = delete;
   RowQueue& operator=(const RowQueue&) = delete;
 
-  void Push(const RowAddArgs& row) {
-    RowAddArgs& place = rows_[num_pushed_ % kLength];
-    if (num_pushed_ >= kLength) adder_.Add(place);
-    place = row;
+  // Returns where the next row is to be written.
+  RowAddArgs* Push() {
+    RowAddArgs* const place = &rows_[num_pushed_ % kLength];
+    if (num_pushed_ >= kLength) adder_.Add(*place);
     ++num_pushed_;
+    return place;
   }
 
  private:
@@ -67,10 +68,11 @@ class RowQueue {
 
 }  // namespace
 
-// Returns what adds the new entries of a row to its sum, if there is one, and writes the result to
+// Outputs what adds the new entries of a row to its sum, if there is one, and writes the result to
 // `out`. Prefetches the operands. Overwrites the entries, because nothing is allocated: sums that
 // are changed in place could not be restored if an allocation failed.
-RowAddArgs HostMergePass::SumOf(const UnionRow& row, void* out, double divisor) const {
+void HostMergePass::Prepare(const UnionRow& row, void* out, double divisor,
+                            RowAddArgs* args) const {
   // The addresses of the operands are stored in the memory of the entries. Each entry is read
   // before an address overwrites it.
   static_assert(sizeof(const void*) <= sizeof(SliceEntry) &&
@@ -84,14 +86,12 @@ RowAddArgs HostMergePass::SumOf(const UnionRow& row, void* out, double divisor) 
     new (place + num_operands++ * sizeof(values)) const void*(values);
   }
   const void* const* const operands = std::launder(reinterpret_cast<const void* const*>(place));
-  RowAddArgs args;
-  args.out = out;
-  args.first = row.is_new ? operands[0] : row.sum;
-  args.first_is_float32 = SumsInFloat32(layout_.type) && !row.is_new;
-  args.inputs = operands + (row.is_new ? 1 : 0);
-  args.num_inputs = num_operands - (row.is_new ? 1 : 0);
-  args.divisor = divisor;
-  return args;
+  args->out = out;
+  args->first = row.is_new ? operands[0] : row.sum;
+  args->first_is_float32 = SumsInFloat32(layout_.type) && !row.is_new;
+  args->inputs = operands + (row.is_new ? 1 : 0);
+  args->num_inputs = num_operands - (row.is_new ? 1 : 0);
+  args->divisor = divisor;
 }
 
 HostMergePass::HostMergePass(const SliceLayout& layout, const MergedRows& merged,
@@ -137,7 +137,7 @@ void HostMergePass::MergeBuckets(size_t first, size_t last, const RowAdder& adde
       all_rows.indices[place] = row.index;
       all_rows.sums[place] = sum;
       all_rows.weights[place] = WeightOf(row);
-      if (row.begin < row.end) queue.Push(SumOf(row, sum, /*divisor=*/1));
+      if (row.begin < row.end) Prepare(row, sum, /*divisor=*/1, queue.Push());
     }
   }
 }
@@ -160,7 +160,7 @@ void HostMergePass::WriteBuckets(size_t first, size_t last, const Output& output
       const double divisor = output.divisor != kOfEachRow
                                  ? output.divisor
                                  : DivisorOf(Reduction::kMean, WeightOf(row));
-      queue.Push(SumOf(row, output.values + place * layout_.num_bytes(), divisor));
+      Prepare(row, output.values + place * layout_.num_bytes(), divisor, queue.Push());
     }
   }
 }

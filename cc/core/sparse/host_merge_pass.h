@@ -71,7 +71,7 @@ class HostMergePass {
     return static_cast<const char*>(sources_[entry.gradient].values) +
            entry.position * layout_.num_bytes();
   }
-  RowAddArgs SumOf(const UnionRow& row, void* out, double divisor) const;
+  void Prepare(const UnionRow& row, void* out, double divisor, RowAddArgs* args) const;
   // Returns the total weight of the gradients that contain the row, including the new ones.
   double WeightOf(const UnionRow& row) const;
   void MergeBuckets(size_t first, size_t last, const RowAdder& adder, const MergedRows& all_rows,
