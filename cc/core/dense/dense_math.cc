@@ -19,9 +19,8 @@
 namespace condacc {
 namespace {
 
-// Elements that one unit of parallel work reads and writes, of all operands together. A sum of less
-// than two units is left to one thread.
-constexpr size_t kParallelChunk = 1 << 17;
+constexpr size_t kParallelChunk = 1 << 16;  // Elements of one unit of parallel work.
+constexpr size_t kMinParallel = 1 << 18;    // Fewer elements are added by one thread.
 
 // Adds kInputs inputs in one pass, starting at element `offset` of each. `out` may be one of the
 // operands, since each element is read before it is written.
@@ -131,16 +130,14 @@ void AddDense(const DenseAddArgs& args) {
 }
 
 void AddDense(const DenseAddArgs& args, const ParallelFor& parallel_for) {
-  constexpr size_t kAlignment = 64;  // Elements, so that threads do not write to the same lines.
   const size_t total = args.num_elements * NumParts(args.type);
-  const size_t num_operands = args.num_inputs + 2;
-  const size_t chunk = (kParallelChunk / num_operands + kAlignment) / kAlignment * kAlignment;
-  if (total < 2 * chunk) {
+  if (total < kMinParallel) {
     AddDense(args);
     return;
   }
   const RangeFunction add = FunctionFor(args);
-  parallel_for(total, chunk, [&args, add](size_t begin, size_t end) { add(args, begin, end); });
+  parallel_for(total, kParallelChunk,
+               [&args, add](size_t begin, size_t end) { add(args, begin, end); });
 }
 
 }  // namespace condacc
