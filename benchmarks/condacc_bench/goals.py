@@ -150,6 +150,27 @@ def sparse_cycle(rows: int, columns: int, count: int) -> Goal | None:
     return (_UNIFORM if rows < _LARGE_ROWS else _UNIFORM_LARGE).get(count)
 
 
+# How many times as long as the byte bound a sparse cycle may take, by the rows and columns of a
+# gradient: every gradient is read once, and the result is written once.
+_TIMES_BOUND = {
+    (1_000, 64): {128: 2.3},
+    (10_000, 64): {8: 1.6, 32: 1.8, 128: 3.5},
+    (10_000, 256): {8: 1.6, 32: 1.4, 128: 2.8},
+    (100_000, 64): {8: 1.6, 32: 3.0, 128: 3.5},
+    (100_000, 256): {8: 1.4, 32: 2.8},
+}
+
+
+def sparse_cycle_against_limit(rows: int, columns: int, count: int) -> Goal | None:
+    """Returns the goal of a sparse cycle, relative to reading and writing its bytes once."""
+    times = _TIMES_BOUND.get((rows, columns), {}).get(count)
+    return None if times is None else Goal(1 / times)
+
+
+# The seconds that no apply may exceed among many that cause folds.
+SLOWEST_APPLY = Limit(at_most=10e-3, aim=2e-3)
+
+
 def power_law_cycle(columns: int, count: int, raw: bool) -> Goal | None:
     """Returns the goal of a sparse cycle whose rows are drawn by a power law.
 

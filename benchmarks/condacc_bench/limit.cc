@@ -1,10 +1,13 @@
-// What the machine can do at all: K gradients are summed and scaled into the first, in one pass.
+// What the machine can do at all. Dense: K gradients are summed and scaled into the first, in one
+// pass. Sparse: all gradients are read once, and a result is written once, past the caches.
 
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <thread>
 #include <vector>
+
+#include <immintrin.h>
 
 namespace {
 
@@ -43,20 +46,57 @@ void SumRange(float* out, const float* const* others, int num_others, float scal
   }
 }
 
+// Calls work(begin, end) for shares of [0, size) in several threads.
+template <typename Work>
+void InThreads(size_t size, size_t share, int num_threads, Work work) {
+  std::atomic<size_t> next{0};
+  auto run = [&] {
+    for (;;) {
+      const size_t begin = next.fetch_add(share);
+      if (begin >= size) return;
+      work(begin, std::min(size, begin + share));
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 1; i < num_threads; ++i) threads.emplace_back(run);
+  run();
+  for (std::thread& thread : threads) thread.join();
+}
+
+float SumOf(const float* begin, const float* end) {
+  float sums[32] = {};
+  for (; begin + 32 <= end; begin += 32) {
+    for (int k = 0; k < 32; ++k) sums[k] += begin[k];
+  }
+  float sum = 0;
+  for (float each : sums) sum += each;
+  return sum;
+}
+
 }  // namespace
 
 extern "C" void condacc_limit_pass(float* out, const float* const* others, int num_others,
                                    size_t size, float scale, int num_threads) {
-  std::atomic<size_t> next{0};
-  auto work = [&] {
-    for (;;) {
-      const size_t begin = next.fetch_add(kShare);
-      if (begin >= size) return;
-      SumRange(out, others, num_others, scale, begin, std::min(size, begin + kShare));
+  InThreads(size, kShare, num_threads, [&](size_t begin, size_t end) {
+    SumRange(out, others, num_others, scale, begin, end);
+  });
+}
+
+// `out` must be aligned to 16 bytes, and its size be a multiple of four.
+extern "C" void condacc_limit_sparse(float* out, size_t out_size, const float* const* gradients,
+                                     int num_gradients, size_t size, int num_threads) {
+  constexpr size_t kNumShares = 64;
+  InThreads(kNumShares, 1, num_threads, [&](size_t share, size_t) {
+    const auto part = [share](size_t total, size_t next) {
+      return total / 4 * (share + next) / kNumShares * 4;
+    };
+    float sum = 0;
+    for (int i = 0; i < num_gradients; ++i) {
+      sum += SumOf(gradients[i] + part(size, 0), gradients[i] + part(size, 1));
     }
-  };
-  std::vector<std::thread> threads;
-  for (int i = 1; i < num_threads; ++i) threads.emplace_back(work);
-  work();
-  for (std::thread& thread : threads) thread.join();
+    const __m128 value = _mm_set1_ps(sum);
+    for (size_t at = part(out_size, 0); at < part(out_size, 1); at += 4) {
+      _mm_stream_ps(out + at, value);
+    }
+  });
 }

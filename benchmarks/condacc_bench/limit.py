@@ -1,4 +1,4 @@
-"""The machine's limit for a dense cycle: one native pass over existing gradients."""
+"""The machine's limits: one native pass over existing gradients."""
 
 from __future__ import annotations
 
@@ -68,6 +68,41 @@ class Limit:
     def mean(self) -> np.ndarray:
         """Returns the mean of the last measurement; every gradient consists of ones."""
         return self._gradients[0]
+
+    def close(self) -> None:
+        self._gradients.clear()
+
+
+class SparseLimit:
+    """Reads the values of ``count`` gradients of ``size`` elements, and writes ``out_size``.
+
+    A merge must do so at least. If the gradients take more than two gibibytes, some of them are
+    read several times. The result is the faster of one thread and all cores.
+    """
+
+    def __init__(self, count: int, size: int, out_size: int):
+        self._library = _library()
+        num_arrays = max(1, min(count, _MAX_BYTES // (size * 4)))
+        self._gradients = [np.ones(size, np.float32) for _ in range(num_arrays)]
+        addresses = [self._gradients[i % num_arrays].ctypes.data for i in range(count)]
+        self._addresses = (ctypes.c_void_p * count)(*addresses)
+        self._count, self._size = count, size
+        self._out = np.ones(out_size // 4 * 4, np.float32)
+
+    def measure(self) -> dict[str, float]:
+        return {"cycle": min(self._seconds(threads) for threads in {1, os.cpu_count() or 1})}
+
+    def _seconds(self, num_threads: int) -> float:
+        return seconds_for(
+            lambda: self._library.condacc_limit_sparse(
+                ctypes.c_void_p(self._out.ctypes.data),
+                ctypes.c_size_t(self._out.size),
+                self._addresses,
+                self._count,
+                ctypes.c_size_t(self._size),
+                num_threads,
+            )
+        )
 
     def close(self) -> None:
         self._gradients.clear()

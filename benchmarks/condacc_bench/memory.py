@@ -1,7 +1,7 @@
 """Peak memory of an accumulator, in a process of its own.
 
 Run as a program, ``python -m condacc_bench.memory IMPLEMENTATION KIND SIZE N NUM_ROWS COLUMNS``
-prints the peak memory of a cycle in bytes, beyond the memory before it.
+prints the peak memory of consecutive cycles in bytes, each beyond the memory before the first.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from pathlib import Path
 
 _FOLDER = Path(__file__).resolve().parent.parent
 _DECIMALS = 2
+_NUM_ROUNDS = 3
 
 
 class PeakMemory:
-    """The peak memory of a cycle as a multiple of a unit: metric ``peak, UNITS``.
+    """The peak memory of each of three cycles as a multiple of a unit: ``peak 1, UNITS`` and so on.
 
     The gradients themselves are included; they are made one at a time.
 
@@ -53,7 +54,10 @@ class PeakMemory:
             text=True,
             check=True,
         )
-        return {f"peak, {self._units}": round(int(child.stdout) / self._unit_bytes, _DECIMALS)}
+        return {
+            f"peak {number}, {self._units}": round(int(peak) / self._unit_bytes, _DECIMALS)
+            for number, peak in enumerate(child.stdout.split(), start=1)
+        }
 
     def close(self) -> None:
         """Does nothing, because the process has ended."""
@@ -79,13 +83,15 @@ def _main(name: str, kind: str, *numbers: str) -> None:
         case = SparseCycle(implementation, gradients, (num_rows, columns), **options)
         apply_all = case.apply_each
     gc.collect()
-    reset_peak()
     before = status_bytes("VmRSS")
-    apply_all()
-    case.take()
-    peak = status_bytes("VmHWM") - before
+    peaks = []
+    for _ in range(_NUM_ROUNDS):
+        reset_peak()
+        apply_all()
+        case.take()
+        peaks.append(status_bytes("VmHWM") - before)
     case.check_result()
-    print(peak)
+    print(*peaks)
 
 
 def reset_peak() -> None:

@@ -10,6 +10,12 @@ from condacc_bench.goals import KI, MI
 from condacc_bench.results import in_words
 from condacc_bench.rounds import Budget
 
+# Rows that are narrower and wider than most, some of them no multiple of a vector of the processor.
+_WIDTHS = [
+    *product([10_000], [1, 7, 16, 40, 1000], [32]),
+    *product([10_000], [256], [8, 32, 128]),
+    *product([100_000], [256], [8, 32]),
+]
 _ROWS = [1_000, 10_000, 100_000]
 _TOWER_SUMS = [*product([KI, 64 * KI, MI, 16 * MI], [2, 4, 8], ["staged", "shared"])]
 
@@ -27,14 +33,13 @@ class MemoryScale:
 class SparseScale:
     """The sizes of the cases with sparse gradients."""
 
-    uniform: Sequence[tuple[int, int]]  # Rows of a gradient, and number of gradients.
+    uniform: Sequence[tuple[int, int, int]]  # Rows and columns of a gradient; their number.
     power_law: Sequence[tuple[int, int]]  # Rows of a gradient, and number of gradients.
     growth: tuple[int, int]  # Rows of a gradient, and number of gradients.
     memory: MemoryScale
     budget: Budget
     num_rows: int = MI
     columns: int = 64
-    more_columns: Sequence[int] = ()  # Further numbers of columns for the uniform cases.
 
 
 @dataclass(frozen=True)
@@ -139,7 +144,7 @@ def default_scale(seconds: float) -> Scale:
         tower_sums=_TOWER_SUMS,
         budget=Budget(min_rounds=5, max_rounds=41, seconds=seconds),
         sparse=SparseScale(
-            uniform=[*product(_ROWS, [1, 8, 32, 128])],
+            uniform=[*product(_ROWS, [64], [1, 8, 32, 128]), *_WIDTHS],
             power_law=[*product(_ROWS[1:], [8])],
             growth=(10_000, 128),
             memory=MemoryScale(64 * MI, dense=[4], sparse=[(100_000, 8), (100_000, 32)]),
@@ -160,12 +165,11 @@ def full_scale(seconds: float) -> Scale:
         tower_sums=_TOWER_SUMS,
         budget=Budget(min_rounds=7, max_rounds=41, seconds=seconds),
         sparse=SparseScale(
-            uniform=[*product(_ROWS, [1, 8, 32, 128])],
+            uniform=[*product(_ROWS, [16, 64, 256], [1, 8, 32, 128]), *_WIDTHS],
             power_law=[*product(_ROWS[1:], [1, 8, 32])],
             growth=(10_000, 128),
             memory=MemoryScale(64 * MI, dense=[1, 4, 16], sparse=[*product(_ROWS[2:], [1, 8, 32])]),
             budget=Budget(min_rounds=7, max_rounds=41, seconds=seconds),
-            more_columns=(16, 256),
         ),
         sync=_sync_scale(2 * seconds),
     )
@@ -181,7 +185,7 @@ def smoke_scale() -> Scale:
         tower_sums=[(64, 2, "staged"), (128 * KI, 3, "shared")],
         budget=Budget(min_rounds=2, max_rounds=2, seconds=0),
         sparse=SparseScale(
-            uniform=[(10, 1), (10, 3)],
+            uniform=[(10, 4, 1), (10, 4, 3)],
             power_law=[(10, 3)],
             growth=(10, 4),
             memory=MemoryScale(4 * KI, dense=[2], sparse=[(10, 3)]),

@@ -13,9 +13,9 @@ class SparseGrowth:
 
     Metrics: the seconds of each apply (``apply 1``, ``apply 2`` and so on), of the ``take``, and of
         ``all`` of them together; ``growth``, the time of the last apply divided by that of the
-        second; and ``growth of halves``, the time of the second half of the applies divided by that
-        of the first half. The latter is 1 if all applies cost the same and 3 if the cost grows
-        linearly, and includes work that is done only now and then.
+        second; ``slowest apply``; and ``growth of halves``, the time of the second half of the
+        applies divided by that of the first half. The latter is 1 if all applies cost the same and
+        3 if the cost grows linearly, and includes work that is done only now and then.
     """
 
     def __init__(
@@ -30,6 +30,7 @@ class SparseGrowth:
         return {f"apply {k}": seconds for k, seconds in enumerate(applies, start=1)} | {
             "growth": applies[-1] / applies[1],
             "growth of halves": sum(applies[half:]) / sum(applies[:half]),
+            "slowest apply": max(applies),
             "take": take,
             "all": sum(applies) + take,
         }

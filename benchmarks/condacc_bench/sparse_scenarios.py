@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
 from condacc_bench import goals, rounds, sparse_data
+from condacc_bench.limit import SparseLimit
 from condacc_bench.memory import PeakMemory
-from condacc_bench.results import Result, in_thousands, in_words
+from condacc_bench.results import Result, compare, in_thousands, in_words
 from condacc_bench.runs import Run
 from condacc_bench.sparse_cycle import SparseCycle
 from condacc_bench.sparse_growth import SparseGrowth
@@ -21,18 +22,20 @@ _ITEM_BYTES, _INDEX_BYTES = 4, 8
 def uniform(run: Run) -> Iterator[Result]:
     """Runs scenario S1, the cycle of a sparse accumulator: rows sorted, unique and evenly drawn."""
     scale = run.scale.sparse
-    for columns in (scale.columns, *scale.more_columns):
-        for rows, count in scale.uniform:
-            gradients = sparse_data.uniform(scale.num_rows, rows, count)
-            samples = _cycles(run, gradients, columns, raw=False, num_rows=scale.num_rows)
-            yield run.compare(
-                samples,
-                "cycle",
-                scenario="S1",
-                case=f"{in_thousands(rows)}x{columns} N={count}",
-                parameters={"rows": rows, "columns": columns, "count": count},
-                goal=goals.sparse_cycle(rows, columns, count),
-            )
+    for rows, columns, count in scale.uniform:
+        gradients = sparse_data.uniform(scale.num_rows, rows, count)
+        limit = _limit(run, gradients, columns)
+        samples = _cycles(run, gradients, columns, limit=limit, num_rows=scale.num_rows)
+        fields = {
+            "scenario": "S1",
+            "case": f"{in_thousands(rows)}x{columns} N={count}",
+            "parameters": {"rows": rows, "columns": columns, "count": count},
+        }
+        goal = goals.sparse_cycle(rows, columns, count)
+        yield run.compare(samples, "cycle", goal=goal, **fields)
+        if limit:
+            goal = goals.sparse_cycle_against_limit(rows, columns, count)
+            yield _against_limit(run, samples, goal, fields)
 
 
 def power_law(run: Run) -> Iterator[Result]:
@@ -50,23 +53,48 @@ def power_law(run: Run) -> Iterator[Result]:
         for name, gradients in cases.items():
             raw = name != "deduped"
             has_low_ids = name in ("raw", "deduped")
-            samples = _cycles(run, gradients, columns, raw, scale.num_rows if has_low_ids else None)
-            yield run.compare(
-                samples,
-                "cycle",
-                scenario="SZ",
-                case=f"{in_thousands(rows)}x{columns} {name} N={count}",
-                parameters={"rows": rows, "columns": columns, "count": count, "ids": name},
-                goal=goals.power_law_cycle(columns, count, raw) if has_low_ids else None,
-            )
+            limit = _limit(run, gradients, columns)
+            num_rows = scale.num_rows if has_low_ids else None
+            samples = _cycles(run, gradients, columns, limit=limit, num_rows=num_rows, raw=raw)
+            fields = {
+                "scenario": "SZ",
+                "case": f"{in_thousands(rows)}x{columns} {name} N={count}",
+                "parameters": {"rows": rows, "columns": columns, "count": count, "ids": name},
+            }
+            goal = goals.power_law_cycle(columns, count, raw) if has_low_ids else None
+            yield run.compare(samples, "cycle", goal=goal, **fields)
+            if limit:
+                yield _against_limit(run, samples, None, fields)
+
+
+_Others = Mapping[str, Callable[[], rounds.Case]]
+
+
+def _limit(run: Run, gradients: np.ndarray, columns: int) -> _Others:
+    """Returns the case of the machine's limit, if it is wanted."""
+    count, rows = gradients.shape
+    size, out_size = rows * columns, len(np.unique(gradients)) * columns
+    return {"limit": lambda: SparseLimit(count, size, out_size)} if run.with_limit else {}
+
+
+def _against_limit(
+    run: Run, samples: rounds.Samples, goal: goals.Goal | None, fields: dict[str, object]
+) -> Result:
+    return compare(samples, run.ours.name, "limit", "cycle", goal=goal, against="limit", **fields)
 
 
 def _cycles(
-    run: Run, gradients: np.ndarray, columns: int, raw: bool, num_rows: int | None
+    run: Run,
+    gradients: np.ndarray,
+    columns: int,
+    *,
+    limit: _Others,
+    num_rows: int | None,
+    raw: bool = False,
 ) -> rounds.Samples:
     shape = (num_rows, columns)
     return run.measure(
-        lambda who: SparseCycle(who, gradients, shape, raw), {}, run.scale.sparse.budget
+        lambda who: SparseCycle(who, gradients, shape, raw), limit, run.scale.sparse.budget
     )
 
 
@@ -83,44 +111,48 @@ def growth(run: Run) -> Iterator[Result]:
         who.name: [statistics.median(samples[who.name][metric]) for metric in timed]
         for who in run.both
     }
-    for metric in ("growth", "growth of halves", "take", "all"):
+    wanted = {"growth": goals.GROWTH, "slowest apply": goals.SLOWEST_APPLY}
+    for metric in ("growth", "growth of halves", "slowest apply", "take", "all"):
         yield run.compare(
             samples,
             metric,
             scenario="S2",
             case=f"{in_thousands(rows)}x{columns} to N={count}",
             parameters={"rows": rows, "columns": columns, "count": count},
-            goal=goals.GROWTH if metric == "growth" else None,
+            goal=wanted.get(metric),
             curves=curves if metric == "all" else None,
         )
 
 
 def memory(run: Run) -> Iterator[Result]:
-    """Runs scenario M, peak memory in gradients (dense) or in unions of all rows (sparse)."""
+    """Runs scenario M, peak memory in gradients (dense) or in unions of all rows (sparse).
+
+    The memory of a round's result may be kept for the next one, so several rounds are measured.
+    """
     scale = run.scale.sparse.memory
     for count in scale.dense:
-        yield _dense_peak(run, scale.size, count)
+        yield from _dense_peaks(run, scale.size, count)
     for rows, count in scale.sparse:
-        yield _sparse_peak(run, rows, count)
+        yield from _sparse_peaks(run, rows, count)
 
 
-def _dense_peak(run: Run, size: int, count: int) -> Result:
+def _dense_peaks(run: Run, size: int, count: int) -> Iterator[Result]:
     unit = size * _ITEM_BYTES
     samples = run.measure(
         lambda who: PeakMemory(who.name, "dense", size, count, (0, 0), "gradients", unit), {}, _ONCE
     )
-    [reference] = samples[run.reference.name]["peak, gradients"]
-    return run.compare(
-        samples,
-        "peak, gradients",
-        scenario="M",
-        case=f"dense {in_words(size)} N={count}",
-        parameters={"size": size, "count": count},
-        goal=goals.dense_peak(size, reference),
-    )
+    for metric, [reference] in samples[run.reference.name].items():
+        yield run.compare(
+            samples,
+            metric,
+            scenario="M",
+            case=f"dense {in_words(size)} N={count}",
+            parameters={"size": size, "count": count},
+            goal=goals.dense_peak(size, reference),
+        )
 
 
-def _sparse_peak(run: Run, rows: int, count: int) -> Result:
+def _sparse_peaks(run: Run, rows: int, count: int) -> Iterator[Result]:
     scale = run.scale.sparse
     columns = scale.columns
     shape = (scale.num_rows, columns)
@@ -131,11 +163,12 @@ def _sparse_peak(run: Run, rows: int, count: int) -> Result:
         {},
         _ONCE,
     )
-    return run.compare(
-        samples,
-        "peak, unions",
-        scenario="M",
-        case=f"{in_thousands(rows)}x{columns} N={count}",
-        parameters={"rows": rows, "columns": columns, "count": count, "union": union},
-        goal=goals.sparse_peak(rows, rows / union),
-    )
+    for metric in samples[run.ours.name]:
+        yield run.compare(
+            samples,
+            metric,
+            scenario="M",
+            case=f"{in_thousands(rows)}x{columns} N={count}",
+            parameters={"rows": rows, "columns": columns, "count": count, "union": union},
+            goal=goals.sparse_peak(rows, rows / union),
+        )

@@ -36,6 +36,11 @@ constexpr size_t SizeOf(ElementType type) {
   return 0;
 }
 
+// Returns how many real numbers an element consists of.
+constexpr size_t NumParts(ElementType type) {
+  return type == ElementType::kComplex64 || type == ElementType::kComplex128 ? 2 : 1;
+}
+
 // Returns whether sums of the type are kept in float32, because the type is too narrow to add in.
 // The take rounds them once.
 constexpr bool SumsInFloat32(ElementType type) {

@@ -84,11 +84,6 @@ void AddRange(const DenseAddArgs& args, size_t begin, size_t end) {
   }
 }
 
-// Returns how many real numbers an element consists of.
-size_t NumParts(ElementType type) {
-  return type == ElementType::kComplex64 || type == ElementType::kComplex128 ? 2 : 1;
-}
-
 // Copies a range, which is the sum of a single gradient. Several threads copy a large one faster,
 // because the first touch of fresh memory takes most of the time.
 void CopyRange(const DenseAddArgs& args, size_t begin, size_t end) {

@@ -9,6 +9,7 @@
 
 #include "cc/core/accumulator/gradient.h"
 #include "cc/core/base/parallel_for.h"
+#include "cc/core/dense/row_math.h"
 #include "cc/core/sparse/merged_rows.h"
 #include "cc/core/sparse/slices.h"
 #include "cc/core/sparse/sorted_entries.h"
@@ -35,8 +36,8 @@ class HostMergePass {
                 const std::vector<HostSource>& sources, SliceEntry* entries,
                 const ParallelFor& parallel_for);
 
-  size_t num_rows() const { return union_starts_.back(); }
-  size_t num_new_rows() const { return new_starts_.back(); }
+  size_t num_rows() const { return num_rows_before(entries_.num_buckets()); }
+  size_t num_new_rows() const { return entries_.num_new_before(entries_.num_buckets()); }
   size_t num_entries() const { return entries_.num_entries(); }
 
   // Returns at most `max_marks` positions among the new rows, ascending and evenly spread, up to
@@ -44,9 +45,10 @@ class HostMergePass {
   std::vector<SumChunk::Mark> MarkNewRows(size_t max_marks) const;
 
   // Adds the sources to the sums in place. The sums of new rows are written to `new_sums`:
-  // [num_new_rows(), width] of the sum type. Replaces `merged`, which must be the object that was
-  // passed to the constructor.
-  void MergeInto(MergedRows* merged, void* new_sums, const ParallelFor& parallel_for);
+  // [num_new_rows(), width] of the sum type. `all_rows` has memory for num_rows() rows, and
+  // replaces `merged`, which must be the object that was passed to the constructor.
+  void MergeInto(MergedRows* merged, MergedRows all_rows, void* new_sums,
+                 const ParallelFor& parallel_for);
 
   // Called between the parts of a result: the sums of rows whose indices are below `index`, and the
   // first `num_entries` entries, will not be read again.
@@ -62,24 +64,25 @@ class HostMergePass {
  private:
   struct Output;
 
-  template <bool kAll, typename Visit>
-  void Walk(size_t bucket, Visit visit) const;
+  size_t num_rows_before(size_t bucket) const {
+    return entries_.num_merged_before(bucket) + entries_.num_new_before(bucket);
+  }
   const char* ValuesOf(const SliceEntry& entry) const {
     return static_cast<const char*>(sources_[entry.gradient].values) +
            entry.position * layout_.num_bytes();
   }
-  void Add(const UnionRow& row, void* out, bool out_is_sum, double divisor) const;
+  void Prepare(const UnionRow& row, void* out, double divisor, RowAddArgs* args) const;
   // Returns the total weight of the gradients that contain the row, including the new ones.
   double WeightOf(const UnionRow& row) const;
-  void WriteBucket(size_t bucket, const Output& output) const;
+  void MergeBuckets(size_t first, size_t last, const RowAdder& adder, const MergedRows& all_rows,
+                    char* new_sums) const;
+  void WriteBuckets(size_t first, size_t last, const Output& output) const;
 
   const SliceLayout layout_;
   const MergedRows& merged_;
   const std::vector<HostSource>& sources_;
   const SortedEntries entries_;
-  const bool has_weights_;            // If false, the weights of all sources are 1.
-  std::vector<size_t> union_starts_;  // The position among all rows at which each bucket begins.
-  std::vector<size_t> new_starts_;    // The position among the new rows at which each begins.
+  const bool has_weights_;  // If false, the weights of all sources are 1.
 };
 
 }  // namespace condacc

@@ -30,8 +30,14 @@ bool HostRows::Fold(std::list<Gradient>* gradients, Workspace& workspace) {
     Merging merging;
     if (!StartMerging(*gradients, workspace, &merging).ok()) return false;
     HostMergePass& merge = *merging.merge;
+    const size_t num_rows = merge.num_rows();
+    const Shape words = Shape::Of({static_cast<int64_t>(num_rows), MergedRows::kWordsPerRow});
+    Buffer lists;
+    if (!workspace.AllocateInner(ElementType::kInt64, words, &lists).ok()) return false;
+    MergedRows all_rows(std::move(lists), num_rows);
     if (merge.num_new_rows() == 0) {
-      merge.MergeInto(&merged_, /*new_sums=*/nullptr, workspace.parallel_for());
+      merge.MergeInto(&merged_, std::move(all_rows), /*new_sums=*/nullptr,
+                      workspace.parallel_for());
       return true;
     }
     chunks_.reserve(chunks_.size() + 1);
@@ -40,7 +46,7 @@ bool HostRows::Fold(std::list<Gradient>* gradients, Workspace& workspace) {
         {static_cast<int64_t>(merge.num_new_rows()), static_cast<int64_t>(format_.layout.width)});
     Buffer sums;
     if (!workspace.AllocateInner(format_.layout.sum_type(), shape, &sums).ok()) return false;
-    merge.MergeInto(&merged_, sums.data(), workspace.parallel_for());
+    merge.MergeInto(&merged_, std::move(all_rows), sums.data(), workspace.parallel_for());
     chunks_.emplace_back(std::move(sums), std::move(marks), format_.layout.num_sum_bytes());
   } catch (const std::bad_alloc&) {
     return false;

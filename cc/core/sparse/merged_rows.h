@@ -4,9 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <utility>
 
 #include "cc/core/accumulator/gradient.h"
+#include "cc/core/base/buffer.h"
 #include "cc/core/sparse/slices.h"
 #include "cc/core/sparse/sorted_entries.h"
 
@@ -15,15 +16,31 @@ namespace condacc {
 // The rows merged so far: their indices, ascending and unique, and for each its sum and the total
 // weight of the gradients that contain it.
 struct MergedRows {
-  std::vector<int64_t> indices;
-  std::vector<void*> sums;  // Each has SliceLayout::width elements of SliceLayout::sum_type().
-  std::vector<double> weights;
+  static constexpr size_t kWordsPerRow = 3;  // Words of 8 bytes.
 
-  size_t size() const { return indices.size(); }
+  MergedRows() = default;
+  // `lists` has kWordsPerRow words for each row. They are not initialised, so that the threads that
+  // write the rows share the cost of its pages.
+  MergedRows(Buffer lists, size_t num_rows) : size_(num_rows), lists_(std::move(lists)) {
+    static_assert(sizeof(void*) == sizeof(int64_t) && sizeof(double) == sizeof(int64_t));
+    indices = static_cast<int64_t*>(lists_.data());
+    sums = reinterpret_cast<void**>(indices + num_rows);
+    weights = reinterpret_cast<double*>(indices + 2 * num_rows);
+  }
+
+  size_t size() const { return size_; }
   IndexSpan index_span() const {
     if (size() == 0) return IndexSpan();
-    return {indices.data(), size(), indices.front(), indices.back()};
+    return {indices, size(), indices[0], indices[size() - 1]};
   }
+
+  int64_t* indices = nullptr;
+  void** sums = nullptr;  // Each has SliceLayout::width elements of SliceLayout::sum_type().
+  double* weights = nullptr;
+
+ private:
+  size_t size_ = 0;
+  Buffer lists_;
 };
 
 // A row that was merged before, or has new entries, or both. The sum may be null even if the row
@@ -35,7 +52,6 @@ struct UnionRow {
   double weight;  // Total weight of the gradients in the sum; 0 for a new row.
   SliceEntry* begin;
   SliceEntry* end;
-  const SliceEntry* bucket_end;  // Another thread may use the entries beyond.
 
   // Returns how many new gradients contain the row.
   int64_t num_new_gradients() const {
@@ -68,7 +84,6 @@ class UnionRowCursor {
     row->begin = entry_;
     while (entry_ < end_ && entry_->index == row->index) ++entry_;
     row->end = entry_;
-    row->bucket_end = end_;
     m_ += is_merged ? 1 : 0;
     return true;
   }

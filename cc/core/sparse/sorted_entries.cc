@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "cc/core/sparse/bucket_sorter.h"
@@ -62,7 +63,7 @@ SortedEntries::SortedEntries(const std::vector<IndexSpan>& gradients,
   for (const IndexSpan& indices : gradients) num_entries_ += indices.size;
   ChooseBuckets(gradients, merged_indices);
   Deal(gradients, Count(gradients, parallel_for), parallel_for);
-  Sort(parallel_for);
+  Sort(merged_indices, parallel_for);
 }
 
 size_t SortedEntries::num_chunks() const { return (num_entries_ + kDealChunk - 1) / kDealChunk; }
@@ -208,7 +209,9 @@ void SortedEntries::Deal(const std::vector<IndexSpan>& gradients, Counts counts,
   });
 }
 
-void SortedEntries::Sort(const ParallelFor& parallel_for) {
+// Sorts each bucket, and counts its new rows while its entries are in the cache.
+void SortedEntries::Sort(const IndexSpan& merged_indices, const ParallelFor& parallel_for) {
+  new_starts_.assign(num_buckets() + 1, 0);
   ParallelForThrowing(parallel_for, num_buckets(), kSortChunk, [&](size_t first, size_t last) {
     BucketSorter sorter;
     for (size_t b = first; b < last; ++b) {
@@ -216,8 +219,52 @@ void SortedEntries::Sort(const ParallelFor& parallel_for) {
       const int64_t last_index =
           is_last ? std::numeric_limits<int64_t>::max() : first_index(b + 1) - 1;
       sorter.Sort(begin(b), end(b), {first_index(b), last_index});
+      new_starts_[b] = CountNew(b, merged_indices);
     }
   });
+  size_t start = 0;
+  for (size_t& size : new_starts_) start += std::exchange(size, start);
+}
+
+// Returns the number of different indices among the sorted entries of a bucket, without those that
+// were merged before.
+size_t SortedEntries::CountNew(size_t bucket, const IndexSpan& merged_indices) const {
+  const SliceEntry* const first = begin(bucket);
+  const SliceEntry* const last = end(bucket);
+  if (first == last) return 0;
+  const int64_t* merged = merged_indices.data + num_merged_before(bucket);
+  const int64_t* const merged_end = merged_indices.data + num_merged_before(bucket + 1);
+  const int64_t base = first->index;
+  const auto range = static_cast<uint64_t>(last[-1].index - base);
+  size_t num_new = 0;
+  constexpr uint64_t kMaxBits = 1 << 14;
+  if (range < kMaxBits) {
+    // The indices are marked in a bit map, without branches that the processor cannot predict.
+    uint64_t bits[kMaxBits / 64];
+    const size_t num_words = range / 64 + 1;
+    std::fill_n(bits, num_words, 0);
+    const auto word_of = [&bits, base](int64_t index) -> uint64_t& {
+      return bits[static_cast<uint64_t>(index - base) / 64];
+    };
+    const auto bit_of = [base](int64_t index) {
+      return uint64_t{1} << (static_cast<uint64_t>(index - base) % 64);
+    };
+    for (const SliceEntry* e = first; e < last; ++e) word_of(e->index) |= bit_of(e->index);
+    merged = std::lower_bound(merged, merged_end, base);
+    for (; merged < merged_end && *merged <= last[-1].index; ++merged) {
+      word_of(*merged) &= ~bit_of(*merged);
+    }
+    for (size_t w = 0; w < num_words; ++w) {
+      num_new += static_cast<size_t>(__builtin_popcountll(bits[w]));
+    }
+    return num_new;
+  }
+  for (const SliceEntry* e = first; e < last; ++e) {
+    if (e + 1 < last && e[1].index == e->index) continue;
+    while (merged < merged_end && *merged < e->index) ++merged;
+    num_new += merged == merged_end || *merged != e->index ? 1 : 0;
+  }
+  return num_new;
 }
 
 }  // namespace condacc

@@ -34,6 +34,8 @@ class SortedEntries {
   size_t num_entries_before(size_t bucket) const { return starts_[bucket]; }
   // The number of merged rows in lower buckets. `bucket` may be num_buckets().
   size_t num_merged_before(size_t bucket) const { return merged_starts_[bucket]; }
+  // The number of rows in lower buckets that have entries but were not merged before.
+  size_t num_new_before(size_t bucket) const { return new_starts_[bucket]; }
   SliceEntry* begin(size_t bucket) const { return entries_ + starts_[bucket]; }
   SliceEntry* end(size_t bucket) const { return entries_ + starts_[bucket + 1]; }
   // A bucket covers the indices from its first_index() up to that of the next bucket.
@@ -61,17 +63,19 @@ class SortedEntries {
   Counts Count(const std::vector<IndexSpan>& gradients, const ParallelFor& parallel_for) const;
   void Deal(const std::vector<IndexSpan>& gradients, Counts counts,
             const ParallelFor& parallel_for);
-  void Sort(const ParallelFor& parallel_for);
+  void Sort(const IndexSpan& merged_indices, const ParallelFor& parallel_for);
+  size_t CountNew(size_t bucket, const IndexSpan& merged_indices) const;
 
   size_t num_chunks() const;
 
   IndexBuckets buckets_;
   SliceEntry* const entries_;
   size_t num_entries_ = 0;
-  // The positions at which the entries and the merged rows of each bucket begin. The last element
-  // is the position at which those of the last bucket end.
+  // The positions at which the entries, the merged rows and the new rows of each bucket begin. The
+  // last element is the position at which those of the last bucket end.
   std::vector<size_t> starts_;
   std::vector<size_t> merged_starts_;
+  std::vector<size_t> new_starts_;
 };
 
 }  // namespace condacc

@@ -27,7 +27,7 @@ class CpuWorkspace : public HostWorkspace {
   CpuWorkspace& operator=(const CpuWorkspace&) = delete;
 
   Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override {
-    return AllocateBuffer(ctx_, type, shape, buffer);
+    return AllocateHostBuffer(ctx_, type, shape, buffer);
   }
   Status AllocateInner(ElementType type, const Shape& shape, Buffer* buffer) override {
     return AllocateInnerBuffer(ctx_, type, shape, buffer);

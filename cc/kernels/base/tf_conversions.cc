@@ -9,6 +9,7 @@
 
 #include "cc/memory/mapped_buffer.h"
 #include "tensorflow/core/common_runtime/dma_helper.h"
+#include "tensorflow/core/framework/allocation_description.pb.h"
 #include "tensorflow/core/framework/device_base.h"
 #include "tensorflow/core/lib/core/threadpool.h"
 
@@ -17,6 +18,7 @@ namespace condacc {
 using tensorflow::DataType;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
+using tensorflow::TensorBuffer;
 using tensorflow::TensorShape;
 
 namespace {
@@ -52,10 +54,38 @@ absl::Status ConvertShape(const Shape& shape, TensorShape* tf_shape) {
   return status;
 }
 
+// Returns the size of a tensor in bytes, or 0 if its shape is too large for a tensor.
+size_t BytesOf(ElementType type, const Shape& shape) {
+  TensorShape tf_shape;
+  if (!ConvertShape(shape, &tf_shape).ok()) return 0;
+  return static_cast<size_t>(tf_shape.num_elements()) * SizeOf(type);
+}
+
+void Unref(void* tensor_buffer) {
+  if (tensor_buffer != nullptr) static_cast<TensorBuffer*>(tensor_buffer)->Unref();
+}
+
+// The memory of a tensor in a mapping of its own.
+class MappedTensorBuffer : public TensorBuffer {
+ public:
+  MappedTensorBuffer(Buffer mapping, size_t num_bytes)
+      : TensorBuffer(mapping.data()), mapping_(std::move(mapping)), num_bytes_(num_bytes) {}
+
+  size_t size() const override { return num_bytes_; }
+  TensorBuffer* root_buffer() override { return this; }
+  void FillAllocationDescription(tensorflow::AllocationDescription* description) const override {
+    description->set_requested_bytes(static_cast<int64_t>(num_bytes_));
+    description->set_ptr(reinterpret_cast<uintptr_t>(data()));
+  }
+
+ private:
+  const Buffer mapping_;
+  const size_t num_bytes_;
+};
+
 size_t RootBytes(const Tensor& tensor) {
-  const tensorflow::TensorBuffer* buffer = tensorflow::DMAHelper::buffer(&tensor);
-  return buffer == nullptr ? 0
-                           : const_cast<tensorflow::TensorBuffer*>(buffer)->root_buffer()->size();
+  const TensorBuffer* buffer = tensorflow::DMAHelper::buffer(&tensor);
+  return buffer == nullptr ? 0 : const_cast<TensorBuffer*>(buffer)->root_buffer()->size();
 }
 
 }  // namespace
@@ -82,20 +112,16 @@ Shape ShapeOf(const tensorflow::PartialTensorShape& shape) {
 
 Buffer BufferOf(const Tensor& tensor) {
   // A tensor without elements may have no buffer.
-  auto* const buffer =
-      const_cast<tensorflow::TensorBuffer*>(tensorflow::DMAHelper::buffer(&tensor));
+  auto* const buffer = const_cast<TensorBuffer*>(tensorflow::DMAHelper::buffer(&tensor));
   if (buffer != nullptr) buffer->Ref();
-  const auto unref = [](void* owner) {
-    if (owner != nullptr) static_cast<tensorflow::TensorBuffer*>(owner)->Unref();
-  };
-  return Buffer(tensor.data(), buffer, unref);
+  return Buffer(tensor.data(), buffer, Unref);
 }
 
 Tensor TensorOf(const Buffer& buffer, ElementType type, const Shape& shape) {
   TensorShape tf_shape;
   // Cannot fail: memory of that shape has been allocated.
   ConvertShape(shape, &tf_shape).IgnoreError();
-  return Tensor(DataTypeOf(type), tf_shape, static_cast<tensorflow::TensorBuffer*>(buffer.owner()));
+  return Tensor(DataTypeOf(type), tf_shape, static_cast<TensorBuffer*>(buffer.owner()));
 }
 
 bool OwnsInput(OpKernelContext* ctx, int index) {
@@ -120,15 +146,25 @@ Status AllocateBuffer(OpKernelContext* ctx, ElementType type, const Shape& shape
   return Status();
 }
 
+Status AllocateHostBuffer(OpKernelContext* ctx, ElementType type, const Shape& shape,
+                          Buffer* buffer) {
+  // glibc reuses freed memory up to this size, whose pages need not be made again.
+  constexpr size_t kMinMappedBytes = size_t{32} << 20;
+  const size_t num_bytes = BytesOf(type, shape);
+  if (num_bytes <= kMinMappedBytes) return AllocateBuffer(ctx, type, shape, buffer);
+  Buffer mapping = MapBuffer(num_bytes);
+  if (!mapping) return Status(StatusCode::kResourceExhausted, "Out of memory");
+  auto* const tensor_buffer = new MappedTensorBuffer(std::move(mapping), num_bytes);
+  *buffer = Buffer(tensor_buffer->data(), tensor_buffer, Unref);
+  return Status();
+}
+
 Status AllocateInnerBuffer(OpKernelContext* ctx, ElementType type, const Shape& shape,
                            Buffer* buffer) {
   constexpr size_t kMinMappedBytes = size_t{8} << 20;
-  TensorShape tf_shape;
-  if (!ConvertShape(shape, &tf_shape).ok() ||
-      static_cast<size_t>(tf_shape.num_elements()) < kMinMappedBytes / SizeOf(type)) {
-    return AllocateBuffer(ctx, type, shape, buffer);
-  }
-  *buffer = MapBuffer(static_cast<size_t>(tf_shape.num_elements()) * SizeOf(type));
+  const size_t num_bytes = BytesOf(type, shape);
+  if (num_bytes < kMinMappedBytes) return AllocateBuffer(ctx, type, shape, buffer);
+  *buffer = MapBuffer(num_bytes);
   return *buffer ? Status() : Status(StatusCode::kResourceExhausted, "Out of memory");
 }
 

@@ -40,7 +40,8 @@ Shape ShapeOf(const tensorflow::PartialTensorShape& shape);
 
 // Returns a buffer that refers to the tensor's memory and keeps it alive.
 Buffer BufferOf(const tensorflow::Tensor& tensor);
-// Returns a tensor in the memory of a buffer that BufferOf() or AllocateBuffer() made.
+// Returns a tensor in the memory of a buffer that BufferOf(), AllocateBuffer() or
+// AllocateHostBuffer() made.
 tensorflow::Tensor TensorOf(const Buffer& buffer, ElementType type, const Shape& shape);
 
 // Returns whether the input's memory may be kept and written to: only this op refers to it, and it
@@ -50,6 +51,11 @@ bool OwnsInput(tensorflow::OpKernelContext* ctx, int index);
 // Allocates memory with the op's allocator. Returns ResourceExhausted if that fails.
 Status AllocateBuffer(tensorflow::OpKernelContext* ctx, ElementType type, const Shape& shape,
                       Buffer* buffer);
+
+// Allocates memory on the CPU that an op may output. Memory that malloc would map anew for each
+// result gets a mapping of huge pages instead.
+Status AllocateHostBuffer(tensorflow::OpKernelContext* ctx, ElementType type, const Shape& shape,
+                          Buffer* buffer);
 
 // Allocates memory that no op outputs. Each large buffer has its own mapping, so that parts that
 // will not be read again can be freed (Buffer::DiscardFirst()).

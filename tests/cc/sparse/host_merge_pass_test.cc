@@ -34,7 +34,7 @@ Slices MergeInSteps(const std::vector<Slices>& gradients, const std::vector<size
     std::vector<SliceEntry> entries = EntriesFor(sources);
     HostMergePass merge(layout, merged, sources, entries.data(), parallel_for);
     chunks.emplace_back(merge.num_new_rows() * width + 1);
-    merge.MergeInto(&merged, chunks.back().data(), parallel_for);
+    merge.MergeInto(&merged, RowsFor(merge), chunks.back().data(), parallel_for);
     begin = end;
   }
   const std::vector<Slices> rest(gradients.begin() + begin, gradients.end());
@@ -62,7 +62,7 @@ TEST_P(HostMergePassTest, RowsWithoutWidthAreMergedAndWrittenWithoutMemory) {
   std::vector<SliceEntry> entries = EntriesFor(sources);
   HostMergePass fold(layout, merged, sources, entries.data(), parallel_for());
   EXPECT_EQ(fold.num_new_rows(), 2u);
-  fold.MergeInto(&merged, /*new_sums=*/nullptr, parallel_for());
+  fold.MergeInto(&merged, RowsFor(fold), /*new_sums=*/nullptr, parallel_for());
   const std::vector<HostSource> none;
   HostMergePass merge(layout, merged, none, /*entries=*/nullptr, parallel_for());
   EXPECT_EQ(merge.num_new_rows(), 0u);
@@ -91,6 +91,18 @@ TEST_P(HostMergePassTest, EqualsAddingRowAfterRowToTheLastBit) {
               Merged(gradients, width, Reduction::kMean));
     EXPECT_EQ(MergeInSteps(gradients, steps, width, 1, parallel_for()),
               Merged(gradients, width, Reduction::kSum));
+  }
+}
+
+// Results of this size are written past the caches.
+TEST_P(HostMergePassTest, LargeResultsHaveTheSameBits) {
+  constexpr size_t kWidth = 64;
+  std::mt19937 random(1);
+  std::vector<Slices> gradients;
+  for (int i = 0; i < 3; ++i) gradients.push_back(RandomSlices(&random, 70000, 1 << 18, kWidth));
+  for (const std::vector<size_t>& steps : {std::vector<size_t>{}, {1, 2}}) {
+    EXPECT_EQ(MergeInSteps(gradients, steps, kWidth, 3, parallel_for()),
+              Merged(gradients, kWidth, Reduction::kGlobalMean));
   }
 }
 
@@ -147,9 +159,10 @@ TEST_P(HostMergePassTest, NarrowTypesAreAddedInFloat32AndRoundedOnce) {
   std::vector<SliceEntry> entries(kCount);
   HostMergePass fold(layout, merged, first, entries.data(), parallel_for());
   ASSERT_EQ(fold.num_new_rows(), 1u);
-  fold.MergeInto(&merged, &sum, parallel_for());
+  fold.MergeInto(&merged, RowsFor(fold), &sum, parallel_for());
   EXPECT_EQ(sum, 4096 + 39);
-  EXPECT_EQ(merged.weights, std::vector<double>{40});
+  ASSERT_EQ(merged.size(), 1u);
+  EXPECT_EQ(merged.weights[0], 40);
   int64_t row = -1;
   Float16 total{0};
   HostMergePass(layout, merged, rest, entries.data(), parallel_for())
@@ -170,12 +183,13 @@ TEST_P(HostMergePassTest, WhatIsWrittenIsNotReadAgain) {
   HostMergePass fold(layout, merged, first, entries.data(), parallel_for());
   std::vector<float> sums(fold.num_new_rows() * 2);
   const std::vector<SumChunk::Mark> marks = fold.MarkNewRows(16);
-  fold.MergeInto(&merged, sums.data(), parallel_for());
+  fold.MergeInto(&merged, RowsFor(fold), sums.data(), parallel_for());
   ASSERT_GE(marks.size(), 8u);
   ASSERT_LE(marks.size(), 16u);
   for (const SumChunk::Mark& mark : marks) {
-    const auto place = std::lower_bound(merged.indices.begin(), merged.indices.end(), mark.index);
-    EXPECT_EQ(mark.num_rows, static_cast<size_t>(place - merged.indices.begin()));
+    const int64_t* const place =
+        std::lower_bound(merged.indices, merged.indices + merged.size(), mark.index);
+    EXPECT_EQ(mark.num_rows, static_cast<size_t>(place - merged.indices));
   }
   const std::vector<HostSource> second = {SourceOf(gradients[1])};
   entries = EntriesFor(second);
@@ -186,8 +200,9 @@ TEST_P(HostMergePassTest, WhatIsWrittenIsNotReadAgain) {
   size_t num_parts = 0;
   const auto spoil = [&](int64_t index, size_t num_entries) {
     ++num_parts;
-    const auto end = std::lower_bound(merged.indices.begin(), merged.indices.end(), index);
-    std::fill(sums.begin(), sums.begin() + 2 * (end - merged.indices.begin()), -99.0f);
+    const int64_t* const end =
+        std::lower_bound(merged.indices, merged.indices + merged.size(), index);
+    std::fill(sums.begin(), sums.begin() + 2 * (end - merged.indices), -99.0f);
     std::fill_n(entries.begin(), num_entries, SliceEntry{-1, ~0u, ~0u});
   };
   merge.WriteTo(result.indices.data(), result.values.data(), 0, parallel_for(), spoil);

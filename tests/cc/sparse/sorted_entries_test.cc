@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "cc/core/base/parallel_for.h"
@@ -90,6 +92,29 @@ TEST_P(SortedEntriesTest, MergedRowsInClustersAreSharedOutToBuckets) {
     total += size;
   }
   EXPECT_EQ(total, others.size());
+}
+
+TEST_P(SortedEntriesTest, NewRowsAreThoseThatWereNotMergedBefore) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 40; ++round) {
+    const int64_t ranges[] = {1, 100, 1 << 14, 1 << 20, int64_t{1} << 62};
+    const int64_t range = ranges[random() % 5];
+    const Slices slices = RandomSlices(&random, 1 + random() % 5000, range, 0);
+    const std::vector<int64_t> others = RandomSlices(&random, random() % 5000, range, 0).indices;
+    const std::set<int64_t> merged(others.begin(), others.end());
+    std::set<int64_t> added(slices.indices.begin(), slices.indices.end());
+    for (int64_t index : merged) added.erase(index);
+    const std::vector<int64_t> old(merged.begin(), merged.end());
+    IndexSpan span;
+    if (!old.empty()) span = {old.data(), old.size(), old.front(), old.back()};
+    std::vector<SliceEntry> entries(slices.indices.size());
+    const SortedEntries sorted({SourceOf(slices).indices}, span, entries.data(), parallel_for());
+    ASSERT_EQ(sorted.num_new_before(sorted.num_buckets()), added.size());
+    for (size_t b = 0; b < sorted.num_buckets(); ++b) {
+      const auto below = std::distance(added.begin(), added.lower_bound(sorted.first_index(b)));
+      ASSERT_EQ(sorted.num_new_before(b), static_cast<size_t>(below));
+    }
+  }
 }
 
 }  // namespace

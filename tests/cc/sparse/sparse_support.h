@@ -96,6 +96,12 @@ inline std::vector<SliceEntry> EntriesFor(const std::vector<HostSource>& sources
   return std::vector<SliceEntry>(num_entries);
 }
 
+// Returns memory for the rows that a merge gives.
+inline MergedRows RowsFor(const HostMergePass& merge) {
+  const size_t num_words = merge.num_rows() * MergedRows::kWordsPerRow;
+  return MergedRows(TestBuffer::Owning(num_words * sizeof(int64_t)), merge.num_rows());
+}
+
 class TestSparseWorkspace : public TestWorkspace {
  public:
   using TestWorkspace::TestWorkspace;
