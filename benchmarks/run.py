@@ -105,7 +105,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     add(
         "--seconds", type=float, default=5.0, help="for each case, if 5 rounds are done by then (5)"
     )
-    add("--limit", action="store_true", help="D1, S1, SZ: compare with the limit of the machine, too")
+    add("--limit", action="store_true", help="D1, S1, SZ: compare with the machine's limit, too")
     add("--noise", action="store_true", help="compare TensorFlow's own with itself")
     add("--output", type=Path, default=_HERE / "results", help="folder (benchmarks/results)")
     return parser.parse_args(arguments)
