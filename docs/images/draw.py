@@ -129,12 +129,12 @@ def caption() -> str:
 
 
 PICTURES: dict[str, Callable[[Path], None]] = {
+    "growth": growth,  # First, before the other programs add to the load.
     "demo": example("digits.py"),
     "async_digits": example("async_digits.py"),
     "towers": example("towers.py"),
     "cluster_digits": cluster,
     "parity": parity,
-    "growth": growth,
 }
 
 if __name__ == "__main__":
