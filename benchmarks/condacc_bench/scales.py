@@ -33,7 +33,7 @@ class MemoryScale:
 class SparseScale:
     """The sizes of the cases with sparse gradients."""
 
-    uniform: Sequence[tuple[int, int, int]]  # Rows and columns of a gradient; their number.
+    uniform: Sequence[tuple[int, int, int]]  # Rows, columns and number of gradients.
     power_law: Sequence[tuple[int, int]]  # Rows of a gradient, and number of gradients.
     growth: tuple[int, int]  # Rows of a gradient, and number of gradients.
     memory: MemoryScale

@@ -30,7 +30,7 @@ class Replacements:
             method: What is called instead, with the original method as its first argument.
 
         Returns:
-            Whether it was replaced now.
+            True if this call has replaced it, or False if an earlier one had.
         """
         if any(each.owner is owner and each.name == name for each in self._replaced):
             return False

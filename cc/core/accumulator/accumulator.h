@@ -135,7 +135,7 @@ class Accumulator {
     kDiscarded,  // A reset has removed the round, which has yet to be freed.
     kGone,       // The take has its value, or the gradients have been freed.
   };
-  // What a thread does with the sum of a round, without the lock.
+  // At most one thread at a time works on the sum of a round, without the lock. This tells how.
   enum class Work {
     kNone,
     kFolding,    // The thread (the folder) adds pending gradients. New ones are still accepted.

@@ -148,7 +148,7 @@ enum class TakeMode { kWaiting, kTry };
 template <TakeMode kTakeMode>
 using KernelOf = std::conditional_t<kTakeMode == TakeMode::kWaiting, tensorflow::AsyncOpKernel,
                                     tensorflow::OpKernel>;
-// Whether a take has the input global_step, the only step at which it takes gradients.
+// A take with a step has the input global_step, and takes gradients only at that step.
 enum class WithStep { kNo, kYes };
 
 // Takes the accumulated gradients. Inputs: handle, global_step if kWithStep is kYes, and
