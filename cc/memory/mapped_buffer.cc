@@ -2,55 +2,92 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <new>
 
+#include "cc/memory/page_pool.h"
+
 namespace condacc {
 namespace {
 
-struct Mapping {
-  void* begin;
-  size_t num_bytes;
+// Each page that was moved may be a mapping of its own, of which a process can have about 65,000.
+constexpr size_t kMaxPooledPages = size_t{1} << 14;
 
-  // The data begins at the first boundary of a huge page.
-  void* data() const {
+std::atomic<size_t> num_mapped_pages{0};  // The huge pages of all buffers.
+
+// The memory of a buffer: huge pages, and a remainder in small pages.
+struct Mapping {
+  const size_t num_bytes;
+  void* begin = nullptr;  // The first huge page begins less than a huge page after this.
+  // The pages before this one have been given away.
+  size_t first_kept = 0;
+  // The pages before this one have been used, or were taken from the pool.
+  size_t first_unused = 0;
+
+  size_t num_pages() const { return num_bytes / kHugePageBytes; }
+  char* page(size_t i) const {
     const uintptr_t address = reinterpret_cast<uintptr_t>(begin);
-    return reinterpret_cast<void*>((address + kHugePageBytes - 1) / kHugePageBytes *
-                                   kHugePageBytes);
+    const size_t num_before = (address + kHugePageBytes - 1) / kHugePageBytes;
+    return reinterpret_cast<char*>((num_before + i) * kHugePageBytes);
+  }
+
+  // Gives away the pages before `end`.
+  void GivePagesBefore(size_t end) {
+    if (end <= first_kept) return;
+    PagePool::Global().Give(page(first_kept), end - first_kept, num_bytes);
+    first_kept = end;
   }
 };
 
 void Unmap(void* owner) {
   auto* const mapping = static_cast<Mapping*>(owner);
-  munmap(mapping->begin, mapping->num_bytes);
+  char* const begin = static_cast<char*>(mapping->begin);
+  char* const end = begin + mapping->num_bytes + kHugePageBytes;
+  char* const first = mapping->page(0);
+  char* const remainder = mapping->page(mapping->num_pages());
+  mapping->GivePagesBefore(mapping->num_pages());
+  if (begin < first) munmap(begin, static_cast<size_t>(first - begin));
+  if (remainder < end) munmap(remainder, static_cast<size_t>(end - remainder));
+  num_mapped_pages -= mapping->num_pages();
   delete mapping;
 }
 
-// Returns the whole pages among the first `num_bytes` bytes to the system.
-void DiscardPages(void* owner, size_t num_bytes) {
-  const size_t num_discarded = num_bytes / kHugePageBytes * kHugePageBytes;
-  if (num_discarded > 0) {
-    madvise(static_cast<Mapping*>(owner)->data(), num_discarded, MADV_DONTNEED);
-  }
+void Discard(void* owner, size_t num_bytes) {
+  static_cast<Mapping*>(owner)->GivePagesBefore(num_bytes / kHugePageBytes);
 }
+
+void Refill(void* owner, size_t num_bytes) {
+  auto* const mapping = static_cast<Mapping*>(owner);
+  const size_t num_used = (num_bytes + kHugePageBytes - 1) / kHugePageBytes;
+  const size_t first = std::max(mapping->first_unused, num_used);
+  if (first >= mapping->num_pages() || num_mapped_pages > kMaxPooledPages) return;
+  mapping->first_unused =
+      first + PagePool::Global().Take(mapping->page(first), mapping->num_pages() - first);
+}
+
+constexpr Buffer::Parts kParts = {Discard, Refill};
 
 }  // namespace
 
 Buffer MapBuffer(size_t num_bytes) {
   if (num_bytes > SIZE_MAX - kHugePageBytes) return Buffer();
-  auto* const mapping = new (std::nothrow) Mapping{nullptr, num_bytes + kHugePageBytes};
+  auto* const mapping = new (std::nothrow) Mapping{num_bytes};
   if (mapping == nullptr) return Buffer();
-  mapping->begin =
-      mmap(nullptr, mapping->num_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  mapping->begin = mmap(nullptr, num_bytes + kHugePageBytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapping->begin == MAP_FAILED) {
     delete mapping;
     return Buffer();
   }
+  num_mapped_pages += mapping->num_pages();
   // Page faults take a tenth of the time in huge pages. The remainder at the end stays in small
   // pages.
-  madvise(mapping->data(), num_bytes / kHugePageBytes * kHugePageBytes, MADV_HUGEPAGE);
-  return Buffer(mapping->data(), mapping, Unmap, DiscardPages);
+  madvise(mapping->page(0), mapping->num_pages() * kHugePageBytes, MADV_HUGEPAGE);
+  Refill(mapping, 0);
+  return Buffer(mapping->page(0), mapping, Unmap, &kParts);
 }
 
 }  // namespace condacc

@@ -1,4 +1,4 @@
-// Buffers whose memory is returned to the system when it is freed.
+// Large buffers, whose pages are used again.
 #ifndef CONDACC_MEMORY_MAPPED_BUFFER_H_
 #define CONDACC_MEMORY_MAPPED_BUFFER_H_
 
@@ -8,13 +8,10 @@
 
 namespace condacc {
 
-// The size and the alignment of a huge page.
-inline constexpr size_t kHugePageBytes = size_t{2} << 20;
-
-// Makes a buffer of zeros in its own mapping, with huge pages where the system has them. Unlike
-// memory of TensorFlow's allocator, which keeps what is freed, the memory is returned to the system
-// when the buffer is destroyed, or earlier, huge page by huge page (Buffer::DiscardFirst()).
-// Returns an empty buffer if there is not enough memory.
+// Makes a buffer in its own mapping, with huge pages where the system has them. Its contents are
+// not defined. It takes pages from PagePool::Global(), and when it is destroyed, or earlier, page by
+// page (Buffer::DiscardFirst()), they go there. The allocator of TensorFlow would keep what is freed
+// for buffers of the same size only. Returns an empty buffer if there is not enough memory.
 Buffer MapBuffer(size_t num_bytes);
 
 }  // namespace condacc

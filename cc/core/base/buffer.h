@@ -15,27 +15,32 @@ class Buffer {
  public:
   // Releases the reference.
   using Release = void (*)(void* owner);
-  // Frees the first `num_bytes` bytes before the rest. They will not be read again.
-  using Discard = void (*)(void* owner, size_t num_bytes);
+  // What an owner can do with a part of the memory.
+  struct Parts {
+    // Frees the first `num_bytes` bytes before the rest. They will not be read again.
+    void (*discard)(void* owner, size_t num_bytes);
+    // May replace what follows the first `num_bytes` bytes, which has not been used yet, by memory
+    // that was discarded elsewhere.
+    void (*refill)(void* owner, size_t num_bytes);
+  };
 
   Buffer() = default;
-  // Takes over a reference to `owner`. If `discard` is null, the memory can only be freed as a
-  // whole.
-  Buffer(void* data, void* owner, Release release, Discard discard = nullptr)
-      : data_(data), owner_(owner), release_(release), discard_(discard) {}
+  // Takes over a reference to `owner`. If `parts` is null, the memory is only handled as a whole.
+  Buffer(void* data, void* owner, Release release, const Parts* parts = nullptr)
+      : data_(data), owner_(owner), release_(release), parts_(parts) {}
   ~Buffer() { Reset(); }
   Buffer(Buffer&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)),
         owner_(other.owner_),
         release_(std::exchange(other.release_, nullptr)),
-        discard_(other.discard_) {}
+        parts_(other.parts_) {}
   Buffer& operator=(Buffer&& other) noexcept {
     if (this == &other) return *this;
     Reset();
     data_ = std::exchange(other.data_, nullptr);
     owner_ = other.owner_;
     release_ = std::exchange(other.release_, nullptr);
-    discard_ = other.discard_;
+    parts_ = other.parts_;
     return *this;
   }
 
@@ -47,7 +52,12 @@ class Buffer {
   // Tells the owner that the first `num_bytes` bytes will not be read again, so that it may free
   // them. A later call must not pass a lower number.
   void DiscardFirst(size_t num_bytes) const {
-    if (discard_ != nullptr) discard_(owner_, num_bytes);
+    if (parts_ != nullptr) parts_->discard(owner_, num_bytes);
+  }
+  // Tells the owner that only the first `num_bytes` bytes have been used, so that it may exchange
+  // the others for memory whose first touch costs less. A later call must not pass a lower number.
+  void RefillAfter(size_t num_bytes) const {
+    if (parts_ != nullptr) parts_->refill(owner_, num_bytes);
   }
 
  private:
@@ -58,7 +68,7 @@ class Buffer {
   void* data_ = nullptr;
   void* owner_ = nullptr;
   Release release_ = nullptr;
-  Discard discard_ = nullptr;
+  const Parts* parts_ = nullptr;
 };
 
 }  // namespace condacc

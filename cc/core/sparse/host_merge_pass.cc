@@ -166,7 +166,7 @@ void HostMergePass::WriteBuckets(size_t first, size_t last, const Output& output
 }
 
 void HostMergePass::WriteTo(int64_t* indices, void* values, double divisor,
-                            const ParallelFor& parallel_for, const WrittenBelow& written_below) {
+                            const ParallelFor& parallel_for, const PartWritten& part_written) {
   const struct {
     const HostMergePass* merge;
     Output output;
@@ -175,7 +175,7 @@ void HostMergePass::WriteTo(int64_t* indices, void* values, double divisor,
              RowAdder(layout_.type, layout_.width, /*out_is_float32=*/false,
                       num_rows() * layout_.num_bytes() >= kMinBypassing, values)}};
   const size_t num_buckets = entries_.num_buckets();
-  const size_t part_rows = written_below == nullptr ? num_rows() : num_rows() / kNumParts;
+  const size_t part_rows = part_written == nullptr ? num_rows() : num_rows() / kNumParts;
   for (size_t begin = 0, end = 0; begin < num_buckets; begin = end) {
     while (end < num_buckets &&
            (end == begin || num_rows_before(end + 1) <= num_rows_before(begin) + part_rows))
@@ -189,8 +189,10 @@ void HostMergePass::WriteTo(int64_t* indices, void* values, double divisor,
     } else {
       parallel_for(end - begin, kWalkChunk, write);
     }
-    if (end < num_buckets)
-      written_below(entries_.first_index(end), entries_.num_entries_before(end));
+    if (end < num_buckets) {
+      part_written(
+          {entries_.first_index(end), entries_.num_entries_before(end), num_rows_before(end)});
+    }
   }
 }
 

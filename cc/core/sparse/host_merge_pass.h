@@ -50,16 +50,22 @@ class HostMergePass {
   void MergeInto(MergedRows* merged, MergedRows all_rows, void* new_sums,
                  const ParallelFor& parallel_for);
 
-  // Called between the parts of a result: the sums of rows whose indices are below `index`, and the
-  // first `num_entries` entries, will not be read again.
-  using WrittenBelow = std::function<void(int64_t index, size_t num_entries)>;
+  // Where a result has been written up to: `num_rows` rows, with indices below `index`, from the
+  // first `num_entries` entries. The sums of these rows and these entries will not be read again.
+  struct Position {
+    int64_t index;
+    size_t num_entries;
+    size_t num_rows;
+  };
+  // Called between the parts of a result.
+  using PartWritten = std::function<void(const Position& position)>;
 
   // Writes all indices to `indices` [num_rows()], and the sums of their rows to `values`
   // [num_rows(), width]. Each sum is divided by `divisor` or, if that is kOfEachRow, by the total
-  // weight of the gradients that contain the row. If `written_below` is set, the result is written
+  // weight of the gradients that contain the row. If `part_written` is set, the result is written
   // in parts, and the calling thread calls it between them. Allocates nothing and cannot fail.
   void WriteTo(int64_t* indices, void* values, double divisor, const ParallelFor& parallel_for,
-               const WrittenBelow& written_below = nullptr);
+               const PartWritten& part_written = nullptr);
 
  private:
   struct Output;

@@ -86,16 +86,19 @@ Value HostRows::Finish(Workspace& workspace) {
 
 void HostRows::Write(const Value& value, Workspace& workspace) {
   Merging& merging = output_->merging;
-  HostMergePass::WrittenBelow discard;
+  HostMergePass::PartWritten exchange;
   const size_t sum_bytes = merged_.size() * format_.layout.num_sum_bytes();
   if (merging.merge->num_entries() * sizeof(SliceEntry) + sum_bytes >= kMinDiscarded) {
-    discard = [this](int64_t index, size_t num_entries) {
-      output_->merging.entries.DiscardFirst(num_entries * sizeof(SliceEntry));
-      for (SumChunk& chunk : chunks_) chunk.DiscardBelow(index);
+    // What has been read becomes memory of the parts that follow.
+    exchange = [this, &value](const HostMergePass::Position& written) {
+      output_->merging.entries.DiscardFirst(written.num_entries * sizeof(SliceEntry));
+      for (SumChunk& chunk : chunks_) chunk.DiscardBelow(written.index);
+      value.indices.RefillAfter(written.num_rows * sizeof(int64_t));
+      value.values.RefillAfter(written.num_rows * format_.layout.num_bytes());
     };
   }
   merging.merge->WriteTo(static_cast<int64_t*>(value.indices.data()), value.values.data(),
-                         output_->divisor, workspace.parallel_for(), discard);
+                         output_->divisor, workspace.parallel_for(), exchange);
 }
 
 }  // namespace condacc

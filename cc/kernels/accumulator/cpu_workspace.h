@@ -6,8 +6,10 @@
 
 #include "cc/core/base/parallel_for.h"
 #include "cc/core/dense/host_workspace.h"
+#include "cc/kernels/base/settings.h"
 #include "cc/kernels/base/tf_conversions.h"
 #include "cc/memory/heap_trim.h"
+#include "cc/memory/page_pool.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace condacc {
@@ -21,6 +23,8 @@ class CpuWorkspace : public HostWorkspace {
   // The freed bytes are reported here and not in NoteFreed(), because starting the thread that
   // trims takes time, and takes may be waiting for the fold.
   ~CpuWorkspace() override {
+    // What the pool keeps counts as held too, and must not make folds start earlier.
+    PagePool::Global().TrimTo(HostHoldBudget().num_left());
     if (freed_bytes_ > 0) NoteFreedHeap(freed_bytes_);
   }
   CpuWorkspace(const CpuWorkspace&) = delete;

@@ -78,7 +78,16 @@ class MappedTensorBuffer : public TensorBuffer {
     description->set_ptr(reinterpret_cast<uintptr_t>(data()));
   }
 
+  static void Discard(void* owner, size_t num_bytes) { MappingOf(owner).DiscardFirst(num_bytes); }
+  static void Refill(void* owner, size_t num_bytes) { MappingOf(owner).RefillAfter(num_bytes); }
+  static constexpr Buffer::Parts kParts = {Discard, Refill};
+
  private:
+  static const Buffer& MappingOf(void* owner) {
+    // The owner of a tensor's memory is passed as a TensorBuffer.
+    return static_cast<MappedTensorBuffer*>(static_cast<TensorBuffer*>(owner))->mapping_;
+  }
+
   const Buffer mapping_;
   const size_t num_bytes_;
 };
@@ -155,7 +164,8 @@ Status AllocateHostBuffer(OpKernelContext* ctx, ElementType type, const Shape& s
   Buffer mapping = MapBuffer(num_bytes);
   if (!mapping) return Status(StatusCode::kResourceExhausted, "Out of memory");
   auto* const tensor_buffer = new MappedTensorBuffer(std::move(mapping), num_bytes);
-  *buffer = Buffer(tensor_buffer->data(), tensor_buffer, Unref);
+  *buffer = Buffer(tensor_buffer->data(), static_cast<TensorBuffer*>(tensor_buffer), Unref,
+                   &MappedTensorBuffer::kParts);
   return Status();
 }
 

@@ -48,7 +48,8 @@ class TestBuffer {
     auto* const memory = static_cast<Memory*>(std::malloc(sizeof(Memory)));
     *memory = {data, owned, num_bytes, 0};
     ++Live();
-    return Buffer(data, memory, Release, Discard);
+    static constexpr Buffer::Parts kParts = {Discard, Refill};
+    return Buffer(data, memory, Release, &kParts);
   }
 
   static void Release(void* owner) {
@@ -66,6 +67,13 @@ class TestBuffer {
     std::memset(memory->data, 0xcb, num_bytes);
     Discarded() += static_cast<int64_t>(num_bytes - memory->num_discarded);
     memory->num_discarded = num_bytes;
+  }
+
+  // Overwrites what follows, so that a test notices if it was in use already.
+  static void Refill(void* owner, size_t num_bytes) {
+    auto* const memory = static_cast<Memory*>(owner);
+    ASSERT_LE(num_bytes, memory->num_bytes);
+    std::memset(static_cast<char*>(memory->data) + num_bytes, 0xcb, memory->num_bytes - num_bytes);
   }
 
   static std::atomic<int64_t>& Discarded() {

@@ -31,15 +31,23 @@ void Free(void* owner) {
   --num_buffers;
 }
 
-void DiscardFirst(void* owner, size_t num_bytes) {
+void Discard(void* owner, size_t num_bytes) {
   auto* const memory = static_cast<Memory*>(owner);
   if (num_bytes > memory->num_bytes) Abort("more is discarded than there is");
   std::memset(memory->data, 0xcb, num_bytes);
 }
 
+void Refill(void* owner, size_t num_bytes) {
+  auto* const memory = static_cast<Memory*>(owner);
+  if (num_bytes > memory->num_bytes) Abort("more is in use than there is");
+  std::memset(memory->data + num_bytes, 0xcb, memory->num_bytes - num_bytes);
+}
+
+constexpr Buffer::Parts kParts = {Discard, Refill};
+
 Buffer BufferOf(char* data, size_t num_bytes, bool is_owned) {
   ++num_buffers;
-  return Buffer(data, new Memory{data, num_bytes, is_owned}, Free, DiscardFirst);
+  return Buffer(data, new Memory{data, num_bytes, is_owned}, Free, &kParts);
 }
 
 Status Allocate(size_t num_bytes, Buffer* buffer) {

@@ -1,0 +1,111 @@
+#include "cc/memory/page_pool.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <new>
+
+#include "cc/core/base/timer_queue.h"
+
+namespace condacc {
+namespace {
+
+void* PageAt(void* first, size_t i) { return static_cast<char*>(first) + i * kHugePageBytes; }
+
+// Moves a page to `to`, where another one is mapped. If the system refuses, there is a new page at
+// `to` and the old one is freed.
+bool Move(void* page, void* to) {
+  if (mremap(page, kHugePageBytes, kHugePageBytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to) {
+    return true;
+  }
+  // The system may have unmapped what was at `to` already. Mapping it again cannot fail for want of
+  // address space or of a number of mappings, because another page has been unmapped.
+  munmap(page, kHugePageBytes);
+  mmap(to, kHugePageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  madvise(to, kHugePageBytes, MADV_HUGEPAGE);
+  return false;
+}
+
+}  // namespace
+
+PagePool& PagePool::Global() {
+  static PagePool* const pool = new PagePool(std::chrono::seconds(10));
+  return *pool;
+}
+
+void PagePool::Give(void* first, size_t num_pages, size_t buffer_bytes) noexcept {
+  const size_t max_pages = std::max(kMaxBytes, buffer_bytes) / kHugePageBytes;
+  size_t num_kept = 0;
+  if (num_pages > 0 && can_move_) {
+    MutexLock lock(&mu_);
+    try {
+      if (WatchFor(max_idle_)) {
+        num_kept = std::min(num_pages, max_pages - std::min(max_pages, pages_.size()));
+        if (pages_.size() + num_kept > pages_.capacity()) {
+          pages_.reserve(2 * (pages_.size() + num_kept));
+        }
+        for (size_t i = 0; i < num_kept; ++i) pages_.push_back(PageAt(first, i));
+      }
+    } catch (const std::bad_alloc&) {
+      num_kept = 0;
+    }
+    num_pages_ = pages_.size();
+    last_use_ = Clock::now();
+  }
+  if (num_kept < num_pages) {
+    munmap(PageAt(first, num_kept), (num_pages - num_kept) * kHugePageBytes);
+  }
+}
+
+size_t PagePool::Take(void* first, size_t num_pages) noexcept {
+  size_t num_taken = 0;
+  void* batch[kBatch];
+  while (num_pages_ > 0 && num_taken < num_pages) {
+    const size_t num_removed = Remove(num_pages - num_taken, batch);
+    for (size_t i = 0; i < num_removed; ++i) {
+      if (!Move(batch[i], PageAt(first, num_taken++))) can_move_ = false;
+    }
+  }
+  return num_taken;
+}
+
+void PagePool::TrimTo(size_t max_bytes) noexcept {
+  const size_t max_pages = max_bytes / kHugePageBytes;
+  void* batch[kBatch];
+  for (size_t num_pages = num_pages_; num_pages > max_pages; num_pages = num_pages_) {
+    const size_t num_removed = Remove(num_pages - max_pages, batch);
+    for (size_t i = 0; i < num_removed; ++i) munmap(batch[i], kHugePageBytes);
+  }
+}
+
+size_t PagePool::Remove(size_t num_pages, void** batch) {
+  MutexLock lock(&mu_);
+  const size_t num_removed = std::min({num_pages, kBatch, pages_.size()});
+  std::copy(pages_.end() - static_cast<std::ptrdiff_t>(num_removed), pages_.end(), batch);
+  pages_.resize(pages_.size() - num_removed);
+  num_pages_ = pages_.size();
+  last_use_ = Clock::now();
+  return num_removed;
+}
+
+bool PagePool::WatchFor(Clock::duration idle) {
+  if (!is_watched_) {
+    is_watched_ =
+        TimerQueue::Global().Schedule(idle, [this] { FreeIfIdle(); }) != TimerQueue::kNoTicket;
+  }
+  return is_watched_;
+}
+
+void PagePool::FreeIfIdle() {
+  {
+    MutexLock lock(&mu_);
+    is_watched_ = false;
+    const Clock::duration left = last_use_ + max_idle_ - Clock::now();
+    if (left > Clock::duration::zero() && WatchFor(left)) return;
+  }
+  TrimTo(0);
+}
+
+}  // namespace condacc

@@ -1,0 +1,73 @@
+// Keeps the pages of freed buffers for new ones.
+#ifndef CONDACC_MEMORY_PAGE_POOL_H_
+#define CONDACC_MEMORY_PAGE_POOL_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <vector>
+
+#include "cc/core/base/mutex.h"
+
+namespace condacc {
+
+// The size and the alignment of a huge page.
+inline constexpr size_t kHugePageBytes = size_t{2} << 20;
+
+// Keeps huge pages that were freed. The system would have to find a new page and fill it with
+// zeros, which takes longer than adding gradients in it. A page stays at its address until Take()
+// moves it, without copying, to the address where it is needed. Its contents are what was last
+// written there. Thread-safe.
+class PagePool {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Keeps up to this many bytes of any buffer. A larger buffer may fill the pool up to its size.
+  static constexpr size_t kMaxBytes = size_t{256} << 20;
+
+  // After `max_idle` without a call, all pages return to the system.
+  explicit PagePool(Clock::duration max_idle) : max_idle_(max_idle) {}
+  ~PagePool() = delete;  // A timer may still refer to the pool.
+  PagePool(const PagePool&) = delete;
+  PagePool& operator=(const PagePool&) = delete;
+
+  // Returns the pool of this process.
+  static PagePool& Global();
+
+  // Takes over the `num_pages` pages from `first` on, which are private memory mapped readable and
+  // writable. Those that the pool does not keep return to the system. `buffer_bytes` is the size of
+  // their buffer.
+  void Give(void* first, size_t num_pages, size_t buffer_bytes) noexcept CONDACC_EXCLUDES(mu_);
+
+  // Replaces at most `num_pages` pages from `first` on by kept ones, and returns how many.
+  size_t Take(void* first, size_t num_pages) noexcept CONDACC_EXCLUDES(mu_);
+
+  // Returns pages to the system until at most `max_bytes` bytes are kept.
+  void TrimTo(size_t max_bytes) noexcept CONDACC_EXCLUDES(mu_);
+
+  size_t num_bytes() const { return num_pages_.load(std::memory_order_relaxed) * kHugePageBytes; }
+
+ private:
+  // So many pages are removed at a time, so that they can be moved without the lock.
+  static constexpr size_t kBatch = 32;
+
+  // Moves at most kBatch pages from the end of `pages_` to `batch`, and returns how many.
+  size_t Remove(size_t num_pages, void** batch) CONDACC_EXCLUDES(mu_);
+  // Makes sure that a timer will call FreeIfIdle(). Returns false if there can be none. May throw
+  // std::bad_alloc.
+  bool WatchFor(Clock::duration idle) CONDACC_REQUIRES(mu_);
+  // May throw std::bad_alloc.
+  void FreeIfIdle() CONDACC_EXCLUDES(mu_);
+
+  const Clock::duration max_idle_;
+  Mutex mu_;
+  std::vector<void*> pages_ CONDACC_GUARDED_BY(mu_);
+  std::atomic<size_t> num_pages_{0};  // The size of `pages_`.
+  Clock::time_point last_use_ CONDACC_GUARDED_BY(mu_);
+  bool is_watched_ CONDACC_GUARDED_BY(mu_) = false;
+  std::atomic<bool> can_move_{true};  // False once the system has refused to move a page.
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_MEMORY_PAGE_POOL_H_
