@@ -1,15 +1,13 @@
 #include "cc/memory/mapped_buffer.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <utility>
 
 #include "cc/core/base/buffer.h"
+#include "cc/memory/page_pool.h"
 #include "gtest/gtest.h"
 #include "tests/cc/memory/resident_pages.h"
 
@@ -25,15 +23,27 @@ bool AreAll(const Buffer& buffer, size_t begin, size_t end, unsigned char value)
                      [value](unsigned char byte) { return byte == value; });
 }
 
-TEST(MappedBufferTest, IsZeroAndWritableToItsLastByte) {
-  const Buffer buffer = MapBuffer(kNumBytes);
-  ASSERT_TRUE(buffer);
-  EXPECT_TRUE(AreAll(buffer, 0, kNumBytes, 0));
-  std::memset(buffer.data(), 7, kNumBytes);
+// Begins and ends without pages in the pool.
+class MappedBufferTest : public testing::Test {
+ protected:
+  MappedBufferTest() { PagePool::Global().TrimTo(0); }
+  ~MappedBufferTest() override { PagePool::Global().TrimTo(0); }
+
+  // Makes a buffer of bytes that are `value`.
+  static Buffer Filled(unsigned char value) {
+    Buffer buffer = MapBuffer(kNumBytes);
+    EXPECT_TRUE(buffer);
+    std::memset(buffer.data(), value, kNumBytes);
+    return buffer;
+  }
+};
+
+TEST_F(MappedBufferTest, IsWritableToItsLastByte) {
+  const Buffer buffer = Filled(7);
   EXPECT_TRUE(AreAll(buffer, 0, kNumBytes, 7));
 }
 
-TEST(MappedBufferTest, BeginsAtAHugePage) {
+TEST_F(MappedBufferTest, BeginsAtAHugePage) {
   for (const size_t num_bytes : {size_t{1}, kHugePageBytes, kNumBytes}) {
     const Buffer buffer = MapBuffer(num_bytes);
     ASSERT_TRUE(buffer);
@@ -41,51 +51,66 @@ TEST(MappedBufferTest, BeginsAtAHugePage) {
   }
 }
 
-TEST(MappedBufferTest, OccupiesNoMemoryBeforeItIsWritten) {
+TEST_F(MappedBufferTest, OccupiesNoMemoryBeforeItIsWritten) {
   const Buffer buffer = MapBuffer(kNumBytes);
   ASSERT_TRUE(buffer);
   EXPECT_EQ(NumResidentPages(buffer.data(), kNumBytes), 0u);
 }
 
-TEST(MappedBufferTest, ReturnsDiscardedPagesToTheSystem) {
-  const Buffer buffer = MapBuffer(kNumBytes);
-  ASSERT_TRUE(buffer);
-  std::memset(buffer.data(), 7, kNumBytes);
-  EXPECT_EQ(NumResidentPages(buffer.data(), kNumBytes), kNumBytes / PageBytes());
+TEST_F(MappedBufferTest, GivesDiscardedPagesToThePool) {
+  const Buffer buffer = Filled(7);
   size_t num_discarded = 0;
   for (const size_t num_huge_pages : {size_t{1}, size_t{3}}) {
     num_discarded = num_huge_pages * kHugePageBytes;
     buffer.DiscardFirst(num_discarded + 1000);
-    EXPECT_EQ(NumResidentPages(buffer.data(), num_discarded), 0u);
-    EXPECT_EQ(NumResidentPages(buffer.data(), kNumBytes),
-              (kNumBytes - num_discarded) / PageBytes());
+    EXPECT_EQ(PagePool::Global().num_bytes(), num_discarded);
   }
   EXPECT_TRUE(AreAll(buffer, num_discarded, kNumBytes, 7)) << "the rest keeps its contents";
-  EXPECT_TRUE(AreAll(buffer, 0, num_discarded, 0));
 }
 
-TEST(MappedBufferTest, KeepsItsContentsIfLessThanAHugePageIsDiscarded) {
-  const Buffer buffer = MapBuffer(kNumBytes);
-  ASSERT_TRUE(buffer);
-  std::memset(buffer.data(), 7, kNumBytes);
+TEST_F(MappedBufferTest, KeepsItsContentsIfLessThanAHugePageIsDiscarded) {
+  const Buffer buffer = Filled(7);
   buffer.DiscardFirst(kHugePageBytes - 1);
   EXPECT_TRUE(AreAll(buffer, 0, kNumBytes, 7));
 }
 
-TEST(MappedBufferTest, IsUnmappedWhenItIsDestroyed) {
-  Buffer buffer = MapBuffer(kNumBytes);
-  ASSERT_TRUE(buffer);
+TEST_F(MappedBufferTest, ANewBufferHasThePagesOfAFreedOne) {
+  Filled(7);
+  EXPECT_EQ(PagePool::Global().num_bytes(), 4 * kHugePageBytes);
+  const Buffer buffer = MapBuffer(kNumBytes);
+  EXPECT_EQ(PagePool::Global().num_bytes(), 0u);
+  EXPECT_TRUE(AreAll(buffer, 0, 4 * kHugePageBytes, 7));
+}
+
+TEST_F(MappedBufferTest, IsRefilledWithDiscardedPagesAfterWhatIsInUse) {
+  const Buffer result = MapBuffer(kNumBytes);
+  const Buffer sums = Filled(7);
+  std::memset(result.data(), 1, kHugePageBytes + 1);
+  sums.DiscardFirst(kHugePageBytes);
+  result.RefillAfter(kHugePageBytes + 1);
+  EXPECT_TRUE(AreAll(result, 0, kHugePageBytes + 1, 1));
+  EXPECT_TRUE(AreAll(result, 2 * kHugePageBytes, 3 * kHugePageBytes, 7));
+  std::memset(result.data(), 1, 3 * kHugePageBytes);
+  sums.DiscardFirst(3 * kHugePageBytes);
+  result.RefillAfter(2 * kHugePageBytes);
+  EXPECT_TRUE(AreAll(result, 0, 3 * kHugePageBytes, 1)) << "pages that came before stay";
+  EXPECT_TRUE(AreAll(result, 3 * kHugePageBytes, 4 * kHugePageBytes, 7));
+  EXPECT_EQ(PagePool::Global().num_bytes(), kHugePageBytes) << "there was room for one";
+}
+
+TEST_F(MappedBufferTest, IsUnmappedWhenItIsDestroyed) {
+  Buffer buffer = Filled(7);
   void* const data = buffer.data();
-  std::memset(data, 7, kNumBytes);
   Buffer moved = std::move(buffer);
   EXPECT_EQ(NumResidentPages(data, kNumBytes), kNumBytes / PageBytes());
   moved = Buffer();
-  unsigned char page = 0;
-  EXPECT_EQ(mincore(data, PageBytes(), &page), -1);
-  EXPECT_EQ(errno, ENOMEM);
+  PagePool::Global().TrimTo(0);
+  for (size_t offset = 0; offset < kNumBytes; offset += kHugePageBytes) {
+    EXPECT_FALSE(IsMapped(static_cast<char*>(data) + offset)) << offset;
+  }
 }
 
-TEST(MappedBufferTest, IsEmptyIfMemoryIsRefused) {
+TEST_F(MappedBufferTest, IsEmptyIfMemoryIsRefused) {
   EXPECT_FALSE(MapBuffer(size_t{1} << 60));
   EXPECT_FALSE(MapBuffer(SIZE_MAX)) << "the size of the mapping would overflow";
 }

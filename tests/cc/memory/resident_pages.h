@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -15,6 +16,12 @@
 namespace condacc {
 
 inline size_t PageBytes() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
+
+// Returns whether the page at `address` is mapped.
+inline bool IsMapped(void* address) {
+  unsigned char page = 0;
+  return mincore(address, PageBytes(), &page) == 0 || errno != ENOMEM;
+}
 
 // Returns how many of the pages that are entirely within the `num_bytes` bytes from `data` on are
 // resident.

@@ -171,8 +171,9 @@ TEST_P(HostMergePassTest, NarrowTypesAreAddedInFloat32AndRoundedOnce) {
   EXPECT_EQ(Float16::ToFloat(total), 4160);  // This is 4159, rounded to even once.
 }
 
-// Overwrites the memory that was reported as read, so that the test notices if it is read again.
-TEST_P(HostMergePassTest, WhatIsWrittenIsNotReadAgain) {
+// Overwrites the memory that was reported as read or as unused, so that the test notices if it is
+// read again or was in use.
+TEST_P(HostMergePassTest, WhatIsWrittenIsNotReadAgainAndWhatFollowsIsUnused) {
   std::mt19937 random(3);
   const std::vector<Slices> gradients = {RandomSlices(&random, 20000, 1 << 17, 2),
                                          RandomSlices(&random, 9000, 1 << 17, 2)};
@@ -198,12 +199,16 @@ TEST_P(HostMergePassTest, WhatIsWrittenIsNotReadAgain) {
   result.indices.resize(merge.num_rows());
   result.values.resize(merge.num_rows() * 2);
   size_t num_parts = 0;
-  const auto spoil = [&](int64_t index, size_t num_entries) {
+  const auto spoil = [&](const HostMergePass::Position& written) {
     ++num_parts;
     const int64_t* const end =
-        std::lower_bound(merged.indices, merged.indices + merged.size(), index);
+        std::lower_bound(merged.indices, merged.indices + merged.size(), written.index);
     std::fill(sums.begin(), sums.begin() + 2 * (end - merged.indices), -99.0f);
-    std::fill_n(entries.begin(), num_entries, SliceEntry{-1, ~0u, ~0u});
+    std::fill_n(entries.begin(), written.num_entries, SliceEntry{-1, ~0u, ~0u});
+    const auto num_rows = static_cast<ptrdiff_t>(written.num_rows);
+    EXPECT_LT(result.indices[written.num_rows - 1], written.index);
+    std::fill(result.indices.begin() + num_rows, result.indices.end(), -1);
+    std::fill(result.values.begin() + 2 * num_rows, result.values.end(), -99.0f);
   };
   merge.WriteTo(result.indices.data(), result.values.data(), 0, parallel_for(), spoil);
   EXPECT_GE(num_parts, 4u);

@@ -1,0 +1,152 @@
+#include "cc/memory/page_pool.h"
+
+#include <sys/mman.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/cc/memory/resident_pages.h"
+
+namespace condacc {
+namespace {
+
+constexpr std::chrono::hours kNever{1};
+
+// Returns a pool that is empty. Pools are never destroyed.
+PagePool& NewPool(PagePool::Clock::duration max_idle = kNever) {
+  static std::vector<PagePool*>& pools = *new std::vector<PagePool*>;
+  pools.push_back(new PagePool(max_idle));
+  return *pools.back();
+}
+
+// Maps huge pages, without a gap. They occupy no memory until they are written.
+char* MapPages(size_t num_pages) {
+  void* const begin = mmap(nullptr, (num_pages + 1) * kHugePageBytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  EXPECT_NE(begin, MAP_FAILED);
+  const size_t before = -reinterpret_cast<uintptr_t>(begin) % kHugePageBytes;
+  return static_cast<char*>(begin) + before;
+}
+
+TEST(PagePoolTest, MovesAPageWithItsContents) {
+  PagePool& pool = NewPool();
+  char* const given = MapPages(3);
+  for (int i = 0; i < 3; ++i) std::memset(given + i * kHugePageBytes, 10 + i, kHugePageBytes);
+  pool.Give(given, 3, kHugePageBytes);
+  EXPECT_EQ(pool.num_bytes(), 3 * kHugePageBytes);
+  char* const taken = MapPages(2);
+  EXPECT_EQ(pool.Take(taken, 2), 2u);
+  EXPECT_EQ(pool.num_bytes(), kHugePageBytes);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(taken[i * kHugePageBytes], 11 + i) << "the last pages, in their order";
+    EXPECT_EQ(taken[(i + 1) * kHugePageBytes - 1], 11 + i);
+    EXPECT_FALSE(IsMapped(given + (i + 1) * kHugePageBytes)) << i;
+  }
+}
+
+TEST(PagePoolTest, GivesNoMoreThanItHas) {
+  PagePool& pool = NewPool();
+  char* const taken = MapPages(3);
+  EXPECT_EQ(pool.Take(taken, 3), 0u);
+  pool.Give(MapPages(1), 1, kHugePageBytes);
+  std::memset(taken + kHugePageBytes, 5, kHugePageBytes);
+  EXPECT_EQ(pool.Take(taken, 3), 1u);
+  EXPECT_EQ(taken[kHugePageBytes], 5) << "other pages stay as they are";
+}
+
+TEST(PagePoolTest, MovesMorePagesThanItRemovesAtATime) {
+  constexpr size_t kNumPages = 100;
+  PagePool& pool = NewPool();
+  char* const given = MapPages(kNumPages);
+  for (size_t i = 0; i < kNumPages; ++i) given[i * kHugePageBytes] = static_cast<char>(i + 1);
+  pool.Give(given, kNumPages, kHugePageBytes);
+  char* const taken = MapPages(kNumPages);
+  EXPECT_EQ(pool.Take(taken, kNumPages), kNumPages);
+  int sum = 0;
+  for (size_t i = 0; i < kNumPages; ++i) sum += taken[i * kHugePageBytes];
+  EXPECT_EQ(sum, 5050);
+  munmap(taken, kNumPages * kHugePageBytes);
+}
+
+TEST(PagePoolTest, KeepsNoMoreThanItMay) {
+  PagePool& pool = NewPool();
+  constexpr size_t kMaxPages = PagePool::kMaxBytes / kHugePageBytes;
+  char* const given = MapPages(kMaxPages + 2);
+  pool.Give(given, 1, kHugePageBytes);
+  pool.Give(given + kHugePageBytes, kMaxPages + 1, kHugePageBytes);
+  EXPECT_EQ(pool.num_bytes(), PagePool::kMaxBytes);
+  EXPECT_TRUE(IsMapped(given + (kMaxPages - 1) * kHugePageBytes));
+  EXPECT_FALSE(IsMapped(given + kMaxPages * kHugePageBytes));
+  const size_t large = PagePool::kMaxBytes + 3 * kHugePageBytes;
+  pool.Give(MapPages(4), 4, large);
+  EXPECT_EQ(pool.num_bytes(), large) << "as much as the largest buffer";
+}
+
+TEST(PagePoolTest, ReturnsPagesToTheSystemOnDemand) {
+  PagePool& pool = NewPool();
+  char* const given = MapPages(50);
+  pool.Give(given, 50, kHugePageBytes);
+  pool.TrimTo(3 * kHugePageBytes + 1);
+  EXPECT_EQ(pool.num_bytes(), 3 * kHugePageBytes);
+  EXPECT_TRUE(IsMapped(given + 2 * kHugePageBytes));
+  for (size_t i = 3; i < 50; ++i) EXPECT_FALSE(IsMapped(given + i * kHugePageBytes)) << i;
+  pool.TrimTo(0);
+  EXPECT_FALSE(IsMapped(given));
+}
+
+TEST(PagePoolTest, ReturnsPagesToTheSystemWhenTheyAreNotUsed) {
+  PagePool& pool = NewPool(std::chrono::milliseconds(100));
+  for (int i = 0; i < 2; ++i) {
+    char* const given = MapPages(1);
+    pool.Give(given, 1, kHugePageBytes);
+    const auto deadline = PagePool::Clock::now() + std::chrono::minutes(1);
+    while (IsMapped(given) && PagePool::Clock::now() < deadline) std::this_thread::yield();
+    EXPECT_FALSE(IsMapped(given));
+    EXPECT_EQ(pool.num_bytes(), 0u);
+  }
+}
+
+TEST(PagePoolTest, KeepsPagesWhileItIsInUse) {
+  constexpr std::chrono::milliseconds kMaxIdle{500};
+  PagePool& pool = NewPool(kMaxIdle);
+  char* page = MapPages(1);
+  char* next = MapPages(1);
+  const auto begin = PagePool::Clock::now();
+  auto last_use = begin;
+  pool.Give(page, 1, kHugePageBytes);
+  while (last_use < begin + 2 * kMaxIdle) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    const auto now = PagePool::Clock::now();
+    if (now > last_use + kMaxIdle / 2) GTEST_SKIP() << "the machine is too busy";
+    last_use = now;
+    ASSERT_EQ(pool.Take(next, 1), 1u);
+    page = std::exchange(next, MapPages(1));
+    pool.Give(page, 1, kHugePageBytes);
+  }
+  EXPECT_EQ(pool.num_bytes(), kHugePageBytes);
+}
+
+// What is not mapped cannot be moved.
+TEST(PagePoolTest, LeavesAFreshPageAndEndsIfThePageCannotBeMoved) {
+  PagePool& pool = NewPool();
+  char* const given = MapPages(1);
+  char* const taken = MapPages(1);
+  char* const other = MapPages(1);
+  munmap(given, kHugePageBytes);
+  pool.Give(given, 1, kHugePageBytes);
+  pool.Take(taken, 1);
+  std::memset(taken, 3, kHugePageBytes);
+  EXPECT_EQ(taken[kHugePageBytes - 1], 3);
+  pool.Give(other, 1, kHugePageBytes);
+  EXPECT_EQ(pool.num_bytes(), 0u);
+  EXPECT_FALSE(IsMapped(other));
+}
+
+}  // namespace
+}  // namespace condacc
