@@ -338,6 +338,7 @@ int64_t Accumulator::Reset(int64_t global_step, bool only_forward) {
 // Folds.
 
 void Accumulator::FoldOrWait(const RoundPtr& round, int64_t ordinal, bool must_add, Call* call) {
+  bool may_start_folder = options_.start_thread != nullptr;
   while (round->num_added < ordinal) {
     // An apply does not wait for a round that has left, even if it is overfull: the thread that
     // finishes the round adds everything that is pending, and will be done soon.
@@ -345,7 +346,12 @@ void Accumulator::FoldOrWait(const RoundPtr& round, int64_t ordinal, bool must_a
     const bool must = must_add || (is_open && round->sum->IsOverfull());
     const bool may_fold = is_open && round->work == Work::kNone;
     if (may_fold && (must || round->sum->WantsFold(NumMissing(*round)))) {
-      if (!Fold(round, call)) return;
+      if (!must && may_start_folder) {
+        if (StartFolder(round, call)) return;
+        may_start_folder = false;
+      } else if (!Fold(round, call)) {
+        return;
+      }
     } else if (must) {
       changed_.Wait(&mu_);
     } else {
@@ -368,10 +374,41 @@ bool Accumulator::Fold(const RoundPtr& round, Call* call) {
   }
   const bool has_succeeded = round->sum->EndFold();
   if (has_succeeded) round->num_added += num_folded;
+  EndWork(round, call);
+  return has_succeeded;
+}
+
+void Accumulator::EndWork(const RoundPtr& round, Call* call) {
   round->work = Work::kNone;
   changed_.NotifyAll();
   Proceed(round, call);
-  return has_succeeded;
+}
+
+bool Accumulator::StartFolder(const RoundPtr& round, Call* call) {
+  if (!round->sum->TakesLongToFold()) return false;
+  round->work = Work::kFolding;
+  bool has_started = false;
+  {
+    MutexUnlock unlock(&mu_);
+    try {
+      has_started = options_.start_thread(
+          [this, round](Workspace& workspace) { RunFolder(round, workspace); });
+    } catch (const std::bad_alloc&) {
+      // This call folds instead.
+    }
+  }
+  if (!has_started) EndWork(round, call);
+  return has_started;
+}
+
+void Accumulator::RunFolder(const RoundPtr& round, Workspace& workspace) {
+  Call call{workspace, {}};
+  MutexLock lock(&mu_);
+  if (round->place == Place::kOpen) {
+    Fold(round, &call);
+  } else {
+    EndWork(round, &call);  // The round was taken or discarded before the fold began.
+  }
 }
 
 Status Accumulator::Error(StatusCode code, std::string_view message) const noexcept {

@@ -62,6 +62,9 @@ class Accumulator {
     // A take that waits longer than this is reported once. Zero means never.
     std::chrono::milliseconds stall_timeout{0};
     std::function<void(const StallReport&)> on_stall;
+    // If set, folds that take long run in such a thread instead of in an Apply(). The thread keeps
+    // the accumulator alive until `work` has returned and been destroyed.
+    ThreadStarter start_thread;
   };
 
   explicit Accumulator(Options options)
@@ -139,6 +142,7 @@ class Accumulator {
   enum class Work {
     kNone,
     kFolding,    // The thread (the folder) adds pending gradients. New ones are still accepted.
+                 // The folder may have yet to begin.
     kPreparing,  // The thread allocates the memory for a take's value. Applies wait.
     kEnding,     // The thread finishes or frees the round.
   };
@@ -241,6 +245,13 @@ class Accumulator {
   // Adds pending gradients as the folder of the round, and then calls Proceed(). Returns false if
   // there was not enough memory.
   bool Fold(const RoundPtr& round, Call* call) CONDACC_REACQUIRES(mu_);
+
+  // Ends a fold, or what was going to be one, and then calls Proceed().
+  void EndWork(const RoundPtr& round, Call* call) CONDACC_REACQUIRES(mu_);
+  // Starts a thread that folds the round, unless the fold is short. Returns false if there is none.
+  bool StartFolder(const RoundPtr& round, Call* call) CONDACC_REACQUIRES(mu_);
+  // What that thread does.
+  void RunFolder(const RoundPtr& round, Workspace& workspace) CONDACC_EXCLUDES(mu_);
 
   // Schedules a report in case the take waits longer than Options::stall_timeout.
   void WatchForStall(const TakePtr& take, const std::shared_ptr<void>& keep_alive)

@@ -53,6 +53,8 @@ struct SumOptions {
   // Options for sparse gradients. A fold needs at least this many bytes of pending gradients,
   // unless there are very many of them or the budget is exceeded.
   size_t fold_bytes = size_t{240} << 20;
+  // A fold of at least this many bytes takes long.
+  size_t long_fold_bytes = size_t{16} << 20;
   // Memory for copies of values that are not owned.
   std::shared_ptr<SpareBuffers> spares =
       std::make_shared<SpareBuffers>(size_t{64} << 20, &HoldBudget::Unlimited());
@@ -104,6 +106,9 @@ class RoundSum {
   virtual bool WantsFold(int64_t num_missing) const = 0;
   // Returns whether so much is pending that an apply should wait for a fold before it returns.
   virtual bool IsOverfull() const = 0;
+
+  // Returns whether a fold takes much longer than starting a thread.
+  virtual bool TakesLongToFold() const { return false; }
 
   // Starts a fold, which adds the gradients that have been pending longest. Returns their number.
   virtual int64_t BeginFold() noexcept = 0;

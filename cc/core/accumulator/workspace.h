@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "cc/core/base/buffer.h"
 #include "cc/core/base/element_type.h"
@@ -36,6 +37,11 @@ class Workspace {
   // freed memory and reuses it for all ops of the device.
   virtual void NoteFreed(size_t /*num_bytes*/) {}
 };
+
+using WorkspaceUser = std::function<void(Workspace& workspace)>;
+// Starts a thread that calls `work` with a workspace of its own. Returns false if no thread can be
+// started.
+using ThreadStarter = std::function<bool(const WorkspaceUser& work)>;
 
 }  // namespace condacc
 

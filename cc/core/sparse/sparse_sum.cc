@@ -104,8 +104,10 @@ bool SparseSum<Rows>::WantsFold(int64_t num_missing) const {
 
 template <class Rows>
 bool SparseSum<Rows>::IsOverfull() const {
-  return ExceedsBudget() || (num_pending() >= 2 * kMinFold && (pending_bytes_ >= 2 * FoldBytes() ||
-                                                               num_pending() >= 2 * MaxPending()));
+  const size_t enough = folding_bytes_ > 0 ? kMinFold : 2 * kMinFold;
+  return ExceedsBudget() ||
+         (num_pending() >= enough && (pending_bytes_ + folding_bytes_ >= FoldBytes() / 2 * 3 ||
+                                      num_pending() >= 2 * MaxPending()));
 }
 
 // Pending gradients that are small compared with the merged sums are kept even if the budget is

@@ -40,6 +40,7 @@ class SparseSum final : public RoundSum {
   Appended Append(Gradient&& gradient) override;
   bool WantsFold(int64_t num_missing) const override;
   bool IsOverfull() const override;
+  bool TakesLongToFold() const override { return pending_bytes_ >= options_.long_fold_bytes; }
   int64_t BeginFold() noexcept override;
   void RunFold(Workspace& workspace) noexcept override;
   bool EndFold() noexcept override;

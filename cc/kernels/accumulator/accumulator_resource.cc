@@ -1,6 +1,7 @@
 #include "cc/kernels/accumulator/accumulator_resource.h"
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -57,6 +58,14 @@ std::function<void(const StallReport&)> StallLogger(const std::string& name) {
   };
 }
 
+// Work for an accumulator, and a reference to it, which is released after the work.
+struct Kept {
+  std::shared_ptr<AccumulatorResource> accumulator;
+  WorkspaceUser work;
+
+  void operator()(Workspace& workspace) const { work(workspace); }
+};
+
 Reduction ReductionOf(const std::string& reduction_type) {
   if (reduction_type == "SUM") return Reduction::kSum;
   return reduction_type == "GLOBAL_MEAN" ? Reduction::kGlobalMean : Reduction::kMean;
@@ -93,12 +102,24 @@ SumOptions OptionsOf(const AccumulatorSpec& spec, const Device& device) {
 
 }  // namespace
 
-AccumulatorResource::AccumulatorResource(const AccumulatorSpec& spec, const Device& device)
+AccumulatorResource::AccumulatorResource(const AccumulatorSpec& spec, const Device& device,
+                                         const ThreadStarter& start_thread)
     : spec_(spec),
       where_("accumulator '" + spec.name + "'"),
       device_(device),
       core_({spec.name, spec.kind->is_sparse ? device.new_sparse_sum : NewDenseSum,
-             OptionsOf(spec, device), StallTimeout(), StallLogger(spec.name)}) {}
+             OptionsOf(spec, device), StallTimeout(), StallLogger(spec.name),
+             KeptAliveBy(start_thread)}) {}
+
+ThreadStarter AccumulatorResource::KeptAliveBy(const ThreadStarter& start_thread) {
+  if (start_thread == nullptr) return nullptr;
+  return [this, start_thread](const WorkspaceUser& work) {
+    Ref();
+    const std::shared_ptr<AccumulatorResource> reference(
+        this, [](AccumulatorResource* accumulator) { accumulator->Unref(); });
+    return start_thread(Kept{reference, work});
+  };
+}
 
 std::string AccumulatorSpec::ToString() const {
   return absl::StrCat(kind->name, " accumulator '", name, "' of dtype ",

@@ -57,7 +57,9 @@ absl::Status ReadSpec(tensorflow::OpKernelConstruction* ctx, AccumulatorSpec* sp
 // two kinds at once.
 class AccumulatorResource : public tensorflow::ResourceBase {
  public:
-  AccumulatorResource(const AccumulatorSpec& spec, const Device& device);
+  // `start_thread` may be null.
+  AccumulatorResource(const AccumulatorSpec& spec, const Device& device,
+                      const ThreadStarter& start_thread);
 
   Accumulator& core() { return core_; }
   const AccumulatorSpec& spec() const { return spec_; }
@@ -70,6 +72,9 @@ class AccumulatorResource : public tensorflow::ResourceBase {
   const std::string& where() const { return where_; }
 
  private:
+  // Returns what starts threads that keep this object alive.
+  ThreadStarter KeptAliveBy(const ThreadStarter& start_thread);
+
   const AccumulatorSpec spec_;
   const std::string where_;
   const Device& device_;
@@ -101,7 +106,7 @@ template <const AccumulatorKind& kKind>
 class AccumulatorHandleOp : public HandleOp<AccumulatorResource> {
  public:
   explicit AccumulatorHandleOp(tensorflow::OpKernelConstruction* ctx)
-      : HandleOp(ctx), device_(DeviceOf(ctx)) {
+      : HandleOp(ctx), device_(DeviceOf(ctx)), start_thread_(device_.thread_starter(ctx)) {
     spec_.kind = &kKind;
     spec_.name = resource_name();
     OP_REQUIRES_OK(ctx, ReadSpec(ctx, &spec_));
@@ -109,7 +114,7 @@ class AccumulatorHandleOp : public HandleOp<AccumulatorResource> {
 
  private:
   AccumulatorResource* NewResource() const override {
-    return new AccumulatorResource(spec_, device_);
+    return new AccumulatorResource(spec_, device_, start_thread_);
   }
   absl::Status CheckPlacement(tensorflow::OpKernelContext* ctx) const override {
     const Status status = device_.check_op_device(ctx);
@@ -123,6 +128,7 @@ class AccumulatorHandleOp : public HandleOp<AccumulatorResource> {
   Contents contents() const override { return {{spec_.dtype, spec_.shape}}; }
 
   const Device& device_;
+  const ThreadStarter start_thread_;
   AccumulatorSpec spec_;
 };
 

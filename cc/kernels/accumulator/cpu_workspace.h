@@ -4,46 +4,42 @@
 
 #include <cstddef>
 
+#include "cc/core/accumulator/workspace.h"
 #include "cc/core/base/parallel_for.h"
 #include "cc/core/dense/host_workspace.h"
-#include "cc/kernels/base/settings.h"
-#include "cc/kernels/base/tf_conversions.h"
-#include "cc/memory/heap_trim.h"
-#include "cc/memory/page_pool.h"
+#include "tensorflow/core/framework/allocator.h"
+#include "tensorflow/core/framework/device_base.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/lib/core/threadpool.h"
 
 namespace condacc {
 
-// Gives the core the memory and threads of an op. Only the methods that allocate require that the
-// op has not ended.
+// Gives the core the memory and threads of a device.
 class CpuWorkspace : public HostWorkspace {
  public:
-  explicit CpuWorkspace(tensorflow::OpKernelContext* ctx)
-      : ctx_(ctx), threads_(DeviceThreads(ctx)) {}
-  // The freed bytes are reported here and not in NoteFreed(), because starting the thread that
-  // trims takes time, and takes may be waiting for the fold.
-  ~CpuWorkspace() override {
-    // What the pool keeps counts as held too, and must not make folds start earlier.
-    PagePool::Global().TrimTo(HostHoldBudget().num_left());
-    if (freed_bytes_ > 0) NoteFreedHeap(freed_bytes_);
-  }
+  explicit CpuWorkspace(tensorflow::OpKernelContext* ctx) : CpuWorkspace(ctx->device()) {}
+  explicit CpuWorkspace(tensorflow::DeviceBase* device);
+  // Does not require that the device exists. `pool` are its threads.
+  CpuWorkspace(tensorflow::Allocator* allocator, tensorflow::thread::ThreadPool* pool);
+  ~CpuWorkspace() override;
   CpuWorkspace(const CpuWorkspace&) = delete;
   CpuWorkspace& operator=(const CpuWorkspace&) = delete;
 
-  Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override {
-    return AllocateHostBuffer(ctx_, type, shape, buffer);
-  }
-  Status AllocateInner(ElementType type, const Shape& shape, Buffer* buffer) override {
-    return AllocateInnerBuffer(ctx_, type, shape, buffer);
-  }
+  // Large buffers have huge pages, which are used again.
+  Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override;
+  Status AllocateInner(ElementType type, const Shape& shape, Buffer* buffer) override;
   void NoteFreed(size_t num_bytes) override { freed_bytes_ += num_bytes; }
   const ParallelFor& parallel_for() const override { return threads_; }
 
  private:
-  tensorflow::OpKernelContext* const ctx_;
+  tensorflow::Allocator* const allocator_;
   const ParallelFor threads_;
   size_t freed_bytes_ = 0;  // Bytes that folds have freed.
 };
+
+// Returns what starts threads that work for the kernel's device. It and they may outlive the
+// device. Null if the device's pool of threads ends with it.
+ThreadStarter CpuThreadStarter(tensorflow::OpKernelConstruction* ctx);
 
 }  // namespace condacc
 

@@ -24,6 +24,7 @@ void MakeWorkspace(tensorflow::OpKernelContext* ctx, OpWorkspace* workspace) {
 
 constexpr Device kCpu = {MakeWorkspace<CpuWorkspace>,
                          NewSparseSum<HostRows>,
+                         CpuThreadStarter,
                          [](tensorflow::OpKernelContext*) { return Status(); },
                          HostHoldBudget,
                          /*adds_small_at_once=*/true,
@@ -33,6 +34,7 @@ constexpr Device kCpu = {MakeWorkspace<CpuWorkspace>,
 // Adding two gradients in one pass costs less than two passes, however small they are.
 constexpr Device kGpu = {MakeWorkspace<GpuWorkspace>,
                          NewSparseSum<DeviceRows>,
+                         [](tensorflow::OpKernelConstruction*) { return ThreadStarter(); },
                          CheckGpu,
                          GpuHoldBudget,
                          /*adds_small_at_once=*/false,

@@ -41,6 +41,8 @@ class OpWorkspace {
 struct Device {
   void (*make_workspace)(tensorflow::OpKernelContext* ctx, OpWorkspace* workspace);
   SumFactory new_sparse_sum;
+  // Returns what starts threads that work for the kernel's device, or null.
+  ThreadStarter (*thread_starter)(tensorflow::OpKernelConstruction* ctx);
   // Returns an error, with the remedy, if the op's device cannot do the work.
   Status (*check_op_device)(tensorflow::OpKernelContext* ctx);
   // Returns the budget of pending gradients.

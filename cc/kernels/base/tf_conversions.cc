@@ -1,17 +1,9 @@
 #include "cc/kernels/base/tf_conversions.h"
 
-#include <cstdint>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
-#include <utility>
 
-#include "cc/memory/mapped_buffer.h"
 #include "tensorflow/core/common_runtime/dma_helper.h"
-#include "tensorflow/core/framework/allocation_description.pb.h"
-#include "tensorflow/core/framework/device_base.h"
-#include "tensorflow/core/lib/core/threadpool.h"
 
 namespace condacc {
 
@@ -46,51 +38,9 @@ Shape ConvertShape(const TfShape& tf_shape) {
   return shape;
 }
 
-absl::Status ConvertShape(const Shape& shape, TensorShape* tf_shape) {
-  absl::Status status;
-  for (int i = 0; i < shape.rank() && status.ok(); ++i) {
-    status = tf_shape->AddDimWithStatus(shape.dim(i));
-  }
-  return status;
-}
-
-// Returns the size of a tensor in bytes, or 0 if its shape is too large for a tensor.
-size_t BytesOf(ElementType type, const Shape& shape) {
-  TensorShape tf_shape;
-  if (!ConvertShape(shape, &tf_shape).ok()) return 0;
-  return static_cast<size_t>(tf_shape.num_elements()) * SizeOf(type);
-}
-
 void Unref(void* tensor_buffer) {
   if (tensor_buffer != nullptr) static_cast<TensorBuffer*>(tensor_buffer)->Unref();
 }
-
-// The memory of a tensor in a mapping of its own.
-class MappedTensorBuffer : public TensorBuffer {
- public:
-  MappedTensorBuffer(Buffer mapping, size_t num_bytes)
-      : TensorBuffer(mapping.data()), mapping_(std::move(mapping)), num_bytes_(num_bytes) {}
-
-  size_t size() const override { return num_bytes_; }
-  TensorBuffer* root_buffer() override { return this; }
-  void FillAllocationDescription(tensorflow::AllocationDescription* description) const override {
-    description->set_requested_bytes(static_cast<int64_t>(num_bytes_));
-    description->set_ptr(reinterpret_cast<uintptr_t>(data()));
-  }
-
-  static void Discard(void* owner, size_t num_bytes) { MappingOf(owner).DiscardFirst(num_bytes); }
-  static void Refill(void* owner, size_t num_bytes) { MappingOf(owner).RefillAfter(num_bytes); }
-  static constexpr Buffer::Parts kParts = {Discard, Refill};
-
- private:
-  static const Buffer& MappingOf(void* owner) {
-    // The owner of a tensor's memory is passed as a TensorBuffer.
-    return static_cast<MappedTensorBuffer*>(static_cast<TensorBuffer*>(owner))->mapping_;
-  }
-
-  const Buffer mapping_;
-  const size_t num_bytes_;
-};
 
 size_t RootBytes(const Tensor& tensor) {
   const TensorBuffer* buffer = tensorflow::DMAHelper::buffer(&tensor);
@@ -111,6 +61,14 @@ DataType DataTypeOf(ElementType type) {
     if (pair.type == type) return pair.dtype;
   }
   return tensorflow::DT_INVALID;
+}
+
+absl::Status ConvertShape(const Shape& shape, TensorShape* tf_shape) {
+  absl::Status status;
+  for (int i = 0; i < shape.rank() && status.ok(); ++i) {
+    status = tf_shape->AddDimWithStatus(shape.dim(i));
+  }
+  return status;
 }
 
 Shape ShapeOf(const TensorShape& shape) { return ConvertShape(shape); }
@@ -153,48 +111,6 @@ Status AllocateBuffer(OpKernelContext* ctx, ElementType type, const Shape& shape
   }
   *buffer = BufferOf(tensor);
   return Status();
-}
-
-Status AllocateHostBuffer(OpKernelContext* ctx, ElementType type, const Shape& shape,
-                          Buffer* buffer) {
-  // glibc reuses freed memory up to this size, whose pages need not be made again.
-  constexpr size_t kMinMappedBytes = size_t{32} << 20;
-  const size_t num_bytes = BytesOf(type, shape);
-  if (num_bytes <= kMinMappedBytes) return AllocateBuffer(ctx, type, shape, buffer);
-  Buffer mapping = MapBuffer(num_bytes);
-  if (!mapping) return Status(StatusCode::kResourceExhausted, "Out of memory");
-  auto* const tensor_buffer = new MappedTensorBuffer(std::move(mapping), num_bytes);
-  *buffer = Buffer(tensor_buffer->data(), static_cast<TensorBuffer*>(tensor_buffer), Unref,
-                   &MappedTensorBuffer::kParts);
-  return Status();
-}
-
-Status AllocateInnerBuffer(OpKernelContext* ctx, ElementType type, const Shape& shape,
-                           Buffer* buffer) {
-  constexpr size_t kMinMappedBytes = size_t{8} << 20;
-  const size_t num_bytes = BytesOf(type, shape);
-  if (num_bytes < kMinMappedBytes) return AllocateBuffer(ctx, type, shape, buffer);
-  *buffer = MapBuffer(num_bytes);
-  return *buffer ? Status() : Status(StatusCode::kResourceExhausted, "Out of memory");
-}
-
-ParallelFor DeviceThreads(OpKernelContext* ctx) {
-  tensorflow::thread::ThreadPool* const pool =
-      ctx->device()->tensorflow_cpu_worker_threads()->workers;
-  return [pool](size_t total, size_t chunk, const std::function<void(size_t, size_t)>& body) {
-    // TensorFlow before 2.21 does not have SchedulingParams::Fixed(), and 2.21 calls this
-    // constructor deprecated.
-    using tensorflow::thread::ThreadPool;
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-    const ThreadPool::SchedulingParams params(ThreadPool::SchedulingStrategy::kFixedBlockSize,
-                                              /*cost_per_unit=*/std::nullopt,
-                                              static_cast<int64_t>(chunk));
-#pragma GCC diagnostic pop
-    pool->ParallelFor(static_cast<int64_t>(total), params, [&body](int64_t begin, int64_t end) {
-      body(static_cast<size_t>(begin), static_cast<size_t>(end));
-    });
-  };
 }
 
 }  // namespace condacc

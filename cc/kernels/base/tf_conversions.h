@@ -1,12 +1,10 @@
-// Converts TensorFlow's dtypes, shapes, tensors, threads and statuses to those of the core, and
-// back.
+// Converts TensorFlow's dtypes, shapes, tensors and statuses to those of the core, and back.
 #ifndef CONDACC_KERNELS_BASE_TF_CONVERSIONS_H_
 #define CONDACC_KERNELS_BASE_TF_CONVERSIONS_H_
 
 #include "absl/status/status.h"
 #include "cc/core/base/buffer.h"
 #include "cc/core/base/element_type.h"
-#include "cc/core/base/parallel_for.h"
 #include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -35,13 +33,14 @@ inline absl::Status ToAbsl(const Status& status) {
 ElementType ElementTypeOf(tensorflow::DataType dtype);
 tensorflow::DataType DataTypeOf(ElementType type);
 
+// Returns an error if the shape is too large for a tensor.
+absl::Status ConvertShape(const Shape& shape, tensorflow::TensorShape* tf_shape);
 Shape ShapeOf(const tensorflow::TensorShape& shape);
 Shape ShapeOf(const tensorflow::PartialTensorShape& shape);
 
 // Returns a buffer that refers to the tensor's memory and keeps it alive.
 Buffer BufferOf(const tensorflow::Tensor& tensor);
-// Returns a tensor in the memory of a buffer that BufferOf(), AllocateBuffer() or
-// AllocateHostBuffer() made.
+// Returns a tensor in the memory of a buffer whose owner is a TensorBuffer.
 tensorflow::Tensor TensorOf(const Buffer& buffer, ElementType type, const Shape& shape);
 
 // Returns whether the input's memory may be kept and written to: only this op refers to it, and it
@@ -51,20 +50,6 @@ bool OwnsInput(tensorflow::OpKernelContext* ctx, int index);
 // Allocates memory with the op's allocator. Returns ResourceExhausted if that fails.
 Status AllocateBuffer(tensorflow::OpKernelContext* ctx, ElementType type, const Shape& shape,
                       Buffer* buffer);
-
-// Allocates memory on the CPU that an op may output. Memory that malloc would map anew for each
-// result gets a mapping of huge pages instead.
-Status AllocateHostBuffer(tensorflow::OpKernelContext* ctx, ElementType type, const Shape& shape,
-                          Buffer* buffer);
-
-// Allocates memory that no op outputs. Each large buffer has its own mapping, so that parts that
-// will not be read again can be freed (Buffer::DiscardFirst()).
-Status AllocateInnerBuffer(tensorflow::OpKernelContext* ctx, ElementType type, const Shape& shape,
-                           Buffer* buffer);
-
-// Returns a function that runs work on the threads of the op's device. It may be called after the
-// op has ended.
-ParallelFor DeviceThreads(tensorflow::OpKernelContext* ctx);
 
 }  // namespace condacc
 

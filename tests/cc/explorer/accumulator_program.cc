@@ -3,6 +3,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -42,6 +43,8 @@ class AccumulatorRun {
   void MakeTake(size_t number);
 
   void RunThread(int number);
+  void EndThread();
+  bool Start(const WorkspaceUser& work);
   void RunOperation(Operation* operation);
   void Apply(Operation* apply);
   void TryServe(Operation* request);
@@ -54,6 +57,7 @@ class AccumulatorRun {
   const int num_threads_;
   int num_running_;
   const bool refuses_timers_;
+  const int refuse_threads_percent_;
   const bool moves_step_;
   const bool reaches_last_step_;
   History history_;
@@ -69,6 +73,7 @@ AccumulatorRun<Gradients>::AccumulatorRun()
       num_threads_(1 + Draw(kIsDense ? 4 : 5)),
       num_running_(num_threads_),
       refuses_timers_(Chance(12)),
+      refuse_threads_percent_(Chance(50) ? 0 : 60),
       moves_step_(Chance(50)),
       reaches_last_step_(Chance(8)) {
   history_.moves_step = moves_step_;
@@ -102,6 +107,9 @@ Accumulator::Options AccumulatorRun<Gradients>::DrawOptions() {
     options.sum.type = ElementType::kInt64;
     options.sum.reduction = Reduction::kSum;
     options.sum.fold_bytes = Chance(50) ? 0 : 1 << 20;
+    options.sum.long_fold_bytes = Chance(50) ? 0 : 600;
+    if (Chance(66))
+      options.start_thread = [this](const WorkspaceUser& work) { return Start(work); };
     options.sum.spares = std::make_shared<SpareBuffers>(size_t{1} << 20, &budget_);
   }
   return options;
@@ -194,7 +202,31 @@ void AccumulatorRun<Gradients>::RunThread(int number) {
     Point("returns");
     operation.returned = Now();
   }
+  EndThread();
+}
+
+template <class Gradients>
+void AccumulatorRun<Gradients>::EndThread() {
   if (--num_running_ == 0) TimerQueue::Global().Stop();
+}
+
+// What the accumulator calls to fold in another thread.
+template <class Gradients>
+bool AccumulatorRun<Gradients>::Start(const WorkspaceUser& work) {
+  if (HoldsLock()) Fail("a thread is started under a lock");
+  Point("starts a folder");
+  if (Chance(refuse_threads_percent_)) return false;
+  if (Chance(5)) throw std::bad_alloc();
+  ++num_running_;
+  Spawn("folder", [this, work] {
+    {
+      Workspace workspace;
+      work(workspace);
+    }
+    EndThread();
+  });
+  Point("has started a folder");
+  return true;
 }
 
 template <class Gradients>

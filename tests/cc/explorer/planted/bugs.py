@@ -22,8 +22,9 @@ BUGS = [
         breaks="When a fold got no memory, applies that wait for it are not woken.",
         program="sparse",
         file="accumulator/accumulator.cc",
-        old="  round->work = Work::kNone;\n  changed_.NotifyAll();\n  Proceed(",
-        new="  round->work = Work::kNone;\n  if (has_succeeded) changed_.NotifyAll();\n  Proceed(",
+        old="  EndWork(round, call);\n  return has_succeeded;\n",
+        new="  if (has_succeeded) EndWork(round, call);\n  round->work = Work::kNone;\n"
+        "  Proceed(round, call);\n  return has_succeeded;\n",
     ),
     Bug(
         breaks="A gradient is added while a take is prepared that was not when its apply began.",
@@ -82,6 +83,20 @@ BUGS = [
         new="  round.work = Work::kNone;\n"
         "  if (!take.is_cancelled) changed_.NotifyAll();\n"
         "  Status ended",
+    ),
+    Bug(
+        breaks="If no thread can be started for a fold, a take that came meanwhile is not served.",
+        program="sparse",
+        file="accumulator/accumulator.cc",
+        old="  if (!has_started) EndWork(round, call);\n",
+        new="  if (!has_started) round->work = Work::kNone;\n",
+    ),
+    Bug(
+        breaks="Two threads fold one round.",
+        program="sparse",
+        file="accumulator/accumulator.cc",
+        old="  round->work = Work::kFolding;\n  bool has_started",
+        new="  bool has_started",
     ),
     Bug(
         breaks="A step that was taken over before its claim is not counted again.",

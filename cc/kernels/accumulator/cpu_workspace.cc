@@ -1,0 +1,150 @@
+#include "cc/kernels/accumulator/cpu_workspace.h"
+
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "cc/kernels/base/settings.h"
+#include "cc/kernels/base/tf_conversions.h"
+#include "cc/memory/heap_trim.h"
+#include "cc/memory/mapped_buffer.h"
+#include "cc/memory/page_pool.h"
+#include "tensorflow/core/framework/allocation_description.pb.h"
+#include "tensorflow/core/framework/tensor.h"
+
+namespace condacc {
+
+using tensorflow::Allocator;
+using tensorflow::Tensor;
+using tensorflow::TensorBuffer;
+using tensorflow::TensorShape;
+using tensorflow::thread::ThreadPool;
+
+namespace {
+
+// The memory of a tensor in a mapping of its own.
+class MappedTensorBuffer : public TensorBuffer {
+ public:
+  MappedTensorBuffer(Buffer mapping, size_t num_bytes)
+      : TensorBuffer(mapping.data()), mapping_(std::move(mapping)), num_bytes_(num_bytes) {}
+
+  // Returns the buffer of the first reference to `tensor_buffer`.
+  static Buffer BufferOf(MappedTensorBuffer* tensor_buffer) {
+    static constexpr Buffer::Parts kParts = {
+        [](void* owner, size_t num_bytes) { MappingOf(owner).DiscardFirst(num_bytes); },
+        [](void* owner, size_t num_bytes) { MappingOf(owner).RefillAfter(num_bytes); }};
+    TensorBuffer* const owner = tensor_buffer;
+    return Buffer(
+        owner->data(), owner, [](void* each) { static_cast<TensorBuffer*>(each)->Unref(); },
+        &kParts);
+  }
+
+  size_t size() const override { return num_bytes_; }
+  TensorBuffer* root_buffer() override { return this; }
+  void FillAllocationDescription(tensorflow::AllocationDescription* description) const override {
+    description->set_requested_bytes(static_cast<int64_t>(num_bytes_));
+    description->set_ptr(reinterpret_cast<uintptr_t>(data()));
+  }
+
+ private:
+  static const Buffer& MappingOf(void* owner) {
+    return static_cast<MappedTensorBuffer*>(static_cast<TensorBuffer*>(owner))->mapping_;
+  }
+
+  const Buffer mapping_;
+  const size_t num_bytes_;
+};
+
+ParallelFor Threads(ThreadPool* pool) {
+  return [pool](size_t total, size_t chunk, const std::function<void(size_t, size_t)>& body) {
+  // TensorFlow before 2.21 does not have SchedulingParams::Fixed(), and 2.21 calls this
+  // constructor deprecated.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    const ThreadPool::SchedulingParams params(ThreadPool::SchedulingStrategy::kFixedBlockSize,
+                                              /*cost_per_unit=*/std::nullopt,
+                                              static_cast<int64_t>(chunk));
+#pragma GCC diagnostic pop
+    pool->ParallelFor(static_cast<int64_t>(total), params, [&body](int64_t begin, int64_t end) {
+      body(static_cast<size_t>(begin), static_cast<size_t>(end));
+    });
+  };
+}
+
+ThreadPool* PoolOf(tensorflow::DeviceBase* device) {
+  return device->tensorflow_cpu_worker_threads()->workers;
+}
+
+Status Refused(ElementType type, const Shape& shape) {
+  return Status(StatusCode::kResourceExhausted,
+                "Out of memory: expected to allocate a tensor of shape " + shape.ToString() +
+                    " and dtype " + tensorflow::DataTypeString(DataTypeOf(type)));
+}
+
+}  // namespace
+
+CpuWorkspace::CpuWorkspace(tensorflow::DeviceBase* device)
+    : CpuWorkspace(device->GetAllocator(tensorflow::AllocatorAttributes()), PoolOf(device)) {}
+
+CpuWorkspace::CpuWorkspace(Allocator* allocator, ThreadPool* pool)
+    : allocator_(allocator), threads_(Threads(pool)) {}
+
+CpuWorkspace::~CpuWorkspace() {
+  // What the pool keeps counts as held, too, and must not make folds start earlier.
+  PagePool::Global().TrimTo(HostHoldBudget().num_left());
+  // This is done here and not in NoteFreed(), because starting the thread that trims takes time,
+  // and takes may be waiting for the fold.
+  if (freed_bytes_ > 0) NoteFreedHeap(freed_bytes_);
+}
+
+Status CpuWorkspace::Allocate(ElementType type, const Shape& shape, Buffer* buffer) {
+  // glibc reuses freed memory up to this size, whose pages need not be made again.
+  constexpr size_t kMinMappedBytes = size_t{32} << 20;
+  TensorShape tf_shape;
+  if (!ConvertShape(shape, &tf_shape).ok()) return Refused(type, shape);
+  const size_t num_bytes = static_cast<size_t>(tf_shape.num_elements()) * SizeOf(type);
+  if (num_bytes > kMinMappedBytes) {
+    Buffer mapping = MapBuffer(num_bytes);
+    if (!mapping) return Refused(type, shape);
+    *buffer = MappedTensorBuffer::BufferOf(new MappedTensorBuffer(std::move(mapping), num_bytes));
+    return Status();
+  }
+  const Tensor tensor(allocator_, DataTypeOf(type), tf_shape);
+  if (!tensor.IsInitialized()) return Refused(type, shape);
+  *buffer = BufferOf(tensor);
+  return Status();
+}
+
+Status CpuWorkspace::AllocateInner(ElementType type, const Shape& shape, Buffer* buffer) {
+  constexpr size_t kMinMappedBytes = size_t{8} << 20;
+  TensorShape tf_shape;
+  if (!ConvertShape(shape, &tf_shape).ok()) return Refused(type, shape);
+  const size_t num_bytes = static_cast<size_t>(tf_shape.num_elements()) * SizeOf(type);
+  if (num_bytes < kMinMappedBytes) return Allocate(type, shape, buffer);
+  *buffer = MapBuffer(num_bytes);
+  return *buffer ? Status() : Refused(type, shape);
+}
+
+ThreadStarter CpuThreadStarter(tensorflow::OpKernelConstruction* ctx) {
+  // TensorFlow's devices share one pool of threads, which never ends, unless this is set.
+  if (std::getenv("TF_OVERRIDE_GLOBAL_THREADPOOL") != nullptr) return nullptr;
+  Allocator* const allocator = ctx->device()->GetAllocator(tensorflow::AllocatorAttributes());
+  ThreadPool* const pool = PoolOf(ctx->device());
+  return [allocator, pool](const WorkspaceUser& work) {
+    try {
+      std::thread([allocator, pool, work] {
+        CpuWorkspace workspace(allocator, pool);
+        work(workspace);
+      }).detach();
+    } catch (const std::system_error&) {
+      return false;  // No thread can be started now.
+    }
+    return true;
+  };
+}
+
+}  // namespace condacc
