@@ -1,0 +1,138 @@
+// Tests of folds that run in a thread of their own.
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "cc/core/accumulator/accumulator.h"
+#include "gtest/gtest.h"
+#include "tests/cc/sparse/sparse_phases.h"
+#include "tests/cc/sparse/sparse_support.h"
+
+namespace condacc {
+namespace {
+
+// Records the work that a thread would do, and does it when the test says so.
+class SparseFolderTest : public SparsePhases {
+ protected:
+  SparseFolderTest() { Make(/*fold_bytes=*/1, /*long_fold_bytes=*/0); }
+  ~SparseFolderTest() override {
+    accumulator_.reset();
+    EXPECT_EQ(budget_.num_held(), 0u);
+    EXPECT_EQ(TestBuffer::num_live(), num_live_);
+  }
+
+  void Make(size_t fold_bytes, size_t long_fold_bytes, HoldBudget* budget = nullptr) {
+    Accumulator::Options options = Options(budget == nullptr ? &budget_ : budget);
+    options.sum.fold_bytes = fold_bytes;
+    options.sum.long_fold_bytes = long_fold_bytes;
+    options.start_thread = [this](const WorkspaceUser& work) {
+      ++num_tried_;
+      if (throws_) throw std::bad_alloc();
+      if (!refuses_) started_.push_back(work);
+      return !refuses_;
+    };
+    accumulator_ = std::make_shared<Accumulator>(options);
+  }
+  void RunStarted() {
+    for (const WorkspaceUser& work : std::exchange(started_, {})) work(folders_);
+  }
+
+  int num_tried_ = 0;
+  bool refuses_ = false;
+  bool throws_ = false;
+  std::vector<WorkspaceUser> started_;
+  TestSparseWorkspace folders_;
+};
+
+TEST_F(SparseFolderTest, AnApplyLeavesALongFoldToAThread) {
+  ApplySeveral(4);
+  ASSERT_EQ(started_.size(), 1u);
+  EXPECT_EQ(plain_.freed_bytes(), 0u);
+  RunStarted();
+  EXPECT_GT(folders_.freed_bytes(), 0u);
+  const SparseTake take(4);
+  EXPECT_TRUE(TryServe(take));
+  ExpectServed(take, 4);
+}
+
+TEST_F(SparseFolderTest, TheThreadAddsWhatArrivesBeforeItBegins) {
+  ApplySeveral(6);
+  EXPECT_EQ(num_tried_, 1) << "one thread at a time";
+  RunStarted();
+  ApplySeveral(3);
+  EXPECT_EQ(num_tried_, 1) << "nothing was left of the first six";
+  ApplySeveral(1);
+  EXPECT_EQ(num_tried_, 2);
+  RunStarted();
+}
+
+TEST_F(SparseFolderTest, ATakeWaitsForTheThreadWhichServesIt) {
+  ApplySeveral(4);
+  const SparseTake take(4);
+  EXPECT_TRUE(TryServe(take));
+  EXPECT_EQ(take.num_completions(), 0);
+  RunStarted();
+  ExpectServed(take, 4);
+}
+
+TEST_F(SparseFolderTest, ATakeThatIsCancelledDoesNotWaitForTheThread) {
+  ApplySeveral(4);
+  const SparseTake take(4);
+  EXPECT_TRUE(TryServe(take));
+  accumulator_->Cancel(take.ptr(), plain_);
+  EXPECT_EQ(take.status().code(), StatusCode::kCancelled);
+  RunStarted();
+  EXPECT_EQ(accumulator_->num_accumulated(), 4);
+}
+
+TEST_F(SparseFolderTest, AResetDiscardsARoundBeforeTheThreadBegins) {
+  ApplySeveral(4);
+  EXPECT_EQ(accumulator_->Reset(0), 4);
+  ApplySeveral(2);
+  RunStarted();
+  EXPECT_EQ(folders_.freed_bytes(), 0u) << "discarded gradients are not added";
+  const SparseTake take(2);
+  EXPECT_TRUE(TryServe(take));
+  ExpectServed(take, 2);
+}
+
+TEST_F(SparseFolderTest, AnApplyFoldsIfNoThreadCanBeStarted) {
+  for (bool* const failure : {&refuses_, &throws_}) {
+    *failure = true;
+    ApplySeveral(4);
+    EXPECT_GT(plain_.freed_bytes(), 0u);
+    *failure = false;
+    EXPECT_EQ(accumulator_->Reset(0), 4);
+  }
+  EXPECT_EQ(num_tried_, 2);
+}
+
+TEST_F(SparseFolderTest, AShortFoldRunsInTheApply) {
+  Make(/*fold_bytes=*/1, /*long_fold_bytes=*/size_t{1} << 20);
+  ApplySeveral(4);
+  EXPECT_EQ(num_tried_, 0);
+  EXPECT_GT(plain_.freed_bytes(), 0u);
+}
+
+TEST_F(SparseFolderTest, AnApplyThatExceedsTheBudgetFolds) {
+  HoldBudget none(0);
+  Make(/*fold_bytes=*/1, /*long_fold_bytes=*/0, &none);
+  ApplySeveral(2);
+  EXPECT_EQ(num_tried_, 0);
+  EXPECT_GT(plain_.freed_bytes(), 0u);
+}
+
+TEST_F(SparseFolderTest, TheThreadThatGetsNoMemoryLeavesTheGradientsPending) {
+  ApplySeveral(4);
+  folders_.RefuseAllocation(0);
+  RunStarted();
+  EXPECT_EQ(folders_.freed_bytes(), 0u);
+  const SparseTake take(4);
+  EXPECT_TRUE(TryServe(take));
+  ExpectServed(take, 4);
+}
+
+}  // namespace
+}  // namespace condacc
