@@ -70,14 +70,21 @@ void Refill(void* owner, size_t num_bytes) {
 
 constexpr Buffer::Parts kParts = {Discard, Refill};
 
+void* Map(size_t num_bytes) {
+  return mmap(nullptr, num_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
 }  // namespace
 
 Buffer MapBuffer(size_t num_bytes) {
   if (num_bytes > SIZE_MAX - kHugePageBytes) return Buffer();
   auto* const mapping = new (std::nothrow) Mapping{num_bytes};
   if (mapping == nullptr) return Buffer();
-  mapping->begin = mmap(nullptr, num_bytes + kHugePageBytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  mapping->begin = Map(num_bytes + kHugePageBytes);
+  if (mapping->begin == MAP_FAILED) {
+    PagePool::Global().TrimTo(0);
+    mapping->begin = Map(num_bytes + kHugePageBytes);
+  }
   if (mapping->begin == MAP_FAILED) {
     delete mapping;
     return Buffer();

@@ -12,6 +12,7 @@ from tests.processes.isolated import isolated
 v1 = tf.compat.v1
 WIDTH = 64
 ROWS = 200_000  # 49 MB of values.
+FAR = 2**40  # No gradient is stale.
 ELEMENTS = 12 * MEGABYTE  # 48 MB.
 
 
@@ -47,14 +48,31 @@ def test_a_large_dense_result_is_a_copy_of_what_was_borrowed(ours):
 
 
 @pytest.mark.kinds("sparse")
-@isolated({"MALLOC_MMAP_THRESHOLD_": "1000000"})
-def test_the_memory_of_a_large_result_goes_back_when_it_is_freed(ours):
+@isolated({"MALLOC_MMAP_THRESHOLD_": "1000000", "TF_CONDACC_HOLD_BYTES": "0"})
+def test_the_memory_of_a_large_result_goes_back_if_none_may_be_held(ours):
     acc = ours.sparse(tf.float32)
     # The indices repeat, so the gradient itself cannot be the result.
     indices = tf.concat([tf.range(ROWS, dtype=tf.int64), [0]], axis=0)
     for _ in range(2):
-        acc.apply_grad(indices, tf.ones([ROWS + 1, WIDTH]), local_step=2)
+        acc.apply_grad(indices, tf.ones([ROWS + 1, WIDTH]), local_step=FAR)
         result = acc.take_grad(1)
         before = resident_bytes()
         del result
+        acc.apply_grad(indices[:1], tf.ones([1, WIDTH]), local_step=FAR)
         assert before - resident_bytes() > ROWS * WIDTH * 4 - MEGABYTE
+        acc.take_grad(1)
+
+
+@pytest.mark.kinds("sparse")
+@isolated({"MALLOC_MMAP_THRESHOLD_": "1000000"})
+def test_the_memory_of_a_large_result_is_used_for_the_next(ours):
+    acc = ours.sparse(tf.float32)
+    indices = tf.concat([tf.range(ROWS, dtype=tf.int64), [0]], axis=0)
+    peaks = []
+    for _ in range(4):
+        acc.apply_grad(indices, tf.ones([ROWS + 1, WIDTH]), local_step=FAR)
+        result = acc.take_grad(1)
+        peaks.append(resident_bytes())
+        np.testing.assert_array_equal(result.values[1::997], np.float32(1))
+        del result
+    assert max(peaks[1:]) < peaks[0] + 4 * MEGABYTE
