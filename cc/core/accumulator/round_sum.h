@@ -52,7 +52,7 @@ struct SumOptions {
 
   // Options for sparse gradients. A fold needs at least this many bytes of pending gradients,
   // unless there are very many of them or the budget is exceeded.
-  size_t fold_bytes = size_t{240} << 20;
+  size_t fold_bytes = size_t{160} << 20;
   // A fold of at least this many bytes takes long.
   size_t long_fold_bytes = size_t{16} << 20;
   // Memory for copies of values that are not owned.

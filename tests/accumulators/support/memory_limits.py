@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+import tf_condacc
+
 from tests.support.accumulator_support import Background
 
 MEGABYTE = 2**20
@@ -22,19 +24,29 @@ def _pages(field: int) -> int:
     return int(Path("/proc/self/statm").read_text().split()[field])
 
 
+def _use_of_kept_pages() -> tf.Tensor:
+    """Returns a tensor whose memory is all that accumulators have kept of freed results."""
+    acc = tf_condacc.ConditionalAccumulator(tf.float32, reduction_type="SUM")
+    # The result is a copy, because the variable keeps its memory.
+    acc.apply_grad(tf.Variable(tf.zeros([96 * MEGABYTE])))
+    return acc.take_grad(1)
+
+
 def resident_bytes() -> int:
     return _pages(1) * PAGE_BYTES
 
 
 @contextlib.contextmanager
 def little_memory() -> Iterator[None]:
-    """Limits the address space of the process to little more than it has."""
+    """Limits the address space of the process to little more than it has and uses."""
     limits = resource.getrlimit(resource.RLIMIT_AS)
+    in_use = _use_of_kept_pages()
     resource.setrlimit(resource.RLIMIT_AS, (_pages(0) * PAGE_BYTES + SPARE_BYTES, limits[1]))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, limits)
+        del in_use
 
 
 def accepted_or_exhausted(call: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
