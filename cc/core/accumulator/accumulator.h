@@ -29,11 +29,12 @@ namespace condacc {
 // is served once all earlier takes have ended and enough gradients have been accepted. It receives
 // all accepted gradients and advances the global step by one.
 //
-// A RoundSum adds the gradients in order of arrival. The calling threads do this work without the
-// lock, using the memory and threads of the Workspace that each call passes. One thread at a time
-// folds the pending gradients of a round into its sum while other threads append more. A round
-// leaves the accumulator as soon as it is taken. If a thread is folding the round at that moment,
-// that thread finishes it and completes the take; otherwise the thread that serves the take does.
+// A RoundSum adds the gradients in order of arrival. The calling threads, or threads that they
+// start for long folds, do this work without the lock, using the memory and threads of a Workspace.
+// One thread at a time folds the pending gradients of a round into its sum while other threads
+// append more. A round leaves the accumulator as soon as it is taken. If a thread is folding the
+// round at that moment, that thread finishes it and completes the take; otherwise the thread that
+// serves the take does.
 //
 // Thread-safe. Bad input, or a failure to allocate a tensor, leaves the state unchanged, except
 // that a take that fails because of bad gradients removes them. Methods may throw std::bad_alloc,
