@@ -12,7 +12,6 @@ import numpy as np
 import tensorflow as tf
 
 import tf_condacc
-
 from tests.support.accumulator_support import Background
 
 MEGABYTE = 2**20
