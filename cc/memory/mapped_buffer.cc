@@ -14,7 +14,8 @@ namespace condacc {
 namespace {
 
 // Each page that was moved may be a mapping of its own, of which a process can have about 65,000.
-constexpr size_t kMaxPooledPages = size_t{1} << 14;
+// If all buffers together have more pages than this, none takes any from the pool.
+constexpr size_t kMaxMappedPages = size_t{1} << 14;
 
 std::atomic<size_t> num_mapped_pages{0};  // The huge pages of all buffers.
 
@@ -35,9 +36,9 @@ struct Mapping {
   }
 
   // Gives away the pages before `end`.
-  void GivePagesBefore(size_t end) {
+  void GivePagesBefore(size_t end, size_t max_bytes) {
     if (end <= first_kept) return;
-    PagePool::Global().Give(page(first_kept), end - first_kept, num_bytes);
+    PagePool::Global().Give(page(first_kept), end - first_kept, max_bytes);
     first_kept = end;
   }
 };
@@ -48,22 +49,26 @@ void Unmap(void* owner) {
   char* const end = begin + mapping->num_bytes + kHugePageBytes;
   char* const first = mapping->page(0);
   char* const remainder = mapping->page(mapping->num_pages());
-  mapping->GivePagesBefore(mapping->num_pages());
+  // Much more than this would go back to the system at the end of the next op.
+  mapping->GivePagesBefore(mapping->num_pages(),
+                           std::min(mapping->num_bytes, 2 * PagePool::kMaxBytes));
   if (begin < first) munmap(begin, static_cast<size_t>(first - begin));
-  if (remainder < end) munmap(remainder, static_cast<size_t>(end - remainder));
+  munmap(remainder, static_cast<size_t>(end - remainder));
   num_mapped_pages -= mapping->num_pages();
   delete mapping;
 }
 
 void Discard(void* owner, size_t num_bytes) {
-  static_cast<Mapping*>(owner)->GivePagesBefore(num_bytes / kHugePageBytes);
+  // Another buffer will take them soon.
+  auto* const mapping = static_cast<Mapping*>(owner);
+  mapping->GivePagesBefore(num_bytes / kHugePageBytes, mapping->num_bytes);
 }
 
 void Refill(void* owner, size_t num_bytes) {
   auto* const mapping = static_cast<Mapping*>(owner);
   const size_t num_used = (num_bytes + kHugePageBytes - 1) / kHugePageBytes;
   const size_t first = std::max(mapping->first_unused, num_used);
-  if (first >= mapping->num_pages() || num_mapped_pages > kMaxPooledPages) return;
+  if (first >= mapping->num_pages() || num_mapped_pages > kMaxMappedPages) return;
   mapping->first_unused =
       first + PagePool::Global().Take(mapping->page(first), mapping->num_pages() - first);
 }

@@ -9,9 +9,9 @@
 namespace condacc {
 
 // Makes a buffer in its own mapping, with huge pages where the system has them. Its contents are
-// not defined. It takes pages from PagePool::Global(), and when it is destroyed, or earlier, page
-// by page (Buffer::DiscardFirst()), they go there. The allocator of TensorFlow would keep what is
-// freed for buffers of the same size only. Returns an empty buffer if there is not enough memory.
+// not defined. Its pages come from PagePool::Global() as far as possible. They go there when it is
+// destroyed, or page by page before (Buffer::DiscardFirst()). Returns an empty buffer if there is
+// not enough memory.
 Buffer MapBuffer(size_t num_bytes);
 
 }  // namespace condacc

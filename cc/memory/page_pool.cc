@@ -14,15 +14,22 @@ namespace {
 
 void* PageAt(void* first, size_t i) { return static_cast<char*>(first) + i * kHugePageBytes; }
 
+// Returns pages to the system. Unmapping those in the middle of a mapping makes two of it, and may
+// be refused because there are too many. Then only the memory is returned.
+void Unmap(void* first, size_t num_pages) {
+  const size_t num_bytes = num_pages * kHugePageBytes;
+  if (munmap(first, num_bytes) != 0) madvise(first, num_bytes, MADV_DONTNEED);
+}
+
 // Moves a page to `to`, where another one is mapped. If the system refuses, there is a new page at
 // `to` and the old one is freed.
 bool Move(void* page, void* to) {
   if (mremap(page, kHugePageBytes, kHugePageBytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to) {
     return true;
   }
-  // The system may have unmapped what was at `to` already. Mapping it again cannot fail for want of
-  // address space or of a number of mappings, because another page has been unmapped.
-  munmap(page, kHugePageBytes);
+  // The system may have unmapped what was at `to` already. Unmapping the page makes room for
+  // another mapping there.
+  Unmap(page, 1);
   mmap(to, kHugePageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   madvise(to, kHugePageBytes, MADV_HUGEPAGE);
   return false;
@@ -31,12 +38,14 @@ bool Move(void* page, void* to) {
 }  // namespace
 
 PagePool& PagePool::Global() {
-  static PagePool* const pool = new PagePool(std::chrono::seconds(10));
+  // Made without an allocation, which could fail in a destructor.
+  alignas(PagePool) static unsigned char memory[sizeof(PagePool)];
+  static PagePool* const pool = new (memory) PagePool(std::chrono::seconds(10));
   return *pool;
 }
 
-void PagePool::Give(void* first, size_t num_pages, size_t buffer_bytes) noexcept {
-  const size_t max_pages = std::max(kMaxBytes, buffer_bytes) / kHugePageBytes;
+void PagePool::Give(void* first, size_t num_pages, size_t max_bytes) noexcept {
+  const size_t max_pages = std::max(kMaxBytes, max_bytes) / kHugePageBytes;
   size_t num_kept = 0;
   if (num_pages > 0 && can_move_) {
     MutexLock lock(&mu_);
@@ -54,20 +63,19 @@ void PagePool::Give(void* first, size_t num_pages, size_t buffer_bytes) noexcept
     num_pages_ = pages_.size();
     last_use_ = Clock::now();
   }
-  if (num_kept < num_pages) {
-    munmap(PageAt(first, num_kept), (num_pages - num_kept) * kHugePageBytes);
-  }
+  if (num_kept < num_pages) Unmap(PageAt(first, num_kept), num_pages - num_kept);
 }
 
 size_t PagePool::Take(void* first, size_t num_pages) noexcept {
   size_t num_taken = 0;
   void* batch[kBatch];
-  while (num_pages_ > 0 && num_taken < num_pages) {
+  while (can_move_ && num_pages_ > 0 && num_taken < num_pages) {
     const size_t num_removed = Remove(num_pages - num_taken, batch);
     for (size_t i = 0; i < num_removed; ++i) {
       if (!Move(batch[i], PageAt(first, num_taken++))) can_move_ = false;
     }
   }
+  if (!can_move_) TrimTo(0);
   return num_taken;
 }
 
@@ -76,7 +84,7 @@ void PagePool::TrimTo(size_t max_bytes) noexcept {
   void* batch[kBatch];
   for (size_t num_pages = num_pages_; num_pages > max_pages; num_pages = num_pages_) {
     const size_t num_removed = Remove(num_pages - max_pages, batch);
-    for (size_t i = 0; i < num_removed; ++i) munmap(batch[i], kHugePageBytes);
+    for (size_t i = 0; i < num_removed; ++i) Unmap(batch[i], 1);
   }
 }
 
@@ -98,12 +106,14 @@ bool PagePool::WatchFor(Clock::duration idle) {
   return is_watched_;
 }
 
-void PagePool::FreeIfIdle() {
-  {
+void PagePool::FreeIfIdle() noexcept {
+  try {
     MutexLock lock(&mu_);
     is_watched_ = false;
     const Clock::duration left = last_use_ + max_idle_ - Clock::now();
     if (left > Clock::duration::zero() && WatchFor(left)) return;
+  } catch (const std::bad_alloc&) {
+    // Nobody would look for idle pages later.
   }
   TrimTo(0);
 }

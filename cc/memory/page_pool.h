@@ -22,7 +22,7 @@ class PagePool {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Keeps up to this many bytes of any buffer. A larger buffer may fill the pool up to its size.
+  // The pool keeps at most this many bytes, unless a call of Give() allows more.
   static constexpr size_t kMaxBytes = size_t{256} << 20;
 
   // After `max_idle` without a call, all pages return to the system.
@@ -35,11 +35,12 @@ class PagePool {
   static PagePool& Global();
 
   // Takes over the `num_pages` pages from `first` on, which are private memory mapped readable and
-  // writable. Those that the pool does not keep return to the system. `buffer_bytes` is the size of
-  // their buffer.
-  void Give(void* first, size_t num_pages, size_t buffer_bytes) noexcept CONDACC_EXCLUDES(mu_);
+  // writable. If the pool then had more than `max_bytes` and more than kMaxBytes, the rest returns
+  // to the system.
+  void Give(void* first, size_t num_pages, size_t max_bytes) noexcept CONDACC_EXCLUDES(mu_);
 
-  // Replaces at most `num_pages` pages from `first` on by kept ones, and returns how many.
+  // Replaces at most `num_pages` pages from `first` on, by kept ones or, if the system refuses to
+  // move these, by fresh ones. Returns how many.
   size_t Take(void* first, size_t num_pages) noexcept CONDACC_EXCLUDES(mu_);
 
   // Returns pages to the system until at most `max_bytes` bytes are kept.
@@ -56,8 +57,7 @@ class PagePool {
   // Makes sure that a timer will call FreeIfIdle(). Returns false if there can be none. May throw
   // std::bad_alloc.
   bool WatchFor(Clock::duration idle) CONDACC_REQUIRES(mu_);
-  // May throw std::bad_alloc.
-  void FreeIfIdle() CONDACC_EXCLUDES(mu_);
+  void FreeIfIdle() noexcept CONDACC_EXCLUDES(mu_);
 
   const Clock::duration max_idle_;
   Mutex mu_;

@@ -404,10 +404,11 @@ bool Accumulator::StartFolder(const RoundPtr& round, Call* call) {
 void Accumulator::RunFolder(const RoundPtr& round, Workspace& workspace) {
   Call call{workspace, {}};
   MutexLock lock(&mu_);
-  if (round->place == Place::kOpen) {
+  if (round->place == Place::kOpen && !IsFrontReady()) {
     Fold(round, &call);
   } else {
-    EndWork(round, &call);  // The round was taken or discarded before the fold began.
+    // Before the fold began, the round was discarded or a take came, which adds what is pending.
+    EndWork(round, &call);
   }
 }
 

@@ -63,8 +63,8 @@ class Accumulator {
     // A take that waits longer than this is reported once. Zero means never.
     std::chrono::milliseconds stall_timeout{0};
     std::function<void(const StallReport&)> on_stall;
-    // If set, folds that take long run in such a thread instead of in an Apply(). The thread keeps
-    // the accumulator alive until `work` has returned and been destroyed.
+    // If set, an Apply() that need not wait for a long fold leaves it to such a thread. The thread
+    // keeps the accumulator alive until `work` has returned and been destroyed.
     ThreadStarter start_thread;
   };
 
@@ -247,9 +247,10 @@ class Accumulator {
   // there was not enough memory.
   bool Fold(const RoundPtr& round, Call* call) CONDACC_REACQUIRES(mu_);
 
-  // Ends a fold, or what was going to be one, and then calls Proceed().
+  // Ends the state kFolding of a round, and then calls Proceed().
   void EndWork(const RoundPtr& round, Call* call) CONDACC_REACQUIRES(mu_);
-  // Starts a thread that folds the round, unless the fold is short. Returns false if there is none.
+  // Starts a thread that folds the round. Returns false if the fold is short, or if no thread can
+  // be started. Then the round is not folding.
   bool StartFolder(const RoundPtr& round, Call* call) CONDACC_REACQUIRES(mu_);
   // What that thread does.
   void RunFolder(const RoundPtr& round, Workspace& workspace) CONDACC_EXCLUDES(mu_);

@@ -40,7 +40,7 @@ class Workspace {
 
 using WorkspaceUser = std::function<void(Workspace& workspace)>;
 // Starts a thread that calls `work` with a workspace of its own. Returns false if no thread can be
-// started.
+// started. May throw std::bad_alloc.
 using ThreadStarter = std::function<bool(const WorkspaceUser& work)>;
 
 }  // namespace condacc

@@ -104,6 +104,7 @@ bool SparseSum<Rows>::WantsFold(int64_t num_missing) const {
 
 template <class Rows>
 bool SparseSum<Rows>::IsOverfull() const {
+  // A few very large gradients are no reason to wait, unless others are being merged.
   const size_t enough = folding_bytes_ > 0 ? kMinFold : 2 * kMinFold;
   return ExceedsBudget() ||
          (num_pending() >= enough && (pending_bytes_ + folding_bytes_ >= FoldBytes() / 2 * 3 ||

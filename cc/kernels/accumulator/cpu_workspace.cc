@@ -14,6 +14,7 @@
 #include "cc/memory/mapped_buffer.h"
 #include "cc/memory/page_pool.h"
 #include "tensorflow/core/framework/allocation_description.pb.h"
+#include "tensorflow/core/framework/device_base.h"
 #include "tensorflow/core/framework/tensor.h"
 
 namespace condacc {
@@ -75,8 +76,16 @@ ParallelFor Threads(ThreadPool* pool) {
   };
 }
 
+Allocator* AllocatorOf(tensorflow::DeviceBase* device) {
+  return device->GetAllocator(tensorflow::AllocatorAttributes());
+}
+
 ThreadPool* PoolOf(tensorflow::DeviceBase* device) {
   return device->tensorflow_cpu_worker_threads()->workers;
+}
+
+size_t BytesOf(ElementType type, const TensorShape& shape) {
+  return static_cast<size_t>(shape.num_elements()) * SizeOf(type);
 }
 
 Status Refused(ElementType type, const Shape& shape) {
@@ -87,14 +96,14 @@ Status Refused(ElementType type, const Shape& shape) {
 
 }  // namespace
 
-CpuWorkspace::CpuWorkspace(tensorflow::DeviceBase* device)
-    : CpuWorkspace(device->GetAllocator(tensorflow::AllocatorAttributes()), PoolOf(device)) {}
+CpuWorkspace::CpuWorkspace(tensorflow::OpKernelContext* ctx)
+    : CpuWorkspace(AllocatorOf(ctx->device()), PoolOf(ctx->device())) {}
 
 CpuWorkspace::CpuWorkspace(Allocator* allocator, ThreadPool* pool)
     : allocator_(allocator), threads_(Threads(pool)) {}
 
 CpuWorkspace::~CpuWorkspace() {
-  // What the pool keeps counts as held, too, and must not make folds start earlier.
+  // Kept pages and held gradients together stay within the budget, and the pages give way.
   PagePool::Global().TrimTo(HostHoldBudget().num_left());
   // This is done here and not in NoteFreed(), because starting the thread that trims takes time,
   // and takes may be waiting for the fold.
@@ -103,36 +112,41 @@ CpuWorkspace::~CpuWorkspace() {
 
 Status CpuWorkspace::Allocate(ElementType type, const Shape& shape, Buffer* buffer) {
   // glibc reuses freed memory up to this size, whose pages need not be made again.
-  constexpr size_t kMinMappedBytes = size_t{32} << 20;
+  constexpr size_t kMaxUnmapped = size_t{32} << 20;
   TensorShape tf_shape;
   if (!ConvertShape(shape, &tf_shape).ok()) return Refused(type, shape);
-  const size_t num_bytes = static_cast<size_t>(tf_shape.num_elements()) * SizeOf(type);
-  if (num_bytes > kMinMappedBytes) {
-    Buffer mapping = MapBuffer(num_bytes);
-    if (!mapping) return Refused(type, shape);
+  const size_t num_bytes = BytesOf(type, tf_shape);
+  if (num_bytes <= kMaxUnmapped) {
+    *buffer = NewTensor(type, tf_shape);
+  } else if (Buffer mapping = MapBuffer(num_bytes)) {
     *buffer = MappedTensorBuffer::BufferOf(new MappedTensorBuffer(std::move(mapping), num_bytes));
-    return Status();
   }
-  const Tensor tensor(allocator_, DataTypeOf(type), tf_shape);
-  if (!tensor.IsInitialized()) return Refused(type, shape);
-  *buffer = BufferOf(tensor);
-  return Status();
+  return *buffer ? Status() : Refused(type, shape);
 }
 
 Status CpuWorkspace::AllocateInner(ElementType type, const Shape& shape, Buffer* buffer) {
-  constexpr size_t kMinMappedBytes = size_t{8} << 20;
+  constexpr size_t kMinMapped = size_t{8} << 20;
   TensorShape tf_shape;
   if (!ConvertShape(shape, &tf_shape).ok()) return Refused(type, shape);
-  const size_t num_bytes = static_cast<size_t>(tf_shape.num_elements()) * SizeOf(type);
-  if (num_bytes < kMinMappedBytes) return Allocate(type, shape, buffer);
-  *buffer = MapBuffer(num_bytes);
+  const size_t num_bytes = BytesOf(type, tf_shape);
+  *buffer = num_bytes < kMinMapped ? NewTensor(type, tf_shape) : MapBuffer(num_bytes);
   return *buffer ? Status() : Refused(type, shape);
+}
+
+Buffer CpuWorkspace::NewTensor(ElementType type, const TensorShape& shape) const {
+  Tensor tensor(allocator_, DataTypeOf(type), shape);
+  if (!tensor.IsInitialized()) {
+    PagePool::Global().TrimTo(0);
+    tensor = Tensor(allocator_, DataTypeOf(type), shape);
+  }
+  return tensor.IsInitialized() ? BufferOf(tensor) : Buffer();
 }
 
 ThreadStarter CpuThreadStarter(tensorflow::OpKernelConstruction* ctx) {
   // TensorFlow's devices share one pool of threads, which never ends, unless this is set.
-  if (std::getenv("TF_OVERRIDE_GLOBAL_THREADPOOL") != nullptr) return nullptr;
-  Allocator* const allocator = ctx->device()->GetAllocator(tensorflow::AllocatorAttributes());
+  static const bool may_end = std::getenv("TF_OVERRIDE_GLOBAL_THREADPOOL") != nullptr;
+  if (may_end) return nullptr;
+  Allocator* const allocator = AllocatorOf(ctx->device());
   ThreadPool* const pool = PoolOf(ctx->device());
   return [allocator, pool](const WorkspaceUser& work) {
     try {

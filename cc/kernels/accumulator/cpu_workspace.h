@@ -8,8 +8,8 @@
 #include "cc/core/base/parallel_for.h"
 #include "cc/core/dense/host_workspace.h"
 #include "tensorflow/core/framework/allocator.h"
-#include "tensorflow/core/framework/device_base.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/lib/core/threadpool.h"
 
 namespace condacc {
@@ -17,8 +17,7 @@ namespace condacc {
 // Gives the core the memory and threads of a device.
 class CpuWorkspace : public HostWorkspace {
  public:
-  explicit CpuWorkspace(tensorflow::OpKernelContext* ctx) : CpuWorkspace(ctx->device()) {}
-  explicit CpuWorkspace(tensorflow::DeviceBase* device);
+  explicit CpuWorkspace(tensorflow::OpKernelContext* ctx);
   // Does not require that the device exists. `pool` are its threads.
   CpuWorkspace(tensorflow::Allocator* allocator, tensorflow::thread::ThreadPool* pool);
   ~CpuWorkspace() override;
@@ -32,6 +31,9 @@ class CpuWorkspace : public HostWorkspace {
   const ParallelFor& parallel_for() const override { return threads_; }
 
  private:
+  // Allocates a tensor with the allocator. Returns an empty buffer if memory is refused.
+  Buffer NewTensor(ElementType type, const tensorflow::TensorShape& shape) const;
+
   tensorflow::Allocator* const allocator_;
   const ParallelFor threads_;
   size_t freed_bytes_ = 0;  // Bytes that folds have freed.

@@ -85,7 +85,7 @@ TEST(PagePoolTest, KeepsNoMoreThanItMay) {
   EXPECT_FALSE(IsMapped(given + kMaxPages * kHugePageBytes));
   const size_t large = PagePool::kMaxBytes + 3 * kHugePageBytes;
   pool.Give(MapPages(4), 4, large);
-  EXPECT_EQ(pool.num_bytes(), large) << "as much as the largest buffer";
+  EXPECT_EQ(pool.num_bytes(), large) << "as much as the call allows";
 }
 
 TEST(PagePoolTest, ReturnsPagesToTheSystemOnDemand) {

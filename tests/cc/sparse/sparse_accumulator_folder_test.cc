@@ -75,6 +75,7 @@ TEST_F(SparseFolderTest, ATakeWaitsForTheThreadWhichServesIt) {
   EXPECT_EQ(take.num_completions(), 0);
   RunStarted();
   ExpectServed(take, 4);
+  EXPECT_EQ(folders_.freed_bytes(), 0u) << "the take adds what is pending, without a fold";
 }
 
 TEST_F(SparseFolderTest, ATakeThatIsCancelledDoesNotWaitForTheThread) {
