@@ -22,7 +22,7 @@ class PagePool {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // The pool keeps at most this many bytes, unless a call of Give() allows more.
+  // The pool keeps this many bytes at most, unless Give() is told to keep more.
   static constexpr size_t kMaxBytes = size_t{256} << 20;
 
   // After `max_idle` without a call, all pages return to the system.
@@ -35,8 +35,7 @@ class PagePool {
   static PagePool& Global();
 
   // Takes over the `num_pages` pages from `first` on, which are private memory mapped readable and
-  // writable. If the pool then had more than `max_bytes` and more than kMaxBytes, the rest returns
-  // to the system.
+  // writable. Those that exceed kMaxBytes or, if that is more, `max_bytes` return to the system.
   void Give(void* first, size_t num_pages, size_t max_bytes) noexcept CONDACC_EXCLUDES(mu_);
 
   // Replaces at most `num_pages` pages from `first` on, by kept ones or, if the system refuses to
