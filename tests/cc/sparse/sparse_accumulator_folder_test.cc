@@ -19,7 +19,7 @@ class SparseFolderTest : public SparsePhases {
   SparseFolderTest() { Make(/*fold_bytes=*/1, /*long_fold_bytes=*/0); }
   ~SparseFolderTest() override {
     accumulator_.reset();
-    EXPECT_EQ(budget_.num_held(), 0u);
+    EXPECT_EQ(budget_.num_held() + none_.num_held(), 0u);
     EXPECT_EQ(TestBuffer::num_live(), num_live_);
   }
 
@@ -39,6 +39,7 @@ class SparseFolderTest : public SparsePhases {
     for (const WorkspaceUser& work : std::exchange(started_, {})) work(folders_);
   }
 
+  HoldBudget none_{0};
   int num_tried_ = 0;
   bool refuses_ = false;
   bool throws_ = false;
@@ -118,8 +119,7 @@ TEST_F(SparseFolderTest, AShortFoldRunsInTheApply) {
 }
 
 TEST_F(SparseFolderTest, AnApplyThatExceedsTheBudgetFolds) {
-  HoldBudget none(0);
-  Make(/*fold_bytes=*/1, /*long_fold_bytes=*/0, &none);
+  Make(/*fold_bytes=*/1, /*long_fold_bytes=*/0, &none_);
   ApplySeveral(2);
   EXPECT_EQ(num_tried_, 0);
   EXPECT_GT(plain_.freed_bytes(), 0u);
