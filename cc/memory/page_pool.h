@@ -48,7 +48,7 @@ class PagePool {
   size_t num_bytes() const { return num_pages_.load(std::memory_order_relaxed) * kHugePageBytes; }
 
  private:
-  // So many pages are removed at a time, so that they can be moved without the lock.
+  // Remove() removes at most this many pages, which are then moved without the lock.
   static constexpr size_t kBatch = 32;
 
   // Moves at most kBatch pages from the end of `pages_` to `batch`, and returns how many.

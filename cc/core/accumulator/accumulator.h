@@ -252,7 +252,7 @@ class Accumulator {
   // Starts a thread that folds the round. Returns false if the fold is short, or if no thread can
   // be started. Then the round is not folding.
   bool StartFolder(const RoundPtr& round, Call* call) CONDACC_REACQUIRES(mu_);
-  // What that thread does.
+  // Folds the round in that thread, if it still has to be folded.
   void RunFolder(const RoundPtr& round, Workspace& workspace) CONDACC_EXCLUDES(mu_);
 
   // Schedules a report in case the take waits longer than Options::stall_timeout.

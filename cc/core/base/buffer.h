@@ -15,7 +15,7 @@ class Buffer {
  public:
   // Releases the reference.
   using Release = void (*)(void* owner);
-  // What an owner can do with a part of the memory.
+  // The functions of an owner that can handle parts of its memory.
   struct Parts {
     // Frees the first `num_bytes` bytes before the rest. They will not be read again.
     void (*discard)(void* owner, size_t num_bytes);

@@ -89,7 +89,7 @@ void HostRows::Write(const Value& value, Workspace& workspace) {
   HostMergePass::PartWritten exchange;
   const size_t sum_bytes = merged_.size() * format_.layout.num_sum_bytes();
   if (merging.merge->num_entries() * sizeof(SliceEntry) + sum_bytes >= kMinDiscarded) {
-    // What has been read becomes memory of the parts that follow.
+    // The pages of entries and sums that have been read become pages of the rest of the result.
     exchange = [this, &value](const HostMergePass::Position& written) {
       output_->merging.entries.DiscardFirst(written.num_entries * sizeof(SliceEntry));
       for (SumChunk& chunk : chunks_) chunk.DiscardBelow(written.index);

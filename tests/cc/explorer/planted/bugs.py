@@ -21,7 +21,7 @@ BUGS = [
     Bug(
         breaks="When a fold got no memory, applies that wait for it are not woken.",
         program="sparse",
-        file="accumulator/accumulator.cc",
+        file="accumulator/accumulator_folds.cc",
         old="  EndWork(round, call);\n  return has_succeeded;\n",
         new="  if (has_succeeded) EndWork(round, call);\n  round->work = Work::kNone;\n"
         "  Proceed(round, call);\n  return has_succeeded;\n",
@@ -87,14 +87,14 @@ BUGS = [
     Bug(
         breaks="If no thread can be started for a fold, a take that came meanwhile is not served.",
         program="sparse",
-        file="accumulator/accumulator.cc",
+        file="accumulator/accumulator_folds.cc",
         old="  if (!has_started) EndWork(round, call);\n",
         new="  if (!has_started) round->work = Work::kNone;\n",
     ),
     Bug(
         breaks="Two threads fold one round.",
         program="sparse",
-        file="accumulator/accumulator.cc",
+        file="accumulator/accumulator_folds.cc",
         old="  round->work = Work::kFolding;\n  bool has_started",
         new="  bool has_started",
     ),

@@ -1,0 +1,84 @@
+// When and where an accumulator folds: the part of Accumulator that adds pending gradients.
+#include <cstdint>
+#include <new>
+
+#include "cc/core/accumulator/accumulator.h"
+
+namespace condacc {
+
+void Accumulator::FoldOrWait(const RoundPtr& round, int64_t ordinal, bool must_add, Call* call) {
+  bool may_start_folder = options_.start_thread != nullptr;
+  while (round->num_added < ordinal) {
+    // An apply does not wait for a round that has left, even if it is overfull: the thread that
+    // finishes the round adds everything that is pending, and will be done soon.
+    const bool is_open = round->place == Place::kOpen;
+    const bool must = must_add || (is_open && round->sum->IsOverfull());
+    const bool may_fold = is_open && round->work == Work::kNone;
+    if (may_fold && (must || round->sum->WantsFold(NumMissing(*round)))) {
+      if (!must && may_start_folder) {
+        if (StartFolder(round, call)) return;
+        may_start_folder = false;
+      } else if (!Fold(round, call)) {
+        return;
+      }
+    } else if (must) {
+      changed_.Wait(&mu_);
+    } else {
+      return;
+    }
+  }
+}
+
+int64_t Accumulator::NumMissing(const Round& round) const {
+  if (!takes_.empty()) return takes_.front()->num_required - round.num_accumulated;
+  return round.num_accumulated == last_num_required_ ? 0 : RoundSum::kUnknown;
+}
+
+bool Accumulator::Fold(const RoundPtr& round, Call* call) {
+  round->work = Work::kFolding;
+  const int64_t num_folded = round->sum->BeginFold();
+  {
+    MutexUnlock unlock(&mu_);
+    round->sum->RunFold(call->workspace);
+  }
+  const bool has_succeeded = round->sum->EndFold();
+  if (has_succeeded) round->num_added += num_folded;
+  EndWork(round, call);
+  return has_succeeded;
+}
+
+void Accumulator::EndWork(const RoundPtr& round, Call* call) {
+  round->work = Work::kNone;
+  changed_.NotifyAll();
+  Proceed(round, call);
+}
+
+bool Accumulator::StartFolder(const RoundPtr& round, Call* call) {
+  if (!round->sum->TakesLongToFold()) return false;
+  round->work = Work::kFolding;
+  bool has_started = false;
+  {
+    MutexUnlock unlock(&mu_);
+    try {
+      has_started = options_.start_thread(
+          [this, round](Workspace& workspace) { RunFolder(round, workspace); });
+    } catch (const std::bad_alloc&) {
+      // This call folds instead.
+    }
+  }
+  if (!has_started) EndWork(round, call);
+  return has_started;
+}
+
+void Accumulator::RunFolder(const RoundPtr& round, Workspace& workspace) {
+  Call call{workspace, {}};
+  MutexLock lock(&mu_);
+  if (round->place == Place::kOpen && !IsFrontReady()) {
+    Fold(round, &call);
+  } else {
+    // Before the fold began, the round was discarded or a take came, which adds what is pending.
+    EndWork(round, &call);
+  }
+}
+
+}  // namespace condacc
