@@ -241,22 +241,19 @@ size_t SortedEntries::CountNew(size_t bucket, const IndexSpan& merged_indices) c
   if (range < kMaxBits) {
     // The indices are marked in a bit map, without branches that the processor cannot predict.
     uint64_t bits[kMaxBits / 64];
-    const size_t num_words = range / 64 + 1;
-    std::fill_n(bits, num_words, 0);
-    const auto word_of = [&bits, base](int64_t index) -> uint64_t& {
-      return bits[static_cast<uint64_t>(index - base) / 64];
+    std::fill_n(bits, range / 64 + 1, 0);
+    // Sets the bit of an index, and returns whether it was set before.
+    const auto mark = [&bits, base](int64_t index) -> size_t {
+      const auto position = static_cast<uint64_t>(index - base);
+      uint64_t& word = bits[position / 64];
+      const uint64_t bit = uint64_t{1} << (position % 64);
+      const bool was_set = (word & bit) != 0;
+      word |= bit;
+      return was_set ? 1 : 0;
     };
-    const auto bit_of = [base](int64_t index) {
-      return uint64_t{1} << (static_cast<uint64_t>(index - base) % 64);
-    };
-    for (const SliceEntry* e = first; e < last; ++e) word_of(e->index) |= bit_of(e->index);
+    for (const SliceEntry* e = first; e < last; ++e) num_new += 1 - mark(e->index);
     merged = std::lower_bound(merged, merged_end, base);
-    for (; merged < merged_end && *merged <= last[-1].index; ++merged) {
-      word_of(*merged) &= ~bit_of(*merged);
-    }
-    for (size_t w = 0; w < num_words; ++w) {
-      num_new += static_cast<size_t>(__builtin_popcountll(bits[w]));
-    }
+    for (; merged < merged_end && *merged <= last[-1].index; ++merged) num_new -= mark(*merged);
     return num_new;
   }
   for (const SliceEntry* e = first; e < last; ++e) {
