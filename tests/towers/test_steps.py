@@ -81,14 +81,17 @@ def test_steps_at_the_same_time_never_mix():
     np.testing.assert_array_equal(table, np.repeat(-np.array(totals)[:, np.newaxis], 5, axis=1))
 
 
-def _growth_of(run, repeats: int) -> int:
-    """Returns the number of bytes by which the process grows when a step is repeated."""
+def _growth_of(run, repeats: int) -> float:
+    """Returns the number of gradients by which the process grows in each repetition of a step.
+
+    A thread may free a gradient late, even after the step has ended, so this is not exactly 0.
+    """
     for _ in range(3):
         run()
     before = _status_bytes("VmRSS")
     for _ in range(repeats):
         run()
-    return _status_bytes("VmRSS") - before
+    return (_status_bytes("VmRSS") - before) / (4 * BIG) / repeats
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
@@ -126,8 +129,8 @@ def test_a_step_that_fails_or_is_cancelled_leaves_nothing_behind(kind: str):
                 announcement.wait()  # The first gradient is in the sum now.
                 assert isinstance(run.error(), tf.errors.DeadlineExceededError)
 
-            assert _growth_of(fail, 15) < 4 * BIG
-            assert _growth_of(cancel, 6) < 4 * BIG
+            assert _growth_of(fail, 15) < 1 / 3
+            assert _growth_of(cancel, 6) < 1 / 3
             session.run(enqueue)
             done = session.run(total, {value: 2.0, fails: False})
             assert np.all((done if kind == "dense" else done.values) == 3.0)
