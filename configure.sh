@@ -27,7 +27,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 # Prints one line that changes whenever the configuration has to be made again.
 configuration_key() {
   local files=(configure.sh .bazelversion requirements.txt requirements-dev.txt
-               condacc/_version.py condacc/_find_tensorflow.py)
+               condacc/_version.py condacc/_find_tensorflow.py condacc/libraries.py)
   echo "# key: $(sha256sum "${files[@]}" | sha256sum | cut -c1-16) python=$PYTHON" \
        "cuda=${CONDACC_CUDA:-1},${CUDA_HOME:-} cxx=${CXX:-g++} bazel=${USE_BAZEL_VERSION:-}"
 }
@@ -70,8 +70,8 @@ find_tensorflow() {
   [[ -n $found ]] || die "no TensorFlow in $PYTHON; install it ($PYTHON -m pip install" \
          "tensorflow==2.21.*) or name another Python in CONDACC_PYTHON"
   { read -r name; read -r TF_VERSION; read -r TF_DIR; read -r TF_RECORD; } <<<"$found"
-  TF_KEY=$TF_VERSION
-  if [[ $TF_VERSION =~ ^([0-9]+\.[0-9]+)\.[0-9]+(\.post[0-9]+)?$ ]]; then TF_KEY=${BASH_REMATCH[1]}; fi
+  TF_KEY=$("$PYTHON" -I -c 'import sys; sys.path.insert(0, "."); from condacc import libraries
+print(libraries.key_of(sys.argv[1]))' "$TF_VERSION")
   [[ -f $TF_DIR/libtensorflow_framework.so.2 && -d $TF_DIR/include ]] ||
     die "TensorFlow at $TF_DIR has no headers or no libtensorflow_framework.so.2"
 }

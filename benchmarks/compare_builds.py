@@ -42,7 +42,8 @@ def _compare(options: argparse.Namespace) -> None:
     from condacc_bench import quiet
 
     with quiet.without_log():
-        from condacc_bench import other_build, results, table
+        from condacc_bench import other_build
+        from condacc_bench.report import results, table
 
     names = [name for name in other_build.CASES if name.startswith(tuple(options.case))]
     all_samples: dict[str, Samples] = {

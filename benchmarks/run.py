@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from condacc_bench.results import Result
+    from condacc_bench.report.results import Result
     from condacc_bench.scales import Scale
 
 _HERE = Path(__file__).resolve().parent
@@ -37,7 +37,9 @@ def _run(options: argparse.Namespace) -> int:
 
     with quiet.without_log():
         import tensorflow as tf
-    from condacc_bench import implementations, limit, runs, scenarios, table
+    from condacc_bench import implementations, runs, scenarios
+    from condacc_bench.cases import limit
+    from condacc_bench.report import table
 
     tf.get_logger().setLevel("ERROR")
     if options.limit and not limit.compiler():
@@ -80,7 +82,7 @@ def _scale(options: argparse.Namespace) -> Scale:
 def _draw(results: Sequence[Result], subtitle: str, folder: Path) -> list[str]:
     """Draws the pictures of the results and returns the names of the files."""
     try:
-        from condacc_bench import chart, growth_chart
+        from condacc_bench.report import chart, growth_chart
     except ModuleNotFoundError as error:
         print(f"No picture: it needs {error.name}: pip install {error.name}", file=sys.stderr)
         return []

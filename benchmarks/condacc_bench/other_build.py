@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from condacc_bench.goals import KI, MI
+from condacc_bench.report.goals import KI, MI
 
 if TYPE_CHECKING:
     from condacc_bench.implementations import Implementation
@@ -158,15 +158,15 @@ def _makers() -> dict[str, Callable[..., Case]]:
     """Returns the functions that make the cases, by the kinds in `CASES`."""
     import tensorflow as tf
 
-    from condacc_bench import sparse_data
-    from condacc_bench.contention import Contention
-    from condacc_bench.dense_cycle import DenseCycle
-    from condacc_bench.many_variables import ManyVariables
-    from condacc_bench.memory import PeakMemory
-    from condacc_bench.replica_cluster import ReplicaCluster
+    from condacc_bench.cases import sparse_data
+    from condacc_bench.cases.contention import Contention
+    from condacc_bench.cases.dense_cycle import DenseCycle
+    from condacc_bench.cases.many_variables import ManyVariables
+    from condacc_bench.cases.memory import PeakMemory
+    from condacc_bench.cases.replica_cluster import ReplicaCluster
+    from condacc_bench.cases.sparse_cycle import SparseCycle
+    from condacc_bench.cases.sparse_growth import SparseGrowth
     from condacc_bench.scales import ClusterModel
-    from condacc_bench.sparse_cycle import SparseCycle
-    from condacc_bench.sparse_growth import SparseGrowth
 
     def dense(who: Implementation, count: int, size: int, dtype: str) -> Case:
         return DenseCycle(who, count, size, tf.dtypes.as_dtype(dtype))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from condacc_bench import rounds
 from condacc_bench.implementations import Implementation
-from condacc_bench.results import Result, compare
+from condacc_bench.report.results import Result, compare
 from condacc_bench.scales import Scale
 
 

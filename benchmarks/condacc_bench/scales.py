@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from condacc_bench.goals import KI, MI
-from condacc_bench.results import in_words
+from condacc_bench.report.goals import KI, MI
+from condacc_bench.report.results import in_words
 from condacc_bench.rounds import Budget
 
 # Rows that are narrower and wider than most, some of them no multiple of a vector of the processor.

@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
-from condacc_bench import goals, rounds, sparse_scenarios, sync_scenarios
-from condacc_bench.contention import Contention
-from condacc_bench.dense_cycle import DenseCycle
-from condacc_bench.eager_calls import CALLS, EagerCalls
-from condacc_bench.limit import Limit
-from condacc_bench.many_variables import PRODUCERS as MANY_VARIABLES_PRODUCERS
-from condacc_bench.many_variables import ManyVariables
-from condacc_bench.results import Result, compare, in_words
+from condacc_bench import rounds, sparse_scenarios, sync_scenarios
+from condacc_bench.cases.contention import Contention
+from condacc_bench.cases.dense_cycle import DenseCycle
+from condacc_bench.cases.eager_calls import CALLS, EagerCalls
+from condacc_bench.cases.limit import Limit
+from condacc_bench.cases.many_variables import PRODUCERS as MANY_VARIABLES_PRODUCERS
+from condacc_bench.cases.many_variables import ManyVariables
+from condacc_bench.cases.tower_sum import TowerSum
+from condacc_bench.report import goals
+from condacc_bench.report.results import Result, compare, in_words
 from condacc_bench.runs import Run
-from condacc_bench.tower_sum import TowerSum
 
 _LIMIT = "limit"
 

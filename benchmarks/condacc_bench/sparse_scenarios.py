@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from condacc_bench import goals, rounds, sparse_data
-from condacc_bench.limit import SparseLimit
-from condacc_bench.memory import PeakMemory
-from condacc_bench.results import Result, compare, in_thousands, in_words
+from condacc_bench import rounds
+from condacc_bench.cases import sparse_data
+from condacc_bench.cases.limit import SparseLimit
+from condacc_bench.cases.memory import PeakMemory
+from condacc_bench.cases.sparse_cycle import SparseCycle
+from condacc_bench.cases.sparse_growth import SparseGrowth
+from condacc_bench.report import goals
+from condacc_bench.report.results import Result, compare, in_thousands, in_words
 from condacc_bench.runs import Run
-from condacc_bench.sparse_cycle import SparseCycle
-from condacc_bench.sparse_growth import SparseGrowth
 
 _ONCE = rounds.Budget(min_rounds=1, max_rounds=1, seconds=0)
 _ITEM_BYTES, _INDEX_BYTES = 4, 8

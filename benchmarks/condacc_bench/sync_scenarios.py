@@ -6,13 +6,14 @@ import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
-from condacc_bench import goals, results, rounds
-from condacc_bench.finite_check import NUM_MICRO_BATCHES, SIZE, FiniteCheck
-from condacc_bench.goals import Goal, Limit
-from condacc_bench.micro_batches import KERAS, OURS, MicroBatches, rivals
-from condacc_bench.replica_cluster import ReplicaCluster
-from condacc_bench.replica_threads import PLACES, ReplicaThreads
-from condacc_bench.results import Result
+from condacc_bench import rounds
+from condacc_bench.cases.finite_check import NUM_MICRO_BATCHES, SIZE, FiniteCheck
+from condacc_bench.cases.micro_batches import KERAS, OURS, MicroBatches, rivals
+from condacc_bench.cases.replica_cluster import ReplicaCluster
+from condacc_bench.cases.replica_threads import PLACES, ReplicaThreads
+from condacc_bench.report import goals, results
+from condacc_bench.report.goals import Goal, Limit
+from condacc_bench.report.results import Result
 from condacc_bench.runs import Run
 from condacc_bench.scales import SyncModel, SyncScale
 

@@ -26,8 +26,10 @@ from tests.support.versions import needs_keras3
 _ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(_ROOT / "benchmarks"))
 
-from condacc_bench import dense_cycle, goals, implementations, limit, results, rounds  # noqa: E402
-from condacc_bench.replica_threads import PLACES  # noqa: E402
+from condacc_bench import implementations, rounds  # noqa: E402
+from condacc_bench.cases import dense_cycle, limit  # noqa: E402
+from condacc_bench.cases.replica_threads import PLACES  # noqa: E402
+from condacc_bench.report import goals, results  # noqa: E402
 
 _RATIO_CASES = {
     "D1": ["64 staged N=2", "64 mul N=3", "64 shared N=2"],

@@ -12,7 +12,8 @@ import tensorflow as tf
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-from condacc_bench import implementations, memory, sparse_cycle, sparse_data  # noqa: E402
+from condacc_bench import implementations  # noqa: E402
+from condacc_bench.cases import memory, sparse_cycle, sparse_data  # noqa: E402
 
 
 def test_a_sparse_case_refuses_an_accumulator_that_cannot_take_its_rows():

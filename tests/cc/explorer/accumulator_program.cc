@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/cc/explorer/fibers.h"
+#include "tests/cc/explorer/fibers/fibers.h"
 #include "tests/cc/explorer/gradients.h"
 #include "tests/cc/explorer/history.h"
 #include "tests/cc/explorer/memory.h"

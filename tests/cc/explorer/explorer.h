@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "tests/cc/explorer/fibers.h"
-#include "tests/cc/explorer/schedule_id.h"
+#include "tests/cc/explorer/fibers/fibers.h"
+#include "tests/cc/explorer/fibers/schedule_id.h"
 
 namespace condacc::explorer {
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/cc/explorer/fibers.h"
-#include "tests/cc/explorer/schedule_id.h"
-#include "tests/cc/explorer/strategy.h"
+#include "tests/cc/explorer/fibers/fibers.h"
+#include "tests/cc/explorer/fibers/schedule_id.h"
+#include "tests/cc/explorer/fibers/strategy.h"
 
 namespace condacc::explorer {
 namespace {

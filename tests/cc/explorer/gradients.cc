@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "cc/core/base/float16.h"
-#include "tests/cc/explorer/fibers.h"
+#include "tests/cc/explorer/fibers/fibers.h"
 
 namespace condacc::explorer {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "cc/core/accumulator/apply_result.h"
 #include "cc/core/base/status.h"
-#include "tests/cc/explorer/fibers.h"
+#include "tests/cc/explorer/fibers/fibers.h"
 
 namespace condacc::explorer {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cc/core/dense/dense_math.h"
-#include "tests/cc/explorer/fibers.h"
+#include "tests/cc/explorer/fibers/fibers.h"
 
 namespace condacc::explorer {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "tests/cc/explorer/fibers.h"
+#include "tests/cc/explorer/fibers/fibers.h"
 
 namespace condacc::explorer {
 namespace {

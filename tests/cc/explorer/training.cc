@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "tests/cc/explorer/fibers.h"
+#include "tests/cc/explorer/fibers/fibers.h"
 #include "tests/cc/explorer/memory.h"
 #include "tests/cc/explorer/programs.h"
 

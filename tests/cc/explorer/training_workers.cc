@@ -3,7 +3,7 @@
 #include <limits>
 #include <utility>
 
-#include "tests/cc/explorer/fibers.h"
+#include "tests/cc/explorer/fibers/fibers.h"
 #include "tests/cc/explorer/memory.h"
 #include "tests/cc/explorer/training.h"
 

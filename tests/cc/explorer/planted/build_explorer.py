@@ -20,13 +20,13 @@ STAND_INS = [
     *("-include", f"{EXPLORER}/stand_ins/mutex.h"),
     *("-include", f"{EXPLORER}/stand_ins/timer_queue.h"),
 ]
-# The library of fibers, on which the stand-ins depend.
-FIBERS = {"clock.cc", "fibers.cc", "schedule_id.cc", "stack.cc", "strategy.cc"}
+FIBERS = EXPLORER / "fibers"  # The stand-ins depend on them.
 
 
 def sources(tree: Path) -> list[Path]:
     """Returns the sources of the core and of the explorer, relative to the tree."""
-    found = [*tree.glob("cc/core/*/*.cc"), *tree.glob(f"{EXPLORER}/*.cc")]
+    folders = ("cc/core/*", EXPLORER, FIBERS)
+    found = [path for folder in folders for path in tree.glob(f"{folder}/*.cc")]
     return sorted(
         path.relative_to(tree)
         for path in found
@@ -36,7 +36,7 @@ def sources(tree: Path) -> list[Path]:
 
 def compile_source(tree: Path, source: Path, cache: Path) -> Path:
     """Returns the object of a source, which `cache` may have."""
-    command = COMMAND + ([] if source.name in FIBERS else STAND_INS)
+    command = COMMAND + ([] if source.parent == FIBERS else STAND_INS)
     dependencies = cache / (str(source).replace("/", "_") + ".d")
 
     def path_in_cache() -> Path:

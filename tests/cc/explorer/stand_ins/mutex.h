@@ -3,7 +3,7 @@
 #ifndef CONDACC_CORE_BASE_MUTEX_H_
 #define CONDACC_CORE_BASE_MUTEX_H_
 
-#include "tests/cc/explorer/fibers.h"
+#include "tests/cc/explorer/fibers/fibers.h"
 
 #define CONDACC_ANNOTATE(x)
 #define CONDACC_CAPABILITY(name)

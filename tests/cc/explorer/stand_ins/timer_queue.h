@@ -8,7 +8,7 @@
 #include <map>
 #include <utility>
 
-#include "tests/cc/explorer/fibers.h"
+#include "tests/cc/explorer/fibers/fibers.h"
 
 namespace condacc {
 

@@ -47,9 +47,10 @@ control() {
 # Leaves out TensorFlow's own classes, which have no GPU kernels. The listed files use no op that
 # TensorFlow itself runs on a GPU.
 project_tests() {
-  local dense=(apply_arguments construction control_flow dense_random distributed sharing)
+  local dense=(arguments/test_{apply_arguments,construction} dense/test_dense_random
+               execution/test_{control_flow,distributed,sharing})
   local sparse=(arguments checks concurrency construction)
-  local files=("${dense[@]/#/tests/accumulators/test_}"
+  local files=("${dense[@]/#/tests/accumulators/}"
                "${sparse[@]/#/tests/accumulators/sparse/test_}")
   EMULATED_DELAY_US=${EMULATED_DELAY_US:-300} "${PYTEST[@]}" \
     -k "not tensorflow or tf_condacc" "${files[@]/%/.py}"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from condacc_bench.goals import Limit
-from condacc_bench.results import Result
+from condacc_bench.report.goals import Limit
+from condacc_bench.report.results import Result
 
 _MARKS = {"aim": "aim reached", "reached": "reached", "missed": "MISSED", "": ""}
 _LINE = "{:<4} {:<26} {:<19} {:>11} {:>11} {:>8}  {:<12} {:<11} {}"

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullLocator
 from matplotlib.transforms import blended_transform_factory
 
-from condacc_bench.results import Result
+from condacc_bench.report.results import Result
 
 _GREY, _LIGHT = "#5b6470", "#d5d9de"
 _COLORS = {"aim": "#2c8a57", "reached": "#2f6db3", "missed": "#cf3f2e", "": "#8a93a0"}

@@ -18,7 +18,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from condacc_bench.memory import reset_peak, status_bytes
+from condacc_bench.cases.memory import reset_peak, status_bytes
 from condacc_bench.scales import SyncModel
 
 NUM_MICRO_BATCHES = 4

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from condacc_bench.results import Result
+from condacc_bench.report.results import Result
 
 _GREY, _LIGHT = "#5b6470", "#d5d9de"
 _COLORS = ("#e07b28", "#2f6db3")

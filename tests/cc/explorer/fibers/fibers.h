@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/cc/explorer/strategy.h"
+#include "tests/cc/explorer/fibers/strategy.h"
 
 namespace condacc::explorer {
 

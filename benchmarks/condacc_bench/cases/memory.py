@@ -1,7 +1,8 @@
 """Peak memory of an accumulator, in a process of its own.
 
-Run as a program, ``python -m condacc_bench.memory IMPLEMENTATION KIND SIZE N NUM_ROWS COLUMNS``
-prints the peak memory of consecutive cycles in bytes, each beyond the memory before the first.
+Run as a program, ``python -m condacc_bench.cases.memory`` with the arguments IMPLEMENTATION KIND
+SIZE N NUM_ROWS COLUMNS prints the peak memory of consecutive cycles in bytes, each beyond the
+memory before the first.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-_FOLDER = Path(__file__).resolve().parent.parent
+_FOLDER = Path(__file__).resolve().parents[2]
 _DECIMALS = 2
 _NUM_ROUNDS = 3
 
@@ -48,7 +49,7 @@ class PeakMemory:
     def measure(self) -> dict[str, float]:
         folders = [os.environ.get("PYTHONPATH", ""), str(_FOLDER), str(_FOLDER.parent)]
         child = subprocess.run(
-            [sys.executable, "-m", "condacc_bench.memory", *self._arguments],
+            [sys.executable, "-m", "condacc_bench.cases.memory", *self._arguments],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, folders))},
             stdout=subprocess.PIPE,
             text=True,
@@ -64,9 +65,10 @@ class PeakMemory:
 
 
 def _main(name: str, kind: str, *numbers: str) -> None:
-    from condacc_bench import implementations, sparse_data
-    from condacc_bench.dense_cycle import DenseCycle
-    from condacc_bench.sparse_cycle import SparseCycle
+    from condacc_bench import implementations
+    from condacc_bench.cases import sparse_data
+    from condacc_bench.cases.dense_cycle import DenseCycle
+    from condacc_bench.cases.sparse_cycle import SparseCycle
 
     size, count, num_rows, columns = map(int, numbers)
     if name == "condacc":

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from condacc_bench import implementations, sparse_data
-from condacc_bench.dense_cycle import largest_divisor
+from condacc_bench import implementations
+from condacc_bench.cases import sparse_data
+from condacc_bench.cases.dense_cycle import largest_divisor
 from condacc_bench.rounds import net, seconds_for
 
 v1 = tf.compat.v1

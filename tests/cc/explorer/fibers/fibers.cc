@@ -1,12 +1,12 @@
-#include "tests/cc/explorer/fibers.h"
+#include "tests/cc/explorer/fibers/fibers.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
 
-#include "tests/cc/explorer/random.h"
-#include "tests/cc/explorer/stack.h"
+#include "tests/cc/explorer/fibers/random.h"
+#include "tests/cc/explorer/fibers/stack.h"
 
 namespace condacc::explorer {
 namespace {

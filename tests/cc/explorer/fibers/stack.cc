@@ -1,6 +1,6 @@
 // _longjmp() between stacks would be refused if it were checked.
 #undef _FORTIFY_SOURCE
-#include "tests/cc/explorer/stack.h"
+#include "tests/cc/explorer/fibers/stack.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/common_interface_defs.h>

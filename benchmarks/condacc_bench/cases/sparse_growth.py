@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from condacc_bench.cases.sparse_cycle import SparseCycle
 from condacc_bench.implementations import Implementation
-from condacc_bench.sparse_cycle import SparseCycle
 
 
 class SparseGrowth:

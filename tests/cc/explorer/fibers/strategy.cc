@@ -1,9 +1,9 @@
-#include "tests/cc/explorer/strategy.h"
+#include "tests/cc/explorer/fibers/strategy.h"
 
 #include <algorithm>
 #include <cstdint>
 
-#include "tests/cc/explorer/random.h"
+#include "tests/cc/explorer/fibers/random.h"
 
 namespace condacc::explorer {
 namespace {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "tests/cc/explorer/schedule_id.h"
+#include "tests/cc/explorer/fibers/schedule_id.h"
 
 namespace condacc::explorer {
 

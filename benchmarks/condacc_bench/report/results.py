@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from condacc_bench.goals import KI, MI, Goal, Limit
+from condacc_bench.report.goals import KI, MI, Goal, Limit
 from condacc_bench.rounds import Samples, times_better
 
 

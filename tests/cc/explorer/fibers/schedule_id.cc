@@ -1,4 +1,4 @@
-#include "tests/cc/explorer/schedule_id.h"
+#include "tests/cc/explorer/fibers/schedule_id.h"
 
 #include <cstdio>
 
