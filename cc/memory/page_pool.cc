@@ -44,11 +44,12 @@ PagePool& PagePool::Global() {
   return *pool;
 }
 
-void PagePool::Give(void* first, size_t num_pages, size_t max_bytes) noexcept {
-  const size_t max_pages = std::max(kMaxBytes, max_bytes) / kHugePageBytes;
+void PagePool::Give(void* first, size_t num_pages, size_t buffer_bytes) noexcept {
   size_t num_kept = 0;
   if (num_pages > 0 && can_move_) {
     MutexLock lock(&mu_);
+    max_bytes_ = std::max(max_bytes_, buffer_bytes);
+    const size_t max_pages = max_bytes_ / kHugePageBytes;
     try {
       if (WatchFor(max_idle_)) {
         num_kept = std::min(num_pages, max_pages - std::min(max_pages, pages_.size()));
@@ -112,6 +113,7 @@ void PagePool::FreeIfIdle() noexcept {
     is_watched_ = false;
     const Clock::duration left = last_use_ + max_idle_ - Clock::now();
     if (left > Clock::duration::zero() && WatchFor(left)) return;
+    max_bytes_ = kMaxBytes;
   } catch (const std::bad_alloc&) {
     // Nobody would look for idle pages later.
   }

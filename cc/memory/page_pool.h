@@ -22,7 +22,8 @@ class PagePool {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // The pool keeps this many bytes at most, unless Give() is told to keep more.
+  // The pool keeps this many bytes or, if that is more, as many as the largest buffer that gave it
+  // pages since it was last idle.
   static constexpr size_t kMaxBytes = size_t{256} << 20;
 
   // After `max_idle` without a call, all pages return to the system.
@@ -34,9 +35,9 @@ class PagePool {
   // Returns the pool of this process.
   static PagePool& Global();
 
-  // Takes over the `num_pages` pages from `first` on, which are private memory mapped readable and
-  // writable. Those that exceed kMaxBytes or, if that is more, `max_bytes` return to the system.
-  void Give(void* first, size_t num_pages, size_t max_bytes) noexcept CONDACC_EXCLUDES(mu_);
+  // Takes over the `num_pages` pages from `first` on, of a buffer of `buffer_bytes` bytes. They are
+  // private memory mapped readable and writable. Those that are too many return to the system.
+  void Give(void* first, size_t num_pages, size_t buffer_bytes) noexcept CONDACC_EXCLUDES(mu_);
 
   // Replaces at most `num_pages` pages from `first` on, by kept ones or, if the system refuses to
   // move these, by fresh ones. Returns how many.
@@ -62,6 +63,7 @@ class PagePool {
   Mutex mu_;
   std::vector<void*> pages_ CONDACC_GUARDED_BY(mu_);
   std::atomic<size_t> num_pages_{0};  // The size of `pages_`.
+  size_t max_bytes_ CONDACC_GUARDED_BY(mu_) = kMaxBytes;
   Clock::time_point last_use_ CONDACC_GUARDED_BY(mu_);
   bool is_watched_ CONDACC_GUARDED_BY(mu_) = false;
   std::atomic<bool> can_move_{true};  // False once the system has refused to move a page.

@@ -24,11 +24,6 @@ class HoldBudget {
   // Adds to the number of bytes held, modulo 2^64: a negated number subtracts.
   void Add(size_t bytes) { held_.fetch_add(bytes, std::memory_order_relaxed); }
   size_t num_held() const { return held_.load(std::memory_order_relaxed); }
-  // Returns how many more bytes may be held.
-  size_t num_left() const {
-    const size_t held = num_held();
-    return held < max_bytes_ ? max_bytes_ - held : 0;
-  }
   bool IsExceeded() const { return num_held() > max_bytes_; }
   // Adds to the number of bytes held if that stays within the budget, and returns whether it does.
   bool TryAdd(size_t bytes) {

@@ -103,8 +103,8 @@ CpuWorkspace::CpuWorkspace(Allocator* allocator, ThreadPool* pool)
     : allocator_(allocator), threads_(Threads(pool)) {}
 
 CpuWorkspace::~CpuWorkspace() {
-  // Kept pages and held gradients together stay within the budget, and the pages give way.
-  PagePool::Global().TrimTo(HostHoldBudget().num_left());
+  // Where memory is short, gradients need it more than the next sums and results do.
+  if (HostHoldBudget().IsExceeded()) PagePool::Global().TrimTo(0);
   // This is done here and not in NoteFreed(), because starting the thread that trims takes time,
   // and takes may be waiting for the fold.
   if (freed_bytes_ > 0) NoteFreedHeap(freed_bytes_);

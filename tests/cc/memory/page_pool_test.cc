@@ -85,7 +85,19 @@ TEST(PagePoolTest, KeepsNoMoreThanItMay) {
   EXPECT_FALSE(IsMapped(given + kMaxPages * kHugePageBytes));
   const size_t large = PagePool::kMaxBytes + 3 * kHugePageBytes;
   pool.Give(MapPages(4), 4, large);
-  EXPECT_EQ(pool.num_bytes(), large) << "as much as the call allows";
+  EXPECT_EQ(pool.num_bytes(), large) << "as much as the largest buffer";
+  pool.Give(MapPages(1), 1, kHugePageBytes);
+  EXPECT_EQ(pool.num_bytes(), large) << "smaller buffers change nothing";
+}
+
+TEST(PagePoolTest, KeepsNoMoreForALargeBufferOnceItWasIdle) {
+  PagePool& pool = NewPool(std::chrono::milliseconds(100));
+  constexpr size_t kMaxPages = PagePool::kMaxBytes / kHugePageBytes;
+  pool.Give(MapPages(1), 1, 2 * PagePool::kMaxBytes);
+  const auto deadline = PagePool::Clock::now() + std::chrono::minutes(1);
+  while (pool.num_bytes() > 0 && PagePool::Clock::now() < deadline) std::this_thread::yield();
+  pool.Give(MapPages(kMaxPages + 1), kMaxPages + 1, kHugePageBytes);
+  EXPECT_LE(pool.num_bytes(), PagePool::kMaxBytes);
 }
 
 TEST(PagePoolTest, ReturnsPagesToTheSystemOnDemand) {
