@@ -1,6 +1,7 @@
 // Tests that schedules can be run again, and that the explorer detects failures.
 #include "tests/cc/explorer/explorer.h"
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -110,6 +111,15 @@ TEST(FibersTest, TimeJumpsToTheEndOfTheFirstSleepIfAllSleep) {
   EXPECT_LT(first, 1000100);
   EXPECT_GE(second, 2000000);
   EXPECT_LT(second, 2000100);
+}
+
+TEST(FibersTest, TheSteadyClockShowsTheTimeOfFibers) {
+  int64_t shown = 0;
+  RunAll({[&] {
+    Sleep(1000000);
+    shown = std::chrono::steady_clock::now().time_since_epoch().count() - Now();
+  }});
+  EXPECT_EQ(shown, 0);
 }
 
 TEST(FibersTest, AFiberIsWokenBeforeItsDeadline) {

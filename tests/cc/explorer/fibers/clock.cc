@@ -3,8 +3,9 @@
 
 #include "tests/cc/explorer/fibers/fibers.h"
 
-// The linker prefers this definition to the one in the standard library. With the real clock, a
-// schedule that is run again might take another course.
+// This definition replaces the one of the standard library, because it is linked into the program
+// (alwayslink in BUILD). With the real clock, a schedule that is run again might take another
+// course.
 namespace std::chrono {
 
 steady_clock::time_point steady_clock::now() noexcept {
