@@ -241,8 +241,7 @@ class Accumulator {
   // waits for a fold, if necessary. If `must_add`, that gradient has been added when this returns.
   void FoldOrWait(const RoundPtr& round, int64_t ordinal, bool must_add, Call* call)
       CONDACC_REACQUIRES(mu_);
-  // Returns how many gradients the round lacks for the next take, or RoundSum::kUnknown.
-  int64_t NumMissing(const Round& round) const CONDACC_REQUIRES(mu_);
+  RoundSum::NextTake ExpectTake(const Round& round) const CONDACC_REQUIRES(mu_);
   // Adds pending gradients as the folder of the round, and then calls Proceed(). Returns false if
   // there was not enough memory.
   bool Fold(const RoundPtr& round, Call* call) CONDACC_REACQUIRES(mu_);

@@ -14,7 +14,7 @@ void Accumulator::FoldOrWait(const RoundPtr& round, int64_t ordinal, bool must_a
     const bool is_open = round->place == Place::kOpen;
     const bool must = must_add || (is_open && round->sum->IsOverfull());
     const bool may_fold = is_open && round->work == Work::kNone;
-    if (may_fold && (must || round->sum->WantsFold(NumMissing(*round)))) {
+    if (may_fold && (must || round->sum->WantsFold(ExpectTake(*round)))) {
       if (!must && may_start_folder) {
         if (StartFolder(round, call)) return;
         may_start_folder = false;
@@ -29,9 +29,12 @@ void Accumulator::FoldOrWait(const RoundPtr& round, int64_t ordinal, bool must_a
   }
 }
 
-int64_t Accumulator::NumMissing(const Round& round) const {
-  if (!takes_.empty()) return takes_.front()->num_required - round.num_accumulated;
-  return round.num_accumulated == last_num_required_ ? 0 : RoundSum::kUnknown;
+RoundSum::NextTake Accumulator::ExpectTake(const Round& round) const {
+  const bool is_waiting = !takes_.empty();
+  const int64_t num_required = is_waiting ? takes_.front()->num_required : last_num_required_;
+  const int64_t num_missing = num_required - round.num_accumulated;
+  const bool is_known = is_waiting || num_missing >= 0;
+  return {is_known ? num_missing : RoundSum::kUnknown, is_waiting};
 }
 
 bool Accumulator::Fold(const RoundPtr& round, Call* call) {

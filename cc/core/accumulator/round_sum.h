@@ -97,13 +97,18 @@ class RoundSum {
   // Takes over a gradient that lacks nothing. If it throws std::bad_alloc, nothing has changed.
   virtual Appended Append(Gradient&& gradient) = 0;
 
-  // The `num_missing` of WantsFold() if it is not known when the next take comes.
+  // What is known about the take that comes next.
+  struct NextTake {
+    // The number of gradients that it lacks, or kUnknown. If 0, the take adds what is pending in
+    // the same pass in which it divides.
+    int64_t num_missing;
+    // Whether it is waiting. Otherwise `num_missing` supposes that it requires as many gradients as
+    // the last one.
+    bool is_waiting;
+  };
   static constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
-  // Returns whether the pending gradients should be added now. `num_missing` is the number of
-  // gradients that the next take lacks. If 0, the take probably comes next, and adds them in the
-  // same pass in which it divides. If 1, a take is waiting that may be faster if all but its last
-  // gradient have been added.
-  virtual bool WantsFold(int64_t num_missing) const = 0;
+  // Returns whether the pending gradients should be added now.
+  virtual bool WantsFold(const NextTake& next_take) const = 0;
   // Returns whether so much is pending that an apply should wait for a fold before it returns.
   virtual bool IsOverfull() const = 0;
 

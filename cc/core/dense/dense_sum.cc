@@ -67,15 +67,16 @@ bool DenseSum::IsFull(size_t num_pending) const {
          options_.budget->IsExceeded();
 }
 
-bool DenseSum::WantsFold(int64_t num_missing) const {
+bool DenseSum::WantsFold(const NextTake& next_take) const {
   if (num_pending() == 0 || !CanFold()) return false;
   // A fold would only copy a single borrowed gradient, so it is left where it is.
   if (options_.holds_borrowed && !has_sum() && num_pending() == 1) return false;
-  if (num_missing == 0) return num_pending() > options_.max_pending;
+  if (next_take.num_missing == 0) return num_pending() > options_.max_pending;
   // A take of large gradients is faster if all but the last one have been added before that
   // arrives.
   constexpr size_t kLarge = 1 << 16;  // Elements.
-  if (num_missing == 1 && options_.adds_ahead && num_elements_ >= kLarge) return true;
+  const bool lacks_one = next_take.is_waiting && next_take.num_missing == 1;
+  if (lacks_one && options_.adds_ahead && num_elements_ >= kLarge) return true;
   // Small gradients are still in the cache when they arrive, so they are added now. That leaves
   // less to add for the take.
   return IsFull(num_pending()) || GradientBytes() <= options_.small_bytes;

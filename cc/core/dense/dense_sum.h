@@ -33,7 +33,7 @@ class DenseSum final : public RoundSum {
   Missing MissingFrom(const Gradient& gradient) const override;
   Status Prepare(Missing missing, Workspace& workspace, Gradient* gradient) const override;
   Appended Append(Gradient&& gradient) override;
-  bool WantsFold(int64_t num_missing) const override;
+  bool WantsFold(const NextTake& next_take) const override;
   bool IsOverfull() const override;
   int64_t BeginFold() noexcept override;
   void RunFold(Workspace& workspace) noexcept override;

@@ -96,19 +96,35 @@ Appended SparseSum<Rows>::Append(Gradient&& gradient) {
 }
 
 template <class Rows>
-bool SparseSum<Rows>::WantsFold(int64_t num_missing) const {
+bool SparseSum<Rows>::WantsFold(const NextTake& next_take) const {
   if (ExceedsBudget()) return true;
-  if (num_missing == 0 || num_pending() < kMinFold) return false;
+  if (num_pending() < kMinFold || CanWaitFor(next_take)) return false;
   return pending_bytes_ >= FoldBytes() || num_pending() >= MaxPending();
+}
+
+// Returns whether the take can add everything, because what it still lacks makes no apply wait, if
+// the coming gradients are like those that are pending.
+template <class Rows>
+bool SparseSum<Rows>::CanWaitFor(const NextTake& next_take) const {
+  if (next_take.num_missing == 0) return true;
+  // With one more gradient, the applies that follow would wait.
+  if (next_take.num_missing >= static_cast<int64_t>(2 * MaxPending())) return false;
+  const size_t num_coming = static_cast<size_t>(next_take.num_missing);
+  return !IsOverfull(num_pending() + num_coming,
+                     pending_bytes_ + pending_bytes_ / num_pending() * num_coming);
 }
 
 template <class Rows>
 bool SparseSum<Rows>::IsOverfull() const {
+  return ExceedsBudget() || IsOverfull(num_pending(), pending_bytes_);
+}
+
+template <class Rows>
+bool SparseSum<Rows>::IsOverfull(size_t num_pending, size_t pending_bytes) const {
   // A few very large gradients are no reason to wait, unless others are being merged.
   const size_t enough = folding_bytes_ > 0 ? kMinFold : 2 * kMinFold;
-  return ExceedsBudget() ||
-         (num_pending() >= enough && (pending_bytes_ + folding_bytes_ >= FoldBytes() / 2 * 3 ||
-                                      num_pending() >= 2 * MaxPending()));
+  return num_pending >= enough &&
+         (pending_bytes + folding_bytes_ >= FoldBytes() / 2 * 3 || num_pending >= 2 * MaxPending());
 }
 
 // Pending gradients that are small compared with the merged sums are kept even if the budget is

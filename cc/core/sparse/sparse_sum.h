@@ -38,7 +38,7 @@ class SparseSum final : public RoundSum {
   }
   Status Prepare(Missing missing, Workspace& workspace, Gradient* gradient) const override;
   Appended Append(Gradient&& gradient) override;
-  bool WantsFold(int64_t num_missing) const override;
+  bool WantsFold(const NextTake& next_take) const override;
   bool IsOverfull() const override;
   bool TakesLongToFold() const override { return pending_bytes_ >= options_.long_fold_bytes; }
   int64_t BeginFold() noexcept override;
@@ -64,6 +64,9 @@ class SparseSum final : public RoundSum {
   }
   // Moves the gradient's values to memory that may be kept.
   Status CopyValues(Workspace& workspace, Gradient* gradient) const;
+  bool CanWaitFor(const NextTake& next_take) const;
+  // Returns whether an apply should wait once this much is pending.
+  bool IsOverfull(size_t num_pending, size_t pending_bytes) const;
   // Returns whether the budget is exceeded and there are pending gradients to fold.
   bool ExceedsBudget() const;
   // A fold is worth its cost once the pending gradients have this many bytes, or are this many.

@@ -85,9 +85,10 @@ class FakeSum final : public RoundSum {
     const bool is_borrowed = FakeGradient::In(pending_.back()).borrowed != nullptr;
     return is_borrowed ? Appended::kMustAddNow : Appended::kPending;
   }
-  bool WantsFold(int64_t num_missing) const override {
-    const size_t fold_at = num_missing == 1 ? 2 : options_.max_pending;
-    return num_missing != 0 && pending_.size() >= fold_at;
+  bool WantsFold(const NextTake& next_take) const override {
+    const bool lacks_one = next_take.is_waiting && next_take.num_missing == 1;
+    const size_t fold_at = lacks_one ? 2 : options_.max_pending;
+    return next_take.num_missing != 0 && pending_.size() >= fold_at;
   }
   bool IsOverfull() const override { return pending_.size() >= 2 * options_.max_pending; }
   int64_t BeginFold() noexcept override {

@@ -38,6 +38,16 @@ class SparseFolderTest : public SparsePhases {
   void RunStarted() {
     for (const WorkspaceUser& work : std::exchange(started_, {})) work(folders_);
   }
+  // After this, the next take is expected to require as many gradients.
+  void ServeFirstRound(int num_required) {
+    for (int i = 0; i < num_required; ++i) {
+      ApplySeveral(1);
+      RunStarted();
+    }
+    const SparseTake take(num_required);
+    EXPECT_TRUE(TryServe(take));
+    ExpectServed(take, num_required);
+  }
 
   HoldBudget none_{0};
   int num_tried_ = 0;
@@ -109,6 +119,36 @@ TEST_F(SparseFolderTest, AnApplyFoldsIfNoThreadCanBeStarted) {
     EXPECT_EQ(accumulator_->Reset(0), 4);
   }
   EXPECT_EQ(num_tried_, 2);
+}
+
+TEST_F(SparseFolderTest, NoFoldBeginsIfTheTakeCanAddEverything) {
+  ServeFirstRound(7);
+  num_tried_ = 0;
+  ApplySeveral(7);
+  EXPECT_EQ(num_tried_, 0);
+  const SparseTake take(7);
+  EXPECT_TRUE(TryServe(take));
+  ExpectServed(take, 7);
+}
+
+TEST_F(SparseFolderTest, AFoldBeginsIfAppliesWouldWaitBeforeTheTake) {
+  ServeFirstRound(8);
+  num_tried_ = 0;
+  ApplySeveral(3);
+  EXPECT_EQ(num_tried_, 0) << "the fold is not worth its cost yet";
+  ApplySeveral(1);
+  EXPECT_EQ(num_tried_, 1);
+  RunStarted();
+}
+
+TEST_F(SparseFolderTest, AFoldBeginsIfMoreArriveThanTheLastTakeRequired) {
+  ServeFirstRound(4);
+  num_tried_ = 0;
+  ApplySeveral(4);
+  EXPECT_EQ(num_tried_, 0);
+  ApplySeveral(1);
+  EXPECT_EQ(num_tried_, 1);
+  RunStarted();
 }
 
 TEST_F(SparseFolderTest, AShortFoldRunsInTheApply) {
