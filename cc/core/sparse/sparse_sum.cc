@@ -123,8 +123,11 @@ template <class Rows>
 bool SparseSum<Rows>::IsOverfull(size_t num_pending, size_t pending_bytes) const {
   // A few very large gradients are no reason to wait, unless others are being merged.
   const size_t enough = folding_bytes_ > 0 ? kMinFold : 2 * kMinFold;
-  return num_pending >= enough &&
-         (pending_bytes + folding_bytes_ >= FoldBytes() / 2 * 3 || num_pending >= 2 * MaxPending());
+  // While nothing has been merged, gradients of half as much again as the last result use no more
+  // memory than merged sums of that size would with those that are pending beside them.
+  const size_t total = merged_bytes_ + folding_bytes_ + pending_bytes;
+  const size_t limit = std::max(merged_bytes_ + FoldBytes() / 2 * 3, last_result_bytes_ / 2 * 3);
+  return num_pending >= enough && (total >= limit || num_pending >= 2 * MaxPending());
 }
 
 // Pending gradients that are small compared with the merged sums are kept even if the budget is
@@ -136,7 +139,7 @@ bool SparseSum<Rows>::ExceedsBudget() const {
 
 template <class Rows>
 size_t SparseSum<Rows>::FoldBytes() const {
-  return std::max(merged_bytes_ / 20 * 9, options_.fold_bytes);
+  return std::max({merged_bytes_ / 20 * 9, last_result_bytes_ / 4 * 3, options_.fold_bytes});
 }
 
 // Tiny gradients wait until there are enough of them to make the walk of the merged rows cheap for

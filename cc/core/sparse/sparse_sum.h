@@ -22,8 +22,9 @@ namespace condacc {
 // Keeps the gradients of one round in order of arrival, and merges many of them at once. The
 // indices of a gradient may be in any order and repeat; those of the result ascend and are unique.
 // A fold merges the pending gradients into the rows merged before once they have at least
-// SumOptions::fold_bytes and 45 % of the bytes of these rows. So the memory stays close to that of
-// the result, and the cost of a gradient does not grow with the number of gradients.
+// SumOptions::fold_bytes, 45 % of the bytes of these rows, and 75 % of those of the last result. So
+// the memory stays close to that of the result, and the cost of a gradient does not grow with the
+// number of gradients.
 //
 // `Rows` is HostRows or DeviceRows.
 template <class Rows>
@@ -51,7 +52,9 @@ class SparseSum final : public RoundSum {
   // Frees the merged rows piece by piece while the result is written.
   Value Finish(Workspace& workspace) noexcept override {
     CONDACC_INVARIANT(refused_.empty());
-    return rows_.Finish(OfRows(workspace));
+    Value value = rows_.Finish(OfRows(workspace));
+    last_result_bytes_ = static_cast<size_t>(value.shape.num_elements()) * SizeOf(options_.type);
+    return value;
   }
   void Clear() noexcept override;
 
@@ -104,6 +107,9 @@ class SparseSum final : public RoundSum {
   // Number of rows, and bytes of their sums, that the folds so far have merged.
   size_t num_merged_ = 0;
   size_t merged_bytes_ = 0;
+  // Bytes of the values of the result of this sum's previous round. The next one is probably of
+  // similar size.
+  size_t last_result_bytes_ = 0;
 };
 
 // The SumFactory of sparse sums.

@@ -23,7 +23,7 @@ size_t BytesFromEnvironment(const char* variable, size_t otherwise) {
 static_assert(std::is_trivially_destructible_v<HoldBudget>);
 
 HoldBudget& HostHoldBudget() {
-  static HoldBudget budget(BytesFromEnvironment("TF_CONDACC_HOLD_BYTES", size_t{512} << 20));
+  static HoldBudget budget(BytesFromEnvironment("TF_CONDACC_HOLD_BYTES", size_t{1} << 30));
   return budget;
 }
 

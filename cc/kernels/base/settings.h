@@ -9,7 +9,7 @@
 namespace condacc {
 
 // Returns the budget of pending gradients in host memory, which all accumulators of the process
-// share: TF_CONDACC_HOLD_BYTES, or 512 MiB.
+// share: TF_CONDACC_HOLD_BYTES, or 1 GiB.
 HoldBudget& HostHoldBudget();
 
 // Returns the budget of pending gradients in the memory of all GPUs together:

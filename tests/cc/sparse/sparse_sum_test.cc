@@ -1,5 +1,5 @@
-// Tests of the memory that sparse sums free while the result of a take is written, and of takes
-// that fail before that.
+// Tests of when sparse sums fold, of the memory that they free while the result of a take is
+// written, and of takes that fail before that.
 #include "cc/core/sparse/sparse_sum.h"
 
 #include <cstddef>
@@ -69,6 +69,37 @@ class SparseSumTest : public testing::TestWithParam<bool> {
 };
 
 INSTANTIATE_TEST_SUITE_P(SerialAndThreaded, SparseSumTest, testing::Bool());
+
+TEST_P(SparseSumTest, FoldsAreSizedByTheLastResult) {
+  options_.fold_bytes = 1;
+  const RoundSum::NextTake unknown{RoundSum::kUnknown, /*is_waiting=*/false};
+  Append(4);
+  EXPECT_TRUE(sum_->WantsFold(unknown));
+  Append(4);
+  EXPECT_TRUE(sum_->IsOverfull());
+  ASSERT_TRUE(Prepare().ok());
+  const Slices last = Finish();
+  const double result_bytes = static_cast<double>(last.indices.size() * kRowBytes);
+  const double gradient_bytes = 6000 * (kRowBytes + sizeof(int64_t));
+  ASSERT_GT(0.75 * result_bytes, 4.1 * gradient_bytes);
+  ASSERT_LT(0.75 * result_bytes, 4.9 * gradient_bytes);
+  ASSERT_GT(1.5 * result_bytes, 8.1 * gradient_bytes);
+  ASSERT_LT(1.5 * result_bytes, 8.9 * gradient_bytes);
+
+  gradients_.clear();
+  Append(4);
+  EXPECT_FALSE(sum_->WantsFold(unknown));
+  Append(1);
+  EXPECT_TRUE(sum_->WantsFold(unknown));
+  EXPECT_TRUE(sum_->WantsFold({/*num_missing=*/4, /*is_waiting=*/false}));
+  EXPECT_FALSE(sum_->WantsFold({/*num_missing=*/3, /*is_waiting=*/false}));
+  Append(3);
+  EXPECT_FALSE(sum_->IsOverfull());
+  Append(1);
+  EXPECT_TRUE(sum_->IsOverfull());
+  ASSERT_TRUE(Prepare().ok());
+  EXPECT_EQ(Finish(), Expected());
+}
 
 TEST_P(SparseSumTest, MostOfWhatWasMergedIsDiscardedBeforeTheLastRowIsWritten) {
   for (size_t num_folds : {1, 2}) {
