@@ -10,6 +10,7 @@ from tensorflow.compat import v1
 
 from tf_condacc._ops.host import host_int64
 from tf_condacc._optimizers.sync_replicas.gate import GateOptions, Reports, SyncGate
+from tf_condacc._optimizers.sync_replicas.packing import travelled
 from tf_condacc._optimizers.sync_replicas.pushes import (
     Claim,
     PushOptions,
@@ -188,7 +189,8 @@ def _worker_step(
     with tf.control_dependencies(waits):
         packed = gate.claim(step)
     claim = Claim(packed)
-    outcomes = [each.push(claim) for each in gradients]
+    arrived = travelled([(each.gradient, each.variable) for each in gradients])
+    outcomes = [each.push(claim, one) for each, one in zip(gradients, arrived, strict=True)]
     next_round, is_dropped = gate.finish(step, any_added(gradients, outcomes))
     train_op = local_step.assign(next_round)
     with v1.device(local_step.device), tf.control_dependencies([train_op.op]):

@@ -81,6 +81,8 @@ class VariableGradients:
         options: How gradients travel and are reduced.
 
     Attributes:
+        gradient: The gradient, as it travels.
+        variable: The variable.
         name: Name of the accumulator.
         device: Device of the variable and the accumulator.
         accumulator: The accumulator.
@@ -90,10 +92,10 @@ class VariableGradients:
         self, gradient: Gradient, variable: tf.Variable, scope: str, options: PushOptions
     ) -> None:
         self._dtype = gradient.dtype
-        self._gradient = _in_transport_dtype(gradient, options.transport_dtype)
-        self._variable = variable
+        self.gradient = _in_transport_dtype(gradient, options.transport_dtype)
+        self.variable = variable
         shared_name = f"{scope}{variable.op.name}/grad_accum"
-        arguments = (self._gradient.dtype, variable.shape, shared_name)
+        arguments = (self.gradient.dtype, variable.shape, shared_name)
         with v1.device(variable.device):
             if isinstance(gradient, tf.IndexedSlices):
                 self.accumulator: Any = SparseConditionalAccumulator(
@@ -104,37 +106,40 @@ class VariableGradients:
         self.name = shared_name
         self.device = variable.device
 
-    def push(self, claim: Claim) -> tf.Tensor:
-        """Pushes the gradient with the slot of a step; returns the outcome: `[] int32`."""
-        round_, slot = claim.on(self._variable.device)
-        with v1.device(self._variable.device):
-            if isinstance(self._gradient, tf.IndexedSlices):
-                return self.accumulator.apply_indexed_slices_contribution(
-                    self._gradient, slot, round_
-                )
-            return self.accumulator.apply_contribution(self._gradient, slot, round_)
+    def push(self, claim: Claim, gradient: Gradient) -> tf.Tensor:
+        """Pushes a gradient with the slot of a step; returns the outcome: `[] int32`.
+
+        Args:
+            claim: The round and slot of the step.
+            gradient: The gradient, as it has arrived on the variable's device or anywhere else.
+        """
+        round_, slot = claim.on(self.variable.device)
+        with v1.device(self.variable.device):
+            if isinstance(gradient, tf.IndexedSlices):
+                return self.accumulator.apply_indexed_slices_contribution(gradient, slot, round_)
+            return self.accumulator.apply_contribution(gradient, slot, round_)
 
     def take(self, num_required: int, round_: tf.Tensor) -> Gradient:
         """Takes the reduced gradient of a round; fails if the accumulator is at another one."""
-        with v1.device(self._variable.device):
-            if isinstance(self._gradient, tf.IndexedSlices):
+        with v1.device(self.variable.device):
+            if isinstance(self.gradient, tf.IndexedSlices):
                 taken, slices = self.accumulator.try_take_indexed_slices_grad(
                     num_required, global_step=round_
                 )
                 values = self._passed(taken, slices.values)
-                values.set_shape([None, *self._variable.shape[1:]])
+                values.set_shape([None, *self.variable.shape[1:]])
                 return tf.IndexedSlices(values, slices.indices, slices.dense_shape)
             taken, value = self.accumulator.try_take_grad(num_required, global_step=round_)
             return self._passed(taken, value)
 
     def step(self) -> tf.Tensor:
         """Returns the accumulator's own step: `[] int64`."""
-        with v1.device(self._variable.device):
+        with v1.device(self.variable.device):
             return self.accumulator.global_step()
 
     def reset(self, round_: tf.Tensor) -> tf.Tensor:
         """Discards the accumulated gradients and sets the step to `round_`, if that is later."""
-        with v1.device(self._variable.device):
+        with v1.device(self.variable.device):
             return ops.condacc_accumulator_reset(
                 self.accumulator.accumulator_ref, round_, only_forward=True, name="reset"
             )

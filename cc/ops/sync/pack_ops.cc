@@ -1,0 +1,59 @@
+// Ops that let several gradients travel to another process as one tensor.
+#include <vector>
+
+#include "absl/status/status.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
+#include "tensorflow/core/framework/tensor_shape.h"
+
+namespace condacc {
+namespace {
+
+using tensorflow::PartialTensorShape;
+using tensorflow::shape_inference::InferenceContext;
+using tensorflow::shape_inference::ShapeHandle;
+
+REGISTER_OP("Condacc>GradientsPack")
+    .Input("gradients: dtypes")
+    .Output("packed: uint8")
+    .Attr("dtypes: list(numbertype) >= 1")
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->Vector(InferenceContext::kUnknownDim));
+      return absl::OkStatus();
+    })
+    .Doc(R"(
+Writes the bytes of several gradients one after another into one tensor.
+
+gradients: Tensors of any shapes.
+packed: Their bytes: [n] uint8.
+)");
+
+REGISTER_OP("Condacc>GradientsUnpack")
+    .Input("packed: uint8")
+    .Output("gradients: dtypes")
+    .Attr("dtypes: list(numbertype) >= 1")
+    .Attr("shapes: list(shape) >= 1")
+    .SetShapeFn([](InferenceContext* c) {
+      std::vector<PartialTensorShape> shapes;
+      TF_RETURN_IF_ERROR(c->GetAttr("shapes", &shapes));
+      for (int i = 0; i < c->num_outputs() && i < static_cast<int>(shapes.size()); ++i) {
+        ShapeHandle shape;
+        TF_RETURN_IF_ERROR(
+            c->MakeShapeFromPartialTensorShape(shapes[static_cast<size_t>(i)], &shape));
+        c->set_output(i, shape);
+      }
+      return absl::OkStatus();
+    })
+    .Doc(R"(
+Makes the gradients that Condacc>GradientsPack has written.
+
+packed: Their bytes: [n] uint8.
+gradients: Tensors of the shapes `shapes`.
+dtypes: Their data types.
+shapes: Their shapes, which must be fully defined.
+
+InvalidArgument if `packed` is not exactly as long as the gradients.
+)");
+
+}  // namespace
+}  // namespace condacc
