@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 import tensorflow as tf
@@ -20,7 +21,7 @@ from tf_condacc._accumulators.gradient_checks import (
     checked_variables,
     checked_weight,
 )
-from tf_condacc._accumulators.replica_accumulators import ReplicaAccumulators
+from tf_condacc._accumulators.replica_accumulators import MicroBatch, ReplicaAccumulators
 from tf_condacc._accumulators.replica_updates import (
     explaining_graphs,
     gradients_for,
@@ -161,14 +162,9 @@ class GradientAccumulator(Trackable):
                 does not have, or a shape that is unknown at tracing is wrong. Other gradients may
                 have been accumulated; `reset` discards them.
         """
-        check_not_compiled(self._title)
-        gradients = checked_gradients(self._title, gradients, self._variables)
-        weight = checked_weight(self._title, weight, self._variables)
-        slots = self._replicas.made_for(gradients)
-        with explaining_graphs(self._title, "accumulate"):
-            is_skipped = self._skips_non_finite and is_any_not_finite(gradients, weight)
-        number = self._replicas.apply(slots, gradients, weight, is_skipped)
-        return number >= self._num_micro_batches
+        micro_batch = self._checked(gradients, weight)
+        with tf.control_dependencies(self._replicas.apply(micro_batch).all()):
+            return micro_batch.slots[0].accumulator.num_accumulated() >= self._num_micro_batches
 
     @_not_converted
     def take(self, num_required: TensorLike | None = None) -> list[Gradient]:
@@ -199,17 +195,8 @@ class GradientAccumulator(Trackable):
             )
         required = self._num_micro_batches if num_required is None else num_required
         lowest = lowest_num_accumulated(*[slot.accumulator.accumulator_ref for slot in slots])
-        enough = tf.debugging.assert_greater_equal(
-            lowest,
-            required,
-            message=f"{self._title} has fewer micro-batches than a take requires. Take a remainder "
-            "with num_required=1.",
-        )
-        ready = tf.control_dependencies([] if enough is None else [enough])
-        with ready, explaining_graphs(self._title, "take"):
-            factor = self._replicas.take_factor(lowest)
-        with tf.control_dependencies([x for x in (enough, factor) if x is not None]):
-            return [slot.take(required, factor) for slot in slots]
+        with self._checking_number(lowest, required), explaining_graphs(self._title, "take"):
+            return self._replicas.take(slots, required, lowest)
 
     @_not_converted
     def apply_gradients(
@@ -259,8 +246,26 @@ class GradientAccumulator(Trackable):
         """
         check_optimizer(self._title, optimizer, self._skips_non_finite)
         clipping = checked_clipping(self._title, clip_norm, global_clip_norm, clip_value)
-        complete = self.accumulate(gradients, weight)
-        return self._update_if(complete, optimizer, self._num_micro_batches, clipping)
+        required = self._num_micro_batches
+        if tf.distribute.has_strategy():
+            complete = self.accumulate(gradients, weight)
+            return self._update_if(complete, optimizer, lambda: self.take(required), clipping)
+        # Whether this micro-batch completes an update is known before its gradients are. So each
+        # variable can be updated as soon as its own gradient has been computed.
+        micro_batch = self._checked(gradients, weight)
+        slots, num_added = micro_batch.slots, micro_batch.num_added()
+
+        def apply() -> list[tf.Tensor]:
+            return self._replicas.apply(micro_batch).all()
+
+        def apply_and_take() -> list[Gradient]:
+            lowest = lowest_num_accumulated(*[slot.accumulator.accumulator_ref for slot in slots])
+            with self._checking_number(lowest + num_added, required):
+                applied = self._replicas.apply(micro_batch)
+            return self._replicas.take(slots, required, lowest + num_added, applied)
+
+        complete = slots[0].accumulator.num_accumulated() + num_added >= required
+        return self._update_if(complete, optimizer, apply_and_take, clipping, apply)
 
     @_not_converted
     def apply_remainder(
@@ -291,7 +296,7 @@ class GradientAccumulator(Trackable):
         if slots is None:
             return tf.constant(False)
         is_left = slots[0].accumulator.num_accumulated() > 0
-        return self._update_if(is_left, optimizer, 1, clipping)
+        return self._update_if(is_left, optimizer, lambda: self.take(1), clipping)
 
     @_not_converted
     def num_accumulated(self) -> tf.Tensor:
@@ -375,21 +380,58 @@ class GradientAccumulator(Trackable):
             _LOG.warning(text, self._title, number)
             self._replicas.reset()
 
+    def _checked(self, gradients: Iterable[Gradient], weight: TensorLike | None) -> MicroBatch:
+        """Returns a micro-batch of checked gradients, and makes the accumulators if need be."""
+        check_not_compiled(self._title)
+        gradients = checked_gradients(self._title, gradients, self._variables)
+        weight = checked_weight(self._title, weight, self._variables)
+        slots = self._replicas.made_for(gradients)
+        with explaining_graphs(self._title, "accumulate"):
+            is_skipped = self._skips_non_finite and is_any_not_finite(gradients, weight)
+        weights = None if weight is None else self._replicas.weights_made()
+        return MicroBatch(slots, gradients, weight, weights, is_skipped)
+
+    def _checking_number(
+        self, lowest: tf.Tensor, required: TensorLike
+    ) -> contextlib.AbstractContextManager:
+        """Returns a context whose operations fail if an accumulator has too few micro-batches.
+
+        Args:
+            lowest: The lowest number that an accumulator has: `[] int32`.
+            required: Number of micro-batches that a take requires: `[] int32`.
+        """
+        enough = tf.debugging.assert_greater_equal(
+            lowest,
+            required,
+            message=f"{self._title} has fewer micro-batches than a take requires. Take a remainder "
+            "with num_required=1.",
+        )
+        return tf.control_dependencies([] if enough is None else [enough])
+
     def _update_if(
         self,
         condition: tf.Tensor,
         optimizer: Any,
-        num_required: int,
+        take: Callable[[], list[Gradient]],
         clipping: Clipping | None,
+        otherwise: Callable[[], list[tf.Tensor]] = lambda: [],
     ) -> tf.Tensor:
-        """Updates the variables with an optimizer if a condition holds. Returns the condition."""
+        """Updates the variables with an optimizer if a condition holds. Returns the condition.
+
+        Args:
+            condition: The condition: `[] bool`.
+            optimizer: The optimizer.
+            take: Returns the gradients of the update.
+            clipping: How to clip them; None if not at all.
+            otherwise: Called instead of an update; returns tensors to compute.
+        """
         if hasattr(optimizer, "build") and not getattr(optimizer, "built", False):
             with tf.init_scope():  # Keras optimizers cannot make variables in a tf.cond.
                 optimizer.build(list(self._variables))
 
         def update() -> Any:
-            gradients = gradients_for(optimizer, self.take(num_required), clipping)
+            gradients = gradients_for(optimizer, take(), clipping)
             pairs = list(zip(gradients, self._variables, strict=True))
             return share_reads(pairs, optimizer.apply_gradients(pairs))
 
-        return update_if(self._title, condition, update, self._variables)
+        return update_if(self._title, condition, update, self._variables, otherwise)

@@ -4,14 +4,56 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from tf_condacc._accumulators import replicas
 from tf_condacc._accumulators.gradient_checks import gradient_title, name_of
-from tf_condacc._accumulators.replicas import Slot, WeightSum
+from tf_condacc._accumulators.replicas import Slot, WeightSum, local_step
+from tf_condacc._ops.host import arguments_on_host
 from tf_condacc._tensorflow import Trackable
-from tf_condacc._typing import Gradient, VariableLike
+from tf_condacc._typing import Gradient, TensorLike, VariableLike
+
+
+class MicroBatch(NamedTuple):
+    """The gradients of a micro-batch of one replica, and where they go.
+
+    Attributes:
+        slots: The accumulators of the replica.
+        gradients: A gradient for each.
+        weight: Weight of the micro-batch: `[] float64`; None if it has none.
+        weights: The weights of the replica; None if they are not needed.
+        is_skipped: Whether to drop the micro-batch: `[] bool`.
+    """
+
+    slots: list[Slot]
+    gradients: list[Gradient]
+    weight: tf.Tensor | None
+    weights: WeightSum | None
+    is_skipped: tf.Tensor | bool
+
+    def num_added(self) -> tf.Tensor | int:
+        """Returns by how much the micro-batch increases the number of micro-batches: `[] int32`."""
+        if isinstance(self.is_skipped, bool):
+            return int(not self.is_skipped)
+        return 1 - tf.cast(self.is_skipped, tf.int32)
+
+
+class Applied(NamedTuple):
+    """The operations that apply a micro-batch.
+
+    Attributes:
+        slots: For each accumulator, whether it has added its gradient: `[] bool` each.
+        first: Tensors after whose computation no gradient is refused any more.
+    """
+
+    slots: list[tf.Tensor]
+    first: list[tf.Tensor]
+
+    def all(self) -> list[tf.Tensor]:
+        """Returns tensors after whose computation the micro-batch has been applied."""
+        return [*self.slots, *self.first]
 
 
 class ReplicaAccumulators(Trackable):
@@ -67,84 +109,7 @@ class ReplicaAccumulators(Trackable):
                 )
         return slots
 
-    def apply(
-        self,
-        slots: Sequence[Slot],
-        gradients: Sequence[Gradient],
-        weight: tf.Tensor | None,
-        is_skipped: tf.Tensor | bool,
-    ) -> tf.Tensor:
-        """Applies the gradients of a micro-batch to the accumulators of this replica.
-
-        Args:
-            slots: The accumulators.
-            gradients: The gradients.
-            weight: Weight of the micro-batch: `[] float64`; None if it has none.
-            is_skipped: Whether to drop the micro-batch: `[] bool`.
-
-        Returns:
-            The number of micro-batches that this replica has accumulated: `[] int32`.
-        """
-        weights = None if weight is None else self._weights_of_replica()
-        # The dense gradients have been checked. They are applied after the sparse gradients, whose
-        # indices are checked only when they are applied.
-        checked: list[tf.Tensor] = []
-        applied: list[tf.Tensor] = []
-        for gradient, slot in sorted(
-            zip(gradients, slots, strict=True), key=lambda x: x[1].is_dense
-        ):
-            with tf.control_dependencies(checked):
-                applied.append(slot.apply(gradient, weight, is_skipped))
-            if not slot.is_dense:
-                checked = applied[-1:]
-        if weights is not None:
-            with tf.control_dependencies(checked):
-                applied.append(weights.add(weight, is_skipped))
-        with tf.control_dependencies(applied):
-            return slots[0].accumulator.num_accumulated()
-
-    def of_this_replica(self) -> list[Slot] | None:
-        """Returns the accumulators of the replica that calls; None if it has none yet."""
-        return self._slots.get(self._replica())
-
-    def of_first_replica(self) -> list[Slot] | None:
-        """Returns the accumulators of the first replica of this process; None if there are none."""
-        return next(iter(self._slots.values()), None)
-
-    def of_any_replica(self) -> list[Slot] | None:
-        """Returns the accumulators of this replica, or of the first one between steps."""
-        strategy = replicas.own_strategy()
-        in_scope = strategy is self._strategy and tf.distribute.in_cross_replica_context()
-        if self._strategy is not None and (in_scope or strategy is None):
-            return self.of_first_replica()
-        return self.of_this_replica()
-
-    def take_factor(self, num_accumulated: tf.Tensor) -> tf.Tensor | None:
-        """Takes the weights, and returns the factor of this replica's means; None for 1.
-
-        Args:
-            num_accumulated: Number of micro-batches of this replica: `[] int32`.
-        """
-        weights = self._weights.get(self._replica())
-        if weights is not None:
-            return weights.take_factor(num_accumulated)
-        self._is_traced_without_weights |= not tf.executing_eagerly()
-        return None
-
-    def reset(self) -> None:
-        """Discards the gradients and weights of all replicas of this process."""
-        for slot in (slot for slots in self._slots.values() for slot in slots):
-            slot.accumulator.reset(0)
-        for weights in self._weights.values():
-            weights.accumulator.reset(0)
-
-    def emptied(self, variables: Sequence[VariableLike]) -> ReplicaAccumulators:
-        """Returns an object for other variables, under the same strategy, without accumulators."""
-        made = ReplicaAccumulators(self._title, self._name, variables, self._reduction_type)
-        made._strategy = self._strategy
-        return made
-
-    def _weights_of_replica(self) -> WeightSum | None:
+    def weights_made(self) -> WeightSum | None:
         """Returns the weights of this replica, which the first call makes; None for sums.
 
         Raises:
@@ -162,6 +127,92 @@ class ReplicaAccumulators(Trackable):
             self._track_trackable(weights.accumulator, f"replica_{replica}_weights")
             self._weights[replica] = weights
         return self._weights.get(replica)
+
+    def apply(self, micro_batch: MicroBatch) -> Applied:
+        """Applies the gradients of a micro-batch to the accumulators of this replica."""
+        slots, gradients, weight, weights, is_skipped = micro_batch
+        step = local_step(is_skipped)
+        # The dense gradients have been checked. They are applied after the sparse gradients, whose
+        # indices are checked only when they are applied.
+        checked: list[tf.Tensor] = []
+        applied = dict.fromkeys(range(len(slots)))
+        for i in sorted(applied, key=lambda i: slots[i].is_dense):
+            with tf.control_dependencies(checked):
+                applied[i] = slots[i].apply(gradients[i], weight, step)
+            if not slots[i].is_dense:
+                checked = [applied[i]]
+        if weights is not None:
+            with tf.control_dependencies(checked):
+                checked = [*checked, weights.add(weight, step)]
+        return Applied(list(applied.values()), checked)
+
+    def take(
+        self,
+        slots: Sequence[Slot],
+        num_required: TensorLike,
+        num_accumulated: tf.Tensor,
+        applied: Applied | None = None,
+    ) -> list[Gradient]:
+        """Takes what the accumulators of this replica have. It has been checked to be enough.
+
+        Args:
+            slots: The accumulators.
+            num_required: Number of micro-batches that are enough: `[] int32`.
+            num_accumulated: Number of micro-batches of this replica: `[] int32`.
+            applied: The last micro-batch, if the gradients are taken as soon as it is applied.
+        """
+        first = [] if applied is None else applied.first
+        with tf.control_dependencies(first):
+            factor = self._take_factor(num_accumulated)
+        first = first if factor is None else [*first, factor]
+        with arguments_on_host():
+            required = tf.convert_to_tensor(num_required, tf.int32)
+        taken = []
+        for i, slot in enumerate(slots):
+            with tf.control_dependencies(first if applied is None else [*first, applied.slots[i]]):
+                taken.append(slot.take(required, factor))
+        return taken
+
+    def of_this_replica(self) -> list[Slot] | None:
+        """Returns the accumulators of the replica that calls; None if it has none yet."""
+        return self._slots.get(self._replica())
+
+    def of_first_replica(self) -> list[Slot] | None:
+        """Returns the accumulators of the first replica of this process; None if there are none."""
+        return next(iter(self._slots.values()), None)
+
+    def of_any_replica(self) -> list[Slot] | None:
+        """Returns the accumulators of this replica, or of the first one between steps."""
+        strategy = replicas.own_strategy()
+        in_scope = strategy is self._strategy and tf.distribute.in_cross_replica_context()
+        if self._strategy is not None and (in_scope or strategy is None):
+            return self.of_first_replica()
+        return self.of_this_replica()
+
+    def reset(self) -> None:
+        """Discards the gradients and weights of all replicas of this process."""
+        for slot in (slot for slots in self._slots.values() for slot in slots):
+            slot.accumulator.reset(0)
+        for weights in self._weights.values():
+            weights.accumulator.reset(0)
+
+    def emptied(self, variables: Sequence[VariableLike]) -> ReplicaAccumulators:
+        """Returns an object for other variables, under the same strategy, without accumulators."""
+        made = ReplicaAccumulators(self._title, self._name, variables, self._reduction_type)
+        made._strategy = self._strategy
+        return made
+
+    def _take_factor(self, num_accumulated: tf.Tensor) -> tf.Tensor | None:
+        """Takes the weights, and returns the factor of this replica's means; None for 1.
+
+        Args:
+            num_accumulated: Number of micro-batches of this replica: `[] int32`.
+        """
+        weights = self._weights.get(self._replica())
+        if weights is not None:
+            return weights.take_factor(num_accumulated)
+        self._is_traced_without_weights |= not tf.executing_eagerly()
+        return None
 
     def _replica(self) -> int:
         """Returns the number of the replica that executes the calling function."""

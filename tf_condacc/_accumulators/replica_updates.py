@@ -28,6 +28,7 @@ def update_if(
     condition: tf.Tensor,
     update: Callable[[], Any],
     variables: Sequence[VariableLike],
+    otherwise: Callable[[], list[tf.Tensor]],
 ) -> tf.Tensor:
     """Calls a function that updates variables if a condition holds, and returns the condition.
 
@@ -39,6 +40,8 @@ def update_if(
         condition: The condition, which is the same on all replicas: `[] bool`.
         update: The function. In a graph with sessions it returns the operation of the update.
         variables: The variables that it updates.
+        otherwise: Called if the condition does not hold; returns tensors to compute. Under a
+            strategy, it is not called.
 
     Raises:
         RuntimeError: Replicas cannot update variables together in the current graph.
@@ -48,13 +51,13 @@ def update_if(
     def merged(strategy: tf.distribute.Strategy, conditions: Any) -> None:
         first = strategy.experimental_local_results(conditions)[0]
         try:
-            _cond(first, lambda: strategy.run(update))
+            _cond(first, lambda: strategy.run(update), lambda: [])
         except AssertionError as error:  # TensorFlow does not say what is wrong.
             _check_scope(title, strategy, variables, error)
             raise
 
     if not tf.distribute.has_strategy():
-        return _cond(condition, update)
+        return _cond(condition, update, otherwise)
     with explaining_graphs(title, "apply_gradients"):
         tf.distribute.get_replica_context().merge_call(merged, args=(condition,))
     return condition
@@ -156,13 +159,19 @@ def _of_tensorflow(variable: Any) -> tf.Variable:
     return variable if isinstance(variable, tf.Variable) else variable.value
 
 
-def _cond(condition: tf.Tensor, update: Callable[[], Any]) -> tf.Tensor:
+def _cond(
+    condition: tf.Tensor, update: Callable[[], Any], otherwise: Callable[[], list[tf.Tensor]]
+) -> tf.Tensor:
     def updated() -> tf.Tensor:
         operation = update()
         with tf.control_dependencies([operation] if isinstance(operation, tf.Operation) else []):
             return tf.constant(True)
 
-    return tf.cond(condition, updated, lambda: tf.constant(False))
+    def not_updated() -> tf.Tensor:
+        with tf.control_dependencies(otherwise()):
+            return tf.constant(False)
+
+    return tf.cond(condition, updated, not_updated)
 
 
 def _check_scope(

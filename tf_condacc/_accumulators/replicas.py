@@ -11,6 +11,7 @@ import tensorflow as tf
 from tf_condacc._accumulators.dense import ConditionalAccumulator
 from tf_condacc._accumulators.sparse import SparseConditionalAccumulator
 from tf_condacc._accumulators.weights import multiplied
+from tf_condacc._ops.host import host_int64
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
 
 _NEVER_STALE = tf.int64.max  # No accumulator's step is higher than this local step.
@@ -47,8 +48,8 @@ class Slot:
     def apply(
         self,
         gradient: Gradient,
-        weight: tf.Tensor | None = None,
-        is_skipped: tf.Tensor | bool = False,
+        weight: tf.Tensor | None,
+        step: tf.Tensor,
     ) -> tf.Tensor:
         """Applies a gradient, and returns whether it was accumulated: `[] bool`.
 
@@ -56,14 +57,13 @@ class Slot:
             gradient: The gradient.
             weight: Factor of the gradient: `[] float64`; None for 1. With 0, even a gradient with
                 infinities adds zeros only.
-            is_skipped: Whether to drop the gradient as stale, which the accumulator counts:
-                `[] bool`.
+            step: The local step; see `local_step`.
         """
         if weight is not None:
             gradient = _multiplied(gradient, weight)
         if isinstance(self.accumulator, SparseConditionalAccumulator):
-            return self.accumulator.try_apply_indexed_slices_grad(gradient, _step(is_skipped))
-        return self.accumulator.try_apply_grad(gradient, _step(is_skipped))
+            return self.accumulator.try_apply_indexed_slices_grad(gradient, step)
+        return self.accumulator.try_apply_grad(gradient, step)
 
     def take(self, num_required: TensorLike, factor: tf.Tensor | None = None) -> Gradient:
         """Takes what is accumulated. It has been checked that this is enough.
@@ -95,16 +95,14 @@ class WeightSum:
                 tf.float64, [2], name=name, reduction_type="SUM"
             )
 
-    def add(self, weight: tf.Tensor, is_skipped: tf.Tensor | bool = False) -> tf.Tensor:
+    def add(self, weight: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
         """Adds the weight of a micro-batch, and returns whether it was added: `[] bool`.
 
         Args:
             weight: The weight: `[] float64`.
-            is_skipped: Whether to drop it: `[] bool`.
+            step: The local step; see `local_step`.
         """
-        return self.accumulator.try_apply_grad(
-            tf.stack([weight, tf.ones_like(weight)]), _step(is_skipped)
-        )
+        return self.accumulator.try_apply_grad(tf.stack([weight, tf.ones_like(weight)]), step)
 
     def take_factor(self, num_accumulated: tf.Tensor) -> tf.Tensor:
         """Takes the weights, and returns what turns this replica's means into weighted ones.
@@ -128,6 +126,20 @@ class WeightSum:
             context = tf.distribute.get_replica_context()
             total = context.all_reduce(tf.distribute.ReduceOp.SUM, total)
         return tf.math.divide_no_nan(number * num_replicas, total)
+
+
+def local_step(is_skipped: tf.Tensor | bool) -> tf.Tensor:
+    """Returns the local step of a micro-batch, with which accumulators drop or keep it: `[] int64`.
+
+    All gradients of a micro-batch share it: a constant for each would be a node for each.
+
+    Args:
+        is_skipped: Whether to drop the micro-batch as stale, which accumulators count: `[] bool`.
+    """
+    if isinstance(is_skipped, bool):
+        return host_int64(_ALWAYS_STALE if is_skipped else _NEVER_STALE)
+    stale, never_stale = (tf.constant(x, tf.int64) for x in (_ALWAYS_STALE, _NEVER_STALE))
+    return tf.where(is_skipped, stale, never_stale)
 
 
 def own_strategy() -> tf.distribute.Strategy | None:
@@ -171,14 +183,6 @@ def make_slots(
                 )
             slots.append(Slot(accumulator, shape))
     return slots
-
-
-def _step(is_skipped: tf.Tensor | bool) -> TensorLike:
-    """Returns the local step that makes an accumulator drop a gradient, or keep it: `[] int64`."""
-    if isinstance(is_skipped, bool):
-        return _ALWAYS_STALE if is_skipped else _NEVER_STALE
-    stale, never_stale = (tf.constant(x, tf.int64) for x in (_ALWAYS_STALE, _NEVER_STALE))
-    return tf.where(is_skipped, stale, never_stale)
 
 
 def _multiplied(gradient: Gradient, factor: tf.Tensor) -> Gradient:
