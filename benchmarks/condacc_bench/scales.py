@@ -81,6 +81,7 @@ class SyncScale:
     model_steps: int  # Steps in a round.
     micro_batch_models: Sequence[SyncModel]
     micro_batch_updates: int  # Updates in a round.
+    micro_batch_budget: Budget
     budget: Budget
 
 
@@ -117,7 +118,7 @@ def _sync_scale(seconds: float) -> SyncScale:
     return SyncScale(
         clusters=[
             ClusterModel(num_ps, 2, variables, elements, steps)
-            for variables, elements, steps in [(3, 4, 100), (4, 640 * KI, 20)]
+            for variables, elements, steps in [(3, 4, 100), (50, KI, 40), (4, 640 * KI, 20)]
             for num_ps in (1, 2)
         ],
         cluster_budget=Budget(min_rounds=30, max_rounds=60, seconds=8 * seconds),
@@ -125,6 +126,7 @@ def _sync_scale(seconds: float) -> SyncScale:
         model_steps=20,
         micro_batch_models=_MICRO_BATCH_MODELS,
         micro_batch_updates=5,
+        micro_batch_budget=Budget(min_rounds=7, max_rounds=400, seconds=4 * seconds),
         budget=Budget(min_rounds=7, max_rounds=41, seconds=2 * seconds),
     )
 
@@ -200,6 +202,7 @@ def smoke_scale() -> Scale:
             model_steps=2,
             micro_batch_models=[SyncModel(4, 1, 3, 1000)],
             micro_batch_updates=2,
+            micro_batch_budget=Budget(min_rounds=2, max_rounds=2, seconds=0),
             budget=Budget(min_rounds=2, max_rounds=2, seconds=0),
         ),
     )

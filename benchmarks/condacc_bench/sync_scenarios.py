@@ -113,7 +113,7 @@ def _measured(ways: Mapping[str, str], model: SyncModel, scale: SyncScale) -> ro
         norms = {name: case.norm for name, case in cases.items()}
         if max(norms.values()) - min(norms.values()) > 1e-5 * max(norms.values()):
             raise AssertionError(f"expected the same weights after an update, got norms {norms}")
-        return rounds.run_rounds(cases, scale.budget)
+        return rounds.run_rounds(cases, scale.micro_batch_budget)
     finally:
         rounds.close(cases)
 

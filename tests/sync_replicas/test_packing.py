@@ -30,9 +30,7 @@ def packages(pairs) -> list[list[str]]:
     travelled(pairs)
     found = tf.compat.v1.get_default_graph().get_operations()
     return [
-        [each.op.name for each in op.inputs]
-        for op in found
-        if op.type == "Condacc>GradientsPack"
+        [each.op.name for each in op.inputs] for op in found if op.type == "Condacc>GradientsPack"
     ]
 
 

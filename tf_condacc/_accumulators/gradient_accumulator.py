@@ -163,7 +163,7 @@ class GradientAccumulator(Trackable):
                 have been accumulated; `reset` discards them.
         """
         micro_batch = self._checked(gradients, weight)
-        with tf.control_dependencies(self._replicas.apply(micro_batch).all()):
+        with tf.control_dependencies(self._replicas.apply(micro_batch)):
             return micro_batch.slots[0].accumulator.num_accumulated() >= self._num_micro_batches
 
     @_not_converted
@@ -255,14 +255,13 @@ class GradientAccumulator(Trackable):
         micro_batch = self._checked(gradients, weight)
         slots, num_added = micro_batch.slots, micro_batch.num_added()
 
-        def apply() -> list[tf.Tensor]:
-            return self._replicas.apply(micro_batch).all()
-
         def apply_and_take() -> list[Gradient]:
             lowest = lowest_num_accumulated(*[slot.accumulator.accumulator_ref for slot in slots])
             with self._checking_number(lowest + num_added, required):
-                applied = self._replicas.apply(micro_batch)
-            return self._replicas.take(slots, required, lowest + num_added, applied)
+                return self._replicas.apply_and_take(micro_batch, required, lowest + num_added)
+
+        def apply() -> list[tf.Tensor]:
+            return self._replicas.apply(micro_batch)
 
         complete = slots[0].accumulator.num_accumulated() + num_added >= required
         return self._update_if(complete, optimizer, apply_and_take, clipping, apply)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -33,27 +34,15 @@ class MicroBatch(NamedTuple):
     weights: WeightSum | None
     is_skipped: tf.Tensor | bool
 
+    def targets(self) -> Iterator[tuple[Slot, Gradient]]:
+        """Returns each accumulator and its gradient."""
+        return zip(self.slots, self.gradients, strict=True)
+
     def num_added(self) -> tf.Tensor | int:
         """Returns by how much the micro-batch increases the number of micro-batches: `[] int32`."""
         if isinstance(self.is_skipped, bool):
             return int(not self.is_skipped)
         return 1 - tf.cast(self.is_skipped, tf.int32)
-
-
-class Applied(NamedTuple):
-    """The operations that apply a micro-batch.
-
-    Attributes:
-        slots: For each accumulator, whether it has added its gradient: `[] bool` each.
-        first: Tensors after whose computation no gradient is refused any more.
-    """
-
-    slots: list[tf.Tensor]
-    first: list[tf.Tensor]
-
-    def all(self) -> list[tf.Tensor]:
-        """Returns tensors after whose computation the micro-batch has been applied."""
-        return [*self.slots, *self.first]
 
 
 class ReplicaAccumulators(Trackable):
@@ -128,30 +117,43 @@ class ReplicaAccumulators(Trackable):
             self._weights[replica] = weights
         return self._weights.get(replica)
 
-    def apply(self, micro_batch: MicroBatch) -> Applied:
-        """Applies the gradients of a micro-batch to the accumulators of this replica."""
-        slots, gradients, weight, weights, is_skipped = micro_batch
-        step = local_step(is_skipped)
-        # The dense gradients have been checked. They are applied after the sparse gradients, whose
-        # indices are checked only when they are applied.
-        checked: list[tf.Tensor] = []
-        applied = dict.fromkeys(range(len(slots)))
-        for i in sorted(applied, key=lambda i: slots[i].is_dense):
-            with tf.control_dependencies(checked):
-                applied[i] = slots[i].apply(gradients[i], weight, step)
-            if not slots[i].is_dense:
-                checked = [applied[i]]
-        if weights is not None:
-            with tf.control_dependencies(checked):
-                checked = [*checked, weights.add(weight, step)]
-        return Applied(list(applied.values()), checked)
+    def apply(self, micro_batch: MicroBatch) -> list[tf.Tensor]:
+        """Applies the gradients of a micro-batch to the accumulators of this replica.
+
+        Returns:
+            Whether each gradient, and the weight, was added: `[] bool` each.
+        """
+        step = local_step(micro_batch.is_skipped)
+        first = self._apply_first(micro_batch, step)
+        with tf.control_dependencies(first):
+            return first + [
+                slot.apply(gradient, micro_batch.weight, step)
+                for slot, gradient in micro_batch.targets()
+                if slot.is_dense
+            ]
+
+    def apply_and_take(
+        self, micro_batch: MicroBatch, num_required: TensorLike, num_accumulated: tf.Tensor
+    ) -> list[Gradient]:
+        """Applies the gradients of a micro-batch, and takes what the accumulators then have.
+
+        Args:
+            micro_batch: The micro-batch.
+            num_required: Number of micro-batches that are enough: `[] int32`.
+            num_accumulated: Number of micro-batches of this replica, this one included: `[] int32`.
+        """
+        step = local_step(micro_batch.is_skipped)
+        first = self._apply_first(micro_batch, step)
+        with tf.control_dependencies(first), self._taking(num_required, num_accumulated) as taking:
+            return [
+                slot.apply_and_take(gradient, micro_batch.weight, step, *taking)
+                if slot.is_dense
+                else slot.take(*taking)
+                for slot, gradient in micro_batch.targets()
+            ]
 
     def take(
-        self,
-        slots: Sequence[Slot],
-        num_required: TensorLike,
-        num_accumulated: tf.Tensor,
-        applied: Applied | None = None,
+        self, slots: Sequence[Slot], num_required: TensorLike, num_accumulated: tf.Tensor
     ) -> list[Gradient]:
         """Takes what the accumulators of this replica have. It has been checked to be enough.
 
@@ -159,19 +161,9 @@ class ReplicaAccumulators(Trackable):
             slots: The accumulators.
             num_required: Number of micro-batches that are enough: `[] int32`.
             num_accumulated: Number of micro-batches of this replica: `[] int32`.
-            applied: The last micro-batch, if the gradients are taken as soon as it is applied.
         """
-        first = [] if applied is None else applied.first
-        with tf.control_dependencies(first):
-            factor = self._take_factor(num_accumulated)
-        first = first if factor is None else [*first, factor]
-        with arguments_on_host():
-            required = tf.convert_to_tensor(num_required, tf.int32)
-        taken = []
-        for i, slot in enumerate(slots):
-            with tf.control_dependencies(first if applied is None else [*first, applied.slots[i]]):
-                taken.append(slot.take(required, factor))
-        return taken
+        with self._taking(num_required, num_accumulated) as taking:
+            return [slot.take(*taking) for slot in slots]
 
     def of_this_replica(self) -> list[Slot] | None:
         """Returns the accumulators of the replica that calls; None if it has none yet."""
@@ -201,6 +193,40 @@ class ReplicaAccumulators(Trackable):
         made = ReplicaAccumulators(self._title, self._name, variables, self._reduction_type)
         made._strategy = self._strategy
         return made
+
+    def _apply_first(self, micro_batch: MicroBatch, step: tf.Tensor) -> list[tf.Tensor]:
+        """Applies the sparse gradients, whose indices are checked only then, and the weight.
+
+        The dense gradients have been checked. They are applied afterwards.
+
+        Returns:
+            Whether each was added: `[] bool` each.
+        """
+        applied: list[tf.Tensor] = []
+        for slot, gradient in micro_batch.targets():
+            if not slot.is_dense:
+                with tf.control_dependencies(applied):
+                    applied.append(slot.apply(gradient, micro_batch.weight, step))
+        if micro_batch.weights is not None:
+            with tf.control_dependencies(applied):
+                applied.append(micro_batch.weights.add(micro_batch.weight, step))
+        return applied
+
+    @contextlib.contextmanager
+    def _taking(
+        self, num_required: TensorLike, num_accumulated: tf.Tensor
+    ) -> Iterator[tuple[tf.Tensor, tf.Tensor | None]]:
+        """Takes the weights before the gradients.
+
+        Yields:
+            The number of micro-batches that are enough, `[] int32`, and the factor of this
+            replica's means, `[] float64` or None.
+        """
+        factor = self._take_factor(num_accumulated)
+        with arguments_on_host():  # All takes share a constant.
+            required = tf.convert_to_tensor(num_required, tf.int32)
+        with tf.control_dependencies([] if factor is None else [factor]):
+            yield required, factor
 
     def _take_factor(self, num_accumulated: tf.Tensor) -> tf.Tensor | None:
         """Takes the weights, and returns the factor of this replica's means; None for 1.

@@ -12,6 +12,7 @@ from tf_condacc._accumulators.dense import ConditionalAccumulator
 from tf_condacc._accumulators.sparse import SparseConditionalAccumulator
 from tf_condacc._accumulators.weights import multiplied
 from tf_condacc._ops.host import host_int64
+from tf_condacc._ops.native import ops
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
 
 _NEVER_STALE = tf.int64.max  # No accumulator's step is higher than this local step.
@@ -45,12 +46,7 @@ class Slot:
         """True if the gradients that are taken are dense."""
         return isinstance(self.accumulator, ConditionalAccumulator)
 
-    def apply(
-        self,
-        gradient: Gradient,
-        weight: tf.Tensor | None,
-        step: tf.Tensor,
-    ) -> tf.Tensor:
+    def apply(self, gradient: Gradient, weight: tf.Tensor | None, step: tf.Tensor) -> tf.Tensor:
         """Applies a gradient, and returns whether it was accumulated: `[] bool`.
 
         Args:
@@ -59,13 +55,12 @@ class Slot:
                 infinities adds zeros only.
             step: The local step; see `local_step`.
         """
-        if weight is not None:
-            gradient = _multiplied(gradient, weight)
+        gradient = _multiplied(gradient, weight)
         if isinstance(self.accumulator, SparseConditionalAccumulator):
             return self.accumulator.try_apply_indexed_slices_grad(gradient, step)
         return self.accumulator.try_apply_grad(gradient, step)
 
-    def take(self, num_required: TensorLike, factor: tf.Tensor | None = None) -> Gradient:
+    def take(self, num_required: TensorLike, factor: tf.Tensor | None) -> Gradient:
         """Takes what is accumulated. It has been checked that this is enough.
 
         Args:
@@ -77,7 +72,23 @@ class Slot:
         else:
             taken = self.accumulator.try_take_indexed_slices_grad(num_required).value
             taken.values.set_shape([None, *self.shape[1:]])
-        return taken if factor is None else _multiplied(taken, factor)
+        return _multiplied(taken, factor)
+
+    def apply_and_take(
+        self,
+        gradient: tf.Tensor,
+        weight: tf.Tensor | None,
+        step: tf.Tensor,
+        num_required: TensorLike,
+        factor: tf.Tensor | None,
+    ) -> tf.Tensor:
+        """Does what `apply` and `take` of a dense gradient do, in one operation."""
+        gradient = tf.convert_to_tensor(_multiplied(gradient, weight))
+        taken = ops.condacc_dense_apply_take(
+            self.accumulator.accumulator_ref, step, gradient, num_required
+        )
+        taken.set_shape(self.shape)
+        return _multiplied(taken, factor)
 
 
 class WeightSum:
@@ -185,10 +196,12 @@ def make_slots(
     return slots
 
 
-def _multiplied(gradient: Gradient, factor: tf.Tensor) -> Gradient:
+def _multiplied(gradient: Gradient, factor: tf.Tensor | None) -> Gradient:
     """Multiplies a gradient by a factor, `[] float64`. A factor of 0 sets all elements to zero."""
+    if factor is None:
+        return gradient
     if isinstance(gradient, tf.IndexedSlices):
-        values = _multiplied(gradient.values, factor)
+        values = multiplied(gradient.values, factor)
         return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
     return multiplied(gradient, factor)
 

@@ -7,20 +7,26 @@ import tensorflow as tf
 from tf_condacc._build_info import native_library
 from tf_condacc._ops.nodes import CheckedNodes
 
-_NOT_DIFFERENTIABLE = tuple(
-    f"Condacc>{kind}{verb}"
-    for kind in ("Dense", "Sparse")
-    for verb in (
-        "Accumulator",
-        "Apply",
-        "ApplyContribution",
-        "ApplyWeighted",
-        "Take",
-        "TryTake",
-        "TakeRound",
+_NOT_DIFFERENTIABLE = (
+    tuple(
+        f"Condacc>{kind}{verb}"
+        for kind in ("Dense", "Sparse")
+        for verb in (
+            "Accumulator",
+            "Apply",
+            "ApplyContribution",
+            "ApplyWeighted",
+            "Take",
+            "TryTake",
+            "TakeRound",
+        )
     )
-) + tuple(
-    f"Condacc>Tower{kind}{verb}" for kind in ("Dense", "Sparse") for verb in ("Sum", "Add", "Take")
+    + ("Condacc>DenseApplyTake",)
+    + tuple(
+        f"Condacc>Tower{kind}{verb}"
+        for kind in ("Dense", "Sparse")
+        for verb in ("Sum", "Add", "Take")
+    )
 )
 
 

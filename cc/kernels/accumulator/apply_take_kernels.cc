@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "cc/core/accumulator/apply_result.h"
 #include "cc/core/base/status.h"
 #include "cc/kernels/accumulator/accumulator_resource.h"
@@ -148,14 +149,17 @@ enum class TakeMode { kWaiting, kTry };
 template <TakeMode kTakeMode>
 using KernelOf = std::conditional_t<kTakeMode == TakeMode::kWaiting, tensorflow::AsyncOpKernel,
                                     tensorflow::OpKernel>;
-// A take with a step has the input global_step, and takes gradients only at that step.
-enum class WithStep { kNo, kYes };
+// The inputs of a take between the handle and num_required: none, the global step at which it takes
+// gradients, or the local step and the values of a gradient that it applies before.
+enum class TakeInputs { kNone, kGlobalStep, kGradient };
 
-// Takes the accumulated gradients. Inputs: handle, global_step if kWithStep is kYes, and
-// num_required. Outputs: taken ([] bool) if kTakeMode is kTry, and those of SetOutputs().
-template <const AccumulatorKind& kKind, TakeMode kTakeMode, WithStep kWithStep = WithStep::kNo>
+// Takes the accumulated gradients. Inputs: handle, those of kInputs, and num_required. Outputs:
+// taken ([] bool) if kTakeMode is kTry and kInputs is not kGradient, and those of SetOutputs(). A
+// take that has applied a gradient fails if there are too few.
+template <const AccumulatorKind& kKind, TakeMode kTakeMode, TakeInputs kInputs = TakeInputs::kNone>
 class TakeOp : public AsyncKernel<TakeExecution, KernelOf<kTakeMode>> {
   using Base = AsyncKernel<TakeExecution, KernelOf<kTakeMode>>;
+  static constexpr bool kAppliesFirst = kInputs == TakeInputs::kGradient;
 
  public:
   explicit TakeOp(OpKernelConstruction* ctx)
@@ -169,16 +173,29 @@ class TakeOp : public AsyncKernel<TakeExecution, KernelOf<kTakeMode>> {
     OpKernelContext* const ctx = execution->ctx();
     TF_RETURN_IF_ERROR(execution->Find(kKind, dtype_));
     std::optional<int64_t> global_step;
-    if (kWithStep == WithStep::kYes) {
+    if (kInputs == TakeInputs::kGlobalStep) {
       TF_RETURN_IF_ERROR(
           ReadScalar(ctx, 1, "global_step", execution->resource(), &global_step.emplace()));
     }
     int32_t num_required = 0;
     TF_RETURN_IF_ERROR(ReadScalar(ctx, ctx->num_inputs() - 1, "num_required", execution->resource(),
                                   &num_required));
-    TF_RETURN_IF_ERROR(execution->Reserve(kTakeMode == TakeMode::kTry));
+    TF_RETURN_IF_ERROR(execution->Reserve(kTakeMode == TakeMode::kTry && !kAppliesFirst));
+    if (kAppliesFirst) {
+      // Take() reports what is wrong otherwise. Nothing is applied then.
+      const bool will_take = num_required > 0 && !execution->is_cancelled();
+      if (will_take) TF_RETURN_IF_ERROR(Apply(ctx, execution->resource()));
+    }
     Take(num_required, global_step, execution);
     return absl::OkStatus();
+  }
+
+  // Applies the gradient, unless it is stale.
+  static absl::Status Apply(OpKernelContext* ctx, AccumulatorResource& resource) {
+    ApplyArgs args;
+    ApplyOutcome outcome;
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "local_step", resource, &args.local_step));
+    return ApplyGradient(ctx, resource, args, /*first=*/2, &outcome);
   }
 
   // Requests the take, whose completion ends the op, perhaps before this returns. A take that has
@@ -194,6 +211,13 @@ class TakeOp : public AsyncKernel<TakeExecution, KernelOf<kTakeMode>> {
         global_step);
     if (execution->is_cancelled()) core.Cancel(take, execution->workspace());
     if (core.TryServe(take, execution->workspace())) return;
+    if (kAppliesFirst) {
+      return execution->Complete([&] {
+        return absl::FailedPreconditionError(
+            absl::StrCat("Expected at least ", num_required, " gradients and no other take, got ",
+                         core.num_accumulated(), " gradients (", execution->where(), ")"));
+      });
+    }
     if (kTakeMode == TakeMode::kTry) return execution->CompleteEmpty();
     const auto cancel = [execution, take] {
       execution->resource().core().Cancel(take, execution->workspace());
@@ -215,7 +239,8 @@ struct AccumulatorKernels {
   using ApplyWeighted = ApplyOp<kKind, LastInput::kWeight>;
   using Take = TakeOp<kKind, TakeMode::kWaiting>;
   using TryTake = TakeOp<kKind, TakeMode::kTry>;
-  using TakeRound = TakeOp<kKind, TakeMode::kTry, WithStep::kYes>;
+  using TakeRound = TakeOp<kKind, TakeMode::kTry, TakeInputs::kGlobalStep>;
+  using ApplyTake = TakeOp<kKind, TakeMode::kTry, TakeInputs::kGradient>;
 };
 
 using DenseOps = AccumulatorKernels<kDense>;
@@ -229,6 +254,7 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApplyContribution").Device(DEVICE_CPU
 REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApplyWeighted").Device(DEVICE_CPU),
                         DenseOps::ApplyWeighted);
 REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTakeRound").Device(DEVICE_CPU), DenseOps::TakeRound);
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApplyTake").Device(DEVICE_CPU), DenseOps::ApplyTake);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseAccumulator").Device(DEVICE_CPU), SparseOps::Handle);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApply").Device(DEVICE_CPU), SparseOps::Apply);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTake").Device(DEVICE_CPU), SparseOps::Take);
@@ -282,6 +308,12 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTakeRound")
                             .HostMemory("num_required")
                             .HostMemory("taken"),
                         DenseOps::TakeRound);
+REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApplyTake")
+                            .Device(DEVICE_GPU)
+                            .HostMemory("handle")
+                            .HostMemory("local_step")
+                            .HostMemory("num_required"),
+                        DenseOps::ApplyTake);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseAccumulator").Device(DEVICE_GPU).HostMemory("handle"),
                         SparseOps::Handle);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApply")

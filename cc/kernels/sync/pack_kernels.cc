@@ -30,8 +30,8 @@ class PackOp : public OpKernel {
     size_t size = 0;
     for (int i = 0; i < ctx->num_inputs(); ++i) size += ctx->input(i).tensor_data().size();
     Tensor* packed = nullptr;
-    OP_REQUIRES_OK(
-        ctx, ctx->allocate_output(0, TensorShape({static_cast<int64_t>(size)}), &packed));
+    OP_REQUIRES_OK(ctx,
+                   ctx->allocate_output(0, TensorShape({static_cast<int64_t>(size)}), &packed));
     uint8_t* to = packed->flat<uint8_t>().data();
     for (int i = 0; i < ctx->num_inputs(); ++i) {
       const auto bytes = ctx->input(i).tensor_data();
@@ -49,15 +49,15 @@ class UnpackOp : public OpKernel {
     std::vector<PartialTensorShape> shapes;
     OP_REQUIRES_OK(ctx, ctx->GetAttr("shapes", &shapes));
     OP_REQUIRES(ctx, static_cast<int>(shapes.size()) == ctx->num_outputs(),
-                absl::InvalidArgumentError(
-                    absl::StrCat("Expected as many shapes as dtypes, got ", shapes.size(),
-                                 " shapes and ", ctx->num_outputs(), " dtypes")));
+                absl::InvalidArgumentError(absl::StrCat("Expected as many shapes as dtypes, got ",
+                                                        shapes.size(), " shapes and ",
+                                                        ctx->num_outputs(), " dtypes")));
     for (int i = 0; i < ctx->num_outputs(); ++i) {
       TensorShape& shape = shapes_.emplace_back();
-      OP_REQUIRES(ctx, shapes[static_cast<size_t>(i)].AsTensorShape(&shape),
-                  absl::InvalidArgumentError(
-                      absl::StrCat("Expected shapes to be fully defined, got ",
-                                   shapes[static_cast<size_t>(i)].DebugString())));
+      OP_REQUIRES(
+          ctx, shapes[static_cast<size_t>(i)].AsTensorShape(&shape),
+          absl::InvalidArgumentError(absl::StrCat("Expected shapes to be fully defined, got ",
+                                                  shapes[static_cast<size_t>(i)].DebugString())));
       size_ += shape.num_elements() * tensorflow::DataTypeSize(ctx->output_type(i));
     }
   }
@@ -65,13 +65,12 @@ class UnpackOp : public OpKernel {
   void Compute(OpKernelContext* ctx) override {
     const auto bytes = ctx->input(0).tensor_data();
     OP_REQUIRES(ctx, static_cast<int64_t>(bytes.size()) == size_,
-                absl::InvalidArgumentError(absl::StrCat(
-                    "Expected packed gradients of ", size_, " bytes, got ", bytes.size())));
+                absl::InvalidArgumentError(absl::StrCat("Expected packed gradients of ", size_,
+                                                        " bytes, got ", bytes.size())));
     const char* from = bytes.data();
     for (int i = 0; i < ctx->num_outputs(); ++i) {
       Tensor* gradient = nullptr;
-      OP_REQUIRES_OK(ctx,
-                     ctx->allocate_output(i, shapes_[static_cast<size_t>(i)], &gradient));
+      OP_REQUIRES_OK(ctx, ctx->allocate_output(i, shapes_[static_cast<size_t>(i)], &gradient));
       const auto to = gradient->tensor_data();
       if (!to.empty()) std::memcpy(const_cast<char*>(to.data()), from, to.size());
       from += to.size();

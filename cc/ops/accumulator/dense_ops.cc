@@ -156,6 +156,35 @@ average: The mean or sum of the gradients. If nothing was taken, zeros of the ac
 The errors are those of Condacc>DenseTake.
 )");
 
+REGISTER_OP("Condacc>DenseApplyTake")
+    .Input("handle: resource")
+    .Input("local_step: int64")
+    .Input("gradient: dtype")
+    .Input("num_required: int32")
+    .Output("average: dtype")
+    .Attr(kDtype)
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      TF_RETURN_IF_ERROR(ScalarArgument(c));
+      TF_RETURN_IF_ERROR(ScalarInput(c, 3));
+      c->set_output(0, GradientShape(c));
+      return absl::OkStatus();
+    })
+    .Doc(R"(
+Adds a gradient to an accumulator as Condacc>DenseApply does, and then takes the accumulated
+gradients, without waiting for others.
+
+local_step: The step at which the gradient was computed: [] int64. A stale gradient is dropped, and
+  the others are taken.
+gradient: The gradient, of the accumulator's shape.
+num_required: How many gradients are enough, this one included, at least 1: [] int32.
+average: The mean or sum of the gradients, as output by Condacc>DenseTake.
+
+FailedPrecondition if there are too few gradients or another take waits. This gradient has then been
+added. Other errors are those of Condacc>DenseApply and Condacc>DenseTake; if `num_required` is not
+valid or the step was cancelled, the gradient has not been added.
+)");
+
 REGISTER_OP("Condacc>DenseTakeRound")
     .Input("handle: resource")
     .Input("global_step: int64")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 
 import numpy as np
 import pytest
@@ -80,6 +81,54 @@ def test_optimizer_is_called_for_the_last_micro_batch_only(variables, accumulato
     assert updated == [False, True, False, True]
     assert variables[0].numpy().tolist() == [-3.0] * 3
     assert variables[1].numpy()[:, 0].tolist() == [-0.5] * 4 + [0.0] * 2
+
+
+def test_an_update_with_fewer_micro_batches_of_a_variable_is_refused(variables, accumulator, wrap):
+    optimizer = v1.train.GradientDescentOptimizer(1.0)
+    apply = wrap(lambda: accumulator.apply_gradients(optimizer, [tf.ones([3]), slices(1)]))
+    apply()
+    accumulator._replicas.of_this_replica()[1].accumulator.reset(0)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="fewer micro-batches"):
+        apply()
+    assert int(accumulator.num_accumulated()) == 1, "a gradient was applied"
+    accumulator.reset()
+    assert [bool(apply()) for _ in range(2)] == [False, True]
+    assert variables[0].numpy().tolist() == [-1.0] * 3
+
+
+def test_a_micro_batch_after_enough_was_accumulated_makes_an_update(variables, accumulator, wrap):
+    optimizer = v1.train.GradientDescentOptimizer(1.0)
+    gradients = [tf.constant([1.0, 2.0, 3.0]), slices(1)]
+    for _ in range(3):
+        accumulator.accumulate(gradients)
+    assert wrap(lambda: accumulator.apply_gradients(optimizer, gradients))()
+    assert variables[0].numpy().tolist() == [-1.0, -2.0, -3.0]
+    assert int(accumulator.num_accumulated()) == 0
+
+
+def test_a_variable_is_updated_before_the_gradients_of_others_are_computed(variables):
+    variables = [variables[0], tf.Variable(tf.zeros([3]))]
+    accumulator = GradientAccumulator(variables, num_micro_batches=2)
+    optimizer = v1.train.GradientDescentOptimizer(1.0)
+
+    def await_update() -> np.ndarray:
+        end = time.monotonic() + 20
+        while not variables[0].numpy().any() and time.monotonic() < end:
+            time.sleep(0.005)
+        return np.full(3, float(variables[0].numpy().any()), np.float32)
+
+    @tf.function
+    def step(is_last):
+        late = tf.cond(
+            is_last,
+            lambda: tf.py_function(await_update, [], tf.float32),
+            lambda: tf.ones([3]),
+        )
+        accumulator.apply_gradients(optimizer, [tf.ones([3]), tf.ensure_shape(late, [3])])
+
+    for is_last in (False, True):
+        step(tf.constant(is_last))
+    assert variables[1].numpy().tolist() == [-1.0] * 3, "the update waited for the other gradient"
 
 
 def test_remainder_makes_an_update_if_there_is_one(variables, accumulator, wrap):

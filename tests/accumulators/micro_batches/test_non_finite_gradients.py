@@ -72,6 +72,15 @@ def test_update_is_made_when_enough_micro_batches_are_finite(variables, accumula
     assert variables[0].numpy().tolist() == [-2.0, -2.0, -5.0]
 
 
+def test_update_after_a_skipped_micro_batch_is_that_of_the_others(variables, accumulator, wrap):
+    optimizer = v1.train.GradientDescentOptimizer(1.0)
+    for value in (1.0, 3.0):
+        accumulator.accumulate(gradients(value, 1.0))
+    assert wrap(lambda: accumulator.apply_gradients(optimizer, gradients(np.nan, 1.0)))()
+    assert variables[0].numpy().tolist() == [-1.0, -1.0, -2.0]
+    assert int(accumulator.num_skipped()) == 1
+
+
 def test_gradients_whose_sum_overflows_are_not_skipped(accumulator):
     accumulator.accumulate([tf.fill([3], 3e38), gradients(0.0, 3e38)[1]])
     assert int(accumulator.num_accumulated()) == 1

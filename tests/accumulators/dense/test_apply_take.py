@@ -1,0 +1,125 @@
+"""Tests of the operation that applies a gradient and takes what is accumulated."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_condacc
+from tf_condacc._ops.native import ops
+
+FAILED = tf.errors.FailedPreconditionError
+INVALID = tf.errors.InvalidArgumentError
+RANDOM = np.random.default_rng(5)
+
+
+def made(dtype=tf.float32, shape=(3,), gradients=(), **arguments):
+    accumulator = tf_condacc.ConditionalAccumulator(dtype, shape, name="a", **arguments)
+    for gradient in gradients:
+        accumulator.apply_grad(gradient, accumulator.global_step())
+    return accumulator
+
+
+def apply_take(accumulator, gradient, num_required, local_step=2**63 - 1):
+    return ops.condacc_dense_apply_take(
+        accumulator.accumulator_ref, tf.constant(local_step, tf.int64), gradient, num_required
+    )
+
+
+@pytest.mark.parametrize("reduction", ["MEAN", "SUM"])
+@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.complex64])
+@pytest.mark.parametrize("size, count", [(0, 2), (7, 1), (7, 3), (100_000, 10)])
+def test_the_result_has_the_bits_of_an_apply_and_a_take(dtype, size, count, reduction):
+    gradients = [tf.cast(RANDOM.normal(size=[size]), dtype) for _ in range(count)]
+    one, other = (made(dtype, [size], gradients[:-1], reduction_type=reduction) for _ in range(2))
+    other.apply_grad(gradients[-1])
+    for _ in range(2):  # The accumulators expect the number of the last take.
+        together = apply_take(one, gradients[-1], count)
+        apart = other.take_grad(count)
+        assert together.numpy().tobytes() == apart.numpy().tobytes()
+        for gradient in gradients[:-1]:
+            one.apply_grad(gradient, 1)
+            other.apply_grad(gradient, 1)
+        other.apply_grad(gradients[-1], 1)
+    assert int(one.global_step()) == int(other.global_step()) == 2
+
+
+def test_executions_of_a_function_follow_one_another():
+    accumulator = made(gradients=[[1.0, 2.0, 3.0]])
+
+    @tf.function
+    def step(gradient):
+        first = apply_take(accumulator, gradient * 2.0, 2)
+        return first, apply_take(accumulator, gradient, 1)
+
+    first, second = step(tf.ones([3]))
+    np.testing.assert_array_equal(first, [1.5, 2.0, 2.5])
+    np.testing.assert_array_equal(second, [1.0, 1.0, 1.0])
+
+
+def test_too_few_gradients_are_an_error_after_the_gradient_was_added():
+    accumulator = made(gradients=[[1.0, 2.0, 3.0]])
+    words = r"at least 3 gradients and no other take, got 2 gradients \(accumulator 'a"
+    with pytest.raises(FAILED, match=words):
+        apply_take(accumulator, [3.0, 4.0, 5.0], 3)
+    assert (int(accumulator.num_accumulated()), int(accumulator.global_step())) == (2, 0)
+    np.testing.assert_array_equal(accumulator.take_grad(2), [2.0, 3.0, 4.0])
+
+
+def test_a_stale_gradient_is_dropped_and_the_others_are_taken():
+    accumulator = made(gradients=[[1.0, 2.0, 3.0]])
+    accumulator.set_global_step(5)
+    taken = apply_take(accumulator, [7.0, 7.0, 7.0], 1, local_step=4)
+    np.testing.assert_array_equal(taken, [1.0, 2.0, 3.0])
+    assert int(accumulator.num_dropped()) == 1
+
+
+def test_does_not_overtake_a_take_that_waits():
+    results = []
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        accumulator = tf_condacc.ConditionalAccumulator(tf.float32, [3], name="a")
+        take = accumulator.take_grad(2)
+        gradient = tf.compat.v1.placeholder(tf.float32, [3])
+        both = apply_take(accumulator, gradient, 1)
+        waiting = threading.Thread(target=lambda: results.append(session.run(take)))
+        waiting.start()
+        # Executions that come before the take take their own gradient.
+        number, refused = 0, 0
+        while refused < 2:
+            number += 1
+            try:
+                own = session.run(both, {gradient: np.full(3, number)})
+                np.testing.assert_array_equal(own, np.full(3, number))
+            except FAILED as error:
+                assert "no other take" in str(error)
+                refused += 1
+        waiting.join(30)
+    np.testing.assert_array_equal(results, [np.full(3, number - 0.5)])
+
+
+@pytest.mark.parametrize(
+    "gradient, num_required, local_step, words",
+    [
+        ([1.0, 2.0, 3.0], 0, 0, "num_required must be positive, but was 0"),
+        ([1.0, 2.0, 3.0], -1, 0, "num_required must be positive, but was -1"),
+        ([1.0, 2.0, 3.0], [1], 0, "scalar|rank 0"),
+        ([1.0, 2.0, 3.0], 1, [0], "scalar|rank 0"),
+        ([1.0, 2.0], 1, 0, r"expected \[3\], got \[2\]"),
+    ],
+)
+def test_bad_arguments_are_refused_and_nothing_is_added(gradient, num_required, local_step, words):
+    accumulator = made(gradients=[[1.0, 2.0, 3.0]])
+    with pytest.raises(INVALID, match=words):
+        apply_take(accumulator, gradient, num_required, local_step)
+    state = (accumulator.num_accumulated(), accumulator.global_step(), accumulator.num_dropped())
+    assert [int(each) for each in state] == [1, 0, 0]
+
+
+def test_other_handles_are_refused():
+    sparse = tf_condacc.SparseConditionalAccumulator(tf.float32, [3, 2])
+    for handle in (sparse.accumulator_ref, made(tf.float64).accumulator_ref):
+        with pytest.raises(INVALID):
+            ops.condacc_dense_apply_take(handle, tf.constant(0, tf.int64), tf.ones([3]), 1)
