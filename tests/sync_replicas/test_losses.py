@@ -112,9 +112,9 @@ def test_a_slot_pushed_by_its_holder_and_its_successor_counts_once(two_ps, train
 def test_without_contributors_the_same_slot_counts_twice(two_ps, training, monkeypatch):
     """This is the control of the test above: the check finds what contributors prevent."""
 
-    def push(self, claim, gradient):
+    def push(self, claim, arrived):
         round_, _ = claim.on(self.variable.device)
-        accepted = self.accumulator.try_apply_grad(gradient, round_)
+        accepted = self.accumulator.try_apply_grad(arrived, round_)
         return tf.where(accepted, ApplyOutcome.ADDED, ApplyOutcome.STALE)
 
     monkeypatch.setattr(pushes.VariableGradients, "push", push)

@@ -43,7 +43,8 @@ class GradientAccumulator(Trackable):
 
     The object has a dense or sparse accumulator for each variable. Gradients of embeddings, which
     are ``tf.IndexedSlices``, stay sparse. The accumulators' steps need not be set: no gradient is
-    ever stale. It works eagerly, in ``tf.function`` and in graphs with sessions.
+    ever stale. It works eagerly, in ``tf.function`` and in graphs with sessions. Calls must follow
+    one another: threads that call at the same time may mix up their updates.
 
     Under a ``tf.distribute.Strategy``, each replica accumulates its own gradients, on its device,
     and the optimizer adds up the replicas' means in each update as it does without accumulation.
@@ -162,7 +163,7 @@ class GradientAccumulator(Trackable):
                 does not have, or a shape that is unknown at tracing is wrong. Other gradients may
                 have been accumulated; `reset` discards them.
         """
-        micro_batch = self._checked(gradients, weight)
+        micro_batch = self._checked_micro_batch(gradients, weight)
         with tf.control_dependencies(self._replicas.apply(micro_batch)):
             return micro_batch.slots[0].accumulator.num_accumulated() >= self._num_micro_batches
 
@@ -242,7 +243,12 @@ class GradientAccumulator(Trackable):
                 of the strategy.
             RuntimeError: As in `accumulate`; or it is called where replicas cannot update
                 variables together.
-            tf.errors.InvalidArgumentError: As in `accumulate`; or a limit is not above 0.
+            tf.errors.InvalidArgumentError: As in `accumulate`; or a limit is not above 0; or
+                variables have been given different numbers of gradients, because a step has failed.
+                `reset` begins anew.
+
+        If the computation of a gradient fails, variables whose gradients were computed before may
+        have been updated, as without accumulation.
         """
         check_optimizer(self._title, optimizer, self._skips_non_finite)
         clipping = checked_clipping(self._title, clip_norm, global_clip_norm, clip_value)
@@ -250,9 +256,10 @@ class GradientAccumulator(Trackable):
         if tf.distribute.has_strategy():
             complete = self.accumulate(gradients, weight)
             return self._update_if(complete, optimizer, lambda: self.take(required), clipping)
-        # Whether this micro-batch completes an update is known before its gradients are. So each
-        # variable can be updated as soon as its own gradient has been computed.
-        micro_batch = self._checked(gradients, weight)
+        # Unless micro-batches can be skipped, it is known before the gradients are computed whether
+        # this one completes an update. So the gradients that an optimizer does not need together
+        # update their variables as soon as they are computed.
+        micro_batch = self._checked_micro_batch(gradients, weight)
         slots, num_added = micro_batch.slots, micro_batch.num_added()
 
         def apply_and_take() -> list[Gradient]:
@@ -379,7 +386,9 @@ class GradientAccumulator(Trackable):
             _LOG.warning(text, self._title, number)
             self._replicas.reset()
 
-    def _checked(self, gradients: Iterable[Gradient], weight: TensorLike | None) -> MicroBatch:
+    def _checked_micro_batch(
+        self, gradients: Iterable[Gradient], weight: TensorLike | None
+    ) -> MicroBatch:
         """Returns a micro-batch of checked gradients, and makes the accumulators if need be."""
         check_not_compiled(self._title)
         gradients = checked_gradients(self._title, gradients, self._variables)
@@ -387,8 +396,8 @@ class GradientAccumulator(Trackable):
         slots = self._replicas.made_for(gradients)
         with explaining_graphs(self._title, "accumulate"):
             is_skipped = self._skips_non_finite and is_any_not_finite(gradients, weight)
-        weights = None if weight is None else self._replicas.weights_made()
-        return MicroBatch(slots, gradients, weight, weights, is_skipped)
+        weight_sum = None if weight is None else self._replicas.weight_sum_made()
+        return MicroBatch(slots, gradients, weight, weight_sum, is_skipped)
 
     def _checking_number(
         self, lowest: tf.Tensor, required: TensorLike
@@ -413,7 +422,7 @@ class GradientAccumulator(Trackable):
         optimizer: Any,
         take: Callable[[], list[Gradient]],
         clipping: Clipping | None,
-        otherwise: Callable[[], list[tf.Tensor]] = lambda: [],
+        otherwise: Callable[[], list[tf.Tensor]] | None = None,
     ) -> tf.Tensor:
         """Updates the variables with an optimizer if a condition holds. Returns the condition.
 
@@ -422,7 +431,7 @@ class GradientAccumulator(Trackable):
             optimizer: The optimizer.
             take: Returns the gradients of the update.
             clipping: How to clip them; None if not at all.
-            otherwise: Called instead of an update; returns tensors to compute.
+            otherwise: Called instead of an update if it is given; returns tensors to compute.
         """
         if hasattr(optimizer, "build") and not getattr(optimizer, "built", False):
             with tf.init_scope():  # Keras optimizers cannot make variables in a tf.cond.

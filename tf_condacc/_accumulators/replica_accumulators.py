@@ -24,14 +24,14 @@ class MicroBatch(NamedTuple):
         slots: The accumulators of the replica.
         gradients: A gradient for each.
         weight: Weight of the micro-batch: `[] float64`; None if it has none.
-        weights: The weights of the replica; None if they are not needed.
+        weight_sum: The sum of weights of the replica; None if it is not needed.
         is_skipped: Whether to drop the micro-batch: `[] bool`.
     """
 
     slots: list[Slot]
     gradients: list[Gradient]
     weight: tf.Tensor | None
-    weights: WeightSum | None
+    weight_sum: WeightSum | None
     is_skipped: tf.Tensor | bool
 
     def targets(self) -> Iterator[tuple[Slot, Gradient]]:
@@ -98,7 +98,7 @@ class ReplicaAccumulators(Trackable):
                 )
         return slots
 
-    def weights_made(self) -> WeightSum | None:
+    def weight_sum_made(self) -> WeightSum | None:
         """Returns the weights of this replica, which the first call makes; None for sums.
 
         Raises:
@@ -124,9 +124,9 @@ class ReplicaAccumulators(Trackable):
             Whether each gradient, and the weight, was added: `[] bool` each.
         """
         step = local_step(micro_batch.is_skipped)
-        first = self._apply_first(micro_batch, step)
-        with tf.control_dependencies(first):
-            return first + [
+        applied = self._apply_sparse_and_weight(micro_batch, step)
+        with tf.control_dependencies(applied[-1:]):
+            return applied + [
                 slot.apply(gradient, micro_batch.weight, step)
                 for slot, gradient in micro_batch.targets()
                 if slot.is_dense
@@ -143,12 +143,15 @@ class ReplicaAccumulators(Trackable):
             num_accumulated: Number of micro-batches of this replica, this one included: `[] int32`.
         """
         step = local_step(micro_batch.is_skipped)
-        first = self._apply_first(micro_batch, step)
-        with tf.control_dependencies(first), self._taking(num_required, num_accumulated) as taking:
+        applied = self._apply_sparse_and_weight(micro_batch, step)
+        with (
+            tf.control_dependencies(applied[-1:]),
+            self._weights_taken(num_required, num_accumulated) as (required, factor),
+        ):
             return [
-                slot.apply_and_take(gradient, micro_batch.weight, step, *taking)
+                slot.apply_and_take(gradient, micro_batch.weight, step, required, factor)
                 if slot.is_dense
-                else slot.take(*taking)
+                else slot.take(required, factor)
                 for slot, gradient in micro_batch.targets()
             ]
 
@@ -162,8 +165,8 @@ class ReplicaAccumulators(Trackable):
             num_required: Number of micro-batches that are enough: `[] int32`.
             num_accumulated: Number of micro-batches of this replica: `[] int32`.
         """
-        with self._taking(num_required, num_accumulated) as taking:
-            return [slot.take(*taking) for slot in slots]
+        with self._weights_taken(num_required, num_accumulated) as (required, factor):
+            return [slot.take(required, factor) for slot in slots]
 
     def of_this_replica(self) -> list[Slot] | None:
         """Returns the accumulators of the replica that calls; None if it has none yet."""
@@ -194,10 +197,11 @@ class ReplicaAccumulators(Trackable):
         made._strategy = self._strategy
         return made
 
-    def _apply_first(self, micro_batch: MicroBatch, step: tf.Tensor) -> list[tf.Tensor]:
-        """Applies the sparse gradients, whose indices are checked only then, and the weight.
+    def _apply_sparse_and_weight(self, micro_batch: MicroBatch, step: tf.Tensor) -> list[tf.Tensor]:
+        """Applies the sparse gradients and the weight, one after another.
 
-        The dense gradients have been checked. They are applied afterwards.
+        The dense gradients are applied afterwards: they have been checked, but the indices of
+        sparse gradients are checked only when they are applied.
 
         Returns:
             Whether each was added: `[] bool` each.
@@ -205,18 +209,18 @@ class ReplicaAccumulators(Trackable):
         applied: list[tf.Tensor] = []
         for slot, gradient in micro_batch.targets():
             if not slot.is_dense:
-                with tf.control_dependencies(applied):
+                with tf.control_dependencies(applied[-1:]):
                     applied.append(slot.apply(gradient, micro_batch.weight, step))
-        if micro_batch.weights is not None:
-            with tf.control_dependencies(applied):
-                applied.append(micro_batch.weights.add(micro_batch.weight, step))
+        if micro_batch.weight_sum is not None:
+            with tf.control_dependencies(applied[-1:]):
+                applied.append(micro_batch.weight_sum.add(micro_batch.weight, step))
         return applied
 
     @contextlib.contextmanager
-    def _taking(
+    def _weights_taken(
         self, num_required: TensorLike, num_accumulated: tf.Tensor
     ) -> Iterator[tuple[tf.Tensor, tf.Tensor | None]]:
-        """Takes the weights before the gradients.
+        """Takes the weights, and returns a context to take the gradients in.
 
         Yields:
             The number of micro-batches that are enough, `[] int32`, and the factor of this

@@ -28,7 +28,7 @@ def update_if(
     condition: tf.Tensor,
     update: Callable[[], Any],
     variables: Sequence[VariableLike],
-    otherwise: Callable[[], list[tf.Tensor]],
+    otherwise: Callable[[], list[tf.Tensor]] | None = None,
 ) -> tf.Tensor:
     """Calls a function that updates variables if a condition holds, and returns the condition.
 
@@ -41,7 +41,7 @@ def update_if(
         update: The function. In a graph with sessions it returns the operation of the update.
         variables: The variables that it updates.
         otherwise: Called if the condition does not hold; returns tensors to compute. Under a
-            strategy, it is not called.
+            strategy it must be None.
 
     Raises:
         RuntimeError: Replicas cannot update variables together in the current graph.
@@ -51,7 +51,7 @@ def update_if(
     def merged(strategy: tf.distribute.Strategy, conditions: Any) -> None:
         first = strategy.experimental_local_results(conditions)[0]
         try:
-            _cond(first, lambda: strategy.run(update), lambda: [])
+            _cond(first, lambda: strategy.run(update))
         except AssertionError as error:  # TensorFlow does not say what is wrong.
             _check_scope(title, strategy, variables, error)
             raise
@@ -160,7 +160,9 @@ def _of_tensorflow(variable: Any) -> tf.Variable:
 
 
 def _cond(
-    condition: tf.Tensor, update: Callable[[], Any], otherwise: Callable[[], list[tf.Tensor]]
+    condition: tf.Tensor,
+    update: Callable[[], Any],
+    otherwise: Callable[[], list[tf.Tensor]] | None = None,
 ) -> tf.Tensor:
     def updated() -> tf.Tensor:
         operation = update()
@@ -168,7 +170,7 @@ def _cond(
             return tf.constant(True)
 
     def not_updated() -> tf.Tensor:
-        with tf.control_dependencies(otherwise()):
+        with tf.control_dependencies([] if otherwise is None else otherwise()):
             return tf.constant(False)
 
     return tf.cond(condition, updated, not_updated)

@@ -143,23 +143,23 @@ class TakeExecution : public AsyncExecution {
   Tensor reserved_;
 };
 
-// The behaviour of a take if there are too few gradients: kWaiting waits without blocking a thread,
-// and kTry ends at once and outputs that nothing was taken.
+// The behaviour of a take if there are too few gradients: kWaiting waits without blocking a thread.
+// kTry ends at once: it outputs that nothing was taken or, if it has applied a gradient, fails.
 enum class TakeMode { kWaiting, kTry };
 template <TakeMode kTakeMode>
 using KernelOf = std::conditional_t<kTakeMode == TakeMode::kWaiting, tensorflow::AsyncOpKernel,
                                     tensorflow::OpKernel>;
 // The inputs of a take between the handle and num_required: none, the global step at which it takes
-// gradients, or the local step and the values of a gradient that it applies before.
+// gradients, or the local step and the values of a gradient that it applies first.
 enum class TakeInputs { kNone, kGlobalStep, kGradient };
 
 // Takes the accumulated gradients. Inputs: handle, those of kInputs, and num_required. Outputs:
-// taken ([] bool) if kTakeMode is kTry and kInputs is not kGradient, and those of SetOutputs(). A
-// take that has applied a gradient fails if there are too few.
+// taken ([] bool) if kTellsTaken, and those of SetOutputs().
 template <const AccumulatorKind& kKind, TakeMode kTakeMode, TakeInputs kInputs = TakeInputs::kNone>
 class TakeOp : public AsyncKernel<TakeExecution, KernelOf<kTakeMode>> {
   using Base = AsyncKernel<TakeExecution, KernelOf<kTakeMode>>;
   static constexpr bool kAppliesFirst = kInputs == TakeInputs::kGradient;
+  static constexpr bool kTellsTaken = kTakeMode == TakeMode::kTry && !kAppliesFirst;
 
  public:
   explicit TakeOp(OpKernelConstruction* ctx)
@@ -180,13 +180,42 @@ class TakeOp : public AsyncKernel<TakeExecution, KernelOf<kTakeMode>> {
     int32_t num_required = 0;
     TF_RETURN_IF_ERROR(ReadScalar(ctx, ctx->num_inputs() - 1, "num_required", execution->resource(),
                                   &num_required));
-    TF_RETURN_IF_ERROR(execution->Reserve(kTakeMode == TakeMode::kTry && !kAppliesFirst));
-    if (kAppliesFirst) {
-      // Take() reports what is wrong otherwise. Nothing is applied then.
-      const bool will_take = num_required > 0 && !execution->is_cancelled();
-      if (will_take) TF_RETURN_IF_ERROR(Apply(ctx, execution->resource()));
+    TF_RETURN_IF_ERROR(execution->Reserve(kTellsTaken));
+    return Take(ctx, num_required, global_step, execution);
+  }
+
+  // Requests the take, whose completion ends the op, perhaps before this returns. A take that has
+  // to wait first registers its cancellation callback; see AsyncExecution::OnCancel(). A take that
+  // need not wait registers none, and only checks whether the step was cancelled, because nothing
+  // would receive the gradients then. Returns an error if a gradient cannot be applied.
+  static absl::Status Take(OpKernelContext* ctx, int32_t num_required,
+                           std::optional<int64_t> global_step,
+                           const std::shared_ptr<TakeExecution>& execution) {
+    Accumulator& core = execution->resource().core();
+    const auto take = std::make_shared<PendingTake>(
+        num_required,
+        [execution](const Status& status, Value* value) { execution->Complete(status, value); },
+        global_step);
+    const bool is_cancelled = execution->is_cancelled();
+    if (is_cancelled) core.Cancel(take, execution->workspace());
+    if (kAppliesFirst && !is_cancelled && num_required > 0) {
+      TF_RETURN_IF_ERROR(Apply(ctx, execution->resource()));
     }
-    Take(num_required, global_step, execution);
+    if (core.TryServe(take, execution->workspace())) return absl::OkStatus();
+    if (kAppliesFirst) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("Expected at least ", num_required, " gradients and no pending take, got ",
+                       core.num_accumulated(), " gradients (", execution->where(), ")"));
+    }
+    if (kTakeMode == TakeMode::kTry) {
+      execution->CompleteEmpty();
+      return absl::OkStatus();
+    }
+    const auto cancel = [execution, take] {
+      execution->resource().core().Cancel(take, execution->workspace());
+    };
+    if (!execution->OnCancel(cancel)) cancel();
+    core.Request(take, execution, execution->workspace());
     return absl::OkStatus();
   }
 
@@ -196,34 +225,6 @@ class TakeOp : public AsyncKernel<TakeExecution, KernelOf<kTakeMode>> {
     ApplyOutcome outcome;
     TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "local_step", resource, &args.local_step));
     return ApplyGradient(ctx, resource, args, /*first=*/2, &outcome);
-  }
-
-  // Requests the take, whose completion ends the op, perhaps before this returns. A take that has
-  // to wait first registers its cancellation callback; see AsyncExecution::OnCancel(). A take that
-  // need not wait registers none, and only checks whether the step was cancelled, because nothing
-  // would receive the gradients then.
-  static void Take(int32_t num_required, std::optional<int64_t> global_step,
-                   const std::shared_ptr<TakeExecution>& execution) {
-    Accumulator& core = execution->resource().core();
-    const auto take = std::make_shared<PendingTake>(
-        num_required,
-        [execution](const Status& status, Value* value) { execution->Complete(status, value); },
-        global_step);
-    if (execution->is_cancelled()) core.Cancel(take, execution->workspace());
-    if (core.TryServe(take, execution->workspace())) return;
-    if (kAppliesFirst) {
-      return execution->Complete([&] {
-        return absl::FailedPreconditionError(
-            absl::StrCat("Expected at least ", num_required, " gradients and no other take, got ",
-                         core.num_accumulated(), " gradients (", execution->where(), ")"));
-      });
-    }
-    if (kTakeMode == TakeMode::kTry) return execution->CompleteEmpty();
-    const auto cancel = [execution, take] {
-      execution->resource().core().Cancel(take, execution->workspace());
-    };
-    if (!execution->OnCancel(cancel)) cancel();
-    core.Request(take, execution, execution->workspace());
   }
 
   const bool waits_for_device_;

@@ -172,7 +172,7 @@ REGISTER_OP("Condacc>DenseApplyTake")
     })
     .Doc(R"(
 Adds a gradient to an accumulator as Condacc>DenseApply does, and then takes the accumulated
-gradients, without waiting for others.
+gradients, without waiting for further gradients.
 
 local_step: The step at which the gradient was computed: [] int64. A stale gradient is dropped, and
   the others are taken.
@@ -180,9 +180,9 @@ gradient: The gradient, of the accumulator's shape.
 num_required: How many gradients are enough, this one included, at least 1: [] int32.
 average: The mean or sum of the gradients, as output by Condacc>DenseTake.
 
-FailedPrecondition if there are too few gradients or another take waits. This gradient has then been
-added. Other errors are those of Condacc>DenseApply and Condacc>DenseTake; if `num_required` is not
-valid or the step was cancelled, the gradient has not been added.
+FailedPrecondition if there are too few gradients or another take waits; OutOfRange if the global
+step cannot advance. The gradient has then been added, and nothing was taken. Other errors are those
+of Condacc>DenseApply and Condacc>DenseTake. After them nothing has changed.
 )");
 
 REGISTER_OP("Condacc>DenseTakeRound")

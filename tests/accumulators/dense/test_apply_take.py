@@ -13,6 +13,7 @@ from tf_condacc._ops.native import ops
 
 FAILED = tf.errors.FailedPreconditionError
 INVALID = tf.errors.InvalidArgumentError
+DTYPES = [tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.complex64, tf.complex128]
 RANDOM = np.random.default_rng(5)
 
 
@@ -30,7 +31,7 @@ def apply_take(accumulator, gradient, num_required, local_step=2**63 - 1):
 
 
 @pytest.mark.parametrize("reduction", ["MEAN", "SUM"])
-@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.complex64])
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size, count", [(0, 2), (7, 1), (7, 3), (100_000, 10)])
 def test_the_result_has_the_bits_of_an_apply_and_a_take(dtype, size, count, reduction):
     gradients = [tf.cast(RANDOM.normal(size=[size]), dtype) for _ in range(count)]
@@ -62,7 +63,7 @@ def test_executions_of_a_function_follow_one_another():
 
 def test_too_few_gradients_are_an_error_after_the_gradient_was_added():
     accumulator = made(gradients=[[1.0, 2.0, 3.0]])
-    words = r"at least 3 gradients and no other take, got 2 gradients \(accumulator 'a"
+    words = r"at least 3 gradients and no pending take, got 2 gradients \(accumulator 'a"
     with pytest.raises(FAILED, match=words):
         apply_take(accumulator, [3.0, 4.0, 5.0], 3)
     assert (int(accumulator.num_accumulated()), int(accumulator.global_step())) == (2, 0)
@@ -90,11 +91,12 @@ def test_does_not_overtake_a_take_that_waits():
         number, refused = 0, 0
         while refused < 2:
             number += 1
+            assert number < 10_000, "no take waits"
             try:
                 own = session.run(both, {gradient: np.full(3, number)})
                 np.testing.assert_array_equal(own, np.full(3, number))
             except FAILED as error:
-                assert "no other take" in str(error)
+                assert "no pending take" in str(error)
                 refused += 1
         waiting.join(30)
     np.testing.assert_array_equal(results, [np.full(3, number - 0.5)])
@@ -120,6 +122,13 @@ def test_bad_arguments_are_refused_and_nothing_is_added(gradient, num_required, 
 
 def test_other_handles_are_refused():
     sparse = tf_condacc.SparseConditionalAccumulator(tf.float32, [3, 2])
-    for handle in (sparse.accumulator_ref, made(tf.float64).accumulator_ref):
-        with pytest.raises(INVALID):
-            ops.condacc_dense_apply_take(handle, tf.constant(0, tf.int64), tf.ones([3]), 1)
+    for other, words in ((sparse, "sparse"), (made(tf.float64), "expected double, got float")):
+        with pytest.raises(INVALID, match=words):
+            apply_take(other, tf.ones([3]), 1)
+
+
+@pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
+def test_integers_are_summed(dtype):
+    accumulator = made(dtype, [2], [tf.constant([1, 2**30], dtype)], reduction_type="SUM")
+    taken = apply_take(accumulator, tf.constant([2, 1], dtype), 2)
+    assert taken.numpy().tolist() == [3, 2**30 + 1]

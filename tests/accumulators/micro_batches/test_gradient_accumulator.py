@@ -90,7 +90,10 @@ def test_an_update_with_fewer_micro_batches_of_a_variable_is_refused(variables, 
     accumulator._replicas.of_this_replica()[1].accumulator.reset(0)
     with pytest.raises(tf.errors.InvalidArgumentError, match="fewer micro-batches"):
         apply()
-    assert int(accumulator.num_accumulated()) == 1, "a gradient was applied"
+    counts = [
+        slot.accumulator.num_accumulated() for slot in accumulator._replicas.of_this_replica()
+    ]
+    assert [int(count) for count in counts] == [1, 0], "a gradient was applied"
     accumulator.reset()
     assert [bool(apply()) for _ in range(2)] == [False, True]
     assert variables[0].numpy().tolist() == [-1.0] * 3
@@ -151,6 +154,42 @@ def test_gradients_are_accumulated_in_a_session():
         session.run(v1.global_variables_initializer())
         assert [session.run(updated) for _ in range(2)] == [False, True]
         assert session.run(weights).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("has_cond_v2", [False, True])
+def test_weighted_sparse_and_skipped_gradients_are_accumulated_in_a_session(has_cond_v2):
+    """All gradients are applied inside the branches of a tf.cond, of which sessions have two."""
+    was_v2 = v1.control_flow_v2_enabled()
+    (v1.enable_control_flow_v2 if has_cond_v2 else v1.disable_control_flow_v2)()
+    try:
+        with tf.Graph().as_default(), v1.Session() as session:
+            dense = v1.get_variable("dense", initializer=[0.0, 0.0], use_resource=True)
+            mixed = v1.get_variable("mixed", initializer=[0.0, 0.0], use_resource=True)
+            rows = v1.get_variable("rows", initializer=tf.zeros([ROWS, 2]), use_resource=True)
+            value, weight = v1.placeholder(tf.float32, []), v1.placeholder(tf.float32, [])
+            one_row = tf.IndexedSlices(tf.reshape(value, [1]), tf.constant([1]), tf.constant([2]))
+            two_rows = tf.IndexedSlices(tf.fill([2, 2], value), tf.constant([4, 2]))
+            accumulator = GradientAccumulator([dense, mixed, rows], 2, skip_non_finite=True)
+            accumulator.accumulate([dense, mixed, slices(1)])  # Makes the accumulators.
+            optimizer = v1.train.GradientDescentOptimizer(1.0)
+            updated = accumulator.apply_gradients(
+                optimizer,
+                [tf.fill([2], value), one_row, two_rows],
+                weight=weight,
+                clip_value=6.0,
+            )
+            session.run(v1.global_variables_initializer())
+            steps = [(1.0, 1.0), (np.nan, 1.0), (3.0, 3.0), (np.inf, 0.0), (8.0, 1.0)]
+            feeds = [{value: one, weight: two} for one, two in steps]
+            results = [bool(session.run(updated, feed)) for feed in feeds]
+            assert results == [False, False, True, False, True]
+            assert session.run(accumulator.num_skipped()) == 1
+            # The means are (1 * 1 + 3 * 3) / 4, and 8, which is clipped to 6.
+            assert session.run(dense).tolist() == [-8.5, -8.5]
+            assert session.run(mixed).tolist() == [0.0, -8.5]
+            assert session.run(rows)[:, 0].tolist() == [0.0, 0.0, -8.5, 0.0, -8.5, 0.0]
+    finally:
+        (v1.enable_control_flow_v2 if was_v2 else v1.disable_control_flow_v2)()
 
 
 def test_reset_discards_what_is_accumulated(accumulator):

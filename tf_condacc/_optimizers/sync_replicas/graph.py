@@ -9,8 +9,8 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._ops.host import host_int64
+from tf_condacc._optimizers.sync_replicas.bundling import sent_in_bundles
 from tf_condacc._optimizers.sync_replicas.gate import GateOptions, Reports, SyncGate
-from tf_condacc._optimizers.sync_replicas.packing import travelled
 from tf_condacc._optimizers.sync_replicas.pushes import (
     Claim,
     PushOptions,
@@ -189,8 +189,10 @@ def _worker_step(
     with tf.control_dependencies(waits):
         packed = gate.claim(step)
     claim = Claim(packed)
-    arrived = travelled([(each.gradient, each.variable) for each in gradients])
-    outcomes = [each.push(claim, one) for each, one in zip(gradients, arrived, strict=True)]
+    arrived = sent_in_bundles([(each.gradient, each.variable) for each in gradients])
+    outcomes = [
+        pushed.push(claim, gradient) for pushed, gradient in zip(gradients, arrived, strict=True)
+    ]
     next_round, is_dropped = gate.finish(step, any_added(gradients, outcomes))
     train_op = local_step.assign(next_round)
     with v1.device(local_step.device), tf.control_dependencies([train_op.op]):

@@ -81,7 +81,7 @@ class VariableGradients:
         options: How gradients travel and are reduced.
 
     Attributes:
-        gradient: The gradient, as it travels.
+        gradient: The gradient, in the data type in which it is sent.
         variable: The variable.
         name: Name of the accumulator.
         device: Device of the variable and the accumulator.
@@ -106,18 +106,18 @@ class VariableGradients:
         self.name = shared_name
         self.device = variable.device
 
-    def push(self, claim: Claim, gradient: Gradient) -> tf.Tensor:
-        """Pushes a gradient with the slot of a step; returns the outcome: `[] int32`.
+    def push(self, claim: Claim, arrived: Gradient) -> tf.Tensor:
+        """Pushes the gradient with the slot of a step; returns the outcome: `[] int32`.
 
         Args:
             claim: The round and slot of the step.
-            gradient: The gradient, as it has arrived on the variable's device or anywhere else.
+            arrived: `gradient`, or the copy of it that has come in a bundle.
         """
         round_, slot = claim.on(self.variable.device)
         with v1.device(self.variable.device):
-            if isinstance(gradient, tf.IndexedSlices):
-                return self.accumulator.apply_indexed_slices_contribution(gradient, slot, round_)
-            return self.accumulator.apply_contribution(gradient, slot, round_)
+            if isinstance(arrived, tf.IndexedSlices):
+                return self.accumulator.apply_indexed_slices_contribution(arrived, slot, round_)
+            return self.accumulator.apply_contribution(arrived, slot, round_)
 
     def take(self, num_required: int, round_: tf.Tensor) -> Gradient:
         """Takes the reduced gradient of a round; fails if the accumulator is at another one."""

@@ -13,6 +13,7 @@ import tensorflow as tf
 from emulated_gpu import num_pushed
 
 import tf_condacc
+from tf_condacc._ops.native import ops
 
 v1 = tf.compat.v1
 
@@ -59,6 +60,14 @@ class DenseCase:
         )
         self.apply = accumulator.apply_grad(self.fed * tf.constant(1, self.dtype), self.step)
         self.take = tf.identity(accumulator.take_grad(self.num_gradients))
+        self.apply_and_take = tf.identity(
+            ops.condacc_dense_apply_take(
+                accumulator.accumulator_ref,
+                self.step,
+                self.fed * tf.constant(1, self.dtype),
+                self.num_gradients,
+            )
+        )
 
     def draw(self) -> list[np.ndarray]:
         scale = 1000 if self.dtype == np.int64 else 1
@@ -152,4 +161,10 @@ def test_takes_have_the_bits_of_numpy(seed: int, trial: int) -> None:
                 checks = [run_round(session, case, step, take_waits, pool) for case in cases]
                 for check in checks:
                     check()
+            dense, step = cases[0], NUM_ROUNDS
+            gradients = dense.draw()
+            *first, last = [dense.feeds(gradient, step) for gradient in gradients]
+            for feeds in first:
+                session.run(dense.apply, feeds)
+            dense.check(session.run(dense.apply_and_take, last), gradients)
     assert num_pushed() > before, "nothing was put on the stream of the GPU"

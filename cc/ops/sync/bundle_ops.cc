@@ -1,4 +1,4 @@
-// Ops that let several gradients travel to another process as one tensor.
+// Ops that send several gradients to another process as one tensor.
 #include <vector>
 
 #include "absl/status/status.h"
@@ -15,8 +15,10 @@ using tensorflow::shape_inference::ShapeHandle;
 
 REGISTER_OP("Condacc>GradientsPack")
     .Input("gradients: dtypes")
-    .Output("packed: uint8")
+    .Output("bundle: uint8")
     .Attr("dtypes: list(numbertype) >= 1")
+    .Attr("shapes: list(shape) >= 1")
+    .Attr("names: list(string) >= 1")
     .SetShapeFn([](InferenceContext* c) {
       c->set_output(0, c->Vector(InferenceContext::kUnknownDim));
       return absl::OkStatus();
@@ -24,12 +26,18 @@ REGISTER_OP("Condacc>GradientsPack")
     .Doc(R"(
 Writes the bytes of several gradients one after another into one tensor.
 
-gradients: Tensors of any shapes.
-packed: Their bytes: [n] uint8.
+gradients: Tensors of the shapes `shapes`.
+bundle: Their bytes: [n] uint8.
+dtypes: Their data types.
+shapes: Their shapes, which must be fully defined.
+names: The names of their variables, for the error.
+
+InvalidArgument if a gradient has another shape, if there are more or fewer shapes or names than
+gradients, or if a shape is not fully defined.
 )");
 
 REGISTER_OP("Condacc>GradientsUnpack")
-    .Input("packed: uint8")
+    .Input("bundle: uint8")
     .Output("gradients: dtypes")
     .Attr("dtypes: list(numbertype) >= 1")
     .Attr("shapes: list(shape) >= 1")
@@ -45,14 +53,15 @@ REGISTER_OP("Condacc>GradientsUnpack")
       return absl::OkStatus();
     })
     .Doc(R"(
-Makes the gradients that Condacc>GradientsPack has written.
+Restores the gradients that Condacc>GradientsPack has packed.
 
-packed: Their bytes: [n] uint8.
+bundle: Their bytes: [n] uint8.
 gradients: Tensors of the shapes `shapes`.
 dtypes: Their data types.
 shapes: Their shapes, which must be fully defined.
 
-InvalidArgument if `packed` is not exactly as long as the gradients.
+InvalidArgument if the bundle is not exactly as long as the gradients, if there are more or fewer
+shapes than dtypes, or if a shape is not fully defined.
 )");
 
 }  // namespace

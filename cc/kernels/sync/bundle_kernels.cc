@@ -1,0 +1,126 @@
+// Kernels that send several gradients to another process as one tensor.
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/tensor_shape.h"
+#include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/util/overflow.h"
+
+namespace condacc {
+namespace {
+
+using tensorflow::DEVICE_CPU;
+using tensorflow::OpKernel;
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::PartialTensorShape;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+
+// The gradients of a bundle: their shapes, and their bytes one after another.
+struct Layout {
+  std::vector<TensorShape> shapes;
+  int64_t num_bytes = 0;
+
+  // Reads the attribute "shapes", which has a shape for each of `dtypes`.
+  absl::Status Read(OpKernelConstruction* ctx, tensorflow::DataTypeSlice dtypes) {
+    std::vector<PartialTensorShape> attribute;
+    TF_RETURN_IF_ERROR(ctx->GetAttr("shapes", &attribute));
+    if (attribute.size() != dtypes.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("Expected as many shapes as dtypes, got ",
+                                                     attribute.size(), " shapes and ",
+                                                     dtypes.size(), " dtypes"));
+    }
+    for (size_t i = 0; i < dtypes.size(); ++i) {
+      if (!attribute[i].AsTensorShape(&shapes.emplace_back())) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("Expected shapes to be fully defined, got ", attribute[i].DebugString()));
+      }
+      const int64_t size = tensorflow::MultiplyWithoutOverflow(shapes[i].num_elements(),
+                                                               tensorflow::DataTypeSize(dtypes[i]));
+      num_bytes = size < 0 ? size : tensorflow::AddWithoutOverflow(num_bytes, size);
+      if (num_bytes < 0) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "Expected gradients of fewer than 2**63 bytes, got ", attribute[i].DebugString()));
+      }
+    }
+    return absl::OkStatus();
+  }
+};
+
+// Input: gradients. Output: bundle.
+class PackOp : public OpKernel {
+ public:
+  explicit PackOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, layout_.Read(ctx, ctx->input_types()));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("names", &names_));
+    OP_REQUIRES(ctx, names_.size() == layout_.shapes.size(),
+                absl::InvalidArgumentError(absl::StrCat("Expected as many names as gradients, got ",
+                                                        names_.size(), " names and ",
+                                                        layout_.shapes.size(), " gradients")));
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    for (int i = 0; i < ctx->num_inputs(); ++i) {
+      const TensorShape& expected = layout_.shapes[static_cast<size_t>(i)];
+      OP_REQUIRES(ctx, ctx->input(i).shape() == expected,
+                  absl::InvalidArgumentError(
+                      absl::StrCat("Shape mismatch: expected ", expected.DebugString(), ", got ",
+                                   ctx->input(i).shape().DebugString(), " (gradient of '",
+                                   names_[static_cast<size_t>(i)], "')")));
+    }
+    Tensor* bundle = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({layout_.num_bytes}), &bundle));
+    uint8_t* to = bundle->flat<uint8_t>().data();
+    for (int i = 0; i < ctx->num_inputs(); ++i) {
+      const auto bytes = ctx->input(i).tensor_data();
+      if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+      to += bytes.size();
+    }
+  }
+  bool IsExpensive() override { return false; }
+
+ private:
+  Layout layout_;
+  std::vector<std::string> names_;
+};
+
+// Input: bundle. Output: gradients.
+class UnpackOp : public OpKernel {
+ public:
+  explicit UnpackOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, layout_.Read(ctx, ctx->output_types()));
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    const auto bytes = ctx->input(0).tensor_data();
+    OP_REQUIRES(ctx, static_cast<int64_t>(bytes.size()) == layout_.num_bytes,
+                absl::InvalidArgumentError(absl::StrCat("Expected a bundle of ", layout_.num_bytes,
+                                                        " bytes, got ", bytes.size())));
+    const char* from = bytes.data();
+    for (int i = 0; i < ctx->num_outputs(); ++i) {
+      Tensor* gradient = nullptr;
+      OP_REQUIRES_OK(ctx,
+                     ctx->allocate_output(i, layout_.shapes[static_cast<size_t>(i)], &gradient));
+      const auto to = gradient->tensor_data();
+      if (!to.empty()) std::memcpy(const_cast<char*>(to.data()), from, to.size());
+      from += to.size();
+    }
+  }
+  bool IsExpensive() override { return false; }
+
+ private:
+  Layout layout_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("Condacc>GradientsPack").Device(DEVICE_CPU), PackOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>GradientsUnpack").Device(DEVICE_CPU), UnpackOp);
+
+}  // namespace
+}  // namespace condacc
