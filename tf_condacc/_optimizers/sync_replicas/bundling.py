@@ -11,9 +11,9 @@ from tensorflow.compat import v1
 from tf_condacc._ops.native import ops
 from tf_condacc._typing import Gradient
 
-# A message between two processes costs as much as copying several hundred KiB. A gradient of more
-# than this gains little, because it is copied twice. A bundle is sent when its last gradient has
-# been computed, so a large one would delay gradients that are ready.
+# A message between two processes costs as much as copying several hundred KiB, and a gradient in a
+# bundle is copied twice, so larger gradients gain little. A bundle is sent when its last gradient
+# has been computed, so a large one would delay gradients that are ready.
 _LARGEST_BYTES = 64 << 10
 _BUNDLE_BYTES = 256 << 10
 
@@ -21,11 +21,14 @@ _GradientAndVariable = tuple[Gradient, tf.Variable]
 
 
 class _Process(NamedTuple):
+    """The job, replica and task of a device; the task is None if the device does not name it."""
+
     job: str
     replica: int
     task: int | None
 
     def cpu(self) -> str:
+        """Returns the name of the first CPU of the process."""
         spec = tf.DeviceSpec(self.job, self.replica, self.task, "CPU", 0)
         return spec.to_string()
 
