@@ -105,7 +105,7 @@ RowAdder::RowAdder(ElementType type, size_t width, bool out_is_float32, bool byp
       num_parts_(width * NumParts(type)),
       out_is_float32_(out_is_float32),
       add_(AddAny),
-      add_in_place_(AddAny) {
+      add_to_cache_(AddAny) {
 #if defined(CONDACC_AVX2)
   if (!HasAvx2() || SumsInFloat32(type)) return;
   // Vectors that bypass the caches must be aligned.
@@ -113,7 +113,7 @@ RowAdder::RowAdder(ElementType type, size_t width, bool out_is_float32, bool byp
                     reinterpret_cast<uintptr_t>(results) % kVectorBytes == 0;
   const auto choose = [this](auto number) {
     using T = decltype(number);
-    add_in_place_ = AddAvx2<T, false>;
+    add_to_cache_ = AddAvx2<T, false>;
     add_ = bypasses_cache_ ? AddAvx2<T, true> : AddAvx2<T, false>;
   };
   if (SizeOf(type) / NumParts(type) == sizeof(float)) {

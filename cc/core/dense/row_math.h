@@ -16,6 +16,7 @@ struct RowAddArgs {
   size_t num_inputs;
   double divisor;
   bool first_is_float32;  // May be true only if SumsInFloat32(type).
+  bool is_partial;        // Whether `out` is about to be read again.
 };
 
 // Adds rows of one type and width, with the results of AddDense(). The function that adds a row is
@@ -28,9 +29,9 @@ class RowAdder {
   RowAdder(ElementType type, size_t width, bool out_is_float32, bool bypasses_cache,
            const void* results);
 
-  // Sums that grow in place are about to be read again, and are always written to the cache.
+  // Partial sums, and sums that grow in place, are always written to the cache.
   void Add(const RowAddArgs& row) const {
-    (row.out == row.first ? add_in_place_ : add_)(*this, row);
+    (row.is_partial || row.out == row.first ? add_to_cache_ : add_)(*this, row);
   }
   // Makes the results visible to other threads. Each thread must call it after its last row.
   void Finish() const;
@@ -50,7 +51,7 @@ class RowAdder {
   bool out_is_float32_;
   bool bypasses_cache_ = false;
   Function add_;
-  Function add_in_place_;
+  Function add_to_cache_;
 };
 
 }  // namespace condacc

@@ -15,7 +15,7 @@ namespace condacc {
 namespace {
 
 constexpr size_t kWalkChunk = 8;         // Buckets of one unit of parallel work.
-constexpr size_t kNumParts = 10;         // Parts of a result. Memory is freed after each.
+constexpr size_t kMaxOperands = 16;      // Gradients' slices in one sum of a row.
 constexpr size_t kPrefetchBytes = 1024;  // Bytes of a row. The processor prefetches the rest.
 // Bytes of results that do not fit in the caches, and are written past them. What is smaller may be
 // read again from there.
@@ -25,7 +25,7 @@ void Prefetch(const void* begin, size_t num_bytes) {
   constexpr size_t kLine = 64;
   const size_t wanted = std::min(num_bytes, kPrefetchBytes);
   for (size_t i = 0; i < wanted; i += kLine)
-    __builtin_prefetch(static_cast<const char*>(begin) + i);
+    __builtin_prefetch(static_cast<const char*>(begin) + i, 0, 2);
 }
 
 std::vector<IndexSpan> IndicesOf(const std::vector<HostSource>& sources) {
@@ -35,10 +35,12 @@ std::vector<IndexSpan> IndicesOf(const std::vector<HostSource>& sources) {
   return gradients;
 }
 
-// Rows whose operands are on their way into the cache. Each row is added some rows after it was
-// pushed, and the last ones at the end. Slices of different gradients are far apart in memory,
-// where the processor does not prefetch them by itself.
-class RowQueue {
+}  // namespace
+
+// Sums of rows whose operands are on their way into the cache. Each is added some pushes later, and
+// the last ones at the end. Slices of different gradients are far apart in memory, where the
+// processor does not prefetch them by itself.
+class HostMergePass::RowQueue {
  public:
   explicit RowQueue(const RowAdder& adder) : adder_(adder) {}
   ~RowQueue() {
@@ -49,6 +51,8 @@ class RowQueue {
   }
   RowQueue(const RowQueue&) = delete;
   RowQueue& operator=(const RowQueue&) = delete;
+
+  bool out_is_float32() const { return adder_.out_is_float32(); }
 
   // Returns where the next row is to be written.
   RowAddArgs* Push() {
@@ -66,32 +70,44 @@ class RowQueue {
   size_t num_pushed_ = 0;
 };
 
-}  // namespace
-
-// Outputs what adds the new entries of a row to its sum, if there is one, and writes the result to
+// Pushes what adds the new entries of a row to its sum, if there is one, and writes the result to
 // `out`. Prefetches the operands. Overwrites the entries, because nothing is allocated: sums that
 // are changed in place could not be restored if an allocation failed.
-void HostMergePass::Prepare(const UnionRow& row, void* out, double divisor,
-                            RowAddArgs* args) const {
+void HostMergePass::Push(const UnionRow& row, void* out, double divisor, RowQueue* queue) const {
   // The addresses of the operands are stored in the memory of the entries. Each entry is read
   // before an address overwrites it.
   static_assert(sizeof(const void*) <= sizeof(SliceEntry) &&
                 alignof(const void*) <= alignof(SliceEntry));
-  if (!row.is_new) Prefetch(row.sum, layout_.num_sum_bytes());
   char* const place = reinterpret_cast<char*>(row.begin);
-  size_t num_operands = 0;
-  for (const SliceEntry* e = row.begin; e < row.end; ++e) {
-    const void* const values = ValuesOf(*e);
-    Prefetch(values, layout_.num_bytes());
-    new (place + num_operands++ * sizeof(values)) const void*(values);
-  }
-  const void* const* const operands = std::launder(reinterpret_cast<const void* const*>(place));
-  args->out = out;
-  args->first = row.is_new ? operands[0] : row.sum;
-  args->first_is_float32 = SumsInFloat32(layout_.type) && !row.is_new;
-  args->inputs = operands + (row.is_new ? 1 : 0);
-  args->num_inputs = num_operands - (row.is_new ? 1 : 0);
-  args->divisor = divisor;
+  const auto num_operands = static_cast<size_t>(row.end - row.begin);
+  const bool sums_in_float32 = SumsInFloat32(layout_.type);
+  // The operands of a frequent row would push each other out of the cache before they are added. If
+  // `out` can hold a sum, such a row is added in parts.
+  const size_t part_size =
+      queue->out_is_float32() == sums_in_float32 ? kMaxOperands : std::max<size_t>(num_operands, 1);
+  if (!row.is_new) Prefetch(row.sum, layout_.num_sum_bytes());
+  const void* sum = row.sum;
+  size_t begin = 0;
+  do {
+    const size_t end = std::min(num_operands, begin + part_size);
+    RowAddArgs* const args = queue->Push();
+    for (size_t i = begin; i < end; ++i) {
+      const void* const values = ValuesOf(row.begin[i]);
+      Prefetch(values, layout_.num_bytes());
+      new (place + i * sizeof(values)) const void*(values);
+    }
+    const auto* const operands = std::launder(reinterpret_cast<const void* const*>(place));
+    const size_t num_firsts = row.is_new && begin == 0 ? 1 : 0;
+    args->out = out;
+    args->first = num_firsts == 1 ? operands[0] : sum;
+    args->first_is_float32 = sums_in_float32 && num_firsts == 0;
+    args->inputs = operands + begin + num_firsts;
+    args->num_inputs = end - begin - num_firsts;
+    args->is_partial = end < num_operands;
+    args->divisor = args->is_partial ? 1 : divisor;
+    sum = out;
+    begin = end;
+  } while (begin < num_operands);
 }
 
 HostMergePass::HostMergePass(const SliceLayout& layout, const MergedRows& merged,
@@ -137,7 +153,7 @@ void HostMergePass::MergeBuckets(size_t first, size_t last, const RowAdder& adde
       all_rows.indices[place] = row.index;
       all_rows.sums[place] = sum;
       all_rows.weights[place] = WeightOf(row);
-      if (row.begin < row.end) Prepare(row, sum, /*divisor=*/1, queue.Push());
+      if (row.begin < row.end) Push(row, sum, /*divisor=*/1, &queue);
     }
   }
 }
@@ -160,13 +176,14 @@ void HostMergePass::WriteBuckets(size_t first, size_t last, const Output& output
       const double divisor = output.divisor != kOfEachRow
                                  ? output.divisor
                                  : DivisorOf(Reduction::kMean, WeightOf(row));
-      Prepare(row, output.values + place * layout_.num_bytes(), divisor, queue.Push());
+      Push(row, output.values + place * layout_.num_bytes(), divisor, &queue);
     }
   }
 }
 
 void HostMergePass::WriteTo(int64_t* indices, void* values, double divisor,
-                            const ParallelFor& parallel_for, const PartWritten& part_written) {
+                            const ParallelFor& parallel_for, size_t num_parts,
+                            const PartWritten& part_written) {
   const struct {
     const HostMergePass* merge;
     Output output;
@@ -175,11 +192,9 @@ void HostMergePass::WriteTo(int64_t* indices, void* values, double divisor,
              RowAdder(layout_.type, layout_.width, /*out_is_float32=*/false,
                       num_rows() * layout_.num_bytes() >= kMinBypassing, values)}};
   const size_t num_buckets = entries_.num_buckets();
-  const size_t part_rows = part_written == nullptr ? num_rows() : num_rows() / kNumParts;
-  for (size_t begin = 0, end = 0; begin < num_buckets; begin = end) {
-    while (end < num_buckets &&
-           (end == begin || num_rows_before(end + 1) <= num_rows_before(begin) + part_rows))
-      ++end;
+  for (size_t begin = 0, end = 0, part = 1; begin < num_buckets; begin = end, ++part) {
+    const size_t last_row = num_rows() * part / num_parts;
+    while (end < num_buckets && (end == begin || num_rows_before(end + 1) <= last_row)) ++end;
     // The function captures so little that std::function does not allocate.
     const auto write = [&pass, begin](size_t first, size_t last) {
       pass.merge->WriteBuckets(begin + first, begin + last, pass.output);

@@ -62,13 +62,14 @@ class HostMergePass {
 
   // Writes all indices to `indices` [num_rows()], and the sums of their rows to `values`
   // [num_rows(), width]. Each sum is divided by `divisor` or, if that is kOfEachRow, by the total
-  // weight of the gradients that contain the row. If `part_written` is set, the result is written
-  // in parts, and the calling thread calls it between them. Allocates nothing and cannot fail.
+  // weight of the gradients that contain the row. The result is written in about `num_parts` parts,
+  // and the calling thread calls `part_written` between them. Allocates nothing and cannot fail.
   void WriteTo(int64_t* indices, void* values, double divisor, const ParallelFor& parallel_for,
-               const PartWritten& part_written = nullptr);
+               size_t num_parts = 1, const PartWritten& part_written = nullptr);
 
  private:
   struct Output;
+  class RowQueue;
 
   size_t num_rows_before(size_t bucket) const {
     return entries_.num_merged_before(bucket) + entries_.num_new_before(bucket);
@@ -77,7 +78,7 @@ class HostMergePass {
     return static_cast<const char*>(sources_[entry.gradient].values) +
            entry.position * layout_.num_bytes();
   }
-  void Prepare(const UnionRow& row, void* out, double divisor, RowAddArgs* args) const;
+  void Push(const UnionRow& row, void* out, double divisor, RowQueue* queue) const;
   // Returns the total weight of the gradients that contain the row, including the new ones.
   double WeightOf(const UnionRow& row) const;
   void MergeBuckets(size_t first, size_t last, const RowAdder& adder, const MergedRows& all_rows,

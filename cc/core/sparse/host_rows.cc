@@ -86,19 +86,18 @@ Value HostRows::Finish(Workspace& workspace) {
 
 void HostRows::Write(const Value& value, Workspace& workspace) {
   Merging& merging = output_->merging;
-  HostMergePass::PartWritten exchange;
-  const size_t sum_bytes = merged_.size() * format_.layout.num_sum_bytes();
-  if (merging.merge->num_entries() * sizeof(SliceEntry) + sum_bytes >= kMinDiscarded) {
-    // The pages of entries and sums that have been read become pages of the rest of the result.
-    exchange = [this, &value](const HostMergePass::Position& written) {
-      output_->merging.entries.DiscardFirst(written.num_entries * sizeof(SliceEntry));
-      for (SumChunk& chunk : chunks_) chunk.DiscardBelow(written.index);
-      value.indices.RefillAfter(written.num_rows * sizeof(int64_t));
-      value.values.RefillAfter(written.num_rows * format_.layout.num_bytes());
-    };
-  }
+  const size_t num_freeable = merging.merge->num_entries() * sizeof(SliceEntry) +
+                              merged_.size() * format_.layout.num_sum_bytes();
+  const size_t num_parts = std::clamp<size_t>(num_freeable / kMinDiscarded, 1, kMaxParts);
+  // The pages of entries and sums that have been read become pages of the rest of the result.
+  const auto exchange = [this, &value](const HostMergePass::Position& written) {
+    output_->merging.entries.DiscardFirst(written.num_entries * sizeof(SliceEntry));
+    for (SumChunk& chunk : chunks_) chunk.DiscardBelow(written.index);
+    value.indices.RefillAfter(written.num_rows * sizeof(int64_t));
+    value.values.RefillAfter(written.num_rows * format_.layout.num_bytes());
+  };
   merging.merge->WriteTo(static_cast<int64_t*>(value.indices.data()), value.values.data(),
-                         output_->divisor, workspace.parallel_for(), exchange);
+                         output_->divisor, workspace.parallel_for(), num_parts, exchange);
 }
 
 }  // namespace condacc

@@ -52,8 +52,10 @@ class HostRows {
   }
 
  private:
-  // If entries and merged sums have fewer bytes in total, they are not freed piece by piece.
+  // Entries and merged sums are freed while a result is written, at least so many bytes at a time,
+  // and at most so many times.
   static constexpr size_t kMinDiscarded = size_t{4} << 20;
+  static constexpr size_t kMaxParts = 10;
 
   // A merge of gradients, and the memory for it.
   struct Merging {

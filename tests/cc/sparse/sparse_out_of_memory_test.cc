@@ -15,7 +15,7 @@
 namespace condacc {
 namespace {
 
-constexpr size_t kWidth = 64;
+constexpr size_t kWidth = 256;
 
 using Sum = SparseSum<HostRows>;
 

@@ -18,6 +18,7 @@ namespace {
 
 constexpr size_t kWidth = 64;
 constexpr int64_t kRange = 1 << 16;
+constexpr size_t kManyRows = 30000;  // Of gradients that are freed in several parts.
 constexpr size_t kRowBytes = kWidth * sizeof(float);
 
 using Sum = SparseSum<HostRows>;
@@ -105,10 +106,10 @@ TEST_P(SparseSumTest, MostOfWhatWasMergedIsDiscardedBeforeTheLastRowIsWritten) {
   for (size_t num_folds : {1, 2}) {
     gradients_.clear();
     for (size_t i = 0; i < num_folds; ++i) {
-      Append(4);
+      Append(4, kManyRows);
       Fold();
     }
-    Append(2);
+    Append(2, kManyRows);
     const Slices expected = Expected();
     const int64_t bytes = static_cast<int64_t>(expected.indices.size() * kRowBytes);
     const int64_t before = TestBuffer::num_discarded();
@@ -120,7 +121,7 @@ TEST_P(SparseSumTest, MostOfWhatWasMergedIsDiscardedBeforeTheLastRowIsWritten) {
 }
 
 TEST_P(SparseSumTest, WithNothingPendingTheMergedRowsAreDiscardedToo) {
-  Append(4);
+  Append(4, kManyRows);
   Fold();
   const int64_t before = TestBuffer::num_discarded();
   ASSERT_TRUE(Prepare().ok());
