@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import tensorflow as tf
 
-from tf_condacc._accumulators.clipping import Clipping, checked_clipping
+from tf_condacc._accumulators.clipping import checked_clipping
 from tf_condacc._accumulators.finite import is_any_not_finite
 from tf_condacc._accumulators.gradient_checks import (
     check_in_use,
@@ -20,14 +19,10 @@ from tf_condacc._accumulators.gradient_checks import (
     checked_number,
     checked_variables,
     checked_weight,
+    checking_number,
 )
 from tf_condacc._accumulators.replica_accumulators import MicroBatch, ReplicaAccumulators
-from tf_condacc._accumulators.replica_updates import (
-    explaining_graphs,
-    gradients_for,
-    share_reads,
-    update_if,
-)
+from tf_condacc._accumulators.replica_updates import explaining_graphs, update_if
 from tf_condacc._ops.native import lowest_num_accumulated
 from tf_condacc._tensorflow import RestoreWatch, Trackable
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
@@ -196,7 +191,7 @@ class GradientAccumulator(Trackable):
             )
         required = self._num_micro_batches if num_required is None else num_required
         lowest = lowest_num_accumulated(*[slot.accumulator.accumulator_ref for slot in slots])
-        with self._checking_number(lowest, required), explaining_graphs(self._title, "take"):
+        with checking_number(self._title, lowest, required), explaining_graphs(self._title, "take"):
             return self._replicas.take(slots, required, lowest)
 
     @_not_converted
@@ -252,26 +247,28 @@ class GradientAccumulator(Trackable):
         """
         check_optimizer(self._title, optimizer, self._skips_non_finite)
         clipping = checked_clipping(self._title, clip_norm, global_clip_norm, clip_value)
-        required = self._num_micro_batches
         if tf.distribute.has_strategy():
             complete = self.accumulate(gradients, weight)
-            return self._update_if(complete, optimizer, lambda: self.take(required), clipping)
+            return update_if(self._title, self._variables, complete, optimizer, clipping, self.take)
         # Unless micro-batches can be skipped, it is known before the gradients are computed whether
         # this one completes an update. So the gradients that an optimizer does not need together
         # update their variables as soon as they are computed.
         micro_batch = self._checked_micro_batch(gradients, weight)
         slots, num_added = micro_batch.slots, micro_batch.num_added()
+        required = self._num_micro_batches
 
         def apply_and_take() -> list[Gradient]:
             lowest = lowest_num_accumulated(*[slot.accumulator.accumulator_ref for slot in slots])
-            with self._checking_number(lowest + num_added, required):
+            with checking_number(self._title, lowest + num_added, required):
                 return self._replicas.apply_and_take(micro_batch, required, lowest + num_added)
 
         def apply() -> list[tf.Tensor]:
             return self._replicas.apply(micro_batch)
 
         complete = slots[0].accumulator.num_accumulated() + num_added >= required
-        return self._update_if(complete, optimizer, apply_and_take, clipping, apply)
+        return update_if(
+            self._title, self._variables, complete, optimizer, clipping, apply_and_take, apply
+        )
 
     @_not_converted
     def apply_remainder(
@@ -302,7 +299,9 @@ class GradientAccumulator(Trackable):
         if slots is None:
             return tf.constant(False)
         is_left = slots[0].accumulator.num_accumulated() > 0
-        return self._update_if(is_left, optimizer, lambda: self.take(1), clipping)
+        return update_if(
+            self._title, self._variables, is_left, optimizer, clipping, lambda: self.take(1)
+        )
 
     @_not_converted
     def num_accumulated(self) -> tf.Tensor:
@@ -398,48 +397,3 @@ class GradientAccumulator(Trackable):
             is_skipped = self._skips_non_finite and is_any_not_finite(gradients, weight)
         weight_sum = None if weight is None else self._replicas.weight_sum_made()
         return MicroBatch(slots, gradients, weight, weight_sum, is_skipped)
-
-    def _checking_number(
-        self, lowest: tf.Tensor, required: TensorLike
-    ) -> contextlib.AbstractContextManager:
-        """Returns a context whose operations fail if an accumulator has too few micro-batches.
-
-        Args:
-            lowest: The lowest number that an accumulator has: `[] int32`.
-            required: Number of micro-batches that a take requires: `[] int32`.
-        """
-        enough = tf.debugging.assert_greater_equal(
-            lowest,
-            required,
-            message=f"{self._title} has fewer micro-batches than a take requires. Take a remainder "
-            "with num_required=1.",
-        )
-        return tf.control_dependencies([] if enough is None else [enough])
-
-    def _update_if(
-        self,
-        condition: tf.Tensor,
-        optimizer: Any,
-        take: Callable[[], list[Gradient]],
-        clipping: Clipping | None,
-        otherwise: Callable[[], list[tf.Tensor]] | None = None,
-    ) -> tf.Tensor:
-        """Updates the variables with an optimizer if a condition holds. Returns the condition.
-
-        Args:
-            condition: The condition: `[] bool`.
-            optimizer: The optimizer.
-            take: Returns the gradients of the update.
-            clipping: How to clip them; None if not at all.
-            otherwise: Called instead of an update if it is given; returns tensors to compute.
-        """
-        if hasattr(optimizer, "build") and not getattr(optimizer, "built", False):
-            with tf.init_scope():  # Keras optimizers cannot make variables in a tf.cond.
-                optimizer.build(list(self._variables))
-
-        def update() -> Any:
-            gradients = gradients_for(optimizer, take(), clipping)
-            pairs = list(zip(gradients, self._variables, strict=True))
-            return share_reads(pairs, optimizer.apply_gradients(pairs))
-
-        return update_if(self._title, condition, update, self._variables, otherwise)

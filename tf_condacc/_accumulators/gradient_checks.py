@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
@@ -57,6 +58,25 @@ def checked_number(title: str, num_micro_batches: Any) -> int:
     if number < 1:
         raise ValueError(f"{title} expects num_micro_batches of at least 1, got {number}.")
     return number
+
+
+def checking_number(
+    title: str, lowest: tf.Tensor, required: TensorLike
+) -> contextlib.AbstractContextManager:
+    """Returns a context whose operations fail if an accumulator has too few micro-batches.
+
+    Args:
+        title: What error messages call the object.
+        lowest: The lowest number that an accumulator has: `[] int32`.
+        required: Number of micro-batches that a take requires: `[] int32`.
+    """
+    enough = tf.debugging.assert_greater_equal(
+        lowest,
+        required,
+        message=f"{title} has fewer micro-batches than a take requires. Take a remainder with "
+        "num_required=1.",
+    )
+    return tf.control_dependencies([] if enough is None else [enough])
 
 
 def checked_gradients(

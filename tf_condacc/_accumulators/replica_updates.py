@@ -25,21 +25,25 @@ _ENCLOSING = {
 
 def update_if(
     title: str,
-    condition: tf.Tensor,
-    update: Callable[[], Any],
     variables: Sequence[VariableLike],
+    condition: tf.Tensor,
+    optimizer: Any,
+    clipping: Clipping | None,
+    take: Callable[[], list[Gradient]],
     otherwise: Callable[[], list[tf.Tensor]] | None = None,
 ) -> tf.Tensor:
-    """Calls a function that updates variables if a condition holds, and returns the condition.
+    """Updates variables with an optimizer if a condition holds, and returns the condition.
 
     Under a strategy, replicas cannot communicate in a branch of ``tf.cond``. There the branch is
-    built outside of the replicas, and runs the function on all of them.
+    built outside of the replicas, and updates from all of them.
 
     Args:
         title: What error messages call the object.
+        variables: The variables.
         condition: The condition, which is the same on all replicas: `[] bool`.
-        update: The function. In a graph with sessions it returns the operation of the update.
-        variables: The variables that it updates.
+        optimizer: The optimizer.
+        clipping: How to clip the gradients; None if not at all.
+        take: Returns the gradients of the update.
         otherwise: Called if the condition does not hold; returns tensors to compute. Under a
             strategy it must be None.
 
@@ -47,6 +51,14 @@ def update_if(
         RuntimeError: Replicas cannot update variables together in the current graph.
         ValueError: A variable was made outside of the scope of the strategy.
     """
+    if hasattr(optimizer, "build") and not getattr(optimizer, "built", False):
+        with tf.init_scope():  # Keras optimizers cannot make variables in a tf.cond.
+            optimizer.build(list(variables))
+
+    def update() -> Any:
+        gradients = _gradients_for(optimizer, take(), clipping)
+        pairs = list(zip(gradients, variables, strict=True))
+        return _share_reads(pairs, optimizer.apply_gradients(pairs))
 
     def merged(strategy: tf.distribute.Strategy, conditions: Any) -> None:
         first = strategy.experimental_local_results(conditions)[0]
@@ -86,8 +98,8 @@ def explaining_graphs(title: str, method: str) -> Iterator[None]:
         ) from error
 
 
-def gradients_for(
-    optimizer: Any, gradients: Sequence[Gradient], clipping: Clipping | None = None
+def _gradients_for(
+    optimizer: Any, gradients: Sequence[Gradient], clipping: Clipping | None
 ) -> list[Gradient]:
     """Returns gradients that an optimizer may add up over the replicas.
 
@@ -131,7 +143,7 @@ def sum_on_first_replica(gradient: Gradient) -> Gradient:
     return tf.IndexedSlices(values, rows, gradient.dense_shape)
 
 
-def share_reads(pairs: Sequence[tuple[Gradient, VariableLike]], updated: Any) -> Any:
+def _share_reads(pairs: Sequence[tuple[Gradient, VariableLike]], updated: Any) -> Any:
     """Lets variables with sparse gradients be read without a copy again, after their update.
 
     Once rows of a variable have been updated, TensorFlow copies the whole variable whenever it is
