@@ -35,10 +35,13 @@ class BucketSorter {
     const int64_t base = bound.min;
     const int num_bits = NumBits(bound);
     const int first_bit = num_bits > kMaxRadixBits ? num_bits - kTopBits : 0;
+    const int max_digit_bits = size < kFew ? kDigitBitsOfFew : kMaxDigitBits;
+    const int num_passes = std::max(1, DivideUp(num_bits - first_bit, max_digit_bits));
+    const int digit_bits = DivideUp(num_bits - first_bit, num_passes);
     SliceEntry* from = begin;
     SliceEntry* to = other_.data();
-    for (int shift = first_bit; shift < num_bits; shift += kDigitBits) {
-      SortByDigit(from, to, size, base, shift);
+    for (int shift = first_bit; shift < num_bits; shift += digit_bits) {
+      SortByDigit(from, to, size, base, shift, digit_bits);
       std::swap(from, to);
     }
     if (from != begin) std::copy(from, from + size, begin);
@@ -46,15 +49,19 @@ class BucketSorter {
   }
 
  private:
-  static constexpr int kDigitBits = 8;
-  static constexpr size_t kNumDigits = size_t{1} << kDigitBits;
+  static constexpr int kMaxDigitBits = 11;
+  // Each value of a digit has a counter, so few entries are sorted by smaller digits.
+  static constexpr size_t kFew = 512;
+  static constexpr int kDigitBitsOfFew = 8;
   static constexpr size_t kMinRadix = 64;  // Entries.
   static constexpr int kMaxRadixBits = 32;
-  static constexpr int kTopBits = 2 * kDigitBits;
+  static constexpr int kTopBits = 16;
   // If offsets within `bound` need more bits, the exact range of the entries is determined.
-  static constexpr int kMaxBoundBits = 3 * kDigitBits;
+  static constexpr int kMaxBoundBits = 2 * kMaxDigitBits;
 
   static bool IsLower(const SliceEntry& a, const SliceEntry& b) { return a.index < b.index; }
+
+  static int DivideUp(int number, int divisor) { return (number + divisor - 1) / divisor; }
 
   // Returns the number of bits that offsets within the range need.
   static int NumBits(IndexRange range) {
@@ -63,14 +70,16 @@ class BucketSorter {
   }
 
   static void SortByDigit(const SliceEntry* from, SliceEntry* to, size_t size, int64_t base,
-                          int shift) {
-    const auto digit = [base, shift](const SliceEntry& e) {
-      return (static_cast<uint64_t>(e.index - base) >> shift) & (kNumDigits - 1);
+                          int shift, int digit_bits) {
+    const size_t num_digits = size_t{1} << digit_bits;
+    const auto digit = [base, shift, num_digits](const SliceEntry& e) {
+      return (static_cast<uint64_t>(e.index - base) >> shift) & (num_digits - 1);
     };
-    uint32_t places[kNumDigits] = {};
+    uint32_t places[size_t{1} << kMaxDigitBits];
+    std::fill_n(places, num_digits, 0);
     for (size_t i = 0; i < size; ++i) ++places[digit(from[i])];
     uint32_t place = 0;
-    for (uint32_t& p : places) place += std::exchange(p, place);
+    for (size_t d = 0; d < num_digits; ++d) place += std::exchange(places[d], place);
     for (size_t i = 0; i < size; ++i) to[places[digit(from[i])]++] = from[i];
   }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cc/core/accumulator/round_sum.h"
+#include "cc/core/base/cpu_features.h"
 #include "cc/core/dense/row_math.h"
 #include "cc/core/sparse/row_format.h"
 
@@ -17,15 +18,20 @@ namespace {
 constexpr size_t kWalkChunk = 8;         // Buckets of one unit of parallel work.
 constexpr size_t kMaxOperands = 16;      // Gradients' slices in one sum of a row.
 constexpr size_t kPrefetchBytes = 1024;  // Bytes of a row. The processor prefetches the rest.
-// Bytes of results that do not fit in the caches, and are written past them. What is smaller may be
-// read again from there.
-constexpr size_t kMinBypassing = size_t{16} << 20;
+// Bytes that do not fit in the caches. Results of this size are written past them. What is smaller
+// may be read again from there.
+constexpr size_t kMaxCached = size_t{16} << 20;
 
-void Prefetch(const void* begin, size_t num_bytes) {
+// Prefetches the beginning of a row. The second-level cache, which has room for more misses than
+// the first, is the place for rows that come from memory. GCC drops calls of a function that only
+// prefetches, unless it is inlined.
+CONDACC_ALWAYS_INLINE void Prefetch(const void* begin, size_t num_bytes, bool is_in_cache) {
   constexpr size_t kLine = 64;
+  const char* const row = static_cast<const char*>(begin);
   const size_t wanted = std::min(num_bytes, kPrefetchBytes);
-  for (size_t i = 0; i < wanted; i += kLine)
-    __builtin_prefetch(static_cast<const char*>(begin) + i, 0, 2);
+  for (size_t i = 0; i < wanted; i += kLine) {
+    is_in_cache ? __builtin_prefetch(row + i, /*rw=*/0, 3) : __builtin_prefetch(row + i, 0, 2);
+  }
 }
 
 std::vector<IndexSpan> IndicesOf(const std::vector<HostSource>& sources) {
@@ -85,7 +91,7 @@ void HostMergePass::Push(const UnionRow& row, void* out, double divisor, RowQueu
   // `out` can hold a sum, such a row is added in parts.
   const size_t part_size =
       queue->out_is_float32() == sums_in_float32 ? kMaxOperands : std::max<size_t>(num_operands, 1);
-  if (!row.is_new) Prefetch(row.sum, layout_.num_sum_bytes());
+  if (!row.is_new) Prefetch(row.sum, layout_.num_sum_bytes(), is_cached_);
   const void* sum = row.sum;
   size_t begin = 0;
   do {
@@ -93,7 +99,7 @@ void HostMergePass::Push(const UnionRow& row, void* out, double divisor, RowQueu
     RowAddArgs* const args = queue->Push();
     for (size_t i = begin; i < end; ++i) {
       const void* const values = ValuesOf(row.begin[i]);
-      Prefetch(values, layout_.num_bytes());
+      Prefetch(values, layout_.num_bytes(), is_cached_);
       new (place + i * sizeof(values)) const void*(values);
     }
     const auto* const operands = std::launder(reinterpret_cast<const void* const*>(place));
@@ -118,7 +124,8 @@ HostMergePass::HostMergePass(const SliceLayout& layout, const MergedRows& merged
       sources_(sources),
       entries_(IndicesOf(sources), merged.index_span(), entries, parallel_for),
       has_weights_(std::any_of(sources.begin(), sources.end(),
-                               [](const HostSource& source) { return source.weight != 1; })) {}
+                               [](const HostSource& source) { return source.weight != 1; })),
+      is_cached_(num_entries() * layout_.num_bytes() < kMaxCached) {}
 
 double HostMergePass::WeightOf(const UnionRow& row) const {
   if (!has_weights_) return row.weight + static_cast<double>(row.num_new_gradients());
@@ -133,7 +140,7 @@ double HostMergePass::WeightOf(const UnionRow& row) const {
 void HostMergePass::MergeInto(MergedRows* merged, MergedRows all_rows, void* new_sums,
                               const ParallelFor& parallel_for) {
   const RowAdder adder(layout_.type, layout_.width, SumsInFloat32(layout_.type),
-                       num_new_rows() * layout_.num_sum_bytes() >= kMinBypassing, new_sums);
+                       num_new_rows() * layout_.num_sum_bytes() >= kMaxCached, new_sums);
   parallel_for(entries_.num_buckets(), kWalkChunk, [&](size_t first, size_t last) {
     MergeBuckets(first, last, adder, all_rows, static_cast<char*>(new_sums));
   });
@@ -190,7 +197,7 @@ void HostMergePass::WriteTo(int64_t* indices, void* values, double divisor,
   } pass = {this,
             {indices, static_cast<char*>(values), divisor,
              RowAdder(layout_.type, layout_.width, /*out_is_float32=*/false,
-                      num_rows() * layout_.num_bytes() >= kMinBypassing, values)}};
+                      num_rows() * layout_.num_bytes() >= kMaxCached, values)}};
   const size_t num_buckets = entries_.num_buckets();
   for (size_t begin = 0, end = 0, part = 1; begin < num_buckets; begin = end, ++part) {
     const size_t last_row = num_rows() * part / num_parts;

@@ -15,24 +15,21 @@ namespace {
 constexpr size_t kEntriesPerBucket = 1024;  // So that a bucket is sorted within the L1 cache.
 constexpr size_t kMaxBuckets = 4096;        // Initially; each division may add about as many.
 constexpr size_t kDealChunk = 1 << 16;      // Entries that one unit of parallel work deals out.
+constexpr size_t kCountPlaces = 4;          // Distant places where entries are counted in turn.
 constexpr size_t kSortChunk = 16;           // Buckets that one unit of parallel work sorts.
 constexpr size_t kOverfull = 8;             // A bucket of more than this many shares is divided.
 constexpr int kMaxDivisions = 8;
 constexpr int kMinStrideBits = 6;       // At most one of 2^6 entries is sampled.
 constexpr size_t kMaxSample = 1 << 13;  // About the maximum number of sampled entries.
 
-// Calls visit(gradient, position, index) for the entries numbered [begin, end), which are counted
-// over all gradients.
+// Calls visit(gradient, first, last) for each range of positions of the entries numbered
+// [begin, end), which are counted over all gradients.
 template <typename Visit>
-void VisitEntries(const std::vector<IndexSpan>& gradients, size_t begin, size_t end, Visit visit) {
+void VisitSpans(const std::vector<IndexSpan>& gradients, size_t begin, size_t end, Visit visit) {
   size_t first = 0;  // Number of the gradient's first entry.
   for (size_t g = 0; g < gradients.size() && first < end; ++g) {
     const size_t next = first + gradients[g].size;
-    const size_t last = std::min(end, next);
-    for (size_t i = std::max(begin, first); i < last; ++i) {
-      visit(static_cast<uint32_t>(g), static_cast<uint32_t>(i - first),
-            gradients[g].data[i - first]);
-    }
+    if (begin < next) visit(g, std::max(begin, first) - first, std::min(end, next) - first);
     first = next;
   }
 }
@@ -171,10 +168,21 @@ SortedEntries::Counts SortedEntries::Count(const std::vector<IndexSpan>& gradien
     for (size_t chunk = first; chunk < last; ++chunk) {
       counts[chunk].assign(num_buckets(), 0);
       size_t* const sizes = counts[chunk].data();
+      const size_t chunk_end = std::min(num_entries_, (chunk + 1) * kDealChunk);
       buckets_.WithBucketOf([&](auto bucket_of) {
-        VisitEntries(gradients, chunk * kDealChunk,
-                     std::min(num_entries_, (chunk + 1) * kDealChunk),
-                     [&](uint32_t, uint32_t, int64_t index) { ++sizes[bucket_of(index)]; });
+        VisitSpans(gradients, chunk * kDealChunk, chunk_end,
+                   [&](size_t g, size_t begin, size_t end) {
+                     const int64_t* const indices = gradients[g].data;
+                     // Adjacent entries are often of the same bucket, and would wait for its
+                     // counter.
+                     const size_t step = (end - begin) / kCountPlaces;
+                     for (size_t i = begin; i < begin + step; ++i) {
+                       for (size_t k = 0; k < kCountPlaces; ++k)
+                         ++sizes[bucket_of(indices[i + k * step])];
+                     }
+                     for (size_t i = begin + kCountPlaces * step; i < end; ++i)
+                       ++sizes[bucket_of(indices[i])];
+                   });
       });
     }
   });
@@ -200,10 +208,14 @@ void SortedEntries::Deal(const std::vector<IndexSpan>& gradients, Counts counts,
     for (size_t b = first; b < last; ++b) {
       size_t* const places = counts[b].data();
       buckets_.WithBucketOf([&](auto bucket_of) {
-        VisitEntries(gradients, b * kDealChunk, std::min(num_entries_, (b + 1) * kDealChunk),
-                     [&](uint32_t gradient, uint32_t position, int64_t index) {
-                       entries_[places[bucket_of(index)]++] = {index, gradient, position};
-                     });
+        VisitSpans(gradients, b * kDealChunk, std::min(num_entries_, (b + 1) * kDealChunk),
+                   [&](size_t g, size_t begin, size_t end) {
+                     const int64_t* const indices = gradients[g].data;
+                     for (size_t i = begin; i < end; ++i) {
+                       entries_[places[bucket_of(indices[i])]++] = {
+                           indices[i], static_cast<uint32_t>(g), static_cast<uint32_t>(i)};
+                     }
+                   });
       });
     }
   });
@@ -239,21 +251,23 @@ size_t SortedEntries::CountNew(size_t bucket, const IndexSpan& merged_indices) c
   size_t num_new = 0;
   constexpr uint64_t kMaxBits = 1 << 14;
   if (range < kMaxBits) {
-    // The indices are marked in a bit map, without branches that the processor cannot predict.
+    // A bit map instead of branches that the processor cannot predict. Only the merged indices are
+    // marked: a mark waits for the one before, which is usually in the same word.
     uint64_t bits[kMaxBits / 64];
     std::fill_n(bits, range / 64 + 1, 0);
-    // Sets the bit of an index, and returns whether it was set before.
-    const auto mark = [&bits, base](int64_t index) -> size_t {
-      const auto position = static_cast<uint64_t>(index - base);
-      uint64_t& word = bits[position / 64];
-      const uint64_t bit = uint64_t{1} << (position % 64);
-      const bool was_set = (word & bit) != 0;
-      word |= bit;
-      return was_set ? 1 : 0;
-    };
-    for (const SliceEntry* e = first; e < last; ++e) num_new += 1 - mark(e->index);
     merged = std::lower_bound(merged, merged_end, base);
-    for (; merged < merged_end && *merged <= last[-1].index; ++merged) num_new -= mark(*merged);
+    for (; merged < merged_end && *merged <= last[-1].index; ++merged) {
+      const auto position = static_cast<uint64_t>(*merged - base);
+      bits[position / 64] |= uint64_t{1} << (position % 64);
+    }
+    const auto is_new = [&bits, base](int64_t index) {
+      const auto position = static_cast<uint64_t>(index - base);
+      return (~bits[position / 64] >> (position % 64)) & 1;
+    };
+    num_new = is_new(base);
+    for (const SliceEntry* e = first + 1; e < last; ++e) {
+      num_new += is_new(e->index) & static_cast<uint64_t>(e->index != e[-1].index);
+    }
     return num_new;
   }
   for (const SliceEntry* e = first; e < last; ++e) {
