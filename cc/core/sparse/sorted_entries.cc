@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kEntriesPerBucket = 1024;  // So that a bucket is sorted within the L1 cache.
 constexpr size_t kMaxBuckets = 4096;        // Initially; each division may add about as many.
-constexpr size_t kDealChunk = 1 << 16;      // Entries that one unit of parallel work deals out.
+constexpr size_t kDealChunk = 1 << 15;      // Entries that one unit of parallel work deals out.
 constexpr size_t kCountPlaces = 4;          // Distant places where entries are counted in turn.
 constexpr size_t kSortChunk = 16;           // Buckets that one unit of parallel work sorts.
 constexpr size_t kOverfull = 8;             // A bucket of more than this many shares is divided.
