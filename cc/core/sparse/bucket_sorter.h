@@ -45,7 +45,7 @@ class BucketSorter {
       std::swap(from, to);
     }
     if (from != begin) std::copy(from, from + size, begin);
-    if (first_bit > 0) SortRuns(begin, end, base, first_bit);
+    if (first_bit > 0) SortRuns(begin, end, bound, first_bit);
   }
 
  private:
@@ -84,14 +84,14 @@ class BucketSorter {
   }
 
   // Sorts each run of entries that agree in all bits but the lowest `num_low_bits`.
-  static void SortRuns(SliceEntry* begin, SliceEntry* end, int64_t base, int num_low_bits) {
-    const auto top = [base, num_low_bits](const SliceEntry& e) {
-      return static_cast<uint64_t>(e.index - base) >> num_low_bits;
+  void SortRuns(SliceEntry* begin, SliceEntry* end, IndexRange bound, int num_low_bits) {
+    const auto top = [bound, num_low_bits](const SliceEntry& e) {
+      return static_cast<uint64_t>(e.index - bound.min) >> num_low_bits;
     };
     for (SliceEntry* run = begin; run < end;) {
       SliceEntry* next = run + 1;
       while (next < end && top(*next) == top(*run)) ++next;
-      if (next - run > 1) std::stable_sort(run, next, IsLower);
+      Sort(run, next, bound);  // Wider than kMaxBoundBits, so the run's own range is determined.
       run = next;
     }
   }
