@@ -14,8 +14,9 @@
 namespace condacc {
 
 // Sorts entries by index with a stable radix sort. If the indices span more than 32 bits, entries
-// are radix-sorted by the highest 16 bits; runs that agree in these are then sorted by comparison.
-// Keeps its memory for the next bucket. Not thread-safe.
+// are sorted by the highest digit only, and then each run of entries that agree in it by itself.
+// Most runs are short, and sorted by insertion. Keeps its memory for the next bucket. Not
+// thread-safe.
 class BucketSorter {
  public:
   // All indices must be within `bound`. May throw std::bad_alloc, and then the entries are
@@ -23,10 +24,7 @@ class BucketSorter {
   void Sort(SliceEntry* begin, SliceEntry* end, IndexRange bound) {
     const size_t size = static_cast<size_t>(end - begin);
     if (size < 2 || std::is_sorted(begin, end, IsLower)) return;
-    if (size < kMinRadix) {
-      std::stable_sort(begin, end, IsLower);
-      return;
-    }
+    if (size < kMinRadix) return SortFew(begin, end);
     if (size > other_.size()) other_.assign(size, SliceEntry{});
     if (NumBits(bound) > kMaxBoundBits) {
       const auto [lowest, highest] = std::minmax_element(begin, end, IsLower);
@@ -34,8 +32,8 @@ class BucketSorter {
     }
     const int64_t base = bound.min;
     const int num_bits = NumBits(bound);
-    const int first_bit = num_bits > kMaxRadixBits ? num_bits - kTopBits : 0;
     const int max_digit_bits = size < kFew ? kDigitBitsOfFew : kMaxDigitBits;
+    const int first_bit = num_bits > kMaxRadixBits ? num_bits - max_digit_bits : 0;
     const int num_passes = std::max(1, DivideUp(num_bits - first_bit, max_digit_bits));
     const int digit_bits = DivideUp(num_bits - first_bit, num_passes);
     SliceEntry* from = begin;
@@ -55,7 +53,6 @@ class BucketSorter {
   static constexpr int kDigitBitsOfFew = 8;
   static constexpr size_t kMinRadix = 64;  // Entries.
   static constexpr int kMaxRadixBits = 32;
-  static constexpr int kTopBits = 16;
   // If offsets within `bound` need more bits, the exact range of the entries is determined.
   static constexpr int kMaxBoundBits = 2 * kMaxDigitBits;
 
@@ -83,6 +80,16 @@ class BucketSorter {
     for (size_t i = 0; i < size; ++i) to[places[digit(from[i])]++] = from[i];
   }
 
+  // Sorts by insertion.
+  static void SortFew(SliceEntry* begin, SliceEntry* end) {
+    for (SliceEntry* next = begin + 1; next < end; ++next) {
+      const SliceEntry entry = *next;
+      SliceEntry* place = next;
+      for (; place > begin && entry.index < place[-1].index; --place) *place = place[-1];
+      *place = entry;
+    }
+  }
+
   // Sorts each run of entries that agree in all bits but the lowest `num_low_bits`.
   void SortRuns(SliceEntry* begin, SliceEntry* end, IndexRange bound, int num_low_bits) {
     const auto top = [bound, num_low_bits](const SliceEntry& e) {
@@ -91,7 +98,7 @@ class BucketSorter {
     for (SliceEntry* run = begin; run < end;) {
       SliceEntry* next = run + 1;
       while (next < end && top(*next) == top(*run)) ++next;
-      Sort(run, next, bound);  // Wider than kMaxBoundBits, so the run's own range is determined.
+      Sort(run, next, bound);  // Determines the run's own range, since `bound` is wide.
       run = next;
     }
   }

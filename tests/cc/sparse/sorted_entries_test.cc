@@ -43,6 +43,31 @@ TEST_P(SortedEntriesTest, AreInOrderOfIndicesAndThenOfArrival) {
   EXPECT_EQ(entries, expected);
 }
 
+// Indices whose bits are random in three places, far apart, so that long runs agree in the highest
+// bits, and again in those below.
+TEST_P(SortedEntriesTest, WideIndicesWithCommonPrefixesAreSorted) {
+  std::mt19937_64 random(7);
+  std::vector<int64_t> indices(5000);
+  for (int64_t& index : indices) {
+    const uint64_t bits = random();
+    index = static_cast<int64_t>((bits & 1) << 62 | (bits >> 1 & 1) << 40 | (bits >> 2 & 0xFFF));
+  }
+  std::vector<SliceEntry> expected;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    expected.push_back({indices[i], 0, static_cast<uint32_t>(i)});
+  }
+  std::vector<SliceEntry> memory(indices.size());
+  const auto [min, max] = std::minmax_element(indices.begin(), indices.end());
+  const SortedEntries sorted({{indices.data(), indices.size(), *min, *max}}, IndexSpan(),
+                             memory.data(), parallel_for());
+  std::stable_sort(expected.begin(), expected.end(),
+                   [](const SliceEntry& a, const SliceEntry& b) { return a.index < b.index; });
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(memory[i].index, expected[i].index) << "entry " << i;
+    EXPECT_EQ(memory[i].position, expected[i].position) << "entry " << i;
+  }
+}
+
 TEST_P(SortedEntriesTest, NoBucketOfClusteredRowsIsFarLargerThanOthers) {
   std::mt19937 random(4);
   Slices gradient = RandomSlices(&random, 300000, 1 << 20, 0);
