@@ -167,11 +167,10 @@ def test_what_a_step_holds_does_not_grow_with_the_number_of_towers(kind: str):
                     peaks.append(_status_bytes("VmHWM"))
                 return (np.median(peaks) - min(between_steps)) / (4 * BIG)
 
-    peak_of_8, peak_of_32 = peak(8), peak(32)
-    # The peak of a step is that of its worst moment. A step of more towers has more moments, so its
-    # peak is up to two gradients larger. A tenth of a gradient for each tower would be 2.4.
-    assert peak_of_32 < peak_of_8 + 2.2
-    assert peak_of_32 < (3.5 if kind == "dense" else 7.5)
+    # The peak of a step is that of its worst moment, which a step of a few towers may not have.
+    peak_of_32, peak_of_64 = peak(32), peak(64)
+    assert peak_of_64 < peak_of_32 + 1
+    assert peak_of_64 < (3.5 if kind == "dense" else 7.5)
 
 
 @pytest.mark.parametrize("version", [1, 2])
