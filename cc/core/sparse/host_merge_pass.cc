@@ -15,7 +15,7 @@
 namespace condacc {
 namespace {
 
-constexpr size_t kWalkChunk = 8;         // Buckets of one unit of parallel work.
+constexpr size_t kWalkChunk = 2;         // Buckets of one unit of parallel work.
 constexpr size_t kMaxOperands = 16;      // Gradients' slices in one sum of a row.
 constexpr size_t kPrefetchBytes = 1024;  // Bytes of a row. The processor prefetches the rest.
 // Bytes that do not fit in the caches. Results of this size are written past them. What is smaller

@@ -14,10 +14,13 @@ namespace {
 
 constexpr size_t kEntriesPerBucket = 1024;  // So that a bucket is sorted within the L1 cache.
 constexpr size_t kMaxBuckets = 4096;        // Initially; each division may add about as many.
-constexpr size_t kDealChunk = 1 << 15;      // Entries that one unit of parallel work deals out.
-constexpr size_t kCountPlaces = 4;          // Distant places where entries are counted in turn.
-constexpr size_t kSortChunk = 16;           // Buckets that one unit of parallel work sorts.
-constexpr size_t kOverfull = 8;             // A bucket of more than this many shares is divided.
+// Entries that one unit of parallel work deals out: about a sixteenth of all. Each unit has a
+// counter for each bucket.
+constexpr size_t kMinDealChunk = 1 << 13;
+constexpr size_t kMaxDealChunk = 1 << 15;
+constexpr size_t kCountPlaces = 4;  // Distant places where entries are counted in turn.
+constexpr size_t kSortChunk = 4;    // Buckets that one unit of parallel work sorts.
+constexpr size_t kOverfull = 8;     // A bucket of more than this many shares is divided.
 constexpr int kMaxDivisions = 8;
 constexpr int kMinStrideBits = 6;       // At most one of 2^6 entries is sampled.
 constexpr size_t kMaxSample = 1 << 13;  // About the maximum number of sampled entries.
@@ -63,7 +66,13 @@ SortedEntries::SortedEntries(const std::vector<IndexSpan>& gradients,
   Sort(merged_indices, parallel_for);
 }
 
-size_t SortedEntries::num_chunks() const { return (num_entries_ + kDealChunk - 1) / kDealChunk; }
+size_t SortedEntries::chunk_size() const {
+  return std::clamp(num_entries_ / 16, kMinDealChunk, kMaxDealChunk);
+}
+
+size_t SortedEntries::num_chunks() const {
+  return (num_entries_ + chunk_size() - 1) / chunk_size();
+}
 
 // Divides the buckets that contain far more than their share according to a sample, at most
 // kMaxDivisions times. The entries of a single index stay together, however many they are: a bucket
@@ -168,21 +177,18 @@ SortedEntries::Counts SortedEntries::Count(const std::vector<IndexSpan>& gradien
     for (size_t chunk = first; chunk < last; ++chunk) {
       counts[chunk].assign(num_buckets(), 0);
       size_t* const sizes = counts[chunk].data();
-      const size_t chunk_end = std::min(num_entries_, (chunk + 1) * kDealChunk);
+      const size_t chunk_begin = chunk * chunk_size();
+      const size_t chunk_end = std::min(num_entries_, chunk_begin + chunk_size());
       buckets_.WithBucketOf([&](auto bucket_of) {
-        VisitSpans(gradients, chunk * kDealChunk, chunk_end,
-                   [&](size_t g, size_t begin, size_t end) {
-                     const int64_t* const indices = gradients[g].data;
-                     // Adjacent entries are often of the same bucket, and would wait for its
-                     // counter.
-                     const size_t step = (end - begin) / kCountPlaces;
-                     for (size_t i = begin; i < begin + step; ++i) {
-                       for (size_t k = 0; k < kCountPlaces; ++k)
-                         ++sizes[bucket_of(indices[i + k * step])];
-                     }
-                     for (size_t i = begin + kCountPlaces * step; i < end; ++i)
-                       ++sizes[bucket_of(indices[i])];
-                   });
+        VisitSpans(gradients, chunk_begin, chunk_end, [&](size_t g, size_t begin, size_t end) {
+          const int64_t* const indices = gradients[g].data;
+          // Adjacent entries are often of the same bucket, and would wait for its counter.
+          const size_t step = (end - begin) / kCountPlaces;
+          for (size_t i = begin; i < begin + step; ++i) {
+            for (size_t k = 0; k < kCountPlaces; ++k) ++sizes[bucket_of(indices[i + k * step])];
+          }
+          for (size_t i = begin + kCountPlaces * step; i < end; ++i) ++sizes[bucket_of(indices[i])];
+        });
       });
     }
   });
@@ -208,7 +214,7 @@ void SortedEntries::Deal(const std::vector<IndexSpan>& gradients, Counts counts,
     for (size_t b = first; b < last; ++b) {
       size_t* const places = counts[b].data();
       buckets_.WithBucketOf([&](auto bucket_of) {
-        VisitSpans(gradients, b * kDealChunk, std::min(num_entries_, (b + 1) * kDealChunk),
+        VisitSpans(gradients, b * chunk_size(), std::min(num_entries_, (b + 1) * chunk_size()),
                    [&](size_t g, size_t begin, size_t end) {
                      const int64_t* const indices = gradients[g].data;
                      for (size_t i = begin; i < end; ++i) {

@@ -66,6 +66,7 @@ class SortedEntries {
   void Sort(const IndexSpan& merged_indices, const ParallelFor& parallel_for);
   size_t CountNew(size_t bucket, const IndexSpan& merged_indices) const;
 
+  size_t chunk_size() const;  // The entries of a chunk, except the last.
   size_t num_chunks() const;
 
   IndexBuckets buckets_;

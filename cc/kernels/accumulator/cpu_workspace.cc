@@ -60,22 +60,6 @@ class MappedTensorBuffer : public TensorBuffer {
   const size_t num_bytes_;
 };
 
-ParallelFor Threads(ThreadPool* pool) {
-  return [pool](size_t total, size_t chunk, const std::function<void(size_t, size_t)>& body) {
-  // TensorFlow before 2.21 does not have SchedulingParams::Fixed(), and 2.21 calls this
-  // constructor deprecated.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-    const ThreadPool::SchedulingParams params(ThreadPool::SchedulingStrategy::kFixedBlockSize,
-                                              /*cost_per_unit=*/std::nullopt,
-                                              static_cast<int64_t>(chunk));
-#pragma GCC diagnostic pop
-    pool->ParallelFor(static_cast<int64_t>(total), params, [&body](int64_t begin, int64_t end) {
-      body(static_cast<size_t>(begin), static_cast<size_t>(end));
-    });
-  };
-}
-
 Allocator* AllocatorOf(tensorflow::DeviceBase* device) {
   return device->GetAllocator(tensorflow::AllocatorAttributes());
 }
@@ -100,7 +84,13 @@ CpuWorkspace::CpuWorkspace(tensorflow::OpKernelContext* ctx)
     : CpuWorkspace(AllocatorOf(ctx->device()), PoolOf(ctx->device())) {}
 
 CpuWorkspace::CpuWorkspace(Allocator* allocator, ThreadPool* pool)
-    : allocator_(allocator), threads_(Threads(pool)) {}
+    : allocator_(allocator),
+      team_(static_cast<size_t>(pool->NumThreads() - 1),
+            [pool](std::function<void()> function) { pool->Schedule(std::move(function)); }),
+      parallel_for_(
+          [this](size_t total, size_t chunk, const std::function<void(size_t, size_t)>& body) {
+            team_.For(total, chunk, body);
+          }) {}
 
 CpuWorkspace::~CpuWorkspace() {
   // Where memory is short, gradients need it more than the next sums and results do.

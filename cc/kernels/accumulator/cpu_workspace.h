@@ -6,6 +6,7 @@
 
 #include "cc/core/accumulator/workspace.h"
 #include "cc/core/base/parallel_for.h"
+#include "cc/core/base/thread_team.h"
 #include "cc/core/dense/host_workspace.h"
 #include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -28,14 +29,15 @@ class CpuWorkspace : public HostWorkspace {
   Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override;
   Status AllocateInner(ElementType type, const Shape& shape, Buffer* buffer) override;
   void NoteFreed(size_t num_bytes) override { freed_bytes_ += num_bytes; }
-  const ParallelFor& parallel_for() const override { return threads_; }
+  const ParallelFor& parallel_for() const override { return parallel_for_; }
 
  private:
   // Allocates a tensor with the allocator. Returns an empty buffer if memory is refused.
   Buffer NewTensor(ElementType type, const tensorflow::TensorShape& shape) const;
 
   tensorflow::Allocator* const allocator_;
-  const ParallelFor threads_;
+  ThreadTeam team_;
+  const ParallelFor parallel_for_;
   size_t freed_bytes_ = 0;  // Bytes that folds have freed.
 };
 

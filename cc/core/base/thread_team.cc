@@ -1,0 +1,163 @@
+#include "cc/core/base/thread_team.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <new>
+#include <thread>
+#include <utility>
+
+#include "cc/core/base/mutex.h"
+
+namespace condacc {
+namespace {
+
+// A loop that threads share.
+class Loop {
+ public:
+  Loop(size_t total, size_t chunk, const std::function<void(size_t, size_t)>& body)
+      : total_(total), chunk_(chunk), body_(body) {}
+
+  // Runs chunks until none is left.
+  void Work() {
+    for (size_t begin; (begin = next_.fetch_add(chunk_)) < total_;) {
+      body_(begin, std::min(total_, begin + chunk_));
+    }
+  }
+
+ private:
+  const size_t total_;
+  const size_t chunk_;
+  const std::function<void(size_t, size_t)>& body_;
+  std::atomic<size_t> next_{0};
+};
+
+// Waits until is_over() returns true, or for about as long as it takes to sleep and be woken.
+// Meanwhile, other threads may have the processor.
+template <typename Condition>
+void SpinUntil(Condition is_over) {
+  using Clock = std::chrono::steady_clock;
+  constexpr Clock::duration kLimit = std::chrono::microseconds(100);
+  for (const Clock::time_point begin = Clock::now(); !is_over() && Clock::now() - begin < kLimit;) {
+    std::this_thread::yield();
+  }
+}
+
+}  // namespace
+
+// What the team's thread and its helpers share. Thread-safe.
+class ThreadTeam::Members {
+ public:
+  explicit Members(size_t max_helpers) : max_helpers_(max_helpers) {}
+
+  // Begins a loop, and returns how many helpers are here.
+  size_t Begin(Loop* loop) CONDACC_EXCLUDES(mu_) {
+    MutexLock lock(&mu_);
+    loop_ = loop;
+    num_changes_.fetch_add(1);
+    return num_helpers_;
+  }
+
+  // Ends the loop. Waits for the helpers that are at it.
+  void End() CONDACC_EXCLUDES(mu_) {
+    {
+      MutexLock lock(&mu_);
+      loop_ = nullptr;
+    }
+    const auto is_idle = [this] { return num_busy_.load() == 0; };
+    SpinUntil(is_idle);
+    if (is_idle()) return;
+    MutexLock lock(&mu_);
+    while (!is_idle()) idle_.Wait(&mu_);
+  }
+
+  void Dissolve() CONDACC_EXCLUDES(mu_) {
+    MutexLock lock(&mu_);
+    is_dissolved_ = true;
+    num_changes_.fetch_add(1);
+  }
+
+  // What a helper does.
+  void Help() CONDACC_EXCLUDES(mu_) {
+    {
+      MutexLock lock(&mu_);
+      if (num_helpers_ == max_helpers_) return;
+      ++num_helpers_;
+    }
+    uint64_t num_seen = 0;
+    while (true) {
+      Loop* loop = nullptr;
+      {
+        MutexLock lock(&mu_);
+        if (num_seen == num_changes_.load() || is_dissolved_) {
+          --num_helpers_;
+          return;
+        }
+        num_seen = num_changes_.load();
+        loop = loop_;
+        if (loop != nullptr) num_busy_.fetch_add(1);
+      }
+      if (loop != nullptr) {
+        loop->Work();
+        MutexLock lock(&mu_);
+        if (num_busy_.fetch_sub(1) == 1) idle_.NotifyAll();
+      }
+      SpinUntil([this, num_seen] { return num_seen != num_changes_.load(); });
+    }
+  }
+
+ private:
+  const size_t max_helpers_;
+  Mutex mu_;
+  CondVar idle_;
+  Loop* loop_ CONDACC_GUARDED_BY(mu_) = nullptr;  // Null between loops.
+  bool is_dissolved_ CONDACC_GUARDED_BY(mu_) = false;
+  size_t num_helpers_ CONDACC_GUARDED_BY(mu_) = 0;
+  // These change under the lock only, and are also read without it.
+  std::atomic<uint64_t> num_changes_{0};  // Loops that have begun, and the end of the team.
+  std::atomic<size_t> num_busy_{0};       // Helpers that are at a loop.
+};
+
+ThreadTeam::ThreadTeam(size_t max_helpers, Schedule schedule)
+    : max_helpers_(max_helpers), schedule_(std::move(schedule)) {}
+
+ThreadTeam::~ThreadTeam() {
+  if (members_ != nullptr) members_->Dissolve();
+}
+
+void ThreadTeam::For(size_t total, size_t chunk, const std::function<void(size_t, size_t)>& body) {
+  const size_t num_wanted = total <= chunk ? 0 : std::min(max_helpers_, (total - 1) / chunk);
+  if (num_wanted == 0 || !HasMembers()) {
+    body(0, total);
+    return;
+  }
+  Loop loop(total, chunk, body);
+  CallHelpers(members_->Begin(&loop), num_wanted);
+  loop.Work();
+  members_->End();
+}
+
+bool ThreadTeam::HasMembers() {
+  try {
+    if (members_ == nullptr) members_ = std::make_shared<Members>(max_helpers_);
+  } catch (const std::bad_alloc&) {
+  }
+  return members_ != nullptr;
+}
+
+// Those that were called for an earlier loop and have not come are called again, on other threads:
+// the thread that was to help may be waiting for the processor that the team's own thread uses.
+void ThreadTeam::CallHelpers(size_t num_present, size_t num_wanted) {
+  try {
+    for (size_t i = num_present; i < num_wanted; ++i) {
+      schedule_([members = members_] { members->Help(); });
+    }
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+}  // namespace condacc

@@ -1,0 +1,148 @@
+#include "cc/core/base/thread_team.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <new>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "cc/core/base/mutex.h"
+#include "gtest/gtest.h"
+
+namespace condacc {
+namespace {
+
+// Runs functions on a thread each.
+class Threads {
+ public:
+  ~Threads() { Join(); }
+
+  ThreadTeam::Schedule schedule() {
+    return [this](std::function<void()> function) {
+      ++num_scheduled_;
+      threads_.emplace_back(std::move(function));
+    };
+  }
+  void Join() {
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+  int num_scheduled() const { return num_scheduled_; }
+
+ private:
+  std::vector<std::thread> threads_;
+  int num_scheduled_ = 0;
+};
+
+// Runs a loop whose chunks wait for each other: no thread ends its first one before `number`
+// threads have begun one.
+void RunTogether(ThreadTeam* team, size_t number) {
+  Mutex mu;
+  CondVar changed;
+  std::set<std::thread::id> seen;
+  team->For(number, 1, [&](size_t, size_t) {
+    MutexLock lock(&mu);
+    seen.insert(std::this_thread::get_id());
+    changed.NotifyAll();
+    while (seen.size() < number) changed.Wait(&mu);
+  });
+  EXPECT_EQ(seen.size(), number);
+}
+
+TEST(ThreadTeamTest, LoopsCoverEachNumberOnce) {
+  Threads threads;
+  ThreadTeam team(3, threads.schedule());
+  for (size_t total = 0; total < 100; ++total) {
+    const size_t chunk = 1 + total % 7;
+    std::vector<int> calls(total);
+    team.For(total, chunk, [&](size_t begin, size_t end) {
+      EXPECT_EQ(begin % chunk, 0);
+      for (size_t i = begin; i < end; ++i) ++calls[i];
+    });
+    EXPECT_EQ(std::count(calls.begin(), calls.end(), 1), static_cast<ptrdiff_t>(total));
+  }
+}
+
+TEST(ThreadTeamTest, ThreadsWorkAtTheSameTime) {
+  Threads threads;
+  ThreadTeam team(3, threads.schedule());
+  for (int i = 0; i < 10; ++i) RunTogether(&team, 4);
+}
+
+TEST(ThreadTeamTest, HelpersThatWaitedInVainAreReplaced) {
+  Threads threads;
+  ThreadTeam team(2, threads.schedule());
+  RunTogether(&team, 3);
+  threads.Join();  // They leave although the team is still there.
+  RunTogether(&team, 3);
+  EXPECT_EQ(threads.num_scheduled(), 4);
+}
+
+TEST(ThreadTeamTest, HelpersStayForTheNextLoop) {
+  Threads threads;
+  ThreadTeam team(1, threads.schedule());
+  // Helpers are seldom kept waiting for so long that they leave.
+  for (int i = 0; i < 200; ++i) RunTogether(&team, 2);
+  EXPECT_LT(threads.num_scheduled(), 200);
+}
+
+TEST(ThreadTeamTest, CallsNoMoreHelpersThanItsLoopsNeed) {
+  Threads threads;
+  ThreadTeam team(8, threads.schedule());
+  team.For(5, 5, [](size_t, size_t) {});
+  EXPECT_EQ(threads.num_scheduled(), 0);
+  team.For(6, 2, [](size_t, size_t) {});
+  EXPECT_LE(threads.num_scheduled(), 2);
+}
+
+TEST(ThreadTeamTest, HelpersThatAreTooManyLeave) {
+  Threads threads;
+  const ThreadTeam::Schedule schedule = threads.schedule();
+  ThreadTeam team(1, [&](const std::function<void()>& function) {
+    for (int i = 0; i < 3; ++i) schedule(function);
+  });
+  std::atomic<int> num_active{0};
+  for (int i = 0; i < 100; ++i) {
+    team.For(20, 1, [&](size_t, size_t) {
+      EXPECT_LE(++num_active, 2);
+      --num_active;
+    });
+  }
+}
+
+TEST(ThreadTeamTest, ALoopDoesNotWaitForHelpersThatDoNotCome) {
+  std::vector<std::function<void()>> scheduled;
+  size_t sum = 0;
+  {
+    ThreadTeam team(
+        2, [&](std::function<void()> function) { scheduled.push_back(std::move(function)); });
+    for (int i = 0; i < 2; ++i) {
+      team.For(10, 1, [&](size_t begin, size_t end) { sum += end - begin; });
+    }
+  }
+  EXPECT_EQ(sum, 20);
+  EXPECT_EQ(scheduled.size(), 4);  // The second loop calls again those that have not come.
+  for (const auto& function : scheduled) function();  // After the team has gone.
+  EXPECT_EQ(sum, 20);
+}
+
+TEST(ThreadTeamTest, ALoopWorksWithoutHelpersIfTheirMemoryIsRefused) {
+  int num_calls = 0;
+  ThreadTeam team(2, [&](const std::function<void()>&) {
+    ++num_calls;
+    throw std::bad_alloc();
+  });
+  for (int i = 0; i < 2; ++i) {
+    size_t sum = 0;
+    team.For(10, 1, [&](size_t begin, size_t end) { sum += end - begin; });
+    EXPECT_EQ(sum, 10);
+  }
+  EXPECT_EQ(num_calls, 2);  // Each loop tries again.
+}
+
+}  // namespace
+}  // namespace condacc
