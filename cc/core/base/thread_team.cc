@@ -22,11 +22,12 @@ class Loop {
   Loop(size_t total, size_t chunk, const std::function<void(size_t, size_t)>& body)
       : total_(total), chunk_(chunk), body_(body) {}
 
-  // Runs chunks until none is left.
-  void Work() {
-    for (size_t begin; (begin = next_.fetch_add(chunk_)) < total_;) {
-      body_(begin, std::min(total_, begin + chunk_));
-    }
+  // Runs a chunk. Returns false if none is left.
+  bool RunChunk() {
+    const size_t begin = next_.fetch_add(chunk_);
+    if (begin >= total_) return false;
+    body_(begin, std::min(total_, begin + chunk_));
+    return true;
   }
 
  private:
@@ -36,13 +37,19 @@ class Loop {
   std::atomic<size_t> next_{0};
 };
 
-// Waits until is_over() returns true, or for about as long as it takes to sleep and be woken.
-// Meanwhile, other threads may have the processor.
+using Clock = std::chrono::steady_clock;
+
+// How long a thread polls before it sleeps: about as long as it takes to sleep and be woken.
+constexpr Clock::duration kMaxPolling = std::chrono::microseconds(100);
+// After this time, helpers that have not come are called again; then after twice the time.
+constexpr Clock::duration kPatience = std::chrono::microseconds(200);
+
+// Waits until is_over() returns true, but no longer than kMaxPolling. Meanwhile, other threads may
+// have the processor.
 template <typename Condition>
 void SpinUntil(Condition is_over) {
-  using Clock = std::chrono::steady_clock;
-  constexpr Clock::duration kLimit = std::chrono::microseconds(100);
-  for (const Clock::time_point begin = Clock::now(); !is_over() && Clock::now() - begin < kLimit;) {
+  for (const Clock::time_point begin = Clock::now();
+       !is_over() && Clock::now() - begin < kMaxPolling;) {
     std::this_thread::yield();
   }
 }
@@ -54,11 +61,15 @@ class ThreadTeam::Members {
  public:
   explicit Members(size_t max_helpers) : max_helpers_(max_helpers) {}
 
-  // Begins a loop, and returns how many helpers are here.
-  size_t Begin(Loop* loop) CONDACC_EXCLUDES(mu_) {
+  void Begin(Loop* loop) CONDACC_EXCLUDES(mu_) {
     MutexLock lock(&mu_);
     loop_ = loop;
     num_changes_.fetch_add(1);
+  }
+
+  // Returns how many helpers are here.
+  size_t num_helpers() CONDACC_EXCLUDES(mu_) {
+    MutexLock lock(&mu_);
     return num_helpers_;
   }
 
@@ -102,7 +113,8 @@ class ThreadTeam::Members {
         if (loop != nullptr) num_busy_.fetch_add(1);
       }
       if (loop != nullptr) {
-        loop->Work();
+        while (loop->RunChunk()) {
+        }
         MutexLock lock(&mu_);
         if (num_busy_.fetch_sub(1) == 1) idle_.NotifyAll();
       }
@@ -136,8 +148,15 @@ void ThreadTeam::For(size_t total, size_t chunk, const std::function<void(size_t
     return;
   }
   Loop loop(total, chunk, body);
-  CallHelpers(members_->Begin(&loop), num_wanted);
-  loop.Work();
+  members_->Begin(&loop);
+  CallHelpers(num_wanted);
+  Clock::duration patience = kPatience;
+  for (Clock::time_point next_call = Clock::now() + patience; loop.RunChunk();) {
+    if (Clock::now() < next_call) continue;
+    CallHelpers(num_wanted);
+    patience *= 2;
+    next_call += patience;
+  }
   members_->End();
 }
 
@@ -149,11 +168,11 @@ bool ThreadTeam::HasMembers() {
   return members_ != nullptr;
 }
 
-// Those that were called for an earlier loop and have not come are called again, on other threads:
-// the thread that was to help may be waiting for the processor that the team's own thread uses.
-void ThreadTeam::CallHelpers(size_t num_present, size_t num_wanted) {
+// Those that have been called and have not come are called again, on other threads: the thread that
+// was to help may be waiting for the processor that the team's own thread uses.
+void ThreadTeam::CallHelpers(size_t num_wanted) {
   try {
-    for (size_t i = num_present; i < num_wanted; ++i) {
+    for (size_t i = members_->num_helpers(); i < num_wanted; ++i) {
       schedule_([members = members_] { members->Help(); });
     }
   } catch (const std::bad_alloc&) {

@@ -36,7 +36,8 @@ class ThreadTeam {
 
   // Returns false if memory for the members is refused.
   bool HasMembers();
-  void CallHelpers(size_t num_present, size_t num_wanted);
+  // Calls as many helpers as are missing.
+  void CallHelpers(size_t num_wanted);
 
   const size_t max_helpers_;
   const Schedule schedule_;

@@ -85,12 +85,15 @@ CpuWorkspace::CpuWorkspace(tensorflow::OpKernelContext* ctx)
 
 CpuWorkspace::CpuWorkspace(Allocator* allocator, ThreadPool* pool)
     : allocator_(allocator),
-      team_(static_cast<size_t>(pool->NumThreads() - 1),
-            [pool](std::function<void()> function) { pool->Schedule(std::move(function)); }),
-      parallel_for_(
-          [this](size_t total, size_t chunk, const std::function<void(size_t, size_t)>& body) {
-            team_.For(total, chunk, body);
-          }) {}
+      parallel_for_([this, pool](size_t total, size_t chunk,
+                                 const std::function<void(size_t, size_t)>& body) {
+        if (!team_.has_value()) {
+          team_.emplace(
+              static_cast<size_t>(pool->NumThreads() - 1),
+              [pool](std::function<void()> function) { pool->Schedule(std::move(function)); });
+        }
+        team_->For(total, chunk, body);
+      }) {}
 
 CpuWorkspace::~CpuWorkspace() {
   // Where memory is short, gradients need it more than the next sums and results do.

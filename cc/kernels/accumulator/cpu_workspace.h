@@ -3,6 +3,7 @@
 #define CONDACC_KERNELS_ACCUMULATOR_CPU_WORKSPACE_H_
 
 #include <cstddef>
+#include <optional>
 
 #include "cc/core/accumulator/workspace.h"
 #include "cc/core/base/parallel_for.h"
@@ -36,7 +37,7 @@ class CpuWorkspace : public HostWorkspace {
   Buffer NewTensor(ElementType type, const tensorflow::TensorShape& shape) const;
 
   tensorflow::Allocator* const allocator_;
-  ThreadTeam team_;
+  std::optional<ThreadTeam> team_;  // Empty before the first loop.
   const ParallelFor parallel_for_;
   size_t freed_bytes_ = 0;  // Bytes that folds have freed.
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <new>
@@ -79,7 +80,7 @@ TEST(ThreadTeamTest, HelpersThatWaitedInVainAreReplaced) {
   RunTogether(&team, 3);
   threads.Join();  // They leave although the team is still there.
   RunTogether(&team, 3);
-  EXPECT_EQ(threads.num_scheduled(), 4);
+  EXPECT_GE(threads.num_scheduled(), 4);
 }
 
 TEST(ThreadTeamTest, HelpersStayForTheNextLoop) {
@@ -90,13 +91,27 @@ TEST(ThreadTeamTest, HelpersStayForTheNextLoop) {
   EXPECT_LT(threads.num_scheduled(), 200);
 }
 
-TEST(ThreadTeamTest, CallsNoMoreHelpersThanItsLoopsNeed) {
+TEST(ThreadTeamTest, ALoopOfOneChunkCallsNobody) {
   Threads threads;
   ThreadTeam team(8, threads.schedule());
   team.For(5, 5, [](size_t, size_t) {});
   EXPECT_EQ(threads.num_scheduled(), 0);
-  team.For(6, 2, [](size_t, size_t) {});
-  EXPECT_LE(threads.num_scheduled(), 2);
+}
+
+TEST(ThreadTeamTest, HelpersThatDoNotComeAreCalledAgain) {
+  Threads threads;
+  const ThreadTeam::Schedule schedule = threads.schedule();
+  bool is_first = true;
+  ThreadTeam team(1, [&](std::function<void()> function) {
+    if (!std::exchange(is_first, false)) schedule(std::move(function));
+  });
+  const std::thread::id own = std::this_thread::get_id();
+  std::atomic<bool> has_help{false};
+  team.For(100'000, 1, [&](size_t, size_t) {
+    if (std::this_thread::get_id() != own) has_help = true;
+    if (!has_help) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  });
+  EXPECT_TRUE(has_help);
 }
 
 TEST(ThreadTeamTest, HelpersThatAreTooManyLeave) {
@@ -125,7 +140,7 @@ TEST(ThreadTeamTest, ALoopDoesNotWaitForHelpersThatDoNotCome) {
     }
   }
   EXPECT_EQ(sum, 20);
-  EXPECT_EQ(scheduled.size(), 4);  // The second loop calls again those that have not come.
+  EXPECT_GE(scheduled.size(), 4);  // The second loop calls again those that have not come.
   for (const auto& function : scheduled) function();  // After the team has gone.
   EXPECT_EQ(sum, 20);
 }
@@ -141,7 +156,7 @@ TEST(ThreadTeamTest, ALoopWorksWithoutHelpersIfTheirMemoryIsRefused) {
     team.For(10, 1, [&](size_t begin, size_t end) { sum += end - begin; });
     EXPECT_EQ(sum, 10);
   }
-  EXPECT_EQ(num_calls, 2);  // Each loop tries again.
+  EXPECT_GE(num_calls, 2);  // Each loop tries again.
 }
 
 }  // namespace
