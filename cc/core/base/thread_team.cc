@@ -41,7 +41,8 @@ using Clock = std::chrono::steady_clock;
 
 // How long a thread polls before it sleeps: about as long as it takes to sleep and be woken.
 constexpr Clock::duration kMaxPolling = std::chrono::microseconds(100);
-// After this time, helpers that have not come are called again; then after twice the time.
+// Helpers that have not come are called again after this time; each further interval is twice as
+// long.
 constexpr Clock::duration kPatience = std::chrono::microseconds(200);
 
 // Waits until is_over() returns true, but no longer than kMaxPolling. Meanwhile, other threads may
@@ -57,14 +58,14 @@ void SpinUntil(Condition is_over) {
 }  // namespace
 
 // What the team's thread and its helpers share. Thread-safe.
-class ThreadTeam::Members {
+class ThreadTeam::SharedState {
  public:
-  explicit Members(size_t max_helpers) : max_helpers_(max_helpers) {}
+  explicit SharedState(size_t max_helpers) : max_helpers_(max_helpers) {}
 
   void Begin(Loop* loop) CONDACC_EXCLUDES(mu_) {
     MutexLock lock(&mu_);
     loop_ = loop;
-    num_changes_.fetch_add(1);
+    generation_.fetch_add(1);
   }
 
   // Returns how many helpers are here.
@@ -89,7 +90,7 @@ class ThreadTeam::Members {
   void Dissolve() CONDACC_EXCLUDES(mu_) {
     MutexLock lock(&mu_);
     is_dissolved_ = true;
-    num_changes_.fetch_add(1);
+    generation_.fetch_add(1);
   }
 
   // What a helper does.
@@ -99,16 +100,16 @@ class ThreadTeam::Members {
       if (num_helpers_ == max_helpers_) return;
       ++num_helpers_;
     }
-    uint64_t num_seen = 0;
+    uint64_t seen = 0;
     while (true) {
       Loop* loop = nullptr;
       {
         MutexLock lock(&mu_);
-        if (num_seen == num_changes_.load() || is_dissolved_) {
+        if (seen == generation_.load() || is_dissolved_) {
           --num_helpers_;
           return;
         }
-        num_seen = num_changes_.load();
+        seen = generation_.load();
         loop = loop_;
         if (loop != nullptr) num_busy_.fetch_add(1);
       }
@@ -118,7 +119,7 @@ class ThreadTeam::Members {
         MutexLock lock(&mu_);
         if (num_busy_.fetch_sub(1) == 1) idle_.NotifyAll();
       }
-      SpinUntil([this, num_seen] { return num_seen != num_changes_.load(); });
+      SpinUntil([this, seen] { return seen != generation_.load(); });
     }
   }
 
@@ -130,25 +131,25 @@ class ThreadTeam::Members {
   bool is_dissolved_ CONDACC_GUARDED_BY(mu_) = false;
   size_t num_helpers_ CONDACC_GUARDED_BY(mu_) = 0;
   // These change under the lock only, and are also read without it.
-  std::atomic<uint64_t> num_changes_{0};  // Loops that have begun, and the end of the team.
-  std::atomic<size_t> num_busy_{0};       // Helpers that are at a loop.
+  std::atomic<uint64_t> generation_{0};  // Grows when a loop begins, and when the team ends.
+  std::atomic<size_t> num_busy_{0};      // Helpers that are at a loop.
 };
 
 ThreadTeam::ThreadTeam(size_t max_helpers, Schedule schedule)
     : max_helpers_(max_helpers), schedule_(std::move(schedule)) {}
 
 ThreadTeam::~ThreadTeam() {
-  if (members_ != nullptr) members_->Dissolve();
+  if (state_ != nullptr) state_->Dissolve();
 }
 
 void ThreadTeam::For(size_t total, size_t chunk, const std::function<void(size_t, size_t)>& body) {
   const size_t num_wanted = total <= chunk ? 0 : std::min(max_helpers_, (total - 1) / chunk);
-  if (num_wanted == 0 || !HasMembers()) {
+  if (num_wanted == 0 || !EnsureState()) {
     body(0, total);
     return;
   }
   Loop loop(total, chunk, body);
-  members_->Begin(&loop);
+  state_->Begin(&loop);
   CallHelpers(num_wanted);
   Clock::duration patience = kPatience;
   for (Clock::time_point next_call = Clock::now() + patience; loop.RunChunk();) {
@@ -157,23 +158,28 @@ void ThreadTeam::For(size_t total, size_t chunk, const std::function<void(size_t
     patience *= 2;
     next_call += patience;
   }
-  members_->End();
+  state_->End();
 }
 
-bool ThreadTeam::HasMembers() {
+bool ThreadTeam::EnsureState() {
   try {
-    if (members_ == nullptr) members_ = std::make_shared<Members>(max_helpers_);
+    if (state_ == nullptr) state_ = std::make_shared<SharedState>(max_helpers_);
   } catch (const std::bad_alloc&) {
   }
-  return members_ != nullptr;
+  return state_ != nullptr;
 }
 
-// Those that have been called and have not come are called again, on other threads: the thread that
-// was to help may be waiting for the processor that the team's own thread uses.
+// Helpers that have been called and have not come are called again, on other threads: the thread
+// that was to help may be waiting for the processor that the team's own thread uses. If the pool
+// has no room for a function, it calls it at once, on the team's own thread, which must not help
+// itself.
 void ThreadTeam::CallHelpers(size_t num_wanted) {
+  const std::thread::id own = std::this_thread::get_id();
   try {
-    for (size_t i = members_->num_helpers(); i < num_wanted; ++i) {
-      schedule_([members = members_] { members->Help(); });
+    for (size_t i = state_->num_helpers(); i < num_wanted; ++i) {
+      schedule_([state = state_, own] {
+        if (std::this_thread::get_id() != own) state->Help();
+      });
     }
   } catch (const std::bad_alloc&) {
   }

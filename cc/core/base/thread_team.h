@@ -8,19 +8,20 @@
 
 namespace condacc {
 
-// A thread that has loops to share, and helpers that take part in them. Helpers stay with the team
-// from one loop to the next, because a merge of a few hundred microseconds has four loops, and
-// waking a thread for each of them would take as long as some of the loops. A helper that waits in
-// vain for the next loop soon leaves; it is called again when there is one.
+// Runs the loops of one thread, with helpers on other threads. Helpers stay with the team from one
+// loop to the next, because a merge of a millisecond has four loops, and waking a thread for each
+// of them would take as long as some of the loops. A helper that waits in vain for the next loop
+// soon leaves; it is called again when there is one.
 //
-// No loop waits for a helper that has not come yet, so it does not matter whether helpers ever do.
-// Not thread-safe.
+// A loop ends even if no helper ever comes. Not thread-safe.
 class ThreadTeam {
  public:
-  // Calls the function on another thread, now or later. May throw std::bad_alloc instead.
+  // Calls the function on another thread, now or later. A function that is called by the team's own
+  // thread does nothing. May throw std::bad_alloc instead.
   using Schedule = std::function<void(std::function<void()> function)>;
 
-  // Allocates nothing. `schedule` is called for at most `max_helpers` helpers at a time.
+  // Allocates nothing. At most `max_helpers` helpers work at a time. More may be scheduled, because
+  // those that have not come are called again; the surplus does nothing.
   ThreadTeam(size_t max_helpers, Schedule schedule);
   // The helpers leave. Functions that were scheduled may be called afterwards, and do nothing.
   ~ThreadTeam();
@@ -32,16 +33,16 @@ class ThreadTeam {
   void For(size_t total, size_t chunk, const std::function<void(size_t, size_t)>& body);
 
  private:
-  class Members;
+  class SharedState;
 
-  // Returns false if memory for the members is refused.
-  bool HasMembers();
-  // Calls as many helpers as are missing.
+  // Returns false if memory for the state is refused.
+  bool EnsureState();
+  // Calls as many helpers as have not come.
   void CallHelpers(size_t num_wanted);
 
   const size_t max_helpers_;
   const Schedule schedule_;
-  std::shared_ptr<Members> members_;  // Null before the first loop.
+  std::shared_ptr<SharedState> state_;  // Null before the first loop.
 };
 
 }  // namespace condacc

@@ -74,6 +74,38 @@ TEST(ThreadTeamTest, ThreadsWorkAtTheSameTime) {
   for (int i = 0; i < 10; ++i) RunTogether(&team, 4);
 }
 
+TEST(ThreadTeamTest, ALoopWaitsForChunksThatHelpersHaveBegun) {
+  Threads threads;
+  ThreadTeam team(1, threads.schedule());
+  const std::thread::id own = std::this_thread::get_id();
+  for (int i = 0; i < 5; ++i) {
+    std::atomic<bool> has_begun{false};
+    bool has_ended = false;
+    team.For(2, 1, [&](size_t, size_t) {
+      if (std::this_thread::get_id() != own) {
+        has_begun = true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(3));
+        has_ended = true;
+      }
+      while (!has_begun) std::this_thread::yield();
+    });
+    EXPECT_TRUE(has_ended);
+  }
+}
+
+TEST(ThreadTeamTest, FunctionsThatAreCalledAtOnceDoNothing) {
+  bool is_scheduling = false;
+  int num_calls = 0;
+  ThreadTeam team(1, [&](const std::function<void()>& function) {
+    is_scheduling = true;
+    function();
+    is_scheduling = false;
+    ++num_calls;
+  });
+  team.For(3, 1, [&](size_t, size_t) { EXPECT_FALSE(is_scheduling); });
+  EXPECT_GE(num_calls, 1);
+}
+
 TEST(ThreadTeamTest, HelpersThatWaitedInVainAreReplaced) {
   Threads threads;
   ThreadTeam team(2, threads.schedule());
@@ -124,6 +156,7 @@ TEST(ThreadTeamTest, HelpersThatAreTooManyLeave) {
   for (int i = 0; i < 100; ++i) {
     team.For(20, 1, [&](size_t, size_t) {
       EXPECT_LE(++num_active, 2);
+      std::this_thread::sleep_for(std::chrono::microseconds(10));
       --num_active;
     });
   }
@@ -156,7 +189,7 @@ TEST(ThreadTeamTest, ALoopWorksWithoutHelpersIfTheirMemoryIsRefused) {
     team.For(10, 1, [&](size_t begin, size_t end) { sum += end - begin; });
     EXPECT_EQ(sum, 10);
   }
-  EXPECT_GE(num_calls, 2);  // Each loop tries again.
+  EXPECT_GE(num_calls, 2);
 }
 
 }  // namespace
