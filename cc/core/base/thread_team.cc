@@ -57,7 +57,8 @@ void SpinUntil(Condition is_over) {
 
 }  // namespace
 
-// What the team's thread and its helpers share. Thread-safe.
+// The state that the team's thread shares with its helpers, which may outlive the team. This class
+// is thread-safe.
 class ThreadTeam::SharedState {
  public:
   explicit SharedState(size_t max_helpers) : max_helpers_(max_helpers) {}
@@ -93,7 +94,8 @@ class ThreadTeam::SharedState {
     generation_.fetch_add(1);
   }
 
-  // What a helper does.
+  // Makes the calling thread a helper: it takes part in the team's loops until it has waited in
+  // vain for the next one, or the team has ended. Returns at once if the team has enough helpers.
   void Help() CONDACC_EXCLUDES(mu_) {
     {
       MutexLock lock(&mu_);
