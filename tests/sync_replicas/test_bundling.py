@@ -133,23 +133,34 @@ def test_one_message_takes_all_small_gradients_to_a_server(two_ps):
             save_checkpoint_secs=None,
             save_summaries_steps=None,
         ) as session:
-            metadata = v1.RunMetadata()
-            options = v1.RunOptions(output_partition_graphs=True)
-            for value in (1.0, 3.0):
-                session.run(train, {number: value}, options, metadata)
+            received = []
+            for value, fetch in ((1.0, train), (3.0, train.op)):
+                metadata = v1.RunMetadata()
+                options = v1.RunOptions(output_partition_graphs=True)
+                session.run(fetch, {number: value}, options, metadata)
+                received.append(names_of_received(metadata))
             weights = session.run(variables)
     for i, weight in enumerate(weights):
         np.testing.assert_array_equal(weight, np.full(weight.shape, 1.0 - 2.0 * 2.0**i))
-    received = [
+    # The parameters have other names.
+    sent = [name for name in received[0] if "gradients" in name or "bundle" in name]
+    assert len(sent) == 2 + 2, received  # Two bundles, and two gradients of over 64 KiB.
+    assert sum("bundle" in name for name in sent) == 2, received
+    # The local step is only sent to a worker that fetches it as the value of the operation.
+    others = [name for name in received[0] if "packing/" in name and "bundle" not in name]
+    of_gate = sorted(name.split("packing/")[1] for name in others)
+    assert of_gate == ["ReadVariableOp", "claim", "pushed"], received
+    assert len(received[1]) == len(received[0]) - 1, received
+
+
+def names_of_received(metadata: v1.RunMetadata) -> list[str]:
+    """Returns the names of the tensors that the parts of a step have received."""
+    return [
         node.attr["tensor_name"].s.decode()
         for partition in metadata.partition_graphs
         for node in partition.node
         if "Recv" in node.op
     ]
-    # The parameters, and what the gate says, have other names.
-    sent = [name for name in received if "gradients" in name or "bundle" in name]
-    assert len(sent) == 2 + 2, received  # Two bundles, and two gradients of over 64 KiB.
-    assert sum("bundle" in name for name in sent) == 2, received
 
 
 def test_gradients_are_measured_in_the_data_type_in_which_they_are_sent(v1_graph):

@@ -291,5 +291,3 @@ def test_a_supervisor_accepts_an_optimizer_that_is_built_outside_of_the_devices(
             local_init_op=optimizer.local_step_init_op,
             ready_for_local_init_op=optimizer.ready_for_local_init_op,
         )
-        (local_step,) = v1.local_variables()
-        assert local_step.device == "/device:CPU:0"  # The device of the session's worker.

@@ -136,28 +136,36 @@ def test_the_local_step_is_a_local_variable_of_the_global_steps_dtype(v1_graph, 
     assert local.dtype.base_dtype == dtype
 
 
-def test_the_gate_is_entered_with_a_copy_of_the_local_step_on_its_device(v1_graph):
-    """The step of a worker does not send the local step to the gate."""
+def test_the_local_step_is_on_the_device_of_the_gate():
+    """A worker's step does not send it. Variables are spread over servers as by the original."""
     cluster = {"ps": ["localhost:1", "localhost:2"], "worker": ["localhost:3"]}
-    setter = v1.train.replica_device_setter(cluster=cluster, worker_device="/job:worker/task:0")
-    with v1.device(setter):
-        applied(OURS)
-        after = v1.get_variable("after", [2])
-    (enter,) = [op for op in v1_graph.get_operations() if op.type == "Condacc>SyncGateEnter"]
-    (local,) = v1.local_variables()
-    devices = [enter.device, *(each.device for each in enter.inputs)]
-    assert {tf.DeviceSpec.from_string(device).job for device in devices} == {"ps"}
-    assert len(set(devices)) == 1
-    assert local.device == "/job:worker/task:0"
-    assert after.device == "/job:ps/task:0"  # The copy took no turn of the device setter.
+    spread = []
+    for optimizer in (ORIGINAL, OURS):
+        setter = v1.train.replica_device_setter(cluster=cluster, worker_device="/job:worker/task:0")
+        with tf.Graph().as_default() as graph, v1.device(setter):
+            made = applied(optimizer)
+            v1.get_variable("after", [2])
+            spread.append([each.device for each in v1.global_variables()])
+    assert spread[0] == spread[1]
+    (enter,) = [op for op in graph.get_operations() if op.type == "Condacc>SyncGateEnter"]
+    (local,) = graph.get_collection(v1.GraphKeys.LOCAL_VARIABLES)
+    assert local.device == enter.device == made._global_step.device == "/job:ps/task:1"
+    assert {each.device for each in enter.inputs} == {enter.device}
 
 
-def test_the_copy_of_the_local_step_is_initialized_with_it(v1_graph):
-    applied(OURS)
-    (enter,) = [op for op in v1_graph.get_operations() if op.type == "Condacc>SyncGateEnter"]
-    with v1.Session() as session:
-        session.run(v1.local_variables_initializer())
-        assert session.run(enter.inputs[1]) == 0
+def test_each_graph_has_a_local_step_of_its_own_on_the_server_of_the_gate():
+    target = v1.train.Server.create_local_server().target
+    values = []
+    for value in (5, 7):
+        with tf.Graph().as_default(), v1.Session(target) as session:
+            applied(OURS)
+            (local,) = v1.local_variables()
+            session.run(local.initializer)
+            values.append(session.run(local))
+            session.run(local.assign(value))
+    assert values == [0, 0]
+    with v1.Session(target, graph=local.graph) as session:
+        assert session.run(local) == 7  # It outlives the session, as the gate does.
 
 
 def test_slots_and_variables_are_those_of_the_wrapped_optimizer(v1_graph):

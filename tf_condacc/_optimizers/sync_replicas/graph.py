@@ -19,7 +19,6 @@ from tf_condacc._optimizers.sync_replicas.pushes import (
 )
 from tf_condacc._optimizers.sync_replicas.queue_runner import ChiefQueueRunner
 from tf_condacc._optimizers.sync_replicas.worker_name import worker_name
-from tf_condacc._tensorflow import colocated_with
 from tf_condacc._typing import Gradient, GradientAndVariable
 
 
@@ -79,7 +78,7 @@ class SyncGraph:
         anchor = tf.no_op(name="local_anchor")
         with v1.name_scope(None, name) as scope:
             gate = SyncGate(f"{scope}gate", global_step.device, worker_name(anchor.device), options)
-        local_step = _LocalStep(anchor, gate, global_step.dtype.base_dtype)
+        local_step = _LocalStep(gate, global_step.dtype.base_dtype)
         self.ready_for_local_init_op = v1.report_uninitialized_variables(v1.global_variables())
         self.ready_for_local_init_op.mark_used()
         with v1.name_scope(scope):
@@ -90,9 +89,13 @@ class SyncGraph:
             pushed = self.pushed = [each for each in gradients if each is not None]
             # If every worker has a slot, no other worker needs this one, so it is claimed at once.
             claims_early = options.num_slots >= options.num_workers
-            computed = None if claims_early else [gradient for gradient, _ in grads_and_vars]
+            waits: list[tf.Operation] = []
+            if not claims_early:
+                computed = _operations([gradient for gradient, _ in grads_and_vars])
+                with v1.device(anchor.device), tf.control_dependencies(computed):
+                    waits = [tf.no_op(name="computed")]  # One edge to the gate instead of many.
             self.gate = gate
-            self.step = _worker_step(gate, local_step, pushed, computed)
+            self.step = _worker_step(gate, local_step, pushed, waits)
 
             def apply(taken: list[Gradient | None]) -> tf.Operation:
                 return update(list(zip(taken, [v for _, v in grads_and_vars], strict=True)))
@@ -111,66 +114,45 @@ class SyncGraph:
 
 
 class _LocalStep:
-    """The local step of a worker, and a copy of it beside the gate.
+    """The local step of a worker, beside the gate.
 
-    A worker enters the gate with the copy, so its steps need not send the local step there. The
-    copy belongs to one graph: a worker that replaces another one has its own copy.
+    A worker enters the gate with it and gets its next value there, so it is not sent anywhere. The
+    variable belongs to one graph: a worker that replaces another one has a variable of its own.
 
     Args:
-        anchor: Operation on the worker's device.
         gate: The gate.
         dtype: Data type of the global step.
     """
 
-    def __init__(self, anchor: tf.Operation, gate: SyncGate, dtype: tf.DType) -> None:
+    def __init__(self, gate: SyncGate, dtype: tf.DType) -> None:
         self._gate = gate
-        # None disables device functions, which would count this variable among those they spread.
-        with v1.device(None), gate.on_device():
-            self._copy = v1.Variable(
-                tf.constant(0, tf.int64),
-                trainable=False,
-                collections=[],
-                use_resource=True,
-                name=f"local_step_{gate.graph_id}",
-            )
-        with colocated_with(anchor), tf.control_dependencies([self._copy.initializer]):
-            initial = tf.constant(0, dtype)
-        # A device function may put variables elsewhere, unless they are colocated. A worker's
-        # Supervisor refuses variables without a device.
-        with colocated_with(anchor) if anchor.device else v1.device("/device:CPU:0"):
+        # Variables of the same name on one server are the same unless their containers differ. None
+        # disables device functions, which would count this variable among those they spread.
+        with v1.container(gate.graph_id), v1.device(None), gate.on_device():
             self._variable = v1.Variable(
-                initial,
+                tf.constant(0, dtype),
                 trainable=False,
                 collections=[v1.GraphKeys.LOCAL_VARIABLES],
-                dtype=dtype,
+                use_resource=True,
                 name="sync_rep_local_step",
             )
 
-    @property
-    def device(self) -> str:
-        """The device of the worker."""
-        return self._variable.device
-
-    def at_gate(self) -> tf.Tensor:
-        """Returns the local step on the gate's device: `[] int64`."""
+    def value(self) -> tf.Tensor:
+        """Returns the local step: `[] int64`."""
         with self._gate.on_device():
-            return self._copy.read_value()
+            return host_int64(self._variable.read_value())
 
     def assign(self, round_: tf.Tensor) -> Any:
-        """Assigns a round, `[] int64`, first to the copy beside the gate."""
+        """Assigns a round: `[] int64`."""
         with self._gate.on_device():
-            copied = self._copy.assign(round_, read_value=False)
-            with tf.control_dependencies([copied]):
-                round_ = tf.identity(round_)
-        with v1.device(self._variable.device):
-            return v1.assign(self._variable, tf.cast(round_, self._variable.dtype.base_dtype))
+            return v1.assign(self._variable, tf.cast(round_, self._variable.dtype))
 
 
 def _worker_step(
     gate: SyncGate,
     local_step: _LocalStep,
     gradients: Sequence[VariableGradients],
-    computed: Sequence[Gradient | None] | None,
+    waits: list[tf.Operation],
 ) -> WorkerStep:
     """Pushes the gradients with a slot of the round, and waits for the next round.
 
@@ -178,14 +160,9 @@ def _worker_step(
         gate: The gate.
         local_step: The local step of the worker.
         gradients: The gradients to push.
-        computed: Gradients to wait for before the slot is claimed. None claims it when the step
-            begins, which costs no time.
+        waits: What to wait for before the slot is claimed.
     """
-    step = gate.enter(local_step.at_gate())
-    waits: list[tf.Operation] = []
-    if computed is not None:
-        with v1.device(local_step.device), tf.control_dependencies(_operations(computed)):
-            waits = [tf.no_op(name="computed")]  # One edge to the gate instead of many.
+    step = gate.enter(local_step.value())
     with tf.control_dependencies(waits):
         packed = gate.claim(step)
     claim = Claim(packed)
@@ -195,7 +172,7 @@ def _worker_step(
     ]
     next_round, is_dropped = gate.finish(step, any_added(gradients, outcomes))
     train_op = local_step.assign(next_round)
-    with v1.device(local_step.device), tf.control_dependencies([train_op.op]):
+    with gate.on_device(), tf.control_dependencies([train_op]):
         dropped = tf.identity(is_dropped, name="dropped")
     return WorkerStep(train_op, packed, outcomes, dropped)
 
