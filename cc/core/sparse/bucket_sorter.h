@@ -97,8 +97,11 @@ class BucketSorter {
     };
     for (SliceEntry* run = begin; run < end;) {
       SliceEntry* next = run + 1;
-      while (next < end && top(*next) == top(*run)) ++next;
-      Sort(run, next, bound);  // Determines the run's own range, since `bound` is wide.
+      bool is_sorted = true;
+      for (; next < end && top(*next) == top(*run); ++next) {
+        is_sorted &= !IsLower(next[0], next[-1]);
+      }
+      if (!is_sorted) Sort(run, next, bound);  // Determines the run's own range.
       run = next;
     }
   }

@@ -18,9 +18,9 @@ namespace {
 constexpr size_t kWalkChunk = 2;         // Buckets of one unit of parallel work.
 constexpr size_t kMaxOperands = 16;      // Gradients' slices in one sum of a row.
 constexpr size_t kPrefetchBytes = 1024;  // Bytes of a row. The processor prefetches the rest.
-// Bytes that do not fit in the caches. Results of this size are written past them. What is smaller
-// may be read again from there.
-constexpr size_t kMaxCached = size_t{16} << 20;
+// A merge that reads and writes this many bytes writes its results past the caches: they would push
+// each other and the gradients out. The results of a smaller one are likely to be read from there.
+constexpr size_t kMaxCached = size_t{24} << 20;
 
 // Prefetches the beginning of a row. The second-level cache, which has room for more misses than
 // the first, is the place for rows that come from memory. GCC drops calls of a function that only
@@ -125,7 +125,8 @@ HostMergePass::HostMergePass(const SliceLayout& layout, const MergedRows& merged
       entries_(IndicesOf(sources), merged.index_span(), entries, parallel_for),
       has_weights_(std::any_of(sources.begin(), sources.end(),
                                [](const HostSource& source) { return source.weight != 1; })),
-      is_cached_(num_entries() * layout_.num_bytes() < kMaxCached) {}
+      is_cached_(num_entries() * layout_.num_bytes() + num_rows() * layout_.num_sum_bytes() <
+                 kMaxCached) {}
 
 double HostMergePass::WeightOf(const UnionRow& row) const {
   if (!has_weights_) return row.weight + static_cast<double>(row.num_new_gradients());
@@ -140,7 +141,7 @@ double HostMergePass::WeightOf(const UnionRow& row) const {
 void HostMergePass::MergeInto(MergedRows* merged, MergedRows all_rows, void* new_sums,
                               const ParallelFor& parallel_for) {
   const RowAdder adder(layout_.type, layout_.width, SumsInFloat32(layout_.type),
-                       num_new_rows() * layout_.num_sum_bytes() >= kMaxCached, new_sums);
+                       /*bypasses_cache=*/!is_cached_, new_sums);
   parallel_for(entries_.num_buckets(), kWalkChunk, [&](size_t first, size_t last) {
     MergeBuckets(first, last, adder, all_rows, static_cast<char*>(new_sums));
   });
@@ -197,7 +198,7 @@ void HostMergePass::WriteTo(int64_t* indices, void* values, double divisor,
   } pass = {this,
             {indices, static_cast<char*>(values), divisor,
              RowAdder(layout_.type, layout_.width, /*out_is_float32=*/false,
-                      num_rows() * layout_.num_bytes() >= kMaxCached, values)}};
+                      /*bypasses_cache=*/!is_cached_, values)}};
   const size_t num_buckets = entries_.num_buckets();
   for (size_t begin = 0, end = 0, part = 1; begin < num_buckets; begin = end, ++part) {
     const size_t last_row = num_rows() * part / num_parts;

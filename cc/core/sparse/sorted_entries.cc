@@ -252,9 +252,14 @@ size_t SortedEntries::CountNew(size_t bucket, const IndexSpan& merged_indices) c
   if (first == last) return 0;
   const int64_t* merged = merged_indices.data + num_merged_before(bucket);
   const int64_t* const merged_end = merged_indices.data + num_merged_before(bucket + 1);
+  size_t num_new = 0;
+  if (merged == merged_end) {
+    num_new = 1;
+    for (const SliceEntry* e = first + 1; e < last; ++e) num_new += e->index != e[-1].index;
+    return num_new;
+  }
   const int64_t base = first->index;
   const auto range = static_cast<uint64_t>(last[-1].index - base);
-  size_t num_new = 0;
   constexpr uint64_t kMaxBits = 1 << 14;
   if (range < kMaxBits) {
     // A bit map instead of branches that the processor cannot predict. Only the merged indices are
