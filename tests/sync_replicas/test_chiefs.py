@@ -279,7 +279,8 @@ def test_a_step_that_a_lost_server_has_cancelled_makes_the_session_begin_again(e
 
 
 def test_a_supervisor_accepts_an_optimizer_that_is_built_outside_of_the_devices():
-    with tf.Graph().as_default() as graph:
+    """It refuses reference variables without a device."""
+    with tf.Graph().as_default() as graph, v1.variable_scope("", use_resource=False):
         with tf.device("/job:ps/task:0"):
             step = v1.train.get_or_create_global_step()
             weights = v1.get_variable("weights", initializer=[0.0])

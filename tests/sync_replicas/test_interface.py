@@ -149,23 +149,65 @@ def test_the_local_step_is_on_the_device_of_the_gate():
     assert spread[0] == spread[1]
     (enter,) = [op for op in graph.get_operations() if op.type == "Condacc>SyncGateEnter"]
     (local,) = graph.get_collection(v1.GraphKeys.LOCAL_VARIABLES)
-    assert local.device == enter.device == made._global_step.device == "/job:ps/task:1"
+    assert made._global_step.device == "/job:ps/task:1"
+    assert local.device == enter.device == "/job:ps/task:1/device:CPU:0"
     assert {each.device for each in enter.inputs} == {enter.device}
 
 
 def test_each_graph_has_a_local_step_of_its_own_on_the_server_of_the_gate():
     target = v1.train.Server.create_local_server().target
-    values = []
+    made = []
     for value in (5, 7):
-        with tf.Graph().as_default(), v1.Session(target) as session:
+        with tf.Graph().as_default() as graph, v1.Session(target) as session:
             applied(OURS)
             (local,) = v1.local_variables()
             session.run(local.initializer)
-            values.append(session.run(local))
             session.run(local.assign(value))
-    assert values == [0, 0]
-    with v1.Session(target, graph=local.graph) as session:
-        assert session.run(local) == 7  # It outlives the session, as the gate does.
+            made.append((graph, local))
+    values = []
+    for graph, local in made:
+        with v1.Session(target, graph=graph) as session:
+            values.append(session.run(local))
+    assert values == [5, 7]
+
+
+def test_only_a_workers_step_runs_what_the_optimizer_is_built_after(v1_graph):
+    """As when ``minimize`` is called after the updates of batch normalization."""
+    weights = v1.get_variable("w", initializer=[1.0, 2.0], use_resource=True)
+    updates = v1.get_variable("updates", initializer=0, use_resource=True, trainable=False)
+    update = updates.assign_add(1, read_value=False)
+    made = make(OURS, 1)
+    with tf.control_dependencies([update]):
+        train = made.minimize(tf.reduce_sum(weights), v1.train.get_or_create_global_step())
+    graph = made._graph
+    others = [
+        *(each.initializer for each in v1.local_variables()),
+        graph.chief_init_op,
+        graph.local_step_init_op,
+        graph.ready_for_local_init_op,
+        *graph.end_ops.values(),
+        graph.fail_op,
+        graph.lose_op,
+        graph.reports._report[0],
+        *graph.queue_runner.enqueue_ops,
+        graph.queue_runner.cancel_op,
+        graph.queue_runner._close_gate,
+        made.get_init_tokens_op(1),
+        *v1.get_collection(v1.GraphKeys.SUMMARIES),
+    ]
+    assert update.name in ancestors(train)
+    assert [each.name for each in others if update.name in ancestors(each)] == []
+    with v1.train.MonitoredTrainingSession(hooks=[made.make_session_run_hook(True)]) as session:
+        for _ in range(3):
+            session.run(train)
+        assert session.run(updates) == 3
+
+
+def ancestors(node: tf.Tensor | tf.Operation) -> set[str]:
+    """Returns the names of all operations that run for a tensor or an operation."""
+    graph = v1.get_default_graph().as_graph_def()
+    kept = v1.graph_util.extract_sub_graph(graph, [getattr(node, "op", node).name])
+    return {each.name for each in kept.node}
 
 
 def test_slots_and_variables_are_those_of_the_wrapped_optimizer(v1_graph):

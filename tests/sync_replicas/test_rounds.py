@@ -84,13 +84,13 @@ def test_drops_are_visible_to_the_worker(two_ps, training):
     run.check()
 
 
-def test_explicit_tokens_let_workers_run_one_after_the_other(two_ps, training):
-    run = training(two_ps, 2, 2)  # Workers that share a server share a local step.
+def test_explicit_tokens_let_workers_run_one_after_the_other(place, training):
+    run = training(place, 2, 2)
     for model in run.models:
         hook = model.hook(num_tokens=2)
         with model.graph.as_default():
             run.sessions[model.task] = v1.train.MonitoredTrainingSession(
-                two_ps.targets[model.task],
+                place.targets[model.task],
                 model.task == 0,
                 hooks=[hook],
                 save_checkpoint_secs=None,

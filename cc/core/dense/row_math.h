@@ -24,8 +24,9 @@ struct RowAddArgs {
 class RowAdder {
  public:
   // If `bypasses_cache`, results are written past the caches where the processor can do that. This
-  // is faster if they do not fit in the caches, because a line need not be read before it is
-  // written. `out` of all rows must then be a multiple of the size of a row from `results`.
+  // is faster if results and operands together do not fit in the caches: a line need not be read
+  // before it is written, and pushes out no operand. `out` of all rows must then be a multiple of
+  // the size of a row from `results`.
   RowAdder(ElementType type, size_t width, bool out_is_float32, bool bypasses_cache,
            const void* results);
 

@@ -101,7 +101,8 @@ class BucketSorter {
       for (; next < end && top(*next) == top(*run); ++next) {
         is_sorted &= !IsLower(next[0], next[-1]);
       }
-      if (!is_sorted) Sort(run, next, bound);  // Determines the run's own range.
+      // Determines the run's own range, since `bound` is wide.
+      if (!is_sorted) Sort(run, next, bound);
       run = next;
     }
   }

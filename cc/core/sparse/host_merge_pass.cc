@@ -18,8 +18,9 @@ namespace {
 constexpr size_t kWalkChunk = 2;         // Buckets of one unit of parallel work.
 constexpr size_t kMaxOperands = 16;      // Gradients' slices in one sum of a row.
 constexpr size_t kPrefetchBytes = 1024;  // Bytes of a row. The processor prefetches the rest.
-// A merge that reads and writes this many bytes writes its results past the caches: they would push
-// each other and the gradients out. The results of a smaller one are likely to be read from there.
+// If the gradients and all rows of the result have this many bytes together, they do not fit in the
+// caches. Results and new sums are then written past the caches, however small they are, because
+// they would push gradients out.
 constexpr size_t kMaxCached = size_t{24} << 20;
 
 // Prefetches the beginning of a row. The second-level cache, which has room for more misses than

@@ -90,7 +90,7 @@ class HostMergePass {
   const std::vector<HostSource>& sources_;
   const SortedEntries entries_;
   const bool has_weights_;  // If false, the weights of all sources are 1.
-  const bool is_cached_;    // Whether the sources and the results may all be in the caches.
+  const bool is_cached_;    // Whether all sources and results may be in the caches.
 };
 
 }  // namespace condacc

@@ -253,7 +253,7 @@ size_t SortedEntries::CountNew(size_t bucket, const IndexSpan& merged_indices) c
   const int64_t* merged = merged_indices.data + num_merged_before(bucket);
   const int64_t* const merged_end = merged_indices.data + num_merged_before(bucket + 1);
   size_t num_new = 0;
-  if (merged == merged_end) {
+  if (merged == merged_end) {  // Each different index is new.
     num_new = 1;
     for (const SliceEntry* e = first + 1; e < last; ++e) num_new += e->index != e[-1].index;
     return num_new;

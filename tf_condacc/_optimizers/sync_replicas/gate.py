@@ -46,8 +46,8 @@ class SyncGate:
 
     Attributes:
         handle: Handle of the gate: `[] resource`.
-        graph_id: A random identifier of this graph. The gate takes it as the name of the chief, and
-            as the run of the worker.
+        graph_id: A random identifier of this optimizer of this graph. The gate takes it as the name
+            of the chief, and as the run of the worker.
     """
 
     def __init__(self, shared_name: str, device: str, worker: str, options: GateOptions) -> None:
@@ -236,8 +236,8 @@ class Reports:
 
 
 def host_of(device: str) -> str:
-    """Returns the CPU beside a device; the device itself if it has no type."""
+    """Returns the CPU of a device's process; the device itself if it is a CPU."""
     spec = tf.DeviceSpec.from_string(device)
-    if spec.device_type in (None, "CPU"):
+    if spec.device_type == "CPU":
         return device
     return spec.replace(device_type="CPU", device_index=0).to_string()

@@ -75,31 +75,37 @@ class SyncGraph:
         push_options: PushOptions,
         update: Callable[[list[GradientAndVariable]], tf.Operation],
     ) -> None:
-        anchor = tf.no_op(name="local_anchor")
-        with v1.name_scope(None, name) as scope:
-            gate = SyncGate(f"{scope}gate", global_step.device, worker_name(anchor.device), options)
-        local_step = _LocalStep(gate, global_step.dtype.base_dtype)
-        self.ready_for_local_init_op = v1.report_uninitialized_variables(v1.global_variables())
-        self.ready_for_local_init_op.mark_used()
+        # Only a worker's step waits for the caller's control dependencies, such as the updates of
+        # batch normalization. The chief's steps and the end of training must not run them.
+        with tf.control_dependencies(None):
+            anchor = tf.no_op(name="local_anchor")
+            worker = worker_name(anchor.device)
+            with v1.name_scope(None, name) as scope:
+                gate = self.gate = SyncGate(f"{scope}gate", global_step.device, worker, options)
+            local_step = _LocalStep(gate, global_step.dtype.base_dtype)
+            self.ready_for_local_init_op = v1.report_uninitialized_variables(v1.global_variables())
+            self.ready_for_local_init_op.mark_used()
+            with v1.name_scope(scope):
+                gradients = [
+                    None if each is None else VariableGradients(each, variable, scope, push_options)
+                    for each, variable in grads_and_vars
+                ]
+        pushed = self.pushed = [each for each in gradients if each is not None]
         with v1.name_scope(scope):
-            gradients = [
-                None if gradient is None else VariableGradients(gradient, v, scope, push_options)
-                for gradient, v in grads_and_vars
-            ]
-            pushed = self.pushed = [each for each in gradients if each is not None]
             # If every worker has a slot, no other worker needs this one, so it is claimed at once.
             claims_early = options.num_slots >= options.num_workers
-            waits: list[tf.Operation] = []
+            claim_after: list[tf.Operation] = []
             if not claims_early:
                 computed = _operations([gradient for gradient, _ in grads_and_vars])
                 with v1.device(anchor.device), tf.control_dependencies(computed):
-                    waits = [tf.no_op(name="computed")]  # One edge to the gate instead of many.
-            self.gate = gate
-            self.step = _worker_step(gate, local_step, pushed, waits)
+                    # One edge to the gate instead of many.
+                    claim_after = [tf.no_op(name="computed")]
+            self.step = _worker_step(gate, local_step, pushed, claim_after)
 
-            def apply(taken: list[Gradient | None]) -> tf.Operation:
-                return update(list(zip(taken, [v for _, v in grads_and_vars], strict=True)))
+        def apply(taken: list[Gradient | None]) -> tf.Operation:
+            return update(list(zip(taken, [v for _, v in grads_and_vars], strict=True)))
 
+        with v1.name_scope(scope), tf.control_dependencies(None):
             sync_op = _chief_step(gate, gradients, options.num_slots, apply)
             self.reports = Reports(gate, name) if options.report_secs else None
             self.local_step_init_op = local_step.assign(gate.await_open())
@@ -116,8 +122,9 @@ class SyncGraph:
 class _LocalStep:
     """The local step of a worker, beside the gate.
 
-    A worker enters the gate with it and gets its next value there, so it is not sent anywhere. The
-    variable belongs to one graph: a worker that replaces another one has a variable of its own.
+    A worker's step reads and assigns it there, so it is sent to the worker only if the worker
+    fetches it. Each optimizer of each graph has its own variable, so a worker that replaces another
+    one does not share that worker's variable.
 
     Args:
         gate: The gate.
@@ -126,11 +133,13 @@ class _LocalStep:
 
     def __init__(self, gate: SyncGate, dtype: tf.DType) -> None:
         self._gate = gate
-        # Variables of the same name on one server are the same unless their containers differ. None
-        # disables device functions, which would count this variable among those they spread.
+        # Variables of one name and container on a server are one variable, and all graphs give this
+        # one the same name. None disables device functions: replica_device_setter would count the
+        # variable, and place the next ones on other servers.
         with v1.container(gate.graph_id), v1.device(None), gate.on_device():
             self._variable = v1.Variable(
-                tf.constant(0, dtype),
+                0,
+                dtype=dtype,
                 trainable=False,
                 collections=[v1.GraphKeys.LOCAL_VARIABLES],
                 use_resource=True,
@@ -152,7 +161,7 @@ def _worker_step(
     gate: SyncGate,
     local_step: _LocalStep,
     gradients: Sequence[VariableGradients],
-    waits: list[tf.Operation],
+    claim_after: list[tf.Operation],
 ) -> WorkerStep:
     """Pushes the gradients with a slot of the round, and waits for the next round.
 
@@ -160,10 +169,10 @@ def _worker_step(
         gate: The gate.
         local_step: The local step of the worker.
         gradients: The gradients to push.
-        waits: What to wait for before the slot is claimed.
+        claim_after: Operations that end before the slot is claimed.
     """
     step = gate.enter(local_step.value())
-    with tf.control_dependencies(waits):
+    with tf.control_dependencies(claim_after):
         packed = gate.claim(step)
     claim = Claim(packed)
     arrived = sent_in_bundles([(each.gradient, each.variable) for each in gradients])
