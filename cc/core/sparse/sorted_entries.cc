@@ -217,9 +217,23 @@ void SortedEntries::Deal(const std::vector<IndexSpan>& gradients, Counts counts,
         VisitSpans(gradients, b * chunk_size(), std::min(num_entries_, (b + 1) * chunk_size()),
                    [&](size_t g, size_t begin, size_t end) {
                      const int64_t* const indices = gradients[g].data;
-                     for (size_t i = begin; i < end; ++i) {
-                       entries_[places[bucket_of(indices[i])]++] = {
-                           indices[i], static_cast<uint32_t>(g), static_cast<uint32_t>(i)};
+                     const auto entry_at = [=](size_t i) {
+                       return SliceEntry{indices[i], static_cast<uint32_t>(g),
+                                         static_cast<uint32_t>(i)};
+                     };
+                     if (!gradients[g].is_ascending) {
+                       for (size_t i = begin; i < end; ++i) {
+                         entries_[places[bucket_of(indices[i])]++] = entry_at(i);
+                       }
+                       return;
+                     }
+                     // Entries of the same bucket are adjacent, and would wait for its place.
+                     for (size_t i = begin; i < end;) {
+                       const size_t bucket = bucket_of(indices[i]);
+                       size_t place = places[bucket];
+                       do entries_[place++] = entry_at(i++);
+                       while (i < end && bucket_of(indices[i]) == bucket);
+                       places[bucket] = place;
                      }
                    });
       });
@@ -260,24 +274,17 @@ size_t SortedEntries::CountNew(size_t bucket, const IndexSpan& merged_indices) c
   }
   const int64_t base = first->index;
   const auto range = static_cast<uint64_t>(last[-1].index - base);
-  constexpr uint64_t kMaxBits = 1 << 14;
-  if (range < kMaxBits) {
-    // A bit map instead of branches that the processor cannot predict. Only the merged indices are
-    // marked: a mark waits for the one before, which is usually in the same word.
-    uint64_t bits[kMaxBits / 64];
-    std::fill_n(bits, range / 64 + 1, 0);
+  constexpr uint64_t kMaxRange = 1 << 14;
+  if (range < kMaxRange) {
+    // A map of the entries' indices instead of branches that the processor cannot predict. It has
+    // bytes rather than bits, because a byte is written without reading what surrounds it.
+    uint8_t has_entry[kMaxRange];
+    std::fill_n(has_entry, range + 1, 0);
+    for (const SliceEntry* e = first; e < last; ++e) has_entry[e->index - base] = 1;
+    for (uint64_t i = 0; i <= range; ++i) num_new += has_entry[i];
     merged = std::lower_bound(merged, merged_end, base);
     for (; merged < merged_end && *merged <= last[-1].index; ++merged) {
-      const auto position = static_cast<uint64_t>(*merged - base);
-      bits[position / 64] |= uint64_t{1} << (position % 64);
-    }
-    const auto is_new = [&bits, base](int64_t index) {
-      const auto position = static_cast<uint64_t>(index - base);
-      return (~bits[position / 64] >> (position % 64)) & 1;
-    };
-    num_new = is_new(base);
-    for (const SliceEntry* e = first + 1; e < last; ++e) {
-      num_new += is_new(e->index) & static_cast<uint64_t>(e->index != e[-1].index);
+      num_new -= has_entry[*merged - base];
     }
     return num_new;
   }
