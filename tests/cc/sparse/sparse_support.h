@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <random>
 #include <utility>
@@ -41,6 +42,16 @@ inline Slices RandomSlices(std::mt19937* random, size_t size, int64_t range, siz
   for (size_t i = 0; i < size * width; ++i) {  // From -1 to 1. A distribution takes far longer.
     result.values.push_back(static_cast<float>((*random)() >> 8) * 0x1p-23f - 1.0f);
   }
+  return result;
+}
+
+// Returns a gradient whose indices ascend without repeats.
+inline Slices AscendingSlices(std::mt19937* random, size_t size, int64_t range, size_t width) {
+  Slices result = RandomSlices(random, size, range, width);
+  std::sort(result.indices.begin(), result.indices.end());
+  const auto end = std::unique(result.indices.begin(), result.indices.end());
+  result.indices.erase(end, result.indices.end());
+  result.values.resize(result.indices.size() * width);
   return result;
 }
 
@@ -85,6 +96,8 @@ inline HostSource SourceOf(const Slices& gradient) {
     source.indices.min = *std::min_element(gradient.indices.begin(), gradient.indices.end());
     source.indices.max = *std::max_element(gradient.indices.begin(), gradient.indices.end());
   }
+  source.indices.is_ascending =
+      std::is_sorted(gradient.indices.begin(), gradient.indices.end(), std::less_equal<>());
   source.values = gradient.values.data();
   return source;
 }
