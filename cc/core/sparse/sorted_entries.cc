@@ -19,6 +19,7 @@ constexpr size_t kMaxBuckets = 4096;        // Initially; each division may add 
 constexpr size_t kMinDealChunk = 1 << 13;
 constexpr size_t kMaxDealChunk = 1 << 15;
 constexpr size_t kCountPlaces = 4;  // Distant places where entries are counted in turn.
+constexpr size_t kMinRun = 8;       // Entries of one bucket that make a run worth while.
 constexpr size_t kSortChunk = 4;    // Buckets that one unit of parallel work sorts.
 constexpr size_t kOverfull = 8;     // A bucket of more than this many shares is divided.
 constexpr int kMaxDivisions = 8;
@@ -211,31 +212,33 @@ void SortedEntries::Deal(const std::vector<IndexSpan>& gradients, Counts counts,
   }
   starts_.back() = place;
   ParallelForThrowing(parallel_for, num_chunks(), 1, [&](size_t first, size_t last) {
-    for (size_t b = first; b < last; ++b) {
-      size_t* const places = counts[b].data();
+    for (size_t chunk = first; chunk < last; ++chunk) {
+      size_t* const places = counts[chunk].data();
+      const size_t chunk_begin = chunk * chunk_size();
+      const size_t chunk_end = std::min(num_entries_, chunk_begin + chunk_size());
       buckets_.WithBucketOf([&](auto bucket_of) {
-        VisitSpans(gradients, b * chunk_size(), std::min(num_entries_, (b + 1) * chunk_size()),
-                   [&](size_t g, size_t begin, size_t end) {
-                     const int64_t* const indices = gradients[g].data;
-                     const auto entry_at = [=](size_t i) {
-                       return SliceEntry{indices[i], static_cast<uint32_t>(g),
-                                         static_cast<uint32_t>(i)};
-                     };
-                     if (!gradients[g].is_ascending) {
-                       for (size_t i = begin; i < end; ++i) {
-                         entries_[places[bucket_of(indices[i])]++] = entry_at(i);
-                       }
-                       return;
-                     }
-                     // Entries of the same bucket are adjacent, and would wait for its place.
-                     for (size_t i = begin; i < end;) {
-                       const size_t bucket = bucket_of(indices[i]);
-                       size_t place = places[bucket];
-                       do entries_[place++] = entry_at(i++);
-                       while (i < end && bucket_of(indices[i]) == bucket);
-                       places[bucket] = place;
-                     }
-                   });
+        VisitSpans(gradients, chunk_begin, chunk_end, [&](size_t g, size_t begin, size_t end) {
+          const int64_t* const indices = gradients[g].data;
+          const auto entry_at = [=](size_t i) {
+            return SliceEntry{indices[i], static_cast<uint32_t>(g), static_cast<uint32_t>(i)};
+          };
+          if (!gradients[g].is_ascending || gradients[g].size < kMinRun * num_buckets()) {
+            for (size_t i = begin; i < end; ++i) {
+              entries_[places[bucket_of(indices[i])]++] = entry_at(i);
+            }
+            return;
+          }
+          // Long runs of entries are of the same bucket. Its position is kept in a register,
+          // because each entry would otherwise wait until the one before has stored it.
+          for (size_t i = begin; i < end;) {
+            const size_t bucket = bucket_of(indices[i]);
+            SliceEntry* to = entries_ + places[bucket];
+            do {
+              *to++ = entry_at(i++);
+            } while (i < end && bucket_of(indices[i]) == bucket);
+            places[bucket] = static_cast<size_t>(to - entries_);
+          }
+        });
       });
     }
   });
@@ -259,39 +262,33 @@ void SortedEntries::Sort(const IndexSpan& merged_indices, const ParallelFor& par
 }
 
 // Returns the number of different indices among the sorted entries of a bucket, without those that
-// were merged before.
+// were merged before. Merged indices do not repeat, so each is subtracted at most once.
 size_t SortedEntries::CountNew(size_t bucket, const IndexSpan& merged_indices) const {
   const SliceEntry* const first = begin(bucket);
   const SliceEntry* const last = end(bucket);
   if (first == last) return 0;
   const int64_t* merged = merged_indices.data + num_merged_before(bucket);
   const int64_t* const merged_end = merged_indices.data + num_merged_before(bucket + 1);
-  size_t num_new = 0;
-  if (merged == merged_end) {  // Each different index is new.
-    num_new = 1;
-    for (const SliceEntry* e = first + 1; e < last; ++e) num_new += e->index != e[-1].index;
-    return num_new;
-  }
+  size_t num_new = 1;
+  for (const SliceEntry* e = first + 1; e < last; ++e) num_new += e->index != e[-1].index;
+  if (merged == merged_end) return num_new;
   const int64_t base = first->index;
-  const auto range = static_cast<uint64_t>(last[-1].index - base);
-  constexpr uint64_t kMaxRange = 1 << 14;
-  if (range < kMaxRange) {
-    // A map of the entries' indices instead of branches that the processor cannot predict. It has
-    // bytes rather than bits, because a byte is written without reading what surrounds it.
-    uint8_t has_entry[kMaxRange];
-    std::fill_n(has_entry, range + 1, 0);
+  const int64_t max = last[-1].index;
+  constexpr int64_t kMapSize = 1 << 14;
+  if (max - base < kMapSize) {
+    // A map of the indices that have entries, instead of branches that the processor cannot
+    // predict. It has bytes, since writing a bit would have to wait for the bit written before.
+    uint8_t has_entry[kMapSize];
+    std::fill_n(has_entry, max - base + 1, 0);
     for (const SliceEntry* e = first; e < last; ++e) has_entry[e->index - base] = 1;
-    for (uint64_t i = 0; i <= range; ++i) num_new += has_entry[i];
     merged = std::lower_bound(merged, merged_end, base);
-    for (; merged < merged_end && *merged <= last[-1].index; ++merged) {
-      num_new -= has_entry[*merged - base];
-    }
+    for (; merged < merged_end && *merged <= max; ++merged) num_new -= has_entry[*merged - base];
     return num_new;
   }
   for (const SliceEntry* e = first; e < last; ++e) {
     if (e + 1 < last && e[1].index == e->index) continue;
     while (merged < merged_end && *merged < e->index) ++merged;
-    num_new += merged == merged_end || *merged != e->index ? 1 : 0;
+    num_new -= merged < merged_end && *merged == e->index ? 1 : 0;
   }
   return num_new;
 }

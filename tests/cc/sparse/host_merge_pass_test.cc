@@ -81,8 +81,8 @@ TEST_P(HostMergePassTest, EqualsAddingRowAfterRowToTheLastBit) {
     const int64_t range = ranges[random() % 5];
     std::vector<Slices> gradients;
     for (size_t g = 0; g < 1 + random() % 6; ++g) {
-      const auto slices = random() % 2 == 0 ? RandomSlices : AscendingSlices;
-      gradients.push_back(slices(&random, random() % 4000, range, width));
+      const auto make_slices = random() % 2 == 0 ? RandomSlices : AscendingSlices;
+      gradients.push_back(make_slices(&random, random() % 4000, range, width));
     }
     std::vector<size_t> steps;
     for (size_t end = random() % 3; end < gradients.size(); end += 1 + random() % 3) {

@@ -29,8 +29,8 @@ TEST_P(SortedEntriesTest, AreInOrderOfIndicesAndThenOfArrival) {
   const std::vector<int64_t> a = {5, 1, 5};
   const std::vector<int64_t> b = {1, int64_t{1} << 60, 0};
   SliceEntry memory[6];
-  const SortedEntries sorted({{a.data(), 3, 1, 5}, {b.data(), 3, 0, int64_t{1} << 60}}, IndexSpan(),
-                             memory, parallel_for());
+  const SortedEntries sorted({{a.data(), 3, 1, 5, false}, {b.data(), 3, 0, b[1], false}},
+                             IndexSpan(), memory, parallel_for());
   std::vector<std::vector<int64_t>> entries;
   for (size_t bucket = 0; bucket < sorted.num_buckets(); ++bucket) {
     for (const SliceEntry* e = sorted.begin(bucket); e < sorted.end(bucket); ++e) {
@@ -58,13 +58,36 @@ TEST_P(SortedEntriesTest, WideIndicesWithCommonPrefixesAreSorted) {
   }
   std::vector<SliceEntry> memory(indices.size());
   const auto [min, max] = std::minmax_element(indices.begin(), indices.end());
-  const SortedEntries sorted({{indices.data(), indices.size(), *min, *max}}, IndexSpan(),
+  const SortedEntries sorted({{indices.data(), indices.size(), *min, *max, false}}, IndexSpan(),
                              memory.data(), parallel_for());
   std::stable_sort(expected.begin(), expected.end(),
                    [](const SliceEntry& a, const SliceEntry& b) { return a.index < b.index; });
   for (size_t i = 0; i < expected.size(); ++i) {
     EXPECT_EQ(memory[i].index, expected[i].index) << "entry " << i;
     EXPECT_EQ(memory[i].position, expected[i].position) << "entry " << i;
+  }
+}
+
+// Long ascending gradients in clusters: buckets are divided, and a run of entries of one bucket
+// goes on in the next unit of parallel work.
+TEST_P(SortedEntriesTest, AscendingGradientsInClustersAreSorted) {
+  Slices even, odd;
+  for (int64_t cluster = 0; cluster < 3; ++cluster) {
+    for (int64_t row = 0; row < 10000; ++row) {
+      even.indices.push_back((cluster << 40) + 2 * row);
+      odd.indices.push_back((cluster << 40) + 2 * row + 1);
+    }
+  }
+  const std::vector<IndexSpan> gradients = {SourceOf(even).indices, IndexSpan(),
+                                            SourceOf(odd).indices};
+  ASSERT_TRUE(gradients[0].is_ascending && gradients[2].is_ascending);
+  std::vector<SliceEntry> entries(even.indices.size() + odd.indices.size());
+  const SortedEntries sorted(gradients, IndexSpan(), entries.data(), parallel_for());
+  ASSERT_GT(sorted.num_buckets(), 3u);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    ASSERT_EQ(entries[i].gradient, i % 2 == 0 ? 0u : 2u);
+    ASSERT_EQ(entries[i].position, i / 2);
+    ASSERT_EQ(entries[i].index, gradients[entries[i].gradient].data[i / 2]);
   }
 }
 
@@ -138,6 +161,22 @@ TEST_P(SortedEntriesTest, NewRowsAreThoseThatWereNotMergedBefore) {
     for (size_t b = 0; b < sorted.num_buckets(); ++b) {
       const auto below = std::distance(added.begin(), added.lower_bound(sorted.first_index(b)));
       ASSERT_EQ(sorted.num_new_before(b), static_cast<size_t>(below));
+    }
+  }
+}
+
+// Up to a certain range of indices, new rows are counted with a map.
+TEST_P(SortedEntriesTest, NewRowsAreCountedAtTheEndsOfTheMap) {
+  constexpr int64_t kMapSize = 1 << 14;
+  for (int64_t base : {int64_t{0}, int64_t{1} << 40}) {
+    for (int64_t max = base + kMapSize - 2; max <= base + kMapSize + 1; ++max) {
+      const Slices slices{{base, base + 5, base + 5, max - 1, max}, {}};
+      const std::vector<int64_t> old = {base, base + 7, max};
+      std::vector<SliceEntry> entries(slices.indices.size());
+      const SortedEntries sorted({SourceOf(slices).indices}, {old.data(), 3, base, max},
+                                 entries.data(), parallel_for());
+      ASSERT_EQ(sorted.num_buckets(), 1u);
+      EXPECT_EQ(sorted.num_new_before(1), 2u) << "up to " << max;
     }
   }
 }

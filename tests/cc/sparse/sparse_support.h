@@ -97,7 +97,8 @@ inline HostSource SourceOf(const Slices& gradient) {
     source.indices.max = *std::max_element(gradient.indices.begin(), gradient.indices.end());
   }
   source.indices.is_ascending =
-      std::is_sorted(gradient.indices.begin(), gradient.indices.end(), std::less_equal<>());
+      std::adjacent_find(gradient.indices.begin(), gradient.indices.end(),
+                         std::greater_equal<>()) == gradient.indices.end();
   source.values = gradient.values.data();
   return source;
 }
