@@ -58,7 +58,7 @@ _METRICS = {
     "R": ["steps/s"],
 }
 _PEAKS = {
-    case: [f"peak {number}, {units}" for number in (1, 2, 3)]
+    case: [f"peak {number}, {units}" for number in (1, 2, 3, 8)]
     for case, units in {"dense 4K N=2": "gradients", "10x4 N=3": "unions"}.items()
 }
 _TIMEOUT_SECONDS = 300  # Each measurement of peak memory starts a process that imports TensorFlow.

@@ -123,10 +123,13 @@ template <class Rows>
 bool SparseSum<Rows>::IsOverfull(size_t num_pending, size_t pending_bytes) const {
   // A few very large gradients are no reason to wait, unless others are being merged.
   const size_t enough = folding_bytes_ > 0 ? kMinFold : 2 * kMinFold;
-  // While nothing has been merged, gradients of half as much again as the last result use no more
-  // memory than merged sums of that size would with those that are pending beside them.
-  const size_t total = merged_bytes_ + folding_bytes_ + pending_bytes;
-  const size_t limit = std::max(merged_bytes_ + FoldBytes() / 2 * 3, last_result_bytes_ / 2 * 3);
+  // Until the first fold, gradients of half as much again as the last result use no more memory
+  // than merged sums of that size would with those that are pending beside them. During the first
+  // fold, memory for its sums is needed as well.
+  const size_t merging = merged_bytes_ + folding_bytes_;
+  const size_t total = merging + pending_bytes;
+  const size_t limit =
+      std::max(merged_bytes_ + FoldBytes() / 2 * 3, merging == 0 ? last_result_bytes_ / 2 * 3 : 0);
   return num_pending >= enough && (total >= limit || num_pending >= 2 * MaxPending());
 }
 

@@ -102,6 +102,35 @@ TEST_P(SparseSumTest, FoldsAreSizedByTheLastResult) {
   EXPECT_EQ(Finish(), Expected());
 }
 
+// Gradients held beside those of a fold add to the peak, so fewer may come than before the fold.
+TEST_P(SparseSumTest, DuringAFoldLessIsHeldThanWithoutOne) {
+  options_.fold_bytes = 1;
+  Append(8);
+  ASSERT_TRUE(Prepare().ok());
+  const double result_bytes = static_cast<double>(Finish().indices.size() * kRowBytes);
+  const double gradient_bytes = 3000 * (kRowBytes + sizeof(int64_t));
+  ASSERT_GT(0.75 * 1.5 * result_bytes, 12.1 * gradient_bytes);
+  ASSERT_LT(0.75 * 1.5 * result_bytes, 14.9 * gradient_bytes);
+  ASSERT_GT(1.5 * result_bytes, 15.1 * gradient_bytes);
+
+  gradients_.clear();
+  Append(15, /*size=*/3000);
+  EXPECT_FALSE(sum_->IsOverfull());
+  gradients_.clear();
+  sum_->Clear();
+  Append(10, /*size=*/3000);
+  sum_->BeginFold();
+  Append(2, /*size=*/3000);
+  EXPECT_FALSE(sum_->IsOverfull());
+  Append(3, /*size=*/3000);
+  EXPECT_TRUE(sum_->IsOverfull());
+  sum_->RunFold(workspace_);
+  ASSERT_TRUE(sum_->EndFold());
+  EXPECT_FALSE(sum_->IsOverfull());
+  ASSERT_TRUE(Prepare().ok());
+  EXPECT_EQ(Finish(), Expected());
+}
+
 TEST_P(SparseSumTest, MostOfWhatWasMergedIsDiscardedBeforeTheLastRowIsWritten) {
   for (size_t num_folds : {1, 2}) {
     gradients_.clear();
