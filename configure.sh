@@ -81,10 +81,9 @@ find_compiler() {
   local wanted="${CXX:-g++}" version
   have "$wanted" || die "C++ compiler $wanted not found; install it (Debian: apt-get install g++) or set CXX"
   COMPILER=$(command -v "$wanted")
-  echo 'int main() { if constexpr (true) return 0; }' |
-    "$COMPILER" -std=c++17 -Werror -x c++ -fsyntax-only - 2>/dev/null ||
-    die "$COMPILER does not compile C++17; install g++ 9 or newer, or set CXX"
   version=$("$COMPILER" -dumpfullversion 2>/dev/null || "$COMPILER" -dumpversion)
+  "$COMPILER" -std=c++17 -Werror -x c++ -fsyntax-only cc/supported_compiler.h 2>/dev/null ||
+    die "$COMPILER $version is too old; install g++ 11 or clang 14, or newer, or set CXX"
   COMPILER_NAME="$(basename "$COMPILER") $version"
   COMPILER_KIND=gcc
   if "$COMPILER" --version | grep -q clang; then COMPILER_KIND=clang; fi

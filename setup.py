@@ -68,7 +68,7 @@ class BuildWithPlugin(build_py):
         super().run()
         package = Path(self.build_lib) / "tf_condacc"
         for file in (ROOT / "cc").rglob("*"):
-            if file.suffix in (".h", ".cc") and ".cu" not in file.suffixes:
+            if libraries.is_packed(file):
                 target = package / "_sources" / file.relative_to(ROOT)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, target)
@@ -80,6 +80,8 @@ class BuildWithPlugin(build_py):
                 build.compile_library(PYTHON, ROOT, package)
             except build.BuildError as error:
                 raise SystemExit(f"tf_condacc: {error}.") from None
+            except KeyboardInterrupt:
+                raise SystemExit("tf_condacc: interrupted; nothing was installed.") from None
             return
         for key in libraries.keys_in(LIBRARIES):
             built = libraries.paths_in(LIBRARIES, key)

@@ -1,4 +1,4 @@
-"""Ctrl-C before a subcommand can handle it."""
+"""Ctrl-C before a subcommand can handle it, and other signals that end a process."""
 
 from __future__ import annotations
 
@@ -27,6 +27,18 @@ def raise_on_interrupt() -> None:
     """Undoes `exit_on_interrupt`: Ctrl-C raises KeyboardInterrupt again."""
     if signal.getsignal(signal.SIGINT) is _exit_now:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def raise_on_termination() -> None:
+    """Makes SIGTERM and SIGHUP raise SystemExit, so that the process cleans up before it ends."""
+
+    def exit_as_killed(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, exit_as_killed)
 
 
 def _exit_now(number: int, frame: FrameType | None) -> None:

@@ -7,52 +7,33 @@ wheel carries. ``setup.py`` builds the libraries of wheels with `compile_library
 from __future__ import annotations
 
 import argparse
+import ast
 import concurrent.futures
 import contextlib
+import errno
 import json
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from condacc import __version__, libraries
-from condacc._interrupts import INTERRUPTED, raise_on_interrupt
+from condacc._interrupts import INTERRUPTED, raise_on_interrupt, raise_on_termination
 
-# The flags that Bazel passes with --compilation_mode=opt and the options of .bazelrc.
-_COMPILE = (
-    "-O2",
-    "-DNDEBUG",
-    "-DEIGEN_USE_THREADS",
-    "-fPIC",
-    "-fno-semantic-interposition",
-    "-fno-sized-deallocation",  # Its operator is newer than TensorFlow's libstdc++.
-    "-ffunction-sections",
-    "-fdata-sections",
-    "-w",  # Warnings are for developers.
-)
-_LINK = (
-    "-shared",
-    "-s",
-    "-Wl,--gc-sections",
-    "-Wl,--exclude-libs,ALL",
-    "-ldl",
-    "-lpthread",
-    "-lrt",
-)
-_MIN_MEMORY = 2 << 30  # Bytes that compiling one file may take.
+# The options in which installed libraries differ from those of Bazel.
+_QUIET = "-w"  # Warnings are for developers.
+_STRIP = "-s"
+_MIN_MEMORY = 2 << 30  # Bytes that compiling one folder may take.
 # Files with the memory limit of a container, in both versions of control groups.
 _MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-_NEEDS_CXX17 = """
-#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 9
-#error "The compiler is too old."
-#endif
-int main() { if constexpr (true) return 0; }
-"""
 _PRINT_TENSORFLOW = """
 import json
 import tensorflow as tf
@@ -62,7 +43,8 @@ print("\\n" + json.dumps([tf.__version__, *flags]))
 _LOAD = "import sys, tensorflow as tf; tf.load_op_library(sys.argv[1])"
 _EPILOG = """\
 The library is kept for this user, in ~/.cache/tf_condacc. In a source tree it is put into the
-package. CXX names the compiler (g++), and XDG_CACHE_HOME another folder for caches.
+package. CXX names the compiler (g++), XDG_CACHE_HOME another folder for caches, and TMPDIR another
+one for scratch files.
 """
 
 
@@ -87,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="condacc build",
         description="Compiles the native library of tf_condacc for the TensorFlow that is "
-        "installed. This takes minutes and needs only a C++ compiler.",
+        "installed. This takes a minute or two and needs only a C++ compiler.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -95,18 +77,21 @@ def main(arguments: Sequence[str]) -> int:
         "--force", action="store_true", help="builds a library although there is one"
     )
     options = parser.parse_args(arguments)
-    raise_on_interrupt()  # So that the scratch folder is removed.
+    # So that the scratch folder is removed and the compilers are ended.
+    raise_on_interrupt()
+    raise_on_termination()
     try:
         version = _ask_tensorflow(sys.executable).version
         library = libraries.find(version)
         if library is not None and not options.force:
             print(f"There is a library for TensorFlow {version}: {library.file}")
             return 0
-        library = compile_library(sys.executable, sources_folder(), _target_folder())
-    except BuildError as error:
+        library = compile_library(sys.executable, libraries.sources_folder(), _target_folder())
+    except (BuildError, libraries.NoSourcesError) as error:
         print(f"condacc build: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
+        print("condacc build: interrupted; no library was changed", file=sys.stderr)
         return INTERRUPTED
     print(f"Built {library.file}")
     return 0
@@ -123,19 +108,6 @@ def _target_folder() -> Path:
         return package if libraries.is_source_tree(package) else libraries.cache_folder()
     except RuntimeError as error:
         raise BuildError(f"{error} Name a folder for caches in XDG_CACHE_HOME") from error
-
-
-def sources_folder() -> Path:
-    """Returns the folder that contains ``cc``: that in the package, or the source tree.
-
-    Raises:
-        BuildError: There are no sources.
-    """
-    package = libraries.package_folder()
-    for folder in (package / "_sources", package.parent):
-        if (folder / "cc").is_dir():
-            return folder
-    raise BuildError(f"there are no native sources in {package}")
 
 
 def compile_library(
@@ -155,7 +127,7 @@ def compile_library(
             compiler or TensorFlow reports an error.
     """
     say = say or (lambda line: print(line, file=sys.stderr, flush=True))
-    compiler = _Compiler()
+    compiler = _Compiler(sources)
     tensorflow = _ask_tensorflow(python)
     say(f"TensorFlow {tensorflow.version}, {compiler.name}")
     library = libraries.paths_in(folder, libraries.key_of(tensorflow.version))
@@ -167,24 +139,35 @@ def compile_library(
             f"{folder} cannot be written ({error.strerror}): make it writable, or name another "
             "folder for caches in XDG_CACHE_HOME"
         ) from error
-    with tempfile.TemporaryDirectory(prefix="condacc-build-") as scratch:
-        objects = _compile(compiler, tensorflow, sources, Path(scratch), say)
-        built = Path(scratch) / "library.so"
-        say("linking")
-        compiler.run(["-o", str(built), *objects, *tensorflow.link_flags, *_LINK])
-        _check_load(python, built)
-        info: dict[str, Any] = {
-            "tensorflow": tensorflow.version,
-            "compiler": compiler.name,
-            "cuda": None,
-            "cuda_archs": [],
-            "version": __version__,
-        }
-        described = Path(scratch) / "info.json"
-        described.write_text(json.dumps(info, indent=2) + "\n")
-        replace(described, library.info_file)
-        replace(built, library.file)
+    try:
+        with tempfile.TemporaryDirectory(prefix="condacc-build-") as scratch:
+            built = _Build(compiler, tensorflow, sources, Path(scratch), say).run()
+            _check_load(python, built)
+            info: dict[str, Any] = {
+                "tensorflow": tensorflow.version,
+                "compiler": compiler.name,
+                "cuda": None,
+                "cuda_archs": [],
+                "version": __version__,
+                "sources": libraries.digest_of(sources),
+            }
+            described = Path(scratch) / "info.json"
+            described.write_text(json.dumps(info, indent=2) + "\n")
+            # In this order: a library in the cache counts only if its description fits.
+            replace(built, library.file)
+            replace(described, library.info_file)
+    except OSError as error:
+        raise BuildError(_file_error(error, folder)) from error
     return library
+
+
+def _file_error(error: OSError, folder: Path) -> str:
+    """Returns the message for an error of a file system during the build."""
+    where = error.filename2 or error.filename or tempfile.gettempdir()
+    what = f"{where} cannot be written ({error.strerror})"
+    if str(where).startswith(str(folder)):
+        return f"{what}: make room there, or name another folder for caches in XDG_CACHE_HOME"
+    return f"{what}: make room there, or name another folder for scratch files in TMPDIR"
 
 
 def replace(source: Path, target: Path) -> None:
@@ -194,22 +177,29 @@ def replace(source: Path, target: Path) -> None:
     one keep it.
     """
     fresh = target.with_name(f"{target.name}.new-{os.getpid()}")
-    shutil.copyfile(source, fresh)
-    fresh.replace(target)
+    try:
+        shutil.copyfile(source, fresh)
+        fresh.replace(target)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
 
 
 class _Compiler:
-    """The C++ compiler.
+    """The C++ compiler. Threads may use it at the same time.
 
     Attributes:
         name: Its name and version, such as "g++ 12.2.0".
     """
 
-    def __init__(self) -> None:
+    def __init__(self, sources: Path) -> None:
         """Finds the compiler.
 
+        Args:
+            sources: Folder that contains ``cc``.
+
         Raises:
-            BuildError: There is none, or it does not compile C++17.
+            BuildError: There is none, or it is too old.
         """
         wanted = os.environ.get("CXX") or "g++"
         path, *options = shlex.split(wanted)
@@ -220,34 +210,71 @@ class _Compiler:
                 "name it in CXX"
             )
         self._command = [found, *options]
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[str]] = set()  # Guarded by _lock.
+        self._is_stopped = False  # Guarded by _lock.
         version = self.run(["-dumpfullversion", "-dumpversion"]).strip()
         self.name = f"{Path(found).name} {version}"
         try:
-            self.run(["-std=c++17", "-Werror", "-x", "c++", "-fsyntax-only", "-"], _NEEDS_CXX17)
+            check = str(sources / "cc" / "supported_compiler.h")
+            self.run(["-std=c++17", "-Werror", "-x", "c++", "-fsyntax-only", check])
         except BuildError as error:
             raise BuildError(
-                f"{found} does not compile C++17 as g++ 9 and newer do: install one of these, or "
-                "name another in CXX"
+                f"{self.name} ({found}) is too old: install g++ 11 or clang 14, or newer, or name "
+                "another compiler in CXX"
             ) from error
 
-    def run(self, arguments: Sequence[str], stdin: str = "") -> str:
+    def run(self, arguments: Sequence[str], source: str | None = None) -> str:
         """Runs the compiler and returns what it prints.
 
+        Args:
+            arguments: Its arguments.
+            source: What it reads from its standard input, if anything.
+
         Raises:
-            BuildError: It fails. The message ends with its first error.
+            BuildError: It fails, or has been stopped. The message ends with its first error.
         """
-        done = subprocess.run(
-            [*self._command, *arguments],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            env={**os.environ, "LC_ALL": "C.UTF-8"},
-        )
-        if done.returncode != 0:
-            lines = done.stderr.splitlines()
-            first = next((line for line in lines if "error: " in line), "\n".join(lines[-5:]))
-            raise BuildError(f"{self._command[0]} failed: {first}")
-        return done.stdout
+        with self._lock:
+            if self._is_stopped:
+                raise BuildError("the build was stopped")
+            process = subprocess.Popen(
+                [*self._command, *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "LC_ALL": "C.UTF-8"},
+                start_new_session=True,
+            )
+            self._running.add(process)
+        try:
+            output, errors = process.communicate(source or "")
+        finally:
+            with self._lock:
+                self._running.discard(process)
+        if process.returncode != 0:
+            raise BuildError(f"{self._command[0]} failed: {_first_error(errors)}")
+        return output
+
+    def stop(self) -> None:
+        """Ends the compilers that are running, and lets no other start."""
+        with self._lock:
+            self._is_stopped = True
+            for process in self._running:
+                # With the processes that it has started.
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+
+
+def _first_error(messages: str) -> str:
+    """Returns the first error of a compiler, with the way out if it is not one of the sources."""
+    lines = messages.splitlines()
+    first = next((line for line in lines if "error: " in line), "\n".join(lines[-5:]))
+    if os.strerror(errno.ENOSPC) in messages:
+        return f"{first}: make room in {tempfile.gettempdir()}, or name another folder in TMPDIR"
+    if "Killed" in messages:
+        return f"{first}: it may need more memory than there is, which is up to 2 GB"
+    return first
 
 
 def _ask_tensorflow(python: str) -> _TensorFlow:
@@ -289,40 +316,113 @@ def environment() -> dict[str, str]:
     return variables
 
 
-def _compile(
-    compiler: _Compiler,
-    tensorflow: _TensorFlow,
-    sources: Path,
-    scratch: Path,
-    say: Callable[[str], None],
-) -> list[str]:
-    """Compiles all sources, and returns the paths of their objects in `scratch`."""
-    files = [file for file in sorted(sources.glob("cc/**/*.cc")) if ".cu" not in file.suffixes]
-    objects = [str(scratch / f"{number}.o") for number in range(len(files))]
+class _Build:
+    """A run of compilers and linker.
 
-    def compile_one(file: Path, output: str) -> Path:
-        own = [*_COMPILE, *tensorflow.compile_flags, f"-I{sources}"]
-        compiler.run([*own, "-c", str(file), "-o", output])
-        return file
+    Each folder of ``cc`` is one translation unit, as in cc/groups.bzl.
+    """
 
-    with concurrent.futures.ThreadPoolExecutor(_num_jobs()) as pool:
-        started = [pool.submit(compile_one, *each) for each in zip(files, objects, strict=True)]
-        try:
-            for number, done in enumerate(concurrent.futures.as_completed(started), 1):
-                say(f"[{number}/{len(files)}] {done.result().relative_to(sources)}")
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-    return objects
+    def __init__(
+        self,
+        compiler: _Compiler,
+        tensorflow: _TensorFlow,
+        sources: Path,
+        scratch: Path,
+        say: Callable[[str], None],
+    ) -> None:
+        self._compiler = compiler
+        self._tensorflow = tensorflow
+        self._sources = sources
+        self._scratch = scratch
+        self._say = say
+        self._options = _options(sources)
+
+    def run(self) -> Path:
+        """Compiles and links all sources, and returns the library, which is in `scratch`."""
+        objects = self._compile()
+        self._say("linking")
+        built = self._scratch / "library.so"
+        options = [*self._tensorflow.link_flags, *self._options["LINK"]]
+        self._compiler.run(["-shared", _STRIP, "-o", str(built), *objects, *options])
+        return built
+
+    def _compile(self) -> list[str]:
+        """Returns the paths of the objects."""
+        groups = _groups(self._sources)
+        num_files = sum(map(len, groups.values()))
+        jobs = min(len(groups), _num_jobs())
+        self._say(f"compiling {num_files} files in {len(groups)} parts, {jobs} at once")
+        begin = time.monotonic()
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            started = {
+                pool.submit(self._compile_group, folder, files): folder
+                for folder, files in groups.items()
+            }
+            try:
+                for number, done in enumerate(concurrent.futures.as_completed(started), 1):
+                    done.result()
+                    seconds = time.monotonic() - begin
+                    self._say(f"[{number}/{len(groups)}] cc/{started[done]} ({seconds:.0f} s)")
+            except BaseException:
+                self._compiler.stop()
+                pool.shutdown(cancel_futures=True)
+                raise
+        return [done.result() for done in started]
+
+    def _compile_group(self, folder: str, files: Sequence[Path]) -> str:
+        """Compiles the sources of a folder as one, and returns the path of the object."""
+        output = str(self._scratch / f"{folder}.o")
+        options = [*compile_options(self._options, folder), *self._tensorflow.compile_flags]
+        includes = "".join(f'#include "{file.relative_to(self._sources)}"\n' for file in files)
+        arguments = [*options, _QUIET, f"-I{self._sources}", "-x", "c++", "-c", "-", "-o", output]
+        self._compiler.run(arguments, includes)
+        return output
+
+
+def _options(sources: Path) -> dict[str, list[str]]:
+    """Returns the constants of cc/options.bzl, by name."""
+    file = sources / "cc" / "options.bzl"
+    assignments = (
+        node for node in ast.parse(file.read_text()).body if isinstance(node, ast.Assign)
+    )
+    return {ast.unparse(each.targets[0]): ast.literal_eval(each.value) for each in assignments}
+
+
+def compile_options(options: dict[str, list[str]], folder: str) -> list[str]:
+    """Returns what the sources of a folder of ``cc`` are compiled with.
+
+    Args:
+        options: Constants of cc/options.bzl.
+        folder: Name of the folder.
+    """
+    return [*options["COMPILE"], *(["-O3"] if folder in options["OPTIMIZED"] else [])]
+
+
+def _groups(sources: Path) -> dict[str, list[Path]]:
+    """Returns the sources to compile, by their folder of ``cc``."""
+    groups: dict[str, list[Path]] = {}
+    for file in sorted(sources.glob("cc/*/**/*.cc")):
+        if ".cu" not in file.suffixes:
+            groups.setdefault(file.relative_to(sources).parts[1], []).append(file)
+    return groups
 
 
 def _num_jobs() -> int:
-    """Returns the number of files to compile at once, which processors and memory limit."""
-    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    """Returns the number of compilers to run at once, which processors and memory limit."""
+    limits = [_available_memory()]
     for file in _MEMORY_LIMITS:
         with contextlib.suppress(OSError, ValueError):  # The limit may be "max".
             limits.append(int(Path(file).read_text()))
     return max(1, min(len(os.sched_getaffinity(0)), min(limits) // _MIN_MEMORY))
+
+
+def _available_memory() -> int:
+    """Returns how many bytes of memory processes can get without swapping."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) << 10
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _check_load(python: str, library: Path) -> None:

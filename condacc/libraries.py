@@ -13,6 +13,7 @@ TensorFlow is not imported here.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib.util
 import json
 import os
@@ -29,6 +30,10 @@ SUPPORTED = ("2.15", "2.16", "2.17", "2.18", "2.19", "2.20", "2.21")
 _FINAL = re.compile(r"(\d+\.\d+)\.\d+(\.post\d+)?")
 _LIBRARY = "_condacc_ops-{}.so"
 _INFO = "_build_info-{}.json"
+
+
+class NoSourcesError(Exception):
+    """The package has no native sources. The message says so in one sentence."""
 
 
 class Library(NamedTuple):
@@ -73,6 +78,37 @@ def package_folder() -> Path:
     return Path(spec.origin).parent
 
 
+def sources_folder() -> Path:
+    """Returns the folder that contains ``cc``: that in the package, or the source tree.
+
+    Raises:
+        NoSourcesError: There are no sources.
+    """
+    package = package_folder()
+    for folder in (package / "_sources", package.parent):
+        if (folder / "cc").is_dir():
+            return folder
+    raise NoSourcesError(f"there are no native sources in {package}")
+
+
+def digest_of(sources: Path) -> str:
+    """Returns a text that differs between folders whose files below ``cc`` differ.
+
+    Only the files that a package carries count, which leaves out CUDA.
+    """
+    digest = hashlib.sha256()
+    for file in sorted(sources.glob("cc/**/*")):
+        if is_packed(file):
+            content = file.read_bytes()
+            digest.update(f"{file.relative_to(sources)} {len(content)}\n".encode() + content)
+    return digest.hexdigest()[:16]
+
+
+def is_packed(file: Path) -> bool:
+    """Returns whether a file below ``cc`` is needed to build a library, and so is in packages."""
+    return file.suffix in (".h", ".cc", ".bzl") and ".cu" not in file.suffixes
+
+
 def is_source_tree(package: Path) -> bool:
     """Returns whether the package lies in the source tree, and not among installed packages."""
     return (package.parent / "configure.sh").exists()
@@ -91,7 +127,8 @@ def cache_folder() -> Path:
 def find(tensorflow: str) -> Library | None:
     """Returns the library for a version of TensorFlow, or None if there is none.
 
-    One that the user has built comes before that of the package, which may not fit the machine.
+    One that the user has built comes before that of the package, which may not fit the machine. It
+    counts only if it was built from the sources of this package.
     """
     package = package_folder()
     folders = [package]
@@ -102,8 +139,16 @@ def find(tensorflow: str) -> Library | None:
         library = paths_in(folder, key_of(tensorflow))
         with contextlib.suppress(PermissionError):  # It may be another user's home directory.
             if library.file.exists() and library.info_file.exists():
-                return library
+                if folder == package or _is_of_this_package(library):
+                    return library
     return None
+
+
+def _is_of_this_package(library: Library) -> bool:
+    """Returns whether a library in the cache was built from the sources of this package."""
+    with contextlib.suppress(NoSourcesError, OSError, ValueError):
+        return library.info().get("sources") == digest_of(sources_folder())
+    return False
 
 
 def keys_in(folder: Path) -> list[str]:

@@ -1,19 +1,24 @@
 """C++ tests without TensorFlow."""
 
 load("@gtest//:defs.bzl", "GTEST_FOUND")
+load("//cc:groups.bzl", "one_source")
 
-def core_tests(one_thread = [], deps = []):
-    """Declares a test for each source `X_test.cc` of the package.
+def core_tests(name, deps = [], tags = []):
+    """Declares one test program of all sources `X_test.cc` of the package.
 
-    The package's headers are the library `support`, and as files `headers`.
+    The sources are compiled as one, so their constants must not share names. The package's headers
+    are the library `support`, and as files `headers`.
 
     Args:
-      one_thread: The names of the tests that start no thread. The thread sanitizer leaves them out.
+      name: The name of the program.
       deps: The libraries that the tests and their headers need.
+      tags: Tags of the program. `one_thread` says that the tests start no thread: the thread
+        sanitizer leaves them out.
     """
+    headers = native.glob(["*.h"], allow_empty = True)
     native.filegroup(
         name = "headers",
-        srcs = native.glob(["*.h"], allow_empty = True),
+        srcs = headers,
         visibility = ["//tests/cc:__subpackages__"],
     )
     if not GTEST_FOUND:
@@ -21,18 +26,21 @@ def core_tests(one_thread = [], deps = []):
     native.cc_library(
         name = "support",
         testonly = True,
-        hdrs = native.glob(["*.h"], allow_empty = True),
+        hdrs = headers,
+        textual_hdrs = native.glob(["*_test.cc"]),
         visibility = ["//tests/cc:__subpackages__"],
         deps = deps + ["@gtest//:gtest_main"],
     )
-    for source in native.glob(["*_test.cc"]):
-        name = source[:-len(".cc")]
-        native.cc_test(
-            name = name,
-            timeout = "moderate",
-            srcs = [source],
-            copts = ["-ffp-contract=off"],
-            linkstatic = 1,
-            tags = ["one_thread"] if name in one_thread else [],
-            deps = [":support"],
-        )
+    one_source(
+        name = name + "_group",
+        srcs = native.glob(["*_test.cc"]),
+    )
+    native.cc_test(
+        name = name,
+        timeout = "moderate",
+        srcs = [":%s_group.cc" % name],
+        copts = ["-ffp-contract=off"],
+        linkstatic = 1,
+        tags = tags,
+        deps = [":support"],
+    )

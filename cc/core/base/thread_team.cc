@@ -16,27 +16,6 @@
 namespace condacc {
 namespace {
 
-// A loop that threads share.
-class Loop {
- public:
-  Loop(size_t total, size_t chunk, const std::function<void(size_t, size_t)>& body)
-      : total_(total), chunk_(chunk), body_(body) {}
-
-  // Runs a chunk. Returns false if none is left.
-  bool RunChunk() {
-    const size_t begin = next_.fetch_add(chunk_);
-    if (begin >= total_) return false;
-    body_(begin, std::min(total_, begin + chunk_));
-    return true;
-  }
-
- private:
-  const size_t total_;
-  const size_t chunk_;
-  const std::function<void(size_t, size_t)>& body_;
-  std::atomic<size_t> next_{0};
-};
-
 using Clock = std::chrono::steady_clock;
 
 // How long a thread polls before it sleeps: about as long as it takes to sleep and be woken.
@@ -56,6 +35,27 @@ void SpinUntil(Condition is_over) {
 }
 
 }  // namespace
+
+// A loop that threads share.
+class ThreadTeam::Loop {
+ public:
+  Loop(size_t total, size_t chunk, const std::function<void(size_t, size_t)>& body)
+      : total_(total), chunk_(chunk), body_(body) {}
+
+  // Runs a chunk. Returns false if none is left.
+  bool RunChunk() {
+    const size_t begin = next_.fetch_add(chunk_);
+    if (begin >= total_) return false;
+    body_(begin, std::min(total_, begin + chunk_));
+    return true;
+  }
+
+ private:
+  const size_t total_;
+  const size_t chunk_;
+  const std::function<void(size_t, size_t)>& body_;
+  std::atomic<size_t> next_{0};
+};
 
 // The state that the team's thread shares with its helpers, which may outlive the team. This class
 // is thread-safe.

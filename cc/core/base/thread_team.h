@@ -33,6 +33,7 @@ class ThreadTeam {
   void For(size_t total, size_t chunk, const std::function<void(size_t, size_t)>& body);
 
  private:
+  class Loop;
   class SharedState;
 
   // Returns false if memory for the state is refused.

@@ -34,20 +34,20 @@ void AddAny(const RowAdder& adder, const RowAddArgs& row) {
 constexpr size_t kVectorBytes = 32;
 
 // kBytes bytes of elements of type T, in memory of any alignment. Integers are added as unsigned
-// integers.
-template <typename T, size_t kBytes>
+// integers. Type is never a template argument: it would lose its attributes.
+template <typename T, size_t kBytes, bool kIsOneElement>
 struct PieceOf {
   typedef T Type __attribute__((vector_size(kBytes), aligned(alignof(T)), may_alias));
 };
-template <typename T>
-struct PieceOf<T, sizeof(T)> {
+template <typename T, size_t kBytes>
+struct PieceOf<T, kBytes, true> {
   using Type = T;
 };
 
 // Adds kNum adjacent pieces of each operand, beginning at element `i`.
 template <typename T, size_t kBytes, size_t kNum, bool kStreams>
 CONDACC_AVX2 CONDACC_ALWAYS_INLINE void AddPieces(const RowAddArgs& row, size_t i) {
-  using Piece = typename PieceOf<T, kBytes>::Type;
+  using Piece = typename PieceOf<T, kBytes, kBytes == sizeof(T)>::Type;
   const auto* first = reinterpret_cast<const Piece*>(static_cast<const T*>(row.first) + i);
   Piece sums[kNum];
   for (size_t p = 0; p < kNum; ++p) sums[p] = first[p];

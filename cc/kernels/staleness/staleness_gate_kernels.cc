@@ -67,8 +67,8 @@ class RecentStalenessOp : public StalenessGateUserOp {
   }
 };
 
-using NumAcceptedOp = CountOp<&StalenessGate::Counts::num_accepted>;
-using NumDroppedOp = CountOp<&StalenessGate::Counts::num_dropped>;
+using GateNumAcceptedOp = CountOp<&StalenessGate::Counts::num_accepted>;
+using GateNumDroppedOp = CountOp<&StalenessGate::Counts::num_dropped>;
 using HostDecideOp = DecideOp<ResourceStep, FromHostMemory>;
 using HostDecideRefOp = DecideOp<RefStep, FromHostMemory>;
 
@@ -76,8 +76,10 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGate").Device(DEVICE_CPU), Stalen
 REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateDecide").Device(DEVICE_CPU), HostDecideOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateDecideRef").Device(DEVICE_CPU), HostDecideRefOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateEnd").Device(DEVICE_CPU), EndOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateNumAccepted").Device(DEVICE_CPU), NumAcceptedOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateNumDropped").Device(DEVICE_CPU), NumDroppedOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateNumAccepted").Device(DEVICE_CPU),
+                        GateNumAcceptedOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateNumDropped").Device(DEVICE_CPU),
+                        GateNumDroppedOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateRecentStaleness").Device(DEVICE_CPU),
                         RecentStalenessOp);
 
@@ -128,13 +130,13 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateNumAccepted")
                             .Priority(kAfterCpu)
                             .HostMemory("gate")
                             .HostMemory("num_accepted"),
-                        NumAcceptedOp);
+                        GateNumAcceptedOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateNumDropped")
                             .Device(DEVICE_GPU)
                             .Priority(kAfterCpu)
                             .HostMemory("gate")
                             .HostMemory("num_dropped"),
-                        NumDroppedOp);
+                        GateNumDroppedOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateRecentStaleness")
                             .Device(DEVICE_GPU)
                             .Priority(kAfterCpu)

@@ -124,14 +124,14 @@ struct TowerOps {
   using Take = TowerTakeOp<kKind>;
 };
 
-using DenseOps = TowerOps<kDenseTower>;
-using SparseOps = TowerOps<kSparseTower>;
-REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseSum").Device(DEVICE_CPU), DenseOps::Sum);
-REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseAdd").Device(DEVICE_CPU), DenseOps::Add);
-REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseTake").Device(DEVICE_CPU), DenseOps::Take);
-REGISTER_KERNEL_BUILDER(Name("Condacc>TowerSparseSum").Device(DEVICE_CPU), SparseOps::Sum);
-REGISTER_KERNEL_BUILDER(Name("Condacc>TowerSparseAdd").Device(DEVICE_CPU), SparseOps::Add);
-REGISTER_KERNEL_BUILDER(Name("Condacc>TowerSparseTake").Device(DEVICE_CPU), SparseOps::Take);
+using DenseTowerOps = TowerOps<kDenseTower>;
+using SparseTowerOps = TowerOps<kSparseTower>;
+REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseSum").Device(DEVICE_CPU), DenseTowerOps::Sum);
+REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseAdd").Device(DEVICE_CPU), DenseTowerOps::Add);
+REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseTake").Device(DEVICE_CPU), DenseTowerOps::Take);
+REGISTER_KERNEL_BUILDER(Name("Condacc>TowerSparseSum").Device(DEVICE_CPU), SparseTowerOps::Sum);
+REGISTER_KERNEL_BUILDER(Name("Condacc>TowerSparseAdd").Device(DEVICE_CPU), SparseTowerOps::Add);
+REGISTER_KERNEL_BUILDER(Name("Condacc>TowerSparseTake").Device(DEVICE_CPU), SparseTowerOps::Take);
 
 #if defined(CONDACC_CUDA)
 
@@ -139,25 +139,25 @@ using tensorflow::DEVICE_GPU;
 
 // All inputs and outputs but the gradients themselves are in host memory.
 REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseSum").Device(DEVICE_GPU).HostMemory("handle"),
-                        DenseOps::Sum);
+                        DenseTowerOps::Sum);
 REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseAdd").Device(DEVICE_GPU).HostMemory("handle"),
-                        DenseOps::Add);
+                        DenseTowerOps::Add);
 REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseTake")
                             .Device(DEVICE_GPU)
                             .HostMemory("handle")
                             .HostMemory("num_required"),
-                        DenseOps::Take);
+                        DenseTowerOps::Take);
 REGISTER_KERNEL_BUILDER(Name("Condacc>TowerSparseSum").Device(DEVICE_GPU).HostMemory("handle"),
-                        SparseOps::Sum);
+                        SparseTowerOps::Sum);
 REGISTER_KERNEL_BUILDER(
     Name("Condacc>TowerSparseAdd").Device(DEVICE_GPU).HostMemory("handle").HostMemory("shape"),
-    SparseOps::Add);
+    SparseTowerOps::Add);
 REGISTER_KERNEL_BUILDER(Name("Condacc>TowerSparseTake")
                             .Device(DEVICE_GPU)
                             .HostMemory("handle")
                             .HostMemory("num_required")
                             .HostMemory("shape"),
-                        SparseOps::Take);
+                        SparseTowerOps::Take);
 
 #endif
 

@@ -18,7 +18,7 @@
 namespace condacc {
 namespace {
 
-constexpr int kFolded = 7;  // Fold once this many gradients are pending.
+constexpr int kPendingLimit = 7;  // Fold once this many gradients are pending.
 
 class ResetTest : public testing::Test {
  protected:
@@ -172,11 +172,11 @@ TEST_F(ResetTest, AnApplyThatFoundTooMuchPendingReturnsAtOnce) {
   const int64_t first = 1;
   auto folding = ApplyBorrowedStopping(&first);
   stop_.AwaitArrivals(1);
-  for (int i = 0; i < 2 * kFolded - 1; ++i) EXPECT_TRUE(ApplyOwned(1));
+  for (int i = 0; i < 2 * kPendingLimit - 1; ++i) EXPECT_TRUE(ApplyOwned(1));
   auto waiting = std::async(std::launch::async, [&] { return ApplyOwned(1); });
-  AwaitAccumulated(accumulator_, 2 * kFolded + 1);
+  AwaitAccumulated(accumulator_, 2 * kPendingLimit + 1);
   EXPECT_TRUE(IsWaiting(waiting));
-  EXPECT_EQ(accumulator_.Reset(0), 2 * kFolded + 1);
+  EXPECT_EQ(accumulator_.Reset(0), 2 * kPendingLimit + 1);
   EXPECT_TRUE(waiting.get());
   stop_.Open();
   EXPECT_TRUE(folding.get());

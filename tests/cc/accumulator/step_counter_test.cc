@@ -9,7 +9,7 @@ namespace condacc {
 namespace {
 
 constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
-constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+constexpr int64_t kMaxStep = std::numeric_limits<int64_t>::max();
 
 TEST(StepCounter, StartsAtStepZeroWithNothingDropped) {
   StepCounter counter;
@@ -22,7 +22,7 @@ TEST(StepCounter, DoesNotDropTheGlobalStepAndLaterOnes) {
   counter.Set(5);
   EXPECT_FALSE(counter.DropIfStale(5));
   EXPECT_FALSE(counter.DropIfStale(6));
-  EXPECT_FALSE(counter.DropIfStale(kMax));
+  EXPECT_FALSE(counter.DropIfStale(kMaxStep));
   EXPECT_EQ(counter.num_dropped(), 0);
 }
 
@@ -60,13 +60,13 @@ TEST(StepCounter, SettingTheStepKeepsTheDropCounter) {
 
 TEST(StepCounter, CannotAdvanceFromTheLastStepButCanFromTheOneBefore) {
   StepCounter counter;
-  counter.Set(kMax - 1);
+  counter.Set(kMaxStep - 1);
   ASSERT_TRUE(counter.CanAdvance());
   counter.Advance();
-  EXPECT_EQ(counter.global_step(), kMax);
+  EXPECT_EQ(counter.global_step(), kMaxStep);
   EXPECT_FALSE(counter.CanAdvance());
-  EXPECT_FALSE(counter.DropIfStale(kMax));
-  EXPECT_TRUE(counter.DropIfStale(kMax - 1));
+  EXPECT_FALSE(counter.DropIfStale(kMaxStep));
+  EXPECT_TRUE(counter.DropIfStale(kMaxStep - 1));
   counter.Set(kMin);
   EXPECT_TRUE(counter.CanAdvance());
 }

@@ -15,7 +15,7 @@
 namespace condacc {
 namespace {
 
-constexpr size_t kSize = 16;
+constexpr size_t kNumElements = 16;
 
 // The tests run with a type whose sums are of the same type, and with one that needs memory for
 // float32 sums.
@@ -29,7 +29,7 @@ class MidSum : public testing::Test {
       return T{1};
     }
   }
-  static std::vector<T> Ones() { return std::vector<T>(kSize, One()); }
+  static std::vector<T> Ones() { return std::vector<T>(kNumElements, One()); }
   static float First(const DenseTake& take) {
     if constexpr (SumsInFloat32(kTypeOf<T>)) {
       return T::ToFloat(take.values<T>()[0]);
@@ -85,8 +85,8 @@ class MidSum : public testing::Test {
   Accumulator accumulator_{OptionsOf<T>(/*mean=*/false, &budget_)};
 };
 
-using Types = testing::Types<float, Float16>;
-TYPED_TEST_SUITE(MidSum, Types);
+using RacedTypes = testing::Types<float, Float16>;
+TYPED_TEST_SUITE(MidSum, RacedTypes);
 
 TYPED_TEST(MidSum, OthersAppendWhileTheFirstBorrowedGradientIsCopied) {
   auto values = this->Ones();
@@ -97,7 +97,7 @@ TYPED_TEST(MidSum, OthersAppendWhileTheFirstBorrowedGradientIsCopied) {
   EXPECT_EQ(this->accumulator_.num_accumulated(), 13);
   this->stop_.Open();
   EXPECT_TRUE(borrowed.get());
-  values.assign(kSize, TypeParam());
+  values.assign(kNumElements, TypeParam());
   this->ExpectTaken(13);
 }
 

@@ -215,8 +215,8 @@ class RefusedMemory : public testing::Test {
   int num_failures_ = 0;
 };
 
-using Types = testing::Types<float, Float16, BFloat16>;
-TYPED_TEST_SUITE(RefusedMemory, Types);
+using FailureTypes = testing::Types<float, Float16, BFloat16>;
+TYPED_TEST_SUITE(RefusedMemory, FailureTypes);
 
 TYPED_TEST(RefusedMemory, OfAnyAllocationChangesNothing) {
   TestWorkspace generous;

@@ -12,8 +12,8 @@
 namespace condacc {
 namespace {
 
-constexpr size_t kSize = 24;
-constexpr size_t kBytes = kSize * sizeof(float);
+constexpr size_t kHeldSize = 24;
+constexpr size_t kHeldBytes = kHeldSize * sizeof(float);
 
 // Sums that hold borrowed gradients like others, and large ones only until there are two.
 template <typename T = float>
@@ -43,15 +43,16 @@ TEST(BorrowedTest, AreReadOnceWhereverTheyStandAmongOwnedOnes) {
     TestWorkspace workspace;
     Accumulator accumulator(HoldingOptions(&budget, /*mean=*/true));
     std::vector<std::vector<float>> gradients;
-    for (int i = 0; i < 5; ++i) gradients.emplace_back(kSize, static_cast<float>(1 << i));
+    for (int i = 0; i < 5; ++i) gradients.emplace_back(kHeldSize, static_cast<float>(1 << i));
     for (int i = 0; i < 5; ++i) {
       Apply<float>(&accumulator, i == owned ? Owned(gradients[i]) : Borrowed(&gradients[i]),
                    &workspace);
     }
     EXPECT_EQ(workspace.num_sums(), 0);
     EXPECT_EQ(workspace.num_allocations(), owned == 0 ? 0 : 1);
-    EXPECT_EQ(budget.num_held(), (owned == 0 ? 4 : 5) * kBytes);
-    EXPECT_EQ(TakenBy<float>(&accumulator, 5, &workspace), std::vector<float>(kSize, 31.0f / 5));
+    EXPECT_EQ(budget.num_held(), (owned == 0 ? 4 : 5) * kHeldBytes);
+    EXPECT_EQ(TakenBy<float>(&accumulator, 5, &workspace),
+              std::vector<float>(kHeldSize, 31.0f / 5));
     EXPECT_EQ(workspace.num_sums(), 1);
     EXPECT_EQ(budget.num_held(), 0u);
     for (int i = 0; i < 5; ++i) EXPECT_EQ(gradients[i][0], static_cast<float>(1 << i));
@@ -62,13 +63,13 @@ TEST(BorrowedTest, NoMoreAreHeldHoweverManyThereAre) {
   HoldBudget budget(1 << 20);
   TestWorkspace workspace;
   Accumulator accumulator(HoldingOptions(&budget));
-  std::vector<float> ones(kSize, 1.0f);
+  std::vector<float> ones(kHeldSize, 1.0f);
   for (int i = 0; i < 100; ++i) {
     Apply<float>(&accumulator, Borrowed(&ones), &workspace);
-    EXPECT_LT(budget.num_held(), 8 * kBytes);
+    EXPECT_LT(budget.num_held(), 8 * kHeldBytes);
   }
-  EXPECT_EQ(TakenBy<float>(&accumulator, 100, &workspace), std::vector<float>(kSize, 100.0f));
-  EXPECT_EQ(ones, std::vector<float>(kSize, 1.0f));
+  EXPECT_EQ(TakenBy<float>(&accumulator, 100, &workspace), std::vector<float>(kHeldSize, 100.0f));
+  EXPECT_EQ(ones, std::vector<float>(kHeldSize, 1.0f));
 }
 
 template <typename T>
@@ -76,16 +77,16 @@ void AddLarge(bool owned, int sums_after_two) {
   HoldBudget budget(1 << 20);
   TestWorkspace workspace;
   auto options = HoldingOptions<T>(&budget);
-  options.sum.max_pending_bytes = kSize * sizeof(T);
+  options.sum.max_pending_bytes = kHeldSize * sizeof(T);
   Accumulator accumulator(options);
-  std::vector<T> ones(kSize, T(1));
+  std::vector<T> ones(kHeldSize, T(1));
   for (int i = 0; i < 6; ++i) {
     Apply<T>(&accumulator, owned ? Owned(ones) : Borrowed(&ones), &workspace);
     // The first gradient is the memory of the sum, or stays pending until there is a second one.
-    EXPECT_EQ(budget.num_held(), !owned && i == 0 ? kSize * sizeof(T) : 0u);
+    EXPECT_EQ(budget.num_held(), !owned && i == 0 ? kHeldSize * sizeof(T) : 0u);
     EXPECT_EQ(workspace.num_sums(), i == 0 ? 0 : sums_after_two + i - 1);
   }
-  EXPECT_EQ(TakenBy<T>(&accumulator, 6, &workspace), std::vector<T>(kSize, T(6)));
+  EXPECT_EQ(TakenBy<T>(&accumulator, 6, &workspace), std::vector<T>(kHeldSize, T(6)));
 }
 
 TEST(LargeTest, AreAddedAsSoonAsThereAreTwo) {
@@ -98,14 +99,14 @@ TEST(LargeTest, OfFloat16AreAddedInFloat32AsSoonAsThereAreTwo) {
   HoldBudget budget(1 << 20);
   TestWorkspace workspace;
   auto options = HoldingOptions<Float16>(&budget);
-  options.sum.max_pending_bytes = kSize * sizeof(Float16);
+  options.sum.max_pending_bytes = kHeldSize * sizeof(Float16);
   Accumulator accumulator(options);
-  std::vector<Float16> big(kSize, Float16::FromFloat(2048.0f));
-  std::vector<Float16> ones(kSize, Float16::FromFloat(1.0f));
+  std::vector<Float16> big(kHeldSize, Float16::FromFloat(2048.0f));
+  std::vector<Float16> ones(kHeldSize, Float16::FromFloat(1.0f));
   Apply<Float16>(&accumulator, Borrowed(&big), &workspace);
   for (int i = 0; i < 6; ++i) {
     Apply<Float16>(&accumulator, Borrowed(&ones), &workspace);
-    EXPECT_LE(budget.num_held(), kSize * sizeof(Float16));
+    EXPECT_LE(budget.num_held(), kHeldSize * sizeof(Float16));
   }
   // Each 1 would be lost on the 2048 if it were added in float16.
   for (const Float16 value : TakenBy<Float16>(&accumulator, 7, &workspace)) {
@@ -117,9 +118,9 @@ TEST(LargeTest, FromManyThreadsAreAllAdded) {
   constexpr int kThreads = 8, kEach = 50;
   HoldBudget budget(1 << 20);
   auto options = HoldingOptions<double>(&budget);
-  options.sum.max_pending_bytes = kSize * sizeof(double);
+  options.sum.max_pending_bytes = kHeldSize * sizeof(double);
   Accumulator accumulator(options);
-  std::vector<double> ones(kSize, 1.0);
+  std::vector<double> ones(kHeldSize, 1.0);
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
@@ -132,7 +133,7 @@ TEST(LargeTest, FromManyThreadsAreAllAdded) {
   for (std::thread& thread : threads) thread.join();
   TestWorkspace workspace;
   EXPECT_EQ(TakenBy<double>(&accumulator, kThreads * kEach, &workspace),
-            std::vector<double>(kSize, kThreads * kEach));
+            std::vector<double>(kHeldSize, kThreads * kEach));
   EXPECT_EQ(budget.num_held(), 0u);
 }
 

@@ -17,14 +17,14 @@
 namespace condacc {
 namespace {
 
-constexpr size_t kSize = 9;
-constexpr size_t kMaxInputs = 8;
+constexpr size_t kOddSize = 9;
+constexpr size_t kMaxGradients = 8;
 
 // Fails the test if a sum has more inputs than the device of this workspace can add.
 class NarrowWorkspace : public TestWorkspace {
  public:
   void Add(const DenseAddArgs& args) override {
-    EXPECT_LE(args.num_inputs, kMaxInputs);
+    EXPECT_LE(args.num_inputs, kMaxGradients);
     TestWorkspace::Add(args);
   }
 };
@@ -84,14 +84,14 @@ class DenseSumPassesTest : public testing::Test {
   }
 
   static std::vector<T> ValuesOf(const Value& value) {
-    std::vector<T> values(kSize);
-    std::memcpy(values.data(), value.values.data(), kSize * sizeof(T));
+    std::vector<T> values(kOddSize);
+    std::memcpy(values.data(), value.values.data(), kOddSize * sizeof(T));
     return values;
   }
 };
 
-using Types = testing::Types<Float16, BFloat16, float, double>;
-TYPED_TEST_SUITE(DenseSumPassesTest, Types);
+using SumTypes = testing::Types<Float16, BFloat16, float, double>;
+TYPED_TEST_SUITE(DenseSumPassesTest, SumTypes);
 
 TYPED_TEST(DenseSumPassesTest, HaveTheBitsOfOnePass) {
   const uint32_t seed = std::random_device()();
@@ -100,18 +100,18 @@ TYPED_TEST(DenseSumPassesTest, HaveTheBitsOfOnePass) {
     for (const size_t fold_at : {count, count - 1, count / 2, size_t{0}}) {
       SCOPED_TRACE(testing::Message()
                    << "seed " << seed << ", " << count << " gradients, fold at " << fold_at);
-      std::vector<std::vector<TypeParam>> gradients(count, std::vector<TypeParam>(kSize));
+      std::vector<std::vector<TypeParam>> gradients(count, std::vector<TypeParam>(kOddSize));
       for (auto& gradient : gradients) {
         for (TypeParam& value : gradient) value = ElementTraits<TypeParam>::Random(random);
       }
       NarrowWorkspace narrow;
       TestWorkspace wide;
-      const auto got = this->Mean(gradients, fold_at, kMaxInputs, narrow);
+      const auto got = this->Mean(gradients, fold_at, kMaxGradients, narrow);
       const auto expected = this->Mean(gradients, fold_at, gradients.size(), wide);
       EXPECT_TRUE(SameBits(got.first, expected.first));
       if (fold_at == 0) {
         EXPECT_EQ(expected.second, 1);
-        EXPECT_EQ(got.second, static_cast<int>((count - 1 + kMaxInputs - 1) / kMaxInputs));
+        EXPECT_EQ(got.second, static_cast<int>((count - 1 + kMaxGradients - 1) / kMaxGradients));
       }
     }
   }
@@ -121,16 +121,16 @@ TYPED_TEST(DenseSumPassesTest, GradientsMayBeAppendedBetweenThePassesOfAFold) {
   using Traits = ElementTraits<TypeParam>;
   SumOptions options;
   options.type = kTypeOf<TypeParam>;
-  options.max_inputs = kMaxInputs;
+  options.max_inputs = kMaxGradients;
   DenseSum sum(options);
   TestWorkspace plain;
   const auto append = [&](int value) {
     const TypeParam element = Traits::Narrow(static_cast<float>(value));
-    this->Append(&sum, std::vector<TypeParam>(kSize, element), plain);
+    this->Append(&sum, std::vector<TypeParam>(kOddSize, element), plain);
   };
-  constexpr int kFolded = kMaxInputs + 2;  // The first one, and one more than a pass can add.
+  constexpr int kFolded = kMaxGradients + 2;  // The first one, and one more than a pass can add.
   for (int value = 1; value <= kFolded; ++value) append(value);
-  EXPECT_GT(sum.BeginFold(), static_cast<int64_t>(kMaxInputs));
+  EXPECT_GT(sum.BeginFold(), static_cast<int64_t>(kMaxGradients));
   PausedWorkspace paused;
   std::thread folder([&] { sum.RunFold(paused); });
   paused.AwaitPause();
@@ -140,7 +140,7 @@ TYPED_TEST(DenseSumPassesTest, GradientsMayBeAppendedBetweenThePassesOfAFold) {
   EXPECT_EQ(paused.num_sums(), 2);
   EXPECT_TRUE(sum.EndFold());
   const TypeParam mean = Traits::Narrow(static_cast<float>(kFolded + 2) / 2);
-  EXPECT_TRUE(SameBits(this->ValuesOf(sum.Finish(plain)), std::vector<TypeParam>(kSize, mean)));
+  EXPECT_TRUE(SameBits(this->ValuesOf(sum.Finish(plain)), std::vector<TypeParam>(kOddSize, mean)));
 }
 
 // Sums that an accumulator has folded have the same bits as if gradients were added one by one.
@@ -198,7 +198,7 @@ class BitsTest : public testing::Test {
   TestWorkspace workspace_;
 };
 
-TYPED_TEST_SUITE(BitsTest, Types);
+TYPED_TEST_SUITE(BitsTest, SumTypes);
 
 TYPED_TEST(BitsTest, SmallGradients) {
   std::vector<int> lengths;

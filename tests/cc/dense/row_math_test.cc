@@ -102,9 +102,9 @@ class RowAdderOf : public testing::Test {
   BeforeGuard inputs_[kMaxInputs];
 };
 
-using Types = testing::Types<Float16, BFloat16, float, double, std::complex<float>,
-                             std::complex<double>, int32_t, int64_t>;
-TYPED_TEST_SUITE(RowAdderOf, Types);
+using RowTypes = testing::Types<Float16, BFloat16, float, double, std::complex<float>,
+                                std::complex<double>, int32_t, int64_t>;
+TYPED_TEST_SUITE(RowAdderOf, RowTypes);
 
 TYPED_TEST(RowAdderOf, EqualsAddDenseForEachWidthAndTouchesNoOtherMemory) {
   const bool is_integer = IsInteger(ElementTraits<TypeParam>::kType);

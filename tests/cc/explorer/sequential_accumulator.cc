@@ -8,7 +8,7 @@ namespace {
 
 using Kind = Operation::Kind;
 
-constexpr int64_t kLastStep = std::numeric_limits<int64_t>::max();
+constexpr int64_t kMaxStep = std::numeric_limits<int64_t>::max();
 
 class Search {
  public:
@@ -136,7 +136,7 @@ void SequentialAccumulator::Serve() {
     waiting_.erase(waiting_.begin());
     if (front.step.value_or(global_step_) != global_step_) {
       FailTake(&its_end, StatusCode::kFailedPrecondition);
-    } else if (global_step_ == kLastStep) {
+    } else if (global_step_ == kMaxStep) {
       FailTake(&its_end, StatusCode::kOutOfRange);
     } else {
       its_end.state = End::State::kServed;

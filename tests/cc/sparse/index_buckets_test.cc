@@ -10,7 +10,7 @@
 namespace condacc {
 namespace {
 
-constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+constexpr int64_t kMaxIndex = std::numeric_limits<int64_t>::max();
 
 // Every index must be in the range of its bucket.
 void ExpectBucketsHold(const IndexBuckets& buckets, const std::vector<int64_t>& indices) {
@@ -33,19 +33,19 @@ TEST(IndexBucketsTest, DividesARangeIntoEqualParts) {
 }
 
 TEST(IndexBucketsTest, CoversTheWholeRangeOfIndices) {
-  const IndexBuckets buckets({0, kMax}, 4096);
+  const IndexBuckets buckets({0, kMaxIndex}, 4096);
   EXPECT_LE(buckets.size(), 4096u);
-  ExpectBucketsHold(buckets, {0, 1, kMax / 2, kMax - 1, kMax});
+  ExpectBucketsHold(buckets, {0, 1, kMaxIndex / 2, kMaxIndex - 1, kMaxIndex});
 }
 
 TEST(IndexBucketsTest, DividesABucketByTheRangeOfWhatItHolds) {
-  IndexBuckets buckets({0, kMax}, 4);
+  IndexBuckets buckets({0, kMaxIndex}, 4);
   std::vector<size_t> sizes(buckets.size(), 0);
   sizes.front() = 1000;
   sizes.back() = 1;
   buckets.Divide({{0, {5, 1004}, 10}}, sizes);
   EXPECT_GT(buckets.size(), 5u);
-  ExpectBucketsHold(buckets, {0, 1, 5, 6, 500, 1004, 1005, kMax / 5, kMax});
+  ExpectBucketsHold(buckets, {0, 1, 5, 6, 500, 1004, 1005, kMaxIndex / 5, kMaxIndex});
   EXPECT_EQ(buckets.first_index(0), 0) << "indices that were not counted belong somewhere, too";
   EXPECT_NE(buckets.BucketOf(5), buckets.BucketOf(1004));
 }
@@ -62,8 +62,8 @@ TEST(IndexBucketsTest, EmptyBucketsBecomePartOfTheOneBefore) {
 }
 
 TEST(IndexBucketsTest, DividesAgainWhatWasDividedBefore) {
-  IndexBuckets buckets({0, kMax}, 8);
-  int64_t highest = kMax / 1024;
+  IndexBuckets buckets({0, kMaxIndex}, 8);
+  int64_t highest = kMaxIndex / 1024;
   for (int round = 0; round < 5; ++round) {
     const size_t b = buckets.BucketOf(0);
     std::vector<size_t> sizes(buckets.size(), 1);

@@ -15,7 +15,7 @@
 namespace condacc {
 namespace {
 
-constexpr size_t kWidth = 256;
+constexpr size_t kWideRow = 256;
 
 using Sum = SparseSum<HostRows>;
 
@@ -33,8 +33,8 @@ class SparseOutOfMemory : public testing::Test {
     std::mt19937 random(5);
     gradients_.clear();
     for (int i = 0; i < 6; ++i) {
-      gradients_.push_back(RandomSlices(&random, 6000, 1 << 16, kWidth));
-      Gradient gradient = GradientOf(gradients_.back(), kWidth, true);
+      gradients_.push_back(RandomSlices(&random, 6000, 1 << 16, kWideRow));
+      Gradient gradient = GradientOf(gradients_.back(), kWideRow, true);
       ASSERT_TRUE(sum->Prepare(Missing::kKept, workspace_, &gradient).ok());
       sum->Append(std::move(gradient));
       if (i != 3) continue;
@@ -46,7 +46,7 @@ class SparseOutOfMemory : public testing::Test {
   }
 
   void ExpectResult(const Value& value) {
-    const Slices expected = Merged(gradients_, kWidth, Reduction::kMean);
+    const Slices expected = Merged(gradients_, kWideRow, Reduction::kMean);
     const float* const values = static_cast<const float*>(value.values.data());
     ASSERT_EQ(value.shape.num_elements(), static_cast<int64_t>(expected.values.size()));
     EXPECT_TRUE(std::equal(expected.values.begin(), expected.values.end(), values));
@@ -88,7 +88,7 @@ TEST_F(SparseOutOfMemory, FinishingATakeAllocatesNothing) {
 
 // A gradient that could not be kept leaves no trace of its contributor.
 TEST_F(SparseOutOfMemory, AContributorWhoseApplyThrewMayComeAgain) {
-  const Slices slices = {{3, 1}, std::vector<float>(2 * kWidth, 1)};
+  const Slices slices = {{3, 1}, std::vector<float>(2 * kWideRow, 1)};
   int num_thrown = 0;
   bool is_added = false;
   Accumulator::Options options;
@@ -97,7 +97,7 @@ TEST_F(SparseOutOfMemory, AContributorWhoseApplyThrewMayComeAgain) {
   options.sum = options_;
   Accumulator accumulator(options);
   for (int ordinal = 0; !is_added; ++ordinal) {
-    Gradient gradient = GradientOf(slices, kWidth, true);
+    Gradient gradient = GradientOf(slices, kWideRow, true);
     const bool threw = ThrowsAt(ordinal, [&] {
       is_added = accumulator.Apply(0, std::move(gradient), workspace_, 7).is_added();
     });
@@ -106,7 +106,7 @@ TEST_F(SparseOutOfMemory, AContributorWhoseApplyThrewMayComeAgain) {
     EXPECT_EQ(accumulator.num_accumulated(), is_added ? 1 : 0);
   }
   EXPECT_GE(num_thrown, 2) << "the contributor's, and the gradient's";
-  EXPECT_EQ(accumulator.Apply(0, GradientOf(slices, kWidth, true), workspace_, 7).outcome(),
+  EXPECT_EQ(accumulator.Apply(0, GradientOf(slices, kWideRow, true), workspace_, 7).outcome(),
             ApplyOutcome::kDuplicate);
 }
 

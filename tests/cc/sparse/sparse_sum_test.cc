@@ -16,10 +16,10 @@
 namespace condacc {
 namespace {
 
-constexpr size_t kWidth = 64;
+constexpr size_t kRowWidth = 64;
 constexpr int64_t kRange = 1 << 16;
 constexpr size_t kManyRows = 30000;  // Of gradients that are freed in several parts.
-constexpr size_t kRowBytes = kWidth * sizeof(float);
+constexpr size_t kRowBytes = kRowWidth * sizeof(float);
 
 using Sum = SparseSum<HostRows>;
 
@@ -34,8 +34,8 @@ class SparseSumTest : public testing::TestWithParam<bool> {
 
   void Append(size_t count, size_t size = 6000) {
     for (size_t i = 0; i < count; ++i) {
-      gradients_.push_back(RandomSlices(&random_, size, kRange, kWidth));
-      Gradient gradient = GradientOf(gradients_.back(), kWidth, true);
+      gradients_.push_back(RandomSlices(&random_, size, kRange, kRowWidth));
+      Gradient gradient = GradientOf(gradients_.back(), kRowWidth, true);
       ASSERT_TRUE(sum_->Prepare(Missing::kKept, workspace_, &gradient).ok());
       sum_->Append(std::move(gradient));
     }
@@ -59,7 +59,7 @@ class SparseSumTest : public testing::TestWithParam<bool> {
     sum_->Clear();
     return result;
   }
-  Slices Expected() const { return Merged(gradients_, kWidth, Reduction::kMean); }
+  Slices Expected() const { return Merged(gradients_, kRowWidth, Reduction::kMean); }
 
   std::mt19937 random_{11};
   HoldBudget budget_{size_t{1} << 40};
@@ -206,9 +206,9 @@ TEST_P(SparseSumTest, AnAbandonedTakeHasChangedNothing) {
 }
 
 TEST_P(SparseSumTest, ASingleGradientInOrderOutlivesAnAbandonedTake) {
-  Slices slices = {{2, 5}, std::vector<float>(2 * kWidth, 1)};
+  Slices slices = {{2, 5}, std::vector<float>(2 * kRowWidth, 1)};
   gradients_.push_back(slices);
-  Gradient gradient = GradientOf(slices, kWidth, true);
+  Gradient gradient = GradientOf(slices, kRowWidth, true);
   ASSERT_TRUE(sum_->Prepare(Missing::kKept, workspace_, &gradient).ok());
   sum_->Append(std::move(gradient));
   ASSERT_TRUE(Prepare().ok());

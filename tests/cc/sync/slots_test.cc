@@ -7,7 +7,7 @@
 namespace condacc {
 namespace {
 
-constexpr uint64_t kHolder = 1, kOther = 2;
+constexpr uint64_t kHolder = 1, kOtherHolder = 2;
 
 void ExpectCounts(const Slots& slots, int num_free, int num_held, int num_complete) {
   EXPECT_EQ(slots.size(), num_free + num_held + num_complete);
@@ -20,11 +20,11 @@ TEST(Slots, TheFirstFreeOneIsHeldUntilNoneIsLeft) {
   Slots slots(2);
   ExpectCounts(slots, 2, 0, 0);
   EXPECT_EQ(slots.Hold(kHolder), 0);
-  EXPECT_EQ(slots.Hold(kOther), 1);
-  EXPECT_EQ(slots.Hold(kOther), Slots::kNone);
+  EXPECT_EQ(slots.Hold(kOtherHolder), 1);
+  EXPECT_EQ(slots.Hold(kOtherHolder), Slots::kNone);
   ExpectCounts(slots, 0, 2, 0);
   slots.Free(0, kHolder);
-  EXPECT_EQ(slots.Hold(kOther), 0);
+  EXPECT_EQ(slots.Hold(kOtherHolder), 0);
 }
 
 TEST(Slots, ASlotIsCompletedOnceAndStaysComplete) {
@@ -35,7 +35,7 @@ TEST(Slots, ASlotIsCompletedOnceAndStaysComplete) {
   slots.Free(0, kHolder);
   slots.FreeHeld();
   ExpectCounts(slots, 0, 0, 1);
-  EXPECT_EQ(slots.Hold(kOther), Slots::kNone);
+  EXPECT_EQ(slots.Hold(kOtherHolder), Slots::kNone);
 }
 
 TEST(Slots, AFormerHolderFreesNothingButCompletesTheSlot) {
@@ -43,7 +43,7 @@ TEST(Slots, AFormerHolderFreesNothingButCompletesTheSlot) {
   ASSERT_EQ(slots.Hold(kHolder), 0);
   slots.FreeHeld();
   ExpectCounts(slots, 1, 0, 0);
-  ASSERT_EQ(slots.Hold(kOther), 0);
+  ASSERT_EQ(slots.Hold(kOtherHolder), 0);
   slots.Free(0, kHolder);
   ExpectCounts(slots, 0, 1, 0);
   EXPECT_TRUE(slots.Complete(0));
@@ -53,7 +53,7 @@ TEST(Slots, AFormerHolderFreesNothingButCompletesTheSlot) {
 TEST(Slots, ARoundBeginsWithFreeSlots) {
   Slots slots(3);
   slots.Hold(kHolder);
-  slots.Complete(slots.Hold(kOther));
+  slots.Complete(slots.Hold(kOtherHolder));
   slots.FreeAll();
   ExpectCounts(slots, 3, 0, 0);
 }

@@ -1,0 +1,9 @@
+"""The options of sources that are run by the explorer of schedules."""
+
+# Stand-ins take the place of the headers of locks and timers.
+EXPLORED_COPTS = [
+    "-include",
+    "tests/cc/explorer/stand_ins/mutex.h",
+    "-include",
+    "tests/cc/explorer/stand_ins/timer_queue.h",
+]
