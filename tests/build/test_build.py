@@ -1,16 +1,19 @@
 """Tests of the build: the includes of each folder, the exported symbols, and the version check."""
 
+import functools
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 import tensorflow as tf
 
 import tf_condacc
-from condacc import libraries
+from condacc import build, libraries
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "tf_condacc"
@@ -82,7 +85,7 @@ ROOMS = {
 
 def test_rooms_depend_on_each_other_one_way_only():
     seen = set()
-    for file, includes in includes_of("cc/**/*.h", "cc/**/*.cc").items():
+    for file, includes in includes_of("cc/*/**/*.h", "cc/*/**/*.cc").items():
         room = Path(file).parent.relative_to("cc").as_posix()
         seen.add(room)
         allowed = ROOMS[room] | {room}
@@ -130,11 +133,73 @@ def test_gpu_kernels_are_in_the_library_exactly_when_built_with_cuda():
 
 def test_build_flags_are_those_of_a_portable_binary():
     files = [ROOT / "BUILD", ROOT / ".bazelrc", ROOT / "configure.sh", ROOT / "Makefile"]
-    files += [*ROOT.glob("cc/**/BUILD"), *ROOT.glob("third_party/**/*.bzl")]
+    files += [*ROOT.glob("cc/**/BUILD"), *ROOT.glob("**/*.bzl")]
     assert len(files) > 8
     for file in files:
         flags = re.findall(r"-m(?:arch|tune|cpu)=\S*|-ffast-math|--use_fast_math", file.read_text())
         assert flags == [], f"{file} has {flags}"
+
+
+@functools.cache
+def bazel_commands() -> tuple[list[str], ...]:
+    """Returns the commands with which Bazel compiles and links the library, as words."""
+    query = ["aquery", 'mnemonic("CppCompile|CppLink", deps(//:_condacc_ops.so))']
+    listed = subprocess.run([ROOT / ".tools" / "bazelisk", *query], cwd=ROOT, capture_output=True)
+    assert listed.returncode == 0, listed.stderr.decode()
+    commands = re.findall(r"Command Line: \(exec (.*?)\)\n\n", listed.stdout.decode(), re.DOTALL)
+    return tuple(shlex.split(command.replace("\\\n", " ")) for command in commands)
+
+
+def compilations() -> dict[str, list[str]]:
+    """Returns Bazel's commands that compile, by the name of the object."""
+    return {Path(words[-1]).name: words for words in bazel_commands() if "-c" in words}
+
+
+def options_for_code(words: Iterable[str]) -> set[str]:
+    """Returns the options of a compiler that decide what code it makes."""
+    words = [word.replace("--std", "-std") for word in words]
+    last = {prefix: [w for w in words if w.startswith(prefix)][-1:] for prefix in ("-O", "-std=")}
+    others = {word for word in words if re.match(r"-[fmDU]", word)}
+    # Bazel adds these, so that the same sources give the same bytes. The sources do not use them.
+    same_bytes = r"-frandom-seed=.*|-fno-canonical-system-headers|-D__(DATE|TIME|TIMESTAMP)__=.*"
+    return {word for word in others if not re.fullmatch(same_bytes, word)}.union(*last.values())
+
+
+@pytest.mark.parametrize("folder", ["core", "kernels", "memory", "ops"])
+def test_bazel_and_pip_compile_a_folder_as_one_source_with_the_same_options(folder: str):
+    options = build._options(ROOT)
+    ours = compilations()[f"{folder}_group.pic.o"]
+    assert any(word.endswith(f"/cc/{folder}/{folder}_group.cc") for word in ours)
+    of_tensorflow = (
+        tf.sysconfig.get_compile_flags() if folder in ("kernels", "ops") else ["--std=c++17"]
+    )
+    pip = options_for_code([*build.compile_options(options, folder), *of_tensorflow])
+    cuda = {"-DCONDACC_CUDA=1"}  # The only choice that pip does not offer.
+    assert options_for_code(ours) - cuda == pip
+
+
+def test_bazel_compiles_the_folders_that_pip_compiles():
+    folders = {f"{folder}_group.pic.o" for folder in build._groups(ROOT)}
+    assert compilations().keys() == folders
+
+
+def test_bazel_and_pip_link_with_the_same_options():
+    (ours,) = (
+        words for words in bazel_commands() if "bazel-out/k8-opt/bin/_condacc_ops.so" in words
+    )
+    # These do not change the code: the linker, where it is, and libraries that g++ adds itself.
+    of_bazel = {
+        "-fuse-ld=gold",
+        "-Wl,-no-as-needed",
+        "-B/usr/bin",
+        "-pass-exit-codes",
+        "-lstdc++",
+        "-lm",
+    }
+    archives = r"-Wl,(-(no-)?whole-archive|--(start|end)-lib)|@.*|-[LoS].*|bazel-out/.*|external/.*"
+    options = {word for word in ours[1:] if not re.fullmatch(archives, word)}
+    pip = ["-shared", *tf.sysconfig.get_link_flags(), *build._options(ROOT)["LINK"]]
+    assert options - of_bazel == {word for word in pip if not word.startswith("-L")}
 
 
 def test_build_info_names_this_tensorflow_and_this_version():

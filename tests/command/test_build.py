@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import json
+import os
+import shutil
+import signal
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,12 +16,25 @@ import pytest
 import tensorflow as tf
 
 from condacc import build, libraries
+from tests.command.processes import ROOT
 
 # A source with the include path of a real one, and TensorFlow's headers.
 _SOURCE = """
 #include "cc/number.h"
 #include "tensorflow/core/public/version.h"
 extern "C" int number() { return kNumber + TF_GRAPH_DEF_VERSION_MIN_CONSUMER; }
+"""
+# More bytes than a small file system has.
+_LARGE_SOURCE = 'extern "C" { char large[1 << 20] = {1}; }\n'
+_SMALL = "256k"
+_BUILD = """
+import sys
+from pathlib import Path
+from condacc import build, libraries
+libraries.sources_folder = lambda: Path(sys.argv[1])
+build._target_folder = lambda: Path(sys.argv[2])
+sys.executable = sys.argv[3]
+sys.exit(build.main(["--force"]))
 """
 
 
@@ -27,6 +45,8 @@ def sources(tmp_path: Path) -> Path:
     (folder / "number.cc").write_text(_SOURCE)
     (folder / "left_out.cu.cc").write_text("#error CUDA is left out")
     (folder.parent / "number.h").write_text("const int kNumber = 42;\n")
+    for name in ("options.bzl", "supported_compiler.h"):
+        shutil.copy(libraries.sources_folder() / "cc" / name, folder.parent)
     return tmp_path / "sources"
 
 
@@ -35,25 +55,68 @@ def lines() -> list[str]:
     return []
 
 
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Returns a stand-in for the Python that has TensorFlow, which answers at once."""
+    answer = [tf.__version__, tf.sysconfig.get_compile_flags(), tf.sysconfig.get_link_flags()]
+    program = tmp_path_factory.mktemp("python") / "python"
+    return executable(program, f"cat <<'END'\n{json.dumps(answer)}\nEND")
+
+
+def executable(file: Path, script: str) -> str:
+    """Writes a shell script, and returns its path."""
+    file.write_text(f"#!/bin/sh\n{script}\n")
+    file.chmod(file.stat().st_mode | stat.S_IXUSR)
+    return str(file)
+
+
+def key() -> str:
+    return libraries.key_of(tf.__version__)
+
+
 def test_library_is_built_for_the_installed_tensorflow(sources, lines, tmp_path):
     library = build.compile_library(sys.executable, sources, tmp_path / "new", lines.append)
-    assert library == libraries.paths_in(tmp_path / "new", libraries.key_of(tf.__version__))
+    assert library == libraries.paths_in(tmp_path / "new", key())
     assert ctypes.CDLL(str(library.file)).number() == 42
     info = library.info()
     assert (info["tensorflow"], info["cuda"]) == (tf.__version__, None)
-    assert "[1/1] cc/room/number.cc" in lines
+    assert info["sources"] == libraries.digest_of(sources)
+    assert "compiling 1 files in 1 parts, 1 at once" in lines
+    assert any(line.startswith("[1/1] cc/room (") for line in lines)
     assert sorted(path.name for path in library.file.parent.iterdir()) == sorted(
         path.name for path in library
     )
 
 
-def test_an_error_of_the_compiler_leaves_the_former_library(sources, lines, tmp_path):
-    library = build.compile_library(sys.executable, sources, tmp_path, lines.append)
+def test_a_folder_of_cc_is_one_translation_unit(python, sources, tmp_path):
+    (sources / "cc" / "room" / "a.cc").write_text("namespace { constexpr int kNumber2 = 1; }\n")
+    in_room = 'extern "C" int number2() { return kNumber2; }\n'
+    (sources / "cc" / "room" / "deep").mkdir()
+    (sources / "cc" / "room" / "deep" / "b.cc").write_text(in_room)
+    library = build.compile_library(python, sources, tmp_path / "new", print)
+    assert ctypes.CDLL(str(library.file)).number2() == 1
+
+
+def test_an_error_of_the_compiler_leaves_the_former_library(python, sources, lines, tmp_path):
+    library = build.compile_library(python, sources, tmp_path, lines.append)
     before = library.file.read_bytes()
     (sources / "cc" / "number.h").write_text("const int kNumber = missing;\n")
     with pytest.raises(build.BuildError, match="missing. was not declared"):
-        build.compile_library(sys.executable, sources, tmp_path, lines.append)
+        build.compile_library(python, sources, tmp_path, lines.append)
     assert library.file.read_bytes() == before
+
+
+def test_the_first_error_ends_the_other_compilers(monkeypatch, python, sources, tmp_path):
+    (sources / "cc" / "slow").mkdir()
+    (sources / "cc" / "slow" / "wait.cc").touch()
+    (sources / "cc" / "room" / "number.cc").write_text("#error Stop here.\n")
+    real = shutil.which("g++")
+    assert real is not None
+    waits = f"case $* in */slow.o) sleep 1000;; *) exec {real} \"$@\";; esac"
+    monkeypatch.setenv("CXX", executable(tmp_path / "g++", waits))
+    monkeypatch.setattr(build, "_num_jobs", lambda: 2)
+    with pytest.raises(build.BuildError, match="Stop here"):
+        build.compile_library(python, sources, tmp_path / "new", print)
 
 
 def test_a_missing_compiler_is_one_sentence(monkeypatch, sources, tmp_path):
@@ -62,36 +125,127 @@ def test_a_missing_compiler_is_one_sentence(monkeypatch, sources, tmp_path):
         build.compile_library(sys.executable, sources, tmp_path)
 
 
-def test_an_old_compiler_is_refused_before_anything_is_compiled(monkeypatch, sources, tmp_path):
-    old = tmp_path / "old-g++"
-    old.write_text("#!/bin/sh\ncase $1 in -dump*) echo 4.8;; *) exit 1;; esac\n")
-    old.chmod(old.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("CXX", str(old))
-    with pytest.raises(build.BuildError, match=r"does not compile C\+\+17 as g\+\+ 9"):
+@pytest.mark.parametrize("macros", ["-D__GNUC__=10", "-D__clang__ -D__clang_major__=13"])
+def test_an_old_compiler_is_refused_before_anything_is_compiled(
+    monkeypatch, sources, tmp_path, macros
+):
+    old = executable(tmp_path / "old", f'exec {shutil.which("g++")} -w {macros} "$@"')
+    monkeypatch.setenv("CXX", old)
+    with pytest.raises(build.BuildError, match=r"is too old: install g\+\+ 11 or clang 14"):
         build.compile_library(sys.executable, sources, tmp_path)
 
 
 def test_a_library_that_does_not_load_is_not_kept(sources, lines, tmp_path):
-    library = build.compile_library(sys.executable, sources, tmp_path, lines.append)
-    before = library.file.read_bytes()
+    library = libraries.paths_in(tmp_path, key())
+    library.file.write_text("the former library")
     missing = 'extern "C" int missing();\nextern "C" int number() { return missing(); }\n'
     (sources / "cc" / "room" / "number.cc").write_text(missing)
     with pytest.raises(build.BuildError, match="does not load the new library: .* missing"):
         build.compile_library(sys.executable, sources, tmp_path, lines.append)
-    assert library.file.read_bytes() == before
+    assert library.file.read_text() == "the former library"
 
 
-def test_a_tensorflow_that_is_too_old_is_refused(monkeypatch, sources, tmp_path):
-    old = "print('[\"2.9.3\", [], []]')"
-    monkeypatch.setattr(build, "_PRINT_TENSORFLOW", old)
+def test_a_tensorflow_that_is_too_old_is_refused(sources, tmp_path):
+    old = executable(tmp_path / "old", "echo '[\"2.9.3\", [], []]'")
     with pytest.raises(build.BuildError, match=r"2\.9\.3, but the oldest .* is 2\.15"):
-        build.compile_library(sys.executable, sources, tmp_path)
+        build.compile_library(old, sources, tmp_path)
 
 
-def test_a_folder_that_cannot_be_written_is_refused_before_the_build(sources, tmp_path):
+def test_a_python_without_tensorflow_is_told_what_to_install(sources, tmp_path):
+    empty = executable(tmp_path / "empty", "echo 'no module named tensorflow' >&2; exit 1")
+    with pytest.raises(build.BuildError, match="TensorFlow cannot be imported in .*pip install "):
+        build.compile_library(empty, sources, tmp_path)
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_the_build(python, sources, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(build.BuildError, match="name another folder for caches"):
-        build.compile_library(sys.executable, sources, tmp_path / "file" / "cache")
+        build.compile_library(python, sources, tmp_path / "file" / "cache", print)
+
+
+def command(sources: Path, folder: Path, python: str) -> list[str]:
+    """Returns a command that is ``condacc build --force`` with these sources and this Python."""
+    return [sys.executable, "-c", _BUILD, str(sources), str(folder), python]
+
+
+def in_small_file_system(folder: Path, words: list[str]) -> list[str]:
+    """Returns a command that runs another one with a small file system at `folder`."""
+    mount = f'mount -t tmpfs -o size={_SMALL} tmpfs "$0" && exec "$@"'
+    within = ["unshare", "--map-root-user", "--mount", "sh", "-c", mount, str(folder)]
+    tried = subprocess.run([*within, "true"], capture_output=True, text=True)
+    if tried.returncode != 0:
+        pytest.skip(f"file systems cannot be mounted here: {tried.stderr.strip()}")
+    return [*within, *words]
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="there is no command unshare")
+@pytest.mark.parametrize("full", ["TMPDIR", "XDG_CACHE_HOME"])
+def test_without_space_it_says_which_folder_is_full(python, sources, tmp_path, full):
+    (sources / "cc" / "room" / "large.cc").write_text(_LARGE_SOURCE)
+    small, library = tmp_path / "small", libraries.paths_in(tmp_path / "kept", key())
+    for folder in (small, library.file.parent):
+        folder.mkdir()
+    library.file.write_text("the former library")
+    target = small if full == "XDG_CACHE_HOME" else library.file.parent
+    done = subprocess.run(
+        in_small_file_system(small, command(sources, target, python)),
+        cwd=ROOT,
+        env=os.environ | ({"TMPDIR": str(small)} if full == "TMPDIR" else {}),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    message = done.stderr.splitlines()[-1]
+    assert message.startswith("condacc build: ") and "No space left on device" in message
+    assert "make room " in message and full in message and str(small) in message
+    assert library.file.read_text() == "the former library"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_build_leaves_the_former_library_and_no_compiler(
+    python, sources, tmp_path, number
+):
+    started = tmp_path / "started"
+    script = f'case $* in *room.o*) echo $$ >{started}.new; mv {started}.new {started}; sleep 999;;'
+    library, scratch = libraries.paths_in(tmp_path / "kept", key()), tmp_path / "scratch"
+    for folder in (scratch, library.file.parent):
+        folder.mkdir()
+    library.file.write_text("the former library")
+    compiler = executable(tmp_path / "g++", f'{script} *) exec {shutil.which("g++")} "$@";; esac')
+    with subprocess.Popen(
+        command(sources, library.file.parent, python),
+        cwd=ROOT,
+        env=os.environ | {"CXX": compiler, "TMPDIR": str(scratch)},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        while not started.exists():
+            assert process.poll() is None
+            os.sched_yield()
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    if number == signal.SIGINT:
+        assert errors.endswith("condacc build: interrupted; no library was changed\n")
+    assert "Traceback" not in errors
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(started.read_text()), 0)
+    assert list(scratch.iterdir()) == []
+    assert [path.name for path in library.file.parent.iterdir()] == [library.file.name]
+    assert library.file.read_text() == "the former library"
+
+
+@pytest.mark.parametrize(
+    "available, limit, jobs", [(9 << 30, "max", 2), (9 << 30, str(3 << 30), 1), (1 << 30, "max", 1)]
+)
+def test_no_more_compilers_run_at_once_than_memory_allows(
+    monkeypatch, tmp_path, available, limit, jobs
+):
+    (tmp_path / "memory.max").write_text(limit)
+    monkeypatch.setattr(build, "_MEMORY_LIMITS", (tmp_path / "memory.max", tmp_path / "none"))
+    monkeypatch.setattr(build, "_available_memory", lambda: available)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
+    assert build._num_jobs() == jobs
 
 
 def test_pip_does_not_hide_the_installed_tensorflow(monkeypatch):
@@ -103,23 +257,47 @@ def test_pip_does_not_hide_the_installed_tensorflow(monkeypatch):
 
 
 @pytest.fixture
-def cache(monkeypatch, tmp_path) -> Path:
-    """Returns the folder of the cache of an installed package."""
+def cache(monkeypatch, tmp_path, sources) -> Path:
+    """Returns the folder of the cache of an installed package, whose sources are `sources`."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     monkeypatch.setattr(libraries, "is_source_tree", lambda package: False)
+    monkeypatch.setattr(libraries, "sources_folder", lambda: sources)
     assert libraries.cache_folder().is_relative_to(tmp_path)
     return libraries.cache_folder()
 
 
-def test_a_library_in_the_cache_comes_before_that_of_the_package(cache):
+def test_a_library_in_the_cache_comes_before_that_of_the_package(cache, sources):
     of_package = libraries.find(tf.__version__)
     assert of_package is not None and libraries.find("2.99.0") is None
     cache.mkdir(parents=True)
-    library = libraries.paths_in(cache, libraries.key_of(tf.__version__))
+    library = libraries.paths_in(cache, key())
     library.file.touch()
     assert libraries.find(tf.__version__) == of_package  # The other has no description yet.
-    library.info_file.touch()
+    library.info_file.write_text(json.dumps({"sources": libraries.digest_of(sources)}))
     assert libraries.find(tf.__version__) == library
+
+
+@pytest.mark.parametrize(
+    "description", ["", "{}", '{"sources": "another"}'], ids=["empty", "of 0.2.0", "other sources"]
+)
+def test_a_library_of_other_sources_is_passed_over(cache, description):
+    cache.mkdir(parents=True)
+    library = libraries.paths_in(cache, key())
+    library.file.touch()
+    library.info_file.write_text(description)
+    found = libraries.find(tf.__version__)
+    assert found is not None and found != library
+
+
+def test_every_source_counts_for_the_digest(sources):
+    digests = {libraries.digest_of(sources)}
+    for name in ("number.h", "room/number.cc", "options.bzl"):
+        with (sources / "cc" / name).open("a") as file:
+            file.write("\n")
+        digests.add(libraries.digest_of(sources))
+    (sources / "cc" / "room" / "number.cc").rename(sources / "cc" / "room" / "other.cc")
+    digests.add(libraries.digest_of(sources))
+    assert len(digests) == 5
 
 
 def test_without_a_home_the_library_of_the_package_is_found(cache, monkeypatch):
@@ -130,11 +308,13 @@ def test_without_a_home_the_library_of_the_package_is_found(cache, monkeypatch):
     assert libraries.find(tf.__version__) is not None
 
 
-def test_command_builds_into_the_cache_only_if_it_has_to(monkeypatch, cache, sources, capsys):
-    monkeypatch.setattr(build, "sources_folder", lambda: sources)
+def test_command_builds_into_the_cache_only_if_it_has_to(
+    monkeypatch, cache, python, sources, capsys
+):
+    monkeypatch.setattr(sys, "executable", python)
     assert build.main([]) == 0
     assert f"There is a library for TensorFlow {tf.__version__}: " in capsys.readouterr().out
     assert build.main(["--force"]) == 0
-    built = libraries.paths_in(cache, libraries.key_of(tf.__version__))
+    built = libraries.paths_in(cache, key())
     assert capsys.readouterr().out == f"Built {built.file}\n"
     assert libraries.find(tf.__version__) == built
