@@ -82,7 +82,8 @@ test-gpu-emulated-plugin: configure
 	  @echo 'The plugin on the emulated GPU left out: $(NO_NVCC)',\
 	  CONDACC_PYTHON='$(PYTHON)' tests/gpu/emulated/plugin/run.sh)
 
-bench: build
+# Measures the library that pip builds.
+bench: configure
 	$(PYTHON) benchmarks/run.py
 
 # The wheel for the TensorFlow of this Python, for CPUs.

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Times two builds of tf_condacc side by side, to see what a change did to the speed.
 
-BEFORE is a folder that contains a built ``tf_condacc``, such as another worktree after
-``make build``. Each build has a process of its own. Both run the same cases, with the code of this
-folder, and are measured in turn; a line gives the median of the ratios of these rounds, where 1.05x
-means that the new build is 5 % faster. A third process runs BEFORE once more: the last column, the
-ratio of BEFORE to itself, shows how far such a median may be from 1 without any change. The speed
-of a process depends on where its memory lies, so they are started several times.
+BEFORE is a folder that contains a built ``tf_condacc``: another worktree after ``make build``, or
+the site-packages of an environment in which it is installed. Each build has a process of its own.
+Both run the same cases, with the code of this folder, and are measured in turn; a line gives the
+median of the ratios of these rounds, where 1.05x means that the new build is 5 % faster. A third
+process runs BEFORE once more: the last column, the ratio of BEFORE to itself, shows how far such a
+median may be from 1 without any change. The speed of a process depends on where its memory lies, so
+they are started several times.
 """
 
 from __future__ import annotations
@@ -28,7 +29,11 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parse(arguments)
     for folder in (options.before, options.after):
         if not list((folder / "tf_condacc").glob("_condacc_ops*.so")):
-            print(f"{folder} has no built tf_condacc: run `make build` there", file=sys.stderr)
+            print(
+                f"{folder} has no built tf_condacc: name a tree after `make build`, or the "
+                "site-packages of an environment in which tf_condacc is installed",
+                file=sys.stderr,
+            )
             return 1
     try:
         _compare(options)
@@ -89,7 +94,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     add = parser.add_argument
     add("before", type=Path, help="folder of the build to compare with")
-    add("--after", type=Path, default=_HERE.parent, help="folder of the other build (this one)")
+    add("--after", type=Path, default=_HERE.parent, help="folder of the other build (this tree)")
     add("--case", nargs="+", default=[""], metavar="C", help="what names of cases begin with (all)")
     add("--seconds", type=float, default=10.0, help="for each case and start of the processes (10)")
     add("--processes", type=int, default=3, help="how many times the processes are started (3)")

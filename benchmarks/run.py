@@ -3,12 +3,20 @@
 
 Prints a table of ratios with the goal beside each, and writes ``latest.json`` and ``latest.png`` to
 the output folder. ``condacc_bench/__init__.py`` describes the method.
+
+What is measured is the library that users get: that of the installed package or, where none is
+installed, that of a wheel of this source tree, which is first made and installed into an
+environment in ``build/bench``. With ``--tree``, it is the library of ``make build``.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import os
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,17 +27,37 @@ if TYPE_CHECKING:
     from condacc_bench.scales import Scale
 
 _HERE = Path(__file__).resolve().parent
+_TREE = _HERE.parent
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the requested scenarios and returns the exit status."""
     options = _parse(arguments)
-    sys.path.insert(0, str(_HERE.parent))  # The package is here if it is not installed.
     try:
+        if options.tree:
+            sys.path.insert(0, str(_TREE))
+        elif importlib.util.find_spec("tf_condacc") is None:
+            return _run_installed(sys.argv[1:] if arguments is None else arguments)
+        sys.path.append(str(_TREE))  # Clusters take free ports with `tests.support`.
         return _run(options)
     except KeyboardInterrupt:
         print("Interrupted: nothing is written.", file=sys.stderr)
         return 130
+
+
+def _run_installed(arguments: Sequence[str]) -> int:
+    """Runs the benchmark in an environment that has the wheel of this tree."""
+    from condacc_bench import installed
+
+    print("Making a wheel and installing it.", file=sys.stderr, flush=True)
+    folder = _TREE / "build" / "bench"
+    try:
+        with tempfile.TemporaryDirectory() as place:
+            installed.make_environment(installed.make_wheel(_TREE, Path(place)), folder)
+    except subprocess.CalledProcessError:
+        return 1  # pip has said why.
+    python = str(installed.python_of(folder))
+    os.execv(python, [python, str(_HERE / "run.py"), *arguments])
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -55,7 +83,7 @@ def _run(options: argparse.Namespace) -> int:
     subject = "{tensorflow} on {cores} cores of {cpu}, load {load}, {day}".format(
         **about, day=time.strftime("%Y-%m-%d")
     )
-    print(f"TensorFlow {subject}\n\n{table.header()}", flush=True)
+    print(f"{implementations.library()}\nTensorFlow {subject}\n\n{table.header()}", flush=True)
     results = []
     for name in options.scenario:
         for result in scenarios.SCENARIOS[name](run):
@@ -108,6 +136,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         "--seconds", type=float, default=5.0, help="for each case, if 5 rounds are done by then (5)"
     )
     add("--limit", action="store_true", help="D1, S1, SZ: compare with the machine's limit, too")
+    add("--tree", action="store_true", help="measure the library of `make build`")
     add("--noise", action="store_true", help="compare TensorFlow's own with itself")
     add("--output", type=Path, default=_HERE / "results", help="folder (benchmarks/results)")
     return parser.parse_args(arguments)

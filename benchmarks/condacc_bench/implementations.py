@@ -66,6 +66,17 @@ def condacc() -> Implementation:
     )
 
 
+def library() -> str:
+    """Returns in words which library of this project is measured."""
+    import tf_condacc
+    from condacc import libraries
+
+    found = libraries.find(tf.__version__)
+    assert found is not None
+    compiler = tf_condacc.build_info()["compiler"]
+    return f"tf_condacc {tf_condacc.__version__}, {found.file}, compiled by {compiler}"
+
+
 def new_session(graph: tf.Graph) -> v1.Session:
     """Returns a session on the CPU, with the same options for every implementation."""
     config = v1.ConfigProto(device_count={"GPU": 0})

@@ -14,6 +14,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -30,7 +31,9 @@ _ONE_APPLY = re.compile(r"apply \d+$")
 # The scenarios by name, with the arguments of their cases. The last number of a sparse case is the
 # number of gradients in a cycle.
 CASES: dict[str, tuple[str, tuple[int | str, ...]]] = {
+    "D1 64K N=4": ("dense", (4, 64 * KI, "float32")),
     "D1 64K N=8": ("dense", (8, 64 * KI, "float32")),
+    "D1 64K N=32": ("dense", (32, 64 * KI, "float32")),
     "D1 1M N=1": ("dense", (1, MI, "float32")),
     "D1 1M N=8": ("dense", (8, MI, "float32")),
     "D1 16M N=8": ("dense", (8, 16 * MI, "float32")),
@@ -60,18 +63,28 @@ CASES: dict[str, tuple[str, tuple[int | str, ...]]] = {
 
 
 class OtherBuild:
-    """The process that runs cases with the build in ``folder``, which contains ``tf_condacc``."""
+    """The process that runs cases with the build in ``folder``, which contains ``tf_condacc``.
+
+    It imports nothing else from there, because a folder of installed packages may have another
+    TensorFlow. Libraries in the cache of the user do not count.
+    """
 
     def __init__(self, folder: Path) -> None:
         here = Path(__file__).resolve()
-        folders = [str(each) for each in (folder.resolve(), here.parents[1], here.parents[2])]
+        self._packages = tempfile.TemporaryDirectory()
+        place = Path(self._packages.name)
+        for name in ("tf_condacc", "condacc"):
+            if (folder / name).is_dir():
+                (place / name).symlink_to((folder / name).resolve())
+        # The last one has `tests.support`, with which clusters take free ports.
+        path = os.pathsep.join(map(str, (place, here.parents[1], here.parents[2])))
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "condacc_bench.other_build", folders[0]],
+            [sys.executable, "-m", "condacc_bench.other_build", str(folder.resolve())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            cwd=folders[0],  # With -m, Python looks for modules here first.
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(folders)},
+            cwd=place,  # With -m, Python looks for modules here first.
+            env=os.environ | {"PYTHONPATH": path, "XDG_CACHE_HOME": str(place / "caches")},
         )
 
     def case(self, name: str) -> OtherCase:
@@ -93,6 +106,7 @@ class OtherBuild:
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()
+        self._packages.cleanup()
 
 
 @dataclasses.dataclass(frozen=True)

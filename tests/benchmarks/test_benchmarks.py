@@ -68,7 +68,7 @@ pytestmark = pytest.mark.timeout(_TIMEOUT_SECONDS, method="thread")
 
 def _run_benchmark(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*forked_python(), str(_ROOT / "benchmarks" / "run.py"), *arguments],
+        [*forked_python(), str(_ROOT / "benchmarks" / "run.py"), "--tree", *arguments],
         capture_output=True,
         text=True,
         timeout=_TIMEOUT_SECONDS - 20,
@@ -165,7 +165,7 @@ def test_two_builds_are_compared():
 def test_a_folder_without_a_build_is_not_compared(tmp_path: Path):
     run = _compare_builds(str(tmp_path))
     assert run.returncode == 1
-    assert f"{tmp_path} has no built tf_condacc: run `make build` there" in run.stderr
+    assert f"{tmp_path} has no built tf_condacc: name a tree after `make build`" in run.stderr
 
 
 @pytest.mark.long

@@ -18,10 +18,13 @@ import tensorflow as tf
 import condacc
 from condacc import libraries
 
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from condacc_bench import installed  # noqa: E402
+
 # Compiling the library takes minutes.
 pytestmark = pytest.mark.timeout(1000)
-
-ROOT = Path(__file__).resolve().parents[2]
 
 # Prints where the package came from, then uses it in each of TensorFlow's modes.
 SMOKE = """
@@ -129,7 +132,7 @@ def test_wheel_holds_one_library_and_the_sources(wheel: Path):
     assert {name for name in names if name.endswith(".so")} <= products
     assert products | {"condacc/py.typed", "tf_condacc/py.typed"} <= set(names)
     sources = {name for name in names if name.startswith("tf_condacc/_sources/")}
-    assert {Path(name).suffix for name in sources} == {".cc", ".h"}
+    assert {Path(name).suffix for name in sources} == {".bzl", ".cc", ".h"}
     assert not [
         name for name in names if name.startswith(("tests/", "cc/", "benchmarks/", "examples/"))
     ]
@@ -146,24 +149,40 @@ def test_wheel_asks_for_the_tensorflow_it_was_built_for(wheel: Path):
     assert requirements == [f"tensorflow=={libraries.key_of(tf.__version__)}.*", "numpy"]
 
 
-def test_installed_wheel_works_outside_the_source_tree(wheel: Path, tmp_path: Path):
-    environment = tmp_path / "venv"
-    venv.create(environment, with_pip=False)
-    python = environment / "bin" / "python"
-    site_packages = environment / f"lib/python{sysconfig.get_python_version()}/site-packages"
-    # TensorFlow comes from the environment that runs the tests; tf_condacc is not installed there.
-    (site_packages / "tensorflow.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    install = ["-m", "pip", "--python", python, "install", "--no-deps", "--no-index", wheel]
-    result = run(sys.executable, *install, cwd=tmp_path)
-    assert result.returncode == 0, result.stdout + result.stderr
+@pytest.fixture(scope="module")
+def packages(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns the site-packages of an environment in which the wheel is installed."""
+    return installed.make_environment(wheel, tmp_path_factory.mktemp("environment"))
 
-    result = run(python, "-I", "-c", SMOKE, cwd=tmp_path)
-    assert result.returncode == 0, result.stderr
-    assert Path(result.stdout.split()[0]).is_relative_to(site_packages)
 
-    result = run(environment / "bin" / "condacc", "info", cwd=tmp_path)
+def python_with(packages: Path) -> Path:
+    return installed.python_of(packages.parents[2])
+
+
+def test_installed_wheel_works_outside_the_source_tree(packages: Path, tmp_path: Path):
+    result = run(python_with(packages), "-I", "-c", SMOKE, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
-    assert f"in {site_packages / 'tf_condacc'}" in result.stdout
+    assert Path(result.stdout.split()[0]).is_relative_to(packages)
+
+    result = run(python_with(packages).with_name("condacc"), "info", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert f"in {packages / 'tf_condacc'}" in result.stdout
+
+
+def test_the_benchmark_measures_the_installed_library(packages: Path, tmp_path: Path):
+    benchmark = [ROOT / "benchmarks" / "run.py", "--smoke", "--scenario", "D1"]
+    result = run(python_with(packages), *benchmark, "--output", tmp_path, cwd=ROOT)
+    assert result.returncode == 0, result.stderr
+    assert f", {packages / 'tf_condacc'}/" in result.stdout.splitlines()[0]
+
+
+@pytest.mark.long
+def test_an_installed_library_is_compared_with_that_of_the_tree(packages: Path):
+    options = ["--after", packages, "--seconds", "0", "--processes", "1", "--case", "D1 64K N=8"]
+    compare = [ROOT / "benchmarks" / "compare_builds.py", ROOT, *options]
+    result = run(sys.executable, *compare, cwd=ROOT)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[1].startswith("D1   64K N=8")
 
 
 def test_set_up_for_a_python_without_tensorflow_says_so_and_changes_nothing(tmp_path: Path):

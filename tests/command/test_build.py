@@ -112,7 +112,7 @@ def test_the_first_error_ends_the_other_compilers(monkeypatch, python, sources, 
     (sources / "cc" / "room" / "number.cc").write_text("#error Stop here.\n")
     real = shutil.which("g++")
     assert real is not None
-    waits = f"case $* in */slow.o) sleep 1000;; *) exec {real} \"$@\";; esac"
+    waits = f'case $* in */slow.o) sleep 1000;; *) exec {real} "$@";; esac'
     monkeypatch.setenv("CXX", executable(tmp_path / "g++", waits))
     monkeypatch.setattr(build, "_num_jobs", lambda: 2)
     with pytest.raises(build.BuildError, match="Stop here"):
@@ -206,7 +206,7 @@ def test_an_interrupted_build_leaves_the_former_library_and_no_compiler(
     python, sources, tmp_path, number
 ):
     started = tmp_path / "started"
-    script = f'case $* in *room.o*) echo $$ >{started}.new; mv {started}.new {started}; sleep 999;;'
+    script = f"case $* in *room.o*) echo $$ >{started}.new; mv {started}.new {started}; sleep 999;;"
     library, scratch = libraries.paths_in(tmp_path / "kept", key()), tmp_path / "scratch"
     for folder in (scratch, library.file.parent):
         folder.mkdir()

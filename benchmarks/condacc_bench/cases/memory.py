@@ -49,10 +49,9 @@ class PeakMemory:
         self._units, self._unit_bytes = units, unit_bytes
 
     def measure(self) -> dict[str, float]:
-        folders = [os.environ.get("PYTHONPATH", ""), str(_FOLDER), str(_FOLDER.parent)]
         child = subprocess.run(
             [sys.executable, "-m", "condacc_bench.cases.memory", *self._arguments],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, folders))},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(_FOLDER), *sys.path])},
             stdout=subprocess.PIPE,
             text=True,
             check=True,
