@@ -335,7 +335,7 @@ class _Build:
         self._sources = sources
         self._scratch = scratch
         self._say = say
-        self._options = _options(sources)
+        self._options = read_options(sources)
 
     def run(self) -> Path:
         """Compiles and links all sources, and returns the library, which is in `scratch`."""
@@ -348,7 +348,7 @@ class _Build:
 
     def _compile(self) -> list[str]:
         """Returns the paths of the objects."""
-        groups = _groups(self._sources)
+        groups = groups_of(self._sources)
         num_files = sum(map(len, groups.values()))
         jobs = min(len(groups), _num_jobs())
         self._say(f"compiling {num_files} files in {len(groups)} parts, {jobs} at once")
@@ -379,7 +379,7 @@ class _Build:
         return output
 
 
-def _options(sources: Path) -> dict[str, list[str]]:
+def read_options(sources: Path) -> dict[str, list[str]]:
     """Returns the constants of cc/options.bzl, by name."""
     file = sources / "cc" / "options.bzl"
     assignments = (
@@ -398,7 +398,7 @@ def compile_options(options: dict[str, list[str]], folder: str) -> list[str]:
     return [*options["COMPILE"], *(["-O3"] if folder in options["OPTIMIZED"] else [])]
 
 
-def _groups(sources: Path) -> dict[str, list[Path]]:
+def groups_of(sources: Path) -> dict[str, list[Path]]:
     """Returns the sources to compile, by their folder of ``cc``."""
     groups: dict[str, list[Path]] = {}
     for file in sorted(sources.glob("cc/*/**/*.cc")):

@@ -168,7 +168,7 @@ def options_for_code(words: Iterable[str]) -> set[str]:
 
 @pytest.mark.parametrize("folder", ["core", "kernels", "memory", "ops"])
 def test_bazel_and_pip_compile_a_folder_as_one_source_with_the_same_options(folder: str):
-    options = build._options(ROOT)
+    options = build.read_options(ROOT)
     ours = compilations()[f"{folder}_group.pic.o"]
     assert any(word.endswith(f"/cc/{folder}/{folder}_group.cc") for word in ours)
     of_tensorflow = (
@@ -180,7 +180,7 @@ def test_bazel_and_pip_compile_a_folder_as_one_source_with_the_same_options(fold
 
 
 def test_bazel_compiles_the_folders_that_pip_compiles():
-    folders = {f"{folder}_group.pic.o" for folder in build._groups(ROOT)}
+    folders = {f"{folder}_group.pic.o" for folder in build.groups_of(ROOT)}
     assert compilations().keys() == folders
 
 
@@ -199,7 +199,7 @@ def test_bazel_and_pip_link_with_the_same_options():
     }
     archives = r"-Wl,(-(no-)?whole-archive|--(start|end)-lib)|@.*|-[LoS].*|bazel-out/.*|external/.*"
     options = {word for word in ours[1:] if not re.fullmatch(archives, word)}
-    pip = ["-shared", *tf.sysconfig.get_link_flags(), *build._options(ROOT)["LINK"]]
+    pip = ["-shared", *tf.sysconfig.get_link_flags(), *build.read_options(ROOT)["LINK"]]
     assert options - of_bazel == {word for word in pip if not word.startswith("-L")}
 
 

@@ -73,13 +73,13 @@ def run(*command: object, cwd: Path, **environment: str) -> subprocess.Completed
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("sdist")
     # In a copy, because setuptools leaves a folder of metadata beside its sources.
-    listed = run("git", "ls-files", cwd=ROOT).stdout.split()
-    for name in listed:
-        target = place / "tree" / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(ROOT / name, target)
+    tree, products = place / "tree", shutil.ignore_patterns("*.so", "_build_info-*.json")
+    for name in ("cc", "condacc", "tests", "tf_condacc"):
+        shutil.copytree(ROOT / name, tree / name, ignore=products)
+    for file in filter(Path.is_file, ROOT.iterdir()):
+        shutil.copyfile(file, tree / file.name)
     build = f"from setuptools import build_meta; build_meta.build_sdist({str(place)!r})"
-    result = run(sys.executable, "-c", build, cwd=place / "tree")
+    result = run(sys.executable, "-c", build, cwd=tree)
     assert result.returncode == 0, result.stdout + result.stderr
     (built,) = place.glob("*.tar.gz")
     return built

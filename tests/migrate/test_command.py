@@ -6,6 +6,7 @@ import importlib.util
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -64,6 +65,7 @@ def test_check_fails_until_the_files_are_written(program, capsys):
     assert program.read_text() == NEW
 
 
+@pytest.mark.skipif(shutil.which("patch") is None, reason="there is no command patch")
 @pytest.mark.parametrize("text", [OLD, OLD.removesuffix("\n"), OLD.replace("\n", "\r\n")])
 def test_a_diff_can_be_applied(text, program, capsys):
     program.write_bytes(text.encode())
