@@ -224,12 +224,13 @@ class _Compiler:
                 "another compiler in CXX"
             ) from error
 
-    def run(self, arguments: Sequence[str], source: str | None = None) -> str:
+    def run(self, arguments: Sequence[str], source: str | None = None, remark: str = "") -> str:
         """Runs the compiler and returns what it prints.
 
         Args:
             arguments: Its arguments.
             source: What it reads from its standard input, if anything.
+            remark: What is added to the message if the error is one of the sources.
 
         Raises:
             BuildError: It fails, or has been stopped. The message ends with its first error.
@@ -253,7 +254,7 @@ class _Compiler:
             with self._lock:
                 self._running.discard(process)
         if process.returncode != 0:
-            raise BuildError(f"{self._command[0]} failed: {_first_error(errors)}")
+            raise BuildError(f"{self._command[0]} failed: {_first_error(errors, remark)}")
         return output
 
     def stop(self) -> None:
@@ -266,15 +267,31 @@ class _Compiler:
                     os.killpg(process.pid, signal.SIGKILL)
 
 
-def _first_error(messages: str) -> str:
-    """Returns the first error of a compiler, with the way out if it is not one of the sources."""
+def _first_error(messages: str, remark: str) -> str:
+    """Returns the first error of a compiler, with the way out if it is not one of the sources.
+
+    Args:
+        messages: What the compiler has printed.
+        remark: What is added if the error is one of the sources.
+    """
     lines = messages.splitlines()
     first = next((line for line in lines if "error: " in line), "\n".join(lines[-5:]))
     if os.strerror(errno.ENOSPC) in messages:
         return f"{first}: make room in {tempfile.gettempdir()}, or name another folder in TMPDIR"
     if "Killed" in messages:
         return f"{first}: it may need more memory than there is, which is up to 2 GB"
-    return first
+    return first + remark
+
+
+def _remark_on(tensorflow: str) -> str:
+    """Returns what to add to errors of the sources: whether they know this TensorFlow."""
+    newest = libraries.SUPPORTED[-1]
+    if libraries.numbers_of(tensorflow)[:2] <= libraries.numbers_of(newest):
+        return ""
+    return (
+        f"; TensorFlow {tensorflow} is newer than those that the sources were written for, "
+        f"{libraries.SUPPORTED[0]} to {newest}"
+    )
 
 
 def _ask_tensorflow(python: str) -> _TensorFlow:
@@ -375,7 +392,7 @@ class _Build:
         options = [*compile_options(self._options, folder), *self._tensorflow.compile_flags]
         includes = "".join(f'#include "{file.relative_to(self._sources)}"\n' for file in files)
         arguments = [*options, _QUIET, f"-I{self._sources}", "-x", "c++", "-c", "-", "-o", output]
-        self._compiler.run(arguments, includes)
+        self._compiler.run(arguments, includes, _remark_on(self._tensorflow.version))
         return output
 
 

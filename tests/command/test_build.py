@@ -318,3 +318,16 @@ def test_command_builds_into_the_cache_only_if_it_has_to(
     built = libraries.paths_in(cache, key())
     assert capsys.readouterr().out == f"Built {built.file}\n"
     assert libraries.find(tf.__version__) == built
+
+
+@pytest.mark.parametrize(("version", "is_newer"), [("2.99.0-rc0", True), ("2.21.7", False)])
+def test_an_error_of_the_compiler_says_whether_tensorflow_is_newer_than_the_sources(
+    version, is_newer, monkeypatch, sources, lines, tmp_path
+):
+    monkeypatch.setattr(build, "_PRINT_TENSORFLOW", f"print('[\"{version}\", [], []]')")
+    (sources / "cc" / "room" / "number.cc").write_text("const int kNumber = missing;\n")
+    with pytest.raises(build.BuildError, match="missing. was not declared") as caught:
+        build.compile_library(sys.executable, sources, tmp_path, lines.append)
+    newer = "TensorFlow 2.99.0-rc0 is newer than those that the sources were written for"
+    assert (newer in str(caught.value)) == is_newer
+    assert "\n" not in str(caught.value)
