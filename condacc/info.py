@@ -12,11 +12,10 @@ import platform
 import sys
 from collections.abc import Sequence
 
-from condacc import __version__, libraries
+from condacc import __version__, libraries, versions
 from condacc._find_tensorflow import installed_tensorflow
 
 _PACKAGES = (
-    "keras",
     "tf-keras",
     "tf-slim",
     "tensorflow-estimator",
@@ -44,11 +43,17 @@ def main(arguments: Sequence[str]) -> int:
 def report() -> dict[str, str]:
     """Returns the versions and their names, in the order in which they are printed."""
     name, tensorflow = installed_tensorflow() or ("tensorflow", _MISSING)
-    versions = {name: tensorflow, **{name: _version(name) for name in _PACKAGES}}
+    packages = {name: tensorflow, "keras": _keras(), **{each: _version(each) for each in _PACKAGES}}
     python = f"{platform.python_version()} ({platform.python_implementation()}, {sys.executable})"
     machine = f"{platform.platform()} ({platform.machine()})"
     build = _build(tensorflow)
-    return {"tf_condacc": __version__, **build, "Python": python, **versions, "platform": machine}
+    return {"tf_condacc": __version__, **build, "Python": python, **packages, "platform": machine}
+
+
+def _keras() -> str:
+    """Returns the version of Keras, with the name of its package if it is another one."""
+    name, version = versions.installed_keras() or ("keras", _MISSING)
+    return version if name == "keras" else f"{version} ({name})"
 
 
 def _version(package: str) -> str:

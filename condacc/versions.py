@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.metadata
 import importlib.util
@@ -11,6 +12,8 @@ from condacc import libraries
 from condacc._find_tensorflow import installed_tensorflow
 
 _LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
+# The packages that provide Keras. Pre-releases of TensorFlow require the nightly one.
+_KERAS = ("keras", "keras-nightly")
 
 
 @functools.cache
@@ -24,16 +27,29 @@ def release() -> str:
 
 
 def install_tf_keras() -> str:
-    """Returns the command that installs Keras 2 for the installed TensorFlow."""
-    return f"pip install '{libraries.requirement_of('tf-keras', release())}'"
+    """Returns the command that installs Keras 2 for the installed TensorFlow.
+
+    There is a tf-keras for each final release. It requires the TensorFlow of its own release, which
+    must not take the place of a pre-release.
+    """
+    if release() in libraries.SUPPORTED:
+        return f"pip install '{libraries.requirement_of('tf-keras', release())}'"
+    newest = libraries.requirement_of("tf-keras", libraries.SUPPORTED[-1])
+    return f"pip install --no-deps '{newest}'"
+
+
+def installed_keras() -> tuple[str, str] | None:
+    """Returns the name and the version of the package that provides Keras, if there is one."""
+    for name in _KERAS:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return name, importlib.metadata.version(name)
+    return None
 
 
 def brings_keras2() -> bool:
     """Returns whether the package keras is Keras 2, as it is with TensorFlow 2.15."""
-    try:
-        return importlib.metadata.version("keras").startswith("2.")
-    except importlib.metadata.PackageNotFoundError:
-        return False
+    _, version = installed_keras() or ("", "")
+    return version.startswith("2.")
 
 
 def sums_activity_losses() -> bool:
@@ -41,7 +57,8 @@ def sums_activity_losses() -> bool:
 
     Since 3.14 it divides by their number.
     """
-    return libraries.numbers_of(importlib.metadata.version("keras"))[:2] < [3, 14]
+    _, version = installed_keras() or ("", "")
+    return libraries.numbers_of(version)[:2] < [3, 14]
 
 
 def uses_keras2() -> bool:

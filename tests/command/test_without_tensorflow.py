@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -94,7 +95,7 @@ def test_info_names_all_versions_without_importing_tensorflow(tmp_path: Path):
     assert (ended.returncode, ended.stderr) == (0, "")
     found = dict(line.split(": ", 1) for line in ended.stdout.splitlines())
     assert found["tf_condacc"].strip() == condacc.__version__
-    assert found["tensorflow"].strip().startswith(f"{versions.release()}.")
+    assert libraries.key_of(found["tensorflow"].strip()) == versions.release()
     names = {"library", "compiler", "CUDA", "Python", "keras", "numpy", "platform"}
     assert names < set(found)
 
@@ -132,6 +133,46 @@ def test_info_says_for_which_tensorflow_the_library_is_built(
     report = info.report()
     assert report["library"] == expected.format(package)
     assert report.get("compiler", "g++ 1") == "g++ 1"
+
+
+@pytest.fixture
+def packages(monkeypatch) -> dict[str, str]:
+    """Returns the installed packages and their versions, of which there are none yet."""
+    installed: dict[str, str] = {}
+
+    def version(name: str) -> str:
+        if name not in installed:
+            raise PackageNotFoundError(name)
+        return installed[name]
+
+    monkeypatch.setattr("importlib.metadata.version", version)
+    monkeypatch.setattr(info, "installed_tensorflow", lambda: None)
+    return installed
+
+
+def test_keras_may_be_installed_as_its_nightly_package(packages):
+    assert info.report()["keras"] == "not installed"
+    assert not versions.brings_keras2()
+    packages["keras-nightly"] = "3.16.0.dev2026102704"
+    assert info.report()["keras"] == "3.16.0.dev2026102704 (keras-nightly)"
+    assert not versions.brings_keras2() and not versions.sums_activity_losses()
+    packages["keras-nightly"] = "3.13.0.dev2026010203"
+    assert versions.sums_activity_losses()
+    packages["keras"] = "2.15.0"
+    assert info.report()["keras"] == "2.15.0"
+    assert versions.brings_keras2()
+
+
+@pytest.mark.parametrize(
+    ("release", "command"),
+    [
+        ("2.16", "pip install 'tf-keras==2.16.*'"),
+        ("2.99.0rc0", f"pip install --no-deps 'tf-keras=={libraries.SUPPORTED[-1]}.*'"),
+    ],
+)
+def test_tf_keras_does_not_replace_a_tensorflow_without_one(release, command, monkeypatch):
+    monkeypatch.setattr(versions, "release", lambda: release)
+    assert versions.install_tf_keras() == command
 
 
 def test_info_says_that_tensorflow_is_absent(tmp_path):

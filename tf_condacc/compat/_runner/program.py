@@ -151,12 +151,13 @@ def _provided() -> Iterator[str]:
     package = v1.estimator.Estimator.__module__.partition(".")[0]
     name = package.replace("tensorflow_estimator", "tensorflow-estimator")
     yield f"tf.estimator is that of {name} {_version(name) or ''}".rstrip()
+    _, keras = versions.installed_keras() or ("", "")
     if versions.brings_keras2():
-        yield f"tf.layers and tf.keras are Keras {_version('keras')}"
+        yield f"tf.layers and tf.keras are Keras {keras}"
     elif versions.uses_keras2():
         yield f"tf.layers and tf.keras are tf-keras {_version('tf-keras')}"
     else:
-        yield f"tf.keras is Keras {_version('keras')}, which has no tf.layers; {KERAS2}"
+        yield f"tf.keras is Keras {keras}, which has no tf.layers; {KERAS2}"
 
 
 def _version(package: str) -> str | None:
