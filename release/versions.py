@@ -7,6 +7,9 @@
 
 A test on one Python only is asked for as 2.21/3.13. What was run is noted in docs/install.md.
 
+A pre-release is asked for with a Python, as 2.22.0rc0/3.13. The wheel has no library for it, so its
+tests run with the source distribution in dist/, which pip compiles for it.
+
 Each TensorFlow is installed in an environment of its own below .tools/versions, of up to 1.9 GB,
 which is removed when it has been used. `make wheels` and `make test-versions` call this.
 """
@@ -22,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -70,8 +73,12 @@ TABLE = "| TensorFlow | Python | Keras | NumPy | Passed | Skipped | Failed | Dat
 VERSIONS = """
 import platform
 from importlib.metadata import version
-print(version("tensorflow"), platform.python_version(), version("keras"), version("numpy"))
+from condacc.versions import installed_keras
+keras = installed_keras()[1]
+print(version("tensorflow"), platform.python_version(), keras, version("numpy"))
 """
+# Prints what the installed tf_condacc requires, a line each.
+REQUIREMENTS = 'from importlib.metadata import requires; print(*requires("tf_condacc"), sep="\\n")'
 
 
 def main() -> int:
@@ -107,9 +114,11 @@ def make_libraries(minors: Sequence[str]) -> None:
     """Builds the libraries in the place of those that are there."""
     shutil.rmtree(LIBRARIES, ignore_errors=True)
     os.environ["CXX"] = run(ROOT / "release" / "sysroot.sh", WORK / "sysroot").strip()
-    for minor in minors:
+    for each in minors:
+        minor, pythons = asked_for(each)
         say(f"TensorFlow {minor}: library")
-        with environment(minor, PYTHONS[minor][-1], f"tensorflow-cpu=={minor}.*") as python:
+        tensorflow = libraries.requirement_of("tensorflow-cpu", minor)
+        with environment(minor, pythons[-1], tensorflow) as python:
             library = build.compile_library(str(python), ROOT, LIBRARIES)
             check_symbols(library.file, python)
 
@@ -143,15 +152,27 @@ def check_symbols(library: Path, python: Path) -> None:
     (framework,) = python.parents[1].glob(f"lib/python*/site-packages/tensorflow/{FRAMEWORK}")
     defined = {line.split()[-1] for line in symbols(framework, "--defined-only")}
     asked = [line.split() for line in symbols(library, "--undefined-only")]
-    names = {name for kind, name in asked if kind == "U" and "@" not in name}
-    if not names or names - defined:
-        raise SystemExit(f"{library.name} has undefined symbols: {sorted(names - defined)}")
+    names = of_tensorflow(name for kind, name in asked if kind == "U")
+    missing = names - of_tensorflow(defined)
+    if not names or missing:
+        raise SystemExit(f"{library.name} has undefined symbols: {sorted(missing)}")
     limits = newest_versions(framework)
     for system, version in newest_versions(library).items():
         limit = limits.get(system, [])
         if version > limit:
             raise SystemExit(f"{library.name} asks for {system} {version}, TensorFlow for {limit}")
     say(f"{library.name}: {len(names)} symbols of TensorFlow, {library.stat().st_size} bytes")
+
+
+def of_tensorflow(names: Iterable[str]) -> set[str]:
+    """Returns TensorFlow's own symbols among some names that nm prints, without their version.
+
+    The framework of TensorFlow 2.22 gives its symbols the version "tensorflow", so that it defines
+    `name@@tensorflow`, and a library that is linked with it asks for `name@tensorflow`. Before,
+    they had no version. Those of glibc and libstdc++ have versions of their own.
+    """
+    parts = (name.partition("@") for name in names)
+    return {name for name, _, version in parts if version.strip("@") in ("", "tensorflow")}
 
 
 def newest_versions(library: Path) -> dict[str, list[int]]:
@@ -169,18 +190,24 @@ def symbols(file: Path, option: str) -> list[str]:
     return run("nm", "-D", option, file).splitlines()
 
 
+def asked_for(each: str) -> tuple[str, Sequence[str]]:
+    """Returns the key and the Pythons that an argument such as "2.21" or "2.22.0rc0/3.13" names."""
+    key, _, python = each.partition("/")
+    if python:
+        return key, (python,)
+    if key not in PYTHONS:
+        raise SystemExit(f"name a Python for TensorFlow {key}, as in {key}/3.13")
+    return key, PYTHONS[key]
+
+
 def test(minors: Sequence[str]) -> int:
-    """Runs the tests with the wheel in dist/, and returns 1 if any failed."""
-    wheel = next(DIST.glob("*manylinux*.whl"), None)
-    if wheel is None:
-        raise SystemExit(f"there is no wheel in {DIST}: make wheels")
+    """Runs the tests with what is in dist/, and returns 1 if any failed."""
     all_passed = True
     for each in minors:
-        minor, _, wanted = each.partition("/")
-        for number in [wanted] if wanted else PYTHONS[minor]:
+        minor, pythons = asked_for(each)
+        for number in pythons:
             begin = time.monotonic()
-            packages = (f"{wheel}[legacy]", f"tensorflow=={minor}.*", f"tf-keras=={minor}.*")
-            with environment(minor, number, *packages, *test_requirements()) as python:
+            with tested_environment(minor, number) as python:
                 summary = run_tests(python)
                 note(minor, number, run(python, "-c", VERSIONS).split(), summary)
             minutes = (time.monotonic() - begin) / 60
@@ -189,11 +216,42 @@ def test(minors: Sequence[str]) -> int:
     return int(not all_passed)
 
 
+@contextlib.contextmanager
+def tested_environment(key: str, number: str) -> Iterator[Path]:
+    """Yields the Python of an environment with tf_condacc, all its extras, and what tests need."""
+    is_final = key in PYTHONS
+    pattern = "tf_condacc-*manylinux*.whl" if is_final else "tf_condacc-*.tar.gz"
+    package = next(DIST.glob(pattern), None)
+    if package is None:
+        raise SystemExit(f"there is no {pattern} in {DIST}: make wheels")
+    tensorflow = libraries.requirement_of("tensorflow", key)
+    if is_final:
+        extras = (f"{package}[legacy]", libraries.requirement_of("tf-keras", key))
+        with environment(key, number, tensorflow, *extras, *test_requirements()) as python:
+            yield python
+        return
+    with environment(key, number, tensorflow, *test_requirements()) as python:
+        pip_install(python, "--no-deps", "--no-cache-dir", package)
+        pip_install(python, *extra_requirements(python, "migrate"))
+        # The newest tf-keras requires the TensorFlow of its own release.
+        pip_install(python, "--no-deps", *extra_requirements(python, "compat", "estimator"))
+        yield python
+
+
+def extra_requirements(python: Path, *extras: str) -> list[str]:
+    """Returns what some extras of the installed tf_condacc require."""
+    lines = run(python, "-c", REQUIREMENTS).splitlines()
+    parts = (line.partition(";") for line in lines)
+    return [package for package, _, marker in parts if marker.strip(" '\"").endswith(extras)]
+
+
 def note(minor: str, number: str, versions: Sequence[str], summary: str) -> None:
     """Writes the row of some versions into the table of docs/install.md."""
 
     def is_row_of_them(line: str) -> bool:
-        return bool(re.match(rf"\| {re.escape(minor)}\.\S+ \| {re.escape(number)}\.", line))
+        patch = r"\.\S+" if minor in PYTHONS else ""
+        row = rf"\| {re.escape(minor)}{patch} \| {re.escape(number)}\."
+        return bool(re.match(row, line))
 
     counts = {what: int(count) for count, what in re.findall(r"(\d+) (\w+)", summary)}
     results = (counts.get("passed", 0), counts.get("skipped", 0))
@@ -247,11 +305,15 @@ def environment(minor: str, number: str, *requirements: str) -> Iterator[Path]:
     python = folder / "bin" / "python"
     try:
         run(find_python(number), "-m", "venv", "--clear", folder)
-        install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-        run(*install, *requirements, *EXTRA_REQUIREMENTS.get(minor, ()))
+        pip_install(python, *requirements, *EXTRA_REQUIREMENTS.get(minor, ()))
         yield python
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def pip_install(python: Path, *arguments: object) -> None:
+    """Runs pip in an environment."""
+    run(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *arguments)
 
 
 def find_python(number: str) -> Path:

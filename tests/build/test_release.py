@@ -1,8 +1,9 @@
-"""Tests of how the results of `make test-versions` are noted."""
+"""Tests of release/versions.py: what it notes about tests, and how it checks libraries."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -41,3 +42,73 @@ def test_each_run_has_a_row_which_the_next_one_replaces(page: Path):
 def test_the_table_is_in_the_page_and_each_release_has_pythons():
     assert versions.TABLE in (ROOT / "docs" / "install.md").read_text().splitlines()
     assert tuple(versions.PYTHONS) == libraries.SUPPORTED
+
+
+# Names that a framework defines, by how it versions them: TensorFlow does so since 2.22.
+_SUFFIXES = [("", ""), ("@@tensorflow", "@tensorflow")]
+
+
+@pytest.fixture
+def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Returns a function that checks a library by made-up lines of nm."""
+    framework = tmp_path / "lib/python3.13/site-packages/tensorflow" / versions.FRAMEWORK
+    framework.parent.mkdir(parents=True)
+    library = tmp_path / "library.so"
+    for file in (framework, library):
+        file.touch()
+
+    def run(defined: list[str], asked: list[str], system: str = "GLIBC_2.17") -> None:
+        lines = {
+            (framework, "--defined-only"): [f"0000000000001a30 T {name}" for name in defined],
+            (framework, "--undefined-only"): [f"                 U malloc@{system}"],
+            (library, "--undefined-only"): [
+                "                 w __gmon_start__",
+                *(f"                 U {name}" for name in asked),
+            ],
+        }
+        monkeypatch.setattr(versions, "symbols", lambda file, option: lines[file, option])
+        versions.check_symbols(library, tmp_path / "bin" / "python")
+
+    return run
+
+
+@pytest.mark.parametrize(("defined", "asked"), _SUFFIXES)
+def test_symbols_of_tensorflow_may_have_its_version(check, capsys, defined, asked):
+    of_framework = [f"_ZN3tsl5Mutex{defined}", f"_ZN10tensorflow6Tensor{defined}"]
+    check(of_framework, [f"_ZN10tensorflow6Tensor{asked}", "memcpy@GLIBC_2.14"])
+    assert "library.so: 1 symbols of TensorFlow" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("defined", "asked"), _SUFFIXES)
+def test_a_symbol_that_tensorflow_lacks_is_named(check, defined, asked):
+    with pytest.raises(SystemExit, match=r"undefined symbols: \['_ZN10tensorflow4Lost'\]"):
+        check(
+            [f"_ZN3tsl5Mutex{defined}"], [f"_ZN3tsl5Mutex{asked}", f"_ZN10tensorflow4Lost{asked}"]
+        )
+
+
+@pytest.mark.parametrize(("defined", "asked"), _SUFFIXES)
+def test_a_symbol_of_glibc_is_none_of_tensorflow_and_must_not_be_newer(check, defined, asked):
+    with pytest.raises(SystemExit, match=r"undefined symbols: \[\]"):
+        check(["memcpy@@tensorflow"], ["memcpy@GLIBC_2.14"])
+    with pytest.raises(SystemExit, match=r"asks for GLIBC \[2, 34\], TensorFlow for \[2, 17\]"):
+        check([f"_ZN3tsl5Mutex{defined}"], [f"_ZN3tsl5Mutex{asked}", "dlopen@GLIBC_2.34"])
+
+
+def test_a_pre_release_has_a_row_of_its_own(page: Path):
+    cells = ["2.22.0rc1", "3.13.1", "3.16.0.dev1", "2.5"]
+    versions.note("2.22.0rc1", "3.13", cells, "1 failed, 2 passed in 9s")
+    versions.note("2.22.0rc1", "3.13", cells, "3 passed in 9s")
+    versions.note("2.22.0rc0", "3.13", ["2.22.0rc0", *cells[1:]], "3 passed in 9s")
+    rows = [line for line in page.read_text().splitlines() if line.startswith("| 2")]
+    assert [row.rpartition("| 20")[0] for row in rows] == [
+        "| 2.22.0rc0 | 3.13.1 | 3.16.0.dev1 | 2.5 | 3 | 0 | 0 ",
+        "| 2.22.0rc1 | 3.13.1 | 3.16.0.dev1 | 2.5 | 3 | 0 | 0 ",
+    ]
+
+
+def test_a_pre_release_is_asked_for_with_its_python():
+    assert versions.asked_for("2.22.0rc0/3.13") == ("2.22.0rc0", ("3.13",))
+    assert versions.asked_for("2.21") == ("2.21", versions.PYTHONS["2.21"])
+    with pytest.raises(SystemExit, match="name a Python for TensorFlow 2.22.0rc0, as in"):
+        versions.asked_for("2.22.0rc0")
