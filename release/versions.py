@@ -8,7 +8,7 @@
 A test on one Python only is asked for as 2.21/3.13. What was run is noted in docs/install.md.
 
 A pre-release is asked for with a Python, as 2.22.0rc0/3.13. The wheel has no library for it, so its
-tests run with the source distribution in dist/, which pip compiles for it.
+tests run with what `pip install` compiles from the tree.
 
 Each TensorFlow is installed in an environment of its own below .tools/versions, of up to 1.9 GB,
 which is removed when it has been used. `make wheels` and `make test-versions` call this.
@@ -201,7 +201,7 @@ def asked_for(each: str) -> tuple[str, Sequence[str]]:
 
 
 def test(minors: Sequence[str]) -> int:
-    """Runs the tests with what is in dist/, and returns 1 if any failed."""
+    """Runs the tests with the wheel in dist/, or the tree, and returns 1 if any failed."""
     all_passed = True
     for each in minors:
         minor, pythons = asked_for(each)
@@ -219,22 +219,19 @@ def test(minors: Sequence[str]) -> int:
 @contextlib.contextmanager
 def tested_environment(key: str, number: str) -> Iterator[Path]:
     """Yields the Python of an environment with tf_condacc, all its extras, and what tests need."""
+    packages = [libraries.requirement_of("tensorflow", key), *test_requirements()]
     is_final = key in PYTHONS
-    pattern = "tf_condacc-*manylinux*.whl" if is_final else "tf_condacc-*.tar.gz"
-    package = next(DIST.glob(pattern), None)
-    if package is None:
-        raise SystemExit(f"there is no {pattern} in {DIST}: make wheels")
-    tensorflow = libraries.requirement_of("tensorflow", key)
     if is_final:
-        extras = (f"{package}[legacy]", libraries.requirement_of("tf-keras", key))
-        with environment(key, number, tensorflow, *extras, *test_requirements()) as python:
-            yield python
-        return
-    with environment(key, number, tensorflow, *test_requirements()) as python:
-        pip_install(python, "--no-deps", "--no-cache-dir", package)
-        pip_install(python, *extra_requirements(python, "migrate"))
-        # The newest tf-keras requires the TensorFlow of its own release.
-        pip_install(python, "--no-deps", *extra_requirements(python, "compat", "estimator"))
+        wheel = next(DIST.glob("*manylinux*.whl"), None)
+        if wheel is None:
+            raise SystemExit(f"there is no wheel in {DIST}: make wheels")
+        packages += [f"{wheel}[legacy]", libraries.requirement_of("tf-keras", key)]
+    with environment(key, number, *packages) as python:
+        if not is_final:
+            pip_install(python, "--no-deps", "--no-cache-dir", ROOT)
+            pip_install(python, *extra_requirements(python, "migrate"))
+            # The newest tf-keras requires the TensorFlow of its own release.
+            pip_install(python, "--no-deps", *extra_requirements(python, "compat", "estimator"))
         yield python
 
 
