@@ -1,6 +1,7 @@
 # Thin wrappers around configure.sh, Bazel and the environment's Python.
 #   make build | demo | test | test-long | test-reference | test-planted | bench
-#   make wheel | wheel-cuda | wheels | test-versions | docs | pictures | lint | format | tsan | asan
+#   make wheel | wheel-cuda | wheels | test-versions | test-compilers | docs | pictures | lint | format
+#   make tsan | asan
 #   make test-gpu-emulated | test-gpu-emulated-plugin | clean
 # CONDACC_PYTHON, CONDACC_CUDA, CUDA_HOME and CXX are explained in configure.sh.
 
@@ -24,8 +25,8 @@ WHEEL := $(PYTHON) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-d
 KEY = $$(sed -n 's/.*CONDACC_TF_KEY=\(.*\)"$$/\1/p' .condacc.bazelrc)
 PRODUCTS := _condacc_ops.so _build_info.json
 
-.PHONY: configure build demo test test-long test-reference cc-test tsan asan bench wheel wheel-cuda wheels test-versions docs pictures lint \
-  format clean test-planted test-gpu-emulated test-gpu-emulated-plugin
+.PHONY: configure build demo test test-long test-reference cc-test tsan asan bench wheel wheel-cuda wheels test-versions test-compilers docs \
+  pictures lint format clean test-planted test-gpu-emulated test-gpu-emulated-plugin
 
 .NOTPARALLEL:
 
@@ -108,6 +109,10 @@ wheels: $(RELEASE)
 
 test-versions: $(RELEASE)
 	.tools/release/bin/python release/versions.py test
+
+# Checks the syntax of every source with the oldest compilers that are supported.
+test-compilers: configure
+	$(PYTHON) release/compilers.py
 
 lint: configure
 	$(PYTHON) -m ruff check .

@@ -52,7 +52,7 @@ class BuildError(Exception):
     """The library cannot be built. The message says why, in one sentence."""
 
 
-class _TensorFlow(NamedTuple):
+class TensorFlow(NamedTuple):
     """The TensorFlow to build for: its version, and its options for compiler and linker."""
 
     version: str
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str]) -> int:
     raise_on_interrupt()
     raise_on_termination()
     try:
-        version = _ask_tensorflow(sys.executable).version
+        version = ask_tensorflow(sys.executable).version
         library = libraries.find(version)
         if library is not None and not options.force:
             print(f"There is a library for TensorFlow {version}: {library.file}")
@@ -127,8 +127,8 @@ def compile_library(
             compiler or TensorFlow reports an error.
     """
     say = say or (lambda line: print(line, file=sys.stderr, flush=True))
-    compiler = _Compiler(sources)
-    tensorflow = _ask_tensorflow(python)
+    compiler = Compiler(sources)
+    tensorflow = ask_tensorflow(python)
     say(f"TensorFlow {tensorflow.version}, {compiler.name}")
     library = libraries.paths_in(folder, libraries.key_of(tensorflow.version))
     try:
@@ -141,7 +141,7 @@ def compile_library(
         ) from error
     try:
         with tempfile.TemporaryDirectory(prefix="condacc-build-") as scratch:
-            built = _Build(compiler, tensorflow, sources, Path(scratch), say).run()
+            built = Build(compiler, tensorflow, sources, say).make_library(Path(scratch))
             _check_load(python, built)
             info: dict[str, Any] = {
                 "tensorflow": tensorflow.version,
@@ -185,7 +185,7 @@ def replace(source: Path, target: Path) -> None:
         raise
 
 
-class _Compiler:
+class Compiler:
     """The C++ compiler. Threads may use it at the same time.
 
     Attributes:
@@ -294,7 +294,7 @@ def _remark_on(tensorflow: str) -> str:
     )
 
 
-def _ask_tensorflow(python: str) -> _TensorFlow:
+def ask_tensorflow(python: str) -> TensorFlow:
     """Returns the TensorFlow of a Python, which imports it.
 
     Raises:
@@ -318,7 +318,7 @@ def _ask_tensorflow(python: str) -> _TensorFlow:
             f"{python} has TensorFlow {version}, but the oldest that is supported is "
             f"{libraries.SUPPORTED[0]}"
         )
-    return _TensorFlow(version, compile_flags, link_flags)
+    return TensorFlow(version, compile_flags, link_flags)
 
 
 def environment() -> dict[str, str]:
@@ -333,7 +333,7 @@ def environment() -> dict[str, str]:
     return variables
 
 
-class _Build:
+class Build:
     """A run of compilers and linker.
 
     Each folder of ``cc`` is one translation unit, as in cc/groups.bzl.
@@ -341,38 +341,53 @@ class _Build:
 
     def __init__(
         self,
-        compiler: _Compiler,
-        tensorflow: _TensorFlow,
+        compiler: Compiler,
+        tensorflow: TensorFlow,
         sources: Path,
-        scratch: Path,
         say: Callable[[str], None],
     ) -> None:
         self._compiler = compiler
         self._tensorflow = tensorflow
         self._sources = sources
-        self._scratch = scratch
         self._say = say
         self._options = read_options(sources)
 
-    def run(self) -> Path:
+    def make_library(self, scratch: Path) -> Path:
         """Compiles and links all sources, and returns the library, which is in `scratch`."""
-        objects = self._compile()
+        objects = self._compile_all(scratch)
         self._say("linking")
-        built = self._scratch / "library.so"
+        built = scratch / "library.so"
         options = [*self._tensorflow.link_flags, *self._options["LINK"]]
         self._compiler.run(["-shared", _STRIP, "-o", str(built), *objects, *options])
         return built
 
-    def _compile(self) -> list[str]:
+    def compile(self, folder: str, files: Sequence[Path], *last: str) -> None:
+        """Compiles some sources of a folder of ``cc`` as one.
+
+        Args:
+            folder: Name of the folder, which decides the options.
+            files: Paths of the sources.
+            *last: Further options, which say what to make.
+
+        Raises:
+            BuildError: A source does not compile.
+        """
+        options = [*compile_options(self._options, folder), *self._tensorflow.compile_flags, _QUIET]
+        includes = "".join(f'#include "{file.relative_to(self._sources)}"\n' for file in files)
+        arguments = [*options, f"-I{self._sources}", "-x", "c++", "-", *last]
+        self._compiler.run(arguments, includes, _remark_on(self._tensorflow.version))
+
+    def _compile_all(self, scratch: Path) -> list[str]:
         """Returns the paths of the objects."""
         groups = groups_of(self._sources)
+        outputs = {folder: str(scratch / f"{folder}.o") for folder in groups}
         num_files = sum(map(len, groups.values()))
-        jobs = min(len(groups), _num_jobs())
+        jobs = min(len(groups), num_jobs())
         self._say(f"compiling {num_files} files in {len(groups)} parts, {jobs} at once")
         begin = time.monotonic()
         with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
             started = {
-                pool.submit(self._compile_group, folder, files): folder
+                pool.submit(self.compile, folder, files, "-c", "-o", outputs[folder]): folder
                 for folder, files in groups.items()
             }
             try:
@@ -384,16 +399,7 @@ class _Build:
                 self._compiler.stop()
                 pool.shutdown(cancel_futures=True)
                 raise
-        return [done.result() for done in started]
-
-    def _compile_group(self, folder: str, files: Sequence[Path]) -> str:
-        """Compiles the sources of a folder as one, and returns the path of the object."""
-        output = str(self._scratch / f"{folder}.o")
-        options = [*compile_options(self._options, folder), *self._tensorflow.compile_flags]
-        includes = "".join(f'#include "{file.relative_to(self._sources)}"\n' for file in files)
-        arguments = [*options, _QUIET, f"-I{self._sources}", "-x", "c++", "-c", "-", "-o", output]
-        self._compiler.run(arguments, includes, _remark_on(self._tensorflow.version))
-        return output
+        return list(outputs.values())
 
 
 def read_options(sources: Path) -> dict[str, list[str]]:
@@ -424,7 +430,7 @@ def groups_of(sources: Path) -> dict[str, list[Path]]:
     return groups
 
 
-def _num_jobs() -> int:
+def num_jobs() -> int:
     """Returns the number of compilers to run at once, which processors and memory limit."""
     limits = [_available_memory()]
     for file in _MEMORY_LIMITS:

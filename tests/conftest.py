@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import os
 import random
@@ -36,6 +37,7 @@ from tests.processes import isolated  # noqa: E402
 from tests.processes.forked_python import fork_server  # noqa: E402
 
 DEFAULT_TIMEOUT_SECS = 120
+NUM_SLOWEST = 10
 LONG_TIMEOUT_SECS = 1800
 SEED_VARIABLE = "TF_CONDACC_TEST_SEED"
 LIBRARIES = ("tensorflow", "tf_condacc")
@@ -67,6 +69,19 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "needs_resource: cannot be run on a handle that is a reference to a string"
     )
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Prints the files that took most of the time, if there are many."""
+    seconds: collections.Counter[str] = collections.Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[report.nodeid.partition("::")[0]] += report.duration
+    if len(seconds) > NUM_SLOWEST:
+        terminalreporter.section(f"slowest {NUM_SLOWEST} of {len(seconds)} files")
+        for file, duration in seconds.most_common(NUM_SLOWEST):
+            terminalreporter.write_line(f"{duration:7.1f} s  {file}")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -114,7 +114,7 @@ def test_the_first_error_ends_the_other_compilers(monkeypatch, python, sources, 
     assert real is not None
     waits = f'case $* in */slow.o) sleep 1000;; *) exec {real} "$@";; esac'
     monkeypatch.setenv("CXX", executable(tmp_path / "g++", waits))
-    monkeypatch.setattr(build, "_num_jobs", lambda: 2)
+    monkeypatch.setattr(build, "num_jobs", lambda: 2)
     with pytest.raises(build.BuildError, match="Stop here"):
         build.compile_library(python, sources, tmp_path / "new", print)
 
@@ -245,7 +245,7 @@ def test_no_more_compilers_run_at_once_than_memory_allows(
     monkeypatch.setattr(build, "_MEMORY_LIMITS", (tmp_path / "memory.max", tmp_path / "none"))
     monkeypatch.setattr(build, "_available_memory", lambda: available)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
-    assert build._num_jobs() == jobs
+    assert build.num_jobs() == jobs
 
 
 def test_pip_does_not_hide_the_installed_tensorflow(monkeypatch):
