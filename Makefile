@@ -25,8 +25,9 @@ WHEEL := $(PYTHON) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-d
 KEY = $$(sed -n 's/.*CONDACC_TF_KEY=\(.*\)"$$/\1/p' .condacc.bazelrc)
 PRODUCTS := _condacc_ops.so _build_info.json
 
-.PHONY: configure build demo test test-long test-reference cc-test tsan asan bench wheel wheel-cuda wheels test-versions test-compilers docs \
-  pictures lint format clean test-planted test-gpu-emulated test-gpu-emulated-plugin
+.PHONY: configure build demo test test-long test-reference cc-test tsan asan bench wheel wheel-cuda \
+  wheels test-versions test-compilers docs pictures lint format clean test-planted \
+  test-gpu-emulated test-gpu-emulated-plugin
 
 .NOTPARALLEL:
 
