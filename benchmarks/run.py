@@ -83,7 +83,8 @@ def _run(options: argparse.Namespace) -> int:
     subject = "{tensorflow} on {cores} cores of {cpu}, load {load}, {day}".format(
         **about, day=time.strftime("%Y-%m-%d")
     )
-    print(f"{implementations.library()}\nTensorFlow {subject}\n\n{table.header()}", flush=True)
+    library = implementations.library()
+    print(f"{library}\nTensorFlow {subject}\n\n{table.header()}", flush=True)
     results = []
     for name in options.scenario:
         for result in scenarios.SCENARIOS[name](run):
@@ -91,7 +92,7 @@ def _run(options: argparse.Namespace) -> int:
             print(table.line(result), flush=True)
     print(f"\n{table.summary(results)}")
     options.output.mkdir(parents=True, exist_ok=True)
-    table.save(results, options.output / "latest.json")
+    table.save(results, library, options.output / "latest.json")
     pictures = _draw(results, f"TensorFlow {subject}", options.output)
     print(f"Written to {options.output}: {', '.join(['latest.json', *pictures])}")
     return 0

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -74,7 +77,17 @@ def library() -> str:
     found = libraries.find(tf.__version__)
     assert found is not None
     compiler = tf_condacc.build_info()["compiler"]
-    return f"tf_condacc {tf_condacc.__version__}, {found.file}, compiled by {compiler}"
+    version = f"{tf_condacc.__version__}{_commit()}"
+    return f"tf_condacc {version}, {found.file}, compiled by {compiler}"
+
+
+def _commit() -> str:
+    """Returns which commit this source tree is at, in words, if it is a clone."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        described = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        return f" at commit {described.strip()}"
+    return ""
 
 
 def new_session(graph: tf.Graph) -> v1.Session:

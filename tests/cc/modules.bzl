@@ -3,7 +3,7 @@
 load("@gtest//:defs.bzl", "GTEST_FOUND")
 load("//cc:groups.bzl", "one_source")
 
-def core_tests(name, deps = [], tags = []):
+def core_tests(name, deps = [], tags = [], num_shards = 1):
     """Declares one test program of all sources `X_test.cc` of the package.
 
     The sources are compiled as one, so their constants must not share names. The package's headers
@@ -14,6 +14,7 @@ def core_tests(name, deps = [], tags = []):
       deps: The libraries that the tests and their headers need.
       tags: Tags of the program. `one_thread` says that the tests start no thread: the thread
         sanitizer leaves them out.
+      num_shards: Into how many processes the tests are divided, if they take long.
     """
     headers = native.glob(["*.h"], allow_empty = True)
     native.filegroup(
@@ -37,10 +38,11 @@ def core_tests(name, deps = [], tags = []):
     )
     native.cc_test(
         name = name,
-        timeout = "moderate",
+        timeout = "long",
         srcs = [":%s_group.cc" % name],
         copts = ["-ffp-contract=off"],
         linkstatic = 1,
+        shard_count = num_shards,
         tags = tags,
         deps = [":support"],
     )

@@ -58,9 +58,10 @@ def summary(results: Sequence[Result]) -> str:
     return "\n".join(lines)
 
 
-def save(results: Sequence[Result], path: Path) -> None:
-    """Writes the results, and a description of the machine, as JSON."""
-    record = {"machine": machine(), "results": [result.as_json() for result in results]}
+def save(results: Sequence[Result], library: str, path: Path) -> None:
+    """Writes the results, and descriptions of the machine and of the library, as JSON."""
+    lines = [result.as_json() for result in results]
+    record = {"machine": machine(), "library": library, "results": lines}
     path.write_text(json.dumps(record, indent=1) + "\n")
 
 
